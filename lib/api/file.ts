@@ -1,0 +1,57 @@
+/** Routes of files in a VM's shared workspace (contracts.md §2). */
+import { createRoute, z } from "@hono/zod-openapi";
+import { answers, ErrorSchema, VmParam } from "./common.ts";
+
+export const FileEntry = z.object({
+  path: z.string().describe("relative to the workspace"),
+  type: z.enum(["file", "directory", "symlink", "other"]),
+  size: z.int().describe("bytes"),
+  mode: z.string().describe("octal"),
+  modified_unix_ms: z.int(),
+}).openapi("FileEntry");
+export type FileEntry = z.infer<typeof FileEntry>;
+
+export const FileList = z.object({ entries: z.array(FileEntry), truncated: z.boolean() }).openapi("FileList");
+export type FileList = z.infer<typeof FileList>;
+
+export const FileWritten = z.object({ path: z.string(), size: z.int() }).openapi("FileWritten");
+
+const PathQuery = z.object({
+  path: z.string().openapi({ description: "relative to the workspace, or below /workspace" }),
+});
+const octets = { "application/octet-stream": { schema: z.string().openapi({ format: "binary" }) } };
+const path = "/vms/{id}/files/content";
+const tags = ["file"];
+
+export const fileRoutes = {
+  read: createRoute({
+    method: "get",
+    path,
+    tags,
+    request: { params: VmParam, query: PathQuery },
+    responses: {
+      200: { description: "the file's bytes", content: octets },
+      default: { description: "error", content: { "application/json": { schema: ErrorSchema } } },
+    },
+  }),
+  write: createRoute({
+    method: "post",
+    path,
+    tags,
+    request: { params: VmParam, query: PathQuery, body: { required: true, content: octets } },
+    responses: answers("written", FileWritten),
+  }),
+  list: createRoute({
+    method: "get",
+    path: "/vms/{id}/files/list",
+    tags,
+    request: {
+      params: VmParam,
+      query: z.object({
+        path: z.string().optional(),
+        depth: z.coerce.number().int().min(1).max(32).optional(),
+      }),
+    },
+    responses: answers("entries below a folder", FileList),
+  }),
+};

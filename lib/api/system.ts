@@ -1,0 +1,46 @@
+/** Routes of the service itself (contracts.md §2). */
+import { createRoute, z } from "@hono/zod-openapi";
+import { answers } from "./common.ts";
+
+export const Version = z.object({
+  version: z.string(),
+  build_hash: z.string(),
+  platform: z.string(),
+  runtime: z.string(),
+})
+  .openapi("Version");
+export type Version = z.infer<typeof Version>;
+
+export const ServiceStatus = z.object({
+  ok: z.boolean(),
+  version: z.string(),
+  pid: z.int(),
+  uptime_secs: z.number(),
+  vms: z.object({ running: z.int(), total: z.int() }),
+  issues: z.array(z.string()),
+  permissions: z.record(z.string(), z.string()).describe("what this role may still do"),
+}).openapi("ServiceStatus");
+export type ServiceStatus = z.infer<typeof ServiceStatus>;
+
+export const SystemStatus = ServiceStatus.extend({
+  host: z.object({ os: z.string(), arch: z.string(), cpus: z.int() }),
+  hypervisor: z.object({
+    name: z.string(),
+    accelerator: z.string(),
+    reason: z.string(),
+    features: z.record(z.string(), z.boolean()),
+  }),
+  assets: z.array(
+    z.object({ profile_id: z.string(), arch: z.string(), ready: z.boolean(), missing: z.array(z.string()) }),
+  ),
+}).openapi("SystemStatus");
+export type SystemStatus = z.infer<typeof SystemStatus>;
+
+const get = (path: string, description: string, schema: z.ZodType) =>
+  createRoute({ method: "get", path, tags: ["system"], responses: answers(description, schema) });
+
+export const systemRoutes = {
+  version: get("/version", "what this is", Version),
+  status: get("/status", "is the service well", ServiceStatus),
+  system: get("/system/status", "the service, its host and its hypervisor", SystemStatus),
+};

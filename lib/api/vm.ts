@@ -1,0 +1,207 @@
+/** Routes of VMs and the shapes that they take and answer (contracts.md §2). */
+import { createRoute, z } from "@hono/zod-openapi";
+import { answers, body, VmParam } from "./common.ts";
+
+/** First character alphanumeric, then `[A-Za-z0-9_-]`, at most 64 (contracts.md §2). */
+export const VM_NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+
+export const VmStatus = z.enum(["Booting", "Running", "Paused", "Stopped", "Suspended", "Defunct"]).openapi(
+  "VmStatus",
+);
+export type VmStatus = z.infer<typeof VmStatus>;
+
+export const VmAction = z.enum([
+  "exec",
+  "shell",
+  "stop",
+  "start",
+  "pause",
+  "resume",
+  "fork",
+  "save",
+  "delete",
+]);
+export type VmAction = z.infer<typeof VmAction>;
+
+/** Environment of a VM or of one program in it. */
+export const EnvSchema = z.record(
+  z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/).max(128),
+  z.string().max(128 * 1024),
+);
+
+export const CreateRequest = z.strictObject({
+  name: z.string().regex(
+    VM_NAME,
+    "a name starts with a letter or digit, then letters, digits, _ and -, at most 64",
+  ).optional(),
+  profile_id: z.string().regex(/^[a-z0-9_-]{1,64}$/).optional(),
+  cpus: z.int().min(1).max(8).optional(),
+  ram_mb: z.int().min(256).max(16384).optional(),
+  persistent: z.boolean().optional(),
+  env: EnvSchema.optional(),
+  from: z.string().optional().describe(
+    "id or name of a stopped VM whose disk and workspace the new one starts with",
+  ),
+}).openapi("VmCreate");
+export type CreateRequest = z.infer<typeof CreateRequest>;
+
+export const VmSummary = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  profile_id: z.string(),
+  status: VmStatus,
+  persistent: z.boolean(),
+  available_actions: z.array(VmAction),
+  last_error: z.string().optional(),
+}).openapi("Vm");
+export type VmSummary = z.infer<typeof VmSummary>;
+
+/** One stage of a boot; milliseconds since the boot began on the host. */
+export const BootStage = z.object({ name: z.string(), ms: z.number() }).openapi("BootStage");
+export type BootStage = z.infer<typeof BootStage>;
+
+export const VmInfo = VmSummary.extend({
+  created_at: z.iso.datetime(),
+  session_id: z.string(),
+  cpus: z.int(),
+  ram_mb: z.int(),
+  accelerator: z.string().optional().describe("kvm or tcg, once it boots"),
+  hypervisor: z.string(),
+  features: z.record(z.string(), z.boolean()),
+  pid: z.int().optional().describe("sbx-process of this VM"),
+  workspace: z.string().describe("the shared folder, on the host"),
+  logs: z.string().describe("folder of its logs, on the host"),
+  boot_stages: z.array(BootStage),
+}).openapi("VmInfo");
+export type VmInfo = z.infer<typeof VmInfo>;
+
+/** Longest program that may be asked for at once, in seconds. */
+export const EXEC_TIMEOUT_MAX_SECS = 24 * 3600;
+
+export const ExecRequest = z.strictObject({
+  command: z.union([z.string().min(1), z.array(z.string()).min(1)]).describe(
+    "a shell line, or a program and its arguments",
+  ),
+  cwd: z.string().optional(),
+  env: EnvSchema.optional(),
+  timeout_secs: z.number().positive().max(EXEC_TIMEOUT_MAX_SECS).optional(),
+  stdin: z.string().optional(),
+  stdin_encoding: z.enum(["utf8", "base64"]).optional(),
+}).openapi("Exec");
+export type ExecRequest = z.infer<typeof ExecRequest>;
+
+export const ExecResult = z.object({
+  stdout: z.string(),
+  stderr: z.string(),
+  exit_code: z.int(),
+  truncated: z.boolean().describe("a stream passed 10 MiB and was cut there"),
+  duration_ms: z.number(),
+  event_id: z.string(),
+}).openapi("ExecResult");
+export type ExecResult = z.infer<typeof ExecResult>;
+
+export const RunRequest = z.strictObject({
+  ...ExecRequest.shape,
+  profile_id: CreateRequest.shape.profile_id,
+  cpus: CreateRequest.shape.cpus,
+  ram_mb: CreateRequest.shape.ram_mb,
+}).openapi("Run");
+export type RunRequest = z.infer<typeof RunRequest>;
+
+export const RunResult = ExecResult.extend({
+  vm: VmInfo,
+  events: z.array(z.record(z.string(), z.unknown())).describe("the session's events, in order"),
+}).openapi("RunResult");
+export type RunResult = z.infer<typeof RunResult>;
+
+export const SaveRequest = z.strictObject({ name: CreateRequest.shape.name }).openapi("VmSave");
+export const ForkRequest = z.strictObject({ name: CreateRequest.shape.name }).openapi("VmFork");
+export const PurgeRequest = z.strictObject({ all: z.boolean().optional() }).openapi("Purge");
+export const PurgeResult = z.object({ removed: z.array(z.string()) }).openapi("PurgeResult");
+export type PurgeResult = z.infer<typeof PurgeResult>;
+
+export const LogsResult = z.object({
+  logs: z.array(
+    z.object({ name: z.string(), size_bytes: z.int(), truncated: z.boolean(), lines: z.array(z.string()) }),
+  ),
+}).openapi("Logs");
+export type LogsResult = z.infer<typeof LogsResult>;
+
+export const TimelineResult = z.object({
+  events: z.array(z.record(z.string(), z.unknown())),
+}).openapi("Timeline");
+export type TimelineResult = z.infer<typeof TimelineResult>;
+
+export const HistoryResult = z.object({
+  executions: z.array(z.object({
+    event_id: z.string(),
+    timestamp_unix_ms: z.int(),
+    command: z.string(),
+    exit_code: z.int().nullable(),
+    duration_ms: z.number().nullable(),
+  })),
+}).openapi("History");
+export type HistoryResult = z.infer<typeof HistoryResult>;
+
+export const StatusResult = z.object({ id: z.uuid(), status: VmStatus, last_error: z.string().optional() });
+export const SnapshotsResult = z.object({ snapshots: z.array(z.object({ name: z.string() })) });
+
+const tags = ["vm"];
+const vm = (
+  method: "get" | "post" | "delete",
+  action: string,
+  description: string,
+  schema: z.ZodType,
+  request = {},
+) =>
+  createRoute({
+    method,
+    path: `/vms/{id}/${action}`,
+    tags,
+    request: { params: VmParam, ...request },
+    responses: answers(description, schema),
+  });
+
+export const vmRoutes = {
+  create: createRoute({
+    method: "post",
+    path: "/vms/create",
+    tags,
+    request: body(CreateRequest),
+    responses: answers("the new VM, booting", VmSummary),
+  }),
+  list: createRoute({
+    method: "get",
+    path: "/vms/list",
+    tags,
+    responses: answers("every VM", z.object({ vms: z.array(VmSummary) })),
+  }),
+  info: vm("get", "info", "all about one VM", VmInfo),
+  status: vm("get", "status", "its state", StatusResult),
+  logs: vm("get", "logs", "tails of its logs", LogsResult),
+  timeline: vm("get", "timeline", "its session's events, oldest first", TimelineResult),
+  history: vm("get", "history", "the programs that were run in it", HistoryResult),
+  snapshots: vm("get", "snapshots/list", "its snapshots", SnapshotsResult),
+  exec: vm("post", "exec", "what the program printed, and its exit code", ExecResult, body(ExecRequest)),
+  stop: vm("post", "stop", "stopped", VmSummary),
+  start: vm("post", "start", "booting", VmSummary),
+  pause: vm("post", "pause", "paused", VmSummary),
+  resume: vm("post", "resume", "running", VmSummary),
+  fork: vm("post", "fork", "the new VM", VmSummary, body(ForkRequest)),
+  save: vm("post", "save", "kept from now on", VmSummary, body(SaveRequest)),
+  delete: vm("delete", "delete", "gone", z.object({ id: z.uuid(), deleted: z.literal(true) })),
+  run: createRoute({
+    method: "post",
+    path: "/run",
+    tags,
+    request: body(RunRequest),
+    responses: answers("what it printed", RunResult),
+  }),
+  purge: createRoute({
+    method: "post",
+    path: "/purge",
+    tags,
+    request: body(PurgeRequest),
+    responses: answers("removed", PurgeResult),
+  }),
+};

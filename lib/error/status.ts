@@ -1,0 +1,49 @@
+import type { SbxError } from "./error.ts";
+
+/** JSON body of every error answer (contracts.md §2). */
+export interface ErrorBody {
+  error: string;
+  code: string;
+  hint?: string;
+}
+
+/** HTTP status by error code; a code that is not here takes the status of its last segment, or else 500. */
+const BY_CODE: Record<string, number> = {
+  "auth.missing_token": 401,
+  "auth.bad_token": 401,
+  "auth.too_many_failures": 429,
+  "auth.bad_host": 403,
+  "path.outside_workspace": 403,
+  "policy.blocked": 403,
+  "route.not_found": 404,
+  "vm.wrong_state": 409,
+  "vm.name_taken": 409,
+  "vm.limit": 409,
+  "assets.mismatch": 412,
+  "assets.missing": 412,
+  "request.too_large": 413,
+  "request.media_type": 415,
+  "request.malformed": 422,
+  "request.unknown_field": 422,
+  "settings.corp_locked": 423,
+  "disk.full": 500,
+  "vm.boot_failed": 500,
+  "guest.failed": 502,
+  "process.gone": 502,
+  "service.unreachable": 502,
+  "vm.busy": 503,
+  "exec.timeout": 504,
+  "vm.boot_timeout": 504,
+};
+
+const BY_LAST_SEGMENT: Record<string, number> = { not_found: 404, invalid: 400, conflict: 409, timeout: 504 };
+
+/** The HTTP status that answers an error of this code. */
+export function statusOf(code: string): number {
+  return BY_CODE[code] ?? BY_LAST_SEGMENT[code.slice(code.lastIndexOf(".") + 1)] ?? 500;
+}
+
+/** The JSON body that answers `error`; its cause stays on the host. */
+export function errorBody(error: SbxError): ErrorBody {
+  return { error: error.message, code: error.code, ...(error.hint && { hint: error.hint }) };
+}

@@ -1,0 +1,45 @@
+/** Where sbx keeps its files (contracts.md §1). */
+import { join } from "node:path";
+
+/** Every place that one installation of sbx uses. Two installations with different homes never meet. */
+export interface Home {
+  /** `SBX_HOME`, default `~/.sbx` */
+  dir: string;
+  /** `SBX_RUN_DIR`: sockets, pid files, the gateway's token */
+  runDir: string;
+  /** `SBX_ASSETS_DIR`: kernel, initrd, rootfs, manifest */
+  assetsDir: string;
+  /** `SBX_PROFILES_DIR` */
+  profilesDir: string;
+  /** one folder a session: its record, logs, ledger and workspace */
+  sessionsDir: string;
+  /** logs of the service and the gateway */
+  logsDir: string;
+  /** UDS on which the service serves HTTP */
+  serviceSocket: string;
+  servicePidFile: string;
+  serviceLockFile: string;
+  gatewayTokenFile: string;
+  gatewayPortFile: string;
+  gatewayPidFile: string;
+}
+
+/** The home that the environment names. */
+export function home(env: { get(name: string): string | undefined } = Deno.env): Home {
+  const dir = env.get("SBX_HOME") || join(env.get("HOME") || "/root", ".sbx");
+  const runDir = env.get("SBX_RUN_DIR") || join(dir, "run");
+  return {
+    dir,
+    runDir,
+    assetsDir: env.get("SBX_ASSETS_DIR") || join(dir, "assets"),
+    profilesDir: env.get("SBX_PROFILES_DIR") || join(dir, "profiles"),
+    sessionsDir: join(dir, "sessions"),
+    logsDir: join(dir, "logs"),
+    serviceSocket: join(runDir, "service.sock"),
+    servicePidFile: join(runDir, "service.pid"),
+    serviceLockFile: join(runDir, "service.lock"),
+    gatewayTokenFile: join(runDir, "gateway.token"),
+    gatewayPortFile: join(runDir, "gateway.port"),
+    gatewayPidFile: join(runDir, "gateway.pid"),
+  };
+}
