@@ -20,7 +20,9 @@ export function answers<S extends z.ZodType>(description: string, schema: S) {
   } as const;
 }
 
-/** A JSON request body. */
+/** A JSON request body; one whose keys are all optional may be left out. */
 export function body<S extends z.ZodType>(schema: S) {
-  return { body: { required: true, content: { "application/json": { schema } } } } as const;
+  return {
+    body: { required: !schema.safeParse({}).success, content: { "application/json": { schema } } },
+  } as const;
 }

@@ -1,6 +1,8 @@
 /** Where sbx keeps its files (contracts.md §1). */
 import { join } from "node:path";
 
+export { writeAtomic } from "./atomic.ts";
+
 /** Every place that one installation of sbx uses. Two installations with different homes never meet. */
 export interface Home {
   /** `SBX_HOME`, default `~/.sbx` */

@@ -1,0 +1,15 @@
+/** sbx-bench: what things cost inside the guest, as JSON, so that the host's figures have something to stand against. */
+
+const runs = Number(Deno.args[0] ?? 50);
+const times: number[] = [];
+for (let i = 0; i < runs; i++) {
+  const started = performance.now();
+  await new Deno.Command("true", { stdin: "null", stdout: "piped", stderr: "piped" }).output();
+  times.push(performance.now() - started);
+}
+times.sort((a, b) => a - b);
+console.log(JSON.stringify({
+  schema: "sbx.guest-bench.v1",
+  runs,
+  fork_exec_ms: { p50: times[Math.floor(runs * 0.5)], p99: times[Math.floor(runs * 0.99)] },
+}));

@@ -1,0 +1,77 @@
+import { dirname } from "node:path";
+import type { GuestMessage, GuestStage, HostMessage } from "../../../lib/guest/messages.ts";
+
+/** Where init leaves what it measured, and where it says that the late mounts are there. */
+const STAGES = "/run/sbx/stages";
+const MOUNTED = "/run/sbx/mounted";
+const MOUNT_POLL_MS = 5;
+const MOUNT_DEADLINE_MS = 30_000;
+/** A clock this close is left alone: setting it costs a process. */
+const CLOCK_TOLERANCE_MS = 1000;
+
+type FileWrite = Extract<HostMessage, { t: "FileWrite" }>;
+
+/** The handshake between `Ready` and `BootReady` (contracts.md §7). */
+export class BootConfig {
+  /** what every program of this VM gets */
+  readonly environment: Record<string, string> = {
+    PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    HOME: "/root",
+    USER: "root",
+    LANG: "C.UTF-8",
+  };
+  #started = uptimeMs();
+  #clock: Promise<unknown> = Promise.resolve();
+  #failures: string[] = [];
+
+  setClock(epochMs: number): void {
+    if (Math.abs(Date.now() - epochMs) <= CLOCK_TOLERANCE_MS) return;
+    // Beside the rest of the handshake: nothing in it looks at the clock.
+    this.#clock = new Deno.Command("date", { args: ["-s", `@${epochMs / 1000}`] }).output();
+  }
+
+  async writeFile({ path, content, mode }: FileWrite): Promise<void> {
+    try {
+      await Deno.mkdir(dirname(path), { recursive: true });
+      await Deno.writeFile(path, Uint8Array.fromBase64(content), { mode });
+      await Deno.chmod(path, mode);
+    } catch (error) {
+      this.#failures.push(`${path}: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+
+  /** Waits for what init mounts beside us, then tells how the boot went. */
+  async finish(): Promise<GuestMessage> {
+    await this.#clock;
+    const deadline = performance.now() + MOUNT_DEADLINE_MS;
+    while (!exists(MOUNTED)) {
+      if (performance.now() > deadline) return { t: "BootFailed", error: "the late mounts did not come up" };
+      await new Promise((resolve) => setTimeout(resolve, MOUNT_POLL_MS));
+    }
+    if (this.#failures.length > 0) return { t: "BootFailed", error: this.#failures.join("; ") };
+    return {
+      t: "BootReady",
+      stages: [...initStages(), { name: "agent", ms: this.#started }, { name: "ready", ms: uptimeMs() }],
+    };
+  }
+}
+
+function initStages(): GuestStage[] {
+  return Deno.readTextFileSync(STAGES).trim().split("\n").map((line) => {
+    const [name, seconds] = line.split(" ");
+    return { name, ms: Number(seconds) * 1000 };
+  });
+}
+
+function uptimeMs(): number {
+  return Number(Deno.readTextFileSync("/proc/uptime").split(" ")[0]) * 1000;
+}
+
+function exists(path: string): boolean {
+  try {
+    Deno.lstatSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,74 @@
+/**
+ * sbx-pty-agent: the guest's half of a VM. It takes its boot configuration from sbx-process, then runs programs and
+ * terminals for it until the VM ends. It runs as root in a guest that has no network card; what it may do is decided
+ * on the host.
+ */
+import { FrameChannel } from "../../../lib/wire/channel.ts";
+import { type GuestMessage, HOST_CID, type HostMessage, PORTS } from "../../../lib/guest/messages.ts";
+import { BootConfig } from "./boot.ts";
+import { Executions } from "./exec.ts";
+import { awaitFile } from "./file.ts";
+import { Terminals } from "./pty.ts";
+
+/** Version of this wire; the host refuses a guest that it does not know. */
+const AGENT_VERSION = "1";
+
+const connect = (port: number) => Deno.connect({ transport: "vsock", cid: HOST_CID, port });
+
+const control = new FrameChannel(await connect(PORTS.control));
+const send = (message: GuestMessage) => control.send(message);
+
+const boot = new BootConfig();
+const executions = new Executions({
+  environment: boot.environment,
+  connect: () => connect(PORTS.exec),
+  send,
+});
+const terminals = new Terminals({
+  environment: boot.environment,
+  connect: () => connect(PORTS.terminal),
+  send,
+});
+
+await send({ t: "Ready", version: AGENT_VERSION });
+executions.warm();
+
+for (let message = await control.next(); message !== null; message = await control.next()) {
+  await handle(message as HostMessage);
+}
+
+async function handle(message: HostMessage): Promise<void> {
+  switch (message.t) {
+    case "BootConfig":
+      return boot.setClock(message.epoch_ms);
+    case "SetEnv":
+      boot.environment[message.key] = message.value;
+      return;
+    case "FileWrite":
+      return boot.writeFile(message);
+    case "BootConfigDone":
+      return send(await boot.finish());
+    case "Exec":
+      executions.start(message);
+      return;
+    case "ExecKill":
+      return executions.kill(message.id);
+    case "PtyOpen":
+      terminals.open(message);
+      return;
+    case "PtyResize":
+      return terminals.resize(message);
+    case "AwaitFile":
+      awaitFile(message, send);
+      return;
+    case "Shutdown":
+      return shutDown();
+  }
+}
+
+/** Everything that was written reaches the disk and the workspace before the machine stops. */
+async function shutDown(): Promise<void> {
+  executions.killAll();
+  await new Deno.Command("sync").output();
+  await new Deno.Command("/usr/lib/sbx/busybox", { args: ["reboot", "-f"] }).output();
+}

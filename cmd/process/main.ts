@@ -1,0 +1,37 @@
+/** sbx-process: one VM. It is started by sbx-service, outlives it, and ends with its machine. */
+import { SbxError } from "../../lib/error/mod.ts";
+import { home } from "../../lib/home/mod.ts";
+import { serveCalls } from "../../lib/ipc/mod.ts";
+import { readRecord, Runner, sessionPaths } from "../../lib/session/mod.ts";
+import { Qemu } from "../../lib/vm/mod.ts";
+import { answer } from "./calls.ts";
+
+/** Longest wait for the first `Boot` after the start: a service that died in between must leave nothing behind. */
+const ORDER_DEADLINE_MS = 60_000;
+
+/** @param args the id of the session */
+export async function main([id]: string[]): Promise<number> {
+  if (!id) {
+    throw new SbxError("process.invalid", "sbx-process is started by sbx-service, with the id of a session");
+  }
+  const paths = sessionPaths(home(), id);
+  await Deno.mkdir(paths.sockets, { recursive: true, mode: 0o700 });
+  const previous = Deno.umask(0o077);
+  const listener = Deno.listen({ transport: "unix", path: paths.socket });
+  Deno.umask(previous);
+  const runner = new Runner(await readRecord(paths), paths, new Qemu());
+  const orphaned = setTimeout(() => runner.stop(true), ORDER_DEADLINE_MS);
+  serveCalls(listener, (call, caller) => {
+    if (call.t === "Boot") clearTimeout(orphaned);
+    return answer(runner, call, caller);
+  });
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    Deno.addSignalListener(signal, () => runner.stop(true));
+  }
+  await runner.ended;
+  // The call that ended it still has to be answered.
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  listener.close();
+  await Deno.remove(paths.socket).catch(() => {});
+  return runner.info.state === "Defunct" ? 1 : 0;
+}

@@ -1,0 +1,29 @@
+import type { Viewer } from "../../lib/guest/mod.ts";
+import type { Call, Caller } from "../../lib/ipc/mod.ts";
+import type { Runner } from "../../lib/session/mod.ts";
+
+type TerminalCall = Extract<Call, { t: "Terminal" }>;
+
+/** Carries one viewer of the VM's terminal until the viewer leaves or the terminal ends. */
+export async function serveTerminal(
+  runner: Runner,
+  { cols, rows, argv }: TerminalCall,
+  caller: Caller,
+): Promise<void> {
+  const terminal = await runner.terminal({ cols, rows }, argv);
+  const over = Promise.withResolvers<void>();
+  const viewer: Viewer = {
+    write: (bytes) => caller.reply({ t: "Output", stream: "stdout", data: bytes.toBase64() }),
+    end: over.resolve,
+  };
+  await terminal.attach(viewer);
+  await terminal.resize(cols, rows);
+  const typing = async () => {
+    for (let input = await caller.input(); input !== null; input = await caller.input()) {
+      if (input.t === "Data") await terminal.type(Uint8Array.fromBase64(input.data));
+      if (input.t === "Resize") await terminal.resize(input.cols, input.rows);
+    }
+  };
+  await Promise.race([over.promise, typing()]);
+  terminal.detach(viewer);
+}

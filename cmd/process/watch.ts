@@ -1,0 +1,22 @@
+import type { Caller } from "../../lib/ipc/mod.ts";
+import type { Runner } from "../../lib/session/mod.ts";
+
+/** Events that wait for a slow watcher; beyond them the oldest are dropped: the ledger has them all. */
+const BACKLOG = 1000;
+
+/** Tells the service what happens here until it goes away. */
+export async function serveWatch(runner: Runner, caller: Caller): Promise<void> {
+  let sent: Promise<void> = caller.reply({ t: "Info", info: runner.info });
+  let waiting = 0;
+  const stop = runner.watch((what) => {
+    if (waiting >= BACKLOG) return;
+    waiting++;
+    const reply = "state" in what
+      ? { t: "Info" as const, info: what }
+      : { t: "Event" as const, event: { ...what } };
+    sent = sent.then(() => caller.reply(reply)).catch(() => {}).finally(() => waiting--);
+  });
+  await Promise.race([caller.input(), runner.ended]);
+  stop();
+  await sent;
+}

@@ -1,0 +1,87 @@
+import type { RouteConfig } from "@hono/zod-openapi";
+import type { Context, Hono } from "hono";
+import type { z } from "zod";
+import { SbxError } from "../../lib/error/mod.ts";
+
+/** A request after validation: what the route's zod definitions made of it. */
+export interface Input {
+  params: Record<string, string>;
+  // deno-lint-ignore no-explicit-any -- its shape is the route's own schema
+  query: any;
+  // deno-lint-ignore no-explicit-any -- its shape is the route's own schema
+  body: any;
+  context: Context;
+}
+
+/** Most bytes of a JSON body (contracts.md §2). */
+const BODY_LIMIT = 10 * 1024 * 1024;
+
+/**
+ * Serves one route: its definition validates params, query and JSON body, and names every error before the handler
+ * runs. A handler answers with a value for JSON, or with a Response of its own.
+ */
+export function handle(app: Hono, route: RouteConfig, handler: (input: Input) => unknown): void {
+  const path = route.path.replaceAll(/{(\w+)}/g, ":$1");
+  app.on(route.method.toUpperCase(), path, async (context) => {
+    const params = context.req.param() as Record<string, string>;
+    const query = route.request?.query
+      ? check(route.request.query as z.ZodType, context.req.query(), "query")
+      : {};
+    const result = await handler({ params, query, body: await jsonBody(route, context), context });
+    return result instanceof Response ? result : context.json(result as object);
+  });
+}
+
+async function jsonBody(route: RouteConfig, context: Context): Promise<unknown> {
+  const definition = route.request?.body;
+  const content = definition?.content["application/json"];
+  const schema = content && "schema" in content ? content.schema as z.ZodType : undefined;
+  if (!definition || !schema) return undefined;
+  const bytes = await limited(context.req.raw);
+  if (bytes.length === 0 && !definition.required) return schema.parse({});
+  const type = context.req.header("content-type")?.split(";")[0].trim().toLowerCase();
+  if (type !== "application/json") {
+    throw new SbxError("request.media_type", "this route takes a JSON body", {
+      hint: "send Content-Type: application/json",
+    });
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (cause) {
+    throw new SbxError("request.malformed", "the request body is not JSON", { cause });
+  }
+  return check(schema, value, "body");
+}
+
+/** Reads a body, counting: a length that the client names is not believed. */
+async function limited(request: Request): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of request.body ?? []) {
+    size += chunk.length;
+    if (size > BODY_LIMIT) {
+      throw new SbxError("request.too_large", `a body may have at most ${BODY_LIMIT} bytes`);
+    }
+    chunks.push(chunk);
+  }
+  if (chunks.length === 1) return chunks[0];
+  const bytes = new Uint8Array(size);
+  for (let at = 0, i = 0; i < chunks.length; at += chunks[i++].length) bytes.set(chunks[i], at);
+  return bytes;
+}
+
+/** @throws {SbxError} 422 `request.unknown_field` or `request.malformed` for the shape, 400 `request.invalid` for a value */
+function check(schema: z.ZodType, value: unknown, where: string): unknown {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const text = result.error.issues.map(({ path, message }) => `${[where, ...path].join(".")}: ${message}`)
+    .join("; ");
+  if (result.error.issues.some(({ code }) => code === "unrecognized_keys")) {
+    throw new SbxError("request.unknown_field", text);
+  }
+  const shapeless = result.error.issues.some(({ code, path }) =>
+    code === "invalid_type" && path.length === 0
+  );
+  throw new SbxError(shapeless ? "request.malformed" : "request.invalid", text);
+}

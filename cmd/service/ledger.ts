@@ -1,0 +1,46 @@
+import { type LedgerEvent, readEvents } from "../../lib/ledger/mod.ts";
+import type { Vm } from "../../lib/session/mod.ts";
+
+/** Most events that one answer lists; `GET /sessions/{id}/events` pages through the rest. */
+const MAX_EVENTS = 1000;
+
+/** The first events of a VM's session; none before it has a ledger. */
+export async function sessionEvents({ paths }: Pick<Vm, "paths">): Promise<LedgerEvent[]> {
+  if (!await Deno.lstat(paths.ledger).then(() => true, () => false)) return [];
+  return (await readEvents(paths.ledger, { limit: MAX_EVENTS })).events;
+}
+
+/** One program that was run, from its exec event and the exit event that followed it. */
+export interface Execution {
+  event_id: string;
+  timestamp_unix_ms: number;
+  command: string;
+  exit_code: number | null;
+  duration_ms: number | null;
+}
+
+/** Pairs each exec event with the next exit event of the same command. */
+export function executionsOf(events: LedgerEvent[]): Execution[] {
+  const executions: Execution[] = [];
+  for (const { common, process } of events) {
+    const activity = process?.activity;
+    if (activity?.operation === "exec") {
+      const { event_id, timestamp_unix_ms } = common;
+      executions.push({
+        event_id,
+        timestamp_unix_ms,
+        command: activity.command,
+        exit_code: null,
+        duration_ms: null,
+      });
+    } else if (activity?.operation === "exit") {
+      const open = executions.find(({ command, exit_code }) =>
+        exit_code === null && command === activity.command
+      );
+      if (!open) continue;
+      open.exit_code = activity.exit_code ?? null;
+      open.duration_ms = common.timestamp_unix_ms - open.timestamp_unix_ms;
+    }
+  }
+  return executions;
+}

@@ -1,0 +1,36 @@
+import type { Hono } from "hono";
+import { fileRoutes } from "../../../lib/api/mod.ts";
+import { ask } from "../../../lib/ipc/mod.ts";
+import type { Supervisor, Vm } from "../../../lib/session/mod.ts";
+import { guestPath, relativePath, Workspace } from "../../../lib/workspace/mod.ts";
+import { handle } from "../handle.ts";
+
+/** Files of a VM's workspace, whether it runs or not. */
+export function routeFiles(app: Hono, supervisor: Supervisor): void {
+  const workspace = (vm: Vm) => new Workspace(vm.paths.workspace);
+
+  handle(app, fileRoutes.read, async ({ params, query }) => {
+    const { file, size } = await workspace(supervisor.find(params.id)).open(query.path);
+    return new Response(file.readable, {
+      headers: { "content-type": "application/octet-stream", "content-length": String(size) },
+    });
+  });
+  handle(app, fileRoutes.write, async ({ params, query, context }) => {
+    const vm = supervisor.find(params.id);
+    const body = context.req.raw.body ?? new Response("").body!;
+    const size = await workspace(vm).write(query.path, body);
+    await shown(vm, query.path, size);
+    return { path: relativePath(query.path), size };
+  });
+  handle(
+    app,
+    fileRoutes.list,
+    ({ params, query }) => workspace(supervisor.find(params.id)).list(query.path, query.depth),
+  );
+}
+
+/** Waits until a running guest sees what was written: what is started next must not read the file of before. */
+async function shown(vm: Vm, path: string, size: number): Promise<void> {
+  if (vm.state.state !== "Running") return;
+  await ask(vm.paths.socket, { t: "AwaitFile", path: guestPath(relativePath(path)), size }).catch(() => {});
+}

@@ -1,0 +1,83 @@
+import type { Hono } from "hono";
+import { type ServiceStatus, systemRoutes, type Version } from "../../../lib/api/mod.ts";
+import { resolveAssets } from "../../../lib/asset/mod.ts";
+import { asSbxError } from "../../../lib/error/mod.ts";
+import type { Home } from "../../../lib/home/mod.ts";
+import { currentArch, listProfiles } from "../../../lib/profile/mod.ts";
+import type { Supervisor } from "../../../lib/session/mod.ts";
+import { VERSION, versionInfo } from "../../../lib/version/mod.ts";
+import { findTools } from "../../../lib/vm/mod.ts";
+import { handle } from "../handle.ts";
+
+const PERMISSIONS = ["read", "write", "net", "env", "run", "ffi", "sys", "import"] as const;
+
+/** What the service is, and how it is. */
+export function routeSystem(app: Hono, supervisor: Supervisor, home: Home): void {
+  const version: Version = versionInfo();
+  const started = performance.now();
+
+  handle(app, systemRoutes.version, () => version);
+  handle(app, systemRoutes.status, () => status());
+  handle(app, systemRoutes.system, async () => ({
+    ...await status(),
+    host: { os: Deno.build.os, arch: Deno.build.arch, cpus: navigator.hardwareConcurrency },
+    hypervisor: {
+      name: supervisor.hypervisor.name,
+      features: supervisor.hypervisor.features,
+      ...await accelerator(),
+    },
+    assets: await assets(),
+  }));
+
+  async function status(): Promise<ServiceStatus> {
+    const vms = supervisor.list();
+    const issues = await problems();
+    const running =
+      vms.filter(({ status }) => status === "Running" || status === "Booting" || status === "Paused").length;
+    return {
+      ok: issues.length === 0,
+      version: VERSION,
+      pid: Deno.pid,
+      uptime_secs: Math.round((performance.now() - started) / 1000),
+      vms: { running, total: vms.length },
+      issues,
+      permissions: Object.fromEntries(
+        PERMISSIONS.map((name) => [name, Deno.permissions.querySync({ name }).state]),
+      ),
+    };
+  }
+
+  /** Why a VM could not be started now. */
+  async function problems(): Promise<string[]> {
+    const checks: (() => unknown)[] = [findTools, () => resolveAssets(home, currentArch())];
+    const results = await Promise.all(
+      checks.map((check) => Promise.resolve().then(check).then(() => undefined, message)),
+    );
+    const defunct = supervisor.list().filter(({ status }) => status === "Defunct");
+    return [
+      ...results.filter((text) => text !== undefined),
+      ...defunct.map(({ name, last_error }) => `VM "${name}" is defunct: ${last_error}`),
+    ];
+  }
+
+  async function accelerator(): Promise<{ accelerator: string; reason: string }> {
+    return await supervisor.accelerator().catch((error) => ({
+      accelerator: "unknown",
+      reason: message(error),
+    }));
+  }
+
+  async function assets() {
+    const missing = await resolveAssets(home, currentArch()).then(() => [], (error) => [message(error)]);
+    return (await listProfiles(home)).map(({ id }) => ({
+      profile_id: id,
+      arch: currentArch(),
+      ready: missing.length === 0,
+      missing,
+    }));
+  }
+}
+
+function message(error: unknown): string {
+  return asSbxError(error, "a check").message;
+}

@@ -1,0 +1,56 @@
+import type { Hono } from "hono";
+import { vmRoutes } from "../../../lib/api/mod.ts";
+import type { Supervisor } from "../../../lib/session/mod.ts";
+import { handle } from "../handle.ts";
+
+/** Routes of a VM's life. */
+export function routeVms(app: Hono, supervisor: Supervisor): void {
+  const answer = (id: string) => supervisor.summary(supervisor.find(id));
+
+  handle(app, vmRoutes.create, async ({ body }) => supervisor.summary(await supervisor.create(body)));
+  handle(app, vmRoutes.list, () => ({ vms: supervisor.list() }));
+  handle(app, vmRoutes.info, ({ params }) => supervisor.info(supervisor.find(params.id)));
+  handle(app, vmRoutes.status, ({ params }) => {
+    const { id, status, last_error } = answer(params.id);
+    return { id, status, last_error };
+  });
+  handle(app, vmRoutes.start, async ({ params }) => {
+    await supervisor.start(supervisor.find(params.id));
+    return answer(params.id);
+  });
+  handle(app, vmRoutes.stop, async ({ params }) => {
+    const vm = supervisor.find(params.id);
+    await supervisor.stop(vm);
+    return supervisor.summary(vm);
+  });
+  handle(app, vmRoutes.pause, async ({ params }) => {
+    await supervisor.pause(supervisor.find(params.id));
+    return answer(params.id);
+  });
+  handle(app, vmRoutes.resume, async ({ params }) => {
+    await supervisor.resume(supervisor.find(params.id));
+    return answer(params.id);
+  });
+  handle(app, vmRoutes.save, async ({ params, body }) => {
+    const vm = supervisor.find(params.id);
+    await supervisor.save(vm, body.name);
+    return supervisor.summary(vm);
+  });
+  handle(app, vmRoutes.fork, async ({ params, body }) => {
+    const { record } = supervisor.find(params.id);
+    return supervisor.summary(
+      await supervisor.create({
+        name: body.name,
+        from: record.id,
+        persistent: record.persistent,
+        env: record.env,
+      }),
+    );
+  });
+  handle(app, vmRoutes.delete, async ({ params }) => {
+    const vm = supervisor.find(params.id);
+    await supervisor.delete(vm);
+    return { id: vm.record.id, deleted: true };
+  });
+  handle(app, vmRoutes.purge, async ({ body }) => ({ removed: await supervisor.purge(body.all ?? false) }));
+}

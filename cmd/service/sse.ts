@@ -1,0 +1,31 @@
+import { asSbxError, errorBody } from "../../lib/error/mod.ts";
+
+/** Sends one server-sent event; awaiting it is the back-pressure. */
+export type Send = (event: string, data: unknown) => Promise<void>;
+
+/**
+ * A stream of server-sent events. A failure becomes an `error` event: the answer's status is gone by then.
+ *
+ * @param produce runs until the stream is complete; `gone` aborts when the client leaves
+ */
+export function eventStream(produce: (send: Send, gone: AbortSignal) => Promise<void>): Response {
+  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+  const writer = writable.getWriter();
+  const gone = new AbortController();
+  writer.closed.catch(() => gone.abort());
+  const encoder = new TextEncoder();
+  const send: Send = (event, data) =>
+    writer.write(encoder.encode(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`));
+  produce(send, gone.signal)
+    .catch((error) => send("error", errorBody(asSbxError(error, "the request"))))
+    .catch(() => {})
+    .finally(() => writer.close().catch(() => {}));
+  return new Response(readable, {
+    headers: { "content-type": "text/event-stream", "cache-control": "no-store" },
+  });
+}
+
+/** Does the client want the output as it comes (contracts.md §2)? */
+export function wantsEvents(request: Request): boolean {
+  return request.headers.get("accept")?.includes("text/event-stream") ?? false;
+}

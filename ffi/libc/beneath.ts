@@ -1,0 +1,82 @@
+/** openat2(2): opens a path that cannot lead out of a folder, whatever links another program puts in its way meanwhile. Linux only. */
+
+const SYS_OPENAT2 = 437n;
+const AT_FDCWD = -100;
+const O_PATH = 0o10000000n;
+const O_DIRECTORY = 0o200000n;
+const O_CLOEXEC = 0o2000000n;
+const RESOLVE_NO_MAGICLINKS = 0x02n;
+const RESOLVE_BENEATH = 0x08n;
+/** size of `struct open_how`: three u64 */
+const HOW_BYTES = 24n;
+
+const ERRNO: Record<number, string> = {
+  2: "ENOENT",
+  13: "EACCES",
+  18: "EXDEV",
+  20: "ENOTDIR",
+  36: "ENAMETOOLONG",
+  40: "ELOOP",
+};
+
+function open() {
+  return Deno.dlopen("libc.so.6", {
+    syscall: { parameters: ["i64", "i32", "buffer", "buffer", "usize"], result: "i64" },
+    close: { parameters: ["i32"], result: "i32" },
+    __errno_location: { parameters: [], result: "pointer" },
+  });
+}
+
+let libc: ReturnType<typeof open> | undefined;
+
+/** Why a path could not be opened; `code` is the name of the errno, or its number. */
+export class OpenError extends Error {
+  override name = "OpenError";
+  readonly code: string;
+
+  constructor(code: string, path: string) {
+    super(`${code}: ${path}`);
+    this.code = code;
+  }
+}
+
+/**
+ * A file or folder that was found, held open without having been opened for reading or writing: looking at what it
+ * is starts nothing, even where it is a device or a pipe. `path` names it for as long as this is held.
+ */
+export class Found {
+  #fd: number;
+
+  constructor(fd: number) {
+    this.#fd = fd;
+  }
+
+  get path(): string {
+    return `/proc/self/fd/${this.#fd}`;
+  }
+
+  [Symbol.dispose](): void {
+    libc!.symbols.close(this.#fd);
+  }
+}
+
+/**
+ * Finds `path` below `root`. Links are followed while they stay below it.
+ *
+ * @throws {OpenError} `EXDEV` when the path or a link in it leads out
+ */
+export function findBeneath(root: string, path: string, { directory = false } = {}): Found {
+  using folder = openPath(AT_FDCWD, root, O_DIRECTORY, 0n);
+  const fd = Number(folder.path.slice("/proc/self/fd/".length));
+  return openPath(fd, path || ".", directory ? O_DIRECTORY : 0n, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+}
+
+function openPath(at: number, path: string, flags: bigint, resolve: bigint): Found {
+  libc ??= open();
+  const how = new BigUint64Array([O_PATH | O_CLOEXEC | flags, 0n, resolve]);
+  const name = new TextEncoder().encode(path + "\0");
+  const fd = Number(libc.symbols.syscall(SYS_OPENAT2, at, name, new Uint8Array(how.buffer), HOW_BYTES));
+  if (fd >= 0) return new Found(fd);
+  const errno = new Deno.UnsafePointerView(libc.symbols.__errno_location()!).getInt32();
+  throw new OpenError(ERRNO[errno] ?? String(errno), path);
+}

@@ -1,0 +1,63 @@
+/** The few calls of libc that make a pseudo-terminal: Deno has none for it. Linux only. */
+
+const O_RDWR = 2;
+const O_NOCTTY = 0o400;
+const TIOCGPTN = 0x80045430;
+const TIOCSPTLCK = 0x40045431;
+const TIOCSWINSZ = 0x5414;
+
+function open() {
+  return Deno.dlopen("libc.so.6", {
+    open: { parameters: ["buffer", "i32"], result: "i32" },
+    ioctl: { parameters: ["i32", "u64", "buffer"], result: "i32" },
+    read: { parameters: ["i32", "buffer", "usize"], result: "isize", nonblocking: true },
+    write: { parameters: ["i32", "buffer", "usize"], result: "isize", nonblocking: true },
+    close: { parameters: ["i32"], result: "i32" },
+  });
+}
+
+let libc: ReturnType<typeof open> | undefined;
+
+/** The master side of a pseudo-terminal. */
+export class PseudoTerminal {
+  /** device of the other side, `/dev/pts/N` */
+  readonly device: string;
+  #libc = libc ??= open();
+  #fd: number;
+
+  /** @throws {Error} when the system has no pseudo-terminal left */
+  constructor() {
+    const path = new TextEncoder().encode("/dev/ptmx\0");
+    this.#fd = this.#libc.symbols.open(path, O_RDWR | O_NOCTTY);
+    if (this.#fd < 0) throw new Error("no pseudo-terminal is free");
+    const unlock = new Int32Array([0]);
+    const number = new Int32Array(1);
+    this.#libc.symbols.ioctl(this.#fd, BigInt(TIOCSPTLCK), bytes(unlock));
+    this.#libc.symbols.ioctl(this.#fd, BigInt(TIOCGPTN), bytes(number));
+    this.device = `/dev/pts/${number[0]}`;
+  }
+
+  resize(cols: number, rows: number): void {
+    this.#libc.symbols.ioctl(this.#fd, BigInt(TIOCSWINSZ), bytes(new Uint16Array([rows, cols, 0, 0])));
+  }
+
+  /** Bytes read; null once no program has the other side open. */
+  async read(into: Uint8Array<ArrayBuffer>): Promise<number | null> {
+    const count = Number(await this.#libc.symbols.read(this.#fd, into, BigInt(into.length)));
+    return count > 0 ? count : null;
+  }
+
+  async write(from: Uint8Array<ArrayBuffer>): Promise<number> {
+    const count = Number(await this.#libc.symbols.write(this.#fd, from, BigInt(from.length)));
+    if (count < 0) throw new Error("the pseudo-terminal is closed");
+    return count;
+  }
+
+  close(): void {
+    this.#libc.symbols.close(this.#fd);
+  }
+}
+
+function bytes(view: ArrayBufferView<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+}

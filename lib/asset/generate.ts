@@ -1,0 +1,110 @@
+import { join, resolve } from "node:path";
+import { SbxError } from "../error/mod.ts";
+import { blake3File } from "../hash/mod.ts";
+import { writeAtomic } from "../home/mod.ts";
+import { type ProgressSink, silent } from "../progress/mod.ts";
+import { parseManifest, readManifest } from "./manifest.ts";
+import { B3SUMS, BOOT_NAMES, LOGICAL_NAMES, MANIFEST } from "./name.ts";
+import { AssetVersion, DEFAULT_REFRESH_POLICY, type Manifest, MANIFEST_FORMAT, type ManifestFile } from "./schema.ts";
+
+type Arches = Record<string, Record<string, ManifestFile>>;
+
+/** What a manifest is generated for. */
+export interface GenerateOptions {
+  /** `YYYY.MMDD.N`; without it, today's next number, or the one that these same files already have */
+  version?: string;
+  /** version of sbx that the files are for */
+  binaryVersion: string;
+  now?: Date;
+  /** its stage `hash` counts bytes */
+  progress?: ProgressSink;
+}
+
+/** Published files may be read by everybody. */
+const PUBLISHED_MODE = 0o644;
+
+/**
+ * Hashes `<dir>/<arch>/{vmlinuz,initrd.img,rootfs.erofs,obom.cdx.json}` and writes `<dir>/manifest.json` and
+ * `<dir>/B3SUMS` (spec.md, "Release graph"; contracts.md §10).
+ *
+ * @returns the manifest's path
+ * @throws {SbxError} `manifest.version.invalid`, `assets.not_found` when a file is missing
+ */
+export async function generateManifest(dir: string, options: GenerateOptions): Promise<string> {
+  const { binaryVersion, now = new Date(), progress = silent } = options;
+  const arches = await hashArches(dir, progress);
+  const path = join(dir, MANIFEST);
+  const version = options.version ?? await nextVersion(path, arches, now);
+  if (!AssetVersion.safeParse(version).success) {
+    throw new SbxError("manifest.version.invalid", `"${version}" is not an asset version`, {
+      hint: `an asset version is YYYY.MMDD.N, such as ${dayVersion(now)}.1`,
+    });
+  }
+  const date = now.toISOString().slice(0, 10);
+  const manifest: Manifest = {
+    format: MANIFEST_FORMAT,
+    refresh_policy: DEFAULT_REFRESH_POLICY,
+    assets: {
+      current: version,
+      releases: { [version]: { date, deprecated: false, min_binary: binaryVersion, arches } },
+    },
+    binaries: {
+      current: binaryVersion,
+      releases: { [binaryVersion]: { date, deprecated: false, min_assets: version } },
+    },
+  };
+  const text = JSON.stringify(manifest, null, 2) + "\n";
+  parseManifest(text, path);
+  const sums = Object.entries(arches).flatMap(([arch, files]) =>
+    Object.entries(files).map(([name, { hash }]) => `${hash}  ${arch}/${name}\n`)
+  );
+  await writeAtomic(join(dir, B3SUMS), sums.join(""), PUBLISHED_MODE);
+  await writeAtomic(path, text, PUBLISHED_MODE);
+  return path;
+}
+
+async function hashArches(dir: string, progress: ProgressSink): Promise<Arches> {
+  const found: { arch: string; name: string; path: string; size: number }[] = [];
+  for (const arch of ["arm64", "x86_64"]) {
+    const there = await Deno.stat(join(dir, arch)).then((info) => info.isDirectory, () => false);
+    if (!there) continue;
+    for (const name of LOGICAL_NAMES) {
+      const path = join(dir, arch, name);
+      const info = await Deno.stat(path).catch(() => null);
+      if (info?.isFile && info.size > 0) found.push({ arch, name, path, size: info.size });
+      else if (info || BOOT_NAMES.includes(name)) {
+        throw new SbxError("assets.not_found", `${path} is ${info ? "empty, or not a file" : "missing"}`, {
+          hint: `an architecture has ${BOOT_NAMES.join(", ")} and ${LOGICAL_NAMES.at(-1)}; sbx-admin image build makes them`,
+        });
+      }
+    }
+  }
+  if (found.length === 0) {
+    throw new SbxError("assets.not_found", `${resolve(dir)} has neither a folder arm64 nor a folder x86_64`, {
+      hint: "give the folder that sbx-admin image build wrote to",
+    });
+  }
+  progress.stage("hash", found.reduce((sum, { size }) => sum + size, 0));
+  const arches: Arches = {};
+  for (const { arch, name, path } of found) {
+    (arches[arch] ??= {})[name] = await blake3File(path, (bytes) => progress.advance(bytes));
+  }
+  return arches;
+}
+
+/** The version that the manifest at `path` gives to the same files, or else today's next number. */
+async function nextVersion(path: string, arches: Arches, now: Date): Promise<string> {
+  const today = dayVersion(now);
+  const old = await readManifest(path).then(({ manifest }) => manifest, () => null);
+  if (!old) return `${today}.1`;
+  const { current, releases } = old.assets;
+  if (JSON.stringify(releases[current].arches) === JSON.stringify(arches)) return current;
+  const numbers = Object.keys(releases).filter((version) => version.startsWith(`${today}.`))
+    .map((version) => Number(version.split(".")[2]));
+  return `${today}.${Math.max(0, ...numbers) + 1}`;
+}
+
+function dayVersion(now: Date): string {
+  const [year, month, day] = now.toISOString().slice(0, 10).split("-");
+  return `${year}.${month}${day}`;
+}

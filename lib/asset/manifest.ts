@@ -1,0 +1,66 @@
+import type { z } from "zod";
+import { SbxError } from "../error/mod.ts";
+import { Manifest } from "./schema.ts";
+
+/** Most bytes of a manifest: ten thousand times what one release takes, and small enough to parse at once. */
+export const MANIFEST_LIMIT = 1024 * 1024;
+/** Problems that one error names; the rest are counted. */
+const PROBLEMS_SHOWN = 3;
+
+/**
+ * A manifest out of bytes that anybody may have written.
+ *
+ * @param source where they came from, for the error
+ * @throws {SbxError} `manifest.invalid`
+ */
+export function parseManifest(bytes: Uint8Array | string, source: string): Manifest {
+  const invalid = (why: string, cause?: unknown) =>
+    new SbxError("manifest.invalid", `the asset manifest ${source} is not valid: ${why}`, {
+      cause,
+      hint: "sbx-admin manifest generate writes a valid one; nothing was changed",
+    });
+  if (bytes.length > MANIFEST_LIMIT) throw invalid(`it is over ${MANIFEST_LIMIT} bytes`);
+  let value: unknown;
+  try {
+    const text = typeof bytes === "string" ? bytes : new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw invalid("it is not JSON in UTF-8", cause);
+  }
+  const result = Manifest.safeParse(value);
+  if (result.success) return result.data;
+  throw invalid(describe(result.error.issues), result.error);
+}
+
+/** Reads and parses a manifest. @throws {SbxError} `manifest.not_found`, `manifest.invalid` */
+export async function readManifest(path: string): Promise<{ manifest: Manifest; bytes: Uint8Array }> {
+  const bytes = await readLimited(path, MANIFEST_LIMIT + 1);
+  return { manifest: parseManifest(bytes, path), bytes };
+}
+
+async function readLimited(path: string, limit: number): Promise<Uint8Array> {
+  try {
+    using file = await Deno.open(path);
+    const buffer = new Uint8Array(limit);
+    let size = 0;
+    for (let read; size < limit && (read = await file.read(buffer.subarray(size))) !== null;) size += read;
+    return buffer.subarray(0, size);
+  } catch (cause) {
+    if (cause instanceof Deno.errors.NotFound) {
+      throw new SbxError("manifest.not_found", `there is no asset manifest at ${path}`, { cause });
+    }
+    throw new SbxError("manifest.unreadable", `the asset manifest ${path} cannot be read`, {
+      cause,
+      hint: "it must be a file that this user may read",
+    });
+  }
+}
+
+/** `assets.releases.2026.1121.1: why`, a few of them. */
+function describe(issues: z.core.$ZodIssue[]): string {
+  const shown = issues.slice(0, PROBLEMS_SHOWN).map(({ path, message }) =>
+    `${path.map(String).join(".").slice(0, 200) || "the whole"}: ${message.slice(0, 300)}`
+  );
+  const more = issues.length - shown.length;
+  return shown.join("; ") + (more > 0 ? `; and ${more} more` : "");
+}

@@ -1,0 +1,122 @@
+/** The object that each family adds to an event (contracts.md §5), as zod. */
+import { z } from "zod";
+
+const count = z.int().min(0);
+
+/** A body as far as it is kept: text is there only in state `text`, and never holds a secret. */
+export const Body = z.strictObject({
+  state: z.enum(["missing", "text", "binary", "redacted"]),
+  text: z.string().optional(),
+  content_type: z.string().optional(),
+  size: count.optional().describe("bytes on the wire"),
+  truncated: z.boolean(),
+  redaction_reason: z.string().optional(),
+});
+
+const Headers = z.record(z.string(), z.array(z.string())).describe("values by lower-case name");
+
+export const Http = z.strictObject({
+  request: z.strictObject({
+    method: z.string(),
+    scheme: z.string(),
+    host: z.string().describe("lower case, without port"),
+    port: z.int().min(0).max(65535),
+    path: z.string(),
+    query: z.string(),
+    url: z.string(),
+    path_class: z.string(),
+    bytes: count,
+    headers: Headers,
+    body: Body,
+  }),
+  response: z.strictObject({
+    status: z.int(),
+    bytes: count,
+    headers: Headers,
+    body: Body,
+  }).optional(),
+});
+
+export const Dns = z.strictObject({
+  request: z.strictObject({
+    qname: z.string().describe("lower case, without the last dot"),
+    qtype: z.string(),
+    transport: z.string().describe("udp, tcp"),
+  }),
+  response: z.strictObject({
+    rcode: z.string(),
+    answers: z.array(z.string()).describe("addresses and names, as text"),
+  }).optional(),
+});
+
+export const Mcp = z.strictObject({
+  request: z.strictObject({
+    method: z.string(),
+    server_name: z.string(),
+    tool_name: z.string(),
+    namespaced_tool_name: z.string(),
+    arguments: z.record(z.string(), z.json()),
+  }),
+  response: z.strictObject({
+    is_error: z.boolean(),
+    content: z.array(z.json()),
+  }).optional(),
+});
+
+export const Model = z.strictObject({
+  request: z.strictObject({
+    provider: z.string(),
+    api_family: z.string(),
+    model: z.string(),
+    stream: z.boolean(),
+    operation: z.string(),
+    messages_count: count,
+    tools_count: count,
+    body: Body,
+  }),
+  response: z.strictObject({
+    status: z.int(),
+    stop_reason: z.string().optional(),
+    input_tokens: count.optional(),
+    output_tokens: count.optional(),
+    estimated_cost_micros: count.optional(),
+    tool_calls: z.array(z.strictObject({
+      name: z.string(),
+      arguments: z.json().optional(),
+    })),
+  }).optional(),
+});
+
+export const File = z.strictObject({
+  activity: z.strictObject({
+    operation: z.enum(["read", "write", "create", "delete", "rename", "import", "export"]),
+    path: z.string(),
+    path_class: z.string(),
+    name: z.string(),
+    ext: z.string().describe("lower case, without the dot"),
+    byte_count: count,
+  }),
+});
+
+export const Process = z.strictObject({
+  activity: z.strictObject({
+    operation: z.enum(["exec", "exit"]),
+    executable: z.string(),
+    command: z.string(),
+    argv: z.array(z.string()),
+    cwd: z.string(),
+    exit_code: z.int().optional(),
+  }),
+});
+
+/** What the credential broker did with one secret (contracts.md §9); a ref, never the secret. */
+export const Credential = z.strictObject({
+  substitution: z.strictObject({
+    provider: z.string(),
+    credential_ref: z.string(),
+    host: z.string().optional(),
+    location: z.string().optional().describe("where it was found: a header's name, a path"),
+    outcome: z.enum(["captured", "brokered", "injected", "denied", "error"]),
+    reason: z.string().optional(),
+  }),
+});

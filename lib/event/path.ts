@@ -1,0 +1,46 @@
+/** What kind of place a path is; the value of `path_class`. */
+export type PathClass = "workspace" | "secret" | "home" | "temp" | "device" | "system" | "other";
+
+/** Where the shared workspace is mounted in the guest. */
+export const GUEST_WORKSPACE = "/workspace";
+
+const SECRET =
+  /(^|\/)(\.env(\.[^/]*)?|\.netrc|\.pgpass|\.npmrc|\.pypirc|\.git-credentials|id_(rsa|dsa|ecdsa|ed25519)|[^/]*\.(pem|key|p12|pfx|keystore)|shadow|gshadow)$|(^|\/)(\.ssh|\.aws|\.gnupg|\.azure|\.kube|\.docker|\.config\/(gcloud|gh))(\/|$)/;
+const PLACES: [RegExp, PathClass][] = [
+  [/^\/(tmp|var\/tmp|run)(\/|$)/, "temp"],
+  [/^\/(dev|proc|sys)(\/|$)/, "device"],
+  [/^\/(root|home)(\/|$)/, "home"],
+  [/^\/(etc|usr|bin|sbin|lib\w*|boot|opt|var)(\/|$)/, "system"],
+];
+
+/**
+ * Class of a guest path. Secrets are told by name and first, wherever they are, so that a rule can protect a
+ * `.env` in the workspace without listing folders. `.` and `..` are resolved before anything is compared.
+ */
+export function pathClass(path: string): PathClass {
+  const clean = resolve(path);
+  if (SECRET.test(clean)) return "secret";
+  if (clean === GUEST_WORKSPACE || clean.startsWith(GUEST_WORKSPACE + "/")) return "workspace";
+  return PLACES.find(([pattern]) => pattern.test(clean))?.[1] ?? "other";
+}
+
+/** What kind of resource a URL's path asks for; the value of `http.request.path_class`. */
+export type HttpPathClass = "root" | "auth" | "api" | "static" | "other";
+
+/** Class of a URL path. */
+export function httpPathClass(path: string): HttpPathClass {
+  if (path === "" || path === "/") return "root";
+  if (/\/(oauth2?|login|logout|signin|token|authorize|saml|sso)(\/|$)/i.test(path)) return "auth";
+  if (/(^|\/)(api|graphql|rpc|v\d+)(\/|$)/i.test(path)) return "api";
+  if (/\.(css|js|mjs|map|png|jpe?g|gif|svg|ico|webp|woff2?|ttf|html?|txt)$/i.test(path)) return "static";
+  return "other";
+}
+
+function resolve(path: string): string {
+  const parts: string[] = [];
+  for (const part of path.split("/")) {
+    if (part === "..") parts.pop();
+    else if (part !== "" && part !== ".") parts.push(part);
+  }
+  return (path.startsWith("/") ? "/" : "") + parts.join("/");
+}

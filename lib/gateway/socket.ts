@@ -1,0 +1,117 @@
+/** WebSockets through the gateway: `/terminal/{id}` and `/events` (contracts.md §2). */
+import { SbxError } from "../error/mod.ts";
+import { pathMatcher } from "./route.ts";
+import type { Upstream } from "./upstream.ts";
+
+/** Bytes that may wait for a reader that is too slow before its socket is closed. */
+export const UNREAD_MAX = 16 * 1024 * 1024;
+/** Milliseconds that the service has to accept a socket. */
+const OPEN_TIMEOUT_MS = 10_000;
+/** Close code of a socket whose other side broke off without one. */
+const GONE = 4502;
+/** Close code of a socket whose reader was too slow. */
+const TOO_SLOW = 4508;
+
+const isTerminal = pathMatcher("/terminal/{id}");
+
+/** True for the paths that are WebSockets, and may therefore carry their token in the query. */
+export function isSocketPath(path: string): boolean {
+  return path === "/events" || isTerminal(path);
+}
+
+/**
+ * Opens the same socket at the service, then answers the client's upgrade and copies messages both ways.
+ *
+ * @throws SbxError `request.invalid` when the request is no upgrade; `service.unreachable`
+ */
+export async function proxySocket(
+  request: Request,
+  target: string,
+  client: Deno.HttpClient,
+  upstream: Upstream,
+): Promise<Response> {
+  if (request.method !== "GET" || request.headers.get("upgrade")?.toLowerCase() !== "websocket") {
+    throw new SbxError("request.invalid", `${target.split("?")[0]} is a WebSocket, and the request is none`, {
+      hint: "connect with a WebSocket client",
+    });
+  }
+  const service = new WebSocket(`ws://service${target}`, { client });
+  service.binaryType = "arraybuffer";
+  const early: MessageEvent["data"][] = [];
+  service.onmessage = ({ data }) => early.push(data);
+  if (!(await opened(service))) return await refusal(target, upstream);
+
+  let upgrade;
+  try {
+    upgrade = Deno.upgradeWebSocket(request);
+  } catch (cause) {
+    service.close();
+    throw new SbxError("request.invalid", "the WebSocket handshake is not complete", {
+      cause,
+      hint: "send Sec-WebSocket-Key and Sec-WebSocket-Version: 13",
+    });
+  }
+  upgrade.socket.binaryType = "arraybuffer";
+  upgrade.socket.onopen = () => {
+    for (const data of early.splice(0)) upgrade.socket.send(data);
+    copy(service, upgrade.socket);
+    copy(upgrade.socket, service);
+  };
+  upgrade.socket.onerror = () => close(service, GONE, "");
+  service.onclose = ({ code, reason }) => close(upgrade.socket, code, reason);
+  return upgrade.response;
+}
+
+function copy(from: WebSocket, to: WebSocket): void {
+  from.onmessage = ({ data }) => {
+    if (to.readyState !== WebSocket.OPEN) return;
+    to.send(data);
+    if (to.bufferedAmount <= UNREAD_MAX) return;
+    close(from, TOO_SLOW, "too slow");
+    close(to, TOO_SLOW, "too slow");
+  };
+  from.onclose = ({ code, reason }) => close(to, code, reason);
+  from.onerror = () => close(to, GONE, "");
+}
+
+/** Closes with the code that came, where a program may send that code (RFC 6455 §7.4). */
+function close(socket: WebSocket, code: number, reason: string): void {
+  if (socket.readyState === WebSocket.CLOSED || socket.readyState === WebSocket.CLOSING) return;
+  const ours = code === 1000 || (code >= 3000 && code <= 4999);
+  socket.close(ours ? code : code === 1005 ? 1000 : GONE, ours ? reason : "");
+}
+
+function opened(socket: WebSocket): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => {
+      socket.close();
+      resolve(false);
+    }, OPEN_TIMEOUT_MS);
+    const end = (open: boolean) => () => {
+      clearTimeout(timer);
+      resolve(open);
+    };
+    socket.onopen = end(true);
+    socket.onclose = socket.onerror = end(false);
+  });
+}
+
+/** A WebSocket that fails does not say why: asks again by hand, and passes on the answer that says it. */
+async function refusal(target: string, upstream: Upstream): Promise<Response> {
+  const { status, headers, body } = await upstream.send({
+    method: "GET",
+    target,
+    headers: [
+      ["connection", "Upgrade"],
+      ["upgrade", "websocket"],
+      ["sec-websocket-version", "13"],
+      ["sec-websocket-key", btoa(crypto.randomUUID().slice(0, 16))],
+    ],
+  });
+  if (status >= 400) {
+    const type = headers.find(([name]) => name === "content-type")?.[1] ?? "application/octet-stream";
+    return new Response(body, { status, headers: { "content-type": type } });
+  }
+  if (body instanceof ReadableStream) await body.cancel();
+  throw new SbxError("service.unreachable", "the service did not open the WebSocket", { hint: "try again" });
+}

@@ -1,0 +1,86 @@
+/**
+ * What sbx-process and sbx-pty-agent say to each other (contracts.md §7). Types only, so that the guest's bundle
+ * carries nothing for them; the host validates what comes from the guest with `schema.ts`.
+ */
+
+/** vsock ports of the host, CID 2 (contracts.md §7). */
+export const PORTS = {
+  control: 5000,
+  terminal: 5001,
+  mcp: 5002,
+  tcp: 5003,
+  exec: 5005,
+  activity: 5006,
+  dns: 5007,
+} as const;
+/** CID of the host as the guest sees it. */
+export const HOST_CID = 2;
+
+/** One stage of the boot; milliseconds of the guest's uptime. */
+export interface GuestStage {
+  name: string;
+  ms: number;
+}
+
+/** Control port, host to guest. */
+export type HostMessage =
+  | { t: "BootConfig"; epoch_ms: number }
+  | { t: "SetEnv"; key: string; value: string }
+  | { t: "FileWrite"; path: string; content: string; mode: number }
+  | { t: "BootConfigDone" }
+  | {
+    t: "Exec";
+    id: number;
+    argv: string[];
+    cwd?: string;
+    env?: Record<string, string>;
+    timeout_ms?: number;
+    limit?: number;
+    stdin: boolean;
+  }
+  | { t: "ExecKill"; id: number }
+  | { t: "PtyOpen"; id: number; argv?: string[]; cols: number; rows: number }
+  | { t: "PtyResize"; id: number; cols: number; rows: number }
+  | { t: "AwaitFile"; id: number; path: string; size: number }
+  | { t: "Shutdown" };
+
+/** Control port, guest to host. */
+export type GuestMessage =
+  | { t: "Ready"; version: string }
+  | { t: "BootReady"; stages: GuestStage[] }
+  | { t: "BootFailed"; error: string }
+  | {
+    t: "ExecExited";
+    id: number;
+    exit_code: number;
+    truncated: boolean;
+    duration_ms: number;
+    error?: string;
+  }
+  | { t: "PtyExited"; id: number; exit_code: number }
+  | { t: "FileVisible"; id: number; visible: boolean };
+
+/** Exec port: the guest's first frame, then frames of output one way and of stdin the other. */
+export interface ExecStarted {
+  t: "ExecStarted";
+  id: number;
+}
+
+/** A piece of a program's input or output; `end` closes stdin. */
+export interface StreamFrame {
+  stream: "stdin" | "stdout" | "stderr";
+  /** base64 */
+  data?: string;
+  end?: boolean;
+}
+
+/** Terminal port: the guest's one frame before raw bytes. */
+export interface Attach {
+  t: "Attach";
+  id: number;
+}
+
+/** A program cannot be run: not there, not executable, or its directory is not there (contracts.md §2). */
+export const EXIT_CANNOT_RUN = 126;
+/** A program ran longer than it was given (contracts.md §2). */
+export const EXIT_TIMED_OUT = 124;

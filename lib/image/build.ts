@@ -1,0 +1,142 @@
+import { basename, dirname, join, resolve } from "node:path";
+import { generateManifest } from "../asset/mod.ts";
+import { asSbxError, SbxError } from "../error/mod.ts";
+import { blake3File } from "../hash/mod.ts";
+import { type ProgressSink, silent, type Stage } from "../progress/mod.ts";
+import { type Arch, archNames, requireRunnable } from "./arch.ts";
+import { interrupted } from "./command.ts";
+import { bundleGuestPrograms, guestDeno } from "./guest.ts";
+import { buildInitrd } from "./initrd.ts";
+import { unpackKernel } from "./kernel.ts";
+import { ModuleTree } from "./module.ts";
+import { generateObom } from "./obom.ts";
+import { debianSources, GuestApt } from "./packages.ts";
+import { buildRootfs } from "./rootfs.ts";
+import { requireSpace } from "./space.ts";
+import { requireTools } from "./tool.ts";
+import { moveAside, removeTree } from "./tree.ts";
+
+/** Stages of a build, by how long each took when it was measured. */
+export const BUILD_STAGES: Stage[] = [
+  { name: "guest programs", weight: 2 },
+  { name: "kernel", weight: 8 },
+  { name: "rootfs", weight: 24 },
+  { name: "hash", weight: 1 },
+];
+
+/** What to build. */
+export interface BuildOptions {
+  arch: Arch;
+  /** what the profile wants in the rootfs */
+  packages: { apt: string[]; npm: string[] };
+  /** folder that gets `<arch>/…`, `manifest.json` and `B3SUMS` */
+  out: string;
+  /** version of the assets; the next one by default */
+  version?: string;
+  /** version of sbx that the image is for */
+  binaryVersion: string;
+  progress?: ProgressSink;
+  /** ends the build and removes what there is of it */
+  signal?: AbortSignal;
+}
+
+/**
+ * Builds kernel, initrd, rootfs and OBOM, and the manifest around them (spec.md, "Versioning" 5, 7, 10). `out` holds
+ * a whole image or what it held before: the work is done beside it.
+ *
+ * @returns the manifest's path
+ * @throws {SbxError} `image.*`, `disk.full`, `assets.*`
+ */
+export async function buildImage(options: BuildOptions): Promise<string> {
+  const { packages, arch } = options;
+  if (packages.npm.length > 0) {
+    throw new SbxError("image.npm.unsupported", `npm packages (${packages.npm.join(", ")}) are not supported yet`, {
+      hint: "leave packages.npm of the profile empty",
+    });
+  }
+  const bad = packages.apt.find((name) => !/^[a-z0-9][a-z0-9.+-]+$/.test(name));
+  if (bad !== undefined) throw new SbxError("image.package.invalid", `"${bad}" is not the name of a Debian package`);
+  await requireRunnable(arch);
+  await requireTools();
+  const out = resolve(options.out);
+  const work = join(dirname(out), `.${basename(out)}.${crypto.randomUUID()}.tmp`);
+  try {
+    await Deno.mkdir(out, { recursive: true });
+    await requireSpace(out);
+    // mmdebstrap's own helper user must be able to pass through it.
+    await Deno.mkdir(work, { mode: 0o755 });
+    const built = await buildIn(work, options);
+    return await publish(built, out, options);
+  } catch (error) {
+    throw asSbxError(error, `building an image in ${out}`);
+  } finally {
+    await removeTree(work);
+  }
+}
+
+/** Builds into `<work>/out` and answers that folder. */
+async function buildIn(work: string, options: BuildOptions): Promise<string> {
+  const { arch, packages, binaryVersion, progress = silent, signal } = options;
+  const folder = async (name: string) => {
+    await Deno.mkdir(join(work, name));
+    return join(work, name);
+  };
+  const built = await folder("out");
+  progress.stage("guest programs");
+  const guestDir = await folder("guest");
+  await bundleGuestPrograms(guestDir, signal);
+  const deno = join(work, "deno");
+  await guestDeno(arch, deno, guestDir, signal);
+
+  progress.stage("kernel");
+  const sources = await debianSources(arch, signal);
+  const apt = await GuestApt.open(await folder("apt"), arch, sources, signal);
+  const tree = await apt.unpack([await apt.dependency(archNames(arch).kernelPackage, /^linux-image-\d/), "busybox-static"]);
+  const modules = await ModuleTree.open(await onlyEntry(join(tree, "lib/modules")));
+  const image = await Deno.readFile(join(tree, "boot", `vmlinuz-${modules.version}`));
+  await Deno.writeFile(join(built, "vmlinuz"), await unpackKernel(image, signal), { mode: 0o644 });
+  const busybox = await Deno.readFile(join(tree, "bin/busybox"));
+  await Deno.writeFile(join(built, "initrd.img"), await buildInitrd(busybox, modules), { mode: 0o644 });
+
+  progress.stage("rootfs");
+  const parts = { arch, packages: packages.apt, sources, modules, deno, guestDir };
+  const rootfs = await buildRootfs(parts, await folder("rootfs"), signal);
+  await Deno.rename(rootfs.path, join(built, "rootfs.erofs"));
+  await Deno.chmod(join(built, "rootfs.erofs"), 0o644);
+  const { hash: rootfsHash } = await blake3File(join(built, "rootfs.erofs"));
+  const { status, licenses } = rootfs;
+  const obom = generateObom({
+    arch,
+    generatorVersion: binaryVersion,
+    rootfsHash,
+    kernelVersion: modules.version,
+    status,
+    licenses,
+  });
+  await Deno.writeTextFile(join(built, "obom.cdx.json"), obom, { mode: 0o644 });
+  interrupted(signal);
+  return built;
+}
+
+/** Puts the new files in place of the old ones, and the old ones back when the manifest cannot be made. */
+async function publish(built: string, out: string, options: BuildOptions): Promise<string> {
+  const { arch, version, binaryVersion, progress } = options;
+  const target = join(out, arch);
+  await Deno.chmod(built, 0o755);
+  const putBack = await moveAside(target);
+  try {
+    await Deno.rename(built, target);
+    const path = await generateManifest(out, { version, binaryVersion, progress });
+    await putBack.forget();
+    return path;
+  } catch (error) {
+    await putBack.restore();
+    throw error;
+  }
+}
+
+async function onlyEntry(dir: string): Promise<string> {
+  const entries = await Array.fromAsync(Deno.readDir(dir));
+  if (entries.length === 1) return join(dir, entries[0].name);
+  throw new SbxError("image.kernel.invalid", "the kernel's package does not hold the modules of one kernel");
+}

@@ -1,0 +1,68 @@
+/**
+ * `/init` of the initrd: PID 1 of the guest, run by busybox. It brings up the root file system, starts sbx-pty-agent
+ * in it, and reaps orphans for as long as the VM lives.
+ *
+ * What it costs is what every boot costs, and under emulation a fork takes 10 ms: so what the agent does not need
+ * in order to start (workspace, pseudo-terminals, loopback) is mounted beside it, and the agent waits for
+ * `/run/sbx/mounted` before it says `BootReady`. Kernel parameters reach it as environment: `sbx_floor` powers off at
+ * once (the floor that benchmarks compare with), `sbx_scratch` names the disk that holds what the guest writes.
+ * Modules are `/modules/<group><order>-<name>.ko`; group 1 is what the root file system needs.
+ */
+export const INIT = `#!/bin/busybox sh
+b=/bin/busybox
+[ -n "$sbx_floor" ] && $b reboot -f
+
+stage() { read -r up _ </proc/uptime; stages="$stages$1 $up
+"; }
+die() { echo "sbx-init: $1" >/dev/console; $b reboot -f; }
+
+$b mount -t proc proc /proc
+stage kernel
+for m in /modules/1*.ko; do $b insmod $m || die "module $m does not load"; done
+$b mount -t devtmpfs dev /dev
+(for m in /modules/2*.ko; do $b insmod $m || die "module $m does not load"; done) &
+modules=$!
+stage modules
+
+tries=0
+until [ -b /dev/vda ]; do
+  tries=$((tries + 1)); [ $tries -gt 2000 ] && die "the root disk did not appear"
+  $b usleep 5000
+done
+$b mount -t erofs -o ro /dev/vda /lower || die "the root file system does not mount"
+if [ -n "$sbx_scratch" ]; then
+  $b mount -t ext4 -o noatime $sbx_scratch /upper || die "the scratch disk does not mount"
+else
+  $b mount -t tmpfs -o mode=0755 scratch /upper
+fi
+[ -d /upper/data ] || $b mkdir -p /upper/data /upper/work
+$b mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work root /new || die "the overlay does not mount"
+$b mount -t tmpfs -o mode=0755 run /new/run
+$b mkdir -p /new/run/sbx
+$b mount -t devtmpfs dev /new/dev
+$b mount -t proc proc /new/proc
+stage rootfs
+
+# From here on this shell's own root is the empty initramfs under the moved mount: paths of the guest are relative.
+cd /new
+$b mount --move . /
+printf '%s' "$stages" >./run/sbx/stages
+wait $modules
+$b chroot . /usr/bin/env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \\
+  DENO_DIR=/run/sbx/deno DENO_NO_UPDATE_CHECK=1 /usr/bin/deno run -A --unstable-vsock --no-config --no-lock --no-remote \\
+  --no-npm --quiet /usr/lib/sbx/sbx-pty-agent.js &
+agent=$!
+
+$b mount -t virtiofs workspace ./workspace || echo "sbx-init: the workspace does not mount" >/dev/console
+$b mkdir -p ./dev/pts ./dev/shm
+$b mount -t devpts -o gid=5,mode=0620,ptmxmode=0666 devpts ./dev/pts
+$b mount -t tmpfs -o mode=1777 shm ./dev/shm
+$b mount -t sysfs sys ./sys
+$b ln -sfn /proc/self/fd ./dev/fd
+$b ifconfig lo 127.0.0.1 up
+$b hostname sbx
+echo >./run/sbx/mounted
+
+wait $agent
+die "sbx-pty-agent ended"
+`;

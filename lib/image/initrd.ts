@@ -1,0 +1,44 @@
+import { cpio, type CpioEntry } from "./cpio.ts";
+import { INIT } from "./init.ts";
+import type { KernelModule, ModuleTree } from "./module.ts";
+
+/** Modules that the root file system needs, then those that may load beside its mounting (groups of `init.ts`). */
+const MODULE_GROUPS = [
+  ["virtio_mmio", "virtio_blk", "erofs", "overlay"],
+  ["vmw_vsock_virtio_transport", "virtiofs"],
+];
+
+/** Folders that `init.ts` mounts on. */
+const MOUNT_POINTS = ["dev", "lower", "new", "proc", "upper"];
+
+/**
+ * The first root file system: busybox, `/init`, and the modules that it loads. It is not compressed: the kernel
+ * would spend longer on unpacking it than QEMU does on reading it.
+ */
+export async function buildInitrd(busybox: Uint8Array, modules: ModuleTree): Promise<Uint8Array> {
+  const directory = (path: string): CpioEntry => ({ path, kind: "directory" });
+  const program = (path: string, data: Uint8Array): CpioEntry => ({ path, kind: "file", data, mode: 0o755 });
+  const loaded = new Set<string>();
+  const files: CpioEntry[] = [];
+  for (const [group, wanted] of MODULE_GROUPS.entries()) {
+    const order = (await modules.loadOrder(wanted)).filter(({ name }) => !loaded.has(name));
+    for (const [at, module] of order.entries()) {
+      loaded.add(module.name);
+      files.push({ path: `modules/${fileName(group + 1, at, module)}`, kind: "file", data: module.bytes });
+    }
+  }
+  return cpio([
+    ...["bin", ...MOUNT_POINTS, "modules"].map(directory),
+    // What /init uses before devtmpfs is mounted, and again when that has moved under the new root: its shell opens
+    // /dev/null for every background job.
+    { path: "dev/console", kind: "character", major: 5, minor: 1 },
+    { path: "dev/null", kind: "character", major: 1, minor: 3, mode: 0o666 },
+    program("bin/busybox", busybox),
+    program("init", new TextEncoder().encode(INIT)),
+    ...files,
+  ]);
+}
+
+function fileName(group: number, at: number, { name }: KernelModule): string {
+  return `${group}${`${at}`.padStart(2, "0")}-${name}.ko`;
+}

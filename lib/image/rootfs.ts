@@ -1,0 +1,158 @@
+import { join } from "node:path";
+import { SbxError } from "../error/mod.ts";
+import { type Arch, archNames } from "./arch.ts";
+import { interrupted, run } from "./command.ts";
+import { GUEST_PROGRAMS } from "./guest.ts";
+import type { ModuleTree } from "./module.ts";
+import { GUEST_SUITE } from "./packages.ts";
+import { hasTool } from "./tool.ts";
+
+/** Modules that guests load after their boot: a network card that is none, and redirection of its packets. */
+const GUEST_MODULES = ["dummy", "nf_tables", "nft_chain_nat", "nft_redir", "nft_nat"];
+
+/** Fixed, so that the same tree makes the same image. */
+const IMAGE_UUID = "5b8a2f10-0000-4000-8000-7362780a0001";
+
+/** Flags of a guest program's Deno: it has the whole guest, and neither fetches nor looks for a configuration. */
+const DENO_RUN = "/usr/bin/deno run -A --unstable-vsock --no-config --no-lock --no-remote --no-npm --quiet";
+
+/** Documentation is left out, except for the licences that packages come under. */
+const DPKG_OPTIONS = [
+  "path-exclude=/usr/share/man/*",
+  "path-exclude=/usr/share/info/*",
+  "path-exclude=/usr/share/locale/*",
+  "path-exclude=/usr/share/doc/*",
+  "path-include=/usr/share/doc/*/copyright",
+];
+
+/**
+ * What mmdebstrap runs on the finished tree, as root of it: `$1` is the tree, `$work` our folder. The image is made
+ * here, so that the tree, whose owners are not the caller's, never has to leave mmdebstrap's own folder.
+ *
+ * Nothing of the tree is removed, it is only left out of the image: mmdebstrap's own apt configuration is in its /tmp,
+ * and an apt that misses it would go on to work on the host.
+ */
+const FINISH = `#!/bin/sh
+set -eu
+root=$1
+cp -r "$work/overlay/." "$root/"
+for program in $programs; do
+  test -s "$root/usr/lib/sbx/$program.js" && test -x "$root/usr/bin/$program" || {
+    echo "error: the guest program $program is not in the rootfs" >&2; exit 1; }
+done
+cp "$root/var/lib/dpkg/status" "$work/status"
+(cd "$root/usr/share/doc" && grep -H '^License:' -- */copyright) >"$work/licenses" || true
+printf '0 ^usr/bin/deno$\\n' >"$work/hints"
+# A bind mount shows the tree without the /proc, /sys and /dev that are mounted in it while hooks run.
+mkdir "$work/tree"
+mount --bind "$root" "$work/tree"
+mkfs.erofs --quiet -T0 -U ${IMAGE_UUID} -zlz4 --compress-hints="$work/hints" \\
+  --exclude-regex='^(dev|run|tmp|var/cache|var/lib/apt/lists|var/log/apt)/.' --exclude-regex='^var/log/.*log$' \\
+  "$work/rootfs.erofs" "$work/tree" >/dev/null
+umount "$work/tree"
+if [ -n "\${SUDO_UID:-}" ]; then chown "$SUDO_UID:$SUDO_GID" "$work/rootfs.erofs" "$work/status" "$work/licenses"; fi
+`;
+
+/** Parts of one root file system. */
+export interface RootfsParts {
+  arch: Arch;
+  /** Debian packages of the profile */
+  packages: string[];
+  /** sources of the guest's suite */
+  sources: string[];
+  modules: ModuleTree;
+  /** Deno of the guest */
+  deno: string;
+  /** folder with a `<name>.js` for each guest program */
+  guestDir: string;
+}
+
+/** What the root file system was made into. */
+export interface Rootfs {
+  /** the erofs image */
+  path: string;
+  /** `/var/lib/dpkg/status` of it */
+  status: string;
+  /** lines `<package>/copyright:License: <name>` */
+  licenses: string;
+}
+
+/** Installs the packages, adds what is ours, and makes the erofs image in `work`. */
+export async function buildRootfs(parts: RootfsParts, work: string, signal?: AbortSignal): Promise<Rootfs> {
+  await layOverlay(parts, join(work, "overlay"));
+  const finish = join(work, "finish.sh");
+  await Deno.writeTextFile(finish, FINISH, { mode: 0o755 });
+  interrupted(signal);
+  const command = [
+    "mmdebstrap",
+    "--quiet",
+    "--variant=minbase",
+    "--format=null",
+    `--architectures=${archNames(parts.arch).debian}`,
+    ...DPKG_OPTIONS.map((option) => `--dpkgopt=${option}`),
+    ...(parts.packages.length ? [`--include=${parts.packages.join(",")}`] : []),
+    `--customize-hook=${finish}`,
+    GUEST_SUITE,
+    "-",
+    ...parts.sources,
+  ];
+  const env = { TMPDIR: work, work, programs: GUEST_PROGRAMS.join(" ") };
+  await run(await asRoot(command, env), {
+    doing: "building the root file system",
+    env,
+    signal,
+    hint: "is Debian's archive reachable, and does every package of the profile exist there?",
+  });
+  const path = join(work, "rootfs.erofs");
+  const size = await Deno.stat(path).then((info) => info.size, () => 0);
+  if (size === 0) throw new SbxError("image.rootfs.failed", "the root file system's image came out empty");
+  const read = (name: string) => Deno.readTextFile(join(work, name));
+  return { path, status: await read("status"), licenses: await read("licenses") };
+}
+
+/** Installing packages is root's work: as root it is run as it is, else through sudo, else in a user namespace. */
+async function asRoot(command: string[], env: Record<string, string>): Promise<string[]> {
+  if (Deno.uid() === 0 || !await hasTool("sudo")) return command;
+  const variables = Object.entries(env).map(([key, value]) => `${key}=${value}`);
+  const prompt = "sbx-admin installs packages into the image as root; password of %p: ";
+  return ["sudo", "-p", prompt, "env", ...variables, ...command];
+}
+
+/** The files that we put over Debian's. */
+async function layOverlay(parts: RootfsParts, overlay: string): Promise<void> {
+  const text = async (path: string, content: string, mode = 0o644) => {
+    await Deno.mkdir(join(overlay, path, ".."), { recursive: true });
+    await Deno.writeTextFile(join(overlay, path), content, { mode });
+  };
+  await text("etc/hostname", "sbx\n");
+  await text("etc/hosts", "127.0.0.1 localhost sbx\n::1 localhost\n");
+  await text("etc/resolv.conf", "nameserver 127.0.0.1\n");
+  await text("etc/machine-id", "");
+  await Deno.mkdir(join(overlay, "workspace"));
+  for (const name of GUEST_PROGRAMS) {
+    await text(`usr/lib/sbx/${name}.js`, await Deno.readTextFile(join(parts.guestDir, `${name}.js`)));
+    await text(`usr/bin/${name}`, `#!/bin/sh\nexec ${DENO_RUN} /usr/lib/sbx/${name}.js "$@"\n`, 0o755);
+  }
+  await Deno.rename(parts.deno, join(overlay, "usr/bin/deno"));
+  await Deno.chmod(join(overlay, "usr/bin/deno"), 0o755);
+  await layModules(parts.modules, text, overlay);
+}
+
+async function layModules(
+  modules: ModuleTree,
+  text: (path: string, content: string) => Promise<void>,
+  overlay: string,
+): Promise<void> {
+  // Debian's /lib is a symlink to usr/lib, which a folder of that name must not be copied over.
+  const base = `usr/lib/modules/${modules.version}`;
+  const order = await modules.loadOrder(GUEST_MODULES);
+  const paths = new Map(order.map(({ name, path }) => [name, path]));
+  for (const { path, bytes } of order) {
+    await Deno.mkdir(join(overlay, base, path, ".."), { recursive: true });
+    await Deno.writeFile(join(overlay, base, path), bytes, { mode: 0o644 });
+  }
+  const lines = order.map(({ path, needs }) =>
+    `${path}: ${needs.map((need) => paths.get(need)).filter(Boolean).join(" ")}`.trimEnd()
+  );
+  await text(`${base}/modules.dep`, lines.join("\n") + "\n");
+}

@@ -1,0 +1,14 @@
+/** Where events, decisions and findings are kept (contracts.md §12): one writer, many readers, a chain that proves itself. */
+export type { LedgerDecision, LedgerEntry, LedgerFinding, LedgerRow } from "./entry.ts";
+export { FLUSH_MS, Ledger, type LedgerOptions } from "./ledger.ts";
+export {
+  type EventFilter,
+  type EventPage,
+  type LedgerEvent,
+  PAGE_EVENTS,
+  PAGE_EVENTS_MAX,
+  readEvents,
+  readFindings,
+  readWhy,
+} from "./read.ts";
+export { type Verification, verifyLedger } from "./verify.ts";

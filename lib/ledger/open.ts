@@ -1,0 +1,45 @@
+import { pathToFileURL } from "node:url";
+import { type Client, createClient } from "@libsql/client/sqlite3";
+import { asSbxError, SbxError } from "../error/mod.ts";
+
+/** A client of one ledger file. @throws SbxError `ledger.not_found` unless `create` */
+export function openDatabase(path: string, { create = false } = {}): Client {
+  if (!create) requireFile(path);
+  try {
+    return createClient({ url: pathToFileURL(path).href });
+  } catch (error) {
+    throw ledgerError(error, path);
+  }
+}
+
+/** What a failure of the database means for the user; its own text stays in `cause`. */
+export function ledgerError(error: unknown, path: string): SbxError {
+  if (error instanceof SbxError) return error;
+  const code = (error as { code?: string })?.code ?? "";
+  if (code === "SQLITE_NOTADB" || code === "SQLITE_CORRUPT") {
+    return new SbxError("ledger.invalid", `the ledger ${path} is damaged or is no ledger`, {
+      cause: error,
+      hint: `sbx verify ${path} names the first bad event`,
+    });
+  }
+  if (code.startsWith("SQLITE")) {
+    const full = code === "SQLITE_FULL";
+    return new SbxError(
+      "ledger.unavailable",
+      `the ledger ${path} cannot be written${full ? ": its disk or its size limit is full" : ""}`,
+      { cause: error, hint: full ? "free some space: the ledger goes on where it stopped" : undefined },
+    );
+  }
+  return asSbxError(error, `reading the ledger ${path}`);
+}
+
+function requireFile(path: string): void {
+  try {
+    if (Deno.statSync(path).isFile) return;
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw ledgerError(error, path);
+  }
+  throw new SbxError("ledger.not_found", `there is no ledger at ${path}`, {
+    hint: "a session has one from its first boot on",
+  });
+}

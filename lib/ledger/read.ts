@@ -1,0 +1,120 @@
+import type { Client, InValue } from "@libsql/client/sqlite3";
+import { SbxError } from "../error/mod.ts";
+import type { Event, EventFamily } from "../event/mod.ts";
+import type { LedgerDecision, LedgerFinding } from "./entry.ts";
+import { ledgerError, openDatabase } from "./open.ts";
+import { selectText, type TextRow } from "./text.ts";
+
+/** Events of one page unless the caller asks for fewer, and the most that it may ask for. */
+export const PAGE_EVENTS = 100;
+export const PAGE_EVENTS_MAX = 1000;
+
+/** Which events are wanted. */
+export interface EventFilter {
+  /** what an earlier page answered as `next_cursor`, or the sequence of the last event seen */
+  cursor?: string;
+  limit?: number;
+  family?: EventFamily;
+  /** only those that were blocked */
+  denied?: boolean;
+  /** only those from this time on, unix milliseconds */
+  since?: number;
+}
+
+/** An event as it is listed: with what was decided, when something was. */
+export type LedgerEvent = Event & { decision?: string; rule_id?: string };
+
+/** One page, oldest first; `next_cursor` is absent at the end. */
+export interface EventPage {
+  events: LedgerEvent[];
+  next_cursor?: string;
+}
+
+/** Reads one page of a session's events, also while they are being written. */
+export async function readEvents(path: string, filter: EventFilter = {}): Promise<EventPage> {
+  const limit = Math.min(filter.limit ?? PAGE_EVENTS, PAGE_EVENTS_MAX);
+  const where = ["sequence > ?"];
+  const args: InValue[] = [cursorOf(filter.cursor)];
+  if (filter.denied) where.push("decision = 'block'");
+  if (filter.family) where.push("family = ?") && args.push(filter.family);
+  if (filter.since !== undefined) {
+    where.push("CAST(timestamp_unix_ms AS INTEGER) >= ?");
+    args.push(filter.since);
+  }
+  return await reading(path, async (client) => {
+    const rows = await selectText(
+      client,
+      ["event", "decision", "rule_id"],
+      `FROM security_events WHERE ${where.join(" AND ")} ORDER BY sequence LIMIT ?`,
+      [...args, limit + 1],
+    );
+    const events = rows.slice(0, limit).map(listed);
+    return {
+      events,
+      ...(rows.length > limit && { next_cursor: String(events.at(-1)!.common.sequence) }),
+    };
+  });
+}
+
+/** The decision record of one event, its event and its findings. @throws SbxError `event.not_found` */
+export function readWhy(path: string, eventId: string): Promise<{
+  event: Event;
+  record?: LedgerDecision;
+  findings: LedgerFinding[];
+}> {
+  return reading(path, async (client) => {
+    const [found] = await selectText(
+      client,
+      ["event", "record"],
+      "FROM security_events WHERE event_id = ? LIMIT 1",
+      [eventId],
+    );
+    if (!found) {
+      throw new SbxError("event.not_found", `the ledger has no event ${eventId}`, {
+        hint: "sbx events lists those of a session",
+      });
+    }
+    const findings = await selectText(client, ["finding"], "FROM findings WHERE event_id = ?", [eventId]);
+    return {
+      event: JSON.parse(found.event!),
+      ...(found.record !== null && { record: JSON.parse(found.record) }),
+      findings: findings.map(({ finding }) => JSON.parse(finding!)),
+    };
+  });
+}
+
+/** Findings of a session, in the order in which they were made. */
+export function readFindings(path: string, { limit = PAGE_EVENTS_MAX } = {}): Promise<LedgerFinding[]> {
+  return reading(path, async (client) => {
+    const rows = await selectText(client, ["finding"], "FROM findings ORDER BY rowid LIMIT ?", [limit]);
+    return rows.map(({ finding }) => JSON.parse(finding!));
+  });
+}
+
+/** Runs `read` on a client that is closed afterwards; failures become ours. */
+export async function reading<T>(path: string, read: (client: Client) => Promise<T>): Promise<T> {
+  const client = openDatabase(path);
+  try {
+    return await read(client);
+  } catch (error) {
+    if (error instanceof SyntaxError) throw ledgerError({ code: "SQLITE_CORRUPT", cause: error }, path);
+    throw ledgerError(error, path);
+  } finally {
+    client.close();
+  }
+}
+
+function listed({ event, decision, rule_id }: TextRow): LedgerEvent {
+  return {
+    ...JSON.parse(event!) as Event,
+    ...(decision !== null && { decision }),
+    ...(rule_id !== null && { rule_id }),
+  };
+}
+
+function cursorOf(cursor = "0"): number {
+  if (/^\d{1,15}$/.test(cursor)) return Number(cursor);
+  throw new SbxError("request.invalid", `"${cursor}" is no cursor`, {
+    hint: "pass what the page before answered as next_cursor",
+  });
+}

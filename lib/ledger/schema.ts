@@ -1,0 +1,195 @@
+/**
+ * Tables of `session.db` (contracts.md §12). One row is written per event. Its common fields are generated
+ * columns and the family tables are views, both computed from the event's own JSON: what the hash chain covers is
+ * all there is, so no second copy can be edited or disagree.
+ */
+
+/** Rows of one INSERT. */
+export const BATCH_ROWS = 500;
+
+/** `prev_hash` of a ledger's first event. */
+export const GENESIS = "0".repeat(64);
+
+/** Columns of security_events that are written; the others are generated. */
+export const EVENT_COLUMNS = [
+  "sequence",
+  "event_id",
+  "event_type",
+  "decision",
+  "rule_id",
+  "event",
+  "record",
+  "prev_hash",
+  "hash",
+  "record_hash",
+] as const;
+
+const COMMON = [
+  "session_id",
+  "vm_id",
+  "profile_id",
+  "profile_revision",
+  "user_id",
+  "timestamp_unix_ms",
+  "source_engine",
+  "enforceability",
+  "actor",
+  "trace_id",
+];
+
+/** View name → event family, and the paths whose values are its columns. */
+const VIEWS: Record<string, { family: string; columns: Record<string, string> }> = {
+  net_events: {
+    family: "http",
+    columns: {
+      method: "http.request.method",
+      scheme: "http.request.scheme",
+      host: "http.request.host",
+      port: "http.request.port",
+      path: "http.request.path",
+      query: "http.request.query",
+      request_bytes: "http.request.bytes",
+      request_headers: "http.request.headers",
+      request_body: "http.request.body",
+      status: "http.response.status",
+      response_bytes: "http.response.bytes",
+      response_headers: "http.response.headers",
+      response_body: "http.response.body",
+    },
+  },
+  dns_events: {
+    family: "dns",
+    columns: {
+      qname: "dns.request.qname",
+      qtype: "dns.request.qtype",
+      transport: "dns.request.transport",
+      rcode: "dns.response.rcode",
+      answers: "dns.response.answers",
+    },
+  },
+  model_calls: {
+    family: "model",
+    columns: {
+      provider: "model.request.provider",
+      api_family: "model.request.api_family",
+      model: "model.request.model",
+      operation: "model.request.operation",
+      stream: "model.request.stream",
+      messages_count: "model.request.messages_count",
+      tools_count: "model.request.tools_count",
+      status: "model.response.status",
+      stop_reason: "model.response.stop_reason",
+      input_tokens: "model.response.input_tokens",
+      output_tokens: "model.response.output_tokens",
+      estimated_cost_micros: "model.response.estimated_cost_micros",
+      tool_calls: "model.response.tool_calls",
+    },
+  },
+  mcp_calls: {
+    family: "mcp",
+    columns: {
+      method: "mcp.request.method",
+      server_name: "mcp.request.server_name",
+      tool_name: "mcp.request.tool_name",
+      namespaced_tool_name: "mcp.request.namespaced_tool_name",
+      arguments: "mcp.request.arguments",
+      is_error: "mcp.response.is_error",
+      content: "mcp.response.content",
+    },
+  },
+  fs_events: {
+    family: "file",
+    columns: {
+      operation: "file.activity.operation",
+      path: "file.activity.path",
+      path_class: "file.activity.path_class",
+      name: "file.activity.name",
+      ext: "file.activity.ext",
+      byte_count: "file.activity.byte_count",
+    },
+  },
+  exec_events: {
+    family: "process",
+    columns: {
+      operation: "process.activity.operation",
+      executable: "process.activity.executable",
+      command: "process.activity.command",
+      argv: "process.activity.argv",
+      cwd: "process.activity.cwd",
+      exit_code: "process.activity.exit_code",
+    },
+  },
+  substitution_events: {
+    family: "credential",
+    columns: {
+      provider: "credential.substitution.provider",
+      credential_ref: "credential.substitution.credential_ref",
+      host: "credential.substitution.host",
+      location: "credential.substitution.location",
+      outcome: "credential.substitution.outcome",
+      reason: "credential.substitution.reason",
+    },
+  },
+};
+
+const views = Object.entries(VIEWS).map(([name, { family, columns }]) =>
+  `CREATE VIEW IF NOT EXISTS ${name} AS SELECT sequence, event_id, timestamp_unix_ms, decision, rule_id,
+     event->>'$.common.process.pid' AS pid, event->>'$.common.process.executable' AS process,
+     ${Object.entries(columns).map(([column, path]) => `event->>'$.${path}' AS ${column}`).join(", ")}
+   FROM security_events WHERE family = '${family}';`
+);
+
+/** What each connection of the writer is told first. */
+export const PRAGMAS = `
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+PRAGMA busy_timeout = 1000;
+`;
+
+/** The whole schema, for one `executeMultiple`. */
+export const SCHEMA = `
+CREATE TABLE IF NOT EXISTS ledger_info (id INTEGER PRIMARY KEY CHECK (id = 1), session_id TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS security_events (
+  sequence INTEGER PRIMARY KEY,
+  event_id TEXT NOT NULL,
+  event_type TEXT NOT NULL,
+  decision TEXT,
+  rule_id TEXT,
+  event TEXT NOT NULL,
+  record TEXT,
+  prev_hash TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  record_hash TEXT,
+  family TEXT GENERATED ALWAYS AS (substr(event_type, 1, instr(event_type, '.') - 1)) VIRTUAL,
+  ${
+  COMMON.map((name) => `${name} TEXT GENERATED ALWAYS AS (event->>'$.common.${name}') VIRTUAL`).join(",\n  ")
+}
+);
+CREATE INDEX IF NOT EXISTS security_events_by_id ON security_events (event_id);
+CREATE INDEX IF NOT EXISTS security_events_denied ON security_events (sequence) WHERE decision = 'block';
+CREATE TABLE IF NOT EXISTS findings (
+  finding_id TEXT PRIMARY KEY, event_id TEXT NOT NULL, rule_id TEXT NOT NULL, finding TEXT NOT NULL, hash TEXT NOT NULL,
+  pack_id TEXT GENERATED ALWAYS AS (finding->>'$.pack_id') VIRTUAL,
+  severity TEXT GENERATED ALWAYS AS (finding->>'$.severity') VIRTUAL,
+  confidence TEXT GENERATED ALWAYS AS (finding->>'$.confidence') VIRTUAL,
+  title TEXT GENERATED ALWAYS AS (finding->>'$.title') VIRTUAL
+);
+CREATE INDEX IF NOT EXISTS findings_by_event ON findings (event_id);
+CREATE TABLE IF NOT EXISTS approvals (
+  ask_id TEXT PRIMARY KEY, event_id TEXT NOT NULL, record TEXT NOT NULL, hash TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS body_blobs (hash TEXT PRIMARY KEY, content_type TEXT, bytes BLOB NOT NULL);
+CREATE VIEW IF NOT EXISTS decisions AS SELECT sequence, event_id, decision, rule_id,
+  record->>'$.rule.layer' AS layer, record->>'$.rule.reason' AS reason, record
+  FROM security_events WHERE record IS NOT NULL;
+${views.join("\n")}
+`;
+
+const ROW = `(${EVENT_COLUMNS.map(() => "?").join(",")})`;
+
+/** The INSERT of `rows` events at once. */
+export function insertEvents(rows: number): string {
+  return `INSERT INTO security_events (${EVENT_COLUMNS.join(",")}) VALUES ${
+    Array.from({ length: rows }, () => ROW).join(",")
+  }`;
+}

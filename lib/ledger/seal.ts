@@ -1,0 +1,61 @@
+/**
+ * A seal is a small file beside a ledger that was closed in order: the BLAKE3 of the database file and the head of
+ * its chain. It shows what the chain alone cannot: events cut off at the end, and bits flipped where SQLite keeps
+ * no row. It is no signature; who can rewrite both files can rewrite history.
+ */
+import { blake3File } from "../hash/mod.ts";
+import { writeAtomic } from "../home/atomic.ts";
+
+/** What a seal says. */
+export interface Seal {
+  schema: "sbx.ledger-seal.v1";
+  events: number;
+  head_hash: string;
+  file_hash: string;
+  size: number;
+}
+
+const sealPath = (path: string) => `${path}.seal`;
+
+/** Seals a closed ledger. */
+export async function writeSeal(path: string, head: Pick<Seal, "events" | "head_hash">): Promise<void> {
+  const { hash, size } = await blake3File(path);
+  const seal: Seal = { schema: "sbx.ledger-seal.v1", ...head, file_hash: hash, size };
+  await writeAtomic(sealPath(path), JSON.stringify(seal) + "\n");
+}
+
+/** A ledger that is open for writing has no seal. */
+export function removeSeal(path: string): void {
+  try {
+    Deno.removeSync(sealPath(path));
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+/** Why the ledger is not what was sealed; `undefined` when it is, or when it has no seal. */
+export async function sealBroken(
+  path: string,
+  head: { events: number; head_hash: string },
+): Promise<string | undefined> {
+  let text: string;
+  try {
+    text = await Deno.readTextFile(sealPath(path));
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+  let seal: Partial<Seal>;
+  try {
+    seal = JSON.parse(text) as Partial<Seal>;
+  } catch {
+    return "its seal is damaged";
+  }
+  if (seal.events !== head.events || seal.head_hash !== head.head_hash) {
+    return `it was sealed with ${seal.events} events and has ${head.events}`;
+  }
+  const { hash } = await blake3File(path);
+  return hash === seal.file_hash
+    ? undefined
+    : "bytes of the file that hold no event are not those that were sealed";
+}

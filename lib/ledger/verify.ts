@@ -1,0 +1,148 @@
+import type { Client } from "@libsql/client/sqlite3";
+import { canonicalJson, type Event } from "../event/mod.ts";
+import { blake3 } from "../hash/mod.ts";
+import type { LedgerDecision } from "./entry.ts";
+import { ledgerError, openDatabase } from "./open.ts";
+import { EVENT_COLUMNS, GENESIS } from "./schema.ts";
+import { sealBroken } from "./seal.ts";
+import { selectText, type TextRow } from "./text.ts";
+
+/** What `sbx verify` says of one ledger. */
+export interface Verification {
+  ok: boolean;
+  /** events that are good, counted from the first */
+  events: number;
+  /** the first thing that is wrong */
+  first_bad?: { sequence?: number; event_id?: string; reason: string };
+}
+
+type Bad = Verification["first_bad"];
+
+const PAGE_ROWS = 1000;
+const PAGE_BODIES = 16;
+
+/**
+ * Checks a ledger offline (contracts.md §12): every event against its hash and the chain, every column, decision
+ * record, finding, approval and body against what it was made from, then SQLite's own structure, then the seal.
+ *
+ * @throws SbxError `ledger.not_found`
+ */
+export async function verifyLedger(path: string): Promise<Verification> {
+  const client = openDatabase(path);
+  const state: ChainState = { sequence: 0, hash: GENESIS };
+  let bad: Bad;
+  try {
+    bad = await badEvent(client, state) ??
+      await badRecord(client, "findings", ["finding_id", "event_id", "rule_id"], "finding") ??
+      await badRecord(client, "approvals", ["ask_id", "event_id"], "record") ??
+      await badBody(client) ??
+      await badStructure(client);
+  } catch (error) {
+    bad = { sequence: state.sequence + 1, reason: ledgerError(error, path).message };
+  } finally {
+    client.close();
+  }
+  if (!bad) {
+    const reason = await sealBroken(path, { events: state.sequence, head_hash: state.hash });
+    if (reason) bad = { reason };
+  }
+  return { ok: !bad, events: state.sequence, ...(bad && { first_bad: bad }) };
+}
+
+interface ChainState {
+  sequence: number;
+  hash: string;
+}
+
+async function badEvent(client: Client, state: ChainState): Promise<Bad> {
+  for (let rows = PAGE_ROWS;;) {
+    let page: TextRow[];
+    try {
+      page = await selectText(
+        client,
+        EVENT_COLUMNS,
+        "FROM security_events WHERE security_events.sequence > ? ORDER BY security_events.sequence LIMIT ?",
+        [state.sequence, rows],
+      );
+    } catch (error) {
+      // A page that cannot be read as a whole is read row by row, so that the first bad one gets its name.
+      if (rows === 1) throw error;
+      rows = 1;
+      continue;
+    }
+    if (!page.length) return undefined;
+    for (const row of page) {
+      const reason = wrongWith(row, state);
+      if (reason) return { sequence: state.sequence + 1, event_id: row.event_id ?? "", reason };
+      state.sequence++;
+      state.hash = row.hash!;
+    }
+  }
+}
+
+function wrongWith(row: TextRow, { sequence, hash }: ChainState): string | undefined {
+  if (row.sequence !== String(sequence + 1)) return `event ${sequence + 1} is missing`;
+  if (row.prev_hash !== hash) return "prev_hash is not the hash of the event before";
+  if (blake3(`${row.event}${row.prev_hash}`) !== row.hash) return "its hash is not that of the event";
+  const event = parsed<Event>(row.event);
+  if (!event?.common || canonicalJson(event) !== row.event) return "the event is not canonical JSON";
+  if (String(event.common.sequence) !== row.sequence) return "sequence is not the event's";
+  if (event.common.event_id !== row.event_id) return "event_id is not the event's";
+  if (event.common.event_type !== row.event_type) return "event_type is not the event's";
+  if (row.record === null) {
+    const alone = row.decision === null && row.rule_id === null && row.record_hash === null;
+    return alone ? undefined : "it has a decision without a record";
+  }
+  if (blake3(`${row.record}${row.hash}`) !== row.record_hash) {
+    return "the decision record is not what was written";
+  }
+  const record = parsed<LedgerDecision>(row.record);
+  if (record?.decision !== row.decision) return "decision is not the record's";
+  return (record?.rule?.id ?? null) === row.rule_id ? undefined : "rule_id is not the record's";
+}
+
+/** Rows whose JSON in column `json` has a hash, and which repeat `keys` of it. */
+async function badRecord(client: Client, table: string, keys: string[], json: string): Promise<Bad> {
+  for (const row of await selectText(client, [...keys, json, "hash"], `FROM ${table} ORDER BY rowid`)) {
+    const said = parsed<Record<string, unknown>>(row[json]);
+    if (blake3(row[json] ?? "") !== row.hash || keys.some((key) => said?.[key] !== row[key])) {
+      return {
+        event_id: row.event_id ?? "",
+        reason: `row ${row[keys[0]]} of ${table} is not what was written`,
+      };
+    }
+  }
+}
+
+async function badBody(client: Client): Promise<Bad> {
+  for (let after = 0;;) {
+    const { rows } = await client.execute({
+      sql: `SELECT rowid AS row, CAST(hash AS BLOB) AS hash, CAST(bytes AS BLOB) AS bytes FROM body_blobs
+              WHERE rowid > ? ORDER BY rowid LIMIT ${PAGE_BODIES}`,
+      args: [after],
+    });
+    if (!rows.length) return undefined;
+    for (const { row, hash, bytes } of rows) {
+      const name = new TextDecoder().decode(hash as ArrayBuffer);
+      if (blake3(new Uint8Array(bytes as ArrayBuffer)) !== name) {
+        return { reason: `body ${name} is not what was written` };
+      }
+      after = row as number;
+    }
+  }
+}
+
+async function badStructure(client: Client): Promise<Bad> {
+  const { rows } = await client.execute(
+    "SELECT CAST(integrity_check AS BLOB) = CAST('ok' AS BLOB) AS ok FROM pragma_integrity_check(1)",
+  );
+  return rows[0]?.ok === 1 ? undefined : { reason: "the structure of the database is damaged" };
+}
+
+function parsed<T>(text: string | null): T | undefined {
+  try {
+    return JSON.parse(text!) as T;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,40 @@
+/** The profiles that sbx brings along, as the TOML that a user would write: copy one to start a profile of your own. */
+
+const CODE = `# A machine to write and run code in.
+id = "code"
+name = "Code"
+description = "A Debian machine with git, curl and Python for coding agents."
+revision = "1.0.0"
+
+[vm]
+cpu_count = 2
+ram_gb = 1
+scratch_disk_size_gb = 4
+
+[packages]
+apt = ["ca-certificates", "git", "curl", "python3", "less", "procps"]
+
+[credentials]
+providers = ["anthropic", "openai", "google", "github"]
+`;
+
+const CO_WORK = `# A machine for documents and everyday work beside a person.
+id = "co-work"
+name = "Co-work"
+description = "A Debian machine with tools for documents, for agents that work beside a person."
+revision = "1.0.0"
+
+[vm]
+cpu_count = 2
+ram_gb = 2
+scratch_disk_size_gb = 8
+
+[packages]
+apt = ["ca-certificates", "git", "curl", "python3", "less", "procps", "jq", "zip", "unzip", "pandoc"]
+
+[credentials]
+providers = ["anthropic", "openai", "google"]
+`;
+
+/** Id → profile.toml of each built-in profile (contracts.md §4). */
+export const BUILTIN_PROFILES: ReadonlyMap<string, string> = new Map([["code", CODE], ["co-work", CO_WORK]]);

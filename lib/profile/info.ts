@@ -1,0 +1,67 @@
+import type { Obom } from "./schema.ts";
+import type { Profile } from "./profile.ts";
+
+/** An architecture as profiles name it. */
+export type Arch = "arm64" | "x86_64";
+
+/** The architecture of this host, which is that of its guests. */
+export function currentArch(): Arch {
+  return Deno.build.arch === "aarch64" ? "arm64" : "x86_64";
+}
+
+/** Answer of `GET /profiles/{id}/info` (contracts.md §4). */
+export interface ProfileInfo {
+  profile: {
+    id: string;
+    name: string;
+    description: string;
+    icon_svg?: string;
+    revision: string;
+    min_sbx_version?: string;
+    compatible: boolean;
+    source: Profile["source"];
+    rule_count: number;
+    default_rule_count: number;
+    mcp_server_count: number;
+    pack_count: number;
+  };
+  obom?: Obom & {
+    profile_id: string;
+    current_arch: Arch;
+    scope: "base_image";
+    format: "cyclonedx-obom.v1";
+    route: string;
+  };
+}
+
+/** @param defaultRuleCount rules that hold without the profile; the policy engine knows them */
+export function profileInfo(profile: Profile, defaultRuleCount: number, arch = currentArch()): ProfileInfo {
+  const { id, name, description, icon_svg, revision, min_sbx_version, compatible, source } = profile;
+  const obom = profile.obom?.arch[arch];
+  return {
+    profile: {
+      id,
+      name,
+      description,
+      ...(icon_svg !== undefined && { icon_svg }),
+      revision,
+      ...(min_sbx_version !== undefined && { min_sbx_version }),
+      compatible,
+      source,
+      rule_count: Object.keys(profile.rules).length,
+      default_rule_count: defaultRuleCount,
+      mcp_server_count: Object.keys(profile.mcp).length,
+      pack_count: profile.detection.packs.length,
+    },
+    ...(obom && {
+      obom: {
+        profile_id: id,
+        current_arch: arch,
+        scope: "base_image",
+        format: "cyclonedx-obom.v1",
+        ...obom,
+        route: `/profiles/${id}/obom`,
+      },
+    }),
+  };
+}

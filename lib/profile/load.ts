@@ -1,0 +1,52 @@
+import { basename, dirname, join, resolve } from "node:path";
+import { SbxError } from "../error/mod.ts";
+import type { Home } from "../home/mod.ts";
+import { parseToml, readToml, type TomlDocument } from "../toml/mod.ts";
+import { BUILTIN_PROFILES } from "./builtin.ts";
+import { parseProfile, type Profile } from "./profile.ts";
+import { PROFILE_ID } from "./schema.ts";
+
+/** Where the user's profile of this id is, whether it exists or not. */
+export function profilePath(home: Pick<Home, "profilesDir">, id: string): string {
+  return join(home.profilesDir, id, "profile.toml");
+}
+
+/**
+ * The profile of this id: the user's own, or else the built-in one. What it needs of sbx's version is in
+ * `compatible`; see {@linkcode requireCompatible}.
+ *
+ * @throws {SbxError} `profile.not_found`; `profile.invalid` naming file, line and path
+ */
+export async function loadProfile(home: Pick<Home, "profilesDir">, id: string): Promise<Profile> {
+  if (!PROFILE_ID.test(id)) throw notFound(id);
+  const path = profilePath(home, id);
+  const document = await readProfile(path);
+  if (document) return parseProfile(document, { id, source: "user", path });
+  const text = BUILTIN_PROFILES.get(id);
+  if (text === undefined) throw notFound(id);
+  return parseProfile(parseToml(text, `built-in profile ${id}`), { id, source: "builtin" });
+}
+
+/** The document at `path`, undefined if there is none; what is wrong with it is the profile's own error. */
+async function readProfile(path: string): Promise<TomlDocument | undefined> {
+  try {
+    return await readToml(path);
+  } catch (error) {
+    if (!(error instanceof SbxError)) throw error;
+    if (error.code === "toml.not_found") return undefined;
+    throw new SbxError("profile.invalid", error.message, { cause: error, hint: error.hint });
+  }
+}
+
+/** Checks one profile.toml wherever it is; its folder's name must be its id. */
+export async function validateProfile(path: string): Promise<Profile> {
+  const document = await readProfile(path);
+  if (!document) throw new SbxError("profile.not_found", `${path}: no such file`);
+  return parseProfile(document, { id: basename(dirname(resolve(path))), source: "user", path });
+}
+
+function notFound(id: string): SbxError {
+  return new SbxError("profile.not_found", `no profile is called ${JSON.stringify(id)}`, {
+    hint: "sbx profile list shows those that exist",
+  });
+}

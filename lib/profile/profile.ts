@@ -1,0 +1,59 @@
+import { SbxError } from "../error/mod.ts";
+import { checkToml, type TomlDocument } from "../toml/mod.ts";
+import { isCompatible } from "./compatible.ts";
+import { ProfileFile } from "./schema.ts";
+
+/** A contract: what VMs of it get and may do (contracts.md §4). */
+export interface Profile extends Omit<ProfileFile, "profiles"> {
+  /** `[profiles.rules.<id>]` by id */
+  rules: ProfileFile["profiles"]["rules"];
+  /** this sbx is at least `min_sbx_version` */
+  compatible: boolean;
+  source: "builtin" | "user";
+  /** the profile.toml; absent for a built-in */
+  path?: string;
+}
+
+/** Where a profile's text comes from. */
+export interface ProfileOrigin {
+  id: string;
+  source: Profile["source"];
+  path?: string;
+}
+
+/**
+ * A profile.toml as a {@linkcode Profile}.
+ *
+ * @throws {SbxError} `profile.invalid`, with file, line and path of everything that is wrong
+ */
+export function parseProfile(document: TomlDocument, { id, source, path }: ProfileOrigin): Profile {
+  const { profiles, ...file } = checkToml(document, ProfileFile, "profile.invalid");
+  if (file.id !== id) {
+    throw new SbxError(
+      "profile.invalid",
+      `${document.placeOf(["id"])}: id: "${file.id}" is not the name of its folder, "${id}"`,
+      { hint: "rename the folder or change the id, so that both are the same" },
+    );
+  }
+  return {
+    ...file,
+    rules: profiles.rules,
+    compatible: isCompatible(file.min_sbx_version),
+    source,
+    ...(path && { path }),
+  };
+}
+
+/**
+ * Refuses a profile that needs a newer sbx.
+ *
+ * @throws {SbxError} `profile.incompatible`
+ */
+export function requireCompatible(profile: Profile): void {
+  if (profile.compatible) return;
+  throw new SbxError(
+    "profile.incompatible",
+    `profile "${profile.id}" needs sbx ${profile.min_sbx_version} or newer`,
+    { hint: "sbx update brings a newer one" },
+  );
+}

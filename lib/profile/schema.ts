@@ -1,0 +1,101 @@
+/** The shape of profile.toml (contracts.md §4). */
+import { isSemVer } from "./compatible.ts";
+import { z } from "zod";
+import { McpServers } from "./mcp.ts";
+import { RuleTables } from "./rule.ts";
+import { Packages } from "./package.ts";
+
+/** `[a-z0-9_-]`, 1 to 64 of them, and equal to the folder's name (contracts.md §4). */
+export const PROFILE_ID = /^[a-z0-9_-]{1,64}$/;
+/** Resources of a VM, in contracts.md §3 (`vm.resources`) and §4. */
+export const VM_CPU_MAX = 8;
+export const VM_RAM_GB_MAX = 16;
+export const VM_SCRATCH_DISK_GB_MAX = 128;
+/** Most characters of a profile's icon; it goes through every `GET /profiles/{id}/info`. */
+const ICON_MAX = 64 * 1024;
+
+/** Text without NUL, which neither a guest nor a path can hold. */
+export const text = (max = 4096) =>
+  z.string().max(max).refine((value) => !value.includes("\0"), "holds a NUL");
+
+/** SemVer 2.0 */
+const semVer = text(128).refine(isSemVer, "must be a SemVer version such as 1.2.0");
+
+/** A file name: no `/`, `\` or `..` (spec.md, "Limits", "Filename rule"). */
+const fileName = text(255).refine(
+  (name) => name !== "" && !/[/\\]/.test(name) && !name.includes(".."),
+  "must be a bare file name, without / \\ or ..",
+);
+
+/** A path in the profile's folder, or an absolute one; never with `..`. */
+const filePath = text().refine(
+  (path) => path !== "" && !path.split(/[/\\]/).includes(".."),
+  "must be a path without ..",
+);
+
+const url = text().refine(
+  (value) => /^(https?|file):$/.test(URL.parse(value)?.protocol ?? ""),
+  "must be an http, https or file URL",
+);
+
+/** `blake3:` and exactly 64 hexadecimal characters (spec.md, "Limits", "Hash length"). */
+const hash = text().regex(/^blake3:[0-9a-f]{64}$/, 'must be "blake3:" and 64 lower-case hex characters');
+const size = z.int().min(1);
+
+const Asset = z.strictObject({ name: fileName, url, hash, size });
+export type Asset = z.output<typeof Asset>;
+
+const ArchAssets = z.strictObject({ kernel: Asset, initrd: Asset, rootfs: Asset });
+export type ArchAssets = z.output<typeof ArchAssets>;
+
+/** Evidence of what is in the base image (contracts.md §4, §10 "OBOM descriptor"). */
+const Obom = z.strictObject({
+  ...Asset.shape,
+  generator: text(128),
+  generator_version: text(128),
+  rootfs_hash: hash,
+});
+export type Obom = z.output<typeof Obom>;
+
+const byArch = <S extends z.ZodType>(schema: S) =>
+  z.strictObject({ arch: z.strictObject({ arm64: schema.optional(), x86_64: schema.optional() }) });
+
+/** Providers that the credential broker knows (contracts.md §9). */
+export const Provider = z.enum(["anthropic", "openai", "google", "github", "mcp"]);
+
+const VmResources = z.strictObject({
+  cpu_count: z.int().min(1).max(VM_CPU_MAX).default(2),
+  ram_gb: z.int().min(1).max(VM_RAM_GB_MAX).default(1),
+  scratch_disk_size_gb: z.int().min(1).max(VM_SCRATCH_DISK_GB_MAX).default(4),
+});
+
+const Pack = z.strictObject({
+  id: text().regex(/^[a-z0-9][a-z0-9_.-]{2,95}$/, "must be a pack id: [a-z0-9_.-], 3 to 96 characters"),
+  version: text(128).min(1),
+  path: filePath,
+});
+
+/** Everything that a profile.toml may hold. */
+export const ProfileFile = z.strictObject({
+  id: text().regex(PROFILE_ID, "must be 1 to 64 of a-z 0-9 _ -"),
+  name: text(128).min(1),
+  description: text(),
+  icon_svg: text(ICON_MAX).refine(
+    (svg) => /^\s*(<\?xml[^>]*>\s*)?<svg[\s>]/.test(svg) && !/<script|\son\w+\s*=|javascript:/i.test(svg),
+    "must be an <svg> without scripts",
+  ).optional(),
+  revision: semVer,
+  // Any text: one that does not parse makes the profile incompatible, not invalid (contracts.md §4).
+  min_sbx_version: text(128).optional(),
+  refresh_policy: text(64).min(1).optional(),
+  vm: VmResources.prefault({}),
+  assets: byArch(ArchAssets).optional(),
+  obom: byArch(Obom).optional(),
+  rule_files: z.strictObject({ enforcement: filePath.optional(), sigma: filePath.optional() }).optional(),
+  profiles: z.strictObject({ rules: RuleTables.prefault({}) }).prefault({}),
+  mcp: McpServers.prefault({}),
+  packages: Packages.prefault({}),
+  credentials: z.strictObject({ providers: z.array(Provider).default([]) }).prefault({}),
+  detection: z.strictObject({ packs: z.array(Pack).default([]) }).prefault({}),
+});
+export type ProfileFile = z.output<typeof ProfileFile>;

@@ -1,0 +1,7 @@
+/** Sessions: one session is one life of one VM. */
+export { type SessionPaths, sessionPaths } from "./paths.ts";
+export { readRecord, readState, VmRecord, writeRecord, writeState } from "./record.ts";
+export type { Recorded } from "./recorder.ts";
+export { type ExecOutcome, Runner } from "./runner.ts";
+export { type Notice, Supervisor } from "./supervisor.ts";
+export { actionsOf, type Vm } from "./vm.ts";

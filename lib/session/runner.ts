@@ -1,0 +1,245 @@
+import { asSbxError, SbxError } from "../error/mod.ts";
+import { checkBootConfig, type ExecStreams, GuestLink, type Terminal } from "../guest/mod.ts";
+import type { ExecCall, MachineInfo } from "../ipc/mod.ts";
+import type { Accelerator, Hypervisor, Machine } from "../vm/mod.ts";
+import { ConsoleLog } from "./console.ts";
+import type { SessionPaths } from "./paths.ts";
+import { type Recorded, Recorder } from "./recorder.ts";
+import { type VmRecord, writeState } from "./record.ts";
+
+/** Longest boot; `SBX_BOOT_DEADLINE_SECS` names another for slow machines and for tests. */
+const BOOT_DEADLINE_SECS = 90;
+/** How long a guest may take to write everything out when it is stopped. */
+const STOP_DEADLINE_MS = 15_000;
+
+/** How a program ended. */
+export interface ExecOutcome {
+  exit_code: number;
+  truncated: boolean;
+  duration_ms: number;
+  event_id: string;
+}
+
+/** One life of one VM: the machine, the link to its guest, and the record of what happens in it. */
+export class Runner {
+  readonly record: VmRecord;
+  /** settles when the machine is gone and everything of it is written and removed */
+  readonly ended: Promise<void>;
+  #paths: SessionPaths;
+  #hypervisor: Hypervisor;
+  #recorder: Promise<Recorder>;
+  #link: GuestLink;
+  #machine: Machine | undefined;
+  #info: MachineInfo = { state: "Booting", boot_stages: [], pid: Deno.pid };
+  #watchers = new Set<(what: Recorded | MachineInfo) => void>();
+  #stopping = false;
+  #end = Promise.withResolvers<void>();
+  #stages: { name: string; ms: number }[] = [];
+  #began = performance.now();
+
+  constructor(record: VmRecord, paths: SessionPaths, hypervisor: Hypervisor) {
+    this.record = record;
+    this.ended = this.#end.promise;
+    this.#paths = paths;
+    this.#hypervisor = hypervisor;
+    this.#link = new GuestLink(paths.sockets);
+    this.#recorder = Recorder.open(paths.ledger, record);
+    this.#recorder.catch(() => {});
+  }
+
+  get info(): MachineInfo {
+    return this.#info;
+  }
+
+  /** @returns a function that stops the watching */
+  watch(onChange: (what: Recorded | MachineInfo) => void): () => void {
+    this.#watchers.add(onChange);
+    return () => this.#watchers.delete(onChange);
+  }
+
+  /** Boots the machine; a boot that fails leaves it Defunct with its logs kept. */
+  async boot(accelerator: Accelerator): Promise<void> {
+    this.#began = performance.now();
+    this.#set({ accelerator });
+    try {
+      await this.#boot(accelerator);
+    } catch (cause) {
+      const error = asSbxError(cause, "the boot");
+      await this.#finish("Defunct", error.message);
+      throw error;
+    }
+  }
+
+  async #boot(accelerator: Accelerator): Promise<void> {
+    const { record } = this;
+    checkBootConfig(record.env, record.files);
+    this.#link.listen();
+    const console = new ConsoleLog(`${this.#paths.logs}/console.log`);
+    this.#machine = await this.#hypervisor.start({
+      dir: this.#paths.sockets,
+      cpus: record.cpus,
+      ramMb: record.ram_mb,
+      ...record.assets,
+      scratch: record.scratch_gb > 0 ? this.#paths.scratch : undefined,
+      workspace: this.#paths.workspace,
+      accelerator,
+      logs: this.#paths.logs,
+      onConsole: (bytes) => console.write(bytes),
+    });
+    const spawned = this.#stage("machine started");
+    const exited = this.#machine.exited.then(({ code, signal }) => {
+      throw new SbxError(
+        "vm.boot_failed",
+        `the machine ended before the guest was ready (${signal ?? `exit code ${code}`})`,
+        {
+          hint: `${this.#paths.logs}/console.log and qemu.log say more`,
+        },
+      );
+    });
+    exited.catch(() => {});
+    const [stages] = await Promise.race([
+      Promise.all([this.#link.boot(record.env, record.files), this.#recorder]),
+      exited,
+      deadline(),
+    ]);
+    for (const { name, ms } of stages) this.#stages.push({ name: `guest ${name}`, ms: spawned + ms });
+    this.#stage("ready");
+    this.#set({ state: "Running", boot_stages: this.#stages });
+    await writeState(this.#paths, this.#info);
+    this.#superviseMachine(this.#machine);
+  }
+
+  /** Runs a program; the event is in the ledger's queue before the guest hears of it. */
+  async exec(call: ExecCall, streams: ExecStreams, cancelled?: AbortSignal): Promise<ExecOutcome> {
+    this.#require("Running", "exec");
+    const recorder = await this.#recorder;
+    const { t: _, ...request } = call;
+    const event_id = this.#tell(recorder.executed(request));
+    const exited = await this.#link.exec(request, streams, cancelled);
+    this.#tell(recorder.exited(request, exited.exit_code));
+    if (exited.error) {
+      await streams.output("stderr", encodeLine(`sbx: cannot run ${request.argv[0]}: ${exited.error}`));
+    }
+    return {
+      exit_code: exited.exit_code,
+      truncated: exited.truncated,
+      duration_ms: exited.duration_ms,
+      event_id,
+    };
+  }
+
+  async terminal(size: { cols: number; rows: number }, argv?: string[]): Promise<Terminal> {
+    this.#require("Running", "shell");
+    const recorder = await this.#recorder;
+    const terminal = this.#link.terminal(size, argv);
+    if (!terminal.recorded) this.#tell(recorder.executed({ argv: argv ?? ["/bin/bash", "--login"] }));
+    terminal.recorded = true;
+    return terminal;
+  }
+
+  awaitFile(path: string, size: number): Promise<boolean> {
+    this.#require("Running", "a file");
+    return this.#link.awaitFile(path, size);
+  }
+
+  async pause(): Promise<void> {
+    this.#require("Running", "pause");
+    await this.#machine!.pause();
+    this.#set({ state: "Paused" });
+    await writeState(this.#paths, this.#info);
+  }
+
+  async resume(): Promise<void> {
+    this.#require("Paused", "resume");
+    await this.#machine!.resume();
+    this.#set({ state: "Running" });
+    await writeState(this.#paths, this.#info);
+  }
+
+  /** Ends the machine: by its guest, which writes everything out first, or at once. */
+  async stop(force: boolean): Promise<void> {
+    this.#stopping = true;
+    if (!force && this.#info.state === "Running") {
+      const written = await this.#link.shutDown().then(() => true, () => false);
+      if (written) {
+        await Promise.race([
+          this.ended,
+          new Promise((resolve) => setTimeout(resolve, STOP_DEADLINE_MS)),
+        ]);
+      }
+    }
+    if (this.#machine) await this.#machine.kill();
+    else await this.#finish("Stopped");
+    await this.ended;
+  }
+
+  async #superviseMachine(machine: Machine): Promise<void> {
+    const lost = this.#link.lost.catch((error) => error as SbxError);
+    const exit = await Promise.race([machine.exited, lost]);
+    if (exit instanceof SbxError) {
+      // The agent's connection ends a moment before the machine that powers off: that is no failure.
+      const powered = await Promise.race([
+        machine.exited,
+        new Promise<null>((resolve) => setTimeout(() => resolve(null), 2000)),
+      ]);
+      await machine.kill();
+      if (!powered && !this.#stopping) return this.#finish("Defunct", exit.message);
+    }
+    const { code, signal } = await machine.exited;
+    if (this.#stopping || (code === 0 && !signal)) return this.#finish("Stopped");
+    await this.#finish("Defunct", `the machine ended unexpectedly (${signal ?? `exit code ${code}`})`);
+  }
+
+  async #finish(state: "Stopped" | "Defunct", last_error?: string): Promise<void> {
+    if (this.#info.state === "Stopped" || this.#info.state === "Defunct") return;
+    this.#set({ state, last_error });
+    this.#link.close();
+    await this.#machine?.kill();
+    await (await this.#recorder.catch(() => undefined))?.close().catch(() => {});
+    await writeState(this.#paths, this.#info).catch(() => {});
+    await Deno.remove(this.#paths.sockets, { recursive: true }).catch(() => {});
+    this.#end.resolve();
+  }
+
+  #set(change: Partial<MachineInfo>): void {
+    this.#info = { ...this.#info, ...change };
+    for (const watcher of this.#watchers) watcher(this.#info);
+  }
+
+  #tell(recorded: Recorded): string {
+    for (const watcher of this.#watchers) watcher(recorded);
+    return recorded.event.common.event_id;
+  }
+
+  #stage(name: string): number {
+    const ms = performance.now() - this.#began;
+    this.#stages.push({ name, ms });
+    return ms;
+  }
+
+  #require(state: MachineInfo["state"], action: string): void {
+    if (this.#info.state === state) return;
+    throw new SbxError(
+      "vm.wrong_state",
+      `${action} needs a VM that is ${state}; "${this.record.name}" is ${this.#info.state}`,
+    );
+  }
+}
+
+function deadline(): Promise<never> {
+  const seconds = Number(Deno.env.get("SBX_BOOT_DEADLINE_SECS")) || BOOT_DEADLINE_SECS;
+  return new Promise((_, reject) => {
+    const timer = setTimeout(() => {
+      reject(
+        new SbxError("vm.boot_timeout", `the guest was not ready after ${seconds} seconds`, {
+          hint: "sbx logs shows its console; SBX_BOOT_DEADLINE_SECS gives it longer",
+        }),
+      );
+    }, seconds * 1000);
+    Deno.unrefTimer(timer as unknown as number);
+  });
+}
+
+function encodeLine(line: string): string {
+  return new TextEncoder().encode(line + "\n").toBase64();
+}

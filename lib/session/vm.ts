@@ -1,0 +1,68 @@
+import type { VmAction, VmInfo, VmStatus, VmSummary } from "../api/vm.ts";
+import type { MachineInfo } from "../ipc/mod.ts";
+import type { Features } from "../vm/mod.ts";
+import type { SessionPaths } from "./paths.ts";
+import type { VmRecord } from "./record.ts";
+
+/** What is legal in each state (contracts.md §2); the hypervisor's features take some away. */
+const ACTIONS: Record<VmStatus, VmAction[]> = {
+  Booting: ["stop", "delete"],
+  Running: ["exec", "shell", "stop", "pause", "save", "delete"],
+  Paused: ["resume", "stop", "delete"],
+  Stopped: ["start", "fork", "save", "delete"],
+  Suspended: ["start", "delete"],
+  Defunct: ["start", "delete"],
+};
+
+/** One VM as the service knows it. */
+export interface Vm {
+  record: VmRecord;
+  paths: SessionPaths;
+  state: MachineInfo;
+  /** a life-cycle operation is under way; another one is refused */
+  busy?: string;
+  /** settles when the boot that is under way has ended, well or not */
+  booting?: Promise<void>;
+}
+
+export function actionsOf(vm: Vm, features: Features): VmAction[] {
+  return ACTIONS[vm.state.state].filter((action) => {
+    if (action === "pause" || action === "resume") return features.pause;
+    if (action === "save") return !vm.record.persistent;
+    return true;
+  });
+}
+
+export function summaryOf(vm: Vm, features: Features): VmSummary {
+  const { id, name, profile_id, persistent } = vm.record;
+  const { state, last_error } = vm.state;
+  return {
+    id,
+    name,
+    profile_id,
+    status: state,
+    persistent,
+    available_actions: actionsOf(vm, features),
+    ...(last_error && { last_error }),
+  };
+}
+
+export function infoOf(vm: Vm, hypervisor: { name: string; features: Features }): VmInfo {
+  const { created_at, cpus, ram_mb, id } = vm.record;
+  const { accelerator, boot_stages, pid, state } = vm.state;
+  const alive = state === "Running" || state === "Paused" || state === "Booting";
+  return {
+    ...summaryOf(vm, hypervisor.features),
+    created_at,
+    session_id: id,
+    cpus,
+    ram_mb,
+    ...(accelerator && { accelerator }),
+    hypervisor: hypervisor.name,
+    features: hypervisor.features,
+    ...(alive && pid > 0 && { pid }),
+    workspace: vm.paths.workspace,
+    logs: vm.paths.logs,
+    boot_stages,
+  };
+}

@@ -1,0 +1,14 @@
+/** Virtual machines: one interface, and the hypervisors behind it. */
+export { type AcceleratorChoice, chooseAccelerator } from "./accelerator.ts";
+export { bareArguments } from "./command.ts";
+export {
+  type Accelerator,
+  type Features,
+  type Hypervisor,
+  type Machine,
+  type MachineExit,
+  type MachineSpec,
+  vsockPath,
+} from "./hypervisor.ts";
+export { Qemu } from "./qemu.ts";
+export { findTools } from "./tools.ts";

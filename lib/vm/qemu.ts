@@ -1,0 +1,111 @@
+import { SbxError } from "../error/mod.ts";
+import { spawnBound, waitForSocket } from "./child.ts";
+import { machineArguments, SOCKETS } from "./command.ts";
+import type { Features, Hypervisor, Machine, MachineExit, MachineSpec } from "./hypervisor.ts";
+import { Qmp } from "./qmp.ts";
+import { findTools, type Tools } from "./tools.ts";
+
+/** The guest's CID; every machine has a vsock of its own, so all may have the same. */
+const GUEST_CID = "3";
+
+/**
+ * QEMU's microvm, with its vsock and its shared folder served by programs of their own over vhost-user, so that
+ * neither needs a kernel module or root on the host. Saving a machine needs devices that QEMU can migrate; these are not.
+ */
+export class Qemu implements Hypervisor {
+  readonly name = "qemu";
+  readonly features: Features = { pause: true, save_state: false, shared_folder: true, emulation: true };
+
+  async start(spec: MachineSpec): Promise<Machine> {
+    const tools = findTools();
+    const helpers = [spawnVsock(tools, spec), spawnFiles(tools, spec)];
+    const sockets = [SOCKETS.vsock, SOCKETS.files].map((name) => `${spec.dir}/${name}`);
+    const ready = await Promise.all(sockets.map((path, i) => waitForSocket(path, helpers[i])));
+    if (!ready.every(Boolean)) {
+      await Promise.all(helpers.map(end));
+      const name = ready[0] ? "virtiofsd" : "vhost-device-vsock";
+      throw new SbxError("vm.boot_failed", `${name} did not start`, {
+        hint: `${spec.logs}/${name}.log says why`,
+      });
+    }
+    return new QemuMachine(spawnBound("qemu", tools.qemu, machineArguments(spec), spec.logs), helpers, spec);
+  }
+}
+
+class QemuMachine implements Machine {
+  readonly exited: Promise<MachineExit>;
+  #child: Deno.ChildProcess;
+  #dir: string;
+  #monitor: Promise<Qmp> | undefined;
+
+  constructor(child: Deno.ChildProcess, helpers: Deno.ChildProcess[], spec: MachineSpec) {
+    this.#child = child;
+    this.#dir = spec.dir;
+    relayConsole(child.stdout, spec.onConsole);
+    const first = Promise.race([child.status, ...helpers.map((helper) => helper.status)]);
+    this.exited = first.then(async (status) => {
+      await Promise.all([child, ...helpers].map(end));
+      return { code: status.code, signal: status.signal };
+    });
+  }
+
+  pause = () => this.#execute("stop");
+  resume = () => this.#execute("cont");
+
+  async kill(): Promise<void> {
+    await end(this.#child);
+    await this.exited;
+  }
+
+  async #execute(command: string): Promise<void> {
+    this.#monitor ??= Qmp.connect(`${this.#dir}/${SOCKETS.monitor}`);
+    try {
+      await (await this.#monitor).execute(command);
+    } catch (cause) {
+      this.#monitor = undefined;
+      throw new SbxError("process.gone", `the machine did not answer "${command}"`, { cause });
+    }
+  }
+}
+
+function spawnVsock(tools: Tools, spec: MachineSpec): Deno.ChildProcess {
+  const args = [
+    "--guest-cid",
+    GUEST_CID,
+    "--socket",
+    `${spec.dir}/${SOCKETS.vsock}`,
+    "--uds-path",
+    `${spec.dir}/v`,
+  ];
+  return bound("vhost-device-vsock", tools.vsock, args, spec.logs);
+}
+
+function spawnFiles(tools: Tools, spec: MachineSpec): Deno.ChildProcess {
+  const socket = `--socket-path=${spec.dir}/${SOCKETS.files}`;
+  const args = tools.virtiofsdIsLegacy
+    ? [socket, "-o", `source=${spec.workspace}`, "-o", "cache=auto", "-o", "no_posix_lock"]
+    : [socket, "--shared-dir", spec.workspace, "--cache", "auto", "--sandbox", "namespace"];
+  return bound("virtiofsd", tools.virtiofsd, args, spec.logs);
+}
+
+function bound(name: string, program: string, args: string[], logs: string): Deno.ChildProcess {
+  const child = spawnBound(name, program, args, logs);
+  child.stdout.cancel();
+  return child;
+}
+
+async function relayConsole(
+  from: ReadableStream<Uint8Array>,
+  onConsole: (bytes: Uint8Array) => void,
+): Promise<void> {
+  for await (const chunk of from) onConsole(chunk);
+}
+
+async function end(child: Deno.ChildProcess): Promise<void> {
+  try {
+    child.kill("SIGKILL");
+  } catch {
+    // gone already
+  }
+  await child.status;
+}

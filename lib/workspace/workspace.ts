@@ -1,0 +1,127 @@
+import { dirname } from "node:path";
+import { SbxError } from "../error/mod.ts";
+import { findBeneath, type Found, OpenError } from "../../ffi/libc/beneath.ts";
+import { outside, relativePath } from "./path.ts";
+
+/** Entries of one listing; a tree with more is listed in parts. */
+const MAX_ENTRIES = 10_000;
+
+/** A file or folder as a listing shows it. */
+export interface WorkspaceEntry {
+  /** relative to the workspace */
+  path: string;
+  type: "file" | "directory" | "symlink" | "other";
+  /** bytes */
+  size: number;
+  /** octal */
+  mode: string;
+  modified_unix_ms: number;
+}
+
+/** One VM's workspace; nothing done through it reaches a file outside, whatever the guest does at the same time. */
+export class Workspace {
+  #root: string;
+
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  /** Opens a regular file. @throws {SbxError} `path.outside_workspace`, `file.not_found`, `file.invalid` for what is not a file */
+  async open(path: string): Promise<{ file: Deno.FsFile; size: number }> {
+    const relative = relativePath(path);
+    using found = this.#find(relative, path);
+    const info = await Deno.stat(found.path);
+    if (info.isDirectory) {
+      throw new SbxError("file.invalid", `"${path}" is a folder`, { hint: "list it, or name a file in it" });
+    }
+    if (!info.isFile) throw new SbxError("file.invalid", `"${path}" is not a regular file`);
+    return { file: await Deno.open(found.path), size: info.size };
+  }
+
+  /** Writes a file in one step, making the folders that it needs. @returns its size in bytes */
+  async write(path: string, bytes: ReadableStream<Uint8Array>): Promise<number> {
+    const relative = relativePath(path);
+    if (relative === "") throw new SbxError("file.invalid", "a file needs a name");
+    await this.#makeFolders(dirname(relative), path);
+    using folder = this.#find(dirname(relative), path, true);
+    const target = `${folder.path}/${relative.slice(relative.lastIndexOf("/") + 1)}`;
+    if (await Deno.lstat(target).then((info) => info.isDirectory, () => false)) {
+      throw new SbxError("file.invalid", `"${path}" is a folder`, { hint: "name a file in it" });
+    }
+    const temporary = `${folder.path}/.sbx-${crypto.randomUUID()}`;
+    let size = 0;
+    try {
+      const file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o644 });
+      await bytes.pipeThrough(count((length) => size += length)).pipeTo(file.writable);
+      await Deno.rename(temporary, target);
+    } catch (error) {
+      await Deno.remove(temporary).catch(() => {});
+      throw error;
+    }
+    return size;
+  }
+
+  /** What is below a folder, `depth` levels deep; links are shown, never followed. */
+  async list(path = "", depth = 1): Promise<{ entries: WorkspaceEntry[]; truncated: boolean }> {
+    const entries: WorkspaceEntry[] = [];
+    const truncated = !await this.#collect(relativePath(path), path, depth, entries);
+    return { entries, truncated };
+  }
+
+  async #collect(relative: string, asked: string, depth: number, into: WorkspaceEntry[]): Promise<boolean> {
+    using folder = this.#find(relative, asked, true);
+    const names: string[] = [];
+    for await (const { name } of Deno.readDir(folder.path)) names.push(name);
+    for (const name of names.sort()) {
+      const info = await Deno.lstat(`${folder.path}/${name}`).catch(() => null);
+      if (!info) continue; // removed meanwhile
+      if (into.length >= MAX_ENTRIES) return false;
+      const path = relative === "" ? name : `${relative}/${name}`;
+      into.push({
+        path,
+        type: info.isFile ? "file" : info.isDirectory ? "directory" : info.isSymlink ? "symlink" : "other",
+        size: info.size,
+        mode: ((info.mode ?? 0) & 0o7777).toString(8).padStart(4, "0"),
+        modified_unix_ms: info.mtime?.getTime() ?? 0,
+      });
+      if (info.isDirectory && depth > 1 && !await this.#collect(path, path, depth - 1, into)) return false;
+    }
+    return true;
+  }
+
+  async #makeFolders(relative: string, asked: string): Promise<void> {
+    if (relative === ".") return;
+    const parts = relative.split("/");
+    for (let i = 0; i < parts.length; i++) {
+      using parent = this.#find(parts.slice(0, i).join("/"), asked, true);
+      await Deno.mkdir(`${parent.path}/${parts[i]}`).catch((error) => {
+        if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+      });
+    }
+  }
+
+  #find(relative: string, asked: string, directory = false): Found {
+    try {
+      return findBeneath(this.#root, relative === "" ? "." : relative, { directory });
+    } catch (error) {
+      if (!(error instanceof OpenError)) throw error;
+      if (error.code === "EXDEV" || error.code === "ELOOP") throw outside(asked);
+      if (error.code === "ENOENT") {
+        throw new SbxError("file.not_found", `"${asked}" is not in the VM's workspace`);
+      }
+      if (error.code === "ENOTDIR") {
+        throw new SbxError("file.invalid", `a part of "${asked}" is not a folder`);
+      }
+      throw new SbxError("file.invalid", `"${asked}" cannot be opened (${error.code})`, { cause: error });
+    }
+  }
+}
+
+function count(onBytes: (length: number) => void): TransformStream<Uint8Array, Uint8Array> {
+  return new TransformStream({
+    transform(chunk, controller) {
+      onBytes(chunk.length);
+      controller.enqueue(chunk);
+    },
+  });
+}

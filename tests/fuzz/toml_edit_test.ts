@@ -1,0 +1,122 @@
+import { assert, assertEquals } from "@std/assert";
+import { SbxError } from "../../lib/error/mod.ts";
+import { parseToml, removeTable, scanKeys, setKey, type TomlDocument } from "../../lib/toml/mod.ts";
+
+const SEED = 0x5bc0de;
+const ROUNDS = 1500;
+
+/** mulberry32: small, and the same on every machine */
+function random(seed: number): () => number {
+  return () => {
+    seed = (seed + 0x6d2b79f5) | 0;
+    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+const PIECES = [
+  ...[
+    "[",
+    "]",
+    "[[",
+    "]]",
+    "{",
+    "}",
+    "=",
+    ".",
+    ",",
+    "#",
+    '"',
+    "'",
+    '"""',
+    "'''",
+    "\\",
+    "\n",
+    "\r\n",
+    " ",
+    "\t",
+  ],
+  ...[
+    "a",
+    "b.c",
+    '"k k"',
+    "1",
+    "-1.5e3",
+    "true",
+    "inf",
+    "2021-02-30",
+    "10:00:00",
+    "\\u0041",
+    "é",
+    "\0",
+    "\r",
+  ],
+  ...["[settings]\n", '[settings."x"]\n', "value = 1\n", 'x = { value = "v" }\n', "a = [1, { b = 2 }]\n"],
+];
+
+/** A text from pieces of TOML: mostly broken, sometimes valid. */
+function anyText(next: () => number): string {
+  return Array.from({ length: Math.floor(next() * 24) }, () => PIECES[Math.floor(next() * PIECES.length)])
+    .join("");
+}
+
+/** A valid document in every style that tables can be written in. */
+function validText(next: () => number): string {
+  const value = () => ["1", '"s # ]"', "[1, # c\n 2]", "'''\n]'''", "{ y = 1 }"][Math.floor(next() * 5)];
+  const parts: string[] = [];
+  for (let i = 0; i < 6; i++) {
+    const style = Math.floor(next() * 4);
+    if (style === 0) parts.push(`# comment ${i}\n[settings."t.${i}"] # h\nvalue = ${value()} # v\n\n`);
+    if (style === 1) parts.push(`[settings."t.${i}"]\n# only a comment\n`);
+    if (style === 2) parts.unshift(`settings."t.${i}".value = ${value()} # d\n`);
+    if (style === 3) parts.unshift(`settings."t.${i}" = { value = ${value()} }\n`);
+  }
+  const text = parts.join("");
+  return next() < 0.3 ? text.replaceAll("\n", "\r\n") : text;
+}
+
+function settings(document: TomlDocument): Record<string, any> {
+  return (document.value.settings ?? {}) as Record<string, any>;
+}
+
+Deno.test("any text parses, or fails with our error and a place", () => {
+  const next = random(SEED);
+  for (let round = 0; round < ROUNDS * 4; round++) {
+    const text = anyText(next);
+    let document: TomlDocument;
+    try {
+      document = parseToml(text, "f");
+    } catch (error) {
+      if (!(error instanceof SbxError)) throw new Error(JSON.stringify(text), { cause: error });
+      assert(/^f:\d+:\d+: /.test(error.message), error.message);
+      continue;
+    }
+    // What the parser accepts, the scan walks to the same keys.
+    for (const { path, valueEnd } of scanKeys(text)) {
+      const found = path.reduce<any>((at, segment) => at?.[segment], document.value);
+      assert(found !== undefined && valueEnd <= text.length, `${JSON.stringify(text)}: ${path}`);
+    }
+  }
+});
+
+Deno.test("an edit changes one table, keeps every comment, and a removal removes it", () => {
+  const next = random(SEED + 1);
+  for (let round = 0; round < ROUNDS; round++) {
+    const text = validText(next);
+    const before = parseToml(text, "f");
+    const id = `t.${Math.floor(next() * 7)}`;
+    const value = ["new\nline", 'q"""', 7, true, ["a", "b"], { path: "/root/x", content: "c\r\n" }][
+      Math.floor(next() * 6)
+    ];
+    const after = setKey(before, ["settings", id], "value", value);
+    assertEquals(settings(after), { ...settings(before), [id]: { ...settings(before)[id], value } }, text);
+    for (const comment of text.matchAll(/# (comment|only|[hd]).*/g)) {
+      assert(after.text.includes(comment[0]), text);
+    }
+
+    const removed = removeTable(after, ["settings", id]);
+    const { [id]: _, ...others } = settings(before);
+    assertEquals(settings(removed), others, text);
+  }
+});
