@@ -54,6 +54,11 @@ async function serve(port: number): Promise<number> {
   const ended = new Promise<void>((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) Deno.addSignalListener(signal, () => resolve());
   });
+  // One request that goes wrong in a way that nobody awaits must not end the others.
+  globalThis.addEventListener("unhandledrejection", (event) => {
+    event.preventDefault();
+    console.error("unhandled:", event.reason);
+  });
   await dropPermissions();
   const server = listen(port, handler);
   await writeGatewayFiles(place, token, server.addr.port);

@@ -1,7 +1,7 @@
 /** sbx-process: one VM. It is started by sbx-service, outlives it, and ends with its machine. */
 import { SbxError } from "../../lib/error/mod.ts";
 import { home } from "../../lib/home/mod.ts";
-import { serveCalls } from "../../lib/ipc/mod.ts";
+import { CallServer } from "../../lib/ipc/mod.ts";
 import { readRecord, Runner, sessionPaths } from "../../lib/session/mod.ts";
 import { Qemu } from "../../lib/vm/mod.ts";
 import { answer } from "./calls.ts";
@@ -21,7 +21,7 @@ export async function main([id]: string[]): Promise<number> {
   Deno.umask(previous);
   const runner = new Runner(await readRecord(paths), paths, new Qemu());
   const orphaned = setTimeout(() => runner.stop(true), ORDER_DEADLINE_MS);
-  serveCalls(listener, (call, caller) => {
+  const calls = new CallServer(listener, (call, caller) => {
     if (call.t === "Boot") clearTimeout(orphaned);
     return answer(runner, call, caller);
   });
@@ -30,8 +30,7 @@ export async function main([id]: string[]): Promise<number> {
   }
   await runner.ended;
   // The call that ended it still has to be answered.
-  await new Promise((resolve) => setTimeout(resolve, 50));
-  listener.close();
+  await calls.close();
   await Deno.remove(paths.socket).catch(() => {});
   return runner.info.state === "Defunct" ? 1 : 0;
 }

@@ -3,7 +3,7 @@ import { Hono } from "hono";
 import { fileRoutes, sessionRoutes, systemRoutes, vmRoutes } from "../../lib/api/mod.ts";
 import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/error/mod.ts";
 import type { Home } from "../../lib/home/mod.ts";
-import type { Supervisor } from "../../lib/session/mod.ts";
+import type { Supervisor } from "../../lib/supervisor/mod.ts";
 import { VERSION } from "../../lib/version/mod.ts";
 import { routeFiles } from "./routes/files.ts";
 import { routeRecords } from "./routes/records.ts";

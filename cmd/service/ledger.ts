@@ -1,5 +1,5 @@
 import { type LedgerEvent, readEvents } from "../../lib/ledger/mod.ts";
-import type { Vm } from "../../lib/session/mod.ts";
+import type { Vm } from "../../lib/supervisor/mod.ts";
 
 /** Most events that one answer lists; `GET /sessions/{id}/events` pages through the rest. */
 const MAX_EVENTS = 1000;

@@ -1,7 +1,7 @@
 /** sbx-service: the daemon that owns the VMs of one home and serves the HTTP API on a UDS. */
 import { asSbxError } from "../../lib/error/mod.ts";
 import { home as findHome, writeAtomic } from "../../lib/home/mod.ts";
-import { Supervisor } from "../../lib/session/mod.ts";
+import { Supervisor } from "../../lib/supervisor/mod.ts";
 import { makeApp } from "./app.ts";
 import { takeLock } from "./lock.ts";
 

@@ -1,8 +1,9 @@
 import { join } from "node:path";
-import { asSbxError, SbxError } from "../error/mod.ts";
+import { SbxError } from "../error/mod.ts";
 import { blake3File } from "../hash/mod.ts";
 import type { ProgressSink } from "../progress/mod.ts";
 import { open, shown } from "./download.ts";
+import { fileError } from "./file_error.ts";
 import { installedName, publishedNames } from "./name.ts";
 import type { ManifestFile } from "./schema.ts";
 import { fromFileUrl } from "./url.ts";
@@ -27,7 +28,12 @@ export async function isInstalled(dir: string, { name, file }: Blob): Promise<bo
  *
  * @throws {SbxError} `assets.not_found`, `assets.mismatch`, `assets.download_failed`, `disk.full`
  */
-export async function installBlob(dir: string, manifest: URL, blob: Blob, progress: ProgressSink): Promise<void> {
+export async function installBlob(
+  dir: string,
+  manifest: URL,
+  blob: Blob,
+  progress: ProgressSink,
+): Promise<void> {
   const target = join(dir, installedName(blob.name, blob.file.hash));
   const part = `${target}.part`;
   try {
@@ -41,7 +47,7 @@ export async function installBlob(dir: string, manifest: URL, blob: Blob, progre
     }
     await Deno.rename(part, target);
   } catch (error) {
-    throw asSbxError(error, `installing ${blob.name}`);
+    throw fileError(error, `installing ${blob.name}`);
   }
 }
 
@@ -78,7 +84,13 @@ async function copy(part: string, manifest: URL, { arch, name }: Blob): Promise<
   return false;
 }
 
-async function stream(part: string, manifest: URL, blob: Blob, had: number, progress: ProgressSink): Promise<void> {
+async function stream(
+  part: string,
+  manifest: URL,
+  blob: Blob,
+  had: number,
+  progress: ProgressSink,
+): Promise<void> {
   const { arch, name, file } = blob;
   const places = publishedNames(arch, name).map((place) => new URL(place, manifest));
   for (const url of places) {
@@ -99,9 +111,13 @@ async function stream(part: string, manifest: URL, blob: Blob, had: number, prog
     if (size > file.size) await out.truncate(file.size + 1);
     await out.sync();
     if (size < file.size) {
-      throw new SbxError("assets.download_failed", `${shown(url)} ended after ${size} of ${file.size} bytes`, {
-        hint: "try again: what has already come is kept",
-      });
+      throw new SbxError(
+        "assets.download_failed",
+        `${shown(url)} ended after ${size} of ${file.size} bytes`,
+        {
+          hint: "try again: what has already come is kept",
+        },
+      );
     }
     return;
   }

@@ -1,6 +1,7 @@
 import { dirname, join } from "node:path";
 import { blake3, blake3File } from "../hash/mod.ts";
 import { type ProgressSink, silent } from "../progress/mod.ts";
+import { fileError } from "./file_error.ts";
 import { readManifest } from "./manifest.ts";
 import { installedName, LOGICAL_NAMES, publishedNames } from "./name.ts";
 import type { ManifestFile } from "./schema.ts";
@@ -81,7 +82,9 @@ async function checkFile(
   { hash, size }: ManifestFile,
   progress: ProgressSink,
 ): Promise<ReportedAsset> {
-  const places = [...publishedNames(arch, name).reverse(), installedName(name, hash)].map((place) => join(dir, place));
+  const places = [...publishedNames(arch, name).reverse(), installedName(name, hash)].map((place) =>
+    join(dir, place)
+  );
   let path = places[0], present = false, size_ok = false, blake3_ok = false;
   for (const place of places) {
     const info = await Deno.stat(place).catch(() => null);
@@ -90,13 +93,19 @@ async function checkFile(
     present = true;
     size_ok = info.size === size;
     // A file of another size cannot have the hash: it is not read.
-    blake3_ok = size_ok && (await blake3File(place, (bytes) => progress.advance(bytes))).hash === hash;
+    if (size_ok) {
+      const hashed = blake3File(place, (bytes) => progress.advance(bytes));
+      blake3_ok = (await hashed.catch((error) => {
+        throw fileError(error, `reading ${place}`);
+      })).hash === hash;
+    }
     break;
   }
   return { logical_name: name, hash, size, path, present, size_ok, blake3_ok };
 }
 
 function byLogicalName([a]: [string, unknown], [b]: [string, unknown]): number {
-  const rank = (name: string) => LOGICAL_NAMES.includes(name) ? LOGICAL_NAMES.indexOf(name) : LOGICAL_NAMES.length;
+  const rank = (name: string) =>
+    LOGICAL_NAMES.includes(name) ? LOGICAL_NAMES.indexOf(name) : LOGICAL_NAMES.length;
   return rank(a) - rank(b) || (a < b ? -1 : 1);
 }

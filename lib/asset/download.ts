@@ -36,7 +36,10 @@ async function openFile(url: URL, start: number): Promise<Source | null> {
 async function openHttp(url: URL, start: number): Promise<Source | null> {
   const idle = new Idle();
   try {
-    const response = await fetch(url, { headers: start ? { range: `bytes=${start}-` } : {}, signal: idle.signal });
+    const response = await fetch(url, {
+      headers: start ? { range: `bytes=${start}-` } : {},
+      signal: idle.signal,
+    });
     if (response.status === 404) {
       await response.body?.cancel();
       return null;
@@ -60,7 +63,11 @@ async function openHttp(url: URL, start: number): Promise<Source | null> {
   } catch (cause) {
     idle.stop();
     if (cause instanceof SbxError) throw cause;
-    throw failed(url, idle.signal.aborted ? `it was silent for ${IDLE_MS / 1000} s` : "there is no connection", cause);
+    throw failed(
+      url,
+      idle.signal.aborted ? `it was silent for ${IDLE_MS / 1000} s` : "there is no connection",
+      cause,
+    );
   }
 }
 
@@ -71,7 +78,11 @@ async function* watched(body: ReadableStream<Uint8Array>, idle: Idle, url: URL):
       yield chunk;
     }
   } catch (cause) {
-    throw failed(url, idle.signal.aborted ? `it was silent for ${IDLE_MS / 1000} s` : "the connection broke", cause);
+    throw failed(
+      url,
+      idle.signal.aborted ? `it was silent for ${IDLE_MS / 1000} s` : "the connection broke",
+      cause,
+    );
   } finally {
     idle.stop();
   }

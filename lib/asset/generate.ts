@@ -3,9 +3,16 @@ import { SbxError } from "../error/mod.ts";
 import { blake3File } from "../hash/mod.ts";
 import { writeAtomic } from "../home/mod.ts";
 import { type ProgressSink, silent } from "../progress/mod.ts";
+import { fileError } from "./file_error.ts";
 import { parseManifest, readManifest } from "./manifest.ts";
 import { B3SUMS, BOOT_NAMES, LOGICAL_NAMES, MANIFEST } from "./name.ts";
-import { AssetVersion, DEFAULT_REFRESH_POLICY, type Manifest, MANIFEST_FORMAT, type ManifestFile } from "./schema.ts";
+import {
+  AssetVersion,
+  DEFAULT_REFRESH_POLICY,
+  type Manifest,
+  MANIFEST_FORMAT,
+  type ManifestFile,
+} from "./schema.ts";
 
 type Arches = Record<string, Record<string, ManifestFile>>;
 
@@ -35,11 +42,7 @@ export async function generateManifest(dir: string, options: GenerateOptions): P
   const arches = await hashArches(dir, progress);
   const path = join(dir, MANIFEST);
   const version = options.version ?? await nextVersion(path, arches, now);
-  if (!AssetVersion.safeParse(version).success) {
-    throw new SbxError("manifest.version.invalid", `"${version}" is not an asset version`, {
-      hint: `an asset version is YYYY.MMDD.N, such as ${dayVersion(now)}.1`,
-    });
-  }
+  requireAssetVersion(version, now);
   const date = now.toISOString().slice(0, 10);
   const manifest: Manifest = {
     format: MANIFEST_FORMAT,
@@ -58,9 +61,21 @@ export async function generateManifest(dir: string, options: GenerateOptions): P
   const sums = Object.entries(arches).flatMap(([arch, files]) =>
     Object.entries(files).map(([name, { hash }]) => `${hash}  ${arch}/${name}\n`)
   );
-  await writeAtomic(join(dir, B3SUMS), sums.join(""), PUBLISHED_MODE);
-  await writeAtomic(path, text, PUBLISHED_MODE);
+  try {
+    await writeAtomic(join(dir, B3SUMS), sums.join(""), PUBLISHED_MODE);
+    await writeAtomic(path, text, PUBLISHED_MODE);
+  } catch (error) {
+    throw fileError(error, `writing ${path}`);
+  }
   return path;
+}
+
+/** @throws {SbxError} `manifest.version.invalid` */
+export function requireAssetVersion(version: string, now = new Date()): void {
+  if (AssetVersion.safeParse(version).success) return;
+  throw new SbxError("manifest.version.invalid", `"${version}" is not an asset version`, {
+    hint: `an asset version is YYYY.MMDD.N, such as ${dayVersion(now)}.1`,
+  });
 }
 
 async function hashArches(dir: string, progress: ProgressSink): Promise<Arches> {
@@ -74,7 +89,9 @@ async function hashArches(dir: string, progress: ProgressSink): Promise<Arches> 
       if (info?.isFile && info.size > 0) found.push({ arch, name, path, size: info.size });
       else if (info || BOOT_NAMES.includes(name)) {
         throw new SbxError("assets.not_found", `${path} is ${info ? "empty, or not a file" : "missing"}`, {
-          hint: `an architecture has ${BOOT_NAMES.join(", ")} and ${LOGICAL_NAMES.at(-1)}; sbx-admin image build makes them`,
+          hint: `an architecture has ${BOOT_NAMES.join(", ")} and ${
+            LOGICAL_NAMES.at(-1)
+          }; sbx-admin image build makes them`,
         });
       }
     }
@@ -87,7 +104,10 @@ async function hashArches(dir: string, progress: ProgressSink): Promise<Arches> 
   progress.stage("hash", found.reduce((sum, { size }) => sum + size, 0));
   const arches: Arches = {};
   for (const { arch, name, path } of found) {
-    (arches[arch] ??= {})[name] = await blake3File(path, (bytes) => progress.advance(bytes));
+    const hashed = blake3File(path, (bytes) => progress.advance(bytes));
+    (arches[arch] ??= {})[name] = await hashed.catch((error) => {
+      throw fileError(error, `reading ${path}`);
+    });
   }
   return arches;
 }

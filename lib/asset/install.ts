@@ -1,9 +1,10 @@
 import { join } from "node:path";
-import { asSbxError, SbxError } from "../error/mod.ts";
+import { SbxError } from "../error/mod.ts";
 import { type Home, writeAtomic } from "../home/mod.ts";
 import { type ProgressSink, silent } from "../progress/mod.ts";
 import { type Blob, installBlob, isInstalled } from "./blob.ts";
 import { open, shown } from "./download.ts";
+import { fileError } from "./file_error.ts";
 import { MANIFEST_LIMIT, parseManifest } from "./manifest.ts";
 import { installedName, MANIFEST, MANIFEST_ORIGIN } from "./name.ts";
 import type { Manifest, ManifestOrigin } from "./schema.ts";
@@ -53,7 +54,7 @@ export async function installAssets(options: InstallOptions): Promise<Installed>
     });
     return { version: manifest.assets.current, fetched };
   } catch (error) {
-    throw asSbxError(error, "installing the VM assets");
+    throw fileError(error, `installing VM assets in ${home.assetsDir}`);
   }
 }
 

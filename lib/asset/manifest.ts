@@ -58,9 +58,10 @@ async function readLimited(path: string, limit: number): Promise<Uint8Array> {
 
 /** `assets.releases.2026.1121.1: why`, a few of them. */
 function describe(issues: z.core.$ZodIssue[]): string {
-  const shown = issues.slice(0, PROBLEMS_SHOWN).map(({ path, message }) =>
-    `${path.map(String).join(".").slice(0, 200) || "the whole"}: ${message.slice(0, 300)}`
-  );
+  const shown = issues.slice(0, PROBLEMS_SHOWN).map((issue) => {
+    const why = issue.code === "invalid_key" ? issue.issues[0]?.message ?? issue.message : issue.message;
+    return `${issue.path.map(String).join(".").slice(0, 200) || "the whole"}: ${why.slice(0, 300)}`;
+  });
   const more = issues.length - shown.length;
   return shown.join("; ") + (more > 0 ? `; and ${more} more` : "");
 }

@@ -1,6 +1,7 @@
 /** The VM asset manifest: written, checked, installed, and resolved to the files that a VM boots from (contracts.md §10). */
 export { checkManifest, type ManifestReport, type ReportedAsset } from "./check.ts";
-export { generateManifest, type GenerateOptions } from "./generate.ts";
+export { fileError } from "./file_error.ts";
+export { generateManifest, type GenerateOptions, requireAssetVersion } from "./generate.ts";
 export { installAssets, type Installed, type InstallOptions } from "./install.ts";
 export { MANIFEST_LIMIT, parseManifest, readManifest } from "./manifest.ts";
 export { installedName, LOGICAL_NAMES, MANIFEST, MANIFEST_ORIGIN, publishedNames } from "./name.ts";

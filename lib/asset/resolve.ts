@@ -35,7 +35,9 @@ export interface Assets {
 export async function resolveAssets(home: Home, arch: string): Promise<Assets> {
   const path = join(home.assetsDir, MANIFEST);
   const { manifest } = await readManifest(path).catch((error) => {
-    if (error instanceof SbxError && error.code === "manifest.not_found") throw missing("no VM assets are installed", error);
+    if (error instanceof SbxError && error.code === "manifest.not_found") {
+      throw missing("no VM assets are installed", error);
+    }
     throw error;
   });
   const { current: version, releases } = manifest.assets;
@@ -47,7 +49,13 @@ export async function resolveAssets(home: Home, arch: string): Promise<Assets> {
     if ((await Deno.stat(file.path).catch(() => null))?.isFile) found.set(name, file);
   }
   const absent = BOOT_NAMES.filter((name) => !found.has(name));
-  if (absent.length > 0) throw missing(`${absent.join(", ")} of the asset release ${version} ${absent.length > 1 ? "are" : "is"} not installed`);
+  if (absent.length > 0) {
+    throw missing(
+      `${absent.join(", ")} of the asset release ${version} ${
+        absent.length > 1 ? "are" : "is"
+      } not installed`,
+    );
+  }
   const obom = found.get(OBOM);
   return {
     version,
@@ -64,7 +72,9 @@ export async function resolveAssets(home: Home, arch: string): Promise<Assets> {
  *
  * @throws {SbxError} `assets.mismatch` (412) naming the file, what was expected and what it is; `assets.missing`
  */
-export async function verifyAssets({ kernel, initrd, rootfs }: Pick<Assets, "kernel" | "initrd" | "rootfs">): Promise<void> {
+export async function verifyAssets(
+  { kernel, initrd, rootfs }: Pick<Assets, "kernel" | "initrd" | "rootfs">,
+): Promise<void> {
   await Promise.all([kernel, initrd, rootfs].map(verifyFile));
 }
 
@@ -74,9 +84,13 @@ export async function verifyFile({ name, path, hash, size }: AssetFile): Promise
     throw missing(`${name} cannot be read at ${path}`, cause);
   });
   if (actual.hash === hash && actual.size === size) return;
-  throw new SbxError("assets.mismatch", `${path} is not what the manifest says: expected ${hash}, got ${actual.hash}`, {
-    hint: "sbx update --assets --manifest <URL> installs it again",
-  });
+  throw new SbxError(
+    "assets.mismatch",
+    `${path} is not what the manifest says: expected ${hash}, got ${actual.hash}`,
+    {
+      hint: "sbx update --assets --manifest <URL> installs it again",
+    },
+  );
 }
 
 function missing(what: string, cause?: unknown): SbxError {

@@ -6,7 +6,10 @@ export const MANIFEST_FORMAT = 2;
 export const DEFAULT_REFRESH_POLICY = "24h";
 
 /** Exactly 64 hexadecimal characters (spec.md, "Limits"). */
-export const Hash = z.string().regex(/^[0-9a-f]{64}$/, "a hash is exactly 64 hexadecimal characters, in lower case");
+export const Hash = z.string().regex(
+  /^[0-9a-f]{64}$/,
+  "a hash is exactly 64 hexadecimal characters, in lower case",
+);
 
 /** Must not contain `/`, `\` or `..` (spec.md, "Limits", filename rule). */
 export const FileName = z.string().min(1).max(255).regex(

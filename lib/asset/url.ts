@@ -8,9 +8,13 @@ const PROTOCOLS = ["file:", "https:", "http:"];
 export function parseManifestUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url && PROTOCOLS.includes(url.protocol) && (url.protocol !== "file:" || url.host === "")) return url;
-  throw new SbxError("manifest.url.invalid", `"${text.slice(0, 200)}" is not an address that a manifest can come from`, {
-    hint: "give file:///path/manifest.json, https://… or http://…",
-  });
+  throw new SbxError(
+    "manifest.url.invalid",
+    `"${text.slice(0, 200)}" is not an address that a manifest can come from`,
+    {
+      hint: "give file:///path/manifest.json, https://… or http://…",
+    },
+  );
 }
 
 /** The path that a `file://` address names. @throws {SbxError} `manifest.url.invalid` */

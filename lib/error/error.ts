@@ -38,7 +38,7 @@ export function asSbxError(error: unknown, doing: string): SbxError {
   if (isNoSpace(error)) {
     return new SbxError("disk.full", `${doing}: no space is left on the disk`, {
       cause: error,
-      hint: "free some space (sbx purge removes stopped VMs) and try again",
+      hint: "free some space (sbx list shows the VMs, sbx delete removes one) and try again",
     });
   }
   return new SbxError("internal", `${doing} failed`, {

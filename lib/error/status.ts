@@ -37,6 +37,7 @@ const BY_CODE: Record<string, number> = {
   "process.gone": 502,
   "service.unreachable": 502,
   "vm.busy": 503,
+  "settings.busy": 503,
   "exec.timeout": 504,
   "vm.boot_timeout": 504,
 };

@@ -3,6 +3,7 @@
  * out. For what JSON can hold this is RFC 8785: V8 prints numbers and strings as it asks.
  */
 export function canonicalJson(value: unknown): string {
+  if (typeof value === "string") return quote(value);
   if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
   if (Array.isArray(value)) {
     let text = "[";
@@ -10,11 +11,31 @@ export function canonicalJson(value: unknown): string {
     return text + "]";
   }
   const object = value as Record<string, unknown>;
-  let text = "{";
+  let text = "";
   for (const key of Object.keys(object).sort()) {
     const field = object[key];
-    if (field === undefined) continue;
-    text += (text.length > 1 ? "," : "") + JSON.stringify(key) + ":" + canonicalJson(field);
+    if (field !== undefined) text += (text ? "," : "{") + keyText(key) + canonicalJson(field);
   }
-  return text + "}";
+  return text ? text + "}" : "{}";
+}
+
+/** Most keys whose text is remembered: those of events are few, those of headers and arguments are anyone's. */
+const KEYS_MAX = 1000;
+const keyTexts = new Map<string, string>();
+
+function keyText(key: string): string {
+  let text = keyTexts.get(key);
+  if (text === undefined) {
+    text = JSON.stringify(key) + ":";
+    if (keyTexts.size < KEYS_MAX) keyTexts.set(key, text);
+  }
+  return text;
+}
+
+/** Text of which nothing has to be escaped is most text. */
+// deno-lint-ignore no-control-regex
+const ESCAPED = /["\\\x00-\x1f\ud800-\udfff]/;
+
+function quote(text: string): string {
+  return ESCAPED.test(text) ? JSON.stringify(text) : `"${text}"`;
 }

@@ -1,4 +1,4 @@
-// Generated from schema.ts by scripts/generate_event.ts; a test fails when it is stale.
+// Generated from schema.ts by generate.ts; a test fails when it is stale.
 import type { CatalogueField } from "./catalogue.ts";
 
 // deno-fmt-ignore

@@ -1,4 +1,7 @@
-/** What is generated from the event's zod definition: the field catalogue and the JSON Schemas. */
+/**
+ * What is generated from the event's zod definition: the field catalogue and the JSON Schemas.
+ * `deno run -A lib/event/generate.ts` writes them.
+ */
 import { z } from "zod";
 import type { CatalogueField } from "./catalogue.ts";
 import { EventSchema, PolicyContextSchema } from "./schema.ts";
@@ -15,7 +18,7 @@ export function fieldsModule(): string {
   const lines = Object.entries(fieldsOfSchema()).map(([path, field]) =>
     `  ${JSON.stringify(path)}: ${JSON.stringify(field)},\n`
   );
-  return `// Generated from schema.ts by scripts/generate_event.ts; a test fails when it is stale.
+  return `// Generated from schema.ts by generate.ts; a test fails when it is stale.
 import type { CatalogueField } from "./catalogue.ts";
 
 // deno-fmt-ignore
@@ -63,4 +66,14 @@ function celType(schema: z.core.$ZodType): string {
   if (schema instanceof z.ZodNumber) return schema.isInt ? "int" : "double";
   if (schema instanceof z.ZodArray) return `list<${celType(schema.element)}>`;
   return "dyn";
+}
+
+if (import.meta.main) {
+  await Deno.writeTextFile(new URL("./fields.ts", import.meta.url), fieldsModule());
+  for (const [name, schema] of Object.entries(eventJsonSchemas())) {
+    await Deno.writeTextFile(
+      new URL(`../../schemas/${name}`, import.meta.url),
+      JSON.stringify(schema, null, 2) + "\n",
+    );
+  }
 }

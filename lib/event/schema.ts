@@ -18,13 +18,23 @@ const shape = {
   credential: Credential.optional(),
 };
 
-/** A complete event: everything that is not marked optional is there, and so is its family's object. */
-export const EventSchema = z.strictObject(shape).refine(
-  (event) => (event as Record<string, unknown>)[event.common.event_type.split(".")[0]] !== undefined,
-  { message: "the object of the event's own family is missing" },
-);
+/** A complete event: everything that is not marked optional is there, and of the families' objects just its own. */
+export const EventSchema = z.strictObject(shape).superRefine((event, context) => {
+  const own = event.common.event_type.split(".")[0];
+  for (const family of ["http", "dns", "mcp", "model", "file", "process", "credential"] as const) {
+    const there = event[family] !== undefined;
+    if (there === (family === own)) continue;
+    const message = there ? `a ${event.common.event_type} event has no ${family}` : `${own} is missing`;
+    context.addIssue({ code: "custom", path: [family], message });
+  }
+});
 
 export type Event = z.infer<typeof EventSchema>;
+
+/** Any part of an event, with at least its type. */
+export type PolicyContext =
+  & { schema_version: 1; common: Pick<Event["common"], "event_type"> & DeepPartial<Event["common"]> }
+  & DeepPartial<Omit<Event, "common" | "schema_version">>;
 
 /**
  * An event as people write it, in rule tests and detection fixtures: only `common.event_type` has to be there.
@@ -33,13 +43,8 @@ export type Event = z.infer<typeof EventSchema>;
 export const PolicyContextSchema = z.strictObject({
   ...(partial(z.strictObject(shape)) as z.ZodObject).shape,
   schema_version: z.literal(1).default(1),
-  common: (partial(Common) as typeof Common).extend({ event_type: Common.shape.event_type }),
-});
-
-/** What {@linkcode PolicyContextSchema} reads: any part of an event. */
-export type PolicyContext =
-  & { schema_version: 1; common: Pick<Event["common"], "event_type"> & DeepPartial<Event["common"]> }
-  & DeepPartial<Omit<Event, "common" | "schema_version">>;
+  common: (partial(Common) as z.ZodObject).extend({ event_type: Common.shape.event_type }),
+}) as unknown as z.ZodType<PolicyContext>;
 
 type DeepPartial<T> = T extends readonly unknown[] ? T
   : T extends object ? { [K in keyof T]?: DeepPartial<T[K]> }

@@ -1,6 +1,6 @@
 import { asSbxError, errorBody, SbxError, statusOf } from "../error/mod.ts";
 import { requestBody } from "./body.ts";
-import { forwardedHeaders, returnedHeaders } from "./header.ts";
+import { addReturnedHeaders, forwardedHeaders } from "./header.ts";
 import { corsHeaders, preflight, requireLocalHost, requireLocalOrigin } from "./origin.ts";
 import type { RouteMatcher } from "./route.ts";
 import { isSocketPath, proxySocket } from "./socket.ts";
@@ -72,10 +72,11 @@ async function forward(
     body: await requestBody(request),
     signal: () => request.signal,
   });
-  return new Response(reply.status === 204 || reply.status === 304 ? null : reply.body, {
-    status: reply.status,
-    headers: returnedHeaders(reply.headers, corsHeaders(origin)),
-  });
+  const { status, headers, body } = reply;
+  const answer = new Response(status === 204 || status === 304 ? null : body, { status });
+  addReturnedHeaders(answer.headers, headers);
+  for (const [name, value] of corsHeaders(origin)) answer.headers.append(name, value);
+  return answer;
 }
 
 /** Open to anybody on this machine: tells that the gateway is up, and whether the service behind it is. */
@@ -96,6 +97,8 @@ function failure(error: unknown, origin: string | null, parts: GatewayParts): Re
   if (known.code === "auth.too_many_failures") headers.push(["retry-after", String(parts.gate.retryAfter())]);
   const status = statusOf(known.code);
   if (status === 401) headers.push(["www-authenticate", "Bearer"]);
+  // The rest of the body is still on its way: no other request can follow it on this connection.
+  if (status === 413) headers.push(["connection", "close"]);
   return Response.json(errorBody(known), { status, headers });
 }
 

@@ -74,11 +74,13 @@ function copy(from: WebSocket, to: WebSocket): void {
   from.onerror = () => close(to, GONE, "");
 }
 
-/** Closes with the code that came, where a program may send that code (RFC 6455 §7.4). */
+/** Closes with the code that came, where this side may send that code (RFC 6455 §7.4; a client may send fewer). */
 function close(socket: WebSocket, code: number, reason: string): void {
   if (socket.readyState === WebSocket.CLOSED || socket.readyState === WebSocket.CLOSING) return;
-  const ours = code === 1000 || (code >= 3000 && code <= 4999);
-  socket.close(ours ? code : code === 1005 ? 1000 : GONE, ours ? reason : "");
+  const free = code === 1000 || (code >= 3000 && code <= 4999);
+  const standard = socket.url === "" && code >= 1001 && code <= 1014 && ![1004, 1005, 1006].includes(code);
+  if (free || standard) socket.close(code, reason);
+  else socket.close(code === 1005 ? 1000 : GONE);
 }
 
 function opened(socket: WebSocket): Promise<boolean> {

@@ -78,10 +78,13 @@ export class Upstream {
   }
 
   async #exchange(connection: Connection, request: UpstreamRequest): Promise<UpstreamReply> {
-    const sending = new Sending(connection, request);
-    const head = await sending.race(readHead(connection, request.method));
+    const { body: sent } = request;
+    const sending = isStream(sent) ? new Sending(connection, request, sent) : undefined;
+    if (!isStream(sent)) await sendWhole(connection, request, sent);
+    const answer = readHead(connection, request.method);
+    const head = await (sending?.race(answer) ?? answer);
     const body = new BodyReader(connection, head.framing);
-    const finish = () => this.#release(connection, head, sending);
+    const finish = () => this.#release(connection, head, sending?.done ?? true);
     if (typeof head.framing === "number" && head.framing <= BUFFERED_MAX) {
       const bytes = await body.all(head.framing);
       finish();
@@ -90,8 +93,8 @@ export class Upstream {
     return { status: head.status, headers: head.headers, body: stream(body, connection, finish) };
   }
 
-  #release(connection: Connection, head: ReplyHead, sending: Sending): void {
-    const clean = head.keepAlive && head.framing !== "close" && head.status !== 101 && sending.done;
+  #release(connection: Connection, head: ReplyHead, sent: boolean): void {
+    const clean = head.keepAlive && head.framing !== "close" && head.status !== 101 && sent;
     if (!clean || connection.closed || connection.waiting.length > 0 || this.#idle.length >= IDLE_MAX) {
       return connection.close();
     }
@@ -105,47 +108,42 @@ export class Upstream {
 
 const encoder = new TextEncoder();
 
-/** A request on its way out; a large body is still going while the answer may come. */
+type Stream = Exclude<RequestBody, Uint8Array>;
+
+/** A large body on its way out, while the answer may come already (413, 404). */
 class Sending {
   done = false;
-  readonly #streams: boolean;
   readonly #sent: Promise<void>;
 
-  constructor(connection: Connection, request: UpstreamRequest) {
-    this.#streams = isStream(request.body);
-    this.#sent = send(connection, request).then(() => {
+  constructor(connection: Connection, request: UpstreamRequest, body: Stream) {
+    this.#sent = sendStream(connection, request, body).then(() => {
       this.done = true;
     });
   }
 
-  /** The answer, which may come before all is sent (413, 404), or the reason why the request did not get out. */
+  /** The answer, or the reason why the request did not get out. */
   race(answer: Promise<ReplyHead>): Promise<ReplyHead> {
     return new Promise((resolve, reject) => {
-      const settle = (why: unknown) =>
-        this.#streams ? reject(why) : this.#sent.then(() => reject(why), reject);
-      answer.then(resolve, settle);
+      answer.then(resolve, reject);
       this.#sent.catch((why) => why instanceof SbxError ? reject(why) : answer.catch(() => reject(why)));
     });
   }
 }
 
-async function send(
-  connection: Connection,
-  { method, target, headers, body }: UpstreamRequest,
-): Promise<void> {
-  const length = body?.length;
-  let head = `${method} ${target} HTTP/1.1\r\nhost: service\r\n`;
-  for (const [name, value] of headers) head += `${name}: ${value}\r\n`;
-  if (length !== undefined) head += `content-length: ${length}\r\n`;
-  else if (body !== undefined) head += "transfer-encoding: chunked\r\n";
-  const bytes = latin1(`${head}\r\n`);
+async function sendWhole(connection: Connection, request: UpstreamRequest, body?: Uint8Array): Promise<void> {
+  const head = headOf(request, body === undefined ? "" : `content-length: ${body.length}\r\n`);
   try {
-    await connection.write(body instanceof Uint8Array ? joined(bytes, body) : bytes);
+    await connection.write(body === undefined ? head : joined(head, body));
   } catch (error) {
     throw new ConnectionLost(true, error);
   }
-  if (!isStream(body)) return;
-  for await (const chunk of body.chunks) {
+}
+
+async function sendStream(connection: Connection, request: UpstreamRequest, body: Stream): Promise<void> {
+  const { length, chunks } = body;
+  const framing = length === undefined ? "transfer-encoding: chunked\r\n" : `content-length: ${length}\r\n`;
+  await connection.write(headOf(request, framing));
+  for await (const chunk of chunks) {
     if (chunk.length === 0) continue;
     if (length !== undefined) await connection.write(chunk);
     else await connection.write(joined(encoder.encode(`${chunk.length.toString(16)}\r\n`), chunk, CRLF));
@@ -153,17 +151,22 @@ async function send(
   if (length === undefined) await connection.write(encoder.encode("0\r\n\r\n"));
 }
 
+function headOf({ method, target, headers }: UpstreamRequest, framing: string): Uint8Array {
+  let head = `${method} ${target} HTTP/1.1\r\nhost: service\r\n${framing}`;
+  for (const [name, value] of headers) head += `${name}: ${value}\r\n`;
+  return latin1(`${head}\r\n`);
+}
+
 const CRLF = encoder.encode("\r\n");
 
-function isStream(body: RequestBody | undefined): body is Exclude<RequestBody, Uint8Array> {
+function isStream(body: RequestBody | undefined): body is Stream {
   return body !== undefined && !(body instanceof Uint8Array);
 }
 
-/** Header values are byte strings: one character, one byte. */
+/** Header values are byte strings: one character, one byte. UTF-8 is the same where all are ASCII, and much faster. */
 function latin1(text: string): Uint8Array {
-  const bytes = new Uint8Array(text.length);
-  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
-  return bytes;
+  const utf8 = encoder.encode(text);
+  return utf8.length === text.length ? utf8 : Uint8Array.from(text, (character) => character.charCodeAt(0));
 }
 
 function joined(...parts: Uint8Array[]): Uint8Array {

@@ -168,7 +168,10 @@ export class GuestLink {
         continue;
       }
       this.#open.add(channel);
-      serve(channel, conn).catch((error) => this.#lose(protocolError(error))).finally(() => {
+      serve(channel, conn).catch((error) => {
+        // Any program of the guest may connect to the other ports: what it breaks there is its own connection.
+        if (channel === this.#control) this.#lose(protocolError(error));
+      }).finally(() => {
         this.#open.delete(channel);
         channel.close();
       });

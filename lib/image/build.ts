@@ -1,6 +1,6 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { generateManifest } from "../asset/mod.ts";
-import { asSbxError, SbxError } from "../error/mod.ts";
+import { fileError, generateManifest, requireAssetVersion } from "../asset/mod.ts";
+import { SbxError } from "../error/mod.ts";
 import { blake3File } from "../hash/mod.ts";
 import { type ProgressSink, silent, type Stage } from "../progress/mod.ts";
 import { type Arch, archNames, requireRunnable } from "./arch.ts";
@@ -50,16 +50,24 @@ export interface BuildOptions {
 export async function buildImage(options: BuildOptions): Promise<string> {
   const { packages, arch } = options;
   if (packages.npm.length > 0) {
-    throw new SbxError("image.npm.unsupported", `npm packages (${packages.npm.join(", ")}) are not supported yet`, {
-      hint: "leave packages.npm of the profile empty",
-    });
+    throw new SbxError(
+      "image.npm.unsupported",
+      `npm packages (${packages.npm.join(", ")}) are not supported yet`,
+      {
+        hint: "leave packages.npm of the profile empty",
+      },
+    );
   }
   const bad = packages.apt.find((name) => !/^[a-z0-9][a-z0-9.+-]+$/.test(name));
-  if (bad !== undefined) throw new SbxError("image.package.invalid", `"${bad}" is not the name of a Debian package`);
+  if (bad !== undefined) {
+    throw new SbxError("image.package.invalid", `"${bad}" is not the name of a Debian package`);
+  }
+  if (options.version !== undefined) requireAssetVersion(options.version);
   await requireRunnable(arch);
   await requireTools();
   const out = resolve(options.out);
   const work = join(dirname(out), `.${basename(out)}.${crypto.randomUUID()}.tmp`);
+  const existed = await Deno.stat(out).then(() => true, () => false);
   try {
     await Deno.mkdir(out, { recursive: true });
     await requireSpace(out);
@@ -68,7 +76,8 @@ export async function buildImage(options: BuildOptions): Promise<string> {
     const built = await buildIn(work, options);
     return await publish(built, out, options);
   } catch (error) {
-    throw asSbxError(error, `building an image in ${out}`);
+    if (!existed) await Deno.remove(out).catch(() => {});
+    throw fileError(error, `building an image in ${out}`);
   } finally {
     await removeTree(work);
   }
@@ -91,7 +100,10 @@ async function buildIn(work: string, options: BuildOptions): Promise<string> {
   progress.stage("kernel");
   const sources = await debianSources(arch, signal);
   const apt = await GuestApt.open(await folder("apt"), arch, sources, signal);
-  const tree = await apt.unpack([await apt.dependency(archNames(arch).kernelPackage, /^linux-image-\d/), "busybox-static"]);
+  const tree = await apt.unpack([
+    await apt.dependency(archNames(arch).kernelPackage, /^linux-image-\d/),
+    "busybox-static",
+  ]);
   const modules = await ModuleTree.open(await onlyEntry(join(tree, "lib/modules")));
   const image = await Deno.readFile(join(tree, "boot", `vmlinuz-${modules.version}`));
   await Deno.writeFile(join(built, "vmlinuz"), await unpackKernel(image, signal), { mode: 0o644 });

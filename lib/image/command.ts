@@ -41,7 +41,8 @@ export async function run(command: string[], options: RunOptions): Promise<Uint8
   if (success) return stdout;
   const said = new TextDecoder().decode(stderr).trimEnd();
   const lines = said.split("\n");
-  const why = lines.find((line) => /^E: |error|fail|cannot|unable/i.test(line)) ?? lines.at(-1) ?? "";
+  const why = lines.find((line) => /^E: |error(?! code)|fail|cannot|unable/i.test(line)) ?? lines.at(-1) ??
+    "";
   throw new SbxError(
     "image.tool_failed",
     `${doing} failed: ${command[0]} exited with ${code}${why && `, saying: ${why.trim().slice(0, 300)}`}`,

@@ -18,20 +18,21 @@ const ROOT = join(import.meta.dirname!, "../..");
 /**
  * Bundles the guest's programs into `<name>.js` in `dir`. A compiled sbx carries them bundled.
  *
+ * @param root the sources, or what the compiled program carries of them
  * @throws {SbxError} `image.guest.failed` naming a program that is missing, empty or does not bundle
  */
-export async function bundleGuestPrograms(dir: string, signal?: AbortSignal): Promise<void> {
+export async function bundleGuestPrograms(dir: string, signal?: AbortSignal, root = ROOT): Promise<void> {
   for (const name of GUEST_PROGRAMS) {
     const out = join(dir, `${name}.js`);
-    if (Deno.build.standalone) await copyBundle(name, out);
-    else await bundle(name, out, signal);
+    if (Deno.build.standalone) await copyBundle(root, name, out);
+    else await bundle(root, name, out, signal);
     const size = await Deno.stat(out).then((info) => info.size, () => 0);
     if (size === 0) throw failed(name, "its bundle is empty");
   }
 }
 
-async function copyBundle(name: string, out: string): Promise<void> {
-  const path = join(ROOT, ".guest", `${name}.js`);
+async function copyBundle(root: string, name: string, out: string): Promise<void> {
+  const path = join(root, ".guest", `${name}.js`);
   try {
     await Deno.writeFile(out, await Deno.readFile(path));
   } catch (cause) {
@@ -39,15 +40,17 @@ async function copyBundle(name: string, out: string): Promise<void> {
   }
 }
 
-async function bundle(name: string, out: string, signal?: AbortSignal): Promise<void> {
+async function bundle(root: string, name: string, out: string, signal?: AbortSignal): Promise<void> {
   const source = `cmd/guest/${name.replace(/^sbx-/, "").replaceAll("-", "_")}/main.ts`;
-  const size = await Deno.stat(join(ROOT, source)).then((info) => info.size, () => 0);
+  const size = await Deno.stat(join(root, source)).then((info) => info.size, () => 0);
   if (size === 0) throw failed(name, `${source} is missing or empty`);
-  const command = [Deno.execPath(), "bundle", "--quiet", "--platform", "deno", "-o", out, source];
+  const command = [Deno.execPath(), "bundle", "--quiet", "--minify", "--platform", "deno", "-o", out, source];
   try {
-    await run(command, { doing: `bundling ${source}`, cwd: ROOT, signal });
+    await run(command, { doing: `bundling ${source}`, cwd: root, signal });
   } catch (cause) {
-    if (cause instanceof SbxError && cause.code !== "image.interrupted") throw failed(name, cause.message, cause);
+    if (cause instanceof SbxError && cause.code !== "image.interrupted") {
+      throw failed(name, cause.message, cause);
+    }
     throw cause;
   }
 }
@@ -64,7 +67,7 @@ export async function guestDeno(arch: Arch, path: string, dir: string, signal?: 
   if (!Deno.build.standalone && arch === hostArch()) return await Deno.copyFile(Deno.execPath(), path);
   await requireTools({ npm: "npm", tar: "tar" });
   const spec = `@deno/linux-${archNames(arch).npm}-glibc@${GUEST_DENO_VERSION}`;
-  await run(["npm", "pack", "--silent", "--pack-destination", dir, spec], {
+  await run(["npm", "pack", "--loglevel", "error", "--pack-destination", dir, spec], {
     doing: `downloading ${spec}`,
     cwd: dir,
     signal,

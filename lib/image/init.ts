@@ -5,7 +5,8 @@
  * What it costs is what every boot costs, and under emulation a fork takes 10 ms: so what the agent does not need
  * in order to start (workspace, pseudo-terminals, loopback) is mounted beside it, and the agent waits for
  * `/run/sbx/mounted` before it says `BootReady`. Kernel parameters reach it as environment: `sbx_floor` powers off at
- * once (the floor that benchmarks compare with), `sbx_scratch` names the disk that holds what the guest writes.
+ * once (the floor that benchmarks compare with), `sbx_scratch` names the disk that holds what the guest writes,
+ * `sbx_v8_flags` suits the agent to the accelerator.
  * Modules are `/modules/<group><order>-<name>.ko`; group 1 is what the root file system needs.
  */
 export const INIT = `#!/bin/busybox sh
@@ -30,6 +31,8 @@ until [ -b /dev/vda ]; do
   $b usleep 5000
 done
 $b mount -t erofs -o ro /dev/vda /lower || die "the root file system does not mount"
+# Deno's pages are read beside what follows; it would ask for them one small fault at a time.
+$b cat /lower/usr/bin/deno >/dev/null &
 if [ -n "$sbx_scratch" ]; then
   $b mount -t ext4 -o noatime $sbx_scratch /upper || die "the scratch disk does not mount"
 else
@@ -50,7 +53,7 @@ printf '%s' "$stages" >./run/sbx/stages
 wait $modules
 $b chroot . /usr/bin/env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \\
   DENO_DIR=/run/sbx/deno DENO_NO_UPDATE_CHECK=1 /usr/bin/deno run -A --unstable-vsock --no-config --no-lock --no-remote \\
-  --no-npm --quiet /usr/lib/sbx/sbx-pty-agent.js &
+  --no-npm --quiet \${sbx_v8_flags:+--v8-flags=$sbx_v8_flags} /usr/lib/sbx/sbx-pty-agent.js &
 agent=$!
 
 $b mount -t virtiofs workspace ./workspace || echo "sbx-init: the workspace does not mount" >/dev/console

@@ -28,20 +28,27 @@ export async function unpackKernel(image: Uint8Array, signal?: AbortSignal): Pro
   const format = FORMATS.find(({ magic }) => magic.every((byte, at) => payload[at] === byte));
   if (!format) {
     if (isBootable(payload)) return payload;
-    throw new SbxError("image.kernel.invalid", "the kernel of the guest's Debian is packed in a way that is not known");
+    throw new SbxError(
+      "image.kernel.invalid",
+      "the kernel of the guest's Debian is packed in a way that is not known",
+    );
   }
   const { command, sizeAfter } = format;
   await requireTools({ [command[0]]: UNPACKERS[command[0]] });
   const input = sizeAfter && payload !== image ? payload.subarray(0, -4) : payload;
   const kernel = await run(command, { doing: "unpacking the kernel", input, signal });
   if (isBootable(kernel)) return kernel;
-  throw new SbxError("image.kernel.invalid", "the kernel of the guest's Debian does not unpack to one that boots");
+  throw new SbxError(
+    "image.kernel.invalid",
+    "the kernel of the guest's Debian does not unpack to one that boots",
+  );
 }
 
 /** The compressed part of a bzImage or of an EFI zboot image; any other file is its own payload. */
 function findPayload(image: Uint8Array): Uint8Array {
   const view = new DataView(image.buffer, image.byteOffset, image.byteLength);
-  const text = (at: number, length: number) => new TextDecoder("latin1").decode(image.subarray(at, at + length));
+  const text = (at: number, length: number) =>
+    new TextDecoder("latin1").decode(image.subarray(at, at + length));
   if (text(SETUP_MAGIC, 4) === "HdrS") {
     const start = ((image[SETUP_SECTORS] || 4) + 1) * SECTOR + view.getUint32(PAYLOAD_OFFSET, true);
     return image.subarray(start, start + view.getUint32(PAYLOAD_LENGTH, true));
@@ -55,6 +62,7 @@ function findPayload(image: Uint8Array): Uint8Array {
 
 /** An ELF, or an arm64 Image. */
 function isBootable(kernel: Uint8Array): boolean {
-  const text = (at: number, length: number) => new TextDecoder("latin1").decode(kernel.subarray(at, at + length));
+  const text = (at: number, length: number) =>
+    new TextDecoder("latin1").decode(kernel.subarray(at, at + length));
   return text(0, 4) === "\x7fELF" || text(56, 4) === "ARM\x64";
 }

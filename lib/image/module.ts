@@ -77,7 +77,9 @@ const SIGNATURE_INFO = 12;
 /** The module without its appended signature: checking it costs time at every boot, and nothing here asks for it. */
 export function withoutSignature(bytes: Uint8Array): Uint8Array {
   const end = bytes.length - SIGNATURE_MAGIC.length;
-  if (end < SIGNATURE_INFO || new TextDecoder("latin1").decode(bytes.subarray(end)) !== SIGNATURE_MAGIC) return bytes;
+  if (end < SIGNATURE_INFO || new TextDecoder("latin1").decode(bytes.subarray(end)) !== SIGNATURE_MAGIC) {
+    return bytes;
+  }
   const length = new DataView(bytes.buffer, bytes.byteOffset + end - 4, 4).getUint32(0);
   return bytes.subarray(0, Math.max(end - SIGNATURE_INFO - length, 0));
 }

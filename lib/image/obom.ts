@@ -60,9 +60,12 @@ export interface DebianPackage {
 
 /** The installed packages that a dpkg status names, by name. */
 export function installedPackages(status: string): DebianPackage[] {
-  const field = (stanza: string, name: string) => stanza.match(new RegExp(`^${name}: (.+)$`, "m"))?.[1].trim();
+  const field = (stanza: string, name: string) =>
+    stanza.match(new RegExp(`^${name}: (.+)$`, "m"))?.[1].trim();
   return status.split(/\n\n+/).flatMap((stanza) => {
-    const name = field(stanza, "Package"), version = field(stanza, "Version"), arch = field(stanza, "Architecture");
+    const name = field(stanza, "Package"),
+      version = field(stanza, "Version"),
+      arch = field(stanza, "Architecture");
     if (!name || !version || !arch || !field(stanza, "Status")?.endsWith(" installed")) return [];
     return [{ name, version, arch, maintainer: field(stanza, "Maintainer") }];
   }).sort((a, b) => a.name < b.name ? -1 : a.name > b.name ? 1 : a.arch < b.arch ? -1 : 1);
@@ -71,7 +74,9 @@ export function installedPackages(status: string): DebianPackage[] {
 function packages({ status, licenses }: ObomInput) {
   const byPackage = licenseNames(licenses);
   return installedPackages(status).map(({ name, version, arch, maintainer }) => {
-    const purl = `pkg:deb/debian/${encodeURIComponent(name)}@${encodeURIComponent(version)}?arch=${arch}&distro=${GUEST_SUITE}`;
+    const purl = `pkg:deb/debian/${encodeURIComponent(name)}@${
+      encodeURIComponent(version)
+    }?arch=${arch}&distro=${GUEST_SUITE}`;
     const named = [...byPackage.get(name) ?? []].sort().map((license) => ({ license: { name: license } }));
     return {
       type: "library",
@@ -120,6 +125,12 @@ function guestPrograms({ arch, generatorVersion }: ObomInput) {
 function uuidOf(text: string): string {
   const hex = blake3(text);
   const variant = "89ab"[parseInt(hex[16], 16) & 3];
-  return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `${variant}${hex.slice(17, 20)}`, hex.slice(20, 32)]
+  return [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    `8${hex.slice(13, 16)}`,
+    `${variant}${hex.slice(17, 20)}`,
+    hex.slice(20, 32),
+  ]
     .join("-");
 }

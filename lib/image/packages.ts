@@ -38,7 +38,10 @@ export async function debianSources(arch: Arch, signal?: AbortSignal): Promise<s
 
 /** The first source of a machine whose apt has read no lists yet. Whatever it is, the archive's keyring judges it. */
 async function firstSource(signal?: AbortSignal): Promise<string | undefined> {
-  const planned = await runText(["apt-get", "update", "--print-uris"], { doing: "asking apt for its mirror", signal });
+  const planned = await runText(["apt-get", "update", "--print-uris"], {
+    doing: "asking apt for its mirror",
+    signal,
+  });
   return planned.match(/^'(\S+\/)dists\/\S+'/m)?.[1];
 }
 
@@ -67,13 +70,23 @@ export class GuestApt {
 
   /** The real package behind a meta package, such as the kernel that `linux-image-cloud-amd64` stands for. */
   async dependency(metaPackage: string, pattern: RegExp): Promise<string> {
-    const shown = await this.#apt("apt-cache", `looking up ${metaPackage}`, "show", "--no-all-versions", metaPackage);
+    const shown = await this.#apt(
+      "apt-cache",
+      `looking up ${metaPackage}`,
+      "show",
+      "--no-all-versions",
+      metaPackage,
+    );
     const name = shown.match(/^Depends: (.*)$/m)?.[1].split(/, /).map((part) => part.split(" ")[0])
       .find((part) => pattern.test(part));
     if (name) return name;
-    throw new SbxError("image.package.not_found", `${metaPackage} of ${GUEST_SUITE} names no kernel to install`, {
-      hint: "the mirror may be in the middle of an update: try again in some minutes",
-    });
+    throw new SbxError(
+      "image.package.not_found",
+      `${metaPackage} of ${GUEST_SUITE} names no kernel to install`,
+      {
+        hint: "the mirror may be in the middle of an update: try again in some minutes",
+      },
+    );
   }
 
   /** Downloads packages, verified by the archive's keyring, and answers the folder that holds what is in them. */

@@ -85,7 +85,6 @@ export async function buildRootfs(parts: RootfsParts, work: string, signal?: Abo
   interrupted(signal);
   const command = [
     "mmdebstrap",
-    "--quiet",
     "--variant=minbase",
     "--format=null",
     `--architectures=${archNames(parts.arch).debian}`,

@@ -17,9 +17,13 @@ export async function requireTools(tools: Record<string, string> = TOOLS): Promi
   const missing = Object.keys(tools).filter((_, index) => !found[index]);
   if (missing.length === 0) return;
   const packages = missing.map((tool) => tools[tool]).join(" ");
-  throw new SbxError("image.tool_missing", `an image build needs ${missing.join(", ")}, which this machine has not`, {
-    hint: `make setup (scripts/deps.sh) installs them, or apt-get install ${packages}`,
-  });
+  throw new SbxError(
+    "image.tool_missing",
+    `an image build needs ${missing.join(", ")}, which this machine has not`,
+    {
+      hint: `make setup (scripts/deps.sh) installs them, or apt-get install ${packages}`,
+    },
+  );
 }
 
 /** Is `tool` on the path? */

@@ -9,9 +9,13 @@ import { hasTool } from "./tool.ts";
 export async function removeTree(dir: string): Promise<void> {
   const mounts = await Deno.readTextFile("/proc/self/mountinfo").catch(() => "");
   if (mounts.split("\n").some((line) => line.split(" ")[4]?.startsWith(`${dir}/`))) {
-    throw new SbxError("image.cleanup_failed", `${dir} still has something mounted in it, and is left as it is`, {
-      hint: `umount -R what findmnt shows below it, then remove it`,
-    });
+    throw new SbxError(
+      "image.cleanup_failed",
+      `${dir} still has something mounted in it, and is left as it is`,
+      {
+        hint: `umount -R what findmnt shows below it, then remove it`,
+      },
+    );
   }
   try {
     await Deno.remove(dir, { recursive: true });

@@ -2,4 +2,4 @@
 export { ask, IpcCall } from "./client.ts";
 export { greet, schemaHash } from "./hello.ts";
 export { Call, type ExecCall, type Input, IPC_VERSION, MachineInfo, type Reply } from "./schema.ts";
-export { type Caller, serveCalls } from "./server.ts";
+export { type Caller, CallServer } from "./server.ts";

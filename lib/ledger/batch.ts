@@ -2,13 +2,14 @@ import type { InStatement, InValue } from "@libsql/client/sqlite3";
 import { canonicalJson } from "../event/mod.ts";
 import { blake3 } from "../hash/mod.ts";
 import type { LedgerEntry, LedgerFinding, LedgerRow } from "./entry.ts";
-import { BATCH_ROWS, insertEvents } from "./schema.ts";
-
-const FULL_INSERT = insertEvents(BATCH_ROWS);
+import { digestText } from "./digest.ts";
+import { BATCH_ROWS, EVENT_COLUMNS, insertEvents, PLAIN_COLUMNS } from "./schema.ts";
 
 /** Rows that reach the database in one transaction. */
 export class Batch {
-  readonly #args: InValue[] = [];
+  /** Events without a decision have fewer columns to write, and each costs. */
+  readonly #plain: InValue[] = [];
+  readonly #decided: InValue[] = [];
   readonly #others: InStatement[] = [];
   #events = 0;
 
@@ -18,23 +19,16 @@ export class Batch {
 
   /** Adds one event with its place in the chain; answers its hash. */
   addEvent({ event, decision, findings, rows }: LedgerEntry, prevHash: string): string {
-    const { common } = event;
+    const { sequence, event_id, event_type } = event.common;
     const text = canonicalJson(event);
-    const record = decision ? canonicalJson(decision) : null;
-    const hash = blake3(text + prevHash);
-    this.#args.push(
-      common.sequence,
-      common.event_id,
-      common.event_type,
-      decision?.decision ?? null,
-      decision?.rule?.id ?? null,
-      text,
-      record,
-      prevHash,
-      hash,
-      record === null ? null : blake3(record + hash),
-    );
+    const hash = digestText(text, prevHash);
     this.#events++;
+    if (decision) {
+      const record = canonicalJson(decision);
+      const digest = digestText(record, hash);
+      this.#decided.push(sequence, event_id, event_type, text, prevHash, hash);
+      this.#decided.push(decision.decision, decision.rule?.id ?? null, record, digest);
+    } else this.#plain.push(sequence, event_id, event_type, text, prevHash, hash);
     if (findings) { for (const finding of findings) this.addFinding(finding); }
     if (rows) { for (const row of rows) this.addRow(row); }
     return hash;
@@ -44,7 +38,7 @@ export class Batch {
     const text = canonicalJson(finding);
     this.#others.push({
       sql: "INSERT OR IGNORE INTO findings (finding_id, event_id, rule_id, finding, hash) VALUES (?,?,?,?,?)",
-      args: [finding.finding_id, finding.event_id, finding.rule_id, text, blake3(text)],
+      args: [finding.finding_id, finding.event_id, finding.rule_id, text, digestText(text)],
     });
   }
 
@@ -59,13 +53,17 @@ export class Batch {
     const text = canonicalJson(row.record);
     this.#others.push({
       sql: "INSERT OR REPLACE INTO approvals (ask_id, event_id, record, hash) VALUES (?,?,?,?)",
-      args: [row.record.ask_id, row.record.event_id, text, blake3(text)],
+      args: [row.record.ask_id, row.record.event_id, text, digestText(text)],
     });
   }
 
   /** The statements of this batch, events first. */
   statements(): InStatement[] {
-    const events = this.#events === BATCH_ROWS ? FULL_INSERT : insertEvents(this.#events);
-    return this.#events ? [{ sql: events, args: this.#args }, ...this.#others] : this.#others;
+    const events = [insertOf(PLAIN_COLUMNS, this.#plain), insertOf(EVENT_COLUMNS, this.#decided)];
+    return [...events.filter((insert) => insert !== undefined), ...this.#others];
   }
+}
+
+function insertOf(columns: readonly string[], args: InValue[]): InStatement | undefined {
+  return args.length ? { sql: insertEvents(columns, args.length / columns.length), args } : undefined;
 }

@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers";
-import type { Client } from "@libsql/client/sqlite3";
+import type { Client, InStatement } from "@libsql/client/sqlite3";
 import { SbxError } from "../error/mod.ts";
 import { Batch } from "./batch.ts";
 import type { LedgerEntry, LedgerFinding, LedgerRow } from "./entry.ts";
@@ -158,7 +158,7 @@ export class Ledger {
       await new Promise<void>((resolve) => setImmediate(resolve));
       const batch = this.#batches.shift()!;
       try {
-        await this.#client.batch(batch.statements(), "write");
+        await this.#send(batch.statements());
         this.#failure = undefined;
       } catch (error) {
         this.#batches.unshift(batch);
@@ -167,6 +167,12 @@ export class Ledger {
         return;
       }
     }
+  }
+
+  /** One statement is a transaction by itself. */
+  async #send(statements: InStatement[]): Promise<void> {
+    if (statements.length === 1) await this.#client.execute(statements[0]);
+    else await this.#client.batch(statements, "write");
   }
 
   /** A statement that failed can leave its connection unable to commit: the next attempt gets a new one. */

@@ -10,19 +10,10 @@ export const BATCH_ROWS = 500;
 /** `prev_hash` of a ledger's first event. */
 export const GENESIS = "0".repeat(64);
 
-/** Columns of security_events that are written; the others are generated. */
-export const EVENT_COLUMNS = [
-  "sequence",
-  "event_id",
-  "event_type",
-  "decision",
-  "rule_id",
-  "event",
-  "record",
-  "prev_hash",
-  "hash",
-  "record_hash",
-] as const;
+/** Columns of security_events that every event has; the rest are generated. */
+export const PLAIN_COLUMNS = ["sequence", "event_id", "event_type", "event", "prev_hash", "hash"] as const;
+/** And those of a decision. */
+export const EVENT_COLUMNS = [...PLAIN_COLUMNS, "decision", "rule_id", "record", "record_hash"] as const;
 
 const COMMON = [
   "session_id",
@@ -185,11 +176,15 @@ CREATE VIEW IF NOT EXISTS decisions AS SELECT sequence, event_id, decision, rule
 ${views.join("\n")}
 `;
 
-const ROW = `(${EVENT_COLUMNS.map(() => "?").join(",")})`;
+const inserts = new Map<string, string>();
 
-/** The INSERT of `rows` events at once. */
-export function insertEvents(rows: number): string {
-  return `INSERT INTO security_events (${EVENT_COLUMNS.join(",")}) VALUES ${
-    Array.from({ length: rows }, () => ROW).join(",")
-  }`;
+/** The INSERT of `rows` events at once; that of a full batch is made once. */
+export function insertEvents(columns: readonly string[], rows: number): string {
+  const key = `${columns.length} ${rows}`;
+  const known = inserts.get(key);
+  if (known) return known;
+  const row = `(${columns.map(() => "?").join(",")})`;
+  const sql = `INSERT INTO security_events (${columns.join(",")}) VALUES ${Array(rows).fill(row).join(",")}`;
+  if (rows === BATCH_ROWS) inserts.set(key, sql);
+  return sql;
 }

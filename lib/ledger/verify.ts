@@ -1,6 +1,7 @@
 import type { Client } from "@libsql/client/sqlite3";
 import { canonicalJson, type Event } from "../event/mod.ts";
 import { blake3 } from "../hash/mod.ts";
+import { digestText } from "./digest.ts";
 import type { LedgerDecision } from "./entry.ts";
 import { ledgerError, openDatabase } from "./open.ts";
 import { EVENT_COLUMNS, GENESIS } from "./schema.ts";
@@ -83,7 +84,7 @@ async function badEvent(client: Client, state: ChainState): Promise<Bad> {
 function wrongWith(row: TextRow, { sequence, hash }: ChainState): string | undefined {
   if (row.sequence !== String(sequence + 1)) return `event ${sequence + 1} is missing`;
   if (row.prev_hash !== hash) return "prev_hash is not the hash of the event before";
-  if (blake3(`${row.event}${row.prev_hash}`) !== row.hash) return "its hash is not that of the event";
+  if (digestText(row.event!, row.prev_hash!) !== row.hash) return "its hash is not that of the event";
   const event = parsed<Event>(row.event);
   if (!event?.common || canonicalJson(event) !== row.event) return "the event is not canonical JSON";
   if (String(event.common.sequence) !== row.sequence) return "sequence is not the event's";
@@ -93,7 +94,7 @@ function wrongWith(row: TextRow, { sequence, hash }: ChainState): string | undef
     const alone = row.decision === null && row.rule_id === null && row.record_hash === null;
     return alone ? undefined : "it has a decision without a record";
   }
-  if (blake3(`${row.record}${row.hash}`) !== row.record_hash) {
+  if (digestText(row.record, row.hash!) !== row.record_hash) {
     return "the decision record is not what was written";
   }
   const record = parsed<LedgerDecision>(row.record);
@@ -105,7 +106,7 @@ function wrongWith(row: TextRow, { sequence, hash }: ChainState): string | undef
 async function badRecord(client: Client, table: string, keys: string[], json: string): Promise<Bad> {
   for (const row of await selectText(client, [...keys, json, "hash"], `FROM ${table} ORDER BY rowid`)) {
     const said = parsed<Record<string, unknown>>(row[json]);
-    if (blake3(row[json] ?? "") !== row.hash || keys.some((key) => said?.[key] !== row[key])) {
+    if (digestText(row[json] ?? "") !== row.hash || keys.some((key) => said?.[key] !== row[key])) {
       return {
         event_id: row.event_id ?? "",
         reason: `row ${row[keys[0]]} of ${table} is not what was written`,

@@ -69,7 +69,9 @@ export function parseCidr(text: string): Network | undefined {
   const [address, bits, more] = text.split("/");
   const bytes = parseAddress(address);
   const count = bits === undefined ? (bytes?.length ?? 0) * 8 : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
-  return bytes && more === undefined && count >= 0 && count <= bytes.length * 8 ? { bytes, bits: count } : undefined;
+  return bytes && more === undefined && count >= 0 && count <= bytes.length * 8
+    ? { bytes, bits: count }
+    : undefined;
 }
 
 /** Whether an address lies in a network; a name lies in none. IPv4 within IPv6 is looked at as IPv4 too. */
@@ -121,7 +123,8 @@ const PRIVATE = [
   "ff00::/8",
 ].map((text) => parseCidr(text)!);
 
-const PRIVATE_NAMES = /^(.*\.)?localhost$|^(.*\.)?local(domain)?$|^metadata(\.google\.internal|\.goog)?$|^instance-data(\.ec2\.internal)?$/;
+const PRIVATE_NAMES =
+  /^(.*\.)?localhost$|^metadata(\.google\.internal|\.goog)?$|^instance-data(\.ec2\.internal)?$/;
 
 /**
  * Whether a host is this machine, a private, link-local or shared network, or a metadata service: by address in

@@ -27,7 +27,13 @@ function spend(cost: number): void {
 }
 
 /** What a variable may hold: structure limits of one expression. */
-const LIMITS = { maxAstNodes: 50_000, maxDepth: 100, maxListElements: 10_000, maxMapEntries: 1000, maxCallArguments: 8 };
+const LIMITS = {
+  maxAstNodes: 50_000,
+  maxDepth: 100,
+  maxListElements: 10_000,
+  maxMapEntries: 1000,
+  maxCallArguments: 8,
+};
 
 // The library types neither the evaluator nor the checker that it hands to macros.
 // deno-lint-ignore no-explicit-any

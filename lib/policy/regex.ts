@@ -21,42 +21,44 @@ export function regex(pattern: string): RE2JS {
 }
 
 /**
- * The longest text that every match of `pattern` contains, when that is plain to see: it leads from a value to the
- * few patterns that can match it. `undefined` when nothing is certain.
+ * Texts that every match of `pattern` contains, as far as that is plain to see: they lead from a value to the few
+ * patterns that can match it. Empty when nothing is certain.
  */
-export function requiredLiteral(pattern: string): string | undefined {
-  if (/\(\?[a-zA-Z]*[ix]/.test(pattern)) return undefined;
-  let best = "";
+export function requiredLiterals(pattern: string): string[] {
+  if (/\(\?[a-zA-Z]*[ixU]|\\[QpPx]/.test(pattern)) return [];
+  const runs: string[] = [];
   let run = "";
   let depth = 0;
   const end = () => {
-    if (run.length > best.length) best = run;
+    if (run) runs.push(run);
     run = "";
   };
   for (let at = 0; at < pattern.length; at++) {
     let char = pattern[at];
-    if (char === "|" && depth === 0) return undefined;
     let literal = !"^$.[]()*+?{}|".includes(char);
+    if (char === "|" && depth === 0) return [];
     if (char === "\\") {
       char = pattern[++at] ?? "";
       literal = /[^A-Za-z0-9]/.test(char);
-      if (/[QpPx]/.test(char)) return best.length ? best : undefined;
-    } else if (char === "[") {
-      at = closingBracket(pattern, at);
-      literal = false;
-    } else if (char === "(") depth++;
+    } else if (char === "[") at = closingBracket(pattern, at);
+    else if (char === "(") depth++;
     else if (char === ")") depth--;
-    else if (char === "{") {
-      at = pattern.indexOf("}", at);
-      if (at < 0) return undefined;
+    else if (char === "{") at = closingBrace(pattern, at);
+    // A character that may be missing, or come again, ends the run; what is in a group may be missing as a whole.
+    const next = pattern[at + 1] ?? "";
+    if (!literal || depth > 0 || "*?{".includes(next || " ")) end();
+    else {
+      run += char;
+      if (next === "+") end();
     }
-    if (depth > 0 || !literal) end();
-    else if ("*?{".includes(pattern[at + 1] ?? "")) end();
-    else run += char;
-    if (literal && pattern[at + 1] === "+") end();
   }
   end();
-  return best || undefined;
+  return runs;
+}
+
+function closingBrace(pattern: string, from: number): number {
+  const end = pattern.indexOf("}", from);
+  return end < 0 ? pattern.length : end;
 }
 
 function closingBracket(pattern: string, from: number): number {

@@ -1,8 +1,5 @@
+import { VERSION } from "../version/mod.ts";
 import { greaterOrEqual, tryParse } from "@std/semver";
-import program from "../../deno.json" with { type: "json" };
-
-/** The version of this sbx. */
-export const SBX_VERSION: string = program.version;
 
 /** Whether a text is a SemVer 2.0 version. */
 export function isSemVer(version: string): boolean {
@@ -14,7 +11,7 @@ export function isSemVer(version: string): boolean {
  * Whether this sbx satisfies a profile's `min_sbx_version`, inclusive. One that is no version is not satisfied
  * (contracts.md §4).
  */
-export function isCompatible(minimum: string | undefined, version = SBX_VERSION): boolean {
+export function isCompatible(minimum: string | undefined, version = VERSION): boolean {
   if (minimum === undefined) return true;
   return isSemVer(minimum) && greaterOrEqual(tryParse(version)!, tryParse(minimum)!);
 }

@@ -34,10 +34,21 @@ export interface ProfileInfo {
   };
 }
 
-/** @param defaultRuleCount rules that hold without the profile; the policy engine knows them */
-export function profileInfo(profile: Profile, defaultRuleCount: number, arch = currentArch()): ProfileInfo {
+/** What {@linkcode profileInfo} cannot know of the profile alone. */
+export interface ProfileInfoOptions {
+  /** rules that hold without the profile; the policy engine knows them */
+  defaultRuleCount: number;
+  arch?: Arch;
+  /** descriptor of the OBOM; default is the profile's own for `arch` */
+  obom?: Obom;
+}
+
+/** A profile as `GET /profiles/{id}/info` answers it. */
+export function profileInfo(
+  profile: Profile,
+  { defaultRuleCount, arch = currentArch(), obom = profile.obom?.arch[arch] }: ProfileInfoOptions,
+): ProfileInfo {
   const { id, name, description, icon_svg, revision, min_sbx_version, compatible, source } = profile;
-  const obom = profile.obom?.arch[arch];
   return {
     profile: {
       id,

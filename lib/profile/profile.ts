@@ -12,6 +12,8 @@ export interface Profile extends Omit<ProfileFile, "profiles"> {
   source: "builtin" | "user";
   /** the profile.toml; absent for a built-in */
   path?: string;
+  /** what it was read from, with the line of each key */
+  document: TomlDocument;
 }
 
 /** Where a profile's text comes from. */
@@ -41,6 +43,7 @@ export function parseProfile(document: TomlDocument, { id, source, path }: Profi
     compatible: isCompatible(file.min_sbx_version),
     source,
     ...(path && { path }),
+    document,
   };
 }
 

@@ -2,7 +2,7 @@
 import { isSemVer } from "./compatible.ts";
 import { z } from "zod";
 import { McpServers } from "./mcp.ts";
-import { RuleTables } from "./rule.ts";
+import { rulesSchema } from "../policy/schema.ts";
 import { Packages } from "./package.ts";
 
 /** `[a-z0-9_-]`, 1 to 64 of them, and equal to the folder's name (contracts.md §4). */
@@ -92,7 +92,7 @@ export const ProfileFile = z.strictObject({
   assets: byArch(ArchAssets).optional(),
   obom: byArch(Obom).optional(),
   rule_files: z.strictObject({ enforcement: filePath.optional(), sigma: filePath.optional() }).optional(),
-  profiles: z.strictObject({ rules: RuleTables.prefault({}) }).prefault({}),
+  profiles: z.strictObject({ rules: rulesSchema("profile").prefault({}) }).prefault({}),
   mcp: McpServers.prefault({}),
   packages: Packages.prefault({}),
   credentials: z.strictObject({ providers: z.array(Provider).default([]) }).prefault({}),

@@ -5,19 +5,23 @@ const encoder = new TextEncoder();
 const BAR_WIDTH = 24;
 /** Milliseconds between two drawings of the bar. */
 const REDRAW_MS = 100;
-/** A pipe gets a line at each of these shares of a stage that counts, so that a log shows life. */
+/** A pipe gets a line at each of these shares of a stage that counts, so that a log shows life; not of quick ones. */
 const PLAIN_STEP = 0.25;
+const PLAIN_AFTER_MS = 3000;
 
 /** Where a {@linkcode Progress} draws; tests give their own. */
 export interface ProgressOutput {
   /** true draws one line over and over, false prints a line a stage */
   terminal: boolean;
   write(text: string): void;
+  /** milliseconds of a clock that only goes forward */
+  now(): number;
 }
 
 const standardError = (): ProgressOutput => ({
   terminal: Deno.stderr.isTerminal(),
   write: (text) => void Deno.stderr.writeSync(encoder.encode(text)),
+  now: () => performance.now(),
 });
 
 /**
@@ -41,12 +45,14 @@ export class Progress implements ProgressSink {
   #total = 0;
   #count = 0;
   #shown = 0;
-  #started = performance.now();
+  #stageStarted = 0;
+  readonly #started: number;
   #timer?: ReturnType<typeof setInterval>;
 
   constructor(stages: Stage[], output: ProgressOutput = standardError()) {
     this.#stages = stages;
     this.#output = output;
+    this.#started = output.now();
     this.#weight = stages.reduce((sum, { weight }) => sum + weight, 0) || 1;
   }
 
@@ -57,6 +63,7 @@ export class Progress implements ProgressSink {
     this.#at = next;
     this.#total = total;
     this.#count = this.#shown = 0;
+    this.#stageStarted = this.#output.now();
     if (!this.#output.terminal) return this.#output.write(`${name}${total ? `: ${bytes(total)}` : ""}\n`);
     // The clock moves the seconds on while a stage that cannot count is at work.
     if (this.#timer === undefined) Deno.unrefTimer(this.#timer = setInterval(() => this.#draw(), REDRAW_MS));
@@ -67,6 +74,7 @@ export class Progress implements ProgressSink {
     this.#count += units;
     if (this.#output.terminal || !this.#total) return;
     if (this.#count / this.#total < this.#shown + PLAIN_STEP) return;
+    if (this.#output.now() - this.#stageStarted < PLAIN_AFTER_MS) return;
     this.#shown = Math.floor(this.#count / this.#total / PLAIN_STEP) * PLAIN_STEP;
     this.#output.write(`${this.#stages[this.#at].name}: ${Math.round(this.#shown * 100)}%\n`);
   }
@@ -90,8 +98,10 @@ export class Progress implements ProgressSink {
     const bar = "#".repeat(full) + "-".repeat(BAR_WIDTH - full);
     const percent = `${Math.floor(this.share * 100)}`.padStart(3);
     const counted = this.#total ? ` ${bytes(this.#count)} of ${bytes(this.#total)}` : "";
-    const seconds = Math.floor((performance.now() - this.#started) / 1000);
-    this.#output.write(`\r\x1b[K[${bar}] ${percent}% ${this.#stages[this.#at].name}${counted} (${seconds} s)`);
+    const seconds = Math.floor((this.#output.now() - this.#started) / 1000);
+    this.#output.write(
+      `\r\x1b[K[${bar}] ${percent}% ${this.#stages[this.#at].name}${counted} (${seconds} s)`,
+    );
   }
 }
 

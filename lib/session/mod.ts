@@ -3,5 +3,3 @@ export { type SessionPaths, sessionPaths } from "./paths.ts";
 export { readRecord, readState, VmRecord, writeRecord, writeState } from "./record.ts";
 export type { Recorded } from "./recorder.ts";
 export { type ExecOutcome, Runner } from "./runner.ts";
-export { type Notice, Supervisor } from "./supervisor.ts";
-export { actionsOf, type Vm } from "./vm.ts";

@@ -4,7 +4,7 @@ import type { ExecCall, MachineInfo } from "../ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine } from "../vm/mod.ts";
 import { ConsoleLog } from "./console.ts";
 import type { SessionPaths } from "./paths.ts";
-import { type Recorded, Recorder } from "./recorder.ts";
+import type { Recorded, Recorder } from "./recorder.ts";
 import { type VmRecord, writeState } from "./record.ts";
 
 /** Longest boot; `SBX_BOOT_DEADLINE_SECS` names another for slow machines and for tests. */
@@ -43,7 +43,8 @@ export class Runner {
     this.#paths = paths;
     this.#hypervisor = hypervisor;
     this.#link = new GuestLink(paths.sockets);
-    this.#recorder = Recorder.open(paths.ledger, record);
+    // Loaded and opened while the machine boots: the database takes as long to load as the rest of this process.
+    this.#recorder = import("./recorder.ts").then(({ Recorder }) => Recorder.open(paths.ledger, record));
     this.#recorder.catch(() => {});
   }
 

@@ -71,14 +71,16 @@ function removePair(document: TomlDocument, pair: TomlKey): TomlDocument {
   return edited(document, before ? before.index : pair.start, pair.valueEnd, "");
 }
 
-/** Cuts whole lines, with their line end and with the empty line that a new table is set apart by. */
+/** Cuts whole lines, and the empty line above them where it would set nothing apart any more. */
 function cutLines(document: TomlDocument, start: number, end: number): TomlDocument {
   const { text } = document;
   let from = text.lastIndexOf("\n", start - 1) + 1;
   if (from === 0 && text.startsWith("\ufeff")) from = 1;
   const to = /^(\r?\n)?/.exec(text.slice(end))![0].length + end;
-  const isLast = text.slice(to).trim() === "";
-  const gap = isLast ? /(\r?\n)(\r?\n)$/.exec(text.slice(0, from))?.[2].length ?? 0 : 0;
+  const rest = text.slice(to);
+  const gap = rest.trim() === "" || /^\r?\n/.test(rest)
+    ? /(\r?\n)(\r?\n)$/.exec(text.slice(0, from))?.[2].length ?? 0
+    : 0;
   return edited(document, from - gap, to, "");
 }
 

@@ -70,6 +70,16 @@ export function describe(
   if (issue.code === "invalid_key") {
     return [{ path: issue.path, message: issue.issues[0]?.message ?? "not a valid name" }];
   }
+  if (issue.code === "invalid_union") {
+    // The form that fits best is most likely the one that was meant.
+    const [nearestForm] = issue.errors.filter((form) => form.every((inner) => inner.path.length > 0))
+      .toSorted((a, b) => a.length - b.length);
+    if (nearestForm) {
+      return nearestForm.flatMap((inner) =>
+        describe({ ...inner, path: [...issue.path, ...inner.path] } as z.core.$ZodIssue, schema)
+      );
+    }
+  }
   return [{ path: issue.path, message: messageOf(issue) }];
 }
 

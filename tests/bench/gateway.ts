@@ -1,11 +1,9 @@
 /**
  * Requests a second through the gateway, beside the same requests straight to the service's socket (the floor).
- * Upstream, gateway and client are processes of their own; the upstream is the service's own `/version` handler.
+ * Service, gateway and client are processes of their own. Also printed: what service and gateway hold when idle.
  */
-import { Hono } from "hono";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { versionInfo } from "../../lib/version/mod.ts";
 
 const REQUESTS = 6000;
 const ROUNDS = 3;
@@ -19,11 +17,6 @@ interface Load {
   socket?: string;
   token?: string;
   clients: number;
-}
-
-function upstream(path: string): void {
-  const app = new Hono().get("/version", (c) => c.json(versionInfo()));
-  Deno.serve({ path, onListen: () => console.log("up") }, app.fetch);
 }
 
 /** Prints requests a second. */
@@ -68,6 +61,12 @@ async function appears(path: string): Promise<void> {
   }
 }
 
+/** Megabytes that a process holds in memory. */
+function rssMb(pid: number): number {
+  const pages = Number(Deno.readTextFileSync(`/proc/${pid}/statm`).split(" ")[1]);
+  return Math.round(pages * 4096 / 1e6);
+}
+
 const median = (values: number[]) => values.toSorted((a, b) => a - b)[values.length >> 1];
 
 async function compare(): Promise<void> {
@@ -75,13 +74,15 @@ async function compare(): Promise<void> {
   const run = join(dir, "run");
   await Deno.mkdir(run);
   const socket = join(run, "service.sock");
-  const children = [start([self, "upstream", socket])];
+  const env = { SBX_HOME: dir, SBX_RUN_DIR: run };
+  const children = [start([main, "service"], env)];
   try {
     await appears(socket);
-    children.push(start([main, "gateway", "--port", "0"], { SBX_HOME: dir, SBX_RUN_DIR: run }));
+    children.push(start([main, "gateway", "--port", "0"], env));
     await appears(join(run, "gateway.pid"));
     const port = Number(await Deno.readTextFile(join(run, "gateway.port")));
     const token = await Deno.readTextFile(join(run, "gateway.token"));
+    const [service_rss_mb, gateway_rss_mb] = children.map(({ pid }) => rssMb(pid));
     const by_clients: Record<number, { straight: number; gateway: number; ratio: number }> = {};
     for (const clients of CLIENTS) {
       const straight: number[] = [];
@@ -93,8 +94,18 @@ async function compare(): Promise<void> {
       const [floor, value] = [median(straight), median(gateway)].map(Math.round);
       by_clients[clients] = { straight: floor, gateway: value, ratio: Number((value / floor).toFixed(2)) };
     }
-    const ratio = by_clients[8].ratio;
-    console.log(JSON.stringify({ name: "gateway", unit: "requests/s", ratio, target: ">= 0.6", by_clients }));
+    const { ratio } = by_clients[32];
+    console.log(
+      JSON.stringify({
+        name: "gateway",
+        unit: "requests/s",
+        ratio,
+        target: ">= 0.6",
+        by_clients,
+        service_rss_mb,
+        gateway_rss_mb,
+      }),
+    );
   } finally {
     for (const child of children.reverse()) {
       child.kill("SIGTERM");
@@ -105,6 +116,5 @@ async function compare(): Promise<void> {
 }
 
 const [role, argument] = Deno.args;
-if (role === "upstream") upstream(argument);
-else if (role === "client") await client(JSON.parse(argument));
+if (role === "client") await client(JSON.parse(argument));
 else await compare();

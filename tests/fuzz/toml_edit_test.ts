@@ -1,19 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
+import { Random } from "../helper/random.ts";
 import { SbxError } from "../../lib/error/mod.ts";
 import { parseToml, removeTable, scanKeys, setKey, type TomlDocument } from "../../lib/toml/mod.ts";
 
 const SEED = 0x5bc0de;
 const ROUNDS = 1500;
-
-/** mulberry32: small, and the same on every machine */
-function random(seed: number): () => number {
-  return () => {
-    seed = (seed + 0x6d2b79f5) | 0;
-    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 const PIECES = [
   ...[
@@ -56,24 +47,24 @@ const PIECES = [
 ];
 
 /** A text from pieces of TOML: mostly broken, sometimes valid. */
-function anyText(next: () => number): string {
-  return Array.from({ length: Math.floor(next() * 24) }, () => PIECES[Math.floor(next() * PIECES.length)])
+function anyText(random: Random): string {
+  return Array.from({ length: random.below(24) }, () => random.pick(PIECES))
     .join("");
 }
 
 /** A valid document in every style that tables can be written in. */
-function validText(next: () => number): string {
-  const value = () => ["1", '"s # ]"', "[1, # c\n 2]", "'''\n]'''", "{ y = 1 }"][Math.floor(next() * 5)];
+function validText(random: Random): string {
+  const value = () => ["1", '"s # ]"', "[1, # c\n 2]", "'''\n]'''", "{ y = 1 }"][random.below(5)];
   const parts: string[] = [];
   for (let i = 0; i < 6; i++) {
-    const style = Math.floor(next() * 4);
+    const style = random.below(4);
     if (style === 0) parts.push(`# comment ${i}\n[settings."t.${i}"] # h\nvalue = ${value()} # v\n\n`);
     if (style === 1) parts.push(`[settings."t.${i}"]\n# only a comment\n`);
     if (style === 2) parts.unshift(`settings."t.${i}".value = ${value()} # d\n`);
     if (style === 3) parts.unshift(`settings."t.${i}" = { value = ${value()} }\n`);
   }
   const text = parts.join("");
-  return next() < 0.3 ? text.replaceAll("\n", "\r\n") : text;
+  return random.below(10) < 3 ? text.replaceAll("\n", "\r\n") : text;
 }
 
 function settings(document: TomlDocument): Record<string, any> {
@@ -81,9 +72,9 @@ function settings(document: TomlDocument): Record<string, any> {
 }
 
 Deno.test("any text parses, or fails with our error and a place", () => {
-  const next = random(SEED);
+  const random = new Random(SEED);
   for (let round = 0; round < ROUNDS * 4; round++) {
-    const text = anyText(next);
+    const text = anyText(random);
     let document: TomlDocument;
     try {
       document = parseToml(text, "f");
@@ -101,14 +92,13 @@ Deno.test("any text parses, or fails with our error and a place", () => {
 });
 
 Deno.test("an edit changes one table, keeps every comment, and a removal removes it", () => {
-  const next = random(SEED + 1);
+  const random = new Random(SEED + 1);
   for (let round = 0; round < ROUNDS; round++) {
-    const text = validText(next);
+    const text = validText(random);
     const before = parseToml(text, "f");
-    const id = `t.${Math.floor(next() * 7)}`;
-    const value = ["new\nline", 'q"""', 7, true, ["a", "b"], { path: "/root/x", content: "c\r\n" }][
-      Math.floor(next() * 6)
-    ];
+    const id = `t.${random.below(7)}`;
+    const value =
+      ["new\nline", 'q"""', 7, true, ["a", "b"], { path: "/root/x", content: "c\r\n" }][random.below(6)];
     const after = setKey(before, ["settings", id], "value", value);
     assertEquals(settings(after), { ...settings(before), [id]: { ...settings(before)[id], value } }, text);
     for (const comment of text.matchAll(/# (comment|only|[hd]).*/g)) {

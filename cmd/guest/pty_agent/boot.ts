@@ -1,4 +1,3 @@
-import { dirname } from "node:path";
 import type { GuestMessage, GuestStage, HostMessage } from "../../../lib/guest/messages.ts";
 
 /** Where init leaves what it measured, and where it says that the late mounts are there. */
@@ -32,7 +31,7 @@ export class BootConfig {
 
   async writeFile({ path, content, mode }: FileWrite): Promise<void> {
     try {
-      await Deno.mkdir(dirname(path), { recursive: true });
+      await Deno.mkdir(path.slice(0, path.lastIndexOf("/")) || "/", { recursive: true });
       await Deno.writeFile(path, Uint8Array.fromBase64(content), { mode });
       await Deno.chmod(path, mode);
     } catch (error) {

@@ -1,7 +1,7 @@
 import type { Hono } from "hono";
 import { fileRoutes } from "../../../lib/api/mod.ts";
 import { ask } from "../../../lib/ipc/mod.ts";
-import type { Supervisor, Vm } from "../../../lib/session/mod.ts";
+import type { Supervisor, Vm } from "../../../lib/supervisor/mod.ts";
 import { guestPath, relativePath, Workspace } from "../../../lib/workspace/mod.ts";
 import { handle } from "../handle.ts";
 

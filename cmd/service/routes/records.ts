@@ -3,7 +3,8 @@ import type { Hono } from "hono";
 import { type LogsResult, sessionRoutes, vmRoutes } from "../../../lib/api/mod.ts";
 import type { Home } from "../../../lib/home/mod.ts";
 import { readEvents } from "../../../lib/ledger/mod.ts";
-import { sessionPaths, type Supervisor, type Vm } from "../../../lib/session/mod.ts";
+import { sessionPaths } from "../../../lib/session/mod.ts";
+import { type Supervisor, type Vm } from "../../../lib/supervisor/mod.ts";
 import { handle } from "../handle.ts";
 import { executionsOf, sessionEvents } from "../ledger.ts";
 

@@ -1,6 +1,6 @@
 import type { Hono } from "hono";
 import { type ExecRequest, type RunRequest, type RunResult, vmRoutes } from "../../../lib/api/mod.ts";
-import type { Supervisor, Vm } from "../../../lib/session/mod.ts";
+import type { Supervisor, Vm } from "../../../lib/supervisor/mod.ts";
 import { execBuffered, execStreamed } from "../exec.ts";
 import { handle } from "../handle.ts";
 import { sessionEvents } from "../ledger.ts";

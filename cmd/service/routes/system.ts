@@ -4,7 +4,7 @@ import { resolveAssets } from "../../../lib/asset/mod.ts";
 import { asSbxError } from "../../../lib/error/mod.ts";
 import type { Home } from "../../../lib/home/mod.ts";
 import { currentArch, listProfiles } from "../../../lib/profile/mod.ts";
-import type { Supervisor } from "../../../lib/session/mod.ts";
+import type { Supervisor } from "../../../lib/supervisor/mod.ts";
 import { VERSION, versionInfo } from "../../../lib/version/mod.ts";
 import { findTools } from "../../../lib/vm/mod.ts";
 import { handle } from "../handle.ts";

@@ -30,7 +30,7 @@ export async function makeScratch(path: string, gigabytes: number): Promise<void
   const full = /No space left/i.test(text);
   throw new SbxError(full ? "disk.full" : "scratch.failed", `the scratch disk ${path} could not be made`, {
     cause: text,
-    hint: full ? "free some space (sbx purge removes stopped VMs) and try again" : "is e2fsprogs installed?",
+    hint: full ? "free some space (sbx list shows the VMs, sbx delete removes one) and try again" : "is e2fsprogs installed?",
   });
 }
 
@@ -48,7 +48,7 @@ export async function copySparse(from: string, to: string): Promise<void> {
     const code = /No space left/i.test(text) ? "disk.full" : "copy.failed";
     throw new SbxError(code, `${from} could not be copied`, {
       cause: text,
-      hint: "sbx purge removes stopped VMs",
+      hint: "sbx list shows the VMs, sbx delete removes one",
     });
   }
 }

@@ -2,8 +2,7 @@ import { VM_NAME } from "../api/vm.ts";
 import { SbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
 import { ask } from "../ipc/mod.ts";
-import { sessionPaths } from "./paths.ts";
-import { readRecord, readState, writeState } from "./record.ts";
+import { readRecord, readState, sessionPaths, writeState } from "../session/mod.ts";
 import type { Vm } from "./vm.ts";
 
 /** Every VM of one home, by id, as found on disk when the service starts. */

@@ -7,8 +7,7 @@ import { ask, IpcCall, type MachineInfo } from "../ipc/mod.ts";
 import { currentArch, loadProfile, requireCompatible } from "../profile/mod.ts";
 import { spawnDetached } from "../program/mod.ts";
 import { type AcceleratorChoice, chooseAccelerator, findTools, type Hypervisor, Qemu } from "../vm/mod.ts";
-import { sessionPaths } from "./paths.ts";
-import { type VmRecord, writeRecord, writeState } from "./record.ts";
+import { sessionPaths, type VmRecord, writeRecord, writeState } from "../session/mod.ts";
 import { Registry, settle } from "./registry.ts";
 import { copySparse, makeScratch } from "./scratch.ts";
 import { actionsOf, infoOf, summaryOf, type Vm } from "./vm.ts";
@@ -174,9 +173,9 @@ export class Supervisor {
     });
   }
 
-  /** Removes every VM that does not run; with `all`, every VM. @returns their names */
+  /** Removes the VMs that are not kept; with `all`, every VM. @returns their names */
   async purge(all: boolean): Promise<string[]> {
-    const vms = this.#registry.all().filter((vm) => all || !isAlive(vm.state));
+    const vms = this.#registry.all().filter((vm) => all || !vm.record.persistent);
     await Promise.all(vms.map((vm) => this.delete(vm)));
     return vms.map(({ record }) => record.name);
   }

@@ -1,8 +1,7 @@
 import type { VmAction, VmInfo, VmStatus, VmSummary } from "../api/vm.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
 import type { Features } from "../vm/mod.ts";
-import type { SessionPaths } from "./paths.ts";
-import type { VmRecord } from "./record.ts";
+import type { SessionPaths, VmRecord } from "../session/mod.ts";
 
 /** What is legal in each state (contracts.md §2); the hypervisor's features take some away. */
 const ACTIONS: Record<VmStatus, VmAction[]> = {

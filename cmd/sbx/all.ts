@@ -1,0 +1,19 @@
+/** Every file that commands.ts loads by a computed name: `deno compile --include` takes this one, and so has them all. */
+import "./start.ts";
+import "./stop.ts";
+import "./status.ts";
+import "./run.ts";
+import "./create.ts";
+import "./exec.ts";
+import "./shell.ts";
+import "./list.ts";
+import "./info.ts";
+import "./logs.ts";
+import "./events.ts";
+import "./cp.ts";
+import "./delete.ts";
+import "./purge.ts";
+import "./update.ts";
+import "./version.ts";
+import "./completions.ts";
+import "./help.ts";

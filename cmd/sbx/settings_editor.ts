@@ -1,0 +1,44 @@
+import { dirname, join } from "node:path";
+import { SbxError } from "../../lib/error/mod.ts";
+import { home, writeAtomic } from "../../lib/home/mod.ts";
+import { note } from "./output.ts";
+
+/** Opens settings.toml in the user's editor, and says what is wrong with it afterwards. */
+export async function editByHand(): Promise<number> {
+  const path = join(home().dir, "settings.toml");
+  if (!await Deno.lstat(path).then(() => true, () => false)) {
+    await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await writeAtomic(
+      path,
+      '# Your settings of sbx, such as:\n#\n# [settings."appearance.theme"]\n# value = "dark"\n',
+    );
+  }
+  await runEditor(path);
+  return await check(path);
+}
+
+async function runEditor(path: string) {
+  const [program, ...args] = (Deno.env.get("VISUAL") || Deno.env.get("EDITOR") || "vi").split(" ").filter(
+    Boolean,
+  );
+  try {
+    const { success } = await new Deno.Command(program, { args: [...args, path], stdin: "inherit" }).spawn()
+      .status;
+    if (success) return;
+  } catch (cause) {
+    throw new SbxError("editor.not_found", `the editor "${program}" cannot be started`, {
+      cause,
+      hint: "set EDITOR to one that can",
+    });
+  }
+  throw new SbxError("editor.failed", `the editor "${program}" failed`, { hint: `${path} is as it left it` });
+}
+
+/** Exit code 1 when something in the file has no effect. */
+async function check(path: string): Promise<number> {
+  const { loadDefinitions, userLayer } = await import("../../lib/settings/mod.ts");
+  const { readToml } = await import("../../lib/toml/mod.ts");
+  const { issues } = userLayer(await readToml(path), await loadDefinitions());
+  for (const { severity, message } of issues) note(`${severity}: ${message}`);
+  return issues.some(({ severity }) => severity === "error") ? 1 : 0;
+}

@@ -1,0 +1,39 @@
+import type { Hono } from "hono";
+import { type ProfileList, profileRoutes } from "../../../lib/api/profile.ts";
+import type { Home } from "../../../lib/home/mod.ts";
+import {
+  listProfiles,
+  loadProfile,
+  obomDescriptor,
+  profileInfo,
+  readObom,
+} from "../../../lib/profile/mod.ts";
+import { handle } from "../handle.ts";
+
+/**
+ * Profiles and their evidence.
+ *
+ * @param defaultRuleCount rules that hold whatever the profile says
+ */
+export function routeProfiles(app: Hono, home: Home, defaultRuleCount: number): void {
+  handle(app, profileRoutes.list, async (): Promise<ProfileList> => {
+    const answer: ProfileList = { profiles: [], broken: [] };
+    for (const listed of await listProfiles(home)) {
+      if ("profile" in listed) {
+        answer.profiles.push(profileInfo(listed.profile, { defaultRuleCount }).profile);
+      } else {
+        const { id, source, error: { message, code } } = listed;
+        answer.broken.push({ id, source, error: message, code });
+      }
+    }
+    return answer;
+  });
+  handle(app, profileRoutes.info, async ({ params }) => {
+    const profile = await loadProfile(home, params.id);
+    return profileInfo(profile, { defaultRuleCount, obom: await obomDescriptor(home, profile) });
+  });
+  handle(app, profileRoutes.obom, async ({ params }) => {
+    const bytes = await readObom(home, await loadProfile(home, params.id));
+    return new Response(bytes, { headers: { "content-type": "application/vnd.cyclonedx+json" } });
+  });
+}

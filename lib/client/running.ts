@@ -1,0 +1,92 @@
+/** Which of the daemons of one home run, and how they are ended. */
+import { basename } from "node:path";
+import { SbxError } from "../error/mod.ts";
+import { type Home, home } from "../home/mod.ts";
+import { Client } from "./client.ts";
+
+/** Milliseconds that a daemon has to answer when it is asked whether it is there. */
+const PROBE_TIMEOUT_MS = 2000;
+/** Milliseconds that a daemon has to end after SIGTERM. */
+const STOP_TIMEOUT_MS = 15_000;
+
+export type Daemon = "service" | "gateway";
+
+/** Does the service answer on its socket? */
+export async function serviceAnswers(place: Home): Promise<boolean> {
+  const client = Client.unix(place.serviceSocket);
+  try {
+    const answer = await client.send("GET", "/version", { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) });
+    await answer.body?.cancel();
+    return true;
+  } catch {
+    return false;
+  } finally {
+    client.http?.close();
+  }
+}
+
+/** The client of the gateway that runs; undefined when none does. */
+export async function gatewayClient(place: Home): Promise<Client | undefined> {
+  const [port, token] = await Promise.all([place.gatewayPortFile, place.gatewayTokenFile].map(textOf));
+  if (!port || !token) return undefined;
+  const client = new Client(`http://127.0.0.1:${port}`, token);
+  try {
+    const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
+    const { ok } = await client.json<{ ok: boolean }>("GET", "/health", { signal });
+    return ok === true ? client : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The process that a daemon's pid file names, if it is that daemon, of this home: a pid may be somebody else's by now. */
+export async function daemonPid(place: Home, daemon: Daemon): Promise<number | undefined> {
+  const pid = Number(await textOf(daemon === "service" ? place.servicePidFile : place.gatewayPidFile));
+  if (!Number.isInteger(pid) || pid <= 1) return undefined;
+  const words = await commandOf(pid);
+  if (!words.some((word) => word === daemon || basename(word) === `sbx-${daemon}`)) return undefined;
+  const environment = await environmentOf(pid);
+  return environment === undefined || home(environment).runDir === place.runDir ? pid : undefined;
+}
+
+/**
+ * Ends a daemon with SIGTERM and waits for it.
+ *
+ * @returns false when it did not run
+ * @throws SbxError `<daemon>.stop.timeout`
+ */
+export async function stopDaemon(place: Home, daemon: Daemon): Promise<boolean> {
+  const pid = await daemonPid(place, daemon);
+  if (pid === undefined) return false;
+  Deno.kill(pid, "SIGTERM");
+  const deadline = performance.now() + STOP_TIMEOUT_MS;
+  while (await daemonPid(place, daemon) === pid) {
+    if (performance.now() > deadline) {
+      throw new SbxError(`${daemon}.stop.timeout`, `sbx-${daemon} (pid ${pid}) did not end within 15 s`, {
+        hint: `look into ${place.logsDir}/${daemon}.log; kill -9 ${pid} ends it at once`,
+      });
+    }
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+  return true;
+}
+
+async function textOf(path: string): Promise<string> {
+  return (await Deno.readTextFile(path).catch(() => "")).trim();
+}
+
+async function commandOf(pid: number): Promise<string[]> {
+  if (Deno.build.os === "linux") return (await textOf(`/proc/${pid}/cmdline`)).split("\0");
+  const { stdout } = await new Deno.Command("ps", { args: ["-o", "command=", "-p", String(pid)] }).output();
+  return new TextDecoder().decode(stdout).trim().split(/\s+/);
+}
+
+async function environmentOf(pid: number): Promise<Map<string, string> | undefined> {
+  const text = await Deno.readTextFile(`/proc/${pid}/environ`).catch(() => undefined);
+  return text === undefined ? undefined : new Map(
+    text.split("\0").filter((pair) => pair.includes("=")).map((pair): [string, string] => {
+      const at = pair.indexOf("=");
+      return [pair.slice(0, at), pair.slice(at + 1)];
+    }),
+  );
+}

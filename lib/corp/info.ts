@@ -1,0 +1,64 @@
+import type { CorpStore } from "./store.ts";
+
+/** Answer of `GET /corp/info`. */
+export interface CorpInfo {
+  present: boolean;
+  path: string;
+  status: "absent" | "ok" | "last_good" | "closed";
+  /** what is wrong with the file */
+  error?: string;
+  /** what a person should know of it, one sentence */
+  summary: string;
+  refresh_policy?: string;
+  settings: { id: string; locked: boolean; hidden?: boolean; enabled?: boolean }[];
+  mcp_servers: { id: string; name?: string; enabled: boolean }[];
+  rule_count: number;
+  rule_files: {
+    enforcement?: string;
+    sigma?: string;
+    sigma_output_endpoint?: string;
+    open_telemetry?: string;
+  };
+  release: { manifest_url?: string; hmac_key_file?: string };
+}
+
+/** What corp says, and whether its file is well. */
+export function corpInfo({ path, state }: Pick<CorpStore, "path" | "state">): CorpInfo {
+  const file = "config" in state ? state.config.file : undefined;
+  return {
+    present: state.status !== "absent",
+    path,
+    status: state.status,
+    ...("error" in state && { error: state.error.message }),
+    summary: corpSummary({ path, state }),
+    ...(file?.refresh_policy && { refresh_policy: file.refresh_policy }),
+    settings: Object.entries(file?.settings ?? {}).map(([id, { value, hidden, enabled }]) => ({
+      id,
+      locked: value !== undefined,
+      ...(hidden !== undefined && { hidden }),
+      ...(enabled !== undefined && { enabled }),
+    })),
+    mcp_servers: Object.entries(file?.mcp ?? {}).map(([id, server]) => ({
+      id,
+      ...("name" in server && { name: server.name }),
+      enabled: server.enabled,
+    })),
+    rule_count: Object.keys(file?.corp.rules ?? {}).length,
+    rule_files: file?.corp_rule_files ?? {},
+    release: file?.release ?? {},
+  };
+}
+
+/** One sentence on what is in force; `sbx status` prints it. */
+export function corpSummary({ path, state }: Pick<CorpStore, "path" | "state">): string {
+  switch (state.status) {
+    case "absent":
+      return "no corp configuration";
+    case "ok":
+      return `${path} is in force`;
+    case "last_good":
+      return `${path} IS BROKEN; the last good version of it stays in force until it is corrected`;
+    case "closed":
+      return `${path} IS BROKEN and no good version of it is known; every setting is locked until it is corrected`;
+  }
+}

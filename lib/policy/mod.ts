@@ -1,0 +1,20 @@
+/**
+ * One policy engine for six families (contracts.md §5): rules → compiled set → decision. Nothing here loads zod:
+ * import `read.ts` to read rule files.
+ */
+export { inCidr, isPrivateHost, parseAddress, parseCidr } from "./address.ts";
+export { COST_MAX } from "./cel.ts";
+export * from "./decision.ts";
+export { DEFAULT_RULES } from "./defaults.ts";
+export { compilePolicy, type EvaluateOptions, Policy } from "./policy.ts";
+export {
+  type Action,
+  ACTIONS,
+  compareRules,
+  type DetectionLevel,
+  type Layer,
+  LAYERS,
+  type RewriteOp,
+  type Rule,
+} from "./rule.ts";
+export { subjectOf } from "./why.ts";

@@ -1,0 +1,85 @@
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type AssetFile, installedName, resolveAssets, verifyFile } from "../asset/mod.ts";
+import { SbxError } from "../error/mod.ts";
+import type { Home } from "../home/mod.ts";
+import { type Arch, currentArch } from "./info.ts";
+import type { Profile } from "./profile.ts";
+import type { Obom } from "./schema.ts";
+
+/** Most bytes of an OBOM that are held in memory to be served. */
+const OBOM_LIMIT = 64 * 1024 * 1024;
+
+/** An OBOM and where it is on this host. */
+interface LocatedObom {
+  descriptor: Obom;
+  file: AssetFile;
+}
+
+/**
+ * Descriptor of a profile's OBOM for one architecture: the profile's own, or, where it brings no assets of its own,
+ * that of the installed ones, from which it boots. Undefined if there is none.
+ */
+export async function obomDescriptor(
+  home: Home,
+  profile: Profile,
+  arch: Arch = currentArch(),
+): Promise<Obom | undefined> {
+  return (await locate(home, profile, arch))?.descriptor;
+}
+
+/**
+ * The OBOM itself, once its size and BLAKE3 are verified.
+ *
+ * @throws {SbxError} `obom.not_found` (404), `assets.mismatch` (412), `assets.missing` (412)
+ */
+export async function readObom(
+  home: Home,
+  profile: Profile,
+  arch: Arch = currentArch(),
+): Promise<Uint8Array<ArrayBuffer>> {
+  const located = await locate(home, profile, arch);
+  if (!located) {
+    throw new SbxError("obom.not_found", `profile "${profile.id}" has no OBOM for ${arch}`, {
+      hint: "sbx profile info shows what it has",
+    });
+  }
+  await verifyFile(located.file);
+  return await Deno.readFile(located.file.path);
+}
+
+async function locate(home: Home, profile: Profile, arch: Arch): Promise<LocatedObom | undefined> {
+  const own = profile.obom?.arch[arch];
+  if (own) {
+    const hash = own.hash.slice("blake3:".length);
+    const path = own.url.startsWith("file:")
+      ? fileURLToPath(own.url)
+      : join(home.assetsDir, installedName(own.name, hash));
+    return { descriptor: own, file: { name: own.name, path, hash, size: own.size } };
+  }
+  if (profile.assets) return undefined;
+  const assets = await resolveAssets(home, arch).catch(() => undefined);
+  return assets?.obom && await describeInstalled(assets.obom, assets.rootfs);
+}
+
+/** What an installed OBOM says of its generator; one that cannot be read has no descriptor. */
+async function describeInstalled(file: AssetFile, rootfs: AssetFile): Promise<LocatedObom | undefined> {
+  if (file.size > OBOM_LIMIT) return undefined;
+  try {
+    const { metadata } = JSON.parse(await Deno.readTextFile(file.path));
+    const { name: generator, version: generator_version } = metadata.tools.components[0];
+    const { name, path, hash, size } = file;
+    const descriptor = {
+      name,
+      url: `file://${path}`,
+      hash: `blake3:${hash}`,
+      size,
+      generator: String(generator),
+      generator_version: String(generator_version),
+      rootfs_hash: `blake3:${rootfs.hash}`,
+    };
+    return { descriptor, file };
+  } catch {
+    return undefined;
+  }
+}

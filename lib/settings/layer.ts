@@ -1,0 +1,145 @@
+import type { CorpState } from "../corp/mod.ts";
+import { nearest } from "../event/mod.ts";
+import type { TomlDocument } from "../toml/mod.ts";
+import type { Definitions } from "./definition.ts";
+import type { ConfigIssue, SettingValue } from "./node.ts";
+import { checkValue } from "./value.ts";
+
+/** What one layer says of one setting. */
+export interface Entry {
+  /** valid values only */
+  value?: SettingValue;
+  hidden?: boolean;
+  enabled?: boolean;
+  modified?: string;
+  /** corp gave a value, even if it was no valid one */
+  locked?: boolean;
+}
+
+/** The user's overrides or corp's, checked once when their file is read. */
+export interface Layer {
+  entries: ReadonlyMap<string, Entry>;
+  /** corp only: nothing is known but that corp is there, so all is locked */
+  locksAll?: boolean;
+  document?: TomlDocument;
+  issues: ConfigIssue[];
+}
+
+export const EMPTY_LAYER: Layer = { entries: new Map(), issues: [] };
+
+/** Most issues that one file causes; a broken one has to be corrected first anyway. */
+const ISSUES_MAX = 100;
+/** Keys that belong to profiles or corp (contracts.md §3). */
+const FORBIDDEN = new Set(["rule_files", "profiles", "corp", "mcp", "plugins", "network", "ai"]);
+
+/** The overrides of a settings.toml; what is wrong with it becomes an issue, and the rest holds. */
+export function userLayer(document: TomlDocument, definitions: Definitions): Layer {
+  const issues = new Issues();
+  const at = (...path: string[]) => document.placeOf(path);
+  for (const key of Object.keys(document.value)) {
+    if (key === "settings") continue;
+    const message = FORBIDDEN.has(key)
+      ? `${at(key)}: [${key}] belongs to profiles or corp and is refused here`
+      : `${at(key)}: unknown key; only [settings."<id>"] belongs here`;
+    issues.add({ id: key, severity: "error", message });
+  }
+  const { settings = {} } = document.value;
+  if (!isTable(settings)) {
+    issues.add({ id: "settings", severity: "error", message: `${at("settings")}: must be a table` });
+    return { entries: new Map(), document, issues: issues.list };
+  }
+  const entries = new Map<string, Entry>();
+  for (const [id, table] of Object.entries(settings)) {
+    const report = (severity: ConfigIssue["severity"], message: string, key?: string) =>
+      issues.add({ id, severity, message: `${at("settings", id, ...(key ? [key] : []))}: ${message}` });
+    if (!isTable(table)) report("error", `must be a table: [settings.${JSON.stringify(id)}]`);
+    else entries.set(id, userEntry(table, report));
+  }
+  return { entries: checked(entries, document, definitions, issues), document, issues: issues.list };
+}
+
+function userEntry(
+  table: Record<string, unknown>,
+  report: (severity: "error" | "warning", message: string, key?: string) => void,
+): Entry {
+  const entry: Entry = {};
+  for (const [key, value] of Object.entries(table)) {
+    if (key === "value") entry.value = value as SettingValue;
+    else if ((key === "hidden" || key === "enabled") && typeof value === "boolean") entry[key] = value;
+    else if (key === "hidden" || key === "enabled") report("error", `${key} must be true or false`, key);
+    else if (key === "modified" && (typeof value === "string" || value instanceof Date)) {
+      entry.modified = typeof value === "string" ? value : value.toISOString();
+    } else if (key === "modified") report("warning", "modified must be a time", key);
+    else {
+      const near = nearest(key, ["value", "modified", "hidden", "enabled"]);
+      report("error", `unknown key ${JSON.stringify(key)}${near ? `; did you mean "${near}"?` : ""}`, key);
+    }
+  }
+  return entry;
+}
+
+/** Corp's overrides, whatever state its file is in. */
+export function corpLayer(state: CorpState, definitions: Definitions): Layer {
+  if (state.status === "absent") return EMPTY_LAYER;
+  const issues = new Issues();
+  if (state.status === "closed") {
+    const message = `${state.error.message}\nNo good version of it is known, so every setting is locked.`;
+    issues.add({ id: "corp.toml", severity: "error", message });
+    return { entries: new Map(), locksAll: true, issues: issues.list };
+  }
+  if (state.status === "last_good") {
+    const message = `${state.error.message}\nThe last good version of it stays in force.`;
+    issues.add({ id: "corp.toml", severity: "error", message });
+  }
+  const { file, document } = state.config;
+  const entries = new Map<string, Entry>();
+  for (const [id, { value, hidden, enabled }] of Object.entries(file.settings)) {
+    entries.set(id, { value: value as SettingValue, hidden, enabled, locked: value !== undefined });
+  }
+  return { entries: checked(entries, document, definitions, issues), document, issues: issues.list };
+}
+
+/** Checks each value against its setting; an invalid one is taken out, so that resolution need not look again. */
+function checked(
+  entries: Map<string, Entry>,
+  document: TomlDocument,
+  definitions: Definitions,
+  issues: Issues,
+): Map<string, Entry> {
+  for (const [id, entry] of entries) {
+    const leaf = definitions.byId.get(id);
+    const place = (...key: string[]) => document.placeOf(["settings", id, ...key]);
+    if (!leaf) {
+      entries.delete(id);
+      if (issues.isFull) continue;
+      const near = nearest(id, definitions.byId.keys());
+      const message = `${place()}: no setting has this id${near ? `; did you mean "${near}"?` : ""}`;
+      issues.add({ id, severity: "warning", message });
+    } else if (entry.value !== undefined) {
+      const { value, problems } = checkValue(leaf, entry.value);
+      entry.value = value;
+      for (const problem of problems) {
+        const outcome = problem.severity === "error" ? "; this value is not used" : "";
+        issues.add({ id, ...problem, message: `${place("value")}: ${problem.message}${outcome}` });
+      }
+    }
+  }
+  return entries;
+}
+
+/** The first issues of a file. */
+class Issues {
+  readonly list: ConfigIssue[] = [];
+
+  get isFull(): boolean {
+    return this.list.length >= ISSUES_MAX;
+  }
+
+  add(issue: ConfigIssue) {
+    if (!this.isFull) this.list.push(issue);
+  }
+}
+
+function isTable(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}

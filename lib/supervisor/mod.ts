@@ -1,0 +1,3 @@
+/** The life of every VM of one home. */
+export { type Notice, Supervisor } from "./supervisor.ts";
+export { actionsOf, type Vm } from "./vm.ts";

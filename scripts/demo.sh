@@ -1,0 +1,13 @@
+#!/bin/bash
+# `make demo`: a program in a real virtual machine, and the record of it. The Makefile has set everything up.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+export PATH="$root/bin:$PATH"
+say() { printf '\n\033[1m$ %s\033[0m\n' "$*"; }
+
+say sbx start
+sbx start
+say "sbx run --verbose -- sh -c 'echo \"hello from \$(uname -sr)\" | tee hello.txt'"
+sbx run --verbose -- sh -c 'echo "hello from $(uname -sr)" | tee hello.txt'
+echo
+echo "The VM is gone; its record stays. Next: sbx create dev, sbx shell dev, sbx --help (put bin/ on your PATH)."

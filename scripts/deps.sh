@@ -1,0 +1,116 @@
+#!/bin/sh
+# Installs the Debian packages that sbx needs and this machine has not, saying which and why. Silent when all is there.
+set -eu
+
+die() {
+  echo "deps: $1" >&2
+  [ -z "${2:-}" ] || echo "  $2" >&2
+  exit 1
+}
+
+[ -r /etc/os-release ] || die "this is not Debian: /etc/os-release is missing"
+. /etc/os-release
+case " ${ID:-} ${ID_LIKE:-} " in *" debian "*) ;; *) die "${PRETTY_NAME:-this system} is not Debian" "sbx is set up on Debian 12 (bookworm) or newer" ;; esac
+[ "${ID:-}" != debian ] || [ "${VERSION_ID:-13}" -ge 12 ] || die "${PRETTY_NAME} is too old" "sbx needs Debian 12 (bookworm) or newer"
+
+# package|why
+wanted() {
+  case $(uname -m) in
+    x86_64) echo "qemu-system-x86|runs the VMs" ;;
+    aarch64) echo "qemu-system-arm|runs the VMs" ;;
+    *) die "VMs of $(uname -m) are not supported" "sbx runs on x86_64 and arm64" ;;
+  esac
+  # bookworm's QEMU brings its own virtiofsd.
+  [ "${VERSION_CODENAME:-}" = bookworm ] || echo "virtiofsd|shares a VM's workspace with the host"
+  echo "mmdebstrap|makes the guest's root file system out of Debian packages"
+  echo "erofs-utils|packs the root file system"
+  echo "lz4|unpacks the kernel"
+  echo "e2fsprogs|formats the disk that a VM writes to"
+  command -v npm >/dev/null || echo "npm|brings Deno and the guest's packages"
+}
+
+list=$(wanted)
+installed=$(dpkg-query -W -f '${Package} ${db:Status-Abbrev}\n' 2>/dev/null | sed -n 's/ ii.*//p')
+missing=$(echo "$list" | while IFS='|' read -r package why; do
+  echo "$installed" | grep -qx "$package" || echo "$package|$why"
+done)
+vsock=
+command -v vhost-device-vsock >/dev/null || vsock=yes
+[ -n "$missing$vsock" ] || exit 0
+
+echo "deps: installing through apt what this machine has not:"
+[ -z "$missing" ] || echo "$missing" | while IFS='|' read -r package why; do echo "  $package: $why"; done
+[ -z "$vsock" ] || echo "  vhost-device-vsock: connects host and guest without a network card"
+
+root=
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || die "installing packages is root's work, and this machine has no sudo" "run scripts/deps.sh as root"
+  root="sudo -p deps:_password_of_%p_for_apt:_"
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM HUP
+chmod 755 "$work"
+
+# apt WHAT ARGUMENTS: as root, without questions; its output is shown only when it fails.
+apt() {
+  doing=$1
+  shift
+  $root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120 \
+    -o Acquire::Retries=3 "$@" >"$work/log" 2>&1 && return
+  sed 's/^/  /' "$work/log" | tail -n 20 >&2
+  die "$doing failed" "is Debian's archive reachable? sudo apt-get update should work"
+}
+
+has_lists() { [ -n "$(find /var/lib/apt/lists -name '*_Packages*' -mtime -1 2>/dev/null | head -n 1)" ]; }
+has_lists || apt "reading Debian's package lists" update
+
+if [ -n "$missing" ]; then
+  # Names of packages hold no spaces.
+  # shellcheck disable=SC2046
+  apt "installing packages" install --no-install-recommends $(echo "$missing" | cut -d '|' -f 1)
+fi
+[ -n "$vsock" ] || exit 0
+
+if apt-cache policy vhost-device-vsock | grep -q 'Candidate: [^(]'; then
+  apt "installing vhost-device-vsock" install --no-install-recommends vhost-device-vsock
+  exit 0
+fi
+
+# Debian has it in sid only. An apt of its own fetches that one package, verified by Debian's archive keyring; no
+# source is left on the machine. What it depends on comes from the machine's own suites.
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+[ -r "$keyring" ] || apt "installing Debian's keyring" install --no-install-recommends debian-archive-keyring
+mirror=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' | sed -n 's/^Debian //p' | head -n 1)
+[ -n "$mirror" ] || mirror=$(apt-get update --print-uris | sed -n "s/^'\(.*\)dists\/.*/\1/p" | head -n 1)
+[ -n "$mirror" ] || die "this machine's apt knows no Debian archive" "add a Debian mirror to /etc/apt/sources.list.d"
+mkdir -p "$work/lists/partial" "$work/archives/partial"
+: >"$work/status"
+echo "deb [signed-by=$keyring] $mirror sid main" >"$work/sources.list"
+cat >"$work/apt.conf" <<EOF
+APT::Sandbox::User "root";
+Acquire::Languages "none";
+Acquire::Retries "3";
+// A mirror may lag, and a clock be wrong: sid's week of validity is stretched to half a year, not given up.
+Acquire::Min-ValidTime "15552000";
+Dir::Etc::SourceList "$work/sources.list";
+Dir::Etc::SourceParts "-";
+Dir::Etc::PreferencesParts "-";
+Dir::State "$work";
+Dir::State::Lists "$work/lists";
+Dir::State::Status "$work/status";
+Dir::Cache "$work";
+Dir::Cache::Archives "$work/archives";
+Dir::Cache::PkgCache "";
+Dir::Cache::SrcPkgCache "";
+EOF
+fetch() { (cd "$work" && apt-get -q -c "$work/apt.conf" "$@" >"$work/log" 2>&1); }
+if ! fetch update || ! fetch download vhost-device-vsock; then
+  sed 's/^/  /' "$work/log" | tail -n 20 >&2
+  die "fetching vhost-device-vsock from Debian sid failed" "is Debian's archive reachable? sudo apt-get update should work"
+fi
+set -- "$work"/vhost-device-vsock_*.deb
+[ -r "$1" ] || die "Debian sid has no vhost-device-vsock for $(dpkg --print-architecture)"
+apt "installing vhost-device-vsock" install --no-install-recommends "$1"
+command -v vhost-device-vsock >/dev/null || die "vhost-device-vsock was installed, but is not on the path"

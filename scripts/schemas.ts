@@ -1,0 +1,47 @@
+/**
+ * Writes the JSON Schemas that are generated from zod definitions: `deno run -A scripts/schemas.ts`. A test fails
+ * when one is stale.
+ */
+import { z } from "zod";
+import { SettingsResponse } from "../lib/api/settings.ts";
+import { CorpFile } from "../lib/corp/mod.ts";
+import { ProfileFile } from "../lib/profile/mod.ts";
+import { loadDefinitions, settingsFile } from "../lib/settings/mod.ts";
+
+/** One generated file of schemas/. */
+export interface GeneratedSchema {
+  file: string;
+  schema(): object | Promise<object>;
+}
+
+/** What a person writes: defaults may be left out, and unknown keys are mistakes. */
+function ofFile(schema: z.ZodType, title: string): object {
+  return { title, ...z.toJSONSchema(schema, { io: "input" }) };
+}
+
+export const SCHEMAS: GeneratedSchema[] = [
+  {
+    file: "settings.schema.json",
+    schema: async () =>
+      ofFile(settingsFile(await loadDefinitions({ get: () => undefined })), "sbx settings.toml"),
+  },
+  { file: "corp.schema.json", schema: () => ofFile(CorpFile, "sbx corp.toml") },
+  {
+    file: "settings-info.schema.json",
+    schema: () => ({ title: "Answer of GET /settings/info", ...z.toJSONSchema(SettingsResponse) }),
+  },
+  { file: "profile.schema.json", schema: () => ofFile(ProfileFile, "sbx profile.toml") },
+];
+
+/** The text of a schema file. */
+export async function schemaText({ schema }: GeneratedSchema): Promise<string> {
+  return JSON.stringify(await schema(), null, 2) + "\n";
+}
+
+if (import.meta.main) {
+  for (const generated of SCHEMAS) {
+    const path = new URL(`../schemas/${generated.file}`, import.meta.url);
+    await Deno.writeTextFile(path, await schemaText(generated));
+    console.log(path.pathname);
+  }
+}

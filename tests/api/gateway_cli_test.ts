@@ -1,0 +1,378 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { Hono } from "hono";
+import { streamSSE } from "hono/streaming";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { home } from "../../lib/home/mod.ts";
+
+const main = fileURLToPath(import.meta.resolve("../../main.ts"));
+const options = { sanitizeResources: false, sanitizeOps: false };
+
+/** A home whose service is a small upstream, and whose gateway the CLI starts itself. */
+class Place implements AsyncDisposable {
+  readonly bodies: Record<string, unknown>[] = [];
+  readonly files = new Map<string, Uint8Array>();
+  readonly home;
+  #server?: Deno.HttpServer;
+
+  private constructor(readonly dir: string) {
+    this.home = home(new Map([["SBX_HOME", dir]]));
+  }
+
+  static async make(): Promise<Place> {
+    const place = new Place(await Deno.makeTempDir({ prefix: "sbx-cli-" }));
+    await Deno.mkdir(place.home.runDir);
+    place.#server = Deno.serve({ path: place.home.serviceSocket, onListen() {} }, place.#app().fetch);
+    return place;
+  }
+
+  async sbx(args: string[], { stdin, env = {} }: { stdin?: string; env?: Record<string, string> } = {}) {
+    const child = new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--quiet", main, ...args],
+      env: {
+        SBX_HOME: this.dir,
+        SBX_RUN_DIR: this.home.runDir,
+        SBX_GATEWAY_PORT: "0",
+        NO_COLOR: "1",
+        ...env,
+      },
+      stdin: stdin === undefined ? "null" : "piped",
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+    if (stdin !== undefined) {
+      const writer = child.stdin.getWriter();
+      await writer.write(new TextEncoder().encode(stdin));
+      await writer.close();
+    }
+    const { code, stdout, stderr } = await child.output();
+    return { code, stdout: new TextDecoder().decode(stdout), stderr: new TextDecoder().decode(stderr) };
+  }
+
+  #app(): Hono {
+    const id = "00000000-0000-4000-8000-000000000001";
+    const summary = {
+      id,
+      name: "demo",
+      profile_id: "code",
+      status: "Running",
+      persistent: true,
+      available_actions: ["exec", "stop"],
+    };
+    const info = {
+      ...summary,
+      created_at: "2026-01-01T00:00:00Z",
+      session_id: id,
+      cpus: 2,
+      ram_mb: 512,
+      accelerator: "tcg",
+      hypervisor: "qemu",
+      features: { suspend: true, snapshots: false },
+      workspace: "/host/workspace",
+      logs: "/host/logs",
+      boot_stages: [{ name: "kernel", ms: 12.4 }],
+    };
+    const event = {
+      common: { timestamp_unix_ms: 0, event_type: "process.exec", actor: "host" },
+      process: { activity: { operation: "exec", command: "true\x1b[2J" } },
+    };
+    const result = { exit_code: 7, truncated: false, duration_ms: 1, event_id: "0123456789ab" };
+    const app = new Hono();
+    const body = async (c: { req: { json(): Promise<Record<string, unknown>> } }) => {
+      const json = await c.req.json();
+      this.bodies.push(json);
+      return json;
+    };
+    app.get("/version", (c) => c.json({}));
+    app.get("/vms/list", (c) => c.json({ vms: [summary] }));
+    app.post("/vms/create", async (c) => c.json({ ...summary, name: (await body(c)).name }));
+    app.get("/vms/:id/status", (c) => c.json({ id, status: "Running" }));
+    app.get("/vms/demo/info", (c) => c.json(info));
+    app.get(`/vms/${id}/info`, (c) => c.json(info));
+    app.get(
+      "/vms/:id/info",
+      (c) => c.json({ error: "no VM is called that", code: "vm.not_found", hint: "sbx list" }, 404),
+    );
+    app.get(
+      "/vms/:id/logs",
+      (c) =>
+        c.json({
+          logs: [{ name: "console.log", size_bytes: 9, truncated: false, lines: ["one", "t\x1b[31mwo"] }],
+        }),
+    );
+    app.delete("/vms/demo/delete", (c) => c.json({ id, deleted: true }));
+    app.delete("/vms/:id/delete", (c) => c.json({ error: "no VM", code: "vm.not_found" }, 404));
+    app.post("/purge", async (c) => c.json({ removed: (await body(c)).all ? ["demo"] : [] }));
+    app.get(
+      "/sessions/demo/events",
+      (c) => c.json(c.req.query("cursor") ? { events: [event] } : { events: [event], next_cursor: "1" }),
+    );
+    const run = async (c: any) => {
+      const { command, stdin } = await body(c);
+      if (!c.req.header("accept")?.includes("event-stream")) {
+        return c.json({ stdout: "out", stderr: "", ...result, vm: info, events: [event] });
+      }
+      return streamSSE(c, async (stream) => {
+        const send = (name: string, data: unknown) =>
+          stream.writeSSE({ event: name, data: JSON.stringify(data) });
+        await send("booted", info);
+        await send("stdout", { data: new Uint8Array([0, 255, 10]).toBase64() });
+        if (stdin) await send("stdout", { data: stdin });
+        await send("stderr", { data: btoa("err\n") });
+        if ((command as string[])[0] === "broken") return;
+        if ((command as string[])[0] === "bad") {
+          return await send("error", { error: "it broke", code: "guest.failed" });
+        }
+        await send("exit", result);
+        await send("events", { events: [event] });
+      });
+    };
+    app.post("/run", run);
+    app.post("/vms/demo/exec", run);
+    app.post("/vms/demo/files/content", async (c) => {
+      this.files.set(c.req.query("path")!, new Uint8Array(await c.req.arrayBuffer()));
+      return c.json({});
+    });
+    app.get("/vms/demo/files/content", (c) => c.body(this.files.get(c.req.query("path")!) as any ?? "evil"));
+    app.get("/vms/demo/files/list", (c) => this.#list(c.req.query("path") ?? ""));
+    app.get("/terminal/demo", (c) => {
+      const { socket, response } = Deno.upgradeWebSocket(c.req.raw);
+      socket.binaryType = "arraybuffer";
+      socket.onopen = () =>
+        socket.send(new TextEncoder().encode(`argv ${c.req.query("argv") ?? "none"}\r\n`));
+      socket.onmessage = ({ data }) => {
+        if (typeof data === "string") return socket.send(new TextEncoder().encode(`size ${data}\r\n`));
+        const bytes = new Uint8Array(data);
+        if (bytes.at(-1) === 4) return socket.close(1000, "ended");
+        socket.send(bytes);
+      };
+      return response;
+    });
+    return app;
+  }
+
+  #list(path: string): Response {
+    const entry = (name: string, type: string) => ({
+      path: name,
+      type,
+      size: 1,
+      mode: "0644",
+      modified_unix_ms: 0,
+    });
+    if (this.files.has(path)) {
+      return Response.json({ error: "a file", code: "file.invalid" }, { status: 400 });
+    }
+    if (path === "evil") {
+      return Response.json({ entries: [entry("evil/../../escaped", "file")], truncated: false });
+    }
+    if (path === "tree") {
+      const entries = [
+        entry("tree/sub", "directory"),
+        entry("tree/link", "symlink"),
+        entry("tree/sub/a", "file"),
+      ];
+      return Response.json({ entries, truncated: false });
+    }
+    const inside = [...this.files.keys()].filter((name) => path === "" || name.startsWith(`${path}/`));
+    if (inside.length === 0 && path !== "") {
+      return Response.json({ error: "not there", code: "file.not_found" }, { status: 404 });
+    }
+    return Response.json({ entries: inside.map((name) => entry(name, "file")), truncated: false });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    assertEquals((await this.sbx(["stop"])).code, 0);
+    await this.#server?.shutdown();
+    await Deno.remove(this.dir, { recursive: true });
+  }
+}
+
+Deno.test("cli: starts what is missing, once, and stops it", options, async () => {
+  await using place = await Place.make();
+  const both = await Promise.all([place.sbx(["list"]), place.sbx(["start", "--json"])]);
+  assertEquals(both.map(({ code }) => code), [0, 0], both.map(({ stderr }) => stderr).join());
+  const pid = Number(await Deno.readTextFile(place.home.gatewayPidFile));
+  const again = await place.sbx(["start", "--json"]);
+  assertEquals(JSON.parse(again.stdout).started, []);
+  assertEquals(JSON.parse(again.stdout).pids.gateway, pid);
+  assertEquals(await Deno.readTextFile(`/proc/${pid}/stat`).then((text) => Number(text.split(" ")[5])), pid);
+  const other = await place.sbx(["start", "--port", "1"]);
+  assertEquals([other.code, /gateway runs already/.test(other.stderr)], [1, true]);
+  const stopped = await place.sbx(["stop", "--json"]);
+  assertEquals(JSON.parse(stopped.stdout), { stopped: ["gateway"], vms: [] });
+  assertEquals((await place.sbx(["stop"])).stdout, "sbx does not run\n");
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const taken = await place.sbx(["list", "--json"], {
+    env: { SBX_GATEWAY_PORT: String(listener.addr.port) },
+  });
+  listener.close();
+  assertEquals(taken.code, 1);
+  assertEquals(JSON.parse(taken.stderr.split("\n")[1]).code, "gateway.port_taken");
+});
+
+Deno.test("cli: run and exec pass bytes, exit codes and input through", options, async (t) => {
+  await using place = await Place.make();
+  await t.step("streams, and exits with the program's code", async () => {
+    for (const args of [["run", "--", "x"], ["exec", "demo", "--", "x"]]) {
+      const { code, stdout, stderr } = await place.sbx(args);
+      assertEquals([code, stdout], [7, "\0\ufffd\n"]);
+      assertMatch(stderr, /err\n$/);
+    }
+  });
+  await t.step("-v tells of the boot and the events, without control characters", async () => {
+    const { stderr } = await place.sbx(["run", "-v", "--", "x"]);
+    assertMatch(stderr, /qemu, tcg[^]*kernel\s+12[^]*process\.exec\s+host\s+exec true�\[2J/);
+  });
+  await t.step("--json is the whole answer", async () => {
+    const { code, stdout } = await place.sbx(["run", "--json", "--", "x"]);
+    assertEquals([code, JSON.parse(stdout).stdout], [7, "out"]);
+  });
+  await t.step("input, environment and shell line arrive", async () => {
+    const { stdout } = await place.sbx(["exec", "-i", "-e", "A=b", "demo", "-c", "cat | x"], {
+      stdin: "héllo",
+    });
+    assert(stdout.endsWith("héllo"));
+    const { command, env, stdin } = place.bodies.at(-1)!;
+    assertEquals([command, env, stdin], ["cat | x", { A: "b" }, btoa("h\xc3\xa9llo")]);
+  });
+  await t.step("125 when sbx fails, 2 when the call cannot be meant", async () => {
+    const failed = await place.sbx(["run", "--", "bad"]);
+    assertEquals([failed.code, /sbx: it broke/.test(failed.stderr)], [125, true]);
+    assertEquals((await place.sbx(["run", "--", "broken"])).code, 125);
+    assertEquals((await place.sbx(["exec", "nobody", "--", "x"])).code, 125);
+    assertEquals((await place.sbx(["run", "--timeout", "soon", "--", "x"])).code, 2);
+    assertEquals((await place.sbx(["nonsense"])).code, 2);
+  });
+});
+
+Deno.test("cli: reports, tables and errors", options, async (t) => {
+  await using place = await Place.make();
+  await t.step("list, info, logs, events", async () => {
+    assertMatch((await place.sbx(["list"])).stdout, /NAME .*\ndemo {2}Running {2}code {5}yes {9}exec stop\n/);
+    assertMatch((await place.sbx(["info", "demo"])).stdout, /workspace {3}\/host\/workspace[^]*kernel {2}12/);
+    assertEquals(
+      (await place.sbx(["logs", "demo", "--tail", "1"])).stdout,
+      "==> console.log (9 bytes, its end) <==\nt�[31mwo\n",
+    );
+    assertEquals(JSON.parse((await place.sbx(["events", "demo", "--json"])).stdout).events.length, 2);
+  });
+  await t.step("create sends what was asked and tells how to go on", async () => {
+    const { code, stdout } = await place.sbx(["create", "demo", "--rm", "--cpus", "2", "-e", "A=1"]);
+    assertEquals([code, /qemu, tcg[^]*sbx exec/.test(stdout)], [0, true]);
+    assertEquals(place.bodies.at(-1), { name: "demo", cpus: 2, persistent: false, env: { A: "1" } });
+  });
+  await t.step("an API error is a sentence and a hint, or JSON on stderr", async () => {
+    const { code, stdout, stderr } = await place.sbx(["info", "nobody"]);
+    assertEquals([code, stdout, stderr], [1, "", "sbx: no VM is called that\nsbx list\n"]);
+    const json = await place.sbx(["info", "nobody", "--json"]);
+    assertEquals(JSON.parse(json.stderr), {
+      error: "no VM is called that",
+      code: "vm.not_found",
+      hint: "sbx list",
+    });
+  });
+  await t.step("delete goes on after one that fails; purge --all wants to be meant", async () => {
+    const { code, stdout, stderr } = await place.sbx(["delete", "nobody", "demo"]);
+    assertEquals([code, stdout, stderr], [1, "deleted demo\n", "sbx: no VM\n"]);
+    assertEquals((await place.sbx(["purge", "--all"])).code, 2);
+    assertEquals((await place.sbx(["purge", "--all", "--yes"])).stdout, "removed demo\n");
+    assertEquals((await place.sbx(["purge"])).stdout, "nothing to remove\n");
+  });
+  await t.step("completions know the VMs", async () => {
+    assertEquals((await place.sbx(["completions", "names"])).stdout, "demo\n");
+  });
+  await t.step("shell copies both ways, and ends with the terminal", async () => {
+    const { code, stdout } = await place.sbx(["shell", "demo", "--", "top", "-d 1"], { stdin: "typed" });
+    assertEquals([code, stdout], [0, 'argv ["top","-d 1"]\r\ntyped']);
+  });
+});
+
+Deno.test(
+  "cli: shell on a terminal: raw keys, its size, ctrl-] leaves, and all is as before",
+  options,
+  async () => {
+    await using place = await Place.make();
+    assertEquals((await place.sbx(["start"])).code, 0);
+    const shell = `${Deno.execPath()} run -A --quiet ${main} shell demo`;
+    const child = new Deno.Command("script", {
+      args: ["-qec", `stty rows 33 cols 111; ${shell}; echo "code $?"; stty -a`, "/dev/null"],
+      env: { SBX_HOME: place.dir, SBX_RUN_DIR: place.home.runDir, NO_COLOR: "1" },
+      stdin: "piped",
+      stdout: "piped",
+    }).spawn();
+    const writer = child.stdin.getWriter();
+    const decoder = new TextDecoder();
+    let seen = "";
+    for await (const chunk of child.stdout) {
+      const before = seen;
+      seen += decoder.decode(chunk, { stream: true });
+      const first = (text: string) => seen.includes(text) && !before.includes(text);
+      // Ctrl-C and Ctrl-D would not come back if the terminal were not raw.
+      if (first("size {")) await writer.write(new TextEncoder().encode("\x1b[?1049h\x03typed"));
+      if (first("typed")) await writer.write(new TextEncoder().encode("\x1d"));
+    }
+    await writer.close().catch(() => {});
+    await child.status;
+    assertMatch(seen, /size \{"cols":111,"rows":33\}/);
+    // deno-lint-ignore no-control-regex
+    assertMatch(seen, /\x03typed[^]*left the terminal[^]*\x1b\[\?1049l[^]*code 0/);
+    assertMatch(seen, / icanon/);
+    assertMatch(seen, / echo /);
+  },
+);
+
+Deno.test("cli: cp both ways", options, async (t) => {
+  await using place = await Place.make();
+  const local = join(place.dir, "local");
+  await Deno.mkdir(join(local, "in", "deep"), { recursive: true });
+  await Deno.writeTextFile(join(local, "in", "deep", "b"), "bee");
+  await Deno.writeTextFile(join(local, "in", "a"), "ay");
+  await Deno.symlink("/etc/passwd", join(local, "in", "link"));
+  const text = (path: string) => new TextDecoder().decode(place.files.get(path));
+
+  await t.step("a folder up, its links left out", async () => {
+    const { code, stderr } = await place.sbx(["cp", join(local, "in"), "demo:"]);
+    assertEquals([code, [...place.files.keys()]], [0, ["in/a", "in/deep/b"]]);
+    assertMatch(stderr, /left out .*link/);
+    assertEquals(text("in/deep/b"), "bee");
+  });
+  await t.step("a file up under another name, and into a folder", async () => {
+    await place.sbx(["cp", join(local, "in", "a"), "demo:x/y"]);
+    await place.sbx(["cp", join(local, "in", "a"), "demo:in"]);
+    assertEquals(text("x/y"), "ay");
+  });
+  await t.step("a folder and a file down", async () => {
+    assertEquals((await place.sbx(["cp", "demo:in", join(local, "out")])).code, 0);
+    assertEquals(await Deno.readTextFile(join(local, "out", "deep", "b")), "bee");
+    await place.sbx(["cp", "demo:/workspace/in/a", local]);
+    assertEquals(await Deno.readTextFile(join(local, "a")), "ay");
+  });
+  await t.step("nothing is written outside the target", async () => {
+    const outside = join(place.dir, "outside");
+    await Deno.mkdir(outside);
+    const escaped = await place.sbx(["cp", "demo:evil", join(local, "e")]);
+    assertEquals([escaped.code, /leads out/.test(escaped.stderr)], [1, true]);
+    await Deno.mkdir(join(local, "t"));
+    await Deno.symlink(outside, join(local, "t", "sub"));
+    const linked = await place.sbx(["cp", "demo:tree", `${local}/t/../t`]);
+    assertEquals(linked.code, 0, linked.stderr);
+    await Deno.remove(join(local, "t", "tree"), { recursive: true });
+    await Deno.mkdir(join(local, "t", "tree"));
+    await Deno.symlink(outside, join(local, "t", "tree", "sub"));
+    assertMatch((await place.sbx(["cp", "demo:tree", join(local, "t")])).stderr, /in the way/);
+    assertEquals(await Array.fromAsync(Deno.readDir(outside)), []);
+    await Deno.symlink(join(outside, "victim"), join(local, "f"));
+    await place.sbx(["cp", "demo:in/a", join(local, "f")]);
+    assertEquals(await Array.fromAsync(Deno.readDir(outside)), []);
+  });
+  await t.step("what is too large names the workspace folder", async () => {
+    await Deno.truncate(await touch(join(local, "big")), 10 * 1024 * 1024 + 1);
+    const { code, stderr } = await place.sbx(["cp", join(local, "big"), "demo:"]);
+    assertEquals([code, /\/host\/workspace/.test(stderr)], [1, true]);
+  });
+});
+
+async function touch(path: string): Promise<string> {
+  await Deno.writeTextFile(path, "");
+  return path;
+}

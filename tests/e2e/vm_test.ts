@@ -1,0 +1,194 @@
+/** One VM, used the way its users do: programs, files, a terminal, its life cycle. One boot is shared by most steps. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { eventually, Sbx } from "../helper/sbx.ts";
+
+const MEBIBYTE = 1024 * 1024;
+
+Deno.test("a VM from create to delete", async (t) => {
+  const sbx = await Sbx.make();
+  try {
+    await t.step("create starts sbx and boots a VM", async () => {
+      assertStringIncludes(await sbx.ok("create", "dev", "-e", "GREETING=hi there"), "dev");
+      const info = JSON.parse(await sbx.ok("info", "dev", "--json"));
+      assertEquals([info.status, info.profile_id, info.persistent], ["Running", "code", true]);
+      assert(["kvm", "tcg"].includes(info.accelerator));
+      const stages = info.boot_stages.map(({ name }: { name: string }) => name);
+      assertEquals([stages[0], stages.at(-1)], ["machine started", "ready"]);
+    });
+    const { id, workspace } = JSON.parse(await sbx.ok("info", "dev", "--json"));
+    const exec = async (body: Record<string, unknown>) => (await sbx.api("POST", "/vms/dev/exec", body)).body;
+
+    await t.step("exec keeps stdout and stderr apart and passes on the exit code", async () => {
+      const ran = await sbx.cli("exec", "dev", "--", "sh", "-c", "echo out; echo err >&2; exit 7");
+      assertEquals(ran, { code: 7, stdout: "out\n", stderr: "err\n" });
+    });
+
+    await t.step("exec: environment, folder, input, a shell line, a program that a signal ends", async () => {
+      assertEquals((await exec({ command: ["printenv", "GREETING"] })).stdout, "hi there\n");
+      assertEquals((await exec({ command: ["printenv", "A"], env: { A: "b" } })).stdout, "b\n");
+      assertEquals((await exec({ command: "pwd", cwd: "/etc" })).stdout, "/etc\n");
+      assertEquals((await exec({ command: ["cat"], stdin: "typed" })).stdout, "typed");
+      assertEquals((await exec({ command: "echo $((6 * 7)) | tr 4 5" })).stdout, "52\n");
+      assertEquals((await exec({ command: "kill -9 $$" })).exit_code, 137);
+      assertEquals((await exec({ command: ["cat"] })).stdout, "", "without stdin it is empty, not a hang");
+    });
+
+    await t.step("exec: 126 for what cannot run, 124 for what ran too long, its children too", async () => {
+      const missing = await exec({ command: ["/no/such/program"] });
+      assertEquals(missing.exit_code, 126);
+      assertStringIncludes(missing.stderr, "cannot run /no/such/program");
+      const late = await sbx.cli("exec", "--timeout", "1", "dev", "--", "sh", "-c", "sleep 300 & echo started; wait");
+      assertEquals([late.code, late.stdout], [124, "started\n"]);
+      assertEquals((await exec({ command: "ps -e -o args | grep -c '[s]leep 300'" })).stdout, "0\n");
+    });
+
+    await t.step("exec: output over 10 MiB is cut and said so, and the program still ends by itself", async () => {
+      const ran = await exec({ command: "head -c 12M /dev/zero | tr '\\0' x; echo done >&2" });
+      assertEquals([ran.exit_code, ran.truncated, ran.stderr], [0, true, "done\n"]);
+      assert(ran.stdout.length > 9 * MEBIBYTE && ran.stdout.length <= 10 * MEBIBYTE, `${ran.stdout.length}`);
+    });
+
+    await t.step("exec: unknown fields, wrong types and bad JSON are refused with 422 and 400", async () => {
+      assertEquals(await sbx.api("POST", "/vms/dev/exec", { command: "true", comand: 1 }).then(({ status, body }) => [status, body.code]), [
+        422,
+        "request.unknown_field",
+      ]);
+      assertEquals((await sbx.api("POST", "/vms/dev/exec", { command: 3 })).status, 400);
+      assertEquals((await sbx.fetch("/vms/dev/exec", { method: "POST", body: "{", headers: { "content-type": "application/json" } })).status, 422);
+      assertEquals((await sbx.fetch("/vms/dev/exec", { method: "POST", body: "x" })).status, 415);
+      assertEquals((await sbx.api("POST", "/vms/nobody/exec", { command: "true" })).status, 404);
+    });
+
+    await t.step("files: both ways, in folders, seen by the guest at once also when they are overwritten", async () => {
+      const local = await Deno.makeTempDir();
+      await Deno.writeTextFile(join(local, "a.txt"), "one");
+      await sbx.ok("cp", join(local, "a.txt"), "dev:notes/a.txt");
+      assertEquals((await exec({ command: "cat notes/a.txt" })).stdout, "one");
+      await Deno.writeTextFile(join(local, "a.txt"), "two, and longer");
+      await sbx.ok("cp", join(local, "a.txt"), "dev:notes/a.txt");
+      assertEquals((await exec({ command: "cat notes/a.txt" })).stdout, "two, and longer");
+      await exec({ command: "mkdir -p out/deep && echo guest > out/deep/g.txt" });
+      await sbx.ok("cp", "dev:out", join(local, "back"));
+      assertEquals(await Deno.readTextFile(join(local, "back/deep/g.txt")), "guest\n");
+      await Deno.remove(local, { recursive: true });
+    });
+
+    await t.step("files: no way out of the workspace, by .. or by a link that the guest makes", async () => {
+      await exec({ command: "ln -s /etc/shadow shadow; ln -s / root; mknod disk b 254 0" });
+      for (const path of ["../../etc/passwd", "/etc/passwd", "shadow", "root/etc/passwd"]) {
+        const { status, body } = await sbx.api("GET", `/vms/dev/files/content?path=${encodeURIComponent(path)}`);
+        assertEquals([status, body.code], [403, "path.outside_workspace"], path);
+      }
+      assertEquals((await sbx.api("GET", "/vms/dev/files/content?path=disk")).status, 400);
+      assertEquals((await sbx.fetch("/vms/dev/files/content?path=root/tmp/x", { method: "POST", body: "x" })).status, 403);
+    });
+
+    await t.step("terminal: a real one, with size, colours and Ctrl-C; who attaches later sees what was printed", async () => {
+      const first = await attach(sbx, id);
+      try {
+        first.socket.send(JSON.stringify({ cols: 132, rows: 40 }));
+        first.type("stty size; tput colors; tty\n");
+        await eventually("the terminal has its size", () => /40 132[\s\S]*256[\s\S]*\/dev\/pts\//.test(first.text()));
+        first.type("cat\n");
+        await eventually("the program runs", async () => (await exec({ command: "ps -e -o comm | grep -qx cat" })).exit_code === 0);
+        first.type("\x03");
+        await eventually("Ctrl-C ended it", async () => (await exec({ command: "ps -e -o comm | grep -qx cat" })).exit_code === 1);
+        first.type("echo $((40 + 2))\n");
+        await eventually("the shell goes on", () => /\b42\b/.test(first.text()));
+      } finally {
+        first.socket.close();
+      }
+      const second = await attach(sbx, id);
+      try {
+        await eventually("the replay shows it", () => /\b42\b/.test(second.text()));
+        second.type("exit\n");
+        await eventually("the terminal closes when its shell exits", () => second.socket.readyState === WebSocket.CLOSED);
+      } finally {
+        second.socket.close();
+      }
+    });
+
+    await t.step("garbage on the guest's ports harms nobody but its own connection", async () => {
+      const attack = `const c = await Deno.connect({ transport: "vsock", cid: 2, port: Number(Deno.args[0]) });
+        await c.write(new Uint8Array([0x80, 0, 0, 0, 1, 2, 3])); console.log(await c.read(new Uint8Array(9)));`;
+      await sbx.fetch("/vms/dev/files/content?path=attack.js", { method: "POST", body: attack });
+      for (const port of ["5000", "5001", "5005"]) {
+        const ran = await exec({ command: ["deno", "run", "-A", "--unstable-vsock", "attack.js", port] });
+        assertEquals([ran.exit_code, ran.stdout], [0, "null\n"], ran.stderr);
+      }
+      assertEquals((await exec({ command: "echo alive" })).stdout, "alive\n");
+    });
+
+    await t.step("pause and resume; what is not legal now is 409 and says what is", async () => {
+      assertEquals((await sbx.api("POST", "/vms/dev/pause")).body.status, "Paused");
+      const { status, body } = await sbx.api("POST", "/vms/dev/exec", { command: "true" });
+      assertEquals([status, body.code], [409, "vm.wrong_state"]);
+      assertEquals((await sbx.api("POST", "/vms/dev/start")).status, 409);
+      assertEquals((await sbx.api("POST", "/vms/dev/resume")).body.status, "Running");
+      assertEquals((await exec({ command: "echo on" })).stdout, "on\n");
+    });
+
+    await t.step("the service dies: the VM runs on, and a new service finds it", async () => {
+      const process = (await sbx.api("GET", "/vms/dev/info")).body.pid;
+      Deno.kill(sbx.pid("service"), "SIGKILL");
+      assertEquals(await sbx.ok("exec", "dev", "--", "echo", "still here"), "still here\n");
+      assertEquals((await sbx.api("GET", "/vms/dev/info")).body.pid, process);
+    });
+
+    await t.step("stop and start: disk and workspace stay, the record goes on", async () => {
+      await exec({ command: "echo kept > /root/kept; echo shared > shared" });
+      await sbx.ok("exec", "dev", "--", "sync");
+      assertEquals((await sbx.api("POST", "/vms/dev/stop")).body.status, "Stopped");
+      assertEquals(await sbx.left(id), []);
+      assertEquals(await Deno.readTextFile(join(workspace, "shared")), "shared\n");
+      await sbx.api("POST", "/vms/dev/start");
+      assertEquals((await exec({ command: "cat /root/kept /workspace/shared" })).stdout, "kept\nshared\n");
+      const history = (await sbx.api("GET", "/vms/dev/history")).body.executions;
+      assert(history.some(({ command, exit_code }: any) => command === "sync" && exit_code === 0));
+    });
+
+    await t.step("QEMU is killed: the VM is Defunct, says why, keeps its logs and leaves nothing running", async () => {
+      const [qemu] = await sbx.pids("qemu-system", id);
+      Deno.kill(qemu, "SIGKILL");
+      await eventually("it is Defunct", async () => (await sbx.api("GET", "/vms/dev/status")).body.status === "Defunct");
+      const { body } = await sbx.api("GET", "/vms/dev/info");
+      assertStringIncludes(body.last_error, "SIGKILL");
+      assertEquals(body.available_actions, ["start", "delete"]);
+      assert((await sbx.ok("logs", "dev")).includes("console.log"));
+      await eventually("nothing is left", async () => (await sbx.left(id)).length === 0);
+    });
+
+    await t.step("its process is killed while it runs: Defunct, and its machine dies with it", async () => {
+      await sbx.api("POST", "/vms/dev/start");
+      assertEquals((await exec({ command: "true" })).exit_code, 0);
+      Deno.kill((await sbx.api("GET", "/vms/dev/info")).body.pid, "SIGKILL");
+      await eventually("it is Defunct", async () => (await sbx.api("GET", "/vms/dev/status")).body.status === "Defunct");
+      await eventually("nothing is left", async () => (await sbx.left(id)).length === 0);
+    });
+
+    await t.step("delete leaves the record and nothing else", async () => {
+      await sbx.ok("delete", "dev");
+      assertEquals((await sbx.api("GET", "/vms/dev/info")).status, 404);
+      assertEquals(await Array.fromAsync(Deno.readDir(join(sbx.home, "sessions"))), []);
+      const { events } = (await sbx.api("GET", `/sessions/${id}/events`)).body;
+      assert(events.some(({ process }: any) => process.activity.command === "printenv GREETING"));
+    });
+  } finally {
+    await sbx.dispose();
+  }
+});
+
+/** A client of a VM's terminal. */
+async function attach(sbx: Sbx, id: string) {
+  const socket = new WebSocket(`${sbx.base.replace("http", "ws")}/terminal/${id}?token=${sbx.token}`);
+  socket.binaryType = "arraybuffer";
+  const decoder = new TextDecoder();
+  let text = "";
+  socket.onmessage = ({ data }) => text += decoder.decode(data, { stream: true });
+  await new Promise((resolve, reject) => {
+    socket.onopen = resolve;
+    socket.onerror = reject;
+  });
+  return { socket, text: () => text, type: (keys: string) => socket.send(new TextEncoder().encode(keys)) };
+}

@@ -1,0 +1,79 @@
+import { assert, assertEquals } from "@std/assert";
+import { parseManifest } from "../../lib/asset/mod.ts";
+import { SbxError } from "../../lib/error/mod.ts";
+import { Random } from "../helper/random.ts";
+
+const ROUNDS = 4000;
+
+const GOOD = JSON.stringify({
+  format: 2,
+  refresh_policy: "24h",
+  assets: {
+    current: "2026.0304.1",
+    releases: {
+      "2026.0304.1": {
+        date: "2026-03-04",
+        deprecated: false,
+        min_binary: "0.1.0",
+        arches: { arm64: { vmlinuz: { hash: "ab".repeat(32), size: 5 } } },
+      },
+    },
+  },
+  binaries: {
+    current: "0.1.0",
+    releases: { "0.1.0": { date: "2026-03-04", deprecated: false, min_assets: "2026.0304.1" } },
+  },
+});
+
+const SPLICES = [
+  "..",
+  "/",
+  "\\",
+  '"',
+  "{",
+  "}",
+  "[]",
+  "null",
+  "-1",
+  "1e999",
+  "__proto__",
+  "\u0000",
+  "\ud800",
+  "é",
+];
+
+Deno.test("damaged manifests are read to valid names, hashes and versions, or refused with our error", () => {
+  const random = new Random(20260304);
+  let accepted = 0;
+  for (let round = 0; round < ROUNDS; round++) {
+    const bytes = damage(new TextEncoder().encode(GOOD), random);
+    try {
+      const { assets, binaries } = parseManifest(bytes, "fuzz");
+      accepted++;
+      const versions = [assets.current, binaries.current, ...Object.keys(assets.releases)];
+      const files = Object.values(assets.releases).flatMap(({ arches }) => Object.values(arches));
+      const names = files.flatMap((entries) => Object.keys(entries));
+      for (const name of [...versions, ...names]) assert(!/[/\\]|\.\./.test(name), name);
+      for (const { hash } of files.flatMap((entries) => Object.values(entries))) {
+        assert(/^[0-9a-f]{64}$/.test(hash));
+      }
+    } catch (error) {
+      if (!(error instanceof SbxError)) throw error;
+      assertEquals(error.code, "manifest.invalid");
+      assert(error.message.length < 2000, error.message);
+    }
+  }
+  // Damage within a free text leaves a manifest valid: the first half of the test must have run too.
+  assert(accepted > 0 && accepted < ROUNDS, `${accepted} of ${ROUNDS} were accepted`);
+});
+
+function damage(bytes: Uint8Array, random: Random): Uint8Array {
+  const out = [...bytes];
+  for (let times = 1 + random.below(3); times > 0; times--) {
+    const at = random.below(out.length);
+    if (random.below(3) === 0) out[at] = random.below(256);
+    else if (random.below(2) === 0) out.splice(at, random.below(20));
+    else out.splice(at, random.below(4), ...new TextEncoder().encode(random.pick(SPLICES)));
+  }
+  return Uint8Array.from(out);
+}

@@ -1,0 +1,271 @@
+/** Properties of policy, over random rules and events with a fixed seed. */
+import { assertEquals } from "@std/assert";
+import type { Event } from "../../lib/event/mod.ts";
+import { SbxError } from "../../lib/error/mod.ts";
+import { AskQueue } from "../../lib/policy/ask.ts";
+import { completeEvent } from "../../lib/policy/fixture.ts";
+import { FlatEvent } from "../../lib/policy/flat.ts";
+import { compilePolicy, type Rule } from "../../lib/policy/mod.ts";
+import { parseRules } from "../../lib/policy/read.ts";
+import { regex, requiredLiterals } from "../../lib/policy/regex.ts";
+import { Random } from "../helper/random.ts";
+
+const HOSTS = ["a.example", "api.a.example", "b.example", "evil.test", "10.0.0.1"];
+const PATHS = ["/", "/v1/items", "/admin/users", "/v1/admin"];
+const METHODS = ["GET", "POST", "DELETE"];
+
+function randomMatch(random: Random, depth = 0): string {
+  const quoted = (from: readonly string[]) => JSON.stringify(random.pick(from));
+  const inner = () => randomMatch(random, depth + 1);
+  switch (random.below(depth > 2 ? 12 : 16)) {
+    case 0:
+    case 1:
+      return `http.request.host == ${quoted(HOSTS)}`;
+    case 2:
+      return `http.request.method in [${quoted(METHODS)}, ${quoted(METHODS)}]`;
+    case 3:
+      return `http.request.host.endsWith(${quoted([".example", "a.example", "test"])})`;
+    case 4:
+      return `http.request.path.startsWith(${quoted(["/v1", "/", "/admin"])})`;
+    case 5:
+      return `http.request.path.contains(${quoted(["admin", "items", "/v1/"])})`;
+    case 6:
+      return `http.request.path.matches(${
+        quoted(["^/v1/(items|admin)$", "admin", "^/[a-z]+/users$", "(?i)ADMIN", "x*items"])
+      })`;
+    case 7:
+      return `in_domain(http.request.host, ${quoted(["example", "a.example", "test"])})`;
+    case 8:
+      return `http.request.port ${random.pick(["==", "!=", "<", ">="])} ${random.pick([80, 443])}`;
+    case 9:
+      return `http.request.headers["x-a"].exists(v, v == ${quoted(["1", "2"])})`;
+    case 10:
+      return `has(http.request.${random.pick(["query", "host", "body"])})`;
+    case 11:
+      return `dns.request.qname == ${quoted(HOSTS)}`;
+    case 12:
+      return `(${inner()} && ${inner()})`;
+    case 13:
+      return `(${inner()} || ${inner()})`;
+    case 14:
+      return `!(${inner()})`;
+    default:
+      return `(${inner()} ? ${inner()} : ${inner()})`;
+  }
+}
+
+function randomRule(random: Random, id: number, layer: "corp" | "profile"): Rule {
+  const action = random.pick(["allow", "ask", "block", "rewrite"] as const);
+  return {
+    id: `r${id}`,
+    layer,
+    name: `r${id}`,
+    action,
+    match: randomMatch(random),
+    enabled: random.below(10) > 0,
+    priority: layer === "corp" ? -10 - random.below(3) : 10 + random.below(3),
+    ...(random.below(4) === 0 && { detection_level: "low" as const }),
+    ...(action === "rewrite" && {
+      rewrite: [random.pick([
+        { op: "set" as const, path: "http.request.host", value: random.pick(HOSTS) },
+        { op: "set" as const, path: "http.request.method", value: random.pick(METHODS) },
+        { op: "strip_header" as const, path: "x-a" },
+        { op: "replace" as const, path: "http.request.path", pattern: "admin", value: "items" },
+      ])],
+    }),
+  };
+}
+
+function randomEvent(random: Random): Event {
+  if (random.below(5) === 0) {
+    return completeEvent({
+      schema_version: 1,
+      common: { event_type: "dns.query" },
+      dns: { request: { qname: random.pick(HOSTS) } },
+    });
+  }
+  const request: Record<string, unknown> = {
+    method: random.pick(METHODS),
+    scheme: "https",
+    host: random.pick(HOSTS),
+    port: random.pick([80, 443]),
+    path: random.pick(PATHS),
+    query: "",
+    headers: random.below(2) ? { "x-a": [random.pick(["1", "2"])] } : {},
+  };
+  delete request[random.pick(["host", "path", "query", "port", "nothing"])];
+  return completeEvent({
+    schema_version: 1,
+    common: { event_type: "http.request" },
+    http: { request } as Event["http"],
+  });
+}
+
+/** What the contract says, word for word: every rule in order, without an index. */
+function reference(rules: Rule[], event: Event): { decision: string; findings: string[] } {
+  const policy = compilePolicy(rules);
+  let decision: string | undefined;
+  const findings: string[] = [];
+  for (const { rule, program } of policy.rules) {
+    if (program(new FlatEvent(event)) !== true) continue;
+    if (rule.detection_level) findings.push(rule.id);
+    if (rule.action !== "rewrite") decision ??= rule.action;
+  }
+  return { decision: decision ?? "block", findings };
+}
+
+Deno.test("fuzz: the index never changes a decision or a finding", () => {
+  const random = new Random(4);
+  for (let round = 0; round < 300; round++) {
+    const rules = Array.from(
+      { length: 1 + random.below(12) },
+      (_, id) => randomRule(random, id, random.pick(["corp", "profile"])),
+    )
+      .map((rule): Rule =>
+        rule.action === "rewrite" ? { ...rule, rewrite: [{ op: "strip_header", path: "x-none" }] } : rule
+      );
+    const policy = compilePolicy(rules);
+    for (let at = 0; at < 10; at++) {
+      const event = randomEvent(random);
+      const { decision, findings } = policy.evaluate(event);
+      const actual = { decision: decision.decision, findings: findings.map(({ rule_id }) => rule_id) };
+      assertEquals(actual, reference(rules, event), JSON.stringify({ round, rules, event }));
+    }
+  }
+});
+
+Deno.test("fuzz: a block by corp is undone by no profile rule, order of files, rewrite or approval", async () => {
+  const random = new Random(44);
+  let blocks = 0;
+  for (let round = 0; round < 300; round++) {
+    const corp = Array.from({ length: 1 + random.below(4) }, (_, id) => randomRule(random, id, "corp"));
+    const event = randomEvent(random);
+    const alone = compilePolicy(corp).evaluate(event).decision;
+    const profile = Array.from(
+      { length: random.below(8) },
+      (_, id) => randomRule(random, 100 + id, "profile"),
+    );
+    const shuffled = [...corp, ...profile].map((rule) => [random.next(), rule] as const).sort(([a], [b]) =>
+      a - b
+    )
+      .map(([, rule]) => rule);
+    const { decision, event: after } = compilePolicy(shuffled).evaluate(event);
+    if (alone.decision === "block" && alone.rule.layer === "corp") {
+      blocks++;
+      assertEquals(decision.decision, "block", JSON.stringify({ round, corp, profile, event }));
+    }
+    // Where the event goes after rewrites, corp would let it go too.
+    if (decision.decision === "allow") {
+      const there = compilePolicy(corp.filter(({ action }) => action !== "rewrite")).evaluate(after).decision;
+      const isBlock = there.decision === "block" && there.rule.layer === "corp";
+      assertEquals(isBlock, false, JSON.stringify({ round, corp, profile, event, after }));
+    }
+    if (decision.decision === "ask" && decision.rule.layer === "corp") {
+      const queue = new AskQueue();
+      const waiting = queue.ask(event, decision);
+      const [{ ask_id }] = queue.pending();
+      try {
+        queue.resolve(ask_id, { decision: "allow", scope: random.pick(["session", "minutes"]), minutes: 5 });
+        throw new Error("a corp ask was loosened");
+      } catch (error) {
+        assertEquals((error as SbxError).code, "policy.blocked");
+      }
+      queue.close();
+      assertEquals(await waiting, "block");
+    }
+  }
+  assertEquals(blocks > 20, true);
+});
+
+Deno.test("fuzz: what a pattern requires is in every text that it matches", () => {
+  const random = new Random(444);
+  const pieces = [
+    "a",
+    "b",
+    "c",
+    "\\.",
+    ".",
+    "a+",
+    "b*",
+    "c?",
+    "[ab]",
+    "[^c]",
+    "(ab)",
+    "(a|b)",
+    "(bc)?",
+    "(?:ab)+",
+    "a{2}",
+    "b{0,2}",
+    "^",
+    "$",
+    "|",
+    "\\d",
+    "[]a]",
+    "[\\]]",
+    "ab",
+    "abc",
+  ];
+  let matched = 0;
+  for (let round = 0; round < 4000; round++) {
+    const pattern = Array.from({ length: 1 + random.below(6) }, () => random.pick(pieces)).join("");
+    const text = Array.from(
+      { length: random.below(9) },
+      () => random.pick(["a", "b", "c", ".", "]", "1", "ab", "abc"]),
+    ).join("");
+    let matches: boolean;
+    try {
+      matches = regex(pattern).test(text);
+    } catch {
+      continue;
+    }
+    if (!matches) continue;
+    matched++;
+    for (const literal of requiredLiterals(pattern)) {
+      assertEquals(text.includes(literal), true, `${pattern} on ${text}: ${literal}`);
+    }
+  }
+  assertEquals(matched > 500, true);
+});
+
+Deno.test("fuzz: broken rule files give our errors and nothing else", () => {
+  const random = new Random(4444);
+  const good =
+    `[corp.rules.a]\naction = "block"\nmatch = 'http.request.host == "x" && [1].all(v, v > 0)'\npriority = -20\n\n[profiles.rules.b]\nname = "B"\naction = "rewrite"\nmatch = '!has(dns.request.qname)'\nrewrite = [{ op = "set", path = "http.request.path", value = "/" }]\n`;
+  const bits = [
+    "'",
+    '"',
+    "[",
+    "]",
+    "(",
+    ")",
+    "=",
+    "\n",
+    "&&",
+    "has(",
+    "1/0",
+    "__is",
+    "\\x",
+    "😀",
+    "\u0000",
+    "in",
+    "?",
+    "{",
+    "}",
+    ".",
+    "true",
+  ];
+  for (let round = 0; round < 1500; round++) {
+    let text = good;
+    for (let change = 1 + random.below(3); change > 0; change--) {
+      const at = random.below(text.length);
+      text = text.slice(0, at) + (random.below(3) ? random.pick(bits) : "") +
+        text.slice(at + random.below(4));
+    }
+    try {
+      compilePolicy(parseRules(text, "f.toml")).evaluate(randomEvent(random));
+    } catch (error) {
+      if (!(error instanceof SbxError)) throw new Error(`round ${round}: ${text}`, { cause: error });
+      assertEquals(["policy.invalid", "toml.invalid"].includes(error.code), true, error.code);
+    }
+  }
+});

@@ -1,0 +1,17 @@
+/** The repository that the tests belong to, and the Deno that runs them. */
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
+
+/** Absolute path of a file of the repository; with "" its root, with a slash at the end. */
+export function fromRoot(path: string): string {
+  return join(ROOT, path) + (path === "" ? "/" : "");
+}
+
+/** Standard output of a Deno command run in the repository. */
+export async function runDeno(args: string[]): Promise<string> {
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), { args, cwd: ROOT }).output();
+  if (!success) throw new Error(`deno ${args.join(" ")}: ${new TextDecoder().decode(stderr)}`);
+  return new TextDecoder().decode(stdout);
+}

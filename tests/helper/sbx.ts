@@ -1,0 +1,127 @@
+/** A whole sbx of its own for a test: its own home, service and gateway, the real CLI, and real VMs. */
+import { join } from "node:path";
+import { fromRoot } from "./repo.ts";
+
+/** What a command printed. */
+export interface Ran {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+/** The assets that `make image` installed, or those that the environment names. */
+function assetsDir(): string {
+  return Deno.env.get("SBX_TEST_ASSETS_DIR") ?? join(Deno.env.get("HOME") ?? "/root", ".sbx", "assets");
+}
+
+export class Sbx {
+  readonly home: string;
+  readonly env: Record<string, string>;
+  #programs: string;
+
+  private constructor(home: string, env: Record<string, string>, programs: string) {
+    this.home = home;
+    this.env = env;
+    this.#programs = programs;
+  }
+
+  /**
+   * A new home. Nothing runs in it until a command starts it.
+   *
+   * @param options.programs folder of the launchers: bin, or dist for a compiled build
+   */
+  static async make(options: { assets?: string; env?: Record<string, string>; programs?: string; home?: string } = {}): Promise<Sbx> {
+    const assets = options.assets ?? assetsDir();
+    const installed = await Deno.stat(join(assets, "manifest.json")).catch(() => null);
+    if (!installed) throw new Error(`e2e tests boot VMs and need the assets that make image installs (looked in ${assets})`);
+    const home = options.home ?? await Deno.makeTempDir({ prefix: "sbx-" });
+    const env = { SBX_HOME: home, SBX_ASSETS_DIR: assets, SBX_GATEWAY_PORT: "0", NO_COLOR: "1", ...options.env };
+    return new Sbx(home, env, options.programs ?? fromRoot("bin"));
+  }
+
+  /** Runs `sbx` with these arguments. */
+  cli(...args: string[]): Promise<Ran> {
+    return this.run("sbx", args);
+  }
+
+  /** Runs one of the programs. */
+  async run(program: string, args: string[], env: Record<string, string> = {}): Promise<Ran> {
+    const { code, stdout, stderr } = await new Deno.Command(join(this.#programs, program), {
+      args,
+      env: { ...this.env, ...env },
+      stdin: "null",
+    }).output();
+    return { code, stdout: new TextDecoder().decode(stdout), stderr: new TextDecoder().decode(stderr) };
+  }
+
+  /** Runs `sbx`, which must succeed. @returns standard output */
+  async ok(...args: string[]): Promise<string> {
+    const { code, stdout, stderr } = await this.cli(...args);
+    if (code !== 0) throw new Error(`sbx ${args.join(" ")} → ${code}\n${stdout}${stderr}`);
+    return stdout;
+  }
+
+  get base(): string {
+    return `http://127.0.0.1:${this.read("run/gateway.port").trim()}`;
+  }
+
+  get token(): string {
+    return this.read("run/gateway.token").trim();
+  }
+
+  /** A request through the gateway, with its token. */
+  fetch(path: string, init: RequestInit & { json?: unknown } = {}): Promise<Response> {
+    const headers = new Headers(init.headers);
+    headers.set("authorization", `Bearer ${this.token}`);
+    if (init.json !== undefined) headers.set("content-type", "application/json");
+    return fetch(this.base + path, { ...init, headers, body: init.json === undefined ? init.body : JSON.stringify(init.json) });
+  }
+
+  /** JSON of a request through the gateway. */
+  async api(method: string, path: string, json?: unknown): Promise<{ status: number; body: any }> {
+    const response = await this.fetch(path, { method, json });
+    return { status: response.status, body: await response.json() };
+  }
+
+  /** A file of the home. */
+  read(path: string): string {
+    return Deno.readTextFileSync(join(this.home, path));
+  }
+
+  pid(role: "service" | "gateway"): number {
+    return Number(this.read(`run/${role}.pid`));
+  }
+
+  /** Pids of this home's programs of one kind: their command line or their parent's names the home or a session of it. */
+  async pids(program: string, session: string): Promise<number[]> {
+    const found: number[] = [];
+    for await (const { name } of Deno.readDir("/proc")) {
+      if (!/^\d+$/.test(name)) continue;
+      const line = (await Deno.readTextFile(`/proc/${name}/cmdline`).catch(() => "")).split("\0");
+      if (line.some((part) => part.includes(program)) && line.some((part) => part.includes(session))) found.push(Number(name));
+    }
+    return found;
+  }
+
+  /** Everything that still runs for one session. */
+  async left(session: string): Promise<string[]> {
+    const programs = await this.pids("", session);
+    const sockets = await Array.fromAsync(Deno.readDir(join(this.home, "run/instances")), ({ name }) => name).catch(() => []);
+    return [...programs.map((pid) => `pid ${pid}`), ...sockets.filter((name) => name.includes(session))];
+  }
+
+  /** Stops what runs and removes the home. */
+  async dispose(): Promise<void> {
+    await this.cli("stop", "--all");
+    await Deno.remove(this.home, { recursive: true });
+  }
+}
+
+/** Tries until `check` is true, for at most `seconds`; a machine under load takes its time. */
+export async function eventually(what: string, check: () => boolean | Promise<boolean>, seconds = 60): Promise<void> {
+  for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline;) {
+    if (await check()) return;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new Error(`it never came true that ${what}`);
+}
