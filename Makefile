@@ -4,8 +4,9 @@ DENO := $(CURDIR)/.deno/deno
 export DENO_DIR := $(CURDIR)/.deno/cache
 export DENO_NO_UPDATE_CHECK := 1
 PREFIX ?= /usr/local
+OUT ?= dist
 ROLES := sbx-service sbx-process sbx-gateway sbx-admin
-GUEST := pty_agent bench
+GUEST := $(notdir $(wildcard cmd/guest/*))
 
 .PHONY: demo test setup deps check fmt bench build install clean image docs
 
@@ -18,7 +19,7 @@ test: setup deps image
 # Deno, its cache and bin/: everything that runs from source.
 setup:
 	@scripts/deno.sh
-	@$(DENO) cache --quiet --frozen main.ts $$(find cmd/guest tests scripts -name '*.ts') && scripts/launchers.sh
+	@$(DENO) cache --quiet --frozen main.ts cmd/all.ts $$(find cmd/guest tests scripts -name '*.ts') && scripts/launchers.sh
 
 # Debian packages for images and machines.
 deps:
@@ -40,17 +41,22 @@ bench: setup deps image
 docs: setup
 	@$(DENO) run -A scripts/docs.ts
 
-# One program in dist/, and its roles as symlinks to it. DENORT_BIN, where it is set, names the runtime that deno compile uses.
+# One program in $(OUT), and its roles as symlinks to it. DENORT_BIN, where it is set, names the runtime that deno compile
+# puts in front, and DENO_COMPILE another Deno to compile with: that gets a cache of its own, with the same packages in it.
+# No code cache: it saves 10 ms of a start, and is read from a name in /tmp that anybody can foresee.
 build: setup
-	@rm -rf dist .guest && mkdir -p dist .guest
-	@for name in $(GUEST); do $(DENO) bundle --quiet --minify --platform deno -o .guest/sbx-$${name//_/-}.js cmd/guest/$$name/main.ts; done
-	@$(or $(DENO_COMPILE),$(DENO)) compile --quiet --no-check -A --unstable-vsock --include .guest --output dist/sbx main.ts
-	@for role in $(ROLES); do ln -sfn sbx dist/$$role; done
+	@rm -rf .guest && mkdir -p "$(OUT)" .guest .deno/compile && ln -sfn ../cache/npm .deno/compile/npm
+	@for name in $(GUEST); do $(DENO) bundle --quiet --minify --platform deno -o .guest/sbx-$${name//_/-}.js cmd/guest/$$name/main.ts || exit; done
+	@$(DENO) cache --quiet --frozen cmd/all.ts
+	@DENO_DIR=$(CURDIR)/.deno/compile $(or $(DENO_COMPILE),$(DENO)) compile --quiet --no-check --frozen --cached-only --no-code-cache -A --unstable-vsock \
+	  --include .guest --include cmd/all.ts --output "$(OUT)/sbx" main.ts || { \
+	  echo "build: deno compile failed; where it cannot download its runtime, DENORT_BIN names one" >&2; exit 1; }
 	@rm -rf .guest
+	@for role in $(ROLES); do ln -sfn sbx "$(OUT)/$$role"; done
 
 install: build
-	@install -d $(DESTDIR)$(PREFIX)/bin && install -m 0755 dist/sbx $(DESTDIR)$(PREFIX)/bin/sbx
-	@for role in $(ROLES); do ln -sfn sbx $(DESTDIR)$(PREFIX)/bin/$$role; done
+	@install -d "$(DESTDIR)$(PREFIX)/bin" && install -m 0755 "$(OUT)/sbx" "$(DESTDIR)$(PREFIX)/bin/sbx"
+	@for role in $(ROLES); do ln -sfn sbx "$(DESTDIR)$(PREFIX)/bin/$$role"; done
 
 clean:
 	@rm -rf bin dist .guest .cache

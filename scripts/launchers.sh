@@ -8,7 +8,7 @@ for name in sbx sbx-service sbx-process sbx-gateway sbx-admin; do
 #!/bin/bash
 root=\$(cd "\$(dirname "\$(readlink -f "\${BASH_SOURCE[0]}")")/.." && pwd)
 export DENO_DIR="\$root/.deno/cache" DENO_NO_UPDATE_CHECK=1
-[ -x "\$root/.deno/deno" ] && exec -a $name "\$root/.deno/deno" run -A --quiet --cached-only --config "\$root/deno.json" "\$root/main.ts" "\$@"
+[ -x "\$root/.deno/deno" ] && exec -a $name "\$root/.deno/deno" run -A --no-prompt --quiet --cached-only --config "\$root/deno.json" "\$root/main.ts" "\$@"
 echo "$name: the project's own Deno is missing; make setup installs it" >&2
 exit 125
 LAUNCHER

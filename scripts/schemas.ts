@@ -1,8 +1,9 @@
 /**
- * Writes the JSON Schemas that are generated from zod definitions: `deno run -A scripts/schemas.ts`. A test fails
- * when one is stale.
+ * Writes the JSON Schemas that are generated from zod definitions, and the API as OpenAPI: `deno run -A
+ * scripts/schemas.ts`. A test fails when one is stale.
  */
 import { z } from "zod";
+import { openApi } from "../cmd/service/app.ts";
 import { SettingsResponse } from "../lib/api/settings.ts";
 import { CorpFile } from "../lib/corp/mod.ts";
 import { ProfileFile } from "../lib/profile/mod.ts";
@@ -31,6 +32,7 @@ export const SCHEMAS: GeneratedSchema[] = [
     schema: () => ({ title: "Answer of GET /settings/info", ...z.toJSONSchema(SettingsResponse) }),
   },
   { file: "profile.schema.json", schema: () => ofFile(ProfileFile, "sbx profile.toml") },
+  { file: "openapi.json", schema: openApi },
 ];
 
 /** The text of a schema file. */
@@ -38,10 +40,13 @@ export async function schemaText({ schema }: GeneratedSchema): Promise<string> {
   return JSON.stringify(await schema(), null, 2) + "\n";
 }
 
-if (import.meta.main) {
+/** Writes them all. */
+export async function writeSchemas(): Promise<void> {
   for (const generated of SCHEMAS) {
     const path = new URL(`../schemas/${generated.file}`, import.meta.url);
     await Deno.writeTextFile(path, await schemaText(generated));
     console.log(path.pathname);
   }
 }
+
+if (import.meta.main) await writeSchemas();

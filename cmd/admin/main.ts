@@ -6,8 +6,9 @@ import type { Command } from "./command.ts";
 import { imageBuild } from "./image_build.ts";
 import { manifestCheck } from "./manifest_check.ts";
 import { manifestGenerate } from "./manifest_generate.ts";
+import { profileValidate } from "./profile_validate.ts";
 
-const COMMANDS: Command[] = [imageBuild, manifestGenerate, manifestCheck];
+export const COMMANDS: Command[] = [imageBuild, manifestGenerate, manifestCheck, profileValidate];
 
 /** Exit codes: 0 done, 1 failed or not ok, 2 a call that cannot be meant, 130 interrupted. */
 export async function main(args: string[]): Promise<number> {

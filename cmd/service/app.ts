@@ -1,21 +1,35 @@
 import { OpenAPIHono, type RouteConfig } from "@hono/zod-openapi";
 import { Hono } from "hono";
-import { fileRoutes, sessionRoutes, systemRoutes, vmRoutes } from "../../lib/api/mod.ts";
+import { ROUTE_GROUPS } from "../../lib/api/mod.ts";
+import type { CorpStore } from "../../lib/corp/mod.ts";
 import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/error/mod.ts";
 import type { Home } from "../../lib/home/mod.ts";
+import type { SettingsStore } from "../../lib/settings/mod.ts";
 import type { Supervisor } from "../../lib/supervisor/mod.ts";
 import { VERSION } from "../../lib/version/mod.ts";
 import { routeFiles } from "./routes/files.ts";
+import { routeProfiles } from "./routes/profiles.ts";
 import { routeRecords } from "./routes/records.ts";
 import { routeRun } from "./routes/run.ts";
+import { routeSettings } from "./routes/settings.ts";
 import { routeSockets } from "./routes/sockets.ts";
 import { routeSystem } from "./routes/system.ts";
 import { routeVms } from "./routes/vms.ts";
 
-/** The whole HTTP API over one supervisor. */
-export function makeApp(supervisor: Supervisor, home: Home): Hono {
+/** What the API is made over. */
+export interface Service {
+  home: Home;
+  supervisor: Supervisor;
+  settings: SettingsStore;
+  corp: CorpStore;
+}
+
+/** The whole HTTP API of one home. */
+export function makeApp({ home, supervisor, settings, corp }: Service): Hono {
   const app = new Hono();
-  routeSystem(app, supervisor, home);
+  routeSystem(app, supervisor, corp, home);
+  routeSettings(app, settings, corp);
+  routeProfiles(app, home, defaultRuleCount);
   routeVms(app, supervisor);
   routeRun(app, supervisor);
   routeFiles(app, supervisor);
@@ -36,13 +50,19 @@ export function makeApp(supervisor: Supervisor, home: Home): Hono {
   return app;
 }
 
+/** Loaded when it is asked for: the policy engine is no part of what the service needs to start. */
+async function defaultRuleCount(): Promise<number> {
+  const { DEFAULT_RULES } = await import("../../lib/policy/mod.ts");
+  return DEFAULT_RULES.length;
+}
+
 let document: object | undefined;
 
 /** OpenAPI 3.1 of every route, from the definitions that validate. */
 export function openApi(): object {
   if (document) return document;
   const registry = new OpenAPIHono();
-  for (const group of [systemRoutes, vmRoutes, fileRoutes, sessionRoutes]) {
+  for (const group of ROUTE_GROUPS) {
     for (const route of Object.values(group)) registry.openAPIRegistry.registerPath(route as RouteConfig);
   }
   return document = registry.getOpenAPI31Document({

@@ -1,5 +1,5 @@
 import { SbxError } from "../../lib/error/mod.ts";
-import type { Home } from "../../lib/home/mod.ts";
+import { type Home, lockWithin } from "../../lib/home/mod.ts";
 
 /** How long another service may take to let go of the lock: one that is just ending does so at once. */
 const LOCK_DEADLINE_MS = 1000;
@@ -11,9 +11,8 @@ const LOCK_DEADLINE_MS = 1000;
  */
 export async function takeLock(home: Home): Promise<Deno.FsFile> {
   const file = await Deno.open(home.serviceLockFile, { create: true, read: true, write: true, mode: 0o600 });
-  const locked = file.lock(true).then(() => true);
-  const late = new Promise<false>((resolve) => setTimeout(() => resolve(false), LOCK_DEADLINE_MS));
-  if (await Promise.race([locked, late])) return file;
+  if (await lockWithin(file, LOCK_DEADLINE_MS)) return file;
+  file.close();
   const pid = await Deno.readTextFile(home.servicePidFile).catch(() => "unknown");
   throw new SbxError("service.conflict", `another sbx-service (pid ${pid.trim()}) runs on ${home.runDir}`, {
     hint: "sbx status shows it; SBX_RUN_DIR names another folder for a second one",

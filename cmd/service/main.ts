@@ -1,6 +1,8 @@
 /** sbx-service: the daemon that owns the VMs of one home and serves the HTTP API on a UDS. */
+import { CorpStore } from "../../lib/corp/mod.ts";
 import { asSbxError } from "../../lib/error/mod.ts";
 import { home as findHome, writeAtomic } from "../../lib/home/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
 import { Supervisor } from "../../lib/supervisor/mod.ts";
 import { makeApp } from "./app.ts";
 import { takeLock } from "./lock.ts";
@@ -10,10 +12,13 @@ export async function main(): Promise<number> {
   try {
     await Deno.mkdir(home.runDir, { recursive: true, mode: 0o700 });
     using _lock = await takeLock(home);
-    const supervisor = new Supervisor(home);
+    const corp = new CorpStore(home);
+    const settings = await SettingsStore.open({ home, corp, definitions: await loadDefinitions() });
+    const supervisor = new Supervisor(home, settings);
     await supervisor.load();
+    using _watch = settings.watch((ids) => supervisor.tell({ type: "settings-changed", payload: { ids } }));
     await Deno.remove(home.serviceSocket).catch(() => {});
-    await serve(makeApp(supervisor, home).fetch, home.serviceSocket, async () => {
+    await serve(makeApp({ home, supervisor, settings, corp }).fetch, home.serviceSocket, async () => {
       await writeAtomic(home.servicePidFile, `${Deno.pid}\n`);
       // Found out ahead of the first VM, which would wait for it; without assets it is found out then.
       supervisor.accelerator().catch(() => {});

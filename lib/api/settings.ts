@@ -1,16 +1,13 @@
 /** Routes of settings and corp, and the shapes that they take and answer (spec.md, "Settings, debug, profile"). */
 import { createRoute, z } from "@hono/zod-openapi";
 import type { CorpInfo as CorpInfoValue } from "../corp/mod.ts";
-import {
-  ACTION_KINDS,
-  SETTING_TYPES,
-  type SettingExplanation as ExplanationValue,
-  type SettingsNode as NodeValue,
-  type SettingsResponse as ResponseValue,
-  SIDE_EFFECTS,
-  VALIDATORS,
-  WIDGETS,
+import type {
+  SettingExplanation as ExplanationValue,
+  SettingsNode as NodeValue,
+  SettingsResponse as ResponseValue,
 } from "../settings/mod.ts";
+// Not through mod.ts: the gateway has these definitions too, and should not load what resolves settings.
+import { ACTION_KINDS, SETTING_TYPES, SIDE_EFFECTS, VALIDATORS, WIDGETS } from "../settings/node.ts";
 import { answers, body } from "./common.ts";
 
 const FileValue = z.strictObject({ path: z.string(), content: z.string() });

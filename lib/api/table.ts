@@ -1,5 +1,7 @@
 import { fileRoutes } from "./file.ts";
+import { profileRoutes } from "./profile.ts";
 import { sessionRoutes } from "./session.ts";
+import { settingsRoutes } from "./settings.ts";
 import { systemRoutes } from "./system.ts";
 import { vmRoutes } from "./vm.ts";
 
@@ -9,9 +11,19 @@ export interface RouteKey {
   path: string;
 }
 
+/** The definitions of every route, a group for each resource. */
+export const ROUTE_GROUPS = [
+  systemRoutes,
+  vmRoutes,
+  fileRoutes,
+  sessionRoutes,
+  settingsRoutes,
+  profileRoutes,
+];
+
 /** Every route that the service has; the gateway proxies these and nothing else (contracts.md §2). */
 export function routeTable(): RouteKey[] {
-  const routes = [systemRoutes, vmRoutes, fileRoutes, sessionRoutes].flatMap((group) => Object.values(group));
+  const routes = ROUTE_GROUPS.flatMap((group): RouteKey[] => Object.values(group));
   return [
     ...routes.map(({ method, path }) => ({ method: method.toUpperCase(), path })),
     { method: "GET", path: "/openapi.json" },

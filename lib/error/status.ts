@@ -37,6 +37,8 @@ const BY_CODE: Record<string, number> = {
   "process.gone": 502,
   "service.unreachable": 502,
   "vm.busy": 503,
+  "ledger.unavailable": 503,
+  "ledger.collector.unavailable": 502,
   "settings.busy": 503,
   "exec.timeout": 504,
   "vm.boot_timeout": 504,

@@ -12,11 +12,30 @@ export function canonicalJson(value: unknown): string {
   }
   const object = value as Record<string, unknown>;
   let text = "";
-  for (const key of Object.keys(object).sort()) {
+  for (const key of sortedKeys(object)) {
     const field = object[key];
     if (field !== undefined) text += (text ? "," : "{") + keyText(key) + canonicalJson(field);
   }
   return text ? text + "}" : "{}";
+}
+
+/** Keys as they were found and as they are sorted, by the first of them: most objects look like one before. */
+const orders = new Map<string, { found: string[]; sorted: string[] }>();
+
+function sortedKeys(object: Record<string, unknown>): string[] {
+  const found = Object.keys(object);
+  if (found.length < 2) return found;
+  const known = orders.get(found[0]);
+  if (known && sameKeys(known.found, found)) return known.sorted;
+  const sorted = found.toSorted();
+  if (known || orders.size < KEYS_MAX) orders.set(found[0], { found, sorted });
+  return sorted;
+}
+
+function sameKeys(a: string[], b: string[]): boolean {
+  if (a.length !== b.length) return false;
+  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false;
+  return true;
 }
 
 /** Most keys whose text is remembered: those of events are few, those of headers and arguments are anyone's. */

@@ -45,17 +45,22 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   return best;
 }
 
-/** Levenshtein distance, given up at `limit`. */
+/** Edit distance with swapped neighbours as one edit, given up at `limit`. */
 function editDistance(a: string, b: string, limit: number): number {
   if (Math.abs(a.length - b.length) >= limit) return limit;
+  let before: number[] = [];
+  let above: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (let i = 1; i <= a.length; i++) {
-    const above = row;
-    row = [i];
+    [before, above, row] = [above, row, [i]];
     for (let j = 1; j <= b.length; j++) {
-      row[j] = Math.min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1));
+      const replaced = above[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1);
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+        ? before[j - 2] + 1
+        : limit;
+      row[j] = Math.min(above[j] + 1, row[j - 1] + 1, replaced, swapped);
     }
-    if (Math.min(...row) >= limit) return limit;
+    if (Math.min(...row) > limit) return limit;
   }
   return row[b.length];
 }

@@ -219,7 +219,9 @@ export class GuestLink {
   async #drain(channel: FrameChannel, { streams, limit }: Pending): Promise<void> {
     const left = { stdout: limit, stderr: limit };
     for (let frame = await channel.next(); frame !== null; frame = await channel.next()) {
-      const { stream, data } = schema.Output.parse(frame);
+      const output = schema.Output.parse(frame);
+      if ("end" in output) return;
+      const { stream, data } = output;
       // The agent keeps to the limit; a guest that does not is cut off here.
       left[stream] -= data.length * 0.75 - 2;
       if (left[stream] >= 0) await streams.output(stream, data);

@@ -66,7 +66,10 @@ export interface ExecStarted {
   id: number;
 }
 
-/** A piece of a program's input or output; `end` closes stdin. */
+/**
+ * A piece of a program's input or output. `end` closes stdin one way; the other way it says that no more output comes:
+ * the end is told and not left to the connection's own, which a vhost-user vsock may lose.
+ */
 export interface StreamFrame {
   stream: "stdin" | "stdout" | "stderr";
   /** base64 */

@@ -23,5 +23,8 @@ export const GuestMessage = z.discriminatedUnion("t", [
 ]);
 
 export const ExecStarted = z.strictObject({ t: z.literal("ExecStarted"), id });
-export const Output = z.strictObject({ stream: z.enum(["stdout", "stderr"]), data: z.string() });
+export const Output = z.union([
+  z.strictObject({ stream: z.enum(["stdout", "stderr"]), data: z.string() }),
+  z.strictObject({ stream: z.literal("stdout"), end: z.literal(true) }),
+]);
 export const Attach = z.strictObject({ t: z.literal("Attach"), id });

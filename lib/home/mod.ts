@@ -2,6 +2,7 @@
 import { join } from "node:path";
 
 export { writeAtomic } from "./atomic.ts";
+export { lockWithin } from "./lock.ts";
 
 /** Every place that one installation of sbx uses. Two installations with different homes never meet. */
 export interface Home {

@@ -26,7 +26,9 @@ export class CallServer {
   /** Takes no more calls and waits until those under way are answered. */
   async close(): Promise<void> {
     this.#listener.close();
-    const late = new Promise((resolve) => Deno.unrefTimer(setTimeout(resolve, CLOSE_DEADLINE_MS) as unknown as number));
+    const late = new Promise((resolve) =>
+      Deno.unrefTimer(setTimeout(resolve, CLOSE_DEADLINE_MS) as unknown as number)
+    );
     await Promise.race([Promise.all(this.#answering), late]);
   }
 

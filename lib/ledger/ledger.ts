@@ -4,7 +4,7 @@ import { SbxError } from "../error/mod.ts";
 import { Batch } from "./batch.ts";
 import type { LedgerEntry, LedgerFinding, LedgerRow } from "./entry.ts";
 import { ledgerError, openDatabase } from "./open.ts";
-import { GENESIS, PRAGMAS, SCHEMA } from "./schema.ts";
+import { GENESIS, PAGE_BYTES, PRAGMAS, SCHEMA } from "./schema.ts";
 import { removeSeal, writeSeal } from "./seal.ts";
 
 /** The longest that an event waits for the database, in milliseconds (contracts.md §12). */
@@ -191,9 +191,6 @@ export class Ledger {
     if (first) this.#options.onError?.(this.#failure);
   }
 }
-
-/** SQLite's page size, which a new database has. */
-const PAGE_BYTES = 4096;
 
 function pragmas({ maxBytes }: LedgerOptions): string {
   return PRAGMAS + (maxBytes ? `PRAGMA max_page_count = ${Math.ceil(maxBytes / PAGE_BYTES)};` : "");

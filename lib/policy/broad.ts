@@ -4,8 +4,7 @@ import type { PolicyContext } from "../event/mod.ts";
 import type { Program } from "./compile.ts";
 import type { Condition } from "./condition.ts";
 import { chainOf } from "./field.ts";
-import { regex } from "./regex.ts";
-import { holds, witnessOf } from "./witness.ts";
+import { holds, sampleOf, witnessOf } from "./witness.ts";
 
 /** A test that is broader than it looks, with an event that shows it. */
 export interface Broad {
@@ -67,24 +66,13 @@ function patternSuspects(pattern: string): [string, string][] {
   const sample = sampleOf(pattern);
   if (sample === undefined) return [];
   const dotted = sample.replace(".", "x");
-  return [
-    [`${sample}.${EVIL}`, `the pattern has no $ at its end`],
-    [`evil${sample}`, `the pattern has no ^ at its beginning`],
-    ...(dotted !== sample
-      ? [[dotted, `a "." in the pattern is any character; write "\\."`] as [string, string]]
-      : []),
+  const either = pattern.includes("|");
+  const suspects: [boolean, string, string][] = [
+    [either || !pattern.endsWith("$"), `${sample}.${EVIL}`, "the pattern has no $ at its end"],
+    [either || !pattern.startsWith("^"), `evil${sample}`, "the pattern has no ^ at its beginning"],
+    [dotted !== sample, dotted, `a "." in the pattern is any character; write "\\."`],
   ];
-}
-
-/** A text that the pattern matches, made by leaving out what is special in it. */
-function sampleOf(pattern: string): string | undefined {
-  const texts = [
-    pattern.replace(/\\b/g, "").replace(/\\([^A-Za-z0-9])/g, "$1").replace(/^\^|\$$/g, ""),
-    pattern.replace(/\([^()]*\)[?*]/g, "").replace(/\(([^()|]*)(\|[^()]*)?\)/g, "$1")
-      .replace(/\[\^?[^\]]*\][+*?]?|\.[+*?]|\\w[+*]?|\\d[+*]?/g, "a").replace(/\\([^A-Za-z0-9])/g, "$1")
-      .replace(/^\^|\$$/g, ""),
-  ];
-  return texts.find((text) => /^[A-Za-z0-9.-]+$/.test(text) && regex(pattern).test(text));
+  return suspects.filter(([possible]) => possible).map(([, value, message]) => [value, message]);
 }
 
 function withValue(event: PolicyContext, path: string, value: string): PolicyContext {

@@ -1,4 +1,4 @@
-import { type ASTNode } from "@marcbachmann/cel-js";
+import type { ASTNode } from "@marcbachmann/cel-js";
 import { SbxError } from "../error/mod.ts";
 import { environment, nestedEnvironment } from "./cel.ts";
 import {
@@ -80,7 +80,7 @@ export function compileRule(rule: Rule): CompiledRule {
     if (!(error instanceof MatchError)) throw error;
     throw new SbxError("policy.invalid", `${place(rule, error.at)}: ${error.message}`, {
       cause: error,
-      hint: "docs/policy.md lists the fields of each family",
+      hint: "docs/reference/event-fields.md lists the fields of each family",
     });
   }
 }

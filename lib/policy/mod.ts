@@ -3,9 +3,19 @@
  * import `read.ts` to read rule files.
  */
 export { inCidr, isPrivateHost, parseAddress, parseCidr } from "./address.ts";
+export {
+  type Ask,
+  ASK_TIMEOUT_MS,
+  type AskAnswer,
+  type AskOptions,
+  AskQueue,
+  type AskRecord,
+  type AskStatus,
+} from "./ask.ts";
 export { COST_MAX } from "./cel.ts";
 export * from "./decision.ts";
 export { DEFAULT_RULES } from "./defaults.ts";
+export { LivePolicy, type RuleSource } from "./live.ts";
 export { compilePolicy, type EvaluateOptions, Policy } from "./policy.ts";
 export {
   type Action,

@@ -5,6 +5,7 @@ import { resetCost } from "./cel.ts";
 import type { Program } from "./compile.ts";
 import { type Condition, masksOf, type Probe, TYPES } from "./condition.ts";
 import { FlatEvent } from "./flat.ts";
+import { regex } from "./regex.ts";
 
 /** Values by path. */
 type Assignment = ReadonlyMap<string, unknown>;
@@ -104,7 +105,7 @@ function* solveTest(
   known: Assignment,
 ): Generator<Assignment> {
   for (const probe of probes) {
-    for (const value of valuesOf(probe)) {
+    for (const value of [...sampleFor(node), ...valuesOf(probe)]) {
       const before = known.get(probe.path);
       if (before === undefined || before === value) {
         yield filled(new Map([...known, [probe.path, value]]), strict);
@@ -113,7 +114,7 @@ function* solveTest(
   }
   // What has no probe is guessed from the literals in it; the caller checks every guess.
   const free = strict.filter((path) => !known.has(path));
-  const literals = literalsIn(node);
+  const literals = [...sampleFor(node), ...literalsIn(node)];
   for (const path of free) {
     for (const value of guesses(path, literals)) yield filled(new Map([...known, [path, value]]), strict);
   }
@@ -128,6 +129,24 @@ export function valuesOf({ op, values }: Probe): unknown[] {
     if (op === "suffix") return [text.startsWith(".") ? `www${text}` : text, `x${text}`];
     return op === "contains" ? [text, `x${text}x`] : [value];
   });
+}
+
+/** A text that the pattern matches, made by leaving out what is special in it. */
+export function sampleOf(pattern: string): string | undefined {
+  const texts = [
+    pattern.replace(/\\b/g, "").replace(/\\([^A-Za-z0-9])/g, "$1").replace(/^\^|\$$/g, ""),
+    pattern.replace(/\([^()]*\)[?*]/g, "").replace(/\(([^()|]*)(\|[^()]*)?\)/g, "$1")
+      .replace(/\[\^?[^\]]*\][+*?]?|\.[+*?]|\\w[+*]?|\\d[+*]?/g, "a").replace(/\\([^A-Za-z0-9])/g, "$1")
+      .replace(/^\^|\$$/g, ""),
+  ];
+  return texts.find((text) => /^[A-Za-z0-9.-]+$/.test(text) && regex(pattern).test(text));
+}
+
+/** A value for the pattern of `matches`, where that is what a test is. */
+function sampleFor(node: ASTNode): string[] {
+  if (node.op !== "rcall" || node.args[0] !== "matches") return [];
+  const sample = sampleOf(String(node.args[2][0].args));
+  return sample === undefined ? [] : [sample];
 }
 
 function filled(assignment: Map<string, unknown>, strict: readonly string[]): Assignment {

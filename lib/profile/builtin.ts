@@ -6,11 +6,6 @@ name = "Code"
 description = "A Debian machine with git, curl and Python for coding agents."
 revision = "1.0.0"
 
-[vm]
-cpu_count = 2
-ram_gb = 1
-scratch_disk_size_gb = 4
-
 [packages]
 apt = ["ca-certificates", "git", "curl", "python3", "less", "procps"]
 
@@ -25,7 +20,6 @@ description = "A Debian machine with tools for documents, for agents that work b
 revision = "1.0.0"
 
 [vm]
-cpu_count = 2
 ram_gb = 2
 scratch_disk_size_gb = 8
 

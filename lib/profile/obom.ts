@@ -1,8 +1,7 @@
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { type AssetFile, installedName, resolveAssets, verifyFile } from "../asset/mod.ts";
+import { type AssetFile, resolveAssets, verifyFile } from "../asset/mod.ts";
 import { SbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
+import { pinnedFile } from "./asset.ts";
 import { type Arch, currentArch } from "./info.ts";
 import type { Profile } from "./profile.ts";
 import type { Obom } from "./schema.ts";
@@ -50,13 +49,7 @@ export async function readObom(
 
 async function locate(home: Home, profile: Profile, arch: Arch): Promise<LocatedObom | undefined> {
   const own = profile.obom?.arch[arch];
-  if (own) {
-    const hash = own.hash.slice("blake3:".length);
-    const path = own.url.startsWith("file:")
-      ? fileURLToPath(own.url)
-      : join(home.assetsDir, installedName(own.name, hash));
-    return { descriptor: own, file: { name: own.name, path, hash, size: own.size } };
-  }
+  if (own) return { descriptor: own, file: await pinnedFile(home, own) };
   if (profile.assets) return undefined;
   const assets = await resolveAssets(home, arch).catch(() => undefined);
   return assets?.obom && await describeInstalled(assets.obom, assets.rootfs);

@@ -1,5 +1,6 @@
 /** The shape of profile.toml (contracts.md §4). */
 import { isSemVer } from "./compatible.ts";
+import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { McpServers } from "./mcp.ts";
 import { rulesSchema } from "../policy/schema.ts";
@@ -34,9 +35,17 @@ const filePath = text().refine(
 );
 
 const url = text().refine(
-  (value) => /^(https?|file):$/.test(URL.parse(value)?.protocol ?? ""),
+  (value) => /^https?:$/.test(URL.parse(value)?.protocol ?? "") || isFileUrl(value),
   "must be an http, https or file URL",
 );
+
+function isFileUrl(value: string): boolean {
+  try {
+    return fileURLToPath(value) !== "";
+  } catch {
+    return false;
+  }
+}
 
 /** `blake3:` and exactly 64 hexadecimal characters (spec.md, "Limits", "Hash length"). */
 const hash = text().regex(/^blake3:[0-9a-f]{64}$/, 'must be "blake3:" and 64 lower-case hex characters');
@@ -63,10 +72,11 @@ const byArch = <S extends z.ZodType>(schema: S) =>
 /** Providers that the credential broker knows (contracts.md §9). */
 export const Provider = z.enum(["anthropic", "openai", "google", "github", "mcp"]);
 
+/** What a profile does not say, the settings `vm.resources.*` do. */
 const VmResources = z.strictObject({
-  cpu_count: z.int().min(1).max(VM_CPU_MAX).default(2),
-  ram_gb: z.int().min(1).max(VM_RAM_GB_MAX).default(1),
-  scratch_disk_size_gb: z.int().min(1).max(VM_SCRATCH_DISK_GB_MAX).default(4),
+  cpu_count: z.int().min(1).max(VM_CPU_MAX).optional(),
+  ram_gb: z.int().min(1).max(VM_RAM_GB_MAX).optional(),
+  scratch_disk_size_gb: z.int().min(1).max(VM_SCRATCH_DISK_GB_MAX).optional(),
 });
 
 const Pack = z.strictObject({

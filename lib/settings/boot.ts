@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import { SbxError } from "../error/mod.ts";
 import { type FileValue, isSecret, type LeafNode } from "./node.ts";
 import type { Resolved } from "./resolve.ts";
@@ -7,6 +8,8 @@ import { isGuestVariable } from "./variable.ts";
 export const BOOT_VARIABLES_MAX = 128;
 export const BOOT_FILES_MAX = 64;
 export const BOOT_BYTES_MAX = 10 * 1024 * 1024;
+/** Most bytes of one variable, its name included: the kernel starts no program with a longer one. */
+export const BOOT_VARIABLE_BYTES_MAX = 128 * 1024 - 2;
 /** Mode of boot files (spec.md, "Limits"). */
 export const BOOT_FILE_MODE = 0o600;
 
@@ -20,32 +23,42 @@ export interface BootFile {
 export interface BootConfig {
   env: Record<string, string>;
   files: BootFile[];
+  /** variables of settings that corp locks, also where they are not set: nobody else sets them either */
+  locked: ReadonlySet<string>;
 }
 
 /**
  * Resolved settings as guest environment and boot files (spec.md, "Boot configuration"). Passwords and keys are left
- * out whatever their metadata says; so is what is disabled or empty.
+ * out whatever their metadata says; so is what is disabled or empty. What corp locks comes last, so that a setting of
+ * the user's cannot put its file or variable in the same place; where corp locks nothing in, nothing is there.
  *
  * @throws {SbxError} `settings.boot.invalid` over a limit of contracts.md §7: dropping some silently would be worse
  */
 export function bootConfig({ leaves }: Pick<Resolved, "leaves">): BootConfig {
-  const env: Record<string, string> = Object.create(null);
+  const env = new Map<string, string>();
   const files = new Map<string, BootFile>();
-  for (const leaf of leaves) {
-    if (!leaf.enabled || isSecret(leaf.setting_type)) continue;
-    if (leaf.setting_type === "file") addFile(leaf.effective_value as FileValue, files);
-    const value = variable(leaf);
-    for (const name of value === "" ? [] : leaf.metadata.env_vars) {
-      if (isGuestVariable(name)) env[name] = value;
+  const locked = new Set<string>();
+  const byLock = Map.groupBy(leaves, ({ corp_locked }) => corp_locked);
+  for (const leaf of [...byLock.get(false) ?? [], ...byLock.get(true) ?? []]) {
+    const given = leaf.enabled && !isSecret(leaf.setting_type);
+    if (leaf.setting_type === "file") place(leaf, given, files);
+    const value = given ? variable(leaf) : "";
+    for (const name of leaf.metadata.env_vars.filter(isGuestVariable)) {
+      if (leaf.corp_locked) locked.add(name);
+      if (value !== "") env.set(name, value);
+      else if (leaf.corp_locked) env.delete(name);
     }
   }
-  const config = { env: { ...env }, files: [...files.values()] };
+  const config = { env: Object.fromEntries(env), files: [...files.values()], locked };
   refuseTooMuch(config);
   return config;
 }
 
-function addFile({ path, content }: FileValue, files: Map<string, BootFile>) {
-  if (content !== "") files.set(path, { path, content, mode: BOOT_FILE_MODE });
+function place({ effective_value, corp_locked }: LeafNode, given: boolean, files: Map<string, BootFile>) {
+  const { path: written, content } = effective_value as FileValue;
+  const path = posix.normalize(written);
+  if (given && content !== "") files.set(path, { path, content, mode: BOOT_FILE_MODE });
+  else if (corp_locked) files.delete(path);
 }
 
 /** A value as the text of a variable: lists with commas, files by the path that they have in the guest. */
@@ -56,6 +69,16 @@ function variable({ setting_type, effective_value }: LeafNode): string {
 
 function refuseTooMuch({ env, files }: BootConfig) {
   const encoder = new TextEncoder();
+  const long = Object.entries(env).find(([name, value]) =>
+    encoder.encode(name + value).length > BOOT_VARIABLE_BYTES_MAX
+  );
+  if (long) {
+    throw new SbxError(
+      "settings.boot.invalid",
+      `the variable ${long[0]} that the settings give a VM is over ${BOOT_VARIABLE_BYTES_MAX} bytes`,
+      { hint: "shorten the setting that it is made of" },
+    );
+  }
   const texts = [...Object.entries(env).flat(), ...files.flatMap(({ path, content }) => [path, content])];
   const bytes = texts.reduce((sum, text) => sum + encoder.encode(text).length, 0);
   const over = [

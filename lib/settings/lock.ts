@@ -1,8 +1,11 @@
 import { SbxError } from "../error/mod.ts";
+import { lockWithin } from "../home/mod.ts";
 
 /** Longest wait for another writer; one takes milliseconds, so this one hangs. */
 const LOCK_TIMEOUT_MS = 10_000;
-const LOCK_RETRY_MS = 10;
+
+/** The last one of this process to want each file: they take turns, so that only one of them waits for the kernel. */
+const turns = new Map<string, Promise<unknown>>();
 
 /**
  * Runs `work` while no other sbx, in this process or another, runs any under the same lock file. The kernel frees the
@@ -11,15 +14,20 @@ const LOCK_RETRY_MS = 10;
  * @throws {SbxError} `settings.busy` when another writer keeps the lock
  */
 export async function withFileLock<T>(path: string, work: () => Promise<T>): Promise<T> {
-  using file = await Deno.open(path, { create: true, write: true, mode: 0o600 });
-  const deadline = performance.now() + LOCK_TIMEOUT_MS;
-  while (!await file.tryLock(true)) {
-    if (performance.now() > deadline) {
-      throw new SbxError("settings.busy", "another program keeps the settings locked", {
-        hint: "close other sbx windows and try again",
-      });
-    }
-    await new Promise((resolve) => setTimeout(resolve, LOCK_RETRY_MS));
+  const turn = (turns.get(path) ?? Promise.resolve()).then(() => locked(path, work));
+  const ended = turn.catch(() => {});
+  turns.set(path, ended);
+  try {
+    return await turn;
+  } finally {
+    if (turns.get(path) === ended) turns.delete(path);
   }
-  return await work();
+}
+
+async function locked<T>(path: string, work: () => Promise<T>): Promise<T> {
+  using file = await Deno.open(path, { create: true, write: true, mode: 0o600 });
+  if (await lockWithin(file, LOCK_TIMEOUT_MS)) return await work();
+  throw new SbxError("settings.busy", "another program keeps the settings locked", {
+    hint: "close other sbx windows and try again",
+  });
 }

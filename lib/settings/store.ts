@@ -42,13 +42,15 @@ export class SettingsStore {
   #corp: Layer = EMPTY_LAYER;
   #resolved: Resolved;
   #bytes?: SettingsInfoBytes;
-  #listeners = new Set<() => void>();
+  #listeners = new Set<(ids: string[]) => void>();
+  /** what the listeners know */
+  #told: Resolved;
   #tail: Promise<unknown> = Promise.resolve();
 
   private constructor(options: SettingsStoreOptions) {
     this.#options = { write: writeAtomic, ...options };
     this.path = join(options.home.dir, "settings.toml");
-    this.#resolved = resolve(options.definitions, EMPTY_LAYER, EMPTY_LAYER);
+    this.#resolved = this.#told = resolve(options.definitions, EMPTY_LAYER, EMPTY_LAYER);
   }
 
   /** Reads corp's and the user's files. A broken one is an issue in {@linkcode info}, never a failure here. */
@@ -93,18 +95,16 @@ export class SettingsStore {
     return bootConfig(this.#resolved);
   }
 
-  /** Reads both files again. @returns whether anything came out differently */
-  reload(): Promise<boolean> {
+  /** Reads both files again. */
+  reload(): Promise<void> {
     return this.#inTurn(() => this.#reload());
   }
 
-  async #reload(): Promise<boolean> {
+  async #reload(): Promise<void> {
     const { corp, definitions } = this.#options;
-    const before = JSON.stringify(this.#resolved.leaves) + JSON.stringify(this.#resolved.issues);
     this.#corp = corpLayer(await corp.load(), definitions);
     this.#user = await this.#readUser();
     this.#resolve();
-    return JSON.stringify(this.#resolved.leaves) + JSON.stringify(this.#resolved.issues) !== before;
   }
 
   /**
@@ -124,7 +124,6 @@ export class SettingsStore {
     } catch (error) {
       throw asSbxError(error, `changing ${this.path}`);
     }
-    this.#notify();
     return this.info();
   }
 
@@ -144,29 +143,36 @@ export class SettingsStore {
   /**
    * Calls `onChange` after each change of what is in force: an edit here, another program's, or one by hand, of
    * settings.toml or corp.toml.
+   *
+   * @param onChange gets the ids of the settings that are not what they were; none when only the issues changed
    */
-  watch(onChange: () => void): Watch {
+  watch(onChange: (ids: string[]) => void): Watch {
     this.#listeners.add(onChange);
     const files = watchFiles([this.path, this.#options.corp.path], () => {
-      this.reload().then((isNews) => isNews && onChange(), () => {/* the next change reads again */});
+      this.reload().catch(() => {/* the next change reads again */});
     });
-    return {
-      close: () => {
-        this.#listeners.delete(onChange);
-        files.close();
-      },
+    const close = () => {
+      this.#listeners.delete(onChange);
+      files.close();
     };
+    return { close, [Symbol.dispose]: close };
   }
 
   /** One after the other: a reload that began before an edit must not put the old state back after it. */
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#tail.then(work);
+    const result = this.#tail.then(work).finally(() => this.#notify());
     this.#tail = result.catch(() => {});
     return result;
   }
 
+  /** An edit that is refused may all the same have found a file that changed. */
   #notify() {
-    for (const listener of this.#listeners) listener();
+    const [before, now] = [this.#told, this.#resolved];
+    this.#told = now;
+    const isNews = <T>(a: T, b: T) => JSON.stringify(a) !== JSON.stringify(b);
+    const ids = now.leaves.filter((leaf) => isNews(leaf, before.byId.get(leaf.id))).map(({ id }) => id);
+    if (ids.length === 0 && !isNews(before.issues, now.issues)) return;
+    for (const listener of this.#listeners) listener(ids);
   }
 
   #resolve() {

@@ -4,7 +4,7 @@ import { basename, dirname } from "node:path";
 const DEBOUNCE_MS = 100;
 
 /** A running watch. */
-export interface Watch {
+export interface Watch extends Disposable {
   close(): void;
 }
 
@@ -52,6 +52,10 @@ class FileWatch implements Watch {
     this.#watcher?.close();
     this.start();
     this.onChange();
+  }
+
+  [Symbol.dispose]() {
+    this.close();
   }
 
   close() {

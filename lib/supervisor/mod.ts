@@ -1,3 +1,4 @@
 /** The life of every VM of one home. */
-export { type Notice, Supervisor } from "./supervisor.ts";
+export type { Notice } from "./notice.ts";
+export { Supervisor } from "./supervisor.ts";
 export { actionsOf, type Vm } from "./vm.ts";

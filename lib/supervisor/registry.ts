@@ -3,7 +3,7 @@ import { SbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
 import { ask } from "../ipc/mod.ts";
 import { readRecord, readState, sessionPaths, writeState } from "../session/mod.ts";
-import type { Vm } from "./vm.ts";
+import { isAlive, type Vm } from "./vm.ts";
 
 /** Every VM of one home, by id, as found on disk when the service starts. */
 export class Registry {
@@ -44,6 +44,35 @@ export class Registry {
       ? `no VM is called "${idOrName}"`
       : "that is not the name or id of a VM";
     throw new SbxError("vm.not_found", what, { hint: "sbx list shows those that exist" });
+  }
+
+  /** The first of `vm-1`, `vm-2`, … that is free. */
+  freeName(): string {
+    for (let n = 1;; n++) {
+      const name = `vm-${n}`;
+      if (!this.#isTaken(name)) return name;
+    }
+  }
+
+  /** @throws {SbxError} `vm.name_taken` */
+  requireName(name: string): void {
+    if (!this.#isTaken(name)) return;
+    throw new SbxError("vm.name_taken", `a VM called "${name}" exists already`, {
+      hint: "choose another name, or sbx delete it first",
+    });
+  }
+
+  /** @throws {SbxError} `vm.limit` when as many VMs run as may */
+  requireRoom(most: number): void {
+    const running = this.all().filter(({ state }) => isAlive(state)).length;
+    if (running < most) return;
+    throw new SbxError("vm.limit", `${running} VMs run already, and no more may at once`, {
+      hint: "sbx list shows them; sbx delete ends one",
+    });
+  }
+
+  #isTaken(name: string): boolean {
+    return this.all().some(({ record }) => record.name === name);
   }
 
   async #find(id: string): Promise<Vm> {

@@ -1,40 +1,33 @@
 import { dirname } from "node:path";
-import type { CreateRequest, VmInfo, VmSummary } from "../api/vm.ts";
-import { resolveAssets, verifyAssets } from "../asset/mod.ts";
+import type { CreateRequest, VmAction, VmInfo, VmSummary } from "../api/vm.ts";
+import { type Assets, resolveAssets, verifyAssets } from "../asset/mod.ts";
 import { SbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
 import { ask, IpcCall, type MachineInfo } from "../ipc/mod.ts";
-import { currentArch, loadProfile, requireCompatible } from "../profile/mod.ts";
-import { spawnDetached } from "../program/mod.ts";
+import { currentArch } from "../profile/mod.ts";
+import { sessionPaths, writeRecord, writeState } from "../session/mod.ts";
+import type { SettingsStore } from "../settings/mod.ts";
 import { type AcceleratorChoice, chooseAccelerator, findTools, type Hypervisor, Qemu } from "../vm/mod.ts";
-import { sessionPaths, type VmRecord, writeRecord, writeState } from "../session/mod.ts";
+import { type Asked, readAsked, writeAsked } from "./asked.ts";
+import { makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
+import { type Notice, Notices } from "./notice.ts";
+import { startProcess } from "./process.ts";
 import { Registry, settle } from "./registry.ts";
 import { copySparse, makeScratch } from "./scratch.ts";
-import { actionsOf, infoOf, summaryOf, type Vm } from "./vm.ts";
-
-/** VMs at once unless settings say otherwise (contracts.md §2). */
-const MAX_RUNNING = 10;
-const ARCH = currentArch();
-/** How long a new sbx-process may take until it answers. */
-const PROCESS_DEADLINE_MS = 20_000;
-const PROCESS_POLL_MS = 5;
-
-/** What the service tells its `/events` listeners. */
-export type Notice = { type: "vm-state-changed"; payload: VmSummary } | {
-  type: "security-event";
-  payload: Record<string, unknown>;
-};
+import { infoOf, isAlive, requireAction, summaryOf, type Vm } from "./vm.ts";
 
 /** The life of every VM of one home. Each runs in a process of its own, which outlives this one. */
 export class Supervisor {
   readonly hypervisor: Hypervisor = new Qemu();
   #home: Home;
+  #settings: SettingsStore;
   #registry: Registry;
-  #listeners = new Set<(notice: Notice) => void>();
+  #notices = new Notices();
   #accelerator: Promise<AcceleratorChoice> | undefined;
 
-  constructor(home: Home) {
+  constructor(home: Home, settings: SettingsStore) {
     this.#home = home;
+    this.#settings = settings;
     this.#registry = new Registry(home);
   }
 
@@ -45,8 +38,12 @@ export class Supervisor {
 
   /** @returns a function that stops the listening */
   listen(listener: (notice: Notice) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#notices.listen(listener);
+  }
+
+  /** Tells every listener. */
+  tell(notice: Notice): void {
+    this.#notices.tell(notice);
   }
 
   list(): VmSummary[] {
@@ -65,11 +62,13 @@ export class Supervisor {
     return infoOf(vm, this.hypervisor);
   }
 
-  /** Which accelerator machines get, found out once. */
-  accelerator(): Promise<AcceleratorChoice> {
-    this.#accelerator ??= resolveAssets(this.#home, ARCH).then(({ kernel, initrd }) =>
-      chooseAccelerator({ kernel: kernel.path, initrd: initrd.path }, this.#home.runDir)
-    );
+  /**
+   * Which accelerator machines get, found out once.
+   *
+   * @param assets to find it out with; those that are installed, unless others are given
+   */
+  accelerator(assets?: Assets): Promise<AcceleratorChoice> {
+    this.#accelerator ??= this.#chooseAccelerator(assets);
     this.#accelerator.catch(() => this.#accelerator = undefined);
     return this.#accelerator;
   }
@@ -81,41 +80,31 @@ export class Supervisor {
   async create(request: CreateRequest, options: { scratch: boolean } = { scratch: true }): Promise<Vm> {
     findTools();
     const source = request.from === undefined ? undefined : this.#source(request.from);
-    const profile = await loadProfile(this.#home, request.profile_id ?? source?.record.profile_id ?? "code");
-    requireCompatible(profile);
-    const assets = await resolveAssets(this.#home, ARCH);
+    const asked = await this.#asked(request, source);
+    const profileId = request.profile_id ?? source?.record.profile_id ?? "code";
+    const boot = await makeBoot(this.#home, this.#settings, profileId, asked);
+    requireUnlocked(this.#settings, request);
     // From here to the registry nothing waits: two requests at once cannot both get the name or the last place.
-    const name = request.name ?? freeName(this.#registry.all());
-    this.#requireName(name);
-    this.#requireRoom();
-    const record: VmRecord = {
-      id: crypto.randomUUID(),
-      name,
-      profile_id: profile.id,
-      profile_revision: profile.revision,
-      created_at: new Date().toISOString(),
-      persistent: request.persistent ?? false,
-      cpus: request.cpus ?? profile.vm.cpu_count,
-      ram_mb: request.ram_mb ?? profile.vm.ram_gb * 1024,
-      scratch_gb: options.scratch ? source?.record.scratch_gb ?? profile.vm.scratch_disk_size_gb : 0,
-      env: request.env ?? {},
-      files: [],
-      assets: {
-        version: assets.version,
-        kernel: assets.kernel.path,
-        initrd: assets.initrd.path,
-        rootfs: assets.rootfs.path,
-      },
-    };
+    const name = request.name ?? this.#registry.freeName();
+    this.#registry.requireName(name);
+    this.#registry.requireRoom(maxRunning(this.#settings));
+    const id = crypto.randomUUID();
     const vm: Vm = {
-      record,
-      paths: sessionPaths(this.#home, record.id),
+      record: {
+        id,
+        name,
+        created_at: new Date().toISOString(),
+        persistent: request.persistent ?? false,
+        scratch_gb: options.scratch ? source?.record.scratch_gb ?? boot.scratchGb : 0,
+        ...boot.record,
+      },
+      paths: sessionPaths(this.#home, id),
       state: { state: "Booting", boot_stages: [], pid: 0 },
     };
     this.#registry.add(vm);
     try {
-      await this.#furnish(vm, source);
-      await this.#launch(vm);
+      await this.#furnish(vm, asked, source);
+      await this.#launch(vm, boot.assets);
     } catch (error) {
       await this.#erase(vm);
       throw error;
@@ -123,19 +112,17 @@ export class Supervisor {
     return vm;
   }
 
+  /** Boots a VM that has ended, with its profile and the settings as they are by now. */
   async start(vm: Vm): Promise<void> {
     this.#require(vm, "start");
-    this.#requireRoom();
     await this.#exclusive(vm, "start", async () => {
-      const assets = await resolveAssets(this.#home, ARCH);
-      vm.record.assets = {
-        version: assets.version,
-        kernel: assets.kernel.path,
-        initrd: assets.initrd.path,
-        rootfs: assets.rootfs.path,
-      };
+      const asked = await readAsked(vm.paths, vm.record);
+      const boot = await makeBoot(this.#home, this.#settings, vm.record.profile_id, asked);
+      vm.record = { ...vm.record, ...boot.record };
       await writeRecord(vm.paths, vm.record);
-      await this.#launch(vm);
+      // Others may have started meanwhile; from here to its new state nothing waits.
+      this.#registry.requireRoom(maxRunning(this.#settings));
+      await this.#launch(vm, boot.assets);
     });
   }
 
@@ -159,7 +146,7 @@ export class Supervisor {
   /** Keeps a VM that would have been removed when it stops. */
   async save(vm: Vm, name?: string): Promise<void> {
     this.#require(vm, "save");
-    if (name !== undefined && name !== vm.record.name) this.#requireName(name);
+    if (name !== undefined && name !== vm.record.name) this.#registry.requireName(name);
     const record = { ...vm.record, persistent: true, name: name ?? vm.record.name };
     await writeRecord(vm.paths, record);
     vm.record = record;
@@ -185,8 +172,23 @@ export class Supervisor {
     await vm.booting;
   }
 
+  /** What a request asks for, on top of what its source had asked for. */
+  async #asked({ cpus, ram_mb, env }: CreateRequest, source: Vm | undefined): Promise<Asked> {
+    const before = source && await readAsked(source.paths, source.record);
+    return {
+      cpus: cpus ?? before?.cpus,
+      ram_mb: ram_mb ?? before?.ram_mb,
+      env: { ...before?.env, ...env },
+    };
+  }
+
+  async #chooseAccelerator(assets?: Assets): Promise<AcceleratorChoice> {
+    const { kernel, initrd } = assets ?? await resolveAssets(this.#home, currentArch());
+    return await chooseAccelerator({ kernel: kernel.path, initrd: initrd.path }, this.#home.runDir);
+  }
+
   /** Creates the folders and the disk of a new VM. */
-  async #furnish(vm: Vm, source: Vm | undefined): Promise<void> {
+  async #furnish(vm: Vm, asked: Asked, source: Vm | undefined): Promise<void> {
     const { paths, record } = vm;
     for (const dir of [paths.dir, paths.logs, paths.snapshots, dirname(paths.ledger)]) {
       await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
@@ -197,22 +199,21 @@ export class Supervisor {
       if (source && source.record.scratch_gb > 0) await copySparse(source.paths.scratch, paths.scratch);
       else await makeScratch(paths.scratch, record.scratch_gb);
     }
-    await writeRecord(paths, record);
+    await Promise.all([writeAsked(paths, asked), writeRecord(paths, record)]);
   }
 
   /** Starts the VM's process, checks its assets meanwhile, and orders the boot; returns once that is ordered. */
-  async #launch(vm: Vm): Promise<void> {
+  async #launch(vm: Vm, assets: Assets): Promise<void> {
     vm.state = { state: "Booting", boot_stages: [], pid: 0 };
-    await Deno.mkdir(this.#home.runDir + "/instances", { recursive: true, mode: 0o700 });
-    const process = spawnDetached("process", [vm.record.id], `${vm.paths.logs}/process.log`);
+    const process = await startProcess(this.#home, vm);
     try {
-      const [choice, call] = await Promise.all([
-        this.accelerator(),
-        this.#connect(vm, process),
-        resolveAssets(this.#home, ARCH).then(verifyAssets),
+      const [choice] = await Promise.all([
+        this.accelerator(assets),
+        process.listening,
+        verifyAssets(assets),
       ]);
       vm.state = { ...vm.state, accelerator: choice.accelerator };
-      vm.booting = this.#boot(vm, call, choice);
+      vm.booting = this.#boot(vm, choice);
       vm.booting.catch(() => {});
     } catch (error) {
       process.kill();
@@ -228,23 +229,10 @@ export class Supervisor {
     this.#tell(vm);
   }
 
-  async #boot(vm: Vm, socket: string, { accelerator }: AcceleratorChoice): Promise<void> {
+  async #boot(vm: Vm, { accelerator }: AcceleratorChoice): Promise<void> {
     this.#watch(vm);
-    const reply = await ask(socket, { t: "Boot", accelerator });
+    const reply = await ask(vm.paths.socket, { t: "Boot", accelerator });
     if (reply.t === "Info") this.#update(vm, reply.info);
-  }
-
-  /** Waits until the new process listens. @returns its socket */
-  async #connect(vm: Vm, process: { exited: Promise<unknown> }): Promise<string> {
-    let gone = false;
-    process.exited.then(() => gone = true);
-    for (const deadline = performance.now() + PROCESS_DEADLINE_MS; performance.now() < deadline && !gone;) {
-      if (await Deno.lstat(vm.paths.socket).then(() => true, () => false)) return vm.paths.socket;
-      await new Promise((resolve) => setTimeout(resolve, PROCESS_POLL_MS));
-    }
-    throw new SbxError("vm.boot_failed", "the VM's process did not start", {
-      hint: `${vm.paths.logs}/process.log says why`,
-    });
   }
 
   /** Follows what a VM's process tells until that process is gone. */
@@ -253,7 +241,7 @@ export class Supervisor {
       using call = await IpcCall.open(vm.paths.socket, { t: "Watch" });
       for (let reply = await call.next(); reply !== null; reply = await call.next()) {
         if (reply.t === "Info") this.#update(vm, reply.info);
-        if (reply.t === "Event") this.#notify({ type: "security-event", payload: reply.event });
+        if (reply.t === "Event") this.tell({ type: "security-event", payload: reply.event });
       }
     } catch {
       // The process went away: what it left behind says how.
@@ -286,11 +274,7 @@ export class Supervisor {
   }
 
   #tell(vm: Vm): void {
-    this.#notify({ type: "vm-state-changed", payload: this.summary(vm) });
-  }
-
-  #notify(notice: Notice): void {
-    for (const listener of this.#listeners) listener(notice);
+    this.tell({ type: "vm-state-changed", payload: this.summary(vm) });
   }
 
   async #exclusive<T>(vm: Vm, action: string, work: () => Promise<T>): Promise<T> {
@@ -307,49 +291,13 @@ export class Supervisor {
     }
   }
 
-  #require(vm: Vm, action: VmSummary["available_actions"][number]): void {
-    const legal = actionsOf(vm, this.hypervisor.features);
-    if (legal.includes(action)) return;
-    throw new SbxError(
-      "vm.wrong_state",
-      `"${vm.record.name}" is ${vm.state.state}: ${action} is not possible now`,
-      {
-        hint: `possible now: ${legal.join(", ")}`,
-      },
-    );
+  #require(vm: Vm, action: VmAction): void {
+    requireAction(vm, action, this.hypervisor.features);
   }
 
   #source(from: string): Vm {
     const source = this.find(from);
     this.#require(source, "fork");
     return source;
-  }
-
-  #requireName(name: string): void {
-    if (this.#registry.all().some(({ record }) => record.name === name)) {
-      throw new SbxError("vm.name_taken", `a VM called "${name}" exists already`, {
-        hint: "choose another name, or sbx delete it first",
-      });
-    }
-  }
-
-  #requireRoom(): void {
-    const running = this.#registry.all().filter((vm) => isAlive(vm.state)).length;
-    if (running >= MAX_RUNNING) {
-      throw new SbxError("vm.limit", `${running} VMs run already, and no more may at once`, {
-        hint: "sbx list shows them; sbx delete ends one",
-      });
-    }
-  }
-}
-
-function isAlive({ state }: MachineInfo): boolean {
-  return state === "Booting" || state === "Running" || state === "Paused";
-}
-
-function freeName(vms: Vm[]): string {
-  for (let n = 1;; n++) {
-    const name = `vm-${n}`;
-    if (!vms.some(({ record }) => record.name === name)) return name;
   }
 }

@@ -1,4 +1,5 @@
 import type { VmAction, VmInfo, VmStatus, VmSummary } from "../api/vm.ts";
+import { SbxError } from "../error/mod.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
 import type { Features } from "../vm/mod.ts";
 import type { SessionPaths, VmRecord } from "../session/mod.ts";
@@ -24,12 +25,27 @@ export interface Vm {
   booting?: Promise<void>;
 }
 
+export function isAlive({ state }: MachineInfo): boolean {
+  return state === "Booting" || state === "Running" || state === "Paused";
+}
+
 export function actionsOf(vm: Vm, features: Features): VmAction[] {
   return ACTIONS[vm.state.state].filter((action) => {
     if (action === "pause" || action === "resume") return features.pause;
     if (action === "save") return !vm.record.persistent;
     return true;
   });
+}
+
+/** @throws {SbxError} `vm.wrong_state` */
+export function requireAction(vm: Vm, action: VmAction, features: Features): void {
+  const legal = actionsOf(vm, features);
+  if (legal.includes(action)) return;
+  throw new SbxError(
+    "vm.wrong_state",
+    `"${vm.record.name}" is ${vm.state.state}: ${action} is not possible now`,
+    { hint: `possible now: ${legal.join(", ")}` },
+  );
 }
 
 export function summaryOf(vm: Vm, features: Features): VmSummary {
@@ -48,8 +64,7 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
 
 export function infoOf(vm: Vm, hypervisor: { name: string; features: Features }): VmInfo {
   const { created_at, cpus, ram_mb, id } = vm.record;
-  const { accelerator, boot_stages, pid, state } = vm.state;
-  const alive = state === "Running" || state === "Paused" || state === "Booting";
+  const { accelerator, boot_stages, pid } = vm.state;
   return {
     ...summaryOf(vm, hypervisor.features),
     created_at,
@@ -59,7 +74,7 @@ export function infoOf(vm: Vm, hypervisor: { name: string; features: Features })
     ...(accelerator && { accelerator }),
     hypervisor: hypervisor.name,
     features: hypervisor.features,
-    ...(alive && pid > 0 && { pid }),
+    ...(isAlive(vm.state) && pid > 0 && { pid }),
     workspace: vm.paths.workspace,
     logs: vm.paths.logs,
     boot_stages,

@@ -38,7 +38,7 @@ function api(corpText: string, run: (api: Api) => Promise<void>) {
       });
       const app = new Hono();
       routeSettings(app, settings, corp);
-      routeProfiles(app, home, 3);
+      routeProfiles(app, home, () => Promise.resolve(3));
       app.onError((cause, context) => {
         const error = asSbxError(cause, context.req.path);
         return context.json(errorBody(error), statusOf(error.code) as 500);

@@ -3,8 +3,12 @@ import { assertEquals } from "@std/assert";
 import type { Event } from "../../lib/event/mod.ts";
 import { SbxError } from "../../lib/error/mod.ts";
 import { AskQueue } from "../../lib/policy/ask.ts";
+import { environment } from "../../lib/policy/cel.ts";
+import { compileMatch } from "../../lib/policy/compile.ts";
 import { completeEvent } from "../../lib/policy/fixture.ts";
 import { FlatEvent } from "../../lib/policy/flat.ts";
+import { implies } from "../../lib/policy/implies.ts";
+import { lintPolicy } from "../../lib/policy/lint.ts";
 import { compilePolicy, type Rule } from "../../lib/policy/mod.ts";
 import { parseRules } from "../../lib/policy/read.ts";
 import { regex, requiredLiterals } from "../../lib/policy/regex.ts";
@@ -175,6 +179,52 @@ Deno.test("fuzz: a block by corp is undone by no profile rule, order of files, r
     }
   }
   assertEquals(blocks > 20, true);
+});
+
+Deno.test("fuzz: what the linter takes for implied is implied", () => {
+  const random = new Random(5);
+  const events = Array.from({ length: 200 }, () => new FlatEvent(randomEvent(random)));
+  let implied = 0;
+  for (let round = 0; round < 3000; round++) {
+    const [a, b] = [randomMatch(random, 1), randomMatch(random, 1)].map((match) => {
+      const { text, condition } = compileMatch(match);
+      return { match, condition, program: environment.parse(text) };
+    });
+    if (!implies(a.condition, b.condition)) continue;
+    implied++;
+    for (const event of events) {
+      if (a.program(event) === true) {
+        assertEquals(b.program(event), true, `${a.match} → ${b.match} on ${JSON.stringify(event.event)}`);
+      }
+    }
+  }
+  assertEquals(implied > 50, true);
+});
+
+Deno.test("fuzz: the linter says of random rules only what an event shows", () => {
+  const random = new Random(55);
+  for (let round = 0; round < 150; round++) {
+    const rules = Array.from(
+      { length: 1 + random.below(8) },
+      (_, id) => randomRule(random, id, random.pick(["corp", "profile"])),
+    );
+    const policy = compilePolicy(rules);
+    for (const { code, rule_id, witness } of lintPolicy(policy)) {
+      if (!witness) continue;
+      const { program } = policy.rules.find(({ rule }) => rule.id === rule_id)!;
+      assertEquals(program(new FlatEvent(completeEvent(witness))), true, `${code} ${JSON.stringify(rules)}`);
+    }
+    const decided = new Set(
+      Array.from({ length: 100 }, () => policy.evaluate(randomEvent(random)).decision.rule.id),
+    );
+    for (const { code, rule_id } of lintPolicy(policy)) {
+      if (
+        code === "unreachable" || code === "hidden-block" || code === "redundant" || code === "never-true"
+      ) {
+        assertEquals(decided.has(rule_id), false, `${code} ${rule_id} ${JSON.stringify(rules)}`);
+      }
+    }
+  }
 });
 
 Deno.test("fuzz: what a pattern requires is in every text that it matches", () => {

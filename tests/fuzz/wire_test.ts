@@ -7,8 +7,14 @@ const ROUNDS = 3000;
 Deno.test("random and damaged bytes never make the frame reader hang, crash or misread what came before", async () => {
   const random = new Random(20260101);
   for (let round = 0; round < ROUNDS; round++) {
-    const good = Array.from({ length: random.below(4) }, (_, i) => ({ i, text: "y".repeat(random.below(300)) }));
-    const bytes = new Uint8Array([...good.flatMap((message) => [...encodeFrame(message)]), ...random.bytes(random.below(64))]);
+    const good = Array.from(
+      { length: random.below(4) },
+      (_, i) => ({ i, text: "y".repeat(random.below(300)) }),
+    );
+    const bytes = new Uint8Array([
+      ...good.flatMap((message) => [...encodeFrame(message)]),
+      ...random.bytes(random.below(64)),
+    ]);
     let at = 0;
     const reader = new FrameReader({
       read(into) {

@@ -30,12 +30,24 @@ export class Sbx {
    *
    * @param options.programs folder of the launchers: bin, or dist for a compiled build
    */
-  static async make(options: { assets?: string; env?: Record<string, string>; programs?: string; home?: string } = {}): Promise<Sbx> {
+  static async make(
+    options: { assets?: string; env?: Record<string, string>; programs?: string; home?: string } = {},
+  ): Promise<Sbx> {
     const assets = options.assets ?? assetsDir();
     const installed = await Deno.stat(join(assets, "manifest.json")).catch(() => null);
-    if (!installed) throw new Error(`e2e tests boot VMs and need the assets that make image installs (looked in ${assets})`);
+    if (!installed) {
+      throw new Error(
+        `e2e tests boot VMs and need the assets that make image installs (looked in ${assets})`,
+      );
+    }
     const home = options.home ?? await Deno.makeTempDir({ prefix: "sbx-" });
-    const env = { SBX_HOME: home, SBX_ASSETS_DIR: assets, SBX_GATEWAY_PORT: "0", NO_COLOR: "1", ...options.env };
+    const env = {
+      SBX_HOME: home,
+      SBX_ASSETS_DIR: assets,
+      SBX_GATEWAY_PORT: "0",
+      NO_COLOR: "1",
+      ...options.env,
+    };
     return new Sbx(home, env, options.programs ?? fromRoot("bin"));
   }
 
@@ -74,7 +86,11 @@ export class Sbx {
     const headers = new Headers(init.headers);
     headers.set("authorization", `Bearer ${this.token}`);
     if (init.json !== undefined) headers.set("content-type", "application/json");
-    return fetch(this.base + path, { ...init, headers, body: init.json === undefined ? init.body : JSON.stringify(init.json) });
+    return fetch(this.base + path, {
+      ...init,
+      headers,
+      body: init.json === undefined ? init.body : JSON.stringify(init.json),
+    });
   }
 
   /** JSON of a request through the gateway. */
@@ -98,7 +114,9 @@ export class Sbx {
     for await (const { name } of Deno.readDir("/proc")) {
       if (!/^\d+$/.test(name)) continue;
       const line = (await Deno.readTextFile(`/proc/${name}/cmdline`).catch(() => "")).split("\0");
-      if (line.some((part) => part.includes(program)) && line.some((part) => part.includes(session))) found.push(Number(name));
+      if (line.some((part) => part.includes(program)) && line.some((part) => part.includes(session))) {
+        found.push(Number(name));
+      }
     }
     return found;
   }
@@ -106,7 +124,8 @@ export class Sbx {
   /** Everything that still runs for one session. */
   async left(session: string): Promise<string[]> {
     const programs = await this.pids("", session);
-    const sockets = await Array.fromAsync(Deno.readDir(join(this.home, "run/instances")), ({ name }) => name).catch(() => []);
+    const sockets = await Array.fromAsync(Deno.readDir(join(this.home, "run/instances")), ({ name }) => name)
+      .catch(() => []);
     return [...programs.map((pid) => `pid ${pid}`), ...sockets.filter((name) => name.includes(session))];
   }
 
@@ -118,7 +137,11 @@ export class Sbx {
 }
 
 /** Tries until `check` is true, for at most `seconds`; a machine under load takes its time. */
-export async function eventually(what: string, check: () => boolean | Promise<boolean>, seconds = 60): Promise<void> {
+export async function eventually(
+  what: string,
+  check: () => boolean | Promise<boolean>,
+  seconds = 60,
+): Promise<void> {
   for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline;) {
     if (await check()) return;
     await new Promise((resolve) => setTimeout(resolve, 100));

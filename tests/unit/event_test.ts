@@ -11,8 +11,9 @@ import {
   pathClass,
   valueAt,
 } from "../../lib/event/mod.ts";
-import { eventJsonSchemas, fieldsModule } from "../../lib/event/generate.ts";
+import { eventJsonSchemas, fieldsModule, fieldsPage } from "../../lib/event/generate.ts";
 import { EventSchema, PolicyContextSchema } from "../../lib/event/schema.ts";
+import { runDeno } from "../helper/repo.ts";
 import { Ajv2020 } from "ajv/dist/2020.js";
 
 const EVENT: Event = {
@@ -82,6 +83,8 @@ Deno.test("a policy context needs its type only, and refuses unknown fields at a
 Deno.test("the field catalogue is what the schema says", async () => {
   const url = new URL("../../lib/event/fields.ts", import.meta.url);
   assertEquals(await Deno.readTextFile(url), fieldsModule(), "stale: deno run -A lib/event/generate.ts");
+  const page = new URL("../../docs/reference/event-fields.md", import.meta.url);
+  assertEquals(await Deno.readTextFile(page), fieldsPage(), "stale: deno run -A lib/event/generate.ts");
   assertEquals(catalogue.get("http.request.port"), { type: "number", cel: "int" });
   assertEquals(catalogue.get("http.request.headers")?.cel, "map<string, list<string>>");
   assertEquals(catalogue.get("file.activity.operation")?.values, [
@@ -111,6 +114,24 @@ Deno.test("the JSON Schemas are current, and judge as zod does", async () => {
   assert(validate(EVENT));
   assertEquals(validate({ ...EVENT, extra: 1 }), false);
 });
+
+for (const entry of ["lib/event/mod.ts", "lib/ledger/mod.ts", "lib/policy/mod.ts"]) {
+  Deno.test(`${entry} loads no zod: sbx-process starts with it`, async () => {
+    const { modules, roots } = JSON.parse(await runDeno(["info", "--json", entry])) as {
+      roots: string[];
+      modules: { specifier: string; dependencies?: { specifier: string; code?: { specifier?: string } }[] }[];
+    };
+    const byName = new Map(modules.map((module) => [module.specifier, module]));
+    const seen = new Set(roots);
+    for (const specifier of seen) {
+      for (const { code } of byName.get(specifier)?.dependencies ?? []) {
+        if (code?.specifier) seen.add(code.specifier);
+      }
+    }
+    assertEquals([...seen].filter((specifier) => specifier.includes("zod")), []);
+    assert(seen.size > 3);
+  });
+}
 
 Deno.test("a wrong field is named with what was meant", () => {
   assertEquals(nearestField("http.request.hots"), "http.request.host");

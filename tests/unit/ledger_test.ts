@@ -227,7 +227,7 @@ Deno.test("verify notices a flipped bit anywhere in a closed ledger", () =>
     await filled(path, 60);
     const good = await Deno.readFile(path);
     assert(good.length > 30_000);
-    for (let at = 0; at < good.length; at += 499) {
+    for (let at = 0; at < good.length; at += 997) {
       const bytes = good.slice();
       bytes[at] ^= 1 << (at % 8);
       await Deno.writeFile(path, bytes);
@@ -239,7 +239,7 @@ Deno.test("verify notices a flipped bit anywhere in a closed ledger", () =>
 Deno.test("a full ledger fails closed and keeps what it has", () =>
   inFolder(async (path) => {
     const errors: SbxError[] = [];
-    const maxBytes = 400_000;
+    const maxBytes = 800_000;
     const ledger = await Ledger.open(path, {
       sessionId: SESSION,
       maxBytes,

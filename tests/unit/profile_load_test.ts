@@ -46,7 +46,7 @@ Deno.test("the built-in profiles", async () => {
   await withProfiles({}, async (home) => {
     const code = await loadProfile(home, "code");
     assertEquals([code.source, code.compatible, code.path], ["builtin", true, undefined]);
-    assertEquals(code.vm, { cpu_count: 2, ram_gb: 1, scratch_disk_size_gb: 4 });
+    assertEquals(code.vm, {}, "its resources are the settings'");
     assertEquals(code.packages.apt, ["ca-certificates", "git", "curl", "python3", "less", "procps"]);
     assertEquals((await loadProfile(home, "co-work")).id, "co-work");
   });
@@ -58,7 +58,7 @@ Deno.test("a user's profile hides the built-in one of its name", () =>
     assertEquals([name, source, path], ["P", "user", join(home.profilesDir, "code", "profile.toml")]);
   }));
 
-Deno.test("what a profile does not say has a default", () =>
+Deno.test("what a profile does not say is empty; of its resources the settings say", () =>
   withProfiles({ p: MINIMAL }, async (home) => {
     const { path: _, document: __, ...profile } = await loadProfile(home, "p");
     assertEquals(profile, {
@@ -68,7 +68,7 @@ Deno.test("what a profile does not say has a default", () =>
       revision: "1.0.0",
       compatible: true,
       source: "user",
-      vm: { cpu_count: 2, ram_gb: 1, scratch_disk_size_gb: 4 },
+      vm: {},
       rules: {},
       mcp: {},
       packages: { apt: [], npm: [] },

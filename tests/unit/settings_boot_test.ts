@@ -6,6 +6,7 @@ import {
   loadDefinitions,
   parseDefinitions,
   resolve,
+  type SettingValue,
   userLayer,
 } from "../../lib/settings/mod.ts";
 import { parseToml } from "../../lib/toml/mod.ts";
@@ -47,10 +48,27 @@ Deno.test("corp beats the user in the guest too", () => {
     entries: new Map([["vm.environment.shell.lang", { value: "de_DE", locked: true }]]),
     issues: [],
   };
-  assertEquals(
-    boot('[settings."vm.environment.shell.lang"]\nvalue = "fr_FR"', BUILTIN, corp).env.LANG,
-    "de_DE",
-  );
+  const { env, locked } = boot('[settings."vm.environment.shell.lang"]\nvalue = "fr_FR"', BUILTIN, corp);
+  assertEquals([env.LANG, [...locked]], ["de_DE", ["LANG"]]);
+});
+
+Deno.test("nothing of the user's takes the place of what corp locks, not even of what it locks away", () => {
+  const mine = `[settings."vm.environment.shell.tmux_conf"]
+value = { path = "/root/./.bashrc", content = "mine" }`;
+  const definitions = parseDefinitions(parseToml(
+    `[settings.first]\nname = "F"\ntype = "text"\ndefault = ""\nmeta = { env_vars = ["V"] }
+[settings.second]\nname = "S"\ntype = "text"\ndefault = "mine"\nmeta = { env_vars = ["V"] }`,
+    "defaults.toml",
+  ));
+  const lock = (id: string, value: SettingValue) => ({
+    entries: new Map([[id, { value, locked: true }]]),
+    issues: [],
+  });
+  const bashrc = (content: string) => lock("vm.environment.shell.bashrc", { path: "/root/.bashrc", content });
+  assertEquals(boot(mine, BUILTIN, bashrc("corp")).files.map(({ content }) => content), ["corp"]);
+  assertEquals(boot(mine, BUILTIN, bashrc("")).files, []);
+  assertEquals(boot("", definitions, lock("first", "corp")).env, { V: "corp" });
+  assertEquals(boot("", definitions, lock("first", "")).env, {});
 });
 
 Deno.test("secrets never reach a guest, whatever their metadata says", () => {
@@ -58,7 +76,8 @@ Deno.test("secrets never reach a guest, whatever their metadata says", () => {
     'type = "password"\ndefault = "p1"\nmeta = { env_vars = ["P"] }',
     'type = "apikey"\ndefault = "k1"\nmeta = { env_vars = ["K"] }',
   );
-  assertEquals(boot("", definitions), { env: {}, files: [] });
+  const { env, files } = boot("", definitions);
+  assertEquals([env, files], [{}, []]);
 });
 
 Deno.test("what is disabled stays out, what is hidden does not", () => {
@@ -67,7 +86,8 @@ Deno.test("what is disabled stays out, what is hidden does not", () => {
     'type = "text"\ndefault = "b"\nmeta = { hidden = true, env_vars = ["B"] }',
     'type = "file"\ndefault = { path = "/root/f", content = "f" }\nenabled_by = "nowhere"',
   );
-  assertEquals(boot("", definitions), { env: { B: "b" }, files: [] });
+  const { env, files } = boot("", definitions);
+  assertEquals([env, files], [{ B: "b" }, []]);
 });
 
 Deno.test("every type has its text; a file's variable is its path", () => {
@@ -79,10 +99,9 @@ Deno.test("every type has its text; a file's variable is its path", () => {
     leaf("float_list", "[0.5, 2]"),
     leaf("file", '{ path = "/root/f", content = "" }'),
   );
-  assertEquals(boot("", definitions), {
-    env: { V_number: "3", V_bool: "false", V_float_list: "0.5,2", V_file: "/root/f" },
-    files: [],
-  });
+  const { env, files } = boot("", definitions);
+  assertEquals(env, { V_number: "3", V_bool: "false", V_float_list: "0.5,2", V_file: "/root/f" });
+  assertEquals(files, []);
 });
 
 Deno.test("variables that change what programs load cannot be defined", () => {
@@ -105,6 +124,14 @@ Deno.test("limits of contracts.md §7 are refused at one more, and taken at the 
     );
   assertEquals(Object.keys(boot("", variables(128)).env).length, 128);
   assertThrows(() => boot("", variables(129)), SbxError, "129 variables, and 128 is the most");
+
+  const long = (size: number) =>
+    boot(
+      `[settings.s0]\nvalue = "${"x".repeat(size)}"`,
+      define('type = "text"\ndefault = ""\nmeta = { env_vars = ["V"] }'),
+    );
+  assertEquals(long(128 * 1024 - 3).env.V.length, 128 * 1024 - 3);
+  assertThrows(() => long(128 * 1024 - 2), SbxError, "the variable V that the settings give a VM is over");
 
   const file = (i: number, size: number) =>
     `type = "file"\ndefault = { path = "/root/f${i}", content = "${"x".repeat(size)}" }`;

@@ -266,7 +266,7 @@ Deno.test(
     const store = await open();
     const broken = '[settings."appearance.theme"]\nvalue = "dark\n';
     await Deno.writeTextFile(settings, broken);
-    assertEquals(await store.reload(), true);
+    await store.reload();
     assertEquals(store.value("appearance.theme"), "light");
     assert(store.info().issues[0].message.startsWith(`${settings}:2:`));
     const { code, message } = await assertRejects(() => store.edit({ "app.auto_update": false }), SbxError);

@@ -47,7 +47,10 @@ Deno.test("an end within a frame, and bytes that are not UTF-8 JSON, are errors"
   const whole = encodeFrame({ a: 1 });
   await assertRejects(() => new FrameReader(source(whole.subarray(0, 2))).next(), FrameError);
   await assertRejects(() => new FrameReader(source(whole.subarray(0, 8))).next(), FrameError);
-  await assertRejects(() => new FrameReader(source(new Uint8Array([0, 0, 0, 2, 0xff, 0xfe]))).next(), FrameError);
+  await assertRejects(
+    () => new FrameReader(source(new Uint8Array([0, 0, 0, 2, 0xff, 0xfe]))).next(),
+    FrameError,
+  );
   await assertRejects(() => new FrameReader(source(new Uint8Array([0, 0, 0, 1, 0x7b]))).next(), FrameError);
 });
 

@@ -3,7 +3,9 @@ import { join } from "node:path";
 import { SbxError } from "../../lib/error/mod.ts";
 import { relativePath, Workspace } from "../../lib/workspace/mod.ts";
 
-async function withWorkspace(work: (workspace: Workspace, dir: string, outside: string) => Promise<void>): Promise<void> {
+async function withWorkspace(
+  work: (workspace: Workspace, dir: string, outside: string) => Promise<void>,
+): Promise<void> {
   const base = await Deno.makeTempDir();
   const dir = join(base, "workspace");
   const outside = join(base, "outside");

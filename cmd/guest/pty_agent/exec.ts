@@ -86,6 +86,7 @@ class Running {
         this.#pump(channel, "stdout", this.#child.stdout),
         this.#pump(channel, "stderr", this.#child.stderr),
       ]);
+      await channel.send({ stream: "stdout", end: true } satisfies StreamFrame);
       exit_code = this.#ended === "timed out" ? EXIT_TIMED_OUT : status.code;
     } catch (cause) {
       error = cause instanceof Error ? cause.message : String(cause);
@@ -95,7 +96,6 @@ class Running {
       // Deno loads its timers when they are first named, which takes a quarter of a second under emulation.
       if (deadline !== undefined) clearTimeout(deadline);
     }
-    await channel?.finish();
     await this.#host.send({
       t: "ExecExited",
       id,

@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { type ProfileList, profileRoutes } from "../../../lib/api/profile.ts";
+import { type ProfileList, profileRoutes } from "../../../lib/api/mod.ts";
 import type { Home } from "../../../lib/home/mod.ts";
 import {
   listProfiles,
@@ -13,11 +13,12 @@ import { handle } from "../handle.ts";
 /**
  * Profiles and their evidence.
  *
- * @param defaultRuleCount rules that hold whatever the profile says
+ * @param countDefaultRules how many rules hold whatever the profile says
  */
-export function routeProfiles(app: Hono, home: Home, defaultRuleCount: number): void {
+export function routeProfiles(app: Hono, home: Home, countDefaultRules: () => Promise<number>): void {
   handle(app, profileRoutes.list, async (): Promise<ProfileList> => {
     const answer: ProfileList = { profiles: [], broken: [] };
+    const defaultRuleCount = await countDefaultRules();
     for (const listed of await listProfiles(home)) {
       if ("profile" in listed) {
         answer.profiles.push(profileInfo(listed.profile, { defaultRuleCount }).profile);
@@ -30,7 +31,8 @@ export function routeProfiles(app: Hono, home: Home, defaultRuleCount: number): 
   });
   handle(app, profileRoutes.info, async ({ params }) => {
     const profile = await loadProfile(home, params.id);
-    return profileInfo(profile, { defaultRuleCount, obom: await obomDescriptor(home, profile) });
+    const [defaultRuleCount, obom] = await Promise.all([countDefaultRules(), obomDescriptor(home, profile)]);
+    return profileInfo(profile, { defaultRuleCount, obom });
   });
   handle(app, profileRoutes.obom, async ({ params }) => {
     const bytes = await readObom(home, await loadProfile(home, params.id));

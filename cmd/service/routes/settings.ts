@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { settingsRoutes } from "../../../lib/api/settings.ts";
+import { settingsRoutes } from "../../../lib/api/mod.ts";
 import { corpInfo, type CorpStore } from "../../../lib/corp/mod.ts";
 import type { SettingsStore } from "../../../lib/settings/mod.ts";
 import { handle } from "../handle.ts";

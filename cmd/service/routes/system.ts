@@ -1,9 +1,10 @@
 import type { Hono } from "hono";
 import { type ServiceStatus, systemRoutes, type Version } from "../../../lib/api/mod.ts";
 import { resolveAssets } from "../../../lib/asset/mod.ts";
+import { type CorpStore, corpSummary } from "../../../lib/corp/mod.ts";
 import { asSbxError } from "../../../lib/error/mod.ts";
 import type { Home } from "../../../lib/home/mod.ts";
-import { currentArch, listProfiles } from "../../../lib/profile/mod.ts";
+import { bootAssets, currentArch, type ListedProfile, listProfiles } from "../../../lib/profile/mod.ts";
 import type { Supervisor } from "../../../lib/supervisor/mod.ts";
 import { VERSION, versionInfo } from "../../../lib/version/mod.ts";
 import { findTools } from "../../../lib/vm/mod.ts";
@@ -12,7 +13,7 @@ import { handle } from "../handle.ts";
 const PERMISSIONS = ["read", "write", "net", "env", "run", "ffi", "sys", "import"] as const;
 
 /** What the service is, and how it is. */
-export function routeSystem(app: Hono, supervisor: Supervisor, home: Home): void {
+export function routeSystem(app: Hono, supervisor: Supervisor, corp: CorpStore, home: Home): void {
   const version: Version = versionInfo();
   const started = performance.now();
 
@@ -47,7 +48,7 @@ export function routeSystem(app: Hono, supervisor: Supervisor, home: Home): void
     };
   }
 
-  /** Why a VM could not be started now. */
+  /** What keeps VMs from starting as they should. */
   async function problems(): Promise<string[]> {
     const checks: (() => unknown)[] = [findTools, () => resolveAssets(home, currentArch())];
     const results = await Promise.all(
@@ -55,6 +56,7 @@ export function routeSystem(app: Hono, supervisor: Supervisor, home: Home): void
     );
     const defunct = supervisor.list().filter(({ status }) => status === "Defunct");
     return [
+      ...brokenCorp(corp),
       ...results.filter((text) => text !== undefined),
       ...defunct.map(({ name, last_error }) => `VM "${name}" is defunct: ${last_error}`),
     ];
@@ -68,14 +70,23 @@ export function routeSystem(app: Hono, supervisor: Supervisor, home: Home): void
   }
 
   async function assets() {
-    const missing = await resolveAssets(home, currentArch()).then(() => [], (error) => [message(error)]);
-    return (await listProfiles(home)).map(({ id }) => ({
-      profile_id: id,
-      arch: currentArch(),
-      ready: missing.length === 0,
-      missing,
+    return await Promise.all((await listProfiles(home)).map(async (listed) => {
+      const missing = await lackOf(listed);
+      return { profile_id: listed.id, arch: currentArch(), ready: missing.length === 0, missing };
     }));
   }
+
+  /** What keeps a profile's VMs from booting. */
+  async function lackOf(listed: ListedProfile): Promise<string[]> {
+    if ("error" in listed) return [listed.error.message];
+    return await bootAssets(home, listed.profile, currentArch()).then(() => [], (error) => [message(error)]);
+  }
+}
+
+/** A corp.toml that does not hold comes first: what the administrator meant is not what is in force. */
+function brokenCorp(corp: CorpStore): string[] {
+  const { state } = corp;
+  return "error" in state ? [`${corpSummary(corp)}: ${state.error.message.split("\n")[0]}`] : [];
 }
 
 function message(error: unknown): string {

@@ -39,12 +39,7 @@ export function routeVms(app: Hono, supervisor: Supervisor): void {
   handle(app, vmRoutes.fork, async ({ params, body }) => {
     const { record } = supervisor.find(params.id);
     return supervisor.summary(
-      await supervisor.create({
-        name: body.name,
-        from: record.id,
-        persistent: record.persistent,
-        env: record.env,
-      }),
+      await supervisor.create({ name: body.name, from: record.id, persistent: record.persistent }),
     );
   });
   handle(app, vmRoutes.delete, async ({ params }) => {

@@ -1,0 +1,124 @@
+import { SbxError } from "../../lib/error/mod.ts";
+import { junit, parseTests, runTests, type TestReport } from "../../lib/policy/fixture.ts";
+import { type Lint, lintPolicy } from "../../lib/policy/lint.ts";
+import { compilePolicy, type Policy } from "../../lib/policy/mod.ts";
+import { readRules } from "../../lib/policy/read.ts";
+import { dirname, resolve } from "node:path";
+import { parseArguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
+
+/** `sbx-admin policy check`: exit 1 when a rule of the file is not right. */
+export const policyCheck: Command = {
+  name: "policy check",
+  synopsis: "<rules_toml> [--json]",
+  summary: "read and compile a rule file; names every rule that is wrong, with its line",
+  async run(args) {
+    const { switches, positionals: [path] } = parseArguments(args, {
+      values: [],
+      switches: ["json"],
+      positionals: ["<rules_toml>"],
+    });
+    const report = await check(path);
+    if (switches.has("json")) console.log(JSON.stringify(report));
+    else if (report.ok) console.log(`${path} is right: ${report.rule_count} rules`);
+    else console.error(report.problems.join("\n"));
+    return report.ok ? 0 : 1;
+  },
+};
+
+/** `sbx-admin policy lint`: exit 1 when there is an error among the remarks; warnings are for people. */
+export const policyLint: Command = {
+  name: "policy lint",
+  synopsis: "<rules_toml> [--corp <rules_toml>] [--json]",
+  summary: "show rules that never decide, contradict each other, or match more than they look like",
+  async run(args) {
+    const { switches, values, positionals: [path] } = parseArguments(args, {
+      values: ["corp"],
+      switches: ["json"],
+      positionals: ["<rules_toml>"],
+    });
+    const remarks = lintPolicy(await policyOf(path, values.corp));
+    const ok = remarks.every(({ severity }) => severity !== "error");
+    if (switches.has("json")) {
+      console.log(JSON.stringify({ schema: "sbx.policy-lint.v1", ok, path, lints: remarks }));
+    } else if (!remarks.length) console.log(`${path}: nothing to say`);
+    else for (const remark of remarks) console.log(lintText(remark));
+    return ok ? 0 : 1;
+  },
+};
+
+/** `sbx-admin policy test`: exit 1 when a test fails. */
+export const policyTest: Command = {
+  name: "policy test",
+  synopsis: "<tests_jsonl> [--rules <rules_toml>] [--corp <rules_toml>] [--json] [--junit <file>]",
+  summary: "run given/when/then tests of rules, without a VM",
+  async run(args) {
+    const { switches, values, positionals: [path] } = parseArguments(args, {
+      values: ["rules", "corp", "junit"],
+      switches: ["json"],
+      positionals: ["<tests_jsonl>"],
+    });
+    const report = await test(path, values);
+    if (values.junit) await Deno.writeTextFile(values.junit, junit(report));
+    if (switches.has("json")) console.log(JSON.stringify({ schema: "sbx.policy-test.v1", ...report }));
+    else printTests(report);
+    return report.ok ? 0 : 1;
+  },
+};
+
+interface CheckReport {
+  schema: "sbx.policy-check.v1";
+  ok: boolean;
+  path: string;
+  rule_count: number;
+  /** one message each, beginning with `file:line` */
+  problems: string[];
+}
+
+async function check(path: string): Promise<CheckReport> {
+  const schema = "sbx.policy-check.v1";
+  try {
+    const rules = await readRules(path);
+    compilePolicy(rules);
+    return { schema, ok: true, path, rule_count: rules.length, problems: [] };
+  } catch (error) {
+    if (!(error instanceof SbxError)) throw error;
+    return { schema, ok: false, path, rule_count: 0, problems: error.message.split("\n") };
+  }
+}
+
+async function policyOf(rules: string | undefined, corp: string | undefined): Promise<Policy> {
+  return compilePolicy([
+    ...(rules ? await readRules(rules) : []),
+    ...(corp ? await readRules(corp, ["corp"]) : []),
+  ]);
+}
+
+async function test(path: string, { rules, corp }: Record<string, string>): Promise<TestReport> {
+  let text: string;
+  try {
+    text = await Deno.readTextFile(path);
+  } catch (cause) {
+    throw new SbxError("policy.not_found", `the test file ${path} cannot be read`, { cause });
+  }
+  const policies = new Map<string, Promise<Policy>>();
+  return await runTests(parseTests(text, path), path, (given) => {
+    const file = given ? resolve(dirname(path), given) : rules ?? "";
+    const known = policies.get(file) ?? policyOf(file || undefined, corp);
+    policies.set(file, known);
+    return known;
+  });
+}
+
+function lintText({ severity, code, message, rule_id, layer, file, line, witness }: Lint): string {
+  const place = file ? `${file}:${line}: ` : "";
+  const shown = witness ? `\n    for example ${JSON.stringify(witness)}` : "";
+  return `${place}${severity}: ${layer} rule "${rule_id}": ${message} [${code}]${shown}`;
+}
+
+function printTests({ path, results, passed, failed }: TestReport): void {
+  for (const { name, line, message } of results.filter(({ ok }) => !ok)) {
+    console.error(`${path}:${line}: ${name}: ${message}`);
+  }
+  console.log(`${passed} passed, ${failed} failed`);
+}

@@ -1,0 +1,7 @@
+/** Every file that main.ts loads by a computed name: for `deno compile --include`, and for whoever checks imports. */
+import "./admin/main.ts";
+import "./gateway/main.ts";
+import "./process/main.ts";
+import "./sbx/all.ts";
+import "./sbx/main.ts";
+import "./service/main.ts";

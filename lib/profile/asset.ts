@@ -1,0 +1,48 @@
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type AssetFile, type Assets, installedName, resolveAssets } from "../asset/mod.ts";
+import { SbxError } from "../error/mod.ts";
+import type { Home } from "../home/mod.ts";
+import type { Arch } from "./info.ts";
+import type { Profile } from "./profile.ts";
+import type { Asset } from "./schema.ts";
+
+/**
+ * The files that VMs of a profile boot from: those that it pins, or, where it pins none, the installed ones. Nothing
+ * is hashed yet; {@linkcode verifyAssets} does that with what the profile says.
+ *
+ * @throws {SbxError} `assets.missing` (412)
+ */
+export async function bootAssets(home: Home, profile: Profile, arch: Arch): Promise<Assets> {
+  if (!profile.assets) return await resolveAssets(home, arch);
+  const pins = profile.assets.arch[arch];
+  if (!pins) {
+    throw new SbxError("assets.missing", `profile "${profile.id}" brings no assets for ${arch}`, {
+      hint: `add [assets.arch.${arch}] to ${profile.path ?? "it"}, or take [assets] away to use the installed ones`,
+    });
+  }
+  const [kernel, initrd, rootfs] = await Promise.all(
+    [pins.kernel, pins.initrd, pins.rootfs].map((pin) => requiredFile(home, profile, pin)),
+  );
+  return { version: `${profile.id} ${profile.revision}`, arch, kernel, initrd, rootfs };
+}
+
+/** Where a pinned file is: among the installed ones by its hash, or else where its `file:` address says. */
+export async function pinnedFile(home: Home, { name, url, hash: pin, size }: Asset): Promise<AssetFile> {
+  const hash = pin.slice("blake3:".length);
+  const installed = join(home.assetsDir, installedName(name, hash));
+  const path = !url.startsWith("file:") || await isFile(installed) ? installed : fileURLToPath(url);
+  return { name, path, hash, size };
+}
+
+async function requiredFile(home: Home, profile: Profile, pin: Asset): Promise<AssetFile> {
+  const file = await pinnedFile(home, pin);
+  if (await isFile(file.path)) return file;
+  throw new SbxError("assets.missing", `${pin.name}, which profile "${profile.id}" boots from, is not there`, {
+    hint: `put it at ${file.path}; it comes from ${pin.url}`,
+  });
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return (await Deno.stat(path).catch(() => null))?.isFile ?? false;
+}

@@ -1,0 +1,53 @@
+/**
+ * Time of `true` in a running VM, through the service's socket and by `sbx exec`, beside the floor: what the guest itself takes
+ * to fork and exec it, as its own sbx-bench says. The three take turns.
+ */
+import { join } from "node:path";
+import { Sbx } from "../helper/sbx.ts";
+import { median, rounded, timed } from "../helper/statistics.ts";
+
+const ROUNDS = 5;
+const API_CALLS = 40;
+const CLI_CALLS = 6;
+
+const sbx = await Sbx.make();
+const http = Deno.createHttpClient({
+  proxy: { transport: "unix", path: join(sbx.home, "run/service.sock") },
+});
+try {
+  await sbx.ok("create", "bench");
+  const post = async (command: string[]) => {
+    const answer = await fetch("http://service/vms/bench/exec", {
+      method: "POST",
+      client: http,
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ command }),
+    });
+    const { exit_code, stdout, error } = await answer.json();
+    if (exit_code !== 0) throw new Error(`${command.join(" ")}: ${error ?? exit_code}`);
+    return stdout;
+  };
+  const floors: number[] = [];
+  const api: number[] = [];
+  const cli: number[] = [];
+  for (let i = 0; i < API_CALLS; i++) await post(["true"]);
+  for (let round = 0; round < ROUNDS; round++) {
+    floors.push(JSON.parse(await post(["sbx-bench"])).fork_exec_ms.p50);
+    for (let i = 0; i < API_CALLS; i++) api.push(await timed(() => post(["true"])));
+    for (let i = 0; i < CLI_CALLS; i++) cli.push(await timed(() => sbx.ok("exec", "bench", "--", "true")));
+  }
+  const floor = median(floors);
+  console.log(JSON.stringify({
+    name: "exec",
+    unit: "ms, p50",
+    ratio: rounded(median(api) / floor),
+    target: "<= 3",
+    floor: rounded(floor),
+    value: rounded(median(api)),
+    cli: { value: rounded(median(cli)), ratio: rounded(median(cli) / floor) },
+    runs: { api: api.length, cli: cli.length },
+  }));
+} finally {
+  http.close();
+  await sbx.dispose();
+}

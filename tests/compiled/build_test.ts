@@ -1,0 +1,153 @@
+/** The compiled program: built, installed and used through its symlinks, up to real VMs, and what it leaves behind. */
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { dirname, join } from "node:path";
+import { fromRoot } from "../helper/repo.ts";
+import { eventually, type Ran, Sbx } from "../helper/sbx.ts";
+
+const ROLES = ["sbx-admin", "sbx-gateway", "sbx-process", "sbx-service"];
+const RUNTIME = join(dirname(fromRoot("Makefile")), "../shared/tools/test-runtime.sh");
+
+Deno.test("the compiled program does what the sources do", async (t) => {
+  const dir = await Deno.makeTempDir({ prefix: "sbx-compiled-" });
+  const [built, prefix] = [join(dir, "built"), join(dir, "prefix")];
+  const programs = join(prefix, "bin");
+  try {
+    await t.step("make install builds it and puts it and its roles into a prefix", async () => {
+      const runtime = await testRuntime();
+      const args = [
+        "--silent",
+        "-C",
+        fromRoot(""),
+        "install",
+        `OUT=${built}`,
+        `PREFIX=${prefix}`,
+        `DENO_COMPILE=${runtime.DENO}`,
+      ];
+      const made = await command("make", args, { DENORT_BIN: runtime.DENORT_BIN });
+      assertEquals(made.code, 0, made.stdout + made.stderr);
+      for (const folder of [built, programs]) {
+        assertEquals((await names(folder)).sort(), ["sbx", ...ROLES]);
+        for (const role of ROLES) assertEquals(await Deno.readLink(join(folder, role)), "sbx");
+      }
+    });
+
+    await t.step("each role answers by its name and as a subcommand", async () => {
+      const home = { SBX_HOME: join(dir, "home") };
+      const sbx = (name: string, ...args: string[]) => command(join(programs, name), args, home);
+      const sources = await command(fromRoot("bin/sbx"), ["version"], home);
+      const version = await sbx("sbx", "version");
+      assertEquals(version.stdout.split(",")[0], sources.stdout.split(",")[0]);
+      for (const role of ["admin", "gateway"]) {
+        const byName = await sbx(`sbx-${role}`, "--help");
+        assertEquals([byName.code, byName.stdout.includes(`sbx-${role} `)], [0, true], byName.stderr);
+        assertEquals(await sbx("sbx", role, "--help"), byName);
+      }
+      for (const words of [["sbx-process"], ["sbx", "process"]]) {
+        assertStringIncludes(
+          (await sbx(words[0], ...words.slice(1))).stderr,
+          "sbx-process is started by sbx-service",
+        );
+      }
+      for (const words of [["sbx-service"], ["sbx", "service"]]) await serves(programs, words, home.SBX_HOME);
+      await Deno.remove(home.SBX_HOME, { recursive: true });
+    });
+
+    await t.step("image build has the guest's programs in it, and fetches only their Deno", async () => {
+      const out = join(dir, "image");
+      const env = {
+        SBX_HOME: join(dir, "home"),
+        npm_config_offline: "true",
+        npm_config_cache: join(dir, "npm"),
+      };
+      const { code, stderr } = await command(join(programs, "sbx-admin"), ["image", "build", out], env);
+      assertEquals(code, 1);
+      assertMatch(stderr, /downloading @deno\/linux-\w+-glibc@[\d.]+ failed/);
+      assertEquals((await names(dir)).filter((name) => name.includes("image")), []);
+    });
+
+    await t.step("a real VM: create, exec, cp, run after an update in its place, delete", async () => {
+      const sbx = await Sbx.make({ programs });
+      try {
+        assertStringIncludes(await sbx.ok("create", "dev"), "dev: Running");
+        const { id, pid } = JSON.parse(await sbx.ok("info", "dev", "--json"));
+        const program = await Deno.readLink(`/proc/${pid}/exe`);
+        assertEquals(program, await Deno.realPath(join(programs, "sbx")), "its process is of the same build");
+        const ran = await sbx.cli("exec", "dev", "--", "sh", "-c", "echo out; echo err >&2; exit 7");
+        assertEquals(ran, { code: 7, stdout: "out\n", stderr: "err\n" });
+        await sbx.ok("cp", fromRoot("deno.json"), "dev:copy");
+        assertEquals(
+          await sbx.ok("exec", "dev", "--", "cat", "copy"),
+          await Deno.readTextFile(fromRoot("deno.json")),
+        );
+        const events = (await sbx.api("GET", `/sessions/${id}/events`)).body.events;
+        assert(events.length > 0, "its ledger, which is a native library, has the events");
+
+        await Deno.copyFile(join(built, "sbx"), join(programs, "new"));
+        await Deno.rename(join(programs, "new"), join(programs, "sbx"));
+        assertEquals(
+          await sbx.ok("run", "--", "echo", "by the service of the old file"),
+          "by the service of the old file\n",
+        );
+
+        await sbx.ok("delete", "dev");
+        await eventually("nothing of the VM is left", async () => (await sbx.left(id)).length === 0);
+        assertEquals(await names(join(sbx.home, "sessions")), []);
+      } finally {
+        await sbx.dispose();
+      }
+      await eventually(
+        "nothing of sbx runs any more",
+        async () => (await sbx.pids("", programs)).length === 0,
+      );
+    });
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+/** A Deno to compile with and the runtime that it puts in front, where Deno's own host cannot be reached. */
+async function testRuntime(): Promise<Record<string, string>> {
+  if (!await Deno.stat(RUNTIME).catch(() => null)) {
+    throw new Error(
+      `compiled tests need a runtime for deno compile, from shared/tools/test-runtime.sh beside the clone (looked for ${RUNTIME})`,
+    );
+  }
+  const { code, stdout, stderr } = await command(RUNTIME, []);
+  if (code !== 0) throw new Error(`${RUNTIME}: ${stderr}`);
+  return Object.fromEntries(stdout.trim().split("\n").map((line) => line.split("=")));
+}
+
+/** Starts the service, which must serve on its socket under its own name, and end well when it is told to. */
+async function serves(programs: string, [name, ...args]: string[], home: string): Promise<void> {
+  const service = new Deno.Command(join(programs, name), { args, env: { SBX_HOME: home }, stdin: "null" })
+    .spawn();
+  const path = join(home, "run/service.sock");
+  const pidFile = join(home, "run/service.pid");
+  try {
+    await eventually(
+      "the service has written its pid",
+      async () => await Deno.readTextFile(pidFile).catch(() => "") === `${service.pid}\n`,
+    );
+    const client = Deno.createHttpClient({ proxy: { transport: "unix", path } });
+    const answer = await fetch("http://service/version", { client });
+    assertEquals(Object.keys(await answer.json()).includes("version"), true);
+    client.close();
+  } finally {
+    service.kill("SIGTERM");
+  }
+  assertEquals((await service.status).code, 0);
+  assertEquals(await Deno.stat(pidFile).catch(() => "gone"), "gone");
+}
+
+async function command(program: string, args: string[], env: Record<string, string> = {}): Promise<Ran> {
+  const { code, stdout, stderr } = await new Deno.Command(program, {
+    args,
+    env: { NO_COLOR: "1", ...env },
+    stdin: "null",
+  }).output();
+  return { code, stdout: new TextDecoder().decode(stdout), stderr: new TextDecoder().decode(stderr) };
+}
+
+async function names(dir: string): Promise<string[]> {
+  return await Array.fromAsync(Deno.readDir(dir), ({ name }) => name);
+}

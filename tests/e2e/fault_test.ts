@@ -1,0 +1,197 @@
+/** What goes wrong, and what is left of it: a clear error with a code, and no process, socket or folder. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { generateManifest, installAssets } from "../../lib/asset/mod.ts";
+import { home as homeOf } from "../../lib/home/mod.ts";
+import { currentArch } from "../../lib/profile/mod.ts";
+import { eventually, Sbx } from "../helper/sbx.ts";
+
+const ARCH = currentArch();
+
+Deno.test("faults of the host", async (t) => {
+  const sbx = await Sbx.make();
+  try {
+    await sbx.ok("start");
+
+    await t.step("an accelerator that does not work is found out, and said", async () => {
+      const { hypervisor } = (await sbx.api("GET", "/system/status")).body;
+      assert(["kvm", "tcg"].includes(hypervisor.accelerator));
+      assert(hypervisor.reason.length > 10, hypervisor.reason);
+    });
+
+    await t.step("a second service on the same home refuses to start, and the first goes on", async () => {
+      const second = await sbx.run("sbx-service", []);
+      assertEquals(second.code, 1);
+      assertStringIncludes(second.stderr, `another sbx-service (pid ${sbx.pid("service")}) runs`);
+      assertEquals((await sbx.api("GET", "/version")).status, 200);
+    });
+
+    await t.step("a gateway whose port is taken says so", async () => {
+      const other = await Sbx.make();
+      const { code, stderr } = await other.run("sbx", ["start"], {
+        SBX_GATEWAY_PORT: new URL(sbx.base).port,
+      });
+      assertEquals(code, 1);
+      assertStringIncludes(stderr, new URL(sbx.base).port);
+      await other.dispose();
+    });
+
+    await t.step(
+      "names, limits and profiles that are not right are refused before anything exists",
+      async () => {
+        const refused = async (body: unknown) => {
+          const { status, body: { code } } = await sbx.api("POST", "/vms/create", body);
+          return [status, code];
+        };
+        assertEquals(await refused({ name: "a/b" }), [400, "request.invalid"]);
+        assertEquals(await refused({ name: "../x" }), [400, "request.invalid"]);
+        assertEquals(await refused({ cpus: 9 }), [400, "request.invalid"]);
+        assertEquals(await refused({ ram_mb: 255 }), [400, "request.invalid"]);
+        assertEquals(await refused({ nmae: "x" }), [422, "request.unknown_field"]);
+        assertEquals(await refused({ profile_id: "nope" }), [404, "profile.not_found"]);
+        assertEquals(await refused({ from: "nope" }), [404, "vm.not_found"]);
+        assertEquals(await refused([1]), [422, "request.malformed"]);
+        assertEquals((await sbx.api("GET", "/vms/list")).body.vms, []);
+        assertEquals(await Array.fromAsync(Deno.readDir(join(sbx.home, "sessions"))), []);
+      },
+    );
+
+    await t.step("two at once want one name: one gets it", async () => {
+      const answers = await Promise.all([1, 2].map(() => sbx.api("POST", "/vms/create", { name: "twin" })));
+      assertEquals(answers.map(({ status }) => status).sort(), [200, 409]);
+      await sbx.ok("delete", "twin");
+    });
+
+    await t.step("a client that goes away in the middle of `sbx run` takes its VM with it", async () => {
+      const client = new Deno.Command(join(Deno.cwd(), "bin/sbx"), {
+        args: ["run", "--", "sh", "-c", "echo up; sleep 300"],
+        env: sbx.env,
+        stdout: "piped",
+        stderr: "null",
+        stdin: "null",
+      }).spawn();
+      const reader = client.stdout.getReader();
+      await reader.read();
+      client.kill("SIGKILL");
+      await client.status;
+      await reader.cancel();
+      await eventually(
+        "the VM is gone",
+        async () => (await sbx.api("GET", "/vms/list")).body.vms.length === 0,
+      );
+      assertEquals(await Array.fromAsync(Deno.readDir(join(sbx.home, "run/instances"))), []);
+    });
+  } finally {
+    await sbx.dispose();
+  }
+});
+
+Deno.test("an asset that is not what the manifest says does not boot: 412 with both hashes", async () => {
+  await withAssets(async () => {}, async (sbx) => {
+    await sbx.ok("start");
+    const dir = sbx.env.SBX_ASSETS_DIR;
+    const rootfs = (await Array.fromAsync(Deno.readDir(dir), ({ name }) => name)).find((name) =>
+      name.startsWith("rootfs-")
+    )!;
+    using file = await Deno.open(join(dir, rootfs), { write: true });
+    await file.seek(1_000_000, Deno.SeekMode.Start);
+    await file.write(new Uint8Array([1, 2, 3, 4]));
+    const { status, body } = await sbx.api("POST", "/vms/create", { name: "bad" });
+    assertEquals([status, body.code], [412, "assets.mismatch"]);
+    assertEquals(body.error.match(/[0-9a-f]{64}/g)?.length, 2, body.error);
+    assertEquals((await sbx.api("GET", "/vms/list")).body.vms, []);
+    await eventually(
+      "nothing is left",
+      async () => (await Array.fromAsync(Deno.readDir(join(sbx.home, "run/instances")))).length === 0,
+    );
+  });
+});
+
+Deno.test("a guest that never answers: the deadline ends the boot, the VM is Defunct and its logs are kept", async () => {
+  const silence = (initrd: Uint8Array) =>
+    replace(initrd, "$b mount -t proc proc /proc\n", "echo asleep; $b sleep 99999\n");
+  await withAssets(async (dir) => {
+    const path = join(dir, ARCH, "initrd.img");
+    await Deno.writeFile(path, silence(await Deno.readFile(path)));
+  }, async (sbx) => {
+    const { code, stderr } = await sbx.cli("create", "mute");
+    assertEquals(code, 1);
+    assertStringIncludes(stderr, "not ready after 8 seconds");
+    const info = (await sbx.api("GET", "/vms/mute/info")).body;
+    assertEquals([info.status, info.available_actions], ["Defunct", ["start", "delete"]]);
+    assertStringIncludes(await sbx.ok("logs", "mute"), "asleep");
+    await eventually("nothing is left", async () => (await sbx.left(info.id)).length === 0);
+  }, { SBX_BOOT_DEADLINE_SECS: "8" });
+});
+
+Deno.test("no space: the error says so, and neither a part of the file nor a broken VM stays", async () => {
+  const home = await Deno.makeTempDir({ prefix: "sbx-" });
+  const mount = await new Deno.Command("mount", { args: ["-t", "tmpfs", "-o", "size=16m", "sbx-test", home] })
+    .output();
+  if (!mount.success) throw new Error("this test needs to mount a tmpfs, and so root");
+  const sbx = await Sbx.make({ home });
+  try {
+    await sbx.ok("create", "small");
+    const { status, code } = await sbx.fetch("/vms/small/files/content?path=big", {
+      method: "POST",
+      body: new Uint8Array(9 * 1024 * 1024),
+    })
+      .then(() =>
+        sbx.fetch("/vms/small/files/content?path=bigger", {
+          method: "POST",
+          body: new Uint8Array(9 * 1024 * 1024),
+        })
+      )
+      .then(async (answer) => ({ status: answer.status, code: (await answer.json()).code }));
+    assertEquals([status, code], [500, "disk.full"]);
+    const { entries } = (await sbx.api("GET", "/vms/small/files/list")).body;
+    assertEquals(entries.map(({ path }: { path: string }) => path), ["big"]);
+    assertEquals((await sbx.cli("exec", "small", "--", "echo", "alive")).stdout, "alive\n");
+    await sbx.ok("delete", "small");
+    await sbx.ok("stop");
+  } finally {
+    await sbx.cli("stop", "--all");
+    await new Deno.Command("umount", { args: ["--lazy", home] }).output();
+    await Deno.remove(home, { recursive: true });
+  }
+});
+
+/** An sbx with assets of its own, changed before they are hashed and installed. */
+async function withAssets(
+  change: (dir: string) => Promise<void>,
+  work: (sbx: Sbx) => Promise<void>,
+  env: Record<string, string> = {},
+): Promise<void> {
+  const dir = await Deno.makeTempDir({ prefix: "sbx-assets-" });
+  const image = join(Deno.cwd(), ".cache/image");
+  try {
+    await new Deno.Command("cp", { args: ["-r", "--reflink=auto", join(image, ARCH), join(dir, ARCH)] })
+      .output();
+    await change(dir);
+    await generateManifest(dir, { binaryVersion: "0.1.0" });
+    const assets = join(dir, "installed");
+    await installAssets({
+      manifestUrl: `file://${dir}/manifest.json`,
+      home: homeOf({ get: (name) => ({ SBX_ASSETS_DIR: assets, SBX_HOME: dir })[name] }),
+      arch: ARCH,
+    });
+    const sbx = await Sbx.make({ assets, env });
+    try {
+      await work(sbx);
+    } finally {
+      await sbx.dispose();
+    }
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+/** The same bytes with one text for another of the same length: an archive stays one. */
+function replace(bytes: Uint8Array, from: string, to: string): Uint8Array {
+  assertEquals(from.length, to.length);
+  const at = new TextDecoder("latin1").decode(bytes).indexOf(from);
+  assert(at > 0);
+  const changed = bytes.slice();
+  changed.set(new TextEncoder().encode(to), at);
+  return changed;
+}
