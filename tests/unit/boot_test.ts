@@ -8,7 +8,7 @@ import { blake3 } from "../../lib/hash/mod.ts";
 import { type Home, home as homeOf } from "../../lib/home/mod.ts";
 import { currentArch } from "../../lib/profile/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
-import { type Asked } from "../../lib/supervisor/asked.ts";
+import type { Asked } from "../../lib/supervisor/asked.ts";
 import { makeBoot, maxRunning, requireUnlocked } from "../../lib/supervisor/boot.ts";
 
 interface World {
