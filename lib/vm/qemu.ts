@@ -82,11 +82,24 @@ function spawnVsock(tools: Tools, spec: MachineSpec): Deno.ChildProcess {
 
 function spawnFiles(tools: Tools, spec: MachineSpec): Deno.ChildProcess {
   const socket = `--socket-path=${spec.dir}/${SOCKETS.files}`;
-  const args = tools.virtiofsdIsLegacy
-    ? [socket, "-o", `source=${spec.workspace}`, "-o", "cache=auto", "-o", "no_posix_lock"]
-    : [socket, "--shared-dir", spec.workspace, "--cache", "auto", "--sandbox", "namespace"];
-  return bound("virtiofsd", tools.virtiofsd, args, spec.logs);
+  if (!tools.virtiofsdIsLegacy) {
+    const args = [socket, "--shared-dir", spec.workspace, "--cache", "auto", "--sandbox", "namespace"];
+    return bound("virtiofsd", tools.virtiofsd, args, spec.logs);
+  }
+  const args = [socket, "-o", `source=${spec.workspace}`, "-o", "cache=auto", "-o", "no_posix_lock"];
+  if (Deno.uid() === 0) return bound("virtiofsd", tools.virtiofsd, args, spec.logs);
+  return bound("virtiofsd", "unshare", [...AS_ROOT_OF_A_NAMESPACE, tools.virtiofsd, ...args, "--rlimit-nofile=0"], spec.logs);
 }
+
+/**
+ * QEMU's own virtiofsd wants to be root and to write below /run. For a user who is not, it is root of a user namespace that
+ * has the user's subordinate ids (/etc/subuid), with a /run of its own.
+ */
+const AS_ROOT_OF_A_NAMESPACE = [
+  ...["--map-root-user", "--map-auto", "--mount", "--", "/bin/sh", "-c"],
+  'mount -t tmpfs run /run && exec setpriv --pdeathsig KILL -- "$@"',
+  "sh",
+];
 
 function bound(name: string, program: string, args: string[], logs: string): Deno.ChildProcess {
   const child = spawnBound(name, program, args, logs);
