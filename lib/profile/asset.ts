@@ -18,7 +18,9 @@ export async function bootAssets(home: Home, profile: Profile, arch: Arch): Prom
   const pins = profile.assets.arch[arch];
   if (!pins) {
     throw new SbxError("assets.missing", `profile "${profile.id}" brings no assets for ${arch}`, {
-      hint: `add [assets.arch.${arch}] to ${profile.path ?? "it"}, or take [assets] away to use the installed ones`,
+      hint: `add [assets.arch.${arch}] to ${
+        profile.path ?? "it"
+      }, or take [assets] away to use the installed ones`,
     });
   }
   const [kernel, initrd, rootfs] = await Promise.all(
@@ -38,9 +40,13 @@ export async function pinnedFile(home: Home, { name, url, hash: pin, size }: Ass
 async function requiredFile(home: Home, profile: Profile, pin: Asset): Promise<AssetFile> {
   const file = await pinnedFile(home, pin);
   if (await isFile(file.path)) return file;
-  throw new SbxError("assets.missing", `${pin.name}, which profile "${profile.id}" boots from, is not there`, {
-    hint: `put it at ${file.path}; it comes from ${pin.url}`,
-  });
+  throw new SbxError(
+    "assets.missing",
+    `${pin.name}, which profile "${profile.id}" boots from, is not there`,
+    {
+      hint: `put it at ${file.path}; it comes from ${pin.url}`,
+    },
+  );
 }
 
 async function isFile(path: string): Promise<boolean> {

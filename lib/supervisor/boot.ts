@@ -85,12 +85,18 @@ export async function makeBoot(
  * @throws {SbxError} `settings.corp_locked`
  */
 export function requireUnlocked(settings: SettingsStore, { cpus, ram_mb }: Pick<Asked, "cpus" | "ram_mb">) {
-  for (const [resource, asked, unit] of [[CPUS, cpus, "CPUs"], [RAM_GB, ram_mb && ram_mb / 1024, "GiB"]] as const) {
+  for (
+    const [resource, asked, unit] of [[CPUS, cpus, "CPUs"], [RAM_GB, ram_mb && ram_mb / 1024, "GiB"]] as const
+  ) {
     const locked = lockedValue(settings, resource);
     if (asked === undefined || locked === undefined || asked === locked) continue;
-    throw new SbxError("settings.corp_locked", `corp gives each VM ${locked} ${unit}, so it cannot have ${asked}`, {
-      hint: `leave it out; sbx settings explain ${resource.setting} shows where corp says so`,
-    });
+    throw new SbxError(
+      "settings.corp_locked",
+      `corp gives each VM ${locked} ${unit}, so it cannot have ${asked}`,
+      {
+        hint: `leave it out; sbx settings explain ${resource.setting} shows where corp says so`,
+      },
+    );
   }
 }
 
@@ -100,7 +106,8 @@ export function maxRunning(settings: SettingsStore): number {
 }
 
 function resourceOf(of: Resource, settings: SettingsStore, profile: Profile, asked?: number): number {
-  return lockedValue(settings, of) ?? asked ?? profile.vm[of.key] ?? numberOf(settings, of.setting) ?? of.fallback;
+  return lockedValue(settings, of) ?? asked ?? profile.vm[of.key] ?? numberOf(settings, of.setting) ??
+    of.fallback;
 }
 
 function lockedValue(settings: SettingsStore, { setting }: Resource): number | undefined {

@@ -30,7 +30,9 @@ export async function makeScratch(path: string, gigabytes: number): Promise<void
   const full = /No space left/i.test(text);
   throw new SbxError(full ? "disk.full" : "scratch.failed", `the scratch disk ${path} could not be made`, {
     cause: text,
-    hint: full ? "free some space (sbx list shows the VMs, sbx delete removes one) and try again" : "is e2fsprogs installed?",
+    hint: full
+      ? "free some space (sbx list shows the VMs, sbx delete removes one) and try again"
+      : "is e2fsprogs installed?",
   });
 }
 

@@ -11,6 +11,8 @@ Deno.test("the compiled program does what the sources do", async (t) => {
   const dir = await Deno.makeTempDir({ prefix: "sbx-compiled-" });
   const [built, prefix] = [join(dir, "built"), join(dir, "prefix")];
   const programs = join(prefix, "bin");
+  const TMPDIR = join(dir, "tmp");
+  await Deno.mkdir(TMPDIR);
   try {
     await t.step("make install builds it and puts it and its roles into a prefix", async () => {
       const runtime = await testRuntime();
@@ -32,7 +34,7 @@ Deno.test("the compiled program does what the sources do", async (t) => {
     });
 
     await t.step("each role answers by its name and as a subcommand", async () => {
-      const home = { SBX_HOME: join(dir, "home") };
+      const home = { SBX_HOME: join(dir, "home"), TMPDIR };
       const sbx = (name: string, ...args: string[]) => command(join(programs, name), args, home);
       const sources = await command(fromRoot("bin/sbx"), ["version"], home);
       const version = await sbx("sbx", "version");
@@ -48,7 +50,7 @@ Deno.test("the compiled program does what the sources do", async (t) => {
           "sbx-process is started by sbx-service",
         );
       }
-      for (const words of [["sbx-service"], ["sbx", "service"]]) await serves(programs, words, home.SBX_HOME);
+      for (const words of [["sbx-service"], ["sbx", "service"]]) await serves(programs, words, home);
       await Deno.remove(home.SBX_HOME, { recursive: true });
     });
 
@@ -56,6 +58,7 @@ Deno.test("the compiled program does what the sources do", async (t) => {
       const out = join(dir, "image");
       const env = {
         SBX_HOME: join(dir, "home"),
+        TMPDIR,
         npm_config_offline: "true",
         npm_config_cache: join(dir, "npm"),
       };
@@ -65,41 +68,54 @@ Deno.test("the compiled program does what the sources do", async (t) => {
       assertEquals((await names(dir)).filter((name) => name.includes("image")), []);
     });
 
-    await t.step("a real VM: create, exec, cp, run after an update in its place, delete", async () => {
-      const sbx = await Sbx.make({ programs });
-      try {
-        assertStringIncludes(await sbx.ok("create", "dev"), "dev: Running");
-        const { id, pid } = JSON.parse(await sbx.ok("info", "dev", "--json"));
-        const program = await Deno.readLink(`/proc/${pid}/exe`);
-        assertEquals(program, await Deno.realPath(join(programs, "sbx")), "its process is of the same build");
-        const ran = await sbx.cli("exec", "dev", "--", "sh", "-c", "echo out; echo err >&2; exit 7");
-        assertEquals(ran, { code: 7, stdout: "out\n", stderr: "err\n" });
-        await sbx.ok("cp", fromRoot("deno.json"), "dev:copy");
-        assertEquals(
-          await sbx.ok("exec", "dev", "--", "cat", "copy"),
-          await Deno.readTextFile(fromRoot("deno.json")),
-        );
-        const events = (await sbx.api("GET", `/sessions/${id}/events`)).body.events;
-        assert(events.length > 0, "its ledger, which is a native library, has the events");
+    await t.step(
+      "a real VM: create, exec, cp, a terminal, run after an update in its place, delete",
+      async () => {
+        const sbx = await Sbx.make({ programs, env: { TMPDIR } });
+        try {
+          assertStringIncludes(await sbx.ok("create", "dev"), "dev: Running");
+          const { id, pid } = JSON.parse(await sbx.ok("info", "dev", "--json"));
+          const program = await Deno.readLink(`/proc/${pid}/exe`);
+          assertEquals(
+            program,
+            await Deno.realPath(join(programs, "sbx")),
+            "its process is of the same build",
+          );
+          const ran = await sbx.cli("exec", "dev", "--", "sh", "-c", "echo out; echo err >&2; exit 7");
+          assertEquals(ran, { code: 7, stdout: "out\n", stderr: "err\n" });
+          await sbx.ok("cp", fromRoot("deno.json"), "dev:copy");
+          assertEquals(
+            await sbx.ok("exec", "dev", "--", "cat", "copy"),
+            await Deno.readTextFile(fromRoot("deno.json")),
+          );
+          const events = (await sbx.api("GET", `/sessions/${id}/events`)).body.events;
+          assert(events.length > 0, "its ledger, which is a native library, has the events");
 
-        await Deno.copyFile(join(built, "sbx"), join(programs, "new"));
-        await Deno.rename(join(programs, "new"), join(programs, "sbx"));
-        assertEquals(
-          await sbx.ok("run", "--", "echo", "by the service of the old file"),
-          "by the service of the old file\n",
-        );
+          const socket = new WebSocket(`${sbx.base.replace("http", "ws")}/terminal/${id}?token=${sbx.token}`);
+          socket.onopen = () => socket.send(new TextEncoder().encode("exit\n"));
+          await eventually("the terminal's shell has exited", () => socket.readyState === WebSocket.CLOSED);
 
-        await sbx.ok("delete", "dev");
-        await eventually("nothing of the VM is left", async () => (await sbx.left(id)).length === 0);
-        assertEquals(await names(join(sbx.home, "sessions")), []);
-      } finally {
-        await sbx.dispose();
-      }
-      await eventually(
-        "nothing of sbx runs any more",
-        async () => (await sbx.pids("", programs)).length === 0,
-      );
-    });
+          await Deno.copyFile(join(built, "sbx"), join(programs, "new"));
+          await Deno.rename(join(programs, "new"), join(programs, "sbx"));
+          assertEquals(
+            await sbx.ok("run", "--", "echo", "by the service of the old file"),
+            "by the service of the old file\n",
+          );
+
+          await sbx.ok("delete", "dev");
+          await eventually("nothing of the VM is left", async () => (await sbx.left(id)).length === 0);
+          assertEquals(await names(join(sbx.home, "sessions")), []);
+        } finally {
+          await sbx.dispose();
+        }
+        await eventually(
+          "nothing of sbx runs any more",
+          async () => (await sbx.pids("", programs)).length === 0,
+        );
+        // Deno unpacks native libraries under names made of their hashes, and uses them again.
+        assertEquals((await names(TMPDIR)).filter((name) => !/^sbx\d+\.node$/.test(name)), []);
+      },
+    );
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
@@ -118,11 +134,14 @@ async function testRuntime(): Promise<Record<string, string>> {
 }
 
 /** Starts the service, which must serve on its socket under its own name, and end well when it is told to. */
-async function serves(programs: string, [name, ...args]: string[], home: string): Promise<void> {
-  const service = new Deno.Command(join(programs, name), { args, env: { SBX_HOME: home }, stdin: "null" })
-    .spawn();
-  const path = join(home, "run/service.sock");
-  const pidFile = join(home, "run/service.pid");
+async function serves(
+  programs: string,
+  [name, ...args]: string[],
+  env: { SBX_HOME: string; TMPDIR: string },
+): Promise<void> {
+  const service = new Deno.Command(join(programs, name), { args, env, stdin: "null" }).spawn();
+  const path = join(env.SBX_HOME, "run/service.sock");
+  const pidFile = join(env.SBX_HOME, "run/service.pid");
   try {
     await eventually(
       "the service has written its pid",

@@ -67,7 +67,12 @@ Deno.test("settings, corp and a profile decide what a guest is", async (t) => {
         join(bad, "profile.toml"),
         (await Deno.readTextFile(path)).replace(/blake3:\w/, "blake3:"),
       );
-      const { code, stdout } = await sbx.run("sbx-admin", ["profile", "validate", join(bad, "profile.toml"), "--json"]);
+      const { code, stdout } = await sbx.run("sbx-admin", [
+        "profile",
+        "validate",
+        join(bad, "profile.toml"),
+        "--json",
+      ]);
       const report = JSON.parse(stdout);
       assertEquals([code, report.ok, report.problems.length], [1, false, 1]);
       assertStringIncludes(report.problems[0], "64 lower-case hex characters");
@@ -92,17 +97,39 @@ Deno.test("settings, corp and a profile decide what a guest is", async (t) => {
     });
 
     await t.step("a VM boots with its profile's image and resources, and with corp's CPUs", async () => {
-      await sbx.ok("create", "pin", "--profile", "pinned", "-e", "GIT_AUTHOR_NAME=asked", "-e", "MINE=mine-as-asked");
+      await sbx.ok(
+        "create",
+        "pin",
+        "--profile",
+        "pinned",
+        "-e",
+        "GIT_AUTHOR_NAME=asked",
+        "-e",
+        "MINE=mine-as-asked",
+      );
       const info = JSON.parse(await sbx.ok("info", "pin", "--json"));
       assertEquals([info.status, info.profile_id, info.cpus, info.ram_mb], ["Running", "pinned", 1, 2048]);
       const record = JSON.parse(sbx.read(`sessions/${info.id}/vm.json`));
-      assertEquals([record.assets.version, record.profile_revision, record.scratch_gb], ["pinned 1.2.0", "1.2.0", 2]);
+      assertEquals([record.assets.version, record.profile_revision, record.scratch_gb], [
+        "pinned 1.2.0",
+        "1.2.0",
+        2,
+      ]);
       assertEquals((await run("nproc")).stdout, "1\n");
     });
     await t.step("its environment: corp's over the request's over the user's", async () => {
       const { stdout } = await run("env");
-      const env = new Map(stdout.trimEnd().split("\n").map((line: string) => line.split(/=(.*)/s, 2) as [string, string]));
-      const names = ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "SBX_SSH_PUBLIC_KEY", "MINE", "LANG"];
+      const env = new Map(
+        stdout.trimEnd().split("\n").map((line: string) => line.split(/=(.*)/s, 2) as [string, string]),
+      );
+      const names = [
+        "GIT_AUTHOR_NAME",
+        "GIT_COMMITTER_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "SBX_SSH_PUBLIC_KEY",
+        "MINE",
+        "LANG",
+      ];
       assertEquals(names.map((name) => env.get(name)), [
         "Corp Build",
         "Corp Build",
@@ -111,11 +138,17 @@ Deno.test("settings, corp and a profile decide what a guest is", async (t) => {
         "mine-as-asked",
         "C.UTF-8",
       ]);
-      assertEquals((await run("git var GIT_AUTHOR_IDENT")).stdout.startsWith("Corp Build <ada@example.org>"), true);
+      assertEquals(
+        (await run("git var GIT_AUTHOR_IDENT")).stdout.startsWith("Corp Build <ada@example.org>"),
+        true,
+      );
     });
 
     await t.step("its files are there with their mode, and the shell reads them", async () => {
-      assertEquals((await run("stat -c '%a %U' /root/.bashrc && cat /root/.bashrc")).stdout, `600 root\n${BASHRC}`);
+      assertEquals(
+        (await run("stat -c '%a %U' /root/.bashrc && cat /root/.bashrc")).stdout,
+        `600 root\n${BASHRC}`,
+      );
       assertEquals((await run("bash -ic greet 2>/dev/null")).stdout, "hi\n");
       assertEquals((await run("ls /root/.tmux.conf")).exit_code, 2, "a file without content is not made");
     });
@@ -123,7 +156,10 @@ Deno.test("settings, corp and a profile decide what a guest is", async (t) => {
     await t.step("no secret is anywhere in it: not in a file, an environment or a command line", async () => {
       // The text to look for goes in through stdin, so that the search itself holds it nowhere.
       const search = (text: string) =>
-        run("cat > /dev/shm/p; grep -rlaF -f /dev/shm/p /run /tmp /root /etc /var /opt /workspace /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null; rm /dev/shm/p", text);
+        run(
+          "cat > /dev/shm/p; grep -rlaF -f /dev/shm/p /run /tmp /root /etc /var /opt /workspace /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null; rm /dev/shm/p",
+          text,
+        );
       const control = (await search("mine-as-asked")).stdout;
       assert(/\/proc\/\d+\/environ/.test(control), `the search finds what is there: ${control}`);
       assertStringIncludes((await search("alias greet=")).stdout, "/root/.bashrc");
@@ -171,7 +207,10 @@ Deno.test("settings, corp and a profile decide what a guest is", async (t) => {
     await t.step("a corp.toml that breaks unlocks nothing, and the status says so", async () => {
       assertEquals((await sbx.api("GET", "/status")).body.ok, true);
       await Deno.writeTextFile(corpFile, "[settings\n");
-      await eventually("it is noticed", async () => (await sbx.api("GET", "/corp/info")).body.status === "last_good");
+      await eventually(
+        "it is noticed",
+        async () => (await sbx.api("GET", "/corp/info")).body.status === "last_good",
+      );
       assertEquals((await sbx.api("PATCH", "/settings/edit", { "appearance.theme": "light" })).status, 423);
       const { code, stdout } = await sbx.cli("status");
       assertEquals(code, 1);
@@ -200,17 +239,20 @@ Deno.test("settings, corp and a profile decide what a guest is", async (t) => {
       assertStringIncludes(stderr, `${bad}:2`);
     });
 
-    await t.step("the OBOM is served while it is what the profile says, and 412 when it is damaged", async () => {
-      const response = await sbx.fetch("/profiles/pinned/obom");
-      assertEquals(response.status, 200);
-      assertEquals((await response.json()).bomFormat, "CycloneDX");
-      const { profile, obom } = (await sbx.api("GET", "/profiles/pinned/info")).body;
-      assertEquals([profile.source, obom.route], ["user", "/profiles/pinned/obom"]);
-      await Deno.writeTextFile(obomFile, " ", { append: true });
-      const { status, body } = await sbx.api("GET", "/profiles/pinned/obom");
-      assertEquals([status, body.code], [412, "assets.mismatch"]);
-      assertEquals((await sbx.api("GET", "/profiles/code/obom")).status, 200, "the installed image's");
-    });
+    await t.step(
+      "the OBOM is served while it is what the profile says, and 412 when it is damaged",
+      async () => {
+        const response = await sbx.fetch("/profiles/pinned/obom");
+        assertEquals(response.status, 200);
+        assertEquals((await response.json()).bomFormat, "CycloneDX");
+        const { profile, obom } = (await sbx.api("GET", "/profiles/pinned/info")).body;
+        assertEquals([profile.source, obom.route], ["user", "/profiles/pinned/obom"]);
+        await Deno.writeTextFile(obomFile, " ", { append: true });
+        const { status, body } = await sbx.api("GET", "/profiles/pinned/obom");
+        assertEquals([status, body.code], [412, "assets.mismatch"]);
+        assertEquals((await sbx.api("GET", "/profiles/code/obom")).status, 200, "the installed image's");
+      },
+    );
 
     await t.step("the limit of VMs is a setting; a VM that runs keeps what it was booted with", async () => {
       await sbx.ok("settings", "set", "vm.resources.max_concurrent_vms", "1");
@@ -223,7 +265,15 @@ Deno.test("settings, corp and a profile decide what a guest is", async (t) => {
 
     await t.step("the API document and the gateway know these routes", async () => {
       const { paths } = (await sbx.api("GET", "/openapi.json")).body;
-      for (const path of ["/settings/info", "/settings/edit", "/settings/explain/{id}", "/corp/info", "/profiles/list"]) {
+      for (
+        const path of [
+          "/settings/info",
+          "/settings/edit",
+          "/settings/explain/{id}",
+          "/corp/info",
+          "/profiles/list",
+        ]
+      ) {
         assert(paths[path], path);
       }
     });
@@ -238,7 +288,9 @@ async function pinsOf(assetsDir: string, obomFile: string): Promise<string> {
   const arch = Deno.build.arch === "aarch64" ? "arm64" : "x86_64";
   const { assets } = JSON.parse(await Deno.readTextFile(join(assetsDir, "manifest.json")));
   const files = assets.releases[assets.current].arches[arch];
-  const installed = await Deno.readTextFile(join(assetsDir, `obom.cdx-${files["obom.cdx.json"].hash.slice(0, 16)}.json`));
+  const installed = await Deno.readTextFile(
+    join(assetsDir, `obom.cdx-${files["obom.cdx.json"].hash.slice(0, 16)}.json`),
+  );
   await Deno.writeTextFile(obomFile, installed + "\n");
   const own = { hash: blake3(installed + "\n"), size: (await Deno.stat(obomFile)).size };
   const table = (head: string, name: string, url: string, { hash, size } = files[name]) =>
