@@ -6,9 +6,18 @@ import type { Command } from "./command.ts";
 import { imageBuild } from "./image_build.ts";
 import { manifestCheck } from "./manifest_check.ts";
 import { manifestGenerate } from "./manifest_generate.ts";
+import { policyCheck, policyLint, policyTest } from "./policy.ts";
 import { profileValidate } from "./profile_validate.ts";
 
-export const COMMANDS: Command[] = [imageBuild, manifestGenerate, manifestCheck, profileValidate];
+export const COMMANDS: Command[] = [
+  imageBuild,
+  manifestGenerate,
+  manifestCheck,
+  profileValidate,
+  policyCheck,
+  policyLint,
+  policyTest,
+];
 
 /** Exit codes: 0 done, 1 failed or not ok, 2 a call that cannot be meant, 130 interrupted. */
 export async function main(args: string[]): Promise<number> {

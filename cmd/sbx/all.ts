@@ -10,6 +10,7 @@ import "./list.ts";
 import "./info.ts";
 import "./logs.ts";
 import "./events.ts";
+import "./verify.ts";
 import "./cp.ts";
 import "./delete.ts";
 import "./purge.ts";

@@ -14,6 +14,7 @@ export const COMMANDS: readonly string[] = [
   "info",
   "logs",
   "events",
+  "verify",
   "cp",
   "delete",
   "purge",

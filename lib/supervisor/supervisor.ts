@@ -1,4 +1,3 @@
-import { dirname } from "node:path";
 import type { CreateRequest, VmAction, VmInfo, VmSummary } from "../api/vm.ts";
 import { type Assets, resolveAssets, verifyAssets } from "../asset/mod.ts";
 import { SbxError } from "../error/mod.ts";
@@ -8,12 +7,12 @@ import { currentArch } from "../profile/mod.ts";
 import { sessionPaths, writeRecord, writeState } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import { type AcceleratorChoice, chooseAccelerator, findTools, type Hypervisor, Qemu } from "../vm/mod.ts";
-import { type Asked, readAsked, writeAsked } from "./asked.ts";
+import { type Asked, readAsked } from "./asked.ts";
 import { makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
+import { furnish } from "./furnish.ts";
 import { type Notice, Notices } from "./notice.ts";
 import { startProcess } from "./process.ts";
 import { Registry, settle } from "./registry.ts";
-import { copySparse, makeScratch } from "./scratch.ts";
 import { infoOf, isAlive, requireAction, summaryOf, type Vm } from "./vm.ts";
 
 /** The life of every VM of one home. Each runs in a process of its own, which outlives this one. */
@@ -103,7 +102,7 @@ export class Supervisor {
     };
     this.#registry.add(vm);
     try {
-      await this.#furnish(vm, asked, source);
+      await furnish(vm, asked, source);
       await this.#launch(vm, boot.assets);
     } catch (error) {
       await this.#erase(vm);
@@ -185,21 +184,6 @@ export class Supervisor {
   async #chooseAccelerator(assets?: Assets): Promise<AcceleratorChoice> {
     const { kernel, initrd } = assets ?? await resolveAssets(this.#home, currentArch());
     return await chooseAccelerator({ kernel: kernel.path, initrd: initrd.path }, this.#home.runDir);
-  }
-
-  /** Creates the folders and the disk of a new VM. */
-  async #furnish(vm: Vm, asked: Asked, source: Vm | undefined): Promise<void> {
-    const { paths, record } = vm;
-    for (const dir of [paths.dir, paths.logs, paths.snapshots, dirname(paths.ledger)]) {
-      await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
-    }
-    if (source) await copySparse(source.paths.workspace, paths.workspace);
-    else await Deno.mkdir(paths.workspace, { mode: 0o755 });
-    if (record.scratch_gb > 0) {
-      if (source && source.record.scratch_gb > 0) await copySparse(source.paths.scratch, paths.scratch);
-      else await makeScratch(paths.scratch, record.scratch_gb);
-    }
-    await Promise.all([writeAsked(paths, asked), writeRecord(paths, record)]);
   }
 
   /** Starts the VM's process, checks its assets meanwhile, and orders the boot; returns once that is ordered. */

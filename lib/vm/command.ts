@@ -88,7 +88,7 @@ function clockParameters(): string[] {
     const cpu = Deno.readTextFileSync("/proc/cpuinfo").split("\n\n")[0];
     const mhz = cpu.match(/^cpu MHz\s*:\s*([\d.]+)/m)?.[1];
     const constant = /\b(tsc_known_freq|hypervisor)\b/.test(cpu) && /\bconstant_tsc\b/.test(cpu);
-    return mhz && constant ? [`tsc_early_khz=${Math.round(Number(mhz) * 1000)}`] : [];
+    return mhz && constant ? [`tsc_early_khz=${Math.round(Number(mhz) * 1000)}`, "tsc=reliable"] : [];
   } catch {
     return [];
   }

@@ -88,7 +88,12 @@ function spawnFiles(tools: Tools, spec: MachineSpec): Deno.ChildProcess {
   }
   const args = [socket, "-o", `source=${spec.workspace}`, "-o", "cache=auto", "-o", "no_posix_lock"];
   if (Deno.uid() === 0) return bound("virtiofsd", tools.virtiofsd, args, spec.logs);
-  return bound("virtiofsd", "unshare", [...AS_ROOT_OF_A_NAMESPACE, tools.virtiofsd, ...args, "--rlimit-nofile=0"], spec.logs);
+  return bound("virtiofsd", "unshare", [
+    ...AS_ROOT_OF_A_NAMESPACE,
+    tools.virtiofsd,
+    ...args,
+    "--rlimit-nofile=0",
+  ], spec.logs);
 }
 
 /**

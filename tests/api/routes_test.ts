@@ -7,14 +7,23 @@ Deno.test("every route, with and without the token", async (t) => {
   const sbx = await Sbx.make();
   try {
     await sbx.ok("start");
-    const routes = routeTable().map(({ method, path }) => ({ method, path: path.replaceAll(/{\w+}/g, "nobody") }));
+    const routes = routeTable().map(({ method, path }) => ({
+      method,
+      path: path.replaceAll(/{\w+}/g, "nobody"),
+    }));
 
     await t.step("without the token, or with a wrong one, there is nothing but 401", async () => {
       for (const { method, path } of routes) {
         const response = await fetch(sbx.base + path, { method });
-        assertEquals([response.status, (await response.json()).code], [401, "auth.missing_token"], `${method} ${path}`);
+        assertEquals(
+          [response.status, (await response.json()).code],
+          [401, "auth.missing_token"],
+          `${method} ${path}`,
+        );
       }
-      const wrong = await fetch(`${sbx.base}/vms/list`, { headers: { authorization: `Bearer ${"x".repeat(64)}` } });
+      const wrong = await fetch(`${sbx.base}/vms/list`, {
+        headers: { authorization: `Bearer ${"x".repeat(64)}` },
+      });
       assertEquals([wrong.status, (await wrong.json()).code], [401, "auth.bad_token"]);
     });
 
@@ -23,14 +32,27 @@ Deno.test("every route, with and without the token", async (t) => {
         const query = path.includes("/files/") ? "?path=a" : "";
         const json = path.endsWith("/exec") ? { command: "true" } : undefined;
         const response = await sbx.fetch(path + query, { method, json });
-        assertEquals([response.status, (await response.json()).code], [404, "vm.not_found"], `${method} ${path}`);
+        assertEquals(
+          [response.status, (await response.json()).code],
+          [404, "vm.not_found"],
+          `${method} ${path}`,
+        );
       }
     });
 
     await t.step("what is not a route is 404, also with the method of another", async () => {
-      for (const [method, path] of [["GET", "/nope"], ["GET", "/vms/create"], ["POST", "/vms/list"], ["GET", "/vms/a%2Fb/info"], ["PUT", "/run"]]) {
+      for (
+        const [method, path] of [["GET", "/nope"], ["GET", "/vms/create"], ["POST", "/vms/list"], [
+          "GET",
+          "/vms/a%2Fb/info",
+        ], ["PUT", "/run"]]
+      ) {
         const { status, body } = await sbx.api(method, path);
-        assertEquals([status >= 400 && status < 500, typeof body.code], [true, "string"], `${method} ${path} → ${status}`);
+        assertEquals(
+          [status >= 400 && status < 500, typeof body.code],
+          [true, "string"],
+          `${method} ${path} → ${status}`,
+        );
       }
     });
 
@@ -39,7 +61,9 @@ Deno.test("every route, with and without the token", async (t) => {
       const described = Object.entries(body.paths).flatMap(([path, methods]) =>
         Object.keys(methods as object).map((method) => `${method.toUpperCase()} ${path}`)
       );
-      const known = routeTable().map(({ method, path }) => `${method} ${path}`).filter((route) => route !== "GET /openapi.json");
+      const known = routeTable().map(({ method, path }) => `${method} ${path}`).filter((route) =>
+        route !== "GET /openapi.json"
+      );
       assertEquals(described.sort(), known.sort());
     });
 

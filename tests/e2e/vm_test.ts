@@ -239,6 +239,17 @@ Deno.test("a VM from create to delete", async (t) => {
       const { events } = (await sbx.api("GET", `/sessions/${id}/events`)).body;
       assert(events.some(({ process }: any) => process.activity.command === "printenv GREETING"));
     });
+
+    await t.step("the record verifies offline, and a changed byte in it is found", async () => {
+      const ledger = join(sbx.home, "ledgers", id, "session.db");
+      assertStringIncludes(await sbx.ok("verify", id), "every one is as it was recorded");
+      const bytes = await Deno.readFile(ledger);
+      const at = new TextDecoder("latin1").decode(bytes).indexOf("printenv");
+      assert(at > 0);
+      bytes[at] ^= 1;
+      await Deno.writeFile(ledger, bytes);
+      assertEquals((await sbx.cli("verify", id)).code, 1);
+    });
   } finally {
     await sbx.dispose();
   }

@@ -4,7 +4,7 @@ import { type LogsResult, sessionRoutes, vmRoutes } from "../../../lib/api/mod.t
 import type { Home } from "../../../lib/home/mod.ts";
 import { readEvents } from "../../../lib/ledger/mod.ts";
 import { sessionPaths } from "../../../lib/session/mod.ts";
-import { type Supervisor, type Vm } from "../../../lib/supervisor/mod.ts";
+import type { Supervisor, Vm } from "../../../lib/supervisor/mod.ts";
 import { handle } from "../handle.ts";
 import { executionsOf, sessionEvents } from "../ledger.ts";
 
