@@ -2,7 +2,7 @@
 import { SbxError } from "../../lib/error/mod.ts";
 import { home } from "../../lib/home/mod.ts";
 import { CallServer } from "../../lib/ipc/mod.ts";
-import { readRecord, Runner, sessionPaths } from "../../lib/session/mod.ts";
+import { makeSockets, readRecord, Runner, sessionPaths } from "../../lib/session/mod.ts";
 import { Qemu } from "../../lib/vm/mod.ts";
 import { answer } from "./calls.ts";
 
@@ -15,7 +15,7 @@ export async function main([id]: string[]): Promise<number> {
     throw new SbxError("process.invalid", "sbx-process is started by sbx-service, with the id of a session");
   }
   const paths = sessionPaths(home(), id);
-  await Deno.mkdir(paths.sockets, { recursive: true, mode: 0o700 });
+  await makeSockets(paths);
   const previous = Deno.umask(0o077);
   const listener = Deno.listen({ transport: "unix", path: paths.socket });
   Deno.umask(previous);

@@ -7,6 +7,7 @@
  * `/run/sbx/mounted` before it says `BootReady`. Kernel parameters reach it as environment: `sbx_floor` powers off at
  * once (the floor that benchmarks compare with), `sbx_scratch` names the disk that holds what the guest writes,
  * `sbx_v8_flags` suits the agent to the accelerator.
+ * Commands without a path are busybox's own, which its shell runs without an exec; that needs /proc.
  * Modules are `/modules/<group><order>-<name>.ko`; group 1 is what the root file system needs.
  */
 export const INIT = `#!/bin/busybox sh
@@ -19,51 +20,51 @@ die() { echo "sbx-init: $1" >/dev/console; $b reboot -f; }
 
 $b mount -t proc proc /proc
 stage kernel
-for m in /modules/1*.ko; do $b insmod $m || die "module $m does not load"; done
-$b mount -t devtmpfs dev /dev
-(for m in /modules/2*.ko; do $b insmod $m || die "module $m does not load"; done) &
+for m in /modules/1*.ko; do insmod $m || die "module $m does not load"; done
+mount -t devtmpfs dev /dev
+(for m in /modules/2*.ko; do insmod $m || die "module $m does not load"; done) &
 modules=$!
 stage modules
 
 tries=0
 until [ -b /dev/vda ]; do
   tries=$((tries + 1)); [ $tries -gt 2000 ] && die "the root disk did not appear"
-  $b usleep 5000
+  usleep 5000
 done
-$b mount -t erofs -o ro /dev/vda /lower || die "the root file system does not mount"
+mount -t erofs -o ro /dev/vda /lower || die "the root file system does not mount"
 # Deno's pages are read beside what follows; it would ask for them one small fault at a time.
-$b cat /lower/usr/bin/deno >/dev/null &
+cat /lower/usr/bin/deno >/dev/null &
 if [ -n "$sbx_scratch" ]; then
-  $b mount -t ext4 -o noatime $sbx_scratch /upper || die "the scratch disk does not mount"
+  mount -t ext4 -o noatime $sbx_scratch /upper || die "the scratch disk does not mount"
 else
-  $b mount -t tmpfs -o mode=0755 scratch /upper
+  mount -t tmpfs -o mode=0755 scratch /upper
 fi
-[ -d /upper/data ] || $b mkdir -p /upper/data /upper/work
-$b mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work root /new || die "the overlay does not mount"
-$b mount -t tmpfs -o mode=0755 run /new/run
-$b mkdir -p /new/run/sbx
-$b mount -t devtmpfs dev /new/dev
-$b mount -t proc proc /new/proc
+[ -d /upper/data ] || mkdir -p /upper/data /upper/work
+mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work root /new || die "the overlay does not mount"
+mount -t tmpfs -o mode=0755 run /new/run
+mkdir -p /new/run/sbx
+mount -t devtmpfs dev /new/dev
+mount -t proc proc /new/proc
 stage rootfs
 
 # From here on this shell's own root is the empty initramfs under the moved mount: paths of the guest are relative.
 cd /new
-$b mount --move . /
+mount --move . /
 printf '%s' "$stages" >./run/sbx/stages
-wait $modules
-$b chroot . /usr/bin/env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \\
-  DENO_DIR=/run/sbx/deno DENO_NO_UPDATE_CHECK=1 /usr/bin/deno run -A --unstable-vsock --no-config --no-lock --no-remote \\
+env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
+  DENO_NO_UPDATE_CHECK=1 $b chroot . /usr/bin/deno run -A --unstable-vsock --no-config --no-lock --no-remote \\
   --no-npm --quiet \${sbx_v8_flags:+--v8-flags=$sbx_v8_flags} /usr/lib/sbx/sbx-pty-agent.js &
 agent=$!
 
-$b mount -t virtiofs workspace ./workspace || echo "sbx-init: the workspace does not mount" >/dev/console
-$b mkdir -p ./dev/pts ./dev/shm
-$b mount -t devpts -o gid=5,mode=0620,ptmxmode=0666 devpts ./dev/pts
-$b mount -t tmpfs -o mode=1777 shm ./dev/shm
-$b mount -t sysfs sys ./sys
-$b ln -sfn /proc/self/fd ./dev/fd
-$b ifconfig lo 127.0.0.1 up
-$b hostname sbx
+wait $modules
+mount -t virtiofs workspace ./workspace || echo "sbx-init: the workspace does not mount" >/dev/console
+mkdir -p ./dev/pts ./dev/shm
+mount -t devpts -o gid=5,mode=0620,ptmxmode=0666 devpts ./dev/pts
+mount -t tmpfs -o mode=1777 shm ./dev/shm
+mount -t sysfs sys ./sys
+ln -sfn /proc/self/fd ./dev/fd
+ifconfig lo 127.0.0.1 up
+hostname sbx
 echo >./run/sbx/mounted
 
 wait $agent

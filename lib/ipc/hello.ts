@@ -1,17 +1,24 @@
 import { z } from "zod";
 import { SbxError } from "../error/mod.ts";
-import { blake3 } from "../hash/mod.ts";
 import type { Channel } from "../wire/mod.ts";
 import { Call, Hello, Input, IPC_VERSION, Reply } from "./schema.ts";
 
 /** How long a peer may take to greet (contracts.md §7). */
 const HELLO_DEADLINE_MS = 5000;
 
-let hash: string | undefined;
+let hash: Promise<string> | undefined;
 
-/** BLAKE3 of this wire's schemas: two builds whose messages differ refuse each other instead of misreading. */
-export function schemaHash(): string {
-  return hash ??= blake3(JSON.stringify([Call, Input, Reply].map((schema) => z.toJSONSchema(schema))));
+/**
+ * SHA-256 of this wire's schemas: two builds whose messages differ refuse each other instead of misreading. Not BLAKE3,
+ * because the runtime's own hash needs nothing loaded before a VM's process can answer.
+ */
+export function schemaHash(): Promise<string> {
+  return hash ??= hashSchemas();
+}
+
+async function hashSchemas(): Promise<string> {
+  const text = JSON.stringify([Call, Input, Reply].map((schema) => z.toJSONSchema(schema)));
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))).toHex();
 }
 
 /**
@@ -20,7 +27,7 @@ export function schemaHash(): string {
  * @throws {SbxError} `process.hello_mismatch` when the peer is another version of sbx, `process.hello_timeout` when it says nothing
  */
 export async function greet(channel: Channel): Promise<void> {
-  const ours = { t: "Hello", version: IPC_VERSION, schema_hash: schemaHash() };
+  const ours = { t: "Hello", version: IPC_VERSION, schema_hash: await schemaHash() };
   await channel.send(ours);
   let timer: ReturnType<typeof setTimeout> | undefined;
   const timeout = new Promise<never>((_, reject) => {
