@@ -8,6 +8,9 @@ say() { printf '\n\033[1m$ %s\033[0m\n' "$*"; }
 say sbx start
 sbx start
 say "sbx run --verbose -- sh -c 'echo \"hello from \$(uname -sr)\" | tee hello.txt'"
-sbx run --verbose -- sh -c 'echo "hello from $(uname -sr)" | tee hello.txt'
+code=0
+sbx run --verbose -- sh -c 'echo "hello from $(uname -sr)" | tee hello.txt' || code=$?
 echo
+echo "exit code $code"
 echo "The VM is gone; its record stays. Next: sbx create dev, sbx shell dev, sbx --help (put bin/ on your PATH)."
+exit $code
