@@ -26,12 +26,15 @@ export const command: Command = {
     }
     const client = await connect();
     const remote = new Remote(client, segment((from.vm ?? to.vm)!));
-    const copied = from.vm === undefined
+    const { copied, leftOut } = from.vm === undefined
       ? await upload(remote, from.path, to.path)
-      : await download(remote, from.path, to.path);
-    if (given.on("json")) await printJson({ copied });
-    else await print(`copied ${copied.length} ${copied.length === 1 ? "file" : "files"}`);
-    return 0;
+      : { copied: await download(remote, from.path, to.path), leftOut: [] };
+    if (given.on("json")) await printJson({ copied, left_out: leftOut });
+    else {
+      const count = `copied ${copied.length} ${copied.length === 1 ? "file" : "files"}`;
+      await print(leftOut.length === 0 ? count : `${count}, left out ${leftOut.length}`);
+    }
+    return leftOut.length === 0 ? 0 : 1;
   },
 };
 

@@ -16,12 +16,12 @@ export async function download(remote: Remote, from: string, to: string): Promis
   const root = into && name !== "" ? join(to, name) : to;
   const copied: Copied[] = [];
   await makeFolder(root, false);
-  for (const { path, type } of entries) {
+  for (const { path, type, mode } of entries) {
     const inside = relative(path, source);
     if (type === "directory") await makeFolders(root, inside);
     else if (type === "file") {
       await makeFolders(root, dirname(inside));
-      copied.push(await receive(remote, path, join(root, inside)));
+      copied.push(await receive(remote, path, join(root, inside), parseInt(mode, 8) & 0o777));
     } else note(`sbx: left out ${path}: a ${type === "symlink" ? "link" : "special file"}`);
   }
   return copied;
@@ -78,7 +78,7 @@ async function makeFolder(path: string, strict: boolean): Promise<void> {
 }
 
 /** Writes beside the target and renames, so that a link in its place is replaced and not followed. */
-async function receive(remote: Remote, from: string, to: string): Promise<Copied> {
+async function receive(remote: Remote, from: string, to: string, mode?: number): Promise<Copied> {
   if (await isFolder(to)) throw new SbxError("file.conflict", `"${to}" is a folder, and "${from}" a file`);
   const body = await remote.read(from);
   const temporary = join(dirname(to), `.sbx-${crypto.randomUUID()}.part`);
@@ -93,6 +93,7 @@ async function receive(remote: Remote, from: string, to: string): Promise<Copied
     } finally {
       file.close();
     }
+    if (mode !== undefined) await Deno.chmod(temporary, mode);
     await Deno.rename(temporary, to);
   } catch (cause) {
     await Deno.remove(temporary).catch(() => {});

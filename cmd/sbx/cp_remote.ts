@@ -57,8 +57,10 @@ export class Remote {
     return (await this.#client.send("GET", this.#url("content"), { query: { path } })).body!;
   }
 
-  async write(path: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-    await this.#client.json("POST", this.#url("content"), { query: { path }, body: bytes });
+  /** @param mode permission bits */
+  async write(path: string, bytes: Uint8Array<ArrayBuffer>, mode: number): Promise<void> {
+    const query = { path, mode: mode.toString(8).padStart(4, "0") };
+    await this.#client.json("POST", this.#url("content"), { query, body: bytes });
   }
 
   /** Where to put or find what cannot be copied. */

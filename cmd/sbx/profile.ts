@@ -43,7 +43,7 @@ async function info(id: string, given: Given): Promise<number> {
     { profile: ProfileList["profiles"][0]; obom?: Record<string, unknown> }
   >(
     "GET",
-    `/profiles/${segment(id)}/info`,
+    `/profiles/${segment(id, "profile")}/info`,
   );
   if (given.on("json")) {
     await printJson(answer);

@@ -78,8 +78,14 @@ async function set([id, text]: string[], given: Given): Promise<number> {
   return await change({ [id]: await parseSetting(await find(id), text) }, given);
 }
 
-function reset(ids: string[], given: Given): Promise<number> {
-  return change(Object.fromEntries(ids.map((id) => [id, null])), given);
+async function reset(ids: string[], given: Given): Promise<number> {
+  try {
+    return await change(Object.fromEntries(ids.map((id) => [id, null])), given);
+  } catch (error) {
+    // There is no value here that could be wrong, so an id is: its own message says more.
+    if ((error as SbxError).code === "settings.invalid") { for (const id of ids) await find(id); }
+    throw error;
+  }
 }
 
 async function change(changes: Record<string, unknown>, given: Given): Promise<number> {

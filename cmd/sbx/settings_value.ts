@@ -2,6 +2,8 @@ import { SbxError } from "../../lib/error/mod.ts";
 import type { FileValue, LeafNode, SettingsNode, SettingValue } from "../../lib/settings/node.ts";
 import { isSecret } from "../../lib/settings/node.ts";
 
+/** Bytes of a file that a setting may take: all files of a VM together have no more (contracts.md §7). */
+export const SETTING_FILE_MAX = 10 * 1024 * 1024;
 /** Longest value in a table. */
 const SHOWN_MAX = 48;
 
@@ -82,12 +84,22 @@ function jsonOf(leaf: LeafNode, text: string): unknown {
 async function localFile(leaf: LeafNode, text: string): Promise<string> {
   const path = text.slice(1).replace(/^~(?=\/)/, Deno.env.get("HOME") ?? "~");
   try {
+    const { isFile, size } = await Deno.stat(path);
+    if (!isFile) throw refused(`${path} is not a file`, "give @FILE with a file's path");
+    if (size > SETTING_FILE_MAX) {
+      throw refused(`${path} has ${size} bytes`, `a file has at most ${SETTING_FILE_MAX}`);
+    }
     return await Deno.readTextFile(path);
   } catch (cause) {
+    if (cause instanceof SbxError) throw cause;
     throw new SbxError("usage.invalid", `${leaf.id}: ${path} cannot be read`, {
       cause,
       hint: "give @FILE that exists",
     });
+  }
+
+  function refused(what: string, hint: string): SbxError {
+    return new SbxError("usage.invalid", `${leaf.id}: ${what}`, { hint });
   }
 }
 

@@ -1,5 +1,11 @@
 import type { SystemStatus } from "../../lib/api/system.ts";
-import { Client, daemonPid, gatewayClient, serviceAnswers } from "../../lib/client/mod.ts";
+import {
+  Client,
+  daemonPid,
+  gatewayClient,
+  serviceAnswers,
+  unreachableGateway,
+} from "../../lib/client/mod.ts";
 import { GATEWAY_PERMISSIONS } from "../../lib/gateway/permission.ts";
 import { home } from "../../lib/home/mod.ts";
 import { type Command, JSON_OPTION } from "./command.ts";
@@ -17,11 +23,14 @@ export const command: Command = {
     const [up, gateway] = await Promise.all([serviceAnswers(place), gatewayClient(place)]);
     const system = up ? await systemStatus(place.serviceSocket) : undefined;
     const pid = await daemonPid(place, "gateway");
+    const lost = gateway ? undefined : await unreachableGateway(place);
     const well = system?.ok === true && gateway !== undefined;
     const report = {
       ok: well,
       gateway: gateway
         ? { running: true, url: gateway.base, pid, permissions: GATEWAY_PERMISSIONS }
+        : lost
+        ? { running: true, pid: lost.pid, missing: lost.missing }
         : { running: false },
       service: system ? { running: true, ...system } : { running: false },
       home: place.dir,
@@ -42,13 +51,13 @@ async function systemStatus(socket: string): Promise<SystemStatus> {
 }
 
 function human(
-  gateway: { running: boolean; url?: string; pid?: number },
+  gateway: { running: boolean; url?: string; pid?: number; missing?: string },
   system: SystemStatus | undefined,
   dir: string,
 ): string {
   const lines: [string, string | undefined][] = [
     ["home", dir],
-    ["gateway", gateway.running ? `${gateway.url} (pid ${gateway.pid})` : "does not run: sbx start"],
+    ["gateway", gatewayState(gateway)],
     ["service", system ? `${system.version} (pid ${system.pid})` : "does not run: sbx start"],
   ];
   if (gateway.running) lines.push(["gateway may", permissions(GATEWAY_PERMISSIONS)]);
@@ -67,6 +76,11 @@ function human(
     );
   }
   return pairs(lines);
+}
+
+function gatewayState({ running, url, pid, missing }: Parameters<typeof human>[0]): string {
+  if (missing) return `runs (pid ${pid}), but its ${missing} file is gone: sbx stop, then sbx start`;
+  return running ? `${url} (pid ${pid})` : "does not run: sbx start";
 }
 
 function permissions(of: Record<string, string>): string {

@@ -45,7 +45,8 @@ export class RawTerminal implements Disposable {
     if (Deno.stdout.isTerminal()) {
       const tell = () => {
         const { columns, rows } = Deno.consoleSize();
-        resized({ cols: columns, rows });
+        // A terminal that nobody gave a size says 0, and the guest's own default is better than that.
+        if (columns > 0 && rows > 0) resized({ cols: columns, rows });
       };
       this.#on("SIGWINCH", tell);
       tell();

@@ -1,3 +1,4 @@
+import { SbxError } from "../../lib/error/mod.ts";
 import { home } from "../../lib/home/mod.ts";
 import { verifyLedger } from "../../lib/ledger/mod.ts";
 import { sessionPaths } from "../../lib/session/paths.ts";
@@ -17,7 +18,12 @@ export const command: Command = {
   async run(given) {
     const [what] = given.words;
     const path = SESSION_ID.test(what) ? sessionPaths(home(), what).ledger : what;
-    const { ok, events, first_bad } = await verifyLedger(path);
+    const { ok, events, first_bad } = await verifyLedger(path).catch((error) => {
+      if (path !== what || (error as SbxError).code !== "ledger.not_found") throw error;
+      throw new SbxError("ledger.not_found", `"${what}" is neither a session's id nor a file`, {
+        hint: "give a session's id (sbx info NAME shows it as session) or a file",
+      });
+    });
     if (given.on("json")) await printJson({ ok, path, events, first_bad });
     else if (ok) await print(`${path}: ${events} events, and every one is as it was recorded`);
     else await print(`${path}: does NOT hold after ${events} good events: ${describe(first_bad)}`);

@@ -36,6 +36,9 @@ async function jsonBody(route: RouteConfig, context: Context): Promise<unknown> 
   const definition = route.request?.body;
   const content = definition?.content["application/json"];
   const schema = content && "schema" in content ? content.schema as z.ZodType : undefined;
+  if (!definition && context.req.raw.body && (await limited(context.req.raw)).length > 0) {
+    throw new SbxError("request.unknown_field", `${context.req.method} ${context.req.path} takes no body`);
+  }
   if (!definition || !schema) return undefined;
   const bytes = await limited(context.req.raw);
   if (bytes.length === 0 && !definition.required) return schema.parse({});

@@ -19,6 +19,11 @@ export const FileWritten = z.object({ path: z.string(), size: z.int() }).openapi
 const PathQuery = z.object({
   path: z.string().openapi({ description: "relative to the workspace, or below /workspace" }),
 });
+const WriteQuery = PathQuery.extend({
+  mode: z.string().regex(/^[0-7]{3,4}$/, "a mode is three or four octal digits").optional().openapi({
+    description: "permission bits, octal; 0644 without",
+  }),
+});
 const octets = { "application/octet-stream": { schema: z.string().openapi({ format: "binary" }) } };
 const path = "/vms/{id}/files/content";
 const tags = ["file"];
@@ -38,7 +43,7 @@ export const fileRoutes = {
     method: "post",
     path,
     tags,
-    request: { params: VmParam, query: PathQuery, body: { required: true, content: octets } },
+    request: { params: VmParam, query: WriteQuery, body: { required: true, content: octets } },
     responses: answers("written", FileWritten),
   }),
   list: createRoute({

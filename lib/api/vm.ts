@@ -26,7 +26,7 @@ export type VmAction = z.infer<typeof VmAction>;
 /** Environment of a VM or of one program in it. */
 export const EnvSchema = z.record(
   z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/).max(128),
-  z.string().max(128 * 1024),
+  z.string().max(128 * 1024).regex(/^[^\0]*$/, "a variable's value may not contain NUL"),
 );
 
 export const CreateRequest = z.strictObject({
@@ -78,8 +78,18 @@ export type VmInfo = z.infer<typeof VmInfo>;
 /** Longest program that may be asked for at once, in seconds. */
 export const EXEC_TIMEOUT_MAX_SECS = 24 * 3600;
 
+/** Longest shell line, or all arguments of a program together, in characters: what the guest's kernel takes is of this order. */
+export const COMMAND_LIMIT = 128 * 1024;
+const word = z.string().regex(/^[^\0]*$/, "a command may not contain NUL");
+
 export const ExecRequest = z.strictObject({
-  command: z.union([z.string().min(1), z.array(z.string()).min(1)]).describe(
+  command: z.union([
+    word.min(1).max(COMMAND_LIMIT),
+    z.array(word).min(1).refine(
+      (argv) => argv.join(" ").length <= COMMAND_LIMIT,
+      `at most ${COMMAND_LIMIT} characters`,
+    ),
+  ]).describe(
     "a shell line, or a program and its arguments",
   ),
   cwd: z.string().optional(),

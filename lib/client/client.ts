@@ -65,9 +65,17 @@ export class Client {
   }
 }
 
-/** `text` as one segment of a path. */
-export function segment(text: string): string {
-  return encodeURIComponent(text);
+/**
+ * The name or id of a VM, or of something else, as one segment of a path.
+ *
+ * @throws {SbxError} `vm.not_found` or its like, if `text` cannot be one: a URL would lead elsewhere
+ */
+export function segment(text: string, kind: "vm" | "profile" = "vm"): string {
+  if (text !== "" && text !== "." && text !== ".." && !text.includes("/")) return encodeURIComponent(text);
+  const what = kind === "vm" ? "the name or id of a VM" : "the id of a profile";
+  throw new SbxError(`${kind}.not_found`, `${JSON.stringify(text)} is not ${what}`, {
+    hint: `sbx ${kind === "vm" ? "list" : "profile list"} shows those that exist`,
+  });
 }
 
 function queryOf(query: RequestParts["query"]): string {

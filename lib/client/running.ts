@@ -39,6 +39,21 @@ export async function gatewayClient(place: Home): Promise<Client | undefined> {
   }
 }
 
+/** A gateway that runs, but whose token or port file somebody removed, so that nobody can talk to it. */
+export async function unreachableGateway(
+  place: Home,
+): Promise<{ pid: number; missing: "token" | "port" } | undefined> {
+  const pid = await daemonPid(place, "gateway");
+  if (pid === undefined) return undefined;
+  const missing = !(await textOf(place.gatewayTokenFile))
+    ? "token"
+    : !(await textOf(place.gatewayPortFile))
+    ? "port"
+    : undefined;
+  // The pid file is written last and removed first: one that is still there is of a gateway that is not just ending.
+  return missing && await daemonPid(place, "gateway") === pid ? { pid, missing } : undefined;
+}
+
 /** The process that a daemon's pid file names, if it is that daemon, of this home: a pid may be somebody else's by now. */
 export async function daemonPid(place: Home, daemon: Daemon): Promise<number | undefined> {
   const pid = Number(await textOf(daemon === "service" ? place.servicePidFile : place.gatewayPidFile));

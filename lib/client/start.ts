@@ -4,11 +4,13 @@ import { SbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
 import { spawnDetached } from "../program/mod.ts";
 import type { Client } from "./client.ts";
-import { type Daemon, gatewayClient, serviceAnswers } from "./running.ts";
+import { type Daemon, gatewayClient, serviceAnswers, unreachableGateway } from "./running.ts";
 
 /** Milliseconds that a daemon has to answer after its start. */
 const START_TIMEOUT_MS = 20_000;
 const POLL_MS = 20;
+/** Bytes of the path of a Unix socket: the kernel takes 103 to 107 of them. */
+const SOCKET_PATH_MAX = 100;
 /** Bytes of a log's end that are looked at for why a start failed. */
 const LOG_TAIL = 4096;
 
@@ -34,8 +36,8 @@ export interface StartOptions {
 export async function start(place: Home, { port, onStart }: StartOptions = {}): Promise<Started> {
   const running = await gatewayClient(place);
   if (running && await serviceAnswers(place)) return { client: running, started: [] };
-  await Deno.mkdir(place.runDir, { recursive: true, mode: 0o700 });
-  await Deno.mkdir(place.logsDir, { recursive: true, mode: 0o700 });
+  await makeFolder(place.runDir);
+  await makeFolder(place.logsDir);
   using lock = await Deno.open(join(place.runDir, "start.lock"), { write: true, create: true, mode: 0o600 });
   await lock.lock(true);
   const started: Daemon[] = [];
@@ -44,16 +46,49 @@ export async function start(place: Home, { port, onStart }: StartOptions = {}): 
     started.push(daemon);
   };
   if (!(await serviceAnswers(place))) {
+    checkSocketPath(place.serviceSocket);
     begin("service");
     await launch(place, "service", [], async () => await serviceAnswers(place) || undefined);
   }
   let client = await gatewayClient(place);
   if (client === undefined) {
+    const lost = await unreachableGateway(place);
+    if (lost) {
+      throw new SbxError(
+        "gateway.no_token",
+        `the gateway runs (pid ${lost.pid}), but its ${lost.missing} file is gone`,
+        { hint: "sbx stop, then try again" },
+      );
+    }
     begin("gateway");
     const args = port === undefined ? [] : ["--port", String(port)];
     client = await launch(place, "gateway", args, () => gatewayClient(place));
   }
   return { client, started };
+}
+
+async function makeFolder(path: string): Promise<void> {
+  try {
+    await Deno.mkdir(path, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    const why = cause instanceof Deno.errors.AlreadyExists || cause instanceof Deno.errors.NotADirectory
+      ? "it, or what is above it, is not a folder"
+      : cause instanceof Deno.errors.PermissionDenied || (cause as { code?: string }).code === "EROFS"
+      ? "you may not write there"
+      : undefined;
+    if (why === undefined) throw cause;
+    throw new SbxError("home.unusable", `cannot make ${path}: ${why}`, {
+      cause,
+      hint: "SBX_HOME names another folder",
+    });
+  }
+}
+
+function checkSocketPath(path: string): void {
+  if (new TextEncoder().encode(path).length <= SOCKET_PATH_MAX) return;
+  throw new SbxError("home.too_long", `${path} is too long for a socket`, {
+    hint: "SBX_RUN_DIR names a shorter folder",
+  });
 }
 
 async function launch<T>(

@@ -14,14 +14,7 @@ const OVERDUE_MS = 10_000;
 const MAX_CONNECTIONS = 256;
 
 /** One program to run in the guest. */
-export interface ExecRequest {
-  argv: string[];
-  cwd?: string;
-  env?: Record<string, string>;
-  timeout_ms?: number;
-  limit?: number;
-  stdin: boolean;
-}
+export type ExecRequest = Omit<Extract<HostMessage, { t: "Exec" }>, "t" | "id">;
 
 /** Where a program's streams go and come from. */
 export interface ExecStreams {
@@ -55,7 +48,8 @@ export class GuestLink {
   #ids = 0;
   #pending = new Map<number, Pending>();
   #files = new Map<number, (visible: boolean) => void>();
-  #terminal: Terminal | undefined;
+  #terminals = new Map<number, Terminal>();
+  #shell: Terminal | undefined;
 
   constructor(dir: string) {
     this.#dir = dir;
@@ -115,14 +109,15 @@ export class GuestLink {
     }
   }
 
-  /** The VM's one terminal; a new one when there is none or its program has ended. */
+  /** The VM's one terminal, a new one when there is none or its program has ended; a program has a terminal of its own. */
   terminal(size: { cols: number; rows: number }, argv?: string[]): Terminal {
-    if (!this.#terminal || this.#terminal.ended) {
-      const id = ++this.#ids;
-      this.#terminal = new Terminal(id, (message) => this.#send(message));
-      this.#send({ t: "PtyOpen", id, ...size, argv }).catch(() => {});
-    }
-    return this.#terminal;
+    if (!argv && this.#shell && !this.#shell.ended) return this.#shell;
+    const id = ++this.#ids;
+    const terminal = new Terminal(id, (message) => this.#send(message));
+    this.#terminals.set(id, terminal);
+    if (!argv) this.#shell = terminal;
+    this.#send({ t: "PtyOpen", id, ...size, argv }).catch(() => terminal.end());
+    return terminal;
   }
 
   /** Waits until a file that the host wrote shows its size in the guest. */
@@ -147,7 +142,7 @@ export class GuestLink {
     this.#lose(new SbxError("process.gone", "the VM has ended"));
     for (const listener of this.#listeners) listener.close();
     for (const channel of this.#open) channel.close();
-    this.#terminal?.end();
+    for (const terminal of this.#terminals.values()) terminal.end();
   }
 
   #send(message: HostMessage): Promise<void> {
@@ -203,7 +198,8 @@ export class GuestLink {
       case "FileVisible":
         return this.#files.get(message.id)?.(message.visible);
       case "PtyExited":
-        if (this.#terminal?.id === message.id) this.#terminal.end();
+        this.#terminals.get(message.id)?.end();
+        this.#terminals.delete(message.id);
     }
   }
 
@@ -241,8 +237,7 @@ export class GuestLink {
 
   async #serveTerminal(channel: FrameChannel, conn: Deno.Conn): Promise<void> {
     const { id } = schema.Attach.parse(await channel.next());
-    if (this.#terminal?.id !== id) return;
-    await this.#terminal.serve(conn, channel.reader.rest());
+    await this.#terminals.get(id)?.serve(conn, channel.reader.rest());
   }
 }
 

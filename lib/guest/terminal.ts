@@ -61,6 +61,16 @@ export class Terminal {
     this.end();
   }
 
+  /** Ends a program that nobody can come back to, as a closed window does. */
+  hangUp(): void {
+    this.end();
+    try {
+      this.#conn?.close();
+    } catch {
+      // the guest closed it first
+    }
+  }
+
   end(): void {
     if (this.ended) return;
     this.ended = true;

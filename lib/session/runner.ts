@@ -124,7 +124,7 @@ export class Runner {
     return {
       exit_code: exited.exit_code,
       truncated: exited.truncated,
-      duration_ms: exited.duration_ms,
+      duration_ms: Math.round(exited.duration_ms),
       event_id,
     };
   }

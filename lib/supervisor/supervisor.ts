@@ -166,9 +166,15 @@ export class Supervisor {
     return vms.map(({ record }) => record.name);
   }
 
-  /** Waits until a VM that boots is ready or has failed. @throws {SbxError} what it failed of */
-  async ready(vm: Vm): Promise<void> {
+  /** Waits until a VM that was just made is ready. @throws {SbxError} what its boot failed of */
+  async booted(vm: Vm): Promise<void> {
     await vm.booting;
+  }
+
+  /** Waits for a boot that is under way. @throws {SbxError} `vm.wrong_state` when programs cannot be run afterwards */
+  async ready(vm: Vm): Promise<void> {
+    if (vm.state.state === "Booting") await vm.booting;
+    this.#require(vm, "exec");
   }
 
   /** What a request asks for, on top of what its source had asked for. */

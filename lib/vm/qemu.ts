@@ -8,6 +8,9 @@ import { findTools, type Tools } from "./tools.ts";
 /** The guest's CID; every machine has a vsock of its own, so all may have the same. */
 const GUEST_CID = "3";
 
+/** How much later than its helpers QEMU's own end may be seen. */
+const HELPER_HEAD_START_MS = 1000;
+
 /**
  * QEMU's microvm, with its vsock and its shared folder served by programs of their own over vhost-user, so that
  * neither needs a kernel module or root on the host. Saving a machine needs devices that QEMU can migrate; these are not.
@@ -42,11 +45,7 @@ class QemuMachine implements Machine {
     this.#child = child;
     this.#dir = spec.dir;
     relayConsole(child.stdout, spec.onConsole);
-    const first = Promise.race([child.status, ...helpers.map((helper) => helper.status)]);
-    this.exited = first.then(async (status) => {
-      await Promise.all([child, ...helpers].map(end));
-      return { code: status.code, signal: status.signal };
-    });
+    this.exited = this.#ending(helpers);
   }
 
   pause = () => this.#execute("stop");
@@ -55,6 +54,17 @@ class QemuMachine implements Machine {
   async kill(): Promise<void> {
     await end(this.#child);
     await this.exited;
+  }
+
+  /** Waits for the end of QEMU or of a helper, which QEMU cannot do without, and ends what is left. */
+  async #ending(helpers: Deno.ChildProcess[]): Promise<MachineExit> {
+    const own = this.#child.status;
+    await Promise.race([own, ...helpers.map((helper) => helper.status)]);
+    // When QEMU ends its helpers end too, and may be noticed first: what counts is how QEMU ended.
+    const late = new Promise<null>((resolve) => setTimeout(() => resolve(null), HELPER_HEAD_START_MS));
+    const status = await Promise.race([own, late]);
+    await Promise.all([this.#child, ...helpers].map(end));
+    return status ? { code: status.code, signal: status.signal } : { code: 1, signal: null };
   }
 
   async #execute(command: string): Promise<void> {

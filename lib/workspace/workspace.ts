@@ -6,6 +6,9 @@ import { outside, relativePath } from "./path.ts";
 /** Entries of one listing; a tree with more is listed in parts. */
 const MAX_ENTRIES = 10_000;
 
+/** Longest name of one file or folder, in bytes, that Linux file systems take. */
+const NAME_LIMIT = 255;
+
 /** A file or folder as a listing shows it. */
 export interface WorkspaceEntry {
   /** relative to the workspace */
@@ -38,10 +41,24 @@ export class Workspace {
     return { file: await Deno.open(found.path), size: info.size };
   }
 
-  /** Writes a file in one step, making the folders that it needs. @returns its size in bytes */
-  async write(path: string, bytes: ReadableStream<Uint8Array>): Promise<number> {
+  /**
+   * Writes a file in one step, making the folders that it needs.
+   *
+   * @param mode permission bits; set-user-id and its like are never set
+   * @returns its size in bytes
+   */
+  async write(path: string, bytes: ReadableStream<Uint8Array>, mode = 0o644): Promise<number> {
     const relative = relativePath(path);
-    if (relative === "") throw new SbxError("file.invalid", "a file needs a name");
+    if (relative === "" || path.endsWith("/")) {
+      throw new SbxError("file.invalid", `"${path}" names a folder: a file needs a name`);
+    }
+    const long = relative.split("/").find((part) => new TextEncoder().encode(part).length > NAME_LIMIT);
+    if (long) {
+      throw new SbxError(
+        "file.invalid",
+        `a name may have at most ${NAME_LIMIT} bytes: "${long.slice(0, 40)}…"`,
+      );
+    }
     await this.#makeFolders(dirname(relative), path);
     using folder = this.#find(dirname(relative), path, true);
     const target = `${folder.path}/${relative.slice(relative.lastIndexOf("/") + 1)}`;
@@ -51,8 +68,9 @@ export class Workspace {
     const temporary = `${folder.path}/.sbx-${crypto.randomUUID()}`;
     let size = 0;
     try {
-      const file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o644 });
+      const file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
       await bytes.pipeThrough(count((length) => size += length)).pipeTo(file.writable);
+      await Deno.chmod(temporary, mode & 0o777);
       await Deno.rename(temporary, target);
     } catch (error) {
       await Deno.remove(temporary).catch(() => {});

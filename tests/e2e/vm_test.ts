@@ -84,6 +84,12 @@ Deno.test("a VM from create to delete", async (t) => {
         422,
       );
       assertEquals((await sbx.fetch("/vms/dev/exec", { method: "POST", body: "x" })).status, 415);
+      assertEquals((await sbx.api("POST", "/vms/dev/exec", { command: "x".repeat(200_000) })).status, 400);
+      assertEquals(
+        (await sbx.api("POST", "/vms/dev/exec", { command: "true", env: { A: "\0" } })).status,
+        400,
+      );
+      assertEquals((await sbx.api("POST", "/vms/dev/pause", { now: true })).status, 422);
       assertEquals((await sbx.api("POST", "/vms/nobody/exec", { command: "true" })).status, 404);
     });
 
@@ -97,6 +103,16 @@ Deno.test("a VM from create to delete", async (t) => {
         await Deno.writeTextFile(join(local, "a.txt"), "two, and longer");
         await sbx.ok("cp", join(local, "a.txt"), "dev:notes/a.txt");
         assertEquals((await exec({ command: "cat notes/a.txt" })).stdout, "two, and longer");
+        await Deno.writeTextFile(join(local, "run.sh"), "#!/bin/sh\necho ran");
+        await Deno.chmod(join(local, "run.sh"), 0o755);
+        await sbx.ok("cp", join(local, "run.sh"), "dev:run.sh");
+        assertEquals((await exec({ command: ["./run.sh"] })).stdout, "ran\n");
+        for (const path of ["new/", "n".repeat(300)]) {
+          assertEquals(
+            (await sbx.fetch(`/vms/dev/files/content?path=${path}`, { method: "POST", body: "x" })).status,
+            400,
+          );
+        }
         await exec({ command: "mkdir -p out/deep && echo guest > out/deep/g.txt" });
         await sbx.ok("cp", "dev:out", join(local, "back"));
         assertEquals(await Deno.readTextFile(join(local, "back/deep/g.txt")), "guest\n");
@@ -143,6 +159,14 @@ Deno.test("a VM from create to delete", async (t) => {
           );
           first.type("echo $((40 + 2))\n");
           await eventually("the shell goes on", () => /\b42\b/.test(first.text()));
+          const own = await attach(sbx, id, ["sh", "-c", "echo own; exec sleep 271"]);
+          await eventually("a program has a terminal of its own", () => own.text().includes("own"));
+          own.socket.close();
+          const count = { command: "ps -e -o args | grep -cx 'sleep 271'" };
+          await eventually(
+            "it is hung up when its window closes",
+            async () => (await exec(count)).stdout === "0\n",
+          );
         } finally {
           first.socket.close();
         }
@@ -197,6 +221,12 @@ Deno.test("a VM from create to delete", async (t) => {
       await sbx.ok("exec", "dev", "--", "sync");
       assertEquals((await sbx.api("POST", "/vms/dev/stop")).body.status, "Stopped");
       assertEquals(await sbx.left(id), []);
+      const { status, body } = await sbx.api("POST", "/vms/dev/exec", { command: "true" });
+      assertEquals([status, body.code, body.hint], [
+        409,
+        "vm.wrong_state",
+        "possible now: start, fork, delete",
+      ]);
       assertEquals(await Deno.readTextFile(join(workspace, "shared")), "shared\n");
       await sbx.api("POST", "/vms/dev/start");
       assertEquals((await exec({ command: "cat /root/kept /workspace/shared" })).stdout, "kept\nshared\n");
@@ -260,8 +290,11 @@ Deno.test("a VM from create to delete", async (t) => {
 });
 
 /** A client of a VM's terminal. */
-async function attach(sbx: Sbx, id: string) {
-  const socket = new WebSocket(`${sbx.base.replace("http", "ws")}/terminal/${id}?token=${sbx.token}`);
+async function attach(sbx: Sbx, id: string, argv?: string[]) {
+  const program = argv ? `&argv=${encodeURIComponent(JSON.stringify(argv))}` : "";
+  const socket = new WebSocket(
+    `${sbx.base.replace("http", "ws")}/terminal/${id}?token=${sbx.token}${program}`,
+  );
   socket.binaryType = "arraybuffer";
   const decoder = new TextDecoder();
   let text = "";

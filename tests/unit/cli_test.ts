@@ -2,19 +2,24 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { parseArguments } from "../../cmd/sbx/arguments.ts";
 import { allCommands, COMMANDS } from "../../cmd/sbx/commands.ts";
 import { command as completions } from "../../cmd/sbx/completions.ts";
-import { UPLOAD_MAX } from "../../cmd/sbx/cp_remote.ts";
+import { Remote, UPLOAD_MAX } from "../../cmd/sbx/cp_remote.ts";
+import { upload } from "../../cmd/sbx/cp_upload.ts";
 import { command as exec } from "../../cmd/sbx/exec.ts";
 import { helpOf } from "../../cmd/sbx/help.ts";
 import { command as list } from "../../cmd/sbx/list.ts";
 import { plain, table } from "../../cmd/sbx/output.ts";
 import { envOf, programRequest, TIMEOUT_MAX_SECS } from "../../cmd/sbx/program.ts";
 import { command as run } from "../../cmd/sbx/run.ts";
+import { parseSetting, SETTING_FILE_MAX } from "../../cmd/sbx/settings_value.ts";
 import { sizeOf } from "../../cmd/sbx/size.ts";
 import { ModeTracker } from "../../cmd/sbx/terminal.ts";
+import { command as verify } from "../../cmd/sbx/verify.ts";
 import { CreateRequest, EXEC_TIMEOUT_MAX_SECS, RunRequest } from "../../lib/api/mod.ts";
+import { Client } from "../../lib/client/mod.ts";
 import { SbxError } from "../../lib/error/mod.ts";
 import { BODY_MAX } from "../../lib/gateway/mod.ts";
 import { VERSION } from "../../lib/version/mod.ts";
+import type { LeafNode } from "../../lib/settings/node.ts";
 import config from "../../deno.json" with { type: "json" };
 
 Deno.test("arguments: options before and after words, =, short, repeated, and a program that keeps its dashes", async () => {
@@ -181,6 +186,59 @@ Deno.test("completions: zsh and fish name every command and option", async () =>
     SbxError,
     "tcsh",
   );
+});
+
+Deno.test("settings: @FILE takes a file, and none that is endless or too large", async () => {
+  const leaf = { id: "x", setting_type: "file", effective_value: { path: "/p", content: "" } } as LeafNode;
+  const file = await Deno.makeTempFile();
+  try {
+    await Deno.truncate(file, SETTING_FILE_MAX + 1);
+    await assertRejects(() => parseSetting(leaf, `@${file}`), SbxError, "bytes");
+    await assertRejects(() => parseSetting(leaf, "@/dev/zero"), SbxError, "is not a file");
+    await assertRejects(() => parseSetting(leaf, "@/nowhere/at/all"), SbxError, "cannot be read");
+    await Deno.truncate(file, 1);
+    assertEquals(await parseSetting(leaf, `@${file}`), { path: "/p", content: "\0" });
+  } finally {
+    await Deno.remove(file);
+  }
+});
+
+Deno.test("cp: modes go up, links are named, and nothing is sent when one file is too large", async () => {
+  const dir = await Deno.makeTempDir();
+  const sent: [string, string][] = [];
+  await using server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+    const { pathname, searchParams } = new URL(request.url);
+    await request.body?.cancel();
+    if (pathname.endsWith("/list")) {
+      return Response.json({ error: "not there", code: "file.not_found" }, { status: 404 });
+    }
+    if (pathname.endsWith("/info")) return Response.json({ workspace: "/host/workspace" });
+    sent.push([searchParams.get("path")!, searchParams.get("mode")!]);
+    return Response.json({});
+  });
+  const remote = new Remote(new Client(`http://127.0.0.1:${server.addr.port}`), "demo");
+  try {
+    await Deno.writeTextFile(`${dir}/a`, "a");
+    await Deno.chmod(`${dir}/a`, 0o4750);
+    await Deno.symlink("a", `${dir}/link`);
+    const { copied, leftOut } = await upload(remote, dir, "to");
+    assertEquals(sent, [["to/a", "0750"]]);
+    assertEquals(copied, [{ from: `${dir}/a`, to: "to/a", size: 1 }]);
+    assertEquals(leftOut, [`${dir}/link`]);
+    await Deno.writeTextFile(`${dir}/z`, "");
+    await Deno.truncate(`${dir}/z`, UPLOAD_MAX + 1);
+    await assertRejects(() => upload(remote, dir, "to"), SbxError, "at most");
+    assertEquals(sent.length, 1);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("verify: a VM's name is answered with what to give instead", async () => {
+  const given = await parseArguments(verify, ["no-such-vm"]);
+  const { code, hint } = await assertRejects(() => verify.run(given), SbxError);
+  assertEquals(code, "ledger.not_found");
+  assertMatch(hint!, /session's id .*sbx info/);
 });
 
 /** What the CLI prints. */

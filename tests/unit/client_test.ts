@@ -1,7 +1,16 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
-import { Client, daemonPid, segment, serverEvents, SseParser } from "../../lib/client/mod.ts";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import {
+  Client,
+  daemonPid,
+  segment,
+  serverEvents,
+  SseParser,
+  start,
+  unreachableGateway,
+} from "../../lib/client/mod.ts";
 import { SbxError } from "../../lib/error/mod.ts";
 import { home } from "../../lib/home/mod.ts";
+import { join } from "node:path";
 
 const STREAM = ': comment\nevent: stdout\ndata: {"data":"ä€😀"}\n\nretry: 3\ndata:one\ndata: two\r\n\r\n' +
   "event: exit\rdata: x\r\rdata\n\nid: 7\n\nevent: lost\ndata: no end";
@@ -63,7 +72,11 @@ Deno.test("client: the API's errors keep their code and hint; others get one of 
 });
 
 Deno.test("client: names cannot leave their segment, and the token goes into a socket's query only", () => {
-  assertEquals(segment("../x?y#z"), "..%2Fx%3Fy%23z");
+  assertEquals(segment("..x?y#z"), "..x%3Fy%23z");
+  for (const bad of ["", ".", "..", "a/b", "/"]) {
+    const { code, message } = assertThrows(() => segment(bad), SbxError);
+    assertEquals([code, message], ["vm.not_found", `"${bad}" is not the name or id of a VM`]);
+  }
   const client = new Client("http://127.0.0.1:1", "t&1");
   assertEquals(
     client.socketUrl("/terminal/a", { argv: '["x y"]' }),
@@ -89,9 +102,30 @@ Deno.test("client: a pid file that names another program, or another home's daem
     assertEquals(await daemonPid(place, "gateway"), undefined);
     const there = home(new Map([["SBX_HOME", "/elsewhere"]]));
     assertEquals(await daemonPid({ ...there, gatewayPidFile: place.gatewayPidFile }, "gateway"), child.pid);
+    const lost = { ...place, runDir: there.runDir };
+    assertEquals(await unreachableGateway(lost), { pid: child.pid, missing: "token" });
+    await Deno.writeTextFile(place.gatewayTokenFile, "t");
+    assertEquals(await unreachableGateway(lost), { pid: child.pid, missing: "port" });
+    await Deno.writeTextFile(place.gatewayPortFile, "1");
+    assertEquals(await unreachableGateway(lost), undefined);
   } finally {
     child.kill();
     assert(!(await child.status).success);
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("start: a home that cannot be used is named, before anything is started", async () => {
+  const dir = await Deno.makeTempDir();
+  try {
+    await Deno.writeTextFile(join(dir, "file"), "");
+    const failed = async (path: string) => {
+      const place = home(new Map([["SBX_HOME", path]]));
+      return (await assertRejects(() => start(place), SbxError)).code;
+    };
+    assertEquals(await failed(join(dir, "file")), "home.unusable");
+    assertEquals(await failed(join(dir, "ä".repeat(50))), "home.too_long");
+  } finally {
     await Deno.remove(dir, { recursive: true });
   }
 });

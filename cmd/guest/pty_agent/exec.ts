@@ -89,7 +89,7 @@ class Running {
       await channel.send({ stream: "stdout", end: true } satisfies StreamFrame);
       exit_code = this.#ended === "timed out" ? EXIT_TIMED_OUT : status.code;
     } catch (cause) {
-      error = cause instanceof Error ? cause.message : String(cause);
+      error = reason(cause);
       if (this.#child) this.end("killed");
       else (await connection.catch(() => undefined))?.close();
     } finally {
@@ -165,6 +165,13 @@ class Running {
       if (kept.length > 0) await channel.send({ stream, data: kept.toBase64() } satisfies StreamFrame);
     }
   }
+}
+
+/** Why a program could not be started, in words that do not need Deno to be known. */
+function reason(cause: unknown): string {
+  if (cause instanceof Deno.errors.NotFound) return "it, or the folder to run it in, was not found";
+  if (cause instanceof Deno.errors.PermissionDenied) return "it is not executable";
+  return cause instanceof Error ? cause.message : String(cause);
 }
 
 function signal(pid: number, name: Deno.Signal): void {

@@ -45,7 +45,7 @@ export class Terminals {
       }).spawn();
       const connection = await this.#host.connect();
       await writeAll(connection, encodeFrame({ t: "Attach", id } satisfies Attach));
-      const input = this.#input(connection, terminal);
+      const input = this.#input(connection, terminal).then(() => hangUp(child));
       exit_code = (await this.#output(connection, terminal, child)).code;
       connection.close();
       await input;
@@ -90,5 +90,14 @@ export class Terminals {
       else if (ended) return status;
       else await new Promise((resolve) => setTimeout(resolve, 10));
     }
+  }
+}
+
+/** What a program is told whose window was closed. */
+function hangUp(child: Deno.ChildProcess): void {
+  try {
+    child.kill("SIGHUP");
+  } catch {
+    // it ended by itself
   }
 }

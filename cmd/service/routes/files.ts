@@ -18,7 +18,11 @@ export function routeFiles(app: Hono, supervisor: Supervisor): void {
   handle(app, fileRoutes.write, async ({ params, query, context }) => {
     const vm = supervisor.find(params.id);
     const body = context.req.raw.body ?? new Response("").body!;
-    const size = await workspace(vm).write(query.path, body);
+    const size = await workspace(vm).write(
+      query.path,
+      body,
+      query.mode === undefined ? undefined : parseInt(query.mode, 8),
+    );
     await shown(vm, query.path, size);
     return { path: relativePath(query.path), size };
   });

@@ -45,7 +45,7 @@ export function routeRun(app: Hono, supervisor: Supervisor): void {
 
   /** Removes the VM after the work; one whose boot failed stays, Defunct, for its logs to be read. */
   async function discarding<T>(vm: Vm, work: () => Promise<T>): Promise<T> {
-    await supervisor.ready(vm);
+    await supervisor.booted(vm);
     try {
       return await work();
     } finally {

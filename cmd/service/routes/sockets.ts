@@ -31,7 +31,13 @@ export function routeSockets(app: Hono, supervisor: Supervisor): void {
     socket.binaryType = "arraybuffer";
     socket.onopen = () => void show(call, socket);
     socket.onclose = () => call.close();
-    socket.onmessage = ({ data }) => void type(call, data).catch(() => socket.close(1007, "not a size"));
+    socket.onmessage = ({ data }) =>
+      void type(call, data).catch((error) => {
+        const wrong = error instanceof SbxError && error.code === "request.invalid";
+        if (socket.readyState === WebSocket.OPEN) {
+          socket.close(wrong ? 1007 : 1011, wrong ? error.message : "the VM went away");
+        }
+      });
     return response;
   });
 }
