@@ -1,7 +1,7 @@
 import type { Caller } from "../../lib/ipc/mod.ts";
 import type { Runner } from "../../lib/session/mod.ts";
 
-/** Events that wait for a slow watcher; beyond them the oldest are dropped: the ledger has them all. */
+/** Events that wait for a slow watcher; what comes beyond them is dropped: the ledger has it all. */
 const BACKLOG = 1000;
 
 /** Tells the service what happens here until it goes away. */

@@ -1,3 +1,4 @@
+import type { HistoryResult } from "../../lib/api/mod.ts";
 import { type LedgerEvent, readEvents } from "../../lib/ledger/mod.ts";
 import type { Vm } from "../../lib/supervisor/mod.ts";
 
@@ -11,13 +12,7 @@ export async function sessionEvents({ paths }: Pick<Vm, "paths">): Promise<Ledge
 }
 
 /** One program that was run, from its exec event and the exit event that followed it. */
-export interface Execution {
-  event_id: string;
-  timestamp_unix_ms: number;
-  command: string;
-  exit_code: number | null;
-  duration_ms: number | null;
-}
+type Execution = HistoryResult["executions"][number];
 
 /** Pairs each exec event with the next exit event of the same command. */
 export function executionsOf(events: LedgerEvent[]): Execution[] {

@@ -11,6 +11,11 @@ export const BOOT_FILE_MODE = 0o600;
 /** Names that would change how programs load or how a shell starts. */
 const FORBIDDEN_VARIABLE = /^(LD_.*|IFS|BASH_ENV|ENV|PROMPT_COMMAND|BASH_FUNC_.*)$/;
 
+/** Whether a variable is never set in a guest (contracts.md §7, "Never set"). */
+export function isForbiddenVariable(name: string): boolean {
+  return FORBIDDEN_VARIABLE.test(name);
+}
+
 /** A file put into the guest before anything runs in it. */
 export interface BootFile {
   path: string;
@@ -22,7 +27,7 @@ export interface BootFile {
 /** @throws {SbxError} `boot.invalid` naming what is over a limit or forbidden */
 export function checkBootConfig(env: Record<string, string>, files: BootFile[]): void {
   const names = Object.keys(env);
-  const forbidden = names.filter((name) => FORBIDDEN_VARIABLE.test(name));
+  const forbidden = names.filter(isForbiddenVariable);
   if (forbidden.length > 0) throw refused(`${forbidden.join(", ")} may not be set in a guest`);
   if (names.length > MAX_BOOT_VARIABLES) {
     throw refused(`${names.length} variables are more than ${MAX_BOOT_VARIABLES}`);

@@ -1,4 +1,4 @@
-import { type Event, newEventId, type ProcessActivity } from "../event/mod.ts";
+import { type Event, GUEST_WORKSPACE, newEventId, type ProcessActivity } from "../event/mod.ts";
 import { Ledger, type LedgerDecision } from "../ledger/mod.ts";
 import type { VmRecord } from "./record.ts";
 
@@ -13,9 +13,6 @@ interface Program {
   argv: string[];
   cwd?: string;
 }
-
-/** Where a program starts that names no folder. */
-const WORKSPACE = "/workspace";
 
 /** Makes the events of one session and puts them into its ledger. */
 export class Recorder {
@@ -70,6 +67,6 @@ export class Recorder {
   }
 }
 
-function activity({ argv, cwd = WORKSPACE }: Program): Omit<ProcessActivity, "operation"> {
+function activity({ argv, cwd = GUEST_WORKSPACE }: Program): Omit<ProcessActivity, "operation"> {
   return { executable: argv[0], command: argv.join(" "), argv, cwd };
 }

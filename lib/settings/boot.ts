@@ -1,18 +1,14 @@
 import { posix } from "node:path";
 import { SbxError } from "../error/mod.ts";
+import { BOOT_FILE_MODE, MAX_BOOT_BYTES, MAX_BOOT_FILES, MAX_BOOT_VARIABLES } from "../guest/limit.ts";
 import { type FileValue, isSecret, type LeafNode } from "./node.ts";
 import type { Resolved } from "./resolve.ts";
 import { isGuestVariable } from "./variable.ts";
 
-/** Most variables, files and bytes of both that a guest is given at boot (contracts.md §7). */
-export const BOOT_VARIABLES_MAX = 128;
-export const BOOT_FILES_MAX = 64;
-export const BOOT_BYTES_MAX = 10 * 1024 * 1024;
 /** Most bytes of one variable, its name included: the kernel starts no program with a longer one. */
 export const BOOT_VARIABLE_BYTES_MAX = 128 * 1024 - 2;
-/** Mode of boot files (spec.md, "Limits"). */
-export const BOOT_FILE_MODE = 0o600;
 
+/** A boot file as the settings have it: its content is still text. */
 export interface BootFile {
   path: string;
   content: string;
@@ -82,9 +78,9 @@ function refuseTooMuch({ env, files }: BootConfig) {
   const texts = [...Object.entries(env).flat(), ...files.flatMap(({ path, content }) => [path, content])];
   const bytes = texts.reduce((sum, text) => sum + encoder.encode(text).length, 0);
   const over = [
-    [Object.keys(env).length, BOOT_VARIABLES_MAX, "variables"] as const,
-    [files.length, BOOT_FILES_MAX, "files"] as const,
-    [bytes, BOOT_BYTES_MAX, "bytes of variables and files"] as const,
+    [Object.keys(env).length, MAX_BOOT_VARIABLES, "variables"] as const,
+    [files.length, MAX_BOOT_FILES, "files"] as const,
+    [bytes, MAX_BOOT_BYTES, "bytes of variables and files"] as const,
   ].find(([count, max]) => count > max);
   if (!over) return;
   throw new SbxError(

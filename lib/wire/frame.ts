@@ -1,7 +1,5 @@
 /** Most bytes in one frame (contracts.md §7). */
 export const FRAME_LIMIT = 2 * 1024 * 1024;
-/** Most bytes in one frame of the guest's MCP endpoint (contracts.md §7). */
-export const MCP_FRAME_LIMIT = 1024 * 1024;
 
 /** A peer broke the framing. Nothing after this can be trusted, so the connection is closed. */
 export class FrameError extends Error {
@@ -12,11 +10,7 @@ const encoder = new TextEncoder();
 
 /** One frame: u32 big-endian length, then the UTF-8 JSON of `message`. */
 export function encodeFrame(message: unknown, limit = FRAME_LIMIT): Uint8Array<ArrayBuffer> {
-  return encodeText(JSON.stringify(message), limit);
-}
-
-/** One frame around JSON text that is already made. */
-export function encodeText(text: string, limit = FRAME_LIMIT): Uint8Array<ArrayBuffer> {
+  const text = JSON.stringify(message);
   // UTF-8 takes at most three bytes for a UTF-16 unit; encodeInto saves the copy that encode + set would make.
   const frame = new Uint8Array(4 + text.length * 3);
   const { written } = encoder.encodeInto(text, frame.subarray(4));

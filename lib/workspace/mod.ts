@@ -1,3 +1,3 @@
 /** The folder that a VM shares with its host, seen from the host: the guest may put any link, pipe or device into it. */
 export { guestPath, relativePath } from "./path.ts";
-export { Workspace, type WorkspaceEntry } from "./workspace.ts";
+export { Workspace } from "./workspace.ts";

@@ -1,7 +1,5 @@
 import { SbxError } from "../error/mod.ts";
-
-/** Where the guest sees the workspace. */
-const GUEST_ROOT = "/workspace";
+import { GUEST_WORKSPACE } from "../event/path.ts";
 
 /**
  * The path below the workspace that a user means by `notes/a.txt`, `./notes/a.txt` or `/workspace/notes/a.txt`.
@@ -10,8 +8,8 @@ const GUEST_ROOT = "/workspace";
  */
 export function relativePath(path: string): string {
   if (path.includes("\0")) throw new SbxError("path.invalid", "a path may not contain NUL");
-  const inside = path === GUEST_ROOT || path.startsWith(`${GUEST_ROOT}/`)
-    ? path.slice(GUEST_ROOT.length + 1)
+  const inside = path === GUEST_WORKSPACE || path.startsWith(`${GUEST_WORKSPACE}/`)
+    ? path.slice(GUEST_WORKSPACE.length + 1)
     : path;
   const parts = inside.split("/");
   if (inside.startsWith("/") || parts.includes("..")) throw outside(path);
@@ -20,7 +18,7 @@ export function relativePath(path: string): string {
 
 /** The same file as the guest names it. */
 export function guestPath(relative: string): string {
-  return relative === "" ? GUEST_ROOT : `${GUEST_ROOT}/${relative}`;
+  return relative === "" ? GUEST_WORKSPACE : `${GUEST_WORKSPACE}/${relative}`;
 }
 
 export function outside(path: string): SbxError {

@@ -1,4 +1,5 @@
 import { dirname } from "node:path";
+import type { FileEntry } from "../api/file.ts";
 import { SbxError } from "../error/mod.ts";
 import { findBeneath, type Found, OpenError } from "../../ffi/libc/beneath.ts";
 import { outside, relativePath } from "./path.ts";
@@ -8,18 +9,6 @@ const MAX_ENTRIES = 10_000;
 
 /** Longest name of one file or folder, in bytes, that Linux file systems take. */
 const NAME_LIMIT = 255;
-
-/** A file or folder as a listing shows it. */
-export interface WorkspaceEntry {
-  /** relative to the workspace */
-  path: string;
-  type: "file" | "directory" | "symlink" | "other";
-  /** bytes */
-  size: number;
-  /** octal */
-  mode: string;
-  modified_unix_ms: number;
-}
 
 /** One VM's workspace; nothing done through it reaches a file outside, whatever the guest does at the same time. */
 export class Workspace {
@@ -80,13 +69,13 @@ export class Workspace {
   }
 
   /** What is below a folder, `depth` levels deep; links are shown, never followed. */
-  async list(path = "", depth = 1): Promise<{ entries: WorkspaceEntry[]; truncated: boolean }> {
-    const entries: WorkspaceEntry[] = [];
+  async list(path = "", depth = 1): Promise<{ entries: FileEntry[]; truncated: boolean }> {
+    const entries: FileEntry[] = [];
     const truncated = !await this.#collect(relativePath(path), path, depth, entries);
     return { entries, truncated };
   }
 
-  async #collect(relative: string, asked: string, depth: number, into: WorkspaceEntry[]): Promise<boolean> {
+  async #collect(relative: string, asked: string, depth: number, into: FileEntry[]): Promise<boolean> {
     using folder = this.#find(relative, asked, true);
     const names: string[] = [];
     for await (const { name } of Deno.readDir(folder.path)) names.push(name);
