@@ -48,6 +48,8 @@ export interface Gate {
    * @throws {SbxError} `ledger.unavailable`: what cannot be recorded must not happen
    */
   decide(draft: Draft, signal?: AbortSignal): Promise<Verdict>;
+  /** What the rules would say and rewrite now; nothing is recorded, nobody is asked (`ask` counts as not allowed). */
+  preview(draft: Draft): Verdict;
   /**
    * Looks again at an event that was let go, now with its response in it, before the guest gets that: only a block
    * counts, and it is recorded with the event.
