@@ -1,9 +1,9 @@
 import { SbxError } from "../../lib/error/mod.ts";
-import { junit, parseTests, runTests, type TestReport } from "../../lib/policy/fixture.ts";
-import { type Lint, lintPolicy } from "../../lib/policy/lint.ts";
-import { compilePolicy, type Policy } from "../../lib/policy/mod.ts";
+import { junit } from "../../lib/policy/fixture.ts";
+import { lintPolicy } from "../../lib/policy/lint.ts";
+import { compilePolicy } from "../../lib/policy/mod.ts";
 import { readRules } from "../../lib/policy/read.ts";
-import { dirname, resolve } from "node:path";
+import { failuresText, lintText, policyOfFiles, testFile } from "../../lib/policy/suite.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 
@@ -37,7 +37,7 @@ export const policyLint: Command = {
       switches: ["json"],
       positionals: ["<rules_toml>"],
     });
-    const remarks = lintPolicy(await policyOf(path, values.corp));
+    const remarks = lintPolicy(await policyOfFiles({ rules: path, corp: values.corp }));
     const ok = remarks.every(({ severity }) => severity !== "error");
     if (switches.has("json")) {
       console.log(JSON.stringify({ schema: "sbx.policy-lint.v1", ok, path, lints: remarks }));
@@ -58,10 +58,13 @@ export const policyTest: Command = {
       switches: ["json"],
       positionals: ["<tests_jsonl>"],
     });
-    const report = await test(path, values);
+    const report = await testFile(path, values);
     if (values.junit) await Deno.writeTextFile(values.junit, junit(report));
     if (switches.has("json")) console.log(JSON.stringify({ schema: "sbx.policy-test.v1", ...report }));
-    else printTests(report);
+    else {
+      for (const failure of failuresText(report)) console.error(failure);
+      console.log(`${report.passed} passed, ${report.failed} failed`);
+    }
     return report.ok ? 0 : 1;
   },
 };
@@ -85,40 +88,4 @@ async function check(path: string): Promise<CheckReport> {
     if (!(error instanceof SbxError)) throw error;
     return { schema, ok: false, path, rule_count: 0, problems: error.message.split("\n") };
   }
-}
-
-async function policyOf(rules: string | undefined, corp: string | undefined): Promise<Policy> {
-  return compilePolicy([
-    ...(rules ? await readRules(rules) : []),
-    ...(corp ? await readRules(corp, ["corp"]) : []),
-  ]);
-}
-
-async function test(path: string, { rules, corp }: Record<string, string>): Promise<TestReport> {
-  let text: string;
-  try {
-    text = await Deno.readTextFile(path);
-  } catch (cause) {
-    throw new SbxError("policy.not_found", `the test file ${path} cannot be read`, { cause });
-  }
-  const policies = new Map<string, Promise<Policy>>();
-  return await runTests(parseTests(text, path), path, (given) => {
-    const file = given ? resolve(dirname(path), given) : rules ?? "";
-    const known = policies.get(file) ?? policyOf(file || undefined, corp);
-    policies.set(file, known);
-    return known;
-  });
-}
-
-function lintText({ severity, code, message, rule_id, layer, file, line, witness }: Lint): string {
-  const place = file ? `${file}:${line}: ` : "";
-  const shown = witness ? `\n    for example ${JSON.stringify(witness)}` : "";
-  return `${place}${severity}: ${layer} rule "${rule_id}": ${message} [${code}]${shown}`;
-}
-
-function printTests({ path, results, passed, failed }: TestReport): void {
-  for (const { name, line, message } of results.filter(({ ok }) => !ok)) {
-    console.error(`${path}:${line}: ${name}: ${message}`);
-  }
-  console.log(`${passed} passed, ${failed} failed`);
 }

@@ -31,6 +31,15 @@ export async function answer(runner: Runner, call: Call, caller: Caller): Promis
     case "AwaitFile":
       await runner.awaitFile(call.path, call.size);
       return caller.reply({ t: "Ok" });
+    case "Asks":
+      return caller.reply({ t: "Value", value: await runner.asks() });
+    case "Resolve": {
+      const { t: _, ask_id, ...answer } = call;
+      return caller.reply({ t: "Value", value: await runner.resolve(ask_id, answer) });
+    }
+    case "Refresh":
+      await runner.refresh();
+      return caller.reply({ t: "Ok" });
     case "Pause":
       await runner.pause();
       return caller.reply({ t: "Info", info: runner.info });

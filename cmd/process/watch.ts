@@ -13,7 +13,7 @@ export async function serveWatch(runner: Runner, caller: Caller): Promise<void> 
     waiting++;
     const reply = "state" in what
       ? { t: "Info" as const, info: what }
-      : { t: "Event" as const, event: { ...what } };
+      : { t: "Notice" as const, type: what.type, payload: { ...what.payload } };
     sent = sent.then(() => caller.reply(reply)).catch(() => {}).finally(() => waiting--);
   });
   await Promise.race([caller.input(), runner.ended]);

@@ -1,5 +1,6 @@
 import type { ProfileList } from "../../lib/api/profile.ts";
 import { segment } from "../../lib/client/mod.ts";
+import { home } from "../../lib/home/mod.ts";
 import { usage } from "./arguments.ts";
 import { type Command, type Given, JSON_OPTION } from "./command.ts";
 import { connect } from "./connect.ts";
@@ -7,15 +8,16 @@ import { note, pairs, print, printJson, table } from "./output.ts";
 
 export const command: Command = {
   name: "profile",
-  usage: "list | info ID [--json]",
+  usage: "list | info ID | copy ID NEW_ID [--json]",
   summary: "the profiles that VMs are made from",
   options: [JSON_OPTION],
-  words: { min: 1, max: 2 },
-  examples: ["sbx profile list", "sbx profile info code"],
+  words: { min: 1, max: 3 },
+  examples: ["sbx profile list", "sbx profile info code", "sbx profile copy code mine"],
   async run(given) {
-    const [verb, id] = given.words;
+    const [verb, id, newId] = given.words;
     if (verb === "list" && id === undefined) return await list(given);
-    if (verb === "info" && id !== undefined) return await info(id, given);
+    if (verb === "info" && id !== undefined && newId === undefined) return await info(id, given);
+    if (verb === "copy" && newId !== undefined) return await copy(id, newId, given);
     throw usage(command, `sbx profile takes ${command.usage}`);
   },
 };
@@ -62,5 +64,14 @@ async function info(id: string, given: Given): Promise<number> {
     ["packs", String(profile.pack_count)],
     ["OBOM", obom && `${obom.name}, ${obom.hash}, by ${obom.generator} ${obom.generator_version}`],
   ]));
+  return 0;
+}
+
+/** A profile of one's own to change, made of another. */
+async function copy(id: string, newId: string, given: Given): Promise<number> {
+  const { copyProfile } = await import("../../lib/profile/mod.ts");
+  const path = await copyProfile(home(), id, newId);
+  if (given.on("json")) await printJson({ id: newId, path });
+  else await print(`${path} is yours to change; sbx create --profile ${newId} makes a VM of it`);
   return 0;
 }

@@ -8,6 +8,7 @@ import type { SettingsStore } from "../../lib/settings/mod.ts";
 import type { Supervisor } from "../../lib/supervisor/mod.ts";
 import { VERSION } from "../../lib/version/mod.ts";
 import { routeFiles } from "./routes/files.ts";
+import { routePolicy } from "./routes/policy.ts";
 import { routeProfiles } from "./routes/profiles.ts";
 import { routeRecords } from "./routes/records.ts";
 import { routeRun } from "./routes/run.ts";
@@ -15,6 +16,7 @@ import { routeSettings } from "./routes/settings.ts";
 import { routeSockets } from "./routes/sockets.ts";
 import { routeSystem } from "./routes/system.ts";
 import { routeVms } from "./routes/vms.ts";
+import { Rules } from "./rules.ts";
 
 /** What the API is made over. */
 export interface Service {
@@ -29,7 +31,9 @@ export function makeApp({ home, supervisor, settings, corp }: Service): Hono {
   const app = new Hono();
   routeSystem(app, supervisor, corp, home);
   routeSettings(app, settings, corp);
-  routeProfiles(app, home, defaultRuleCount);
+  const rules = new Rules(home, corp);
+  routeProfiles(app, home, () => rules.defaultCount());
+  routePolicy(app, supervisor, rules);
   routeVms(app, supervisor);
   routeRun(app, supervisor);
   routeFiles(app, supervisor);
@@ -48,12 +52,6 @@ export function makeApp({ home, supervisor, settings, corp }: Service): Hono {
     return context.json(errorBody(error), statusOf(error.code) as 500);
   });
   return app;
-}
-
-/** Loaded when it is asked for: the policy engine is no part of what the service needs to start. */
-async function defaultRuleCount(): Promise<number> {
-  const { DEFAULT_RULES } = await import("../../lib/policy/mod.ts");
-  return DEFAULT_RULES.length;
 }
 
 let document: object | undefined;

@@ -1,5 +1,5 @@
-import type { HistoryResult } from "../../lib/api/mod.ts";
-import { type LedgerEvent, readEvents } from "../../lib/ledger/mod.ts";
+import type { HistoryResult, PolicyContexts } from "../../lib/api/mod.ts";
+import { type EventPage, type LedgerEvent, readEvents } from "../../lib/ledger/mod.ts";
 import type { Vm } from "../../lib/supervisor/mod.ts";
 
 /** Most events that one answer lists; `GET /sessions/{id}/events` pages through the rest. */
@@ -9,6 +9,22 @@ const MAX_EVENTS = 1000;
 export async function sessionEvents({ paths }: Pick<Vm, "paths">): Promise<LedgerEvent[]> {
   if (!await Deno.lstat(paths.ledger).then(() => true, () => false)) return [];
   return (await readEvents(paths.ledger, { limit: MAX_EVENTS })).events;
+}
+
+/** A page of a session as fixtures for detections (contracts.md §2, spec.md "Policy-context fixture line"). */
+export function contextsOf({ events, next_cursor }: EventPage): PolicyContexts {
+  return {
+    contexts: events.map(({ decision: _, rule_id: __, outcome: ___, ...context }) => {
+      const { session_id, event_id, sequence, timestamp_unix_ms } = context.common;
+      return {
+        schema: "sbx.policy-context-fixture.v1",
+        event_ref: { corpus: "session_db", session_id, event_id, sequence, timestamp_unix_ms },
+        expected_labels: [],
+        context,
+      };
+    }),
+    ...(next_cursor !== undefined && { next_cursor }),
+  };
 }
 
 /** One program that was run, from its exec event and the exit event that followed it. */

@@ -3,9 +3,13 @@ import { CorpStore } from "../../lib/corp/mod.ts";
 import { asSbxError } from "../../lib/error/mod.ts";
 import { home as findHome, writeAtomic } from "../../lib/home/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
-import { Supervisor } from "../../lib/supervisor/mod.ts";
+import { Supervisor, watchCorp } from "../../lib/supervisor/mod.ts";
 import { makeApp } from "./app.ts";
 import { takeLock } from "./lock.ts";
+
+/** When old sessions are looked for: some time after the start, which has better things to do, and then daily. */
+const PRUNE_DELAY_MS = 10_000;
+const PRUNE_MS = 24 * 3600 * 1000;
 
 export async function main(): Promise<number> {
   const home = findHome();
@@ -14,14 +18,16 @@ export async function main(): Promise<number> {
     using _lock = await takeLock(home);
     const corp = new CorpStore(home);
     const settings = await SettingsStore.open({ home, corp, definitions: await loadDefinitions() });
-    const supervisor = new Supervisor(home, settings);
+    const supervisor = new Supervisor(home, settings, corp);
     await supervisor.load();
+    using _corp = watchCorp(corp, () => supervisor.refreshCorp());
     using _watch = settings.watch((ids) => supervisor.tell({ type: "settings-changed", payload: { ids } }));
     await Deno.remove(home.serviceSocket).catch(() => {});
     await serve(makeApp({ home, supervisor, settings, corp }).fetch, home.serviceSocket, async () => {
       await writeAtomic(home.servicePidFile, `${Deno.pid}\n`);
       // Found out ahead of the first VM, which would wait for it; without assets it is found out then.
       supervisor.accelerator().catch(() => {});
+      keepFor(supervisor, settings);
     });
     await Deno.remove(home.servicePidFile).catch(() => {});
     return 0;
@@ -31,6 +37,21 @@ export async function main(): Promise<number> {
     if (error.code === "internal") console.error(error.cause);
     return 1;
   }
+}
+
+/** Removes what is older than `vm.resources.retention_days`, once now and once a day. */
+function keepFor(supervisor: Supervisor, settings: SettingsStore): void {
+  const prune = () => {
+    const days = settings.resolved.byId.get("vm.resources.retention_days")?.effective_value;
+    if (typeof days === "number") {
+      supervisor.sessions.prune(
+        days,
+        new Set(supervisor.list().map(({ id }) => id)),
+      );
+    }
+  };
+  Deno.unrefTimer(setTimeout(prune, PRUNE_DELAY_MS) as unknown as number);
+  Deno.unrefTimer(setInterval(prune, PRUNE_MS) as unknown as number);
 }
 
 /** Serves until SIGTERM or SIGINT; only this user may open the socket. */

@@ -104,7 +104,7 @@ export const AskResolve = z.strictObject({
   scope: z.enum(["once", "session", "minutes"]),
   minutes: z.number().positive().max(24 * 60).optional().describe("with scope minutes"),
 }).openapi("AskResolve");
-export type AskResolve = z.infer<typeof AskResolve>;
+export type AskAnswer = z.infer<typeof AskResolve>;
 
 export const WhyResult = z.object({
   event: z.record(z.string(), z.unknown()),

@@ -11,10 +11,31 @@ export type EventsResult = z.infer<typeof EventsResult>;
 export const EventsQuery = z.object({
   cursor: z.string().optional(),
   limit: z.coerce.number().int().min(1).max(1000).optional(),
-  family: z.enum(["http", "dns", "mcp", "model", "file", "process"]).optional(),
+  family: z.enum(["http", "dns", "mcp", "model", "file", "process", "credential"]).optional(),
+  denied: z.enum(["true", "false"]).transform((value) => value === "true").optional()
+    .describe("only what was blocked"),
+  since: z.coerce.number().int().min(0).optional().describe("unix milliseconds"),
 });
 
+export const SessionList = z.object({
+  sessions: z.array(z.object({
+    id: z.string(),
+    name: z.string(),
+    profile_id: z.string(),
+    profile_revision: z.string(),
+    created_at: z.iso.datetime(),
+    ended_at: z.iso.datetime().optional(),
+  })),
+}).openapi("SessionList");
+export type SessionList = z.infer<typeof SessionList>;
+
 export const sessionRoutes = {
+  list: createRoute({
+    method: "get",
+    path: "/sessions/list",
+    tags: ["session"],
+    responses: answers("every session whose record is kept, the newest first", SessionList),
+  }),
   events: createRoute({
     method: "get",
     path: "/sessions/{id}/events",

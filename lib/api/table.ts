@@ -1,4 +1,5 @@
 import { fileRoutes } from "./file.ts";
+import { policyRoutes } from "./policy.ts";
 import { profileRoutes } from "./profile.ts";
 import { sessionRoutes } from "./session.ts";
 import { settingsRoutes } from "./settings.ts";
@@ -17,6 +18,7 @@ export const ROUTE_GROUPS = [
   vmRoutes,
   fileRoutes,
   sessionRoutes,
+  policyRoutes,
   settingsRoutes,
   profileRoutes,
 ];

@@ -46,6 +46,15 @@ export const CorpFile = z.strictObject({
     open_telemetry: httpUrl.optional(),
   }).prefault({}),
   corp: z.strictObject({ rules: rulesSchema("corp").prefault({}) }).prefault({}),
+  /** where the events of many hosts are collected (contracts.md §12) */
+  ledger: z.strictObject({
+    url: z.string().refine(
+      (value) =>
+        /^(libsql|https?|file):$/.test(URL.parse(value)?.protocol ?? "") && !URL.parse(value)?.password,
+      "must be a libsql, http(s) or file URL without a password; auth_token_file names a file with the token",
+    ).optional(),
+    auth_token_file: path.optional(),
+  }).prefault({}),
   release: z.strictObject({
     manifest_url: z.string().refine(
       (value) => /^(https?|file):$/.test(URL.parse(value)?.protocol ?? ""),

@@ -31,6 +31,7 @@ const BY_CODE: Record<string, number> = {
   "request.malformed": 422,
   "request.unknown_field": 422,
   "settings.corp_locked": 423,
+  "corp.closed": 423,
   "disk.full": 500,
   "vm.boot_failed": 500,
   "guest.failed": 502,

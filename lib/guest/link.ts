@@ -109,9 +109,14 @@ export class GuestLink {
     }
   }
 
+  /** The VM's one terminal while its program runs. */
+  get shell(): Terminal | undefined {
+    return this.#shell?.ended ? undefined : this.#shell;
+  }
+
   /** The VM's one terminal, a new one when there is none or its program has ended; a program has a terminal of its own. */
   terminal(size: { cols: number; rows: number }, argv?: string[]): Terminal {
-    if (!argv && this.#shell && !this.#shell.ended) return this.#shell;
+    if (!argv && this.shell) return this.shell;
     const id = ++this.#ids;
     const terminal = new Terminal(id, (message) => this.#send(message));
     this.#terminals.set(id, terminal);

@@ -15,8 +15,6 @@ export interface Viewer {
 export class Terminal {
   readonly id: number;
   ended = false;
-  /** its program has an event in the ledger */
-  recorded = false;
   #send: (message: HostMessage) => Promise<void>;
   #conn: Deno.Conn | undefined;
   #connected = Promise.withResolvers<void>();

@@ -26,6 +26,16 @@ export const Call = z.discriminatedUnion("t", [
   }),
   z.strictObject({ t: z.literal("Terminal"), argv: z.array(z.string()).min(1).optional(), ...Size.shape }),
   z.strictObject({ t: z.literal("AwaitFile"), path: z.string(), size: z.int() }),
+  z.strictObject({ t: z.literal("Asks") }),
+  z.strictObject({
+    t: z.literal("Resolve"),
+    ask_id: z.string(),
+    decision: z.enum(["allow", "deny"]),
+    scope: z.enum(["once", "session", "minutes"]),
+    minutes: z.number().optional(),
+  }),
+  /** what holds in the session was written anew: read it */
+  z.strictObject({ t: z.literal("Refresh") }),
   z.strictObject({ t: z.literal("Pause") }),
   z.strictObject({ t: z.literal("Resume") }),
   z.strictObject({ t: z.literal("Stop"), force: z.boolean() }),
@@ -58,7 +68,8 @@ export type MachineInfo = z.infer<typeof MachineInfo>;
 export const Reply = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Ok") }),
   z.strictObject({ t: z.literal("Info"), info: MachineInfo }),
-  z.strictObject({ t: z.literal("Event"), event: z.record(z.string(), z.unknown()) }),
+  z.strictObject({ t: z.literal("Notice"), type: z.string(), payload: z.record(z.string(), z.unknown()) }),
+  z.strictObject({ t: z.literal("Value"), value: z.unknown() }),
   z.strictObject({ t: z.literal("Output"), stream: z.enum(["stdout", "stderr"]), data: z.string() }),
   z.strictObject({
     t: z.literal("Exited"),

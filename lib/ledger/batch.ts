@@ -1,20 +1,21 @@
 import type { InStatement, InValue } from "@libsql/client/sqlite3";
 import { canonicalJson } from "../event/mod.ts";
 import { blake3 } from "../hash/mod.ts";
-import type { LedgerEntry, LedgerFinding, LedgerRow } from "./entry.ts";
+import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
 import { digestText } from "./digest.ts";
-import { BATCH_ROWS, EVENT_COLUMNS, insertEvents, PLAIN_COLUMNS } from "./schema.ts";
+import { BATCH_ROWS, EVENT_COLUMNS, insertRows, OUTCOME_COLUMNS, PLAIN_COLUMNS } from "./schema.ts";
 
 /** Rows that reach the database in one transaction. */
 export class Batch {
   /** Events without a decision have fewer columns to write, and each costs. */
   readonly #plain: InValue[] = [];
   readonly #decided: InValue[] = [];
+  readonly #outcomes: InValue[] = [];
   readonly #others: InStatement[] = [];
-  #events = 0;
+  #rows = 0;
 
   get full(): boolean {
-    return this.#events >= BATCH_ROWS;
+    return this.#rows >= BATCH_ROWS;
   }
 
   /** Adds one event with its place in the chain; answers its hash. */
@@ -22,7 +23,7 @@ export class Batch {
     const { sequence, event_id, event_type } = event.common;
     const text = canonicalJson(event);
     const hash = digestText(text, prevHash);
-    this.#events++;
+    this.#rows++;
     if (decision) {
       const record = canonicalJson(decision);
       const digest = digestText(record, hash);
@@ -31,6 +32,15 @@ export class Batch {
     } else this.#plain.push(sequence, event_id, event_type, text, prevHash, hash);
     if (findings) { for (const finding of findings) this.addFinding(finding); }
     if (rows) { for (const row of rows) this.addRow(row); }
+    return hash;
+  }
+
+  /** Adds how an event ended, with its place in the chain of outcomes; answers its hash. */
+  addOutcome(outcome: LedgerOutcome & { number: number }, prevHash: string): string {
+    const text = canonicalJson(outcome);
+    const hash = digestText(text, prevHash);
+    this.#rows++;
+    this.#outcomes.push(outcome.number, outcome.event_id, text, prevHash, hash);
     return hash;
   }
 
@@ -59,11 +69,15 @@ export class Batch {
 
   /** The statements of this batch, events first. */
   statements(): InStatement[] {
-    const events = [insertOf(PLAIN_COLUMNS, this.#plain), insertOf(EVENT_COLUMNS, this.#decided)];
-    return [...events.filter((insert) => insert !== undefined), ...this.#others];
+    const inserts = [
+      insertOf("security_events", PLAIN_COLUMNS, this.#plain),
+      insertOf("security_events", EVENT_COLUMNS, this.#decided),
+      insertOf("outcomes", OUTCOME_COLUMNS, this.#outcomes),
+    ];
+    return [...inserts.filter((insert) => insert !== undefined), ...this.#others];
   }
 }
 
-function insertOf(columns: readonly string[], args: InValue[]): InStatement | undefined {
-  return args.length ? { sql: insertEvents(columns, args.length / columns.length), args } : undefined;
+function insertOf(table: string, columns: readonly string[], args: InValue[]): InStatement | undefined {
+  return args.length ? { sql: insertRows(table, columns, args.length / columns.length), args } : undefined;
 }

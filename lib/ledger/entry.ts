@@ -18,6 +18,13 @@ export type LedgerRow =
   | { table: "body_blobs"; bytes: Uint8Array; content_type?: string }
   | { table: "approvals"; record: { ask_id: string; event_id: string } };
 
+/** How an event that was let go ended (its response, its timings), with a later decision where there was one. */
+export interface LedgerOutcome {
+  event_id: string;
+  response?: unknown;
+  decision?: LedgerDecision;
+}
+
 /** What is appended in one go: it is all in the ledger, or none of it. */
 export interface LedgerEntry {
   /** its `common.sequence` is set by `append` */

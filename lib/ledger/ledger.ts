@@ -1,8 +1,8 @@
 import { setImmediate } from "node:timers";
-import type { Client, InStatement } from "@libsql/client/sqlite3";
+import type { Client, InStatement, Row } from "@libsql/client/sqlite3";
 import { SbxError } from "../error/mod.ts";
 import { Batch } from "./batch.ts";
-import type { LedgerEntry, LedgerFinding, LedgerRow } from "./entry.ts";
+import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
 import { ledgerError, openDatabase } from "./open.ts";
 import { GENESIS, PAGE_BYTES, PRAGMAS, SCHEMA } from "./schema.ts";
 import { removeSeal, writeSeal } from "./seal.ts";
@@ -31,16 +31,20 @@ export class Ledger {
   readonly #batches: Batch[] = [];
   #sequence: number;
   #hash: string;
+  #outcomes: number;
+  #outcomeHash: string;
   #timer?: ReturnType<typeof setTimeout>;
   #writing?: Promise<void>;
   #failure?: SbxError;
   #closed = false;
 
-  private constructor(path: string, client: Client, sequence: number, hash: string, options: LedgerOptions) {
+  private constructor(path: string, client: Client, heads: Row, options: LedgerOptions) {
     this.#path = path;
     this.#client = client;
-    this.#sequence = sequence;
-    this.#hash = hash;
+    this.#sequence = Number(heads.sequence ?? 0);
+    this.#hash = String(heads.hash ?? GENESIS);
+    this.#outcomes = Number(heads.outcomes ?? 0);
+    this.#outcomeHash = String(heads.outcome_hash ?? GENESIS);
     this.#options = options;
   }
 
@@ -55,15 +59,17 @@ export class Ledger {
       await client.executeMultiple(pragmas(options) + SCHEMA);
       const [, head] = await client.batch([
         { sql: "INSERT OR IGNORE INTO ledger_info VALUES (1, ?)", args: [options.sessionId] },
-        `SELECT session_id, sequence, hash FROM ledger_info
-           LEFT JOIN (SELECT sequence, hash FROM security_events ORDER BY sequence DESC LIMIT 1)`,
+        `SELECT session_id, sequence, hash, outcomes, outcome_hash FROM ledger_info
+           LEFT JOIN (SELECT sequence, hash FROM security_events ORDER BY sequence DESC LIMIT 1)
+           LEFT JOIN (SELECT number AS outcomes, hash AS outcome_hash FROM outcomes ORDER BY number DESC LIMIT 1)`,
       ], "write");
-      const { session_id, sequence, hash } = head.rows[0];
+      const [heads] = head.rows;
+      const { session_id } = heads;
       if (session_id !== options.sessionId) {
         throw new SbxError("ledger.conflict", `the ledger ${path} belongs to session ${session_id}`);
       }
       removeSeal(path);
-      return new Ledger(path, client, Number(sequence ?? 0), String(hash ?? GENESIS), options);
+      return new Ledger(path, client, heads, options);
     } catch (error) {
       client.close();
       throw ledgerError(error, path);
@@ -91,6 +97,13 @@ export class Ledger {
     this.#hash = batch.addEvent(entry, this.#hash);
     this.#schedule(batch.full);
     return this.#sequence;
+  }
+
+  /** Adds how an event ended; an event ends once. @throws SbxError `ledger.unavailable` */
+  end(outcome: LedgerOutcome): void {
+    const batch = this.#openBatch();
+    this.#outcomeHash = batch.addOutcome({ ...outcome, number: ++this.#outcomes }, this.#outcomeHash);
+    this.#schedule(batch.full);
   }
 
   /** Adds rows that belong to no new event: an approval, findings of a later hunt. */
@@ -121,7 +134,12 @@ export class Ledger {
       clearTimeout(this.#timer);
       this.#client.close();
     }
-    await writeSeal(this.#path, { events: this.#sequence, head_hash: this.#hash });
+    await writeSeal(this.#path, {
+      events: this.#sequence,
+      head_hash: this.#hash,
+      outcomes: this.#outcomes,
+      outcome_hash: this.#outcomeHash,
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

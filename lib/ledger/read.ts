@@ -1,8 +1,9 @@
 import type { Client, InValue } from "@libsql/client/sqlite3";
 import { SbxError } from "../error/mod.ts";
-import type { Event, EventFamily } from "../event/mod.ts";
-import type { LedgerDecision, LedgerFinding } from "./entry.ts";
+import { type Event, type EventFamily, familyOf } from "../event/mod.ts";
+import type { LedgerDecision, LedgerFinding, LedgerOutcome } from "./entry.ts";
 import { ledgerError, openDatabase } from "./open.ts";
+import { DECISION } from "./schema.ts";
 import { selectText, type TextRow } from "./text.ts";
 
 /** Events of one page unless the caller asks for fewer, and the most that it may ask for. */
@@ -21,8 +22,12 @@ export interface EventFilter {
   since?: number;
 }
 
-/** An event as it is listed: with what was decided, when something was. */
-export type LedgerEvent = Event & { decision?: string; rule_id?: string };
+/** An event as it is listed: with its response, how it ended, and what was decided, when something was. */
+export type LedgerEvent = Event & {
+  decision?: string;
+  rule_id?: string;
+  outcome?: Omit<LedgerOutcome, "event_id" | "response" | "decision">;
+};
 
 /** One page, oldest first; `next_cursor` is absent at the end. */
 export interface EventPage {
@@ -33,9 +38,9 @@ export interface EventPage {
 /** Reads one page of a session's events, also while they are being written. */
 export async function readEvents(path: string, filter: EventFilter = {}): Promise<EventPage> {
   const limit = Math.min(filter.limit ?? PAGE_EVENTS, PAGE_EVENTS_MAX);
-  const where = ["sequence > ?"];
+  const where = ["security_events.sequence > ?"];
   const args: InValue[] = [cursorOf(filter.cursor)];
-  if (filter.denied) where.push("decision = 'block'");
+  if (filter.denied) where.push(`${DECISION} = 'block'`);
   if (filter.family) where.push("family = ?") && args.push(filter.family);
   if (filter.since !== undefined) {
     where.push("CAST(timestamp_unix_ms AS INTEGER) >= ?");
@@ -44,8 +49,9 @@ export async function readEvents(path: string, filter: EventFilter = {}): Promis
   return await reading(path, async (client) => {
     const rows = await selectText(
       client,
-      ["event", "decision", "rule_id"],
-      `FROM security_events WHERE ${where.join(" AND ")} ORDER BY sequence LIMIT ?`,
+      ["event", "security_events.decision", "rule_id", "outcome"],
+      `FROM security_events LEFT JOIN outcomes USING (event_id)
+         WHERE ${where.join(" AND ")} ORDER BY security_events.sequence LIMIT ?`,
       [...args, limit + 1],
     );
     const events = rows.slice(0, limit).map(listed);
@@ -65,8 +71,8 @@ export function readWhy(path: string, eventId: string): Promise<{
   return reading(path, async (client) => {
     const [found] = await selectText(
       client,
-      ["event", "record"],
-      "FROM security_events WHERE event_id = ? LIMIT 1",
+      ["event", "record", "outcome"],
+      "FROM security_events LEFT JOIN outcomes USING (event_id) WHERE event_id = ? LIMIT 1",
       [eventId],
     );
     if (!found) {
@@ -75,9 +81,11 @@ export function readWhy(path: string, eventId: string): Promise<{
       });
     }
     const findings = await selectText(client, ["finding"], "FROM findings WHERE event_id = ?", [eventId]);
+    const { event, outcome } = resolved(found.event!, found.outcome);
+    const record = outcome?.decision ?? (found.record === null ? undefined : JSON.parse(found.record));
     return {
-      event: JSON.parse(found.event!),
-      ...(found.record !== null && { record: JSON.parse(found.record) }),
+      event,
+      ...(record && { record }),
       findings: findings.map(({ finding }) => JSON.parse(finding!)),
     };
   });
@@ -104,13 +112,32 @@ export async function reading<T>(path: string, read: (client: Client) => Promise
   }
 }
 
-function listed({ event, decision, rule_id }: TextRow): LedgerEvent {
+function listed(row: TextRow): LedgerEvent {
+  const { event, outcome } = resolved(row.event!, row.outcome);
+  const { event_id: _, number: __, response: ___, decision: later, ...rest } = outcome ?? {};
+  const decision = later?.decision ?? row.decision;
+  const ruleId = later?.rule?.id ?? row.rule_id;
   return {
-    ...JSON.parse(event!) as Event,
-    ...(decision !== null && { decision }),
-    ...(rule_id !== null && { rule_id }),
+    ...event,
+    ...(decision && { decision }),
+    ...(ruleId && { rule_id: ruleId }),
+    ...(Object.keys(rest).length && { outcome: rest }),
   };
 }
+
+/** An event with the response that came later, and how it ended. */
+function resolved(text: string, ended: string | null): { event: Event; outcome?: Partial<StoredOutcome> } {
+  const event = JSON.parse(text) as Event;
+  if (ended === null) return { event };
+  const outcome = JSON.parse(ended) as StoredOutcome;
+  const family = familyOf(event.common.event_type);
+  if (outcome.response !== undefined && event[family]) {
+    Object.assign(event[family], { response: outcome.response });
+  }
+  return { event, outcome };
+}
+
+type StoredOutcome = LedgerOutcome & { number: number };
 
 function cursorOf(cursor = "0"): number {
   if (/^\d{1,15}$/.test(cursor)) return Number(cursor);

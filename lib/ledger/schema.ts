@@ -15,6 +15,9 @@ export const PLAIN_COLUMNS = ["sequence", "event_id", "event_type", "event", "pr
 /** And those of a decision. */
 export const EVENT_COLUMNS = [...PLAIN_COLUMNS, "decision", "rule_id", "record", "record_hash"] as const;
 
+/** What holds of an event: what was decided of it last. */
+export const DECISION = "coalesce(outcomes.decision, security_events.decision)";
+
 const COMMON = [
   "session_id",
   "vm_id",
@@ -27,6 +30,9 @@ const COMMON = [
   "actor",
   "trace_id",
 ];
+
+/** Columns of outcomes: a chain of its own, beside that of the events that they end. */
+export const OUTCOME_COLUMNS = ["number", "event_id", "outcome", "prev_hash", "hash"] as const;
 
 /** View name → event family, and the paths whose values are its columns. */
 const VIEWS: Record<string, { family: string; columns: Record<string, string> }> = {
@@ -124,11 +130,20 @@ const VIEWS: Record<string, { family: string; columns: Record<string, string> }>
 };
 
 const views = Object.entries(VIEWS).map(([name, { family, columns }]) =>
-  `CREATE VIEW IF NOT EXISTS ${name} AS SELECT sequence, event_id, timestamp_unix_ms, decision, rule_id,
+  `CREATE VIEW IF NOT EXISTS ${name} AS SELECT sequence, event_id, timestamp_unix_ms, ${DECISION} AS decision,
+     coalesce(outcome->>'$.decision.rule.id', rule_id) AS rule_id,
      event->>'$.common.process.pid' AS pid, event->>'$.common.process.executable' AS process,
-     ${Object.entries(columns).map(([column, path]) => `event->>'$.${path}' AS ${column}`).join(", ")}
-   FROM security_events WHERE family = '${family}';`
+     ${Object.entries(columns).map(([column, path]) => `${columnOf(path)} AS ${column}`).join(", ")},
+     outcome->>'$.first_byte_ms' AS first_byte_ms, outcome->>'$.duration_ms' AS duration_ms,
+     outcome->>'$.error' AS error
+   FROM security_events LEFT JOIN outcomes USING (event_id) WHERE family = '${family}';`
 );
+
+/** A response is in the event itself where it was known when that was appended, and else in its outcome. */
+function columnOf(path: string): string {
+  const [, response] = path.match(/^\w+\.(response\..*)$/) ?? [];
+  return response ? `coalesce(event->>'$.${path}', outcome->>'$.${response}')` : `event->>'$.${path}'`;
+}
 
 /** Bytes of a database page: an event is most of a kilobyte, and of small pages twice as many are written. */
 export const PAGE_BYTES = 16_384;
@@ -163,6 +178,11 @@ CREATE TABLE IF NOT EXISTS security_events (
 );
 CREATE INDEX IF NOT EXISTS security_events_by_id ON security_events (event_id);
 CREATE INDEX IF NOT EXISTS security_events_denied ON security_events (sequence) WHERE decision = 'block';
+CREATE TABLE IF NOT EXISTS outcomes (
+  number INTEGER PRIMARY KEY, event_id TEXT NOT NULL, outcome TEXT NOT NULL, prev_hash TEXT NOT NULL, hash TEXT NOT NULL,
+  decision TEXT GENERATED ALWAYS AS (outcome->>'$.decision.decision') VIRTUAL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS outcomes_by_event ON outcomes (event_id);
 CREATE TABLE IF NOT EXISTS findings (
   finding_id TEXT PRIMARY KEY, event_id TEXT NOT NULL, rule_id TEXT NOT NULL, finding TEXT NOT NULL, hash TEXT NOT NULL,
   pack_id TEXT GENERATED ALWAYS AS (finding->>'$.pack_id') VIRTUAL,
@@ -183,13 +203,13 @@ ${views.join("\n")}
 
 const inserts = new Map<string, string>();
 
-/** The INSERT of `rows` events at once; that of a full batch is made once. */
-export function insertEvents(columns: readonly string[], rows: number): string {
-  const key = `${columns.length} ${rows}`;
+/** The INSERT of many rows at once; that of a full batch is made once. */
+export function insertRows(table: string, columns: readonly string[], rows: number): string {
+  const key = `${table} ${columns.length} ${rows}`;
   const known = inserts.get(key);
   if (known) return known;
   const row = `(${columns.map(() => "?").join(",")})`;
-  const sql = `INSERT INTO security_events (${columns.join(",")}) VALUES ${Array(rows).fill(row).join(",")}`;
+  const sql = `INSERT INTO ${table} (${columns.join(",")}) VALUES ${Array(rows).fill(row).join(",")}`;
   if (rows === BATCH_ROWS) inserts.set(key, sql);
   return sql;
 }

@@ -6,11 +6,16 @@
 import { blake3File } from "../hash/mod.ts";
 import { writeAtomic } from "../home/atomic.ts";
 
+/** Where the two chains of a ledger end. */
+export type ChainHeads = Pick<Seal, "events" | "head_hash" | "outcomes" | "outcome_hash">;
+
 /** What a seal says. */
 export interface Seal {
   schema: "sbx.ledger-seal.v1";
   events: number;
   head_hash: string;
+  outcomes: number;
+  outcome_hash: string;
   file_hash: string;
   size: number;
 }
@@ -18,7 +23,7 @@ export interface Seal {
 const sealPath = (path: string) => `${path}.seal`;
 
 /** Seals a closed ledger. */
-export async function writeSeal(path: string, head: Pick<Seal, "events" | "head_hash">): Promise<void> {
+export async function writeSeal(path: string, head: ChainHeads): Promise<void> {
   const { hash, size } = await blake3File(path);
   const seal: Seal = { schema: "sbx.ledger-seal.v1", ...head, file_hash: hash, size };
   await writeAtomic(sealPath(path), JSON.stringify(seal) + "\n");
@@ -36,7 +41,7 @@ export function removeSeal(path: string): void {
 /** Why the ledger is not what was sealed; `undefined` when it is, or when it has no seal. */
 export async function sealBroken(
   path: string,
-  head: { events: number; head_hash: string },
+  head: ChainHeads,
 ): Promise<string | undefined> {
   let text: string;
   try {
@@ -53,6 +58,9 @@ export async function sealBroken(
   }
   if (seal.events !== head.events || seal.head_hash !== head.head_hash) {
     return `it was sealed with ${seal.events} events and has ${head.events}`;
+  }
+  if (seal.outcomes !== head.outcomes || seal.outcome_hash !== head.outcome_hash) {
+    return `it was sealed with ${seal.outcomes} outcomes and has ${head.outcomes}`;
   }
   const { hash } = await blake3File(path);
   return hash === seal.file_hash

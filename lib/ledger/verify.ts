@@ -2,9 +2,9 @@ import type { Client } from "@libsql/client/sqlite3";
 import { canonicalJson, type Event } from "../event/mod.ts";
 import { blake3 } from "../hash/mod.ts";
 import { digestText } from "./digest.ts";
-import type { LedgerDecision } from "./entry.ts";
+import type { LedgerDecision, LedgerOutcome } from "./entry.ts";
 import { ledgerError, openDatabase } from "./open.ts";
-import { EVENT_COLUMNS, GENESIS } from "./schema.ts";
+import { EVENT_COLUMNS, GENESIS, OUTCOME_COLUMNS } from "./schema.ts";
 import { sealBroken } from "./seal.ts";
 import { selectText, type TextRow } from "./text.ts";
 
@@ -23,7 +23,7 @@ const PAGE_ROWS = 1000;
 const PAGE_BODIES = 16;
 
 /**
- * Checks a ledger offline (contracts.md §12): every event against its hash and the chain, every column, decision
+ * Checks a ledger offline (contracts.md §12): every event and outcome against its hash and the chain, every column, decision
  * record, finding, approval and body against what it was made from, then SQLite's own structure, then the seal.
  *
  * @throws SbxError `ledger.not_found`
@@ -31,9 +31,11 @@ const PAGE_BODIES = 16;
 export async function verifyLedger(path: string): Promise<Verification> {
   const client = openDatabase(path);
   const state: ChainState = { sequence: 0, hash: GENESIS };
+  const outcomes: ChainState = { sequence: 0, hash: GENESIS };
   let bad: Bad;
   try {
-    bad = await badEvent(client, state) ??
+    bad = await badChain(client, EVENTS, state) ??
+      await badChain(client, OUTCOMES, outcomes) ??
       await badRecord(client, "findings", ["finding_id", "event_id", "rule_id"], "finding") ??
       await badRecord(client, "approvals", ["ask_id", "event_id"], "record") ??
       await badBody(client) ??
@@ -44,7 +46,12 @@ export async function verifyLedger(path: string): Promise<Verification> {
     client.close();
   }
   if (!bad) {
-    const reason = await sealBroken(path, { events: state.sequence, head_hash: state.hash });
+    const reason = await sealBroken(path, {
+      events: state.sequence,
+      head_hash: state.hash,
+      outcomes: outcomes.sequence,
+      outcome_hash: outcomes.hash,
+    });
     if (reason) bad = { reason };
   }
   return { ok: !bad, events: state.sequence, ...(bad && { first_bad: bad }) };
@@ -55,14 +62,26 @@ interface ChainState {
   hash: string;
 }
 
-async function badEvent(client: Client, state: ChainState): Promise<Bad> {
+/** One of the two chains: where its rows are, and what is wrong with one of them. */
+interface Chain {
+  table: string;
+  key: string;
+  columns: readonly string[];
+  wrong(row: TextRow, state: ChainState): string | undefined;
+}
+
+const EVENTS: Chain = { table: "security_events", key: "sequence", columns: EVENT_COLUMNS, wrong: wrongWith };
+const OUTCOMES: Chain = { table: "outcomes", key: "number", columns: OUTCOME_COLUMNS, wrong: wrongOutcome };
+
+async function badChain(client: Client, chain: Chain, state: ChainState): Promise<Bad> {
+  const { table, key, columns } = chain;
   for (let rows = PAGE_ROWS;;) {
     let page: TextRow[];
     try {
       page = await selectText(
         client,
-        EVENT_COLUMNS,
-        "FROM security_events WHERE security_events.sequence > ? ORDER BY security_events.sequence LIMIT ?",
+        columns,
+        `FROM ${table} WHERE ${table}.${key} > ? ORDER BY ${table}.${key} LIMIT ?`,
         [state.sequence, rows],
       );
     } catch (error) {
@@ -73,8 +92,14 @@ async function badEvent(client: Client, state: ChainState): Promise<Bad> {
     }
     if (!page.length) return undefined;
     for (const row of page) {
-      const reason = wrongWith(row, state);
-      if (reason) return { sequence: state.sequence + 1, event_id: row.event_id ?? "", reason };
+      const reason = chain.wrong(row, state);
+      if (reason) {
+        return {
+          ...(chain === EVENTS && { sequence: state.sequence + 1 }),
+          event_id: row.event_id ?? "",
+          reason,
+        };
+      }
       state.sequence++;
       state.hash = row.hash!;
     }
@@ -100,6 +125,17 @@ function wrongWith(row: TextRow, { sequence, hash }: ChainState): string | undef
   const record = parsed<LedgerDecision>(row.record);
   if (record?.decision !== row.decision) return "decision is not the record's";
   return (record?.rule?.id ?? null) === row.rule_id ? undefined : "rule_id is not the record's";
+}
+
+function wrongOutcome(row: TextRow, { sequence, hash }: ChainState): string | undefined {
+  const number = sequence + 1;
+  if (row.number !== String(number)) return `outcome ${number} is missing`;
+  if (row.prev_hash !== hash) return "prev_hash of its outcome is not the hash of the outcome before";
+  if (digestText(row.outcome!, row.prev_hash!) !== row.hash) return "its outcome is not what was written";
+  const outcome = parsed<LedgerOutcome & { number: number }>(row.outcome);
+  if (!outcome || outcome.event_id !== row.event_id || outcome.number !== number) {
+    return "its outcome is another event's";
+  }
 }
 
 /** Rows whose JSON in column `json` has a hash, and which repeat `keys` of it. */

@@ -145,6 +145,11 @@ export class AskQueue {
     return ask;
   }
 
+  /** Takes back an ask whose event nobody waits for any more. */
+  withdraw(askId: string): void {
+    if (this.#pending.has(askId)) this.#end(askId, "expired");
+  }
+
   /** Denies all that waits, and forgets every answer: the session is over. */
   close(): void {
     this.#closed = true;

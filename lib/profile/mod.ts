@@ -1,5 +1,6 @@
 /** Profiles: the contracts that VMs are created from (contracts.md §4). */
 export { bootAssets } from "./asset.ts";
+export { copyProfile } from "./copy.ts";
 export { BUILTIN_PROFILES } from "./builtin.ts";
 export { isCompatible, isSemVer } from "./compatible.ts";
 export { type Arch, currentArch, type ProfileInfo, profileInfo, type ProfileInfoOptions } from "./info.ts";

@@ -12,6 +12,8 @@ export interface SessionPaths {
   record: string;
   /** how it is now: `MachineInfo` */
   state: string;
+  /** what holds in this session: `Contract` */
+  contract: string;
   logs: string;
   /** outlives the VM: what an agent did must be answerable after its machine is gone */
   ledger: string;
@@ -35,6 +37,7 @@ export function sessionPaths(home: Home, id: string): SessionPaths {
     dir,
     record: join(dir, "vm.json"),
     state: join(dir, "state.json"),
+    contract: join(dir, "contract.json"),
     logs: join(dir, "logs"),
     ledger: join(home.dir, "ledgers", id, "session.db"),
     workspace: join(dir, "workspace"),

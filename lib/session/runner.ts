@@ -1,16 +1,25 @@
 import { asSbxError, SbxError } from "../error/mod.ts";
+import type { Ask, AskAnswer, Decision } from "../policy/mod.ts";
 import { checkBootConfig, type ExecStreams, GuestLink, type Terminal } from "../guest/mod.ts";
 import type { ExecCall, MachineInfo } from "../ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine } from "../vm/mod.ts";
 import { ConsoleLog } from "./console.ts";
 import type { SessionPaths } from "./paths.ts";
-import type { Recorded, Recorder } from "./recorder.ts";
+import { type Contract, readContract } from "./contract.ts";
+import type { SessionGate, SessionNotice } from "./gate.ts";
+import { execDraft, exitDraft, type Program, programOf } from "./program.ts";
 import { type VmRecord, writeState } from "./record.ts";
 
 /** Longest boot; `SBX_BOOT_DEADLINE_SECS` names another for slow machines and for tests. */
 const BOOT_DEADLINE_SECS = 90;
 /** How long a guest may take to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = 15_000;
+
+/** How often a ledger that could not be written is tried again. */
+const LEDGER_RETRY_MS = 1000;
+/** Exit code of a program that may not run (contracts.md §2). */
+const NOT_PERMITTED = 126;
+const LOGIN_SHELL = ["/bin/bash", "--login"];
 
 /** How a program ended. */
 export interface ExecOutcome {
@@ -27,11 +36,12 @@ export class Runner {
   readonly ended: Promise<void>;
   #paths: SessionPaths;
   #hypervisor: Hypervisor;
-  #recorder: Promise<Recorder>;
+  #gate: Promise<SessionGate>;
+  #contract!: Contract;
   #link: GuestLink;
   #machine: Machine | undefined;
   #info: MachineInfo = { state: "Booting", boot_stages: [], pid: Deno.pid };
-  #watchers = new Set<(what: Recorded | MachineInfo) => void>();
+  #watchers = new Set<(what: SessionNotice | MachineInfo) => void>();
   #stopping = false;
   #end = Promise.withResolvers<void>();
   #stages: { name: string; ms: number }[] = [];
@@ -43,9 +53,9 @@ export class Runner {
     this.#paths = paths;
     this.#hypervisor = hypervisor;
     this.#link = new GuestLink(paths.sockets);
-    // Loaded and opened while the machine boots: the database takes as long to load as the rest of this process.
-    this.#recorder = import("./recorder.ts").then(({ Recorder }) => Recorder.open(paths.ledger, record));
-    this.#recorder.catch(() => {});
+    // Loaded and opened while the machine boots: database and rules take as long to load as the rest of this process.
+    this.#gate = this.#openGate();
+    this.#gate.catch(() => {});
   }
 
   get info(): MachineInfo {
@@ -53,7 +63,7 @@ export class Runner {
   }
 
   /** @returns a function that stops the watching */
-  watch(onChange: (what: Recorded | MachineInfo) => void): () => void {
+  watch(onChange: (what: SessionNotice | MachineInfo) => void): () => void {
     this.#watchers.add(onChange);
     return () => this.#watchers.delete(onChange);
   }
@@ -99,7 +109,7 @@ export class Runner {
     });
     exited.catch(() => {});
     const [stages] = await Promise.race([
-      Promise.all([this.#link.boot(record.env, record.files), this.#recorder]),
+      Promise.all([this.#link.boot(record.env, record.files), this.#gate]),
       exited,
       deadline(),
     ]);
@@ -110,14 +120,23 @@ export class Runner {
     this.#superviseMachine(this.#machine);
   }
 
-  /** Runs a program; the event is in the ledger's queue before the guest hears of it. */
+  /**
+   * Runs a program; the event is decided on and in the ledger's queue before the guest hears of it. One that policy
+   * does not let run exits with 126 and a line on its standard error (contracts.md §5).
+   */
   async exec(call: ExecCall, streams: ExecStreams, cancelled?: AbortSignal): Promise<ExecOutcome> {
     this.#require("Running", "exec");
-    const recorder = await this.#recorder;
-    const { t: _, ...request } = call;
-    const event_id = this.#tell(recorder.executed(request));
+    const gate = await this.#gate;
+    const { t: _, ...asked } = call;
+    const { allowed, event, decision } = await gate.decide(execDraft(asked), cancelled);
+    const { event_id } = event.common;
+    if (!allowed) {
+      await streams.output("stderr", encodeLine(`sbx: ${await summaryOf(decision)}`));
+      return { exit_code: NOT_PERMITTED, truncated: false, duration_ms: 0, event_id };
+    }
+    const request = { ...asked, ...programOf(event, asked) };
     const exited = await this.#link.exec(request, streams, cancelled);
-    this.#tell(recorder.exited(request, exited.exit_code));
+    gate.observe(exitDraft(request, exited.exit_code));
     if (exited.error) {
       await streams.output("stderr", encodeLine(`sbx: cannot run ${request.argv[0]}: ${exited.error}`));
     }
@@ -131,11 +150,34 @@ export class Runner {
 
   async terminal(size: { cols: number; rows: number }, argv?: string[]): Promise<Terminal> {
     this.#require("Running", "shell");
-    const recorder = await this.#recorder;
-    const terminal = this.#link.terminal(size, argv);
-    if (!terminal.recorded) this.#tell(recorder.executed({ argv: argv ?? ["/bin/bash", "--login"] }));
-    terminal.recorded = true;
-    return terminal;
+    const gate = await this.#gate;
+    const asked: Program = { argv: argv ?? LOGIN_SHELL };
+    if (!argv && this.#link.shell) return this.#link.shell;
+    const { allowed, event, decision } = await gate.decide(execDraft(asked));
+    if (!allowed) {
+      const hint = `sbx why ${event.common.event_id} shows the record`;
+      throw new SbxError("policy.blocked", await summaryOf(decision), { hint });
+    }
+    const program = programOf(event, asked);
+    return this.#link.terminal(size, argv || program.argv !== asked.argv ? program.argv : undefined);
+  }
+
+  /** What waits for a person in this session. */
+  async asks(): Promise<Ask[]> {
+    return (await this.#gate).asks.pending();
+  }
+
+  /** @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked` */
+  async resolve(askId: string, answer: AskAnswer): Promise<Ask> {
+    return (await this.#gate).asks.resolve(askId, answer);
+  }
+
+  /** Reads the contract again and puts it in force. @throws {SbxError} what is wrong with it; the one before stays */
+  async refresh(): Promise<void> {
+    const gate = await this.#gate;
+    const contract = await readContract(this.#paths);
+    gate.use(contract);
+    this.#contract = contract;
   }
 
   awaitFile(path: string, size: number): Promise<boolean> {
@@ -196,7 +238,7 @@ export class Runner {
     this.#set({ state, last_error });
     this.#link.close();
     await this.#machine?.kill();
-    await (await this.#recorder.catch(() => undefined))?.close().catch(() => {});
+    await (await this.#gate.catch(() => undefined))?.close().catch(() => {});
     await writeState(this.#paths, this.#info).catch(() => {});
     await Deno.remove(this.#paths.sockets, { recursive: true }).catch(() => {});
     this.#end.resolve();
@@ -207,9 +249,44 @@ export class Runner {
     for (const watcher of this.#watchers) watcher(this.#info);
   }
 
-  #tell(recorded: Recorded): string {
-    for (const watcher of this.#watchers) watcher(recorded);
-    return recorded.event.common.event_id;
+  #tell(notice: SessionNotice): void {
+    for (const watcher of this.#watchers) watcher(notice);
+  }
+
+  async #openGate(): Promise<SessionGate> {
+    const [{ SessionGate }, contract] = await Promise.all([import("./gate.ts"), readContract(this.#paths)]);
+    this.#contract = contract;
+    return await SessionGate.open({
+      paths: this.#paths,
+      record: this.record,
+      contract,
+      tell: (notice) => this.#tell(notice),
+      onLedgerFailure: (error) => this.#unrecorded(error),
+    });
+  }
+
+  /** The ledger cannot be written. The gate refuses everything from now on; `ledger.on_full` may also stop the machine. */
+  async #unrecorded({ message }: Error): Promise<void> {
+    console.error(new Date().toISOString(), message);
+    const pausing = this.#contract.ledger.on_full === "pause" && this.#info.state === "Running";
+    if (pausing) await this.#machine!.pause();
+    this.#set({ ...(pausing && { state: "Paused" }), last_error: message });
+    await this.#recorded();
+    if (this.#info.last_error !== message) return;
+    this.#set({ last_error: undefined });
+    if (pausing && this.#info.state === "Paused") {
+      await this.#machine!.resume();
+      this.#set({ state: "Running" });
+    }
+  }
+
+  /** Resolves when what waits for the ledger is written. */
+  async #recorded(): Promise<void> {
+    const { ledger } = await this.#gate;
+    for (let written = false; !written && isLive(this.#info.state);) {
+      await new Promise((resolve) => setTimeout(resolve, LEDGER_RETRY_MS));
+      written = await ledger.flush().then(() => true, () => false);
+    }
   }
 
   #stage(name: string): number {
@@ -225,6 +302,15 @@ export class Runner {
       `${action} needs a VM that is ${state}; "${this.record.name}" is ${this.#info.state}`,
     );
   }
+}
+
+function isLive(state: MachineInfo["state"]): boolean {
+  return state === "Booting" || state === "Running" || state === "Paused";
+}
+
+async function summaryOf(decision: Decision): Promise<string> {
+  const { summary } = await import("../policy/mod.ts");
+  return summary(decision);
 }
 
 function deadline(): Promise<never> {

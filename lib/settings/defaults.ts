@@ -94,10 +94,28 @@ meta = { builtin = true, min = 1, max = 20, step = 1 }
 
 [settings.vm.resources.retention_days]
 name = "Keep sessions"
-description = "Days after which a stopped VM's session is removed"
+description = "Days that the record of a VM which is gone is kept"
 type = "number"
 default = 30
 meta = { builtin = true, min = 1, max = 3650, step = 1 }
+
+[settings.ledger]
+name = "Ledger"
+description = "The record of what programs in VMs did"
+
+[settings.ledger.on_full]
+name = "When it cannot be written"
+description = "Pause the VM until it can, or let the VM run and block everything that needs a record"
+type = "text"
+default = "pause"
+meta = { builtin = true, choices = ["pause", "block"] }
+
+[settings.ledger.max_size_mb]
+name = "Largest size"
+description = "MiB at which a session's ledger counts as full; 0 is what the disk holds"
+type = "number"
+default = 0
+meta = { builtin = true, min = 0, max = 1048576, step = 1 }
 
 [settings.vm.snapshots]
 name = "Snapshots"

@@ -1,12 +1,14 @@
 /** What a VM boots with: made of its profile, the settings, corp's locks and what was asked for, anew for each boot. */
 import type { Assets } from "../asset/mod.ts";
+import type { CorpStore } from "../corp/mod.ts";
 import { SbxError } from "../error/mod.ts";
 import { checkBootConfig } from "../guest/limit.ts";
 import type { Home } from "../home/mod.ts";
 import { bootAssets, currentArch, loadProfile, type Profile, requireCompatible } from "../profile/mod.ts";
-import type { VmRecord } from "../session/mod.ts";
+import type { Contract, VmRecord } from "../session/mod.ts";
 import type { BootConfig, SettingsStore } from "../settings/mod.ts";
 import type { Asked } from "./asked.ts";
+import { makeContract } from "./contract.ts";
 
 /** VMs at once unless settings say otherwise (contracts.md §2). */
 const MAX_RUNNING = 10;
@@ -30,6 +32,7 @@ type BootRecord = Pick<
 
 export interface Boot {
   record: BootRecord;
+  contract: Contract;
   /** what the disk of a new VM should have, in GiB */
   scratchGb: number;
   /** to be verified before the machine starts */
@@ -48,6 +51,7 @@ export interface Boot {
 export async function makeBoot(
   home: Home,
   settings: SettingsStore,
+  corp: CorpStore,
   profileId: string,
   asked: Asked,
 ): Promise<Boot> {
@@ -60,6 +64,7 @@ export async function makeBoot(
   const guest = guestConfig(settings.bootConfig(), asked.env);
   checkBootConfig(guest.env, guest.files);
   return {
+    contract: await makeContract(settings, corp, profile),
     record: {
       profile_id: profile.id,
       profile_revision: profile.revision,

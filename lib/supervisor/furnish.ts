@@ -1,11 +1,16 @@
 import { dirname } from "node:path";
-import { writeRecord } from "../session/mod.ts";
+import { type Contract, writeContract, writeRecord } from "../session/mod.ts";
 import { type Asked, writeAsked } from "./asked.ts";
 import { copySparse, makeScratch } from "./scratch.ts";
 import type { Vm } from "./vm.ts";
 
 /** Makes the folders, the disk and the files of a new VM; those of its source are copied. */
-export async function furnish(vm: Vm, asked: Asked, source: Vm | undefined): Promise<void> {
+export async function furnish(
+  vm: Vm,
+  asked: Asked,
+  contract: Contract,
+  source: Vm | undefined,
+): Promise<void> {
   const { paths, record } = vm;
   for (const dir of [paths.dir, paths.logs, paths.snapshots, dirname(paths.ledger)]) {
     await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
@@ -16,5 +21,5 @@ export async function furnish(vm: Vm, asked: Asked, source: Vm | undefined): Pro
     if (source && source.record.scratch_gb > 0) await copySparse(source.paths.scratch, paths.scratch);
     else await makeScratch(paths.scratch, record.scratch_gb);
   }
-  await Promise.all([writeAsked(paths, asked), writeRecord(paths, record)]);
+  await Promise.all([writeAsked(paths, asked), writeRecord(paths, record), writeContract(paths, contract)]);
 }

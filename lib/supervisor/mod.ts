@@ -1,4 +1,6 @@
 /** The life of every VM of one home. */
+export { corpLayer, profileLayer } from "./contract.ts";
 export type { Notice } from "./notice.ts";
+export { watchCorp } from "./refresh.ts";
 export { Supervisor } from "./supervisor.ts";
 export { actionsOf, type Vm } from "./vm.ts";

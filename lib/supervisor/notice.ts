@@ -4,6 +4,9 @@ import type { VmSummary } from "../api/vm.ts";
 export type Notice =
   | { type: "vm-state-changed"; payload: VmSummary }
   | { type: "security-event"; payload: Record<string, unknown> }
+  | { type: "finding"; payload: Record<string, unknown> }
+  /** an ask that began to wait, or that is over: its `status` says which */
+  | { type: "ask"; payload: Record<string, unknown> }
   /** ids of the settings that are not what they were; `GET /settings/info` says what they are */
   | { type: "settings-changed"; payload: { ids: string[] } };
 

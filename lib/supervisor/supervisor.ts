@@ -1,18 +1,23 @@
 import type { CreateRequest, VmAction, VmInfo, VmSummary } from "../api/vm.ts";
+import type { AskAnswer, AskView } from "../api/policy.ts";
 import { type Assets, resolveAssets, verifyAssets } from "../asset/mod.ts";
+import type { CorpStore } from "../corp/mod.ts";
 import { SbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
-import { ask, IpcCall, type MachineInfo } from "../ipc/mod.ts";
-import { currentArch } from "../profile/mod.ts";
-import { sessionPaths, writeRecord, writeState } from "../session/mod.ts";
+import { ask, type Call, IpcCall, type MachineInfo } from "../ipc/mod.ts";
+import { currentArch, loadProfile } from "../profile/mod.ts";
+import { sessionPaths, writeContract, writeRecord, writeState } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import { type AcceleratorChoice, chooseAccelerator, findTools, type Hypervisor, Qemu } from "../vm/mod.ts";
 import { type Asked, readAsked } from "./asked.ts";
 import { makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
+import { corpLayer, profileLayer } from "./contract.ts";
 import { furnish } from "./furnish.ts";
 import { type Notice, Notices } from "./notice.ts";
+import { refreshVm } from "./refresh.ts";
 import { startProcess } from "./process.ts";
 import { Registry, settle } from "./registry.ts";
+import { Sessions } from "./sessions.ts";
 import { infoOf, isAlive, requireAction, summaryOf, type Vm } from "./vm.ts";
 
 /** The life of every VM of one home. Each runs in a process of its own, which outlives this one. */
@@ -20,19 +25,75 @@ export class Supervisor {
   readonly hypervisor: Hypervisor = new Qemu();
   #home: Home;
   #settings: SettingsStore;
+  #corp: CorpStore;
   #registry: Registry;
   #notices = new Notices();
+  /** every session that there was */
+  readonly sessions: Sessions;
   #accelerator: Promise<AcceleratorChoice> | undefined;
 
-  constructor(home: Home, settings: SettingsStore) {
+  constructor(home: Home, settings: SettingsStore, corp: CorpStore) {
     this.#home = home;
     this.#settings = settings;
+    this.#corp = corp;
     this.#registry = new Registry(home);
+    this.sessions = new Sessions(home);
   }
 
   async load(): Promise<void> {
     await this.#registry.load();
-    for (const vm of this.#registry.all()) if (isAlive(vm.state)) this.#watch(vm);
+    for (const vm of this.#alive()) this.#watch(vm);
+    // What corp changed while no service ran holds from now on.
+    await this.refreshCorp();
+  }
+
+  /** Puts corp's rules of now in force in every running VM; where they are broken, those before stay. */
+  async refreshCorp(): Promise<void> {
+    await Promise.all(
+      this.#alive().map((vm) =>
+        refreshVm(vm, async (now) => ({ ...now, corp: await corpLayer(this.#corp) }))
+      ),
+    );
+  }
+
+  /** Puts a profile as it is now in force in every running VM of it (contracts.md §4, "until it is refreshed"). */
+  async refreshProfile(id: string): Promise<{ refreshed: string[]; failed: string[] }> {
+    const vms = this.#alive().filter(({ record }) => record.profile_id === id);
+    const done = await Promise.all(
+      vms.map((vm) =>
+        refreshVm(
+          vm,
+          async (now) => ({ ...now, profile: await profileLayer(await loadProfile(this.#home, id)) }),
+        )
+      ),
+    );
+    const ids = (wanted: boolean) =>
+      vms.filter((_, at) => done[at] === wanted).map(({ record }) => record.id);
+    return { refreshed: ids(true), failed: ids(false) };
+  }
+
+  /** What keeps running VMs from the rules that they should have. */
+  problems(): string[] {
+    return this.#alive().flatMap(({ problem }) => problem ?? []);
+  }
+
+  /** What waits for a person, in every VM, oldest first. */
+  async asks(): Promise<AskView[]> {
+    const lists = await Promise.all(this.#alive().map((vm) => this.#value<AskView[]>(vm, { t: "Asks" }, [])));
+    return lists.flat().sort((a, b) => a.created_at.localeCompare(b.created_at));
+  }
+
+  /** Answers an ask. @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked` */
+  async resolve(askId: string, answer: AskAnswer): Promise<AskView> {
+    const waiting = (await this.asks()).find(({ ask_id }) => ask_id === askId);
+    if (!waiting) {
+      throw new SbxError("ask.not_found", `no ask ${askId} waits: it was answered, or its time was up`, {
+        hint: "sbx asks lists what waits",
+      });
+    }
+    const vm = this.find(waiting.session_id);
+    const reply = await ask(vm.paths.socket, { t: "Resolve", ask_id: askId, ...answer });
+    return (reply as { value: AskView }).value;
   }
 
   /** @returns a function that stops the listening */
@@ -81,7 +142,7 @@ export class Supervisor {
     const source = request.from === undefined ? undefined : this.#source(request.from);
     const asked = await this.#asked(request, source);
     const profileId = request.profile_id ?? source?.record.profile_id ?? "code";
-    const boot = await makeBoot(this.#home, this.#settings, profileId, asked);
+    const boot = await makeBoot(this.#home, this.#settings, this.#corp, profileId, asked);
     requireUnlocked(this.#settings, request);
     // From here to the registry nothing waits: two requests at once cannot both get the name or the last place.
     const name = request.name ?? this.#registry.freeName();
@@ -101,8 +162,9 @@ export class Supervisor {
       state: { state: "Booting", boot_stages: [], pid: 0 },
     };
     this.#registry.add(vm);
+    this.sessions.put(vm.record);
     try {
-      await furnish(vm, asked, source);
+      await furnish(vm, asked, boot.contract, source);
       await this.#launch(vm, boot.assets);
     } catch (error) {
       await this.#erase(vm);
@@ -116,9 +178,10 @@ export class Supervisor {
     this.#require(vm, "start");
     await this.#exclusive(vm, "start", async () => {
       const asked = await readAsked(vm.paths, vm.record);
-      const boot = await makeBoot(this.#home, this.#settings, vm.record.profile_id, asked);
+      const boot = await makeBoot(this.#home, this.#settings, this.#corp, vm.record.profile_id, asked);
       vm.record = { ...vm.record, ...boot.record };
-      await writeRecord(vm.paths, vm.record);
+      vm.problem = undefined;
+      await Promise.all([writeRecord(vm.paths, vm.record), writeContract(vm.paths, boot.contract)]);
       // Others may have started meanwhile; from here to its new state nothing waits.
       this.#registry.requireRoom(maxRunning(this.#settings));
       await this.#launch(vm, boot.assets);
@@ -231,7 +294,7 @@ export class Supervisor {
       using call = await IpcCall.open(vm.paths.socket, { t: "Watch" });
       for (let reply = await call.next(); reply !== null; reply = await call.next()) {
         if (reply.t === "Info") this.#update(vm, reply.info);
-        if (reply.t === "Event") this.tell({ type: "security-event", payload: reply.event });
+        if (reply.t === "Notice") this.tell({ type: reply.type, payload: reply.payload } as Notice);
       }
     } catch {
       // The process went away: what it left behind says how.
@@ -255,12 +318,15 @@ export class Supervisor {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     });
     this.#registry.remove(vm);
+    this.sessions.put(vm.record, new Date().toISOString());
   }
 
   #update(vm: Vm, state: MachineInfo): void {
     const changed = vm.state.state !== state.state;
     vm.state = state;
-    if (changed) this.#tell(vm);
+    if (!changed) return;
+    this.#tell(vm);
+    this.sessions.put(vm.record, isAlive(state) ? undefined : new Date().toISOString());
   }
 
   #tell(vm: Vm): void {
@@ -279,6 +345,16 @@ export class Supervisor {
     } finally {
       vm.busy = undefined;
     }
+  }
+
+  #alive(): Vm[] {
+    return this.#registry.all().filter(({ state }) => isAlive(state));
+  }
+
+  /** One value from a VM's process; what holds where that does not answer is `otherwise`. */
+  async #value<T>(vm: Vm, call: Call, otherwise: T): Promise<T> {
+    const reply = await ask(vm.paths.socket, call).catch(() => undefined);
+    return reply?.t === "Value" ? reply.value as T : otherwise;
   }
 
   #require(vm: Vm, action: VmAction): void {

@@ -21,6 +21,8 @@ export interface Vm {
   state: MachineInfo;
   /** a life-cycle operation is under way; another one is refused */
   busy?: string;
+  /** why the rules that it should have by now are not in force */
+  problem?: string;
   /** settles when the boot that is under way has ended, well or not */
   booting?: Promise<void>;
 }

@@ -221,7 +221,7 @@ Deno.test("cli: run and exec pass bytes, exit codes and input through", options,
   });
   await t.step("-v tells of the boot and the events, without control characters", async () => {
     const { stderr } = await place.sbx(["run", "-v", "--", "x"]);
-    assertMatch(stderr, /qemu, tcg[^]*kernel\s+12[^]*process\.exec\s+host\s+exec true�\[2J/);
+    assertMatch(stderr, /qemu, tcg[^]*kernel\s+12[^]*process\.exec\s+exec true�\[2J/);
   });
   await t.step("--json is the whole answer", async () => {
     const { code, stdout } = await place.sbx(["run", "--json", "--", "x"]);

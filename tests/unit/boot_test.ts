@@ -58,7 +58,7 @@ function world(run: (world: World) => Promise<void>) {
         profile,
         corp: (text) => Deno.writeTextFile(join(dir, "corp.toml"), text),
         user: (text) => Deno.writeTextFile(join(dir, "settings.toml"), text),
-        boot: (asked) => makeBoot(home, settings, "p", { env: {}, ...asked }),
+        boot: (asked) => makeBoot(home, settings, corp, "p", { env: {}, ...asked }),
       });
     } finally {
       await Deno.remove(dir, { recursive: true });
@@ -133,13 +133,11 @@ Deno.test(
 );
 
 Deno.test(
-  "a corp.toml that was never good: everything that corp could lock is as by default",
-  world(async ({ boot, corp, user, profile }) => {
-    await user(set("repository.git.identity.author_name", "Ada"));
-    await profile("[vm]\ncpu_count = 8");
+  "a corp.toml that was never good: nothing boots, for its rules are not known",
+  world(async ({ boot, corp }) => {
     await corp("x");
-    const { record } = await boot({ cpus: 6, env: { GIT_AUTHOR_NAME: "asked" } });
-    assertEquals([record.cpus, "GIT_AUTHOR_NAME" in record.env], [2, false]);
+    const error = await assertRejects(() => boot(), SbxError);
+    assertEquals([error.code, statusOf(error.code)], ["corp.closed", 423]);
   }),
 );
 

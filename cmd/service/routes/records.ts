@@ -1,12 +1,12 @@
 import { join } from "node:path";
 import type { Hono } from "hono";
-import { type LogsResult, sessionRoutes, vmRoutes } from "../../../lib/api/mod.ts";
+import { type LogsResult, policyRoutes, sessionRoutes, vmRoutes } from "../../../lib/api/mod.ts";
 import type { Home } from "../../../lib/home/mod.ts";
-import { readEvents } from "../../../lib/ledger/mod.ts";
+import { readEvents, readWhy } from "../../../lib/ledger/mod.ts";
 import { sessionPaths } from "../../../lib/session/mod.ts";
 import type { Supervisor, Vm } from "../../../lib/supervisor/mod.ts";
 import { handle } from "../handle.ts";
-import { executionsOf, sessionEvents } from "../ledger.ts";
+import { contextsOf, executionsOf, sessionEvents } from "../ledger.ts";
 
 /** Bytes of each log's end that are shown. */
 const TAIL_BYTES = 64 * 1024;
@@ -31,12 +31,32 @@ export function routeRecords(app: Hono, supervisor: Supervisor, home: Home): voi
     );
     return { snapshots: names.sort().map((name) => ({ name })) };
   });
-  handle(app, sessionRoutes.events, ({ params, query }) => readEvents(ledgerOf(params.id), query));
+  handle(app, sessionRoutes.list, async () => ({ sessions: await supervisor.sessions.list() }));
+  handle(
+    app,
+    sessionRoutes.events,
+    async ({ params, query }) => readEvents(await ledgerOf(params.id), query),
+  );
+  handle(app, policyRoutes.why, async ({ params }) => {
+    const { record, ...rest } = await readWhy(await ledgerOf(params.id), params.event_id);
+    return { ...rest, ...(record && { decision: record }) };
+  });
+  handle(
+    app,
+    policyRoutes.contexts,
+    async ({ params, query }) => contextsOf(await readEvents(await ledgerOf(params.id), query)),
+  );
 
-  /** A session's ledger is there after its VM is gone; a VM that is there may be named instead. */
-  function ledgerOf(id: string): string {
+  /** A session's ledger is there after its VM is gone; instead of its id the VM's name will do, the last that had it. */
+  async function ledgerOf(id: string): Promise<string> {
     if (/^[0-9a-f-]{36}$/.test(id)) return sessionPaths(home, id).ledger;
-    return supervisor.find(id).paths.ledger;
+    try {
+      return supervisor.find(id).paths.ledger;
+    } catch (error) {
+      const gone = await supervisor.sessions.named(id);
+      if (gone === undefined) throw error;
+      return sessionPaths(home, gone).ledger;
+    }
   }
 }
 

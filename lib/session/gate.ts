@@ -1,0 +1,246 @@
+import { type Event, familyOf, newEventId } from "../event/mod.ts";
+import { Ledger } from "../ledger/mod.ts";
+import {
+  type Ask,
+  AskQueue,
+  type Decision,
+  type Draft,
+  type Evaluation,
+  type Gate,
+  type Outcome,
+  type Policy,
+  type PolicyFinding,
+  type Refusal,
+  type Verdict,
+} from "../policy/mod.ts";
+import type { Contract } from "./contract.ts";
+import { policyOf } from "./policy.ts";
+import type { SessionPaths } from "./paths.ts";
+import type { VmRecord } from "./record.ts";
+
+/** What a session tells whoever watches it. */
+export type SessionNotice =
+  | { type: "security-event"; payload: { event: Event; decision?: Decision } }
+  | { type: "finding"; payload: PolicyFinding }
+  | { type: "ask"; payload: Ask };
+
+/** What looks at resolved events and never blocks one. */
+export interface Detector {
+  match(event: Event): PolicyFinding[];
+}
+
+/** What a gate needs of its session. */
+export interface GateOptions {
+  paths: Pick<SessionPaths, "ledger">;
+  record: Pick<VmRecord, "id" | "profile_id" | "profile_revision">;
+  contract: Contract;
+  tell(notice: SessionNotice): void;
+  /** the ledger could not be written: until it can, every event is refused */
+  onLedgerFailure(error: Error): void;
+}
+
+/** Families whose events have an answer that comes later. */
+const ANSWERED = new Set(["http", "dns", "mcp", "model"]);
+
+/** The gate of one session: completes drafts, asks the rules, waits for people, and writes everything down first. */
+export class SessionGate implements Gate {
+  readonly asks: AskQueue;
+  readonly ledger: Ledger;
+  #options: GateOptions;
+  #policy: Policy;
+  #detector?: Detector;
+  /** events that a person let go: how they end is where that is written */
+  #answered = new WeakMap<Event, Decision>();
+  /** rules of detection that hit an event before its response was there */
+  #found = new WeakMap<Event, Set<string>>();
+
+  private constructor(options: GateOptions, ledger: Ledger, policy: Policy) {
+    this.#options = options;
+    this.ledger = ledger;
+    this.#policy = policy;
+    this.asks = new AskQueue({
+      onAsk: (payload) => options.tell({ type: "ask", payload }),
+      onResolved: (record) => {
+        this.#safely(() => ledger.add({ rows: [{ table: "approvals", record }] }));
+        options.tell({ type: "ask", payload: record });
+      },
+    });
+  }
+
+  /** @throws {SbxError} `policy.invalid`, or what opening the ledger throws */
+  static async open(options: GateOptions): Promise<SessionGate> {
+    const { paths, record, contract } = options;
+    const policy = policyOf(contract);
+    const ledger = await Ledger.open(paths.ledger, {
+      sessionId: record.id,
+      maxBytes: contract.ledger.max_bytes,
+      onError: (error) => options.onLedgerFailure(error),
+    });
+    return new SessionGate(options, ledger, policy);
+  }
+
+  /** Puts other rules in force. @throws {SbxError} `policy.invalid`: those that were stay */
+  use(contract: Contract, detector?: Detector): void {
+    this.#policy = policyOf(contract);
+    this.#detector = detector;
+  }
+
+  async decide(draft: Draft, signal?: AbortSignal): Promise<Verdict> {
+    const event = this.#complete(draft);
+    const evaluation = this.#policy.evaluate(event);
+    this.#append(evaluation.event, evaluation.decision, evaluation);
+    if (evaluation.decision.decision !== "ask") return verdictOf(evaluation);
+    const answer = await this.#ask(evaluation.event, evaluation.decision, signal);
+    const decision: Decision = { ...evaluation.decision, decision: answer };
+    if (answer === "allow" && ANSWERED.has(familyOf(event.common.event_type))) {
+      this.#answered.set(evaluation.event, decision);
+    } else this.#end(evaluation.event, { decision });
+    return verdictOf({ event: evaluation.event, decision });
+  }
+
+  preview(draft: Draft): Verdict {
+    return verdictOf(this.#policy.evaluate(this.#complete(draft)));
+  }
+
+  review(event: Event): Decision {
+    const { decision, findings } = this.#policy.evaluate(event);
+    this.#find(findings);
+    if (decision.decision === "block") this.#answered.set(event, decision);
+    return decision;
+  }
+
+  refuse(draft: Draft, { id, reason, remedy }: Refusal): Verdict {
+    const event = this.#complete(draft);
+    const decision: Decision = {
+      event_id: event.common.event_id,
+      decision: "block",
+      rule: { id, name: id, layer: "default", reason },
+      matched_fields: [],
+      rewrites: [],
+      evaluated: 0,
+      near_misses: [],
+      ...(remedy !== undefined && { remedy }),
+    };
+    this.#append(event, decision);
+    return { allowed: false, event, decision };
+  }
+
+  observe(draft: Draft): Event {
+    const event = this.#complete({
+      ...draft,
+      common: { enforceability: "observe_only", ...draft.common },
+    });
+    this.#append(event);
+    return event;
+  }
+
+  finish(event: Event, { response, ...rest }: Outcome): void {
+    const decision = this.#answered.get(event);
+    this.#answered.delete(event);
+    this.#end(event, {
+      ...rest,
+      ...(response !== undefined && { response }),
+      ...(decision && { decision }),
+    });
+    if (response !== undefined) this.#detect(withResponse(event, response), this.#found.get(event));
+  }
+
+  async close(): Promise<void> {
+    this.asks.close();
+    await this.ledger.close();
+  }
+
+  #complete({ common, ...family }: Draft): Event {
+    const { id, profile_id, profile_revision } = this.#options.record;
+    return {
+      schema_version: 1,
+      common: {
+        event_id: newEventId(),
+        session_id: id,
+        vm_id: id,
+        profile_id,
+        profile_revision,
+        timestamp_unix_ms: Date.now(),
+        sequence: 0,
+        enforceability: "inline_blockable",
+        actor: "vm",
+        labels: {},
+        ...common,
+      },
+      ...family,
+    };
+  }
+
+  #append(event: Event, decision?: Decision, evaluation?: Evaluation): void {
+    const findings = evaluation ? [...evaluation.findings, ...evaluation.failures.map(failureFinding)] : [];
+    this.ledger.append({ event, ...(decision && { decision }), findings });
+    this.#options.tell({ type: "security-event", payload: { event, ...(decision && { decision }) } });
+    for (const payload of findings) this.#options.tell({ type: "finding", payload });
+    this.#detect(event);
+  }
+
+  #ask(event: Event, decision: Decision, signal?: AbortSignal): Promise<"allow" | "block"> {
+    const answer = this.asks.ask(event, decision);
+    if (!signal) return answer;
+    const askId = `ask-${event.common.event_id}`;
+    const withdraw = () => this.asks.withdraw(askId);
+    if (signal.aborted) withdraw();
+    signal.addEventListener("abort", withdraw);
+    return answer.finally(() => signal.removeEventListener("abort", withdraw));
+  }
+
+  /** @param known findings of the same event, made before its response was there */
+  #detect(event: Event, known?: Set<string>): void {
+    if (!this.#detector) return;
+    const findings = this.#detector.match(event).filter(({ finding_id }) => !known?.has(finding_id));
+    if (!findings.length) return;
+    this.#found.set(event, new Set(findings.map(({ finding_id }) => finding_id)));
+    this.#find(findings);
+  }
+
+  #find(findings: PolicyFinding[]): void {
+    if (!findings.length) return;
+    this.#safely(() => this.ledger.add({ findings }));
+    for (const payload of findings) this.#options.tell({ type: "finding", payload });
+  }
+
+  #end({ common: { event_id } }: Event, outcome: Record<string, unknown> & { decision?: Decision }): void {
+    this.#safely(() => this.ledger.end({ event_id, ...outcome }));
+  }
+
+  /** What has happened cannot be undone; the ledger reports its failure by itself, and refuses what comes next. */
+  #safely(write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      console.error(new Date().toISOString(), (error as Error).message);
+    }
+  }
+}
+
+function verdictOf({ event, decision }: Pick<Evaluation, "event" | "decision">): Verdict {
+  return { allowed: decision.decision === "allow", event, decision };
+}
+
+/** The response goes into the object of the event's family, on a copy. */
+function withResponse(event: Event, response: unknown): Event {
+  const family = familyOf(event.common.event_type);
+  const copy = { ...event, [family]: { ...event[family], response } } as Event;
+  return copy;
+}
+
+/** A rule that cannot be run is a fault of whoever wrote it, and they should hear of it. */
+function failureFinding(
+  { rule_id, event_id, message }: { rule_id: string; event_id: string; message: string },
+): PolicyFinding {
+  return {
+    finding_id: `finding-${event_id}-${rule_id}`,
+    event_id,
+    rule_id,
+    pack_id: "policy.failure",
+    title: message,
+    severity: "high",
+    confidence: "high",
+    tags: ["rule-failure"],
+  };
+}

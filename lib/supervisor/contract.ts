@@ -1,0 +1,85 @@
+/** What holds in a VM's session, made of its profile, of corp and of the settings (`Contract`). */
+import { dirname, resolve } from "node:path";
+import type { CorpConfig, CorpStore } from "../corp/mod.ts";
+import { SbxError } from "../error/mod.ts";
+import type { Layer, Rule } from "../policy/mod.ts";
+import { readRules, rulesOf } from "../policy/read.ts";
+import type { Profile } from "../profile/mod.ts";
+import type { Contract, ContractLayer, OnFull } from "../session/mod.ts";
+import type { SettingsStore } from "../settings/mod.ts";
+
+const MIB = 1024 * 1024;
+
+/**
+ * Reads and checks everything that a session needs.
+ *
+ * @throws {SbxError} `policy.invalid`, `policy.not_found`, `corp.closed`: a VM does not start without its rules
+ */
+export async function makeContract(
+  settings: SettingsStore,
+  corp: CorpStore,
+  profile: Profile,
+): Promise<Contract> {
+  const [ofProfile, ofCorp] = await Promise.all([profileLayer(profile), corpLayer(corp)]);
+  const contract = { profile: ofProfile, corp: ofCorp, ledger: ledgerOf(settings, corp) };
+  await requireGoodRules(contract);
+  return contract;
+}
+
+/** What a profile brings. @throws {SbxError} `policy.invalid`, `policy.not_found` */
+export async function profileLayer(profile: Profile): Promise<ContractLayer> {
+  const rules = rulesOf(profile.document, "profile", ["profiles", "rules"], profile.rules);
+  const file = profile.rule_files?.enforcement;
+  if (file) rules.push(...await readRules(besideOf(profile.path, file), ["profile", "default"]));
+  return { rules };
+}
+
+/**
+ * What corp brings, from the corp.toml in force: the last good one where it is broken.
+ *
+ * @throws {SbxError} `corp.closed` when it is broken and no good one is known; `policy.invalid`, `policy.not_found`
+ */
+export async function corpLayer({ state, path }: CorpStore): Promise<ContractLayer> {
+  if (state.status === "absent") return { rules: [] };
+  if (state.status === "closed") {
+    throw new SbxError("corp.closed", `corp's rules are not known: ${state.error.message}`, {
+      cause: state.error,
+      hint: `ask your administrator to mend ${path}`,
+    });
+  }
+  const { file, document } = state.config;
+  const rules: Rule[] = rulesOf(document, "corp", ["corp", "rules"], file.corp.rules);
+  const ruleFile = corpRuleFile(state.config, path);
+  if (ruleFile) rules.push(...await readRules(ruleFile, ["corp", "default"] satisfies Layer[]));
+  return { rules };
+}
+
+/** The rule file that a corp.toml names: a relative path begins in the folder of corp.toml. */
+export function corpRuleFile({ file }: CorpConfig, path: string): string | undefined {
+  const { enforcement } = file.corp_rule_files;
+  return enforcement && besideOf(path, enforcement);
+}
+
+/** Refuses rules that do not compile, before any process is told of them. @throws {SbxError} `policy.invalid` */
+export async function requireGoodRules({ corp, profile }: Pick<Contract, "corp" | "profile">): Promise<void> {
+  // Without rules of its own a VM has the built-in ones, which need no check.
+  if (corp.rules.length + profile.rules.length === 0) return;
+  const { policyOf } = await import("../session/policy.ts");
+  policyOf({ corp, profile });
+}
+
+function ledgerOf(settings: SettingsStore, { state }: CorpStore): Contract["ledger"] {
+  const valueOf = (id: string) => settings.resolved.byId.get(id)?.effective_value;
+  const size = valueOf("ledger.max_size_mb");
+  const { url, auth_token_file } = "config" in state ? state.config.file.ledger : {};
+  return {
+    on_full: (valueOf("ledger.on_full") ?? "pause") as OnFull,
+    ...(typeof size === "number" && size > 0 && { max_bytes: size * MIB }),
+    ...(url !== undefined && { url }),
+    ...(auth_token_file !== undefined && { auth_token_file }),
+  };
+}
+
+function besideOf(file: string | undefined, path: string): string {
+  return file ? resolve(dirname(file), path) : path;
+}

@@ -1,0 +1,57 @@
+/** New rules for VMs that run: what does not hold together is told, and what was in force stays. */
+import type { CorpStore } from "../corp/mod.ts";
+import { asSbxError } from "../error/mod.ts";
+import { ask } from "../ipc/mod.ts";
+import { type Contract, readContract, writeContract } from "../session/mod.ts";
+import { type Watch, watchFiles } from "../settings/watch.ts";
+import { corpRuleFile, requireGoodRules } from "./contract.ts";
+import type { Vm } from "./vm.ts";
+
+/**
+ * Changes what holds in one running session.
+ *
+ * @param change made of the contract in force
+ * @returns whether it is in force; if not, `vm.problem` says why
+ */
+export async function refreshVm(vm: Vm, change: (now: Contract) => Promise<Contract>): Promise<boolean> {
+  try {
+    const before = await readContract(vm.paths);
+    const after = await change(before);
+    await requireGoodRules(after);
+    await writeContract(vm.paths, after);
+    await ask(vm.paths.socket, { t: "Refresh" }).catch(async (error) => {
+      await writeContract(vm.paths, before);
+      throw error;
+    });
+    vm.problem = undefined;
+    return true;
+  } catch (cause) {
+    const error = asSbxError(cause, `refreshing the rules of "${vm.record.name}"`);
+    vm.problem = `VM "${vm.record.name}" goes on with the rules that it had: ${error.message}`;
+    console.error(new Date().toISOString(), vm.problem);
+    return false;
+  }
+}
+
+/** Calls `onChange` when corp.toml or the rule file that it names changes. */
+export function watchCorp(corp: CorpStore, onChange: () => Promise<void>): Watch {
+  let watch: Watch;
+  let closed = false;
+  const start = () => {
+    const { state, path } = corp;
+    const ruleFile = "config" in state ? corpRuleFile(state.config, path) : undefined;
+    watch = watchFiles(ruleFile ? [path, ruleFile] : [path], async () => {
+      await corp.load();
+      await onChange();
+      if (closed) return;
+      watch.close();
+      start();
+    });
+  };
+  start();
+  const close = () => {
+    closed = true;
+    watch.close();
+  };
+  return { close, [Symbol.dispose]: close };
+}

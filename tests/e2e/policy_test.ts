@@ -1,0 +1,159 @@
+/** Policy as the people live with it: a blocked program, a question, rules that change while a VM runs, a full ledger. */
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { eventually, Sbx } from "../helper/sbx.ts";
+
+const RULES = `
+[profiles.rules.no-curl]
+action = "block"
+match = 'process.activity.executable == "curl"'
+reason = "curl is not for agents here"
+detection_level = "high"
+
+[profiles.rules.ask-rm]
+action = "ask"
+match = 'process.activity.executable == "rm"'
+
+[profiles.rules.quiet-ls]
+action = "rewrite"
+match = 'process.activity.executable == "ls"'
+rewrite = [{ op = "set", path = "process.activity.command", value = "echo rewritten" }]
+`;
+
+Deno.test("policy in a running VM", async (t) => {
+  const folder = await Deno.makeTempDir();
+  const corp = join(folder, "corp.toml");
+  await Deno.writeTextFile(corp, `[corp_rule_files]\nenforcement = "rules.toml"\n`);
+  await Deno.writeTextFile(join(folder, "rules.toml"), "");
+  const sbx = await Sbx.make({ env: { SBX_CORP_CONFIG: corp } });
+  try {
+    await sbx.ok("profile", "copy", "code", "mine");
+    const profile = join(sbx.home, "profiles/mine/profile.toml");
+    await Deno.writeTextFile(profile, await Deno.readTextFile(profile) + RULES);
+    await sbx.ok("create", "dev", "--profile", "mine");
+    const { id } = JSON.parse(await sbx.ok("info", "dev", "--json"));
+    const denied = async () => JSON.parse(await sbx.ok("events", "dev", "--denied", "--json")).events;
+
+    await t.step("a blocked program says why in one line and exits with 126", async () => {
+      const ran = await sbx.cli("exec", "dev", "--", "curl", "http://x");
+      assertEquals([ran.code, ran.stdout], [126, ""]);
+      assertMatch(ran.stderr, /^sbx: blocked by policy: curl is not for agents here \(profile rule "no-curl"\).*\n$/);
+      assertEquals((await sbx.cli("exec", "dev", "--", "echo", "hi")).stdout, "hi\n");
+      assertEquals((await sbx.cli("exec", "dev", "--", "ls")).stdout, "rewritten\n");
+      const { code, stderr } = await sbx.cli("shell", "dev", "--", "curl", "http://x");
+      assert(code !== 0);
+      assertStringIncludes(stderr, "curl is not for agents here");
+    });
+
+    await t.step("sbx why prints the record; it and the finding are in the ledger", async () => {
+      const [event] = await denied();
+      const why = await sbx.ok("why", event.common.event_id);
+      for (const part of ["block", "no-curl", `${profile}:`, 'process.activity.executable = "curl"', "high: "]) {
+        assertStringIncludes(why, part);
+      }
+      const { decision } = JSON.parse(await sbx.ok("why", event.common.event_id, "dev", "--json"));
+      assertEquals([decision.rule.id, decision.rule.layer, decision.decision], ["no-curl", "profile", "block"]);
+      assertEquals((await sbx.cli("why", "ffffffffffff")).code, 1);
+    });
+
+    await t.step("an ask waits for a person, holds nothing else up, and is recorded", async () => {
+      const asking = sbx.cli("exec", "dev", "--", "rm", "-f", "/nothing");
+      await eventually("it asks", async () => JSON.parse(await sbx.ok("asks", "--json")).asks.length === 1);
+      assertEquals((await sbx.cli("exec", "dev", "--", "echo", "meanwhile")).stdout, "meanwhile\n");
+      const [{ ask_id, event_id }] = JSON.parse(await sbx.ok("asks", "--json")).asks;
+      await sbx.ok("allow", ask_id, "--for", "10m");
+      assertEquals((await asking).code, 0);
+      assertEquals((await sbx.cli("exec", "dev", "--", "rm", "-f", "/nothing")).code, 0, "the answer still holds");
+      assertEquals(JSON.parse(await sbx.ok("why", event_id, "dev", "--json")).decision.decision, "allow");
+      assertEquals((await sbx.cli("allow", ask_id)).code, 1, "answered already");
+    });
+
+    await t.step("a rule that the API saves holds at once; one that is wrong is refused and changes nothing", async () => {
+      const path = "/profiles/mine/enforcement/rules/no-env";
+      const rule = { action: "block", match: 'process.activity.executable == "env"', reason: "no env" };
+      const saved = await sbx.api("PUT", path, rule);
+      assertEquals([saved.status, saved.body.rule.priority], [200, 10]);
+      assertEquals((await sbx.cli("exec", "dev", "--", "env")).code, 126);
+      const wrong = await sbx.api("PUT", path, { ...rule, match: "process.activity.executible == 'env'" });
+      assertEquals([wrong.status, wrong.body.code], [400, "policy.invalid"]);
+      assertStringIncludes(wrong.body.error, "executable");
+      assertEquals((await sbx.cli("exec", "dev", "--", "env")).code, 126);
+      assertEquals((await sbx.api("DELETE", path)).status, 200);
+      assertEquals((await sbx.cli("exec", "dev", "--", "env")).code, 0);
+      assertEquals((await sbx.api("PUT", "/profiles/code/enforcement/rules/x", rule)).status, 409);
+    });
+
+    await t.step("corp's rules hold in the running VM; a rule file that is gone leaves them, loudly", async () => {
+      await Deno.writeTextFile(
+        join(folder, "rules.toml"),
+        `[corp.rules.no-id]\naction = "block"\nmatch = 'process.activity.executable == "id"'\n`,
+      );
+      await eventually("corp's rule holds", async () => (await sbx.cli("exec", "dev", "--", "id")).code === 126);
+      await Deno.remove(join(folder, "rules.toml"));
+      await eventually("the loss is told", async () => {
+        const { body: { issues } } = await sbx.api("GET", "/status");
+        return issues.some((issue: string) => issue.includes("rules.toml") && issue.includes('"dev"'));
+      });
+      assertEquals((await sbx.cli("exec", "dev", "--", "id")).code, 126, "the last good set stays");
+      assertEquals((await sbx.cli("create", "other")).code, 1, "and no VM starts without corp's rules");
+      await Deno.writeTextFile(join(folder, "rules.toml"), "");
+      await eventually("it is well again", async () => (await sbx.cli("exec", "dev", "--", "id")).code === 0);
+    });
+
+    await t.step("the record is complete and outlives the VM", async () => {
+      await sbx.ok("delete", "dev");
+      const events = JSON.parse(await sbx.ok("events", "dev", "--json")).events;
+      assert(events.some(({ decision }: { decision: string }) => decision === "block"));
+      const contexts = await sbx.api("GET", `/sessions/${id}/policy-contexts?limit=2`);
+      assertEquals(contexts.body.contexts[0].schema, "sbx.policy-context-fixture.v1");
+      assertEquals(contexts.body.contexts.length, 2);
+      assertStringIncludes(await sbx.ok("verify", id), `${events.length} events`);
+      const { sessions } = JSON.parse(await sbx.ok("sessions", "--json"));
+      assertEquals([sessions[0].id, sessions[0].name, !!sessions[0].ended_at], [id, "dev", true]);
+    });
+  } finally {
+    await sbx.dispose();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a full ledger stops what cannot be recorded", async (t) => {
+  const sbx = await Sbx.make();
+  try {
+    await sbx.ok("start");
+    const fill = async (name: string) => {
+      const events: string[] = [];
+      for (let n = 0; n < 60; n++) {
+        const { status, body } = await sbx.api("POST", `/vms/${name}/exec`, {
+          command: ["true", "x".repeat(100_000)],
+        });
+        if (status !== 200) return { status, code: body.code, events };
+        events.push(body.event_id);
+      }
+      throw new Error("the ledger never became full");
+    };
+
+    await t.step("block: the VM goes on, and nothing runs that the ledger cannot take", async () => {
+      await sbx.api("PATCH", "/settings/edit", { "ledger.max_size_mb": 1, "ledger.on_full": "block" });
+      await sbx.ok("create", "blocking");
+      const { status, code } = await fill("blocking");
+      assertEquals([status, code], [503, "ledger.unavailable"]);
+      const info = JSON.parse(await sbx.ok("info", "blocking", "--json"));
+      assertEquals(info.status, "Running");
+      assertStringIncludes(info.last_error, "full");
+      await sbx.ok("delete", "blocking");
+      assertStringIncludes(await sbx.ok("verify", info.id), "every one is as it was recorded");
+    });
+
+    await t.step("pause: the VM is paused", async () => {
+      await sbx.api("PATCH", "/settings/edit", { "ledger.on_full": "pause" });
+      await sbx.ok("create", "pausing");
+      await fill("pausing");
+      await eventually("it is paused", async () => {
+        return JSON.parse(await sbx.ok("info", "pausing", "--json")).status === "Paused";
+      });
+    });
+  } finally {
+    await sbx.dispose();
+  }
+});
