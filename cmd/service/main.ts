@@ -10,6 +10,8 @@ import { takeLock } from "./lock.ts";
 /** When old sessions are looked for: some time after the start, which has better things to do, and then daily. */
 const PRUNE_DELAY_MS = 10_000;
 const PRUNE_MS = 24 * 3600 * 1000;
+/** How often ledgers of ended sessions are offered to a collecting server that was away. */
+const COLLECT_MS = 60_000;
 
 export async function main(): Promise<number> {
   const home = findHome();
@@ -52,6 +54,7 @@ function keepFor(supervisor: Supervisor, settings: SettingsStore): void {
   };
   Deno.unrefTimer(setTimeout(prune, PRUNE_DELAY_MS) as unknown as number);
   Deno.unrefTimer(setInterval(prune, PRUNE_MS) as unknown as number);
+  Deno.unrefTimer(setInterval(() => supervisor.collectRest(), COLLECT_MS) as unknown as number);
 }
 
 /** Serves until SIGTERM or SIGINT; only this user may open the socket. */

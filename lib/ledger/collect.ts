@@ -5,12 +5,21 @@
 import type { Client } from "@libsql/client/sqlite3";
 import { SbxError } from "../error/mod.ts";
 import { openDatabase } from "./open.ts";
-import { BATCH_ROWS, EVENT_COLUMNS } from "./schema.ts";
+import { BATCH_ROWS, EVENT_COLUMNS, OUTCOME_COLUMNS } from "./schema.ts";
 import { selectText } from "./text.ts";
 
 /** Milliseconds between two looks at the ledger, and the longest wait after failures. */
 export const COLLECT_MS = 1000;
 export const COLLECT_WAIT_MAX_MS = 60_000;
+
+/** File beside a ledger of which not all is collected yet: JSON of a {@linkcode CollectTarget}. */
+export const uncollectedMark = (path: string) => `${path}.uncollected`;
+
+/** Where ledgers are collected: kept beside a ledger, so that the file's name stands for the token. */
+export interface CollectTarget {
+  url: string;
+  auth_token_file?: string;
+}
 
 /** What is collected, and where to. */
 export interface CollectOptions {
@@ -22,17 +31,30 @@ export interface CollectOptions {
   authToken?: string;
 }
 
-const COLUMNS = ["session_id", ...EVENT_COLUMNS];
-const TABLE = `CREATE TABLE IF NOT EXISTS collected_events (
-  ${COLUMNS.map((column) => `${column} ${column === "sequence" ? "INTEGER" : "TEXT"}`).join(", ")},
-  PRIMARY KEY (session_id, sequence))`;
-const ROW = `(${COLUMNS.map(() => "?").join(",")})`;
+/** A table of the ledger, what it is called where it is collected, and what numbers its rows. */
+interface Collected {
+  from: string;
+  to: string;
+  key: string;
+  columns: readonly string[];
+}
+
+const TABLES: readonly Collected[] = [
+  { from: "security_events", to: "collected_events", key: "sequence", columns: EVENT_COLUMNS },
+  { from: "outcomes", to: "collected_outcomes", key: "number", columns: OUTCOME_COLUMNS },
+  {
+    from: "(SELECT rowid AS row, * FROM findings) AS numbered",
+    to: "collected_findings",
+    key: "row",
+    columns: ["row", "finding_id", "event_id", "rule_id", "finding", "hash"],
+  },
+];
 
 /**
  * Sends what the server does not have yet. It may be called again after any failure: rows are told apart by session
  * and sequence, and none is sent twice or left out.
  *
- * @returns how many events were sent
+ * @returns how many rows were sent
  * @throws SbxError `ledger.collector.unavailable`
  */
 export async function collect({ path, sessionId, url, authToken }: CollectOptions): Promise<number> {
@@ -42,25 +64,9 @@ export async function collect({ path, sessionId, url, authToken }: CollectOption
     // The client for servers is loaded by those who have one.
     const { createClient } = await import("@libsql/client");
     remote = createClient({ url, authToken });
-    await remote.execute(TABLE);
     let sent = 0;
-    for (let after = await lastSequence(remote, sessionId);;) {
-      const rows = await selectText(
-        local,
-        EVENT_COLUMNS,
-        "FROM security_events WHERE security_events.sequence > ? ORDER BY security_events.sequence LIMIT ?",
-        [after, BATCH_ROWS],
-      );
-      if (!rows.length) return sent;
-      await remote.execute({
-        sql: `INSERT OR IGNORE INTO collected_events (${COLUMNS.join(",")}) VALUES ${
-          rows.map(() => ROW).join(",")
-        }`,
-        args: rows.flatMap((row) => [sessionId, ...EVENT_COLUMNS.map((column) => row[column])]),
-      });
-      after = Number(rows.at(-1)!.sequence);
-      sent += rows.length;
-    }
+    for (const table of TABLES) sent += await collectTable(local, remote, sessionId, table);
+    return sent;
   } catch (error) {
     throw new SbxError(
       "ledger.collector.unavailable",
@@ -73,6 +79,69 @@ export async function collect({ path, sessionId, url, authToken }: CollectOption
   } finally {
     local.close();
     remote?.close();
+  }
+}
+
+async function collectTable(
+  local: Client,
+  remote: Client,
+  sessionId: string,
+  { from, to, key, columns }: Collected,
+): Promise<number> {
+  const all = ["session_id", ...columns];
+  const typed = all.map((column) => `${column} ${column === key ? "INTEGER" : "TEXT"}`);
+  await remote.execute(
+    `CREATE TABLE IF NOT EXISTS ${to} (${typed.join(", ")}, PRIMARY KEY (session_id, ${key}))`,
+  );
+  const row = `(${all.map(() => "?").join(",")})`;
+  let sent = 0;
+  for (let after = await lastOf(remote, to, key, sessionId);;) {
+    const rows = await selectText(
+      local,
+      columns,
+      `FROM ${from} WHERE ${table(from)}.${key} > ? ORDER BY ${table(from)}.${key} LIMIT ?`,
+      [after, BATCH_ROWS],
+    );
+    if (!rows.length) return sent;
+    await remote.execute({
+      sql: `INSERT OR IGNORE INTO ${to} (${all.join(",")}) VALUES ${rows.map(() => row).join(",")}`,
+      args: rows.flatMap((each) => [sessionId, ...columns.map((column) => each[column])]),
+    });
+    after = Number(rows.at(-1)![key]);
+    sent += rows.length;
+  }
+}
+
+/** The name that a FROM clause gives its rows. */
+function table(from: string): string {
+  return from.slice(from.lastIndexOf(" ") + 1);
+}
+
+/**
+ * Sends what a session left behind and takes its mark away, so that nobody tries again.
+ *
+ * @throws SbxError `ledger.collector.unavailable`; the mark stays
+ */
+export async function collectRest(path: string, sessionId: string): Promise<void> {
+  const mark = uncollectedMark(path);
+  const { url, auth_token_file } = JSON.parse(await Deno.readTextFile(mark)) as CollectTarget;
+  await collect({ path, sessionId, url, authToken: await readToken(auth_token_file) });
+  await Deno.remove(mark);
+}
+
+export async function readToken(file: string | undefined): Promise<string | undefined> {
+  if (file === undefined) return undefined;
+  try {
+    return (await Deno.readTextFile(file)).trim();
+  } catch (cause) {
+    throw new SbxError(
+      "ledger.collector.unavailable",
+      `the collecting server's token cannot be read: ${file}`,
+      {
+        cause,
+        hint: "check ledger.auth_token_file of corp.toml",
+      },
+    );
   }
 }
 
@@ -116,9 +185,9 @@ function pause(ms: number, wakeable: (resume: () => void) => void): Promise<void
   });
 }
 
-async function lastSequence(remote: Client, sessionId: string): Promise<number> {
+async function lastOf(remote: Client, table: string, key: string, sessionId: string): Promise<number> {
   const { rows } = await remote.execute({
-    sql: "SELECT max(sequence) AS last FROM collected_events WHERE session_id = ?",
+    sql: `SELECT max(${key}) AS last FROM ${table} WHERE session_id = ?`,
     args: [sessionId],
   });
   return Number(rows[0].last ?? 0);

@@ -42,6 +42,7 @@ export class Runner {
   #machine: Machine | undefined;
   #info: MachineInfo = { state: "Booting", boot_stages: [], pid: Deno.pid };
   #watchers = new Set<(what: SessionNotice | MachineInfo) => void>();
+  #collecting: { end(): Promise<void> } | undefined;
   #stopping = false;
   #end = Promise.withResolvers<void>();
   #stages: { name: string; ms: number }[] = [];
@@ -118,6 +119,16 @@ export class Runner {
     this.#set({ state: "Running", boot_stages: this.#stages });
     await writeState(this.#paths, this.#info);
     this.#superviseMachine(this.#machine);
+    // A collecting server that cannot be had is told in the log: the service tries again what is left.
+    await this.#collect().catch(({ message }) => console.error(new Date().toISOString(), message));
+  }
+
+  /** Copies the ledger to where corp collects those of many hosts; a server that is away holds nothing up. */
+  async #collect(): Promise<void> {
+    const { url, auth_token_file } = this.#contract.ledger;
+    if (url === undefined) return;
+    const { Collecting } = await import("./collecting.ts");
+    this.#collecting = await Collecting.start(this.#paths.ledger, this.record.id, { url, auth_token_file });
   }
 
   /**
@@ -239,6 +250,7 @@ export class Runner {
     this.#link.close();
     await this.#machine?.kill();
     await (await this.#gate.catch(() => undefined))?.close().catch(() => {});
+    await this.#collecting?.end();
     await writeState(this.#paths, this.#info).catch(() => {});
     await Deno.remove(this.#paths.sockets, { recursive: true }).catch(() => {});
     this.#end.resolve();

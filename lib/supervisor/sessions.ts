@@ -5,6 +5,14 @@ import { sessionPaths, type VmRecord } from "../session/mod.ts";
 
 const DAY_MS = 24 * 3600 * 1000;
 
+async function* readDir(dir: string): AsyncGenerator<Deno.DirEntry> {
+  if (await exists(dir)) yield* Deno.readDir(dir);
+}
+
+function exists(path: string): Promise<boolean> {
+  return Deno.lstat(path).then(() => true, () => false);
+}
+
 /**
  * Which sessions there were, and how long their ledgers stay. The database is loaded when it is first needed, and no
  * VM waits for it: what the index misses is found again when the service starts.
@@ -49,6 +57,7 @@ export class Sessions {
       const gone = old.filter((id) => !kept.has(id));
       for (const id of gone) {
         const { ledger } = sessionPaths(this.#home, id);
+        if (await exists(`${ledger}.uncollected`)) continue;
         await Deno.remove(dirname(ledger), { recursive: true }).catch((error) => {
           if (!(error instanceof Deno.errors.NotFound)) throw error;
         });
@@ -58,9 +67,14 @@ export class Sessions {
     }) as Promise<string[]>;
   }
 
-  async close(): Promise<void> {
-    await this.#tail;
-    (await this.#index?.catch(() => undefined))?.close();
+  /** Sends what ended sessions have left uncollected (contracts.md §12); what cannot be sent is tried again next time. */
+  async collect(running: ReadonlySet<string>): Promise<void> {
+    for await (const { name: id } of readDir(join(this.#home.dir, "ledgers"))) {
+      const { ledger } = sessionPaths(this.#home, id);
+      if (running.has(id) || !await exists(`${ledger}.uncollected`)) continue;
+      const { collectRest } = await import("../ledger/collect.ts");
+      await collectRest(ledger, id).catch(({ message }) => console.error(new Date().toISOString(), message));
+    }
   }
 
   #write<T>(work: (index: SessionIndex) => Promise<T>): Promise<T | undefined> {

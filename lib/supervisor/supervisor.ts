@@ -72,6 +72,11 @@ export class Supervisor {
     return { refreshed: ids(true), failed: ids(false) };
   }
 
+  /** Sends to the collecting server what VMs that have ended could not. */
+  async collectRest(): Promise<void> {
+    await this.sessions.collect(new Set(this.#alive().map(({ record }) => record.id)));
+  }
+
   /** What keeps running VMs from the rules that they should have. */
   problems(): string[] {
     return this.#alive().flatMap(({ problem }) => problem ?? []);

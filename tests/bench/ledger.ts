@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers";
 import { type Event, newEventId } from "../../lib/event/mod.ts";
 import { Ledger, verifyLedger } from "../../lib/ledger/mod.ts";
-import { BATCH_ROWS, insertEvents, PLAIN_COLUMNS, PRAGMAS, SCHEMA } from "../../lib/ledger/schema.ts";
+import { BATCH_ROWS, insertRows, PLAIN_COLUMNS, PRAGMAS, SCHEMA } from "../../lib/ledger/schema.ts";
 
 const EVENTS = 100_000;
 const ROUNDS = 3;
@@ -81,7 +81,10 @@ async function bareSeconds(path: string, batches: InValue[][]): Promise<number> 
   await client.executeMultiple(PRAGMAS + SCHEMA);
   const from = performance.now();
   for (const args of batches) {
-    await client.execute({ sql: insertEvents(PLAIN_COLUMNS, args.length / PLAIN_COLUMNS.length), args });
+    await client.execute({
+      sql: insertRows("security_events", PLAIN_COLUMNS, args.length / PLAIN_COLUMNS.length),
+      args,
+    });
   }
   const seconds = (performance.now() - from) / 1000;
   client.close();
