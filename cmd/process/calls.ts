@@ -32,13 +32,13 @@ export async function answer(runner: Runner, call: Call, caller: Caller): Promis
       await runner.awaitFile(call.path, call.size);
       return caller.reply({ t: "Ok" });
     case "Asks":
-      return caller.reply({ t: "Value", value: await runner.asks() });
+      return caller.reply({ t: "Value", value: (await runner.governor).asks() });
     case "Resolve": {
       const { t: _, ask_id, ...answer } = call;
-      return caller.reply({ t: "Value", value: await runner.resolve(ask_id, answer) });
+      return caller.reply({ t: "Value", value: (await runner.governor).resolve(ask_id, answer) });
     }
     case "Refresh":
-      await runner.refresh();
+      await (await runner.governor).refresh();
       return caller.reply({ t: "Ok" });
     case "Pause":
       await runner.pause();

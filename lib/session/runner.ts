@@ -1,22 +1,17 @@
 import { asSbxError, SbxError } from "../error/mod.ts";
-import type { Ask, AskAnswer, Decision } from "../policy/mod.ts";
 import { checkBootConfig, type ExecStreams, GuestLink, type Terminal } from "../guest/mod.ts";
 import type { ExecCall, MachineInfo } from "../ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine } from "../vm/mod.ts";
 import { ConsoleLog } from "./console.ts";
 import type { SessionPaths } from "./paths.ts";
-import { type Contract, readContract } from "./contract.ts";
-import type { SessionGate, SessionNotice } from "./gate.ts";
-import { execDraft, exitDraft, type Program, programOf } from "./program.ts";
+import type { SessionNotice } from "./gate.ts";
+import type { Governor } from "./governor.ts";
 import { type VmRecord, writeState } from "./record.ts";
 
 /** Longest boot; `SBX_BOOT_DEADLINE_SECS` names another for slow machines and for tests. */
 const BOOT_DEADLINE_SECS = 90;
 /** How long a guest may take to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = 15_000;
-
-/** How often a ledger that could not be written is tried again. */
-const LEDGER_RETRY_MS = 1000;
 /** Exit code of a program that may not run (contracts.md §2). */
 const NOT_PERMITTED = 126;
 const LOGIN_SHELL = ["/bin/bash", "--login"];
@@ -36,13 +31,13 @@ export class Runner {
   readonly ended: Promise<void>;
   #paths: SessionPaths;
   #hypervisor: Hypervisor;
-  #gate: Promise<SessionGate>;
-  #contract!: Contract;
+  #governor: Promise<Governor>;
   #link: GuestLink;
   #machine: Machine | undefined;
   #info: MachineInfo = { state: "Booting", boot_stages: [], pid: Deno.pid };
   #watchers = new Set<(what: SessionNotice | MachineInfo) => void>();
-  #collecting: { end(): Promise<void> } | undefined;
+  /** paused until its ledger can be written */
+  #waiting = false;
   #stopping = false;
   #end = Promise.withResolvers<void>();
   #stages: { name: string; ms: number }[] = [];
@@ -55,8 +50,16 @@ export class Runner {
     this.#hypervisor = hypervisor;
     this.#link = new GuestLink(paths.sockets);
     // Loaded and opened while the machine boots: database and rules take as long to load as the rest of this process.
-    this.#gate = this.#openGate();
-    this.#gate.catch(() => {});
+    this.#governor = import("./governor.ts").then(({ Governor }) =>
+      Governor.open({
+        paths,
+        record,
+        tell: (notice) => this.#tell(notice),
+        onUnrecorded: (error, pause) => this.#unrecorded(error, pause),
+        onRecorded: () => this.#recorded(),
+      })
+    );
+    this.#governor.catch(() => {});
   }
 
   get info(): MachineInfo {
@@ -110,7 +113,7 @@ export class Runner {
     });
     exited.catch(() => {});
     const [stages] = await Promise.race([
-      Promise.all([this.#link.boot(record.env, record.files), this.#gate]),
+      Promise.all([this.#link.boot(record.env, record.files), this.#governor]),
       exited,
       deadline(),
     ]);
@@ -119,16 +122,6 @@ export class Runner {
     this.#set({ state: "Running", boot_stages: this.#stages });
     await writeState(this.#paths, this.#info);
     this.#superviseMachine(this.#machine);
-    // A collecting server that cannot be had is told in the log: the service tries again what is left.
-    await this.#collect().catch(({ message }) => console.error(new Date().toISOString(), message));
-  }
-
-  /** Copies the ledger to where corp collects those of many hosts; a server that is away holds nothing up. */
-  async #collect(): Promise<void> {
-    const { url, auth_token_file } = this.#contract.ledger;
-    if (url === undefined) return;
-    const { Collecting } = await import("./collecting.ts");
-    this.#collecting = await Collecting.start(this.#paths.ledger, this.record.id, { url, auth_token_file });
   }
 
   /**
@@ -137,17 +130,17 @@ export class Runner {
    */
   async exec(call: ExecCall, streams: ExecStreams, cancelled?: AbortSignal): Promise<ExecOutcome> {
     this.#require("Running", "exec");
-    const gate = await this.#gate;
+    const governor = await this.#governor;
     const { t: _, ...asked } = call;
-    const { allowed, event, decision } = await gate.decide(execDraft(asked), cancelled);
-    const { event_id } = event.common;
-    if (!allowed) {
-      await streams.output("stderr", encodeLine(`sbx: ${await summaryOf(decision)}`));
+    const { verdict, program, refusal } = await governor.permit(asked, cancelled);
+    const { event_id } = verdict.event.common;
+    if (!verdict.allowed) {
+      await streams.output("stderr", encodeLine(`sbx: ${refusal}`));
       return { exit_code: NOT_PERMITTED, truncated: false, duration_ms: 0, event_id };
     }
-    const request = { ...asked, ...programOf(event, asked) };
+    const request = { ...asked, ...program };
     const exited = await this.#link.exec(request, streams, cancelled);
-    gate.observe(exitDraft(request, exited.exit_code));
+    governor.exited(request, exited.exit_code);
     if (exited.error) {
       await streams.output("stderr", encodeLine(`sbx: cannot run ${request.argv[0]}: ${exited.error}`));
     }
@@ -161,34 +154,19 @@ export class Runner {
 
   async terminal(size: { cols: number; rows: number }, argv?: string[]): Promise<Terminal> {
     this.#require("Running", "shell");
-    const gate = await this.#gate;
-    const asked: Program = { argv: argv ?? LOGIN_SHELL };
     if (!argv && this.#link.shell) return this.#link.shell;
-    const { allowed, event, decision } = await gate.decide(execDraft(asked));
-    if (!allowed) {
-      const hint = `sbx why ${event.common.event_id} shows the record`;
-      throw new SbxError("policy.blocked", await summaryOf(decision), { hint });
+    const asked = { argv: argv ?? LOGIN_SHELL };
+    const { verdict, program, refusal } = await (await this.#governor).permit(asked);
+    if (!verdict.allowed) {
+      const hint = `sbx why ${verdict.event.common.event_id} shows the record`;
+      throw new SbxError("policy.blocked", refusal, { hint });
     }
-    const program = programOf(event, asked);
     return this.#link.terminal(size, argv || program.argv !== asked.argv ? program.argv : undefined);
   }
 
-  /** What waits for a person in this session. */
-  async asks(): Promise<Ask[]> {
-    return (await this.#gate).asks.pending();
-  }
-
-  /** @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked` */
-  async resolve(askId: string, answer: AskAnswer): Promise<Ask> {
-    return (await this.#gate).asks.resolve(askId, answer);
-  }
-
-  /** Reads the contract again and puts it in force. @throws {SbxError} what is wrong with it; the one before stays */
-  async refresh(): Promise<void> {
-    const gate = await this.#gate;
-    const contract = await readContract(this.#paths);
-    gate.use(contract);
-    this.#contract = contract;
+  /** What governs the guest, once it is there. */
+  get governor(): Promise<Governor> {
+    return this.#governor;
   }
 
   awaitFile(path: string, size: number): Promise<boolean> {
@@ -249,8 +227,7 @@ export class Runner {
     this.#set({ state, last_error });
     this.#link.close();
     await this.#machine?.kill();
-    await (await this.#gate.catch(() => undefined))?.close().catch(() => {});
-    await this.#collecting?.end();
+    await (await this.#governor.catch(() => undefined))?.close();
     await writeState(this.#paths, this.#info).catch(() => {});
     await Deno.remove(this.#paths.sockets, { recursive: true }).catch(() => {});
     this.#end.resolve();
@@ -265,40 +242,19 @@ export class Runner {
     for (const watcher of this.#watchers) watcher(notice);
   }
 
-  async #openGate(): Promise<SessionGate> {
-    const [{ SessionGate }, contract] = await Promise.all([import("./gate.ts"), readContract(this.#paths)]);
-    this.#contract = contract;
-    return await SessionGate.open({
-      paths: this.#paths,
-      record: this.record,
-      contract,
-      tell: (notice) => this.#tell(notice),
-      onLedgerFailure: (error) => this.#unrecorded(error),
-    });
-  }
-
-  /** The ledger cannot be written. The gate refuses everything from now on; `ledger.on_full` may also stop the machine. */
-  async #unrecorded({ message }: Error): Promise<void> {
-    console.error(new Date().toISOString(), message);
-    const pausing = this.#contract.ledger.on_full === "pause" && this.#info.state === "Running";
+  async #unrecorded({ message }: Error, pause: boolean): Promise<void> {
+    const pausing = pause && this.#info.state === "Running";
     if (pausing) await this.#machine!.pause();
+    this.#waiting = pausing;
     this.#set({ ...(pausing && { state: "Paused" }), last_error: message });
-    await this.#recorded();
-    if (this.#info.last_error !== message) return;
-    this.#set({ last_error: undefined });
-    if (pausing && this.#info.state === "Paused") {
-      await this.#machine!.resume();
-      this.#set({ state: "Running" });
-    }
   }
 
-  /** Resolves when what waits for the ledger is written. */
   async #recorded(): Promise<void> {
-    const { ledger } = await this.#gate;
-    for (let written = false; !written && isLive(this.#info.state);) {
-      await new Promise((resolve) => setTimeout(resolve, LEDGER_RETRY_MS));
-      written = await ledger.flush().then(() => true, () => false);
-    }
+    if (!isLive(this.#info.state)) return;
+    this.#set({ last_error: undefined });
+    if (!this.#waiting || this.#info.state !== "Paused") return;
+    await this.#machine!.resume();
+    this.#set({ state: "Running" });
   }
 
   #stage(name: string): number {
@@ -318,11 +274,6 @@ export class Runner {
 
 function isLive(state: MachineInfo["state"]): boolean {
   return state === "Booting" || state === "Running" || state === "Paused";
-}
-
-async function summaryOf(decision: Decision): Promise<string> {
-  const { summary } = await import("../policy/mod.ts");
-  return summary(decision);
 }
 
 function deadline(): Promise<never> {

@@ -1,0 +1,117 @@
+import type { Ask, AskAnswer, Verdict } from "../policy/mod.ts";
+import { summary } from "../policy/mod.ts";
+import { Collecting } from "./collecting.ts";
+import { type Contract, readContract } from "./contract.ts";
+import { SessionGate, type SessionNotice } from "./gate.ts";
+import type { SessionPaths } from "./paths.ts";
+import { execDraft, exitDraft, type Program, programOf } from "./program.ts";
+import type { VmRecord } from "./record.ts";
+
+/** How often a ledger that could not be written is tried again. */
+const LEDGER_RETRY_MS = 1000;
+
+/** What a governor needs of its session. */
+export interface GovernorOptions {
+  paths: SessionPaths;
+  record: VmRecord;
+  tell(notice: SessionNotice): void;
+  /** the ledger cannot be written, and `ledger.on_full` says whether the machine must stand still until it can */
+  onUnrecorded(error: Error, pause: boolean): Promise<void>;
+  /** it can be written again */
+  onRecorded(): Promise<void>;
+}
+
+/** A program that policy lets run, perhaps another than was asked for. */
+export interface Permitted {
+  verdict: Verdict;
+  program: Program;
+  /** one line that says why, for a program that may not run */
+  refusal: string;
+}
+
+/** Everything that governs one guest: its gate, and what of it goes through the gate. Loaded while the machine boots. */
+export class Governor {
+  readonly gate: SessionGate;
+  #options: GovernorOptions;
+  #contract: Contract;
+  #collecting?: Collecting;
+
+  private constructor(options: GovernorOptions, contract: Contract, gate: SessionGate) {
+    this.#options = options;
+    this.#contract = contract;
+    this.gate = gate;
+  }
+
+  /** @throws {SbxError} `session.contract`, `policy.invalid`, or what opening the ledger throws */
+  static async open(options: GovernorOptions): Promise<Governor> {
+    const { paths, record, tell } = options;
+    const contract = await readContract(paths);
+    const gate = await SessionGate.open({
+      paths,
+      record,
+      contract,
+      tell,
+      onLedgerFailure: (error) => void governor.#unrecorded(error),
+    });
+    const governor: Governor = new Governor(options, contract, gate);
+    await governor.#collect();
+    return governor;
+  }
+
+  /** Reads the contract again and puts it in force. @throws {SbxError} what is wrong with it; the one before stays */
+  async refresh(): Promise<void> {
+    const contract = await readContract(this.#options.paths);
+    this.gate.use(contract);
+    this.#contract = contract;
+  }
+
+  /** Asks whether a program may run. @throws {SbxError} `ledger.unavailable` */
+  async permit(asked: Program, cancelled?: AbortSignal): Promise<Permitted> {
+    const verdict = await this.gate.decide(execDraft(asked), cancelled);
+    const refusal = verdict.allowed ? "" : summary(verdict.decision);
+    return { verdict, program: programOf(verdict.event, asked), refusal };
+  }
+
+  exited(program: Program, exitCode: number): void {
+    this.gate.observe(exitDraft(program, exitCode));
+  }
+
+  /** What waits for a person. */
+  asks(): Ask[] {
+    return this.gate.asks.pending();
+  }
+
+  /** @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked` */
+  resolve(askId: string, answer: AskAnswer): Ask {
+    return this.gate.asks.resolve(askId, answer);
+  }
+
+  async close(): Promise<void> {
+    await this.gate.close().catch(() => {});
+    await this.#collecting?.end();
+  }
+
+  /** Copies the ledger to where corp collects those of many hosts. One that cannot be had is told in the log and tried again later. */
+  async #collect(): Promise<void> {
+    const { paths, record } = this.#options;
+    const { url, auth_token_file } = this.#contract.ledger;
+    if (url === undefined) return;
+    try {
+      this.#collecting = await Collecting.start(paths.ledger, record.id, { url, auth_token_file });
+    } catch (error) {
+      console.error(new Date().toISOString(), (error as Error).message);
+    }
+  }
+
+  /** The gate refuses everything from now on, until what waits is written. */
+  async #unrecorded(error: Error): Promise<void> {
+    console.error(new Date().toISOString(), error.message);
+    await this.#options.onUnrecorded(error, this.#contract.ledger.on_full === "pause");
+    do {
+      await new Promise((resolve) =>
+        Deno.unrefTimer(setTimeout(resolve, LEDGER_RETRY_MS) as unknown as number)
+      );
+    } while (!await this.gate.ledger.flush().then(() => true, () => false));
+    await this.#options.onRecorded();
+  }
+}
