@@ -11,21 +11,32 @@ const allOf = (family: string) => {
   return `common.event_type in [${types.map((type) => `"${type}"`).join(", ")}]`;
 };
 
-const block = (id: string, match: string): Rule => ({
+const block = (id: string, match: string, name: string, reason: string): Rule => ({
   id,
   layer: "default",
-  name: "private, loopback, link-local and metadata addresses",
+  name,
   action: "block",
   match,
   enabled: true,
   priority: PRIORITY_DEFAULT.default,
-  reason: "the address is private, loopback, link-local or a metadata service",
+  reason,
 });
+
+const PRIVATE = [
+  "private, loopback, link-local and metadata addresses",
+  "the address is private, loopback, link-local or a metadata service",
+] as const;
 
 /** Built-in rules; a `[default.<id>]` of a rule file with the same id replaces one. */
 export const DEFAULT_RULES: readonly Rule[] = [
-  block("block-private-http", "is_private_host(http.request.host)"),
-  block("block-private-dns", "dns.response.answers.exists(answer, is_private_host(answer))"),
+  block("block-private-http", "is_private_host(http.request.host)", ...PRIVATE),
+  block("block-private-dns", "dns.response.answers.exists(answer, is_private_host(answer))", ...PRIVATE),
+  block(
+    "block-raw-tcp",
+    'http.request.method == "CONNECT" && http.request.scheme == "tcp"',
+    "TCP that is neither HTTP nor TLS",
+    "what is neither HTTP nor TLS cannot be inspected, so it needs a rule that allows it",
+  ),
   ...FAMILIES.map((family): Rule => ({
     id: `allow-${family}`,
     layer: "default",

@@ -22,6 +22,14 @@ export interface Contract {
   profile: ContractLayer;
   /** as it is now */
   corp: ContractLayer;
+  network: {
+    /** `address` or `address:port`; none: the host's own */
+    resolvers: string[];
+    /** `name=address:port` */
+    overrides: string[];
+    /** PEM file of further authorities */
+    extra_ca_file?: string;
+  };
   ledger: {
     on_full: OnFull;
     /** bytes; absent: what the disk holds */

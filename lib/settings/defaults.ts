@@ -117,6 +117,32 @@ type = "number"
 default = 0
 meta = { builtin = true, min = 0, max = 1048576, step = 1 }
 
+[settings.network]
+name = "Network"
+description = "How what VMs send reaches the world; what they may send is a matter of rules"
+collapsed = true
+
+[settings.network.dns_resolvers]
+name = "DNS resolvers"
+description = "Addresses that names are asked of, each with a port if it is not 53; empty is the host's own"
+type = "string_list"
+default = []
+meta = { builtin = true }
+
+[settings.network.extra_ca_file]
+name = "Further certificate authorities"
+description = "PEM file of authorities that upstream servers may have, besides those of the system"
+type = "text"
+default = ""
+meta = { builtin = true }
+
+[settings.network.upstream_overrides]
+name = "Where names lead"
+description = "name=address:port, for tests and laboratories: the name is connected to there, and nowhere else"
+type = "string_list"
+default = []
+meta = { builtin = true, hidden = true }
+
 [settings.vm.snapshots]
 name = "Snapshots"
 collapsed = true

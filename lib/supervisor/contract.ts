@@ -21,7 +21,12 @@ export async function makeContract(
   profile: Profile,
 ): Promise<Contract> {
   const [ofProfile, ofCorp] = await Promise.all([profileLayer(profile), corpLayer(corp)]);
-  const contract = { profile: ofProfile, corp: ofCorp, ledger: ledgerOf(settings, corp) };
+  const contract = {
+    profile: ofProfile,
+    corp: ofCorp,
+    network: networkOf(settings),
+    ledger: ledgerOf(settings, corp),
+  };
   await requireGoodRules(contract);
   return contract;
 }
@@ -68,12 +73,25 @@ export async function requireGoodRules({ corp, profile }: Pick<Contract, "corp" 
   policyOf({ corp, profile });
 }
 
+function networkOf(settings: SettingsStore): Contract["network"] {
+  const extraCaFile = valueOf(settings, "network.extra_ca_file");
+  return {
+    resolvers: (valueOf(settings, "network.dns_resolvers") ?? []) as string[],
+    overrides: (valueOf(settings, "network.upstream_overrides") ?? []) as string[],
+    ...(extraCaFile ? { extra_ca_file: extraCaFile as string } : {}),
+  };
+}
+
+/** Absent where `SBX_DEFAULTS_CONFIG` names a file without this setting. */
+function valueOf(settings: SettingsStore, id: string): unknown {
+  return settings.resolved.byId.get(id)?.effective_value;
+}
+
 function ledgerOf(settings: SettingsStore, { state }: CorpStore): Contract["ledger"] {
-  const valueOf = (id: string) => settings.resolved.byId.get(id)?.effective_value;
-  const size = valueOf("ledger.max_size_mb");
+  const size = valueOf(settings, "ledger.max_size_mb");
   const { url, auth_token_file } = "config" in state ? state.config.file.ledger : {};
   return {
-    on_full: (valueOf("ledger.on_full") ?? "pause") as OnFull,
+    on_full: (valueOf(settings, "ledger.on_full") ?? "pause") as OnFull,
     ...(typeof size === "number" && size > 0 && { max_bytes: size * MIB }),
     ...(url !== undefined && { url }),
     ...(auth_token_file !== undefined && { auth_token_file }),
