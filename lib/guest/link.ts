@@ -10,7 +10,7 @@ import { Terminal } from "./terminal.ts";
 const AGENT_VERSION = "1";
 /** How much longer than its own limit a program may take before the host gives up on the guest's word. */
 const OVERDUE_MS = 10_000;
-/** Connections that a guest may hold open at once: more is an attack or a bug, and is refused. */
+/** Connections that a guest may hold open at once on one port: more is an attack or a bug, and is refused. */
 const MAX_CONNECTIONS = 256;
 
 /** One program to run in the guest. */
@@ -61,9 +61,9 @@ export class GuestLink {
 
   /** Listens on the guest's ports; before the machine starts. */
   listen(): void {
-    this.#accept(PORTS.control, (channel) => this.#serveControl(channel));
-    this.#accept(PORTS.exec, (channel) => this.#serveExec(channel));
-    this.#accept(PORTS.terminal, (channel, conn) => this.#serveTerminal(channel, conn));
+    this.accept(PORTS.control, (channel) => this.#serveControl(channel));
+    this.accept(PORTS.exec, (channel) => this.#serveExec(channel));
+    this.accept(PORTS.terminal, (channel, conn) => this.#serveTerminal(channel, conn));
   }
 
   /** Gives the guest its boot configuration and waits until it is ready (contracts.md §7, handshake). */
@@ -155,23 +155,32 @@ export class GuestLink {
     return this.#control.send(message);
   }
 
-  async #accept(
+  /**
+   * Serves one port of the guest; before the machine starts.
+   *
+   * @param most connections that it may hold open there at once
+   */
+  async accept(
     port: number,
     serve: (channel: FrameChannel, conn: Deno.Conn) => Promise<void>,
+    most = MAX_CONNECTIONS,
   ): Promise<void> {
     const listener = Deno.listen({ transport: "unix", path: vsockPath(this.#dir, port) });
     this.#listeners.push(listener);
+    let open = 0;
     for await (const conn of listener) {
       const channel = new FrameChannel(conn);
-      if (this.#open.size >= MAX_CONNECTIONS) {
+      if (open >= most) {
         channel.close();
         continue;
       }
+      open++;
       this.#open.add(channel);
       serve(channel, conn).catch((error) => {
         // Any program of the guest may connect to the other ports: what it breaks there is its own connection.
         if (channel === this.#control) this.#lose(protocolError(error));
       }).finally(() => {
+        open--;
         this.#open.delete(channel);
         channel.close();
       });
