@@ -11,6 +11,7 @@ import "./info.ts";
 import "./logs.ts";
 import "./events.ts";
 import "./timeline.ts";
+import "./net.ts";
 import "./why.ts";
 import "./asks.ts";
 import "./allow.ts";

@@ -15,6 +15,7 @@ export const COMMANDS: readonly string[] = [
   "logs",
   "events",
   "timeline",
+  "net",
   "why",
   "asks",
   "allow",
