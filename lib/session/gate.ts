@@ -1,4 +1,4 @@
-import { type Event, familyOf, newEventId } from "../event/mod.ts";
+import { type Event, type EventCommon, familyOf, newEventId } from "../event/mod.ts";
 import { Ledger } from "../ledger/mod.ts";
 import {
   type Ask,
@@ -49,10 +49,11 @@ export class SessionGate implements Gate {
   #options: GateOptions;
   #policy: Policy;
   #detector?: Detector;
-  /** events that a person let go: how they end is where that is written */
-  #answered = new WeakMap<Event, Decision>();
-  /** rules of detection that hit an event before its response was there */
-  #found = new WeakMap<Event, Set<string>>();
+  // An event that gets a response, or a rewrite, is a copy of it; its `common` stays the same object.
+  /** events that were decided on once more, by a person or after their response: how they end is where that is written */
+  #answered = new WeakMap<EventCommon, Decision>();
+  /** findings of events whose response is not there yet */
+  #found = new WeakMap<EventCommon, Set<string>>();
 
   private constructor(options: GateOptions, ledger: Ledger, policy: Policy) {
     this.#options = options;
@@ -93,7 +94,7 @@ export class SessionGate implements Gate {
     const answer = await this.#ask(evaluation.event, evaluation.decision, signal);
     const decision: Decision = { ...evaluation.decision, decision: answer };
     if (answer === "allow" && ANSWERED.has(familyOf(event.common.event_type))) {
-      this.#answered.set(evaluation.event, decision);
+      this.#answered.set(evaluation.event.common, decision);
     } else this.#end(evaluation.event, { decision });
     return verdictOf({ event: evaluation.event, decision });
   }
@@ -105,7 +106,7 @@ export class SessionGate implements Gate {
   review(event: Event): Decision {
     const { decision, findings } = this.#policy.evaluate(event);
     this.#find(findings);
-    if (decision.decision === "block") this.#answered.set(event, decision);
+    if (decision.decision === "block") this.#answered.set(event.common, decision);
     return decision;
   }
 
@@ -135,14 +136,14 @@ export class SessionGate implements Gate {
   }
 
   finish(event: Event, { response, ...rest }: Outcome): void {
-    const decision = this.#answered.get(event);
-    this.#answered.delete(event);
+    const decision = this.#answered.get(event.common);
+    this.#answered.delete(event.common);
     this.#end(event, {
       ...rest,
       ...(response !== undefined && { response }),
       ...(decision && { decision }),
     });
-    if (response !== undefined) this.#detect(withResponse(event, response), this.#found.get(event));
+    if (response !== undefined) this.#detect(withResponse(event, response));
   }
 
   async close(): Promise<void> {
@@ -189,12 +190,12 @@ export class SessionGate implements Gate {
     return answer.finally(() => signal.removeEventListener("abort", withdraw));
   }
 
-  /** @param known findings of the same event, made before its response was there */
-  #detect(event: Event, known?: Set<string>): void {
+  #detect(event: Event): void {
     if (!this.#detector) return;
+    const known = this.#found.get(event.common);
     const findings = this.#detector.match(event).filter(({ finding_id }) => !known?.has(finding_id));
     if (!findings.length) return;
-    this.#found.set(event, new Set(findings.map(({ finding_id }) => finding_id)));
+    this.#found.set(event.common, new Set(findings.map(({ finding_id }) => finding_id)));
     this.#find(findings);
   }
 
