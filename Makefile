@@ -5,7 +5,7 @@ export DENO_DIR := $(CURDIR)/.deno/cache
 export DENO_NO_UPDATE_CHECK := 1
 PREFIX ?= /usr/local
 OUT ?= dist
-ROLES := sbx-service sbx-process sbx-gateway sbx-admin
+ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp
 GUEST := $(notdir $(wildcard cmd/guest/*))
 
 .PHONY: demo test setup deps check fmt bench build install clean image docs

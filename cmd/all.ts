@@ -1,6 +1,8 @@
 /** Every file that main.ts loads by a computed name: for `deno compile --include`, and for whoever checks imports. */
 import "./admin/main.ts";
+import "./aggregator/main.ts";
 import "./gateway/main.ts";
+import "./mcp/main.ts";
 import "./process/main.ts";
 import "./sbx/all.ts";
 import "./sbx/main.ts";

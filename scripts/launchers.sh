@@ -3,7 +3,7 @@
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$root/bin"
-for name in sbx sbx-service sbx-process sbx-gateway sbx-admin; do
+for name in sbx sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp; do
   cat >"$root/bin/$name" <<LAUNCHER
 #!/bin/bash
 root=\$(cd "\$(dirname "\$(readlink -f "\${BASH_SOURCE[0]}")")/.." && pwd)

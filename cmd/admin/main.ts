@@ -2,6 +2,7 @@
 import { asSbxError, errorBody, type SbxError } from "../../lib/error/mod.ts";
 import { nearest } from "../../lib/event/mod.ts";
 import { usage } from "./arguments.ts";
+import { caRotate, caShow } from "./ca.ts";
 import type { Command } from "./command.ts";
 import { imageBuild } from "./image_build.ts";
 import { manifestCheck } from "./manifest_check.ts";
@@ -17,6 +18,8 @@ export const COMMANDS: Command[] = [
   policyCheck,
   policyLint,
   policyTest,
+  caShow,
+  caRotate,
 ];
 
 /** Exit codes: 0 done, 1 failed or not ok, 2 a call that cannot be meant, 130 interrupted. */

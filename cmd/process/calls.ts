@@ -37,6 +37,20 @@ export async function answer(runner: Runner, call: Call, caller: Caller): Promis
       const { t: _, ask_id, ...answer } = call;
       return caller.reply({ t: "Value", value: (await runner.governor).resolve(ask_id, answer) });
     }
+    case "McpListServers":
+      return caller.reply({ t: "Value", value: await (await mcpOf(runner)).listServers() });
+    case "McpListTools":
+      return caller.reply({ t: "Value", value: await (await mcpOf(runner)).listTools() });
+    case "McpRefreshTools":
+      await (await runner.governor).refresh({ mcp: true });
+      return caller.reply({ t: "Ok" });
+    case "McpCallTool": {
+      const mcp = await mcpOf(runner);
+      return caller.reply({ t: "Value", value: await mcp.callTool(call.name, call.arguments) });
+    }
+    case "McpRecheck":
+      (await mcpOf(runner)).recheck();
+      return caller.reply({ t: "Ok" });
     case "Refresh":
       await (await runner.governor).refresh();
       return caller.reply({ t: "Ok" });
@@ -50,4 +64,8 @@ export async function answer(runner: Runner, call: Call, caller: Caller): Promis
       await runner.stop(call.force);
       return caller.reply({ t: "Info", info: runner.info });
   }
+}
+
+async function mcpOf(runner: Runner) {
+  return await (await runner.governor).mcp();
 }

@@ -14,12 +14,13 @@ export async function main([id]: string[]): Promise<number> {
   if (!id) {
     throw new SbxError("process.invalid", "sbx-process is started by sbx-service, with the id of a session");
   }
-  const paths = sessionPaths(home(), id);
+  const at = home();
+  const paths = sessionPaths(at, id);
   await makeSockets(paths);
   const previous = Deno.umask(0o077);
   const listener = Deno.listen({ transport: "unix", path: paths.socket });
   Deno.umask(previous);
-  const runner = new Runner(await readRecord(paths), paths, new Qemu());
+  const runner = new Runner(await readRecord(paths), at, new Qemu());
   const orphaned = setTimeout(() => runner.stop(true), ORDER_DEADLINE_MS);
   const calls = new CallServer(listener, (call, caller) => {
     if (call.t === "Boot") clearTimeout(orphaned);

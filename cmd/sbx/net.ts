@@ -11,7 +11,8 @@ const WIDTHS = [12, 8, 6, 6, 10, 12, 0];
 export const command: Command = {
   name: "net",
   usage: "NAME [--follow] [--denied] [--json]",
-  summary: "the requests of a VM's session: where to, what policy said, what came back; --follow goes on live",
+  summary:
+    "the requests of a VM's session: where to, what policy said, what came back; --follow goes on live",
   options: [
     { name: "follow", short: "f", about: "go on with what comes; --json then prints a request a line" },
     { name: "denied", about: "only what policy blocked" },

@@ -8,6 +8,7 @@ import type { SettingsStore } from "../../lib/settings/mod.ts";
 import type { Supervisor } from "../../lib/supervisor/mod.ts";
 import { VERSION } from "../../lib/version/mod.ts";
 import { routeFiles } from "./routes/files.ts";
+import { routeMcp } from "./routes/mcp.ts";
 import { routePolicy } from "./routes/policy.ts";
 import { routeProfiles } from "./routes/profiles.ts";
 import { routeRecords } from "./routes/records.ts";
@@ -33,7 +34,8 @@ export function makeApp({ home, supervisor, settings, corp }: Service): Hono {
   routeSettings(app, settings, corp);
   const rules = new Rules(home, corp);
   routeProfiles(app, home, () => rules.defaultCount());
-  routePolicy(app, supervisor, rules);
+  routePolicy(app, supervisor.governance, rules);
+  routeMcp(app, supervisor.governance, corp, home);
   routeVms(app, supervisor);
   routeRun(app, supervisor);
   routeFiles(app, supervisor);

@@ -22,7 +22,7 @@ export async function main(): Promise<number> {
     const settings = await SettingsStore.open({ home, corp, definitions: await loadDefinitions() });
     const supervisor = new Supervisor(home, settings, corp);
     await supervisor.load();
-    using _corp = watchCorp(corp, () => supervisor.refreshCorp());
+    using _corp = watchCorp(corp, () => supervisor.governance.refreshCorp());
     using _watch = settings.watch((ids) => supervisor.tell({ type: "settings-changed", payload: { ids } }));
     await Deno.remove(home.serviceSocket).catch(() => {});
     await serve(makeApp({ home, supervisor, settings, corp }).fetch, home.serviceSocket, async () => {

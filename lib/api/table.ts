@@ -1,4 +1,5 @@
 import { fileRoutes } from "./file.ts";
+import { mcpRoutes } from "./mcp.ts";
 import { policyRoutes } from "./policy.ts";
 import { profileRoutes } from "./profile.ts";
 import { sessionRoutes } from "./session.ts";
@@ -21,6 +22,7 @@ export const ROUTE_GROUPS = [
   policyRoutes,
   settingsRoutes,
   profileRoutes,
+  mcpRoutes,
 ];
 
 /** Every route that the service has; the gateway proxies these and nothing else (contracts.md §2). */

@@ -158,18 +158,19 @@ export class GuestLink {
   /**
    * Serves one port of the guest; before the machine starts.
    *
-   * @param most connections that it may hold open there at once
+   * @param options.most connections that it may hold open there at once
+   * @param options.frameLimit bytes of one frame
    */
   async accept(
     port: number,
     serve: (channel: FrameChannel, conn: Deno.Conn) => Promise<void>,
-    most = MAX_CONNECTIONS,
+    { most = MAX_CONNECTIONS, frameLimit }: { most?: number; frameLimit?: number } = {},
   ): Promise<void> {
     const listener = Deno.listen({ transport: "unix", path: vsockPath(this.#dir, port) });
     this.#listeners.push(listener);
     let open = 0;
     for await (const conn of listener) {
-      const channel = new FrameChannel(conn);
+      const channel = new FrameChannel(conn, frameLimit);
       if (open >= most) {
         channel.close();
         continue;

@@ -83,6 +83,40 @@ export interface Attach {
   id: number;
 }
 
+/** TCP port: the guest's one frame before the raw bytes of one connection. */
+export interface Open {
+  t: "Open";
+  /** where the program connects to */
+  host_ip: string;
+  port: number;
+  /** empty and 0 where it is not known */
+  process_name: string;
+  pid: number;
+  /** names the connection in {@linkcode End} */
+  stream: number;
+}
+
+/**
+ * TCP port: on a connection of its own that holds nothing else, the guest says that a program has ended its side of a
+ * connection after so many bytes. A vhost-user vsock tells no half-close, and a whole one would lose the answer; a
+ * connection that ends without this was broken off.
+ */
+export interface End {
+  t: "End";
+  stream: number;
+  bytes: number;
+}
+
+/** DNS port, both ways: queries, and their answers with the same id. */
+export interface DnsFrame {
+  id: number;
+  /** base64 of the packet */
+  raw: string;
+  proto: "udp" | "tcp";
+  /** empty where it is not known */
+  process_name: string;
+}
+
 /** A program cannot be run: not there, not executable, or its directory is not there (contracts.md §2). */
 export const EXIT_CANNOT_RUN = 126;
 /** A program ran longer than it was given (contracts.md §2). */

@@ -28,3 +28,22 @@ export const Output = z.union([
   z.strictObject({ stream: z.literal("stdout"), end: z.literal(true) }),
 ]);
 export const Attach = z.strictObject({ t: z.literal("Attach"), id });
+
+const port = z.int().min(1).max(65_535);
+const processName = z.string().max(64);
+
+export const Open = z.strictObject({
+  t: z.literal("Open"),
+  host_ip: z.string().max(45).regex(/^[0-9a-fA-F:.]+$/),
+  port,
+  process_name: processName,
+  pid: id,
+  stream: id,
+});
+export const End = z.strictObject({ t: z.literal("End"), stream: id, bytes: id });
+export const DnsFrame = z.strictObject({
+  id,
+  raw: z.base64().max(88_000).describe("64 KB at most"),
+  proto: z.enum(["udp", "tcp"]),
+  process_name: processName,
+});

@@ -1,10 +1,15 @@
+import { GUEST_NETWORK, MODULES_PATH } from "./network.ts";
+
+const { interface: dummy, ipv4, ipv6 } = GUEST_NETWORK;
+
 /**
  * `/init` of the initrd: PID 1 of the guest, run by busybox. It brings up the root file system, starts sbx-pty-agent
  * in it, and reaps orphans for as long as the VM lives.
  *
  * What it costs is what every boot costs, and under emulation a fork takes 10 ms: so what the agent does not need
  * in order to start (workspace, pseudo-terminals, loopback) is mounted beside it, and the agent waits for
- * `/run/sbx/mounted` before it says `BootReady`. Kernel parameters reach it as environment: `sbx_floor` powers off at
+ * `/run/sbx/mounted` before it says `BootReady`. Modules for the network and sbx-net-proxy take as long again: they wait
+ * until the agent has written to `/run/sbx/booted`. Kernel parameters reach it as environment: `sbx_floor` powers off at
  * once (the floor that benchmarks compare with), `sbx_scratch` names the disk that holds what the guest writes,
  * `sbx_v8_flags` suits the agent to the accelerator.
  * Commands without a path are busybox's own, which its shell runs without an exec; that needs /proc.
@@ -51,10 +56,12 @@ stage rootfs
 cd /new
 mount --move . /
 printf '%s' "$stages" >./run/sbx/stages
-env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
-  DENO_NO_UPDATE_CHECK=1 $b chroot . /usr/bin/deno run -A --unstable-vsock --no-config --no-lock --no-remote \\
-  --no-npm --quiet \${sbx_v8_flags:+--v8-flags=$sbx_v8_flags} /usr/lib/sbx/sbx-pty-agent.js &
+deno="env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
+  DENO_NO_UPDATE_CHECK=1 $b chroot . /usr/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock \\
+  --no-remote --no-npm --quiet \${sbx_v8_flags:+--v8-flags=$sbx_v8_flags}"
+$deno /usr/lib/sbx/sbx-pty-agent.js &
 agent=$!
+mkfifo ./run/sbx/booted
 
 wait $modules
 mount -t virtiofs workspace ./workspace || echo "sbx-init: the workspace does not mount" >/dev/console
@@ -65,7 +72,22 @@ mount -t sysfs sys ./sys
 ln -sfn /proc/self/fd ./dev/fd
 ifconfig lo 127.0.0.1 up
 hostname sbx
+read -r m <.${MODULES_PATH}
+insmod ./$m || echo "sbx-init: the network does not come up" >/dev/console
+ifconfig ${dummy} ${ipv4} netmask 255.255.255.255 up
+route add default dev ${dummy}
+ip -6 addr add ${ipv6}/128 dev ${dummy}
+ip -6 route add default dev ${dummy}
 echo >./run/sbx/mounted
+
+(
+  read -r m <./run/sbx/booted
+  while read -r m; do insmod ./$m 2>/dev/null; done <.${MODULES_PATH}
+  # Every connection is in the table twice as long as it lives, and a full table drops packets.
+  echo 65536 >./proc/sys/net/netfilter/nf_conntrack_max
+  echo 10 >./proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait
+  while :; do $deno /usr/lib/sbx/sbx-net-proxy.js; sleep 1; done
+) &
 
 wait $agent
 die "sbx-pty-agent ended"

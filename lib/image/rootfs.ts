@@ -4,17 +4,19 @@ import { type Arch, archNames } from "./arch.ts";
 import { interrupted, run } from "./command.ts";
 import { GUEST_PROGRAMS } from "./guest.ts";
 import type { ModuleTree } from "./module.ts";
+import { MODULES_PATH, NETWORK_MODULES, RESOLV_CONF, RULES, RULES_PATH } from "./network.ts";
 import { GUEST_SUITE } from "./packages.ts";
 import { hasTool } from "./tool.ts";
 
-/** Modules that guests load after their boot: a network card that is none, and redirection of its packets. */
-const GUEST_MODULES = ["dummy", "nf_tables", "nft_chain_nat", "nft_redir", "nft_nat"];
+/** Packages of every image, whatever its profile wants: the guest's network, and the roots that its clients trust. */
+const BASE_PACKAGES = ["ca-certificates", "nftables"];
 
 /** Fixed, so that the same tree makes the same image. */
 const IMAGE_UUID = "5b8a2f10-0000-4000-8000-7362780a0001";
 
-/** Flags of a guest program's Deno: it has the whole guest, and neither fetches nor looks for a configuration. */
-const DENO_RUN = "/usr/bin/deno run -A --unstable-vsock --no-config --no-lock --no-remote --no-npm --quiet";
+/** How a guest program's Deno is run: it has the whole guest, and neither fetches nor looks for a configuration. */
+const DENO_RUN =
+  "/usr/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock --no-remote --no-npm --quiet";
 
 /** Documentation is left out, except for the licences that packages come under. */
 const DPKG_OPTIONS = [
@@ -89,7 +91,7 @@ export async function buildRootfs(parts: RootfsParts, work: string, signal?: Abo
     "--format=null",
     `--architectures=${archNames(parts.arch).debian}`,
     ...DPKG_OPTIONS.map((option) => `--dpkgopt=${option}`),
-    ...(parts.packages.length ? [`--include=${parts.packages.join(",")}`] : []),
+    `--include=${[...new Set([...BASE_PACKAGES, ...parts.packages])].join(",")}`,
     `--customize-hook=${finish}`,
     GUEST_SUITE,
     "-",
@@ -125,7 +127,8 @@ async function layOverlay(parts: RootfsParts, overlay: string): Promise<void> {
   };
   await text("etc/hostname", "sbx\n");
   await text("etc/hosts", "127.0.0.1 localhost sbx\n::1 localhost\n");
-  await text("etc/resolv.conf", "nameserver 127.0.0.1\n");
+  await text("etc/resolv.conf", RESOLV_CONF);
+  await text(RULES_PATH.slice(1), RULES);
   await text("etc/machine-id", "");
   await Deno.mkdir(join(overlay, "workspace"));
   for (const name of GUEST_PROGRAMS) {
@@ -144,7 +147,7 @@ async function layModules(
 ): Promise<void> {
   // Debian's /lib is a symlink to usr/lib, which a folder of that name must not be copied over.
   const base = `usr/lib/modules/${modules.version}`;
-  const order = await modules.loadOrder(GUEST_MODULES);
+  const order = await modules.loadOrder(NETWORK_MODULES);
   const paths = new Map(order.map(({ name, path }) => [name, path]));
   for (const { path, bytes } of order) {
     await Deno.mkdir(join(overlay, base, path, ".."), { recursive: true });
@@ -154,4 +157,6 @@ async function layModules(
     `${path}: ${needs.map((need) => paths.get(need)).filter(Boolean).join(" ")}`.trimEnd()
   );
   await text(`${base}/modules.dep`, lines.join("\n") + "\n");
+  // In this order init loads them, without a modprobe.
+  await text(MODULES_PATH.slice(1), order.map(({ path }) => `${base}/${path}\n`).join(""));
 }

@@ -34,6 +34,16 @@ export const Call = z.discriminatedUnion("t", [
     scope: z.enum(["once", "session", "minutes"]),
     minutes: z.number().optional(),
   }),
+  z.strictObject({ t: z.literal("McpListServers") }),
+  z.strictObject({ t: z.literal("McpListTools") }),
+  z.strictObject({ t: z.literal("McpRefreshTools") }),
+  z.strictObject({
+    t: z.literal("McpCallTool"),
+    name: z.string(),
+    arguments: z.record(z.string(), z.unknown()),
+  }),
+  /** somebody approved a tool */
+  z.strictObject({ t: z.literal("McpRecheck") }),
   /** what holds in the session was written anew: read it */
   z.strictObject({ t: z.literal("Refresh") }),
   z.strictObject({ t: z.literal("Pause") }),

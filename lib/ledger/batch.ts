@@ -1,21 +1,23 @@
-import type { InStatement, InValue } from "@libsql/client/sqlite3";
+import { Buffer } from "node:buffer";
 import { canonicalJson } from "../event/mod.ts";
 import { blake3 } from "../hash/mod.ts";
 import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
 import { digestText } from "./digest.ts";
-import { BATCH_ROWS, EVENT_COLUMNS, insertRows, OUTCOME_COLUMNS, PLAIN_COLUMNS } from "./schema.ts";
+import { BATCH_CHARS, BATCH_ROWS, type Insert, INSERTS } from "./schema.ts";
+
+/** What a column takes. */
+export type Value = string | number | null | Buffer;
 
 /** Rows that reach the database in one transaction. */
 export class Batch {
-  /** Events without a decision have fewer columns to write, and each costs. */
-  readonly #plain: InValue[] = [];
-  readonly #decided: InValue[] = [];
-  readonly #outcomes: InValue[] = [];
-  readonly #others: InStatement[] = [];
+  /** values of every row, one after the other, by the insert that adds them */
+  readonly inserts = new Map<Insert, Value[]>();
+  /** characters and bytes of all rows, without their names and hashes */
+  size = 0;
   #rows = 0;
 
   get full(): boolean {
-    return this.#rows >= BATCH_ROWS;
+    return this.#rows >= BATCH_ROWS || this.size >= BATCH_CHARS;
   }
 
   /** Adds one event with its place in the chain; answers its hash. */
@@ -23,13 +25,16 @@ export class Batch {
     const { sequence, event_id, event_type } = event.common;
     const text = canonicalJson(event);
     const hash = digestText(text, prevHash);
-    this.#rows++;
     if (decision) {
       const record = canonicalJson(decision);
       const digest = digestText(record, hash);
-      this.#decided.push(sequence, event_id, event_type, text, prevHash, hash);
-      this.#decided.push(decision.decision, decision.rule?.id ?? null, record, digest);
-    } else this.#plain.push(sequence, event_id, event_type, text, prevHash, hash);
+      this.#add(INSERTS.decided, text.length + record.length).push(
+        ...[sequence, event_id, event_type, text, prevHash, hash],
+        ...[decision.decision, decision.rule?.id ?? null, record, digest],
+      );
+    } else {
+      this.#add(INSERTS.plain, text.length).push(sequence, event_id, event_type, text, prevHash, hash);
+    }
     if (findings) { for (const finding of findings) this.addFinding(finding); }
     if (rows) { for (const row of rows) this.addRow(row); }
     return hash;
@@ -37,47 +42,39 @@ export class Batch {
 
   /** Adds how an event ended, with its place in the chain of outcomes; answers its hash. */
   addOutcome(outcome: LedgerOutcome & { number: number }, prevHash: string): string {
+    const { number, event_id, decision } = outcome;
     const text = canonicalJson(outcome);
     const hash = digestText(text, prevHash);
-    this.#rows++;
-    this.#outcomes.push(outcome.number, outcome.event_id, text, prevHash, hash);
+    this.#add(INSERTS.outcome, text.length).push(
+      ...[number, event_id, decision?.decision ?? null, text, prevHash, hash],
+    );
     return hash;
   }
 
   addFinding(finding: LedgerFinding): void {
+    const { finding_id, event_id, rule_id } = finding;
     const text = canonicalJson(finding);
-    this.#others.push({
-      sql: "INSERT OR IGNORE INTO findings (finding_id, event_id, rule_id, finding, hash) VALUES (?,?,?,?,?)",
-      args: [finding.finding_id, finding.event_id, finding.rule_id, text, digestText(text)],
-    });
+    this.#add(INSERTS.finding, text.length).push(finding_id, event_id, rule_id, text, digestText(text));
   }
 
   addRow(row: LedgerRow): void {
     if (row.table === "body_blobs") {
-      this.#others.push({
-        sql: "INSERT OR IGNORE INTO body_blobs (hash, content_type, bytes) VALUES (?,?,?)",
-        args: [blake3(row.bytes), row.content_type ?? null, row.bytes],
-      });
+      const { buffer, byteOffset, byteLength } = row.bytes;
+      const bytes = Buffer.from(buffer, byteOffset, byteLength);
+      this.#add(INSERTS.body, byteLength).push(blake3(bytes), row.content_type ?? null, bytes);
       return;
     }
+    const { ask_id, event_id } = row.record;
     const text = canonicalJson(row.record);
-    this.#others.push({
-      sql: "INSERT OR REPLACE INTO approvals (ask_id, event_id, record, hash) VALUES (?,?,?,?)",
-      args: [row.record.ask_id, row.record.event_id, text, digestText(text)],
-    });
+    this.#add(INSERTS.approval, text.length).push(ask_id, event_id, text, digestText(text));
   }
 
-  /** The statements of this batch, events first. */
-  statements(): InStatement[] {
-    const inserts = [
-      insertOf("security_events", PLAIN_COLUMNS, this.#plain),
-      insertOf("security_events", EVENT_COLUMNS, this.#decided),
-      insertOf("outcomes", OUTCOME_COLUMNS, this.#outcomes),
-    ];
-    return [...inserts.filter((insert) => insert !== undefined), ...this.#others];
+  /** Counts a row; answers where its values go. */
+  #add(insert: Insert, size: number): Value[] {
+    this.#rows++;
+    this.size += size;
+    let values = this.inserts.get(insert);
+    if (!values) this.inserts.set(insert, values = []);
+    return values;
   }
-}
-
-function insertOf(table: string, columns: readonly string[], args: InValue[]): InStatement | undefined {
-  return args.length ? { sql: insertRows(table, columns, args.length / columns.length), args } : undefined;
 }

@@ -5,23 +5,26 @@
  */
 import { SbxError } from "../error/mod.ts";
 import { writeAtomic } from "../home/atomic.ts";
+import type { CorpMcp } from "../mcp/mod.ts";
 import type { Rule } from "../policy/mod.ts";
+import type { McpServers } from "../profile/mcp.ts";
 import type { SessionPaths } from "./paths.ts";
 
 /** What a VM does when its ledger cannot be written: it is paused, or everything that needs a record is refused. */
 export type OnFull = "pause" | "block";
 
 /** What one layer of trust brings. */
-export interface ContractLayer {
+export interface ContractLayer<Mcp> {
   rules: Rule[];
+  mcp: Mcp;
 }
 
 /** Everything that a VM's process needs to govern its guest. */
 export interface Contract {
   /** as it was when the VM booted, or was refreshed last (contracts.md §4) */
-  profile: ContractLayer;
+  profile: ContractLayer<McpServers>;
   /** as it is now */
-  corp: ContractLayer;
+  corp: ContractLayer<CorpMcp>;
   network: {
     /** `address` or `address:port`; none: the host's own */
     resolvers: string[];

@@ -105,7 +105,7 @@ export class SessionGate implements Gate {
 
   review(event: Event): Decision {
     const { decision, findings } = this.#policy.evaluate(event);
-    this.#find(findings);
+    this.report(findings);
     if (decision.decision === "block") this.#answered.set(event.common, decision);
     return decision;
   }
@@ -196,10 +196,11 @@ export class SessionGate implements Gate {
     const findings = this.#detector.match(event).filter(({ finding_id }) => !known?.has(finding_id));
     if (!findings.length) return;
     this.#found.set(event.common, new Set(findings.map(({ finding_id }) => finding_id)));
-    this.#find(findings);
+    this.report(findings);
   }
 
-  #find(findings: PolicyFinding[]): void {
+  /** Puts findings into the ledger and tells of them. */
+  report(findings: PolicyFinding[]): void {
     if (!findings.length) return;
     this.#safely(() => this.ledger.add({ findings }));
     for (const payload of findings) this.#options.tell({ type: "finding", payload });

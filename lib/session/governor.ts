@@ -1,9 +1,11 @@
+import type { Home } from "../home/mod.ts";
 import type { Ask, AskAnswer, Verdict } from "../policy/mod.ts";
 import { summary } from "../policy/mod.ts";
 import { Collecting } from "./collecting.ts";
 import { type Contract, readContract } from "./contract.ts";
 import { SessionGate, type SessionNotice } from "./gate.ts";
-import type { SessionPaths } from "./paths.ts";
+import type { McpSide } from "./mcp.ts";
+import { pinsPath, type SessionPaths } from "./paths.ts";
 import { execDraft, exitDraft, type Program, programOf } from "./program.ts";
 import type { VmRecord } from "./record.ts";
 
@@ -12,6 +14,7 @@ const LEDGER_RETRY_MS = 1000;
 
 /** What a governor needs of its session. */
 export interface GovernorOptions {
+  home: Home;
   paths: SessionPaths;
   record: VmRecord;
   tell(notice: SessionNotice): void;
@@ -35,6 +38,7 @@ export class Governor {
   #options: GovernorOptions;
   #contract: Contract;
   #collecting?: Collecting;
+  #mcp?: Promise<McpSide>;
 
   private constructor(options: GovernorOptions, contract: Contract, gate: SessionGate) {
     this.#options = options;
@@ -54,15 +58,23 @@ export class Governor {
       onLedgerFailure: (error) => void governor.#unrecorded(error),
     });
     const governor: Governor = new Governor(options, contract, gate);
+    if (hasServers(contract)) governor.mcp().catch((error) => console.error(error));
     await governor.#collect();
     return governor;
   }
 
-  /** Reads the contract again and puts it in force. @throws {SbxError} what is wrong with it; the one before stays */
-  async refresh(): Promise<void> {
+  /**
+   * Reads the contract again and puts it in force.
+   *
+   * @param options.mcp connects all MCP servers anew, also if they are the same
+   * @throws {SbxError} what is wrong with it; the one before stays
+   */
+  async refresh({ mcp = false } = {}): Promise<void> {
     const contract = await readContract(this.#options.paths);
+    const before = this.#contract;
     this.gate.use(contract);
     this.#contract = contract;
+    if (mcp || serversDiffer(before, contract)) await (await this.mcp()).refresh(contract);
   }
 
   /** Asks whether a program may run. @throws {SbxError} `ledger.unavailable` */
@@ -70,6 +82,24 @@ export class Governor {
     const verdict = await this.gate.decide(execDraft(asked), cancelled);
     const refusal = verdict.allowed ? "" : summary(verdict.decision);
     return { verdict, program: programOf(verdict.event, asked), refusal };
+  }
+
+  /** MCP of this session, loaded when it is first needed: at the boot of a VM that has servers, or at its guest's first word. */
+  mcp(): Promise<McpSide> {
+    this.#mcp ??= this.#openMcp();
+    this.#mcp.catch(() => this.#mcp = undefined);
+    return this.#mcp;
+  }
+
+  async #openMcp(): Promise<McpSide> {
+    const { McpSide } = await import("./mcp.ts");
+    const { home, paths, record } = this.#options;
+    return await McpSide.open({
+      gate: this.gate,
+      contract: this.#contract,
+      dir: paths.sockets,
+      pinsPath: pinsPath(home, record.profile_id),
+    });
   }
 
   exited(program: Program, exitCode: number): void {
@@ -87,6 +117,7 @@ export class Governor {
   }
 
   async close(): Promise<void> {
+    await this.#mcp?.then((mcp) => mcp.close(), () => {});
     await this.gate.close().catch(() => {});
     await this.#collecting?.end();
   }
@@ -114,4 +145,13 @@ export class Governor {
     } while (!await this.gate.ledger.flush().then(() => true, () => false));
     await this.#options.onRecorded();
   }
+}
+
+function hasServers({ profile, corp }: Contract): boolean {
+  return Object.keys(profile.mcp).length + Object.keys(corp.mcp).length > 0;
+}
+
+function serversDiffer(a: Contract, b: Contract): boolean {
+  const servers = ({ profile, corp }: Contract) => JSON.stringify([profile.mcp, corp.mcp]);
+  return servers(a) !== servers(b);
 }

@@ -48,6 +48,11 @@ export function sessionPaths(home: Home, id: string): SessionPaths {
   };
 }
 
+/** The file of the MCP tools that were approved for a profile. */
+export function pinsPath({ dir }: Pick<Home, "dir">, profileId: string): string {
+  return join(dir, "mcp", `${profileId}.pins.json`);
+}
+
 /**
  * FNV-1a, 64 bits, as hex: it only has to tell paths apart, and loading BLAKE3 would delay the start of every VM. Who
  * foresees the name gains nothing: a folder that is not ours is refused.

@@ -1,9 +1,11 @@
 import { asSbxError, SbxError } from "../error/mod.ts";
-import { checkBootConfig, type ExecStreams, GuestLink, type Terminal } from "../guest/mod.ts";
+import type { Home } from "../home/mod.ts";
+import { checkBootConfig, type ExecStreams, GuestLink, PORTS, type Terminal } from "../guest/mod.ts";
+import { MCP_FRAME_LIMIT } from "../mcp_endpoint/limit.ts";
 import type { ExecCall, MachineInfo } from "../ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine } from "../vm/mod.ts";
 import { ConsoleLog } from "./console.ts";
-import type { SessionPaths } from "./paths.ts";
+import { type SessionPaths, sessionPaths } from "./paths.ts";
 import type { SessionNotice } from "./gate.ts";
 import type { Governor } from "./governor.ts";
 import { type VmRecord, writeState } from "./record.ts";
@@ -43,15 +45,16 @@ export class Runner {
   #stages: { name: string; ms: number }[] = [];
   #began = performance.now();
 
-  constructor(record: VmRecord, paths: SessionPaths, hypervisor: Hypervisor) {
+  constructor(record: VmRecord, home: Home, hypervisor: Hypervisor) {
     this.record = record;
     this.ended = this.#end.promise;
-    this.#paths = paths;
+    const paths = this.#paths = sessionPaths(home, record.id);
     this.#hypervisor = hypervisor;
     this.#link = new GuestLink(paths.sockets);
     // Loaded and opened while the machine boots: database and rules take as long to load as the rest of this process.
     this.#governor = import("./governor.ts").then(({ Governor }) =>
       Governor.open({
+        home,
         paths,
         record,
         tell: (notice) => this.#tell(notice),
@@ -89,6 +92,9 @@ export class Runner {
     const { record } = this;
     checkBootConfig(record.env, record.files);
     this.#link.listen();
+    this.#link.accept(PORTS.mcp, async (channel) => (await (await this.#governor).mcp()).serve(channel), {
+      frameLimit: MCP_FRAME_LIMIT,
+    });
     const console = new ConsoleLog(`${this.#paths.logs}/console.log`);
     this.#machine = await this.#hypervisor.start({
       dir: this.#paths.sockets,

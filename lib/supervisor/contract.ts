@@ -5,7 +5,7 @@ import { SbxError } from "../error/mod.ts";
 import type { Layer, Rule } from "../policy/mod.ts";
 import { readRules, rulesOf } from "../policy/read.ts";
 import type { Profile } from "../profile/mod.ts";
-import type { Contract, ContractLayer, OnFull } from "../session/mod.ts";
+import type { Contract, OnFull } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 
 const MIB = 1024 * 1024;
@@ -32,11 +32,11 @@ export async function makeContract(
 }
 
 /** What a profile brings. @throws {SbxError} `policy.invalid`, `policy.not_found` */
-export async function profileLayer(profile: Profile): Promise<ContractLayer> {
+export async function profileLayer(profile: Profile): Promise<Contract["profile"]> {
   const rules = rulesOf(profile.document, "profile", ["profiles", "rules"], profile.rules);
   const file = profile.rule_files?.enforcement;
   if (file) rules.push(...await readRules(besideOf(profile.path, file), ["profile", "default"]));
-  return { rules };
+  return { rules, mcp: profile.mcp };
 }
 
 /**
@@ -44,8 +44,8 @@ export async function profileLayer(profile: Profile): Promise<ContractLayer> {
  *
  * @throws {SbxError} `corp.closed` when it is broken and no good one is known; `policy.invalid`, `policy.not_found`
  */
-export async function corpLayer({ state, path }: CorpStore): Promise<ContractLayer> {
-  if (state.status === "absent") return { rules: [] };
+export async function corpLayer({ state, path }: CorpStore): Promise<Contract["corp"]> {
+  if (state.status === "absent") return { rules: [], mcp: {} };
   if (state.status === "closed") {
     throw new SbxError("corp.closed", `corp's rules are not known: ${state.error.message}`, {
       cause: state.error,
@@ -56,7 +56,7 @@ export async function corpLayer({ state, path }: CorpStore): Promise<ContractLay
   const rules: Rule[] = rulesOf(document, "corp", ["corp", "rules"], file.corp.rules);
   const ruleFile = corpRuleFile(state.config, path);
   if (ruleFile) rules.push(...await readRules(ruleFile, ["corp", "default"] satisfies Layer[]));
-  return { rules };
+  return { rules, mcp: file.mcp };
 }
 
 /** The rule file that a corp.toml names: a relative path begins in the folder of corp.toml. */

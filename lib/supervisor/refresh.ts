@@ -7,19 +7,26 @@ import { type Watch, watchFiles } from "../settings/watch.ts";
 import { corpRuleFile, requireGoodRules } from "./contract.ts";
 import type { Vm } from "./vm.ts";
 
+/** How a VM's process is told: `McpRefreshTools` also connects all MCP servers anew. */
+export type Refreshing = { t: "Refresh" } | { t: "McpRefreshTools" };
+
 /**
  * Changes what holds in one running session.
  *
  * @param change made of the contract in force
  * @returns whether it is in force; if not, `vm.problem` says why
  */
-export async function refreshVm(vm: Vm, change: (now: Contract) => Promise<Contract>): Promise<boolean> {
+export async function refreshVm(
+  vm: Vm,
+  change: (now: Contract) => Promise<Contract>,
+  order: Refreshing = { t: "Refresh" },
+): Promise<boolean> {
   try {
     const before = await readContract(vm.paths);
     const after = await change(before);
     await requireGoodRules(after);
     await writeContract(vm.paths, after);
-    await ask(vm.paths.socket, { t: "Refresh" }).catch(async (error) => {
+    await ask(vm.paths.socket, order).catch(async (error) => {
       await writeContract(vm.paths, before);
       throw error;
     });

@@ -1,20 +1,18 @@
 import type { CreateRequest, VmAction, VmInfo, VmSummary } from "../api/vm.ts";
-import type { AskAnswer, AskView } from "../api/policy.ts";
 import { type Assets, resolveAssets, verifyAssets } from "../asset/mod.ts";
 import type { CorpStore } from "../corp/mod.ts";
 import { SbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
-import { ask, type Call, IpcCall, type MachineInfo } from "../ipc/mod.ts";
-import { currentArch, loadProfile } from "../profile/mod.ts";
+import { ask, IpcCall, type MachineInfo } from "../ipc/mod.ts";
+import { currentArch } from "../profile/mod.ts";
 import { sessionPaths, writeContract, writeRecord, writeState } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import { type AcceleratorChoice, chooseAccelerator, findTools, type Hypervisor, Qemu } from "../vm/mod.ts";
 import { type Asked, readAsked } from "./asked.ts";
 import { makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
-import { corpLayer, profileLayer } from "./contract.ts";
 import { furnish } from "./furnish.ts";
+import { Governance } from "./governance.ts";
 import { type Notice, Notices } from "./notice.ts";
-import { refreshVm } from "./refresh.ts";
 import { startProcess } from "./process.ts";
 import { Registry, settle } from "./registry.ts";
 import { Sessions } from "./sessions.ts";
@@ -28,6 +26,8 @@ export class Supervisor {
   #corp: CorpStore;
   #registry: Registry;
   #notices = new Notices();
+  /** the rules of VMs that run, and what waits for a person in them */
+  readonly governance: Governance;
   /** every session that there was */
   readonly sessions: Sessions;
   #accelerator: Promise<AcceleratorChoice> | undefined;
@@ -38,67 +38,19 @@ export class Supervisor {
     this.#corp = corp;
     this.#registry = new Registry(home);
     this.sessions = new Sessions(home);
+    this.governance = new Governance(home, corp, this.#registry);
   }
 
   async load(): Promise<void> {
     await this.#registry.load();
     for (const vm of this.#alive()) this.#watch(vm);
     // What corp changed while no service ran holds from now on.
-    await this.refreshCorp();
-  }
-
-  /** Puts corp's rules of now in force in every running VM; where they are broken, those before stay. */
-  async refreshCorp(): Promise<void> {
-    await Promise.all(
-      this.#alive().map((vm) =>
-        refreshVm(vm, async (now) => ({ ...now, corp: await corpLayer(this.#corp) }))
-      ),
-    );
-  }
-
-  /** Puts a profile as it is now in force in every running VM of it (contracts.md §4, "until it is refreshed"). */
-  async refreshProfile(id: string): Promise<{ refreshed: string[]; failed: string[] }> {
-    const vms = this.#alive().filter(({ record }) => record.profile_id === id);
-    const done = await Promise.all(
-      vms.map((vm) =>
-        refreshVm(
-          vm,
-          async (now) => ({ ...now, profile: await profileLayer(await loadProfile(this.#home, id)) }),
-        )
-      ),
-    );
-    const ids = (wanted: boolean) =>
-      vms.filter((_, at) => done[at] === wanted).map(({ record }) => record.id);
-    return { refreshed: ids(true), failed: ids(false) };
+    await this.governance.refreshCorp();
   }
 
   /** Sends to the collecting server what VMs that have ended could not. */
   async collectRest(): Promise<void> {
     await this.sessions.collect(new Set(this.#alive().map(({ record }) => record.id)));
-  }
-
-  /** What keeps running VMs from the rules that they should have. */
-  problems(): string[] {
-    return this.#alive().flatMap(({ problem }) => problem ?? []);
-  }
-
-  /** What waits for a person, in every VM, oldest first. */
-  async asks(): Promise<AskView[]> {
-    const lists = await Promise.all(this.#alive().map((vm) => this.#value<AskView[]>(vm, { t: "Asks" }, [])));
-    return lists.flat().sort((a, b) => a.created_at.localeCompare(b.created_at));
-  }
-
-  /** Answers an ask. @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked` */
-  async resolve(askId: string, answer: AskAnswer): Promise<AskView> {
-    const waiting = (await this.asks()).find(({ ask_id }) => ask_id === askId);
-    if (!waiting) {
-      throw new SbxError("ask.not_found", `no ask ${askId} waits: it was answered, or its time was up`, {
-        hint: "sbx asks lists what waits",
-      });
-    }
-    const vm = this.find(waiting.session_id);
-    const reply = await ask(vm.paths.socket, { t: "Resolve", ask_id: askId, ...answer });
-    return (reply as { value: AskView }).value;
   }
 
   /** @returns a function that stops the listening */
@@ -354,12 +306,6 @@ export class Supervisor {
 
   #alive(): Vm[] {
     return this.#registry.all().filter(({ state }) => isAlive(state));
-  }
-
-  /** One value from a VM's process; what holds where that does not answer is `otherwise`. */
-  async #value<T>(vm: Vm, call: Call, otherwise: T): Promise<T> {
-    const reply = await ask(vm.paths.socket, call).catch(() => undefined);
-    return reply?.t === "Value" ? reply.value as T : otherwise;
   }
 
   #require(vm: Vm, action: VmAction): void {

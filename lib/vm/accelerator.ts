@@ -57,7 +57,13 @@ async function readChoice(path: string): Promise<AcceleratorChoice & { key: stri
 
 async function bootsUnderKvm(qemu: string, boot: { kernel: string; initrd: string }): Promise<boolean> {
   const args = bareArguments({ ...boot, accelerator: "kvm", cpus: 1, ramMb: 256 }, ["sbx_floor=1"]);
-  const child = new Deno.Command(qemu, { args, stdin: "null", stdout: "null", stderr: "null" }).spawn();
+  // A guest that hangs would outlive a service that is ended meanwhile.
+  const child = new Deno.Command("setpriv", {
+    args: ["--pdeathsig", "KILL", "--", qemu, ...args],
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+  }).spawn();
   const killer = setTimeout(() => child.kill("SIGKILL"), PROBE_DEADLINE_MS);
   const { success } = await child.status;
   clearTimeout(killer);

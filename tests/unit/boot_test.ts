@@ -185,7 +185,10 @@ Deno.test(
     await profile('min_sbx_version = "999.0.0"');
     const { code } = await assertRejects(() => boot(), SbxError);
     assertEquals([code, statusOf(code)], ["profile.incompatible", 409]);
-    const none = await assertRejects(() => makeBoot(home, settings, "none", { env: {} }), SbxError);
+    const none = await assertRejects(
+      () => makeBoot(home, settings, new CorpStore(home, join(home.dir, "none.toml")), "none", { env: {} }),
+      SbxError,
+    );
     assertEquals(none.code, "profile.not_found");
   }),
 );

@@ -47,7 +47,8 @@ async function handle(message: HostMessage): Promise<void> {
     case "FileWrite":
       return boot.writeFile(message);
     case "BootConfigDone":
-      return send(await boot.finish());
+      await send(await boot.finish());
+      return startNetwork();
     case "Exec":
       executions.start(message);
       return;
@@ -64,6 +65,11 @@ async function handle(message: HostMessage): Promise<void> {
     case "Shutdown":
       return shutDown();
   }
+}
+
+/** Init waits for this before it starts sbx-net-proxy, so that a boot does not have to. */
+function startNetwork(): void {
+  Deno.writeTextFile("/run/sbx/booted", "\n").catch(() => {});
 }
 
 /** Everything that was written reaches the disk and the workspace before the machine stops. */

@@ -3,14 +3,14 @@ import { policyRoutes, type RuleList } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/error/mod.ts";
 import type { Rule } from "../../../lib/policy/mod.ts";
 import type { Rules } from "../rules.ts";
-import type { Supervisor } from "../../../lib/supervisor/mod.ts";
+import type { Governance } from "../../../lib/supervisor/mod.ts";
 import { handle } from "../handle.ts";
 
 /** A rule as the API shows it. */
 type RuleView = Omit<Rule, "match_line">;
 
 /** Rules, what they say of one event, and what waits for a person (contracts.md §2, §5). */
-export function routePolicy(app: Hono, supervisor: Supervisor, rules: Rules): void {
+export function routePolicy(app: Hono, governance: Governance, rules: Rules): void {
   handle(app, policyRoutes.listRules, async ({ params }): Promise<RuleList> => {
     const policy = await rules.policyOf(params.id);
     return { rules: policy.rules.map(({ rule }) => viewOf(rule)), lints: await rules.lint(policy) };
@@ -18,14 +18,14 @@ export function routePolicy(app: Hono, supervisor: Supervisor, rules: Rules): vo
   handle(app, policyRoutes.getRule, async ({ params }) => await findRule(params.id, params.rule_id));
   handle(app, policyRoutes.putRule, async ({ params, body }) => {
     await rules.put(params.id, params.rule_id, body);
-    await supervisor.refreshProfile(params.id);
+    await governance.refreshProfile(params.id);
     const policy = await rules.policyOf(params.id);
     const lints = (await rules.lint(policy)).filter(({ rule_id }) => rule_id === params.rule_id);
     return { rule: await findRule(params.id, params.rule_id, "profile"), lints };
   });
   handle(app, policyRoutes.deleteRule, async ({ params }) => {
     await rules.delete(params.id, params.rule_id);
-    await supervisor.refreshProfile(params.id);
+    await governance.refreshProfile(params.id);
     return { id: params.rule_id, deleted: true };
   });
   handle(app, policyRoutes.evaluate, async ({ params, body }) => {
@@ -35,8 +35,8 @@ export function routePolicy(app: Hono, supervisor: Supervisor, rules: Rules): vo
     const { decision, findings, event, failures } = policy.evaluate(given, { explain: true });
     return { decision, findings, failures, ...(event !== given && { event }) };
   });
-  handle(app, policyRoutes.asks, async () => ({ asks: await supervisor.asks() }));
-  handle(app, policyRoutes.resolveAsk, ({ params, body }) => supervisor.resolve(params.id, body));
+  handle(app, policyRoutes.asks, async () => ({ asks: await governance.asks() }));
+  handle(app, policyRoutes.resolveAsk, ({ params, body }) => governance.resolve(params.id, body));
 
   async function findRule(profileId: string, ruleId: string, layer?: string): Promise<RuleView> {
     const { rules: all } = await rules.policyOf(profileId);

@@ -57,7 +57,7 @@ export function routeSystem(app: Hono, supervisor: Supervisor, corp: CorpStore, 
     const defunct = supervisor.list().filter(({ status }) => status === "Defunct");
     return [
       ...brokenCorp(corp),
-      ...supervisor.problems(),
+      ...supervisor.governance.problems(),
       ...results.filter((text) => text !== undefined),
       ...defunct.map(({ name, last_error }) => `VM "${name}" is defunct: ${last_error}`),
     ];

@@ -1,0 +1,113 @@
+import { FrameChannel } from "../../../lib/wire/channel.ts";
+import { writeAll } from "../../../lib/wire/write.ts";
+import { type DnsFrame, HOST_CID, PORTS } from "../../../lib/guest/messages.ts";
+import { ownerOf } from "./owner.ts";
+
+/** Queries that may wait for the host at once; what comes then is lost, and asked again. */
+const PENDING_MAX = 1024;
+
+/** Carries DNS queries of programs to the host, all in one vsock connection. */
+export class Dns {
+  #channel?: Promise<FrameChannel>;
+  #ids = 0;
+  readonly #pending = new Map<number, (answer: Uint8Array<ArrayBuffer> | undefined) => void>();
+  /** what was sent and is not answered: a client that asks again too early gets the first answer */
+  readonly #asked = new Set<string>();
+
+  async serveUdp(listener: Deno.DatagramConn): Promise<void> {
+    for await (const [query, from] of listener) {
+      const { port } = from as Deno.NetAddr;
+      const key = `${port} ${query.toHex()}`;
+      if (this.#asked.has(key) || this.#pending.size >= PENDING_MAX) continue;
+      this.#asked.add(key);
+      this.#ask(query, "udp", port).then(async (answer) => {
+        this.#asked.delete(key);
+        if (answer) await listener.send(answer, from);
+      }).catch(() => {});
+    }
+  }
+
+  async serveTcp(listener: Deno.TcpListener): Promise<void> {
+    for await (const conn of listener) this.#serve(conn).catch(() => {}).finally(() => conn.close());
+  }
+
+  /** Messages with their length before them, one after another. */
+  async #serve(conn: Deno.TcpConn): Promise<void> {
+    for (let head = await readExactly(conn, 2); head; head = await readExactly(conn, 2)) {
+      const query = await readExactly(conn, head[0] << 8 | head[1]);
+      const answer = query && await this.#ask(query, "tcp", conn.remoteAddr.port);
+      if (!answer) return;
+      const message = new Uint8Array(2 + answer.length);
+      message.set([answer.length >> 8, answer.length & 255]);
+      message.set(answer, 2);
+      await writeAll(conn, message);
+    }
+  }
+
+  /** `undefined` when the host went away: the client hears nothing, and asks again. */
+  async #ask(
+    query: Uint8Array<ArrayBuffer>,
+    proto: "udp" | "tcp",
+    port: number,
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    const id = ++this.#ids;
+    const { promise, resolve } = Promise.withResolvers<Uint8Array<ArrayBuffer> | undefined>();
+    this.#pending.set(id, resolve);
+    const frame: DnsFrame = {
+      id,
+      raw: query.toBase64(),
+      proto,
+      process_name: ownerOf(proto, port).process_name,
+    };
+    const channel = this.connect();
+    try {
+      await (await channel).send(frame);
+    } catch {
+      this.#lose(channel);
+    }
+    return promise;
+  }
+
+  /** The connection to the host; opened ahead of the first query it costs that one nothing. */
+  connect(): Promise<FrameChannel> {
+    if (this.#channel) return this.#channel;
+    const channel = this.#channel = open();
+    this.#receive(channel).catch(() => {}).finally(() => this.#lose(channel));
+    return channel;
+  }
+
+  async #receive(opening: Promise<FrameChannel>): Promise<void> {
+    const channel = await opening;
+    try {
+      for await (const frame of channel.reader) {
+        const { id, raw } = frame as DnsFrame;
+        this.#pending.get(id)?.(Uint8Array.fromBase64(raw));
+        this.#pending.delete(id);
+      }
+    } finally {
+      channel.close();
+    }
+  }
+
+  /** The next query opens a new connection. */
+  #lose(channel: Promise<FrameChannel>): void {
+    if (this.#channel !== channel) return;
+    this.#channel = undefined;
+    for (const settle of this.#pending.values()) settle(undefined);
+    this.#pending.clear();
+  }
+}
+
+async function open(): Promise<FrameChannel> {
+  return new FrameChannel(await Deno.connect({ transport: "vsock", cid: HOST_CID, port: PORTS.dns }));
+}
+
+async function readExactly(conn: Deno.Conn, count: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  const bytes = new Uint8Array(count);
+  for (let at = 0; at < count;) {
+    const read = await conn.read(bytes.subarray(at));
+    if (read === null) return undefined;
+    at += read;
+  }
+  return bytes;
+}

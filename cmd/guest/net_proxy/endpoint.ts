@@ -1,0 +1,5 @@
+/** One end of a connection. */
+export interface Endpoint {
+  hostname: string;
+  port: number;
+}

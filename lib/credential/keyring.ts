@@ -1,0 +1,58 @@
+/** The OS keyring, through the program that each system has for it. Keys go over pipes, never into arguments. */
+
+/** Longest wait for a keyring, which may ask its user to unlock it. */
+const KEYRING_TIMEOUT_MS = 30_000;
+const SERVICE = "sbx";
+
+export interface Keyring {
+  /** `undefined` when it holds nothing of this account, or does not answer */
+  get(account: string): Promise<string | undefined>;
+  set(account: string, value: string): Promise<void>;
+}
+
+/** The keyring of this user's session, if there is one. Whether it works is found out by using it. */
+export function findKeyring(env: { get(name: string): string | undefined } = Deno.env): Keyring | undefined {
+  if (Deno.build.os === "darwin") return SECURITY;
+  // Without a session bus secret-tool would start one that nobody else sees.
+  return env.get("DBUS_SESSION_BUS_ADDRESS") ? SECRET_TOOL : undefined;
+}
+
+const SECRET_TOOL: Keyring = {
+  get: (account) => output("secret-tool", ["lookup", "service", SERVICE, "account", account]),
+  async set(account, value) {
+    const args = ["store", "--label=sbx credential store", "service", SERVICE, "account", account];
+    await output("secret-tool", args, value);
+  },
+};
+
+const SECURITY: Keyring = {
+  get: (account) => output("security", ["find-generic-password", "-s", SERVICE, "-a", account, "-w"]),
+  async set(account, value) {
+    // -i reads commands from its input, so that the key is in no list of processes.
+    await output("security", ["-i"], `add-generic-password -U -s ${SERVICE} -a ${account} -w ${value}\n`);
+  },
+};
+
+/** What a program prints, without the line's end; `undefined` when it fails, is not there, or takes too long. */
+async function output(program: string, args: string[], input?: string): Promise<string | undefined> {
+  const signal = AbortSignal.timeout(KEYRING_TIMEOUT_MS);
+  try {
+    const child = new Deno.Command(program, {
+      args,
+      stdin: input === undefined ? "null" : "piped",
+      stdout: "piped",
+      stderr: "null",
+      signal,
+    }).spawn();
+    if (input !== undefined) {
+      const writer = child.stdin.getWriter();
+      await writer.write(new TextEncoder().encode(input));
+      await writer.close();
+    }
+    const { success, stdout } = await child.output();
+    const text = new TextDecoder().decode(stdout).trimEnd();
+    return success && text !== "" ? text : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,12 @@
+/** The credential broker (contracts.md §9): secrets stay on the host, guests and records hold refs. */
+export { type BrokerOptions, CredentialBroker } from "./broker.ts";
+export { TOKEN_BODY_MAX, withheld } from "./body.ts";
+export { decoySecret } from "./decoy.ts";
+export { ENTRIES_MAX, type KeyPlace, LABEL_MAX, type StoredEntry, type StoreFile } from "./entry.ts";
+export { SECRET_MAX, SECRET_MIN } from "./form.ts";
+export { type DecoyFinding, DecoyUsed, REASON } from "./grant.ts";
+export { findKeyring, type Keyring } from "./keyring.ts";
+export { ownerOf, type Provider, PROVIDERS } from "./provider.ts";
+export { REF, REF_PREFIX, refOf } from "./ref.ts";
+export { CredentialStore, type NewCredential, storePath } from "./store.ts";
+export { CAPTURED_MAX } from "./vault.ts";

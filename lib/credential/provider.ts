@@ -1,0 +1,135 @@
+/** What is known of each provider (contracts.md §9): its hosts, where its secrets travel, what they look like. */
+
+export const PROVIDERS = ["anthropic", "openai", "google", "github", "mcp"] as const;
+export type Provider = typeof PROVIDERS[number];
+
+interface ProviderFacts {
+  /** hosts that the provider owns; `*` stands for one label or a part of it */
+  hosts: string[];
+  /** headers that may carry a secret of it upstream, lower case */
+  headers: string[];
+  /** query parameters that may */
+  queries: string[];
+  /** `host/path` of OAuth token endpoints: the only places whose bodies may carry a secret */
+  tokens: string[];
+  /** environment variables in which its clients look for a secret */
+  env: string[];
+}
+
+/**
+ * Only hosts on which no stranger can read what is sent: `storage.googleapis.com` is Google's too, but what it serves
+ * is anyone's.
+ */
+const FACTS: Record<Provider, ProviderFacts> = {
+  anthropic: {
+    hosts: ["api.anthropic.com", "console.anthropic.com", "platform.claude.com"],
+    headers: ["authorization", "x-api-key"],
+    queries: [],
+    tokens: ["console.anthropic.com/v1/oauth/token", "platform.claude.com/v1/oauth/token"],
+    env: ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+  },
+  openai: {
+    hosts: ["api.openai.com", "us.api.openai.com", "eu.api.openai.com", "auth.openai.com", "chatgpt.com"],
+    headers: ["authorization"],
+    queries: [],
+    tokens: ["auth.openai.com/oauth/token"],
+    env: ["OPENAI_API_KEY"],
+  },
+  google: {
+    hosts: [
+      "generativelanguage.googleapis.com",
+      "aiplatform.googleapis.com",
+      "*-aiplatform.googleapis.com",
+      "cloudcode-pa.googleapis.com",
+      "oauth2.googleapis.com",
+      "www.googleapis.com",
+      "accounts.google.com",
+    ],
+    headers: ["authorization", "x-goog-api-key"],
+    queries: ["key", "access_token"],
+    tokens: ["oauth2.googleapis.com/token", "accounts.google.com/o/oauth2/token"],
+    env: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+  },
+  github: {
+    hosts: [
+      "github.com",
+      "api.github.com",
+      "codeload.github.com",
+      "uploads.github.com",
+      "gist.github.com",
+      "raw.githubusercontent.com",
+      "ghcr.io",
+      "npm.pkg.github.com",
+      "models.github.ai",
+      "api.githubcopilot.com",
+    ],
+    headers: ["authorization"],
+    queries: [],
+    tokens: ["github.com/login/oauth/access_token"],
+    env: ["GITHUB_TOKEN", "GH_TOKEN"],
+  },
+  // Its hosts are those that the user names when a credential is added.
+  mcp: { hosts: [], headers: ["authorization", "x-api-key"], queries: [], tokens: [], env: [] },
+};
+
+/** Headers in which a secret is looked for whatever it looks like (contracts.md §9). */
+export const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set(
+  PROVIDERS.flatMap((name) => FACTS[name].headers),
+);
+/** Query parameters in which one is. */
+export const CREDENTIAL_QUERIES: ReadonlySet<string> = new Set(
+  PROVIDERS.flatMap((name) => FACTS[name].queries),
+);
+
+const OWNERS = new Map<string, Provider>(
+  PROVIDERS.flatMap((name) =>
+    FACTS[name].hosts.filter((host) => !host.includes("*")).map((host) => [host, name] as const)
+  ),
+);
+const PATTERNS = PROVIDERS.flatMap((name) =>
+  FACTS[name].hosts.filter((host) => host.includes("*")).map((host) => ({
+    name,
+    pattern: new RegExp(`^${host.replaceAll(".", "\\.").replace("*", "[a-z0-9-]{1,63}")}$`),
+  }))
+);
+
+export function isProvider(name: string): name is Provider {
+  return (PROVIDERS as readonly string[]).includes(name);
+}
+
+/** A host as it is compared: lower case, without the root's dot. */
+export function plainHost(host: string): string {
+  return host.toLowerCase().replace(/\.$/, "");
+}
+
+/** The provider that owns a host by name; hosts of `mcp` are bound to their credentials instead. */
+export function ownerOf(host: string): Provider | undefined {
+  const name = plainHost(host);
+  return OWNERS.get(name) ?? PATTERNS.find(({ pattern }) => pattern.test(name))?.name;
+}
+
+/** Whether a secret of the provider may travel in this header. */
+export function travelsIn(provider: Provider, header: string): boolean {
+  return FACTS[provider].headers.includes(header.toLowerCase());
+}
+
+/** Whether a secret of the provider may travel in this query parameter. */
+export function travelsInQuery(provider: Provider, parameter: string): boolean {
+  return FACTS[provider].queries.includes(parameter);
+}
+
+/** The provider whose OAuth token endpoint this is, if it is one. */
+export function tokenEndpointOf(host: string, path: string): Provider | undefined {
+  const place = plainHost(host) + path.split("?")[0];
+  return PROVIDERS.find((name) => FACTS[name].tokens.includes(place));
+}
+
+/** The environment variables of a provider's clients. */
+export function envNamesOf(provider: Provider): readonly string[] {
+  return FACTS[provider].env;
+}
+
+/** The provider by an environment variable's name. */
+export function providerOfEnv(name: string): Provider | undefined {
+  return PROVIDERS.find((provider) => FACTS[provider].env.includes(name));
+}

@@ -1,0 +1,35 @@
+/** What detection says of an event (contracts.md §6, "Finding"). */
+import type { Confidence, IrRule, Severity } from "./ir.ts";
+import type { Matchable } from "./match/index_node.ts";
+
+export interface DetectionFinding {
+  /** `finding-<event_id>-<rule_id>` */
+  finding_id: string;
+  event_id: string;
+  rule_id: string;
+  pack_id: string;
+  sigma_id?: string;
+  title: string;
+  severity: Severity;
+  confidence: Confidence;
+  tags: string[];
+}
+
+/** The finding that a rule makes of an event. */
+export function findingOf(
+  event: Matchable,
+  { rule, pack_id }: { rule: IrRule; pack_id: string },
+): DetectionFinding {
+  const event_id = event.common.event_id ?? "";
+  return {
+    finding_id: `finding-${event_id}-${rule.id}`,
+    event_id,
+    rule_id: rule.id,
+    pack_id,
+    ...(rule.sigma_id !== undefined && { sigma_id: rule.sigma_id }),
+    title: rule.title,
+    severity: rule.severity,
+    confidence: rule.confidence,
+    tags: [...rule.tags],
+  };
+}

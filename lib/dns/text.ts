@@ -1,0 +1,33 @@
+import { ANSWER_TEXT_MAX } from "./limit.ts";
+import { type DnsRecord, plainName } from "./packet.ts";
+
+/** What an event says of a record (contracts.md §5, `dns.response.answers`): an address, a name, or its text. */
+export function answerText({ type, data }: DnsRecord): string {
+  return textOf(type, data).slice(0, ANSWER_TEXT_MAX);
+}
+
+// deno-lint-ignore no-explicit-any
+function textOf(type: string, data: any): string {
+  switch (type) {
+    case "A":
+    case "AAAA":
+      return data;
+    case "CNAME":
+    case "NS":
+    case "PTR":
+      return plainName(data);
+    case "MX":
+      return plainName(data.exchange);
+    case "SRV":
+      return plainName(data.target);
+    case "SOA":
+      return plainName(data.mname);
+    case "NAPTR":
+      return plainName(data.replacement);
+    case "CAA":
+      return `${data.tag} ${data.value}`;
+    default:
+      // TXT: strings that belong together
+      return data.map((part: Uint8Array) => new TextDecoder().decode(part)).join("");
+  }
+}

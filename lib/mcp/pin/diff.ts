@@ -1,0 +1,90 @@
+/** What changed in a tool, word by word, for `sbx mcp diff`. */
+import { canonicalJson } from "../../event/canonical.ts";
+import type { ToolDefinition } from "../entry.ts";
+
+/** A run of words that is the same, new, or gone. */
+export interface DiffPart {
+  op: "same" | "add" | "remove";
+  text: string;
+}
+
+/** Most cells of the table that finds the longest common run; beyond it the middle counts as replaced. */
+const CELLS_MAX = 4_000_000;
+
+/** The difference of two texts by words; what is between words belongs to the words. */
+export function wordDiff(before: string, after: string): DiffPart[] {
+  const a = pieces(before);
+  const b = pieces(after);
+  let head = 0;
+  while (head < a.length && head < b.length && a[head] === b[head]) head++;
+  let tail = 0;
+  while (tail < a.length - head && tail < b.length - head && a.at(-1 - tail) === b.at(-1 - tail)) tail++;
+  const parts: DiffPart[] = [];
+  add(parts, "same", a.slice(0, head));
+  middle(parts, a.slice(head, a.length - tail), b.slice(head, b.length - tail));
+  add(parts, "same", a.slice(a.length - tail));
+  return parts;
+}
+
+/** The three things that a pin covers, each with its differences. */
+export function definitionDiff(
+  before: ToolDefinition,
+  after: ToolDefinition,
+): { field: keyof ToolDefinition; parts: DiffPart[] }[] {
+  const text = ({ name, description, input_schema }: ToolDefinition) => ({
+    name,
+    description,
+    input_schema: JSON.stringify(JSON.parse(canonicalJson(input_schema)), null, 2),
+  });
+  const [old, now] = [text(before), text(after)];
+  return (["name", "description", "input_schema"] as const)
+    .filter((field) => old[field] !== now[field])
+    .map((field) => ({ field, parts: wordDiff(old[field], now[field]) }));
+}
+
+/** The parts as text: `[-gone-]` and `{+new+}`, as git's word diff prints them. */
+export function renderDiff(parts: DiffPart[]): string {
+  return parts.map(({ op, text }) => op === "same" ? text : op === "add" ? `{+${text}+}` : `[-${text}-]`)
+    .join("");
+}
+
+function middle(parts: DiffPart[], a: string[], b: string[]): void {
+  if (a.length * b.length > CELLS_MAX) {
+    add(parts, "remove", a);
+    add(parts, "add", b);
+    return;
+  }
+  const width = b.length + 1;
+  // Length of the longest common run from (i, j) to the ends.
+  const longest = new Uint32Array((a.length + 1) * width);
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) {
+      longest[i * width + j] = a[i] === b[j]
+        ? longest[(i + 1) * width + j + 1] + 1
+        : Math.max(longest[(i + 1) * width + j], longest[i * width + j + 1]);
+    }
+  }
+  let i = 0;
+  let j = 0;
+  while (i < a.length || j < b.length) {
+    if (i < a.length && j < b.length && a[i] === b[j]) {
+      add(parts, "same", [a[i++]]);
+      j++;
+    } else if (
+      j === b.length || (i < a.length && longest[(i + 1) * width + j] >= longest[i * width + j + 1])
+    ) {
+      add(parts, "remove", [a[i++]]);
+    } else add(parts, "add", [b[j++]]);
+  }
+}
+
+function pieces(text: string): string[] {
+  return text.match(/[\p{L}\p{N}_]+|\s+|[^\p{L}\p{N}_\s]/gu) ?? [];
+}
+
+function add(parts: DiffPart[], op: DiffPart["op"], words: string[]): void {
+  if (words.length === 0) return;
+  const last = parts.at(-1);
+  if (last?.op === op) last.text += words.join("");
+  else parts.push({ op, text: words.join("") });
+}

@@ -1,0 +1,43 @@
+/** Providers by the hosts on which they serve models; a provider is the same whatever it speaks there. */
+
+/** Host → provider; `*.` stands for any labels before the rest. */
+const HOSTS: Record<string, string> = {
+  "api.anthropic.com": "anthropic",
+  "api.openai.com": "openai",
+  "*.api.openai.com": "openai",
+  "chatgpt.com": "openai",
+  "generativelanguage.googleapis.com": "google",
+  "aiplatform.googleapis.com": "google",
+  "cloudcode-pa.googleapis.com": "google",
+  "*.openai.azure.com": "azure",
+  "*.services.ai.azure.com": "azure",
+  "models.github.ai": "github",
+  "api.githubcopilot.com": "github",
+  "openrouter.ai": "openrouter",
+  "api.mistral.ai": "mistral",
+  "api.groq.com": "groq",
+  "api.deepseek.com": "deepseek",
+  "api.x.ai": "xai",
+  "api.together.xyz": "together",
+  "api.fireworks.ai": "fireworks",
+  "api.cerebras.ai": "cerebras",
+  "api.perplexity.ai": "perplexity",
+  "ollama.com": "ollama",
+};
+
+/** A region of Vertex AI. */
+const VERTEX = /^[a-z0-9-]+-aiplatform\.googleapis\.com$/;
+
+/** Value of `provider` for calls to hosts that nobody knows, told by their shape alone. */
+export const UNKNOWN = "unknown";
+
+/** The provider that serves models on a host. */
+export function providerOf(host: string): string | undefined {
+  const name = host.toLowerCase().replace(/\.$/, "");
+  if (VERTEX.test(name)) return "google";
+  if (Object.hasOwn(HOSTS, name)) return HOSTS[name];
+  for (let dot = name.indexOf("."); dot >= 0; dot = name.indexOf(".", dot + 1)) {
+    const key = `*${name.slice(dot)}`;
+    if (Object.hasOwn(HOSTS, key)) return HOSTS[key];
+  }
+}

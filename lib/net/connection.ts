@@ -1,0 +1,170 @@
+import { ConnectionLost } from "./fault.ts";
+import type { Deadline, Watch } from "./watch.ts";
+
+/** What a connection is made of: a vsock stream, TCP, TLS. */
+export interface ByteStream {
+  read(into: Uint8Array): Promise<number | null>;
+  write(bytes: Uint8Array): Promise<number>;
+  closeWrite?(): Promise<void>;
+  close(): void;
+}
+
+/** Buffers begin small, because most connections are many and quiet; one that is filled by a read grows. */
+const BUFFER_MIN = 4 * 1024;
+const BUFFER_MAX = 128 * 1024;
+/** Size that a quiet connection may keep. */
+const BUFFER_KEPT = 16 * 1024;
+
+/** A connection with a read buffer and a deadline: a wait that is too long closes it. */
+export class Connection {
+  readonly deadline: Deadline;
+  closed = false;
+  /** why it was closed, when time was up */
+  timedOut = false;
+  readonly #stream: ByteStream;
+  readonly #watch: Watch;
+  #buffer: Uint8Array<ArrayBuffer>;
+  #start = 0;
+  #end: number;
+  #pending?: Promise<boolean>;
+  #gone?: () => void;
+  #onClose?: () => void;
+
+  /** @param first bytes that were read from the stream already */
+  constructor(stream: ByteStream, watch: Watch, first: Uint8Array = new Uint8Array()) {
+    this.#stream = stream;
+    this.#watch = watch;
+    this.#buffer = new Uint8Array(Math.max(BUFFER_MIN, first.length));
+    this.#buffer.set(first);
+    this.#end = first.length;
+    this.deadline = watch.add(() => {
+      this.timedOut = true;
+      this.close();
+    });
+  }
+
+  /** Bytes that are here and not yet taken. A view, good until the next {@linkcode fill} or {@linkcode listen}. */
+  get waiting(): Uint8Array<ArrayBuffer> {
+    return this.#buffer.subarray(this.#start, this.#end);
+  }
+
+  get count(): number {
+    return this.#end - this.#start;
+  }
+
+  /** Drops the first `count` waiting bytes; views of them stay good until the next {@linkcode fill}. */
+  skip(count: number): void {
+    this.#start += count;
+  }
+
+  /** Waits for more bytes; false when the other end has closed its side. @throws {ConnectionLost} */
+  fill(): Promise<boolean> {
+    const pending = this.#pending ?? this.#read();
+    this.#pending = undefined;
+    this.#gone = undefined;
+    return pending;
+  }
+
+  /** Reads on while nobody waits for bytes, to notice when the other end goes away; the next {@linkcode fill} gets them. */
+  listen(gone: () => void): void {
+    this.#gone = gone;
+    if (this.#pending) return;
+    const pending = this.#pending = this.#read();
+    const tell = () => {
+      if (this.#pending === pending) this.#gone?.();
+    };
+    pending.then((more) => {
+      if (!more) tell();
+    }, tell);
+  }
+
+  /** Calls back for whatever comes while nothing should: any byte, and the end. */
+  park(over: () => void): void {
+    this.shrink();
+    this.#gone = over;
+    const pending = this.#pending = this.#read();
+    const tell = () => {
+      if (this.#pending === pending) this.#gone?.();
+    };
+    pending.then(tell, tell);
+  }
+
+  /** Gives a buffer that grew back, before a wait that may be long. */
+  shrink(): void {
+    if (this.count > 0 || this.#pending || this.#buffer.length <= BUFFER_KEPT) return;
+    this.#buffer = new Uint8Array(BUFFER_MIN);
+    this.#start = this.#end = 0;
+  }
+
+  /** No more callbacks. */
+  unlisten(): void {
+    this.#gone = undefined;
+  }
+
+  /** Writes all of `bytes`. @throws {ConnectionLost} */
+  async write(bytes: Uint8Array): Promise<void> {
+    try {
+      for (let at = 0; at < bytes.length;) {
+        at += await this.#stream.write(at === 0 ? bytes : bytes.subarray(at));
+      }
+    } catch (error) {
+      throw this.#lost(error);
+    }
+  }
+
+  /** No more bytes will be written. */
+  async closeWrite(): Promise<void> {
+    await this.#stream.closeWrite?.().catch(() => {});
+  }
+
+  onClose(callback: () => void): void {
+    this.#onClose = callback;
+  }
+
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.#watch.remove(this.deadline);
+    try {
+      this.#stream.close();
+    } catch {
+      // it was closed under us
+    }
+    this.#onClose?.();
+  }
+
+  async #read(): Promise<boolean> {
+    this.#makeRoom();
+    const room = this.#buffer.subarray(this.#end);
+    let read: number | null;
+    try {
+      read = await this.#stream.read(room);
+    } catch (error) {
+      throw this.#lost(error);
+    }
+    if (read === null) return false;
+    this.#end += read;
+    return true;
+  }
+
+  #makeRoom(): void {
+    if (this.#start === this.#end) {
+      // A buffer that one read filled was too small.
+      const bigger = this.#end === this.#buffer.length && this.#end > 0 && this.#end < BUFFER_MAX;
+      if (bigger) this.#buffer = new Uint8Array(Math.min(this.#buffer.length * 4, BUFFER_MAX));
+      this.#start = this.#end = 0;
+    } else if (this.#buffer.length - this.#end < BUFFER_MIN / 2) {
+      const size = this.count > this.#buffer.length / 2 ? this.#buffer.length * 2 : this.#buffer.length;
+      const moved = new Uint8Array(size);
+      moved.set(this.waiting);
+      this.#end -= this.#start;
+      this.#start = 0;
+      this.#buffer = moved;
+    }
+  }
+
+  #lost(cause: unknown): ConnectionLost {
+    if (this.timedOut) return new ConnectionLost("did nothing for too long", true, cause);
+    return new ConnectionLost(this.closed ? "was closed" : "broke the connection", false, cause);
+  }
+}

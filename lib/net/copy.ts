@@ -1,0 +1,34 @@
+import { writeAll } from "../wire/mod.ts";
+import type { ByteStream } from "./connection.ts";
+
+const SMALL = 4 * 1024;
+const LARGE = 128 * 1024;
+
+/**
+ * Copies one way until the end, which is passed on. The buffer grows once there is much to copy, so that quiet
+ * connections cost little.
+ *
+ * @param moved called with the number of bytes, after they were written
+ */
+export async function copy(from: ByteStream, to: ByteStream, moved?: (count: number) => void): Promise<void> {
+  let buffer = new Uint8Array(SMALL);
+  while (true) {
+    const count = await from.read(buffer);
+    if (count === null) break;
+    if (count === buffer.length) {
+      await writeAll(to, buffer);
+      if (count < LARGE) buffer = new Uint8Array(count * 4 > LARGE ? LARGE : count * 4);
+    } else await writeAll(to, buffer.subarray(0, count));
+    moved?.(count);
+  }
+  await to.closeWrite?.().catch(() => {});
+}
+
+/** Closes a stream that may be closed already. */
+export function closeQuietly(stream: ByteStream): void {
+  try {
+    stream.close();
+  } catch {
+    // it was
+  }
+}
