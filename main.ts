@@ -5,12 +5,14 @@
  * written import names before it runs anything, and a program as small as `sbx version` would wait for all of them.
  * cmd/all.ts names them for `deno compile`.
  */
-const ROLES = ["service", "process", "gateway", "admin", "aggregator", "mcp"];
+const ROLES = ["service", "process", "gateway", "admin", "aggregator"];
+/** By argv[0] alone: as a first argument it is a command of the CLI. */
+const NAMED = [...ROLES, "mcp"];
 
 const invoked = /(?:^|\/)sbx-(?:mcp-)?(\w+)$/.exec(await argv0())?.[1];
 const named = invoked ?? ROLES.find((role) => role === Deno.args[0]);
 const args = named && !invoked ? Deno.args.slice(1) : Deno.args;
-const file = `./cmd/${named && ROLES.includes(named) ? named : "sbx"}/main.ts`;
+const file = `./cmd/${named && NAMED.includes(named) ? named : "sbx"}/main.ts`;
 const { main } = await import(file);
 Deno.exit(await main(args));
 

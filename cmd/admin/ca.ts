@@ -29,7 +29,11 @@ export const caRotate: Command = {
 
 function print({ certificate, fingerprint, files }: Ca, switches: Set<string>): void {
   if (switches.has("pem")) return console.log(certificate.trimEnd());
-  const report = { fingerprint_sha256: fingerprint, certificate_path: files.certificate, key_path: files.key };
+  const report = {
+    fingerprint_sha256: fingerprint,
+    certificate_path: files.certificate,
+    key_path: files.key,
+  };
   if (switches.has("json")) return console.log(JSON.stringify({ ...report, certificate }));
   console.log(`SHA-256      ${fingerprint.replace(/..(?!$)/g, "$&:").toUpperCase()}`);
   console.log(`certificate  ${files.certificate}`);

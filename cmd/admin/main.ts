@@ -4,6 +4,9 @@ import { nearest } from "../../lib/event/mod.ts";
 import { usage } from "./arguments.ts";
 import { caRotate, caShow } from "./ca.ts";
 import type { Command } from "./command.ts";
+import { detectionBacktest } from "./detection_backtest.ts";
+import { detectionCompile, detectionValidate } from "./detection_pack.ts";
+import { detectionPortability } from "./detection_portability.ts";
 import { imageBuild } from "./image_build.ts";
 import { manifestCheck } from "./manifest_check.ts";
 import { manifestGenerate } from "./manifest_generate.ts";
@@ -18,6 +21,10 @@ export const COMMANDS: Command[] = [
   policyCheck,
   policyLint,
   policyTest,
+  detectionValidate,
+  detectionCompile,
+  detectionBacktest,
+  detectionPortability,
   caShow,
   caRotate,
 ];

@@ -7,6 +7,7 @@ import type { Home } from "../../lib/home/mod.ts";
 import type { SettingsStore } from "../../lib/settings/mod.ts";
 import type { Supervisor } from "../../lib/supervisor/mod.ts";
 import { VERSION } from "../../lib/version/mod.ts";
+import { routeCredentials } from "./routes/credentials.ts";
 import { routeFiles } from "./routes/files.ts";
 import { routeMcp } from "./routes/mcp.ts";
 import { routePolicy } from "./routes/policy.ts";
@@ -39,6 +40,7 @@ export function makeApp({ home, supervisor, settings, corp }: Service): Hono {
   routeVms(app, supervisor);
   routeRun(app, supervisor);
   routeFiles(app, supervisor);
+  routeCredentials(app, home);
   routeRecords(app, supervisor, home);
   routeSockets(app, supervisor);
   app.get("/openapi.json", (context) => context.json(openApi()));

@@ -1,3 +1,4 @@
+import { credentialRoutes } from "./credential.ts";
 import { fileRoutes } from "./file.ts";
 import { mcpRoutes } from "./mcp.ts";
 import { policyRoutes } from "./policy.ts";
@@ -23,6 +24,7 @@ export const ROUTE_GROUPS = [
   settingsRoutes,
   profileRoutes,
   mcpRoutes,
+  credentialRoutes,
 ];
 
 /** Every route that the service has; the gateway proxies these and nothing else (contracts.md §2). */

@@ -21,7 +21,7 @@ const ROWS_MAX = 32;
  * that were put into a body could be asked back, since a model repeats what it is told; and a ref that nobody resolves
  * is never sent.
  */
-export function withheld({ length }: string): string {
+export function withheld(length: number): string {
   return (length < WITHHELD.length ? WITHHELD.slice(-length) : WITHHELD).padEnd(length, "-");
 }
 
@@ -51,7 +51,7 @@ export function requestBody(vault: Vault, providers: ReadonlySet<Provider>, plac
       throw new DecoyUsed([{ ...row, outcome: "denied", reason: REASON.decoy }]);
     }
     rows.add({ ...row, outcome: "denied", reason: REASON.inBody });
-    return withheld(found.text);
+    return withheld(found.end - found.start);
   };
   const replacer = new StreamReplacer(() => vault.finder, replace);
   return {

@@ -7,7 +7,7 @@ import { Capture } from "./capture.ts";
 import { captureDotEnv, guestEnvOf } from "./env.ts";
 import { Finder } from "./finder.ts";
 import { Injection } from "./inject.ts";
-import { plainHost, type Provider } from "./provider.ts";
+import { plainHost, type Provider, PROVIDERS, travelsIn } from "./provider.ts";
 import type { CredentialStore } from "./store.ts";
 import { Vault } from "./vault.ts";
 
@@ -21,6 +21,16 @@ export interface BrokerOptions {
   /** what went wrong beside any request: a store that cannot be read, a secret that could not be kept */
   onError?(error: SbxError): void;
 }
+
+/** A secret for a request of the host's own. */
+export interface HostUse {
+  secret: string;
+  /** aborts when it is revoked */
+  released: AbortSignal;
+  substitutions: readonly CredentialSubstitution[];
+}
+
+const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+)$/;
 
 /** A JSON Web Token, which identifies a person even where it opens nothing. */
 const JWT = /(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}/g;
@@ -92,6 +102,30 @@ export class CredentialBroker implements Broker {
   /** A `.env` file with refs in place of its secrets. */
   captureDotEnv(text: string): { text: string; substitutions: CredentialSubstitution[] } {
     return captureDotEnv(this.#vault, text);
+  }
+
+  /**
+   * The secret behind a ref for a request of the host's own (spec.md, "Authentication" 1: remote MCP servers). Whoever
+   * wrote the ref into the server's definition has granted it; where it may go is checked as ever. Plain http is for
+   * servers of this machine only.
+   *
+   * @throws {CredentialDenied} with the rows for the ledger
+   */
+  async use(ref: string, url: URL): Promise<HostUse> {
+    await this.refresh();
+    const isHere = url.protocol === "http:" && LOOPBACK.test(url.hostname);
+    const to = {
+      scheme: isHere ? "https" : url.protocol.slice(0, -1),
+      host: url.hostname,
+      port: Number(url.port) || (url.protocol === "https:" ? 443 : 80),
+    };
+    const injection = new Injection(this.#vault, new Set(PROVIDERS), to);
+    const { secret, signal } = injection.use(
+      ref,
+      "authorization",
+      (provider) => travelsIn(provider, "authorization"),
+    );
+    return { secret, released: signal, substitutions: injection.substitutions };
   }
 
   /** Aborts when the credential is revoked; `undefined` for a ref that nobody knows. */

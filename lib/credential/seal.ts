@@ -1,6 +1,5 @@
 /** AES-256-GCM around one secret, bound to the entry that it belongs to. */
 import { boundTo, type StoredEntry } from "./entry.ts";
-import { refOf } from "./ref.ts";
 
 /** Bytes of a nonce; random, which is safe for far more than {@linkcode ENTRIES_MAX} of them. */
 const NONCE = 12;
@@ -18,7 +17,7 @@ export async function seal(key: CryptoKey, entry: StoredEntry, secret: string): 
   return { ...entry, sealed: sealed.toBase64() };
 }
 
-/** The secret of an entry; `undefined` when it does not open, or is not what the ref says. */
+/** The secret of an entry; `undefined` when it does not open: it was sealed for this ref, or not here. */
 export async function unseal(key: CryptoKey, entry: StoredEntry): Promise<string | undefined> {
   try {
     const sealed = Uint8Array.fromBase64(entry.sealed ?? "");
@@ -27,10 +26,9 @@ export async function unseal(key: CryptoKey, entry: StoredEntry): Promise<string
       iv: sealed.subarray(0, NONCE),
       additionalData: boundTo(entry),
     };
-    const secret = new TextDecoder().decode(
+    return new TextDecoder().decode(
       await crypto.subtle.decrypt(algorithm, key, sealed.subarray(NONCE)),
     );
-    return refOf(entry.provider, secret) === entry.ref ? secret : undefined;
   } catch {
     return undefined;
   }

@@ -135,8 +135,11 @@ export class Vault {
     if (known?.mine || known?.revoked || known?.entry.source === "added") return { ref, outcome: "known" };
     if (this.#captured >= CAPTURED_MAX) return { ref, outcome: "full" };
     this.#captured++;
-    if (known) known.mine = true;
-    else {
+    if (known) {
+      known.mine = true;
+      known.secret = secret;
+      this.#put(known);
+    } else {
       const entry: StoredEntry = { ref, provider, created_at: new Date().toISOString(), source: "captured" };
       if (hosts) entry.hosts = hosts;
       this.#put({
@@ -186,11 +189,16 @@ export class Vault {
     this.#opening = this.#opening.then(() => this.#open(file, turn)).catch((error) => this.#fail(error));
   }
 
-  /** Opens what is new. What the file says of a credential counts only once its seal has proved it. */
+  /**
+   * Opens what is new. What the file says of a credential counts only once its seal has proved it. What other VMs
+   * brought stays closed: this one cannot know it, so there is nothing to look for.
+   */
   async #open(file: StoreFile | undefined, turn: number): Promise<void> {
-    const closed = file?.entries.filter(({ ref, sealed }) => {
-      const known = this.#known.get(ref)!;
-      return sealed !== undefined && (known.secret === undefined || known.entry.sealed !== sealed);
+    const closed = file?.entries.filter((entry) => {
+      const known = this.#known.get(entry.ref)!;
+      const isOurs = entry.source === "added" || known.mine || this.#isMine(entry);
+      return isOurs && entry.sealed !== undefined &&
+        (known.secret === undefined || known.entry.sealed !== entry.sealed);
     }) ?? [];
     const secrets = file ? await this.#store.open(file, closed) : new Map<string, string>();
     // The file has changed in the meantime: whoever saw that opens what is there now.

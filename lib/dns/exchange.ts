@@ -24,7 +24,7 @@ export async function exchangeUdp(
   const socket: Socket = createSocket(hostname.includes(":") ? "udp6" : "udp4");
   const id = randomId();
   const { promise, resolve, reject } = Promise.withResolvers<UpstreamAnswer>();
-  const timer = setTimeout(() => reject(new NoAnswer("no answer came in time")), timeoutMs);
+  const timer = setTimeout(() => reject(new NoAnswer()), timeoutMs);
   try {
     socket.on("error", reject);
     socket.on("message", (message: Uint8Array) => {
@@ -51,7 +51,7 @@ export async function exchangeTcp(
   timeoutMs: number,
 ): Promise<UpstreamAnswer> {
   const late = new AbortController();
-  const timer = setTimeout(() => late.abort(new NoAnswer("no answer came in time")), timeoutMs);
+  const timer = setTimeout(() => late.abort(new NoAnswer()), timeoutMs);
   let conn: Deno.TcpConn | undefined;
   late.signal.addEventListener("abort", () => close(conn));
   try {

@@ -1,7 +1,7 @@
 /** Asks resolvers: UDP, TCP where that is truncated, one after another until one answers. */
 import { PacketError } from "./guard.ts";
 import { UPSTREAM_PENDING_MAX, UPSTREAM_TRIES, UPSTREAM_TRY_MS } from "./limit.ts";
-import { exchangeTcp, exchangeUdp } from "./exchange.ts";
+import { exchangeTcp, exchangeUdp, NoAnswer } from "./exchange.ts";
 import { EDE, plainName, type Question, type UpstreamAnswer } from "./packet.ts";
 import type { Resolver } from "./resolver.ts";
 
@@ -73,6 +73,7 @@ export class Upstream {
 
 function describe(error: unknown): UpstreamError {
   if (error instanceof UpstreamError) return error;
+  if (error instanceof NoAnswer) return new UpstreamError("the resolver did not answer in time");
   if (error instanceof PacketError) {
     return new UpstreamError(`the resolver's answer is refused: ${error.message}`);
   }

@@ -82,6 +82,8 @@ echo >./run/sbx/mounted
 
 (
   read -r m <./run/sbx/booted
+  # What a VM is started for comes first: a short program has ended by now.
+  usleep 300000
   while read -r m; do insmod ./$m 2>/dev/null; done <.${MODULES_PATH}
   # Every connection is in the table twice as long as it lives, and a full table drops packets.
   echo 65536 >./proc/sys/net/netfilter/nf_conntrack_max

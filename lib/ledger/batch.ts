@@ -5,10 +5,17 @@ import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./ent
 import { digestText } from "./digest.ts";
 import { BATCH_CHARS, BATCH_ROWS, type Insert, INSERTS } from "./schema.ts";
 
-/** What a column takes. */
+/** What a column takes. Nothing else may reach the database: its library ends the process on what it does not know. */
 export type Value = string | number | null | Buffer;
 
-/** Rows that reach the database in one transaction. */
+/** One row that is ready to be added, and the characters or bytes of what it keeps. */
+interface Ready {
+  insert: Insert;
+  size: number;
+  values: Value[];
+}
+
+/** Rows that reach the database in one transaction. What throws has added nothing. */
 export class Batch {
   /** values of every row, one after the other, by the insert that adds them */
   readonly inserts = new Map<Insert, Value[]>();
@@ -25,48 +32,36 @@ export class Batch {
     const { sequence, event_id, event_type } = event.common;
     const text = canonicalJson(event);
     const hash = digestText(text, prevHash);
-    if (decision) {
-      const record = canonicalJson(decision);
-      const digest = digestText(record, hash);
-      this.#add(INSERTS.decided, text.length + record.length).push(
-        ...[sequence, event_id, event_type, text, prevHash, hash],
-        ...[decision.decision, decision.rule?.id ?? null, record, digest],
-      );
+    const record = decision && canonicalJson(decision);
+    const others = findings?.length || rows?.length ? ready(findings, rows) : [];
+    if (decision && record) {
+      const values = this.#add(INSERTS.decided, text.length + record.length);
+      values.push(sequence, event_id, event_type, text, prevHash, hash);
+      values.push(decision.decision, decision.rule?.id ?? null, record, digestText(record, hash));
     } else {
       this.#add(INSERTS.plain, text.length).push(sequence, event_id, event_type, text, prevHash, hash);
     }
-    if (findings) { for (const finding of findings) this.addFinding(finding); }
-    if (rows) { for (const row of rows) this.addRow(row); }
+    this.#addAll(others);
     return hash;
   }
 
   /** Adds how an event ended, with its place in the chain of outcomes; answers its hash. */
   addOutcome(outcome: LedgerOutcome & { number: number }, prevHash: string): string {
-    const { number, event_id, decision } = outcome;
+    const { number, event_id } = outcome;
+    const decision = outcome.decision?.decision ?? null;
     const text = canonicalJson(outcome);
     const hash = digestText(text, prevHash);
-    this.#add(INSERTS.outcome, text.length).push(
-      ...[number, event_id, decision?.decision ?? null, text, prevHash, hash],
-    );
+    this.#add(INSERTS.outcome, text.length).push(number, event_id, decision, text, prevHash, hash);
     return hash;
   }
 
-  addFinding(finding: LedgerFinding): void {
-    const { finding_id, event_id, rule_id } = finding;
-    const text = canonicalJson(finding);
-    this.#add(INSERTS.finding, text.length).push(finding_id, event_id, rule_id, text, digestText(text));
+  /** Adds rows that belong to no new event. */
+  addRows(findings?: readonly LedgerFinding[], rows?: readonly LedgerRow[]): void {
+    this.#addAll(ready(findings, rows));
   }
 
-  addRow(row: LedgerRow): void {
-    if (row.table === "body_blobs") {
-      const { buffer, byteOffset, byteLength } = row.bytes;
-      const bytes = Buffer.from(buffer, byteOffset, byteLength);
-      this.#add(INSERTS.body, byteLength).push(blake3(bytes), row.content_type ?? null, bytes);
-      return;
-    }
-    const { ask_id, event_id } = row.record;
-    const text = canonicalJson(row.record);
-    this.#add(INSERTS.approval, text.length).push(ask_id, event_id, text, digestText(text));
+  #addAll(others: readonly Ready[]): void {
+    for (const { insert, size, values } of others) this.#add(insert, size).push(...values);
   }
 
   /** Counts a row; answers where its values go. */
@@ -77,4 +72,27 @@ export class Batch {
     if (!values) this.inserts.set(insert, values = []);
     return values;
   }
+}
+
+function ready(findings: readonly LedgerFinding[] = [], rows: readonly LedgerRow[] = []): Ready[] {
+  return [...findings.map(readyFinding), ...rows.map(readyRow)];
+}
+
+function readyFinding(finding: LedgerFinding): Ready {
+  const { finding_id, event_id, rule_id } = finding;
+  const text = canonicalJson(finding);
+  const values = [finding_id, event_id, rule_id, text, digestText(text)];
+  return { insert: INSERTS.finding, size: text.length, values };
+}
+
+function readyRow(row: LedgerRow): Ready {
+  if (row.table === "body_blobs") {
+    // A copy: the caller goes on with its own.
+    const bytes = Buffer.from(row.bytes);
+    const values = [blake3(bytes), row.content_type ?? null, bytes];
+    return { insert: INSERTS.body, size: bytes.length, values };
+  }
+  const { ask_id, event_id } = row.record;
+  const text = canonicalJson(row.record);
+  return { insert: INSERTS.approval, size: text.length, values: [ask_id, event_id, text, digestText(text)] };
 }

@@ -6,11 +6,16 @@ import type { Client } from "@libsql/client/sqlite3";
 import { SbxError } from "../error/mod.ts";
 import { openDatabase } from "./open.ts";
 import { BATCH_ROWS, EVENT_COLUMNS, OUTCOME_COLUMNS } from "./schema.ts";
-import { selectText } from "./text.ts";
+import { selectText, type TextRow } from "./text.ts";
 
 /** Milliseconds between two looks at the ledger, and the longest wait after failures. */
 export const COLLECT_MS = 1000;
 export const COLLECT_WAIT_MAX_MS = 60_000;
+/** Longest wait for one answer: a server that says nothing is tried anew. */
+const ANSWER_MS = 30_000;
+/** Characters of JSON after which a request is full, and rows that are read at a time. */
+const SEND_CHARS = 4 * 1024 * 1024;
+const READ_ROWS = 100;
 
 /** File beside a ledger of which not all is collected yet: JSON of a {@linkcode CollectTarget}. */
 export const uncollectedMark = (path: string) => `${path}.uncollected`;
@@ -40,7 +45,7 @@ interface Collected {
 }
 
 const TABLES: readonly Collected[] = [
-  { from: "security_events", to: "collected_events", key: "sequence", columns: EVENT_COLUMNS },
+  { from: "entries", to: "collected_events", key: "sequence", columns: EVENT_COLUMNS },
   { from: "outcomes", to: "collected_outcomes", key: "number", columns: OUTCOME_COLUMNS },
   {
     from: "(SELECT rowid AS row, * FROM findings) AS numbered",
@@ -50,30 +55,41 @@ const TABLES: readonly Collected[] = [
   },
 ];
 
+/** What the server has of one ledger: the number of the last row in each of its tables. */
+type Known = Map<string, number>;
+
 /**
  * Sends what the server does not have yet. It may be called again after any failure: rows are told apart by session
  * and sequence, and none is sent twice or left out.
  *
+ * @param known what a call before has left: then nothing is asked of a server that has everything
  * @returns how many rows were sent
  * @throws SbxError `ledger.collector.unavailable`
  */
-export async function collect({ path, sessionId, url, authToken }: CollectOptions): Promise<number> {
+export async function collect(
+  { path, sessionId, url, authToken }: CollectOptions,
+  known: Known = new Map(),
+): Promise<number> {
   const local = openDatabase(path);
   let remote: Client | undefined;
   try {
     // The client for servers is loaded by those who have one.
     const { createClient } = await import("@libsql/client");
-    remote = createClient({ url, authToken });
+    remote = createClient({ url, authToken, fetch: bounded });
     let sent = 0;
-    for (const table of TABLES) sent += await collectTable(local, remote, sessionId, table);
+    for (const table of TABLES) sent += await collectTable(local, remote, sessionId, table, known);
     return sent;
   } catch (error) {
+    known.clear();
+    const status = (error as { cause?: { status?: number } }).cause?.status;
     throw new SbxError(
       "ledger.collector.unavailable",
       `the collecting server ${hostOf(url)} does not take events`,
       {
         cause: error,
-        hint: "events are kept in the session's ledger and sent later",
+        hint: status === 401 || status === 403
+          ? "it refuses the token: check ledger.auth_token_file of corp.toml; events are kept until it takes them"
+          : "events are kept in the session's ledger and sent later",
       },
     );
   } finally {
@@ -82,27 +98,26 @@ export async function collect({ path, sessionId, url, authToken }: CollectOption
   }
 }
 
+function bounded(request: Request): Promise<Response> {
+  return fetch(request, { signal: AbortSignal.timeout(ANSWER_MS) });
+}
+
 async function collectTable(
   local: Client,
   remote: Client,
   sessionId: string,
-  { from, to, key, columns }: Collected,
+  table: Collected,
+  known: Known,
 ): Promise<number> {
-  const all = ["session_id", ...columns];
-  const typed = all.map((column) => `${column} ${column === key ? "INTEGER" : "TEXT"}`);
-  await remote.execute(
-    `CREATE TABLE IF NOT EXISTS ${to} (${typed.join(", ")}, PRIMARY KEY (session_id, ${key}))`,
-  );
-  const row = `(${all.map(() => "?").join(",")})`;
+  const { to, columns, key } = table;
+  let after = known.get(to) ?? await prepare(remote, table, sessionId);
   let sent = 0;
-  for (let after = await lastOf(remote, to, key, sessionId);;) {
-    const rows = await selectText(
-      local,
-      columns,
-      `FROM ${from} WHERE ${table(from)}.${key} > ? ORDER BY ${table(from)}.${key} LIMIT ?`,
-      [after, BATCH_ROWS],
-    );
+  for (;;) {
+    const rows = await rowsAfter(local, table, after);
+    known.set(to, after);
     if (!rows.length) return sent;
+    const all = ["session_id", ...columns];
+    const row = `(${all.map(() => "?").join(",")})`;
     await remote.execute({
       sql: `INSERT OR IGNORE INTO ${to} (${all.join(",")}) VALUES ${rows.map(() => row).join(",")}`,
       args: rows.flatMap((each) => [sessionId, ...columns.map((column) => each[column])]),
@@ -112,8 +127,40 @@ async function collectTable(
   }
 }
 
+/** Makes the table where there is none; answers what the server has of this session. */
+async function prepare(remote: Client, { to, key, columns }: Collected, sessionId: string): Promise<number> {
+  const typed = ["session_id", ...columns].map((name) => `${name} ${name === key ? "INTEGER" : "TEXT"}`);
+  await remote.execute(
+    `CREATE TABLE IF NOT EXISTS ${to} (${typed.join(", ")}, PRIMARY KEY (session_id, ${key}))`,
+  );
+  const { rows } = await remote.execute({
+    sql: `SELECT max(${key}) AS last FROM ${to} WHERE session_id = ?`,
+    args: [sessionId],
+  });
+  return Number(rows[0].last ?? 0);
+}
+
+/** The rows of one request. */
+async function rowsAfter(
+  local: Client,
+  { from, key, columns }: Collected,
+  after: number,
+): Promise<TextRow[]> {
+  const name = `${nameOf(from)}.${key}`;
+  const rest = `FROM ${from} WHERE ${name} > ? ORDER BY ${name} LIMIT ?`;
+  const rows: TextRow[] = [];
+  for (let chars = 0; rows.length < BATCH_ROWS && chars < SEND_CHARS;) {
+    const read = await selectText(local, columns, rest, [after, READ_ROWS]);
+    rows.push(...read);
+    if (read.length < READ_ROWS) break;
+    after = Number(read.at(-1)![key]);
+    for (const row of read) for (const column of columns) chars += row[column]?.length ?? 0;
+  }
+  return rows;
+}
+
 /** The name that a FROM clause gives its rows. */
-function table(from: string): string {
+function nameOf(from: string): string {
   return from.slice(from.lastIndexOf(" ") + 1);
 }
 
@@ -150,13 +197,14 @@ export function startCollecting(
   options: CollectOptions,
   onError?: (error: SbxError) => void,
 ): { stop(): Promise<void> } {
+  const known: Known = new Map();
   let stopped = false;
   let wake = () => {};
   const run = async () => {
     let wait = COLLECT_MS;
     while (!stopped) {
       try {
-        await collect(options);
+        await collect(options, known);
         wait = COLLECT_MS;
       } catch (error) {
         onError?.(error as SbxError);
@@ -183,14 +231,6 @@ function pause(ms: number, wakeable: (resume: () => void) => void): Promise<void
       resolve();
     });
   });
-}
-
-async function lastOf(remote: Client, table: string, key: string, sessionId: string): Promise<number> {
-  const { rows } = await remote.execute({
-    sql: `SELECT max(${key}) AS last FROM ${table} WHERE session_id = ?`,
-    args: [sessionId],
-  });
-  return Number(rows[0].last ?? 0);
 }
 
 /** A URL may carry a token; messages name its host only. */

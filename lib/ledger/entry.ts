@@ -18,11 +18,17 @@ export type LedgerRow =
   | { table: "body_blobs"; bytes: Uint8Array; content_type?: string }
   | { table: "approvals"; record: { ask_id: string; event_id: string } };
 
-/** How an event that was let go ended (its response, its timings), with a later decision where there was one. */
+/** How an event ended, with what was decided of it last where that was not known at first. */
 export interface LedgerOutcome {
   event_id: string;
+  /** the response object of the event's family */
   response?: unknown;
   decision?: LedgerDecision;
+  /** milliseconds from the decision to the first byte of the answer, and to its end */
+  first_byte_ms?: number;
+  duration_ms?: number;
+  /** what broke it off */
+  error?: string;
 }
 
 /** What is appended in one go: it is all in the ledger, or none of it. */

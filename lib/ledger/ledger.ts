@@ -1,14 +1,16 @@
 import { setImmediate } from "node:timers";
-import type { Client, InStatement, Row } from "@libsql/client/sqlite3";
 import { SbxError } from "../error/mod.ts";
 import { Batch } from "./batch.ts";
 import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
-import { ledgerError, openDatabase } from "./open.ts";
-import { GENESIS, PAGE_BYTES, PRAGMAS, SCHEMA } from "./schema.ts";
-import { removeSeal, writeSeal } from "./seal.ts";
+import { ledgerError } from "./open.ts";
+import { PAGE_BYTES, PRAGMAS } from "./schema.ts";
+import { type ChainHeads, removeSeal, writeSeal } from "./seal.ts";
+import { Writer } from "./writer.ts";
 
 /** The longest that an event waits for the database, in milliseconds (contracts.md §12). */
 export const FLUSH_MS = 50;
+
+const HASH = /^[0-9a-f]{64}$/;
 
 /** How a ledger is opened. */
 export interface LedgerOptions {
@@ -26,25 +28,19 @@ export interface LedgerOptions {
  */
 export class Ledger {
   readonly #path: string;
-  readonly #client: Client;
+  readonly #writer: Writer;
   readonly #options: LedgerOptions;
   readonly #batches: Batch[] = [];
-  #sequence: number;
-  #hash: string;
-  #outcomes: number;
-  #outcomeHash: string;
+  readonly #heads: ChainHeads;
   #timer?: ReturnType<typeof setTimeout>;
   #writing?: Promise<void>;
   #failure?: SbxError;
   #closed = false;
 
-  private constructor(path: string, client: Client, heads: Row, options: LedgerOptions) {
+  private constructor(path: string, writer: Writer, heads: ChainHeads, options: LedgerOptions) {
     this.#path = path;
-    this.#client = client;
-    this.#sequence = Number(heads.sequence ?? 0);
-    this.#hash = String(heads.hash ?? GENESIS);
-    this.#outcomes = Number(heads.outcomes ?? 0);
-    this.#outcomeHash = String(heads.outcome_hash ?? GENESIS);
+    this.#writer = writer;
+    this.#heads = heads;
     this.#options = options;
   }
 
@@ -53,37 +49,31 @@ export class Ledger {
    *
    * @throws SbxError `ledger.conflict` when it belongs to another session, `ledger.invalid` when it is damaged
    */
-  static async open(path: string, options: LedgerOptions): Promise<Ledger> {
-    const client = openDatabase(path, { create: true });
+  static open(path: string, options: LedgerOptions): Promise<Ledger> {
+    const writer = new Writer(path, pragmas(options));
     try {
-      await client.executeMultiple(pragmas(options) + SCHEMA);
-      const [, head] = await client.batch([
-        { sql: "INSERT OR IGNORE INTO ledger_info VALUES (1, ?)", args: [options.sessionId] },
-        `SELECT session_id, sequence, hash, outcomes, outcome_hash FROM ledger_info
-           LEFT JOIN (SELECT sequence, hash FROM security_events ORDER BY sequence DESC LIMIT 1)
-           LEFT JOIN (SELECT number AS outcomes, hash AS outcome_hash FROM outcomes ORDER BY number DESC LIMIT 1)`,
-      ], "write");
-      const [heads] = head.rows;
-      const { session_id } = heads;
-      if (session_id !== options.sessionId) {
-        throw new SbxError("ledger.conflict", `the ledger ${path} belongs to session ${session_id}`);
+      const { sessionId, heads } = writer.open(options.sessionId);
+      if (sessionId !== options.sessionId) {
+        throw new SbxError("ledger.conflict", `the ledger ${path} belongs to session ${sessionId}`);
       }
+      // On a chain that does not end in a hash nothing could be built that verifies.
+      if (!HASH.test(heads.head_hash) || !HASH.test(heads.outcome_hash)) throw { code: "SQLITE_CORRUPT" };
       removeSeal(path);
-      return new Ledger(path, client, heads, options);
+      return Promise.resolve(new Ledger(path, writer, heads, options));
     } catch (error) {
-      client.close();
-      throw ledgerError(error, path);
+      writer.close();
+      return Promise.reject(ledgerError(error, path));
     }
   }
 
   /** Sequence of the last event that was appended, 0 before the first. */
   get sequence(): number {
-    return this.#sequence;
+    return this.#heads.events;
   }
 
   /** Hash of the last event that was appended: who keeps it can tell later that no event was cut off. */
   get headHash(): string {
-    return this.#hash;
+    return this.#heads.head_hash;
   }
 
   /**
@@ -93,26 +83,31 @@ export class Ledger {
    */
   append(entry: LedgerEntry): number {
     const batch = this.#openBatch();
-    entry.event.common.sequence = ++this.#sequence;
-    this.#hash = batch.addEvent(entry, this.#hash);
+    const heads = this.#heads;
+    entry.event.common.sequence = heads.events + 1;
+    heads.head_hash = batch.addEvent(entry, heads.head_hash);
     this.#schedule(batch.full);
-    return this.#sequence;
+    return ++heads.events;
   }
 
-  /** Adds how an event ended; an event ends once. @throws SbxError `ledger.unavailable` */
+  /**
+   * Adds how an event ended. An event ends once: what is said of one that has ended is kept as well, and changes
+   * nothing of how it is read.
+   *
+   * @throws SbxError `ledger.unavailable`
+   */
   end(outcome: LedgerOutcome): void {
     const batch = this.#openBatch();
-    this.#outcomeHash = batch.addOutcome({ ...outcome, number: ++this.#outcomes }, this.#outcomeHash);
+    const heads = this.#heads;
+    heads.outcome_hash = batch.addOutcome({ ...outcome, number: heads.outcomes + 1 }, heads.outcome_hash);
+    heads.outcomes++;
     this.#schedule(batch.full);
   }
 
   /** Adds rows that belong to no new event: an approval, findings of a later hunt. */
-  add(
-    { findings = [], rows = [] }: { findings?: readonly LedgerFinding[]; rows?: readonly LedgerRow[] },
-  ): void {
+  add({ findings, rows }: { findings?: readonly LedgerFinding[]; rows?: readonly LedgerRow[] }): void {
     const batch = this.#openBatch();
-    for (const finding of findings) batch.addFinding(finding);
-    for (const row of rows) batch.addRow(row);
+    batch.addRows(findings, rows);
     this.#schedule(batch.full);
   }
 
@@ -126,20 +121,16 @@ export class Ledger {
   /** Flushes, seals the file and closes it. @throws SbxError `ledger.unavailable` when the last rows were lost */
   async close(): Promise<void> {
     if (this.#closed) return;
+    let folded: boolean;
     try {
       await this.flush();
-      await this.#client.execute("PRAGMA wal_checkpoint(TRUNCATE)");
+      folded = this.#writer.fold();
     } finally {
       this.#closed = true;
       clearTimeout(this.#timer);
-      this.#client.close();
+      this.#writer.close();
     }
-    await writeSeal(this.#path, {
-      events: this.#sequence,
-      head_hash: this.#hash,
-      outcomes: this.#outcomes,
-      outcome_hash: this.#outcomeHash,
-    });
+    await writeSeal(this.#path, this.#heads, folded);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -174,30 +165,15 @@ export class Ledger {
     while (this.#batches.length && !this.#closed) {
       // The database works on this thread: between batches everything else gets its turn.
       await new Promise<void>((resolve) => setImmediate(resolve));
-      const batch = this.#batches.shift()!;
       try {
-        await this.#send(batch.statements());
+        this.#writer.write(this.#batches[0]);
+        this.#batches.shift();
         this.#failure = undefined;
       } catch (error) {
-        this.#batches.unshift(batch);
         this.#fail(error);
-        await this.#reconnect();
         return;
       }
     }
-  }
-
-  /** One statement is a transaction by itself. */
-  async #send(statements: InStatement[]): Promise<void> {
-    if (statements.length === 1) await this.#client.execute(statements[0]);
-    else await this.#client.batch(statements, "write");
-  }
-
-  /** A statement that failed can leave its connection unable to commit: the next attempt gets a new one. */
-  async #reconnect(): Promise<void> {
-    await this.#client.reconnect();
-    // What fails here fails again at the next attempt, and is reported then.
-    await this.#client.executeMultiple(pragmas(this.#options)).catch(() => {});
   }
 
   #fail(error: unknown): void {

@@ -5,10 +5,18 @@ import { asSbxError, SbxError } from "../error/mod.ts";
 /** A client of one ledger file. @throws SbxError `ledger.not_found` unless `create` */
 export function openDatabase(path: string, { create = false } = {}): Client {
   if (!create) requireFile(path);
+  return connecting(path, () => createClient({ url: pathToFileURL(path).href }));
+}
+
+/** Opens a database. @throws SbxError `ledger.unavailable` when there is no way to its file */
+export function connecting<T>(path: string, connect: () => T): T {
   try {
-    return createClient({ url: pathToFileURL(path).href });
-  } catch (error) {
-    throw ledgerError(error, path);
+    return connect();
+  } catch (cause) {
+    throw new SbxError("ledger.unavailable", `the ledger ${path} cannot be opened`, {
+      cause,
+      hint: "check that its folder is there and that you may write to it",
+    });
   }
 }
 
@@ -16,7 +24,7 @@ export function openDatabase(path: string, { create = false } = {}): Client {
 export function ledgerError(error: unknown, path: string): SbxError {
   if (error instanceof SbxError) return error;
   const code = (error as { code?: string })?.code ?? "";
-  if (code === "SQLITE_NOTADB" || code === "SQLITE_CORRUPT") {
+  if (code.startsWith("SQLITE_NOTADB") || code.startsWith("SQLITE_CORRUPT")) {
     return new SbxError("ledger.invalid", `the ledger ${path} is damaged or is no ledger`, {
       cause: error,
       hint: `sbx verify ${path} names the first bad event`,

@@ -3,12 +3,16 @@ import { SbxError } from "../error/mod.ts";
 import { type Event, type EventFamily, familyOf } from "../event/mod.ts";
 import type { LedgerDecision, LedgerFinding, LedgerOutcome } from "./entry.ts";
 import { ledgerError, openDatabase } from "./open.ts";
-import { DECISION } from "./schema.ts";
 import { selectText, type TextRow } from "./text.ts";
+import { DECISION, ENDED, FAMILY } from "./views.ts";
 
 /** Events of one page unless the caller asks for fewer, and the most that it may ask for. */
 export const PAGE_EVENTS = 100;
 export const PAGE_EVENTS_MAX = 1000;
+/** Characters of JSON after which a page ends early: a guest can make events of a megabyte. */
+const PAGE_CHARS = 16 * 1024 * 1024;
+/** Rows read at a time. */
+const READ_ROWS = 50;
 
 /** Which events are wanted. */
 export interface EventFilter {
@@ -21,6 +25,11 @@ export interface EventFilter {
   /** only those from this time on, unix milliseconds */
   since?: number;
 }
+
+/** Those that an index names, and that nothing later let go. */
+const DENIED = `${DECISION} = 'block' AND entries.sequence IN (
+  SELECT sequence FROM entries WHERE decision = 'block' AND sequence > ?1 UNION ALL
+  SELECT sequence FROM outcomes JOIN entries USING (event_id) WHERE outcomes.decision = 'block')`;
 
 /** An event as it is listed: with its response, how it ended, and what was decided, when something was. */
 export type LedgerEvent = Event & {
@@ -38,29 +47,32 @@ export interface EventPage {
 /** Reads one page of a session's events, also while they are being written. */
 export async function readEvents(path: string, filter: EventFilter = {}): Promise<EventPage> {
   const limit = Math.min(filter.limit ?? PAGE_EVENTS, PAGE_EVENTS_MAX);
-  const where = ["security_events.sequence > ?"];
-  const args: InValue[] = [cursorOf(filter.cursor)];
-  if (filter.denied) where.push(`${DECISION} = 'block'`);
-  if (filter.family) where.push("family = ?") && args.push(filter.family);
+  const where = ["entries.sequence > ?1"];
+  const args: InValue[] = [cursorOf(filter.cursor), READ_ROWS];
+  if (filter.denied) where.push(DENIED);
+  if (filter.family) where.push(`${FAMILY} = ?${args.push(filter.family)}`);
   if (filter.since !== undefined) {
-    where.push("CAST(timestamp_unix_ms AS INTEGER) >= ?");
-    args.push(filter.since);
+    where.push(`event->>'$.common.timestamp_unix_ms' >= ?${args.push(filter.since)}`);
   }
+  const rest = `FROM ${ENDED} WHERE ${where.join(" AND ")} ORDER BY entries.sequence LIMIT ?2`;
   return await reading(path, async (client) => {
-    const rows = await selectText(
-      client,
-      ["event", "security_events.decision", "rule_id", "outcome"],
-      `FROM security_events LEFT JOIN outcomes USING (event_id)
-         WHERE ${where.join(" AND ")} ORDER BY security_events.sequence LIMIT ?`,
-      [...args, limit + 1],
-    );
-    const events = rows.slice(0, limit).map(listed);
-    return {
-      events,
-      ...(rows.length > limit && { next_cursor: String(events.at(-1)!.common.sequence) }),
-    };
+    const events: LedgerEvent[] = [];
+    for (let chars = 0;;) {
+      const rows = await selectText(client, LISTED, rest, args);
+      for (const row of rows) {
+        if (events.length === limit || chars >= PAGE_CHARS) {
+          return { events, next_cursor: String(args[0]) };
+        }
+        chars += row.event!.length + (row.outcome?.length ?? 0);
+        args[0] = Number(row.sequence);
+        events.push(listed(row));
+      }
+      if (rows.length < READ_ROWS) return { events };
+    }
   });
 }
+
+const LISTED = ["entries.sequence", "event", "entries.decision", "rule_id", "outcome"];
 
 /** The decision record of one event, its event and its findings. @throws SbxError `event.not_found` */
 export function readWhy(path: string, eventId: string): Promise<{
@@ -72,7 +84,7 @@ export function readWhy(path: string, eventId: string): Promise<{
     const [found] = await selectText(
       client,
       ["event", "record", "outcome"],
-      "FROM security_events LEFT JOIN outcomes USING (event_id) WHERE event_id = ? LIMIT 1",
+      `FROM ${ENDED} WHERE entries.event_id = ? LIMIT 1`,
       [eventId],
     );
     if (!found) {

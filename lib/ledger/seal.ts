@@ -7,25 +7,30 @@ import { blake3File } from "../hash/mod.ts";
 import { writeAtomic } from "../home/atomic.ts";
 
 /** Where the two chains of a ledger end. */
-export type ChainHeads = Pick<Seal, "events" | "head_hash" | "outcomes" | "outcome_hash">;
-
-/** What a seal says. */
-export interface Seal {
-  schema: "sbx.ledger-seal.v1";
+export interface ChainHeads {
   events: number;
   head_hash: string;
   outcomes: number;
   outcome_hash: string;
-  file_hash: string;
-  size: number;
+}
+
+/** What a seal says. */
+export interface Seal extends ChainHeads {
+  schema: "sbx.ledger-seal.v1";
+  /** absent when a reader kept the last rows out of the file: then the heads alone are sealed */
+  file_hash?: string;
+  size?: number;
 }
 
 const sealPath = (path: string) => `${path}.seal`;
 
-/** Seals a closed ledger. */
-export async function writeSeal(path: string, head: ChainHeads): Promise<void> {
-  const { hash, size } = await blake3File(path);
-  const seal: Seal = { schema: "sbx.ledger-seal.v1", ...head, file_hash: hash, size };
+/** Seals a closed ledger; `whole` when nothing of it is outside its file. */
+export async function writeSeal(path: string, heads: ChainHeads, whole: boolean): Promise<void> {
+  const seal: Seal = { schema: "sbx.ledger-seal.v1", ...heads };
+  if (whole) {
+    const { hash, size } = await blake3File(path);
+    Object.assign(seal, { file_hash: hash, size });
+  }
   await writeAtomic(sealPath(path), JSON.stringify(seal) + "\n");
 }
 
@@ -62,6 +67,7 @@ export async function sealBroken(
   if (seal.outcomes !== head.outcomes || seal.outcome_hash !== head.outcome_hash) {
     return `it was sealed with ${seal.outcomes} outcomes and has ${head.outcomes}`;
   }
+  if (seal.file_hash === undefined) return undefined;
   const { hash } = await blake3File(path);
   return hash === seal.file_hash
     ? undefined

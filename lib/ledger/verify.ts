@@ -19,7 +19,8 @@ export interface Verification {
 
 type Bad = Verification["first_bad"];
 
-const PAGE_ROWS = 1000;
+/** Rows read at a time: an event can be a megabyte, and a body is whatever was kept of one. */
+const PAGE_ROWS = 100;
 const PAGE_BODIES = 16;
 
 /**
@@ -57,6 +58,7 @@ export async function verifyLedger(path: string): Promise<Verification> {
   return { ok: !bad, events: state.sequence, ...(bad && { first_bad: bad }) };
 }
 
+/** How far a chain is good. */
 interface ChainState {
   sequence: number;
   hash: string;
@@ -64,14 +66,27 @@ interface ChainState {
 
 /** One of the two chains: where its rows are, and what is wrong with one of them. */
 interface Chain {
+  what: string;
   table: string;
   key: string;
   columns: readonly string[];
-  wrong(row: TextRow, state: ChainState): string | undefined;
+  wrong(row: TextRow): string | undefined;
 }
 
-const EVENTS: Chain = { table: "security_events", key: "sequence", columns: EVENT_COLUMNS, wrong: wrongWith };
-const OUTCOMES: Chain = { table: "outcomes", key: "number", columns: OUTCOME_COLUMNS, wrong: wrongOutcome };
+const EVENTS: Chain = {
+  what: "event",
+  table: "entries",
+  key: "sequence",
+  columns: EVENT_COLUMNS,
+  wrong: wrongEvent,
+};
+const OUTCOMES: Chain = {
+  what: "outcome",
+  table: "outcomes",
+  key: "number",
+  columns: OUTCOME_COLUMNS,
+  wrong: wrongOutcome,
+};
 
 async function badChain(client: Client, chain: Chain, state: ChainState): Promise<Bad> {
   const { table, key, columns } = chain;
@@ -92,23 +107,20 @@ async function badChain(client: Client, chain: Chain, state: ChainState): Promis
     }
     if (!page.length) return undefined;
     for (const row of page) {
-      const reason = chain.wrong(row, state);
-      if (reason) {
-        return {
-          ...(chain === EVENTS && { sequence: state.sequence + 1 }),
-          event_id: row.event_id ?? "",
-          reason,
-        };
-      }
-      state.sequence++;
+      const number = state.sequence + 1;
+      const place = chain === EVENTS && { sequence: number };
+      if (row[key] !== String(number)) return { ...place, reason: `${chain.what} ${number} is missing` };
+      const reason = row.prev_hash === state.hash
+        ? chain.wrong(row)
+        : `its prev_hash is not the hash of the ${chain.what} before`;
+      if (reason) return { ...place, event_id: row.event_id ?? "", reason };
+      state.sequence = number;
       state.hash = row.hash!;
     }
   }
 }
 
-function wrongWith(row: TextRow, { sequence, hash }: ChainState): string | undefined {
-  if (row.sequence !== String(sequence + 1)) return `event ${sequence + 1} is missing`;
-  if (row.prev_hash !== hash) return "prev_hash is not the hash of the event before";
+function wrongEvent(row: TextRow): string | undefined {
   if (digestText(row.event!, row.prev_hash!) !== row.hash) return "its hash is not that of the event";
   const event = parsed<Event>(row.event);
   if (!event?.common || canonicalJson(event) !== row.event) return "the event is not canonical JSON";
@@ -127,15 +139,14 @@ function wrongWith(row: TextRow, { sequence, hash }: ChainState): string | undef
   return (record?.rule?.id ?? null) === row.rule_id ? undefined : "rule_id is not the record's";
 }
 
-function wrongOutcome(row: TextRow, { sequence, hash }: ChainState): string | undefined {
-  const number = sequence + 1;
-  if (row.number !== String(number)) return `outcome ${number} is missing`;
-  if (row.prev_hash !== hash) return "prev_hash of its outcome is not the hash of the outcome before";
+function wrongOutcome(row: TextRow): string | undefined {
   if (digestText(row.outcome!, row.prev_hash!) !== row.hash) return "its outcome is not what was written";
   const outcome = parsed<LedgerOutcome & { number: number }>(row.outcome);
-  if (!outcome || outcome.event_id !== row.event_id || outcome.number !== number) {
-    return "its outcome is another event's";
-  }
+  if (String(outcome?.number) !== row.number) return "the number of its outcome is another";
+  if (outcome?.event_id !== row.event_id) return "its outcome is another event's";
+  return (outcome.decision?.decision ?? null) === row.decision
+    ? undefined
+    : "the decision of its outcome is not what was written";
 }
 
 /** Rows whose JSON in column `json` has a hash, and which repeat `keys` of it. */

@@ -36,16 +36,16 @@ export function responseOf(result: Record<string, unknown>): McpResponse {
   return { is_error: isError === true, content: [...list, ...structured] as Content };
 }
 
-/** The response object of a list: the names that the guest was shown. */
+/** The response object of a list: the names that the guest was shown, as objects, so that a rule reads all content alike. */
 export function listResponse(names: string[]): McpResponse {
-  return { is_error: false, content: names };
+  return { is_error: false, content: names.map((name) => ({ name })) };
 }
 
 /** What the ledger keeps of a response: long texts cut, images, audio and other bytes as their size only. */
 export function keptOf({ is_error, content }: McpResponse): McpResponse {
   const kept = content.slice(0, KEPT_ITEMS_MAX).map((item) => shortened(item, 0)) as Content;
   const left = content.length - kept.length;
-  return { is_error, content: left > 0 ? [...kept, `… and ${left} more`] : kept };
+  return { is_error, content: left > 0 ? [...kept, { omitted: left }] : kept };
 }
 
 /** Members of a content block that are base64 (MCP, "Content"). */

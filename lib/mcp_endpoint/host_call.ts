@@ -1,5 +1,5 @@
 import { SbxError } from "../error/mod.ts";
-import type { Decision, Gate } from "../policy/mod.ts";
+import type { Gate } from "../policy/mod.ts";
 import type { Catalogue, ToolServer } from "./catalogue.ts";
 import { processOf } from "./event.ts";
 import { LIMITS } from "./limit.ts";
@@ -51,11 +51,11 @@ export async function callForHost({ gate, catalogue, local, name, args }: HostCa
 }
 
 function ownError({ code, message, data }: RpcError, name: string): SbxError {
-  if (code === RPC.invalid && data) {
-    const { event_id } = data as Decision;
-    return new SbxError("policy.blocked", message, { hint: `sbx why ${event_id} shows the record` });
+  const known = data as { code?: string; hint?: string; event_id?: string } | undefined;
+  // A decision record is what policy says; an error of the aggregator has a code of its own.
+  if (code === RPC.invalid && known?.event_id) {
+    return new SbxError("policy.blocked", message, { hint: `sbx why ${known.event_id} shows the record` });
   }
   if (code === RPC.timeout) return new SbxError("mcp.timeout", `${name}: ${message}`);
-  const known = data as { code?: string; hint?: string } | undefined;
   return new SbxError(known?.code ?? "mcp.failed", message, { hint: known?.hint });
 }

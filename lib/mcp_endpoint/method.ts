@@ -40,40 +40,16 @@ export const METHODS: ReadonlyMap<string, Method> = new Map<string, Method>([
   ["tools/call", callTool],
   ["resources/read", readResource],
   ["prompts/get", getPrompt],
-  [
-    "tools/list",
-    list("tools", "tools", async (catalogue, options) => {
-      const tools = await catalogue.listTools(options);
-      return tools.filter(({ pin_changed }) => pin_changed !== true).map(toolOf);
-    }, "name"),
-  ],
+  ["tools/list", list("tools", "tools", "name", toolOf, shownTools)],
   [
     "resources/list",
-    list(
-      "resources",
-      "resources",
-      async (catalogue, options) => (await catalogue.listResources(options)).map(resourceOf),
-      "uri",
-    ),
+    list("resources", "resources", "uri", resourceOf, (from, way) => from.listResources(way)),
   ],
   [
     "resources/templates/list",
-    list(
-      "resources/templates",
-      "resourceTemplates",
-      async (catalogue, options) => (await catalogue.listResourceTemplates?.(options) ?? []).map(templateOf),
-      "uriTemplate",
-    ),
+    list("resources/templates", "resourceTemplates", "uriTemplate", templateOf, templates),
   ],
-  [
-    "prompts/list",
-    list(
-      "prompts",
-      "prompts",
-      async (catalogue, options) => (await catalogue.listPrompts(options)).map(promptOf),
-      "name",
-    ),
-  ],
+  ["prompts/list", list("prompts", "prompts", "name", promptOf, (from, way) => from.listPrompts(way))],
 ]);
 
 function callTool({ params, catalogue, process, options, limits }: Preparing): Prepared {
@@ -119,27 +95,37 @@ function getPrompt({ params, catalogue, process, options, limits }: Preparing): 
  * @param key under which MCP's result has the items
  * @param named member of an item by which it is recorded
  */
-function list(
+function list<T>(
   method: string,
   key: string,
-  items: (catalogue: Catalogue, options: CallOptions) => Promise<Params[]>,
   named: string,
+  itemOf: (entry: T) => Params,
+  entries: (catalogue: Catalogue, options: CallOptions) => Promise<T[]>,
 ): Method {
   const event = key === "tools" ? "mcp.tool_list" : "mcp.event";
+  const names = (items: Params[]) => items.map((item) => String(item[named]));
   return ({ params: { cursor }, catalogue, process, options, limits }) => ({
     draft: draftOf(event, `${method}/list`, process),
     timeoutMs: limits.requestTimeoutMs,
     effect: async () => {
-      const page = pageOf(await items(catalogue, options), key, cursor);
-      const names = (some: Params[]) => some.map((item) => String(item[named]));
-      const left = names(page.omitted);
+      const { items, omitted, nextCursor } = pageOf(await entries(catalogue, options), key, cursor, itemOf);
+      const left = names(omitted).join(", ").slice(0, 1000);
       return {
-        result: { [key]: page.items, ...(page.nextCursor && { nextCursor: page.nextCursor }) },
-        response: listResponse(names(page.items)),
-        ...(left.length > 0 && { error: `too large to be listed: ${left.join(", ").slice(0, 1000)}` }),
+        result: { [key]: items, ...(nextCursor && { nextCursor }) },
+        response: listResponse(names(items)),
+        ...(left && { error: `too large to be listed: ${left}` }),
       };
     },
   });
+}
+
+/** Without those that are held back: what nobody may call is not offered. */
+async function shownTools(catalogue: Catalogue, options: CallOptions): Promise<ToolEntry[]> {
+  return (await catalogue.listTools(options)).filter(({ pin_changed }) => pin_changed !== true);
+}
+
+async function templates(catalogue: Catalogue, options: CallOptions): Promise<ResourceTemplateEntry[]> {
+  return await catalogue.listResourceTemplates?.(options) ?? [];
 }
 
 function toolOf(tool: ToolEntry): Params {

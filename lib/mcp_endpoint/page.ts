@@ -1,32 +1,40 @@
 /** Lists in pages that fit a frame, with cursors as MCP has them. */
 import { PAGE_BYTES } from "./limit.ts";
-import { RPC, RpcError } from "./rpc.ts";
+import { type Params, RPC, RpcError } from "./rpc.ts";
 
 /** A part of a list. */
-export interface Page<T> {
-  items: T[];
+export interface Page {
+  items: Params[];
   nextCursor?: string;
   /** items of this part that are too large for any page, and are left out */
-  omitted: T[];
+  omitted: Params[];
 }
 
 const encoder = new TextEncoder();
+const scratch = new Uint8Array(PAGE_BYTES);
 
 /**
  * The page at `cursor`. A list that changes between two pages is announced, and asked for again from its start.
  *
  * @param kind of the list: a cursor of another one is refused
+ * @param itemOf an entry as the guest is shown it; only those of the page are made
  * @throws RpcError −32602 for a cursor that is none of ours
  */
-export function pageOf<T>(all: readonly T[], kind: string, cursor: unknown, limit = PAGE_BYTES): Page<T> {
-  const page: Page<T> = { items: [], omitted: [] };
+export function pageOf<T>(
+  all: readonly T[],
+  kind: string,
+  cursor: unknown,
+  itemOf: (entry: T) => Params,
+): Page {
+  const page: Page = { items: [], omitted: [] };
   let bytes = 0;
   for (let at = startOf(kind, cursor); at < all.length; at++) {
-    const size = sizeOf(all[at]) + 1;
-    if (size > limit) page.omitted.push(all[at]);
-    else if (bytes + size > limit) return { ...page, nextCursor: btoa(`${kind}:${at}`) };
+    const item = itemOf(all[at]);
+    const size = sizeOf(item) + 1;
+    if (size > PAGE_BYTES) page.omitted.push(item);
+    else if (bytes + size > PAGE_BYTES) return { ...page, nextCursor: btoa(`${kind}:${at}`) };
     else {
-      page.items.push(all[at]);
+      page.items.push(item);
       bytes += size;
     }
   }
@@ -48,10 +56,12 @@ function decoded(cursor: string): string {
   }
 }
 
-/** Bytes of the JSON of a value; what a server has nested too deep for JSON fits nowhere. */
+/** Bytes of the JSON of a value; infinite when they are more than a page, or when it is nested too deep for JSON. */
 function sizeOf(value: unknown): number {
   try {
-    return encoder.encode(JSON.stringify(value)).length;
+    const text = JSON.stringify(value);
+    const { read, written } = encoder.encodeInto(text, scratch);
+    return read < text.length ? Infinity : written;
   } catch {
     return Infinity;
   }

@@ -8,6 +8,7 @@ export const anthropic: Api = {
   operation: "messages",
   path: /\/v1\/messages$|\/publishers\/anthropic\/models\/([^/:]+):(?:rawPredict|streamRawPredict)$/,
   modelInBody: true,
+  needs: ["messages"],
   looksLike(body) {
     return typeof body.max_tokens === "number" && Array.isArray(body.messages) &&
       (body.system !== undefined || "anthropic_version" in body || list(body.tools).some(hasInputSchema) ||

@@ -17,12 +17,14 @@ export interface Api {
   operation: string;
   /** the paths on which it is spoken */
   path: RegExp;
+  /** keys of a request's body, one of which every call has */
+  needs: readonly string[];
   /** whether a request's body can be nothing else; for hosts and paths that nobody knows */
   looksLike(body: Json): boolean;
   /** @param match of {@linkcode path}, or null */
   request(body: Json, match: RegExpExecArray | null): RequestFacts;
   /** Takes the next JSON value of a response: all of it, an event of a stream, or a line. */
   fold(value: Json, answer: Answer): void;
-  /** The body with another model, if the body is where the model is named. */
+  /** whether the body is where the model is named, and not the path */
   modelInBody: boolean;
 }

@@ -143,9 +143,8 @@ export class Call implements ModelCall {
 }
 
 /** Whether a body on a path of this API has what every call of it has. */
-function isPlausible(api: Api, body: Json): boolean {
-  if (!api.modelInBody) return Array.isArray(body.contents);
-  return typeof body.model === "string" && ["messages", "input", "prompt"].some((key) => key in body);
+function isPlausible({ modelInBody, needs }: Api, body: Json): boolean {
+  return (!modelInBody || typeof body.model === "string") && needs.some((key) => key in body);
 }
 
 function inputOf({ input, cacheRead, cacheWrite, cacheWriteLong }: Partial<Usage>): number | undefined {

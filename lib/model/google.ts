@@ -8,6 +8,7 @@ export const google: Api = {
   operation: "generateContent",
   path: /\/(?:models|tunedModels|endpoints)\/([^/:]+):(generateContent|streamGenerateContent)$/,
   modelInBody: false,
+  needs: ["contents"],
   looksLike: (body) => list(body.contents).some((content) => Array.isArray(object(content).parts)),
   request: (body, match) => ({
     model: match?.[1] ?? name(body.model) ?? "",

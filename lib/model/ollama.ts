@@ -27,6 +27,7 @@ export const ollamaChat: Api = {
   operation: "chat",
   path: /\/api\/chat$/,
   modelInBody: true,
+  needs: ["messages"],
   looksLike: (body) => typeof body.model === "string" && Array.isArray(body.messages) && hasOptions(body),
   request: (body) => ({
     model: name(body.model) ?? "",
@@ -43,6 +44,7 @@ export const ollamaGenerate: Api = {
   operation: "generate",
   path: /\/api\/generate$/,
   modelInBody: true,
+  needs: ["prompt"],
   looksLike: (body) => typeof body.model === "string" && typeof body.prompt === "string" && hasOptions(body),
   request: (body) => ({
     model: name(body.model) ?? "",

@@ -8,6 +8,7 @@ export const openaiChat: Api = {
   operation: "chat.completions",
   path: /(?:\/deployments\/([^/]+))?\/(?:chat\/)?completions$/,
   modelInBody: true,
+  needs: ["messages", "prompt"],
   looksLike: (body) =>
     typeof body.model === "string" &&
     list(body.messages).some((message) => name(object(message).role) !== undefined),

@@ -8,6 +8,7 @@ export const openaiResponses: Api = {
   operation: "responses",
   path: /\/responses$/,
   modelInBody: true,
+  needs: ["input"],
   looksLike: (body) =>
     typeof body.model === "string" && body.messages === undefined &&
     (list(body.input).some((item) =>

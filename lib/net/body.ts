@@ -17,6 +17,8 @@ export interface BodySource {
   readonly trailers: readonly Header[];
   /** whether its end was read */
   readonly done: boolean;
+  /** whether the next piece is here already */
+  readonly ready: boolean;
 }
 
 /** A body that is in memory. */
@@ -29,6 +31,10 @@ export class WholeBody implements BodySource {
     this.length = bytes.length;
     this.done = bytes.length === 0;
     this.trailers = trailers;
+  }
+
+  get ready(): boolean {
+    return !this.done;
   }
 
   read(): Promise<Uint8Array | null> {
@@ -64,6 +70,10 @@ export class WireBody implements BodySource {
     this.#left = typeof framing === "number" ? framing : 0;
     this.done = framing === 0;
     if (typeof framing === "number") this.length = framing;
+  }
+
+  get ready(): boolean {
+    return this.#connection.count > 0;
   }
 
   async read(): Promise<Uint8Array | null> {
@@ -177,6 +187,10 @@ export class RestOfBody implements BodySource {
 
   get done(): boolean {
     return this.#first === undefined && this.rest.done;
+  }
+
+  get ready(): boolean {
+    return this.#first !== undefined || this.rest.ready;
   }
 
   read(): Promise<Uint8Array | null> {

@@ -19,8 +19,10 @@ const BUFFER_KEPT = 16 * 1024;
 export class Connection {
   readonly deadline: Deadline;
   closed = false;
-  /** why it was closed, when time was up */
+  /** it was closed because time was up */
   timedOut = false;
+  /** what happens once when time is up, instead of closing */
+  late?: () => void;
   readonly #stream: ByteStream;
   readonly #watch: Watch;
   #buffer: Uint8Array<ArrayBuffer>;
@@ -38,6 +40,9 @@ export class Connection {
     this.#buffer.set(first);
     this.#end = first.length;
     this.deadline = watch.add(() => {
+      const { late } = this;
+      this.late = undefined;
+      if (late) return late();
       this.timedOut = true;
       this.close();
     });
@@ -63,6 +68,11 @@ export class Connection {
     this.#pending = undefined;
     this.#gone = undefined;
     return pending;
+  }
+
+  /** As {@linkcode fill}, for who may not wait to its end: the next {@linkcode fill} is the same. */
+  ahead(): Promise<boolean> {
+    return this.#pending ??= this.#read();
   }
 
   /** Reads on while nobody waits for bytes, to notice when the other end goes away; the next {@linkcode fill} gets them. */
@@ -115,6 +125,13 @@ export class Connection {
   /** No more bytes will be written. */
   async closeWrite(): Promise<void> {
     await this.#stream.closeWrite?.().catch(() => {});
+  }
+
+  /** Hands the stream over to somebody else. @returns what was read of it and not taken */
+  detach(): Uint8Array {
+    this.closed = true;
+    this.#watch.remove(this.deadline);
+    return this.waiting;
   }
 
   onClose(callback: () => void): void {

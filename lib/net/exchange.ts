@@ -1,23 +1,25 @@
 /** One request from its bytes to its answer: event → decision → effect → outcome (spec.md, "Events"). */
-import { type ErrorBody, errorBody, SbxError, statusOf } from "../error/mod.ts";
-import type { Event } from "../event/mod.ts";
-import type { Decision, Gate } from "../policy/mod.ts";
-import { Answering } from "./answering.ts";
-import { type BodySource, readBeginning, WholeBody } from "./body.ts";
+import { asSbxError, SbxError } from "../error/mod.ts";
+import type { CredentialSubstitution, Event } from "../event/mod.ts";
+import type { Gate, Outcome } from "../policy/mod.ts";
+import { Answering, errorText } from "./answering.ts";
 import { authorityText } from "./authority.ts";
-import { type Broker, CredentialDenied, type Destination } from "./broker.ts";
+import { type BodySource, NO_BODY, readBeginning } from "./body.ts";
+import { type BodyFilter, type Broker, CredentialDenied, type Destination } from "./broker.ts";
 import { recordBody } from "./capture.ts";
+import { ClientBody } from "./client_body.ts";
+import { nameOf } from "./connect.ts";
 import { type Described, httpDraft, NO_HTTP_BODY, type Requester, substitutionDraft } from "./draft.ts";
 import { decoded } from "./encoding.ts";
-import { ConnectionLost, MessageFault } from "./fault.ts";
+import { ClientLost, ConnectionLost, MessageFault } from "./fault.ts";
 import { type Header, headerValue } from "./header.ts";
 import { CAPTURE_MAX, HELD_MAX, HELD_TOTAL_MAX } from "./limit.ts";
+import type { ModelCall, ModelRequest, Models } from "./model.ts";
 import { ModelTap } from "./model_tap.ts";
-import type { Models } from "./model.ts";
 import { encodingOf, type Head, type HeldBody, outgoingBody, rewrittenBody, rewrittenHead } from "./outgoing.ts";
 import type { Outlet } from "./outlet.ts";
 import { Flight, type Pool } from "./pool.ts";
-import type { OutgoingRequest, Place, Target } from "./upstream.ts";
+import type { Place, Target } from "./upstream.ts";
 
 /** A request as it was read, its names checked. */
 export interface Incoming extends Destination {
@@ -52,16 +54,7 @@ export interface ExchangeContext {
   held: number;
 }
 
-/** A request that could not be read to its end: whoever sent it broke it. */
-export class RequestBroken extends Error {
-  override name = "RequestBroken";
-
-  constructor(override readonly cause: ConnectionLost | MessageFault) {
-    super("the request was not completed", { cause });
-  }
-}
-
-/** Handles one request. Throws only what writing the answer throws: everything else becomes one. */
+/** Handles one request: whatever becomes of it, the client gets an answer and the ledger hears of it. */
 export class Exchange {
   readonly #context: ExchangeContext;
   readonly #incoming: Incoming;
@@ -78,134 +71,141 @@ export class Exchange {
     this.#outlet = outlet;
   }
 
+  /** @throws {ClientLost} when the request does not come to its end, or nobody takes the answer */
   async run(): Promise<void> {
     try {
-      await this.#run();
+      await this.#decide();
     } catch (error) {
       await this.#failed(error);
     } finally {
       this.#context.held -= this.#held;
-      this.#outlet.unwatch();
     }
   }
 
-  async #run(): Promise<void> {
+  async #decide(): Promise<void> {
     const { gate, broker, models } = this.#context;
-    const incoming = this.#incoming;
-    const { by, scheme, host, port } = incoming;
-    const captured = broker.capture(host, [[":path", incoming.target], ...incoming.headers]);
-    const head: Head = {
-      method: incoming.method,
-      target: captured.headers[0][1],
-      headers: captured.headers.slice(1),
-    };
-    const call = models?.match(modelRequest(incoming, head));
+    const { by, host, method, target, headers } = this.#incoming;
+    const captured = broker.capture(host, [[":path", target], ...headers]);
+    const head: Head = { method, target: captured.headers[0][1], headers: captured.headers.slice(1) };
+    const call = models?.match(modelRequest(this.#incoming, head));
     const held = await this.#hold(call?.bodyMax ?? 0);
-    const shown = await this.#described(head, held);
-    for (const each of captured.substitutions) gate.observe(substitutionDraft(by, each));
-    const { allowed, event, decision } = await gate.decide(httpDraft(by, shown), this.#outlet.signal);
-    if (!allowed) return await this.#blocked(decision);
+    const draft = httpDraft(by, await this.#described(head, held));
+    this.#record(captured.substitutions);
+    const { allowed, event, decision } = await gate.decide(draft, this.#outlet.signal);
+    if (!allowed) return await this.#outlet.blocked(decision);
     this.#event = event;
     this.#decided = performance.now();
-    this.#outlet.watch(() => this.#flight.abort());
     const changed = decision.rewrites.length > 0;
-    const draft = httpDraft(by, shown);
-    const wanted = changed ? rewrittenHead(head, draft.http!.request, event.http!.request) : head;
-    let bytes = changed ? rewrittenBody(held, { ...event, ...draft } as Event, event) : undefined;
-    if (bytes) wanted.headers = without(wanted.headers, "content-encoding");
+    let wanted = changed ? rewrittenHead(head, draft.http!.request, event.http!.request) : head;
+    let body = changed ? rewrittenBody(held, draft.http!.request.body, event.http!.request.body) : undefined;
     if (call) {
-      const encoding = encodingOf(head.headers);
-      const plain = bytes ?? (encoding ? await decoded(held.first, encoding, HELD_MAX) : held.first);
-      this.#tap = new ModelTap(gate, call);
-      const said = await this.#tap.decide(plain ?? held.first, held.complete, broker, this.#outlet.signal);
-      if (said && "blocked" in said) return await this.#blocked(said.blocked);
-      if (said && "body" in said) {
-        bytes = said.body;
-        wanted.headers = without(wanted.headers, "content-encoding");
+      const said = await this.#model(call, head, held, body);
+      if (said && !said.allowed) {
+        this.#finish({ error: "its model call was blocked by policy" });
+        return await this.#outlet.blocked(said.decision);
       }
-      if (said) wanted.headers = [...without(wanted.headers, "accept-encoding"), ["accept-encoding", "identity"]];
+      body = said?.body ?? body;
+      if (said) wanted = { ...wanted, headers: asPlain(wanted.headers) };
     }
-    const body = bytes ? { first: bytes, complete: true, rest: new WholeBody(new Uint8Array()) } : held;
-    const to = { scheme: event.http!.request.scheme, host: event.http!.request.host, port: event.http!.request.port };
-    const moved = to.host !== host || to.port !== port || to.scheme !== scheme;
-    await this.#send(to, moved ? undefined : incoming.address, wanted, body);
+    if (body) wanted = { ...wanted, headers: without(wanted.headers, "content-encoding") };
+    await this.#send(event, wanted, body ? { first: body, complete: true, rest: NO_BODY } : held);
   }
 
-  /** Sends what was decided on, and gives the answer to whoever waits for it. */
-  async #send(to: Destination, address: string | undefined, head: Head, held: HeldBody): Promise<void> {
-    const { broker, pool, locate } = this.#context;
-    const { by, upgrade, trailers } = this.#incoming;
+  async #model(call: ModelCall, head: Head, held: HeldBody, changed: Uint8Array | undefined) {
+    const { gate, broker } = this.#context;
+    const encoding = changed ? undefined : encodingOf(head.headers);
+    const body = changed ?? (encoding ? await decoded(held.first, encoding, HELD_MAX) : held.first);
+    this.#tap = new ModelTap(gate, call);
+    const scrub = (text: string) => broker.scrub(text);
+    return await this.#tap.decide(this.#incoming.by, body ?? held.first, held.complete, scrub, this.#outlet.signal);
+  }
+
+  /** Sends what was decided on, and passes the answer on. */
+  async #send(event: Event, head: Head, held: HeldBody): Promise<void> {
+    const { gate, broker, pool, locate, relayMs } = this.#context;
+    const { by, upgrade, trailers, address } = this.#incoming;
+    const { scheme, host, port } = event.http!.request;
+    const to: Destination = { scheme, host, port };
     const injected = broker.inject(to, [[":path", head.target], ...head.headers]);
     this.#record(injected.substitutions);
-    const path = head.target.split("?", 1)[0];
-    const content_type = headerValue(head.headers, "content-type");
-    const place = { ...to, path, ...(content_type !== undefined && { content_type }) };
-    const encoded = encodingOf(head.headers) !== undefined;
-    const filter = held.complete && held.first.length === 0 || encoded
-      ? undefined
-      : broker.bodies({ ...place, direction: "request" });
-    const answerFilter = broker.bodies({ ...place, direction: "response" });
-    let headers = injected.headers.slice(1);
-    if (answerFilter) headers = [...without(headers, "accept-encoding"), ["accept-encoding", "identity"]];
-    const body = outgoingBody(held, filter);
-    if (held.complete && filter) this.#record(filter.substitutions);
-    const target = await locate(to.host, to.port, address, by.actor);
-    const request: OutgoingRequest = {
-      method: head.method,
-      authority: authorityText(to.scheme, to.host, to.port),
-      target: injected.headers[0][1],
-      headers,
-      body,
-      trailers,
-      ...(upgrade !== undefined && { upgrade }),
-    };
-    const upstream: Place = { ...to, target };
-    const released = [injected.released, filter?.released, answerFilter?.released].filter((each) => each !== undefined);
-    const revoke = () => this.#flight.abort();
-    for (const each of released) each.addEventListener("abort", revoke);
+    const filters = this.#filters(to, head, held);
+    const body = outgoingBody(held, filters.request);
+    if (held.complete && filters.request) this.#record(filters.request.substitutions);
+    const headers = injected.headers.slice(1);
+    const moved = host !== this.#incoming.host || port !== this.#incoming.port;
+    const place: Place = { ...to, target: await locate(host, port, moved ? undefined : address, by.actor) };
+    const revoked = [injected.released, filters.request?.released, filters.answer?.released];
+    const release = revocation(revoked, () => this.#flight.abort());
     try {
-      if (released.some(({ aborted }) => aborted)) throw new ConnectionLost("was closed");
-      const answered = await pool.send(upstream, request, this.#flight);
-      await new Answering(this.#context, {
-        event: this.#event!,
-        by,
+      const answered = await pool.send(place, {
         method: head.method,
-        host: to.host,
-        decided: this.#decided,
+        authority: authorityText(scheme, host, port),
+        target: injected.headers[0][1],
+        headers: filters.answer ? asPlain(headers) : headers,
+        body,
+        trailers,
+        ...(upgrade !== undefined && { upgrade }),
+      }, this.#flight);
+      await new Answering({
+        gate,
+        broker,
         outlet: this.#outlet,
-        secrets: injected.substitutions.length > 0,
+        event,
+        host,
+        decided: this.#decided,
+        relayMs,
+        secret: injected.substitutions.length > 0,
         record: (substitutions) => this.#record(substitutions),
+        finish: (outcome) => this.#finish(outcome),
+        ...(upgrade !== undefined && { upgrade }),
         ...(this.#tap && { tap: this.#tap }),
-        ...(answerFilter && { filter: answerFilter }),
+        ...(filters.answer && { filter: filters.answer }),
       }).answer(answered);
-      if (!held.complete && filter) this.#record(filter.substitutions);
     } catch (error) {
-      if (released.some(({ aborted }) => aborted)) throw revoked(error);
-      throw error;
+      throw release.revoked ? withdrawn(error) : error instanceof ClientLost ? error : upstreamError(error, place);
     } finally {
-      for (const each of released) each.removeEventListener("abort", revoke);
+      release.end();
+      if (!held.complete && filters.request) this.#record(filters.request.substitutions);
     }
+  }
+
+  #filters(to: Destination, head: Head, held: HeldBody): { request?: BodyFilter; answer?: BodyFilter } {
+    const { broker } = this.#context;
+    const content_type = headerValue(head.headers, "content-type");
+    const place = { ...to, path: head.target.split("?", 1)[0], ...(content_type !== undefined && { content_type }) };
+    const answer = broker.bodies({ ...place, direction: "response" });
+    // What is encoded hides its secrets from us and its refs from the upstream.
+    const plain = (held.first.length > 0 || !held.complete) && encodingOf(head.headers) === undefined;
+    const request = plain ? broker.bodies({ ...place, direction: "request" }) : undefined;
+    return { ...(request && { request }), ...(answer && { answer }) };
   }
 
   /** Reads as much of the body as the decision is to be made on. */
   async #hold(wanted: number): Promise<HeldBody> {
     const { body } = this.#incoming;
-    if (body.done) return { first: new Uint8Array(), complete: true, rest: body };
+    if (body.done) {
+      this.#watch();
+      return { first: new Uint8Array(), complete: true, rest: body };
+    }
     const whole = body.length !== undefined && body.length <= HELD_MAX ? body.length : 0;
     const most = Math.min(Math.max(CAPTURE_MAX + 1, wanted, whole), HELD_MAX);
     const fits = this.#context.held + most <= HELD_TOTAL_MAX;
     const reserved = Math.min(fits ? most : CAPTURE_MAX + 1, body.length ?? Infinity);
     this.#context.held += this.#held = reserved;
-    const rest = new Guarded(body);
+    const rest = new ClientBody(body, () => this.#watch());
     const first = await readBeginning(rest, reserved);
+    if (body.done) this.#watch();
     return { first, complete: body.done, rest };
   }
 
   async #described(head: Head, { first, complete, rest }: HeldBody): Promise<Described> {
     const { scheme, host, port, headBytes } = this.#incoming;
     const size = rest.length ?? first.length;
+    const content_type = headerValue(head.headers, "content-type");
+    const content_encoding = encodingOf(head.headers);
     const kind = {
-      ...kindOf(head.headers),
+      ...(content_type !== undefined && { content_type }),
+      ...(content_encoding !== undefined && { content_encoding }),
       scrub: (text: string) => this.#context.broker.scrub(text),
     };
     return {
@@ -215,41 +215,84 @@ export class Exchange {
       port,
       headers: [["host", authorityText(scheme, host, port)], ...head.headers],
       bytes: headBytes + size,
-      body: first.length === 0 && complete ? NO_HTTP_BODY : await recordBody(first, size, kind, complete),
+      body: first.length === 0 ? NO_HTTP_BODY : await recordBody(first, size, kind, complete),
     };
   }
 
-  #record(substitutions: Iterable<Parameters<typeof substitutionDraft>[1]>): void {
+  /** From here on nothing is read from the client: its going away has to be noticed all the same. */
+  #watch(): void {
+    this.#outlet.watch(() => this.#flight.abort());
+  }
+
+  #record(substitutions: Iterable<CredentialSubstitution>): void {
     const { gate } = this.#context;
     const event_id = this.#event?.common.event_id;
     for (const each of substitutions) {
       const draft = substitutionDraft(this.#incoming.by, each, event_id);
       if (each.outcome !== "denied") gate.observe(draft);
-      else gate.refuse(draft, { id: "guard-credential", reason: each.reason ?? "the credential may not be used there" });
+      else gate.refuse(draft, { id: "guard-credential", reason: each.reason ?? "it may not be used there" });
     }
-  }
-
-  async #blocked(decision: Decision): Promise<void> {
-    if (this.#event) this.#finish({ error: "blocked by policy" });
-    await this.#outlet.whole(403, JSON_TYPE, jsonBytes(decision));
   }
 
   async #failed(cause: unknown): Promise<void> {
     if (cause instanceof CredentialDenied) this.#record(cause.substitutions);
-    if (cause instanceof RequestBroken) {
-      this.#finish({ error: `the client ${why(cause.cause)}` });
-      throw cause;
-    }
-    const error = asAnswer(cause, this.#incoming);
-    this.#finish({ error: error.message });
-    this.#tap?.end(error.message);
-    await this.#outlet.whole(statusOf(error.code), JSON_TYPE, jsonBytes(errorBody(error)));
+    this.#finish({ error: errorText(cause) });
+    this.#tap?.end(errorText(cause));
+    if (cause instanceof ClientLost) throw cause;
+    await this.#outlet.failed(asSbxError(cause, "sending the request"));
   }
 
-  #finish(outcome: { error: string }): void {
+  #finish(outcome: Outcome): void {
     if (!this.#event) return;
-    const duration_ms = performance.now() - this.#decided;
-    this.#context.gate.finish(this.#event, { ...outcome, duration_ms });
+    this.#context.gate.finish(this.#event, { duration_ms: performance.now() - this.#decided, ...outcome });
     this.#event = undefined;
   }
+}
+
+/** Asks for an answer whose bytes are what they say. */
+function asPlain(headers: Header[]): Header[] {
+  return [...without(headers, "accept-encoding"), ["accept-encoding", "identity"]];
+}
+
+function without(headers: Header[], name: string): Header[] {
+  return headers.filter((header) => header[0] !== name);
+}
+
+function modelRequest({ scheme, host, port }: Incoming, { method, target, headers }: Head): ModelRequest {
+  const [path, ...query] = target.split("?");
+  return { method, scheme, host, port, path, query: query.join("?"), headers };
+}
+
+/** Calls back when any of some credentials is revoked. @throws {SbxError} when one is already */
+function revocation(signals: (AbortSignal | undefined)[], callback: () => void) {
+  const watched = signals.filter((signal) => signal !== undefined);
+  for (const signal of watched) signal.addEventListener("abort", callback);
+  const state = {
+    get revoked() {
+      return watched.some(({ aborted }) => aborted);
+    },
+    end() {
+      for (const signal of watched) signal.removeEventListener("abort", callback);
+    },
+  };
+  if (state.revoked) throw withdrawn();
+  return state;
+}
+
+function withdrawn(cause?: unknown): SbxError {
+  return new SbxError("credential.denied", "the request was broken off: its credential has been revoked", {
+    cause,
+    hint: "sbx credentials add gives the VM another one",
+  });
+}
+
+/** What went wrong with an upstream, as the client is told. */
+function upstreamError(cause: unknown, place: Place): unknown {
+  const name = nameOf(place);
+  if (cause instanceof MessageFault) {
+    return new SbxError("upstream.failed", `the answer of ${name} cannot be read safely: ${cause.reason}`, { cause });
+  }
+  if (!(cause instanceof ConnectionLost)) return cause;
+  const code = cause.timedOut ? "upstream.timeout" : "upstream.failed";
+  return new SbxError(code, `${name} ${cause.why}`, { cause, hint: "the request may have been acted on" });
 }

@@ -17,3 +17,18 @@ export class ConnectionLost extends Error {
     super(why, { cause });
   }
 }
+
+/** Whoever made the request broke it, or does not take the answer: there is nobody to tell. */
+export class ClientLost extends Error {
+  override name = "ClientLost";
+
+  constructor(override readonly cause: unknown) {
+    super("the client is gone", { cause });
+  }
+
+  /** What happened, as a clause with the client as its subject. */
+  get why(): string {
+    if (this.cause instanceof MessageFault) return `sent what cannot be read safely: ${this.cause.reason}`;
+    return this.cause instanceof ConnectionLost ? this.cause.why : "went away";
+  }
+}

@@ -1,6 +1,6 @@
 /** What goes out for a request that was allowed: as it came, but for what rules and the broker put in its place. */
 import { SbxError } from "../error/mod.ts";
-import type { Event, HttpEvent } from "../event/mod.ts";
+import type { HttpBody, HttpEvent } from "../event/mod.ts";
 import { type BodySource, RestOfBody, WholeBody } from "./body.ts";
 import { type BodyFilter, CredentialDenied } from "./broker.ts";
 import { eventValue, type Header, headerValue } from "./header.ts";
@@ -64,11 +64,10 @@ export interface HeldBody {
  *
  * @throws {SbxError} `policy.rewrite.invalid` when the event did not have all of it
  */
-export function rewrittenBody(held: HeldBody, shown: Event, wanted: Event): Uint8Array | undefined {
-  const before = shown.http!.request.body;
-  const { text } = wanted.http!.request.body;
-  if (text === before.text || text === undefined) return undefined;
-  if (!held.complete || before.truncated) {
+export function rewrittenBody(held: HeldBody, shown: HttpBody, wanted: HttpBody): Uint8Array | undefined {
+  const { text } = wanted;
+  if (text === shown.text || text === undefined) return undefined;
+  if (!held.complete || shown.truncated) {
     throw new SbxError("policy.rewrite.invalid", "a rule rewrites this body, which is too long to be rewritten");
   }
   return new TextEncoder().encode(text);
@@ -82,7 +81,8 @@ export function outgoingBody(held: HeldBody, filter: BodyFilter | undefined): Bo
   return filter ? new FilteredBody(body, filter) : body;
 }
 
-function filtered(bytes: Uint8Array, filter: BodyFilter): Uint8Array {
+/** All of a body through a filter. */
+export function filtered(bytes: Uint8Array, filter: BodyFilter): Uint8Array {
   const begun = filter.push(bytes);
   const rest = filter.end();
   if (rest.length === 0) return begun;
@@ -113,6 +113,10 @@ export class FilteredBody implements BodySource {
 
   get done(): boolean {
     return this.#ended;
+  }
+
+  get ready(): boolean {
+    return this.#body.ready;
   }
 
   async read(): Promise<Uint8Array | null> {

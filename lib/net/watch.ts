@@ -27,7 +27,7 @@ export class Watch {
 
   constructor(readonly sweepMs = SWEEP_MS) {}
 
-  /** @param expire called once, when time is up */
+  /** @param expire called when time is up; it may set the deadline anew */
   add(expire: () => void): Deadline {
     const deadline = new Deadline(this, expire);
     this.#deadlines.add(deadline);
@@ -49,7 +49,7 @@ export class Watch {
     this.now = Date.now();
     for (const deadline of this.#deadlines) {
       if (deadline.at > this.now) continue;
-      this.remove(deadline);
+      deadline.off();
       deadline.expire();
     }
   }

@@ -7,6 +7,7 @@ import { SbxError } from "../error/mod.ts";
 import { writeAtomic } from "../home/atomic.ts";
 import type { CorpMcp } from "../mcp/mod.ts";
 import type { Rule } from "../policy/mod.ts";
+import type { Provider } from "../credential/mod.ts";
 import type { McpServers } from "../profile/mcp.ts";
 import type { SessionPaths } from "./paths.ts";
 
@@ -22,7 +23,10 @@ export interface ContractLayer<Mcp> {
 /** Everything that a VM's process needs to govern its guest. */
 export interface Contract {
   /** as it was when the VM booted, or was refreshed last (contracts.md §4) */
-  profile: ContractLayer<McpServers>;
+  profile: ContractLayer<McpServers> & {
+    /** whose credentials its VMs may use */
+    providers: Provider[];
+  };
   /** as it is now */
   corp: ContractLayer<CorpMcp>;
   network: {
@@ -32,6 +36,8 @@ export interface Contract {
     overrides: string[];
     /** PEM file of further authorities */
     extra_ca_file?: string;
+    /** JSON, what models cost; none: the built-in one */
+    price_file?: string;
   };
   ledger: {
     on_full: OnFull;

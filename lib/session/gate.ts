@@ -13,6 +13,7 @@ import {
   type Refusal,
   type Verdict,
 } from "../policy/mod.ts";
+import { decoyFinding } from "./decoy.ts";
 import type { Contract } from "./contract.ts";
 import { policyOf } from "./policy.ts";
 import type { SessionPaths } from "./paths.ts";
@@ -132,6 +133,8 @@ export class SessionGate implements Gate {
       common: { enforceability: "observe_only", ...draft.common },
     });
     this.#append(event);
+    const decoy = decoyFinding(event);
+    if (decoy) this.report([decoy]);
     return event;
   }
 

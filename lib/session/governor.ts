@@ -4,6 +4,7 @@ import { summary } from "../policy/mod.ts";
 import { Collecting } from "./collecting.ts";
 import { type Contract, readContract } from "./contract.ts";
 import { SessionGate, type SessionNotice } from "./gate.ts";
+import type { Network } from "./network.ts";
 import type { McpSide } from "./mcp.ts";
 import { pinsPath, type SessionPaths } from "./paths.ts";
 import { execDraft, exitDraft, type Program, programOf } from "./program.ts";
@@ -39,6 +40,7 @@ export class Governor {
   #contract: Contract;
   #collecting?: Collecting;
   #mcp?: Promise<McpSide>;
+  #network?: Promise<Network>;
 
   private constructor(options: GovernorOptions, contract: Contract, gate: SessionGate) {
     this.#options = options;
@@ -84,6 +86,22 @@ export class Governor {
     return { verdict, program: programOf(verdict.event, asked), refusal };
   }
 
+  /** The guest's network, loaded at its first word. */
+  network(): Promise<Network> {
+    this.#network ??= this.#openNetwork();
+    this.#network.catch((error) => {
+      this.#network = undefined;
+      console.error(new Date().toISOString(), "the network of this VM:", (error as Error).message);
+    });
+    return this.#network;
+  }
+
+  async #openNetwork(): Promise<Network> {
+    const { Network } = await import("./network.ts");
+    const { home, record } = this.#options;
+    return await Network.open({ home, record, contract: this.#contract, gate: this.gate });
+  }
+
   /** MCP of this session, loaded when it is first needed: at the boot of a VM that has servers, or at its guest's first word. */
   mcp(): Promise<McpSide> {
     this.#mcp ??= this.#openMcp();
@@ -99,6 +117,8 @@ export class Governor {
       contract: this.#contract,
       dir: paths.sockets,
       pinsPath: pinsPath(home, record.profile_id),
+      resolve: async (...asked) => (await this.network()).resolveCredential(...asked),
+      send: async (request) => (await this.network()).send(request),
     });
   }
 
@@ -118,6 +138,7 @@ export class Governor {
 
   async close(): Promise<void> {
     await this.#mcp?.then((mcp) => mcp.close(), () => {});
+    await this.#network?.then((network) => network.close(), () => {});
     await this.gate.close().catch(() => {});
     await this.#collecting?.end();
   }

@@ -3,6 +3,7 @@ import type { Home } from "../home/mod.ts";
 import { checkBootConfig, type ExecStreams, GuestLink, PORTS, type Terminal } from "../guest/mod.ts";
 import { MCP_FRAME_LIMIT } from "../mcp_endpoint/limit.ts";
 import type { ExecCall, MachineInfo } from "../ipc/mod.ts";
+import { CONNECTIONS_MAX } from "../net/limit.ts";
 import type { Accelerator, Hypervisor, Machine } from "../vm/mod.ts";
 import { ConsoleLog } from "./console.ts";
 import { type SessionPaths, sessionPaths } from "./paths.ts";
@@ -95,6 +96,11 @@ export class Runner {
     this.#link.accept(PORTS.mcp, async (channel) => (await (await this.#governor).mcp()).serve(channel), {
       frameLimit: MCP_FRAME_LIMIT,
     });
+    const network = async () => await (await this.#governor).network();
+    this.#link.accept(PORTS.tcp, async (channel, conn) => (await network()).serveTcp(channel, conn), {
+      most: CONNECTIONS_MAX,
+    });
+    this.#link.accept(PORTS.dns, async (channel) => (await network()).serveDns(channel));
     const console = new ConsoleLog(`${this.#paths.logs}/console.log`);
     this.#machine = await this.#hypervisor.start({
       dir: this.#paths.sockets,

@@ -136,12 +136,19 @@ type = "text"
 default = ""
 meta = { builtin = true }
 
+[settings.network.model_price_file]
+name = "Prices of models"
+description = "JSON file with what models cost, instead of the built-in table"
+type = "text"
+default = ""
+meta = { builtin = true }
+
 [settings.network.upstream_overrides]
 name = "Where names lead"
 description = "name=address:port, for tests and laboratories: the name is connected to there, and nowhere else"
 type = "string_list"
 default = []
-meta = { builtin = true, hidden = true }
+meta = { builtin = true }
 
 [settings.vm.snapshots]
 name = "Snapshots"

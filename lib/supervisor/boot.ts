@@ -8,6 +8,7 @@ import { bootAssets, currentArch, loadProfile, type Profile, requireCompatible }
 import type { Contract, VmRecord } from "../session/mod.ts";
 import type { BootConfig, SettingsStore } from "../settings/mod.ts";
 import type { Asked } from "./asked.ts";
+import { guestRefs, guestTrust } from "./guest_secrets.ts";
 import { makeContract } from "./contract.ts";
 
 /** VMs at once unless settings say otherwise (contracts.md §2). */
@@ -61,7 +62,9 @@ export async function makeBoot(
   // A lock that corp has just made holds for this boot.
   await settings.reload();
   const resource = (of: Resource, askedFor?: number) => resourceOf(of, settings, profile, askedFor);
-  const guest = guestConfig(settings.bootConfig(), asked.env);
+  const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, profile.credentials.providers)]);
+  const guest = guestConfig(settings.bootConfig(), asked.env, { ...trust.env, ...refs });
+  guest.files.push(trust.file);
   checkBootConfig(guest.env, guest.files);
   return {
     contract: await makeContract(settings, corp, profile),
@@ -125,11 +128,15 @@ function numberOf(settings: SettingsStore, id: string): number | undefined {
   return typeof value === "number" ? value : undefined;
 }
 
-/** What the guest is given: the settings' variables and files, and the variables that were asked for. */
-function guestConfig(config: BootConfig, asked: Record<string, string>): Pick<BootRecord, "env" | "files"> {
+/** What the guest is given: sbx's own variables, the settings' variables and files, and the variables that were asked for. */
+function guestConfig(
+  config: BootConfig,
+  asked: Record<string, string>,
+  own: Record<string, string>,
+): Pick<BootRecord, "env" | "files"> {
   const free = Object.entries(asked).filter(([name]) => !config.locked.has(name));
   return {
-    env: { ...config.env, ...Object.fromEntries(free) },
+    env: { ...own, ...config.env, ...Object.fromEntries(free) },
     files: config.files.map(({ path, content, mode }) => ({
       path,
       content: new TextEncoder().encode(content).toBase64(),

@@ -36,7 +36,7 @@ export async function profileLayer(profile: Profile): Promise<Contract["profile"
   const rules = rulesOf(profile.document, "profile", ["profiles", "rules"], profile.rules);
   const file = profile.rule_files?.enforcement;
   if (file) rules.push(...await readRules(besideOf(profile.path, file), ["profile", "default"]));
-  return { rules, mcp: profile.mcp };
+  return { rules, mcp: profile.mcp, providers: profile.credentials.providers };
 }
 
 /**
@@ -75,10 +75,12 @@ export async function requireGoodRules({ corp, profile }: Pick<Contract, "corp" 
 
 function networkOf(settings: SettingsStore): Contract["network"] {
   const extraCaFile = valueOf(settings, "network.extra_ca_file");
+  const priceFile = valueOf(settings, "network.model_price_file");
   return {
     resolvers: (valueOf(settings, "network.dns_resolvers") ?? []) as string[],
     overrides: (valueOf(settings, "network.upstream_overrides") ?? []) as string[],
     ...(extraCaFile ? { extra_ca_file: extraCaFile as string } : {}),
+    ...(priceFile ? { price_file: priceFile as string } : {}),
   };
 }
 

@@ -12,6 +12,7 @@ import { type Asked, readAsked } from "./asked.ts";
 import { makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
 import { furnish } from "./furnish.ts";
 import { Governance } from "./governance.ts";
+import { withoutSecrets } from "./guest_secrets.ts";
 import { type Notice, Notices } from "./notice.ts";
 import { startProcess } from "./process.ts";
 import { Registry, settle } from "./registry.ts";
@@ -97,7 +98,9 @@ export class Supervisor {
   async create(request: CreateRequest, options: { scratch: boolean } = { scratch: true }): Promise<Vm> {
     findTools();
     const source = request.from === undefined ? undefined : this.#source(request.from);
-    const asked = await this.#asked(request, source);
+    const id = crypto.randomUUID();
+    const wanted = await this.#asked(request, source);
+    const asked = { ...wanted, env: await withoutSecrets(this.#home, id, wanted.env) };
     const profileId = request.profile_id ?? source?.record.profile_id ?? "code";
     const boot = await makeBoot(this.#home, this.#settings, this.#corp, profileId, asked);
     requireUnlocked(this.#settings, request);
@@ -105,7 +108,6 @@ export class Supervisor {
     const name = request.name ?? this.#registry.freeName();
     this.#registry.requireName(name);
     this.#registry.requireRoom(maxRunning(this.#settings));
-    const id = crypto.randomUUID();
     const vm: Vm = {
       record: {
         id,

@@ -1,4 +1,5 @@
 import type { GuestMessage, GuestStage, HostMessage } from "../../../lib/guest/messages.ts";
+import { CA_PATH, trust } from "./trust.ts";
 
 /** Where init leaves what it measured, and where it says that the late mounts are there. */
 const STAGES = "/run/sbx/stages";
@@ -34,6 +35,7 @@ export class BootConfig {
       await Deno.mkdir(path.slice(0, path.lastIndexOf("/")) || "/", { recursive: true });
       await Deno.writeFile(path, Uint8Array.fromBase64(content), { mode });
       await Deno.chmod(path, mode);
+      if (path === CA_PATH) await trust(atob(content));
     } catch (error) {
       this.#failures.push(`${path}: ${error instanceof Error ? error.message : error}`);
     }

@@ -2,6 +2,7 @@ import { SbxError } from "../../error/mod.ts";
 import { catalogue } from "../../event/mod.ts";
 import { type DetectionFinding, findingOf } from "../finding.ts";
 import type { DetectionIr, IrRule } from "../ir.ts";
+import type { RuleCounter } from "./counter.ts";
 import { IndexNode, type Matchable, type Test, testOf } from "./index_node.ts";
 
 /** Most event types that are remembered; there are ten, and a hostile file may name any. */
@@ -33,6 +34,8 @@ export class Matcher {
   readonly rules: readonly LoadedRule[];
   readonly #families = new Map<string, IndexNode<LoadedRule>>();
   readonly #types = new Map<string, IndexNode<LoadedRule> | null>();
+  #lastType = "";
+  #lastIndex: IndexNode<LoadedRule> | null = null;
   #events = 0;
   #matches = 0;
 
@@ -70,6 +73,17 @@ export class Matcher {
     return { events: this.#events, matches: this.#matches };
   }
 
+  /** What each rule has found, for the API. */
+  ruleCounters(): RuleCounter[] {
+    return this.rules.map(({ rule, pack_id, match_count, last_matched_event, last_matched_unix_ms }) => ({
+      rule_id: rule.id,
+      pack_id,
+      match_count,
+      last_matched_event,
+      last_matched_unix_ms,
+    }));
+  }
+
   /** Findings of one event, in the order of packs and rules. */
   match(event: Matchable): DetectionFinding[] {
     const hits = this.hits(event);
@@ -96,6 +110,13 @@ export class Matcher {
 
   /** The index of a type's family: what stands before the first dot. Types are few, so their answer is remembered. */
   #indexOf(type: string): IndexNode<LoadedRule> | null {
+    // An event is often of the type of the one before, and comparing is quicker than hashing.
+    if (type === this.#lastType) return this.#lastIndex;
+    this.#lastType = type;
+    return this.#lastIndex = this.#lookUp(type);
+  }
+
+  #lookUp(type: string): IndexNode<LoadedRule> | null {
     const known = this.#types.get(type);
     if (known !== undefined) return known;
     const dot = type.indexOf(".");

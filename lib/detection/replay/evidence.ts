@@ -45,6 +45,11 @@ export interface EvidenceRow {
   outcome: Outcome;
 }
 
+/** One rule that has something to say of an event. */
+export type Found = Pick<EvidenceRow, "rule_id" | "pack_id" | "matched_fields"> & { outcome?: Outcome };
+
+const MATCHED: Outcome = { outcome: "matched" };
+
 /** Answer of backtest and hunt. */
 export interface EvidenceReport {
   /** pairs of event and rule */
@@ -72,6 +77,20 @@ export function matchedFields(event: Matchable, { rule }: Pick<LoadedRule, "rule
   return rule.matchers.map(({ field_path }) => ({ path: field_path, value: valueAt(event, field_path) }));
 }
 
+/** What the rules that match an event say of it. */
+export function foundBy(
+  event: Matchable,
+  hits: readonly LoadedRule[],
+  outcomeOf?: (hit: LoadedRule) => Outcome,
+): Found[] {
+  return hits.map((hit) => ({
+    rule_id: hit.rule.id,
+    pack_id: hit.pack_id,
+    matched_fields: matchedFields(event, hit),
+    ...(outcomeOf && { outcome: outcomeOf(hit) }),
+  }));
+}
+
 /** Where an event says that it is from. */
 export function refOf(event: Matchable, corpus: string, at = 0): EventRef {
   const common: Partial<EventRef> = event.common as Partial<EventRef>;
@@ -96,29 +115,16 @@ export class Evidence {
     this.#limit = limit;
   }
 
-  /** Counts the rules that match an event. */
-  add(
-    event: Matchable,
-    ref: EventRef,
-    hits: readonly LoadedRule[],
-    outcomes?: (hit: LoadedRule) => Outcome,
-  ): void {
-    if (!hits.length) return;
-    this.#total += hits.length;
-    const signature = signatureOf(event);
-    const isNew = !this.#seen.has(signature);
-    this.#seen.add(signature);
-    for (const [at, hit] of hits.entries()) {
-      const outcome = outcomes?.(hit) ?? { outcome: "matched" };
-      const row = (): EvidenceRow => ({
-        event_ref: ref,
-        rule_id: hit.rule.id,
-        pack_id: hit.pack_id,
-        evidence_signature: signature,
-        matched_fields: matchedFields(event, hit),
-        outcome,
-      });
-      if (isNew && at === 0) { if (this.#rows.length < this.#limit) this.#rows.push(row()); }
+  /** Counts what was found about an event. */
+  add(event: Matchable, event_ref: EventRef, found: readonly Found[]): void {
+    if (!found.length) return;
+    this.#total += found.length;
+    const evidence_signature = signatureOf(event);
+    const isNew = !this.#seen.has(evidence_signature);
+    this.#seen.add(evidence_signature);
+    for (const [at, { rule_id, pack_id, matched_fields, outcome = MATCHED }] of found.entries()) {
+      const row = () => ({ event_ref, rule_id, pack_id, evidence_signature, matched_fields, outcome });
+      if (isNew && at === 0 && this.#rows.length < this.#limit) this.#rows.push(row());
       else if (outcome.outcome === "mismatch") this.fault(row());
     }
   }

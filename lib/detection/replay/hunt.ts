@@ -2,7 +2,7 @@
 import type { DetectionIr } from "../ir.ts";
 import { Matcher } from "../match/matcher.ts";
 import type { Matchable } from "../match/index_node.ts";
-import { Evidence, EVIDENCE_ROWS, type EvidenceReport, refOf } from "./evidence.ts";
+import { Evidence, EVIDENCE_ROWS, type EvidenceReport, foundBy, refOf } from "./evidence.ts";
 
 /** Corpus of events that come from a session's ledger. */
 export const SESSION_CORPUS = "session_db";
@@ -29,7 +29,7 @@ export async function hunt(
   const evidence = new Evidence(limit);
   for await (const event of events) {
     signal?.throwIfAborted();
-    evidence.add(event, refOf(event, corpus), matcher.hits(event));
+    evidence.add(event, refOf(event, corpus), foundBy(event, matcher.hits(event)));
   }
   return evidence.report();
 }

@@ -50,7 +50,10 @@ export class Connection {
   readonly #events: ConnectionEvents;
   readonly #pending = new Set<number>();
   #streamOpened = -Infinity;
+  #ended: { id: number; reason: string; since: number }[] = [];
   #streams = 0;
+  #running = 0;
+  #isRetired = false;
   #over = false;
 
   /** Connects by Streamable HTTP, or else by HTTP+SSE. */
@@ -102,12 +105,24 @@ export class Connection {
   }
 
   /** The result of a request, of which no more is known than that it is an object. */
-  request(
+  async request(
     method: string,
     params: Record<string, unknown>,
     options: RequestOptions,
   ): Promise<Record<string, unknown>> {
-    return this.#client.request({ method, params }, ResultSchema, options);
+    this.#running++;
+    try {
+      return await this.#client.request({ method, params }, ResultSchema, options);
+    } finally {
+      if (--this.#running === 0 && this.#isRetired) this.close();
+    }
+  }
+
+  /** Takes no part any more, and ends when what is under way on it is answered. */
+  retire(): void {
+    this.#over = true;
+    this.#isRetired = true;
+    if (this.#running === 0) this.close();
   }
 
   /** Ends the session, and tells the server so if it listens. */
@@ -162,11 +177,21 @@ export class Connection {
   /** The answer's bytes are over: if it was not in them, nobody has to wait until time is up. */
   #answered(id: number, reason: string, isResumable: boolean): void {
     if (isResumable || this.#transport instanceof SSEClientTransport) return;
-    setTimeout(() => {
-      if (!this.#pending.has(id)) return;
+    this.#ended.push({ id, reason, since: performance.now() });
+    // One timer for all that end meanwhile: nearly every answer is in its bytes.
+    if (this.#ended.length === 1) setTimeout(() => this.#failUnanswered(), ANSWER_GRACE_MS);
+  }
+
+  #failUnanswered(): void {
+    const until = performance.now() - ANSWER_GRACE_MS;
+    const ended = this.#ended.filter(({ since }) => since <= until);
+    this.#ended = this.#ended.filter(({ since }) => since > until);
+    if (this.#ended.length > 0) setTimeout(() => this.#failUnanswered(), ANSWER_GRACE_MS);
+    for (const { id, reason } of ended) {
+      if (!this.#pending.has(id)) continue;
       const error = { code: ErrorCode.InternalError, message: reason };
       (this.#transport as Transport).onmessage?.({ jsonrpc: "2.0", id, error });
-    }, ANSWER_GRACE_MS);
+    }
   }
 
   #failed(error: Error): void {

@@ -11,8 +11,6 @@ import { httpStatus, problemText } from "./problem.ts";
 
 const KINDS: readonly Kind[] = ["tools", "resources", "prompts"];
 const LIST_CHANGED = /^notifications\/(tools|resources|prompts)\/list_changed$/;
-/** HTTP answers by which a server says that it knows the session no more. */
-const SESSION_GONE = [400, 404];
 
 /** What a server needs of the aggregator. */
 export interface ServerContext {
@@ -83,11 +81,13 @@ export class Server {
       return await connection.request(method, params, options);
     } catch (error) {
       const status = httpStatus(error);
+      const problem = problemText(error);
       // The request did not get through; others that are under way may have.
       if (error instanceof TypeError) this.#check(connection);
-      if (!SESSION_GONE.includes(status ?? 0)) throw new Error(problemText(error), { cause: error });
-      if (this.#connection === connection) this.#lose(problemText(error), 0);
-      if (status !== 404) throw new Error(problemText(error), { cause: error });
+      // 404 is how a server says that it knows the session no more; some say it with 400 and a word about it.
+      const isForgotten = status === 404 || (status === 400 && /session/i.test(problem));
+      if (isForgotten && this.#connection === connection) this.#renew(problem);
+      if (status !== 404) throw new Error(problem, { cause: error });
     }
     // 404 says that nothing was done (MCP, "Session Management").
     await this.#connecting;
@@ -119,7 +119,7 @@ export class Server {
         // While its stream was away it could not say what changed.
         reopened: () => this.#outdated(KINDS),
         lost: (error) => {
-          if (connection && this.#connection === connection) this.#lose(problemText(error), RECONNECT_MIN_MS);
+          if (connection && this.#connection === connection) this.#lose(problemText(error));
         },
         warned: (error) => log(`server "${this.definition.name}": ${problemText(error)}`),
       }, connectTimeout);
@@ -153,22 +153,29 @@ export class Server {
     try {
       await connection.request("ping", {}, { timeout: this.#context.connectTimeout });
     } catch (error) {
-      if (this.#connection === connection) this.#lose(problemText(error), RECONNECT_MIN_MS);
+      if (this.#connection === connection) this.#lose(problemText(error));
     } finally {
       this.#checking = false;
     }
   }
 
   /** Its catalogue stays as it was: a short absence is not worth a change of what the agent sees. */
-  #lose(problem: string, pause: number): void {
+  #lose(problem: string): void {
     const connection = this.#connection;
     this.#connection = undefined;
     this.#problem = problem;
     if (this.#closed) return;
     connection?.close();
     this.#context.log(`server "${this.definition.name}" was lost: ${problem}`);
-    if (pause === 0) this.#connect();
-    else this.#later(pause);
+    this.#later(RECONNECT_MIN_MS);
+  }
+
+  /** Begins a new session; what else is under way in the old one gets its own answer. */
+  #renew(problem: string): void {
+    this.#connection?.retire();
+    this.#connection = undefined;
+    this.#problem = problem;
+    this.#connect();
   }
 
   #later(pause: number): void {

@@ -103,8 +103,7 @@ export class Channel {
   }
 
   async #run(): Promise<void> {
-    const reader = this.#child.stdout.getReader();
-    await this.#read(reader);
+    await this.#read(new PipeSource(this.#child.stdout));
     this.#closed = true;
     // An end of its output is the end of it, whatever it still does.
     this.kill();
@@ -114,13 +113,18 @@ export class Channel {
     await this.#child.status;
   }
 
-  async #read(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
+  /** An answer that nobody waits for any more is no news. All progress of a call comes before its result. */
+  async #settle(answer: Record<string, unknown>): Promise<void> {
+    if (this.#pending.hearsProgress(answer.id)) await this.#outbound.sync();
+    this.#pending.settle(answer.id, answer);
+  }
+
+  async #read(source: PipeSource): Promise<void> {
     try {
-      for await (const line of readLines(new StreamSource(reader))) {
+      for await (const line of readLines(source)) {
         const answer = "text" in line ? parsed(line.text) : undefined;
         if (!answer) this.#log("a malformed line of the MCP aggregator is skipped");
-        // An answer that nobody waits for any more is no news.
-        else this.#pending.settle(answer.id, answer);
+        else this.#settle(answer);
       }
     } catch {
       // the pipe broke: it is over
@@ -128,25 +132,22 @@ export class Channel {
   }
 }
 
-/** Pieces of a stream as `read` hands them out. */
-class StreamSource {
-  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
-  #rest = new Uint8Array(0);
+/** A pipe as `read` hands it out; one buffer goes to and fro, where a plain reader makes a new one for every piece. */
+class PipeSource {
+  readonly #reader: ReadableStreamBYOBReader;
+  #buffer = new ArrayBuffer(64 * 1024);
 
-  constructor(reader: ReadableStreamDefaultReader<Uint8Array>) {
-    this.#reader = reader;
+  constructor(stream: ReadableStream<Uint8Array>) {
+    this.#reader = stream.getReader({ mode: "byob" });
   }
 
   async read(into: Uint8Array): Promise<number | null> {
-    if (this.#rest.length === 0) {
-      const { value, done } = await this.#reader.read();
-      if (done) return null;
-      this.#rest = value as Uint8Array<ArrayBuffer>;
-    }
-    const count = Math.min(into.length, this.#rest.length);
-    into.set(this.#rest.subarray(0, count));
-    this.#rest = this.#rest.subarray(count);
-    return count;
+    const length = Math.min(into.length, this.#buffer.byteLength);
+    const { value, done } = await this.#reader.read(new Uint8Array(this.#buffer, 0, length));
+    if (done || !value) return null;
+    into.set(value);
+    this.#buffer = value.buffer;
+    return value.length;
   }
 }
 

@@ -26,6 +26,8 @@ const BATCH = 200;
 export class Lists {
   readonly #fetch: FetchPage;
   readonly #options: ListsOptions;
+  /** the last tools that were hashed: most are the same the next time */
+  #before = new Map<string, ToolEntry>();
   #tools?: Promise<Tools>;
   #resources?: Promise<ResourceEntry[]>;
   #prompts?: Promise<PromptEntry[]>;
@@ -86,14 +88,16 @@ export class Lists {
     const servers = new Map<string, ToolEntry[]>();
     for (const [at, tool] of list.entries()) {
       if (at % BATCH === BATCH - 1) await new Promise((resolve) => setTimeout(resolve, 0));
-      tool.pin_hash = pinHash(definitionOf(tool));
+      const before = this.#before.get(tool.namespaced_name);
+      tool.pin_hash = before && isSame(before, tool) ? before.pin_hash : pinHash(definitionOf(tool));
       tool.pin_changed = false;
       const others = servers.get(tool.server_name);
       if (others) others.push(tool);
       else servers.set(tool.server_name, [tool]);
     }
     for (const [server, tools] of this.#options.pins ? servers : []) await this.#compare(server, tools);
-    return { list, byName: new Map(list.map((tool) => [tool.namespaced_name, tool])) };
+    this.#before = new Map(list.map((tool) => [tool.namespaced_name, tool]));
+    return { list, byName: this.#before };
   }
 
   async #compare(server: string, tools: ToolEntry[]): Promise<void> {
@@ -107,4 +111,10 @@ export class Lists {
 
 function definitionOf({ original_name, description, input_schema }: ToolEntry) {
   return { name: original_name, description, input_schema };
+}
+
+/** Whether the pins of two tools of one name are equal; the opposite is not said. */
+function isSame(a: ToolEntry, b: ToolEntry): boolean {
+  return a.original_name === b.original_name && a.description === b.description &&
+    JSON.stringify(a.input_schema) === JSON.stringify(b.input_schema);
 }

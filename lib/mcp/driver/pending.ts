@@ -75,11 +75,13 @@ export class Pending {
     });
   }
 
-  /** @returns false when nobody waits for it */
-  settle(id: unknown, answer: Record<string, unknown>): boolean {
-    const waiting = this.#waiting.get(id as number);
-    waiting?.settle(answer);
-    return waiting !== undefined;
+  settle(id: unknown, answer: Record<string, unknown>): void {
+    this.#waiting.get(id as number)?.settle(answer);
+  }
+
+  /** Whether whoever waits wants to hear how far it is. */
+  hearsProgress(id: unknown): boolean {
+    return this.#waiting.get(id as number)?.progress !== undefined;
   }
 
   progress(id: number, progress: Progress): void {

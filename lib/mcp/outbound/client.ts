@@ -53,19 +53,25 @@ export class OutboundClient implements Outbound {
     const id = this.#lastId = (this.#lastId + 1) >>> 0;
     const exchange = new Exchange(id, this.#wire, () => this.#exchanges.delete(id), signal, watch);
     this.#exchanges.set(id, exchange);
-    const open = { server, method, url, headers: Object.fromEntries(new Headers(headers)) };
+    const all = headers instanceof Headers ? headers : new Headers(headers);
+    const open = { server, method, url, headers: Object.fromEntries(all) };
     this.#wire.send(FrameKind.Open, id, `${JSON.stringify(open)}\n${typeof body === "string" ? body : ""}`);
     return await exchange.response;
   }
 
   async #receive(): Promise<void> {
-    for await (const { kind, id, payload } of this.#wire.frames()) {
+    await this.#wire.receive((frame) => {
+      const { kind, id } = frame;
       if (kind === FrameKind.Abort) this.onAbort?.(id);
-      else this.#exchanges.get(id)?.take({ kind, id, payload }, this.#decoder);
-    }
+      else if (kind === FrameKind.Sync) this.#wire.send(FrameKind.Sync, id);
+      else this.#exchanges.get(id)?.take(frame, this.#decoder);
+      return true;
+    });
     for (const exchange of [...this.#exchanges.values()]) exchange.fail("the host closed the connection");
   }
 }
+
+const JSON_TYPE = /^application\/json\b/i;
 
 /** One request and its answer. */
 class Exchange {
@@ -78,6 +84,7 @@ class Exchange {
   readonly #watch?: BodyWatch;
   readonly #onAbort = () => this.#cancel(this.#signal?.reason);
   #chunks: Uint8Array<ArrayBuffer>[] = [];
+  #whole?: Head;
   #over = false;
   #failure?: Error;
   #taken = 0;
@@ -99,11 +106,21 @@ class Exchange {
     signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
 
-  take({ kind, payload }: Frame, decoder: TextDecoder): void {
+  take(frame: Frame, decoder: TextDecoder): void {
+    try {
+      this.#take(frame, decoder);
+    } catch {
+      // A status or header that no response can have.
+      this.fail("its answer is not valid HTTP");
+    }
+  }
+
+  #take({ kind, payload }: Frame, decoder: TextDecoder): void {
     if (kind === FrameKind.Head) this.#answer(JSON.parse(decoder.decode(payload)));
     else if (kind === FrameKind.Data) {
-      this.#chunks.push(payload);
-      this.#wanted?.();
+      this.#chunks.push(payload.slice());
+      if (this.#whole) this.#collect(payload);
+      else this.#wanted?.();
     } else if (kind === FrameKind.End) this.#end();
     else if (kind === FrameKind.Fail) this.fail(decoder.decode(payload));
   }
@@ -115,6 +132,10 @@ class Exchange {
   }
 
   #end(): void {
+    if (this.#whole && !this.#failure) {
+      this.#head.resolve(new Response(joined(this.#chunks), this.#whole));
+      this.#watch?.end?.();
+    }
     this.#over = true;
     this.#signal?.removeEventListener("abort", this.#onAbort);
     this.#forget();
@@ -130,12 +151,27 @@ class Exchange {
 
   #answer({ status, headers }: Head): void {
     const hasBody = status !== 204 && status !== 205 && status !== 304;
+    // JSON is of no use before its end; a stream for it would only cost time.
+    if (hasBody && headers.some(([name, value]) => name === "content-type" && JSON_TYPE.test(value))) {
+      this.#whole = { status, headers };
+      return;
+    }
     const body = hasBody
       ? new ReadableStream({ pull: (to) => this.#pull(to), cancel: (reason) => this.#cancel(reason) }, {
         highWaterMark: 0,
       })
       : null;
     this.#head.resolve(new Response(body, { status, headers }));
+  }
+
+  #collect(chunk: Uint8Array): void {
+    try {
+      this.#watch?.chunk(chunk);
+      this.#granted(chunk.length);
+    } catch (problem) {
+      this.#cancel(problem);
+      this.#watch?.end?.(this.#failure);
+    }
   }
 
   async #pull(to: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
@@ -152,8 +188,7 @@ class Exchange {
       this.#cancel(problem);
       return this.#finish(to);
     }
-    this.#taken += chunk.length;
-    if (this.#taken >= WINDOW / 2 && !this.#over) this.#grant();
+    this.#granted(chunk.length);
     to.enqueue(chunk);
   }
 
@@ -163,10 +198,24 @@ class Exchange {
     this.#watch?.end?.(this.#failure);
   }
 
-  #grant(): void {
+  /** Bytes that are taken make room for others. */
+  #granted(bytes: number): void {
+    this.#taken += bytes;
+    if (this.#taken < WINDOW / 2 || this.#over) return;
     const credit = new Uint8Array(4);
     new DataView(credit.buffer).setUint32(0, this.#taken);
     this.#taken = 0;
     this.#wire.send(FrameKind.Credit, this.#id, credit);
   }
+}
+
+function joined(chunks: Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuffer> {
+  if (chunks.length === 1) return chunks[0];
+  const whole = new Uint8Array(chunks.reduce((size, { length }) => size + length, 0));
+  let at = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, at);
+    at += chunk.length;
+  }
+  return whole;
 }

@@ -27,6 +27,8 @@ export const Kind = {
   Progress: 9,
   /** → host: lists changed; the id is the sum of their {@linkcode LIST_BITS} */
   Changed: 10,
+  /** → aggregator, and back as it came: what was sent before it has arrived */
+  Sync: 11,
 } as const;
 export type Kind = typeof Kind[keyof typeof Kind];
 
@@ -79,28 +81,32 @@ export class FrameWire {
     this.#writing ??= this.#drain();
   }
 
-  /** Ends at the end of the connection, and at the first frame that is none: nothing after it can be trusted. */
-  async *frames(): AsyncGenerator<Frame> {
+  /**
+   * Hands every frame to `take` as it arrives, as many at once as there are. Ends at the end of the connection, at the
+   * first frame that is none, and when `take` answers false: nothing after it can be trusted.
+   *
+   * @param take the payload is good only until it returns
+   */
+  async receive(take: (frame: Frame) => boolean): Promise<void> {
     let buffer = new Uint8Array(CHUNK);
+    let view = new DataView(buffer.buffer);
     let start = 0;
     let end = 0;
     while (true) {
-      if (end - start >= 4) {
-        const length = new DataView(buffer.buffer, start, 4).getUint32(0);
+      while (end - start >= HEADER) {
+        const length = view.getUint32(start);
         if (length < HEADER - 4 || length > FRAME_BYTES_MAX) return;
-        if (end - start >= 4 + length) {
-          const view = new DataView(buffer.buffer, start, HEADER);
-          const payload = buffer.slice(start + HEADER, start + 4 + length);
-          start += 4 + length;
-          yield { kind: view.getUint8(4), id: view.getUint32(5), payload };
-          continue;
-        }
+        if (end - start < 4 + length) break;
+        const payload = buffer.subarray(start + HEADER, start + 4 + length);
+        if (!take({ kind: view.getUint8(start + 4), id: view.getUint32(start + 5), payload })) return;
+        start += 4 + length;
       }
       if (start === end) start = end = 0;
       if (end === buffer.length) {
         const room = start > 0 ? buffer : new Uint8Array(buffer.length * 2);
         room.set(buffer.subarray(start, end));
         buffer = room;
+        view = new DataView(buffer.buffer);
         end -= start;
         start = 0;
       }

@@ -39,6 +39,8 @@ export class OutboundServer {
   readonly #exchanges = new Map<number, Exchange>();
   #targets: Map<string, Target>;
   #former = new Map<string, Target>();
+  readonly #syncs = new Map<number, () => void>();
+  #lastSync = 0;
   #wire?: FrameWire;
 
   constructor(definitions: AggregatorDefinition[], options: OutboundOptions = {}) {
@@ -64,17 +66,29 @@ export class OutboundServer {
     this.#wire?.send(Kind.Abort, id);
   }
 
+  /** Settles when all that the aggregator has sent until now was taken: its pipe and this wire keep no common order. */
+  sync(): Promise<void> {
+    const wire = this.#wire;
+    if (!wire) return Promise.resolve();
+    const id = this.#lastSync = (this.#lastSync + 1) >>> 0;
+    return new Promise((resolve) => {
+      this.#syncs.set(id, resolve);
+      wire.send(Kind.Sync, id);
+    });
+  }
+
   /** Serves until the connection ends, and ends everything with it. */
   async serve(conn: Deno.Conn): Promise<void> {
     const wire = this.#wire = new FrameWire(conn);
-    for await (const frame of wire.frames()) {
-      if (!this.#take(wire, frame)) break;
-    }
+    await wire.receive((frame) => this.#take(wire, frame));
     this.close();
   }
 
   close(): void {
     this.#wire?.close();
+    this.#wire = undefined;
+    for (const resolve of this.#syncs.values()) resolve();
+    this.#syncs.clear();
     for (const { abort } of this.#exchanges.values()) abort.abort();
     try {
       this.#http.close();
@@ -97,7 +111,7 @@ export class OutboundServer {
       case Kind.Credit:
         if (payload.length !== 4) return false;
         if (exchange) {
-          exchange.credit += new DataView(payload.buffer).getUint32(0);
+          exchange.credit += new DataView(payload.buffer, payload.byteOffset).getUint32(0);
           exchange.more?.();
         }
         return true;
@@ -106,6 +120,9 @@ export class OutboundServer {
         if (progress) this.#options.onProgress?.(id, progress);
         return progress !== undefined;
       }
+      case Kind.Sync:
+        this.#syncs.get(id)?.();
+        return this.#syncs.delete(id);
       case Kind.Changed:
         this.#options.onChanged?.(LISTS.filter((kind) => id & LIST_BITS[kind]));
         return true;
@@ -145,7 +162,7 @@ export class OutboundServer {
     id: number,
     exchange: Exchange,
     to: URL,
-    init: RequestInit & { headers: Headers; client: Deno.HttpClient },
+    init: RequestInit & { headers: Record<string, string>; client: Deno.HttpClient },
   ): Promise<void> {
     const { auth } = exchange.target.definition;
     let secret = auth && await this.#secret(auth.credential_ref, to, false);
@@ -162,10 +179,8 @@ export class OutboundServer {
     const head = { status: response.status, headers: keptHeaders(response.headers) };
     const text = JSON.stringify(head);
     wire.send(Kind.Head, id, secret === undefined ? text : text.replaceAll(secret, auth!.credential_ref));
-    if (response.body) {
-      for await (const chunk of response.body) {
-        await this.#data(wire, id, exchange, scrubber ? scrubber.pass(chunk) : chunk);
-      }
+    for await (const chunk of isSmall(response) ? [await response.bytes()] : response.body ?? []) {
+      await this.#data(wire, id, exchange, scrubber ? scrubber.pass(chunk) : chunk);
     }
     if (scrubber) await this.#data(wire, id, exchange, scrubber.end());
     wire.send(Kind.End, id);
@@ -203,6 +218,12 @@ export class OutboundServer {
   }
 }
 
+/** Whether the whole body can be taken at once: one read instead of a stream. */
+function isSmall({ headers, body }: Response): boolean {
+  const length = headers.get("content-length");
+  return body !== null && length !== null && !headers.has("content-encoding") && Number(length) <= DATA_BYTES;
+}
+
 /** What an MCP client looks at; cookies and the rest stay here. */
 function keptHeaders(headers: Headers): [string, string][] {
   return [...headers].filter(([name]) => KEPT_HEADER.test(name));
@@ -211,8 +232,8 @@ function keptHeaders(headers: Headers): [string, string][] {
 /** A refusal in words that the aggregator may show. */
 class Refused extends Error {}
 
-function send(to: URL, init: RequestInit & { headers: Headers }, secret: string | undefined) {
-  if (secret !== undefined) init.headers.set("authorization", `Bearer ${secret}`);
+function send(to: URL, init: RequestInit & { headers: Record<string, string> }, secret: string | undefined) {
+  if (secret !== undefined) init.headers.authorization = `Bearer ${secret}`;
   return fetch(to, init);
 }
 

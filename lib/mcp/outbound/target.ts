@@ -6,7 +6,10 @@ import type { Open } from "./frame.ts";
 /** A server that requests may go to. */
 export interface Target {
   definition: AggregatorDefinition;
+  url: URL;
   origin: string;
+  /** headers of every request to it */
+  headers: Record<string, string>;
 }
 
 /** Headers that the MCP client itself sets; no other crosses, least of all one that carries a credential. */
@@ -19,7 +22,9 @@ export function targetsOf(definitions: AggregatorDefinition[]): Map<string, Targ
   for (const definition of definitions) {
     const url = definition.enabled && !definition.unsupported_stdio && URL.parse(definition.url);
     if (!url || targets.has(definition.name)) continue;
-    targets.set(definition.name, { definition, origin: url.origin });
+    const headers: Record<string, string> = { "user-agent": `sbx/${VERSION}` };
+    for (const [name, value] of Object.entries(definition.headers)) headers[name.toLowerCase()] = value;
+    targets.set(definition.name, { definition, url, origin: url.origin, headers });
   }
   return targets;
 }
@@ -48,7 +53,7 @@ export function destinationOf(
 ): { to: URL; target: Target } | string {
   const named = targets.filter((target) => target !== undefined);
   if (named.length === 0) return "no enabled server has this name";
-  const to = URL.parse(url);
+  const to = url === named[0].url.href ? named[0].url : URL.parse(url);
   const target = named.find(({ origin }) => origin === to?.origin);
   if (!to || !target || to.username || to.password) {
     return `only ${named[0].origin} may be reached for this server`;
@@ -56,14 +61,14 @@ export function destinationOf(
   return METHODS.includes(method) ? { to, target } : `${method} is no method of MCP`;
 }
 
-/** Headers of the request, the definition's own among them. */
-export function headersOf({ headers }: Open, { definition }: Target): Headers {
-  const all = new Headers({ "user-agent": `sbx/${VERSION}` });
-  for (const [name, value] of Object.entries(headers)) {
-    if (ALLOWED_HEADER.test(name) && typeof value === "string") all.set(name, value);
+/** Headers of the request; those of the definition go before what the aggregator says. */
+export function headersOf({ headers }: Open, target: Target): Record<string, string> {
+  const all: Record<string, string> = {};
+  for (const name in headers) {
+    const value = headers[name];
+    if (ALLOWED_HEADER.test(name) && typeof value === "string") all[name] = value;
   }
-  for (const [name, value] of Object.entries(definition.headers)) all.set(name, value);
-  return all;
+  return Object.assign(all, target.headers);
 }
 
 const REASONS: [RegExp, string][] = [

@@ -30,12 +30,14 @@ export async function readPins(path: string): Promise<PinFile> {
   try {
     text = await Deno.readTextFile(path);
   } catch (cause) {
-    if (cause instanceof Deno.errors.NotFound) return { version: 1, pins: {}, changes: [] };
+    if (cause instanceof Deno.errors.NotFound) return { version: 1, pins: Object.create(null), changes: [] };
     throw unreadable(path, cause);
   }
   try {
     const file = JSON.parse(text) as PinFile;
-    if (file.version === 1 && typeof file.pins === "object" && Array.isArray(file.changes)) return file;
+    const isKnown = file.version === 1 && typeof file.pins === "object" && Array.isArray(file.changes);
+    // Names of servers are anybody's: the object has no prototype that could be one of them.
+    if (isKnown) return { ...file, pins: Object.assign(Object.create(null), file.pins) };
   } catch (cause) {
     throw unreadable(path, cause);
   }

@@ -30,6 +30,10 @@ export class Http2Body implements BodySource {
     return this.#ended && this.#gathered.count === 0;
   }
 
+  get ready(): boolean {
+    return this.#gathered.count > 0;
+  }
+
   async read(): Promise<Uint8Array | null> {
     while (true) {
       const { bytes } = this.#gathered;

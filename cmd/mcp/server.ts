@@ -1,0 +1,26 @@
+// @ts-types="@modelcontextprotocol/sdk/server/mcp"
+import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
+import { VERSION } from "../../lib/version/mod.ts";
+import type { Host } from "./host.ts";
+import { offer } from "./tool.ts";
+import { FILE_TOOLS } from "./tools/file.ts";
+import { MCP_TOOLS } from "./tools/mcp.ts";
+import { PROGRAM_TOOLS } from "./tools/program.ts";
+import { RECORD_TOOLS } from "./tools/record.ts";
+import { VM_TOOLS } from "./tools/vm.ts";
+
+const INSTRUCTIONS =
+  "sbx runs Linux VMs on this machine for work that should not touch it. `run` is one program in a VM of its own; `create`, " +
+  "`exec` and `delete` are for work of several steps. A policy decides on what a VM may reach; when something is refused, " +
+  "`events` with denied: true and `why` tell which rule it was. You cannot change rules: ask the person you work for.";
+
+/** Every tool, in the order in which an agent is shown them. */
+export const TOOLS = [...VM_TOOLS, ...PROGRAM_TOOLS, ...FILE_TOOLS, ...RECORD_TOOLS, ...MCP_TOOLS];
+
+/** An MCP server over one home; one client each. */
+export function makeServer(host: Host): McpServer {
+  const info = { name: "sbx", title: "sbx: virtual machines for agents", version: VERSION };
+  const server = new McpServer(info, { instructions: INSTRUCTIONS });
+  for (const tool of TOOLS) offer(server, host, tool);
+  return server;
+}

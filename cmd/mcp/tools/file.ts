@@ -1,0 +1,124 @@
+/** Tools of files in a VM's workspace. */
+import { z } from "zod";
+import { FileWritten } from "../../../lib/api/file.ts";
+import { segment } from "../../../lib/client/mod.ts";
+import { SbxError } from "../../../lib/error/mod.ts";
+import { type Tool, tool } from "../tool.ts";
+import { vm } from "./common.ts";
+
+/** Bytes of a file that one call shows when the agent names none. */
+const READ_BYTES = 64 * 1024;
+const READ_BYTES_MAX = 1024 * 1024;
+/** Bytes that one request may carry (contracts.md §2). */
+const WRITE_BYTES_MAX = 10 * 1024 * 1024;
+
+const path = z.string().min(1).max(4096).describe("relative to the workspace, or below /workspace");
+const encoding = z.enum(["utf8", "base64"]);
+
+export const FILE_TOOLS: Tool[] = [
+  tool({
+    name: "read_file",
+    title: "Read a file of the workspace",
+    description:
+      "Reads a file of a VM's workspace, whether the VM runs or not. Files elsewhere in the VM are read with `exec` (cat). " +
+      "Text comes as it is, bytes that are no UTF-8 as base64. Of a long file read parts: offset and max_bytes.",
+    input: z.strictObject({
+      vm,
+      path,
+      offset: z.int().min(0).default(0).describe("byte to begin at"),
+      max_bytes: z.int().min(1).max(READ_BYTES_MAX).default(READ_BYTES),
+    }),
+    output: z.object({
+      path: z.string(),
+      size: z.int().describe("bytes of the whole file"),
+      offset: z.int(),
+      bytes: z.int().describe("bytes of content"),
+      truncated: z.boolean().describe("the file goes on: read again with offset + bytes"),
+      encoding,
+      content: z.string(),
+    }),
+    hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
+    run: async ({ vm, path, offset, max_bytes }, { client, signal }) => {
+      const url = `/vms/${segment(vm)}/files/content`;
+      const response = await client.send("GET", url, { query: { path }, signal });
+      const bytes = await part(response.body!, offset, max_bytes);
+      const size = Number(response.headers.get("content-length") ?? offset + bytes.length);
+      const goesOn = offset + bytes.length < size;
+      const { length, ...content } = contentOf(bytes, goesOn);
+      return { path, size, offset, bytes: length, truncated: goesOn, ...content };
+    },
+  }),
+  tool({
+    name: "write_file",
+    title: "Write a file of the workspace",
+    description:
+      "Writes a file of a VM's workspace, and the folders above it; what was there is replaced. The VM sees it at once, " +
+      "below /workspace. Files elsewhere in the VM are written with `exec`.",
+    input: z.strictObject({
+      vm,
+      path,
+      content: z.string().max(WRITE_BYTES_MAX * 1.4),
+      encoding: encoding.default("utf8").describe("of content"),
+      mode: z.string().regex(/^[0-7]{3,4}$/).optional().describe("permission bits, octal; absent: 0644"),
+    }),
+    output: FileWritten,
+    hints: { readOnly: false, destructive: true, idempotent: true, openWorld: false },
+    run: async ({ vm, path, content, encoding, mode }, { client, signal }) => {
+      const body = bytesOf(content, encoding);
+      const query = { path, mode };
+      return await client.json("POST", `/vms/${segment(vm)}/files/content`, { query, body, signal });
+    },
+  }),
+];
+
+/** Bytes of a stream from `offset`, at most `max`. */
+async function part(body: ReadableStream<Uint8Array>, offset: number, max: number): Promise<Uint8Array> {
+  const bytes = new Uint8Array(max);
+  let skip = offset;
+  let size = 0;
+  for await (const chunk of body) {
+    const from = Math.min(skip, chunk.length);
+    skip -= from;
+    const fits = chunk.subarray(from, from + max - size);
+    bytes.set(fits, size);
+    size += fits.length;
+    if (size === max) break;
+  }
+  return bytes.subarray(0, size);
+}
+
+/** Text, also where a part ends within a character: its bytes are left for the next part. */
+function contentOf(
+  bytes: Uint8Array,
+  goesOn: boolean,
+): { content: string; encoding: "utf8" | "base64"; length: number } {
+  const whole = goesOn ? bytes.subarray(0, wholeCharacters(bytes)) : bytes;
+  try {
+    const content = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(whole);
+    // Fewer bytes were asked for than the first character has.
+    if (whole.length === 0 && goesOn) throw new TypeError();
+    return { content, encoding: "utf8", length: whole.length };
+  } catch {
+    return { content: bytes.toBase64(), encoding: "base64", length: bytes.length };
+  }
+}
+
+/** Bytes up to the last character that is complete, if these are UTF-8. */
+function wholeCharacters(bytes: Uint8Array): number {
+  for (let back = 1; back <= Math.min(4, bytes.length); back++) {
+    const byte = bytes[bytes.length - back];
+    if ((byte & 0xc0) === 0x80) continue;
+    const needs = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return needs > back ? bytes.length - back : bytes.length;
+  }
+  return bytes.length;
+}
+
+function bytesOf(content: string, encoding: "utf8" | "base64"): Uint8Array<ArrayBuffer> {
+  if (encoding === "utf8") return new TextEncoder().encode(content);
+  try {
+    return Uint8Array.fromBase64(content);
+  } catch (cause) {
+    throw new SbxError("request.malformed", "content is not base64, as encoding says it is", { cause });
+  }
+}

@@ -1,0 +1,66 @@
+import { type EventRef, Evidence, type Found } from "../detection/replay/evidence.ts";
+import { compilePolicy, type Decision, type Policy, type Rule, summary } from "../policy/mod.ts";
+import type { LabEvent } from "./event.ts";
+import type { DecisionChange, LabPolicy } from "./report.ts";
+
+/** Most failures that are listed. */
+const FAILURES_SHOWN = 20;
+
+/** Rules over recorded events, beside what was decided then or what other rules say. */
+export class PolicyTrial {
+  readonly #candidate: Policy;
+  readonly #baseline?: Policy;
+  readonly #blocked: Evidence;
+  readonly #released: Evidence;
+  readonly #changes = new Map<string, DecisionChange>();
+  readonly #failures: LabPolicy["failures"] = [];
+  #decided = 0;
+
+  /** @throws {SbxError} `policy.invalid` */
+  constructor(rules: readonly Rule[], baseline: readonly Rule[] | undefined, limit: number) {
+    this.#candidate = compilePolicy(rules);
+    this.#baseline = baseline && compilePolicy(baseline);
+    this.#blocked = new Evidence(limit);
+    this.#released = new Evidence(limit);
+  }
+
+  run(event: LabEvent, ref: EventRef): void {
+    const from = this.#before(event);
+    if (from === undefined) return;
+    this.#decided++;
+    const { decision, failures } = this.#candidate.evaluate(event);
+    this.#failures.push(...failures.slice(0, FAILURES_SHOWN - this.#failures.length));
+    const to = decision.decision;
+    if (from === to) return;
+    const change = this.#changes.get(`${from} ${to}`) ?? { from, to, count: 0 };
+    this.#changes.set(`${from} ${to}`, { ...change, count: change.count + 1 });
+    if (from === "allow") this.#blocked.add(event, ref, [foundOf(decision)]);
+    else if (to === "allow") this.#released.add(event, ref, [foundOf(decision)]);
+  }
+
+  /** What became of the event; undefined for one that was only observed, which no rule can stop. */
+  #before(event: LabEvent): string | undefined {
+    if (event.common.enforceability !== "inline_blockable") return undefined;
+    return this.#baseline ? this.#baseline.evaluate(event).decision.decision : event.decision;
+  }
+
+  report(): LabPolicy {
+    return {
+      decided: this.#decided,
+      changes: [...this.#changes.values()].sort((a, b) => b.count - a.count),
+      blocked: this.#blocked.report(),
+      released: this.#released.report(),
+      failures: this.#failures,
+    };
+  }
+}
+
+function foundOf(decision: Decision): Found {
+  const { rule, matched_fields } = decision;
+  return {
+    rule_id: rule.id,
+    pack_id: `policy.${rule.layer}`,
+    matched_fields,
+    outcome: { outcome: "matched", message: summary(decision) },
+  };
+}

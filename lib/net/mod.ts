@@ -1,0 +1,19 @@
+/** The network of one VM: TCP, TLS and HTTP of its guest, and requests of its host (docs/network.md). */
+export {
+  type BodyFilter,
+  type BodyPlace,
+  type Broker,
+  CredentialDenied,
+  type Destination,
+  type Injected,
+  type Substituted,
+} from "./broker.ts";
+export type { ByteStream } from "./connection.ts";
+export type { Header } from "./header.ts";
+export { type HostRequest, NetBlocked } from "./host.ts";
+export { type Timeouts, TIMEOUTS } from "./limit.ts";
+export type { ModelCall, ModelRequest, Models } from "./model.ts";
+export type { Names } from "./names.ts";
+export type { NetOptions } from "./options.ts";
+export { NetProxy, type Open } from "./proxy.ts";
+export type { Target } from "./upstream.ts";

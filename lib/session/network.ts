@@ -1,0 +1,161 @@
+import { type Ca, openCa } from "../ca/mod.ts";
+import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.ts";
+import { DnsService, Overrides, parseResolvers, systemResolvers } from "../dns/mod.ts";
+import { asSbxError, SbxError } from "../error/mod.ts";
+import type { CredentialSubstitution } from "../event/mod.ts";
+import { DnsFrame, End, Open } from "../guest/schema.ts";
+import type { Home } from "../home/mod.ts";
+import type { CredentialResolver } from "../mcp/mod.ts";
+import type { Send } from "../mcp_endpoint/mod.ts";
+import { CredentialDenied, NetProxy } from "../net/mod.ts";
+import { BUILT_IN_PRICES, loadPrices, ModelReader } from "../model/mod.ts";
+import type { FrameChannel } from "../wire/mod.ts";
+import type { Contract } from "./contract.ts";
+import type { SessionGate } from "./gate.ts";
+import { GuestStream } from "./guest_stream.ts";
+import type { VmRecord } from "./record.ts";
+
+/** Queries of one connection that wait for their answers. */
+const DNS_PENDING_MAX = 256;
+
+/** What the network needs of its session. */
+export interface NetworkOptions {
+  home: Home;
+  record: VmRecord;
+  contract: Contract;
+  gate: SessionGate;
+}
+
+/** The network of one session: its guest's TCP and DNS, and the requests that its host makes. */
+export class Network {
+  readonly #gate: SessionGate;
+  readonly #broker: CredentialBroker;
+  readonly #dns: DnsService;
+  readonly #proxy: NetProxy;
+  readonly #streams = new Map<number, GuestStream>();
+
+  private constructor(gate: SessionGate, broker: CredentialBroker, dns: DnsService, proxy: NetProxy) {
+    this.#gate = gate;
+    this.#broker = broker;
+    this.#dns = dns;
+    this.#proxy = proxy;
+  }
+
+  /** @throws {SbxError} `ca.*`, `dns.resolver.invalid`, `network.override.invalid`, `network.ca_file`: nothing leaves the guest then */
+  static async open({ home, record, contract, gate }: NetworkOptions): Promise<Network> {
+    const { resolvers, overrides, extra_ca_file, price_file } = contract.network;
+    const [ca, broker, named, caCerts, prices] = await Promise.all([
+      openCa(home) as Promise<Ca>,
+      CredentialBroker.open({
+        store: new CredentialStore(storePath(home)),
+        providers: contract.profile.providers,
+        vm: record.id,
+        onError: report,
+      }),
+      resolvers.length > 0 ? parseResolvers(resolvers) : systemResolvers(),
+      extra_ca_file === undefined ? [] : readCaFile(extra_ca_file),
+      price_file === undefined ? BUILT_IN_PRICES : loadPrices(price_file),
+    ]);
+    const led = Overrides.parse(overrides);
+    const dns = new DnsService({ gate, resolvers: named, overrides: led });
+    const proxy = new NetProxy({
+      gate,
+      ca,
+      names: dns,
+      broker,
+      models: new ModelReader(() => prices),
+      target: (host, port) => led.target(host, port),
+      caCerts,
+    });
+    return new Network(gate, broker, dns, proxy);
+  }
+
+  /** One connection to the TCP port (contracts.md §7): a program's, or the one on which ends are told. */
+  async serveTcp(channel: FrameChannel, conn: Deno.Conn): Promise<void> {
+    const first = await channel.next();
+    if (first === null) return;
+    if ((first as { t?: unknown }).t === "End") return await this.#serveEnds(channel, first);
+    const { t: _, stream: number, ...open } = Open.parse(first);
+    const stream = new GuestStream(conn, channel.reader.rest());
+    this.#streams.set(number, stream);
+    try {
+      await this.#proxy.serve(stream, open, new Uint8Array());
+    } finally {
+      if (this.#streams.get(number) === stream) this.#streams.delete(number);
+    }
+  }
+
+  /** One connection to the DNS port: queries as they come, answers as they are there. */
+  async serveDns(channel: FrameChannel): Promise<void> {
+    let pending = 0;
+    for (let frame = await channel.next(); frame !== null; frame = await channel.next()) {
+      const { id, raw, proto, process_name } = DnsFrame.parse(frame);
+      if (pending >= DNS_PENDING_MAX) continue;
+      pending++;
+      this.#dns.answer(Uint8Array.fromBase64(raw), { proto, process_name })
+        .then((answer) => channel.send({ id, raw: answer.toBase64(), proto, process_name }))
+        .catch(() => {})
+        .finally(() => pending--);
+    }
+  }
+
+  /** A request of the host's own, on the guest's path and under its rules. */
+  readonly send: Send = async (request) => {
+    return await this.#proxy.send({
+      method: request.method,
+      url: request.url,
+      headers: Object.fromEntries(request.headers),
+      body: new Uint8Array(await request.arrayBuffer()),
+      signal: request.signal,
+    });
+  };
+
+  /** The secret behind a reference for a remote MCP server; what was done with it is in the ledger. */
+  readonly resolveCredential: CredentialResolver = async (ref, url) => {
+    try {
+      const { secret, substitutions } = await this.#broker.use(ref, url);
+      this.#record(substitutions);
+      return secret;
+    } catch (error) {
+      if (!(error instanceof CredentialDenied)) throw error;
+      this.#record(error.substitutions);
+      return undefined;
+    }
+  };
+
+  close(): Promise<void> {
+    this.#proxy.close();
+    return this.#broker.close();
+  }
+
+  async #serveEnds(channel: FrameChannel, first: unknown): Promise<void> {
+    for (let frame: unknown = first; frame !== null; frame = await channel.next()) {
+      const { stream, bytes } = End.parse(frame);
+      this.#streams.get(stream)?.end(bytes);
+    }
+  }
+
+  #record(substitutions: readonly CredentialSubstitution[]): void {
+    for (const substitution of substitutions) {
+      this.#gate.observe({
+        common: { event_type: "credential.substitution", source_engine: "network", actor: "host" },
+        credential: { substitution },
+      });
+    }
+  }
+}
+
+async function readCaFile(path: string): Promise<string[]> {
+  try {
+    return [await Deno.readTextFile(path)];
+  } catch (cause) {
+    throw new SbxError("network.ca_file", `the certificates in ${path} cannot be read`, {
+      cause,
+      hint: "check the setting network.extra_ca_file",
+    });
+  }
+}
+
+function report(error: unknown): void {
+  console.error(new Date().toISOString(), asSbxError(error, "the network").message);
+}

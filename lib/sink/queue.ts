@@ -1,0 +1,267 @@
+import { join } from "node:path";
+import { asSbxError, SbxError } from "../error/mod.ts";
+import { lockWithin, writeAtomic } from "../home/mod.ts";
+
+/** Bytes of one file of a queue, about. */
+const SEGMENT_BYTES = 1024 * 1024;
+/** Lines that wait in memory for the disk, at most. */
+const PENDING_MAX = 10_000;
+/** Bytes of a queue, unless its owner says otherwise: some hundred thousand findings. */
+export const QUEUE_BYTES = 256 * 1024 * 1024;
+/** Milliseconds until writing is tried again after the disk refused. */
+const DISK_RETRY_MS = 1000;
+/** Milliseconds within which an old owner's lock has to be gone. */
+const LOCK_MS = 2000;
+
+export interface QueueOptions {
+  /** most bytes on disk; what comes when it is full is dropped, counted, and told */
+  maxBytes?: number;
+  onProblem?(message: string): void;
+}
+
+/** Lines at the head of a queue. */
+export interface QueueBatch {
+  lines: string[];
+  /** they are done: they are not given again, also not after a restart */
+  commit(): Promise<void>;
+}
+
+/** Where the next line to give is. */
+interface Position {
+  segment: number;
+  offset: number;
+}
+
+/**
+ * A queue of lines in a folder: whoever puts one in does not wait, and what was put in is there after a restart. A line
+ * that was given and not committed is given again.
+ */
+export class DiskQueue {
+  readonly #sizes = new Map<number, number>();
+  #pending: string[] = [];
+  #pendingBytes = 0;
+  #bytes = 0;
+  #dropped = 0;
+  #full = false;
+  #closed = false;
+  #writing?: Promise<void>;
+  #file?: Deno.FsFile;
+  #writeSegment: number;
+  #arrival = Promise.withResolvers<void>();
+
+  private constructor(
+    readonly dir: string,
+    readonly options: QueueOptions,
+    readonly lock: Deno.FsFile,
+    private position: Position,
+    segments: Map<number, number>,
+  ) {
+    this.#sizes = segments;
+    this.#bytes = [...segments.values()].reduce((sum, size) => sum + size, 0);
+    // What a crash left of a line stays at the end of its file; new ones begin another.
+    this.#writeSegment = Math.max(position.segment, ...segments.keys()) + 1;
+  }
+
+  /**
+   * Opens a queue, with what an earlier process left in it.
+   *
+   * @throws {SbxError} `sink.conflict` when another process has it open
+   */
+  static async open(dir: string, options: QueueOptions = {}): Promise<DiskQueue> {
+    await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
+    const lock = await Deno.open(join(dir, "lock"), { create: true, write: true, mode: 0o600 });
+    if (!await lockWithin(lock, LOCK_MS)) {
+      lock.close();
+      throw new SbxError("sink.conflict", `${dir} is in use by another process`, {
+        hint: "stop it, or give each its own",
+      });
+    }
+    const segments = new Map<number, number>();
+    for await (const { name } of Deno.readDir(dir)) {
+      const [, number] = /^(\d{10})\.jsonl$/.exec(name) ?? [];
+      if (number) segments.set(Number(number), (await Deno.stat(join(dir, name))).size);
+    }
+    const position = await readPosition(dir, Math.min(...segments.keys(), 1));
+    const queue = new DiskQueue(dir, options, lock, position, segments);
+    for (const segment of [...segments.keys()]) if (segment < position.segment) await queue.#remove(segment);
+    return queue;
+  }
+
+  /** Bytes that wait, on disk and in memory. */
+  get bytes(): number {
+    return this.#bytes - this.position.offset + this.#pendingBytes;
+  }
+
+  /** Lines that found no room. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  /** Puts a line in, without waiting. @returns whether there was room */
+  push(line: string): boolean {
+    const { maxBytes = QUEUE_BYTES, onProblem } = this.options;
+    const isFull = this.bytes + line.length > maxBytes || this.#pending.length >= PENDING_MAX;
+    if (this.#closed || isFull) {
+      this.#dropped++;
+      if (!this.#full) {
+        onProblem?.(`the queue ${this.dir} is full; findings are only in the ledger until it empties`);
+      }
+      this.#full = true;
+      return false;
+    }
+    this.#full = false;
+    this.#pending.push(line);
+    this.#pendingBytes += line.length + 1;
+    this.#write();
+    return true;
+  }
+
+  /** The next lines, up to `max`; waits for one. Undefined when the queue is closed. */
+  async take(max: number): Promise<QueueBatch | undefined> {
+    while (!this.#closed) {
+      // What arrives while this looks must wake it too.
+      const { promise: arrival } = this.#arrival;
+      const batch = await this.#read(max);
+      if (batch) return batch;
+      if (!this.#closed) await arrival;
+    }
+  }
+
+  /** Everything that was put in is on disk when this settles. */
+  async flush(): Promise<void> {
+    while (this.#writing) await this.#writing;
+  }
+
+  /** Takes and gives nothing more; who waits for a line is told so. */
+  end(): void {
+    this.#closed = true;
+    this.#arrival.resolve();
+  }
+
+  /** Writes what waits in memory, and gives the folder up. */
+  async close(): Promise<void> {
+    this.end();
+    await this.flush();
+    this.#file?.close();
+    this.lock.close();
+  }
+
+  #write(): void {
+    this.#writing ??= this.#writeAll().finally(() => {
+      this.#writing = undefined;
+      // A line may have come in just after the last look.
+      if (this.#pending.length && !this.#closed) this.#write();
+    });
+  }
+
+  async #writeAll(): Promise<void> {
+    while (this.#pending.length) {
+      const lines = this.#pending;
+      const bytes = new TextEncoder().encode(lines.join("\n") + "\n");
+      const before = this.#pendingBytes;
+      this.#pending = [];
+      try {
+        await this.#append(bytes);
+      } catch (error) {
+        this.options.onProblem?.(asSbxError(error, `writing the queue ${this.dir}`).message);
+        this.#pending = [...lines, ...this.#pending];
+        // What waits in memory when the process ends is only in the ledger.
+        if (this.#closed) return;
+        await new Promise((resolve) => Deno.unrefTimer(setTimeout(resolve, DISK_RETRY_MS)));
+        continue;
+      }
+      this.#pendingBytes -= before;
+      this.#arrival.resolve();
+      this.#arrival = Promise.withResolvers();
+    }
+  }
+
+  async #append(bytes: Uint8Array): Promise<void> {
+    const segment = this.#writeSegment;
+    this.#file ??= await Deno.open(this.#path(segment), { create: true, append: true, mode: 0o600 });
+    const size = this.#sizes.get(segment) ?? 0;
+    try {
+      for (let at = 0; at < bytes.length;) at += await this.#file.write(bytes.subarray(at));
+      await this.#file.syncData();
+    } catch (error) {
+      // A part of it may be there: these lines go to a new file, whole.
+      this.#nextSegment(size);
+      throw error;
+    }
+    this.#sizes.set(segment, size + bytes.length);
+    this.#bytes += bytes.length;
+    if (size + bytes.length >= SEGMENT_BYTES) this.#nextSegment(size + bytes.length);
+  }
+
+  #nextSegment(size: number): void {
+    this.#file?.close();
+    this.#file = undefined;
+    this.#sizes.set(this.#writeSegment++, size);
+  }
+
+  async #read(max: number): Promise<QueueBatch | undefined> {
+    for (const segment of [...this.#sizes.keys()].sort((a, b) => a - b)) {
+      if (segment < this.position.segment) continue;
+      const from = segment === this.position.segment ? this.position.offset : 0;
+      const { lines, end } = await this.#readSegment(segment, from, max);
+      if (lines.length) return { lines, commit: () => this.#commit({ segment, offset: end }) };
+      // The file that is being written may get more.
+      if (segment < this.#writeSegment) await this.#commit({ segment: segment + 1, offset: 0 });
+    }
+  }
+
+  /** Whole lines of a segment as far as it is known to be written. */
+  async #readSegment(segment: number, from: number, max: number): Promise<{ lines: string[]; end: number }> {
+    const size = this.#sizes.get(segment) ?? 0;
+    if (size <= from) return { lines: [], end: from };
+    const bytes = await readPart(this.#path(segment), from, Math.min(size, from + SEGMENT_BYTES));
+    const lines: string[] = [];
+    let start = 0;
+    for (let end = bytes.indexOf(10); end >= 0 && lines.length < max; end = bytes.indexOf(10, start)) {
+      if (end > start) lines.push(new TextDecoder().decode(bytes.subarray(start, end)));
+      start = end + 1;
+    }
+    return { lines, end: from + start };
+  }
+
+  async #commit(position: Position): Promise<void> {
+    this.position = position;
+    await writeAtomic(join(this.dir, "position.json"), JSON.stringify(position));
+    for (const segment of [...this.#sizes.keys()]) {
+      if (segment < position.segment) await this.#remove(segment);
+    }
+  }
+
+  async #remove(segment: number): Promise<void> {
+    this.#bytes -= this.#sizes.get(segment) ?? 0;
+    this.#sizes.delete(segment);
+    await Deno.remove(this.#path(segment)).catch(() => {});
+  }
+
+  #path(segment: number): string {
+    return join(this.dir, `${String(segment).padStart(10, "0")}.jsonl`);
+  }
+}
+
+async function readPosition(dir: string, first: number): Promise<Position> {
+  try {
+    const { segment, offset } = JSON.parse(await Deno.readTextFile(join(dir, "position.json")));
+    if (Number.isSafeInteger(segment) && Number.isSafeInteger(offset)) return { segment, offset };
+  } catch {
+    // None yet, or a broken one: everything is given again, which is better than not at all.
+  }
+  return { segment: first, offset: 0 };
+}
+
+async function readPart(path: string, from: number, to: number): Promise<Uint8Array> {
+  using file = await Deno.open(path);
+  await file.seek(from, Deno.SeekMode.Start);
+  const bytes = new Uint8Array(to - from);
+  let length = 0;
+  while (length < bytes.length) {
+    const read = await file.read(bytes.subarray(length));
+    if (read === null) break;
+    length += read;
+  }
+  return bytes.subarray(0, length);
+}

@@ -1,0 +1,121 @@
+/**
+ * HTTPS of a guest, looked into, decided on and recorded, beside nginx and mitmproxy doing TLS on both sides of the same
+ * requests in the same run, and beside the upstream alone (issue 5). Prints one JSON object. nginx and mitmproxy are
+ * Debian's packages; without one of them its ratio is missing, and `missing` says so.
+ */
+import { join } from "node:path";
+import { caFiles, openCa } from "../../lib/ca/mod.ts";
+import { fromRoot } from "../helper/repo.ts";
+import { median, rounded } from "../helper/statistics.ts";
+import type { Job, Result } from "./net/load.ts";
+import { Peer, startMitmproxy, startNginx } from "./net/peer.ts";
+
+const HOST = "api.example.com";
+const CONNECTIONS = 32;
+const ROUNDS = 3;
+const MANY = 1000;
+const LONG = 50_000;
+const DOWNLOAD = 100 * 1024 * 1024;
+/** Requests of one round: so many that it takes some seconds. */
+const REQUESTS = { sbx: 20_000, nginx: 40_000, mitmproxy: 2_000 };
+
+const dir = await Deno.makeTempDir({ prefix: "sbx-bench-net-" });
+const peers: Peer[] = [];
+try {
+  console.log(JSON.stringify(await measure()));
+} finally {
+  for (const peer of peers) await peer.stop();
+  await Deno.remove(dir, { recursive: true });
+}
+
+function start(script: string, args: string[]): Promise<Peer> {
+  const path = fromRoot(`tests/bench/net/${script}`);
+  return Peer.start(peers, Deno.execPath(), ["run", "-A", "--quiet", "--config", fromRoot("deno.json"), path, ...args]);
+}
+
+async function measure() {
+  const roots = await openCa({ dir: join(dir, "upstream") });
+  const rootFile = caFiles({ dir: join(dir, "upstream") }).certificate;
+  const leaf = await roots.leaf(HOST);
+  const [certFile, keyFile] = [join(dir, "leaf.crt"), join(dir, "leaf.key")];
+  await Deno.writeTextFile(certFile, leaf.cert);
+  await Deno.writeTextFile(keyFile, leaf.key);
+  const guest = await openCa({ dir });
+  const upstream = await start("upstream.ts", [certFile, keyFile]);
+  const upstreamPort = Number(await upstream.line());
+  const sbx = await start("proxy.ts", [dir, `${upstreamPort}`, rootFile]);
+  const client = await start("load.ts", []);
+  const options = { dir, host: HOST, upstreamPort, certFile, keyFile, rootFile };
+  const nginx = await startNginx(peers, options);
+  const mitmproxy = await startMitmproxy(peers, options);
+  const run = async (job: Partial<Job> & Pick<Job, "port" | "caFile" | "kind" | "count">): Promise<Result> => {
+    await client.write(JSON.stringify({ host: HOST, connections: CONNECTIONS, ...job }));
+    return JSON.parse(await client.line());
+  };
+  const memory = async (): Promise<{ rss: number }> => {
+    await sbx.write("memory");
+    return JSON.parse(await sbx.line());
+  };
+
+  const ours = { port: Number(await sbx.line()), caFile: guest.files.certificate };
+  const bare = { port: upstreamPort, caFile: rootFile };
+  const theirs = nginx && { port: nginx, caFile: rootFile };
+  const mitm = mitmproxy && { port: mitmproxy.port, caFile: mitmproxy.caFile };
+  // Everybody runs once before anybody is measured, and rounds take turns: the machine is the same for all.
+  const rates = { sbx: [] as number[], nginx: [] as number[], mitmproxy: [] as number[] };
+  const speeds = { sbx: [] as number[], nginx: [] as number[] };
+  const latencies = { sbx: [] as number[], bare: [] as number[] };
+  let failed = 0;
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const [name, to] of [["sbx", ours], ["nginx", theirs], ["mitmproxy", mitm]] as const) {
+      if (!to) continue;
+      const count = REQUESTS[name];
+      const result = await run({ ...to, kind: "requests", count });
+      failed += result.failed;
+      if (round > 0) rates[name].push(count / result.seconds);
+    }
+    for (const [name, to] of [["sbx", ours], ["nginx", theirs]] as const) {
+      if (!to) continue;
+      const result = await run({ ...to, kind: "download", count: DOWNLOAD, connections: 1 });
+      failed += result.failed;
+      if (round > 0) speeds[name].push(DOWNLOAD / result.seconds / 1e6);
+    }
+    for (const [name, to] of [["sbx", ours], ["bare", bare]] as const) {
+      const result = await run({ ...to, kind: "latency", count: 1000, connections: 1 });
+      failed += result.failed;
+      if (round > 0) latencies[name].push(result.p50_ms!);
+    }
+  }
+  const before = await memory();
+  failed += (await run({ ...ours, kind: "requests", count: LONG })).failed;
+  const after = await memory();
+  failed += (await run({ ...ours, kind: "requests", count: MANY * 5, connections: MANY })).failed;
+  const many = await memory();
+  const missing = [...nginx ? [] : ["nginx"], ...mitmproxy ? [] : ["mitmproxy"]];
+  const requests = median(rates.sbx);
+  return {
+    bench: "net",
+    requests_per_s: rounded(requests, 0),
+    ...(nginx && {
+      nginx_requests_per_s: rounded(median(rates.nginx), 0),
+      ratio_nginx: rounded(requests / median(rates.nginx)),
+    }),
+    ...(mitmproxy && {
+      mitmproxy_requests_per_s: rounded(median(rates.mitmproxy), 0),
+      ratio_mitmproxy: rounded(requests / median(rates.mitmproxy)),
+    }),
+    download_mb_per_s: rounded(median(speeds.sbx), 0),
+    ...(nginx && {
+      nginx_download_mb_per_s: rounded(median(speeds.nginx), 0),
+      ratio_download_nginx: rounded(median(speeds.sbx) / median(speeds.nginx)),
+    }),
+    p50_ms: rounded(median(latencies.sbx), 3),
+    upstream_p50_ms: rounded(median(latencies.bare), 3),
+    added_p50_ms: rounded(median(latencies.sbx) - median(latencies.bare), 3),
+    rss_mb_before: rounded(before.rss / 1e6, 0),
+    rss_mb_after_50000: rounded(after.rss / 1e6, 0),
+    rss_mb_1000_connections: rounded(many.rss / 1e6, 0),
+    failed,
+    ...(missing.length > 0 && { missing: `${missing.join(", ")} not found: apt-get install ${missing.join(" ")}` }),
+  };
+}

@@ -1,0 +1,52 @@
+/**
+ * The aggregator's client against the server of one scenario of the conformance suite, whose URL is the last argument:
+ * the real process of sbx-mcp-aggregator connects, lists, and calls every tool that it finds.
+ */
+import { Aggregator } from "../../lib/mcp/mod.ts";
+import { fromRoot } from "../helper/repo.ts";
+
+const url = Deno.args.at(-1)!;
+const dir = await Deno.makeTempDir({ prefix: "sbx-conformance-" });
+const aggregator = await Aggregator.start({
+  definitions: [
+    {
+      name: "suite",
+      url,
+      headers: {},
+      enabled: true,
+      source: "test",
+      unsupported_stdio: false,
+      auth: undefined,
+    },
+  ],
+  dir,
+  command: [fromRoot("bin/sbx-mcp-aggregator")],
+  log: (line) => console.error(line),
+});
+try {
+  const tools = await aggregator.listTools();
+  for (const { namespaced_name, input_schema } of tools) {
+    const result = await aggregator.callTool(namespaced_name, argumentsFor(input_schema)).catch((error) =>
+      error.message
+    );
+    console.log(namespaced_name, JSON.stringify(result));
+  }
+  await Promise.all([aggregator.listResources(), aggregator.listPrompts()]);
+  const [server] = await aggregator.listServers();
+  console.log(JSON.stringify(server));
+  Deno.exitCode = server.connected ? 0 : 1;
+} finally {
+  await aggregator.close();
+  await Deno.remove(dir, { recursive: true });
+}
+
+/** A value for everything that a tool wants. */
+function argumentsFor(schema: Record<string, unknown>): Record<string, unknown> {
+  const properties = (schema.properties ?? {}) as Record<string, { type?: string }>;
+  return Object.fromEntries(
+    Object.entries(properties).map(([name, { type }]) => [
+      name,
+      type === "number" || type === "integer" ? 5 : type === "boolean" ? true : "text",
+    ]),
+  );
+}

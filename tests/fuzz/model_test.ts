@@ -1,0 +1,151 @@
+/** Model calls from damaged and invented bytes: nothing throws, everything stays bounded, and events stay valid. Seeds are fixed. */
+import { assert, assertEquals } from "@std/assert";
+import { Model } from "../../lib/event/family.ts";
+import { ModelReader } from "../../lib/model/mod.ts";
+import { WIRE } from "../helper/model_wire.ts";
+import { Random } from "../helper/random.ts";
+
+const ROUNDS = 3000;
+const reader = new ModelReader();
+const encode = (text: string) => new TextEncoder().encode(text);
+
+function call(host: string, path: string) {
+  return reader.match({
+    method: "POST",
+    scheme: "https",
+    host,
+    port: 443,
+    path,
+    query: "",
+    headers: [["content-type", "application/json"]],
+  })!;
+}
+
+/** JSON that looks like a model's, with values of the wrong kind in any place. */
+function invented(random: Random, depth = 0): unknown {
+  const keys = [
+    "type",
+    "message",
+    "usage",
+    "content",
+    "choices",
+    "delta",
+    "tool_calls",
+    "function",
+    "arguments",
+    "index",
+    "model",
+    "messages",
+    "tools",
+    "input",
+    "output",
+    "response",
+    "item",
+    "candidates",
+    "parts",
+    "functionCall",
+    "usageMetadata",
+    "input_tokens",
+    "prompt_tokens",
+    "done",
+    "error",
+    "stream",
+    "contents",
+    "__proto__",
+    "constructor",
+    "toString",
+    "id",
+    "name",
+    "content_block",
+    "partial_json",
+    "object",
+    "status",
+    "incomplete_details",
+    "prompt_tokens_details",
+  ];
+  const words = [
+    "message",
+    "message_start",
+    "content_block_start",
+    "tool_use",
+    "response",
+    "response.completed",
+    "x",
+    "",
+  ];
+  switch (random.below(depth > 5 ? 5 : 8)) {
+    case 0:
+      return random.pick([null, true, false]);
+    case 1:
+      return random.pick([0, -1, 1.5, 1e308, 2 ** 53, random.next()]);
+    case 2:
+    case 3:
+      return random.pick(words);
+    case 4:
+      return "\u0000\ud800" + random.next();
+    case 5:
+      return Array.from({ length: random.below(4) }, () => invented(random, depth + 1));
+    default:
+      return Object.fromEntries(
+        Array.from({ length: random.below(6) }, () => [random.pick(keys), invented(random, depth + 1)]),
+      );
+  }
+}
+
+Deno.test("damaged responses never throw, and whatever is read of them is a valid event", () => {
+  const random = new Random(20260801);
+  for (let round = 0; round < ROUNDS; round++) {
+    const sample = random.pick(WIRE);
+    const reading = call(sample.host, sample.path);
+    const draft = reading.request(encode(JSON.stringify(sample.request)), true, (text) => text)!;
+    reading.head(sample.status, [["content-type", sample.content_type]]);
+    const bytes = encode(sample.response);
+    for (let damage = random.below(4); damage > 0; damage--) {
+      bytes[random.below(bytes.length)] = random.below(256);
+    }
+    for (let at = 0; at < bytes.length;) {
+      reading.chunk(bytes.slice(at, at += 1 + random.below(200)));
+      if (random.below(40) === 0) break;
+    }
+    const response = reading.end(random.below(3) ? undefined : "reset");
+    Model.parse({ request: draft.model!.request, response });
+  }
+});
+
+Deno.test("invented requests and responses of every API never throw, and stay valid events", () => {
+  const random = new Random(20260802);
+  for (let round = 0; round < ROUNDS; round++) {
+    const sample = random.pick(WIRE);
+    const reading = call(sample.host, sample.path);
+    const sent = random.below(3)
+      ? { ...sample.request as object, ...invented(random) as object }
+      : invented(random);
+    const body = encode(JSON.stringify(sent) ?? "");
+    const draft = reading.request(body, random.below(5) > 0, (text) => text);
+    reading.head(200, [["content-type", sample.content_type]]);
+    for (let count = random.below(5); count > 0; count--) {
+      const value = JSON.stringify(invented(random));
+      const framed = sample.content_type.includes("event") ? `data: ${value}\n\n` : `${value}\n`;
+      reading.chunk(encode(framed));
+    }
+    const response = reading.end();
+    assertEquals(response === undefined, draft === undefined);
+    if (draft) Model.parse({ request: draft.model!.request, response });
+    assert(({} as Record<string, unknown>).polluted === undefined);
+  }
+});
+
+Deno.test("random bytes as a response of every framing", () => {
+  const random = new Random(20260803);
+  for (let round = 0; round < ROUNDS; round++) {
+    const sample = random.pick(WIRE);
+    const reading = call(sample.host, sample.path);
+    reading.request(encode(JSON.stringify(sample.request)), true, (text) => text);
+    reading.head(random.below(1000), [[
+      "content-type",
+      random.pick(["text/event-stream", "application/x-ndjson", "", "*"]),
+    ]]);
+    for (let count = random.below(6); count > 0; count--) reading.chunk(random.bytes(random.below(80)));
+    Model.shape.response.parse(reading.end());
+  }
+});

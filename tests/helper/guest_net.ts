@@ -1,0 +1,105 @@
+/**
+ * The host's end of a guest's network, for tests of the guest's end: TCP connections that it opens (port 5003) go where
+ * a test says, its DNS queries (port 5007) are answered by the real DnsService.
+ */
+import { DnsService } from "../../lib/dns/mod.ts";
+import { type DnsFrame, type End, type Open, PORTS } from "../../lib/guest/mod.ts";
+import * as schema from "../../lib/guest/schema.ts";
+import { vsockPath } from "../../lib/vm/hypervisor.ts";
+import { FrameChannel } from "../../lib/wire/mod.ts";
+
+/** A connection of the guest: its bytes after `Open`, and how many there are of them once its program has said so. */
+export class GuestStream {
+  #read = 0;
+  #first: Uint8Array;
+  #end = Promise.withResolvers<null>();
+  #bytes = Infinity;
+
+  constructor(readonly open: Open, readonly conn: Deno.Conn, first: Uint8Array) {
+    this.#first = first;
+  }
+
+  /** The program has ended its side: what comes before `bytes` is still read. */
+  end(bytes: number): void {
+    this.#bytes = bytes;
+    if (this.#read >= bytes) this.#end.resolve(null);
+  }
+
+  /** null at the program's end. @throws {Error} when the guest broke the connection off */
+  async read(into: Uint8Array): Promise<number | null> {
+    if (this.#read >= this.#bytes) return null;
+    let count: number | null = Math.min(this.#first.length, into.length);
+    if (count > 0) {
+      into.set(this.#first.subarray(0, count));
+      this.#first = this.#first.subarray(count);
+    } else count = await Promise.race([this.conn.read(into), this.#end.promise]);
+    if (count === null && this.#read < this.#bytes) throw new Error("the guest broke the connection off");
+    this.#read += count ?? 0;
+    return count;
+  }
+}
+
+export class GuestNet {
+  readonly opened: Open[] = [];
+  readonly queries: DnsFrame[] = [];
+  readonly #listeners: Deno.Listener[] = [];
+  readonly #conns = new Set<FrameChannel>();
+  readonly #streams = new Map<number, GuestStream>();
+
+  /** @param sockets folder of the machine's sockets @param serve what becomes of a connection; it closes it */
+  constructor(
+    sockets: string,
+    readonly dns: DnsService,
+    readonly serve: (stream: GuestStream) => Promise<void>,
+  ) {
+    this.#accept(vsockPath(sockets, PORTS.tcp), (channel, conn) => this.#tcp(channel, conn));
+    this.#accept(vsockPath(sockets, PORTS.dns), (channel) => this.#dns(channel));
+  }
+
+  close(): void {
+    for (const listener of this.#listeners) listener.close();
+    for (const channel of this.#conns) channel.close();
+  }
+
+  async #accept(
+    path: string,
+    serve: (channel: FrameChannel, conn: Deno.Conn) => Promise<void>,
+  ): Promise<void> {
+    const listener = Deno.listen({ transport: "unix", path });
+    this.#listeners.push(listener);
+    for await (const conn of listener) {
+      const channel = new FrameChannel(conn);
+      this.#conns.add(channel);
+      serve(channel, conn).catch((error) => console.error(`${path}: ${error}`)).finally(() => {
+        this.#conns.delete(channel);
+        channel.close();
+      });
+    }
+  }
+
+  async #tcp(channel: FrameChannel, conn: Deno.Conn): Promise<void> {
+    const first = await channel.next() as { t: string } | null;
+    if (first?.t === "End") {
+      for (let frame: unknown = first; frame !== null; frame = await channel.next()) {
+        const { stream, bytes } = schema.End.parse(frame) satisfies End;
+        this.#streams.get(stream)?.end(bytes);
+      }
+      return;
+    }
+    const open: Open = schema.Open.parse(first);
+    this.opened.push(open);
+    const stream = new GuestStream(open, conn, channel.reader.rest());
+    this.#streams.set(open.stream, stream);
+    await this.serve(stream).finally(() => this.#streams.delete(open.stream));
+  }
+
+  async #dns(channel: FrameChannel): Promise<void> {
+    for await (const frame of channel.reader) {
+      const query: DnsFrame = schema.DnsFrame.parse(frame);
+      this.queries.push(query);
+      this.dns.answer(Uint8Array.fromBase64(query.raw), query).then((answer) =>
+        channel.send({ ...query, raw: answer.toBase64() })
+      ).catch(() => {});
+    }
+  }
+}

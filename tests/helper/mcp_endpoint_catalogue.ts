@@ -1,0 +1,118 @@
+/** A catalogue of one real MCP server, behind the SDK's own client in the same process. */
+// @ts-types="@modelcontextprotocol/sdk/client/index"
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+// @ts-types="@modelcontextprotocol/sdk/inMemory"
+import { InMemoryTransport } from "@modelcontextprotocol/sdk/inMemory.js";
+// @ts-types="@modelcontextprotocol/sdk/server/mcp"
+import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
+// @ts-types="@modelcontextprotocol/sdk/types"
+import {
+  CallToolResultSchema,
+  PromptListChangedNotificationSchema,
+  ResourceListChangedNotificationSchema,
+  ToolListChangedNotificationSchema,
+} from "@modelcontextprotocol/sdk/types.js";
+import { SbxError } from "../../lib/error/mod.ts";
+import type { CallOptions, Catalogue, CatalogueList } from "../../lib/mcp_endpoint/mod.ts";
+
+export class SdkCatalogue implements Catalogue {
+  readonly client = new Client({ name: "catalogue", version: "1.0.0" });
+  readonly #watchers = new Set<(list: CatalogueList) => void>();
+
+  /** @param prefix of names, `everything`; none: names are the server's own */
+  private constructor(readonly prefix: string | undefined) {
+    for (
+      const [schema, list] of [
+        [ToolListChangedNotificationSchema, "tools"],
+        [ResourceListChangedNotificationSchema, "resources"],
+        [PromptListChangedNotificationSchema, "prompts"],
+      ] as const
+    ) {
+      this.client.setNotificationHandler(schema, () => {
+        for (const changed of this.#watchers) changed(list);
+      });
+    }
+  }
+
+  static async of(server: Pick<McpServer, "connect">, prefix?: string): Promise<SdkCatalogue> {
+    const [near, far] = InMemoryTransport.createLinkedPair();
+    const catalogue = new SdkCatalogue(prefix);
+    await Promise.all([server.connect(far), catalogue.client.connect(near)]);
+    return catalogue;
+  }
+
+  async listTools({ signal }: CallOptions) {
+    const { tools } = await this.client.listTools({}, { signal });
+    return tools.map(({ name, inputSchema, outputSchema, ...rest }) => ({
+      ...rest,
+      namespaced_name: this.#name(name),
+      input_schema: inputSchema,
+      output_schema: outputSchema,
+    }));
+  }
+
+  async listResources({ signal }: CallOptions) {
+    const { resources } = await this.client.listResources({}, { signal });
+    return resources.map(({ uri, name, description, mimeType }) => ({
+      namespaced_uri: this.#uri(uri),
+      name,
+      description,
+      mime_type: mimeType,
+    }));
+  }
+
+  async listResourceTemplates({ signal }: CallOptions) {
+    const { resourceTemplates } = await this.client.listResourceTemplates({}, { signal });
+    return resourceTemplates.map(({ uriTemplate, name, description, mimeType }) => ({
+      namespaced_uri_template: this.#uri(uriTemplate),
+      name,
+      description,
+      mime_type: mimeType,
+    }));
+  }
+
+  async listPrompts({ signal }: CallOptions) {
+    const { prompts } = await this.client.listPrompts({}, { signal });
+    return prompts.map(({ name, description, arguments: args }) => ({
+      namespaced_name: this.#name(name),
+      description,
+      arguments: args,
+    }));
+  }
+
+  callTool(name: string, args: Record<string, unknown>, { signal, progress }: CallOptions) {
+    const own = this.#own(name, `${this.prefix}__`, "tool");
+    return this.client.callTool({ name: own, arguments: args }, CallToolResultSchema, {
+      signal,
+      onprogress: progress,
+    });
+  }
+
+  readResource(uri: string, { signal }: CallOptions) {
+    return this.client.readResource({ uri: this.#own(uri, `sbx://${this.prefix}/`, "resource") }, { signal });
+  }
+
+  getPrompt(name: string, args: Record<string, unknown>, { signal }: CallOptions) {
+    const own = this.#own(name, `${this.prefix}__`, "prompt");
+    return this.client.getPrompt({ name: own, arguments: args as Record<string, string> }, { signal });
+  }
+
+  watch(changed: (list: CatalogueList) => void): () => void {
+    this.#watchers.add(changed);
+    return () => this.#watchers.delete(changed);
+  }
+
+  #name(own: string): string {
+    return this.prefix === undefined ? own : `${this.prefix}__${own}`;
+  }
+
+  #uri(own: string): string {
+    return this.prefix === undefined ? own : `sbx://${this.prefix}/${own}`;
+  }
+
+  #own(name: string, prefix: string, kind: string): string {
+    if (this.prefix === undefined) return name;
+    if (name.startsWith(prefix)) return name.slice(prefix.length);
+    throw new SbxError(`mcp.${kind}.not_found`, `no MCP server has a ${kind} "${name}"`);
+  }
+}

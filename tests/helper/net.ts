@@ -1,0 +1,140 @@
+/** A guest's network for tests: the real proxy behind a socket that stands for the vsock port, real upstreams on loopback. */
+import { join } from "node:path";
+import { openCa } from "../../lib/ca/mod.ts";
+import { type Broker, NetProxy, type NetOptions, type Timeouts } from "../../lib/net/mod.ts";
+import { CredentialBroker, CredentialStore, type Provider } from "../../lib/credential/mod.ts";
+import { TestGate } from "./gate.ts";
+import { RawClient } from "./net_client.ts";
+import { eventually } from "./sbx.ts";
+
+/** Addresses of documentation networks stand for upstreams: policy does not take them for private ones. */
+export const ADDRESS = "203.0.113.7";
+
+export interface TestNetOptions {
+  rules?: string;
+  timeouts?: Partial<Timeouts>;
+  broker?: Broker;
+  /** what the guest was told by DNS; default: every name is at {@linkcode ADDRESS} */
+  agrees?(name: string, address: string): boolean;
+  /** where connections go, by host and port; default: loopback at the port that the test gives */
+  target?: NetOptions["target"];
+  models?: NetOptions["models"];
+}
+
+/** One guest with its proxy. Connections to its socket begin with a line `IP PORT`, then raw bytes. */
+export class TestNet implements AsyncDisposable {
+  private constructor(
+    readonly dir: string,
+    readonly gate: TestGate,
+    readonly proxy: NetProxy,
+    /** PEM of the CA that the guest trusts */
+    readonly caCert: string,
+    readonly caPath: string,
+    /** certificate and key for upstreams, good for any name that was asked for */
+    readonly leaf: (name: string) => Promise<{ cert: string; key: string }>,
+  ) {}
+
+  readonly #serving: Promise<void>[] = [];
+
+  static async open(options: TestNetOptions = {}): Promise<TestNet> {
+    const dir = await Deno.makeTempDir({ prefix: "sbx-net-" });
+    const ca = await openCa({ dir });
+    // The authority of the upstreams is not the guests'.
+    const roots = await openCa({ dir: join(dir, "upstream") });
+    const gate = new TestGate(options.rules);
+    const proxy = new NetProxy({
+      gate,
+      ca,
+      names: {
+        agrees: options.agrees ?? ((_, address) => address === ADDRESS),
+        nameOf: () => undefined,
+        lookup: () => Promise.resolve([ADDRESS]),
+      },
+      broker: options.broker ?? await testBroker(dir),
+      caCerts: [roots.certificate],
+      ...(options.timeouts && { timeouts: options.timeouts }),
+      ...(options.target && { target: options.target }),
+      ...(options.models && { models: options.models }),
+    });
+    const caPath = join(dir, "guest-ca.pem");
+    await Deno.writeTextFile(caPath, ca.certificate);
+    return new TestNet(dir, gate, proxy, ca.certificate, caPath, (name) => roots.leaf(name));
+  }
+
+  /** One connection of the guest, as its programs see it. */
+  async connect(port: number, address = ADDRESS): Promise<Deno.Conn> {
+    const [guest, host] = await socketPair(join(this.dir, `${crypto.randomUUID()}.sock`));
+    const open = { host_ip: address, port, process_name: "curl", pid: 42 };
+    this.#serving.push(this.proxy.serve(host, open, new Uint8Array()));
+    return guest;
+  }
+
+  /** A client of plain HTTP, or of whatever its bytes are. */
+  async client(port = 80, address = ADDRESS): Promise<RawClient> {
+    return new RawClient(await this.connect(port, address));
+  }
+
+  /** A client inside TLS. */
+  async tls(name: string, port = 443, address = ADDRESS): Promise<RawClient> {
+    const forward = this.forward(port, address);
+    const tcp = await Deno.connect({ hostname: "127.0.0.1", port: forward.port });
+    const tls = await Deno.startTls(tcp, { hostname: name, caCerts: [this.caCert], alpnProtocols: ["http/1.1"] });
+    await tls.handshake().finally(() => forward.close());
+    return new RawClient(tls);
+  }
+
+  /** Runs curl as a program of the guest. */
+  async curl(url: string, ...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+    const { hostname, port, protocol } = new URL(url);
+    const real = Number(port || (protocol === "https:" ? 443 : 80));
+    const forward = this.forward(real);
+    const { code, stdout, stderr } = await new Deno.Command("curl", {
+      args: ["-sS", "-i", "--max-time", "20", "--cacert", this.caPath, "--connect-to"].concat(
+        `${hostname}:${real}:127.0.0.1:${forward.port}`,
+        args,
+        url,
+      ),
+      stdin: "null",
+    }).output();
+    forward.close();
+    return { code, stdout: new TextDecoder().decode(stdout), stderr: new TextDecoder().decode(stderr) };
+  }
+
+  /** Waits until no connection is left: what the guest or an upstream has given up must not stay. */
+  async idle(): Promise<void> {
+    await eventually("every connection was closed", () => this.proxy.size.guests === 0, 20);
+  }
+
+  /** TCP on loopback that leads into the proxy: for clients that know nothing of vsock. */
+  forward(port: number, address = ADDRESS): { port: number; close(): void } {
+    const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const accept = async () => {
+      for await (const conn of listener) {
+        const open = { host_ip: address, port, process_name: "curl", pid: 42 };
+        this.#serving.push(this.proxy.serve(conn, open, new Uint8Array()));
+      }
+    };
+    accept();
+    return { port: listener.addr.port, close: () => listener.close() };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.proxy.close();
+    await Promise.allSettled(this.#serving);
+    await Deno.remove(this.dir, { recursive: true });
+  }
+}
+
+/** A broker whose store is empty, in a folder of its own. */
+export async function testBroker(dir: string, providers: Provider[] = []): Promise<CredentialBroker> {
+  const store = new CredentialStore(join(dir, "credentials", "store.json"));
+  return await CredentialBroker.open({ store, providers });
+}
+
+async function socketPair(path: string): Promise<[Deno.UnixConn, Deno.UnixConn]> {
+  const listener = Deno.listen({ transport: "unix", path });
+  const [guest, host] = await Promise.all([Deno.connect({ transport: "unix", path }), listener.accept()]);
+  listener.close();
+  await Deno.remove(path).catch(() => {});
+  return [guest, host as Deno.UnixConn];
+}

@@ -1,0 +1,102 @@
+/** A real resolver on loopback, UDP and TCP, that answers what a test wants. */
+import { Buffer } from "node:buffer";
+import { createSocket, type Socket } from "node:dgram";
+import packet from "dns-packet";
+
+/** What a test's resolver sees and says; `undefined` says nothing. */
+export type Respond = (
+  query: { id: number; questions: { name: string; type: string }[] },
+  proto: "udp" | "tcp",
+) => Record<string, unknown> | Uint8Array | undefined;
+
+/** Answers a query with records, and rcode 3 when there are none of them. */
+export function records(...answers: Record<string, unknown>[]): Respond {
+  return () => ({ answers, ...(answers.length === 0 && { flags: 3 }) });
+}
+
+export class TestResolver {
+  readonly seen: { name: string; type: string; proto: "udp" | "tcp"; port: number; id: number }[] = [];
+  readonly port: number;
+  readonly #udp: Socket;
+  readonly #tcp: Deno.TcpListener;
+
+  private constructor(udp: Socket, tcp: Deno.TcpListener, public respond: Respond) {
+    this.#udp = udp;
+    this.#tcp = tcp;
+    this.port = tcp.addr.port;
+    udp.on("message", (message, from) => {
+      const bytes = this.#answer(message, "udp", from.port);
+      if (bytes) udp.send(bytes, from.port, from.address);
+    });
+    this.#serveTcp();
+  }
+
+  static async start(respond: Respond): Promise<TestResolver> {
+    const tcp = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const udp = createSocket("udp4");
+    await new Promise<void>((resolve) => udp.bind(tcp.addr.port, "127.0.0.1", resolve));
+    return new TestResolver(udp, tcp, respond);
+  }
+
+  get endpoint() {
+    return { hostname: "127.0.0.1", port: this.port };
+  }
+
+  /** From here on only UDP is answered. */
+  closeTcp(): void {
+    this.#tcp.close();
+  }
+
+  close(): void {
+    this.#udp.close();
+    try {
+      this.#tcp.close();
+    } catch {
+      // closed before
+    }
+  }
+
+  #answer(message: Uint8Array, proto: "udp" | "tcp", port: number): Uint8Array | undefined {
+    const query = packet.decode(Buffer.from(message));
+    const [{ name, type }] = query.questions;
+    this.seen.push({ name, type, proto, port, id: query.id });
+    const said = this.respond(query, proto);
+    if (said === undefined || said instanceof Uint8Array) return said;
+    return packet.encode({ type: "response", id: query.id, questions: query.questions, ...said });
+  }
+
+  async #serveTcp(): Promise<void> {
+    for await (const conn of this.#tcp) {
+      const chunk = new Uint8Array(4096);
+      const read = await conn.read(chunk);
+      const bytes = read && this.#answer(chunk.subarray(2, read), "tcp", 0);
+      if (bytes) {
+        const message = new Uint8Array(2 + bytes.length);
+        new DataView(message.buffer).setUint16(0, bytes.length);
+        message.set(bytes, 2);
+        for (let at = 0; at < message.length;) at += await conn.write(message.subarray(at));
+      }
+      conn.close();
+    }
+  }
+}
+
+/** A guest's query. */
+export function ask(name: string, type = "A", options: Record<string, unknown> = {}): Uint8Array {
+  return packet.encode({
+    type: "query",
+    id: 4242,
+    flags: packet.RECURSION_DESIRED,
+    questions: [{ name, type }],
+    ...options,
+  });
+}
+
+/** An answer as a guest reads it, with the text of its Extended DNS Error. */
+// deno-lint-ignore no-explicit-any
+export function read(bytes: Uint8Array): any {
+  const answer = packet.decode(Buffer.from(bytes));
+  const option = answer.additionals[0]?.options[0];
+  const error = option && { code: option.data[1], text: new TextDecoder().decode(option.data.subarray(2)) };
+  return { ...answer, error, data: answer.answers.map(({ data }: { data: unknown }) => data) };
+}
