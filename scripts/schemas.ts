@@ -6,6 +6,8 @@ import { z } from "zod";
 import { openApi } from "../cmd/service/app.ts";
 import { SettingsResponse } from "../lib/api/settings.ts";
 import { CorpFile } from "../lib/corp/mod.ts";
+import { IrSchema } from "../lib/detection/ir_schema.ts";
+import { PackSchema } from "../lib/detection/pack/schema.ts";
 import { ProfileFile } from "../lib/profile/mod.ts";
 import { loadDefinitions, settingsFile } from "../lib/settings/mod.ts";
 
@@ -32,6 +34,8 @@ export const SCHEMAS: GeneratedSchema[] = [
     schema: () => ({ title: "Answer of GET /settings/info", ...z.toJSONSchema(SettingsResponse) }),
   },
   { file: "profile.schema.json", schema: () => ofFile(ProfileFile, "sbx profile.toml") },
+  { file: "sbx.detection-pack.v1.schema.json", schema: () => ofFile(PackSchema, "sbx.detection-pack.v1") },
+  { file: "sbx.detection.ir.v1.schema.json", schema: () => ofFile(IrSchema, "sbx.detection.ir.v1") },
   { file: "openapi.json", schema: openApi },
 ];
 

@@ -1,6 +1,6 @@
 /** sbx-mcp-aggregator: the client of every external MCP server, in a process that may do nothing else (spec.md, "Aggregator protocol"). */
 import { asSbxError } from "../../lib/error/mod.ts";
-import { boundedLog, dropPermissions, serveAggregator } from "../../lib/mcp/aggregator/mod.ts";
+import { boundedLog, confine, serveAggregator } from "../../lib/mcp/aggregator/mod.ts";
 import { runAlone } from "../../lib/mcp/driver/alone.ts";
 import { OutboundClient } from "../../lib/mcp/outbound/mod.ts";
 import { selfCommand } from "../../lib/program/mod.ts";
@@ -43,7 +43,7 @@ async function serve(socket: string): Promise<number> {
     event.preventDefault();
     log(`unhandled: ${event.reason}`);
   });
-  await dropPermissions();
+  if (!await confine()) log("the kernel has no filter for this process; Deno's permissions confine it");
   const served = serveAggregator({ input: Deno.stdin, output: Deno.stdout }, { outbound, log });
   // Without its way out it is of no use, and whoever started it will start another.
   const cut = outbound.closed.then(() => 1);

@@ -12,7 +12,7 @@ export const TITLE_MAX = 256;
 export const VALUE_MAX = 64 * 1024;
 export const VALUES_MAX = 10_000;
 
-export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+export const UUID = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/;
 
 export const IrMatcherSchema = z.strictObject({
   field_path: z.string().min(1),

@@ -70,9 +70,9 @@ function complaint(cause: unknown): [what: string, hint?: string] {
   if (cause instanceof Deno.errors.InvalidData) {
     const { message } = cause;
     if (/UnknownIssuer|CaUsedAsEndEntity/.test(message)) return ["has a certificate that nobody trusted signed", UNTRUSTED];
-    if (/Expired/.test(message)) return ["has a certificate that has expired"];
-    if (/NotValidYet/.test(message)) return ["has a certificate that is not valid yet; is the clock right?"];
-    if (/NotValidForName/.test(message)) return ["has a certificate for another name"];
+    if (/Expired|expired/.test(message)) return ["has a certificate that has expired"];
+    if (/NotValidYet|not valid yet/.test(message)) return ["has a certificate that is not valid yet; is the clock right?"];
+    if (/NotValidForName|not valid for name/.test(message)) return ["has a certificate for another name"];
     if (/certificate/.test(message)) return ["has a certificate that cannot be trusted"];
     return ["does not speak TLS as it should"];
   }

@@ -3,11 +3,11 @@
 const CODE = `# A machine to write and run code in.
 id = "code"
 name = "Code"
-description = "A Debian machine with git, curl and Python for coding agents."
+description = "A Debian machine with git, curl, Python and Node for coding agents."
 revision = "1.0.0"
 
 [packages]
-apt = ["ca-certificates", "git", "curl", "python3", "less", "procps"]
+apt = ["ca-certificates", "git", "curl", "python3", "nodejs", "less", "procps"]
 
 [credentials]
 providers = ["anthropic", "openai", "google", "github"]

@@ -2,7 +2,7 @@
  * The host's end of a guest's network, for tests of the guest's end: TCP connections that it opens (port 5003) go where
  * a test says, its DNS queries (port 5007) are answered by the real DnsService.
  */
-import { DnsService } from "../../lib/dns/mod.ts";
+import type { DnsService } from "../../lib/dns/mod.ts";
 import { type DnsFrame, type End, type Open, PORTS } from "../../lib/guest/mod.ts";
 import * as schema from "../../lib/guest/schema.ts";
 import { vsockPath } from "../../lib/vm/hypervisor.ts";
@@ -42,6 +42,9 @@ export class GuestStream {
 export class GuestNet {
   readonly opened: Open[] = [];
   readonly queries: DnsFrame[] = [];
+  /** frames that are not what contracts.md §7 says, and connections that broke where none should */
+  readonly problems: string[] = [];
+  #closed = false;
   readonly #listeners: Deno.Listener[] = [];
   readonly #conns = new Set<FrameChannel>();
   readonly #streams = new Map<number, GuestStream>();
@@ -57,6 +60,8 @@ export class GuestNet {
   }
 
   close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
     for (const listener of this.#listeners) listener.close();
     for (const channel of this.#conns) channel.close();
   }
@@ -70,7 +75,9 @@ export class GuestNet {
     for await (const conn of listener) {
       const channel = new FrameChannel(conn);
       this.#conns.add(channel);
-      serve(channel, conn).catch((error) => console.error(`${path}: ${error}`)).finally(() => {
+      serve(channel, conn).catch((error) => {
+        if (!this.#closed) this.problems.push(`${path}: ${error}`);
+      }).finally(() => {
         this.#conns.delete(channel);
         channel.close();
       });

@@ -1,7 +1,7 @@
 /** A guest's network for tests: the real proxy behind a socket that stands for the vsock port, real upstreams on loopback. */
 import { join } from "node:path";
 import { openCa } from "../../lib/ca/mod.ts";
-import { type Broker, NetProxy, type NetOptions, type Timeouts } from "../../lib/net/mod.ts";
+import { type Broker, type NetOptions, NetProxy, type Timeouts } from "../../lib/net/mod.ts";
 import { CredentialBroker, CredentialStore, type Provider } from "../../lib/credential/mod.ts";
 import { TestGate } from "./gate.ts";
 import { RawClient } from "./net_client.ts";
@@ -19,6 +19,7 @@ export interface TestNetOptions {
   /** where connections go, by host and port; default: loopback at the port that the test gives */
   target?: NetOptions["target"];
   models?: NetOptions["models"];
+  lookup?: NetOptions["names"]["lookup"];
 }
 
 /** One guest with its proxy. Connections to its socket begin with a line `IP PORT`, then raw bytes. */
@@ -30,6 +31,8 @@ export class TestNet implements AsyncDisposable {
     /** PEM of the CA that the guest trusts */
     readonly caCert: string,
     readonly caPath: string,
+    /** PEM of the authority of upstreams, which the proxy trusts */
+    readonly roots: string,
     /** certificate and key for upstreams, good for any name that was asked for */
     readonly leaf: (name: string) => Promise<{ cert: string; key: string }>,
   ) {}
@@ -48,7 +51,7 @@ export class TestNet implements AsyncDisposable {
       names: {
         agrees: options.agrees ?? ((_, address) => address === ADDRESS),
         nameOf: () => undefined,
-        lookup: () => Promise.resolve([ADDRESS]),
+        lookup: options.lookup ?? (() => Promise.resolve([ADDRESS])),
       },
       broker: options.broker ?? await testBroker(dir),
       caCerts: [roots.certificate],
@@ -58,7 +61,15 @@ export class TestNet implements AsyncDisposable {
     });
     const caPath = join(dir, "guest-ca.pem");
     await Deno.writeTextFile(caPath, ca.certificate);
-    return new TestNet(dir, gate, proxy, ca.certificate, caPath, (name) => roots.leaf(name));
+    return new TestNet(
+      dir,
+      gate,
+      proxy,
+      ca.certificate,
+      caPath,
+      roots.certificate,
+      (name) => roots.leaf(name),
+    );
   }
 
   /** One connection of the guest, as its programs see it. */
@@ -78,7 +89,11 @@ export class TestNet implements AsyncDisposable {
   async tls(name: string, port = 443, address = ADDRESS): Promise<RawClient> {
     const forward = this.forward(port, address);
     const tcp = await Deno.connect({ hostname: "127.0.0.1", port: forward.port });
-    const tls = await Deno.startTls(tcp, { hostname: name, caCerts: [this.caCert], alpnProtocols: ["http/1.1"] });
+    const tls = await Deno.startTls(tcp, {
+      hostname: name,
+      caCerts: [this.caCert],
+      alpnProtocols: ["http/1.1"],
+    });
     await tls.handshake().finally(() => forward.close());
     return new RawClient(tls);
   }

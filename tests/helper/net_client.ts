@@ -44,7 +44,9 @@ export class RawClient {
         body += await this.take(size);
         await this.take(2);
       }
-      for (let line = await this.until("\r\n"); line !== "\r\n"; line = await this.until("\r\n")) trailers += line;
+      for (let line = await this.until("\r\n"); line !== "\r\n"; line = await this.until("\r\n")) {
+        trailers += line;
+      }
     } else if (headers.has("content-length")) body = await this.take(Number(headers.get("content-length")));
     else body = await this.rest();
     return { status, headers, body, trailers };
@@ -56,7 +58,9 @@ export class RawClient {
       const text = decoder.decode(this.#held);
       const at = text.indexOf(mark);
       if (at >= 0) return await this.take(encoder.encode(text.slice(0, at + mark.length)).length);
-      if (!await this.#more()) throw new Error(`closed before ${JSON.stringify(mark)}: ${JSON.stringify(text)}`);
+      if (!await this.#more()) {
+        throw new Error(`closed before ${JSON.stringify(mark)}: ${JSON.stringify(text)}`);
+      }
     }
   }
 
@@ -138,7 +142,10 @@ export function rawUpstream(
 }
 
 /** The same answer to every request. */
-export function fixedUpstream(answer: string, tls?: { cert: string; key: string }): RawUpstream & { requests: string[] } {
+export function fixedUpstream(
+  answer: string,
+  tls?: { cert: string; key: string },
+): RawUpstream & { requests: string[] } {
   const requests: string[] = [];
   const upstream = rawUpstream(async (client) => {
     while (true) {

@@ -104,10 +104,61 @@ Deno.test("mcp: nothing is left to the aggregator but its pipes and the wire to 
     await eventually("the probe is through", async () => (await Deno.readTextFile(out)).includes("DID"));
     const said = await Deno.readTextFile(out);
     assertEquals(JSON.parse(/^COULD (.*)$/m.exec(said)![1]), CONTROL);
+    const status = await Deno.readTextFile(`/proc/${aggregator.pid}/status`);
+    assertEquals([/NoNewPrivs:\t1/.test(status), /Seccomp:\t2/.test(status)], [true, true]);
     assertEquals(/^DID .*$/m.exec(said)?.[0], "DID []");
     assertEquals(await aggregator.callTool("s__do", {}), { content: [] });
   }, { command });
   await Deno.remove("/tmp/sbx-mcp-probe-module.ts");
   await Deno.remove(dir, { recursive: true });
   await server.close();
+});
+
+/** With all of Deno's permissions, and the kernel's filter alone. */
+const FILTERED = `
+import { openNothingMore } from ${JSON.stringify(`file://${fromRoot("ffi/libc/confine.ts")}`)};
+const kept = await Deno.open("/etc/hostname");
+const libc = Deno.dlopen("libc.so.6", {
+  open: { parameters: ["buffer", "i32"], result: "i32" },
+  socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
+  unlink: { parameters: ["buffer"], result: "i32", nonblocking: true },
+});
+if (!openNothingMore()) throw new Error("no filter");
+const path = new TextEncoder().encode("/etc/hostname\\0");
+const denied = async (attempt) => {
+  try { await attempt(); return "done"; } catch (error) { return error.name; }
+};
+console.log(JSON.stringify([
+  await denied(() => Deno.readTextFile("/etc/hostname")),
+  await denied(() => Deno.writeTextFile("/tmp/sbx-mcp-probe", "x")),
+  await denied(() => Deno.remove("/etc/hostname")),
+  await denied(() => Deno.mkdir("/tmp/sbx-mcp-probe-folder")),
+  await denied(() => Deno.connect({ port: 80 })),
+  await denied(() => new Deno.Command("/bin/true").output()),
+  await denied(() => import("/tmp/none.ts".slice())),
+  libc.symbols.open(path, 0),
+  libc.symbols.socket(1, 1, 0),
+  // In another thread, that ran before the filter came.
+  await libc.symbols.unlink(path),
+  (await kept.read(new Uint8Array(10))) > 0,
+]));
+`;
+
+Deno.test("mcp: the kernel's filter holds without Deno's permissions, in every thread", async () => {
+  const dir = await Deno.makeTempDir();
+  await Deno.writeTextFile(`${dir}/filtered.ts`, FILTERED);
+  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--quiet", `${dir}/filtered.ts`],
+  }).output();
+  const said = new TextDecoder().decode(stdout);
+  const not = "PermissionDenied";
+  assertEquals(JSON.parse(said || new TextDecoder().decode(stderr)), [
+    ...[not, not, not, not, not, not],
+    "TypeError",
+    -1,
+    -1,
+    -1,
+    true,
+  ]);
+  await Deno.remove(dir, { recursive: true });
 });

@@ -2,9 +2,9 @@
 import { z } from "zod";
 import {
   McpCallResult,
-  McpServerList,
+  type McpServerList,
   McpServerView,
-  McpToolList,
+  type McpToolList,
   McpToolView,
 } from "../../../lib/api/mcp.ts";
 import type { VmInfo } from "../../../lib/api/vm.ts";
@@ -30,7 +30,7 @@ export const MCP_TOOLS: Tool[] = [
       const base = await serversOf(client, vm);
       const { servers } = await client.json<McpServerList>("GET", `${base}/list`);
       if (server === undefined) return { servers, tools: [] };
-      const path = `${base}/${segment(server, "profile")}/tools/list`;
+      const path = `${base}/${part(server)}/tools/list`;
       return { servers, tools: (await client.json<McpToolList>("GET", path)).tools };
     },
   }),
@@ -51,12 +51,20 @@ export const MCP_TOOLS: Tool[] = [
     hints: { readOnly: false, destructive: true, idempotent: false, openWorld: true },
     run: async ({ vm, name, arguments: args }, { client, signal }) => {
       const at = name.indexOf("__");
-      const [server, tool] = [name.slice(0, at), name.slice(at + 2)].map((part) => segment(part, "profile"));
+      const [server, tool] = [name.slice(0, at), name.slice(at + 2)].map(part);
       const path = `${await serversOf(client, vm)}/${server}/tools/${tool}/call`;
       return await client.json("POST", path, { json: { arguments: args, vm }, signal });
     },
   }),
 ];
+
+/** A name as one segment of a path. */
+function part(name: string): string {
+  if (!name.includes("/")) return encodeURIComponent(name);
+  throw new SbxError("mcp.invalid", `"${name}" has a / in it, and cannot be called from outside of the VM`, {
+    hint: "call it in the VM, through sbx-mcp-server",
+  });
+}
 
 /** The route of the servers of a VM's profile. @throws SbxError `vm.wrong_state` for one that does not run */
 async function serversOf(client: Client, vm: string): Promise<string> {

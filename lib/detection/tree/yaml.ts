@@ -67,7 +67,7 @@ class Reader {
       throw new TreeError(
         "alias",
         line,
-        `*${node.source} stands for a value that is elsewhere; write the value`,
+        `*${node.source} is an alias of a value elsewhere; write the value, in quotes if it begins with *`,
       );
     }
     if (node.tag) {

