@@ -6,9 +6,9 @@ import { requireTools } from "./tool.ts";
 
 /**
  * Programs that must be in the rootfs before it is packaged (spec.md, "Versioning" 10). The issues that build
- * sbx-mcp-server, sbx-doctor and snapshots add them here.
+ * sbx-doctor and snapshots add them here.
  */
-export const GUEST_PROGRAMS = ["sbx-pty-agent", "sbx-net-proxy", "sbx-bench"];
+export const GUEST_PROGRAMS = ["sbx-pty-agent", "sbx-net-proxy", "sbx-mcp-server", "sbx-bench"];
 
 /** Deno of the guest; the same that deno.json is written for. */
 export const GUEST_DENO_VERSION = "2.9.6";

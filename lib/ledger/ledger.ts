@@ -35,6 +35,7 @@ export class Ledger {
   #timer?: ReturnType<typeof setTimeout>;
   #writing?: Promise<void>;
   #failure?: SbxError;
+  #closing?: Promise<void>;
   #closed = false;
 
   private constructor(path: string, writer: Writer, heads: ChainHeads, options: LedgerOptions) {
@@ -119,8 +120,11 @@ export class Ledger {
   }
 
   /** Flushes, seals the file and closes it. @throws SbxError `ledger.unavailable` when the last rows were lost */
-  async close(): Promise<void> {
-    if (this.#closed) return;
+  close(): Promise<void> {
+    return this.#closing ??= this.#close();
+  }
+
+  async #close(): Promise<void> {
     let folded: boolean;
     try {
       await this.flush();

@@ -14,6 +14,8 @@ export interface Rewrite {
 /** Fields that follow from others; they are worked out again after a rewrite. */
 const DERIVED = new Set(["http.request.url", "http.request.path_class", "file.activity.path_class"]);
 const HEADERS = ["http.request.headers", "http.response.headers"];
+/** The map of any values: its members are rewritten by name, one argument of a tool each. */
+const ARGUMENTS = "mcp.request.arguments.";
 
 /** @throws MatchError when a rewrite names a field that it cannot change so */
 export function compileRewrites({ action, rewrite = [] }: Rule): Rewrite[] {
@@ -56,7 +58,7 @@ function setField({ op, path, value }: RewriteOp): Rewrite {
   const { type, values } = changeable(path);
   const given = typeof value === "boolean" ? "bool" : typeof value;
   if (value === undefined) throw new MatchError(`set ${path} needs a value`);
-  if (given !== type) throw new MatchError(`${path} is a ${type}, the value is a ${given}`);
+  if (type !== "any" && given !== type) throw new MatchError(`${path} is a ${type}, the value is a ${given}`);
   if (values && !values.includes(value as string)) {
     throw new MatchError(`${path} is one of ${values.join(", ")}`);
   }
@@ -64,13 +66,15 @@ function setField({ op, path, value }: RewriteOp): Rewrite {
     op,
     path,
     apply: (event) =>
-      valueAt(event, path) === value || !parentOf(event, path) ? event : withValue(event, path, value),
+      valueAt(event, path) === value || !isObject(parentOf(event, path))
+        ? event
+        : withValue(event, path, value),
   };
 }
 
 function replaceIn({ op, path, pattern, value }: RewriteOp): Rewrite {
   const { type } = changeable(path);
-  if (type !== "string") throw new MatchError(`${path} is a ${type}; replace changes text`);
+  if (type !== "string" && type !== "any") throw new MatchError(`${path} is a ${type}; replace changes text`);
   if (pattern === undefined) throw new MatchError(`replace in ${path} needs a pattern`);
   if (value !== undefined && typeof value !== "string") {
     throw new MatchError(`replace in ${path} needs text as value`);
@@ -85,7 +89,7 @@ function replaceIn({ op, path, pattern, value }: RewriteOp): Rewrite {
     path,
     apply(event) {
       const text = valueAt(event, path);
-      if (typeof text !== "string") return event;
+      if (typeof text !== "string" || !isObject(parentOf(event, path))) return event;
       const changed = regex(pattern).matcher(text).replaceAll(value ?? "");
       return changed === text ? event : withValue(event, path, changed);
     },
@@ -93,13 +97,20 @@ function replaceIn({ op, path, pattern, value }: RewriteOp): Rewrite {
 }
 
 function changeable(path: string) {
-  const field = catalogue.get(path);
+  const member = path.startsWith(ARGUMENTS) && !path.split(".").includes("");
+  const field: { type: string; values?: string[] } | undefined = member
+    ? { type: "any" }
+    : catalogue.get(path);
   if (!field) throw new MatchError(`there is no field ${path} to rewrite`);
   if (DERIVED.has(path)) throw new MatchError(`${path} follows from other fields; rewrite those`);
   if (path.startsWith("common.") || path === "schema_version" || path.startsWith("credential.")) {
     throw new MatchError(`${path} says what happened; it cannot be rewritten`);
   }
   return field;
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function parentOf(event: Event, path: string): unknown {

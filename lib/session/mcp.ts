@@ -86,8 +86,19 @@ export class McpSide {
     return [local, ...await this.#aggregator.listServers()];
   }
 
+  /** The built-in server's tools first; they are not pinned, being part of this program. */
   async listTools(): Promise<ToolEntry[]> {
-    return await this.#aggregator.listTools();
+    const own = (await this.#local.listTools()).map((tool): ToolEntry => ({
+      namespaced_name: tool.namespaced_name,
+      original_name: tool.namespaced_name.slice(LOCAL.length + 2),
+      description: tool.description ?? "",
+      input_schema: tool.input_schema as Record<string, unknown>,
+      server_name: LOCAL,
+      annotations: (tool.annotations ?? {}) as ToolEntry["annotations"],
+      pin_hash: "",
+      pin_changed: false,
+    }));
+    return [...own, ...await this.#aggregator.listTools()];
   }
 
   /** Calls a tool for somebody on the host: policy decides on it as on a call of the guest. @throws {SbxError} */

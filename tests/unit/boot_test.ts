@@ -2,6 +2,7 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { installedName } from "../../lib/asset/mod.ts";
+import { CredentialStore, REF, storePath } from "../../lib/credential/mod.ts";
 import { CorpStore } from "../../lib/corp/mod.ts";
 import { SbxError, statusOf } from "../../lib/error/mod.ts";
 import { blake3 } from "../../lib/hash/mod.ts";
@@ -9,6 +10,7 @@ import { type Home, home as homeOf } from "../../lib/home/mod.ts";
 import { currentArch } from "../../lib/profile/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
 import type { Asked } from "../../lib/supervisor/asked.ts";
+import { withoutSecrets } from "../../lib/supervisor/guest_secrets.ts";
 import { makeBoot, maxRunning, requireUnlocked } from "../../lib/supervisor/boot.ts";
 
 interface World {
@@ -109,7 +111,7 @@ Deno.test(
 
 Deno.test(
   "variables: the settings', the request's over them, and corp's over both; files are base64 and 0600",
-  world(async ({ boot, corp, user }) => {
+  world(async ({ boot, corp, user, home }) => {
     const { bashrc, name } = {
       bashrc: "vm.environment.shell.bashrc",
       name: "repository.git.identity.author_name",
@@ -124,7 +126,12 @@ Deno.test(
       path: "/root/.bashrc",
       content: new TextEncoder().encode("ä\n").toBase64(),
       mode: 0o600,
+    }, {
+      path: "/etc/sbx/ca.pem",
+      content: (await Deno.readFile(join(home.dir, "ca/ca.crt"))).toBase64(),
+      mode: 0o644,
     }]);
+    assertEquals(env.NODE_EXTRA_CA_CERTS, "/etc/sbx/ca.pem");
     await corp(set(name, "Corp"));
     assertEquals((await boot(asked)).record.env.GIT_AUTHOR_NAME, "Corp");
     await corp(set(name, ""));
@@ -209,5 +216,22 @@ Deno.test(
       definitions,
     });
     assertEquals(maxRunning(other), 10);
+  }),
+);
+
+Deno.test(
+  "a guest gets refs: of what was added for the profile's providers, and in place of secrets that it was to have",
+  world(async ({ boot, home, profile }) => {
+    const secret = `sk-ant-api03-${"boot-test-".repeat(4)}`;
+    const brought = `ghp_${"a1B2".repeat(9)}`;
+    const store = new CredentialStore(storePath(home));
+    const [{ ref }] = await store.add([{ provider: "anthropic", secret, label: "" }]);
+    await profile('[credentials]\nproviders = ["anthropic"]');
+    assertEquals((await boot()).record.env.ANTHROPIC_API_KEY, ref);
+    const env = { GITHUB_TOKEN: brought, HEADER: `token ${brought}`, PLAIN: "nothing secret in this one" };
+    const clean = await withoutSecrets(home, crypto.randomUUID(), env);
+    assertEquals([clean.PLAIN, REF.test(clean.GITHUB_TOKEN)], [env.PLAIN, true]);
+    assertEquals(JSON.stringify(clean).includes(brought), false);
+    assertEquals(store.list().map(({ provider }) => provider).sort(), ["anthropic", "github"]);
   }),
 );

@@ -8,7 +8,11 @@ interface Module {
 }
 
 // cmd/all.ts names what main.ts loads by a computed name; it is no role.
-const ROOTS = ["main.ts", "cmd/all.ts", "cmd/guest/pty_agent/main.ts", "cmd/guest/bench/main.ts"];
+const ROOTS = [
+  "main.ts",
+  "cmd/all.ts",
+  ...["pty_agent", "net_proxy", "mcp_server", "bench"].map((name) => `cmd/guest/${name}/main.ts`),
+];
 
 /** Folders of lib/ that know nothing of the domain, and what they may use. */
 const FOUNDATION: Record<string, string[]> = { wire: [], hash: [], redact: [], error: [] };

@@ -2,7 +2,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 // @ts-types="@modelcontextprotocol/sdk/types"
 import { McpError } from "@modelcontextprotocol/sdk/types.js";
-import type { Draft, Verdict } from "../../lib/policy/mod.ts";
 import { TestGate } from "../helper/gate.ts";
 import { SdkCatalogue } from "../helper/mcp_endpoint_catalogue.ts";
 import { GuestSide } from "../helper/mcp_endpoint_guest.ts";
@@ -39,22 +38,16 @@ match = 'mcp.response.content.exists(item, item.text.contains("TOP SECRET"))'
 [profiles.rules.no-users]
 action = "block"
 match = 'mcp.request.method == "resources/read" && mcp.request.tool_name.startsWith("user://")'
-`;
 
-/** A gate that also rewrites an argument, as a rule does. */
-class ShoutingGate extends TestGate {
-  override async decide(draft: Draft, signal?: AbortSignal): Promise<Verdict> {
-    const verdict = await super.decide(draft, signal);
-    const request = verdict.event.mcp!.request;
-    if (typeof request.arguments.text !== "string") return verdict;
-    const args = { ...request.arguments, text: request.arguments.text.replaceAll("me@example.org", "***") };
-    return { ...verdict, event: { ...verdict.event, mcp: { request: { ...request, arguments: args } } } };
-  }
-}
+[profiles.rules.no-addresses]
+action = "rewrite"
+match = 'mcp.request.namespaced_tool_name == "test__shout"'
+rewrite = [{ op = "replace", path = "mcp.request.arguments.text", pattern = "me@example\\\\.org", value = "***" }]
+`;
 
 async function setUp(rules = RULES) {
   const test = testServer();
-  const gate = new ShoutingGate(rules);
+  const gate = new TestGate(rules);
   const catalogue = await SdkCatalogue.of(test.server, "test");
   const guest = new GuestSide({ gate, catalogue });
   return { ...test, gate, guest };

@@ -1,98 +1,10 @@
 /** The gate of a session, over the real rules, the real queue of asks and a real ledger. */
-import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
-import { createClient } from "@libsql/client/sqlite3";
+import { assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../lib/error/mod.ts";
 import { readEvents, readFindings, readWhy, verifyLedger } from "../../lib/ledger/mod.ts";
-import type { Draft, PolicyFinding } from "../../lib/policy/mod.ts";
-import { parseRules } from "../../lib/policy/read.ts";
-import type { Contract } from "../../lib/session/contract.ts";
-import { type Detector, SessionGate, type SessionNotice } from "../../lib/session/gate.ts";
-
-const RECORD = { id: "session-1", profile_id: "code", profile_revision: "1.2.3" };
-
-function contractOf(rules: string, ledger: Partial<Contract["ledger"]> = {}): Contract {
-  const all = parseRules(rules, "rules.toml");
-  const [corp, profile] = [true, false].map((ofCorp) =>
-    all.filter(({ layer }) => (layer === "corp") === ofCorp)
-  );
-  return {
-    profile: { rules: profile, mcp: {}, providers: [] },
-    corp: { rules: corp, mcp: {} },
-    network: { resolvers: [], overrides: [] },
-    ledger: { on_full: "block", ...ledger },
-  };
-}
-
-interface Given {
-  gate: SessionGate;
-  path: string;
-  told: SessionNotice[];
-  failures: string[];
-  /** ids of the findings that were told, without their event's */
-  findings(): string[];
-}
-
-async function withGate(
-  rules: string,
-  run: (given: Given) => Promise<void>,
-  ledger?: Partial<Contract["ledger"]>,
-): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  const path = `${folder}/session.db`;
-  const told: SessionNotice[] = [];
-  const failures: string[] = [];
-  const gate = await SessionGate.open({
-    paths: { ledger: path },
-    record: RECORD,
-    contract: contractOf(rules, ledger),
-    tell: (notice) => told.push(structuredClone(notice)),
-    onLedgerFailure: ({ message }) => failures.push(message),
-  });
-  const findings = () => told.flatMap((notice) => notice.type === "finding" ? [notice.payload.rule_id] : []);
-  try {
-    await run({ gate, path, told, failures, findings });
-  } finally {
-    await gate.close().catch(() => {});
-    await Deno.remove(folder, { recursive: true });
-  }
-}
-
-function http(host = "example.com", method = "GET"): Draft {
-  return {
-    common: { event_type: "http.request", source_engine: "network" },
-    http: {
-      request: {
-        method,
-        scheme: "https",
-        host,
-        port: 443,
-        path: "/",
-        query: "",
-        url: `https://${host}/`,
-        path_class: "root",
-        bytes: 0,
-        headers: {},
-        body: { state: "missing", truncated: false },
-      },
-    },
-  };
-}
-
-function exec(executable = "rm"): Draft {
-  return {
-    common: { event_type: "process.exec", source_engine: "process" },
-    process: {
-      activity: { operation: "exec", executable, command: executable, argv: [executable], cwd: "/root" },
-    },
-  };
-}
-
-function rule(layer: string, id: string, action: string, match: string, more = ""): string {
-  return `[${layer}.rules.${id}]\naction = "${action}"\nmatch = '${match}'\n${more}\n`;
-}
-
-const ANY = "has(common.event_id)";
-const RESPONSE = { status: 200, bytes: 2, headers: {}, body: { state: "missing", truncated: false } };
+import type { PolicyFinding } from "../../lib/policy/mod.ts";
+import type { Detector, SessionGate } from "../../lib/session/gate.ts";
+import { ANY, contractOf, exec, http, RESPONSE, rule, withGate } from "../helper/session_gate.ts";
 
 Deno.test("an event is completed, decided on, told and in the ledger when its verdict is there", () =>
   withGate(
@@ -231,26 +143,6 @@ Deno.test("a response that a rule blocks makes the event a blocked one", () =>
     },
   ));
 
-/** Rules that cannot be run on the event. */
-const FAILING = {
-  "divides by zero": "1 / (http.request.port - 443) > 0",
-  "goes over its budget": `[1, 2].all(a, ${"[1,2,3,4,5,6,7,8,9,10].all(x, ".repeat(6)}true${")".repeat(6)})`,
-};
-for (const [what, match] of Object.entries(FAILING)) {
-  Deno.test(`a rule that ${what} blocks its event, and whoever wrote it hears of it`, () =>
-    withGate(rule("profiles", "bad", "allow", match), async ({ gate, path, findings }) => {
-      const { allowed, decision, event } = await gate.decide(http());
-      assertEquals([allowed, decision.rule.id], [false, "bad"]);
-      await gate.ledger.flush();
-      assertEquals(findings(), ["bad"]);
-      const [finding] = await readFindings(path) as PolicyFinding[];
-      assertEquals([finding.event_id, finding.tags, finding.severity], [event.common.event_id, [
-        "rule-failure",
-      ], "high"]);
-      assertMatch(finding.title, /^rules\.toml:\d+: profile rule "bad" failed: /);
-    }));
-}
-
 Deno.test("other rules hold at once; rules that are wrong leave those that were, and the detector", () =>
   withGate(rule("profiles", "no", "block", ANY), async ({ gate, findings }) => {
     assertEquals((await gate.decide(http())).allowed, false);
@@ -290,45 +182,3 @@ Deno.test("a detector looks at an event before its response and after, and each 
     await gate.ledger.flush();
     assertEquals((await readFindings(path)).map(({ rule_id }) => rule_id), ["hit", "hit-response", "hit"]);
   }));
-
-Deno.test("while the ledger cannot be written nothing is decided, and it goes on where it stopped", () =>
-  withGate("", async ({ gate, path, failures }) => {
-    const { event } = await gate.decide(http());
-    await gate.ledger.flush();
-    const other = createClient({ url: `file:${path}` });
-    const lock = await other.transaction("write");
-    gate.finish(event, { duration_ms: 1 });
-    await assertRejects(() => gate.ledger.flush(), SbxError);
-    assertEquals(failures.length, 1);
-    for (
-      const refused of [() => gate.decide(http()), async () => gate.observe(exec()), async () => {
-        gate.refuse(http(), { id: "guard-x", reason: "x" });
-      }]
-    ) {
-      assertEquals((await assertRejects(refused, SbxError)).code, "ledger.unavailable");
-    }
-    // What has happened cannot be undone.
-    gate.finish(event, { duration_ms: 2 });
-    await lock.rollback();
-    other.close();
-    await gate.ledger.flush();
-    assert((await gate.decide(http())).allowed);
-    await gate.close();
-    const { events } = await readEvents(path);
-    assertEquals(events.map(({ outcome }) => outcome), [{ duration_ms: 1 }, undefined]);
-    assertEquals(await verifyLedger(path), { ok: true, events: 2 });
-  }));
-
-Deno.test("a full ledger refuses what it cannot take, and says why", () =>
-  withGate("", async ({ gate, path, failures }) => {
-    const decided = async () => {
-      for (let at = 0; at < 5000; at++) {
-        await gate.decide(exec("x".repeat(1000)));
-        if (at % 50 === 49) await gate.ledger.flush().catch(() => {});
-      }
-    };
-    assertEquals((await assertRejects(decided, SbxError)).code, "ledger.unavailable");
-    assertEquals(failures.length, 1);
-    assertMatch(failures[0], /full/);
-    assertEquals((await verifyLedger(path)).ok, true);
-  }, { max_bytes: 1_000_000 }));

@@ -1,8 +1,7 @@
 /** What libc knows of a connection and Deno does not say: where its program meant to go, and how to break it off. */
 import type { Endpoint } from "./endpoint.ts";
 
-const SOL_SOCKET = 1;
-const SO_LINGER = 13;
+const AF_UNSPEC = 0;
 const SOL_IP = 0;
 const SOL_IPV6 = 41;
 /** the same number in both families */
@@ -10,7 +9,7 @@ const SO_ORIGINAL_DST = 80;
 
 const libc = Deno.dlopen("libc.so.6", {
   getsockopt: { parameters: ["i32", "i32", "i32", "buffer", "buffer"], result: "i32" },
-  setsockopt: { parameters: ["i32", "i32", "i32", "buffer", "u32"], result: "i32" },
+  connect: { parameters: ["i32", "buffer", "u32"], result: "i32" },
 });
 
 /** Where a redirected connection was meant to go; `undefined` when it was not redirected. */
@@ -28,16 +27,19 @@ export function originalDestination(conn: Deno.TcpConn): Endpoint | undefined {
   return { hostname, port };
 }
 
-/** Closes a connection so that its program gets an error (RST), and not the end of an answer. */
+/**
+ * Closes a connection so that its program gets an error (RST), and not the end of an answer. Deno's close ends it in
+ * order first, whatever SO_LINGER says; a connect to nowhere breaks it off.
+ */
 export function reset(conn: Deno.TcpConn): void {
   const fd = descriptorOf(conn);
-  // struct linger: on, with no time
-  const linger = new Uint8Array(new Int32Array([1, 0]).buffer);
-  if (fd !== undefined) libc.symbols.setsockopt(fd, SOL_SOCKET, SO_LINGER, linger, linger.length);
+  // struct sockaddr with a family and nothing more
+  const nowhere = new Uint8Array(16).fill(AF_UNSPEC);
+  if (fd !== undefined) libc.symbols.connect(fd, nowhere, nowhere.length);
   try {
     conn.close();
   } catch {
-    // closed already
+    // closed already: then the descriptor was not asked for
   }
 }
 

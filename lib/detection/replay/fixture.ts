@@ -34,7 +34,7 @@ export function readFixture(text: string, strict = true): FixtureLine | string {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    return `not JSON: ${jsonReason((error as Error).message)}`;
+    return `not JSON: ${jsonReason(text, (error as Error).message)}`;
   }
   if (!isObject(value)) return "must be an object";
   // A context has `common`, a fixture never has.

@@ -75,15 +75,20 @@ class Reader {
 }
 
 function syntaxError(text: string, { message }: Error): TreeError {
-  const position = /position (\d+)/.exec(message)?.[1];
   // Without a position the text ended too early.
-  const line = text.slice(0, position === undefined ? text.length : Number(position)).split("\n").length;
-  return new TreeError("syntax", line, `not JSON: ${jsonReason(message)}`);
+  const line = text.slice(0, positionIn(message) ?? text.length).split("\n").length;
+  return new TreeError("syntax", line, `not JSON: ${jsonReason(text, message)}`);
 }
 
-/** What V8 says is wrong with a JSON text, without the text itself. */
-export function jsonReason(message: string): string {
-  if (/end of|Unterminated/.test(message)) return "it ends too early";
+function positionIn(message: string): number | undefined {
+  const position = /position (\d+)/.exec(message)?.[1];
+  return position === undefined ? undefined : Number(position);
+}
+
+/** What V8 says is wrong with a JSON text, in few words and without the text itself. */
+export function jsonReason(text: string, message: string): string {
+  const isEnd = (positionIn(message) ?? 0) >= text.trimEnd().length;
+  if (isEnd || /end of|Unterminated/.test(message)) return "it ends too early";
   if (/after/.test(message)) return "something stands after its end, or a comma is missing";
   return message.replace(/,? ?(\.\.\.)?"[\s\S]*$/, "").replace(/ in JSON at position[\s\S]*$/, "").trim() ||
     "a character that cannot stand there";
