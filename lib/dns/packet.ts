@@ -230,7 +230,6 @@ function oneLine(text: string): string {
 /** Whether a name, written by a person or a rule, can be asked for. */
 export function isName(name: string): boolean {
   const plain = plainName(name);
-  // deno-lint-ignore no-control-regex
   return plain.length <= NAME_BYTES_MAX - 2 &&
     /^[\x21-\x2d\x2f-\x5b\x5d-\x7e]{1,63}(\.[\x21-\x2d\x2f-\x5b\x5d-\x7e]{1,63})*$/.test(plain);
 }

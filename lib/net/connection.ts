@@ -31,8 +31,6 @@ export class Connection {
   #pending?: Promise<boolean>;
   #gone?: () => void;
   #onClose?: () => void;
-  #abandonRead?: (why: Error) => void;
-  #abandonWrite?: (why: Error) => void;
 
   /** @param first bytes that were read from the stream already */
   constructor(stream: ByteStream, watch: Watch, first: Uint8Array = new Uint8Array()) {
@@ -117,8 +115,7 @@ export class Connection {
   async write(bytes: Uint8Array): Promise<void> {
     try {
       for (let at = 0; at < bytes.length;) {
-        const writing = this.#stream.write(at === 0 ? bytes : bytes.subarray(at));
-        at += await this.#unlessClosed(writing, (abandon) => this.#abandonWrite = abandon);
+        at += await this.#stream.write(at === 0 ? bytes : bytes.subarray(at));
       }
     } catch (error) {
       throw this.#lost(error);
@@ -150,19 +147,7 @@ export class Connection {
     } catch {
       // it was closed under us
     }
-    // Closing TLS does not end what waits on it.
-    const why = new Error("closed");
-    this.#abandonRead?.(why);
-    this.#abandonWrite?.(why);
     this.#onClose?.();
-  }
-
-  /** A wait that ends when the connection is closed, whatever the stream under it does. */
-  #unlessClosed<T>(wait: Promise<T>, keep: (abandon: (why: Error) => void) => void): Promise<T> {
-    return new Promise((resolve, reject) => {
-      keep(reject);
-      wait.then(resolve, reject);
-    });
   }
 
   async #read(): Promise<boolean> {
@@ -170,7 +155,7 @@ export class Connection {
     const room = this.#buffer.subarray(this.#end);
     let read: number | null;
     try {
-      read = await this.#unlessClosed(this.#stream.read(room), (abandon) => this.#abandonRead = abandon);
+      read = await this.#stream.read(room);
     } catch (error) {
       throw this.#lost(error);
     }

@@ -67,7 +67,10 @@ function set(event: Record<string, unknown>, path: string, value: unknown): void
   const keys = path.split(".");
   const last = keys.pop()!;
   let inner = event;
-  for (const key of keys) inner = (inner[key] ??= {}) as Record<string, unknown>;
+  for (const key of keys) {
+    if (typeof inner[key] !== "object" || inner[key] === null) inner[key] = {};
+    inner = inner[key] as Record<string, unknown>;
+  }
   inner[last] = value;
 }
 

@@ -116,17 +116,15 @@ Deno.test(
     let target = { hostname: "", port: 0 };
     const broker = await open();
     await using net = await TestNet.open({ target: () => target, broker });
-    const begun = Promise.withResolvers<void>();
     const upstream = rawUpstream(async (client) => {
       await client.until("\r\n\r\n");
       await client.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\none \r\n");
-      begun.resolve();
       await client.rest();
     }, await net.leaf(OWNER));
     target = upstream.target;
     const client = await net.tls(OWNER);
     await client.send(`GET /v1/x HTTP/1.1\r\nHost: ${OWNER}\r\nX-Api-Key: ${refs.anthropic}\r\n\r\n`);
-    await begun.promise;
+    await client.until("\r\n\r\n");
     await store.revoke(refs.anthropic);
     await broker.refresh();
     const got = await client.rest();
