@@ -37,6 +37,8 @@ export async function answer(runner: Runner, call: Call, caller: Caller): Promis
       const { t: _, ask_id, ...answer } = call;
       return caller.reply({ t: "Value", value: (await runner.governor).resolve(ask_id, answer) });
     }
+    case "Counters":
+      return caller.reply({ t: "Value", value: (await runner.governor).gate.counters() });
     case "McpListServers":
       return caller.reply({ t: "Value", value: await (await mcpOf(runner)).listServers() });
     case "McpListTools":

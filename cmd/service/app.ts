@@ -7,7 +7,9 @@ import type { Home } from "../../lib/home/mod.ts";
 import type { SettingsStore } from "../../lib/settings/mod.ts";
 import type { Supervisor } from "../../lib/supervisor/mod.ts";
 import { VERSION } from "../../lib/version/mod.ts";
+import { ledgerFinder } from "./ledger.ts";
 import { routeCredentials } from "./routes/credentials.ts";
+import { routeDetection } from "./routes/detection.ts";
 import { routeFiles } from "./routes/files.ts";
 import { routeMcp } from "./routes/mcp.ts";
 import { routePolicy } from "./routes/policy.ts";
@@ -41,7 +43,9 @@ export function makeApp({ home, supervisor, settings, corp }: Service): Hono {
   routeRun(app, supervisor);
   routeFiles(app, supervisor);
   routeCredentials(app, home);
-  routeRecords(app, supervisor, home);
+  const ledgerOf = ledgerFinder(supervisor, home);
+  routeRecords(app, supervisor, ledgerOf);
+  routeDetection(app, supervisor.governance, supervisor.detections, corp, ledgerOf);
   routeSockets(app, supervisor);
   app.get("/openapi.json", (context) => context.json(openApi()));
   app.notFound((context) => {

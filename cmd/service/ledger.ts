@@ -1,9 +1,28 @@
 import type { HistoryResult, PolicyContexts } from "../../lib/api/mod.ts";
 import { type EventPage, type LedgerEvent, readEvents } from "../../lib/ledger/mod.ts";
-import type { Vm } from "../../lib/supervisor/mod.ts";
+import type { Home } from "../../lib/home/mod.ts";
+import { sessionPaths } from "../../lib/session/mod.ts";
+import type { Supervisor, Vm } from "../../lib/supervisor/mod.ts";
 
 /** Most events that one answer lists; `GET /sessions/{id}/events` pages through the rest. */
 const MAX_EVENTS = 1000;
+
+/** Where a session's ledger is. */
+export type LedgerOf = (id: string) => Promise<string>;
+
+/** A session's ledger is there after its VM is gone; instead of its id the VM's name will do, the last that had it. */
+export function ledgerFinder(supervisor: Supervisor, home: Home): LedgerOf {
+  return async (id) => {
+    if (/^[0-9a-f-]{36}$/.test(id)) return sessionPaths(home, id).ledger;
+    try {
+      return supervisor.find(id).paths.ledger;
+    } catch (error) {
+      const gone = await supervisor.sessions.named(id);
+      if (gone === undefined) throw error;
+      return sessionPaths(home, gone).ledger;
+    }
+  };
+}
 
 /** The first events of a VM's session; none before it has a ledger. */
 export async function sessionEvents({ paths }: Pick<Vm, "paths">): Promise<LedgerEvent[]> {

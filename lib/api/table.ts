@@ -1,4 +1,5 @@
 import { credentialRoutes } from "./credential.ts";
+import { detectionRoutes } from "./detection.ts";
 import { fileRoutes } from "./file.ts";
 import { mcpRoutes } from "./mcp.ts";
 import { policyRoutes } from "./policy.ts";
@@ -25,6 +26,7 @@ export const ROUTE_GROUPS = [
   profileRoutes,
   mcpRoutes,
   credentialRoutes,
+  detectionRoutes,
 ];
 
 /** Every route that the service has; the gateway proxies these and nothing else (contracts.md §2). */

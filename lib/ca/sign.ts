@@ -81,7 +81,9 @@ async function keyPem(key: CryptoKey): Promise<string> {
 async function importKey(pem: string, authority: x509.X509Certificate): Promise<CryptoKey> {
   const probe = new Uint8Array(32);
   try {
-    const key = await crypto.subtle.importKey("pkcs8", fromPem(pem, "PRIVATE KEY")!, ALGORITHM, false, ["sign"]);
+    const key = await crypto.subtle.importKey("pkcs8", fromPem(pem, "PRIVATE KEY")!, ALGORITHM, false, [
+      "sign",
+    ]);
     const signature = await crypto.subtle.sign(ALGORITHM, key, probe);
     const publicKey = await authority.publicKey.export(ALGORITHM, ["verify"]);
     if (await crypto.subtle.verify(ALGORITHM, publicKey, signature, probe)) return key;

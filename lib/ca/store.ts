@@ -78,9 +78,13 @@ async function readPair(files: CaFiles): Promise<CaPair | undefined> {
   const [dir, key, certificate] = await Promise.all([files.dir, files.key, files.certificate].map(statOf));
   if (!key && !certificate) return undefined;
   if (!key || !certificate) {
-    throw new SbxError("ca.missing", `${key ? files.certificate : files.key} is gone, and the other half is there`, {
-      hint: "put it back, or sbx-admin ca rotate makes a new pair",
-    });
+    throw new SbxError(
+      "ca.missing",
+      `${key ? files.certificate : files.key} is gone, and the other half is there`,
+      {
+        hint: "put it back, or sbx-admin ca rotate makes a new pair",
+      },
+    );
   }
   await checkPlace(files.dir, dir!, "folder");
   await checkPlace(files.key, key, "file");
@@ -95,7 +99,10 @@ async function statOf(path: string): Promise<Deno.FileInfo | undefined> {
     return await Deno.lstat(path);
   } catch (cause) {
     if (cause instanceof Deno.errors.NotFound) return undefined;
-    throw new SbxError("ca.insecure", `${path} cannot be looked at`, { cause, hint: "correct its permissions" });
+    throw new SbxError("ca.insecure", `${path} cannot be looked at`, {
+      cause,
+      hint: "correct its permissions",
+    });
   }
 }
 
@@ -106,11 +113,15 @@ function checkPlace(path: string, info: Deno.FileInfo, kind: "folder" | "file"):
   if (right && !open && !foreign) return;
   const why = !right ? `is no plain ${kind}` : foreign ? "belongs to someone else" : "is open to others";
   const mode = kind === "folder" ? "700" : "600";
-  throw new SbxError("ca.insecure", `${path} ${why}; whoever can read the CA's key can pose as any host to a VM`, {
-    hint: right && !foreign
-      ? `chmod ${mode} ${path} if nobody else has read it, otherwise sbx-admin ca rotate as well`
-      : "move it away; sbx-admin ca rotate makes a new one",
-  });
+  throw new SbxError(
+    "ca.insecure",
+    `${path} ${why}; whoever can read the CA's key can pose as any host to a VM`,
+    {
+      hint: right && !foreign
+        ? `chmod ${mode} ${path} if nobody else has read it, otherwise sbx-admin ca rotate as well`
+        : "move it away; sbx-admin ca rotate makes a new one",
+    },
+  );
 }
 
 async function readText(path: string): Promise<string> {

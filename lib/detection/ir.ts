@@ -21,6 +21,9 @@ export type Severity = typeof SEVERITIES[number];
 export const CONFIDENCES = ["low", "medium", "high"] as const;
 export type Confidence = typeof CONFIDENCES[number];
 
+/** Sinks that a pack's `export_routes` can name; the audit file gets every finding. */
+export const EXPORT_ROUTES: readonly string[] = ["http", "otlp"];
+
 /** A value of an event that can be compared. */
 export type MatchValue = string | number | boolean;
 

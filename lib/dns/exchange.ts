@@ -2,8 +2,10 @@
 import type { Socket } from "node:dgram";
 import { writeAll } from "../wire/write.ts";
 import { PacketError } from "./guard.ts";
-import { type Question, readAnswer, type UpstreamAnswer, writeQuery } from "./packet.ts";
+import type { Question, UpstreamAnswer } from "./packet.ts";
+import { readAnswer } from "./read.ts";
 import type { Resolver } from "./resolver.ts";
+import { writeQuery } from "./write.ts";
 
 /** Nothing came in time. */
 export class NoAnswer extends Error {

@@ -1,36 +1,17 @@
 import { SbxError } from "../error/mod.ts";
-import type { EventProcess } from "../event/mod.ts";
-import { type Decision, type Draft, type Gate, summary } from "../policy/mod.ts";
-import { DnsCache } from "./cache.ts";
+import { type Decision, type Gate, summary } from "../policy/mod.ts";
+import { DnsCache, type Known } from "./cache.ts";
 import { chainOf } from "./chain.ts";
 import { GivenAddresses } from "./given.ts";
+import { type Actor, type Asker, draftOf, responseOf } from "./draft.ts";
 import { PacketError } from "./guard.ts";
-import { type CacheLimits, OVERRIDE_TTL, PENDING_MAX, PROCESS_NAME_MAX } from "./limit.ts";
-import type { Known } from "./cache.ts";
+import { type CacheLimits, OVERRIDE_TTL, PENDING_MAX } from "./limit.ts";
 import type { Overrides, Target } from "./override.ts";
-import {
-  type DnsRecord,
-  EDE,
-  isAlwaysEmpty,
-  isName,
-  plainName,
-  type Question,
-  readQuery,
-  readQuestion,
-  type Reply,
-  writeRefusal,
-  writeReply,
-} from "./packet.ts";
+import { type DnsRecord, EDE, isAlwaysEmpty, isName, plainName, type Question } from "./packet.ts";
+import { readQuery, readQuestion } from "./read.ts";
 import type { Resolver } from "./resolver.ts";
-import { answerText } from "./text.ts";
 import { Upstream, UpstreamError } from "./upstream.ts";
-
-/** Who asks, as the guest says it: nothing depends on it but the event. */
-export interface Asker {
-  proto: "udp" | "tcp";
-  /** empty when it is not known */
-  process_name: string;
-}
+import { type Reply, writeRefusal, writeReply } from "./write.ts";
 
 export interface DnsOptions {
   gate: Gate;
@@ -46,8 +27,6 @@ type Answered =
   | { known: Known }
   | { blocked: Decision }
   | { failed: { code: number; text: string } };
-
-type Actor = "vm" | "host";
 
 /**
  * The DNS of one guest (spec.md, "Events"; contracts.md §5). Every question is a `dns.query` event before anything of
@@ -211,28 +190,6 @@ export class DnsService {
 }
 
 const latin1 = new TextDecoder("latin1");
-
-function draftOf({ name, type }: Question, by: Asker, actor: Actor, known?: Known): Draft {
-  const process = processOf(by.process_name);
-  return {
-    common: { event_type: "dns.query", source_engine: "network", actor, ...(process && { process }) },
-    dns: {
-      request: { qname: plainName(name), qtype: type, transport: by.proto },
-      ...(known && { response: responseOf(known) }),
-    },
-  };
-}
-
-/** A guest's word: what does not look like a program's name is left out. */
-function processOf(name: string): EventProcess | undefined {
-  // deno-lint-ignore no-control-regex
-  const plain = name.replace(/[\x00-\x1f\x7f]/g, "").slice(0, PROCESS_NAME_MAX);
-  return plain === "" ? undefined : { pid: 0, ppid: 0, executable: plain, command: plain, cwd: "" };
-}
-
-function responseOf({ rcode, records }: Known): { rcode: string; answers: string[] } {
-  return { rcode, answers: records.map(answerText) };
-}
 
 function renamed(record: DnsRecord, from: Question, to: Question): DnsRecord {
   return plainName(record.name) === plainName(from.name) ? { ...record, name: to.name } : record;

@@ -34,6 +34,8 @@ export const Call = z.discriminatedUnion("t", [
     scope: z.enum(["once", "session", "minutes"]),
     minutes: z.number().optional(),
   }),
+  /** what each rule of detection has found */
+  z.strictObject({ t: z.literal("Counters") }),
   z.strictObject({ t: z.literal("McpListServers") }),
   z.strictObject({ t: z.literal("McpListTools") }),
   z.strictObject({ t: z.literal("McpRefreshTools") }),

@@ -149,6 +149,11 @@ function resolved(text: string, ended: string | null): { event: Event; outcome?:
   return { event, outcome };
 }
 
+/** An event as it is stored, with the response of its outcome, if it has one. */
+export function resolvedEvent(event: string, outcome: string | null): Event {
+  return resolved(event, outcome).event;
+}
+
 type StoredOutcome = LedgerOutcome & { number: number };
 
 function cursorOf(cursor = "0"): number {

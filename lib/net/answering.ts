@@ -10,7 +10,7 @@ import { ClientLost, ConnectionLost, MessageFault } from "./fault.ts";
 import { eventHeaders, type Header, headerValue, mayTrail } from "./header.ts";
 import { WHOLE_MAX } from "./limit.ts";
 import type { ModelTap } from "./model_tap.ts";
-import { encodingOf, FilteredBody, filtered } from "./outgoing.ts";
+import { encodingOf, filtered, FilteredBody } from "./outgoing.ts";
 import type { Outlet } from "./outlet.ts";
 import type { Answered } from "./pool.ts";
 import { relay, type Relayed } from "./relay.ts";
@@ -106,7 +106,12 @@ export class Answering {
   }
 
   /** Passes a long answer on as it comes. @returns whether all of it came */
-  async #streamed(status: number, headers: Header[], body: BodySource, first_byte_ms: number): Promise<boolean> {
+  async #streamed(
+    status: number,
+    headers: Header[],
+    body: BodySource,
+    first_byte_ms: number,
+  ): Promise<boolean> {
     const { outlet, tap, filter } = this.#options;
     const decision = this.#reviewed(this.#response(status, headers, 0, { ...EMPTY, truncated: true }));
     if (decision) {
@@ -184,9 +189,13 @@ export class Answering {
 
   #response(status: number, headers: readonly Header[], bytes: number, body: HttpBody): HttpResponse {
     const { broker } = this.#options;
-    const shown = headers.map(([name, value]): Header => [name, name === "location" ? broker.scrub(value) : value]);
+    const shown = headers.map((
+      [name, value],
+    ): Header => [name, name === "location" ? broker.scrub(value) : value]);
     const content_type = headerValue(headers, "content-type");
-    const typed = content_type === undefined || body.content_type !== undefined ? body : { ...body, content_type };
+    const typed = content_type === undefined || body.content_type !== undefined
+      ? body
+      : { ...body, content_type };
     return { status, bytes, headers: eventHeaders(shown), body: typed };
   }
 

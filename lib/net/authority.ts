@@ -13,7 +13,8 @@ export interface Authority {
 
 /** Takes an authority apart; `undefined` for what no host can be called. */
 export function parseAuthority(text: string): Authority | undefined {
-  const [, bracketed, name, port] = /^(?:\[([0-9a-fA-F:.]{2,45})\]|([^:@/\[\]]+))(?::([0-9]{1,5}))?$/.exec(text) ?? [];
+  const [, bracketed, name, port] =
+    /^(?:\[([0-9a-fA-F:.]{2,45})\]|([^:@/\[\]]+))(?::([0-9]{1,5}))?$/.exec(text) ?? [];
   const host = (bracketed ?? name ?? "").toLowerCase().replace(/\.$/, "");
   if (bracketed !== undefined ? !parseAddress(host) : !isHostName(host)) return undefined;
   if (port === undefined) return { host };
@@ -54,5 +55,6 @@ export function agrees(host: string, address: string, names: Names): boolean {
   const literal = parseAddress(host);
   if (!literal) return names.agrees(host, address);
   const bytes = parseAddress(address);
-  return bytes !== undefined && bytes.length === literal.length && bytes.every((byte, at) => byte === literal[at]);
+  return bytes !== undefined && bytes.length === literal.length &&
+    bytes.every((byte, at) => byte === literal[at]);
 }

@@ -134,7 +134,9 @@ export class WireBody implements BodySource {
         throw new MessageFault("the line before a chunk is too long");
       }
       if (end >= 0) {
-        if (waiting[end - 1] !== CR) throw new MessageFault("the line before a chunk ends without a carriage return");
+        if (waiting[end - 1] !== CR) {
+          throw new MessageFault("the line before a chunk ends without a carriage return");
+        }
         this.#connection.skip(end + 1);
         return latin1(waiting.subarray(0, end - 1));
       }

@@ -41,7 +41,10 @@ export async function connect(
     const tls = await Deno.startTls(tcp, { hostname: host, caCerts: [...caCerts], alpnProtocols: alpn });
     open = tls;
     const { alpnProtocol } = await tls.handshake();
-    return { connection: new Connection(tls, watch), ...(alpnProtocol !== null && { protocol: alpnProtocol }) };
+    return {
+      connection: new Connection(tls, watch),
+      ...(alpnProtocol !== null && { protocol: alpnProtocol }),
+    };
   } catch (cause) {
     if (open) closeQuietly(open);
     throw late.signal.aborted ? tooSlow(place, cause) : refused(place, cause);
@@ -69,9 +72,13 @@ function complaint(cause: unknown): [what: string, hint?: string] {
   if (cause instanceof Deno.errors.ConnectionRefused) return ["refused the connection"];
   if (cause instanceof Deno.errors.InvalidData) {
     const { message } = cause;
-    if (/UnknownIssuer|CaUsedAsEndEntity/.test(message)) return ["has a certificate that nobody trusted signed", UNTRUSTED];
+    if (/UnknownIssuer|CaUsedAsEndEntity/.test(message)) {
+      return ["has a certificate that nobody trusted signed", UNTRUSTED];
+    }
     if (/Expired|expired/.test(message)) return ["has a certificate that has expired"];
-    if (/NotValidYet|not valid yet/.test(message)) return ["has a certificate that is not valid yet; is the clock right?"];
+    if (/NotValidYet|not valid yet/.test(message)) {
+      return ["has a certificate that is not valid yet; is the clock right?"];
+    }
     if (/NotValidForName|not valid for name/.test(message)) return ["has a certificate for another name"];
     if (/certificate/.test(message)) return ["has a certificate that cannot be trusted"];
     return ["does not speak TLS as it should"];

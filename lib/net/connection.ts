@@ -29,6 +29,7 @@ export class Connection {
   #start = 0;
   #end: number;
   #pending?: Promise<boolean>;
+  #reading = false;
   #gone?: () => void;
   #onClose?: () => void;
 
@@ -60,6 +61,8 @@ export class Connection {
   /** Drops the first `count` waiting bytes; views of them stay good until the next {@linkcode fill}. */
   skip(count: number): void {
     this.#start += count;
+    // A read ahead whose bytes were seen is no news to the next wait.
+    if (!this.#reading) this.#pending = undefined;
   }
 
   /** Waits for more bytes; false when the other end has closed its side. @throws {ConnectionLost} */
@@ -154,10 +157,13 @@ export class Connection {
     this.#makeRoom();
     const room = this.#buffer.subarray(this.#end);
     let read: number | null;
+    this.#reading = true;
     try {
       read = await this.#stream.read(room);
     } catch (error) {
       throw this.#lost(error);
+    } finally {
+      this.#reading = false;
     }
     if (read === null) return false;
     this.#end += read;

@@ -1,5 +1,10 @@
 /** Events of HTTP and of what is no HTTP (contracts.md §5). */
-import { type CredentialSubstitution, type EventProcess, type HttpBody, httpPathClass } from "../event/mod.ts";
+import {
+  type CredentialSubstitution,
+  type EventProcess,
+  type HttpBody,
+  httpPathClass,
+} from "../event/mod.ts";
 import type { Draft } from "../policy/mod.ts";
 import { authorityText } from "./authority.ts";
 import { eventHeaders, type Header } from "./header.ts";
@@ -65,7 +70,11 @@ export function connectDraft(by: Requester, scheme: string, host: string, port: 
 }
 
 /** What the broker did. @param event_id the event that it did it for, where that is known already */
-export function substitutionDraft(by: Requester, substitution: CredentialSubstitution, event_id?: string): Draft {
+export function substitutionDraft(
+  by: Requester,
+  substitution: CredentialSubstitution,
+  event_id?: string,
+): Draft {
   return {
     common: { ...commonOf(by, "credential.substitution"), ...(event_id && { labels: { event_id } }) },
     credential: { substitution },

@@ -16,7 +16,14 @@ import { type Header, headerValue } from "./header.ts";
 import { CAPTURE_MAX, HELD_MAX, HELD_TOTAL_MAX } from "./limit.ts";
 import type { ModelCall, ModelRequest, Models } from "./model.ts";
 import { ModelTap } from "./model_tap.ts";
-import { encodingOf, type Head, type HeldBody, outgoingBody, rewrittenBody, rewrittenHead } from "./outgoing.ts";
+import {
+  encodingOf,
+  type Head,
+  type HeldBody,
+  outgoingBody,
+  rewrittenBody,
+  rewrittenHead,
+} from "./outgoing.ts";
 import type { Outlet } from "./outlet.ts";
 import { Flight, type Pool } from "./pool.ts";
 import type { Place, Target } from "./upstream.ts";
@@ -117,7 +124,13 @@ export class Exchange {
     const body = changed ?? (encoding ? await decoded(held.first, encoding, HELD_MAX) : held.first);
     this.#tap = new ModelTap(gate, call);
     const scrub = (text: string) => broker.scrub(text);
-    return await this.#tap.decide(this.#incoming.by, body ?? held.first, held.complete, scrub, this.#outlet.signal);
+    return await this.#tap.decide(
+      this.#incoming.by,
+      body ?? held.first,
+      held.complete,
+      scrub,
+      this.#outlet.signal,
+    );
   }
 
   /** Sends what was decided on, and passes the answer on. */
@@ -162,7 +175,11 @@ export class Exchange {
         ...(filters.answer && { filter: filters.answer }),
       }).answer(answered);
     } catch (error) {
-      throw release.revoked ? withdrawn(error) : error instanceof ClientLost ? error : upstreamError(error, place);
+      throw release.revoked
+        ? withdrawn(error)
+        : error instanceof ClientLost
+        ? error
+        : upstreamError(error, place);
     } finally {
       release.end();
       if (!held.complete && filters.request) this.#record(filters.request.substitutions);
@@ -172,7 +189,11 @@ export class Exchange {
   #filters(to: Destination, head: Head, held: HeldBody): { request?: BodyFilter; answer?: BodyFilter } {
     const { broker } = this.#context;
     const content_type = headerValue(head.headers, "content-type");
-    const place = { ...to, path: head.target.split("?", 1)[0], ...(content_type !== undefined && { content_type }) };
+    const place = {
+      ...to,
+      path: head.target.split("?", 1)[0],
+      ...(content_type !== undefined && { content_type }),
+    };
     const answer = broker.bodies({ ...place, direction: "response" });
     // What is encoded hides its secrets from us and its refs from the upstream.
     const plain = (held.first.length > 0 || !held.complete) && encodingOf(head.headers) === undefined;
@@ -290,7 +311,9 @@ function withdrawn(cause?: unknown): SbxError {
 function upstreamError(cause: unknown, place: Place): unknown {
   const name = nameOf(place);
   if (cause instanceof MessageFault) {
-    return new SbxError("upstream.failed", `the answer of ${name} cannot be read safely: ${cause.reason}`, { cause });
+    return new SbxError("upstream.failed", `the answer of ${name} cannot be read safely: ${cause.reason}`, {
+      cause,
+    });
   }
   if (!(cause instanceof ConnectionLost)) return cause;
   const code = cause.timedOut ? "upstream.timeout" : "upstream.failed";

@@ -171,7 +171,8 @@ export class GuestHttp {
     const hosts = headers.filter(([name]) => name === "host");
     if (hosts.length > 1) throw new MessageFault("it names its host more than once");
     if (hosts.length === 0 && !old) throw new MessageFault("it does not name its host");
-    const said = hosts[0]?.[1] ?? hostText(channel.name ?? names.nameOf(channel.address) ?? channel.address, channel);
+    const said = hosts[0]?.[1] ??
+      hostText(channel.name ?? names.nameOf(channel.address) ?? channel.address, channel);
     const authority = parseAuthority(said);
     if (!authority) throw new MessageFault("its host is none");
     if (target.startsWith("/") || target === "*" && method === "OPTIONS") return { authority, target };

@@ -106,7 +106,9 @@ export class GuestOutlet implements Outlet {
     this.alive = false;
     this.begun = true;
     const more = `connection: upgrade\r\nupgrade: ${protocol}\r\n`;
-    await this.#writing(() => this.#connection.write(joined(headText("HTTP/1.1 101 Switching Protocols", headers, more))));
+    await this.#writing(() =>
+      this.#connection.write(joined(headText("HTTP/1.1 101 Switching Protocols", headers, more)))
+    );
     this.#connection.unlisten();
     return this.#connection;
   }

@@ -110,7 +110,9 @@ function fieldsOf(lines: string[]): Header[] {
 export function checkFields(headers: readonly Header[]): void {
   if (headers.length > HEADERS_MAX) throw new MessageFault(`it has more than ${HEADERS_MAX} header fields`);
   for (const [name, value] of headers) {
-    if (!/^:?[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) throw new MessageFault("a header field has no proper name");
+    if (!/^:?[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) {
+      throw new MessageFault("a header field has no proper name");
+    }
     if (VALUE_BAD.test(value)) throw new MessageFault("a header field has control characters");
   }
 }

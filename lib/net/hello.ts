@@ -37,7 +37,9 @@ function handshake(bytes: Uint8Array): Uint8Array | undefined {
   let message = new Uint8Array();
   for (let at = 0; at + 5 <= bytes.length;) {
     const length = bytes[at + 3] << 8 | bytes[at + 4];
-    if (bytes[at] !== HANDSHAKE || bytes[at + 1] !== 3) throw new MessageFault("its first record is no handshake");
+    if (bytes[at] !== HANDSHAKE || bytes[at + 1] !== 3) {
+      throw new MessageFault("its first record is no handshake");
+    }
     if (length === 0 || length > RECORD_MAX) throw new MessageFault("a record has an impossible length");
     if (at + 5 + length > bytes.length) break;
     const joined = new Uint8Array(message.length + length);

@@ -27,7 +27,11 @@ export interface HostRequest {
 /** What policy says of a request that it refuses. */
 export class NetBlocked extends SbxError {
   constructor(readonly decision: Decision) {
-    super("policy.blocked", summary(decision), decision.remedy === undefined ? {} : { hint: decision.remedy });
+    super(
+      "policy.blocked",
+      summary(decision),
+      decision.remedy === undefined ? {} : { hint: decision.remedy },
+    );
   }
 }
 
@@ -67,7 +71,10 @@ function asHeader([name, value]: [string, string]): Header {
   if (/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) && /^[\t\x20-\x7e\x80-\uffff]*$/.test(value)) {
     return [name.toLowerCase(), bytewise(value)];
   }
-  throw new SbxError("request.invalid", "a header of the request has a name or a value that no header can have");
+  throw new SbxError(
+    "request.invalid",
+    "a header of the request has a name or a value that no header can have",
+  );
 }
 
 /** Turns what an exchange writes into a `Response`; its body is read as fast as it is wanted. */
@@ -88,7 +95,9 @@ class HostOutlet implements Outlet {
   }
 
   whole(status: number, headers: readonly Header[], body: Uint8Array): Promise<void> {
-    this.#settled.resolve(responseOf(status, headers, isBodiless(this.#method, status) ? null : body.slice()));
+    this.#settled.resolve(
+      responseOf(status, headers, isBodiless(this.#method, status) ? null : body.slice()),
+    );
     return Promise.resolve();
   }
 
@@ -145,7 +154,10 @@ class HostOutlet implements Outlet {
 }
 
 function responseOf(status: number, headers: readonly Header[], body: BodyInit | null): Response {
-  return new Response(body, { status, headers: headers.map(([name, value]): [string, string] => [name, value]) });
+  return new Response(body, {
+    status,
+    headers: headers.map(([name, value]): [string, string] => [name, value]),
+  });
 }
 
 function isBodiless(method: string, status: number): boolean {

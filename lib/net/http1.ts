@@ -14,6 +14,7 @@ export class Http1Exchange implements UpstreamExchange {
   readonly answer: Promise<UpstreamAnswer>;
   /** whether any byte of an answer has come: until then the upstream may not have seen the request */
   answered = false;
+  readonly refused = false;
   readonly #connection: Connection;
   readonly #timeouts: Timeouts;
   readonly #free: (reusable: boolean) => void;
@@ -107,7 +108,9 @@ export class Http1Exchange implements UpstreamExchange {
       const { waiting } = this.#connection;
       if (waiting.length > 0) this.answered = true;
       const end = headEnd(waiting);
-      if (end > HEAD_MAX || end < 0 && waiting.length > HEAD_MAX) throw new MessageFault("its head is too long");
+      if (end > HEAD_MAX || end < 0 && waiting.length > HEAD_MAX) {
+        throw new MessageFault("its head is too long");
+      }
       if (end >= 0) {
         this.#connection.skip(end);
         return parseAnswerHead(waiting.subarray(0, end));
@@ -139,7 +142,9 @@ export function isIdempotent(method: string): boolean {
 
 /** Fields that say what an upgrade is; without them there is no handshake. */
 export function upgradeOf(headers: readonly Header[]): string | undefined {
-  const named = headers.some(([name, value]) => name === "connection" && /(^|[ ,\t])upgrade($|[ ,\t])/i.test(value));
+  const named = headers.some(([name, value]) =>
+    name === "connection" && /(^|[ ,\t])upgrade($|[ ,\t])/i.test(value)
+  );
   const protocol = headerValue(headers, "upgrade")?.toLowerCase();
   return named && protocol === "websocket" ? protocol : undefined;
 }

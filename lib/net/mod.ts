@@ -11,7 +11,7 @@ export {
 export type { ByteStream } from "./connection.ts";
 export type { Header } from "./header.ts";
 export { type HostRequest, NetBlocked } from "./host.ts";
-export { type Timeouts, TIMEOUTS } from "./limit.ts";
+export { TIMEOUTS, type Timeouts } from "./limit.ts";
 export type { ModelCall, ModelRequest, Models } from "./model.ts";
 export type { Names } from "./names.ts";
 export type { NetOptions } from "./options.ts";

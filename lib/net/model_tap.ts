@@ -74,9 +74,13 @@ export class ModelTap {
 
   #rewritten(event: Event, body: Uint8Array, complete: boolean): Uint8Array | undefined {
     const refused = (cause?: unknown) =>
-      new SbxError("policy.rewrite.invalid", "a rule rewrites this model call, whose body cannot be rewritten", {
-        cause,
-      });
+      new SbxError(
+        "policy.rewrite.invalid",
+        "a rule rewrites this model call, whose body cannot be rewritten",
+        {
+          cause,
+        },
+      );
     if (!complete || !this.#call?.rewrite) throw refused();
     try {
       return this.#call.rewrite(event, body);

@@ -32,7 +32,9 @@ export function rewrittenHead(head: Head, shown: HttpRequest, wanted: HttpReques
       hint: "method and path have no spaces, and a path begins with /",
     });
   }
-  const headers = wanted.headers === shown.headers ? head.headers : rewrittenHeaders(head.headers, wanted.headers);
+  const headers = wanted.headers === shown.headers
+    ? head.headers
+    : rewrittenHeaders(head.headers, wanted.headers);
   return { method, target, headers };
 }
 
@@ -44,7 +46,10 @@ function rewrittenHeaders(headers: readonly Header[], wanted: Record<string, str
       const original = before.get(name)?.[at]?.[1];
       if (original !== undefined && eventValue(name, original) === value) return [name, original];
       if (!/^[\t\x20-\x7e\x80-\uffff]*$/.test(value)) {
-        throw new SbxError("policy.rewrite.invalid", `a rule rewrote the header ${name} to one that cannot be sent`);
+        throw new SbxError(
+          "policy.rewrite.invalid",
+          `a rule rewrote the header ${name} to one that cannot be sent`,
+        );
       }
       return [name, bytewise(value)];
     })
@@ -68,7 +73,10 @@ export function rewrittenBody(held: HeldBody, shown: HttpBody, wanted: HttpBody)
   const { text } = wanted;
   if (text === shown.text || text === undefined) return undefined;
   if (!held.complete || shown.truncated) {
-    throw new SbxError("policy.rewrite.invalid", "a rule rewrites this body, which is too long to be rewritten");
+    throw new SbxError(
+      "policy.rewrite.invalid",
+      "a rule rewrites this body, which is too long to be rewritten",
+    );
   }
   return new TextEncoder().encode(text);
 }

@@ -8,6 +8,9 @@ import { IDLE_MAX, IDLE_PER_UPSTREAM_MAX, type Timeouts } from "./limit.ts";
 import type { OutgoingRequest, Place, UpstreamAnswer, UpstreamExchange } from "./upstream.ts";
 import type { Watch } from "./watch.ts";
 
+/** How often a request goes out to an upstream that refuses it without looking at it. */
+const TRIES_MAX = 3;
+
 /** An answer with the exchange that it belongs to. */
 export interface Answered {
   answer: UpstreamAnswer;
@@ -66,7 +69,7 @@ export class Pool {
   async send(place: Place, request: OutgoingRequest, flight: Flight): Promise<Answered> {
     const { body } = request;
     const whole = body instanceof WholeBody ? body.bytes : undefined;
-    while (true) {
+    for (let tries = 1;; tries++) {
       if (whole) request.body = new WholeBody(whole);
       const { exchange, kept } = await this.#begin(place, request);
       flight.enter(exchange);
@@ -74,8 +77,9 @@ export class Pool {
         return { answer: await exchange.answer, exchange };
       } catch (error) {
         exchange.abort();
-        const unseen = error instanceof ConnectionLost && !error.timedOut && !exchange.answered;
-        if (!kept || !unseen || !whole || !isIdempotent(request.method) || flight.aborted) throw error;
+        const lost = error instanceof ConnectionLost && !error.timedOut && !exchange.answered;
+        const harmless = exchange.refused ? tries < TRIES_MAX : kept && lost && isIdempotent(request.method);
+        if (!whole || !harmless || flight.aborted) throw error;
       }
     }
   }
@@ -95,7 +99,7 @@ export class Pool {
   async #begin(
     place: Place,
     request: OutgoingRequest,
-  ): Promise<{ exchange: UpstreamExchange & { answered: boolean }; kept: boolean }> {
+  ): Promise<{ exchange: UpstreamExchange; kept: boolean }> {
     const key = keyOf(place);
     if (request.upgrade === undefined) {
       const session = this.#sessions.get(key)?.find(({ room }) => room);

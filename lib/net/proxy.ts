@@ -10,7 +10,7 @@ import { MessageFault } from "./fault.ts";
 import { GuestHttp } from "./guest_http.ts";
 import { type Hello, parseHello } from "./hello.ts";
 import { type HostRequest, sendFromHost } from "./host.ts";
-import { CONNECTIONS_MAX, type Timeouts, TIMEOUTS } from "./limit.ts";
+import { CONNECTIONS_MAX, TIMEOUTS, type Timeouts } from "./limit.ts";
 import type { NetOptions } from "./options.ts";
 import { Pool } from "./pool.ts";
 import { sniff, type Speech } from "./sniff.ts";
@@ -127,7 +127,8 @@ export class NetProxy {
 
   #http(connection: Connection, channel: Channel, by: Requester): Promise<void> {
     const { names } = this.#options;
-    return new GuestHttp(connection, { context: this.#context, names, timeouts: this.#timeouts, channel, by }).serve();
+    return new GuestHttp(connection, { context: this.#context, names, timeouts: this.#timeouts, channel, by })
+      .serve();
   }
 
   /** TLS is looked into, unless a rule says of its host that it is let through. */
@@ -137,19 +138,30 @@ export class NetProxy {
       hello = await this.#hello(connection);
     } catch (error) {
       if (!(error instanceof MessageFault)) throw error;
-      this.#refuse(by, channel, "guard-malformed-tls", `the connection cannot be read safely: ${error.reason}`);
+      this.#refuse(
+        by,
+        channel,
+        "guard-malformed-tls",
+        `the connection cannot be read safely: ${error.reason}`,
+      );
     }
     if (!hello) return;
     const inside: Channel = { ...channel, scheme: "https", ...hello };
     const host = this.#hostOf(inside);
     const { allowed, event } = this.#gate.preview(connectDraft(by, "https", host, channel.port));
-    const through = allowed && event.http?.request.scheme === "tls" && agrees(host, channel.address, this.#options.names);
+    const through = allowed && event.http?.request.scheme === "tls" &&
+      agrees(host, channel.address, this.#options.names);
     if (through) await this.#tunnel.uninspected(connection, inside, by, host);
     else await this.#terminated(connection.detach(), conn, inside, by);
   }
 
   async #terminated(first: Uint8Array, conn: ByteStream, channel: Channel, by: Requester): Promise<void> {
-    const { inside, drained, close } = await this.#terminator.accept(conn, first, channel.name, channel.address);
+    const { inside, drained, close } = await this.#terminator.accept(
+      conn,
+      first,
+      channel.name,
+      channel.address,
+    );
     const connection = new Connection(inside, this.#watch);
     try {
       connection.deadline.set(this.#timeouts.head);
@@ -175,9 +187,13 @@ export class NetProxy {
   /** A client that does not trust this machine's CA: it has pinned its host's certificate, or has trust of its own. */
   #unwanted(channel: Channel, by: Requester): void {
     const draft = connectDraft(by, "https", this.#hostOf(channel), channel.port);
-    const event = this.#gate.observe({ ...draft, common: { ...draft.common, enforceability: "observe_only" } });
+    const event = this.#gate.observe({
+      ...draft,
+      common: { ...draft.common, enforceability: "observe_only" },
+    });
     this.#gate.finish(event, {
-      error: "the client broke off the TLS handshake; if it pins the host's certificate, a rule can let it through",
+      error:
+        "the client broke off the TLS handshake; if it pins the host's certificate, a rule can let it through",
     });
   }
 
@@ -216,7 +232,12 @@ export class NetProxy {
     return name ?? this.#options.names.nameOf(address) ?? address;
   }
 
-  async #locate(host: string, port: number, address: string | undefined, actor: "vm" | "host"): Promise<Target> {
+  async #locate(
+    host: string,
+    port: number,
+    address: string | undefined,
+    actor: "vm" | "host",
+  ): Promise<Target> {
     const elsewhere = this.#options.target?.(host, port);
     if (elsewhere) return elsewhere;
     const [hostname] = address === undefined ? await this.#options.names.lookup(host, actor) : [address];

@@ -50,7 +50,12 @@ export class Tunnel {
     let error: string | undefined;
     try {
       const target = await locate(host, port, address, by.actor);
-      const upstream = await pool.connect({ scheme: scheme === "https" ? "https" : "tcp", host, port, target });
+      const upstream = await pool.connect({
+        scheme: scheme === "https" ? "https" : "tcp",
+        host,
+        port,
+        target,
+      });
       await relay(client, upstream, relayMs, moved);
     } catch (cause) {
       error = errorText(asSbxErrorUnlessLost(cause));
@@ -66,5 +71,7 @@ export class Tunnel {
 }
 
 function asSbxErrorUnlessLost(cause: unknown): unknown {
-  return cause instanceof Error && cause.name === "ConnectionLost" ? cause : asSbxError(cause, "relaying a connection");
+  return cause instanceof Error && cause.name === "ConnectionLost"
+    ? cause
+    : asSbxError(cause, "relaying a connection");
 }

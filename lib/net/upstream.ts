@@ -52,6 +52,10 @@ export interface UpstreamExchange {
    * @throws {ConnectionLost | MessageFault}, or what reading the request's body throws
    */
   answer: Promise<UpstreamAnswer>;
+  /** any byte of an answer has come; until then the upstream may not have seen the request */
+  readonly answered: boolean;
+  /** the upstream said that it has not acted on the request */
+  readonly refused: boolean;
   /** Says that the answer's body was read to its end: the connection may serve others. */
   done(): void;
   /** Breaks it off. */

@@ -72,7 +72,9 @@ export class BodyWriter {
     this.connection.deadline.set(this.idleMs);
     if (start === "" && behind === "") return await this.connection.write(piece);
     const size = start.length + piece.length + behind.length;
-    if (this.#scratch.length < size) this.#scratch = new Uint8Array(Math.max(size, Math.min(JOINED_MAX, size * 2)));
+    if (this.#scratch.length < size) {
+      this.#scratch = new Uint8Array(Math.max(size, Math.min(JOINED_MAX, size * 2)));
+    }
     let at = putLatin1(start, this.#scratch, 0);
     this.#scratch.set(piece, at);
     at = putLatin1(behind, this.#scratch, at + piece.length);

@@ -3,6 +3,7 @@
  * with and of corp as it is now; the VM's process reads it at its boot and whenever it is told to. So no process of a
  * VM reads profiles, corp files or settings, and what it works with outlives the service.
  */
+import type { DetectionIr } from "../detection/mod.ts";
 import { SbxError } from "../error/mod.ts";
 import { writeAtomic } from "../home/atomic.ts";
 import type { CorpMcp } from "../mcp/mod.ts";
@@ -17,6 +18,7 @@ export type OnFull = "pause" | "block";
 /** What one layer of trust brings. */
 export interface ContractLayer<Mcp> {
   rules: Rule[];
+  packs: DetectionIr[];
   mcp: Mcp;
 }
 
@@ -29,6 +31,8 @@ export interface Contract {
   };
   /** as it is now */
   corp: ContractLayer<CorpMcp>;
+  /** detections of the user's own, and those that were put in at run time */
+  detection: { user: DetectionIr[]; runtime: DetectionIr[] };
   network: {
     /** `address` or `address:port`; none: the host's own */
     resolvers: string[];
@@ -47,6 +51,11 @@ export interface Contract {
     url?: string;
     auth_token_file?: string;
   };
+}
+
+/** Every detection of a session. */
+export function detectionsOf({ corp, profile, detection }: Contract): DetectionIr[] {
+  return [...corp.packs, ...profile.packs, ...detection.user, ...detection.runtime];
 }
 
 /** @throws {SbxError} `session.contract`: nothing runs without one */

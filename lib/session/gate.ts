@@ -1,3 +1,4 @@
+import type { DetectionFinding, RuleCounter } from "../detection/mod.ts";
 import { type Event, type EventCommon, familyOf, newEventId } from "../event/mod.ts";
 import { Ledger } from "../ledger/mod.ts";
 import {
@@ -14,7 +15,8 @@ import {
   type Verdict,
 } from "../policy/mod.ts";
 import { decoyFinding } from "./decoy.ts";
-import type { Contract } from "./contract.ts";
+import { Detector } from "./detector.ts";
+import { type Contract, detectionsOf } from "./contract.ts";
 import { policyOf } from "./policy.ts";
 import type { SessionPaths } from "./paths.ts";
 import type { VmRecord } from "./record.ts";
@@ -22,13 +24,11 @@ import type { VmRecord } from "./record.ts";
 /** What a session tells whoever watches it. */
 export type SessionNotice =
   | { type: "security-event"; payload: { event: Event; decision?: Decision } }
-  | { type: "finding"; payload: PolicyFinding }
+  | { type: "finding"; payload: Finding }
   | { type: "ask"; payload: Ask };
 
-/** What looks at resolved events and never blocks one. */
-export interface Detector {
-  match(event: Event): PolicyFinding[];
-}
+/** What policy or a detection says of an event. */
+export type Finding = PolicyFinding | DetectionFinding;
 
 /** What a gate needs of its session. */
 export interface GateOptions {
@@ -49,17 +49,16 @@ export class SessionGate implements Gate {
   readonly ledger: Ledger;
   #options: GateOptions;
   #policy: Policy;
-  #detector?: Detector;
+  #detector: Detector;
   // An event that gets a response, or a rewrite, is a copy of it; its `common` stays the same object.
   /** events that were decided on once more, by a person or after their response: how they end is where that is written */
   #answered = new WeakMap<EventCommon, Decision>();
-  /** findings of events whose response is not there yet */
-  #found = new WeakMap<EventCommon, Set<string>>();
 
-  private constructor(options: GateOptions, ledger: Ledger, policy: Policy) {
+  private constructor(options: GateOptions, ledger: Ledger, policy: Policy, detector: Detector) {
     this.#options = options;
     this.ledger = ledger;
     this.#policy = policy;
+    this.#detector = detector;
     this.asks = new AskQueue({
       onAsk: (payload) => options.tell({ type: "ask", payload }),
       onResolved: (record) => {
@@ -73,18 +72,25 @@ export class SessionGate implements Gate {
   static async open(options: GateOptions): Promise<SessionGate> {
     const { paths, record, contract } = options;
     const policy = policyOf(contract);
+    const detector = new Detector(detectionsOf(contract));
     const ledger = await Ledger.open(paths.ledger, {
       sessionId: record.id,
       maxBytes: contract.ledger.max_bytes,
       onError: (error) => options.onLedgerFailure(error),
     });
-    return new SessionGate(options, ledger, policy);
+    return new SessionGate(options, ledger, policy, detector);
   }
 
-  /** Puts other rules in force. @throws {SbxError} `policy.invalid`: those that were stay */
-  use(contract: Contract, detector?: Detector): void {
-    this.#policy = policyOf(contract);
-    this.#detector = detector;
+  /** Puts other rules and detections in force. @throws {SbxError} `policy.invalid`, `detection.conflict`: those that were stay */
+  use(contract: Contract): void {
+    const policy = policyOf(contract);
+    this.#detector = new Detector(detectionsOf(contract), this.#detector);
+    this.#policy = policy;
+  }
+
+  /** What each rule of detection has found. */
+  counters(): RuleCounter[] {
+    return this.#detector.counters();
   }
 
   async decide(draft: Draft, signal?: AbortSignal): Promise<Verdict> {
@@ -146,7 +152,7 @@ export class SessionGate implements Gate {
       ...(response !== undefined && { response }),
       ...(decision && { decision }),
     });
-    if (response !== undefined) this.#detect(withResponse(event, response));
+    if (response !== undefined) this.report(this.#detector.answered(withResponse(event, response)));
   }
 
   async close(): Promise<void> {
@@ -180,7 +186,7 @@ export class SessionGate implements Gate {
     this.ledger.append({ event, ...(decision && { decision }), findings });
     this.#options.tell({ type: "security-event", payload: { event, ...(decision && { decision }) } });
     for (const payload of findings) this.#options.tell({ type: "finding", payload });
-    this.#detect(event);
+    this.report(this.#detector.appended(event));
   }
 
   #ask(event: Event, decision: Decision, signal?: AbortSignal): Promise<"allow" | "block"> {
@@ -193,17 +199,8 @@ export class SessionGate implements Gate {
     return answer.finally(() => signal.removeEventListener("abort", withdraw));
   }
 
-  #detect(event: Event): void {
-    if (!this.#detector) return;
-    const known = this.#found.get(event.common);
-    const findings = this.#detector.match(event).filter(({ finding_id }) => !known?.has(finding_id));
-    if (!findings.length) return;
-    this.#found.set(event.common, new Set(findings.map(({ finding_id }) => finding_id)));
-    this.report(findings);
-  }
-
   /** Puts findings into the ledger and tells of them. */
-  report(findings: PolicyFinding[]): void {
+  report(findings: Finding[]): void {
     if (!findings.length) return;
     this.#safely(() => this.ledger.add({ findings }));
     for (const payload of findings) this.#options.tell({ type: "finding", payload });

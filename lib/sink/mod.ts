@@ -1,4 +1,4 @@
 /** Where findings go: an audit file, an HTTP sink as OCSF, OpenTelemetry. Nothing waits for them, and nothing is lost. */
 export type { AuditOptions } from "./audit.ts";
 export type { SinkStatus } from "./delivery.ts";
-export { EXPORT_ROUTES, FindingSinks, type SinksOptions } from "./sinks.ts";
+export { FindingSinks, type SinksOptions } from "./sinks.ts";

@@ -1,14 +1,11 @@
 import { join } from "node:path";
-import type { DetectionFinding } from "../detection/mod.ts";
+import { type DetectionFinding, EXPORT_ROUTES } from "../detection/mod.ts";
 import type { Event } from "../event/mod.ts";
 import { type AuditOptions, AuditSender } from "./audit.ts";
 import { Delivery, type DeliveryOptions, type SinkStatus } from "./delivery.ts";
 import { OcsfSender } from "./ocsf.ts";
 import { OtlpSender } from "./otlp.ts";
 import { recordOf } from "./record.ts";
-
-/** Sinks that a pack's `export_routes` can name; the audit file gets everything. */
-export const EXPORT_ROUTES: readonly string[] = ["http", "otlp"];
 
 /** Milliseconds that closing waits for what can still be delivered. */
 const CLOSE_MS = 2000;

@@ -1,6 +1,5 @@
 /** What a VM boots with: made of its profile, the settings, corp's locks and what was asked for, anew for each boot. */
 import type { Assets } from "../asset/mod.ts";
-import type { CorpStore } from "../corp/mod.ts";
 import { SbxError } from "../error/mod.ts";
 import { checkBootConfig } from "../guest/limit.ts";
 import type { Home } from "../home/mod.ts";
@@ -9,7 +8,7 @@ import type { Contract, VmRecord } from "../session/mod.ts";
 import type { BootConfig, SettingsStore } from "../settings/mod.ts";
 import type { Asked } from "./asked.ts";
 import { guestRefs, guestTrust } from "./guest_secrets.ts";
-import { makeContract } from "./contract.ts";
+import { type ContractSources, makeContract } from "./contract.ts";
 
 /** VMs at once unless settings say otherwise (contracts.md §2). */
 const MAX_RUNNING = 10;
@@ -24,6 +23,11 @@ const SCRATCH_GB = {
   fallback: 4,
 } as const;
 type Resource = typeof CPUS | typeof RAM_GB | typeof SCRATCH_GB;
+
+/** What a boot is made of, beside the profile. */
+export interface BootSources extends ContractSources {
+  home: Home;
+}
 
 /** The part of a record that each boot makes anew. */
 type BootRecord = Pick<
@@ -50,12 +54,11 @@ export interface Boot {
  * `settings.boot.invalid`, `boot.invalid`
  */
 export async function makeBoot(
-  home: Home,
-  settings: SettingsStore,
-  corp: CorpStore,
+  sources: BootSources,
   profileId: string,
   asked: Asked,
 ): Promise<Boot> {
+  const { home, settings } = sources;
   const profile = await loadProfile(home, profileId);
   requireCompatible(profile);
   const assets = await bootAssets(home, profile, currentArch());
@@ -67,7 +70,7 @@ export async function makeBoot(
   guest.files.push(trust.file);
   checkBootConfig(guest.env, guest.files);
   return {
-    contract: await makeContract(settings, corp, profile),
+    contract: await makeContract(sources, profile),
     record: {
       profile_id: profile.id,
       profile_revision: profile.revision,

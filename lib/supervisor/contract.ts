@@ -1,14 +1,24 @@
 /** What holds in a VM's session, made of its profile, of corp and of the settings (`Contract`). */
 import { dirname, resolve } from "node:path";
 import type { CorpConfig, CorpStore } from "../corp/mod.ts";
+import { loadPack, loadPinned } from "../detection/live/load.ts";
+import { type DetectionIr, Matcher } from "../detection/mod.ts";
 import { SbxError } from "../error/mod.ts";
 import type { Layer, Rule } from "../policy/mod.ts";
 import { readRules, rulesOf } from "../policy/read.ts";
 import type { Profile } from "../profile/mod.ts";
-import type { Contract, OnFull } from "../session/mod.ts";
+import { type Contract, detectionsOf, type OnFull } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
+import type { Detections } from "./detections.ts";
 
 const MIB = 1024 * 1024;
+
+/** What a contract is made of, beside the profile. */
+export interface ContractSources {
+  settings: SettingsStore;
+  corp: CorpStore;
+  detections: Detections;
+}
 
 /**
  * Reads and checks everything that a session needs.
@@ -16,18 +26,22 @@ const MIB = 1024 * 1024;
  * @throws {SbxError} `policy.invalid`, `policy.not_found`, `corp.closed`: a VM does not start without its rules
  */
 export async function makeContract(
-  settings: SettingsStore,
-  corp: CorpStore,
+  { settings, corp, detections }: ContractSources,
   profile: Profile,
 ): Promise<Contract> {
-  const [ofProfile, ofCorp] = await Promise.all([profileLayer(profile), corpLayer(corp)]);
+  const [ofProfile, ofCorp, detection] = await Promise.all([
+    profileLayer(profile),
+    corpLayer(corp),
+    detections.irs(),
+  ]);
   const contract = {
+    detection,
     profile: ofProfile,
     corp: ofCorp,
     network: networkOf(settings),
     ledger: ledgerOf(settings, corp),
   };
-  await requireGoodRules(contract);
+  await requireGood(contract);
   return contract;
 }
 
@@ -36,7 +50,12 @@ export async function profileLayer(profile: Profile): Promise<Contract["profile"
   const rules = rulesOf(profile.document, "profile", ["profiles", "rules"], profile.rules);
   const file = profile.rule_files?.enforcement;
   if (file) rules.push(...await readRules(besideOf(profile.path, file), ["profile", "default"]));
-  return { rules, mcp: profile.mcp, providers: profile.credentials.providers };
+  return {
+    rules,
+    packs: await profilePacks(profile),
+    mcp: profile.mcp,
+    providers: profile.credentials.providers,
+  };
 }
 
 /**
@@ -45,7 +64,7 @@ export async function profileLayer(profile: Profile): Promise<Contract["profile"
  * @throws {SbxError} `corp.closed` when it is broken and no good one is known; `policy.invalid`, `policy.not_found`
  */
 export async function corpLayer({ state, path }: CorpStore): Promise<Contract["corp"]> {
-  if (state.status === "absent") return { rules: [], mcp: {} };
+  if (state.status === "absent") return { rules: [], packs: [], mcp: {} };
   if (state.status === "closed") {
     throw new SbxError("corp.closed", `corp's rules are not known: ${state.error.message}`, {
       cause: state.error,
@@ -54,19 +73,35 @@ export async function corpLayer({ state, path }: CorpStore): Promise<Contract["c
   }
   const { file, document } = state.config;
   const rules: Rule[] = rulesOf(document, "corp", ["corp", "rules"], file.corp.rules);
-  const ruleFile = corpRuleFile(state.config, path);
-  if (ruleFile) rules.push(...await readRules(ruleFile, ["corp", "default"] satisfies Layer[]));
-  return { rules, mcp: file.mcp };
+  const { enforcement, sigma } = file.corp_rule_files;
+  if (enforcement) {
+    rules.push(...await readRules(besideOf(path, enforcement), ["corp", "default"] satisfies Layer[]));
+  }
+  const packs = sigma ? [(await loadPack(besideOf(path, sigma))).ir] : [];
+  return { rules, packs, mcp: file.mcp };
 }
 
-/** The rule file that a corp.toml names: a relative path begins in the folder of corp.toml. */
-export function corpRuleFile({ file }: CorpConfig, path: string): string | undefined {
-  const { enforcement } = file.corp_rule_files;
-  return enforcement && besideOf(path, enforcement);
+/** The packs that a profile pins, and the one that it names as a rule file. */
+async function profilePacks({ detection, rule_files, path }: Profile): Promise<DetectionIr[]> {
+  const pinned = await loadPinned(detection.packs, path ? dirname(path) : ".");
+  const named = rule_files?.sigma ? [await loadPack(besideOf(path, rule_files.sigma))] : [];
+  return [...pinned, ...named].map(({ ir }) => ir);
 }
 
-/** Refuses rules that do not compile, before any process is told of them. @throws {SbxError} `policy.invalid` */
-export async function requireGoodRules({ corp, profile }: Pick<Contract, "corp" | "profile">): Promise<void> {
+/** The files that a corp.toml names: a relative path begins in the folder of corp.toml. */
+export function corpFiles({ file }: CorpConfig, path: string): string[] {
+  const { enforcement, sigma } = file.corp_rule_files;
+  return [enforcement, sigma].flatMap((each) => each ? [besideOf(path, each)] : []);
+}
+
+/**
+ * Refuses rules that do not compile and detections that cannot run together, before any process is told of them.
+ *
+ * @throws {SbxError} `policy.invalid`, `detection.conflict`
+ */
+export async function requireGood(contract: Contract): Promise<void> {
+  new Matcher(detectionsOf(contract));
+  const { corp, profile } = contract;
   // Without rules of its own a VM has the built-in ones, which need no check.
   if (corp.rules.length + profile.rules.length === 0) return;
   const { policyOf } = await import("../session/policy.ts");

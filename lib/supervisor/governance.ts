@@ -1,10 +1,11 @@
 import type { AskAnswer, AskView } from "../api/policy.ts";
 import type { CorpStore } from "../corp/mod.ts";
+import type { RuleCounter } from "../detection/mod.ts";
 import { SbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
 import { ask, type Call } from "../ipc/mod.ts";
 import { loadProfile } from "../profile/mod.ts";
-import type { Contract } from "../session/mod.ts";
+import { type Contract, readContract } from "../session/mod.ts";
 import { corpLayer, profileLayer } from "./contract.ts";
 import { type Refreshing, refreshVm } from "./refresh.ts";
 import type { Registry } from "./registry.ts";
@@ -39,6 +40,32 @@ export class Governance {
       profile: await profileLayer(await loadProfile(this.#home, id)),
     });
     return await this.#change(vms, change, order);
+  }
+
+  /** Puts detections in force in every VM. @returns ids of the sessions */
+  async refreshDetections(
+    detection: Contract["detection"],
+  ): Promise<{ refreshed: string[]; failed: string[] }> {
+    return await this.#change(this.#alive(), (now) => Promise.resolve({ ...now, detection }));
+  }
+
+  /** What the rules of detection have found in VMs that run, and what is in force there. */
+  async detections(): Promise<{ contracts: Contract[]; counters: RuleCounter[]; failed: string[] }> {
+    const found = await Promise.all(
+      this.#alive().map(async (vm) => {
+        try {
+          const counters = await this.value<RuleCounter[]>(vm, { t: "Counters" });
+          return { contract: await readContract(vm.paths), counters };
+        } catch {
+          return { failed: vm.record.id };
+        }
+      }),
+    );
+    return {
+      contracts: found.flatMap(({ contract }) => contract ?? []),
+      counters: found.flatMap(({ counters }) => counters ?? []),
+      failed: found.flatMap(({ failed }) => failed ?? []),
+    };
   }
 
   /** What keeps VMs from the rules that they should have. */

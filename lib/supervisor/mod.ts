@@ -1,5 +1,6 @@
 /** The life of every VM of one home. */
 export { corpLayer, profileLayer } from "./contract.ts";
+export type { Detections } from "./detections.ts";
 export type { Governance } from "./governance.ts";
 export type { Notice } from "./notice.ts";
 export { watchCorp } from "./refresh.ts";

@@ -4,7 +4,7 @@ import { asSbxError } from "../error/mod.ts";
 import { ask } from "../ipc/mod.ts";
 import { type Contract, readContract, writeContract } from "../session/mod.ts";
 import { type Watch, watchFiles } from "../settings/watch.ts";
-import { corpRuleFile, requireGoodRules } from "./contract.ts";
+import { corpFiles, requireGood } from "./contract.ts";
 import type { Vm } from "./vm.ts";
 
 /** How a VM's process is told: `McpRefreshTools` also connects all MCP servers anew. */
@@ -24,7 +24,7 @@ export async function refreshVm(
   try {
     const before = await readContract(vm.paths);
     const after = await change(before);
-    await requireGoodRules(after);
+    await requireGood(after);
     await writeContract(vm.paths, after);
     await ask(vm.paths.socket, order).catch(async (error) => {
       await writeContract(vm.paths, before);
@@ -40,14 +40,13 @@ export async function refreshVm(
   }
 }
 
-/** Calls `onChange` when corp.toml or the rule file that it names changes. */
+/** Calls `onChange` when corp.toml or a file of rules or detections that it names changes. */
 export function watchCorp(corp: CorpStore, onChange: () => Promise<void>): Watch {
   let watch: Watch;
   let closed = false;
   const start = () => {
     const { state, path } = corp;
-    const ruleFile = "config" in state ? corpRuleFile(state.config, path) : undefined;
-    watch = watchFiles(ruleFile ? [path, ruleFile] : [path], async () => {
+    watch = watchFiles([path, ...("config" in state ? corpFiles(state.config, path) : [])], async () => {
       await corp.load();
       await onChange();
       if (closed) return;

@@ -9,7 +9,9 @@ import { sessionPaths, writeContract, writeRecord, writeState } from "../session
 import type { SettingsStore } from "../settings/mod.ts";
 import { type AcceleratorChoice, chooseAccelerator, findTools, type Hypervisor, Qemu } from "../vm/mod.ts";
 import { type Asked, readAsked } from "./asked.ts";
-import { makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
+import { type BootSources, makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
+import { Detections } from "./detections.ts";
+import { FindingExport } from "./export.ts";
 import { furnish } from "./furnish.ts";
 import { Governance } from "./governance.ts";
 import { withoutSecrets } from "./guest_secrets.ts";
@@ -24,11 +26,15 @@ export class Supervisor {
   readonly hypervisor: Hypervisor = new Qemu();
   #home: Home;
   #settings: SettingsStore;
-  #corp: CorpStore;
+  #sources: BootSources;
   #registry: Registry;
   #notices = new Notices();
   /** the rules of VMs that run, and what waits for a person in them */
   readonly governance: Governance;
+  /** detections of no profile and not corp's */
+  readonly detections: Detections;
+  /** findings on their way out */
+  readonly exports: FindingExport;
   /** every session that there was */
   readonly sessions: Sessions;
   #accelerator: Promise<AcceleratorChoice> | undefined;
@@ -36,9 +42,11 @@ export class Supervisor {
   constructor(home: Home, settings: SettingsStore, corp: CorpStore) {
     this.#home = home;
     this.#settings = settings;
-    this.#corp = corp;
     this.#registry = new Registry(home);
     this.sessions = new Sessions(home);
+    this.detections = new Detections(home);
+    this.#sources = { home, settings, corp, detections: this.detections };
+    this.exports = new FindingExport(home, settings, corp);
     this.governance = new Governance(home, corp, this.#registry);
   }
 
@@ -47,6 +55,7 @@ export class Supervisor {
     for (const vm of this.#alive()) this.#watch(vm);
     // What corp changed while no service ran holds from now on.
     await this.governance.refreshCorp();
+    this.exports.begin().catch(() => {});
   }
 
   /** Sends to the collecting server what VMs that have ended could not. */
@@ -102,7 +111,7 @@ export class Supervisor {
     const wanted = await this.#asked(request, source);
     const asked = { ...wanted, env: await withoutSecrets(this.#home, id, wanted.env) };
     const profileId = request.profile_id ?? source?.record.profile_id ?? "code";
-    const boot = await makeBoot(this.#home, this.#settings, this.#corp, profileId, asked);
+    const boot = await makeBoot(this.#sources, profileId, asked);
     requireUnlocked(this.#settings, request);
     // From here to the registry nothing waits: two requests at once cannot both get the name or the last place.
     const name = request.name ?? this.#registry.freeName();
@@ -137,7 +146,7 @@ export class Supervisor {
     this.#require(vm, "start");
     await this.#exclusive(vm, "start", async () => {
       const asked = await readAsked(vm.paths, vm.record);
-      const boot = await makeBoot(this.#home, this.#settings, this.#corp, vm.record.profile_id, asked);
+      const boot = await makeBoot(this.#sources, vm.record.profile_id, asked);
       vm.record = { ...vm.record, ...boot.record };
       vm.problem = undefined;
       await Promise.all([writeRecord(vm.paths, vm.record), writeContract(vm.paths, boot.contract)]);
@@ -253,6 +262,7 @@ export class Supervisor {
       using call = await IpcCall.open(vm.paths.socket, { t: "Watch" });
       for (let reply = await call.next(); reply !== null; reply = await call.next()) {
         if (reply.t === "Info") this.#update(vm, reply.info);
+        if (reply.t === "Notice" && reply.type === "finding") this.exports.kick(vm.record.id);
         if (reply.t === "Notice") this.tell({ type: reply.type, payload: reply.payload } as Notice);
       }
     } catch {

@@ -8,6 +8,7 @@ import packet from "dns-packet";
 import { DnsService } from "../../lib/dns/mod.ts";
 import { SessionGate } from "../../lib/session/gate.ts";
 import { ask, TestResolver } from "../helper/resolver.ts";
+import { contractOf } from "../helper/session_gate.ts";
 import { median, rounded } from "../helper/statistics.ts";
 
 const TARGET = 10_000;
@@ -23,12 +24,7 @@ const resolver = await TestResolver.start(({ questions: [{ name, type }] }) => (
 const gate = await SessionGate.open({
   paths: { ledger: join(dir, "session.db") },
   record: { id: "session", profile_id: "code", profile_revision: "1.0.0" },
-  contract: {
-    profile: { rules: [], mcp: {} },
-    corp: { rules: [], mcp: {} },
-    network: { resolvers: [], overrides: [] },
-    ledger: { on_full: "block" },
-  },
+  contract: contractOf(""),
   tell: () => {},
   onLedgerFailure: (error) => {
     throw error;

@@ -30,7 +30,15 @@ try {
 
 function start(script: string, args: string[]): Promise<Peer> {
   const path = fromRoot(`tests/bench/net/${script}`);
-  return Peer.start(peers, Deno.execPath(), ["run", "-A", "--quiet", "--config", fromRoot("deno.json"), path, ...args]);
+  return Peer.start(peers, Deno.execPath(), [
+    "run",
+    "-A",
+    "--quiet",
+    "--config",
+    fromRoot("deno.json"),
+    path,
+    ...args,
+  ]);
 }
 
 async function measure() {
@@ -48,7 +56,9 @@ async function measure() {
   const options = { dir, host: HOST, upstreamPort, certFile, keyFile, rootFile };
   const nginx = await startNginx(peers, options);
   const mitmproxy = await startMitmproxy(peers, options);
-  const run = async (job: Partial<Job> & Pick<Job, "port" | "caFile" | "kind" | "count">): Promise<Result> => {
+  const run = async (
+    job: Partial<Job> & Pick<Job, "port" | "caFile" | "kind" | "count">,
+  ): Promise<Result> => {
     await client.write(JSON.stringify({ host: HOST, connections: CONNECTIONS, ...job }));
     return JSON.parse(await client.line());
   };
@@ -116,6 +126,7 @@ async function measure() {
     rss_mb_after_50000: rounded(after.rss / 1e6, 0),
     rss_mb_1000_connections: rounded(many.rss / 1e6, 0),
     failed,
-    ...(missing.length > 0 && { missing: `${missing.join(", ")} not found: apt-get install ${missing.join(" ")}` }),
+    ...(missing.length > 0 &&
+      { missing: `${missing.join(", ")} not found: apt-get install ${missing.join(" ")}` }),
   };
 }

@@ -11,7 +11,7 @@ import { sessionPaths } from "../../lib/session/paths.ts";
 import { vsockPath } from "../../lib/vm/mod.ts";
 import { writeAll } from "../../lib/wire/mod.ts";
 import { TestGate } from "../helper/gate.ts";
-import { GuestNet, type GuestStream } from "../helper/guest_net.ts";
+import { GuestNet, type Opened } from "../helper/guest_net.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 
 const MEBIBYTE = 1024 * 1024;
@@ -35,19 +35,19 @@ def query(name):
 const brokenOff: string[] = [];
 
 /** What the stand-in does with a connection, by its port; the connection is closed afterwards. */
-const SERVICES: Record<number, (stream: GuestStream) => Promise<void>> = {
-  async 1(stream) {
+const SERVICES: Record<number, (opened: Opened) => Promise<void>> = {
+  async 1({ stream }) {
     const chunk = new Uint8Array(100);
-    await writeAll(stream.conn, chunk.subarray(0, await stream.read(chunk) ?? 0));
+    await writeAll(stream, chunk.subarray(0, await stream.read(chunk) ?? 0));
   },
-  async 2(stream) {
+  async 2({ stream }) {
     const chunk = new Uint8Array(64 * 1024);
     let bytes = 0;
     for (let read = await stream.read(chunk); read !== null; read = await stream.read(chunk)) bytes += read;
-    await writeAll(stream.conn, new TextEncoder().encode(`${bytes}`));
+    await writeAll(stream, new TextEncoder().encode(`${bytes}`));
   },
-  3: (stream) => writeAll(stream.conn, new Uint8Array(4 * MEBIBYTE)),
-  async 4(stream) {
+  3: ({ stream }) => writeAll(stream, new Uint8Array(4 * MEBIBYTE)),
+  async 4({ stream }) {
     const chunk = new Uint8Array(100);
     try {
       while (await stream.read(chunk) !== null);
@@ -78,7 +78,7 @@ Deno.test("the network of a guest", async (t) => {
     const gate = new TestGate();
     const overrides = Overrides.parse(["api.test=127.0.0.1:1"]);
     const dns = new DnsService({ gate, resolvers: [], overrides });
-    const host = net = new GuestNet(sockets, dns, (stream) => SERVICES[stream.open.port](stream));
+    const host = net = new GuestNet(sockets, dns, (opened) => SERVICES[opened.open.port](opened));
     const up = "nft list tables 2>/dev/null; ps -C deno -o args= | grep -c net-proxy || true";
     await eventually("sbx-net-proxy is up", async () => await shell(up) === "table inet sbx\n1\n");
 

@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import packet from "dns-packet";
 import { PacketError, walkPacket } from "../../lib/dns/guard.ts";
 import { DnsService } from "../../lib/dns/mod.ts";
-import { readAnswer } from "../../lib/dns/packet.ts";
+import { readAnswer } from "../../lib/dns/read.ts";
 import { TestGate } from "../helper/gate.ts";
 import { Random } from "../helper/random.ts";
 import { ask, read } from "../helper/resolver.ts";

@@ -5,38 +5,14 @@
 import type { DnsService } from "../../lib/dns/mod.ts";
 import { type DnsFrame, type End, type Open, PORTS } from "../../lib/guest/mod.ts";
 import * as schema from "../../lib/guest/schema.ts";
+import { GuestStream } from "../../lib/session/guest_stream.ts";
 import { vsockPath } from "../../lib/vm/hypervisor.ts";
 import { FrameChannel } from "../../lib/wire/mod.ts";
 
-/** A connection of the guest: its bytes after `Open`, and how many there are of them once its program has said so. */
-export class GuestStream {
-  #read = 0;
-  #first: Uint8Array;
-  #end = Promise.withResolvers<null>();
-  #bytes = Infinity;
-
-  constructor(readonly open: Open, readonly conn: Deno.Conn, first: Uint8Array) {
-    this.#first = first;
-  }
-
-  /** The program has ended its side: what comes before `bytes` is still read. */
-  end(bytes: number): void {
-    this.#bytes = bytes;
-    if (this.#read >= bytes) this.#end.resolve(null);
-  }
-
-  /** null at the program's end. @throws {Error} when the guest broke the connection off */
-  async read(into: Uint8Array): Promise<number | null> {
-    if (this.#read >= this.#bytes) return null;
-    let count: number | null = Math.min(this.#first.length, into.length);
-    if (count > 0) {
-      into.set(this.#first.subarray(0, count));
-      this.#first = this.#first.subarray(count);
-    } else count = await Promise.race([this.conn.read(into), this.#end.promise]);
-    if (count === null && this.#read < this.#bytes) throw new Error("the guest broke the connection off");
-    this.#read += count ?? 0;
-    return count;
-  }
+/** A connection of the guest. */
+export interface Opened {
+  open: Open;
+  stream: GuestStream;
 }
 
 export class GuestNet {
@@ -48,12 +24,14 @@ export class GuestNet {
   readonly #listeners: Deno.Listener[] = [];
   readonly #conns = new Set<FrameChannel>();
   readonly #streams = new Map<number, GuestStream>();
+  /** ends that came before the connection that they belong to */
+  readonly #ends = new Map<number, number>();
 
   /** @param sockets folder of the machine's sockets @param serve what becomes of a connection; it closes it */
   constructor(
     sockets: string,
     readonly dns: DnsService,
-    readonly serve: (stream: GuestStream) => Promise<void>,
+    readonly serve: (opened: Opened) => Promise<void>,
   ) {
     this.#accept(vsockPath(sockets, PORTS.tcp), (channel, conn) => this.#tcp(channel, conn));
     this.#accept(vsockPath(sockets, PORTS.dns), (channel) => this.#dns(channel));
@@ -89,15 +67,18 @@ export class GuestNet {
     if (first?.t === "End") {
       for (let frame: unknown = first; frame !== null; frame = await channel.next()) {
         const { stream, bytes } = schema.End.parse(frame) satisfies End;
-        this.#streams.get(stream)?.end(bytes);
+        if (this.#streams.has(stream)) this.#streams.get(stream)!.end(bytes);
+        else this.#ends.set(stream, bytes);
       }
       return;
     }
     const open: Open = schema.Open.parse(first);
     this.opened.push(open);
-    const stream = new GuestStream(open, conn, channel.reader.rest());
+    const stream = new GuestStream(conn, channel.reader.rest());
     this.#streams.set(open.stream, stream);
-    await this.serve(stream).finally(() => this.#streams.delete(open.stream));
+    const end = this.#ends.get(open.stream);
+    if (end !== undefined) stream.end(end);
+    await this.serve({ open, stream }).finally(() => this.#streams.delete(open.stream));
   }
 
   async #dns(channel: FrameChannel): Promise<void> {

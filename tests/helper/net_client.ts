@@ -30,7 +30,9 @@ export class RawClient {
 
   async answer(method = "GET"): Promise<RawAnswer> {
     const [first, ...lines] = (await this.until("\r\n\r\n")).trimEnd().split("\r\n");
-    const headers = new Headers(lines.map((line) => /^([^:]*): *(.*)$/.exec(line)!.slice(1, 3) as [string, string]));
+    const headers = new Headers(
+      lines.map((line) => /^([^:]*): *(.*)$/.exec(line)!.slice(1, 3) as [string, string]),
+    );
     const status = Number(first.split(" ")[1]);
     let body = "";
     let trailers = "";

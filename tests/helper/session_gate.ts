@@ -13,8 +13,9 @@ export function contractOf(rules: string, ledger: Partial<Contract["ledger"]> = 
     all.filter(({ layer }) => (layer === "corp") === ofCorp)
   );
   return {
-    profile: { rules: profile, mcp: {}, providers: [] },
-    corp: { rules: corp, mcp: {} },
+    profile: { rules: profile, packs: [], mcp: {}, providers: [] },
+    corp: { rules: corp, packs: [], mcp: {} },
+    detection: { user: [], runtime: [] },
     network: { resolvers: [], overrides: [] },
     ledger: { on_full: "block", ...ledger },
   };

@@ -10,6 +10,7 @@ import { type Home, home as homeOf } from "../../lib/home/mod.ts";
 import { currentArch } from "../../lib/profile/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
 import type { Asked } from "../../lib/supervisor/asked.ts";
+import { Detections } from "../../lib/supervisor/detections.ts";
 import { withoutSecrets } from "../../lib/supervisor/guest_secrets.ts";
 import { makeBoot, maxRunning, requireUnlocked } from "../../lib/supervisor/boot.ts";
 
@@ -22,6 +23,7 @@ interface World {
   user(text: string): Promise<void>;
   /** writes the profile `p`, which pins its assets */
   profile(text?: string, options?: { revision?: string }): Promise<void>;
+  bootOf(profile: string): ReturnType<typeof makeBoot>;
   boot(asked?: Partial<Asked>): ReturnType<typeof makeBoot>;
 }
 
@@ -60,7 +62,9 @@ function world(run: (world: World) => Promise<void>) {
         profile,
         corp: (text) => Deno.writeTextFile(join(dir, "corp.toml"), text),
         user: (text) => Deno.writeTextFile(join(dir, "settings.toml"), text),
-        boot: (asked) => makeBoot(home, settings, corp, "p", { env: {}, ...asked }),
+        bootOf: (id) => makeBoot({ home, settings, corp, detections: new Detections(home) }, id, { env: {} }),
+        boot: (asked) =>
+          makeBoot({ home, settings, corp, detections: new Detections(home) }, "p", { env: {}, ...asked }),
       });
     } finally {
       await Deno.remove(dir, { recursive: true });
@@ -188,12 +192,12 @@ Deno.test(
 
 Deno.test(
   "a profile for a newer sbx, and none, are refused",
-  world(async ({ boot, profile, home, settings }) => {
+  world(async ({ boot, bootOf, profile }) => {
     await profile('min_sbx_version = "999.0.0"');
     const { code } = await assertRejects(() => boot(), SbxError);
     assertEquals([code, statusOf(code)], ["profile.incompatible", 409]);
     const none = await assertRejects(
-      () => makeBoot(home, settings, new CorpStore(home, join(home.dir, "none.toml")), "none", { env: {} }),
+      () => bootOf("none"),
       SbxError,
     );
     assertEquals(none.code, "profile.not_found");

@@ -7,6 +7,7 @@ import { CallServer } from "../../lib/ipc/mod.ts";
 import { loadProfile } from "../../lib/profile/mod.ts";
 import { readContract, writeContract } from "../../lib/session/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
+import { Detections } from "../../lib/supervisor/detections.ts";
 import { corpLayer, makeContract, profileLayer } from "../../lib/supervisor/contract.ts";
 import { refreshVm } from "../../lib/supervisor/refresh.ts";
 import type { Vm } from "../../lib/supervisor/vm.ts";
@@ -38,7 +39,7 @@ async function inHome(run: (given: Given) => Promise<void>): Promise<void> {
   const make = async () => {
     await corp.load();
     const settings = await SettingsStore.open({ home: { dir }, definitions: await loadDefinitions(), corp });
-    return await makeContract(settings, corp, await loadProfile({ profilesDir: join(dir, "profiles") }, "p"));
+    return await makeContract({ settings, corp, detections: new Detections({ dir }) }, await loadProfile({ profilesDir: join(dir, "profiles") }, "p"));
   };
   try {
     await write({ "profiles/p/profile.toml": PROFILE, "etc/keep": "" });

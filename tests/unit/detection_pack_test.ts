@@ -159,7 +159,7 @@ Deno.test("an alias bomb, deep nesting and a 10 MB pack end at once", async () =
     bomb.push(`${name}: &${name} [${Array(9).fill(`*${below}`).join(", ")}]`);
   }
   assert((await compileText(bomb.join("\n"))).said.includes("p.yaml:1: an anchor"));
-  assert((await compileText("[".repeat(200_000))).said.includes("nested too deep"));
+  assert((await compileText("[".repeat(200_000))).said.includes("nested deeper"));
   assert(
     (await compileText("[".repeat(200_000) + "]".repeat(200_000), "p.json")).said.includes("nested deeper"),
   );
@@ -278,6 +278,12 @@ Deno.test("a deprecated pack compiles with a warning; a revoked one says that it
   const deprecated = await compileText(withLine("status: active", "status: deprecated"));
   assertEquals(deprecated.ir?.pack_status, "deprecated");
   assertEquals(deprecated.said, "status p.yaml:4: warning: the pack is deprecated");
+  const routed = await compileText(withLine("default_severity: medium", "export_routes: [otlp, siem]"));
+  assertEquals(routed.ir !== undefined, true);
+  assert(
+    routed.said.includes('p.yaml:31: warning: no sink is called "siem"; there is http, otlp'),
+    routed.said,
+  );
   const { valid } = await compileText(withLine("status: active", "status: revoked"));
   assertEquals(valid.ok, true);
   assert(valid.diagnostics[0].message.includes("revoked: it does not install"));

@@ -12,7 +12,9 @@ const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 /** Everything that the ledger would hold. */
 const kept = (net: TestNet) => JSON.stringify(net.gate.entries);
 const refused = (net: TestNet) =>
-  net.gate.entries.filter(({ event }) => event.credential).map(({ event }) => event.credential!.substitution.outcome);
+  net.gate.entries.filter(({ event }) => event.credential).map(({ event }) =>
+    event.credential!.substitution.outcome
+  );
 
 Deno.test(
   "a ref becomes the secret for its owner's host, and for no other; a redirect leads nowhere",
@@ -57,7 +59,8 @@ Deno.test(
     const upstream = fixedUpstream(OK, await net.leaf("api.openai.com"));
     target = upstream.target;
     const client = await net.tls("api.openai.com");
-    const head = `GET /v1/models HTTP/1.1\r\nHost: api.openai.com\r\nAuthorization: Bearer ${KEY.openai}\r\n\r\n`;
+    const head =
+      `GET /v1/models HTTP/1.1\r\nHost: api.openai.com\r\nAuthorization: Bearer ${KEY.openai}\r\n\r\n`;
     assertEquals((await client.ask(head)).status, 200);
     assertStringIncludes(upstream.requests[0], `authorization: Bearer ${KEY.openai}`);
     assert(!kept(net).includes(KEY.openai));
@@ -77,7 +80,11 @@ Deno.test(
       const head = await client.until("\r\n\r\n");
       let body = "";
       if (head.includes("chunked")) {
-        for (let size = parseInt(await client.until("\r\n"), 16); size; size = parseInt(await client.until("\r\n"), 16)) {
+        for (
+          let size = parseInt(await client.until("\r\n"), 16);
+          size;
+          size = parseInt(await client.until("\r\n"), 16)
+        ) {
           body += await client.take(size);
           await client.take(2);
         }
@@ -135,7 +142,9 @@ Deno.test(
     const entry = net.gate.entries.find(({ event }) => event.http)!;
     assert(entry.outcome!.error);
     const again = await net.tls(OWNER);
-    const denied = await again.ask(`GET /v1/x HTTP/1.1\r\nHost: ${OWNER}\r\nX-Api-Key: ${refs.anthropic}\r\n\r\n`);
+    const denied = await again.ask(
+      `GET /v1/x HTTP/1.1\r\nHost: ${OWNER}\r\nX-Api-Key: ${refs.anthropic}\r\n\r\n`,
+    );
     assertEquals(denied.status, 403);
     again.close();
     upstream.close();

@@ -11,18 +11,46 @@ const H = `Host: ${HOST}\r\n`;
 
 Deno.test("requests that could be read in two ways are refused with 400 and an event", async (t) => {
   const cases: [name: string, request: string, reason: string][] = [
-    ["both framings", `POST / HTTP/1.1\r\n${H}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`, "both"],
-    ["two lengths", `POST / HTTP/1.1\r\n${H}Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello`, "two lengths"],
-    ["the same length twice", `POST / HTTP/1.1\r\n${H}Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello`, "more than once"],
+    [
+      "both framings",
+      `POST / HTTP/1.1\r\n${H}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+      "both",
+    ],
+    [
+      "two lengths",
+      `POST / HTTP/1.1\r\n${H}Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello`,
+      "two lengths",
+    ],
+    [
+      "the same length twice",
+      `POST / HTTP/1.1\r\n${H}Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello`,
+      "more than once",
+    ],
     ["a list of lengths", `POST / HTTP/1.1\r\n${H}Content-Length: 5, 5\r\n\r\nhello`, "no number"],
     ["a signed length", `POST / HTTP/1.1\r\n${H}Content-Length: +5\r\n\r\nhello`, "no number"],
     ["a length in hex", `POST / HTTP/1.1\r\n${H}Content-Length: 0x5\r\n\r\nhello`, "no number"],
-    ["another coding", `POST / HTTP/1.1\r\n${H}Transfer-Encoding: gzip, chunked\r\n\r\n`, "other than chunked"],
-    ["chunked twice", `POST / HTTP/1.1\r\n${H}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n`, "other"],
-    ["a coding that looks like chunked", `POST / HTTP/1.1\r\n${H}Transfer-Encoding: \x0bchunked\r\n\r\n`, "control"],
+    [
+      "another coding",
+      `POST / HTTP/1.1\r\n${H}Transfer-Encoding: gzip, chunked\r\n\r\n`,
+      "other than chunked",
+    ],
+    [
+      "chunked twice",
+      `POST / HTTP/1.1\r\n${H}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n`,
+      "other",
+    ],
+    [
+      "a coding that looks like chunked",
+      `POST / HTTP/1.1\r\n${H}Transfer-Encoding: \x0bchunked\r\n\r\n`,
+      "control",
+    ],
     ["chunks in HTTP/1.0", `POST / HTTP/1.0\r\n${H}Transfer-Encoding: chunked\r\n\r\n`, "HTTP/1.0"],
     ["a folded line", `GET / HTTP/1.1\r\n${H}X-A: 1\r\n 2\r\n\r\n`, "folded"],
-    ["a space before the colon", `GET / HTTP/1.1\r\n${H}Content-Length : 5\r\n\r\n`, "white space before its colon"],
+    [
+      "a space before the colon",
+      `GET / HTTP/1.1\r\n${H}Content-Length : 5\r\n\r\n`,
+      "white space before its colon",
+    ],
     ["a bare CR", `GET / HTTP/1.1\r\n${H}X-A: 1\rX-B: 2\r\n\r\n`, "control characters"],
     ["a bare LF", `GET / HTTP/1.1\r\n${H}X-A: 1\nX-B: 2\r\n\r\n`, "without a carriage return"],
     ["NUL in a value", `GET / HTTP/1.1\r\n${H}X-A: 1\x002\r\n\r\n`, "control characters"],
@@ -39,12 +67,32 @@ Deno.test("requests that could be read in two ways are refused with 400 and an e
     ["four parts", `GET / a HTTP/1.1\r\n${H}\r\n`, "three parts"],
     ["too many fields", `GET / HTTP/1.1\r\n${H}${"X: 1\r\n".repeat(300)}\r\n`, "200 header fields"],
     ["too long", `GET / HTTP/1.1\r\n${H}X: ${"a".repeat(70_000)}\r\n\r\n`, "longer than 65536"],
-    ["a chunk without a length", `POST / HTTP/1.1\r\n${H}Transfer-Encoding: chunked\r\n\r\nzz\r\n`, "says no length"],
+    [
+      "a chunk without a length",
+      `POST / HTTP/1.1\r\n${H}Transfer-Encoding: chunked\r\n\r\nzz\r\n`,
+      "says no length",
+    ],
     ["a negative chunk", `POST / HTTP/1.1\r\n${H}Transfer-Encoding: chunked\r\n\r\n-1\r\n`, "says no length"],
-    ["a chunk longer than it says", `POST / HTTP/1.1\r\n${H}Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n`, "longer"],
-    ["a chunk line with LF alone", `POST / HTTP/1.1\r\n${H}Transfer-Encoding: chunked\r\n\r\n1\na\r\n`, "carriage return"],
-    ["a chunk line without end", `POST / HTTP/1.1\r\n${H}Transfer-Encoding: chunked\r\n\r\n1;${"e".repeat(2000)}`, "too long"],
-    ["bad trailers", `POST / HTTP/1.1\r\n${H}Transfer-Encoding: chunked\r\n\r\n0\r\na b: c\r\n\r\n`, "proper name"],
+    [
+      "a chunk longer than it says",
+      `POST / HTTP/1.1\r\n${H}Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n`,
+      "longer",
+    ],
+    [
+      "a chunk line with LF alone",
+      `POST / HTTP/1.1\r\n${H}Transfer-Encoding: chunked\r\n\r\n1\na\r\n`,
+      "carriage return",
+    ],
+    [
+      "a chunk line without end",
+      `POST / HTTP/1.1\r\n${H}Transfer-Encoding: chunked\r\n\r\n1;${"e".repeat(2000)}`,
+      "too long",
+    ],
+    [
+      "bad trailers",
+      `POST / HTTP/1.1\r\n${H}Transfer-Encoding: chunked\r\n\r\n0\r\na b: c\r\n\r\n`,
+      "proper name",
+    ],
   ];
   const upstream = fixedUpstream(OK);
   await using net = await TestNet.open({ target: () => upstream.target });
@@ -102,19 +150,60 @@ Deno.test("clients that never come to the point are closed", async (t) => {
 });
 
 Deno.test("an upstream that fails is answered with what happened, and recorded", async (t) => {
-  const cases: [name: string, serve: (conn: Deno.Conn) => Promise<unknown>, status: number, text: string][] = [
-    ["says nothing and closes", () => Promise.resolve(), 502, "closed the connection without an answer"],
-    ["says nothing", () => new Promise(() => {}), 504, "did nothing for too long"],
-    ["closes within its head", (conn) => say(conn, "HTTP/1.1 200 OK\r\nx-a"), 502, "closed the connection within its head"],
-    ["is no HTTP", (conn) => say(conn, "220 smtp ready\r\n\r\n"), 502, "no status line"],
-    ["sends less than it said", (conn) => say(conn, "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc"), 502, "within a body"],
-    ["names two lengths", (conn) => say(conn, "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab"), 502, "two lengths"],
-    ["has both framings", (conn) => say(conn, "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n"), 502, "both"],
-    ["splits its answer", (conn) => say(conn, "HTTP/1.1 200 OK\r\nx: a\nset-cookie: b\r\n\r\n"), 502, "carriage return"],
-    ["sends interim answers without end", (conn) => say(conn, "HTTP/1.1 100 Continue\r\n\r\n".repeat(100)), 502, "without end"],
-    ["changes the protocol unasked", (conn) => say(conn, "HTTP/1.1 101 X\r\nupgrade: websocket\r\n\r\n"), 502, "nobody asked for"],
-    ["sends a head without end", (conn) => say(conn, "HTTP/1.1 200 OK\r\n" + "x: y\r\n".repeat(20_000)), 502, "too long"],
-  ];
+  const cases: [name: string, serve: (conn: Deno.Conn) => Promise<unknown>, status: number, text: string][] =
+    [
+      ["says nothing and closes", () => Promise.resolve(), 502, "closed the connection without an answer"],
+      ["says nothing", () => new Promise(() => {}), 504, "did nothing for too long"],
+      [
+        "closes within its head",
+        (conn) => say(conn, "HTTP/1.1 200 OK\r\nx-a"),
+        502,
+        "closed the connection within its head",
+      ],
+      ["is no HTTP", (conn) => say(conn, "220 smtp ready\r\n\r\n"), 502, "no status line"],
+      [
+        "sends less than it said",
+        (conn) => say(conn, "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc"),
+        502,
+        "within a body",
+      ],
+      [
+        "names two lengths",
+        (conn) => say(conn, "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab"),
+        502,
+        "two lengths",
+      ],
+      [
+        "has both framings",
+        (conn) => say(conn, "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n"),
+        502,
+        "both",
+      ],
+      [
+        "splits its answer",
+        (conn) => say(conn, "HTTP/1.1 200 OK\r\nx: a\nset-cookie: b\r\n\r\n"),
+        502,
+        "carriage return",
+      ],
+      [
+        "sends interim answers without end",
+        (conn) => say(conn, "HTTP/1.1 100 Continue\r\n\r\n".repeat(100)),
+        502,
+        "without end",
+      ],
+      [
+        "changes the protocol unasked",
+        (conn) => say(conn, "HTTP/1.1 101 X\r\nupgrade: websocket\r\n\r\n"),
+        502,
+        "nobody asked for",
+      ],
+      [
+        "sends a head without end",
+        (conn) => say(conn, "HTTP/1.1 200 OK\r\n" + "x: y\r\n".repeat(20_000)),
+        502,
+        "too long",
+      ],
+    ];
   for (const [name, serve, status, text] of cases) {
     await t.step(name, async () => {
       const upstream = rawUpstream(async (client, conn) => {
@@ -139,8 +228,16 @@ Deno.test("an upstream that breaks off a long answer cuts the client's", async (
   const long = "x".repeat(100_000);
   const cases: [name: string, answer: string, text: string][] = [
     ["too short", `HTTP/1.1 200 OK\r\ncontent-length: 200000\r\n\r\n${long}`, "within a body"],
-    ["a bad chunk", `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n186a0\r\n${long}\r\nno\r\n`, "says no length"],
-    ["no last chunk", `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n186a0\r\n${long}\r\n`, "within a body"],
+    [
+      "a bad chunk",
+      `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n186a0\r\n${long}\r\nno\r\n`,
+      "says no length",
+    ],
+    [
+      "no last chunk",
+      `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n186a0\r\n${long}\r\n`,
+      "within a body",
+    ],
   ];
   for (const [name, answer, text] of cases) {
     await t.step(name, async () => {
@@ -169,7 +266,10 @@ Deno.test("upstreams that cannot be reached or trusted", async (t) => {
   });
   const upstream = fixedUpstream(OK, await net.leaf("other.example.com"));
   const { port } = upstream.target;
-  const cases = [["closed.example.com", "refused the connection"], [HOST, "has a certificate for another name"]];
+  const cases = [["closed.example.com", "refused the connection"], [
+    HOST,
+    "has a certificate for another name",
+  ]];
   for (const [host, text] of cases) {
     await t.step(text, async () => {
       const client = await net.tls(host);
@@ -206,13 +306,17 @@ Deno.test("a bomb is kept to the limit, and passed on as it is", async () => {
   const bomb = gzipSync(new Uint8Array(64 * 1024 * 1024));
   const upstream = rawUpstream(async (client, conn) => {
     await client.until("\r\n\r\n");
-    await client.send(`HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-encoding: gzip\r\ncontent-length: ${bomb.length}\r\n\r\n`);
+    await client.send(
+      `HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-encoding: gzip\r\ncontent-length: ${bomb.length}\r\n\r\n`,
+    );
     await client.send(bomb);
     await conn.closeWrite();
   });
   await using net = await TestNet.open({ target: () => upstream.target });
   const client = await net.client();
-  const answer = await client.ask(`GET / HTTP/1.1\r\n${H}Accept-Encoding: gzip\r\n\r\n`).catch(() => undefined);
+  const answer = await client.ask(`GET / HTTP/1.1\r\n${H}Accept-Encoding: gzip\r\n\r\n`).catch(() =>
+    undefined
+  );
   assertEquals(answer?.headers.get("content-encoding"), "gzip");
   client.close();
   await net.idle();

@@ -8,7 +8,7 @@ const HOST = "api.example.com";
 /** An upstream of Deno's own server: HTTP/1.1 and HTTP/2. */
 function serve(handler: Deno.ServeHandler, tls?: { cert: string; key: string }) {
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, ...tls, onListen() {} } as never, handler);
-  const { port } = server.addr as Deno.NetAddr;
+  const { port } = server.addr as unknown as Deno.NetAddr;
   return { target: { hostname: "127.0.0.1", port }, close: () => server.shutdown() };
 }
 
@@ -20,7 +20,13 @@ Deno.test("curl over TLS: the request is an event with its answer, and HTTP/2 go
     return Response.json({ body, up: request.headers.get("x-up") });
   }, await net.leaf(HOST));
   target = upstream.target;
-  const { stdout, stderr } = await net.curl(`https://${HOST}/v1/things?a=b`, "-d", "hello", "-H", "X-Up: yes");
+  const { stdout, stderr } = await net.curl(
+    `https://${HOST}/v1/things?a=b`,
+    "-d",
+    "hello",
+    "-H",
+    "X-Up: yes",
+  );
   assertStringIncludes(stdout, `{"body":"POST https://${HOST}/v1/things?a=b hello","up":"yes"}`, stderr);
   const [{ event, outcome }] = net.gate.entries;
   const { headers, ...request } = event.http!.request;
@@ -60,10 +66,16 @@ Deno.test("a keep-alive connection serves many requests, also those that are sen
     const { status, body } = await client.ask(`GET /${at} HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
     assertEquals([status, body], [200, "ok"]);
   }
-  await client.send(`GET /a HTTP/1.1\r\nHost: ${HOST}\r\n\r\nGET /b HTTP/1.1\r\nHost: ${HOST}\r\nConnection: close\r\n\r\n`);
+  await client.send(
+    `GET /a HTTP/1.1\r\nHost: ${HOST}\r\n\r\nGET /b HTTP/1.1\r\nHost: ${HOST}\r\nConnection: close\r\n\r\n`,
+  );
   assertEquals((await client.answer()).body, "ok");
   const last = await client.answer();
-  assertEquals([last.body, last.headers.get("connection"), last.headers.get("x-kept")], ["ok", "close", "a, b"]);
+  assertEquals([last.body, last.headers.get("connection"), last.headers.get("x-kept")], [
+    "ok",
+    "close",
+    "a, b",
+  ]);
   assert(await client.closed());
   client.close();
   await net.idle();
@@ -152,7 +164,14 @@ Deno.test("100-continue: the body is asked for, and the upstream gets it without
 });
 
 Deno.test("answers without a body, interim answers, and HTTP/1.0", async (t) => {
-  const cases: [name: string, request: string, answer: string, method: string, check: (a: any) => unknown, want: unknown][] = [
+  const cases: [
+    name: string,
+    request: string,
+    answer: string,
+    method: string,
+    check: (a: any) => unknown,
+    want: unknown,
+  ][] = [
     [
       "HEAD keeps the length of what it does not send",
       "HEAD / HTTP/1.1",
@@ -242,7 +261,10 @@ Deno.test("a WebSocket is an event, and then both sides talk", async () => {
   const head = `GET /chat HTTP/1.1\r\nHost: ${HOST}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
     `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${key}\r\n\r\n`;
   const answer = await client.ask(head);
-  assertEquals([answer.status, answer.headers.get("sec-websocket-accept")], [101, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="]);
+  assertEquals([answer.status, answer.headers.get("sec-websocket-accept")], [
+    101,
+    "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=",
+  ]);
   // A masked text frame "hi" (RFC 6455 §5.7), and the server's frame back.
   await client.send(new Uint8Array([0x81, 0x82, 0, 0, 0, 0, 0x68, 0x69]));
   assertEquals((await client.take(13)).slice(2), "you said hi");

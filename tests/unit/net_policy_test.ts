@@ -14,7 +14,11 @@ const rule = (id: string, action: string, match: string, more = "") =>
 Deno.test("a blocked request is answered with the record of its decision, and nothing goes out", async () => {
   const upstream = fixedUpstream(OK);
   await using net = await TestNet.open({
-    rules: rule("no-writes", "block", `http.request.method == "POST" && http.request.body.text.contains("drop")`),
+    rules: rule(
+      "no-writes",
+      "block",
+      `http.request.method == "POST" && http.request.body.text.contains("drop")`,
+    ),
     target: () => upstream.target,
   });
   const client = await net.client();
@@ -84,13 +88,17 @@ Deno.test("rewrites of rules are what goes out", async () => {
   assertEquals(status, 200);
   assertEquals(
     upstream.requests,
-    ["PUT /new?secret=x&b=1 HTTP/1.1\r\nhost: other.example.com\r\ncookie: a=b\r\nauthorization: Basic zzzz\r\n" +
-      "content-length: 13\r\n\r\nhello someone"],
+    [
+      "PUT /new?secret=x&b=1 HTTP/1.1\r\nhost: other.example.com\r\ncookie: a=b\r\nauthorization: Basic zzzz\r\n" +
+      "content-length: 13\r\n\r\nhello someone",
+    ],
   );
   const { request } = net.gate.entries[0].event.http!;
   assertEquals(request.url, "http://other.example.com/new?secret=x&b=1");
   // What is a secret by its name is sent, and not kept.
-  assertEquals([request.headers["cookie"], request.headers["authorization"]], [["[redacted]"], ["Basic [redacted]"]]);
+  assertEquals([request.headers["cookie"], request.headers["authorization"]], [["[redacted]"], [
+    "Basic [redacted]",
+  ]]);
   client.close();
   upstream.close();
 });
@@ -108,7 +116,9 @@ Deno.test("a rewrite that makes no request, or that cannot reach a long body, se
       target: () => upstream.target,
     });
     const client = await net.client();
-    const answer = await client.ask(`POST / HTTP/1.1\r\nHost: ${HOST}\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    const answer = await client.ask(
+      `POST / HTTP/1.1\r\nHost: ${HOST}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    );
     assertEquals([answer.status, JSON.parse(answer.body).code], [400, "policy.rewrite.invalid"]);
     assert(net.gate.entries[0].outcome!.error);
     client.close();
@@ -118,7 +128,9 @@ Deno.test("a rewrite that makes no request, or that cannot reach a long body, se
 });
 
 Deno.test("an answer that a rule blocks does not reach the client", async () => {
-  const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 8\r\n\r\nbad news");
+  const upstream = fixedUpstream(
+    "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 8\r\n\r\nbad news",
+  );
   await using net = await TestNet.open({
     rules: rule("no-bad-news", "block", `http.response.body.text.contains("bad")`),
     target: () => upstream.target,
@@ -133,7 +145,12 @@ Deno.test("an answer that a rule blocks does not reach the client", async () => 
 });
 
 Deno.test("host, TLS name and DNS answers have to agree", async (t) => {
-  const cases: [name: string, host: string, options: { sni?: string; address?: string; port?: number }, status: number][] = [
+  const cases: [
+    name: string,
+    host: string,
+    options: { sni?: string; address?: string; port?: number },
+    status: number,
+  ][] = [
     ["all agree", HOST, {}, 200],
     ["inside TLS too", HOST, { sni: HOST }, 200],
     ["case, last dot and own port say the same", `API.Example.COM.:80`, {}, 200],
@@ -202,7 +219,14 @@ Deno.test("a client that does not trust this machine's CA leaves an event", asyn
   await using net = await TestNet.open({});
   const forward = net.forward(443);
   const { stderr } = await new Deno.Command("curl", {
-    args: ["-sS", "--max-time", "20", "--connect-to", `${HOST}:443:127.0.0.1:${forward.port}`, `https://${HOST}/`],
+    args: [
+      "-sS",
+      "--max-time",
+      "20",
+      "--connect-to",
+      `${HOST}:443:127.0.0.1:${forward.port}`,
+      `https://${HOST}/`,
+    ],
   }).output();
   assertStringIncludes(new TextDecoder().decode(stderr), "certificate");
   forward.close();
@@ -213,7 +237,8 @@ Deno.test("a client that does not trust this machine's CA leaves an event", asyn
 });
 
 Deno.test("what is no HTTP needs a rule, whoever speaks first", async (t) => {
-  const block = `[default.block-raw-tcp]\nname = "raw tcp"\naction = "block"\nmatch = 'http.request.scheme == "tcp"'\n`;
+  const block =
+    `[default.block-raw-tcp]\nname = "raw tcp"\naction = "block"\nmatch = 'http.request.scheme == "tcp"'\n`;
   const allow = rule("db", "allow", `http.request.scheme == "tcp" && http.request.port == 5432`);
   const cases: [name: string, rules: string, first: string, secure: boolean, allowed: boolean][] = [
     ["blocked", block, "SSH-2.0-x\r\n", false, false],

@@ -21,7 +21,11 @@ Deno.test("a request of the host is an event like the guest's", async () => {
   assertEquals([response.status, response.headers.get("location")], [302, "https://elsewhere.example.com/"]);
   assertEquals(await response.text(), "no");
   const [{ event, outcome }] = net.gate.entries;
-  assertEquals([event.common.actor, event.http!.request.url, event.http!.request.body.text], ["host", URL_, "hi"]);
+  assertEquals([event.common.actor, event.http!.request.url, event.http!.request.body.text], [
+    "host",
+    URL_,
+    "hi",
+  ]);
   assertEquals([event.http!.request.headers["x-a"], (outcome!.response as any).status], [["ü"], 302]);
   upstream.close();
 });

@@ -1,9 +1,11 @@
 /** The gate of a session, over the real rules, the real queue of asks and a real ledger. */
 import { assertEquals, assertThrows } from "@std/assert";
+import type { IrRule } from "../../lib/detection/mod.ts";
 import { SbxError } from "../../lib/error/mod.ts";
 import { readEvents, readFindings, readWhy, verifyLedger } from "../../lib/ledger/mod.ts";
 import type { PolicyFinding } from "../../lib/policy/mod.ts";
-import type { Detector, SessionGate } from "../../lib/session/gate.ts";
+import type { Contract } from "../../lib/session/contract.ts";
+import type { SessionGate } from "../../lib/session/gate.ts";
 import { ANY, contractOf, exec, http, RESPONSE, rule, withGate } from "../helper/session_gate.ts";
 
 Deno.test("an event is completed, decided on, told and in the ledger when its verdict is there", () =>
@@ -143,42 +145,49 @@ Deno.test("a response that a rule blocks makes the event a blocked one", () =>
     },
   ));
 
-Deno.test("other rules hold at once; rules that are wrong leave those that were, and the detector", () =>
+Deno.test("other rules hold at once; rules that are wrong leave those that were, and the detections", () =>
   withGate(rule("profiles", "no", "block", ANY), async ({ gate, findings }) => {
     assertEquals((await gate.decide(http())).allowed, false);
-    gate.use(contractOf(rule("profiles", "yes", "allow", ANY)), finding("first"));
+    gate.use({ ...contractOf(rule("profiles", "yes", "allow", ANY)), ...detecting("first") });
     assertEquals((await gate.decide(http())).allowed, true);
     const wrong = contractOf(rule("profiles", "typo", "block", 'http.request.hots == "x"'));
-    assertEquals(assertThrows(() => gate.use(wrong, finding("second")), SbxError).code, "policy.invalid");
+    const code = assertThrows(() => gate.use({ ...wrong, ...detecting("second") }), SbxError).code;
+    assertEquals(code, "policy.invalid");
     assertEquals((await gate.decide(http())).allowed, true);
     assertEquals(findings(), ["first", "first"]);
+    assertEquals(gate.counters().map(({ match_count }) => match_count), [2, 0]);
   }));
 
-/** A detector that finds every event, and one more thing where there is a response. */
-function finding(id: string): Detector {
-  return {
-    match: ({ common: { event_id }, http }) =>
-      [id, ...(http?.response ? [`${id}-response`] : [])].map((rule_id): PolicyFinding => ({
-        finding_id: `finding-${event_id}-${rule_id}`,
-        event_id,
-        rule_id,
-        pack_id: "pack",
-        title: rule_id,
-        severity: "low",
-        confidence: "high",
-        tags: [],
-      })),
-  };
+/** Detections that find every request, and one more thing in its response. */
+function detecting(id: string): Pick<Contract, "detection"> {
+  const find = (id: string, field_path: string, value: string | number): IrRule => ({
+    id,
+    source_id: id,
+    title: id,
+    event_family: "http",
+    condition: "selection",
+    matchers: [{ field_path, operator: "equals_any", values: [value], sigma_field: "x" }],
+    severity: "low",
+    confidence: "high",
+    tags: [],
+  });
+  const rules = [
+    find(id, "common.event_type", "http.request"),
+    find(`${id}-response`, "http.response.status", RESPONSE.status),
+  ];
+  const pack = { schema: "sbx.detection.ir.v1", pack_id: "pack", pack_version: "1", owner: "user" } as const;
+  return { detection: { user: [{ ...pack, pack_status: "active", rules }], runtime: [] } };
 }
 
-Deno.test("a detector looks at an event before its response and after, and each finding is made once", () =>
+Deno.test("detections look at an event before its response and after, and each finding is made once", () =>
   withGate("", async ({ gate, path, findings }) => {
-    gate.use(contractOf(""), finding("hit"));
+    gate.use({ ...contractOf(""), ...detecting("hit") });
     const { event } = await gate.decide(http());
     assertEquals(findings(), ["hit"]);
     gate.finish(event, { response: RESPONSE });
     assertEquals(findings(), ["hit", "hit-response"]);
     gate.observe(exec());
     await gate.ledger.flush();
-    assertEquals((await readFindings(path)).map(({ rule_id }) => rule_id), ["hit", "hit-response", "hit"]);
+    assertEquals((await readFindings(path)).map(({ rule_id }) => rule_id), ["hit", "hit-response"]);
+    assertEquals(gate.counters().map(({ match_count }) => match_count), [1, 1]);
   }));

@@ -3,7 +3,7 @@ import { writeAll } from "../../../lib/wire/write.ts";
 import { type DnsFrame, HOST_CID, PORTS } from "../../../lib/guest/messages.ts";
 import { ownerOf } from "./owner.ts";
 
-/** Queries that may wait for the host at once; what comes then is lost, and asked again. */
+/** Queries that may wait for the host at once; of more the oldest is given up, which its client has done already. */
 const PENDING_MAX = 1024;
 
 /** Carries DNS queries of programs to the host, all in one vsock connection. */
@@ -11,17 +11,11 @@ export class Dns {
   #channel?: Promise<FrameChannel>;
   #ids = 0;
   readonly #pending = new Map<number, (answer: Uint8Array<ArrayBuffer> | undefined) => void>();
-  /** what was sent and is not answered: a client that asks again too early gets the first answer */
-  readonly #asked = new Set<string>();
 
+  /** A client that asks again while its query is under way gets two answers, and looks at one. */
   async serveUdp(listener: Deno.DatagramConn): Promise<void> {
     for await (const [query, from] of listener) {
-      const { port } = from as Deno.NetAddr;
-      const key = `${port} ${query.toHex()}`;
-      if (this.#asked.has(key) || this.#pending.size >= PENDING_MAX) continue;
-      this.#asked.add(key);
-      this.#ask(query, "udp", port).then(async (answer) => {
-        this.#asked.delete(key);
+      this.#ask(query, "udp", (from as Deno.NetAddr).port).then(async (answer) => {
         if (answer) await listener.send(answer, from);
       }).catch(() => {});
     }
@@ -53,6 +47,7 @@ export class Dns {
     const id = ++this.#ids;
     const { promise, resolve } = Promise.withResolvers<Uint8Array<ArrayBuffer> | undefined>();
     this.#pending.set(id, resolve);
+    if (this.#pending.size > PENDING_MAX) this.#settle(this.#pending.keys().next().value!);
     const frame: DnsFrame = {
       id,
       raw: query.toBase64(),
@@ -81,8 +76,7 @@ export class Dns {
     try {
       for await (const frame of channel.reader) {
         const { id, raw } = frame as DnsFrame;
-        this.#pending.get(id)?.(Uint8Array.fromBase64(raw));
-        this.#pending.delete(id);
+        this.#settle(id, Uint8Array.fromBase64(raw));
       }
     } finally {
       channel.close();
@@ -93,8 +87,12 @@ export class Dns {
   #lose(channel: Promise<FrameChannel>): void {
     if (this.#channel !== channel) return;
     this.#channel = undefined;
-    for (const settle of this.#pending.values()) settle(undefined);
-    this.#pending.clear();
+    for (const id of this.#pending.keys()) this.#settle(id);
+  }
+
+  #settle(id: number, answer?: Uint8Array<ArrayBuffer>): void {
+    this.#pending.get(id)?.(answer);
+    this.#pending.delete(id);
   }
 }
 

@@ -6,13 +6,13 @@ export interface Owner {
   pid: number;
 }
 
-const UNKNOWN: Owner = { process_name: "", pid: 0 };
+export const UNKNOWN: Owner = { process_name: "", pid: 0 };
 
 /** Open files that are looked at for one socket; a guest with more of them gets no name. */
 const LOOKS_MAX = 2000;
 
-/** The program that was found last is the likeliest to be the next one too. */
-let last = 0;
+/** The program that was found last is the likeliest to be the next one too, and its next file has the next number. */
+let last = { pid: 0, fd: 0 };
 
 /** The owner of the socket with local port `port`, connected to `remotePort`, or to anything for UDP. */
 export function ownerOf(proto: "tcp" | "udp", port: number, remotePort?: number): Owner {
@@ -22,7 +22,6 @@ export function ownerOf(proto: "tcp" | "udp", port: number, remotePort?: number)
     if (inode === undefined) return UNKNOWN;
     const pid = holderOf(`socket:[${inode}]`);
     if (pid === undefined) return UNKNOWN;
-    last = pid;
     return { process_name: Deno.readTextFileSync(`/proc/${pid}/comm`).trimEnd(), pid };
   } catch {
     return UNKNOWN;
@@ -46,20 +45,42 @@ function hex(port: number): string {
   return port.toString(16).toUpperCase().padStart(4, "0");
 }
 
-/** The newest program comes first: what connects was mostly started for it. */
+/** The newest program comes first, with its newest files: what connects was mostly started for it. */
 function holderOf(link: string): number | undefined {
+  for (let fd = last.fd; fd < last.fd + 3; fd++) {
+    if (linkOf(last.pid, fd) === link) return found(last.pid, fd);
+  }
   let looks = 0;
-  const pids = [...Deno.readDirSync("/proc")].map(({ name }) => Number(name)).filter((pid) =>
-    pid > 1 && pid !== Deno.pid && pid !== last
-  ).sort((a, b) => b - a);
-  for (const pid of last ? [last, ...pids] : pids) {
-    try {
-      for (const { name } of Deno.readDirSync(`/proc/${pid}/fd`)) {
-        if (Deno.readLinkSync(`/proc/${pid}/fd/${name}`) === link) return pid;
-        if (++looks > LOOKS_MAX) return undefined;
-      }
-    } catch {
-      // it ended meanwhile, or closed that file
+  const pids = numbersIn("/proc").filter((pid) => pid > 1 && pid !== Deno.pid && pid !== last.pid);
+  for (const pid of [last.pid, ...pids]) {
+    for (const fd of numbersIn(`/proc/${pid}/fd`)) {
+      if (linkOf(pid, fd) === link) return found(pid, fd);
+      if (++looks > LOOKS_MAX) return undefined;
     }
+  }
+}
+
+function found(pid: number, fd: number): number {
+  last = { pid, fd };
+  return pid;
+}
+
+/** The names in a folder that are numbers, the largest first; none when its program has ended. */
+function numbersIn(folder: string): number[] {
+  try {
+    return [...Deno.readDirSync(folder)].map(({ name }) => Number(name)).filter(Number.isInteger).sort((
+      a,
+      b,
+    ) => b - a);
+  } catch {
+    return [];
+  }
+}
+
+function linkOf(pid: number, fd: number): string | undefined {
+  try {
+    return Deno.readLinkSync(`/proc/${pid}/fd/${fd}`);
+  } catch {
+    return undefined;
   }
 }

@@ -1,17 +1,20 @@
 import { encodeFrame } from "../../../lib/wire/frame.ts";
 import { writeAll } from "../../../lib/wire/write.ts";
 import { type End, HOST_CID, type Open, PORTS } from "../../../lib/guest/messages.ts";
-import { ownerOf } from "./owner.ts";
+import { ownerOf, UNKNOWN } from "./owner.ts";
 import { originalDestination, reset } from "./socket.ts";
 
 /** Bytes that one direction of one connection holds; a thousand connections take 32 MiB. */
 const CHUNK = 16 * 1024;
 /** Connections at once; the next ones wait until one of these ends. */
 const CONNECTIONS_MAX = 1024;
+/** With more than so many the kernel's tables are too long to look up each one's program in them. */
+const NAMED_MAX = 512;
 
 /** Carries connections of programs to the host, each in a vsock connection of its own. */
 export class Relay {
-  #streams = 0;
+  /** from anywhere: after a restart no number may mean a connection of before */
+  #streams = Math.floor(Math.random() * 2 ** 48);
   #open = 0;
   #room?: () => void;
   #ends?: Promise<Deno.Conn>;
@@ -32,7 +35,9 @@ export class Relay {
     const origin = originalDestination(conn);
     if (!origin) return reset(conn);
     const { hostname: host_ip, port } = origin;
-    const { process_name, pid } = ownerOf("tcp", conn.remoteAddr.port, port);
+    const { process_name, pid } = this.#open > NAMED_MAX
+      ? UNKNOWN
+      : ownerOf("tcp", conn.remoteAddr.port, port);
     const open: Open = { t: "Open", host_ip, port, process_name, pid, stream: ++this.#streams };
     let host: Deno.Conn | undefined;
     try {

@@ -1,18 +1,16 @@
 import { join } from "node:path";
 import type { Hono } from "hono";
 import { type LogsResult, policyRoutes, sessionRoutes, vmRoutes } from "../../../lib/api/mod.ts";
-import type { Home } from "../../../lib/home/mod.ts";
 import { readEvents, readWhy } from "../../../lib/ledger/mod.ts";
-import { sessionPaths } from "../../../lib/session/mod.ts";
 import type { Supervisor, Vm } from "../../../lib/supervisor/mod.ts";
 import { handle } from "../handle.ts";
-import { contextsOf, executionsOf, sessionEvents } from "../ledger.ts";
+import { contextsOf, executionsOf, type LedgerOf, sessionEvents } from "../ledger.ts";
 
 /** Bytes of each log's end that are shown. */
 const TAIL_BYTES = 64 * 1024;
 
 /** What is kept of a VM: its events, its programs, its logs. */
-export function routeRecords(app: Hono, supervisor: Supervisor, home: Home): void {
+export function routeRecords(app: Hono, supervisor: Supervisor, ledgerOf: LedgerOf): void {
   handle(
     app,
     vmRoutes.timeline,
@@ -46,18 +44,6 @@ export function routeRecords(app: Hono, supervisor: Supervisor, home: Home): voi
     policyRoutes.contexts,
     async ({ params, query }) => contextsOf(await readEvents(await ledgerOf(params.id), query)),
   );
-
-  /** A session's ledger is there after its VM is gone; instead of its id the VM's name will do, the last that had it. */
-  async function ledgerOf(id: string): Promise<string> {
-    if (/^[0-9a-f-]{36}$/.test(id)) return sessionPaths(home, id).ledger;
-    try {
-      return supervisor.find(id).paths.ledger;
-    } catch (error) {
-      const gone = await supervisor.sessions.named(id);
-      if (gone === undefined) throw error;
-      return sessionPaths(home, gone).ledger;
-    }
-  }
 }
 
 async function logsOf({ paths }: Vm): Promise<LogsResult> {

@@ -1,7 +1,8 @@
 import { dirname } from "node:path";
 import { SbxError } from "../../error/mod.ts";
 import { describe } from "../../toml/mod.ts";
-import { type Diagnostic, diagnosticsOf, hasErrors, type Problem } from "../problem.ts";
+import { EXPORT_ROUTES } from "../ir.ts";
+import { detectionError, type Diagnostic, diagnosticsOf, hasErrors, type Problem } from "../problem.ts";
 import { documentOf, formatOf, type PackDocument, parseDocument } from "./document.ts";
 import { PACK_MAX, type PackFile, PackSchema } from "./schema.ts";
 
@@ -49,6 +50,19 @@ export async function readPack(path: string): Promise<PackRead> {
   return checkPack(document, dirname(path));
 }
 
+/**
+ * What a pack's file holds, as data: for who sends it on.
+ *
+ * @throws {SbxError} `detection.not_found`, `detection.too_large`, `detection.invalid` when it cannot be parsed
+ */
+export async function packData(path: string): Promise<unknown> {
+  const text = decode(await readBytes(path, PACK_MAX), path);
+  if (typeof text !== "string") throw detectionError([text]);
+  const document = parseDocument(text, path, formatOf(path));
+  if ("code" in document) throw detectionError([document]);
+  return document.value;
+}
+
 /** A pack that came as data. */
 export function packOf(value: unknown, name?: string): PackRead {
   return checkPack(documentOf(value, name));
@@ -73,6 +87,16 @@ export function checkPack(document: PackDocument, folder?: string): PackRead {
     if (size > PACK_MAX) {
       report("error", "envelope", ["sources"], `the sources hold more than ${PACK_MAX} characters together`);
     }
+    pack.findings.export_routes.forEach((route, at) => {
+      if (EXPORT_ROUTES.includes(route)) return;
+      const known = EXPORT_ROUTES.join(", ");
+      report(
+        "warning",
+        "export-route",
+        ["findings", "export_routes", at],
+        `no sink is called "${route}"; there is ${known}`,
+      );
+    });
     if (pack.status === "deprecated") report("warning", "deprecated", ["status"], "the pack is deprecated");
     if (pack.status === "revoked") {
       report(

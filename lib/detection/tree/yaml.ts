@@ -1,14 +1,18 @@
 import {
-  type Document,
-  isAlias,
-  isMap,
-  isScalar,
-  isSeq,
-  LineCounter,
-  type Node,
-  parseAllDocuments,
-  type Scalar,
-} from "yaml";
+  boolCoreTag,
+  type DocumentEvent,
+  type Event,
+  EVENT_ID,
+  floatCoreTag,
+  getScalarValue,
+  intCoreTag,
+  NOT_RESOLVED,
+  nullCoreTag,
+  parseEvents,
+  SCALAR_STYLE,
+  type ScalarEvent,
+  YAMLException,
+} from "js-yaml";
 import { DEPTH_MAX, type Entry, requireUnique, type ScalarNode, TreeError, type TreeNode } from "./tree.ts";
 
 /**
@@ -19,11 +23,7 @@ import { DEPTH_MAX, type Entry, requireUnique, type ScalarNode, TreeError, type 
  * @throws {TreeError}
  */
 export function parseYamlAll(text: string): TreeNode[] {
-  const lines = new LineCounter();
-  // Whether keys are unique is our own check: the library's compares every key with every other.
-  const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: false });
-  if (!Array.isArray(documents)) return [];
-  return (documents as Document.Parsed[]).map((document) => new Reader(lines, text).document(document));
+  return new Reader(text).documents();
 }
 
 /**
@@ -44,85 +44,148 @@ export function parseYaml(text: string): TreeNode {
   return documents[0];
 }
 
+/** Makes a tree of the parser's events; nothing that they could stand for is made before it is looked at. */
 class Reader {
-  constructor(readonly lines: LineCounter, readonly text: string) {}
+  readonly #events: Event[];
+  readonly #lines: LineFinder;
+  #at = 0;
 
-  document(document: Document.Parsed): TreeNode {
-    const [error] = document.errors;
-    if (error) throw this.#syntax(error);
-    const { yaml, tags } = document.directives;
-    if (yaml.explicit || Object.keys(tags).length !== 1 || tags["!!"] !== "tag:yaml.org,2002:") {
-      throw new TreeError("directive", 1, "a YAML directive (%…) changes what the text means; remove it");
+  constructor(readonly text: string) {
+    this.#lines = new LineFinder(text);
+    try {
+      this.#events = parseEvents(text, { maxDepth: DEPTH_MAX });
+    } catch (error) {
+      if (error instanceof YAMLException) throw syntaxError(text, error);
+      throw error;
     }
-    if (!document.contents) {
-      throw new TreeError("empty", this.#line(document.range[0]), "the document is empty");
-    }
-    return this.node(document.contents, 0);
   }
 
-  node(node: Node, depth: number): TreeNode {
-    const line = this.#line(node.range?.[0] ?? 0);
-    if (depth > DEPTH_MAX) throw new TreeError("nesting", line, `nested deeper than ${DEPTH_MAX} levels`);
-    if (isAlias(node)) {
+  documents(): TreeNode[] {
+    const documents: TreeNode[] = [];
+    while (this.#at < this.#events.length) {
+      const event = this.#events[this.#at++];
+      if (event.type === EVENT_ID.DOCUMENT) documents.push(this.#document(event));
+    }
+    return documents;
+  }
+
+  #document({ directives }: DocumentEvent): TreeNode {
+    if (directives.length) {
+      throw new TreeError("directive", 1, "a YAML directive (%…) changes what the text means; remove it");
+    }
+    return this.#node(this.#events[this.#at++], this.#lines.last);
+  }
+
+  /** @param above line for what has no place of its own: a value that is not there */
+  #node(event: Event, above: number): TreeNode {
+    if (event.type === EVENT_ID.ALIAS) {
+      const name = this.text.slice(event.anchorStart, event.anchorEnd);
+      const instead = "write the value, in quotes if it begins with *";
       throw new TreeError(
         "alias",
-        line,
-        `*${node.source} is an alias of a value elsewhere; write the value, in quotes if it begins with *`,
+        this.#lines.at(event.anchorStart),
+        `*${name} is an alias of a value elsewhere; ${instead}`,
       );
     }
-    if (node.tag) {
-      throw new TreeError("tag", line, `the tag ${tagText(node.tag)} has no meaning here; remove it`);
-    }
-    if ((node as { anchor?: string }).anchor) {
-      throw new TreeError(
-        "alias",
-        line,
-        "an anchor (&…) has no meaning here; write the value where it is used",
-      );
-    }
-    if (isScalar(node)) return this.#scalar(node, line);
-    if (isSeq(node)) {
-      return { kind: "list", line, items: node.items.map((item) => this.node(item as Node, depth + 1)) };
-    }
-    if (!isMap(node)) throw new TreeError("syntax", line, "not a value that YAML has");
-    const entries = node.items.map(({ key, value }): Entry => {
-      const at = this.#line((key as Node | null)?.range?.[0] ?? node.range?.[0] ?? 0);
-      if (!isScalar(key) || key.tag || key.anchor) throw new TreeError("key", at, "a key is plain text");
-      if (typeof key.value !== "string") {
-        throw new TreeError("key", at, `the key ${key.source} is no text; write it in quotes`);
+    this.#refuseProperties(event as ScalarEvent);
+    if (event.type === EVENT_ID.SCALAR) return this.#scalar(event, above);
+    const line = this.#lines.at((event as { start: number }).start);
+    if (event.type === EVENT_ID.SEQUENCE) {
+      const items: TreeNode[] = [];
+      for (let next = this.#next(); next; next = this.#next()) {
+        items.push(this.#node(next, items.at(-1)?.line ?? line));
       }
-      const below: TreeNode = value === null
-        ? { kind: "scalar", line: at, value: null }
-        : this.node(value as Node, depth + 1);
-      return { key: key.value, line: at, value: below };
-    });
+      return { kind: "list", line, items };
+    }
+    const entries: Entry[] = [];
+    for (let next = this.#next(); next; next = this.#next()) entries.push(this.#entry(next, line));
     requireUnique(entries);
     return { kind: "map", line, entries };
   }
 
-  #scalar({ type, value, source }: Scalar, line: number): ScalarNode {
-    const scalar: ScalarNode = { kind: "scalar", line, value: value as ScalarNode["value"] };
-    if (type === "PLAIN") scalar.plain = source;
-    // The text of `|` begins on the line after it; all other styles fold lines.
-    if (type === "BLOCK_LITERAL") scalar.textLine = line + 1;
-    return scalar;
+  /** The next event of a collection; undefined at its end. */
+  #next(): Event | undefined {
+    const event = this.#events[this.#at++];
+    return event.type === EVENT_ID.POP ? undefined : event;
   }
 
-  #syntax({ code, message, pos }: { code: string; message: string; pos: [number, number] }): TreeError {
-    const line = this.#line(pos[0]);
-    if (code === "TAB_AS_INDENT") {
-      return new TreeError("tab", line, "a tab indents this line; YAML indents with spaces only");
+  #entry(event: Event, above: number): Entry {
+    const key = this.#node(event, above);
+    if (key.kind !== "scalar") throw new TreeError("key", key.line, "a key is plain text");
+    if (typeof key.value !== "string") {
+      throw new TreeError("key", key.line, `the key ${key.plain} is no text; write it in quotes`);
     }
-    if (code === "RESOURCE_EXHAUSTION") return new TreeError("nesting", line, "nested too deep");
-    if (code === "BAD_ALIAS") return new TreeError("alias", line, "an alias (*…) without a name");
-    return new TreeError("syntax", line, `not YAML: ${message.split("\n")[0]}`);
+    return { key: key.value, line: key.line, value: this.#node(this.#next()!, key.line) };
   }
 
-  #line(offset: number): number {
-    return Math.max(1, this.lines.linePos(offset).line);
+  #scalar(event: ScalarEvent, above: number): ScalarNode {
+    const { valueStart, style } = event;
+    // A value that is not there: `key:`
+    if (valueStart < 0) return { kind: "scalar", line: above, value: null, plain: "" };
+    const line = this.#lines.at(valueStart);
+    const text = getScalarValue(this.text, event);
+    if (style === SCALAR_STYLE.PLAIN) return { kind: "scalar", line, value: plainValue(text), plain: text };
+    // The text of `|` begins on the line after it; all other styles fold lines.
+    if (style === SCALAR_STYLE.LITERAL_BLOCK) {
+      return { kind: "scalar", line: above, value: text, textLine: line };
+    }
+    return { kind: "scalar", line, value: text };
+  }
+
+  #refuseProperties({ tagStart, tagEnd, anchorStart }: ScalarEvent): void {
+    if (tagStart >= 0) {
+      const tag = this.text.slice(tagStart, tagEnd);
+      throw new TreeError("tag", this.#lines.at(tagStart), `the tag ${tag} has no meaning here; remove it`);
+    }
+    if (anchorStart >= 0) {
+      const what = "an anchor (&…) has no meaning here; write the value where it is used";
+      throw new TreeError("alias", this.#lines.at(anchorStart), what);
+    }
   }
 }
 
-function tagText(tag: string): string {
-  return tag.startsWith("tag:yaml.org,2002:") ? `!!${tag.slice(18)}` : tag;
+/** What a plain scalar stands for in YAML 1.2's core schema. */
+function plainValue(text: string): ScalarNode["value"] {
+  for (const tag of [nullCoreTag, boolCoreTag, intCoreTag, floatCoreTag]) {
+    const value = tag.resolve(text, false, tag.tagName);
+    if (value !== NOT_RESOLVED) return value as ScalarNode["value"];
+  }
+  return text;
+}
+
+/** Lines of offsets that mostly go forward. */
+class LineFinder {
+  #line = 1;
+  #counted = 0;
+
+  constructor(readonly text: string) {}
+
+  /** The line that was found last. */
+  get last(): number {
+    return this.#line;
+  }
+
+  at(offset: number): number {
+    if (offset < this.#counted) [this.#line, this.#counted] = [1, 0];
+    for (
+      let at = this.text.indexOf("\n", this.#counted);
+      at >= 0 && at < offset;
+      at = this.text.indexOf("\n", at + 1)
+    ) {
+      this.#line++;
+    }
+    this.#counted = offset;
+    return this.#line;
+  }
+}
+
+function syntaxError(text: string, { reason, mark }: YAMLException): TreeError {
+  const line = (mark?.line ?? 0) + 1;
+  if (/^[ ]*\t/.test(text.split("\n")[line - 1] ?? "")) {
+    return new TreeError("tab", line, "a tab indents this line; YAML indents with spaces only");
+  }
+  if (/maxDepth/.test(reason)) {
+    return new TreeError("nesting", line, `nested deeper than ${DEPTH_MAX} levels`);
+  }
+  return new TreeError("syntax", line, `not YAML: ${reason}`);
 }

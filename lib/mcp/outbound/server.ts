@@ -21,7 +21,7 @@ const LISTS = ["tools", "resources", "prompts"] as const;
 /** Requests under way at once; every server may have a stream, and calls beside it. */
 const EXCHANGES_MAX = 4096;
 
-const KEPT_HEADER = /^(content-type|location|retry-after|mcp-[a-z0-9-]+)$/;
+const KEPT_HEADERS = ["content-type", "location", "retry-after", "mcp-session-id", "mcp-protocol-version"];
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
 /** One request on its way. */
@@ -151,8 +151,9 @@ export class OutboundServer {
       });
     } catch (error) {
       wire.send(Kind.Fail, id, error instanceof Refused ? error.message : failureText(error));
-    } finally {
+      // What is left of the answer is not read.
       exchange.abort.abort();
+    } finally {
       this.#exchanges.delete(id);
     }
   }
@@ -226,7 +227,12 @@ function isSmall({ headers, body }: Response): boolean {
 
 /** What an MCP client looks at; cookies and the rest stay here. */
 function keptHeaders(headers: Headers): [string, string][] {
-  return [...headers].filter(([name]) => KEPT_HEADER.test(name));
+  const kept: [string, string][] = [];
+  for (const name of KEPT_HEADERS) {
+    const value = headers.get(name);
+    if (value !== null) kept.push([name, value]);
+  }
+  return kept;
 }
 
 /** A refusal in words that the aggregator may show. */

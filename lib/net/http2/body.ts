@@ -52,7 +52,9 @@ export class Http2Body implements BodySource {
   /** @throws {MessageFault} for more bytes than the head said */
   push(piece: Uint8Array): void {
     this.#size += piece.length;
-    if (this.#size > (this.length ?? Infinity)) throw new MessageFault("its body is longer than its head says");
+    if (this.#size > (this.length ?? Infinity)) {
+      throw new MessageFault("its body is longer than its head says");
+    }
     this.#gathered.add(piece);
     this.#wake?.();
   }

@@ -94,7 +94,9 @@ export class Http2Session {
 
   /** Writes a frame for which nobody waits. */
   control(bytes: Uint8Array): void {
-    if (++this.#control > CONTROL_MAX) return this.#fail(new MessageFault("it does not read what it asks for"));
+    if (++this.#control > CONTROL_MAX) {
+      return this.#fail(new MessageFault("it does not read what it asks for"));
+    }
     this.write(bytes).catch(() => {}).finally(() => this.#control--);
   }
 
@@ -186,7 +188,9 @@ export class Http2Session {
     const block = this.#block!;
     block.size += piece.length;
     // A piece of nothing costs its frame's head, or they could come without end.
-    if (block.size + block.pieces.length * h2.FRAME_HEAD > HEAD_MAX) throw new MessageFault("its head is too long");
+    if (block.size + block.pieces.length * h2.FRAME_HEAD > HEAD_MAX) {
+      throw new MessageFault("its head is too long");
+    }
     block.pieces.push(piece.slice());
     if (!(flags & h2.END_HEADERS)) return;
     this.#block = undefined;
@@ -212,7 +216,9 @@ export class Http2Session {
   #setting(id: number, value: number): void {
     if (id === h2.MAX_CONCURRENT_STREAMS) this.#most = Math.min(value, STREAMS_MAX);
     if (id === h2.MAX_FRAME_SIZE) {
-      if (value < h2.FRAME_MAX || value > 2 ** 24 - 1) throw new MessageFault("its settings are out of range");
+      if (value < h2.FRAME_MAX || value > 2 ** 24 - 1) {
+        throw new MessageFault("its settings are out of range");
+      }
       this.frameMax = value;
     }
     if (id === h2.INITIAL_WINDOW_SIZE) {

@@ -14,8 +14,8 @@ import { SendWindow } from "./window.ts";
 export class Http2Exchange implements UpstreamExchange {
   readonly answer: Promise<UpstreamAnswer>;
   readonly window: SendWindow;
-  /** false while it is sure that the upstream has not acted on the request */
   answered = false;
+  refused = false;
   readonly #session: Http2Session;
   readonly #request: OutgoingRequest;
   readonly #deadline: Deadline;
@@ -66,7 +66,9 @@ export class Http2Exchange implements UpstreamExchange {
       const status = Number(/^[1-9][0-9]{2}$/.exec(headerValue(headers, ":status") ?? "")?.[0]);
       if (Number.isNaN(status) || status === 101) throw new MessageFault("its head has no proper status");
       if (status < 200) {
-        if (last || ++this.#interim > INTERIM_MAX) throw new MessageFault("it sends interim answers without end");
+        if (last || ++this.#interim > INTERIM_MAX) {
+          throw new MessageFault("it sends interim answers without end");
+        }
         return;
       }
       this.#answer(status, headers.filter(([name]) => name[0] !== ":"), last);
@@ -97,7 +99,7 @@ export class Http2Exchange implements UpstreamExchange {
 
   /** The upstream has not acted on it, and says so. */
   refuse(): void {
-    this.answered = false;
+    this.refused = true;
     this.fail(new ConnectionLost("refused the exchange"));
   }
 
@@ -182,7 +184,9 @@ export class Http2Exchange implements UpstreamExchange {
     if (body.length !== undefined && body.length > 0) fields.push(["content-length", `${body.length}`]);
     await this.#sendHeaders(fields, body.done);
     if (!body.done) {
-      for (let piece = await body.read(); piece !== null; piece = await body.read()) await this.#sendData(piece);
+      for (let piece = await body.read(); piece !== null; piece = await body.read()) {
+        await this.#sendData(piece);
+      }
       const trailing = body.trailers.filter(mayTrail);
       if (trailing.length > 0) await this.#sendHeaders(trailing, true);
       else await this.#session.write(h2.frame(h2.DATA, h2.END_STREAM, this.id, new Uint8Array()));
@@ -197,7 +201,8 @@ export class Http2Exchange implements UpstreamExchange {
     const { frameMax } = this.#session;
     let written = Promise.resolve();
     for (let at = 0; at === 0 || at < block.length; at += frameMax) {
-      const flags = (at + frameMax >= block.length ? h2.END_HEADERS : 0) | (at === 0 && last ? h2.END_STREAM : 0);
+      const flags = (at + frameMax >= block.length ? h2.END_HEADERS : 0) |
+        (at === 0 && last ? h2.END_STREAM : 0);
       const type = at === 0 ? h2.HEADERS : h2.CONTINUATION;
       written = this.#session.write(h2.frame(type, flags, this.id, block.subarray(at, at + frameMax)));
     }

@@ -36,7 +36,9 @@ if (import.meta.main) {
 async function run(job: Job): Promise<Result> {
   const conns = await Promise.all(Array.from({ length: job.connections }, () => open(job)));
   const request = new TextEncoder().encode(
-    `GET ${job.kind === "download" ? `/big/${job.count}` : "/v1/items?page=1"} HTTP/1.1\r\nhost: ${job.host}\r\n` +
+    `GET ${
+      job.kind === "download" ? `/big/${job.count}` : "/v1/items?page=1"
+    } HTTP/1.1\r\nhost: ${job.host}\r\n` +
       "user-agent: bench/1\r\naccept: application/json\r\n\r\n",
   );
   let left = job.kind === "download" ? 1 : job.count;

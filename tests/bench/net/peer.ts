@@ -125,14 +125,17 @@ export async function startMitmproxy(
 /** Certificate and key in one file, as mitmproxy wants them. */
 async function pairOf(dir: string): Promise<string> {
   const path = join(dir, "pair.pem");
-  const [key, cert] = await Promise.all(["leaf.key", "leaf.crt"].map((name) => Deno.readTextFile(join(dir, name))));
+  const [key, cert] = await Promise.all(
+    ["leaf.key", "leaf.crt"].map((name) => Deno.readTextFile(join(dir, name))),
+  );
   await Deno.writeTextFile(path, key + cert);
   return path;
 }
 
 async function exists(program: string): Promise<boolean> {
   try {
-    await new Deno.Command(program, { args: ["--help"], stdin: "null", stdout: "null", stderr: "null" }).output();
+    await new Deno.Command(program, { args: ["--help"], stdin: "null", stdout: "null", stderr: "null" })
+      .output();
     return true;
   } catch {
     return false;

@@ -1,0 +1,202 @@
+/**
+ * Backtest of a large file by the command itself, beside a plain loop of line split and `JSON.parse` over the same file
+ * in the same run, and the cost of live matching (issue 6). Prints one JSON object.
+ */
+import { Matcher } from "../../lib/detection/mod.ts";
+import { httpEvent, ir, rule } from "../helper/detection.ts";
+import { fromRoot } from "../helper/repo.ts";
+
+const EVENTS = Number(Deno.env.get("SBX_BENCH_EVENTS") ?? 1_000_000);
+const LIVE_EVENTS = 200_000;
+const KINDS = 4;
+
+/** A policy context of about 500 bytes; one in a thousand meets a rule of a hundred. */
+function contextLine(at: number): string {
+  const n = at * 7919 % 100_000;
+  const host = n % KINDS === 0 ? `host${n}.example.com` : `site${n}.example.net`;
+  const path = n % KINDS === 1 ? `/v1/items/${n}` : `/v1/users/${n}/profile`;
+  const request = {
+    method: n % 3 ? "GET" : "POST",
+    scheme: "https",
+    host,
+    port: 443,
+    path,
+    query: "",
+    url: `https://${host}${path}`,
+    path_class: "api",
+    bytes: n,
+    body: { state: "missing", truncated: false },
+  };
+  const event_id = at.toString(16).padStart(12, "0");
+  return JSON.stringify({
+    schema: "sbx.policy-context-fixture.v1",
+    event_ref: {
+      corpus: "bench",
+      session_id: "s",
+      event_id,
+      sequence: at,
+      timestamp_unix_ms: 1_760_000_000_000 + at,
+    },
+    expected_labels: [],
+    context: { schema_version: 1, common: { event_type: "http.request", actor: "vm" }, http: { request } },
+  });
+}
+
+/** Fields and values of the nth rule: of four kinds, as packs have them. */
+function testsOf(n: number): Record<string, string[] | number[]> {
+  switch (n % KINDS) {
+    case 0:
+      return { "http.request.host": [`host${n}.example.com`, `alias${n}.example.com`] };
+    case 1:
+      return { "http.request.method": ["POST", "PUT"], "http.request.path": [`/v1/items/${n}`] };
+    case 2:
+      return { "http.request.url": [`https://evil${n}.example/a`, `https://evil${n}.example/b`] };
+    default:
+      return { "http.request.port": [443, 8443], "http.request.host": [`site${n}.example.net`] };
+  }
+}
+
+const FIELDS: Record<string, string> = {
+  "http.request.host": "Host",
+  "http.request.method": "Method",
+  "http.request.path": "Path",
+  "http.request.url": "Url",
+  "http.request.port": "Port",
+};
+
+function packText(rules: number): string {
+  const sources = Array.from({ length: rules }, (_, n) =>
+    `  - id: rule-${n}
+    type: sigma
+    format: yaml
+    content: |
+      title: Rule ${n}
+      logsource: {product: sbx, category: http}
+      detection:
+        selection:
+${
+      Object.entries(testsOf(n)).map(([path, values]) =>
+        `          ${FIELDS[path]}: ${JSON.stringify(values)}\n`
+      ).join("")
+    }\
+        condition: selection
+      level: low
+`);
+  const mapping = Object.entries(FIELDS).map(([path, field]) => `    ${field}: ${path}\n`).join("");
+  return `schema: sbx.detection-pack.v1\nid: bench.pack\nversion: "1"\nstatus: active\nowner: user\nfield_mapping:\n  http:\n${mapping}sources:\n${
+    sources.join("")
+  }`;
+}
+
+async function writeEvents(path: string): Promise<number> {
+  using file = await Deno.open(path, { create: true, write: true });
+  let bytes = 0;
+  for (let at = 0; at < EVENTS;) {
+    let text = "";
+    const end = Math.min(at + 2000, EVENTS);
+    for (; at < end; at++) text += contextLine(at) + "\n";
+    const chunk = new TextEncoder().encode(text);
+    for (let done = 0; done < chunk.length;) done += await file.write(chunk.subarray(done));
+    bytes += chunk.length;
+  }
+  return bytes;
+}
+
+/** The floor: what a program does that only parses each line. */
+const PLAIN = `
+const file = await Deno.open(Deno.args[0]);
+const decoder = new TextDecoder();
+let rest = "", count = 0;
+for await (const chunk of file.readable) {
+  const lines = (rest + decoder.decode(chunk, { stream: true })).split("\\n");
+  rest = lines.pop();
+  for (const line of lines) if (JSON.parse(line)) count++;
+}
+console.log(JSON.stringify({ event_count: count }));
+`;
+
+/** Runs a program to its end. */
+async function run(
+  args: string[],
+): Promise<{ seconds: number; peakMb: number; out: Record<string, number> }> {
+  const started = performance.now();
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", "--quiet", ...args],
+    cwd: fromRoot(""),
+    stdin: "null",
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  let peakMb = 0;
+  const watch = setInterval(async () => {
+    const status = await Deno.readTextFile(`/proc/${child.pid}/status`).catch(() => "");
+    peakMb = Math.max(peakMb, Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1000);
+  }, 50);
+  const { stdout } = await child.output();
+  clearInterval(watch);
+  const seconds = (performance.now() - started) / 1000;
+  return { seconds, peakMb, out: JSON.parse(new TextDecoder().decode(stdout)) };
+}
+
+/** Microseconds that matching adds to an event, with rules that differ in their values only. */
+function live(rules: number): number {
+  const matcher = new Matcher([ir(Array.from({ length: rules }, (_, n) => rule(`rule-${n}`, testsOf(n))))]);
+  const texts = Array.from({ length: 2000 }, (_, at) => {
+    const n = at * 7919 % 100_000;
+    return JSON.stringify(httpEvent(at, { host: `host${n}.example.com`, path: `/v1/items/${n}` }));
+  });
+  let took = 0;
+  for (let done = 0; done < LIVE_EVENTS; done += texts.length) {
+    // Fresh ones each time: the texts of an event that just came are not hashed yet.
+    const events = texts.map((text) => JSON.parse(text));
+    const started = performance.now();
+    for (const event of events) matcher.match(event);
+    took += performance.now() - started;
+  }
+  return took * 1000 / LIVE_EVENTS;
+}
+
+const round = (value: number) => Math.round(value * 1000) / 1000;
+const dir = await Deno.makeTempDir();
+try {
+  const events = `${dir}/events.jsonl`;
+  const bytes = await writeEvents(events);
+  await Deno.writeTextFile(`${dir}/plain.ts`, PLAIN);
+  for (const count of [100, 3000]) await Deno.writeTextFile(`${dir}/${count}.yaml`, packText(count));
+  const backtest = (count: number) =>
+    run([
+      "main.ts",
+      "admin",
+      "detection",
+      "backtest",
+      `${dir}/${count}.yaml`,
+      "--events",
+      events,
+      "--limit",
+      "0",
+      "--json",
+    ]);
+  // The file is in the page cache for all of them.
+  await Deno.readFile(events);
+  const plain = await run([`${dir}/plain.ts`, events]);
+  const small = await backtest(100);
+  const large = await backtest(3000);
+  const again = await run([`${dir}/plain.ts`, events]);
+  const floor = Math.min(plain.seconds, again.seconds);
+  console.log(JSON.stringify({
+    name: "detection",
+    events: EVENTS,
+    bytes_per_event: Math.round(bytes / EVENTS),
+    plain_loop_events_per_s: Math.round(EVENTS / floor),
+    backtest_100_events_per_s: Math.round(EVENTS / small.seconds),
+    ratio_to_plain_loop: round(floor / small.seconds),
+    growth_100_to_3000: round(large.seconds / small.seconds),
+    matches: [small.out.match_count, large.out.match_count],
+    peak_rss_mb: Math.round(Math.max(small.peakMb, large.peakMb)),
+    live_us_100: round(live(100)),
+    live_us_1000: round(live(1000)),
+    live_us_10000: round(live(10_000)),
+  }));
+} finally {
+  await Deno.remove(dir, { recursive: true });
+}
