@@ -27,7 +27,8 @@ export const PackCompiled = z.object({
   pack_id: z.string(),
   pack_version: z.string(),
   rule_count: z.int(),
-  ir: IrSchema.openapi("DetectionIr"),
+  // Made anew: a schema that was made before OpenAPI came to zod does not know it.
+  ir: z.strictObject(IrSchema.shape).openapi("DetectionIr"),
   plan: z.string().describe("ir:<blake3 of the IR>"),
 }).openapi("DetectionPackCompiled");
 export type PackCompiled = z.infer<typeof PackCompiled>;

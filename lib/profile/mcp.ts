@@ -52,7 +52,10 @@ export type McpServer = z.output<typeof McpServer>;
 
 /** Server id → definition. Ids prefix the names of tools, so `__` is not in them (spec.md, "Namespacing"). */
 export const McpServers = z.record(
-  z.string().regex(/^(?!.*__)[A-Za-z0-9_-]{1,64}$/, "a server id is 1 to 64 of A-Z a-z 0-9 _ - without __"),
+  z.string().regex(
+    /^(?!.*__)(?!.*_$)[A-Za-z0-9_-]{1,64}$/,
+    "a server id is 1 to 64 of A-Z a-z 0-9 _ - without __, and does not end in _",
+  ),
   McpServer,
 );
 export type McpServers = z.output<typeof McpServers>;

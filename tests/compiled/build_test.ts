@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { fromRoot } from "../helper/repo.ts";
 import { eventually, type Ran, Sbx } from "../helper/sbx.ts";
 
-const ROLES = ["sbx-admin", "sbx-gateway", "sbx-process", "sbx-service"];
+const ROLES = ["sbx-admin", "sbx-gateway", "sbx-mcp", "sbx-mcp-aggregator", "sbx-process", "sbx-service"];
 const RUNTIME = join(dirname(fromRoot("Makefile")), "../shared/tools/test-runtime.sh");
 
 Deno.test("the compiled program does what the sources do", async (t) => {

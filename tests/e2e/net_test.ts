@@ -27,6 +27,33 @@ action = "block"
 match = 'model.request.model == "claude-forbidden"'
 `;
 
+const PACK = `
+schema: sbx.detection-pack.v1
+id: e2e.watch
+version: "1"
+status: active
+owner: user
+description: One site is watched.
+field_mapping:
+  http:
+    Host: http.request.host
+    Path: http.request.path
+sources:
+  - id: site-visit
+    type: sigma
+    format: yaml
+    content: |
+      title: The site was visited
+      logsource: { product: sbx, category: http }
+      detection:
+        selection:
+          Host: site.example
+          Path: [/watched, /curl, /python]
+        condition: selection
+      level: high
+findings: { default_severity: medium, default_confidence: high, tags: [] }
+`;
+
 const STREAM = [
   `event: message_start\ndata: {"type":"message_start","message":{"model":"claude-sonnet-4-5","usage":{"input_tokens":11,"output_tokens":1}}}\n\n`,
   `event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}\n\n`,
@@ -250,6 +277,40 @@ Deno.test("the network of a VM", async (t) => {
       await sh("ln -s /etc/passwd /workspace/link");
       assertEquals((await sbx.fetch("/vms/dev/files/content?path=link")).status, 403);
     });
+
+    await t.step(
+      "a pack put in while the VM runs finds a request made after it; hunts find those before",
+      async () => {
+        const pack = join(folder, "watch.yaml");
+        await Deno.writeTextFile(pack, PACK);
+        assertStringIncludes(await sbx.ok("detection", "add", pack), "1 running VMs");
+        await sh("curl -sS https://site.example/watched");
+        const { findings } = JSON.parse(await sbx.ok("findings", "dev", "--json"));
+        const found = findings.filter(({ pack_id }: any) => pack_id === "e2e.watch");
+        assertEquals(found.map(({ rule_id, severity }: any) => [rule_id, severity]), [[
+          "site-visit",
+          "high",
+        ]]);
+        const list = JSON.parse(await sbx.ok("detection", "list", "--json"));
+        assertEquals(list.rules.map(({ id, scope, match_count }: any) => [id, scope, match_count]), [[
+          "e2e.watch",
+          "runtime",
+          1,
+        ]]);
+        const hunted = JSON.parse(await sbx.ok("detection", "hunt", "dev", "--pack", pack, "--json"));
+        assert(hunted.total_matches > 1, `${hunted.total_matches}`);
+        const lab = await sbx.cli("lab", "dev", "--pack", pack, "--json");
+        const report = JSON.parse(lab.stdout);
+        assertEquals([lab.code, report.gained.total_matches], [0, hunted.total_matches]);
+        await eventually("the finding is in the audit file", async () => {
+          const text = await Deno.readTextFile(join(sbx.home, "logs/findings.jsonl")).catch(() => "");
+          return text.includes(found[0].finding_id);
+        });
+        await sbx.ok("detection", "remove", "e2e.watch");
+        await sh("curl -sS https://site.example/unwatched");
+        assertEquals(JSON.parse(await sbx.ok("findings", "dev", "--json")).findings.length, findings.length);
+      },
+    );
 
     await t.step("the secret is nowhere but in the store", async () => {
       // Named on standard input: a command line is an event, and would be found itself.
