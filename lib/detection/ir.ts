@@ -21,6 +21,16 @@ export type Severity = typeof SEVERITIES[number];
 export const CONFIDENCES = ["low", "medium", "high"] as const;
 export type Confidence = typeof CONFIDENCES[number];
 
+/** Most characters of a title, of a text that a field is compared with, and of a tag. */
+export const TITLE_MAX = 256;
+export const VALUE_MAX = 64 * 1024;
+export const TAG_MAX = 128;
+/** Most values of one field, and tags of one rule. */
+export const VALUES_MAX = 10_000;
+export const TAGS_MAX = 64;
+/** Sigma's ids. */
+export const UUID = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/;
+
 /** Sinks that a pack's `export_routes` can name; the audit file gets every finding. */
 export const EXPORT_ROUTES: readonly string[] = ["http", "otlp"];
 

@@ -1,18 +1,23 @@
 /** The detection IR as zod, for IR that comes from outside; `ir.ts` has it as types. */
 import { z } from "zod";
 import { catalogue, type CatalogueField } from "../event/mod.ts";
-import { CONFIDENCES, FAMILIES, IR_SCHEMA, OWNERS, PACK_STATUSES, SEVERITIES } from "./ir.ts";
+import {
+  CONFIDENCES,
+  FAMILIES,
+  IR_SCHEMA,
+  OWNERS,
+  PACK_STATUSES,
+  SEVERITIES,
+  TITLE_MAX,
+  UUID,
+  VALUE_MAX,
+  VALUES_MAX,
+} from "./ir.ts";
 import { PACK_ID, RULES_MAX, TagsSchema } from "./pack/schema.ts";
 import { fieldFault } from "./field.ts";
 
-/** Longest rule id: a source's, a dot and a slug. */
-export const RULE_ID = /^[a-z0-9][a-z0-9_.-]{2,255}$/;
-export const TITLE_MAX = 256;
-/** Longest text that a value is compared with, and most values of one matcher. */
-export const VALUE_MAX = 64 * 1024;
-export const VALUES_MAX = 10_000;
-
-export const UUID = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/;
+/** Room for a source's id, a dot and a slug; an overlay's file is named by it. */
+export const RULE_ID = /^[a-z0-9][a-z0-9_.-]{2,199}$/;
 
 export const IrMatcherSchema = z.strictObject({
   field_path: z.string().min(1),
@@ -24,7 +29,7 @@ export const IrMatcherSchema = z.strictObject({
 export const IrRuleSchema = z.strictObject({
   id: z.string().regex(
     RULE_ID,
-    "must be a rule id: [a-z0-9_.-], 3 to 256 characters, a letter or digit first",
+    "must be a rule id: [a-z0-9_.-], 3 to 200 characters, a letter or digit first",
   ),
   source_id: z.string().min(1),
   sigma_id: z.string().regex(UUID, "must be a UUID").optional(),

@@ -68,6 +68,8 @@ Deno.test("the OBOM names every installed package, Deno and the guest programs, 
     "zlib1g",
     "deno",
     "sbx-pty-agent",
+    "sbx-net-proxy",
+    "sbx-mcp-server",
     "sbx-bench",
   ]);
   assertEquals(

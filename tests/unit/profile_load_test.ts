@@ -47,7 +47,7 @@ Deno.test("the built-in profiles", async () => {
     const code = await loadProfile(home, "code");
     assertEquals([code.source, code.compatible, code.path], ["builtin", true, undefined]);
     assertEquals(code.vm, {}, "its resources are the settings'");
-    assertEquals(code.packages.apt, ["ca-certificates", "git", "curl", "python3", "less", "procps"]);
+    assertEquals(code.packages.apt, ["ca-certificates", "git", "curl", "python3", "nodejs", "less", "procps"]);
     assertEquals((await loadProfile(home, "co-work")).id, "co-work");
   });
 });
@@ -189,7 +189,7 @@ const MISTAKES: [string, string, string][] = [
   [
     "a server id with __",
     MINIMAL + '[mcp.a__b]\nname = "A"\ncommand = "/a"\n',
-    "f:5: mcp.a__b: a server id is 1 to 64 of A-Z a-z 0-9 _ - without __",
+    "f:5: mcp.a__b: a server id is 1 to 64 of A-Z a-z 0-9 _ - without __, and does not end in _",
   ],
   [
     "a secret in MCP",

@@ -1,3 +1,4 @@
+import { FrameChannel } from "../../../lib/wire/channel.ts";
 import { encodeFrame } from "../../../lib/wire/frame.ts";
 import { writeAll } from "../../../lib/wire/write.ts";
 import { type End, HOST_CID, type Open, PORTS } from "../../../lib/guest/messages.ts";
@@ -17,7 +18,7 @@ export class Relay {
   #streams = Math.floor(Math.random() * 2 ** 48);
   #open = 0;
   #room?: () => void;
-  #ends?: Promise<Deno.Conn>;
+  #ends?: Promise<FrameChannel>;
 
   async serve(listener: Deno.TcpListener): Promise<never> {
     while (true) {
@@ -67,11 +68,11 @@ export class Relay {
   }
 
   async #end(end: End): Promise<void> {
-    this.#ends ??= connect();
+    const ends = this.#ends ??= connect().then((conn) => new FrameChannel(conn));
     try {
-      await writeAll(await this.#ends, encodeFrame(end));
+      await (await ends).send(end);
     } catch (error) {
-      this.#ends = undefined;
+      if (this.#ends === ends) this.#ends = undefined;
       throw error;
     }
   }

@@ -1,6 +1,6 @@
 /** Detection packs `sbx.detection-pack.v1` (spec.md, "Detection pack"; contracts.md §6), as zod. */
 import { z } from "zod";
-import { CONFIDENCES, FAMILIES, OWNERS, PACK_STATUSES, SEVERITIES } from "../ir.ts";
+import { CONFIDENCES, FAMILIES, OWNERS, PACK_STATUSES, SEVERITIES, TAG_MAX, TAGS_MAX } from "../ir.ts";
 
 export const PACK_SCHEMA = "sbx.detection-pack.v1";
 
@@ -28,7 +28,7 @@ const localPath = name(1024).refine(
 );
 
 /** Tags are Sigma's: `attack.t1041`, `exfil`. */
-export const TagsSchema = z.array(name(128)).max(64);
+export const TagsSchema = z.array(name(TAG_MAX)).max(TAGS_MAX);
 
 export const SourceSchema = z.strictObject({
   id: text(128).regex(

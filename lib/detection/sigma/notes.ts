@@ -26,7 +26,6 @@ export type SigmaReason =
   | "status"
   | "level"
   | "tags"
-  | "metadata"
   | "logsource"
   | "logsource-product"
   | "logsource-category"

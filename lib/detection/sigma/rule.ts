@@ -1,6 +1,6 @@
 /** One Sigma rule, as far as sbx takes it (spec.md, "Supported Sigma subset"); the rest is refused with its place. */
 import { nearest } from "../../event/mod.ts";
-import type { Severity } from "../ir.ts";
+import { type Severity, TAG_MAX, TAGS_MAX, TITLE_MAX, UUID } from "../ir.ts";
 import { entryOf, type MapNode, scalarOf as scalar, type TreeNode } from "../tree/mod.ts";
 import { detectionOf } from "./detection.ts";
 import { type Logsource, logsourceOf } from "./logsource.ts";
@@ -34,8 +34,6 @@ export interface SigmaRead {
   split?: Split;
 }
 
-const TITLE_MAX = 256;
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const LEVELS: ReadonlyMap<unknown, Severity> = new Map<string, Severity>([
   ["informational", "info"],
   ["low", "low"],
@@ -175,9 +173,16 @@ function tagsOf(root: MapNode, notes: Notes): string[] {
   const entry = entryOf(root, "tags");
   if (!entry) return [];
   const tags = entry.value.kind === "list" ? entry.value.items.map(scalar) : [undefined];
-  if (tags.length <= 64 && tags.every((tag) => typeof tag === "string" && tag !== "" && tag.length <= 128)) {
+  if (
+    tags.length <= TAGS_MAX &&
+    tags.every((tag) => typeof tag === "string" && tag !== "" && tag.length <= TAG_MAX)
+  ) {
     return tags as string[];
   }
-  notes.refuse("tags", entry.line, "tags must be a list of up to 64 texts of 1 to 128 characters");
+  notes.refuse(
+    "tags",
+    entry.line,
+    `tags must be a list of up to ${TAGS_MAX} texts of 1 to ${TAG_MAX} characters`,
+  );
   return [];
 }

@@ -2,13 +2,9 @@
 import type { CatalogueField } from "../../event/mod.ts";
 import { nearest } from "../../event/mod.ts";
 import { LOWER_CASE } from "../field.ts";
-import type { MatchValue } from "../ir.ts";
+import { type MatchValue, VALUE_MAX, VALUES_MAX } from "../ir.ts";
 import type { ScalarNode, TreeNode } from "../tree/mod.ts";
 import { type Notes, shown } from "./notes.ts";
-
-/** Longest text that is compared, and most values of one field. */
-export const VALUE_MAX = 64 * 1024;
-export const VALUES_MAX = 10_000;
 
 /**
  * What YAML 1.1, which Sigma's own tools read, takes for something else than YAML 1.2 does: booleans, octal and
