@@ -2,7 +2,7 @@
 import { SbxError } from "../error/mod.ts";
 import type { CredentialSubstitution, Event, HttpBody, HttpEvent } from "../event/mod.ts";
 import type { Decision, Gate, Outcome } from "../policy/mod.ts";
-import { type BodySource, readBeginning } from "./body.ts";
+import { type BodySource, readWhole } from "./body.ts";
 import type { BodyFilter, Broker } from "./broker.ts";
 import { type BodyKind, Capture, recordBody } from "./capture.ts";
 import type { Connection } from "./connection.ts";
@@ -66,9 +66,13 @@ export class Answering {
       tap?.head(answer.status, headers);
       const { length } = answer.body;
       if (length !== undefined && length <= WHOLE_MAX) {
-        const body = length === 0 ? NOTHING : await readBeginning(answer.body, length);
-        exchange.done();
-        await this.#whole(answer.status, headers, body, answer.declared, first_byte_ms);
+        const body = length === 0 ? NOTHING : await readWhole(answer.body, length);
+        try {
+          await this.#whole(answer.status, headers, body, answer.declared, first_byte_ms);
+        } finally {
+          // The body may be where the connection's next answer will be.
+          exchange.done();
+        }
       } else if (await this.#streamed(answer.status, headers, answer.body, first_byte_ms)) exchange.done();
     } finally {
       // Does nothing to an exchange that is done.
@@ -88,7 +92,9 @@ export class Answering {
     const body = filter ? filtered(bytes, filter) : bytes;
     if (filter) this.#options.record(filter.substitutions);
     tap?.chunk(body);
-    const recorded = body.length === 0 ? EMPTY : await recordBody(body, body.length, this.#kind(headers));
+    let recorded: HttpBody | Promise<HttpBody> = EMPTY;
+    if (body.length > 0) recorded = recordBody(body, body.length, this.#kind(headers));
+    if (recorded instanceof Promise) recorded = await recorded;
     const response = this.#response(status, headers, body.length, recorded);
     const decision = this.#reviewed(response);
     const outcome: Outcome = { response, first_byte_ms };

@@ -203,6 +203,15 @@ export class RestOfBody implements BodySource {
   }
 }
 
+/** Reads all of a body. @returns a view, good until more is read from where it came from */
+export async function readWhole(body: BodySource, length: number): Promise<Uint8Array> {
+  const first = await body.read();
+  if (first !== null && first.length === length) return first;
+  const all = new Gathered();
+  for (let piece = first; piece !== null; piece = await body.read()) all.add(piece);
+  return all.bytes;
+}
+
 /** Reads a body's beginning: at least `most` bytes of it, or all. @returns a copy */
 export async function readBeginning(body: BodySource, most: number): Promise<Uint8Array> {
   const all = new Gathered();

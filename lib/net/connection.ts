@@ -1,4 +1,5 @@
 import { ConnectionLost } from "./fault.ts";
+import { putLatin1 } from "./latin1.ts";
 import type { Deadline, Watch } from "./watch.ts";
 
 /** What a connection is made of: a vsock stream, TCP, TLS. */
@@ -15,6 +16,8 @@ const BUFFER_MAX = 128 * 1024;
 /** Size that a quiet connection may keep. */
 const BUFFER_KEPT = 16 * 1024;
 
+const NOTHING = new Uint8Array(0);
+
 /** A connection with a read buffer and a deadline: a wait that is too long closes it. */
 export class Connection {
   readonly deadline: Deadline;
@@ -26,6 +29,7 @@ export class Connection {
   readonly #stream: ByteStream;
   readonly #watch: Watch;
   #buffer: Uint8Array<ArrayBuffer>;
+  #out = NOTHING;
   #start = 0;
   #end: number;
   #pending?: Promise<boolean>;
@@ -34,7 +38,7 @@ export class Connection {
   #onClose?: () => void;
 
   /** @param first bytes that were read from the stream already */
-  constructor(stream: ByteStream, watch: Watch, first: Uint8Array = new Uint8Array()) {
+  constructor(stream: ByteStream, watch: Watch, first: Uint8Array = NOTHING) {
     this.#stream = stream;
     this.#watch = watch;
     this.#buffer = new Uint8Array(Math.max(BUFFER_MIN, first.length));
@@ -104,6 +108,7 @@ export class Connection {
 
   /** Gives a buffer that grew back, before a wait that may be long. */
   shrink(): void {
+    if (this.#out.length > BUFFER_KEPT) this.#out = NOTHING;
     if (this.count > 0 || this.#pending || this.#buffer.length <= BUFFER_KEPT) return;
     this.#buffer = new Uint8Array(BUFFER_MIN);
     this.#start = this.#end = 0;
@@ -123,6 +128,27 @@ export class Connection {
     } catch (error) {
       throw this.#lost(error);
     }
+  }
+
+  /** Writes text (one char a byte), bytes and text as one piece, through a buffer that is used again. @throws {ConnectionLost} */
+  writeJoined(before: string, bytes?: Uint8Array, behind = ""): Promise<void> {
+    if (bytes && bytes.length > BUFFER_MAX) return this.#writeApart(before, bytes, behind);
+    const size = before.length + (bytes?.length ?? 0) + behind.length;
+    if (this.#out.length < size) this.#out = new Uint8Array(Math.max(size, BUFFER_MIN));
+    let at = putLatin1(before, this.#out, 0);
+    if (bytes) {
+      this.#out.set(bytes, at);
+      at += bytes.length;
+    }
+    if (behind !== "") putLatin1(behind, this.#out, at);
+    return this.write(this.#out.subarray(0, size));
+  }
+
+  /** What is long is not copied for the sake of a write less. */
+  async #writeApart(before: string, bytes: Uint8Array, behind: string): Promise<void> {
+    if (before !== "") await this.writeJoined(before);
+    await this.write(bytes);
+    if (behind !== "") await this.writeJoined(behind);
   }
 
   /** No more bytes will be written. */

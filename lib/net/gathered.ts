@@ -1,7 +1,9 @@
+const NOTHING = new Uint8Array(0);
+
 /** Bytes put together from pieces, in a buffer that doubles: many tiny pieces cost no more than their bytes. */
 export class Gathered {
   count = 0;
-  #buffer = new Uint8Array();
+  #buffer = NOTHING;
 
   /** What is there; a view, good until the next {@linkcode add}. */
   get bytes(): Uint8Array<ArrayBuffer> {

@@ -4,7 +4,7 @@ import type { Connection } from "./connection.ts";
 import { ClientLost } from "./fault.ts";
 import type { Header } from "./header.ts";
 import type { Outlet } from "./outlet.ts";
-import { BodyWriter, headText, joined } from "./write.ts";
+import { BodyWriter, headText } from "./write.ts";
 
 /** How an answer is written on a guest's connection. */
 export interface OutletOptions {
@@ -48,10 +48,13 @@ export class GuestOutlet implements Outlet {
     const length = bodiless ? declared : `${body.length}`;
     const head = this.#head(status, headers, length === undefined ? "" : `content-length: ${length}\r\n`);
     this.begun = true;
-    await this.#writing(() => {
-      this.#connection.deadline.set(this.#options.idleMs);
-      return this.#connection.write(joined(head, bodiless ? undefined : body));
-    });
+    this.#connection.deadline.set(this.#options.idleMs);
+    try {
+      await this.#connection.writeJoined(head, bodiless ? undefined : body);
+    } catch (cause) {
+      this.alive = false;
+      throw new ClientLost(cause);
+    }
     this.#connection.deadline.off();
   }
 
@@ -107,7 +110,7 @@ export class GuestOutlet implements Outlet {
     this.begun = true;
     const more = `connection: upgrade\r\nupgrade: ${protocol}\r\n`;
     await this.#writing(() =>
-      this.#connection.write(joined(headText("HTTP/1.1 101 Switching Protocols", headers, more)))
+      this.#connection.writeJoined(headText("HTTP/1.1 101 Switching Protocols", headers, more))
     );
     this.#connection.unlisten();
     return this.#connection;

@@ -66,15 +66,19 @@ export const REDACTED = "[redacted]";
  * put a ref there; the scheme of an authorization stays.
  */
 export function eventHeaders(headers: readonly Header[]): Record<string, string[]> {
-  const map: Record<string, string[]> = Object.create(null);
+  const map: Record<string, string[]> = {};
   for (const [name, value] of headers) {
     if (name.charCodeAt(0) === 58) continue;
     const shown = eventValue(name, value);
-    if (name in map) map[name].push(shown);
+    if (Object.hasOwn(map, name)) map[name].push(shown);
+    // An assignment would change what the map is made of.
+    else if (name === "__proto__") Object.defineProperty(map, name, { ...OWN, value: [shown] });
     else map[name] = [shown];
   }
   return map;
 }
+
+const OWN = { enumerable: true, configurable: true, writable: true };
 
 /** One value as an event has it. */
 export function eventValue(name: string, value: string): string {

@@ -1,5 +1,5 @@
 /** One HTTP/1.1 exchange on a connection to an upstream. */
-import { WireBody } from "./body.ts";
+import { type BodySource, WholeBody, WireBody } from "./body.ts";
 import type { Connection } from "./connection.ts";
 import { ConnectionLost, MessageFault } from "./fault.ts";
 import { answerFraming, keepsAlive } from "./framing.ts";
@@ -32,12 +32,20 @@ export class Http1Exchange implements UpstreamExchange {
     this.#connection = connection;
     this.#timeouts = timeouts;
     this.#free = free;
-    const sending = this.#send(request);
-    const answer = this.#read(request);
-    // A request that does not get out explains itself best; but an upstream may answer before it has it all.
-    this.answer = Promise.race([answer, sending.then(() => answer)]);
-    sending.catch(() => {});
-    answer.catch(() => {});
+    const { body } = request;
+    if (body instanceof WholeBody) {
+      // Where writing fails, reading says why.
+      this.#sendWhole(request, body.bytes);
+      this.answer = this.#read(request);
+    } else {
+      const sending = this.#send(request, body);
+      const answer = this.#read(request);
+      // A request that does not get out explains itself best; but an upstream may answer before it has it all.
+      this.answer = Promise.race([answer, sending.then(() => answer)]);
+      sending.catch(() => {});
+      answer.catch(() => {});
+    }
+    this.answer.catch(() => {});
   }
 
   done(): void {
@@ -55,21 +63,38 @@ export class Http1Exchange implements UpstreamExchange {
     this.#free(reusable);
   }
 
-  async #send(request: OutgoingRequest): Promise<void> {
-    const { method, target, authority, headers, body, upgrade, trailers } = request;
-    const { length } = body;
+  async #sendWhole(request: OutgoingRequest, bytes: Uint8Array): Promise<void> {
+    this.#connection.deadline.set(this.#timeouts.body);
+    const trailers = request.body.trailers.filter(mayTrail);
+    const head = this.#requestHead(request);
+    try {
+      // A body with trailers goes in chunks.
+      if (trailers.length === 0) await this.#connection.writeJoined(head, bytes);
+      else {
+        const chunk = bytes.length === 0 ? "" : `${bytes.length.toString(16)}\r\n`;
+        await this.#connection.writeJoined(head + chunk, bytes, (chunk && "\r\n") + headText("0", trailers));
+      }
+    } catch {
+      return;
+    }
+    this.#sent = true;
+    this.#connection.deadline.set(this.#timeouts.answer);
+  }
+
+  #requestHead({ method, target, authority, headers, body, upgrade, trailers }: OutgoingRequest): string {
+    const length = body.trailers.some(mayTrail) ? undefined : body.length;
     let more = "";
     if (length === undefined) more += "transfer-encoding: chunked\r\n";
     else if (length > 0 || CARRIES.has(method)) more += `content-length: ${length}\r\n`;
     if (upgrade !== undefined) more += `connection: upgrade\r\nupgrade: ${upgrade}\r\n`;
     else if (trailers) more += "connection: te\r\nte: trailers\r\n";
     const first = `${method} ${target} HTTP/1.1\r\nhost: ${authority}`;
-    const writer = new BodyWriter(
-      this.#connection,
-      headText(first, headers, more),
-      length === undefined,
-      this.#timeouts.body,
-    );
+    return headText(first, headers, more);
+  }
+
+  async #send(request: OutgoingRequest, body: BodySource): Promise<void> {
+    const chunked = body.length === undefined;
+    const writer = new BodyWriter(this.#connection, this.#requestHead(request), chunked, this.#timeouts.body);
     try {
       await writer.all(body);
       await writer.end(body.trailers.filter(mayTrail));

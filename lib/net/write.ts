@@ -2,10 +2,6 @@
 import type { BodySource } from "./body.ts";
 import type { Connection } from "./connection.ts";
 import type { Header } from "./header.ts";
-import { putLatin1 } from "./latin1.ts";
-
-/** Bodies up to this go out with their head, in one write. */
-const JOINED_MAX = 64 * 1024;
 
 /** A head as text: first line, fields, and its empty line. */
 export function headText(first: string, headers: readonly Header[], more = ""): string {
@@ -14,18 +10,9 @@ export function headText(first: string, headers: readonly Header[], more = ""): 
   return text + more + "\r\n";
 }
 
-/** Head and body in one piece. */
-export function joined(head: string, body?: Uint8Array): Uint8Array {
-  const bytes = new Uint8Array(head.length + (body?.length ?? 0));
-  const at = putLatin1(head, bytes, 0);
-  if (body) bytes.set(body, at);
-  return bytes;
-}
-
 /** Writes one message's body behind its head. */
 export class BodyWriter {
   #head?: string;
-  #scratch = new Uint8Array();
 
   /**
    * @param head text that goes out with the first piece
@@ -42,20 +29,20 @@ export class BodyWriter {
   }
 
   /** Writes the head if nothing has gone out yet. */
-  async flush(): Promise<void> {
-    if (this.#head !== undefined) await this.#send(new Uint8Array(), "", "");
+  flush(): Promise<void> {
+    return this.#head === undefined ? Promise.resolve() : this.#send(undefined, "", "");
   }
 
-  async write(piece: Uint8Array): Promise<void> {
-    if (piece.length === 0) return;
-    if (this.chunked) await this.#send(piece, `${piece.length.toString(16)}\r\n`, "\r\n");
-    else await this.#send(piece, "", "");
+  write(piece: Uint8Array): Promise<void> {
+    if (piece.length === 0) return Promise.resolve();
+    return this.chunked
+      ? this.#send(piece, `${piece.length.toString(16)}\r\n`, "\r\n")
+      : this.#send(piece, "", "");
   }
 
   /** Ends the body. */
-  async end(trailers: readonly Header[] = []): Promise<void> {
-    if (this.chunked) await this.#send(new Uint8Array(), headText("0", trailers), "");
-    else await this.flush();
+  end(trailers: readonly Header[] = []): Promise<void> {
+    return this.chunked ? this.#send(undefined, headText("0", trailers), "") : this.flush();
   }
 
   /** Writes everything of a body. @param change what goes out for a piece, and at the end */
@@ -66,19 +53,12 @@ export class BodyWriter {
     if (change) await this.write(change.end());
   }
 
-  async #send(piece: Uint8Array, before: string, behind: string): Promise<void> {
-    const start = (this.#head ?? "") + before;
+  #send(piece: Uint8Array | undefined, before: string, behind: string): Promise<void> {
+    const start = this.#head === undefined ? before : this.#head + before;
     this.#head = undefined;
     this.connection.deadline.set(this.idleMs);
-    if (start === "" && behind === "") return await this.connection.write(piece);
-    const size = start.length + piece.length + behind.length;
-    if (this.#scratch.length < size) {
-      this.#scratch = new Uint8Array(Math.max(size, Math.min(JOINED_MAX, size * 2)));
-    }
-    let at = putLatin1(start, this.#scratch, 0);
-    this.#scratch.set(piece, at);
-    at = putLatin1(behind, this.#scratch, at + piece.length);
-    await this.connection.write(this.#scratch.subarray(0, at));
+    if (piece && start === "" && behind === "") return this.connection.write(piece);
+    return this.connection.writeJoined(start, piece, behind);
   }
 }
 
