@@ -30,9 +30,11 @@ interface Shape {
   texts: string[];
 }
 
-/** Most first keys that are remembered, and shapes of each: those of events are few, those of arguments are anyone's. */
+/** What is remembered at most: shapes of events are few and small, those of headers and arguments are anyone's. */
 const FIRST_KEYS_MAX = 1000;
 const SHAPES_MAX = 4;
+const KEYS_MAX = 32;
+const KEY_CHARS_MAX = 1024;
 /** Most objects look like one before: shapes by their first key, those of each in the order in which they came. */
 const shapes = new Map<string, Shape[]>();
 
@@ -41,6 +43,7 @@ function shapeOf(found: string[]): Shape {
   if (alike) { for (const shape of alike) if (sameKeys(shape.found, found)) return shape; }
   const sorted = found.toSorted();
   const shape = { found, sorted, texts: sorted.map((key) => JSON.stringify(key) + ":") };
+  if (found.length > KEYS_MAX || found.join("").length > KEY_CHARS_MAX) return shape;
   if (alike) {
     if (alike.length === SHAPES_MAX) alike.shift();
     alike.push(shape);

@@ -7,6 +7,7 @@ import type { BodyFilter, Broker } from "./broker.ts";
 import { type BodyKind, Capture, recordBody } from "./capture.ts";
 import type { Connection } from "./connection.ts";
 import { ClientLost, ConnectionLost, MessageFault } from "./fault.ts";
+import { NOTHING } from "./gathered.ts";
 import { eventHeaders, type Header, headerValue, mayTrail } from "./header.ts";
 import { WHOLE_MAX } from "./limit.ts";
 import type { ModelTap } from "./model_tap.ts";
@@ -222,7 +223,6 @@ export class Answering {
   }
 }
 
-const NOTHING = new Uint8Array();
 const EMPTY: HttpBody = { state: "missing", truncated: false };
 
 /** What broke an answer off, as the ledger says it. */

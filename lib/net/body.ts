@@ -1,5 +1,5 @@
 import type { Connection } from "./connection.ts";
-import { Gathered } from "./gathered.ts";
+import { Gathered, NOTHING } from "./gathered.ts";
 import { ConnectionLost, MessageFault } from "./fault.ts";
 import type { Framing } from "./framing.ts";
 import { headEnd, parseTrailers } from "./head.ts";
@@ -44,7 +44,7 @@ export class WholeBody implements BodySource {
   }
 }
 
-export const NO_BODY: BodySource = new WholeBody(new Uint8Array());
+export const NO_BODY: BodySource = new WholeBody(NOTHING);
 
 const LF = 10;
 const CR = 13;

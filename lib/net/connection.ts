@@ -1,4 +1,5 @@
 import { ConnectionLost } from "./fault.ts";
+import { NOTHING } from "./gathered.ts";
 import { putLatin1 } from "./latin1.ts";
 import type { Deadline, Watch } from "./watch.ts";
 
@@ -15,8 +16,6 @@ const BUFFER_MIN = 4 * 1024;
 const BUFFER_MAX = 128 * 1024;
 /** Size that a quiet connection may keep. */
 const BUFFER_KEPT = 16 * 1024;
-
-const NOTHING = new Uint8Array(0);
 
 /** A connection with a read buffer and a deadline: a wait that is too long closes it. */
 export class Connection {

@@ -284,20 +284,24 @@ function modelRequest({ scheme, host, port }: Incoming, { method, target, header
   return { method, scheme, host, port, path, query: query.join("?"), headers };
 }
 
-/** Calls back when any of some credentials is revoked. @throws {SbxError} when one is already */
-function revocation(signals: (AbortSignal | undefined)[], callback: () => void) {
-  const watched = signals.filter((signal) => signal !== undefined);
-  for (const signal of watched) signal.addEventListener("abort", callback);
-  const state = {
-    get revoked() {
-      return watched.some(({ aborted }) => aborted);
-    },
-    end() {
-      for (const signal of watched) signal.removeEventListener("abort", callback);
-    },
-  };
-  if (state.revoked) throw withdrawn();
-  return state;
+/** Calls back when a credential is revoked while it is in use. */
+class Revocation {
+  readonly #signals: AbortSignal[];
+
+  /** @throws {SbxError} when one is revoked already */
+  constructor(signals: (AbortSignal | undefined)[], readonly callback: () => void) {
+    this.#signals = signals.filter((signal) => signal !== undefined);
+    if (this.happened) throw withdrawn();
+    for (const signal of this.#signals) signal.addEventListener("abort", callback);
+  }
+
+  get happened(): boolean {
+    return this.#signals.some(({ aborted }) => aborted);
+  }
+
+  end(): void {
+    for (const signal of this.#signals) signal.removeEventListener("abort", this.callback);
+  }
 }
 
 function withdrawn(cause?: unknown): SbxError {

@@ -1,4 +1,5 @@
-const NOTHING = new Uint8Array(0);
+/** No bytes; making an empty array costs as much as making a small one. */
+export const NOTHING = new Uint8Array(0);
 
 /** Bytes put together from pieces, in a buffer that doubles: many tiny pieces cost no more than their bytes. */
 export class Gathered {
