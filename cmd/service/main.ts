@@ -31,7 +31,7 @@ export async function main(): Promise<number> {
       supervisor.accelerator().catch(() => {});
       keepFor(supervisor, settings);
     });
-    await Promise.all([supervisor.exports.close(), supervisor.sessions.close()]);
+    await supervisor.exports.close();
     await Deno.remove(home.servicePidFile).catch(() => {});
     return 0;
   } catch (cause) {

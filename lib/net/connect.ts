@@ -2,6 +2,7 @@
 import { SbxError } from "../error/mod.ts";
 import { Connection } from "./connection.ts";
 import { closeQuietly } from "./copy.ts";
+import { ConnectionLost, MessageFault } from "./fault.ts";
 import type { Place } from "./upstream.ts";
 import type { Watch } from "./watch.ts";
 
@@ -89,8 +90,20 @@ function complaint(cause: unknown): [what: string, hint?: string] {
   return ["cannot be reached", "is this machine connected to the network?"];
 }
 
+/** What went wrong with an exchange, as its client is told. */
+export function upstreamError(cause: unknown, place: Place): unknown {
+  const name = nameOf(place);
+  if (cause instanceof MessageFault) {
+    const message = `the answer of ${name} cannot be read safely: ${cause.reason}`;
+    return new SbxError("upstream.failed", message, { cause });
+  }
+  if (!(cause instanceof ConnectionLost)) return cause;
+  const code = cause.timedOut ? "upstream.timeout" : "upstream.failed";
+  return new SbxError(code, `${name} ${cause.why}`, { cause, hint: "the request may have been acted on" });
+}
+
 /** An upstream as messages name it. */
-export function nameOf({ host, port, target }: Place): string {
+function nameOf({ host, port, target }: Place): string {
   const where = target.hostname === host ? "" : ` (at ${target.hostname}:${target.port})`;
   return `${host.includes(":") ? `[${host}]` : host}:${port}${where}`;
 }

@@ -1,19 +1,19 @@
 /** One request from its bytes to its answer: event → decision → effect → outcome (spec.md, "Events"). */
-import { asSbxError, SbxError } from "../error/mod.ts";
+import { asSbxError } from "../error/mod.ts";
 import type { CredentialSubstitution, Event } from "../event/mod.ts";
 import type { Gate, Outcome } from "../policy/mod.ts";
 import { Answering, errorText } from "./answering.ts";
 import { authorityText } from "./authority.ts";
-import { type BodySource, NO_BODY, readBeginning } from "./body.ts";
-import { type BodyFilter, type Broker, CredentialDenied, type Destination } from "./broker.ts";
-import { recordBody } from "./capture.ts";
-import { ClientBody } from "./client_body.ts";
-import { nameOf } from "./connect.ts";
-import { type Described, httpDraft, NO_HTTP_BODY, type Requester, substitutionDraft } from "./draft.ts";
+import { NO_BODY } from "./body.ts";
+import { type BodyFilter, type Broker, CredentialDenied, type Destination, type Injected } from "./broker.ts";
+import { upstreamError } from "./connect.ts";
+import { httpDraft, substitutionDraft } from "./draft.ts";
 import { decoded } from "./encoding.ts";
-import { ClientLost, ConnectionLost, MessageFault } from "./fault.ts";
+import { ClientLost } from "./fault.ts";
 import { type Header, headerValue } from "./header.ts";
-import { CAPTURE_MAX, HELD_MAX, HELD_TOTAL_MAX } from "./limit.ts";
+import { described, type Held, heldRecord, Holding, nothingHeld } from "./holding.ts";
+import type { Incoming } from "./incoming.ts";
+import { HELD_MAX } from "./limit.ts";
 import type { ModelCall, ModelRequest, Models } from "./model.ts";
 import { ModelTap } from "./model_tap.ts";
 import {
@@ -26,26 +26,8 @@ import {
 } from "./outgoing.ts";
 import type { Outlet } from "./outlet.ts";
 import { Flight, type Pool } from "./pool.ts";
+import { Revocation, withdrawn } from "./revocation.ts";
 import type { Place, Target } from "./upstream.ts";
-
-/** A request as it was read, its names checked. */
-export interface Incoming extends Destination {
-  by: Requester;
-  method: string;
-  /** path and query */
-  target: string;
-  /** end-to-end fields, without `host` */
-  headers: Header[];
-  body: BodySource;
-  /** bytes of the head */
-  headBytes: number;
-  /** where the guest connected to; the host's own requests have none until a name is looked up */
-  address?: string;
-  /** the protocol that the connection is to change to */
-  upgrade?: string;
-  /** the client reads trailers */
-  trailers: boolean;
-}
 
 /** What exchanges of one VM share. */
 export interface ExchangeContext {
@@ -54,11 +36,21 @@ export interface ExchangeContext {
   models?: Models;
   pool: Pool;
   /** where a connection is really made to */
-  locate(host: string, port: number, address: string | undefined, actor: "vm" | "host"): Promise<Target>;
+  locate(
+    host: string,
+    port: number,
+    address: string | undefined,
+    actor: "vm" | "host",
+  ): Target | Promise<Target>;
   /** milliseconds for a relayed connection */
   relayMs: number;
-  /** bytes of requests that are held */
-  held: number;
+  held: Held;
+}
+
+/** What looks through the bodies of one exchange. */
+interface Filters {
+  request?: BodyFilter;
+  answer?: BodyFilter;
 }
 
 /** Handles one request: whatever becomes of it, the client gets an answer and the ledger hears of it. */
@@ -70,7 +62,7 @@ export class Exchange {
   #event?: Event;
   #tap?: ModelTap;
   #decided = 0;
-  #held = 0;
+  #holding?: Holding;
 
   constructor(context: ExchangeContext, incoming: Incoming, outlet: Outlet) {
     this.#context = context;
@@ -85,7 +77,7 @@ export class Exchange {
     } catch (error) {
       await this.#failed(error);
     } finally {
-      this.#context.held -= this.#held;
+      this.#holding?.release();
     }
   }
 
@@ -95,8 +87,10 @@ export class Exchange {
     const captured = broker.capture(host, [[":path", target], ...headers]);
     const head: Head = { method, target: captured.headers[0][1], headers: captured.headers.slice(1) };
     const call = models?.match(modelRequest(this.#incoming, head));
-    const held = await this.#hold(call?.bodyMax ?? 0);
-    const draft = httpDraft(by, await this.#described(head, held));
+    const held = this.#incoming.body.done ? this.#bodiless() : await this.#hold(call?.bodyMax ?? 0);
+    let body = heldRecord(head, held, (text) => broker.scrub(text));
+    if (body instanceof Promise) body = await body;
+    const draft = httpDraft(by, described(this.#incoming, head, held, body));
     this.#record(captured.substitutions);
     const { allowed, event, decision } = await gate.decide(draft, this.#outlet.signal);
     if (!allowed) return await this.#outlet.blocked(decision);
@@ -104,18 +98,18 @@ export class Exchange {
     this.#decided = performance.now();
     const changed = decision.rewrites.length > 0;
     let wanted = changed ? rewrittenHead(head, draft.http!.request, event.http!.request) : head;
-    let body = changed ? rewrittenBody(held, draft.http!.request.body, event.http!.request.body) : undefined;
+    let bytes = changed ? rewrittenBody(held, draft.http!.request.body, event.http!.request.body) : undefined;
     if (call) {
-      const said = await this.#model(call, head, held, body);
+      const said = await this.#model(call, head, held, bytes);
       if (said && !said.allowed) {
         this.#finish({ error: "its model call was blocked by policy" });
         return await this.#outlet.blocked(said.decision);
       }
-      body = said?.body ?? body;
+      bytes = said?.body ?? bytes;
       if (said) wanted = { ...wanted, headers: asPlain(wanted.headers) };
     }
-    if (body) wanted = { ...wanted, headers: without(wanted.headers, "content-encoding") };
-    await this.#send(event, wanted, body ? { first: body, complete: true, rest: NO_BODY } : held);
+    if (bytes) wanted = { ...wanted, headers: without(wanted.headers, "content-encoding") };
+    await this.#send(event, wanted, bytes ? { first: bytes, complete: true, rest: NO_BODY } : held);
   }
 
   async #model(call: ModelCall, head: Head, held: HeldBody, changed: Uint8Array | undefined) {
@@ -146,9 +140,10 @@ export class Exchange {
     if (held.complete && filters.request) this.#record(filters.request.substitutions);
     const headers = injected.headers.slice(1);
     const moved = host !== this.#incoming.host || port !== this.#incoming.port;
-    const place: Place = { ...to, target: await locate(host, port, moved ? undefined : address, by.actor) };
-    const revoked = [injected.released, filters.request?.released, filters.answer?.released];
-    const release = revocation(revoked, () => this.#flight.abort());
+    let target = locate(host, port, moved ? undefined : address, by.actor);
+    if (target instanceof Promise) target = await target;
+    const place: Place = { scheme, host, port, target };
+    const revocation = this.#revocation(injected, filters);
     try {
       const answered = await pool.send(place, {
         method: head.method,
@@ -175,18 +170,22 @@ export class Exchange {
         ...(filters.answer && { filter: filters.answer }),
       }).answer(answered);
     } catch (error) {
-      throw release.revoked
-        ? withdrawn(error)
-        : error instanceof ClientLost
-        ? error
-        : upstreamError(error, place);
+      if (revocation?.happened) throw withdrawn(error);
+      throw error instanceof ClientLost ? error : upstreamError(error, place);
     } finally {
-      release.end();
+      revocation?.end();
       if (!held.complete && filters.request) this.#record(filters.request.substitutions);
     }
   }
 
-  #filters(to: Destination, head: Head, held: HeldBody): { request?: BodyFilter; answer?: BodyFilter } {
+  /** Most requests use no credential. */
+  #revocation(injected: Injected, { request, answer }: Filters): Revocation | undefined {
+    const signals = [injected.released, request?.released, answer?.released];
+    if (signals.every((signal) => signal === undefined)) return undefined;
+    return new Revocation(signals, () => this.#flight.abort());
+  }
+
+  #filters(to: Destination, head: Head, held: HeldBody): Filters {
     const { broker } = this.#context;
     const content_type = headerValue(head.headers, "content-type");
     const place = {
@@ -201,43 +200,14 @@ export class Exchange {
     return { ...(request && { request }), ...(answer && { answer }) };
   }
 
-  /** Reads as much of the body as the decision is to be made on. */
-  async #hold(wanted: number): Promise<HeldBody> {
-    const { body } = this.#incoming;
-    if (body.done) {
-      this.#watch();
-      return { first: new Uint8Array(), complete: true, rest: body };
-    }
-    const whole = body.length !== undefined && body.length <= HELD_MAX ? body.length : 0;
-    const most = Math.min(Math.max(CAPTURE_MAX + 1, wanted, whole), HELD_MAX);
-    const fits = this.#context.held + most <= HELD_TOTAL_MAX;
-    const reserved = Math.min(fits ? most : CAPTURE_MAX + 1, body.length ?? Infinity);
-    this.#context.held += this.#held = reserved;
-    const rest = new ClientBody(body, () => this.#watch());
-    const first = await readBeginning(rest, reserved);
-    if (body.done) this.#watch();
-    return { first, complete: body.done, rest };
+  #bodiless(): HeldBody {
+    this.#watch();
+    return nothingHeld(this.#incoming);
   }
 
-  async #described(head: Head, { first, complete, rest }: HeldBody): Promise<Described> {
-    const { scheme, host, port, headBytes } = this.#incoming;
-    const size = rest.length ?? first.length;
-    const content_type = headerValue(head.headers, "content-type");
-    const content_encoding = encodingOf(head.headers);
-    const kind = {
-      ...(content_type !== undefined && { content_type }),
-      ...(content_encoding !== undefined && { content_encoding }),
-      scrub: (text: string) => this.#context.broker.scrub(text),
-    };
-    return {
-      ...head,
-      scheme,
-      host,
-      port,
-      headers: [["host", authorityText(scheme, host, port)], ...head.headers],
-      bytes: headBytes + size,
-      body: first.length === 0 ? NO_HTTP_BODY : await recordBody(first, size, kind, complete),
-    };
+  #hold(wanted: number): Promise<HeldBody> {
+    this.#holding = new Holding(this.#context.held);
+    return this.#holding.read(this.#incoming, wanted, () => this.#watch());
   }
 
   /** From here on nothing is read from the client: its going away has to be noticed all the same. */
@@ -282,44 +252,4 @@ function without(headers: Header[], name: string): Header[] {
 function modelRequest({ scheme, host, port }: Incoming, { method, target, headers }: Head): ModelRequest {
   const [path, ...query] = target.split("?");
   return { method, scheme, host, port, path, query: query.join("?"), headers };
-}
-
-/** Calls back when a credential is revoked while it is in use. */
-class Revocation {
-  readonly #signals: AbortSignal[];
-
-  /** @throws {SbxError} when one is revoked already */
-  constructor(signals: (AbortSignal | undefined)[], readonly callback: () => void) {
-    this.#signals = signals.filter((signal) => signal !== undefined);
-    if (this.happened) throw withdrawn();
-    for (const signal of this.#signals) signal.addEventListener("abort", callback);
-  }
-
-  get happened(): boolean {
-    return this.#signals.some(({ aborted }) => aborted);
-  }
-
-  end(): void {
-    for (const signal of this.#signals) signal.removeEventListener("abort", this.callback);
-  }
-}
-
-function withdrawn(cause?: unknown): SbxError {
-  return new SbxError("credential.denied", "the request was broken off: its credential has been revoked", {
-    cause,
-    hint: "sbx credentials add gives the VM another one",
-  });
-}
-
-/** What went wrong with an upstream, as the client is told. */
-function upstreamError(cause: unknown, place: Place): unknown {
-  const name = nameOf(place);
-  if (cause instanceof MessageFault) {
-    return new SbxError("upstream.failed", `the answer of ${name} cannot be read safely: ${cause.reason}`, {
-      cause,
-    });
-  }
-  if (!(cause instanceof ConnectionLost)) return cause;
-  const code = cause.timedOut ? "upstream.timeout" : "upstream.failed";
-  return new SbxError(code, `${name} ${cause.why}`, { cause, hint: "the request may have been acted on" });
 }

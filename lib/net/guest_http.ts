@@ -4,7 +4,8 @@ import { type Authority, authorityText, type Channel, disagreement, parseAuthori
 import { WireBody } from "./body.ts";
 import type { Connection } from "./connection.ts";
 import { connectDraft, httpDraft, NO_HTTP_BODY, type Requester } from "./draft.ts";
-import { Exchange, type ExchangeContext, type Incoming } from "./exchange.ts";
+import { Exchange, type ExchangeContext } from "./exchange.ts";
+import type { Incoming } from "./incoming.ts";
 import { ClientLost, ConnectionLost, MessageFault } from "./fault.ts";
 import { keepsAlive, requestFraming } from "./framing.ts";
 import { GuestOutlet } from "./guest_outlet.ts";

@@ -58,7 +58,7 @@ export class NetProxy {
       pool: new Pool(this.#watch, this.#timeouts, options.caCerts ?? []),
       locate: (host, port, address, actor) => this.#locate(host, port, address, actor),
       relayMs: this.#timeouts.relay,
-      held: 0,
+      held: { bytes: 0 },
     };
     this.#tunnel = new Tunnel(this.#context);
   }
@@ -232,16 +232,16 @@ export class NetProxy {
     return name ?? this.#options.names.nameOf(address) ?? address;
   }
 
-  async #locate(
+  #locate(
     host: string,
     port: number,
     address: string | undefined,
     actor: "vm" | "host",
-  ): Promise<Target> {
+  ): Target | Promise<Target> {
     const elsewhere = this.#options.target?.(host, port);
     if (elsewhere) return elsewhere;
-    const [hostname] = address === undefined ? await this.#options.names.lookup(host, actor) : [address];
-    return { hostname, port };
+    if (address !== undefined) return { hostname: address, port };
+    return this.#options.names.lookup(host, actor).then(([hostname]) => ({ hostname, port }));
   }
 
   #refuse(by: Requester, channel: Channel, id: string, reason: string): void {

@@ -7,29 +7,33 @@ import { stdin } from "node:process";
 import { createInterface } from "node:readline";
 import { openCa } from "../../../lib/ca/mod.ts";
 import { CredentialBroker, CredentialStore } from "../../../lib/credential/mod.ts";
+import { BUILT_IN_PRICES, ModelReader } from "../../../lib/model/mod.ts";
 import { NetProxy } from "../../../lib/net/mod.ts";
 import { SessionGate } from "../../../lib/session/gate.ts";
 
 const [dir, upstreamPort, rootFile] = Deno.args;
 const ADDRESS = "203.0.113.7";
 
+const nobody = { rules: [], packs: [], mcp: {} };
 const gate = await SessionGate.open({
   paths: { ledger: join(dir, "session.db") },
   record: { id: "bench", profile_id: "code", profile_revision: "1.0.0" },
   contract: {
-    profile: { rules: [], mcp: {} },
-    corp: { rules: [], mcp: {} },
+    profile: { ...nobody, providers: [] },
+    corp: nobody,
+    detection: { user: [], runtime: [] },
     network: { resolvers: [], overrides: [] },
     ledger: { on_full: "block" },
-  } as never,
+  },
   tell() {},
-  onLedgerFailure(error: Error) {
+  onLedgerFailure(error) {
     throw error;
   },
-} as never);
+});
 const proxy = new NetProxy({
   gate,
   ca: await openCa({ dir }),
+  models: new ModelReader(() => BUILT_IN_PRICES),
   names: {
     agrees: (_, address) => address === ADDRESS,
     nameOf: () => undefined,
