@@ -36,10 +36,14 @@ async function inHome(run: (given: Given) => Promise<void>): Promise<void> {
       await Deno.writeTextFile(join(dir, name), text);
     }
   };
+  const detections = new Detections({ dir });
   const make = async () => {
     await corp.load();
+    // They make their folder: a contract that is refused does not wait for that.
+    await detections.overlays();
     const settings = await SettingsStore.open({ home: { dir }, definitions: await loadDefinitions(), corp });
-    return await makeContract({ settings, corp, detections: new Detections({ dir }) }, await loadProfile({ profilesDir: join(dir, "profiles") }, "p"));
+    const profile = await loadProfile({ profilesDir: join(dir, "profiles") }, "p");
+    return await makeContract({ settings, corp, detections }, profile);
   };
   try {
     await write({ "profiles/p/profile.toml": PROFILE, "etc/keep": "" });

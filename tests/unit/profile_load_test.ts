@@ -47,7 +47,15 @@ Deno.test("the built-in profiles", async () => {
     const code = await loadProfile(home, "code");
     assertEquals([code.source, code.compatible, code.path], ["builtin", true, undefined]);
     assertEquals(code.vm, {}, "its resources are the settings'");
-    assertEquals(code.packages.apt, ["ca-certificates", "git", "curl", "python3", "nodejs", "less", "procps"]);
+    assertEquals(code.packages.apt, [
+      "ca-certificates",
+      "git",
+      "curl",
+      "python3",
+      "nodejs",
+      "less",
+      "procps",
+    ]);
     assertEquals((await loadProfile(home, "co-work")).id, "co-work");
   });
 });

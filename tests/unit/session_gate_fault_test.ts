@@ -135,7 +135,8 @@ Deno.test("a default of corp's stands in for the profile's of its id", () => {
     contractOf(`[default.allow-http]\naction = "block"\nmatch = 'has(http.request)'\n`).profile;
   const event = completeEvent({ schema_version: 1, ...http() });
   const decide = (corp: Rule[], profile: Rule[]) =>
-    policyOf({ corp: { rules: corp, packs: [], mcp: {} }, profile: { ...allowing, rules: profile } }).evaluate(event)
+    policyOf({ corp: { rules: corp, packs: [], mcp: {} }, profile: { ...allowing, rules: profile } })
+      .evaluate(event)
       .decision;
   assertEquals(decide(blocking.rules, allowing.rules).decision, "block");
   assertEquals(decide([], blocking.rules).decision, "block");

@@ -3,7 +3,6 @@ import { assertEquals, assertThrows } from "@std/assert";
 import type { IrRule } from "../../lib/detection/mod.ts";
 import { SbxError } from "../../lib/error/mod.ts";
 import { readEvents, readFindings, readWhy, verifyLedger } from "../../lib/ledger/mod.ts";
-import type { PolicyFinding } from "../../lib/policy/mod.ts";
 import type { Contract } from "../../lib/session/contract.ts";
 import type { SessionGate } from "../../lib/session/gate.ts";
 import { ANY, contractOf, exec, http, RESPONSE, rule, withGate } from "../helper/session_gate.ts";
