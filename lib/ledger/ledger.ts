@@ -105,6 +105,11 @@ export class Ledger {
     this.#schedule(batch.full);
   }
 
+  /** @throws SbxError `ledger.unavailable` while earlier rows cannot be written: nothing may happen then */
+  requireWritable(): void {
+    if (this.#failure) throw this.#failure;
+  }
+
   /** Adds rows that belong to no new event: an approval, findings of a later hunt. */
   add({ findings, rows }: { findings?: readonly LedgerFinding[]; rows?: readonly LedgerRow[] }): void {
     const batch = this.#openBatch();

@@ -53,6 +53,8 @@ export class SessionGate implements Gate {
   // An event that gets a response, or a rewrite, is a copy of it; its `common` stays the same object.
   /** events that were decided on once more, by a person or after their response: how they end is where that is written */
   #answered = new WeakMap<EventCommon, Decision>();
+  /** ids of what the rules found in an event before its response was there */
+  #found = new WeakMap<EventCommon, Set<string>>();
 
   private constructor(options: GateOptions, ledger: Ledger, policy: Policy, detector: Detector) {
     this.#options = options;
@@ -99,6 +101,8 @@ export class SessionGate implements Gate {
     this.#append(evaluation.event, evaluation.decision, evaluation);
     if (evaluation.decision.decision !== "ask") return verdictOf(evaluation);
     const answer = await this.#ask(evaluation.event, evaluation.decision, signal);
+    // Who let it go must be on record before it happens.
+    if (answer === "allow") this.ledger.requireWritable();
     const decision: Decision = { ...evaluation.decision, decision: answer };
     if (answer === "allow" && ANSWERED.has(familyOf(event.common.event_type))) {
       this.#answered.set(evaluation.event.common, decision);
@@ -111,8 +115,10 @@ export class SessionGate implements Gate {
   }
 
   review(event: Event): Decision {
-    const { decision, findings } = this.#policy.evaluate(event);
-    this.report(findings);
+    const { decision, findings, failures } = this.#policy.evaluate(event);
+    const known = this.#found.get(event.common);
+    const all = [...findings, ...failures.map(failureFinding)];
+    this.report(all.filter(({ finding_id }) => !known?.has(finding_id)));
     if (decision.decision === "block") this.#answered.set(event.common, decision);
     return decision;
   }
@@ -186,6 +192,7 @@ export class SessionGate implements Gate {
     this.ledger.append({ event, ...(decision && { decision }), findings });
     this.#options.tell({ type: "security-event", payload: { event, ...(decision && { decision }) } });
     for (const payload of findings) this.#options.tell({ type: "finding", payload });
+    if (findings.length) this.#found.set(event.common, new Set(findings.map(({ finding_id }) => finding_id)));
     this.report(this.#detector.appended(event));
   }
 

@@ -10,16 +10,29 @@ import type { Vm } from "./vm.ts";
 /** How a VM's process is told: `McpRefreshTools` also connects all MCP servers anew. */
 export type Refreshing = { t: "Refresh" } | { t: "McpRefreshTools" };
 
+/** The last refresh of each VM: the next is made of what it leaves, or one of two would be lost. */
+const last = new WeakMap<Vm, Promise<boolean>>();
+
 /**
- * Changes what holds in one running session.
+ * Changes what holds in one running session, after every change that was asked for before.
  *
  * @param change made of the contract in force
  * @returns whether it is in force; if not, `vm.problem` says why
  */
-export async function refreshVm(
+export function refreshVm(
   vm: Vm,
   change: (now: Contract) => Promise<Contract>,
   order: Refreshing = { t: "Refresh" },
+): Promise<boolean> {
+  const done = (last.get(vm) ?? Promise.resolve()).then(() => refresh(vm, change, order));
+  last.set(vm, done);
+  return done;
+}
+
+async function refresh(
+  vm: Vm,
+  change: (now: Contract) => Promise<Contract>,
+  order: Refreshing,
 ): Promise<boolean> {
   try {
     const before = await readContract(vm.paths);

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { CorpStore } from "../../lib/corp/mod.ts";
 import { SbxError } from "../../lib/error/mod.ts";
 import { CallServer } from "../../lib/ipc/mod.ts";
+import { parseRules } from "../../lib/policy/read.ts";
 import { loadProfile } from "../../lib/profile/mod.ts";
 import { readContract, writeContract } from "../../lib/session/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
@@ -230,6 +231,20 @@ Deno.test("a refresh is in force when the process took it; one that fails leaves
       process.broken = false;
       assertEquals([await refresh(rule("profiles.rules", "d")), await inForce()], [true, ["profile:d"]]);
       assertEquals(vm.problem, undefined);
+    })
+  ));
+
+Deno.test("of two refreshes at once neither undoes the other", () =>
+  inHome((given) =>
+    withVm(given, async (vm) => {
+      const corp = parseRules(rule("corp.rules", "no"), "f.toml");
+      const profile = parseRules(rule("profiles.rules", "yes"), "f.toml");
+      await Promise.all([
+        refreshVm(vm, (now) => Promise.resolve({ ...now, corp: { ...now.corp, rules: corp } })),
+        refreshVm(vm, (now) => Promise.resolve({ ...now, profile: { ...now.profile, rules: profile } })),
+      ]);
+      const after = await readContract(vm.paths);
+      assertEquals([ids(after.corp.rules), ids(after.profile.rules)], [["corp:no"], ["profile:yes"]]);
     })
   ));
 

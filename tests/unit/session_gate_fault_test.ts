@@ -7,7 +7,7 @@ import { completeEvent } from "../../lib/policy/fixture.ts";
 import { ACTIONS, type PolicyFinding, type Rule } from "../../lib/policy/mod.ts";
 import { policyOf } from "../../lib/session/policy.ts";
 import { Random } from "../helper/random.ts";
-import { contractOf, exec, http, rule, withGate } from "../helper/session_gate.ts";
+import { contractOf, exec, http, RESPONSE, rule, withGate } from "../helper/session_gate.ts";
 
 /** Rules that cannot be run on the event. */
 const FAILING = {
@@ -66,6 +66,34 @@ Deno.test("a full ledger refuses what it cannot take, and says why", () =>
     assertMatch(failures[0], /full/);
     assertEquals((await verifyLedger(path)).ok, true);
   }, { max_bytes: 1_000_000 }));
+
+for (const draft of [http(), exec()]) {
+  Deno.test(`an allowance that cannot be recorded lets no ${draft.common.event_type} go`, () =>
+    withGate(rule("profiles", "ask", "ask", "has(common.event_id)"), async ({ gate, path }) => {
+      const deciding = gate.decide(draft);
+      await gate.ledger.flush();
+      const other = createClient({ url: `file:${path}` });
+      const lock = await other.transaction("write");
+      gate.observe(exec("ls"));
+      await assertRejects(() => gate.ledger.flush(), SbxError);
+      gate.asks.resolve(gate.asks.pending()[0].ask_id, { decision: "allow", scope: "once" });
+      assertEquals((await assertRejects(() => deciding, SbxError)).code, "ledger.unavailable");
+      await lock.rollback();
+      other.close();
+    }));
+}
+
+Deno.test("a review makes no finding twice, and tells of rules that fail on the response", () => {
+  const rules = rule("profiles", "seen", "allow", "has(common.event_id)", 'detection_level = "low"') +
+    rule("corp", "bad", "block", "1 / (http.response.status - 200) > 5");
+  return withGate(rules, async ({ gate, findings }) => {
+    const { event } = await gate.decide(http());
+    assertEquals(findings(), ["seen"]);
+    const answered = { ...event, http: { ...event.http!, response: RESPONSE } } as unknown as typeof event;
+    assertEquals(gate.review(answered).decision, "block");
+    assertEquals(findings(), ["seen", "bad"]);
+  });
+});
 
 const HOSTS = ["a.example", "b.example", "c.example"];
 const METHODS = ["GET", "POST"];
