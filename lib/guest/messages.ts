@@ -103,6 +103,7 @@ export interface Open {
  */
 export interface End {
   t: "End";
+  /** of {@linkcode Open}; the frame of that may come later */
   stream: number;
   bytes: number;
 }

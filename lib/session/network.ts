@@ -15,6 +15,8 @@ import type { SessionGate } from "./gate.ts";
 import { GuestStream } from "./guest_stream.ts";
 import type { VmRecord } from "./record.ts";
 
+/** Ends that wait for their streams; a guest may tell any number of ends of nothing. */
+const EARLY_ENDS_MAX = 4096;
 /** Queries of one connection that wait for their answers. */
 const DNS_PENDING_MAX = 256;
 
@@ -33,6 +35,8 @@ export class Network {
   readonly #dns: DnsService;
   readonly #proxy: NetProxy;
   readonly #streams = new Map<number, GuestStream>();
+  /** ends of streams that are not there yet */
+  readonly #early = new Map<number, number>();
 
   private constructor(gate: SessionGate, broker: CredentialBroker, dns: DnsService, proxy: NetProxy) {
     this.#gate = gate;
@@ -78,6 +82,9 @@ export class Network {
     const { t: _, stream: number, ...open } = Open.parse(first);
     const stream = new GuestStream(conn, channel.reader.rest());
     this.#streams.set(number, stream);
+    const ended = this.#early.get(number);
+    if (ended !== undefined) stream.end(ended);
+    this.#early.delete(number);
     try {
       await this.#proxy.serve(stream, open, new Uint8Array());
     } finally {
@@ -131,7 +138,10 @@ export class Network {
   async #serveEnds(channel: FrameChannel, first: unknown): Promise<void> {
     for (let frame: unknown = first; frame !== null; frame = await channel.next()) {
       const { stream, bytes } = End.parse(frame);
-      this.#streams.get(stream)?.end(bytes);
+      const known = this.#streams.get(stream);
+      if (known) known.end(bytes);
+      // The two connections race: the end of a short stream may be told before its beginning.
+      else if (stream !== 0 && this.#early.size < EARLY_ENDS_MAX) this.#early.set(stream, bytes);
     }
   }
 
