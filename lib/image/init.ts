@@ -85,9 +85,10 @@ echo >./run/sbx/mounted
   # What a VM is started for comes first: a short program has ended by now.
   usleep 300000
   while read -r m; do insmod ./$m 2>/dev/null; done <.${MODULES_PATH}
-  # Every connection is in the table twice as long as it lives, and a full table drops packets.
+  # A connection is in the table for two minutes after its end, and a full table drops packets; one that its program has
+  # ended half of must not be forgotten in there while it waits for its answer.
   echo 65536 >./proc/sys/net/netfilter/nf_conntrack_max
-  echo 10 >./proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait
+  echo 3600 >./proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait
   while :; do $deno /usr/lib/sbx/sbx-net-proxy.js; sleep 1; done
 ) &
 

@@ -23,7 +23,14 @@ export const RULES_PATH = "/usr/lib/sbx/net.nft";
 export const MODULES_PATH = "/usr/lib/sbx/modules";
 
 /** Modules for the above; the interface's own is the first, because it is loaded before the boot is over. */
-export const NETWORK_MODULES = ["dummy", "nf_tables", "nft_chain_nat", "nft_redir", "nft_reject_inet"];
+export const NETWORK_MODULES = [
+  "dummy",
+  "nf_tables",
+  "nft_chain_nat",
+  "nft_redir",
+  "nft_reject_inet",
+  "tcp_diag",
+];
 
 const { tcpPort, dnsPort, resolver } = GUEST_NETWORK;
 

@@ -79,11 +79,22 @@ export class Terminator {
       this.#byName.close();
       this.#byName = undefined;
     }
-    this.#byName ??= Loopback.open({
-      [Symbol.for("unstableSniResolver")]: (asked: string) => this.#ca.leaf(plainName(asked)),
-    });
+    this.#byName ??= this.#open();
     this.#byName.names.add(name);
     return this.#byName;
+  }
+
+  #open(): Loopback {
+    const loopback: Loopback = Loopback.open({
+      [Symbol.for("unstableSniResolver")]: (asked: string) => {
+        // Only our own relay gets this far, with a hello that was read before.
+        if (!loopback.names.has(plainName(asked))) {
+          throw new SbxError("net.closed", "nobody asked for this name");
+        }
+        return this.#ca.leaf(plainName(asked));
+      },
+    });
+    return loopback;
   }
 
   #ofAddress(address: string): Promise<Loopback> {

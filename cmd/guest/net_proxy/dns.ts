@@ -1,7 +1,7 @@
 import { FrameChannel } from "../../../lib/wire/channel.ts";
 import { writeAll } from "../../../lib/wire/write.ts";
 import { type DnsFrame, HOST_CID, PORTS } from "../../../lib/guest/messages.ts";
-import { ownerOf } from "./owner.ts";
+import { portOwner } from "./owner.ts";
 
 /** Queries that may wait for the host at once; of more the oldest is given up, which its client has done already. */
 const PENDING_MAX = 1024;
@@ -52,7 +52,7 @@ export class Dns {
       id,
       raw: query.toBase64(),
       proto,
-      process_name: ownerOf(proto, port).process_name,
+      process_name: portOwner(proto, port).process_name,
     };
     const channel = this.connect();
     try {

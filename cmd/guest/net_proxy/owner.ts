@@ -1,4 +1,6 @@
-/** Which program has a socket: its port in /proc/net names an inode, and some program has that open. */
+/** Which program has a socket: the kernel names the socket's inode, and some program has that open. */
+import type { Endpoint } from "./endpoint.ts";
+import { inodeOfTcp } from "./diag.ts";
 
 /** A program; no name and 0 when it is not known. */
 export interface Owner {
@@ -6,7 +8,7 @@ export interface Owner {
   pid: number;
 }
 
-export const UNKNOWN: Owner = { process_name: "", pid: 0 };
+const UNKNOWN: Owner = { process_name: "", pid: 0 };
 
 /** Open files that are looked at for one socket; a guest with more of them gets no name. */
 const LOOKS_MAX = 2000;
@@ -14,30 +16,35 @@ const LOOKS_MAX = 2000;
 /** The program that was found last is the likeliest to be the next one too, and its next file has the next number. */
 let last = { pid: 0, fd: 0 };
 
-/** The owner of the socket with local port `port`, connected to `remotePort`, or to anything for UDP. */
-export function ownerOf(proto: "tcp" | "udp", port: number, remotePort?: number): Owner {
+/** The owner of a TCP connection, by both of its ends as the program sees them. */
+export function tcpOwner(local: Endpoint, remote: Endpoint): Owner {
+  return ownerOf(() => inodeOfTcp(local, remote));
+}
+
+/** The owner of a socket with a local port; for DNS, whose sockets are few and not always connected. */
+export function portOwner(proto: "tcp" | "udp", port: number): Owner {
+  return ownerOf(() => inodeOfPort(`/proc/net/${proto}`, port) ?? inodeOfPort(`/proc/net/${proto}6`, port));
+}
+
+function ownerOf(find: () => number | undefined): Owner {
   try {
-    const inode = inodeOf(`/proc/net/${proto}`, port, remotePort) ??
-      inodeOf(`/proc/net/${proto}6`, port, remotePort);
-    if (inode === undefined) return UNKNOWN;
-    const pid = holderOf(`socket:[${inode}]`);
-    if (pid === undefined) return UNKNOWN;
-    return { process_name: Deno.readTextFileSync(`/proc/${pid}/comm`).trimEnd(), pid };
+    const inode = find();
+    const pid = inode && holderOf(`socket:[${inode}]`);
+    return pid ? { process_name: Deno.readTextFileSync(`/proc/${pid}/comm`).trimEnd(), pid } : UNKNOWN;
   } catch {
     return UNKNOWN;
   }
 }
 
 /** Columns of /proc/net: number, local address:port, remote address:port in hex, …, inode is the tenth. */
-function inodeOf(table: string, port: number, remotePort?: number): string | undefined {
+function inodeOfPort(table: string, port: number): number | undefined {
   const text = Deno.readTextFileSync(table);
   const local = `:${hex(port)} `;
   for (let at = text.indexOf(local); at >= 0; at = text.indexOf(local, at + 1)) {
     const line = text.slice(text.lastIndexOf("\n", at) + 1, text.indexOf("\n", at));
     const columns = line.trim().split(/ +/);
-    if (!`${columns[1]} `.endsWith(local)) continue;
-    if (remotePort !== undefined && !columns[2].endsWith(`:${hex(remotePort)}`)) continue;
-    if (columns[9] !== "0") return columns[9];
+    // 0 is a socket that its program has closed.
+    if (`${columns[1]} `.endsWith(local) && columns[9] !== "0") return Number(columns[9]);
   }
 }
 

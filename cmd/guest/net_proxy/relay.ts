@@ -2,21 +2,13 @@ import { FrameChannel } from "../../../lib/wire/channel.ts";
 import { encodeFrame } from "../../../lib/wire/frame.ts";
 import { writeAll } from "../../../lib/wire/write.ts";
 import { type End, HOST_CID, type Open, PORTS } from "../../../lib/guest/messages.ts";
-import { ownerOf, UNKNOWN } from "./owner.ts";
+import { tcpOwner } from "./owner.ts";
 import { originalDestination, reset } from "./socket.ts";
 
 /** Bytes that one direction of one connection holds; a thousand connections take 32 MiB. */
 const CHUNK = 16 * 1024;
 /** Connections at once; the next ones wait until one of these ends. */
 const CONNECTIONS_MAX = 1024;
-/**
- * From so many on, a connection that says nothing is made every so often: vhost-device-vsock may keep back what it has
- * for a guest whose ring was full, until a connection is made. Measured: 600 small answers at once stood still for 20 s.
- */
-const NUDGED_MIN = 16;
-const NUDGE_MS = 250;
-/** With more than so many the kernel's tables are too long to look up each one's program in them. */
-const NAMED_MAX = 512;
 
 /** Carries connections of programs to the host, each in a vsock connection of its own. */
 export class Relay {
@@ -25,30 +17,16 @@ export class Relay {
   #open = 0;
   #room?: () => void;
   #ends?: Promise<FrameChannel>;
-  #nudging?: ReturnType<typeof setInterval>;
 
   async serve(listener: Deno.TcpListener): Promise<never> {
     while (true) {
       const conn = await listener.accept();
-      this.#count(1);
+      this.#open++;
       this.#carry(conn).finally(() => {
-        this.#count(-1);
+        this.#open--;
         this.#room?.();
       });
       if (this.#open >= CONNECTIONS_MAX) await new Promise<void>((resolve) => this.#room = resolve);
-    }
-  }
-
-  #count(change: 1 | -1): void {
-    this.#open += change;
-    if (this.#open >= NUDGED_MIN) {
-      this.#nudging ??= setInterval(
-        () => this.#end({ t: "End", stream: 0, bytes: 0 }).catch(() => {}),
-        NUDGE_MS,
-      );
-    } else if (this.#nudging !== undefined) {
-      clearInterval(this.#nudging);
-      this.#nudging = undefined;
     }
   }
 
@@ -56,9 +34,7 @@ export class Relay {
     const origin = originalDestination(conn);
     if (!origin) return reset(conn);
     const { hostname: host_ip, port } = origin;
-    const { process_name, pid } = this.#open > NAMED_MAX
-      ? UNKNOWN
-      : ownerOf("tcp", conn.remoteAddr.port, port);
+    const { process_name, pid } = tcpOwner(conn.remoteAddr, origin);
     const open: Open = { t: "Open", host_ip, port, process_name, pid, stream: ++this.#streams };
     let host: Deno.Conn | undefined;
     try {
