@@ -50,6 +50,8 @@ export class SessionGate implements Gate {
   #options: GateOptions;
   #policy: Policy;
   #detector: Detector;
+  /** families of which some rule looks at responses: no answer of another one needs a second look */
+  #reviewed: ReadonlySet<string>;
   // An event that gets a response, or a rewrite, is a copy of it; its `common` stays the same object.
   /** events that were decided on once more, by a person or after their response: how they end is where that is written */
   #answered = new WeakMap<EventCommon, Decision>();
@@ -61,6 +63,7 @@ export class SessionGate implements Gate {
     this.ledger = ledger;
     this.#policy = policy;
     this.#detector = detector;
+    this.#reviewed = reviewedFamilies(policy);
     this.asks = new AskQueue({
       onAsk: (payload) => options.tell({ type: "ask", payload }),
       onResolved: (record) => {
@@ -88,6 +91,7 @@ export class SessionGate implements Gate {
     const policy = policyOf(contract);
     this.#detector = new Detector(detectionsOf(contract), this.#detector);
     this.#policy = policy;
+    this.#reviewed = reviewedFamilies(policy);
   }
 
   /** What each rule of detection has found. */
@@ -115,6 +119,8 @@ export class SessionGate implements Gate {
   }
 
   review(event: Event): Decision {
+    const family = familyOf(event.common.event_type);
+    if (!this.#reviewed.has(family)) return unreviewed(event);
     const { decision, findings, failures } = this.#policy.evaluate(event);
     const known = this.#found.get(event.common);
     const all = [...findings, ...failures.map(failureFinding)];
@@ -145,8 +151,6 @@ export class SessionGate implements Gate {
       common: { enforceability: "observe_only", ...draft.common },
     });
     this.#append(event);
-    const decoy = decoyFinding(event);
-    if (decoy) this.report([decoy]);
     return event;
   }
 
@@ -193,6 +197,8 @@ export class SessionGate implements Gate {
     this.#options.tell({ type: "security-event", payload: { event, ...(decision && { decision }) } });
     for (const payload of findings) this.#options.tell({ type: "finding", payload });
     if (findings.length) this.#found.set(event.common, new Set(findings.map(({ finding_id }) => finding_id)));
+    const decoy = decoyFinding(event);
+    if (decoy) this.report([decoy]);
     this.report(this.#detector.appended(event));
   }
 
@@ -225,6 +231,24 @@ export class SessionGate implements Gate {
       console.error(new Date().toISOString(), (error as Error).message);
     }
   }
+}
+
+/** By text: a rule that only speaks of responses costs a second look, and none is missed. */
+function reviewedFamilies({ rules }: Policy): ReadonlySet<string> {
+  const looking = rules.filter(({ rule }) => rule.match.includes("response"));
+  return new Set([...ANSWERED].filter((family) => looking.some(({ rule }) => rule.match.includes(family))));
+}
+
+function unreviewed({ common: { event_id } }: Event): Decision {
+  return {
+    event_id,
+    decision: "allow",
+    rule: { id: "none", name: "no rule looks at responses", layer: "none" },
+    matched_fields: [],
+    rewrites: [],
+    evaluated: 0,
+    near_misses: [],
+  };
 }
 
 function verdictOf({ event, decision }: Pick<Evaluation, "event" | "decision">): Verdict {

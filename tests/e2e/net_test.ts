@@ -202,6 +202,11 @@ Deno.test("the network of a VM", async (t) => {
           assert(!(url.startsWith("http://api.anthropic.com") && headers["x-api-key"] === SECRET));
         }
         await sh(`curl -sS https://api.openai.com/ -H "authorization: Bearer ${decoy.ref}"`);
+        const alarms = JSON.parse(await sbx.ok("findings", "dev", "--json")).findings;
+        assertEquals(alarms.map(({ rule_id, severity }: any) => [rule_id, severity]), [[
+          "credential-decoy",
+          "critical",
+        ]]);
         const slow = sh(`curl -sS https://api.anthropic.com/slow ${header}`);
         await eventually("it is under way", () => world.arrived.some(({ url }) => url.endsWith("/slow")));
         await sbx.ok("credentials", "revoke", ref);
