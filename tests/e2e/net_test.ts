@@ -91,7 +91,7 @@ Deno.test("the network of a VM", async (t) => {
   const folder = await Deno.makeTempDir();
   const repository = await makeRepository(folder);
   const world = await World.make(
-    ["site.example", "git.example", "api.anthropic.com", "evil.example"],
+    ["site.example", "git.example", "api.anthropic.com", "api.openai.com", "evil.example"],
     async (request, body) => {
       const { pathname, hostname } = new URL(request.url);
       if (pathname.startsWith("/repo.git/")) {
