@@ -1,5 +1,11 @@
 import type { HistoryResult, PolicyContexts } from "../../lib/api/mod.ts";
-import { type EventPage, type LedgerEvent, readEvents } from "../../lib/ledger/mod.ts";
+import {
+  type EventFilter,
+  type EventPage,
+  type LedgerEvent,
+  PAGE_EVENTS_MAX,
+  readEvents,
+} from "../../lib/ledger/mod.ts";
 import type { Home } from "../../lib/home/mod.ts";
 import { sessionPaths } from "../../lib/session/mod.ts";
 import type { Supervisor, Vm } from "../../lib/supervisor/mod.ts";
@@ -28,6 +34,18 @@ export function ledgerFinder(supervisor: Supervisor, home: Home): LedgerOf {
 export async function sessionEvents({ paths }: Pick<Vm, "paths">): Promise<LedgerEvent[]> {
   if (!await Deno.lstat(paths.ledger).then(() => true, () => false)) return [];
   return (await readEvents(paths.ledger, { limit: MAX_EVENTS })).events;
+}
+
+/** Every event of a ledger that the filter takes, page after page. */
+export async function* eventsOf(
+  ledger: string,
+  filter: Omit<EventFilter, "cursor" | "limit"> = {},
+): AsyncGenerator<LedgerEvent> {
+  for (let cursor: string | undefined = "0"; cursor !== undefined;) {
+    const page = await readEvents(ledger, { ...filter, cursor, limit: PAGE_EVENTS_MAX });
+    yield* page.events;
+    cursor = page.next_cursor;
+  }
 }
 
 /** A page of a session as fixtures for detections (contracts.md §2, spec.md "Policy-context fixture line"). */

@@ -15,7 +15,8 @@ export class Rules {
 
   /** Every rule of corp's and the profile's files, switched off or not. @throws {SbxError} `profile.not_found`, `policy.invalid` */
   async all(profileId: string): Promise<Rule[]> {
-    return await this.#rulesOf(await loadProfile(this.home, profileId));
+    const { corp, profile } = await this.#layers(await loadProfile(this.home, profileId));
+    return [...corp.rules, ...profile.rules];
   }
 
   /** What would be in force in a VM that boots now. */
@@ -63,12 +64,11 @@ export class Rules {
 
   async #compile(profile: Profile): Promise<Policy> {
     const { policyOf } = await import("../../lib/session/policy.ts");
-    const [ofProfile, ofCorp] = await Promise.all([profileLayer(profile), corpLayer(this.corp)]);
-    return policyOf({ corp: ofCorp, profile: ofProfile });
+    return policyOf(await this.#layers(profile));
   }
 
-  async #rulesOf(profile: Profile): Promise<Rule[]> {
-    const [ofProfile, ofCorp] = await Promise.all([profileLayer(profile), corpLayer(this.corp)]);
-    return [...ofCorp.rules, ...ofProfile.rules];
+  async #layers(of: Profile) {
+    const [profile, corp] = await Promise.all([profileLayer(of), corpLayer(this.corp)]);
+    return { profile, corp };
   }
 }

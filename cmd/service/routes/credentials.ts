@@ -18,8 +18,8 @@ import {
 } from "../../../lib/credential/mod.ts";
 import { SbxError } from "../../../lib/error/mod.ts";
 import type { Home } from "../../../lib/home/mod.ts";
-import { PAGE_EVENTS_MAX, readEvents } from "../../../lib/ledger/mod.ts";
 import { handle } from "../handle.ts";
+import { eventsOf } from "../ledger.ts";
 
 /** Rows of an audit unless the caller asks for another number. */
 const AUDIT_ROWS = 100;
@@ -101,13 +101,9 @@ async function sessionsOf(home: Home, session?: string): Promise<string[]> {
 
 async function substitutionsOf(path: string): Promise<AuditRow[]> {
   const rows: AuditRow[] = [];
-  for (let cursor: string | undefined = "0"; cursor !== undefined;) {
-    const page = await readEvents(path, { family: "credential", limit: PAGE_EVENTS_MAX, cursor });
-    for (const { common, credential } of page.events) {
-      const { session_id, event_id, timestamp_unix_ms } = common;
-      if (credential) rows.push({ session_id, event_id, timestamp_unix_ms, ...credential.substitution });
-    }
-    cursor = page.next_cursor;
+  for await (const { common, credential } of eventsOf(path, { family: "credential" })) {
+    const { session_id, event_id, timestamp_unix_ms } = common;
+    if (credential) rows.push({ session_id, event_id, timestamp_unix_ms, ...credential.substitution });
   }
   return rows;
 }

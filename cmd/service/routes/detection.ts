@@ -4,6 +4,7 @@ import {
   type DetectionList,
   detectionRoutes,
   type DetectionStats,
+  type DetectionView,
   type EvidenceResult,
   type HuntRequest,
   type Propagation,
@@ -16,10 +17,13 @@ import { type DetectionIr, Matcher, mergeCounters } from "../../../lib/detection
 import { packOf, validationOf } from "../../../lib/detection/pack/pack.ts";
 import { backtest } from "../../../lib/detection/replay/backtest.ts";
 import { hunt } from "../../../lib/detection/replay/hunt.ts";
-import { type LedgerEvent, PAGE_EVENTS_MAX, readEvents, readFindings } from "../../../lib/ledger/mod.ts";
+import { readFindings } from "../../../lib/ledger/mod.ts";
 import { corpLayer, type Detections, type Governance } from "../../../lib/supervisor/mod.ts";
 import { handle } from "../handle.ts";
-import type { LedgerOf } from "../ledger.ts";
+import { eventsOf, type LedgerOf } from "../ledger.ts";
+
+/** What VMs that run have and have found. */
+type Running = Awaited<ReturnType<Governance["detections"]>>;
 
 /** Detections: checking them, trying them, and those that are in force (contracts.md §6). */
 export function routeDetection(
@@ -49,26 +53,7 @@ export function routeDetection(
     findings: await readFindings(await ledgerOf(params.id), query),
   }));
   handle(app, detectionRoutes.list, async (): Promise<DetectionList> => {
-    const [{ contracts, counters }, { user }, overlays, ofCorp] = await Promise.all([
-      governance.detections(),
-      detections.irs(),
-      detections.overlays(),
-      corpLayer(corp),
-    ]);
-    const ofProfiles = new Map(
-      contracts.flatMap(({ profile }) => profile.packs).map((ir) => [ir.pack_id, ir]),
-    );
-    const packs = (scope: "corp" | "profile" | "user", irs: Iterable<DetectionIr>) =>
-      [...irs].flatMap((ir) => packViews(scope, ir, counters));
-    return {
-      kind: "detection",
-      rules: [
-        ...packs("corp", ofCorp.packs),
-        ...packs("profile", ofProfiles.values()),
-        ...packs("user", user),
-        ...overlays.list().map((overlay) => overlayView(overlay, counters)),
-      ],
-    };
+    return { kind: "detection", rules: await inForce(await governance.detections()) };
   });
   handle(app, detectionRoutes.put, async ({ body }) => {
     const overlays = await detections.overlays();
@@ -84,11 +69,11 @@ export function routeDetection(
     await (await detections.overlays()).remove(id);
     return { kind: "detection", id, removed: true, propagation: await propagate() };
   });
-  handle(app, detectionRoutes.stats, async ({ context }): Promise<DetectionStats> => {
-    const { contracts, counters, failed } = await governance.detections();
-    const listed = await (await app.request("/detection", { headers: context.req.raw.headers }))
-      .json() as DetectionList;
-    const scopes = new Map(listed.rules.map(({ id, pack_id, scope }) => [`${pack_id} ${id}`, scope]));
+  handle(app, detectionRoutes.stats, async (): Promise<DetectionStats> => {
+    const found = await governance.detections();
+    const { contracts, counters, failed } = found;
+    const rules = await inForce(found);
+    const scopes = new Map(rules.map(({ id, pack_id, scope }) => [`${pack_id} ${id}`, scope]));
     const now = JSON.stringify((await detections.irs()).runtime);
     return {
       kind: "detection",
@@ -106,6 +91,26 @@ export function routeDetection(
       },
     };
   });
+
+  /** Every detection that is in force, with what it has found. */
+  async function inForce({ contracts, counters }: Running): Promise<DetectionView[]> {
+    const [{ user }, overlays, ofCorp] = await Promise.all([
+      detections.irs(),
+      detections.overlays(),
+      corpLayer(corp),
+    ]);
+    const ofProfiles = new Map(
+      contracts.flatMap(({ profile }) => profile.packs).map((ir) => [ir.pack_id, ir]),
+    );
+    const packs = (scope: "corp" | "profile" | "user", irs: Iterable<DetectionIr>) =>
+      [...irs].flatMap((ir) => packViews(scope, ir, counters));
+    return [
+      ...packs("corp", ofCorp.packs),
+      ...packs("profile", ofProfiles.values()),
+      ...packs("user", user),
+      ...overlays.list().map((overlay) => overlayView(overlay, counters)),
+    ];
+  }
 
   /** Puts the overlays of now in force everywhere. */
   async function propagate(): Promise<Propagation> {
@@ -125,13 +130,4 @@ async function irsOf(
 ): Promise<DetectionIr[]> {
   if (pack !== undefined) return [await compileOrThrow(packOf(pack))];
   return await Promise.all((rules ?? [rule!]).map(irOfRule));
-}
-
-/** A session's events, page after page. */
-async function* eventsOf(ledger: string): AsyncGenerator<LedgerEvent> {
-  for (let cursor: string | undefined = "0"; cursor !== undefined;) {
-    const page = await readEvents(ledger, { cursor, limit: PAGE_EVENTS_MAX });
-    yield* page.events;
-    cursor = page.next_cursor;
-  }
 }

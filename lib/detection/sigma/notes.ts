@@ -1,19 +1,11 @@
 import type { Place } from "../pack/document.ts";
 import type { Problem } from "../problem.ts";
+import type { TreeErrorCode } from "../tree/mod.ts";
 
 /** Why a Sigma rule is not taken; `sbx-admin detection portability` counts them. */
 export type SigmaReason =
   // the text
-  | "syntax"
-  | "duplicate-key"
-  | "tab"
-  | "tag"
-  | "alias"
-  | "directive"
-  | "multi-document"
-  | "key"
-  | "nesting"
-  | "empty"
+  | TreeErrorCode
   // the rule around its detection
   | "not-a-rule"
   | "unknown-key"
