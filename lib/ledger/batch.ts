@@ -1,58 +1,76 @@
-import { Buffer } from "node:buffer";
 import { canonicalJson } from "../event/mod.ts";
-import { blake3 } from "../hash/mod.ts";
 import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
-import { digestText } from "./digest.ts";
-import { BATCH_CHARS, BATCH_ROWS, type Insert, INSERTS } from "./schema.ts";
+import { BATCH_CHARS, BATCH_ROWS } from "./schema.ts";
 
-/** What a column takes. Nothing else may reach the database: its library ends the process on what it does not know. */
-export type Value = string | number | null | Buffer;
+/** What a text column takes. */
+export type Value = string | number | null;
 
-/** One row that is ready to be added, and the characters or bytes of what it keeps. */
-interface Ready {
-  insert: Insert;
-  size: number;
-  values: Value[];
+/** A body as it is kept. */
+export interface BodyRow {
+  bytes: Uint8Array;
+  content_type: string | null;
 }
 
-/** Rows that reach the database in one transaction. What throws has added nothing. */
-export class Batch {
-  /** values of every row, one after the other, by the insert that adds them */
-  readonly inserts = new Map<Insert, Value[]>();
+/**
+ * Rows that reach the database in one transaction, as they cross to the thread that writes them: one flat list for each
+ * kind, because every object costs there and here.
+ */
+export interface Rows {
+  /** {@linkcode EVENT_WIDTH} values each: sequence, event id, type, event, decision, rule id, decision record */
+  events: Value[];
+  /** {@linkcode OUTCOME_WIDTH} values each: number, event id, decision, outcome */
+  outcomes: Value[];
+  /** {@linkcode FINDING_WIDTH} values each: finding id, event id, rule id, finding */
+  findings: string[];
+  /** {@linkcode APPROVAL_WIDTH} values each: ask id, event id, record */
+  approvals: string[];
+  bodies: BodyRow[];
   /** characters and bytes of all rows, without their names and hashes */
-  size = 0;
-  #rows = 0;
+  size: number;
+}
+
+export const EVENT_WIDTH = 7;
+export const OUTCOME_WIDTH = 4;
+export const FINDING_WIDTH = 4;
+export const APPROVAL_WIDTH = 3;
+
+/** Gathers rows as text. What throws has added nothing. */
+export class Batch {
+  readonly rows: Rows = { events: [], outcomes: [], findings: [], approvals: [], bodies: [], size: 0 };
+  #count = 0;
+
+  get empty(): boolean {
+    return this.#count === 0;
+  }
 
   get full(): boolean {
-    return this.#rows >= BATCH_ROWS || this.size >= BATCH_CHARS;
+    return this.#count >= BATCH_ROWS || this.rows.size >= BATCH_CHARS;
   }
 
-  /** Adds one event with its place in the chain; answers its hash. */
-  addEvent({ event, decision, findings, rows }: LedgerEntry, prevHash: string): string {
+  /** Adds one event with its place in the chain. */
+  addEvent({ event, decision, findings, rows }: LedgerEntry): void {
     const { sequence, event_id, event_type } = event.common;
     const text = canonicalJson(event);
-    const hash = digestText(text, prevHash);
-    const record = decision && canonicalJson(decision);
-    const others = findings?.length || rows?.length ? ready(findings, rows) : [];
-    if (decision && record) {
-      const values = this.#add(INSERTS.decided, text.length + record.length);
-      values.push(sequence, event_id, event_type, text, prevHash, hash);
-      values.push(decision.decision, decision.rule?.id ?? null, record, digestText(record, hash));
-    } else {
-      this.#add(INSERTS.plain, text.length).push(sequence, event_id, event_type, text, prevHash, hash);
-    }
-    this.#addAll(others);
-    return hash;
+    const record = decision ? canonicalJson(decision) : null;
+    const others = findings?.length || rows?.length ? ready(findings, rows) : undefined;
+    this.rows.events.push(
+      sequence,
+      event_id,
+      event_type,
+      text,
+      decision ? decision.decision : null,
+      decision?.rule?.id ?? null,
+      record,
+    );
+    this.#counted(text.length + (record?.length ?? 0));
+    if (others) this.#addAll(others);
   }
 
-  /** Adds how an event ended, with its place in the chain of outcomes; answers its hash. */
-  addOutcome(outcome: LedgerOutcome & { number: number }, prevHash: string): string {
-    const { number, event_id } = outcome;
-    const decision = outcome.decision?.decision ?? null;
+  /** Adds how an event ended, with its place in the chain of outcomes. */
+  addOutcome(outcome: LedgerOutcome & { number: number }): void {
     const text = canonicalJson(outcome);
-    const hash = digestText(text, prevHash);
-    this.#add(INSERTS.outcome, text.length).push(number, event_id, decision, text, prevHash, hash);
-    return hash;
+    this.rows.outcomes.push(outcome.number, outcome.event_id, outcome.decision?.decision ?? null, text);
+    this.#counted(text.length);
   }
 
   /** Adds rows that belong to no new event. */
@@ -60,39 +78,34 @@ export class Batch {
     this.#addAll(ready(findings, rows));
   }
 
-  #addAll(others: readonly Ready[]): void {
-    for (const { insert, size, values } of others) this.#add(insert, size).push(...values);
+  #addAll({ findings, approvals, bodies }: Pick<Rows, "findings" | "approvals" | "bodies">): void {
+    this.rows.findings.push(...findings);
+    for (let at = 3; at < findings.length; at += FINDING_WIDTH) this.#counted(findings[at].length);
+    this.rows.approvals.push(...approvals);
+    for (let at = 2; at < approvals.length; at += APPROVAL_WIDTH) this.#counted(approvals[at].length);
+    this.rows.bodies.push(...bodies);
+    for (const { bytes } of bodies) this.#counted(bytes.length);
   }
 
-  /** Counts a row; answers where its values go. */
-  #add(insert: Insert, size: number): Value[] {
-    this.#rows++;
-    this.size += size;
-    let values = this.inserts.get(insert);
-    if (!values) this.inserts.set(insert, values = []);
-    return values;
+  #counted(size: number): void {
+    this.#count++;
+    this.rows.size += size;
   }
 }
 
-function ready(findings: readonly LedgerFinding[] = [], rows: readonly LedgerRow[] = []): Ready[] {
-  return [...findings.map(readyFinding), ...rows.map(readyRow)];
-}
-
-function readyFinding(finding: LedgerFinding): Ready {
-  const { finding_id, event_id, rule_id } = finding;
-  const text = canonicalJson(finding);
-  const values = [finding_id, event_id, rule_id, text, digestText(text)];
-  return { insert: INSERTS.finding, size: text.length, values };
-}
-
-function readyRow(row: LedgerRow): Ready {
-  if (row.table === "body_blobs") {
-    // A copy: the caller goes on with its own.
-    const bytes = Buffer.from(row.bytes);
-    const values = [blake3(bytes), row.content_type ?? null, bytes];
-    return { insert: INSERTS.body, size: bytes.length, values };
+function ready(findings: readonly LedgerFinding[] = [], rows: readonly LedgerRow[] = []) {
+  const others = { findings: [] as string[], approvals: [] as string[], bodies: [] as BodyRow[] };
+  for (const finding of findings) {
+    others.findings.push(finding.finding_id, finding.event_id, finding.rule_id, canonicalJson(finding));
   }
-  const { ask_id, event_id } = row.record;
-  const text = canonicalJson(row.record);
-  return { insert: INSERTS.approval, size: text.length, values: [ask_id, event_id, text, digestText(text)] };
+  for (const row of rows) {
+    if (row.table === "body_blobs") {
+      // A copy: the caller goes on with its own.
+      others.bodies.push({ bytes: row.bytes.slice(), content_type: row.content_type ?? null });
+    } else {
+      const { ask_id, event_id } = row.record;
+      others.approvals.push(ask_id, event_id, canonicalJson(row.record));
+    }
+  }
+  return others;
 }

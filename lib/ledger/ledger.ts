@@ -1,11 +1,11 @@
-import { setImmediate } from "node:timers";
 import { SbxError } from "../error/mod.ts";
 import { Batch } from "./batch.ts";
 import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
+import type { Closed, Opened } from "./message.ts";
 import { ledgerError } from "./open.ts";
 import { PAGE_BYTES, PRAGMAS } from "./schema.ts";
-import { type ChainHeads, removeSeal, writeSeal } from "./seal.ts";
-import { Writer } from "./writer.ts";
+import { removeSeal, writeSeal } from "./seal.ts";
+import { LedgerThread } from "./thread.ts";
 
 /** The longest that an event waits for the database, in milliseconds (contracts.md §12). */
 export const FLUSH_MS = 50;
@@ -22,27 +22,26 @@ export interface LedgerOptions {
 }
 
 /**
- * The writer of one session's ledger (contracts.md §12). `append` fixes order, sequence and hash at once and in
- * memory; the rows follow in batches. After a failed flush nothing is lost and nothing more is taken: `append`
- * throws until a `flush` succeeds.
+ * The writer of one session's ledger (contracts.md §12). `append` fixes order, sequence and text at once and in
+ * memory; a thread hashes the rows and writes them in batches. After a failed flush nothing is lost and nothing more is
+ * taken: `append` throws until a `flush` succeeds.
  */
 export class Ledger {
   readonly #path: string;
-  readonly #writer: Writer;
   readonly #options: LedgerOptions;
-  readonly #batches: Batch[] = [];
-  readonly #heads: ChainHeads;
+  readonly #thread: LedgerThread;
+  #batch = new Batch();
+  #events = 0;
+  #outcomes = 0;
   #timer?: ReturnType<typeof setTimeout>;
-  #writing?: Promise<void>;
   #failure?: SbxError;
   #closing?: Promise<void>;
   #closed = false;
 
-  private constructor(path: string, writer: Writer, heads: ChainHeads, options: LedgerOptions) {
+  private constructor(path: string, options: LedgerOptions) {
     this.#path = path;
-    this.#writer = writer;
-    this.#heads = heads;
     this.#options = options;
+    this.#thread = new LedgerThread((error) => this.#fail(error));
   }
 
   /**
@@ -50,31 +49,42 @@ export class Ledger {
    *
    * @throws SbxError `ledger.conflict` when it belongs to another session, `ledger.invalid` when it is damaged
    */
-  static open(path: string, options: LedgerOptions): Promise<Ledger> {
-    const writer = new Writer(path, pragmas(options));
+  static async open(path: string, options: LedgerOptions): Promise<Ledger> {
+    const ledger = new Ledger(path, options);
     try {
-      const { sessionId, heads } = writer.open(options.sessionId);
-      if (sessionId !== options.sessionId) {
-        throw new SbxError("ledger.conflict", `the ledger ${path} belongs to session ${sessionId}`);
-      }
-      // On a chain that does not end in a hash nothing could be built that verifies.
-      if (!HASH.test(heads.head_hash) || !HASH.test(heads.outcome_hash)) throw { code: "SQLITE_CORRUPT" };
-      removeSeal(path);
-      return Promise.resolve(new Ledger(path, writer, heads, options));
+      await ledger.#open();
+      return ledger;
     } catch (error) {
-      writer.close();
-      return Promise.reject(ledgerError(error, path));
+      ledger.#thread.close();
+      throw error;
     }
+  }
+
+  async #open(): Promise<void> {
+    const path = this.#path;
+    const { sessionId } = this.#options;
+    const opened = await this.#thread.ask<Opened>({
+      do: "open",
+      path,
+      sessionId,
+      pragmas: pragmas(this.#options),
+    });
+    if (opened.sessionId !== sessionId) {
+      throw new SbxError("ledger.conflict", `the ledger ${path} belongs to session ${opened.sessionId}`);
+    }
+    const { heads } = opened;
+    // On a chain that does not end in a hash nothing could be built that verifies.
+    if (!HASH.test(heads.head_hash) || !HASH.test(heads.outcome_hash)) {
+      throw ledgerError({ code: "SQLITE_CORRUPT" }, path);
+    }
+    removeSeal(path);
+    this.#events = heads.events;
+    this.#outcomes = heads.outcomes;
   }
 
   /** Sequence of the last event that was appended, 0 before the first. */
   get sequence(): number {
-    return this.#heads.events;
-  }
-
-  /** Hash of the last event that was appended: who keeps it can tell later that no event was cut off. */
-  get headHash(): string {
-    return this.#heads.head_hash;
+    return this.#events;
   }
 
   /**
@@ -83,12 +93,12 @@ export class Ledger {
    * @throws SbxError `ledger.unavailable` when earlier rows could not be written: fail closed
    */
   append(entry: LedgerEntry): number {
-    const batch = this.#openBatch();
-    const heads = this.#heads;
-    entry.event.common.sequence = heads.events + 1;
-    heads.head_hash = batch.addEvent(entry, heads.head_hash);
-    this.#schedule(batch.full);
-    return ++heads.events;
+    this.#requireOpen();
+    entry.event.common.sequence = this.#events + 1;
+    this.#batch.addEvent(entry);
+    this.#events++;
+    this.#schedule();
+    return this.#events;
   }
 
   /**
@@ -98,11 +108,10 @@ export class Ledger {
    * @throws SbxError `ledger.unavailable`
    */
   end(outcome: LedgerOutcome): void {
-    const batch = this.#openBatch();
-    const heads = this.#heads;
-    heads.outcome_hash = batch.addOutcome({ ...outcome, number: heads.outcomes + 1 }, heads.outcome_hash);
-    heads.outcomes++;
-    this.#schedule(batch.full);
+    this.#requireOpen();
+    this.#batch.addOutcome({ ...outcome, number: this.#outcomes + 1 });
+    this.#outcomes++;
+    this.#schedule();
   }
 
   /** @throws SbxError `ledger.unavailable` while earlier rows cannot be written: nothing may happen then */
@@ -112,16 +121,20 @@ export class Ledger {
 
   /** Adds rows that belong to no new event: an approval, findings of a later hunt. */
   add({ findings, rows }: { findings?: readonly LedgerFinding[]; rows?: readonly LedgerRow[] }): void {
-    const batch = this.#openBatch();
-    batch.addRows(findings, rows);
-    this.#schedule(batch.full);
+    this.#requireOpen();
+    this.#batch.addRows(findings, rows);
+    this.#schedule();
   }
 
   /** Writes what was appended until now. @throws SbxError `ledger.unavailable` */
   async flush(): Promise<void> {
-    await this.#writing;
-    await this.#write();
-    if (this.#failure) throw this.#failure;
+    try {
+      this.#hand();
+      await this.#thread.ask({ do: "flush" });
+      this.#failure = undefined;
+    } catch (error) {
+      throw this.#fail(error as SbxError);
+    }
   }
 
   /** Flushes, seals the file and closes it. @throws SbxError `ledger.unavailable` when the last rows were lost */
@@ -130,68 +143,63 @@ export class Ledger {
   }
 
   async #close(): Promise<void> {
-    let folded: boolean;
+    let closed: Closed;
     try {
+      // Who waited for a person hears now that nobody will come, and says how that ended.
       await this.flush();
-      folded = this.#writer.fold();
+      this.#closed = true;
+      this.#hand();
+      closed = await this.#thread.ask<Closed>({ do: "close" });
+    } catch (error) {
+      throw this.#fail(error as SbxError);
     } finally {
       this.#closed = true;
       clearTimeout(this.#timer);
-      this.#writer.close();
+      this.#thread.close();
     }
-    await writeSeal(this.#path, this.#heads, folded);
+    await writeSeal(this.#path, closed.heads, closed.folded);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
 
-  #openBatch(): Batch {
+  #requireOpen(): void {
     if (this.#closed) throw new SbxError("ledger.unavailable", `the ledger ${this.#path} is closed`);
     if (this.#failure) throw this.#failure;
-    const last = this.#batches.at(-1);
-    if (last && !last.full) return last;
-    const batch = new Batch();
-    this.#batches.push(batch);
-    return batch;
   }
 
-  #schedule(now: boolean): void {
-    if (now && !this.#writing) {
-      clearTimeout(this.#timer);
-      this.#timer = undefined;
-      this.#write();
-    } else this.#timer ??= setTimeout(() => this.#write(), FLUSH_MS);
+  #schedule(): void {
+    if (this.#batch.full) this.#handQuietly();
+    else this.#timer ??= setTimeout(() => this.#handQuietly(), FLUSH_MS);
   }
 
-  #write(): Promise<void> {
+  /** Gives what was gathered to the thread. @throws SbxError `ledger.unavailable` */
+  #hand(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    return this.#writing ??= this.#drain().finally(() => this.#writing = undefined);
+    if (this.#batch.empty) return;
+    const { rows } = this.#batch;
+    this.#batch = new Batch();
+    this.#thread.write(rows);
   }
 
-  async #drain(): Promise<void> {
-    while (this.#batches.length && !this.#closed) {
-      // The database works on this thread: between batches everything else gets its turn.
-      await new Promise<void>((resolve) => setImmediate(resolve));
-      try {
-        this.#writer.write(this.#batches[0]);
-        this.#batches.shift();
-        this.#failure = undefined;
-      } catch (error) {
-        this.#fail(error);
-        return;
-      }
+  /** What was taken stays taken: whoever comes next hears of the failure. */
+  #handQuietly(): void {
+    try {
+      this.#hand();
+    } catch (error) {
+      this.#fail(error as SbxError);
     }
   }
 
-  #fail(error: unknown): void {
+  #fail(error: SbxError): SbxError {
     const first = !this.#failure;
-    const known = ledgerError(error, this.#path);
-    this.#failure = known.code === "ledger.unavailable"
-      ? known
+    this.#failure = error.code === "ledger.unavailable"
+      ? error
       : new SbxError("ledger.unavailable", `the ledger ${this.#path} cannot be written`, { cause: error });
     if (first) this.#options.onError?.(this.#failure);
+    return this.#failure;
   }
 }
 

@@ -3,7 +3,7 @@
  * long as running it, and the client that everything else reads with makes each anew.
  */
 import Database from "libsql";
-import type { Batch, Value } from "./batch.ts";
+import type { Column, Hashed } from "./chain.ts";
 import { connecting } from "./open.ts";
 import { GENESIS, type Insert, insertSql, SCHEMA } from "./schema.ts";
 import type { ChainHeads } from "./seal.ts";
@@ -53,7 +53,7 @@ export class Writer {
   }
 
   /** @throws what the database throws; nothing of the batch is written then, and the next attempt gets a new connection */
-  write({ inserts, size }: Batch): void {
+  write({ inserts, size }: Hashed): void {
     try {
       const database = this.#connection();
       database.exec("BEGIN IMMEDIATE");
@@ -77,7 +77,7 @@ export class Writer {
     this.#database = undefined;
   }
 
-  #insert(database: Database.Database, insert: Insert, values: Value[], keep: boolean): void {
+  #insert(database: Database.Database, insert: Insert, values: Column[], keep: boolean): void {
     const width = insert.columns.length;
     let at = 0;
     for (const [rows, kept] of [[CHUNK_ROWS, this.#chunks], [1, this.#singles]] as const) {

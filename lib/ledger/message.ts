@@ -1,0 +1,46 @@
+/** What a ledger and the thread that writes it say to each other. */
+import { SbxError } from "../error/mod.ts";
+import type { Rows } from "./batch.ts";
+import type { ChainHeads } from "./seal.ts";
+
+/** To the thread. What has an `id` is answered, in order; rows are not. */
+export type Request =
+  | { do: "open"; id: number; path: string; sessionId: string; pragmas: string; progress: SharedArrayBuffer }
+  | { do: "write"; rows: Rows }
+  | { do: "flush"; id: number }
+  | { do: "close"; id: number };
+
+/** From the thread: an answer, or that it could not write, told once until a flush has succeeded. */
+export type Reply =
+  | { id: number; value: unknown }
+  | { id: number; error: PlainError }
+  | { failed: PlainError };
+
+/** Answer to `open`. */
+export interface Opened {
+  sessionId: string;
+  heads: ChainHeads;
+}
+
+/** Answer to `close`. */
+export interface Closed {
+  heads: ChainHeads;
+  /** whether all rows are in the file itself: a reader can be in the way */
+  folded: boolean;
+}
+
+/** An error as it crosses between threads. */
+export interface PlainError {
+  code: string;
+  message: string;
+  hint?: string;
+  cause: string;
+}
+
+export function plainError({ code, message, hint, cause }: SbxError): PlainError {
+  return { code, message, ...(hint !== undefined && { hint }), cause: String(cause) };
+}
+
+export function knownError({ code, message, hint, cause }: PlainError): SbxError {
+  return new SbxError(code, message, { cause, ...(hint !== undefined && { hint }) });
+}

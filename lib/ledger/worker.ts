@@ -1,0 +1,74 @@
+/**
+ * The thread that hashes and writes the rows of one ledger (contracts.md §12), so that nobody who waits for a decision
+ * waits for a disk. What could not be written is kept, in order, and is written with the next flush.
+ */
+import { Chain, type Hashed } from "./chain.ts";
+import { plainError, type Reply, type Request } from "./message.ts";
+import { ledgerError } from "./open.ts";
+import { Writer } from "./writer.ts";
+
+const port = self as unknown as {
+  postMessage(reply: Reply): void;
+  onmessage: (message: { data: Request }) => void;
+};
+
+let path = "";
+let writer: Writer;
+let chain: Chain;
+let progress: Int32Array;
+/** hashed, and not yet written */
+const waiting: Hashed[] = [];
+let failed = false;
+
+port.onmessage = ({ data }) => {
+  if (data.do === "write") return write(data);
+  const { id } = data;
+  try {
+    port.postMessage({ id, value: answer(data) });
+  } catch (error) {
+    port.postMessage({ id, error: plainError(ledgerError(error, path)) });
+  }
+};
+
+function write({ rows }: Request & { do: "write" }): void {
+  try {
+    waiting.push(chain.add(rows));
+    if (!failed) writeAll();
+  } catch (error) {
+    failed = true;
+    port.postMessage({ failed: plainError(ledgerError(error, path)) });
+  } finally {
+    Atomics.add(progress, 0, 1);
+    Atomics.notify(progress, 0);
+  }
+}
+
+function answer(request: Exclude<Request, { do: "write" }>): unknown {
+  if (request.do === "open") {
+    path = request.path;
+    progress = new Int32Array(request.progress);
+    writer = new Writer(path, request.pragmas);
+    try {
+      const opened = writer.open(request.sessionId);
+      chain = new Chain(opened.heads);
+      return opened;
+    } catch (error) {
+      writer.close();
+      throw error;
+    }
+  }
+  writeAll();
+  if (request.do === "flush") return undefined;
+  const folded = writer.fold();
+  writer.close();
+  return { heads: chain.heads, folded };
+}
+
+/** @throws what the database throws; what was not written is still waiting then */
+function writeAll(): void {
+  while (waiting.length > 0) {
+    writer.write(waiting[0]);
+    waiting.shift();
+  }
+  failed = false;
+}
