@@ -1,6 +1,9 @@
 import { canonicalJson } from "../event/mod.ts";
 import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
-import { BATCH_CHARS, BATCH_ROWS } from "./schema.ts";
+import { BATCH_CHARS } from "./schema.ts";
+
+/** Rows that cross in one message: of larger ones each row costs three times as much. */
+const HAND_ROWS = 100;
 
 /** What a text column takes. */
 export type Value = string | number | null;
@@ -12,8 +15,8 @@ export interface BodyRow {
 }
 
 /**
- * Rows that reach the database in one transaction, as they cross to the thread that writes them: one flat list for each
- * kind, because every object costs there and here.
+ * Rows as they cross to the thread that writes them: one flat list for each kind, because every object costs there and
+ * here.
  */
 export interface Rows {
   /** {@linkcode EVENT_WIDTH} values each: sequence, event id, type, event, decision, rule id, decision record */
@@ -25,6 +28,7 @@ export interface Rows {
   /** {@linkcode APPROVAL_WIDTH} values each: ask id, event id, record */
   approvals: string[];
   bodies: BodyRow[];
+  count: number;
   /** characters and bytes of all rows, without their names and hashes */
   size: number;
 }
@@ -36,15 +40,22 @@ export const APPROVAL_WIDTH = 3;
 
 /** Gathers rows as text. What throws has added nothing. */
 export class Batch {
-  readonly rows: Rows = { events: [], outcomes: [], findings: [], approvals: [], bodies: [], size: 0 };
-  #count = 0;
+  readonly rows: Rows = {
+    events: [],
+    outcomes: [],
+    findings: [],
+    approvals: [],
+    bodies: [],
+    count: 0,
+    size: 0,
+  };
 
   get empty(): boolean {
-    return this.#count === 0;
+    return this.rows.count === 0;
   }
 
   get full(): boolean {
-    return this.#count >= BATCH_ROWS || this.rows.size >= BATCH_CHARS;
+    return this.rows.count >= HAND_ROWS || this.rows.size >= BATCH_CHARS;
   }
 
   /** Adds one event with its place in the chain. */
@@ -88,7 +99,7 @@ export class Batch {
   }
 
   #counted(size: number): void {
-    this.#count++;
+    this.rows.count++;
     this.rows.size += size;
   }
 }

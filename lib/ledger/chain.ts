@@ -8,52 +8,56 @@ import type { ChainHeads } from "./seal.ts";
 /** What a column takes. Nothing else may reach the database: its library ends the process on what it does not know. */
 export type Column = Value | Buffer;
 
-/** Rows with their hashes: values of every row, one after the other, by the insert that adds them. */
-export interface Hashed {
-  inserts: Map<Insert, Column[]>;
-  /** characters and bytes of all rows, without their names and hashes */
-  size: number;
-}
-
-/** The two chains of a ledger: each event, and each outcome, has its hash over itself and the one before. */
+/**
+ * The two chains of a ledger: each event, and each outcome, has its hash over itself and the one before. Rows gather here
+ * with their hashes until they are written.
+ */
 export class Chain {
   readonly heads: ChainHeads;
+  /** values of every row that waits, one after the other, by the insert that adds them */
+  readonly inserts = new Map<Insert, Column[]>();
+  /** rows that wait */
+  rows = 0;
+  /** characters and bytes of those rows, without their names and hashes */
+  size = 0;
 
   constructor(heads: ChainHeads) {
     this.heads = heads;
   }
 
   /** Puts rows behind those that are there. */
-  add({ events, outcomes, findings, approvals, bodies, size }: Rows): Hashed {
-    const inserts = new Map<Insert, Column[]>();
-    const of = (insert: Insert) => {
-      let values = inserts.get(insert);
-      if (!values) inserts.set(insert, values = []);
-      return values;
-    };
-    this.#addEvents(events, of);
-    if (outcomes.length) this.#addOutcomes(outcomes, of(INSERTS.outcome));
-    for (let at = 0; at < findings.length; at += FINDING_WIDTH) {
-      addRecord(of(INSERTS.finding), findings, at, FINDING_WIDTH);
-    }
-    for (let at = 0; at < approvals.length; at += APPROVAL_WIDTH) {
-      addRecord(of(INSERTS.approval), approvals, at, APPROVAL_WIDTH);
-    }
+  add({ events, outcomes, findings, approvals, bodies, count, size }: Rows): void {
+    this.#addEvents(events);
+    if (outcomes.length) this.#addOutcomes(outcomes);
+    addRecords(this.#values(INSERTS.finding), findings, FINDING_WIDTH);
+    addRecords(this.#values(INSERTS.approval), approvals, APPROVAL_WIDTH);
     for (const { bytes, content_type } of bodies) {
-      of(INSERTS.body).push(blake3(bytes), content_type, Buffer.from(bytes));
+      this.#values(INSERTS.body).push(blake3(bytes), content_type, Buffer.from(bytes));
     }
-    return { inserts, size };
+    this.rows += count;
+    this.size += size;
   }
 
-  #addEvents(events: readonly Value[], of: (insert: Insert) => Column[]): void {
-    let plain: Column[] | undefined;
-    let decided: Column[] | undefined;
+  /** All that waited was written. */
+  written(): void {
+    this.inserts.clear();
+    this.rows = this.size = 0;
+  }
+
+  #values(insert: Insert): Column[] {
+    let values = this.inserts.get(insert);
+    if (!values) this.inserts.set(insert, values = []);
+    return values;
+  }
+
+  #addEvents(events: readonly Value[]): void {
+    const [plain, decided] = [this.#values(INSERTS.plain), this.#values(INSERTS.decided)];
     for (let at = 0; at < events.length; at += EVENT_WIDTH) {
       const text = events[at + 3] as string;
       const record = events[at + 6] as string | null;
       const before = this.heads.head_hash;
       const hash = digestText(text, before);
-      const values = record === null ? plain ??= of(INSERTS.plain) : decided ??= of(INSERTS.decided);
+      const values = record === null ? plain : decided;
       values.push(events[at], events[at + 1], events[at + 2], text, before, hash);
       if (record !== null) values.push(events[at + 4], events[at + 5], record, digestText(record, hash));
       this.heads.head_hash = hash;
@@ -61,7 +65,8 @@ export class Chain {
     }
   }
 
-  #addOutcomes(outcomes: readonly Value[], values: Column[]): void {
+  #addOutcomes(outcomes: readonly Value[]): void {
+    const values = this.#values(INSERTS.outcome);
     for (let at = 0; at < outcomes.length; at += OUTCOME_WIDTH) {
       const text = outcomes[at + 3] as string;
       const before = this.heads.outcome_hash;
@@ -73,8 +78,10 @@ export class Chain {
   }
 }
 
-/** A row whose last value is its text, with the hash of that. */
-function addRecord(values: Column[], from: readonly string[], at: number, width: number): void {
-  for (let each = at; each < at + width; each++) values.push(from[each]);
-  values.push(digestText(from[at + width - 1]));
+/** Rows whose last value is their text, with the hash of that. */
+function addRecords(values: Column[], from: readonly string[], width: number): void {
+  for (let at = 0; at < from.length; at += width) {
+    for (let each = at; each < at + width; each++) values.push(from[each]);
+    values.push(digestText(from[at + width - 1]));
+  }
 }

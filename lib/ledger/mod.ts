@@ -1,6 +1,6 @@
 /** Where events, decisions and findings are kept (contracts.md §12): one writer, many readers, a chain that proves itself. */
 export type { LedgerDecision, LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
-export { FLUSH_MS, Ledger, type LedgerOptions } from "./ledger.ts";
+export { Ledger, type LedgerOptions } from "./ledger.ts";
 export {
   type EventFilter,
   type EventPage,

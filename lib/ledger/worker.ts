@@ -2,10 +2,14 @@
  * The thread that hashes and writes the rows of one ledger (contracts.md §12), so that nobody who waits for a decision
  * waits for a disk. What could not be written is kept, in order, and is written with the next flush.
  */
-import { Chain, type Hashed } from "./chain.ts";
+import { Chain } from "./chain.ts";
 import { plainError, type Reply, type Request } from "./message.ts";
 import { ledgerError } from "./open.ts";
+import { BATCH_CHARS, BATCH_ROWS } from "./schema.ts";
 import { Writer } from "./writer.ts";
+
+/** How long rows wait here for more of them, in milliseconds. */
+const GATHER_MS = 20;
 
 const port = self as unknown as {
   postMessage(reply: Reply): void;
@@ -16,9 +20,8 @@ let path = "";
 let writer: Writer;
 let chain: Chain;
 let progress: Int32Array;
-/** hashed, and not yet written */
-const waiting: Hashed[] = [];
 let failed = false;
+let timer: ReturnType<typeof setTimeout> | undefined;
 
 port.onmessage = ({ data }) => {
   if (data.do === "write") return write(data);
@@ -31,15 +34,21 @@ port.onmessage = ({ data }) => {
 };
 
 function write({ rows }: Request & { do: "write" }): void {
+  chain.add(rows);
+  if (chain.rows >= BATCH_ROWS || chain.size >= BATCH_CHARS) writeQuietly();
+  else timer ??= setTimeout(writeQuietly, GATHER_MS);
+  Atomics.add(progress, 0, 1);
+  Atomics.notify(progress, 0);
+}
+
+/** Once this has failed, only a flush that somebody waits for mends it. */
+function writeQuietly(): void {
+  if (failed) return;
   try {
-    waiting.push(chain.add(rows));
-    if (!failed) writeAll();
+    writeAll();
   } catch (error) {
     failed = true;
     port.postMessage({ failed: plainError(ledgerError(error, path)) });
-  } finally {
-    Atomics.add(progress, 0, 1);
-    Atomics.notify(progress, 0);
   }
 }
 
@@ -66,9 +75,9 @@ function answer(request: Exclude<Request, { do: "write" }>): unknown {
 
 /** @throws what the database throws; what was not written is still waiting then */
 function writeAll(): void {
-  while (waiting.length > 0) {
-    writer.write(waiting[0]);
-    waiting.shift();
-  }
+  clearTimeout(timer);
+  timer = undefined;
+  if (chain.rows > 0) writer.write(chain);
+  chain.written();
   failed = false;
 }

@@ -3,7 +3,7 @@
  * long as running it, and the client that everything else reads with makes each anew.
  */
 import Database from "libsql";
-import type { Column, Hashed } from "./chain.ts";
+import type { Chain, Column } from "./chain.ts";
 import { connecting } from "./open.ts";
 import { GENESIS, type Insert, insertSql, SCHEMA } from "./schema.ts";
 import type { ChainHeads } from "./seal.ts";
@@ -53,7 +53,7 @@ export class Writer {
   }
 
   /** @throws what the database throws; nothing of the batch is written then, and the next attempt gets a new connection */
-  write({ inserts, size }: Hashed): void {
+  write({ inserts, size }: Chain): void {
     try {
       const database = this.#connection();
       database.exec("BEGIN IMMEDIATE");
