@@ -19,7 +19,7 @@ test: setup deps image
 # Deno, its cache and bin/: everything that runs from source.
 setup:
 	@scripts/deno.sh
-	@$(DENO) cache --quiet --frozen main.ts cmd/all.ts $$(find cmd/guest tests scripts -name '*.ts') && scripts/launchers.sh
+	@$(DENO) cache --quiet --frozen main.ts cmd/all.ts lib/ledger/worker.ts $$(find cmd/guest tests scripts -name '*.ts') && scripts/launchers.sh
 
 # Debian packages for images and machines.
 deps:
@@ -47,9 +47,9 @@ docs: setup
 build: setup
 	@rm -rf .guest && mkdir -p "$(OUT)" .guest .deno/compile && ln -sfn ../cache/npm .deno/compile/npm
 	@for name in $(GUEST); do $(DENO) bundle --quiet --minify --platform deno -o .guest/sbx-$${name//_/-}.js cmd/guest/$$name/main.ts || exit; done
-	@$(DENO) cache --quiet --frozen cmd/all.ts
+	@$(DENO) cache --quiet --frozen cmd/all.ts lib/ledger/worker.ts
 	@DENO_DIR=$(CURDIR)/.deno/compile $(or $(DENO_COMPILE),$(DENO)) compile --quiet --no-check --frozen --cached-only --no-code-cache -A --unstable-vsock \
-	  --include .guest --include cmd/all.ts --output "$(OUT)/sbx" main.ts || { \
+	  --include .guest --include cmd/all.ts --include lib/ledger/worker.ts --output "$(OUT)/sbx" main.ts || { \
 	  echo "build: deno compile failed; where it cannot download its runtime, DENORT_BIN names one" >&2; exit 1; }
 	@rm -rf .guest
 	@for role in $(ROLES); do ln -sfn sbx "$(OUT)/$$role"; done

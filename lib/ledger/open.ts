@@ -1,11 +1,12 @@
 import { pathToFileURL } from "node:url";
 import { type Client, createClient } from "@libsql/client/sqlite3";
 import { asSbxError, SbxError } from "../error/mod.ts";
+import { BUSY_MS } from "./schema.ts";
 
 /** A client of one ledger file. @throws SbxError `ledger.not_found` unless `create` */
 export function openDatabase(path: string, { create = false } = {}): Client {
   if (!create) requireFile(path);
-  return connecting(path, () => createClient({ url: pathToFileURL(path).href }));
+  return connecting(path, () => createClient({ url: pathToFileURL(path).href, timeout: BUSY_MS }));
 }
 
 /** Opens a database. @throws SbxError `ledger.unavailable` when there is no way to its file */

@@ -52,13 +52,16 @@ export function insertSql({ into, columns, or }: Insert, rows: number): string {
 /** Bytes of a database page: an event is most of a kilobyte, and of small pages twice as many are written. */
 export const PAGE_BYTES = 16_384;
 
+/** Milliseconds that a connection waits for another one: whoever opens or closes a ledger has it alone for a moment. */
+export const BUSY_MS = 1000;
+
 /** What each connection of the writer is told first. The log is folded into the file every 32 MB. */
 export const PRAGMAS = `
 PRAGMA page_size = ${PAGE_BYTES};
 PRAGMA journal_mode = WAL;
 PRAGMA wal_autocheckpoint = 2000;
 PRAGMA synchronous = NORMAL;
-PRAGMA busy_timeout = 1000;
+PRAGMA busy_timeout = ${BUSY_MS};
 `;
 
 /** The whole schema, for one `executeMultiple`. */

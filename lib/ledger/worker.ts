@@ -47,7 +47,6 @@ function writeQuietly(): void {
   try {
     writeAll();
   } catch (error) {
-    failed = true;
     port.postMessage({ failed: plainError(ledgerError(error, path)) });
   }
 }
@@ -77,6 +76,7 @@ function answer(request: Exclude<Request, { do: "write" }>): unknown {
 function writeAll(): void {
   clearTimeout(timer);
   timer = undefined;
+  failed = true;
   if (chain.rows > 0) writer.write(chain);
   chain.written();
   failed = false;

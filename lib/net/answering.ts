@@ -67,7 +67,7 @@ export class Answering {
       tap?.head(answer.status, headers);
       const { length } = answer.body;
       if (length !== undefined && length <= WHOLE_MAX) {
-        const body = length === 0 ? NOTHING : await readWhole(answer.body, length);
+        const body = length === 0 ? NOTHING : answer.body.here?.() ?? await readWhole(answer.body, length);
         try {
           await this.#whole(answer.status, headers, body, answer.declared, first_byte_ms);
         } finally {
@@ -203,7 +203,7 @@ export class Answering {
     const typed = content_type === undefined || body.content_type !== undefined
       ? body
       : { ...body, content_type };
-    return { status, bytes, headers: eventHeaders(shown), body: typed };
+    return { body: typed, bytes, headers: eventHeaders(shown), status };
   }
 
   #kind(headers: readonly Header[]): BodyKind {

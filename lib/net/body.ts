@@ -19,6 +19,8 @@ export interface BodySource {
   readonly done: boolean;
   /** whether the next piece is here already */
   readonly ready: boolean;
+  /** All of it, when that is here already; good until more is read from where it came. */
+  here?(): Uint8Array | undefined;
 }
 
 /** A body that is in memory. */
@@ -88,6 +90,15 @@ export class WireBody implements BodySource {
       else this.#finish();
     }
     return piece;
+  }
+
+  here(): Uint8Array | undefined {
+    const all = this.#framing === this.#left && this.#connection.count >= this.#left && this.#left > 0;
+    if (!all) return undefined;
+    const bytes = this.#take(this.#left);
+    this.#left = 0;
+    this.#finish();
+    return bytes;
   }
 
   async #rest(): Promise<Uint8Array | null> {

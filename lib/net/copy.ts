@@ -15,10 +15,10 @@ export async function copy(from: ByteStream, to: ByteStream, moved?: (count: num
   while (true) {
     const count = await from.read(buffer);
     if (count === null) break;
-    if (count === buffer.length) {
-      await writeAll(to, buffer);
-      if (count < LARGE) buffer = new Uint8Array(count * 4 > LARGE ? LARGE : count * 4);
-    } else await writeAll(to, buffer.subarray(0, count));
+    const piece = count === buffer.length ? buffer : buffer.subarray(0, count);
+    const written = await to.write(piece);
+    if (written < count) await writeAll(to, piece.subarray(written));
+    if (piece === buffer && count < LARGE) buffer = new Uint8Array(count * 4 > LARGE ? LARGE : count * 4);
     moved?.(count);
   }
   await to.closeWrite?.().catch(() => {});

@@ -8,6 +8,7 @@ import {
 import type { Draft } from "../policy/mod.ts";
 import { authorityText } from "./authority.ts";
 import { eventHeaders, type Header } from "./header.ts";
+import { flat } from "./latin1.ts";
 
 /** Who makes a request. */
 export interface Requester {
@@ -38,18 +39,19 @@ export function httpDraft(by: Requester, request: Described): Draft {
   return {
     common: commonOf(by, "http.request"),
     http: {
+      // In the order of canonical JSON, and flat: see `flat`.
       request: {
-        method,
-        scheme,
-        host,
-        port,
-        path,
-        query: cut < 0 ? "" : target.slice(cut + 1),
-        url: `${scheme}://${authorityText(scheme, host, port)}${target}`,
-        path_class: httpPathClass(path),
+        body,
         bytes,
         headers: eventHeaders(headers),
-        body,
+        host,
+        method,
+        path: flat(path),
+        path_class: httpPathClass(path),
+        port,
+        query: cut < 0 ? "" : flat(target.slice(cut + 1)),
+        scheme,
+        url: [scheme, "://", authorityText(scheme, host, port), target].join(""),
       },
     },
   };

@@ -92,7 +92,9 @@ export class Exchange {
     if (body instanceof Promise) body = await body;
     const draft = httpDraft(by, described(this.#incoming, head, held, body));
     this.#record(captured.substitutions);
-    const { allowed, event, decision } = await gate.decide(draft, this.#outlet.signal);
+    let verdict = gate.decide(draft, this.#outlet.signal);
+    if (verdict instanceof Promise) verdict = await verdict;
+    const { allowed, event, decision } = verdict;
     if (!allowed) return await this.#outlet.blocked(decision);
     this.#event = event;
     this.#decided = performance.now();

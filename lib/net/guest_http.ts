@@ -1,7 +1,7 @@
 /** HTTP/1.1 with one guest's connection: request after request, each of them an event before it goes anywhere. */
 import type { Refusal, Verdict } from "../policy/mod.ts";
 import { type Authority, authorityText, type Channel, disagreement, parseAuthority } from "./authority.ts";
-import { WireBody } from "./body.ts";
+import { type BodySource, WireBody } from "./body.ts";
 import type { Connection } from "./connection.ts";
 import { connectDraft, httpDraft, NO_HTTP_BODY, type Requester } from "./draft.ts";
 import { Exchange, type ExchangeContext } from "./exchange.ts";
@@ -70,8 +70,11 @@ export class GuestHttp {
       signal: this.#gone.signal,
       gone: () => this.#gone.abort(),
     });
-    const incoming = await this.#incoming(head, body, headBytes, outlet);
-    if (!incoming) return false;
+    const incoming = this.#incoming(head, body, headBytes, outlet);
+    if (incoming instanceof Promise) {
+      await incoming;
+      return false;
+    }
     try {
       if (expectsContinue(head) && !body.done) await this.#connection.write(CONTINUE);
       await new Exchange(this.#options.context, incoming, outlet).run();
@@ -80,7 +83,7 @@ export class GuestHttp {
       if (!outlet.begun) await this.#malformed(error.cause, head);
       return false;
     }
-    return outlet.alive && await this.#drain(body);
+    return outlet.alive && (body.done || await this.#drain(body));
   }
 
   /** The bytes of the next head; `undefined` when the guest has no more requests. */
@@ -112,21 +115,20 @@ export class GuestHttp {
     return bytes;
   }
 
-  /** The request that a head makes; `undefined` when it was refused. */
-  async #incoming(
+  /** The request that a head makes; a promise when it was refused, which settles when the client has been told. */
+  #incoming(
     head: RequestHead,
     body: WireBody,
     headBytes: number,
     outlet: GuestOutlet,
-  ): Promise<Incoming | undefined> {
+  ): Incoming | Promise<void> {
     const { channel, names, by } = this.#options;
     let named: { authority: Authority; target: string };
     try {
       named = this.#named(head);
     } catch (error) {
       if (!(error instanceof MessageFault)) throw error;
-      await this.#malformed(error, head);
-      return undefined;
+      return this.#malformed(error, head);
     }
     const { authority: { host }, target } = named;
     const upgrade = upgradeOf(head.headers);
@@ -145,8 +147,13 @@ export class GuestHttp {
       ...(upgrade !== undefined && { upgrade }),
     };
     const why = disagreement(channel, named.authority, names);
-    if (why === undefined) return incoming;
-    const { context: { gate, broker } } = this.#options;
+    return why === undefined ? incoming : this.#fronting(incoming, why, outlet);
+  }
+
+  /** Refuses a request that goes elsewhere than it says. */
+  async #fronting(incoming: Incoming, reason: string, outlet: GuestOutlet): Promise<void> {
+    const { context: { gate, broker }, channel, by } = this.#options;
+    const { host, target, headBytes } = incoming;
     const captured = broker.capture(host, [[":path", target], ...incoming.headers]).headers;
     const draft = httpDraft(by, {
       ...incoming,
@@ -157,13 +164,12 @@ export class GuestHttp {
     });
     const { decision } = gate.refuse(draft, {
       id: "guard-domain-fronting",
-      reason: why,
+      reason,
       remedy: "look the name up again, and connect to the address that it has",
     });
     outlet.alive = false;
     await outlet.blocked(decision);
-    await this.#drain(body);
-    return undefined;
+    await this.#drain(incoming.body);
   }
 
   /** Whom a request names, and what it asks of it. @throws {MessageFault} */
@@ -188,7 +194,7 @@ export class GuestHttp {
   }
 
   /** Takes the rest of a body that nobody wanted, so that the client gets to read the answer. */
-  async #drain(body: WireBody): Promise<boolean> {
+  async #drain(body: BodySource): Promise<boolean> {
     let drained = 0;
     while (!body.done && drained < DRAIN_MAX) {
       let piece: Uint8Array | null;

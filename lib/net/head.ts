@@ -1,7 +1,7 @@
 /** Heads of HTTP/1.1 messages, read strictly: whatever two programs could read in two ways is refused (RFC 9112). */
 import { MessageFault } from "./fault.ts";
 import type { Header } from "./header.ts";
-import { latin1 } from "./latin1.ts";
+import { flat, latin1 } from "./latin1.ts";
 import { HEADERS_MAX, METHOD_MAX } from "./limit.ts";
 
 export interface RequestHead {
@@ -96,14 +96,50 @@ function fieldsOf(lines: string[]): Header[] {
   const headers: Header[] = [];
   for (let at = 1; at < lines.length; at++) {
     const line = lines[at];
-    const colon = line.indexOf(":");
-    const name = line.slice(0, Math.max(colon, 0));
-    if (!TOKEN.test(name)) throw new MessageFault(complaint(line));
-    const value = trimmed(line, colon + 1);
-    if (VALUE_BAD.test(value)) throw new MessageFault("a header field has control characters");
-    headers.push([name.toLowerCase(), value]);
+    headers.push(line.length > SEEN_CHARS ? fieldOf(line) : seen.get(line) ?? noted(line, fieldOf(line)));
   }
   return headers;
+}
+
+/** @throws {MessageFault} */
+function fieldOf(line: string): Header {
+  const colon = line.indexOf(":");
+  const name = line.slice(0, Math.max(colon, 0));
+  if (!TOKEN.test(name)) throw new MessageFault(complaint(line));
+  const value = trimmed(line, colon + 1);
+  if (VALUE_BAD.test(value)) throw new MessageFault("a header field has control characters");
+  return [name.toLowerCase(), value];
+}
+
+/** Lines that were read before: most of a head is what the head before it said. Those of fields that may hold secrets are not kept. */
+const seen = new Map<string, Header>();
+const SEEN_CHARS = 200;
+const SEEN_MAX = 512;
+const PLAIN_FIELDS = new Set([
+  "accept",
+  "accept-encoding",
+  "accept-language",
+  "accept-ranges",
+  "anthropic-version",
+  "cache-control",
+  "connection",
+  "content-encoding",
+  "content-length",
+  "content-type",
+  "date",
+  "host",
+  "server",
+  "transfer-encoding",
+  "user-agent",
+  "vary",
+]);
+
+function noted(line: string, field: Header): Header {
+  if (!PLAIN_FIELDS.has(field[0])) return field;
+  if (seen.size >= SEEN_MAX) seen.clear();
+  const own: Header = [field[0], flat(field[1])];
+  seen.set(flat(line), own);
+  return own;
 }
 
 /** Checks fields that came as pairs (HTTP/2), so that none of them can become two. @throws {MessageFault} */

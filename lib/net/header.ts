@@ -1,4 +1,4 @@
-import { readable } from "./latin1.ts";
+import { flat, readable } from "./latin1.ts";
 
 /** A header field. Its name is lower case; its value has one char a byte. Lists keep order and repetition. */
 export type Header = [name: string, value: string];
@@ -69,7 +69,7 @@ export function eventHeaders(headers: readonly Header[]): Record<string, string[
   const map: Record<string, string[]> = {};
   for (const [name, value] of headers) {
     if (name.charCodeAt(0) === 58) continue;
-    const shown = eventValue(name, value);
+    const shown = flat(eventValue(name, value));
     if (Object.hasOwn(map, name)) map[name].push(shown);
     // An assignment would change what the map is made of.
     else if (name === "__proto__") Object.defineProperty(map, name, { ...OWN, value: [shown] });

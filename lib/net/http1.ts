@@ -111,7 +111,13 @@ export class Http1Exchange implements UpstreamExchange {
 
   async #read(request: OutgoingRequest): Promise<UpstreamAnswer> {
     for (let interim = 0; interim <= INTERIM_MAX; interim++) {
-      const head = await this.#head();
+      let head = this.#head();
+      while (!head) {
+        if (!await this.#connection.fill()) {
+          throw new ConnectionLost(this.answered ? "closed the connection within its head" : CLOSED);
+        }
+        head = this.#head();
+      }
       if (head.status === 101) return this.#upgraded(head, request);
       if (head.status < 200) continue;
       const framing = answerFraming(head, request.method);
@@ -128,22 +134,18 @@ export class Http1Exchange implements UpstreamExchange {
     throw new MessageFault("it sends interim answers without end");
   }
 
-  async #head(): Promise<AnswerHead> {
-    while (true) {
-      const { waiting } = this.#connection;
-      if (waiting.length > 0) this.answered = true;
-      const end = headEnd(waiting);
-      if (end > HEAD_MAX || end < 0 && waiting.length > HEAD_MAX) {
-        throw new MessageFault("its head is too long");
-      }
-      if (end >= 0) {
-        this.#connection.skip(end);
-        return parseAnswerHead(waiting.subarray(0, end));
-      }
-      if (!await this.#connection.fill()) {
-        throw new ConnectionLost(this.answered ? "closed the connection within its head" : CLOSED);
-      }
+  /** The next head, when all of it is here. */
+  #head(): AnswerHead | undefined {
+    const { waiting } = this.#connection;
+    if (waiting.length === 0) return undefined;
+    this.answered = true;
+    const end = headEnd(waiting);
+    if (end > HEAD_MAX || end < 0 && waiting.length > HEAD_MAX) {
+      throw new MessageFault("its head is too long");
     }
+    if (end < 0) return undefined;
+    this.#connection.skip(end);
+    return parseAnswerHead(waiting.subarray(0, end));
   }
 
   #upgraded(head: AnswerHead, { upgrade }: OutgoingRequest): UpstreamAnswer {

@@ -71,7 +71,10 @@ export class Pool {
     const whole = body instanceof WholeBody ? body.bytes : undefined;
     for (let tries = 1;; tries++) {
       if (whole) request.body = new WholeBody(whole);
-      const { exchange, kept } = await this.#begin(place, request);
+      const key = keyOf(place);
+      const started = this.#kept(key, request);
+      const kept = started !== undefined;
+      const exchange = started ?? await this.#begin(key, place, request);
       flight.enter(exchange);
       try {
         return { answer: await exchange.answer, exchange };
@@ -96,24 +99,24 @@ export class Pool {
     for (const connection of [...this.#open]) connection.close();
   }
 
-  async #begin(
-    place: Place,
-    request: OutgoingRequest,
-  ): Promise<{ exchange: UpstreamExchange; kept: boolean }> {
-    const key = keyOf(place);
-    if (request.upgrade === undefined) {
+  /** An exchange on a connection that is there already. */
+  #kept(key: string, request: OutgoingRequest): UpstreamExchange | undefined {
+    if (request.upgrade === undefined && this.#sessions.size > 0) {
       const session = this.#sessions.get(key)?.find(({ room }) => room);
-      if (session) return { exchange: session.exchange(request), kept: true };
+      if (session) return session.exchange(request);
     }
     const idle = this.#takeIdle(key);
-    if (idle) return { exchange: this.#http1(key, idle, request), kept: true };
+    return idle && this.#http1(key, idle, request);
+  }
+
+  async #begin(key: string, place: Place, request: OutgoingRequest): Promise<UpstreamExchange> {
     // An upgrade is a matter of HTTP/1.1.
     const alpn = request.upgrade === undefined ? ["h2", "http/1.1"] : ["http/1.1"];
     const { connection, protocol } = await this.#connect(place, alpn);
-    if (protocol !== "h2") return { exchange: this.#http1(key, connection, request), kept: false };
+    if (protocol !== "h2") return this.#http1(key, connection, request);
     const session = new Http2Session(connection, this.#timeouts, () => this.#forget(key, session));
     this.#sessions.set(key, [...this.#sessions.get(key) ?? [], session]);
-    return { exchange: session.exchange(request), kept: false };
+    return session.exchange(request);
   }
 
   async #connect(place: Place, alpn: string[]) {
@@ -183,5 +186,5 @@ export class Pool {
 }
 
 function keyOf({ scheme, host, port, target }: Place): string {
-  return `${scheme} ${host} ${port} ${target.hostname} ${target.port}`;
+  return [scheme, host, port, target.hostname, target.port].join(" ");
 }

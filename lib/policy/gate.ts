@@ -42,12 +42,12 @@ export interface Refusal {
 /** Decides on events and puts them into the ledger before their effect. */
 export interface Gate {
   /**
-   * Decides on an event; waits while a person is asked. It is in the ledger when this settles.
+   * Decides on an event: at once, unless a person is asked. It is in the ledger when the verdict is there.
    *
    * @param signal ends the waiting with a denial
    * @throws {SbxError} `ledger.unavailable`: what cannot be recorded must not happen
    */
-  decide(draft: Draft, signal?: AbortSignal): Promise<Verdict>;
+  decide(draft: Draft, signal?: AbortSignal): Verdict | Promise<Verdict>;
   /** What the rules would say and rewrite now; nothing is recorded, nobody is asked (`ask` counts as not allowed). */
   preview(draft: Draft): Verdict;
   /**

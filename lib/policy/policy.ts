@@ -156,26 +156,30 @@ class Run {
   #decision(): Decision {
     const decider = this.#decider;
     const { event_id } = this.event.common;
-    const rest = { rewrites: this.#rewrites, evaluated: this.#evaluated, near_misses: [] };
+    const rewrites = this.#rewrites;
+    const evaluated = this.#evaluated;
     if (!decider) {
-      const rule = { id: "none", name: "no rule matched", layer: "none" as const };
-      return { event_id, decision: "block", rule, matched_fields: [], ...rest };
+      const rule = { id: "none", layer: "none" as const, name: "no rule matched" };
+      return { decision: "block", evaluated, event_id, matched_fields: [], near_misses: [], rewrites, rule };
     }
     const { id, name, layer, file, line, reason, action } = decider.rule;
     const said = this.#failure ?? reason;
+    // In the order of canonical JSON, which then has nothing to sort.
     return {
-      event_id,
       decision: this.#failure === undefined ? action as Decision["decision"] : "block",
+      evaluated,
+      event_id,
+      matched_fields: matchedFields(this.event, decider.paths),
+      near_misses: [],
+      rewrites,
       rule: {
-        id,
-        name,
-        layer,
         ...(file !== undefined && { file }),
+        id,
+        layer,
         ...(line !== undefined && { line }),
+        name,
         ...(said !== undefined && { reason: said }),
       },
-      matched_fields: matchedFields(this.event, decider.paths),
-      ...rest,
     };
   }
 }

@@ -99,19 +99,21 @@ export class SessionGate implements Gate {
     return this.#detector.counters();
   }
 
-  async decide(draft: Draft, signal?: AbortSignal): Promise<Verdict> {
-    const event = this.#complete(draft);
-    const evaluation = this.#policy.evaluate(event);
+  decide(draft: Draft, signal?: AbortSignal): Verdict | Promise<Verdict> {
+    const evaluation = this.#policy.evaluate(this.#complete(draft));
     this.#append(evaluation.event, evaluation.decision, evaluation);
-    if (evaluation.decision.decision !== "ask") return verdictOf(evaluation);
-    const answer = await this.#ask(evaluation.event, evaluation.decision, signal);
+    return evaluation.decision.decision === "ask" ? this.#asked(evaluation, signal) : verdictOf(evaluation);
+  }
+
+  async #asked({ event, decision: asked }: Evaluation, signal?: AbortSignal): Promise<Verdict> {
+    const answer = await this.#ask(event, asked, signal);
     // Who let it go must be on record before it happens.
     if (answer === "allow") this.ledger.requireWritable();
-    const decision: Decision = { ...evaluation.decision, decision: answer };
+    const decision: Decision = { ...asked, decision: answer };
     if (answer === "allow" && ANSWERED.has(familyOf(event.common.event_type))) {
-      this.#answered.set(evaluation.event.common, decision);
-    } else this.#end(evaluation.event, { decision });
-    return verdictOf({ event: evaluation.event, decision });
+      this.#answered.set(event.common, decision);
+    } else this.#end(event, { decision });
+    return verdictOf({ event, decision });
   }
 
   preview(draft: Draft): Verdict {
@@ -132,14 +134,14 @@ export class SessionGate implements Gate {
   refuse(draft: Draft, { id, reason, remedy }: Refusal): Verdict {
     const event = this.#complete(draft);
     const decision: Decision = {
-      event_id: event.common.event_id,
       decision: "block",
-      rule: { id, name: id, layer: "default", reason },
-      matched_fields: [],
-      rewrites: [],
       evaluated: 0,
+      event_id: event.common.event_id,
+      matched_fields: [],
       near_misses: [],
       ...(remedy !== undefined && { remedy }),
+      rewrites: [],
+      rule: { id, layer: "default", name: id, reason },
     };
     this.#append(event, decision);
     return { allowed: false, event, decision };
@@ -172,22 +174,27 @@ export class SessionGate implements Gate {
 
   #complete({ common, ...family }: Draft): Event {
     const { id, profile_id, profile_revision } = this.#options.record;
+    const { event_type, source_engine, enforceability, actor, labels, process, trace_id } = common;
+    // In the order of canonical JSON, which then has nothing to sort.
     return {
-      schema_version: 1,
       common: {
+        actor: actor ?? "vm",
+        enforceability: enforceability ?? "inline_blockable",
         event_id: newEventId(),
-        session_id: id,
-        vm_id: id,
+        event_type,
+        labels: labels ?? {},
+        ...(process && { process }),
         profile_id,
         profile_revision,
-        timestamp_unix_ms: Date.now(),
         sequence: 0,
-        enforceability: "inline_blockable",
-        actor: "vm",
-        labels: {},
-        ...common,
+        session_id: id,
+        source_engine,
+        timestamp_unix_ms: Date.now(),
+        ...(trace_id !== undefined && { trace_id }),
+        vm_id: id,
       },
       ...family,
+      schema_version: 1,
     };
   }
 

@@ -90,13 +90,13 @@ export async function filled(
 
 /** Runs SQL that no ledger would. */
 export async function sql(path: string, statements: string): Promise<void> {
-  const client = createClient({ url: `file:${path}` });
+  const client = createClient({ url: `file:${path}`, timeout: 1000 });
   await client.executeMultiple(statements);
   client.close();
 }
 
 export async function select(path: string, query: string): Promise<Row[]> {
-  const client = createClient({ url: `file:${path}` });
+  const client = createClient({ url: `file:${path}`, timeout: 1000 });
   const { rows } = await client.execute(query);
   client.close();
   return rows;

@@ -164,10 +164,25 @@ const CANONICAL: [unknown, string][] = [
   [{ "\ufb33": 1, "😀": 2, "\r": 3, "1": 4 }, '{"\\r":3,"1":4,"😀":2,"\ufb33":1}'],
   [[1e21, 1e-7, -0, 0.1, 333333333.33333329], "[1e+21,1e-7,0,0.1,333333333.3333333]"],
   [true, "true"],
+  [
+    { a: [{ d: 1, c: [{ y: 2, x: { b: 3, a: 4 } }] }], b: {} },
+    '{"a":[{"c":[{"x":{"a":4,"b":3},"y":2}],"d":1}],"b":{}}',
+  ],
+  [{ b: 1, a: { "10": 1, "9": 2 } }, '{"a":{"10":1,"9":2},"b":1}'],
+  [JSON.parse('{"b":1,"__proto__":{"d":1,"c":2}}'), '{"__proto__":{"c":2,"d":1},"b":1}'],
+  [JSON.parse('{"__proto__":{"d":1,"c":2},"b":1}'), '{"__proto__":{"c":2,"d":1},"b":1}'],
 ];
 for (const [value, text] of CANONICAL) {
   Deno.test(`canonical JSON: ${text}`, () => assertEquals(canonicalJson(value), text));
 }
+
+Deno.test("canonical JSON of what is deep takes no longer than what is flat", () => {
+  let value: unknown = { b: 1, a: 2 };
+  for (let depth = 0; depth < 500; depth++) value = { z: value, a: [value === null] };
+  const text = canonicalJson(value);
+  assertEquals(text.length, JSON.stringify(value).length);
+  assertEquals(canonicalJson(JSON.parse(text)), text);
+});
 
 const CLASSES: [string, string][] = [
   ["/workspace/src/a.ts", "workspace"],
