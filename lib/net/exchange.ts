@@ -5,7 +5,14 @@ import type { Gate, Outcome } from "../policy/mod.ts";
 import { Answering, errorText } from "./answering.ts";
 import { authorityText } from "./authority.ts";
 import { NO_BODY } from "./body.ts";
-import { type BodyFilter, type Broker, CredentialDenied, type Destination, type Injected } from "./broker.ts";
+import {
+  type BodyFilter,
+  type BodyPlace,
+  type Broker,
+  CredentialDenied,
+  type Destination,
+  type Injected,
+} from "./broker.ts";
 import { upstreamError } from "./connect.ts";
 import { httpDraft, substitutionDraft } from "./draft.ts";
 import { decoded } from "./encoding.ts";
@@ -18,6 +25,7 @@ import type { ModelCall, ModelRequest, Models } from "./model.ts";
 import { ModelTap } from "./model_tap.ts";
 import {
   encodingOf,
+  filtered,
   type Head,
   type HeldBody,
   outgoingBody,
@@ -110,6 +118,7 @@ export class Exchange {
       bytes = said?.body ?? bytes;
       if (said) wanted = { ...wanted, headers: asPlain(wanted.headers) };
     }
+    if (!bytes && encodingOf(wanted.headers) !== undefined) bytes = await this.#bared(event, wanted, held);
     if (bytes) wanted = { ...wanted, headers: without(wanted.headers, "content-encoding") };
     await this.#send(event, wanted, bytes ? { first: bytes, complete: true, rest: NO_BODY } : held);
   }
@@ -137,7 +146,7 @@ export class Exchange {
     const to: Destination = { scheme, host, port };
     const injected = broker.inject(to, [[":path", head.target], ...head.headers]);
     this.#record(injected.substitutions);
-    const filters = this.#filters(to, head, held);
+    const filters = this.#filters(event, head, held);
     const body = outgoingBody(held, filters.request);
     if (held.complete && filters.request) this.#record(filters.request.substitutions);
     const headers = injected.headers.slice(1);
@@ -180,6 +189,22 @@ export class Exchange {
     }
   }
 
+  /**
+   * A body without its encoding, when that hides something that may not go out as it is. One that is too long to be
+   * held goes out as it came (docs/credentials.md, "Limits").
+   *
+   * @throws {CredentialDenied}
+   */
+  async #bared(event: Event, head: Head, { first, complete }: HeldBody): Promise<Uint8Array | undefined> {
+    if (!complete || first.length === 0) return undefined;
+    const plain = await decoded(first, encodingOf(head.headers)!, HELD_MAX + 1);
+    if (!plain || plain.length > HELD_MAX) return undefined;
+    const filter = this.#context.broker.bodies(bodyPlace(event, head, "request"));
+    if (!filter) return undefined;
+    filtered(plain, filter);
+    return filter.substitutions.length > 0 ? plain : undefined;
+  }
+
   /** Most requests use no credential. */
   #revocation(injected: Injected, { request, answer }: Filters): Revocation | undefined {
     const signals = [injected.released, request?.released, answer?.released];
@@ -187,18 +212,12 @@ export class Exchange {
     return new Revocation(signals, () => this.#flight.abort());
   }
 
-  #filters(to: Destination, head: Head, held: HeldBody): Filters {
+  #filters(event: Event, head: Head, held: HeldBody): Filters {
     const { broker } = this.#context;
-    const content_type = headerValue(head.headers, "content-type");
-    const place = {
-      ...to,
-      path: head.target.split("?", 1)[0],
-      ...(content_type !== undefined && { content_type }),
-    };
-    const answer = broker.bodies({ ...place, direction: "response" });
-    // What is encoded hides its secrets from us and its refs from the upstream.
+    const answer = broker.bodies(bodyPlace(event, head, "response"));
+    // What is still encoded here hides its secrets from us and its refs from the upstream.
     const plain = (held.first.length > 0 || !held.complete) && encodingOf(head.headers) === undefined;
-    const request = plain ? broker.bodies({ ...place, direction: "request" }) : undefined;
+    const request = plain ? broker.bodies(bodyPlace(event, head, "request")) : undefined;
     return { ...(request && { request }), ...(answer && { answer }) };
   }
 
@@ -240,6 +259,13 @@ export class Exchange {
     this.#context.gate.finish(this.#event, { duration_ms: performance.now() - this.#decided, ...outcome });
     this.#event = undefined;
   }
+}
+
+function bodyPlace(event: Event, { target, headers }: Head, direction: BodyPlace["direction"]): BodyPlace {
+  const { scheme, host, port } = event.http!.request;
+  const content_type = headerValue(headers, "content-type");
+  const path = target.split("?", 1)[0];
+  return { scheme, host, port, direction, path, ...(content_type !== undefined && { content_type }) };
 }
 
 /** Asks for an answer whose bytes are what they say. */

@@ -16,7 +16,6 @@ export { COST_MAX } from "./cel.ts";
 export * from "./decision.ts";
 export { DEFAULT_RULES } from "./defaults.ts";
 export type { Draft, Gate, Outcome, Refusal, Verdict } from "./gate.ts";
-export { LivePolicy, type RuleSource } from "./live.ts";
 export { compilePolicy, type EvaluateOptions, Policy } from "./policy.ts";
 export {
   type Action,

@@ -1,5 +1,6 @@
 /** Secrets and refs on their way through the proxy, with the real broker (contracts.md §9). */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { gzipSync } from "node:zlib";
 import { added, KEY, world } from "../helper/credential.ts";
 import { eventually } from "../helper/sbx.ts";
 import { TestNet } from "../helper/net.ts";
@@ -112,6 +113,41 @@ Deno.test(
       assert(!body.includes(KEY.github) && !body.includes("credential:blake3:"), body.slice(-200));
       JSON.parse(body);
     }
+    assert(!kept(net).includes(KEY.github));
+    upstream.close();
+  }),
+);
+
+Deno.test(
+  "a secret or a ref in an encoded body does not go out either; other encoded bodies go out as they came",
+  world(added, async ({ open, refs }) => {
+    let target = { hostname: "", port: 0 };
+    await using net = await TestNet.open({ target: () => target, broker: await open() });
+    const received: { head: string; body: string }[] = [];
+    const upstream = rawUpstream(async (client) => {
+      const head = await client.until("\r\n\r\n");
+      received.push({ head, body: await client.take(Number(/content-length: (\d+)/.exec(head)![1])) });
+      await client.send(OK);
+    }, await net.leaf(OTHER));
+    target = upstream.target;
+    for (const what of [KEY.github, refs.github, "nothing of interest"]) {
+      const zipped = gzipSync(`{"a":"${what}"}`);
+      const client = await net.tls(OTHER);
+      await client.send(
+        `POST /p HTTP/1.1\r\nHost: ${OTHER}\r\nContent-Encoding: gzip\r\nContent-Length: ${zipped.length}\r\n\r\n`,
+      );
+      assertEquals((await client.ask(zipped)).status, 200, what);
+      client.close();
+    }
+    const [secret, ref, plain] = received;
+    for (const { head, body } of [secret, ref]) {
+      assert(!head.includes("content-encoding"), head);
+      assertEquals(Object.keys(JSON.parse(body)), ["a"]);
+      assert(!body.includes(KEY.github) && !body.includes("credential:blake3:"), body);
+    }
+    assertStringIncludes(plain.head, "content-encoding: gzip");
+    assertStringIncludes(plain.head, `content-length: ${gzipSync('{"a":"nothing of interest"}').length}\r\n`);
+    assertEquals(refused(net), ["denied", "denied"]);
     assert(!kept(net).includes(KEY.github));
     upstream.close();
   }),

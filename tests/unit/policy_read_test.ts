@@ -1,8 +1,7 @@
 /** Rule files, live reload and rule tests. */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../lib/error/mod.ts";
-import { completeEvent, junit, parseTests, runTests } from "../../lib/policy/fixture.ts";
-import { LivePolicy } from "../../lib/policy/live.ts";
+import { junit, parseTests, runTests } from "../../lib/policy/fixture.ts";
 import { compilePolicy } from "../../lib/policy/mod.ts";
 import { parseRules, readRules } from "../../lib/policy/read.ts";
 
@@ -94,29 +93,6 @@ Deno.test("files that are missing, no UTF-8 or no file are named", async () => {
   await Deno.writeFile(`${folder}/bytes.toml`, new Uint8Array([0x61, 0xff, 0xfe]));
   assertEquals(await code(`${folder}/bytes.toml`), "policy.invalid");
   await Deno.remove(folder, { recursive: true });
-});
-
-Deno.test("a rule file that breaks or disappears leaves the last good set in force, loudly", async () => {
-  const path = await Deno.makeTempFile({ suffix: ".toml" });
-  const write = (action: string) =>
-    Deno.writeTextFile(path, `[profiles.rules.a]\naction = "${action}"\nmatch = "true"\n`);
-  const event = completeEvent({ schema_version: 1, common: { event_type: "process.exec" } });
-  const problems: string[] = [];
-  await write("block");
-  const live = await LivePolicy.open(() => readRules(path), ({ code }) => problems.push(code));
-  const decision = () => live.current.evaluate(event).decision.decision;
-  assertEquals(decision(), "block");
-  await write("ask");
-  assertEquals([await live.reload(), decision(), live.problem], [true, "ask", undefined]);
-  await write("dance");
-  assertEquals([await live.reload(), decision(), live.problem?.code], [false, "ask", "policy.invalid"]);
-  await Deno.remove(path);
-  assertEquals([await live.reload(), decision(), live.problem?.code], [false, "ask", "policy.not_found"]);
-  await write("allow");
-  assertEquals([await live.reload(), decision(), live.problem], [true, "allow", undefined]);
-  assertEquals(problems, ["policy.invalid", "policy.not_found"]);
-  await Deno.remove(path);
-  await assertRejects(() => LivePolicy.open(() => readRules(path)), SbxError);
 });
 
 Deno.test("the sample rules pass their tests", async () => {
