@@ -1,16 +1,12 @@
 import { SbxError } from "../error/mod.ts";
 import { Batch } from "./batch.ts";
 import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
-import type { Closed, Opened } from "./message.ts";
-import { ledgerError } from "./open.ts";
+import type { Opened } from "./message.ts";
 import { PAGE_BYTES, PRAGMAS } from "./schema.ts";
-import { removeSeal, writeSeal } from "./seal.ts";
 import { LedgerThread } from "./thread.ts";
 
 /** The longest that an event waits for the thread, in milliseconds; with its own wait there it is 50 (contracts.md §12). */
 const HAND_MS = 30;
-
-const HASH = /^[0-9a-f]{64}$/;
 
 /** How a ledger is opened. */
 export interface LedgerOptions {
@@ -61,25 +57,14 @@ export class Ledger {
   }
 
   async #open(): Promise<void> {
-    const path = this.#path;
-    const { sessionId } = this.#options;
-    const opened = await this.#thread.ask<Opened>({
+    const { events, outcomes } = await this.#thread.ask<Opened>({
       do: "open",
-      path,
-      sessionId,
+      path: this.#path,
+      sessionId: this.#options.sessionId,
       pragmas: pragmas(this.#options),
     });
-    if (opened.sessionId !== sessionId) {
-      throw new SbxError("ledger.conflict", `the ledger ${path} belongs to session ${opened.sessionId}`);
-    }
-    const { heads } = opened;
-    // On a chain that does not end in a hash nothing could be built that verifies.
-    if (!HASH.test(heads.head_hash) || !HASH.test(heads.outcome_hash)) {
-      throw ledgerError({ code: "SQLITE_CORRUPT" }, path);
-    }
-    removeSeal(path);
-    this.#events = heads.events;
-    this.#outcomes = heads.outcomes;
+    this.#events = events;
+    this.#outcomes = outcomes;
   }
 
   /** Sequence of the last event that was appended, 0 before the first. */
@@ -143,13 +128,12 @@ export class Ledger {
   }
 
   async #close(): Promise<void> {
-    let closed: Closed;
     try {
       // Who waited for a person hears now that nobody will come, and says how that ended.
       await this.flush();
       this.#closed = true;
       this.#hand();
-      closed = await this.#thread.ask<Closed>({ do: "close" });
+      await this.#thread.ask({ do: "close" });
     } catch (error) {
       throw this.#fail(error as SbxError);
     } finally {
@@ -157,7 +141,6 @@ export class Ledger {
       clearTimeout(this.#timer);
       this.#thread.close();
     }
-    await writeSeal(this.#path, closed.heads, closed.folded);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

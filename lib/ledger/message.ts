@@ -1,7 +1,6 @@
 /** What a ledger and the thread that writes it say to each other. */
 import { SbxError } from "../error/mod.ts";
 import type { Rows } from "./batch.ts";
-import type { ChainHeads } from "./seal.ts";
 
 /** To the thread. What has an `id` is answered, in order; rows are not. */
 export type Request =
@@ -16,17 +15,10 @@ export type Reply =
   | { id: number; error: PlainError }
   | { failed: PlainError };
 
-/** Answer to `open`. */
+/** Answer to `open`: how many rows each chain has. */
 export interface Opened {
-  sessionId: string;
-  heads: ChainHeads;
-}
-
-/** Answer to `close`. */
-export interface Closed {
-  heads: ChainHeads;
-  /** whether all rows are in the file itself: a reader can be in the way */
-  folded: boolean;
+  events: number;
+  outcomes: number;
 }
 
 /** An error as it crosses between threads. */

@@ -1,45 +1,13 @@
 import { pathToFileURL } from "node:url";
 import { type Client, createClient } from "@libsql/client/sqlite3";
-import { asSbxError, SbxError } from "../error/mod.ts";
+import { SbxError } from "../error/mod.ts";
+import { connecting, ledgerError } from "./failure.ts";
 import { BUSY_MS } from "./schema.ts";
 
 /** A client of one ledger file. @throws SbxError `ledger.not_found` unless `create` */
 export function openDatabase(path: string, { create = false } = {}): Client {
   if (!create) requireFile(path);
   return connecting(path, () => createClient({ url: pathToFileURL(path).href, timeout: BUSY_MS }));
-}
-
-/** Opens a database. @throws SbxError `ledger.unavailable` when there is no way to its file */
-export function connecting<T>(path: string, connect: () => T): T {
-  try {
-    return connect();
-  } catch (cause) {
-    throw new SbxError("ledger.unavailable", `the ledger ${path} cannot be opened`, {
-      cause,
-      hint: "check that its folder is there and that you may write to it",
-    });
-  }
-}
-
-/** What a failure of the database means for the user; its own text stays in `cause`. */
-export function ledgerError(error: unknown, path: string): SbxError {
-  if (error instanceof SbxError) return error;
-  const code = (error as { code?: string })?.code ?? "";
-  if (code.startsWith("SQLITE_NOTADB") || code.startsWith("SQLITE_CORRUPT")) {
-    return new SbxError("ledger.invalid", `the ledger ${path} is damaged or is no ledger`, {
-      cause: error,
-      hint: `sbx verify ${path} names the first bad event`,
-    });
-  }
-  if (code.startsWith("SQLITE")) {
-    const full = code === "SQLITE_FULL";
-    return new SbxError(
-      "ledger.unavailable",
-      `the ledger ${path} cannot be written${full ? ": its disk or its size limit is full" : ""}`,
-      { cause: error, hint: full ? "free some space: the ledger goes on where it stopped" : undefined },
-    );
-  }
-  return asSbxError(error, `reading the ledger ${path}`);
 }
 
 function requireFile(path: string): void {

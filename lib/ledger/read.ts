@@ -2,7 +2,8 @@ import type { Client, InValue } from "@libsql/client/sqlite3";
 import { SbxError } from "../error/mod.ts";
 import { type Event, type EventFamily, familyOf } from "../event/mod.ts";
 import type { LedgerDecision, LedgerFinding, LedgerOutcome } from "./entry.ts";
-import { ledgerError, openDatabase } from "./open.ts";
+import { ledgerError } from "./failure.ts";
+import { openDatabase } from "./open.ts";
 import { selectText, type TextRow } from "./text.ts";
 import { DECISION, ENDED, FAMILY } from "./views.ts";
 

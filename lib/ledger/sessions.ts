@@ -1,6 +1,7 @@
 /** `main.db`: the index of sessions (contracts.md §12), also of those whose VM is gone. */
 import type { Client } from "@libsql/client/sqlite3";
-import { ledgerError, openDatabase } from "./open.ts";
+import { ledgerError } from "./failure.ts";
+import { openDatabase } from "./open.ts";
 import { PRAGMAS } from "./schema.ts";
 
 /** One session as it is listed. */

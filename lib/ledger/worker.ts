@@ -2,9 +2,11 @@
  * The thread that hashes and writes the rows of one ledger (contracts.md §12), so that nobody who waits for a decision
  * waits for a disk. What could not be written is kept, in order, and is written with the next flush.
  */
+import { SbxError } from "../error/mod.ts";
 import { Chain } from "./chain.ts";
-import { plainError, type Reply, type Request } from "./message.ts";
-import { ledgerError } from "./open.ts";
+import { type Opened, plainError, type Reply, type Request } from "./message.ts";
+import { removeSeal, writeSeal } from "./seal.ts";
+import { ledgerError } from "./failure.ts";
 import { BATCH_CHARS, BATCH_ROWS } from "./schema.ts";
 import { Writer } from "./writer.ts";
 
@@ -16,6 +18,8 @@ const port = self as unknown as {
   onmessage: (message: { data: Request }) => void;
 };
 
+const HASH = /^[0-9a-f]{64}$/;
+
 let path = "";
 let writer: Writer;
 let chain: Chain;
@@ -23,11 +27,11 @@ let progress: Int32Array;
 let failed = false;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-port.onmessage = ({ data }) => {
+port.onmessage = async ({ data }) => {
   if (data.do === "write") return write(data);
   const { id } = data;
   try {
-    port.postMessage({ id, value: answer(data) });
+    port.postMessage({ id, value: await answer(data) });
   } catch (error) {
     port.postMessage({ id, error: plainError(ledgerError(error, path)) });
   }
@@ -52,24 +56,35 @@ function writeQuietly(): void {
 }
 
 function answer(request: Exclude<Request, { do: "write" }>): unknown {
-  if (request.do === "open") {
-    path = request.path;
-    progress = new Int32Array(request.progress);
-    writer = new Writer(path, request.pragmas);
-    try {
-      const opened = writer.open(request.sessionId);
-      chain = new Chain(opened.heads);
-      return opened;
-    } catch (error) {
-      writer.close();
-      throw error;
-    }
-  }
+  if (request.do === "open") return open(request);
   writeAll();
-  if (request.do === "flush") return undefined;
+  if (request.do === "close") return close();
+}
+
+function open(request: Request & { do: "open" }): Opened {
+  path = request.path;
+  progress = new Int32Array(request.progress);
+  writer = new Writer(path, request.pragmas);
+  try {
+    const { sessionId, heads } = writer.open(request.sessionId);
+    if (sessionId !== request.sessionId) {
+      throw new SbxError("ledger.conflict", `the ledger ${path} belongs to session ${sessionId}`);
+    }
+    // On a chain that does not end in a hash nothing could be built that verifies.
+    if (!HASH.test(heads.head_hash) || !HASH.test(heads.outcome_hash)) throw { code: "SQLITE_CORRUPT" };
+    removeSeal(path);
+    chain = new Chain(heads);
+    return { events: heads.events, outcomes: heads.outcomes };
+  } catch (error) {
+    writer.close();
+    throw error;
+  }
+}
+
+async function close(): Promise<void> {
   const folded = writer.fold();
   writer.close();
-  return { heads: chain.heads, folded };
+  await writeSeal(path, chain.heads, folded);
 }
 
 /** @throws what the database throws; what was not written is still waiting then */

@@ -4,7 +4,7 @@
  */
 import Database from "libsql";
 import type { Chain, Column } from "./chain.ts";
-import { connecting } from "./open.ts";
+import { connecting } from "./failure.ts";
 import { GENESIS, type Insert, insertSql, SCHEMA } from "./schema.ts";
 import type { ChainHeads } from "./seal.ts";
 

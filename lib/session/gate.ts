@@ -1,6 +1,7 @@
 import type { DetectionFinding, RuleCounter } from "../detection/mod.ts";
 import { type Event, type EventCommon, familyOf, newEventId } from "../event/mod.ts";
-import { Ledger } from "../ledger/mod.ts";
+// Not the whole of lib/ledger: what reads loads the database, which this thread never needs.
+import { Ledger } from "../ledger/ledger.ts";
 import {
   type Ask,
   AskQueue,

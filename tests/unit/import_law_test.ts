@@ -7,10 +7,11 @@ interface Module {
   dependencies?: { code?: { specifier?: string }; type?: { specifier?: string } }[];
 }
 
-// cmd/all.ts names what main.ts loads by a computed name; it is no role.
+// cmd/all.ts names what main.ts loads by a computed name; it is no role. A worker is loaded by its name.
 const ROOTS = [
   "main.ts",
   "cmd/all.ts",
+  "lib/ledger/worker.ts",
   ...["pty_agent", "net_proxy", "mcp_server", "bench"].map((name) => `cmd/guest/${name}/main.ts`),
 ];
 
