@@ -6,6 +6,8 @@ import "./run.ts";
 import "./create.ts";
 import "./exec.ts";
 import "./shell.ts";
+import "./pause.ts";
+import "./resume.ts";
 import "./list.ts";
 import "./info.ts";
 import "./logs.ts";

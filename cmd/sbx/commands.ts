@@ -10,6 +10,8 @@ export const COMMANDS: readonly string[] = [
   "create",
   "exec",
   "shell",
+  "pause",
+  "resume",
   "list",
   "info",
   "logs",

@@ -1,14 +1,10 @@
 import type { CreateRequest, VmInfo, VmSummary } from "../../lib/api/vm.ts";
-import { type Client, segment } from "../../lib/client/mod.ts";
-import { SbxError } from "../../lib/error/mod.ts";
+import { untilRunning } from "./boot.ts";
 import { type Command, JSON_OPTION } from "./command.ts";
 import { connect } from "./connect.ts";
 import { print, printJson } from "./output.ts";
 import { envOf } from "./program.ts";
 import { SIZE_OPTIONS, sizeOf } from "./size.ts";
-import { Spinner } from "./spinner.ts";
-
-const POLL_MS = 100;
 
 export const command: Command = {
   name: "create",
@@ -41,21 +37,6 @@ export const command: Command = {
     return 0;
   },
 };
-
-/** @throws SbxError `vm.boot_failed` when it ends instead */
-async function untilRunning(client: Client, { id, name }: VmSummary): Promise<void> {
-  using _spinner = new Spinner(`booting ${name}`);
-  while (true) {
-    const { status, last_error } = await client.json<VmSummary>("GET", `/vms/${segment(id)}/status`);
-    if (status === "Running") return;
-    if (status !== "Booting") {
-      throw new SbxError("vm.boot_failed", `"${name}" did not boot: ${last_error ?? `it is ${status}`}`, {
-        hint: `sbx logs ${name} shows why; sbx delete ${name} removes it`,
-      });
-    }
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-  }
-}
 
 function human({ name, status, hypervisor, accelerator }: VmInfo): string {
   return `${name}: ${status} (${[hypervisor, accelerator].filter(Boolean).join(", ")})\n` +

@@ -1,8 +1,8 @@
 import { segment } from "../../lib/client/mod.ts";
-import { asSbxError } from "../../lib/error/mod.ts";
 import { type Command, JSON_OPTION } from "./command.ts";
 import { connect } from "./connect.ts";
-import { print, printError, printJson } from "./output.ts";
+import { eachVm } from "./each_vm.ts";
+import { print, printJson } from "./output.ts";
 
 export const command: Command = {
   name: "delete",
@@ -15,17 +15,10 @@ export const command: Command = {
   async run(given) {
     const json = given.on("json");
     const client = await connect();
-    const deleted: string[] = [];
-    // One that cannot be removed does not keep the others.
-    for (const name of given.words) {
-      try {
-        await client.json("DELETE", `/vms/${segment(name)}/delete`);
-        deleted.push(name);
-        if (!json) await print(`deleted ${name}`);
-      } catch (error) {
-        printError(asSbxError(error, `deleting ${name}`), json);
-      }
-    }
+    const deleted = await eachVm(given.words, "deleting", json, async (name) => {
+      await client.json("DELETE", `/vms/${segment(name)}/delete`);
+      if (!json) await print(`deleted ${name}`);
+    });
     if (json) await printJson({ deleted });
     return deleted.length === given.words.length ? 0 : 1;
   },

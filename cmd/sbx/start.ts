@@ -1,14 +1,17 @@
-import { daemonPid, gatewayClient, start } from "../../lib/client/mod.ts";
+import type { VmSummary } from "../../lib/api/vm.ts";
+import { daemonPid, gatewayClient, segment, start } from "../../lib/client/mod.ts";
 import { SbxError } from "../../lib/error/mod.ts";
 import { home } from "../../lib/home/mod.ts";
+import { untilRunning } from "./boot.ts";
 import { type Command, JSON_OPTION } from "./command.ts";
 import { portFromEnv, portOf } from "./connect.ts";
+import { eachVm } from "./each_vm.ts";
 import { print, printJson } from "./output.ts";
 
 export const command: Command = {
   name: "start",
-  usage: "[--port N] [--json]",
-  summary: "start the service and the gateway, if they do not run",
+  usage: "[NAME…] [--port N] [--json]",
+  summary: "start the service and the gateway, if they do not run, and VMs that were stopped",
   options: [
     {
       name: "port",
@@ -17,7 +20,9 @@ export const command: Command = {
     },
     JSON_OPTION,
   ],
-  examples: ["sbx start", "sbx start --port 0"],
+  words: { min: 0, max: Infinity },
+  completesNames: true,
+  examples: ["sbx start", "sbx start demo", "sbx start --port 0"],
   async run(given) {
     const place = home();
     const asked = given.text("port");
@@ -30,11 +35,16 @@ export const command: Command = {
     }
     const { client, started } = await start(place, { port: wanted ?? portFromEnv() });
     const [service, gateway] = await Promise.all([daemonPid(place, "service"), daemonPid(place, "gateway")]);
-    if (given.on("json")) {
-      await printJson({ gateway: client.base, started, pids: { service, gateway } });
-    } else {
+    const json = given.on("json");
+    const { words } = given;
+    if (!json && words.length === 0) {
       await print(`sbx ${started.length === 0 ? "runs already" : "runs"}: ${client.base}`);
     }
-    return 0;
+    const vms = await eachVm(words, "starting", json, async (name) => {
+      await untilRunning(client, await client.json<VmSummary>("POST", `/vms/${segment(name)}/start`));
+      if (!json) await print(`${name} runs`);
+    });
+    if (json) await printJson({ gateway: client.base, started, pids: { service, gateway }, vms });
+    return vms.length === words.length ? 0 : 1;
   },
 };

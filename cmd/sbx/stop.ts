@@ -1,16 +1,26 @@
 import type { VmSummary } from "../../lib/api/vm.ts";
 import { type Daemon, gatewayClient, segment, stopDaemon } from "../../lib/client/mod.ts";
+import { SbxError } from "../../lib/error/mod.ts";
 import { home } from "../../lib/home/mod.ts";
-import { type Command, JSON_OPTION } from "./command.ts";
+import { type Command, type Given, JSON_OPTION } from "./command.ts";
+import { connect } from "./connect.ts";
+import { eachVm } from "./each_vm.ts";
 import { print, printJson } from "./output.ts";
 
 export const command: Command = {
   name: "stop",
-  usage: "[--all] [--json]",
-  summary: "stop the gateway and the service; running VMs go on, and are found again by the next start",
-  options: [{ name: "all", about: "stop the running VMs first" }, JSON_OPTION],
-  examples: ["sbx stop", "sbx stop --all"],
+  usage: "[NAME… | --all] [--json]",
+  summary:
+    "stop VMs; without names the gateway and the service: VMs that run go on, and are found again by the next start",
+  options: [
+    { name: "all", about: "stop the running VMs, and then the gateway and the service" },
+    JSON_OPTION,
+  ],
+  words: { min: 0, max: Infinity },
+  completesNames: true,
+  examples: ["sbx stop demo", "sbx stop", "sbx stop --all"],
   async run(given) {
+    if (given.words.length > 0) return await stopNamed(given);
     const place = home();
     const vms = given.on("all") ? await stopVms() : [];
     const stopped: Daemon[] = [];
@@ -32,3 +42,19 @@ export const command: Command = {
     }
   },
 };
+
+async function stopNamed(given: Given): Promise<number> {
+  if (given.on("all")) {
+    throw new SbxError("request.invalid", "--all stops every VM, and names some", {
+      hint: "leave out one of them",
+    });
+  }
+  const json = given.on("json");
+  const client = await connect();
+  const vms = await eachVm(given.words, "stopping", json, async (name) => {
+    await client.json("POST", `/vms/${segment(name)}/stop`);
+    if (!json) await print(`stopped ${name}`);
+  });
+  if (json) await printJson({ stopped: [], vms });
+  return vms.length === given.words.length ? 0 : 1;
+}

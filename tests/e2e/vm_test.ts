@@ -201,11 +201,12 @@ Deno.test("a VM from create to delete", async (t) => {
     });
 
     await t.step("pause and resume; what is not legal now is 409 and says what is", async () => {
-      assertEquals((await sbx.api("POST", "/vms/dev/pause")).body.status, "Paused");
+      assertEquals(await sbx.ok("pause", "dev"), "paused dev\n");
       const { status, body } = await sbx.api("POST", "/vms/dev/exec", { command: "true" });
       assertEquals([status, body.code], [409, "vm.wrong_state"]);
       assertEquals((await sbx.api("POST", "/vms/dev/start")).status, 409);
-      assertEquals((await sbx.api("POST", "/vms/dev/resume")).body.status, "Running");
+      const resumed = await sbx.run("resume", "nobody", "dev");
+      assertEquals([resumed.code, resumed.stdout], [1, "resumed dev\n"]);
       assertEquals((await exec({ command: "echo on" })).stdout, "on\n");
     });
 
@@ -219,7 +220,7 @@ Deno.test("a VM from create to delete", async (t) => {
     await t.step("stop and start: disk and workspace stay, the record goes on", async () => {
       await exec({ command: "echo kept > /root/kept; echo shared > shared" });
       await sbx.ok("exec", "dev", "--", "sync");
-      assertEquals((await sbx.api("POST", "/vms/dev/stop")).body.status, "Stopped");
+      assertEquals(await sbx.ok("stop", "dev"), "stopped dev\n");
       assertEquals(await sbx.left(id), []);
       const { status, body } = await sbx.api("POST", "/vms/dev/exec", { command: "true" });
       assertEquals([status, body.code, body.hint], [
@@ -228,7 +229,7 @@ Deno.test("a VM from create to delete", async (t) => {
         "possible now: start, fork, delete",
       ]);
       assertEquals(await Deno.readTextFile(join(workspace, "shared")), "shared\n");
-      await sbx.api("POST", "/vms/dev/start");
+      assertEquals(await sbx.ok("start", "dev"), "dev runs\n");
       assertEquals((await exec({ command: "cat /root/kept /workspace/shared" })).stdout, "kept\nshared\n");
       const history = (await sbx.api("GET", "/vms/dev/history")).body.executions;
       assert(history.some(({ command, exit_code }: any) => command === "sync" && exit_code === 0));
