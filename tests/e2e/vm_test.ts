@@ -205,7 +205,7 @@ Deno.test("a VM from create to delete", async (t) => {
       const { status, body } = await sbx.api("POST", "/vms/dev/exec", { command: "true" });
       assertEquals([status, body.code], [409, "vm.wrong_state"]);
       assertEquals((await sbx.api("POST", "/vms/dev/start")).status, 409);
-      const resumed = await sbx.run("resume", "nobody", "dev");
+      const resumed = await sbx.cli("resume", "nobody", "dev");
       assertEquals([resumed.code, resumed.stdout], [1, "resumed dev\n"]);
       assertEquals((await exec({ command: "echo on" })).stdout, "on\n");
     });
