@@ -97,15 +97,32 @@ export interface Open {
 }
 
 /**
- * TCP port: on a connection of its own that holds nothing else, the guest says that a program has ended its side of a
- * connection after so many bytes. A vhost-user vsock tells no half-close, and a whole one would lose the answer; a
- * connection that ends without this was broken off.
+ * TCP port: on a connection of its own that holds nothing but this and {@linkcode Refused}, the guest says that a
+ * program has ended its side of a connection after so many bytes. A vhost-user vsock tells no half-close, and a whole
+ * one would lose the answer; a connection that ends without this was broken off.
  */
 export interface End {
   t: "End";
   /** of {@linkcode Open}; the frame of that may come later */
   stream: number;
   bytes: number;
+}
+
+/**
+ * TCP port, on the same connection as {@linkcode End}: the guest's kernel has refused a packet that is of no TCP
+ * connection and no DNS. An addition to contracts.md §7, so that a try to get out leaves a record.
+ */
+export interface Refused {
+  t: "Refused";
+  /** IP protocol number, as IANA assigns them */
+  protocol: number;
+  /** where the packet was to go */
+  host_ip: string;
+  /** of protocols that have ports */
+  port?: number;
+  /** empty and 0 where it is not known */
+  process_name: string;
+  pid: number;
 }
 
 /** DNS port, both ways: queries, and their answers with the same id. */

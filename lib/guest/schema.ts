@@ -1,5 +1,6 @@
 /** What may come out of a guest; anything else ends the connection. The guest's bytes are hostile. */
 import { z } from "zod";
+import { parseAddress } from "../policy/address.ts";
 
 const id = z.int().nonnegative();
 
@@ -31,16 +32,27 @@ export const Attach = z.strictObject({ t: z.literal("Attach"), id });
 
 const port = z.int().min(1).max(65_535);
 const processName = z.string().max(64);
+const address = z.string().max(45).regex(/^[0-9a-fA-F:.]+$/);
 
 export const Open = z.strictObject({
   t: z.literal("Open"),
-  host_ip: z.string().max(45).regex(/^[0-9a-fA-F:.]+$/),
+  host_ip: address,
   port,
   process_name: processName,
   pid: id,
   stream: id,
 });
 export const End = z.strictObject({ t: z.literal("End"), stream: id, bytes: id });
+export const Refused = z.strictObject({
+  t: z.literal("Refused"),
+  protocol: z.int().min(0).max(255),
+  host_ip: address.refine((text) => parseAddress(text) !== undefined),
+  port: z.int().min(0).max(65_535).optional(),
+  process_name: processName,
+  pid: id,
+});
+/** What comes on the connection for notes. */
+export const Note = z.discriminatedUnion("t", [End, Refused]);
 export const DnsFrame = z.strictObject({
   id,
   raw: z.base64().max(88_000).describe("64 KB at most"),

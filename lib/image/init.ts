@@ -74,6 +74,8 @@ ifconfig lo 127.0.0.1 up
 hostname sbx
 read -r m <.${MODULES_PATH}
 insmod ./$m || echo "sbx-init: the network does not come up" >/dev/console
+# The kernel would look for routers there, and each look is a packet that is refused on record.
+echo 0 >./proc/sys/net/ipv6/conf/${dummy}/router_solicitations
 ifconfig ${dummy} ${ipv4} netmask 255.255.255.255 up
 route add default dev ${dummy}
 ip -6 addr add ${ipv6}/128 dev ${dummy}
@@ -92,6 +94,6 @@ echo >./run/sbx/mounted
   while :; do $deno /usr/lib/sbx/sbx-net-proxy.js; sleep 1; done
 ) &
 
-wait $agent
-die "sbx-pty-agent ended"
+wait $agent || die "sbx-pty-agent ended"
+$b reboot -f
 `;

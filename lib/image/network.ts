@@ -29,14 +29,28 @@ export const NETWORK_MODULES = [
   "nft_chain_nat",
   "nft_redir",
   "nft_reject_inet",
+  "nft_limit",
+  "nft_log",
+  "nfnetlink_log",
   "tcp_diag",
 ];
 
-const { tcpPort, dnsPort, resolver } = GUEST_NETWORK;
+/** nfnetlink_log group on which the proxy hears of refused packets. */
+export const LOG_GROUP = 1;
+/** Refused packets a second that it hears of, from each of two rules: a program that floods keeps the proxy from nothing else. */
+export const LOGGED_PER_SECOND = 50;
+/** Bytes of such a packet: an IPv6 header with some extensions, and ports. */
+const LOGGED_BYTES = 128;
+
+const { interface: dummy, tcpPort, dnsPort, resolver } = GUEST_NETWORK;
+
+const LOG =
+  `limit rate ${LOGGED_PER_SECOND}/second burst ${LOGGED_PER_SECOND} packets log group ${LOG_GROUP} snaplen ${LOGGED_BYTES} queue-threshold 1`;
 
 /**
- * All TCP and DNS goes to the proxy, whatever its destination; everything else is refused at once, so that programs
- * get an error and do not wait. Loading the rules again replaces them.
+ * All TCP and DNS goes to the proxy, whatever its destination; everything else is refused at once, TCP that belongs to
+ * no connection too, so that programs get an error and do not wait, and the proxy hears of it. What a program puts on
+ * the interface itself, around all that, is dropped there. Loading the rules again replaces them.
  */
 export const RULES = `table inet sbx
 delete table inet sbx
@@ -52,7 +66,17 @@ table inet sbx {
     oif lo accept
     ip daddr 127.0.0.0/8 accept
     ip6 daddr ::1 accept
+    ${LOG}
     reject with icmpx admin-prohibited
+  }
+}
+table netdev sbx
+delete table netdev sbx
+table netdev sbx {
+  chain around {
+    type filter hook egress device ${dummy} priority 0
+    ${LOG}
+    drop
   }
 }
 `;

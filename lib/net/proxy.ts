@@ -15,6 +15,7 @@ import type { NetOptions } from "./options.ts";
 import { Pool } from "./pool.ts";
 import { sniff, type Speech } from "./sniff.ts";
 import { Terminator } from "./terminator.ts";
+import { type RefusedPacket, transportDraft, transportRefusal } from "./transport.ts";
 import { Tunnel } from "./tunnel.ts";
 import type { Target } from "./upstream.ts";
 import { Watch } from "./watch.ts";
@@ -76,8 +77,7 @@ export class NetProxy {
    * @throws {SbxError} `ledger.unavailable` and other failures of this host; the stream is closed
    */
   async serve(conn: ByteStream, { host_ip, port, process_name, pid }: Open, rest: Uint8Array): Promise<void> {
-    const process = { pid, ppid: 0, executable: process_name, command: process_name, cwd: "" };
-    const by: Requester = { actor: "vm", ...(process_name !== "" && { process }) };
+    const by = requesterOf(process_name, pid);
     const channel: Channel = { scheme: "http", address: host_ip, port };
     if (this.#closed) return closeQuietly(conn);
     if (this.#guests.size >= CONNECTIONS_MAX) {
@@ -104,6 +104,17 @@ export class NetProxy {
   async send(request: HostRequest): Promise<Response> {
     if (this.#closed) throw new SbxError("net.closed", "the VM's network is closed");
     return await sendFromHost(this.#context, request);
+  }
+
+  /**
+   * Records a packet that the guest's kernel refused: only TCP connections and DNS have a way out.
+   *
+   * @param among how many packets this one stands for
+   * @throws {SbxError} `ledger.unavailable`
+   */
+  refuseTransport(packet: RefusedPacket, among: number): void {
+    const by = requesterOf(packet.process_name, packet.pid);
+    this.#gate.refuse(transportDraft(by, packet), transportRefusal(packet, among));
   }
 
   /** Closes every connection. */
@@ -247,4 +258,9 @@ export class NetProxy {
   #refuse(by: Requester, channel: Channel, id: string, reason: string): void {
     this.#gate.refuse(connectDraft(by, "tcp", this.#hostOf(channel), channel.port), { id, reason });
   }
+}
+
+function requesterOf(process_name: string, pid: number): Requester {
+  const process = { pid, ppid: 0, executable: process_name, command: process_name, cwd: "" };
+  return { actor: "vm", ...(process_name !== "" && { process }) };
 }

@@ -3,7 +3,7 @@ import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.
 import { DnsService, Overrides, parseResolvers, systemResolvers } from "../dns/mod.ts";
 import { asSbxError, SbxError } from "../error/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
-import { DnsFrame, End, Open } from "../guest/schema.ts";
+import { DnsFrame, Note, Open } from "../guest/schema.ts";
 import type { Home } from "../home/mod.ts";
 import type { CredentialResolver } from "../mcp/mod.ts";
 import type { Send } from "../mcp_endpoint/mod.ts";
@@ -14,6 +14,7 @@ import type { Contract } from "./contract.ts";
 import type { SessionGate } from "./gate.ts";
 import { GuestStream } from "./guest_stream.ts";
 import type { VmRecord } from "./record.ts";
+import { Refusals } from "./refusals.ts";
 
 /** Ends that wait for their streams; a guest may tell any number of ends of nothing. */
 const EARLY_ENDS_MAX = 4096;
@@ -37,6 +38,14 @@ export class Network {
   readonly #streams = new Map<number, GuestStream>();
   /** ends of streams that are not there yet */
   readonly #early = new Map<number, number>();
+  readonly #refusals = new Refusals((refused, among) => {
+    try {
+      this.#proxy.refuseTransport(refused, among);
+    } catch (error) {
+      // The packet is refused all the same, and the ledger's failure stops what could go out.
+      report(error);
+    }
+  });
 
   private constructor(gate: SessionGate, broker: CredentialBroker, dns: DnsService, proxy: NetProxy) {
     this.#gate = gate;
@@ -74,11 +83,11 @@ export class Network {
     return new Network(gate, broker, dns, proxy);
   }
 
-  /** One connection to the TCP port (contracts.md §7): a program's, or the one on which ends are told. */
+  /** One connection to the TCP port (contracts.md §7): a program's, or the one for notes. */
   async serveTcp(channel: FrameChannel, conn: Deno.Conn): Promise<void> {
     const first = await channel.next();
     if (first === null) return;
-    if ((first as { t?: unknown }).t === "End") return await this.#serveEnds(channel, first);
+    if ((first as { t?: unknown }).t !== "Open") return await this.#serveNotes(channel, first);
     const { t: _, stream: number, ...open } = Open.parse(first);
     const stream = new GuestStream(conn, channel.reader.rest());
     this.#streams.set(number, stream);
@@ -131,13 +140,20 @@ export class Network {
   };
 
   close(): Promise<void> {
+    this.#refusals.close();
     this.#proxy.close();
     return this.#broker.close();
   }
 
-  async #serveEnds(channel: FrameChannel, first: unknown): Promise<void> {
+  /** Ends of programs' sides, and packets that the guest's kernel refused. */
+  async #serveNotes(channel: FrameChannel, first: unknown): Promise<void> {
     for (let frame: unknown = first; frame !== null; frame = await channel.next()) {
-      const { stream, bytes } = End.parse(frame);
+      const note = Note.parse(frame);
+      if (note.t === "Refused") {
+        this.#refusals.add(note);
+        continue;
+      }
+      const { stream, bytes } = note;
       const known = this.#streams.get(stream);
       if (known) known.end(bytes);
       // The two connections race: the end of a short stream may be told before its beginning.

@@ -32,6 +32,9 @@ def query(name):
     return struct.pack(">6H", 7, 256, 1, 0, 0, 0) + labels + b"\\0\\0\\1\\0\\1"
 `;
 
+/** Tables of its rules, and how many proxies there are. */
+const UP = "table inet sbx\ntable netdev sbx\n1\n";
+
 const brokenOff: string[] = [];
 
 /** What the stand-in does with a connection, by its port; the connection is closed afterwards. */
@@ -80,7 +83,7 @@ Deno.test("the network of a guest", async (t) => {
     const dns = new DnsService({ gate, resolvers: [], overrides });
     const host = net = new GuestNet(sockets, dns, (opened) => SERVICES[opened.open.port](opened));
     const up = "nft list tables 2>/dev/null; ps -C deno -o args= | grep -c net-proxy || true";
-    await eventually("sbx-net-proxy is up", async () => await shell(up) === "table inet sbx\n1\n");
+    await eventually("sbx-net-proxy is up", async () => await shell(up) === UP);
 
     await t.step(
       "sbx-net-proxy that ends is started again, and takes its connection to the host up anew",
@@ -90,7 +93,7 @@ Deno.test("the network of a guest", async (t) => {
           "a name is found again",
           async () => (await shell("getent hosts api.test || true")) !== "",
         );
-        assertEquals(await shell(up), "table inet sbx\n1\n");
+        assertEquals(await shell(up), UP);
       },
     );
 
@@ -103,17 +106,37 @@ Deno.test("the network of a guest", async (t) => {
       assertEquals(resolver, "nameserver 192.0.2.53\noptions timeout:1 attempts:5\n");
     });
 
-    await t.step("UDP, ICMP and raw IP end in an error at once", async () => {
-      const lines = await python(`
+    await t.step(
+      "UDP, ICMP, raw IP and raw frames end in an error at once, and the host is told of each",
+      async () => {
+        host.refused.length = 0;
+        const lines = await python(`
+kept = []
 def send(family, kind, proto, to, data=b"x"):
-    s = socket.socket(family, kind, proto); s.connect((to, 123)); s.send(data); return s.recv(100)
+    s = socket.socket(family, kind, proto); kept.append(s); s.connect((to, 123)); s.send(data); return s.recv(100)
 told(lambda: send(socket.AF_INET, socket.SOCK_DGRAM, 0, "8.8.8.8"))
 told(lambda: send(socket.AF_INET6, socket.SOCK_DGRAM, 0, "2001:4860:4860::8888"))
 told(lambda: send(socket.AF_INET, socket.SOCK_RAW, 1, "8.8.8.8", b"\\x08\\0\\xf7\\xff\\0\\0\\0\\0"))
 told(lambda: send(socket.AF_INET, socket.SOCK_RAW, 89, "8.8.8.8"))
+def frame():
+    udp = bytes.fromhex("1000007b0009000078")
+    ip = bytes.fromhex("4500001d0001000040110000c000020208080404") + udp
+    return socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM).sendto(ip, ("dummy0", 0x800))
+told(frame)
+import time; time.sleep(1)
 `);
-      assertEquals(lines, Array(4).fill("PermissionError"));
-    });
+        assertEquals(lines, [...Array(4).fill("PermissionError"), "OSError"]);
+        await eventually("the host is told", () => host.refused.length >= 5);
+        assertEquals(host.refused.map(({ protocol, host_ip, port }) => [protocol, host_ip, port]), [
+          [17, "8.8.8.8", 123],
+          [17, "2001:4860:4860:0:0:0:0:8888", 123],
+          [1, "8.8.8.8", undefined],
+          [89, "8.8.8.8", undefined],
+          [17, "8.8.4.4", 123],
+        ]);
+        assertEquals(host.refused[0].process_name, "python3");
+      },
+    );
 
     await t.step("DNS reaches the host, whichever resolver it is meant for, over UDP and TCP", async () => {
       const lines = await python(`
@@ -175,12 +198,18 @@ told(download)
     await t.step(
       "a program that breaks off is told from one that ends, and so is a host that is not there",
       async () => {
+        const proxy = "ps -C deno -o pid=,args= | awk '/net-proxy/ {print $1}'";
+        const before = await shell(proxy);
         await python(`
-s = socket.create_connection(("api.test", 4)); s.sendall(b"x")
-s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)); s.close()
+import time
+def break_off(seconds):
+    s = socket.create_connection(("203.0.113.1", 4)); s.sendall(b"x"); time.sleep(seconds)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)); s.close()
+for seconds in 0, 0, 0, 1: break_off(seconds)
 `);
         await eventually("the host hears of it", () => brokenOff.length > 0);
         assertStringIncludes(brokenOff[0], "broke the connection off");
+        assertEquals(await shell(proxy), before, "the proxy has outlived connections that were gone at once");
         host.close();
         await Deno.remove(vsockPath(sockets, PORTS.tcp)).catch(() => {});
         assertEquals(await python(`told(lambda: read(socket.create_connection(("203.0.113.1", 80))))`), [

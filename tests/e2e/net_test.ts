@@ -129,7 +129,7 @@ Deno.test("the network of a VM", async (t) => {
     const events = async (family: string) =>
       JSON.parse(await sbx.ok("events", "dev", "--family", family, "--json")).events;
 
-    await t.step("curl, python, git and Deno reach HTTPS, and trust what they see", async () => {
+    await t.step("curl, python, Node, git and Deno reach HTTPS, and trust what they see", async () => {
       assertStringIncludes((await sh("curl -sS https://site.example/curl")).stdout, `"path":"/curl"`);
       assertStringIncludes((await sh("curl -sS http://site.example/plain")).stdout, `"path":"/plain"`);
       const python =
@@ -137,6 +137,8 @@ Deno.test("the network of a VM", async (t) => {
       assertStringIncludes((await sh(python)).stdout, `"path":"/python"`);
       const deno = `deno eval 'console.log(await (await fetch("https://site.example/deno")).text())'`;
       assertStringIncludes((await sh(deno)).stdout, `"path":"/deno"`);
+      const node = `node -e 'fetch("https://site.example/node").then((r) => r.text()).then(console.log)'`;
+      assertStringIncludes((await sh(node)).stdout, `"path":"/node"`);
       const cloned = await sh("git clone -q https://git.example/repo.git /tmp/r && cat /tmp/r/README");
       assertEquals([cloned.code, cloned.stdout], [0, "from git\n"], cloned.stderr);
       const [first] = await events("http");
@@ -172,6 +174,12 @@ Deno.test("the network of a VM", async (t) => {
         assertEquals((await sh("echo $ANTHROPIC_API_KEY")).stdout, `${ref}\n`);
         const streamed = await sh(call("claude-sonnet-4-5"));
         assertStringIncludes(streamed.stdout, "message_stop");
+        assertEquals(world.arrived.at(-1)!.headers["x-api-key"], SECRET);
+        const node =
+          `node -e 'fetch("https://api.anthropic.com/node", {headers: {"x-api-key": process.env.ANTHROPIC_API_KEY}})` +
+          `.then((r) => r.text()).then(console.log)'`;
+        const fetched = await sh(node);
+        assertEquals(JSON.parse(fetched.stdout || "{}").key, ref, fetched.stderr);
         assertEquals(world.arrived.at(-1)!.headers["x-api-key"], SECRET);
         const echoed = await sh(`curl -sS https://api.anthropic.com/echo -H "x-api-key: $ANTHROPIC_API_KEY"`);
         assertEquals(JSON.parse(echoed.stdout).key, ref, "an answer that shows the secret shows the ref");
@@ -224,7 +232,7 @@ Deno.test("the network of a VM", async (t) => {
       },
     );
 
-    await t.step("there is no other way out, and each try that reaches the host has a record", async () => {
+    await t.step("there is no other way out, and each try over IP has a record", async () => {
       const recorded = async (what: string, line: string, part: RegExp) => {
         const ran = await sh(line);
         const denied = JSON.parse(await sbx.ok("events", "dev", "--denied", "--json")).events;
@@ -260,17 +268,43 @@ Deno.test("the network of a VM", async (t) => {
         /guard-domain-fronting/,
       );
       const fails = async (what: string, line: string) => {
-        const { code, stdout } = await sh(line);
+        const { code, stdout, stderr } = await sh(line);
         assert(code !== 0 && code !== 124, `${what} got out, or hung: ${code} ${stdout}`);
+        return stderr;
       };
-      await fails(
-        "UDP",
-        `python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("8.8.8.8", 123)); s.settimeout(9); s.send(b"x"); s.recv(1)'`,
+      // Packets that the guest's kernel refuses: at once, and with a record on the host.
+      const packet = async (what: string, program: string, url: string) => {
+        const told = await fails(what, `python3 -c 'from socket import *; setdefaulttimeout(9); ${program}'`);
+        assertMatch(told, /PermissionError|No buffer space available/, `${what} was left waiting`);
+        await eventually(`${what} is on record`, async () => {
+          const { requests } = JSON.parse(await sbx.ok("net", "dev", "--denied", "--json"));
+          const found = requests.find(({ http }: any) => http.request.url === url);
+          return found?.rule_id === "guard-transport";
+        });
+      };
+      const udp = (family: string, address: string) =>
+        `s = socket(${family}, SOCK_DGRAM); s.connect(("${address}", 4242)); s.send(b"x"); s.recv(1)`;
+      const raw = (protocol: number, address: string) =>
+        `s = socket(AF_INET, SOCK_RAW, ${protocol}); s.sendto(bytes.fromhex("0800f7fd00010001"), ("${address}", 0)); s.recv(1)`;
+      await packet("UDP", udp("AF_INET", "198.51.100.7"), "udp://198.51.100.7:4242");
+      await packet("UDP, IPv6", udp("AF_INET6", "2001:db8::7"), "udp://[2001:db8:0:0:0:0:0:7]:4242");
+      await packet("ping", raw(1, "198.51.100.8"), "icmp://198.51.100.8");
+      await packet("raw IP", raw(89, "198.51.100.9"), "ip://198.51.100.9");
+      await packet(
+        "TCP of no connection",
+        `socket(AF_INET, SOCK_RAW, 6).sendto(bytes.fromhex("1000109200000001000000005004000000000000"), ("198.51.100.11", 0))`,
+        "tcp://198.51.100.11:4242",
       );
-      await fails(
-        "raw ICMP",
-        `python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 1); s.settimeout(9); s.sendto(bytes.fromhex("0800f7fd00010001"), ("8.8.8.8", 0)); s.recv(1)'`,
+      await packet(
+        "a raw frame on the interface",
+        `socket(AF_PACKET, SOCK_DGRAM).sendto(bytes.fromhex("4500001d0001000040110000c0000202c633640a100010920009000078"), ("dummy0", 0x800))`,
+        "udp://198.51.100.10:4242",
       );
+      const [sent] = JSON.parse(await sbx.ok("net", "dev", "--denied", "--json")).requests
+        .filter(({ http }: any) => http.request.scheme === "udp");
+      const why = await sbx.ok("why", sent.common.event_id);
+      assertStringIncludes(why, "UDP to 198.51.100.7 port 4242 has no way out of a VM");
+      assertStringIncludes(why, "use a TCP connection");
       await fails(
         "another VM",
         `python3 -c 'import socket; s = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM); s.settimeout(9); s.connect((4, 5000))'`,

@@ -3,7 +3,7 @@
  * a test says, its DNS queries (port 5007) are answered by the real DnsService.
  */
 import type { DnsService } from "../../lib/dns/mod.ts";
-import { type DnsFrame, type End, type Open, PORTS } from "../../lib/guest/mod.ts";
+import { type DnsFrame, type Open, PORTS, type Refused } from "../../lib/guest/mod.ts";
 import * as schema from "../../lib/guest/schema.ts";
 import { GuestStream } from "../../lib/session/guest_stream.ts";
 import { vsockPath } from "../../lib/vm/hypervisor.ts";
@@ -18,6 +18,8 @@ export interface Opened {
 export class GuestNet {
   readonly opened: Open[] = [];
   readonly queries: DnsFrame[] = [];
+  /** packets that the guest's kernel refused */
+  readonly refused: Refused[] = [];
   /** frames that are not what contracts.md §7 says, and connections that broke where none should */
   readonly problems: string[] = [];
   #closed = false;
@@ -64,9 +66,14 @@ export class GuestNet {
 
   async #tcp(channel: FrameChannel, conn: Deno.Conn): Promise<void> {
     const first = await channel.next() as { t: string } | null;
-    if (first?.t === "End") {
+    if (first?.t !== "Open") {
       for (let frame: unknown = first; frame !== null; frame = await channel.next()) {
-        const { stream, bytes } = schema.End.parse(frame) satisfies End;
+        const note = schema.Note.parse(frame);
+        if (note.t === "Refused") {
+          this.refused.push(note);
+          continue;
+        }
+        const { stream, bytes } = note;
         if (this.#streams.has(stream)) this.#streams.get(stream)!.end(bytes);
         else this.#ends.set(stream, bytes);
       }

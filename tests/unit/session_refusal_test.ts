@@ -80,7 +80,8 @@ Deno.test("each refused packet is an event of guard-transport that says what it 
     await notes.send(packet({ protocol: 58, host_ip: "2001:db8:0:0:0:0:0:7" }));
     await notes.send({ t: "End", stream: 1, bytes: 2 });
     await notes.send(packet({ protocol: 89 }));
-    await eventually("they are recorded", () => recorded().length === 3);
+    await notes.send(packet({ protocol: 6, port: 22 }));
+    await eventually("they are recorded", () => recorded().length === 4);
     const rule = "guard-transport";
     assertEquals(recorded(), [
       {
@@ -99,6 +100,12 @@ Deno.test("each refused packet is an event of guard-transport that says what it 
         url: "ip://198.51.100.7",
         program: undefined,
         reason: "IP protocol 89 to 198.51.100.7 has no way out of a VM",
+        rule,
+      },
+      {
+        url: "tcp://198.51.100.7:22",
+        program: undefined,
+        reason: "TCP outside of a connection to 198.51.100.7 port 22 has no way out of a VM",
         rule,
       },
     ]);

@@ -2,13 +2,11 @@
  * sock_diag(7): asks the kernel for one TCP socket. /proc/net/tcp would say the same, but all of it has to be read, and a
  * guest with a thousand connections would spend its time on that.
  */
-import type { Endpoint } from "./endpoint.ts";
+import { Netlink } from "../../../ffi/libc/netlink.ts";
+import { bytesOf, type Endpoint } from "./endpoint.ts";
 
 const AF_INET = 2;
 const AF_INET6 = 10;
-const AF_NETLINK = 16;
-/** with SOCK_CLOEXEC */
-const SOCK_RAW = 3 | 0o2000000;
 const NETLINK_SOCK_DIAG = 4;
 const SOCK_DIAG_BY_FAMILY = 20;
 const NLM_F_REQUEST = 1;
@@ -21,17 +19,15 @@ const ID_AT = HEADER_BYTES + 8;
 /** of the inode in an answer: struct nlmsghdr, struct inet_diag_msg */
 const INODE_AT = HEADER_BYTES + 68;
 
-const libc = Deno.dlopen("libc.so.6", {
-  socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
-  send: { parameters: ["i32", "buffer", "usize", "i32"], result: "isize" },
-  recv: { parameters: ["i32", "buffer", "usize", "i32"], result: "isize" },
-});
+let socket: Netlink | undefined;
 
-let socket: number | undefined;
-
-/** The inode of the socket that connects these ends; `undefined` when there is none, or no program has it any more. */
+/**
+ * The inode of the socket that connects these ends; `undefined` when there is none, or no program has it any more.
+ *
+ * @throws {Error} when the kernel cannot be asked
+ */
 export function inodeOfTcp(local: Endpoint, remote: Endpoint): number | undefined {
-  socket ??= libc.symbols.socket(AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG);
+  socket ??= new Netlink(NETLINK_SOCK_DIAG);
   const request = new Uint8Array(REQUEST_BYTES);
   const view = new DataView(request.buffer);
   view.setUint32(0, REQUEST_BYTES, true);
@@ -46,18 +42,8 @@ export function inodeOfTcp(local: Endpoint, remote: Endpoint): number | undefine
   request.set(bytesOf(local.hostname), ID_AT + 4);
   request.set(bytesOf(remote.hostname), ID_AT + 20);
   request.fill(0xff, ID_AT + 40);
-  if (libc.symbols.send(socket, request, BigInt(request.length), 0) < 0n) return undefined;
-  const answer = new Uint8Array(4096);
-  const size = Number(libc.symbols.recv(socket, answer, BigInt(answer.length), 0));
+  const answer = socket.ask(request, new Uint8Array(4096));
   const said = new DataView(answer.buffer);
-  if (size < INODE_AT + 4 || said.getUint16(4, true) !== SOCK_DIAG_BY_FAMILY) return undefined;
+  if (answer.length < INODE_AT + 4 || said.getUint16(4, true) !== SOCK_DIAG_BY_FAMILY) return undefined;
   return said.getUint32(INODE_AT, true) || undefined;
-}
-
-/** Of an address as Deno and `socket.ts` write it. */
-function bytesOf(hostname: string): number[] {
-  if (!hostname.includes(":")) return hostname.split(".").map(Number);
-  const [head, tail] = hostname.split("::").map((half) => half === "" ? [] : half.split(":"));
-  const groups = tail ? [...head, ...Array(8 - head.length - tail.length).fill("0"), ...tail] : head;
-  return groups.flatMap((group) => [parseInt(group, 16) >> 8, parseInt(group, 16) & 255]);
 }

@@ -1,6 +1,8 @@
 import { FrameChannel } from "../../../lib/wire/channel.ts";
 import { writeAll } from "../../../lib/wire/write.ts";
-import { type DnsFrame, HOST_CID, PORTS } from "../../../lib/guest/messages.ts";
+import { type DnsFrame, PORTS } from "../../../lib/guest/messages.ts";
+import { connectionsOf } from "./accept.ts";
+import { connectHost } from "./host.ts";
 import { portOwner } from "./owner.ts";
 
 /** Queries that may wait for the host at once; of more the oldest is given up, which its client has done already. */
@@ -22,7 +24,9 @@ export class Dns {
   }
 
   async serveTcp(listener: Deno.TcpListener): Promise<void> {
-    for await (const conn of listener) this.#serve(conn).catch(() => {}).finally(() => conn.close());
+    for await (const conn of connectionsOf(listener)) {
+      this.#serve(conn).catch(() => {}).finally(() => conn.close());
+    }
   }
 
   /** Messages with their length before them, one after another. */
@@ -66,7 +70,7 @@ export class Dns {
   /** The connection to the host; opened ahead of the first query it costs that one nothing. */
   connect(): Promise<FrameChannel> {
     if (this.#channel) return this.#channel;
-    const channel = this.#channel = open();
+    const channel = this.#channel = connectHost(PORTS.dns).then((conn) => new FrameChannel(conn));
     this.#receive(channel).catch(() => {}).finally(() => this.#lose(channel));
     return channel;
   }
@@ -94,10 +98,6 @@ export class Dns {
     this.#pending.get(id)?.(answer);
     this.#pending.delete(id);
   }
-}
-
-async function open(): Promise<FrameChannel> {
-  return new FrameChannel(await Deno.connect({ transport: "vsock", cid: HOST_CID, port: PORTS.dns }));
 }
 
 async function readExactly(conn: Deno.Conn, count: number): Promise<Uint8Array<ArrayBuffer> | undefined> {

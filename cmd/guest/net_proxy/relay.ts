@@ -1,7 +1,9 @@
-import { FrameChannel } from "../../../lib/wire/channel.ts";
 import { encodeFrame } from "../../../lib/wire/frame.ts";
 import { writeAll } from "../../../lib/wire/write.ts";
-import { type End, HOST_CID, type Open, PORTS } from "../../../lib/guest/messages.ts";
+import { type Open, PORTS } from "../../../lib/guest/messages.ts";
+import { connectionsOf } from "./accept.ts";
+import { connectHost } from "./host.ts";
+import type { Notes } from "./notes.ts";
 import { tcpOwner } from "./owner.ts";
 import { originalDestination, reset } from "./socket.ts";
 
@@ -16,11 +18,14 @@ export class Relay {
   #streams = Math.floor(Math.random() * 2 ** 48);
   #open = 0;
   #room?: () => void;
-  #ends?: Promise<FrameChannel>;
+  readonly #notes: Notes;
 
-  async serve(listener: Deno.TcpListener): Promise<never> {
-    while (true) {
-      const conn = await listener.accept();
+  constructor(notes: Notes) {
+    this.#notes = notes;
+  }
+
+  async serve(listener: Deno.TcpListener): Promise<void> {
+    for await (const conn of connectionsOf(listener)) {
       this.#open++;
       this.#carry(conn).finally(() => {
         this.#open--;
@@ -38,7 +43,7 @@ export class Relay {
     const open: Open = { t: "Open", host_ip, port, process_name, pid, stream: ++this.#streams };
     let host: Deno.Conn | undefined;
     try {
-      host = await connect();
+      host = await connectHost(PORTS.tcp);
       await writeAll(host, encodeFrame(open));
       const up = this.#up(conn, host, open.stream);
       await copy(host, conn);
@@ -56,26 +61,12 @@ export class Relay {
   async #up(conn: Deno.TcpConn, host: Deno.Conn, stream: number): Promise<void> {
     try {
       const bytes = await copy(conn, host);
-      await this.#end({ t: "End", stream, bytes });
+      await this.#notes.tell({ t: "End", stream, bytes });
     } catch {
       // The program broke it off, or the host has: without an End the host knows.
       close(host);
     }
   }
-
-  async #end(end: End): Promise<void> {
-    const ends = this.#ends ??= connect().then((conn) => new FrameChannel(conn));
-    try {
-      await (await ends).send(end);
-    } catch (error) {
-      if (this.#ends === ends) this.#ends = undefined;
-      throw error;
-    }
-  }
-}
-
-function connect(): Promise<Deno.Conn> {
-  return Deno.connect({ transport: "vsock", cid: HOST_CID, port: PORTS.tcp });
 }
 
 /** @returns how many bytes went across */
