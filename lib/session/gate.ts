@@ -37,9 +37,14 @@ export interface GateOptions {
   record: Pick<VmRecord, "id" | "profile_id" | "profile_revision">;
   contract: Contract;
   tell(notice: SessionNotice): void;
+  /** text with refs in place of secrets; also right for JSON */
+  scrub(text: string): string;
   /** the ledger could not be written: until it can, every event is refused */
   onLedgerFailure(error: Error): void;
 }
+
+/** Families whose parsers put refs in place of secrets themselves, where the bytes are. */
+const SCRUBBED = new Set(["http", "model", "credential"]);
 
 /** Families whose events have an answer that comes later. */
 const ANSWERED = new Set(["http", "dns", "mcp", "model"]);
@@ -102,12 +107,16 @@ export class SessionGate implements Gate {
 
   decide(draft: Draft, signal?: AbortSignal): Verdict | Promise<Verdict> {
     const evaluation = this.#policy.evaluate(this.#complete(draft));
-    this.#append(evaluation.event, evaluation.decision, evaluation);
-    return evaluation.decision.decision === "ask" ? this.#asked(evaluation, signal) : verdictOf(evaluation);
+    const { event } = evaluation;
+    const decision = this.#clean(event, evaluation.decision);
+    this.#append(event, decision, evaluation);
+    return decision.decision === "ask"
+      ? this.#asked(event, decision, signal)
+      : verdictOf({ event, decision });
   }
 
-  async #asked({ event, decision: asked }: Evaluation, signal?: AbortSignal): Promise<Verdict> {
-    const answer = await this.#ask(event, asked, signal);
+  async #asked(event: Event, asked: Decision, signal?: AbortSignal): Promise<Verdict> {
+    const answer = await this.#ask(this.#kept(event), asked, signal);
     // Who let it go must be on record before it happens.
     if (answer === "allow") this.ledger.requireWritable();
     const decision: Decision = { ...asked, decision: answer };
@@ -124,7 +133,8 @@ export class SessionGate implements Gate {
   review(event: Event): Decision {
     const family = familyOf(event.common.event_type);
     if (!this.#reviewed.has(family)) return unreviewed(event);
-    const { decision, findings, failures } = this.#policy.evaluate(event);
+    const { findings, failures, ...evaluated } = this.#policy.evaluate(event);
+    const decision = this.#clean(event, evaluated.decision);
     const known = this.#found.get(event.common);
     const all = [...findings, ...failures.map(failureFinding)];
     this.report(all.filter(({ finding_id }) => !known?.has(finding_id)));
@@ -157,15 +167,15 @@ export class SessionGate implements Gate {
     return event;
   }
 
-  finish(event: Event, { response, ...rest }: Outcome): void {
+  finish(event: Event, outcome: Outcome): void {
     const decision = this.#answered.get(event.common);
     this.#answered.delete(event.common);
-    this.#end(event, {
-      ...rest,
-      ...(response !== undefined && { response }),
-      ...(decision && { decision }),
-    });
-    if (response !== undefined) this.report(this.#detector.answered(withResponse(event, response)));
+    const ended = this.#clean(event, { ...outcome, ...(decision && { decision }) });
+    this.#end(event, ended);
+    const { response } = ended;
+    if (response !== undefined) {
+      this.report(this.#detector.answered(withResponse(this.#kept(event), response)));
+    }
   }
 
   async close(): Promise<void> {
@@ -199,7 +209,24 @@ export class SessionGate implements Gate {
     };
   }
 
-  #append(event: Event, decision?: Decision, evaluation?: Evaluation): void {
+  /** What is kept and told of an event. What is done is done with the event itself. */
+  #kept(event: Event): Event {
+    const family = familyOf(event.common.event_type);
+    const own = this.#clean(event, event[family]);
+    return own === event[family] ? event : { ...event, [family]: own };
+  }
+
+  /** What is said of an event, with refs in place of secrets (contracts.md §9). */
+  #clean<T>(event: Event, said: T): T {
+    if (said === undefined || SCRUBBED.has(familyOf(event.common.event_type))) return said;
+    const text = JSON.stringify(said);
+    const scrubbed = this.#options.scrub(text);
+    return scrubbed === text ? said : JSON.parse(scrubbed);
+  }
+
+  /** @param decision without secrets already */
+  #append(whole: Event, decision?: Decision, evaluation?: Evaluation): void {
+    const event = this.#kept(whole);
     const findings = evaluation ? [...evaluation.findings, ...evaluation.failures.map(failureFinding)] : [];
     this.ledger.append({ event, ...(decision && { decision }), findings });
     this.#options.tell({ type: "security-event", payload: { event, ...(decision && { decision }) } });

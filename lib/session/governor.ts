@@ -1,3 +1,4 @@
+import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.ts";
 import type { Home } from "../home/mod.ts";
 import type { Ask, AskAnswer, Verdict } from "../policy/mod.ts";
 import { summary } from "../policy/mod.ts";
@@ -38,28 +39,42 @@ export class Governor {
   readonly gate: SessionGate;
   #options: GovernorOptions;
   #contract: Contract;
+  readonly #broker: CredentialBroker;
   #collecting?: Collecting;
   #mcp?: Promise<McpSide>;
   #network?: Promise<Network>;
 
-  private constructor(options: GovernorOptions, contract: Contract, gate: SessionGate) {
+  private constructor(
+    options: GovernorOptions,
+    contract: Contract,
+    gate: SessionGate,
+    broker: CredentialBroker,
+  ) {
     this.#options = options;
     this.#contract = contract;
     this.gate = gate;
+    this.#broker = broker;
   }
 
   /** @throws {SbxError} `session.contract`, `policy.invalid`, or what opening the ledger throws */
   static async open(options: GovernorOptions): Promise<Governor> {
     const { paths, record, tell } = options;
     const contract = await readContract(paths);
+    const broker = await CredentialBroker.open({
+      store: new CredentialStore(storePath(options.home)),
+      providers: contract.profile.providers,
+      vm: record.id,
+      onError: ({ message }) => console.error(new Date().toISOString(), message),
+    });
     const gate = await SessionGate.open({
       paths,
       record,
       contract,
       tell,
+      scrub: (text) => broker.scrub(text),
       onLedgerFailure: (error) => void governor.#unrecorded(error),
     });
-    const governor: Governor = new Governor(options, contract, gate);
+    const governor: Governor = new Governor(options, contract, gate, broker);
     if (hasServers(contract)) governor.mcp().catch((error) => console.error(error));
     await governor.#collect();
     return governor;
@@ -98,8 +113,8 @@ export class Governor {
 
   async #openNetwork(): Promise<Network> {
     const { Network } = await import("./network.ts");
-    const { home, record } = this.#options;
-    return await Network.open({ home, record, contract: this.#contract, gate: this.gate });
+    const { home } = this.#options;
+    return await Network.open({ home, contract: this.#contract, gate: this.gate, broker: this.#broker });
   }
 
   /** MCP of this session, loaded when it is first needed: at the boot of a VM that has servers, or at its guest's first word. */
@@ -139,6 +154,7 @@ export class Governor {
   async close(): Promise<void> {
     await this.#mcp?.then((mcp) => mcp.close(), () => {});
     await this.#network?.then((network) => network.close(), () => {});
+    await this.#broker.close();
     await this.gate.close().catch(() => {});
     await this.#collecting?.end();
   }

@@ -1,5 +1,5 @@
 import { type Ca, openCa } from "../ca/mod.ts";
-import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.ts";
+import type { CredentialBroker } from "../credential/mod.ts";
 import { DnsService, Overrides, parseResolvers, systemResolvers } from "../dns/mod.ts";
 import { asSbxError, SbxError } from "../error/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
@@ -13,7 +13,6 @@ import type { FrameChannel } from "../wire/mod.ts";
 import type { Contract } from "./contract.ts";
 import type { SessionGate } from "./gate.ts";
 import { GuestStream } from "./guest_stream.ts";
-import type { VmRecord } from "./record.ts";
 import { Refusals } from "./refusals.ts";
 
 /** Ends that wait for their streams; a guest may tell any number of ends of nothing. */
@@ -24,9 +23,9 @@ const DNS_PENDING_MAX = 256;
 /** What the network needs of its session. */
 export interface NetworkOptions {
   home: Home;
-  record: VmRecord;
   contract: Contract;
   gate: SessionGate;
+  broker: CredentialBroker;
 }
 
 /** The network of one session: its guest's TCP and DNS, and the requests that its host makes. */
@@ -55,16 +54,10 @@ export class Network {
   }
 
   /** @throws {SbxError} `ca.*`, `dns.resolver.invalid`, `network.override.invalid`, `network.ca_file`: nothing leaves the guest then */
-  static async open({ home, record, contract, gate }: NetworkOptions): Promise<Network> {
+  static async open({ home, contract, gate, broker }: NetworkOptions): Promise<Network> {
     const { resolvers, overrides, extra_ca_file, price_file } = contract.network;
-    const [ca, broker, named, caCerts, prices] = await Promise.all([
+    const [ca, named, caCerts, prices] = await Promise.all([
       openCa(home) as Promise<Ca>,
-      CredentialBroker.open({
-        store: new CredentialStore(storePath(home)),
-        providers: contract.profile.providers,
-        vm: record.id,
-        onError: report,
-      }),
       resolvers.length > 0 ? parseResolvers(resolvers) : systemResolvers(),
       extra_ca_file === undefined ? [] : readCaFile(extra_ca_file),
       price_file === undefined ? BUILT_IN_PRICES : loadPrices(price_file),
@@ -139,10 +132,9 @@ export class Network {
     }
   };
 
-  close(): Promise<void> {
+  close(): void {
     this.#refusals.close();
     this.#proxy.close();
-    return this.#broker.close();
   }
 
   /** Ends of programs' sides, and packets that the guest's kernel refused. */

@@ -26,6 +26,7 @@ const gate = await SessionGate.open({
   record: { id: "session", profile_id: "code", profile_revision: "1.0.0" },
   contract: contractOf(""),
   tell: () => {},
+  scrub: (text) => text,
   onLedgerFailure: (error) => {
     throw error;
   },

@@ -35,6 +35,7 @@ export async function withGate(
   rules: string,
   run: (given: Given) => Promise<void>,
   ledger?: Partial<Contract["ledger"]>,
+  scrub: (text: string) => string = (text) => text,
 ): Promise<void> {
   const folder = await Deno.makeTempDir();
   const path = `${folder}/session.db`;
@@ -45,6 +46,7 @@ export async function withGate(
     record: RECORD,
     contract: contractOf(rules, ledger),
     tell: (notice) => told.push(structuredClone(notice)),
+    scrub,
     onLedgerFailure: ({ message }) => failures.push(message),
   });
   const findings = () => told.flatMap((notice) => notice.type === "finding" ? [notice.payload.rule_id] : []);

@@ -1,9 +1,9 @@
 /** Packets that a guest's kernel refused, as its session records them; the guest may say anything. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { CredentialBroker, CredentialStore, storePath } from "../../lib/credential/mod.ts";
 import type { Refused } from "../../lib/guest/mod.ts";
 import { home } from "../../lib/home/mod.ts";
 import { Network } from "../../lib/session/network.ts";
-import type { VmRecord } from "../../lib/session/record.ts";
 import { REFUSALS_MAX } from "../../lib/session/refusals.ts";
 import { FrameChannel } from "../../lib/wire/mod.ts";
 import { eventually } from "../helper/sbx.ts";
@@ -29,13 +29,12 @@ interface Guest {
 function withGuest(run: (guest: Guest) => Promise<void>): Promise<void> {
   return withGate("", async ({ gate, path, told }) => {
     const folder = path.slice(0, path.lastIndexOf("/"));
-    const record = { id: "session-1" } as VmRecord;
-    const network = await Network.open({
-      home: home(new Map([["SBX_HOME", folder]])),
-      record,
-      contract: contractOf(""),
-      gate,
+    const place = home(new Map([["SBX_HOME", folder]]));
+    const broker = await CredentialBroker.open({
+      store: new CredentialStore(storePath(place)),
+      providers: [],
     });
+    const network = await Network.open({ home: place, contract: contractOf(""), gate, broker });
     const listener = Deno.listen({ transport: "unix", path: `${folder}/tcp` });
     const [guest, conn] = await Promise.all([
       Deno.connect({ transport: "unix", path: `${folder}/tcp` }),
@@ -60,7 +59,8 @@ function withGuest(run: (guest: Guest) => Promise<void>): Promise<void> {
       notes.close();
       host.close();
       listener.close();
-      await network.close();
+      network.close();
+      await broker.close();
     }
   });
 }

@@ -26,6 +26,7 @@ const gate = await SessionGate.open({
     ledger: { on_full: "block" },
   },
   tell() {},
+  scrub: (text) => text,
   onLedgerFailure(error) {
     throw error;
   },
