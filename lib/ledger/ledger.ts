@@ -5,8 +5,11 @@ import type { Opened } from "./message.ts";
 import { PAGE_BYTES, PRAGMAS } from "./schema.ts";
 import { LedgerThread } from "./thread.ts";
 
-/** The longest that an event waits for the thread, in milliseconds; with its own wait there it is 50 (contracts.md §12). */
-const HAND_MS = 30;
+/** The longest that an event waits for the thread, in milliseconds. With the wait there it is half of what contracts.md §12 allows. */
+const HAND_MS = 10;
+
+/** Most pages that SQLite has. */
+const PAGES_MAX = 4_294_967_294;
 
 /** How a ledger is opened. */
 export interface LedgerOptions {
@@ -24,7 +27,7 @@ export interface LedgerOptions {
  */
 export class Ledger {
   readonly #path: string;
-  readonly #options: LedgerOptions;
+  #options: LedgerOptions;
   readonly #thread: LedgerThread;
   #batch = new Batch();
   #events = 0;
@@ -122,6 +125,17 @@ export class Ledger {
     }
   }
 
+  /**
+   * Gives it another limit.
+   *
+   * @param maxBytes as in {@linkcode LedgerOptions}
+   * @throws SbxError `ledger.unavailable`
+   */
+  async limit(maxBytes?: number): Promise<void> {
+    this.#options = { ...this.#options, maxBytes };
+    await this.#thread.ask({ do: "limit", pragmas: pragmas(this.#options), limit: limitPragma(maxBytes) });
+  }
+
   /** Flushes, seals the file and closes it. @throws SbxError `ledger.unavailable` when the last rows were lost */
   close(): Promise<void> {
     return this.#closing ??= this.#close();
@@ -187,5 +201,9 @@ export class Ledger {
 }
 
 function pragmas({ maxBytes }: LedgerOptions): string {
-  return PRAGMAS + (maxBytes ? `PRAGMA max_page_count = ${Math.ceil(maxBytes / PAGE_BYTES)};` : "");
+  return PRAGMAS + limitPragma(maxBytes);
+}
+
+function limitPragma(maxBytes?: number): string {
+  return `PRAGMA max_page_count = ${maxBytes ? Math.ceil(maxBytes / PAGE_BYTES) : PAGES_MAX};`;
 }

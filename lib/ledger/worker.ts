@@ -11,7 +11,7 @@ import { BATCH_CHARS, BATCH_ROWS } from "./schema.ts";
 import { Writer } from "./writer.ts";
 
 /** How long rows wait here for more of them, in milliseconds. */
-const GATHER_MS = 20;
+const GATHER_MS = 15;
 
 const port = self as unknown as {
   postMessage(reply: Reply): void;
@@ -57,6 +57,7 @@ function writeQuietly(): void {
 
 function answer(request: Exclude<Request, { do: "write" }>): unknown {
   if (request.do === "open") return open(request);
+  if (request.do === "limit") return writer.limit(request.pragmas, request.limit);
   writeAll();
   if (request.do === "close") return close();
 }

@@ -118,8 +118,12 @@ Deno.test("MCP from inside a VM to a published server", async (t) => {
       const blocked = await sbx.cli("mcp", "call", "-p", "agent", "everything__get-env");
       assertEquals(blocked.code, 1);
       assertStringIncludes(blocked.stderr, "not for agents");
-      const { events } = JSON.parse(await sbx.ok("events", "dev", "--family", "mcp", "--json"));
+      let events: any[] = [];
       const of = (tool: string) => events.filter(({ mcp }: any) => mcp.request.tool_name === tool);
+      await eventually("both calls are on record", async () => {
+        ({ events } = JSON.parse(await sbx.ok("events", "dev", "--family", "mcp", "--json")));
+        return of("get-env").length === 2;
+      });
       assertEquals(of("get-env").map(({ decision }: any) => decision), ["block", "block"]);
       assertEquals(of("get-sum").map(({ decision }: any) => decision), ["allow"]);
       assertEquals(of("echo").map(({ common }: any) => common.actor), ["vm", "host"]);
