@@ -1,9 +1,10 @@
 /**
- * Writes docs/reference/cli.md and docs/reference/api.md from the commands and the routes themselves, and the schemas
- * beside them: `make docs`. A test fails when one is stale.
+ * Writes the pages of docs/reference/ from the commands, the routes and the settings themselves, and the schemas beside
+ * them: `make docs`. A test fails when one is stale.
  */
 import { apiPage } from "./docs_api.ts";
 import { cliPage } from "./docs_cli.ts";
+import { settingsPage } from "./docs_settings.ts";
 import { writeSchemas } from "./schemas.ts";
 
 /** One generated file of docs/reference/. */
@@ -15,6 +16,7 @@ export interface GeneratedPage {
 export const PAGES: GeneratedPage[] = [
   { file: "cli.md", text: cliPage },
   { file: "api.md", text: apiPage },
+  { file: "settings.md", text: settingsPage },
 ];
 
 if (import.meta.main) {

@@ -33,11 +33,11 @@ ${
   }`;
 }
 
-function section({ name, usage, summary, options, examples }: Command): string {
+function section({ name, usage, summary, notes = [], options, examples }: Command): string {
   return `## sbx ${name}
 
 \`${`sbx ${name} ${usage}`.trimEnd()}\`: ${summary}
-
+${notes.map((note) => `\n${note}\n`).join("")}
 ${
     table(
       ["option", "what it does"],

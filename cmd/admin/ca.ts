@@ -23,6 +23,8 @@ export const caRotate: Command = {
   async run(args) {
     const { switches } = parseArguments(args, { values: [], switches: ["pem", "json"], positionals: [] });
     print(await rotateCa(home()), switches);
+    // Not to standard output: that may be a PEM file, or JSON.
+    console.error("VMs that run keep the old CA until they are stopped and started: sbx list shows them");
     return 0;
   },
 };

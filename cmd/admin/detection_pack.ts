@@ -50,7 +50,13 @@ export const detectionCompile: Command = {
       // Without a file the IR itself is the answer.
       if (compiled.ir && out === undefined) {
         await Deno.stdout.write(new TextEncoder().encode(irText(compiled.ir)));
-      } else if (report.ok) console.log(`${out}: ${report.rule_count} rules of ${read.id} ${read.version}`);
+      } else if (report.ok) {
+        console.log(
+          `${out}: ${report.rule_count} ${
+            report.rule_count === 1 ? "rule" : "rules"
+          } of ${read.id} ${read.version}`,
+        );
+      }
     }
     return report.ok ? 0 : 1;
   },

@@ -53,9 +53,16 @@ function help(args: string[]): number {
 }
 
 function unknown(args: string[]): SbxError {
+  const [group, verb] = args;
+  const verbs = COMMANDS.filter(({ name }) => name.startsWith(`${group} `))
+    .map(({ name }) => name.slice(group.length + 1));
+  if (verbs.length && (verb === undefined || verb.startsWith("-"))) {
+    return usage(`sbx-admin ${group} needs to be told what to do`, `it can ${verbs.join(", ")}`);
+  }
   const words = args.slice(0, 2).join(" ");
   const near = nearest(words, COMMANDS.map(({ name }) => name));
-  return usage(`sbx-admin has no command "${words}"`, near ? `did you mean "${near}"?` : undefined);
+  const known = verbs.length ? `sbx-admin ${group} can ${verbs.join(", ")}` : undefined;
+  return usage(`sbx-admin has no command "${words}"`, near ? `did you mean "${near}"?` : known);
 }
 
 function fail(error: SbxError, json: boolean): number {

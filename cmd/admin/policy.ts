@@ -20,8 +20,9 @@ export const policyCheck: Command = {
     });
     const report = await check(path);
     if (switches.has("json")) console.log(JSON.stringify(report));
-    else if (report.ok) console.log(`${path} is right: ${report.rule_count} rules`);
-    else console.error(report.problems.join("\n"));
+    else if (report.ok) {
+      console.log(`${path} is right: ${report.rule_count} ${report.rule_count === 1 ? "rule" : "rules"}`);
+    } else console.error(report.problems.join("\n"));
     return report.ok ? 0 : 1;
   },
 };

@@ -4,6 +4,7 @@ import { boundedLog, confine, serveAggregator } from "../../lib/mcp/aggregator/m
 import { runAlone } from "../../lib/mcp/driver/alone.ts";
 import { OutboundClient } from "../../lib/mcp/outbound/mod.ts";
 import { selfCommand } from "../../lib/program/mod.ts";
+import { log, say } from "../../lib/log/mod.ts";
 
 const USAGE = `sbx-mcp-aggregator
 
@@ -23,28 +24,28 @@ export async function main(args: string[]): Promise<number> {
       const { cmd, args } = selfCommand("aggregator");
       return await runAlone([cmd, ...args]);
     }
-    console.error(
+    say(
       "sbx-mcp-aggregator: it takes no arguments (cli.usage)\nsbx-mcp-aggregator --help says what it reads",
     );
     return 2;
   } catch (error) {
     const known = asSbxError(error, "starting the MCP aggregator");
-    console.error(`sbx-mcp-aggregator: ${known.message} (${known.code})`);
-    if (known.code === "internal") console.error(known.cause);
+    say(`sbx-mcp-aggregator: ${known.message} (${known.code})`);
+    if (known.code === "internal") log(known.cause);
     return 1;
   }
 }
 
 async function serve(socket: string): Promise<number> {
-  const log = boundedLog((line) => console.error(`sbx-mcp-aggregator: ${line}`));
+  const tell = boundedLog((line) => say(`sbx-mcp-aggregator: ${line}`));
   const outbound = new OutboundClient(await Deno.connect({ transport: "unix", path: socket }));
   // What goes wrong in a client, and nobody awaits, must not end the others.
   globalThis.addEventListener("unhandledrejection", (event) => {
     event.preventDefault();
-    log(`unhandled: ${event.reason}`);
+    tell(`unhandled: ${event.reason}`);
   });
-  if (!await confine()) log("the kernel has no filter for this process; Deno's permissions confine it");
-  const served = serveAggregator({ input: Deno.stdin, output: Deno.stdout }, { outbound, log });
+  if (!await confine()) tell("the kernel has no filter for this process; Deno's permissions confine it");
+  const served = serveAggregator({ input: Deno.stdin, output: Deno.stdout }, { outbound, log: tell });
   // Without its way out it is of no use, and whoever started it will start another.
   const cut = outbound.closed.then(() => 1);
   return await Promise.race([served.then(() => 0), cut]);

@@ -14,6 +14,7 @@ import {
 } from "../../lib/gateway/mod.ts";
 import { home } from "../../lib/home/mod.ts";
 import { VERSION } from "../../lib/version/mod.ts";
+import { log, outliveRejections, say } from "../../lib/log/mod.ts";
 
 /** TCP port of the gateway (spec.md, "Limits"). */
 const DEFAULT_PORT = 19222;
@@ -32,9 +33,9 @@ export async function main(args: string[]): Promise<number> {
     return await serve(portOf(args));
   } catch (error) {
     const known = asSbxError(error, "starting the gateway");
-    console.error(`sbx-gateway: ${known.message} (${known.code})`);
-    if (known.hint) console.error(known.hint);
-    if (known.code === "internal") console.error(known.cause);
+    say(`sbx-gateway: ${known.message} (${known.code})`);
+    if (known.hint) say(known.hint);
+    if (known.code === "internal") log(known.cause);
     return known.code === "cli.usage" ? 2 : 1;
   }
 }
@@ -49,20 +50,17 @@ async function serve(port: number): Promise<number> {
     upstream: new Upstream(place.serviceSocket),
     socketClient: Deno.createHttpClient({ proxy: { transport: "unix", path: place.serviceSocket } }),
     version: VERSION,
-    log: (line) => console.error(line),
+    log,
   });
   const ended = new Promise<void>((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) Deno.addSignalListener(signal, () => resolve());
   });
   // One request that goes wrong in a way that nobody awaits must not end the others.
-  globalThis.addEventListener("unhandledrejection", (event) => {
-    event.preventDefault();
-    console.error("unhandled:", event.reason);
-  });
+  outliveRejections();
   await dropPermissions();
   const server = listen(port, handler);
   await writeGatewayFiles(place, token, server.addr.port);
-  console.error(`sbx-gateway ${VERSION}: http://127.0.0.1:${server.addr.port}`);
+  say(`sbx-gateway ${VERSION}: http://127.0.0.1:${server.addr.port}`);
   await ended;
   removeGatewayFiles(place);
   return 0;

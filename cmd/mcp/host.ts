@@ -1,6 +1,7 @@
 import { type Client, start } from "../../lib/client/mod.ts";
 import { SbxError } from "../../lib/error/mod.ts";
 import { home } from "../../lib/home/mod.ts";
+import { say } from "../../lib/log/mod.ts";
 
 /** This home's gateway, for tool calls. */
 export class Host {
@@ -30,7 +31,7 @@ export class Host {
 
 async function connect(): Promise<Client> {
   // stdout belongs to the protocol; what an agent's log shows is stderr.
-  const onStart = () => console.error("sbx-mcp: starting sbx…");
+  const onStart = () => say("sbx-mcp: starting sbx…");
   return (await start(home(), { port: gatewayPort(), onStart })).client;
 }
 

@@ -8,6 +8,7 @@ import { bearer, TokenGate } from "../../lib/gateway/token.ts";
 import { home } from "../../lib/home/mod.ts";
 import type { Host } from "./host.ts";
 import { makeServer } from "./server.ts";
+import { log, say } from "../../lib/log/mod.ts";
 
 /** Bytes of one request, as the gateway takes them (contracts.md §2); base64 in JSON makes a file of 7 MiB that large. */
 const BODY_MAX = 10 * 1024 * 1024;
@@ -16,7 +17,7 @@ const PATH = "/mcp";
 /** Serves until SIGTERM or SIGINT. @throws SbxError `mcp.port_taken` */
 export async function serveHttp(host: Host, port: number): Promise<void> {
   const server = listen(port, handler(host));
-  console.error(
+  say(
     `sbx-mcp: http://127.0.0.1:${server.addr.port}${PATH}, with the gateway's token as bearer token`,
   );
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
@@ -47,7 +48,7 @@ function handler(host: Host): (request: Request) => Promise<Response> {
       return answer;
     } catch (error) {
       const known = asSbxError(error, "the request");
-      if (known.code === "internal") console.error("sbx-mcp:", known.cause);
+      if (known.code === "internal") log("sbx-mcp:", known.cause);
       const status = statusOf(known.code);
       const headers = corsHeaders(origin);
       if (status === 401) headers.push(["www-authenticate", "Bearer"]);

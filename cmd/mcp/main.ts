@@ -3,6 +3,7 @@ import { asSbxError, SbxError } from "../../lib/error/mod.ts";
 import { VERSION } from "../../lib/version/mod.ts";
 import { configFor } from "./config.ts";
 import { Host, portOf } from "./host.ts";
+import { log, say } from "../../lib/log/mod.ts";
 
 /** TCP port of --http when none is named, beside the gateway's. */
 const HTTP_PORT = 19223;
@@ -31,9 +32,9 @@ export async function main(args: string[]): Promise<number> {
     return 0;
   } catch (error) {
     const known = asSbxError(error, "serving MCP");
-    console.error(`sbx-mcp: ${known.message} (${known.code})`);
-    if (known.hint) console.error(known.hint);
-    if (known.code === "internal") console.error(known.cause);
+    say(`sbx-mcp: ${known.message} (${known.code})`);
+    if (known.hint) say(known.hint);
+    if (known.code === "internal") log(known.cause);
     return known.code === "usage.invalid" ? 2 : 1;
   }
 }

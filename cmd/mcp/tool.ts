@@ -5,6 +5,7 @@ import type { z } from "zod";
 import type { Client } from "../../lib/client/mod.ts";
 import { asSbxError, type SbxError } from "../../lib/error/mod.ts";
 import type { Host } from "./host.ts";
+import { log } from "../../lib/log/mod.ts";
 
 /** What a call may use. */
 export interface Context {
@@ -80,6 +81,6 @@ export function offer(
 }
 
 function textOf({ message, code, hint, cause }: SbxError): string {
-  if (code === "internal") console.error(`sbx-mcp: ${message}:`, cause);
+  if (code === "internal") log(`sbx-mcp: ${message}:`, cause);
   return `${message} (${code})${hint ? `\n${hint}` : ""}`;
 }

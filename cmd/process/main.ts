@@ -2,6 +2,7 @@
 import { SbxError } from "../../lib/error/mod.ts";
 import { home } from "../../lib/home/mod.ts";
 import { CallServer } from "../../lib/ipc/mod.ts";
+import { outliveRejections } from "../../lib/log/mod.ts";
 import { makeSockets, readRecord, Runner, sessionPaths } from "../../lib/session/mod.ts";
 import { Qemu } from "../../lib/vm/mod.ts";
 import { answer } from "./calls.ts";
@@ -14,12 +15,13 @@ export async function main([id]: string[]): Promise<number> {
   if (!id) {
     throw new SbxError("process.invalid", "sbx-process is started by sbx-service, with the id of a session");
   }
+  // Records and sockets are their user's only. What a guest writes has the modes that it asks for: virtiofsd sets a umask of its own.
+  Deno.umask(0o077);
+  outliveRejections();
   const at = home();
   const paths = sessionPaths(at, id);
   await makeSockets(paths);
-  const previous = Deno.umask(0o077);
   const listener = Deno.listen({ transport: "unix", path: paths.socket });
-  Deno.umask(previous);
   const runner = new Runner(await readRecord(paths), at, new Qemu());
   const orphaned = setTimeout(() => runner.stop(true), ORDER_DEADLINE_MS);
   const calls = new CallServer(listener, (call, caller) => {

@@ -3,7 +3,7 @@ import type { AskAnswer, AskView } from "../../lib/api/policy.ts";
 import { usage } from "./arguments.ts";
 import { type Command, type Given, JSON_OPTION } from "./command.ts";
 import { connect } from "./connect.ts";
-import { print, printJson } from "./output.ts";
+import { plain, print, printJson } from "./output.ts";
 
 /** The command that answers with one decision. */
 export function answerCommand(decision: AskAnswer["decision"]): Command {
@@ -25,7 +25,9 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
       const json: AskAnswer = { decision, ...scopeOf(command, given) };
       const path = `/asks/${encodeURIComponent(given.words[0])}/resolve`;
       const ask = await (await connect()).json<AskView>("POST", path, { json });
-      await (given.on("json") ? printJson(ask) : print(`${ask.ask_id} ${ask.status}: ${ask.reason}`));
+      await (given.on("json")
+        ? printJson(ask)
+        : print(plain(`${ask.ask_id} ${ask.status}: ${ask.event_type} ${ask.subject} (${ask.rule_id})`)));
       return 0;
     },
   };

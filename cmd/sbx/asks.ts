@@ -1,9 +1,10 @@
 import type { AskList, AskView } from "../../lib/api/policy.ts";
+import type { VmSummary } from "../../lib/api/vm.ts";
 import type { Client } from "../../lib/client/mod.ts";
 import { SbxError } from "../../lib/error/mod.ts";
 import { type Command, JSON_OPTION } from "./command.ts";
 import { connect } from "./connect.ts";
-import { print, printJson, table } from "./output.ts";
+import { plain, print, printJson, table } from "./output.ts";
 
 export const command: Command = {
   name: "asks",
@@ -17,30 +18,69 @@ export const command: Command = {
   async run(given) {
     const client = await connect();
     const json = given.on("json");
-    const { asks } = await client.json<AskList>("GET", "/asks");
+    const names = new VmNames(client);
+    const { asks: waiting } = await client.json<AskList>("GET", "/asks");
+    const asks = await Promise.all(waiting.map((ask) => names.put(ask)));
     if (!given.on("follow")) {
-      await (json ? printJson({ asks }) : print(asks.length ? listed(asks) : "nothing waits"));
+      await (json ? printJson({ asks }) : print(asks.length ? askTable(asks) : "nothing waits"));
       return 0;
     }
-    const say = (ask: AskView) => print(json ? JSON.stringify(ask) : line(ask));
+    const say = (ask: NamedAsk) => print(json ? JSON.stringify(ask) : askLine(ask));
     for (const ask of asks) await say(ask);
-    await followAsks(client, new Set(asks.map(({ ask_id }) => ask_id)), say);
+    const known = new Set(asks.map(({ ask_id }) => ask_id));
+    await followAsks(client, known, async (ask) => say(await names.put(ask)));
     return 0;
   },
 };
 
-function listed(asks: AskView[]): string {
+/** An ask with the name of its VM. */
+export type NamedAsk = AskView & { vm: string };
+
+/** What VMs are called; asked for again when one is not known yet. */
+class VmNames {
+  readonly #client: Client;
+  readonly #names = new Map<string, string>();
+
+  constructor(client: Client) {
+    this.#client = client;
+  }
+
+  /** An ask of a VM that is gone already has its id in place of the name. */
+  async put(ask: AskView): Promise<NamedAsk> {
+    if (!this.#names.has(ask.session_id)) {
+      const { vms } = await this.#client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
+      for (const { id, name } of vms) this.#names.set(id, name);
+    }
+    return { ...ask, vm: this.#names.get(ask.session_id) ?? ask.session_id };
+  }
+}
+
+/** What waits, one ask a line. */
+export function askTable(asks: NamedAsk[]): string {
   return table(
-    ["ASK", "WAITS FOR", "RULE", "REASON"],
-    asks.map((ask) => [ask.ask_id, secondsLeft(ask), ask.rule_id, ask.reason]),
+    ["ASK", "VM", "TIME LEFT", "TYPE", "WHAT", "RULE", "REASON"],
+    asks.map((ask) => [
+      ask.ask_id,
+      ask.vm,
+      secondsLeft(ask),
+      ask.event_type,
+      ask.subject,
+      ask.rule_id,
+      ask.reason,
+    ]),
   );
 }
 
-function line(ask: AskView): string {
+/** One ask as it begins, or as it ends. */
+export function askLine(ask: NamedAsk): string {
   const next = ask.status === "pending"
     ? `sbx allow ${ask.ask_id}, or sbx deny ${ask.ask_id}, within ${secondsLeft(ask)}`
+    : ask.status === "expired"
+    ? "nobody answered"
     : ask.status;
-  return `${ask.ask_id}  ${ask.rule_id}: ${ask.reason}  (${next})`;
+  return plain(
+    `${ask.ask_id}  ${ask.vm}  ${ask.event_type} ${ask.subject}  ${ask.rule_id}: ${ask.reason}  (${next})`,
+  );
 }
 
 function secondsLeft({ expires_at }: AskView): string {

@@ -17,6 +17,8 @@ export interface Command {
   /** what follows the name, such as `NAME -- CMD…` */
   usage: string;
   summary: string;
+  /** what else one should know, a sentence or two each; help of the command itself shows them */
+  notes?: string[];
   options: Option[];
   /** how many words may stand before `--`; default none */
   words?: { min: number; max: number };

@@ -28,7 +28,7 @@ async function info(given: Given): Promise<number> {
   const ids = (of: { id: string }[]) => of.length ? of.map(({ id }) => id).join(" ") : undefined;
   await print(pairs([
     ["corp", corp.summary],
-    ["error", corp.error],
+    ...(corp.error?.split("\n") ?? []).map((problem): [string, string] => ["error", problem]),
     ["locks", ids(corp.settings.filter(({ locked }) => locked))],
     ["hides", ids(corp.settings.filter(({ hidden }) => hidden))],
     ["switches off", ids(corp.settings.filter(({ enabled }) => enabled === false))],
@@ -42,7 +42,8 @@ async function info(given: Given): Promise<number> {
 /** Runs here and asks nothing of the service: an administrator checks a file before it is anywhere in force. */
 async function validate(file: string, given: Given): Promise<number> {
   const { validateCorpFile } = await import("../../lib/settings/mod.ts");
-  const result: CorpValidation & { warnings: string[] } = await validateCorpFile(file);
+  const { checkCorp } = await import("../../lib/supervisor/value_check.ts");
+  const result: CorpValidation & { warnings: string[] } = await validateCorpFile(file, checkCorp);
   if (given.on("json")) await printJson(result);
   else {
     for (const problem of result.problems) note(problem);

@@ -10,7 +10,8 @@ import { print, printJson } from "./output.ts";
 export const command: Command = {
   name: "cp",
   usage: "SRC DST [--json]",
-  summary: "copy files and folders to or from a VM's workspace; one side is NAME:path",
+  summary:
+    "copy files and folders to or from a VM's workspace; one side is NAME:path; a file that goes in has at most 10 MiB",
   options: [JSON_OPTION],
   words: { min: 2, max: 2 },
   completesNames: true,
@@ -28,7 +29,7 @@ export const command: Command = {
     const remote = new Remote(client, segment((from.vm ?? to.vm)!));
     const { copied, leftOut } = from.vm === undefined
       ? await upload(remote, from.path, to.path)
-      : { copied: await download(remote, from.path, to.path), leftOut: [] };
+      : await download(remote, from.path, to.path);
     if (given.on("json")) await printJson({ copied, left_out: leftOut });
     else {
       const count = `copied ${copied.length} ${copied.length === 1 ? "file" : "files"}`;

@@ -1,20 +1,23 @@
 import { basename, dirname, join } from "node:path";
 import { SbxError } from "../../lib/error/mod.ts";
-import { type Copied, joined, type Remote } from "./cp_remote.ts";
+import { type Copied, type CopyResult, joined, type Remote } from "./cp_remote.ts";
 import { note } from "./output.ts";
 
 /**
  * Copies a file or folder out of the workspace. What the guest has put there is not trusted: links are left out,
  * names with `..` are refused, and nothing is written through a link that lies below the target.
  */
-export async function download(remote: Remote, from: string, to: string): Promise<Copied[]> {
+export async function download(remote: Remote, from: string, to: string): Promise<CopyResult> {
   const source = fromWorkspace(from);
   const entries = await remote.list(source);
   const name = basename(source);
   const into = to.endsWith("/") || await isFolder(to);
-  if (entries === undefined) return [await receive(remote, source, into ? join(to, name) : to)];
+  if (entries === undefined) {
+    return { copied: [await receive(remote, source, into ? join(to, name) : to)], leftOut: [] };
+  }
   const root = into && name !== "" ? join(to, name) : to;
   const copied: Copied[] = [];
+  const leftOut: string[] = [];
   await makeFolder(root, false);
   for (const { path, type, mode } of entries) {
     const inside = relative(path, source);
@@ -22,9 +25,12 @@ export async function download(remote: Remote, from: string, to: string): Promis
     else if (type === "file") {
       await makeFolders(root, dirname(inside));
       copied.push(await receive(remote, path, join(root, inside), parseInt(mode, 8) & 0o777));
-    } else note(`sbx: left out ${path}: a ${type === "symlink" ? "link" : "special file"}`);
+    } else {
+      note(`sbx: left out ${path}: a ${type === "symlink" ? "link" : "special file"}`);
+      leftOut.push(path);
+    }
   }
-  return copied;
+  return { copied, leftOut };
 }
 
 /** A path as the API's listings write it: below the workspace, without what means nothing. What leads out of it the API refuses. */

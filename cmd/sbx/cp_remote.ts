@@ -3,7 +3,7 @@ import type { VmInfo } from "../../lib/api/vm.ts";
 import type { Client } from "../../lib/client/mod.ts";
 import { SbxError } from "../../lib/error/mod.ts";
 
-/** Bytes that one upload may have: the gateway's limit of a body (contracts.md §2; a test compares them). */
+/** Bytes of one file that is copied in: the gateway's limit of a body (contracts.md §2; a test compares them). */
 export const UPLOAD_MAX = 10 * 1024 * 1024;
 const DEPTH_MAX = 32;
 
@@ -12,6 +12,12 @@ export interface Copied {
   from: string;
   to: string;
   size: number;
+}
+
+/** What was copied, and the paths of what was not. */
+export interface CopyResult {
+  copied: Copied[];
+  leftOut: string[];
 }
 
 /** A VM's workspace, as the API shows it. */
@@ -36,7 +42,7 @@ export class Remote {
       throw error;
     }
     throw new SbxError("file.invalid", `"${path}" holds too many files for one copy`, {
-      hint: await this.folderHint(),
+      hint: `use the workspace folder on this machine instead: ${await this.folder()}`,
     });
   }
 
@@ -63,10 +69,14 @@ export class Remote {
     await this.#client.json("POST", this.#url("content"), { query, body: bytes });
   }
 
-  /** Where to put or find what cannot be copied. */
-  async folderHint(): Promise<string> {
-    const { workspace } = await this.#client.json<VmInfo>("GET", `/vms/${this.#vm}/info`);
-    return `use the workspace folder on this machine instead: ${workspace}`;
+  /** Makes a folder, and those above it. */
+  async makeFolder(path: string): Promise<void> {
+    await this.#client.json("POST", this.#url("content"), { query: { path, type: "directory" } });
+  }
+
+  /** The folder on this machine that is the workspace: where to put or find what cannot be copied. */
+  async folder(): Promise<string> {
+    return (await this.#client.json<VmInfo>("GET", `/vms/${this.#vm}/info`)).workspace;
   }
 
   #url(what: string): string {

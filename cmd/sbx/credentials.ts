@@ -47,7 +47,9 @@ const SHORT = 12;
 async function list(given: Given): Promise<number> {
   const answer = await credentials(await connect());
   if (given.on("json")) await printJson(answer);
-  else await print(table(["REF", "PROVIDER", "LABEL", "FROM", "SINCE", ""], answer.credentials.map(row)));
+  else if (answer.credentials.length === 0) {
+    await print("no credentials: sbx credentials add PROVIDER takes one in");
+  } else await print(table(["REF", "PROVIDER", "LABEL", "FROM", "SINCE", ""], answer.credentials.map(row)));
   return 0;
 }
 
@@ -119,9 +121,11 @@ async function audit(given: Given): Promise<number> {
   const ref = given.text("ref") === undefined ? undefined : await refOf(client, given.text("ref")!);
   const answer = await client.json<CredentialAudit>("GET", "/credentials/audit", { query: { ref, limit } });
   if (given.on("json")) await printJson(answer);
-  else {await print(
-      table(["TIME", "OUTCOME", "PROVIDER", "REF", "HOST", "WHERE", "WHY"], answer.rows.map(auditRow)),
-    );}
+  else if (answer.rows.length === 0) await print("no credential was used");
+  else {
+    const headings = ["TIME", "OUTCOME", "PROVIDER", "REF", "HOST", "WHERE", "WHY"];
+    await print(table(headings, answer.rows.map(auditRow)));
+  }
   return 0;
 }
 

@@ -4,7 +4,7 @@ import { usage } from "./arguments.ts";
 import { type Command, type Given, JSON_OPTION } from "./command.ts";
 import { connect } from "./connect.ts";
 import { evidenceTable } from "./evidence.ts";
-import { print, printJson, table } from "./output.ts";
+import { counted, print, printJson, table } from "./output.ts";
 
 export const command: Command = {
   name: "detection",
@@ -55,14 +55,14 @@ async function add(path: string, given: Given): Promise<number> {
   const json = { pack: await readPackFile(path) };
   const answer = await (await connect()).json<OverlaySaved>("POST", "/detection", { json });
   if (given.on("json")) await printJson(answer);
-  else await print(`${answer.rule.id} is in force; ${reach(answer)}`);
+  else await print(`${answer.rule.id} is in force: ${reach(answer)}`);
   return answer.propagation.failed_session_count === 0 ? 0 : 1;
 }
 
 async function remove(client: Client, id: string, given: Given): Promise<number> {
   const answer = await client.json<OverlayRemoved>("DELETE", `/detection/${encodeURIComponent(id)}`);
   if (given.on("json")) await printJson(answer);
-  else await print(`${id} is removed; ${reach(answer)}`);
+  else await print(`${id} is removed: ${reach(answer)}`);
   return 0;
 }
 
@@ -78,9 +78,18 @@ async function hunt(session: string, given: Given): Promise<number> {
   return 0;
 }
 
-/** A pack as data, whatever it is written in. @throws {SbxError} what is wrong with the file */
+/**
+ * A pack as data, whatever it is written in. It is compiled here already: the service gets no file, and could not say
+ * on which line something is wrong.
+ *
+ * @throws {SbxError} what is wrong with the file
+ */
 async function readPackFile(path: string): Promise<unknown> {
-  const { packData } = await import("../../lib/detection/pack/pack.ts");
+  const [{ packData }, { loadPack }] = await Promise.all([
+    import("../../lib/detection/pack/pack.ts"),
+    import("../../lib/detection/live/load.ts"),
+  ]);
+  await loadPack(path);
   return await packData(path);
 }
 
@@ -88,6 +97,8 @@ function reach(
   { propagation: { target_count, failed_session_count } }: OverlayRemoved | OverlaySaved,
 ): string {
   return failed_session_count === 0
-    ? `${target_count} running VMs have it so`
-    : `${failed_session_count} of ${target_count} running VMs could not be reached; sbx status says why`;
+    ? `in ${counted(target_count, "running VM")}`
+    : `${failed_session_count} of ${
+      counted(target_count, "running VM")
+    } could not be reached; sbx status says why`;
 }

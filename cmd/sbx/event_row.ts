@@ -1,16 +1,15 @@
 /** Events as people read them: one line each, with the part that says most. */
 import type { EventsResult } from "../../lib/api/session.ts";
+// Not through mod.ts: a table does not need what runs rules.
+import { subjectLine } from "../../lib/policy/subject.ts";
 
 export type ListedEvent = EventsResult["events"][number];
 type Fields = Record<string, unknown>;
 
 /** What an event is about: a request and its status, a question and its answers, a program and its exit code. */
 export function subjectOf(event: ListedEvent): string {
-  const family = String(objectOf(event.common).event_type ?? "").split(".")[0];
-  const own = objectOf(event[family]);
-  const say = SUBJECTS[family];
-  const what = say ? say(own, objectOf(own.request), objectOf(own.response)) : JSON.stringify(own);
   const { error } = objectOf(event.outcome);
+  const what = subjectLine(event);
   return error === undefined ? what : `${what} (${error})`;
 }
 
@@ -22,54 +21,6 @@ export function decisionOf({ decision, rule_id }: ListedEvent): string {
 
 export function timeOf(event: ListedEvent): number {
   return Number(objectOf(event.common).timestamp_unix_ms ?? 0);
-}
-
-const SUBJECTS: Record<string, (own: Fields, request: Fields, response: Fields) => string> = {
-  http: (_, { method, url }, { status, bytes }) => join(method, url, arrow(status), size(bytes)),
-  dns: (_, { qtype, qname }, { rcode, answers }) =>
-    join(qtype, qname, arrow((answers as string[] | undefined)?.join(" ") || rcode)),
-  mcp: (_, { method, namespaced_tool_name, server_name }, { is_error }) =>
-    join(method, namespaced_tool_name || server_name, is_error ? "→ error" : undefined),
-  model: (
-    _,
-    { provider, model, operation },
-    { status, input_tokens, output_tokens, estimated_cost_micros },
-  ) =>
-    join(
-      provider,
-      model,
-      operation,
-      arrow(status),
-      input_tokens !== undefined && `${input_tokens} + ${output_tokens ?? 0} tokens`,
-      estimated_cost_micros !== undefined && `$${(Number(estimated_cost_micros) / 1e6).toFixed(4)}`,
-    ),
-  credential: (own) => {
-    const { outcome, provider, credential_ref, host, reason } = objectOf(own.substitution);
-    return join(outcome, provider, String(credential_ref ?? "").slice(0, 26), host && `for ${host}`, reason);
-  },
-  file: (own) => activity(own),
-  process: (own) => activity(own),
-};
-
-function activity(own: Fields): string {
-  const { operation, command, executable, path, exit_code } = objectOf(own.activity);
-  return join(
-    operation,
-    command ?? executable ?? path,
-    exit_code === undefined ? undefined : `exit ${exit_code}`,
-  );
-}
-
-function arrow(value: unknown): string | undefined {
-  return value === undefined ? undefined : `→ ${value}`;
-}
-
-function size(bytes: unknown): string | undefined {
-  return bytes === undefined ? undefined : `${bytes} B`;
-}
-
-function join(...parts: unknown[]): string {
-  return parts.filter((part) => part !== undefined && part !== false && part !== "").join(" ");
 }
 
 export function objectOf(value: unknown): Fields {

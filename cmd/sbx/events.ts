@@ -3,7 +3,7 @@ import { type Command, JSON_OPTION } from "./command.ts";
 import { connect } from "./connect.ts";
 import { eventPages } from "./event_pages.ts";
 import { decisionOf, type ListedEvent, objectOf, subjectOf, timeOf } from "./event_row.ts";
-import { print, printJson, table } from "./output.ts";
+import { note, print, printJson, table } from "./output.ts";
 
 const FAMILIES = ["http", "dns", "mcp", "model", "file", "process", "credential"];
 
@@ -14,7 +14,11 @@ export const command: Command = {
   options: [
     { name: "family", value: "FAMILY", about: `only one of ${FAMILIES.join(", ")}` },
     { name: "denied", about: "only what policy blocked" },
-    { name: "follow", short: "f", about: "go on with what comes; --json then prints an event a line" },
+    {
+      name: "follow",
+      short: "f",
+      about: "go on with what comes, until the VM is deleted; --json then prints an event a line",
+    },
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
@@ -33,7 +37,10 @@ export const command: Command = {
     const json = given.on("json");
     const pages = eventPages(await connect(), given.words[0], wanted, given.on("follow"));
     if (given.on("follow")) {
-      for await (const events of pages) await print(json ? jsonLines(events) : follow(events));
+      for await (const events of pages) {
+        if (events.length) await print(json ? jsonLines(events) : follow(events));
+      }
+      if (!json) note(`"${given.words[0]}" is gone; this was its last event`);
       return 0;
     }
     const events = (await Array.fromAsync(pages)).flat();
@@ -44,6 +51,7 @@ export const command: Command = {
 
 /** One line an event: when, what, what was decided, and the part of it that says most. */
 export function eventTable(events: ListedEvent[]): string {
+  if (events.length === 0) return "no events";
   return table(["EVENT", "TIME", "TYPE", "DECISION", "WHAT"], events.map(row));
 }
 

@@ -13,8 +13,8 @@ export function evidenceTable(
     matched_fields.map(({ path, value }) => `${path} = ${JSON.stringify(value)}`).join(", ") ||
     (outcome.message ?? ""),
   ]);
-  const sum = `${total_matches} matches, ${unique_evidence_matches} of them different${
-    truncated ? "; the first are shown" : ""
-  }`;
+  const sum = `${total_matches} ${
+    total_matches === 1 ? "match" : "matches"
+  }, ${unique_evidence_matches} of them different${truncated ? "; the first are shown" : ""}`;
   return `${table(["EVENT", "RULE", "OUTCOME", "EVIDENCE"], cells)}\n${sum}`;
 }

@@ -18,14 +18,18 @@ export const command: Command = {
     if (given.on("json")) await printJson({ findings });
     else if (findings.length === 0) await print("nothing was found");
     else {
-      const rows = findings.map(({ severity, event_id, pack_id, rule_id, title }) => [
+      const rows = findings.map(({ severity, event_id, pack_id, rule_id, title, ...event }) => [
+        event.timestamp_unix_ms === undefined
+          ? ""
+          : new Date(event.timestamp_unix_ms).toISOString().slice(11, 23),
         severity,
         event_id,
         pack_id,
         rule_id,
         title,
+        event.subject ?? "",
       ]);
-      await print(table(["SEVERITY", "EVENT", "PACK", "RULE", "TITLE"], rows));
+      await print(table(["TIME", "SEVERITY", "EVENT", "PACK", "RULE", "TITLE", "WHAT"], rows));
     }
     return 0;
   },

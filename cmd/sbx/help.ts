@@ -21,10 +21,11 @@ export const command: Command = {
 };
 
 /** The help of one command. */
-export function helpOf({ name, usage, summary, options, examples }: Command): string {
+export function helpOf({ name, usage, summary, notes = [], options, examples }: Command): string {
   return [
     `sbx ${name} ${usage}`.trimEnd(),
     `  ${summary}`,
+    ...notes.map((note) => `  ${note}`),
     "",
     "Options:",
     ...columns([...options, HELP_OPTION].map((option) => [spelling(option), option.about])),

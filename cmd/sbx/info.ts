@@ -2,7 +2,7 @@ import type { VmInfo } from "../../lib/api/vm.ts";
 import { segment } from "../../lib/client/mod.ts";
 import { type Command, JSON_OPTION } from "./command.ts";
 import { connect } from "./connect.ts";
-import { pairs, print, printJson, stageTable } from "./output.ts";
+import { counted, pairs, print, printJson, stageTable } from "./output.ts";
 
 export const command: Command = {
   name: "info",
@@ -31,7 +31,7 @@ function human(info: VmInfo): string {
     ["persistent", info.persistent ? "yes" : "no"],
     ["created", info.created_at],
     ["session", info.session_id],
-    ["size", `${info.cpus} CPUs, ${info.ram_mb} MB`],
+    ["size", `${counted(info.cpus, "CPU")}, ${info.ram_mb} MB`],
     ["hypervisor", [info.hypervisor, info.accelerator].filter(Boolean).join(", ")],
     ["features", features.join(" ") || "none"],
     ["pid", info.pid?.toString()],

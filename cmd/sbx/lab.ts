@@ -7,7 +7,7 @@ import { type Command, JSON_OPTION } from "./command.ts";
 import { connect } from "./connect.ts";
 import { eventPages } from "./event_pages.ts";
 import { evidenceTable } from "./evidence.ts";
-import { note, print, printJson, table } from "./output.ts";
+import { counted, note, print, printJson, table } from "./output.ts";
 
 export const command: Command = {
   name: "lab",
@@ -57,18 +57,26 @@ async function* eventsOf(client: Client, id: string): AsyncGenerator<LabEvent> {
   for await (const page of eventPages(client, id, {})) yield* page as unknown as LabEvent[];
 }
 
-/** Detections that are in force, as packs again. */
 async function livePacks(client: Client): Promise<DetectionIr[]> {
-  const { rules } = await client.json<DetectionList>("GET", "/detection");
-  const packs = Map.groupBy(rules.filter(({ scope }) => scope !== "runtime"), ({ pack_id }) => pack_id);
-  return [...packs].map(([pack_id, views]): DetectionIr => ({
-    schema: "sbx.detection.ir.v1",
-    pack_id,
-    pack_version: "live",
-    pack_status: "active",
-    owner: "user",
-    rules: views.map(({ definition }) => definition as IrRule),
-  }));
+  return await packsInForce((await client.json<DetectionList>("GET", "/detection")).rules);
+}
+
+/** Detections that are in force, as packs again: those of packs by their rules, those put in at runtime as they came. */
+export async function packsInForce(views: DetectionList["rules"]): Promise<DetectionIr[]> {
+  const { irOfInput } = await import("../../lib/detection/live/overlay.ts");
+  const packs = Map.groupBy(views.filter(({ scope }) => scope !== "runtime"), ({ pack_id }) => pack_id);
+  const overlays = views.filter(({ scope, enabled, compiled }) => scope === "runtime" && enabled && compiled);
+  return [
+    ...[...packs].map(([pack_id, views]): DetectionIr => ({
+      schema: "sbx.detection.ir.v1",
+      pack_id,
+      pack_version: "live",
+      pack_status: "active",
+      owner: "user",
+      rules: views.map(({ definition }) => definition as IrRule),
+    })),
+    ...await Promise.all(overlays.map(({ definition }) => irOfInput(definition))),
+  ];
 }
 
 async function rulesOf(rules: string | undefined, corp: string | undefined) {
@@ -77,7 +85,7 @@ async function rulesOf(rules: string | undefined, corp: string | undefined) {
 }
 
 function reportText({ session_count, event_count, rules, gained, lost, policy }: LabReport): string {
-  const parts = [`${event_count} events of ${session_count} sessions`];
+  const parts = [`${counted(event_count, "event")} of ${counted(session_count, "session")}`];
   if (rules.length) {
     const rows = rules.map(({ rule_id, baseline, candidate, gained, lost }) =>
       [rule_id, baseline, candidate, `+${gained}`, `-${lost}`].map(String)

@@ -11,7 +11,7 @@ import { SbxError } from "../../lib/error/mod.ts";
 import { usage } from "./arguments.ts";
 import { type Command, type Given, JSON_OPTION } from "./command.ts";
 import { connect } from "./connect.ts";
-import { plain, print, printJson, table } from "./output.ts";
+import { counted, plain, print, printJson, table } from "./output.ts";
 
 export const command: Command = {
   name: "mcp",
@@ -32,25 +32,37 @@ export const command: Command = {
   ],
   async run(given) {
     const [verb, ...rest] = given.words;
-    const run = Object.hasOwn(VERBS, verb) ? VERBS[verb] : undefined;
-    if (!run || rest.length < run.length - 2) throw usage(command, `sbx mcp takes ${command.usage}`);
-    return await run(await connect(), given, ...rest);
+    const known = Object.hasOwn(VERBS, verb) ? VERBS[verb] : undefined;
+    if (!known || rest.length < known.min) throw usage(command, `sbx mcp takes ${command.usage}`);
+    if (rest.length > known.max) {
+      const hint = known.max === 0 ? `a profile is named by -p: sbx mcp ${verb} -p ${rest[0]}` : undefined;
+      throw usage(command, `"${rest[known.max]}" is one word too many`, hint);
+    }
+    return await known.run(await connect(), given, ...rest);
   },
 };
 
-const VERBS: Record<string, (client: Client, given: Given, ...words: string[]) => Promise<number>> = {
-  servers,
-  tools,
-  call,
-  refresh,
-  diff,
-  approve,
+interface Verb {
+  min: number;
+  max: number;
+  run(client: Client, given: Given, ...words: string[]): Promise<number>;
+}
+
+const VERBS: Record<string, Verb> = {
+  servers: { min: 0, max: 0, run: servers },
+  tools: { min: 0, max: 0, run: tools },
+  call: { min: 1, max: 2, run: call },
+  refresh: { min: 1, max: 1, run: refresh },
+  diff: { min: 0, max: 0, run: diff },
+  approve: { min: 1, max: 1, run: approve },
 };
 
 async function servers(client: Client, given: Given): Promise<number> {
   const answer = await client.json<McpServerList>("GET", `${pathOf(given)}/servers/list`);
   if (given.on("json")) await printJson(answer);
-  else {
+  else if (answer.servers.length === 0) {
+    await print("no MCP servers: [mcp.ID] of the profile, or of corp.toml, defines one");
+  } else {
     const rows = answer.servers.map(({ name, source, enabled, connected, tool_count, url, last_error }) => [
       name,
       source,
@@ -73,6 +85,7 @@ async function tools(client: Client, given: Given): Promise<number> {
   );
   const all = lists.flatMap(({ tools }) => tools);
   if (given.on("json")) await printJson({ tools: all });
+  else if (all.length === 0) await print("no tools: sbx mcp servers says which servers are connected");
   else {
     const rows = all.map(({ namespaced_name, pin_changed, description }) => [
       namespaced_name,
@@ -103,7 +116,7 @@ async function refresh(client: Client, given: Given, server: string): Promise<nu
   const path = `${pathOf(given)}/servers/${segment(server)}/refresh`;
   const answer = await client.json<McpRefreshed>("POST", path);
   if (given.on("json")) await printJson(answer);
-  else await print(`${answer.instances} running VMs have connected anew`);
+  else await print(`${counted(answer.instances, "running VM")} connected anew`);
   return answer.success ? 0 : 1;
 }
 

@@ -1,8 +1,8 @@
 import { type Command, JSON_OPTION } from "./command.ts";
 import { connect } from "./connect.ts";
-import { eventPages } from "./event_pages.ts";
 import { decisionOf, type ListedEvent, objectOf, timeOf } from "./event_row.ts";
-import { plain, print, printJson, table } from "./output.ts";
+import { requestPages } from "./net_requests.ts";
+import { note, plain, print, printJson, table } from "./output.ts";
 
 const HEADINGS = ["TIME", "DECISION", "STATUS", "MS", "BYTES", "PROGRAM", "REQUEST"];
 /** Widths of the columns of a table that grows: what is longer pushes its line to the right. */
@@ -14,8 +14,12 @@ export const command: Command = {
   summary:
     "the requests of a VM's session: where to, what policy said, what came back; --follow goes on live",
   options: [
-    { name: "follow", short: "f", about: "go on with what comes; --json then prints a request a line" },
-    { name: "denied", about: "only what policy blocked" },
+    {
+      name: "follow",
+      short: "f",
+      about: "go on with what comes, until the VM is deleted; --json then prints a request a line",
+    },
+    { name: "denied", about: "only what policy or a guard refused" },
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
@@ -23,18 +27,21 @@ export const command: Command = {
   examples: ["sbx net demo --follow", "sbx net demo --denied"],
   async run(given) {
     const json = given.on("json");
-    const wanted = { family: "http", ...(given.on("denied") && { denied: "true" as const }) };
-    const pages = eventPages(await connect(), given.words[0], wanted, given.on("follow"));
-    if (!given.on("follow")) {
+    const wanted = { denied: given.on("denied"), follow: given.on("follow") };
+    const pages = requestPages(await connect(), given.words[0], wanted);
+    if (!wanted.follow) {
       const requests = (await Array.fromAsync(pages)).flat();
-      await (json ? printJson({ requests }) : print(table(HEADINGS, requests.map(row))));
+      if (json) await printJson({ requests });
+      else if (requests.length) await print(table(HEADINGS, requests.map(row)));
+      else await print(wanted.denied ? "no requests that were refused" : "no requests");
       return 0;
     }
     if (!json) await print(line(HEADINGS));
     for await (const requests of pages) {
       const lines = requests.map((request) => json ? JSON.stringify(request) : line(row(request)));
-      await print(lines.join("\n"));
+      if (lines.length) await print(lines.join("\n"));
     }
+    if (!json) note(`"${given.words[0]}" is gone; this was its last request`);
     return 0;
   },
 };
@@ -48,7 +55,7 @@ function row(event: ListedEvent): string[] {
   return [
     new Date(timeOf(event)).toISOString().slice(11, 23),
     decisionOf(event),
-    String(status ?? (error ? "failed" : "")),
+    String(status ?? (error ? event.decision === "block" ? "refused" : "failed" : "")),
     duration_ms === undefined ? "" : Number(duration_ms).toFixed(0),
     String(bytes ?? ""),
     String(program ?? ""),

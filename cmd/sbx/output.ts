@@ -38,6 +38,11 @@ export function plain(text: string, lines = false): string {
   return text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "�").replace(/\n/g, lines ? "\n" : " ");
 }
 
+/** `1 VM`, `2 VMs`. */
+export function counted(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? "" : "s"}`;
+}
+
 /** Rows below headings, in columns as wide as their widest cell. */
 export function table(headings: string[], rows: string[][]): string {
   const cells = [headings, ...rows.map((row) => row.map((cell) => plain(cell)))];

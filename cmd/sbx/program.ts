@@ -20,7 +20,11 @@ export const PROGRAM_OPTIONS: Option[] = [
   { name: "env", short: "e", value: "K=V", many: true, about: "set an environment variable of the program" },
   { name: "timeout", value: "SECONDS", about: `end it after so long, with exit code ${TIMED_OUT}` },
   { name: "cwd", value: "DIR", about: "folder in the VM to run it in" },
-  { name: "interactive", short: "i", about: "give it sbx's own standard input, read to its end" },
+  {
+    name: "interactive",
+    short: "i",
+    about: `give it sbx's own standard input, read to its end: at most ${STDIN_MAX / 1024 / 1024} MiB`,
+  },
 ];
 
 /** The request that the options and `-- CMD…` (or a shell line) make. */

@@ -7,7 +7,7 @@ import { print, printJson } from "./output.ts";
 export const command: Command = {
   name: "purge",
   usage: "[--all] [--yes] [--json]",
-  summary: "remove the VMs that are not persistent; with --all every VM",
+  summary: "remove VMs that have ended and are not persistent; with --all every VM",
   options: [
     { name: "all", about: "persistent and running VMs too" },
     { name: "yes", short: "y", about: "do not ask" },
@@ -28,7 +28,9 @@ export const command: Command = {
 /** Asks at a terminal. Elsewhere nobody can answer, so that `--all` must be meant: it takes `--yes`. */
 function agreed(all: boolean): boolean {
   if (Deno.stdin.isTerminal()) {
-    const what = all ? "every VM, persistent and running ones too" : "the VMs that are not persistent";
+    const what = all
+      ? "every VM, persistent and running ones too"
+      : "the VMs that are not persistent and do not run";
     return /^y(es)?$/i.test(prompt(`remove ${what}? [y/N]`)?.trim() ?? "");
   }
   if (!all) return true;

@@ -1,4 +1,5 @@
 import type { LeafNode, SettingsResponse } from "../../lib/settings/node.ts";
+import type { Client } from "../../lib/client/mod.ts";
 import { SbxError } from "../../lib/error/mod.ts";
 import { usage } from "./arguments.ts";
 import { type Command, type Given, JSON_OPTION } from "./command.ts";
@@ -54,7 +55,7 @@ async function list(_words: string[], given: Given): Promise<number> {
     await printJson(settings);
     return 0;
   }
-  await print(table(["SETTING", "VALUE", "FROM", ""], leavesOf(settings.tree).map(row)));
+  await print(table(["SETTING", "VALUE", "FROM", "", "WHAT"], leavesOf(settings.tree).map(row)));
   noteIssues(settings);
   return 0;
 }
@@ -64,7 +65,7 @@ function row(leaf: LeafNode): string[] {
     leaf.corp_locked ? "locked by corp" : "",
     leaf.enabled ? "" : `off (${leaf.enabled_by ?? "disabled"})`,
   ];
-  return [leaf.id, shownValue(leaf), leaf.source, marks.filter(Boolean).join(", ")];
+  return [leaf.id, shownValue(leaf), leaf.source, marks.filter(Boolean).join(", "), leaf.description];
 }
 
 async function get([id]: string[], given: Given): Promise<number> {
@@ -97,18 +98,21 @@ async function change(changes: Record<string, unknown>, given: Given): Promise<n
   }
   const changed = leavesOf(settings.tree).filter(({ id }) => Object.hasOwn(changes, id));
   for (const leaf of changed) await print(`${leaf.id} = ${shownValue(leaf)} (${leaf.source})`);
+  for (const id of Object.keys(changes).filter((id) => !changed.some((leaf) => leaf.id === id))) {
+    await print(`${id} is changed; it is hidden, and sbx settings explain ${id} shows it`);
+  }
   noteIssues(settings);
   return 0;
 }
 
 async function explain([id]: string[], given: Given): Promise<number> {
-  const client = await connect();
-  const explanation = await client.json<Parameters<typeof explanationText>[0]>(
-    "GET",
-    `/settings/explain/${encodeURIComponent(id)}`,
-  );
+  const explanation = await explanationOf(await connect(), id);
   await (given.on("json") ? printJson(explanation) : print(explanationText(explanation)));
   return 0;
+}
+
+async function explanationOf(client: Client, id: string): Promise<Parameters<typeof explanationText>[0]> {
+  return await client.json("GET", `/settings/explain/${encodeURIComponent(id)}`);
 }
 
 async function read(): Promise<SettingsResponse> {
@@ -116,9 +120,16 @@ async function read(): Promise<SettingsResponse> {
 }
 
 async function find(id: string): Promise<LeafNode> {
-  const leaves = leavesOf((await read()).tree);
+  const client = await connect();
+  const { tree } = await client.json<SettingsResponse>("GET", "/settings/info");
+  const leaves = leavesOf(tree);
   const leaf = leaves.find((one) => one.id === id);
   if (leaf) return leaf;
+  if (await explanationOf(client, id).then(() => true, () => false)) {
+    throw new SbxError("settings.not_found", `the setting ${id} is hidden`, {
+      hint: `sbx settings explain ${id} shows it; sbx settings edit changes it where corp does not lock it`,
+    });
+  }
   const { nearest } = await import("../../lib/event/catalogue.ts");
   const near = nearest(id, leaves.map((one) => one.id));
   throw new SbxError("settings.not_found", `no setting has the id "${id}"`, {

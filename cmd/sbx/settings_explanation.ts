@@ -3,9 +3,12 @@ import { pairs, table } from "./output.ts";
 
 /** Why a setting is as it is, for a person. */
 export function explanationText(explanation: SettingExplanation): string {
-  const { id, effective_value, source, lock, enabled, hidden, layers, enabled_by } = explanation;
+  const { id, description, form, effective_value, source, lock, enabled, hidden, layers, enabled_by } =
+    explanation;
   const head = pairs([
     ["setting", id],
+    ["what", description],
+    ["form", form],
     ["value", text(effective_value)],
     ["from", source],
     ["locked", lock && `by corp, ${lock}`],

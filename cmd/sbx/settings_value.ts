@@ -1,4 +1,5 @@
 import { SbxError } from "../../lib/error/mod.ts";
+import { counted } from "./output.ts";
 import type { FileValue, LeafNode, SettingsNode, SettingValue } from "../../lib/settings/node.ts";
 import { isSecret } from "../../lib/settings/node.ts";
 
@@ -19,7 +20,7 @@ export function shownValue({ setting_type, effective_value }: LeafNode): string 
   if (isSecret(setting_type)) return effective_value === "" ? "" : "••••••";
   if (setting_type === "file") {
     const { path, content } = effective_value as FileValue;
-    return content === "" ? `${path} (empty)` : `${path} (${content.length} characters)`;
+    return content === "" ? `${path} (empty)` : `${path} (${counted(content.length, "character")})`;
   }
   const text = Array.isArray(effective_value) ? effective_value.join(", ") : String(effective_value);
   return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX - 1)}…` : text;
@@ -57,7 +58,8 @@ export async function parseSetting(leaf: LeafNode, text: string): Promise<Settin
 
 function listOf(leaf: LeafNode, text: string): unknown[] {
   if (text.trim() === "") return [];
-  if (!text.trim().startsWith("[")) return text.split(",").map((element) => element.trim());
+  // `[2001:db8::1]:53,192.0.2.1` is no JSON.
+  if (!/^\s*\[[^]*\]\s*$/.test(text)) return text.split(",").map((element) => element.trim());
   return jsonOf(leaf, text) as unknown[];
 }
 

@@ -8,19 +8,29 @@ import { RawTerminal } from "./terminal.ts";
 
 /** Ctrl-]: leaves the terminal, as in telnet. */
 const DETACH = 0x1d;
+/** Ctrl-D: the end of the input. A program that is only just starting loses it, so it is said again until it is heard. */
+const END_OF_INPUT = new Uint8Array([4]);
+const END_AGAIN_MS = 500;
+/** What the VM's own terminal runs. Input that is no terminal gets a shell of its own: its end would end everybody's. */
+const LOGIN_SHELL = ["/bin/bash", "--login"];
 
 export const command: Command = {
   name: "shell",
   usage: "NAME [-- CMD…]",
   summary: "a terminal in a running VM; ctrl-] leaves it",
+  notes: [
+    "A second sbx shell joins the first one's terminal. With CMD, or with input that is no terminal, it gets one of its own, which ends with that input.",
+    "The exit code is 0 however the shell ended; sbx exec passes on that of a program.",
+  ],
   options: [],
   words: { min: 1, max: 1 },
   program: true,
   completesNames: true,
-  examples: ["sbx shell demo", "sbx shell demo -- top"],
+  examples: ["sbx shell demo", "sbx shell demo -- top", "sbx shell demo < commands.txt"],
   async run(given) {
     if (given.program?.length === 0) throw usage(command, "there is no program after --");
-    const argv = given.program && JSON.stringify(given.program);
+    const program = given.program ?? (Deno.stdin.isTerminal() ? undefined : LOGIN_SHELL);
+    const argv = program && JSON.stringify(program);
     const [name] = given.words;
     const client = await connect();
     // A WebSocket that is refused does not say why; this does.
@@ -65,7 +75,7 @@ function opened(socket: WebSocket): Promise<boolean> {
   });
 }
 
-/** Sends what is typed; the end of the input, where it is no terminal, is sent as ctrl-D. */
+/** Sends what is typed; the end of the input is ctrl-D, which ends whatever reads it. */
 async function type(socket: WebSocket): Promise<void> {
   for await (const bytes of Deno.stdin.readable) {
     if (socket.readyState !== WebSocket.OPEN) return;
@@ -75,5 +85,8 @@ async function type(socket: WebSocket): Promise<void> {
     note("\r\nsbx: left the terminal\r");
     return socket.close(1000);
   }
-  if (socket.readyState === WebSocket.OPEN) socket.send(new Uint8Array([4]));
+  while (socket.readyState === WebSocket.OPEN) {
+    socket.send(END_OF_INPUT);
+    await new Promise((resolve) => setTimeout(resolve, END_AGAIN_MS));
+  }
 }

@@ -1,7 +1,7 @@
 import { home } from "../../lib/home/mod.ts";
 import { usage } from "./arguments.ts";
 import { type Command, JSON_OPTION } from "./command.ts";
-import { print, printJson } from "./output.ts";
+import { counted, print, printJson } from "./output.ts";
 
 export const command: Command = {
   name: "update",
@@ -24,7 +24,7 @@ export const command: Command = {
     using progress = new Progress([{ name: "assets", weight: 1 }]);
     const result = await installAssets({ manifestUrl, home: home(), arch: currentArch(), progress });
     if (given.on("json")) await printJson(result);
-    else await print(`assets ${result.version}: ${result.fetched.length} files fetched`);
+    else await print(`assets ${result.version}: ${counted(result.fetched.length, "file")} fetched`);
     return 0;
   },
 };

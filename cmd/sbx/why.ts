@@ -2,6 +2,8 @@ import type { SessionList } from "../../lib/api/session.ts";
 import type { WhyResult } from "../../lib/api/policy.ts";
 import { type Client, segment } from "../../lib/client/mod.ts";
 import { SbxError } from "../../lib/error/mod.ts";
+import { answerLine } from "../../lib/policy/answer.ts";
+import { guardRemedy, isGuard } from "../../lib/policy/guard.ts";
 import { usage } from "./arguments.ts";
 import { type Command, JSON_OPTION } from "./command.ts";
 import { connect } from "./connect.ts";
@@ -53,7 +55,8 @@ function pathOf(session: string, id: string): string {
   return `/sessions/${segment(session)}/events/${id}/why`;
 }
 
-function explanation({ event, decision, findings }: WhyResult): string {
+/** The record, a line for each thing that it says. */
+export function explanation({ event, decision, findings }: WhyResult): string {
   const common = objectOf(event.common);
   const lines: [string, string | undefined][] = [
     ["event", `${common.event_id} ${common.event_type}`],
@@ -62,11 +65,17 @@ function explanation({ event, decision, findings }: WhyResult): string {
   ];
   if (!decision) lines.push(["decision", "none: it was only observed"]);
   else {
-    const { rule, matched_fields, rewrites, near_misses, remedy } = decision;
+    const { rule, matched_fields, rewrites, near_misses, remedy, answered } = decision;
     const place = rule.file ? ` (${rule.file}:${rule.line ?? 1})` : "";
     lines.push(
       ["decision", decision.decision],
-      ["rule", `${rule.layer} rule "${rule.id}"${place}`],
+      ["answer", answered && answerLine(answered)],
+      [
+        "rule",
+        isGuard(rule.id)
+          ? `guard "${rule.id}": built in, before any rule`
+          : `${rule.layer} rule "${rule.id}"${place}`,
+      ],
       ["reason", rule.reason ?? rule.name],
       ...matched_fields.map(({ path, value }): [string, string] => ["field", `${path} = ${shown(value)}`]),
       ...rewrites.map((
@@ -78,7 +87,7 @@ function explanation({ event, decision, findings }: WhyResult): string {
           value === undefined ? "absent" : shown(value)
         })`,
       ]),
-      ["remedy", remedy],
+      ["remedy", remedy ?? (isGuard(rule.id) ? guardRemedy(rule.id) : undefined)],
     );
   }
   for (const { severity, title, rule_id } of findings) {

@@ -21,6 +21,7 @@ import { routeSockets } from "./routes/sockets.ts";
 import { routeSystem } from "./routes/system.ts";
 import { routeVms } from "./routes/vms.ts";
 import { Rules } from "./rules.ts";
+import { log } from "../../lib/log/mod.ts";
 
 /** What the API is made over. */
 export interface Service {
@@ -33,7 +34,7 @@ export interface Service {
 /** The whole HTTP API of one home. */
 export function makeApp({ home, supervisor, settings, corp }: Service): Hono {
   const app = new Hono();
-  routeSystem(app, supervisor, corp, home);
+  routeSystem(app, { home, supervisor, settings, corp });
   routeSettings(app, settings, corp);
   const rules = new Rules(home, corp);
   routeProfiles(app, home, () => rules.defaultCount());
@@ -56,7 +57,7 @@ export function makeApp({ home, supervisor, settings, corp }: Service): Hono {
   });
   app.onError((cause, context) => {
     const error = asSbxError(cause, `${context.req.method} ${context.req.path}`);
-    if (error.code === "internal") console.error(new Date().toISOString(), error.message, error.cause);
+    if (error.code === "internal") log(error.message, error.cause);
     return context.json(errorBody(error), statusOf(error.code) as 500);
   });
   return app;

@@ -2,6 +2,7 @@ import type { RouteConfig } from "@hono/zod-openapi";
 import type { Context, Hono } from "hono";
 import type { z } from "zod";
 import { SbxError } from "../../lib/error/mod.ts";
+import { describe, pathText } from "../../lib/toml/mod.ts";
 
 /** A request after validation: what the route's zod definitions made of it. */
 export interface Input {
@@ -74,12 +75,17 @@ async function limited(request: Request): Promise<Uint8Array> {
   return bytes;
 }
 
+/** What is a table in TOML is an object here. */
+function inJson(message: string): string {
+  return message.replace(/^must be a table$/, "must be an object");
+}
+
 /** @throws {SbxError} 422 `request.unknown_field` or `request.malformed` for the shape, 400 `request.invalid` for a value */
 function check(schema: z.ZodType, value: unknown, where: string): unknown {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const text = result.error.issues.map(({ path, message }) => `${[where, ...path].join(".")}: ${message}`)
-    .join("; ");
+  const text = result.error.issues.flatMap((issue) => describe(issue, schema))
+    .map(({ path, message }) => `${pathText(path) || where}: ${inJson(message)}`).join("; ");
   if (result.error.issues.some(({ code }) => code === "unrecognized_keys")) {
     throw new SbxError("request.unknown_field", text);
   }

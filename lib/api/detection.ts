@@ -154,7 +154,14 @@ export const DetectionStats = z.object({
 }).openapi("DetectionStats");
 export type DetectionStats = z.infer<typeof DetectionStats>;
 
-export const FindingList = z.object({ findings: z.array(FindingView) }).openapi("FindingList");
+export const ListedFinding = FindingView.extend({
+  timestamp_unix_ms: z.int().optional().describe("of its event"),
+  event_type: z.string().optional(),
+  subject: z.string().optional().describe("what its event is about, on one line"),
+}).openapi("ListedFinding");
+export type ListedFinding = z.infer<typeof ListedFinding>;
+
+export const FindingList = z.object({ findings: z.array(ListedFinding) }).openapi("FindingList");
 export type FindingList = z.infer<typeof FindingList>;
 
 /** Most findings of one answer. */

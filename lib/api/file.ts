@@ -23,6 +23,9 @@ const WriteQuery = PathQuery.extend({
   mode: z.string().regex(/^[0-7]{3,4}$/, "a mode is three or four octal digits").optional().openapi({
     description: "permission bits, octal; 0644 without",
   }),
+  type: z.enum(["file", "directory"]).optional().openapi({
+    description: "directory makes a folder, and takes no body and no mode; a file without",
+  }),
 });
 const octets = { "application/octet-stream": { schema: z.string().openapi({ format: "binary" }) } };
 const path = "/vms/{id}/files/content";

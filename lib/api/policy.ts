@@ -47,6 +47,15 @@ export const DecisionView = z.object({
     value: z.unknown().optional(),
   })),
   remedy: z.string().optional(),
+  answered: z.object({
+    status: z.enum(["allowed", "denied", "expired"]),
+    ask_id: z.string().describe("an earlier ask, where its answer covers this event too"),
+    at: z.iso.datetime(),
+    waited_ms: z.number(),
+    scope: z.enum(["once", "session", "minutes"]).optional(),
+    minutes: z.number().optional(),
+    by: z.string().optional(),
+  }).optional().describe("what became of it, when it was asked about; expired when nobody answered"),
 }).openapi("Decision");
 
 export const FindingView = z.object({
@@ -60,6 +69,8 @@ export const FindingView = z.object({
   confidence: z.enum(["low", "medium", "high"]),
   tags: z.array(z.string()),
 }).openapi("Finding");
+
+export type FindingView = z.infer<typeof FindingView>;
 
 export const RuleList = z.object({ rules: z.array(RuleView), lints: z.array(LintView) }).openapi("RuleList");
 export type RuleList = z.infer<typeof RuleList>;
@@ -88,6 +99,8 @@ export const AskView = z.object({
   ask_id: z.string(),
   event_id: z.string(),
   session_id: z.string(),
+  event_type: z.string(),
+  subject: z.string().describe("what wants to happen, on one line"),
   rule_id: z.string(),
   reason: z.string(),
   created_at: z.iso.datetime(),

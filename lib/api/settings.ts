@@ -102,6 +102,8 @@ const place = { file: z.string().optional(), line: z.int().optional() };
 export const SettingExplanation: z.ZodType<ExplanationValue> = z.object({
   id: z.string(),
   name: z.string(),
+  description: z.string(),
+  form: z.string().describe("what its values are, for a person"),
   effective_value: SettingValue,
   source: Source,
   corp_locked: z.boolean(),

@@ -126,7 +126,11 @@ export type RunResult = z.infer<typeof RunResult>;
 
 export const SaveRequest = z.strictObject({ name: CreateRequest.shape.name }).openapi("VmSave");
 export const ForkRequest = z.strictObject({ name: CreateRequest.shape.name }).openapi("VmFork");
-export const PurgeRequest = z.strictObject({ all: z.boolean().optional() }).openapi("Purge");
+export const PurgeRequest = z.strictObject({
+  all: z.boolean().optional().describe(
+    "every VM, persistent and running ones too; else only those that are neither",
+  ),
+}).openapi("Purge");
 export const PurgeResult = z.object({ removed: z.array(z.string()) }).openapi("PurgeResult");
 export type PurgeResult = z.infer<typeof PurgeResult>;
 

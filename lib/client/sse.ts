@@ -1,4 +1,5 @@
 /** Server-sent events, as the WHATWG HTML standard frames them. */
+import { SbxError } from "../error/mod.ts";
 
 /** One event. */
 export interface ServerEvent {
@@ -56,10 +57,35 @@ function lineEnd(text: string, from: number): { at: number; next: number } | und
   return lf < 0 ? undefined : { at: lf, next: lf + 1 };
 }
 
-/** The events of a response's body, as they come. */
+/**
+ * The events of a running program's response, as they come.
+ *
+ * @throws {SbxError} `service.gone` when the connection breaks: a service that ends its answer closes it
+ */
 export async function* serverEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
   const decoder = new TextDecoder();
   const parser = new SseParser();
-  for await (const chunk of body) yield* parser.push(decoder.decode(chunk, { stream: true }));
-  yield* parser.push(decoder.decode());
+  const reader = body.getReader();
+  try {
+    while (true) {
+      const { value, done } = await reader.read().catch((cause) => {
+        throw gone(cause);
+      });
+      if (done) break;
+      yield* parser.push(decoder.decode(value, { stream: true }));
+    }
+    yield* parser.push(decoder.decode());
+  } finally {
+    await reader.cancel().catch(() => {});
+  }
+}
+
+/** Who ended the request itself hears of that, and of nothing else. */
+function gone(cause: unknown): unknown {
+  if ((cause as Error)?.name === "AbortError" || cause instanceof SbxError) return cause;
+  return new SbxError("service.gone", "the service went away while the program ran", {
+    cause,
+    hint:
+      "the program was ended, and its VM goes on: sbx list starts the service again and shows it; then run it again",
+  });
 }

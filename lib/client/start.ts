@@ -1,6 +1,6 @@
 /** Starting service and gateway, by `sbx start` and by every command that finds them missing. */
 import { join } from "node:path";
-import { SbxError } from "../error/mod.ts";
+import { asSbxError, SbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
 import { spawnDetached } from "../program/mod.ts";
 import type { Client } from "./client.ts";
@@ -13,6 +13,8 @@ const POLL_MS = 20;
 const SOCKET_PATH_MAX = 100;
 /** Bytes of a log's end that are looked at for why a start failed. */
 const LOG_TAIL = 4096;
+/** What a daemon needs at the least for its small files. */
+const PROBE_BYTES = 16 * 1024;
 
 /** What runs, and what had to be started for it. */
 export interface Started {
@@ -111,11 +113,11 @@ async function launch<T>(
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
   if (!ended) child.kill();
-  throw await failure(daemon, log, before);
+  throw await failure(daemon, log, before, place);
 }
 
 /** A daemon's last words: `sbx-<daemon>: <what happened> (<code>)?` and a hint on the next line. */
-async function failure(daemon: Daemon, log: string, from: number): Promise<SbxError> {
+async function failure(daemon: Daemon, log: string, from: number, place: Home): Promise<SbxError> {
   const bytes = await Deno.readFile(log).catch(() => new Uint8Array());
   const lines = new TextDecoder().decode(bytes.subarray(Math.max(from, bytes.length - LOG_TAIL))).trimEnd()
     .split("\n");
@@ -125,6 +127,13 @@ async function failure(daemon: Daemon, log: string, from: number): Promise<SbxEr
     const hint = lines[at + 1]?.trim() || `its log is ${log}`;
     return new SbxError(said[2] ?? `${daemon}.start_failed`, said[1], { hint });
   }
+  // On a full disk there was no room for its words either.
+  const full = await noSpace(place.logsDir, place.runDir);
+  if (full !== undefined) {
+    return new SbxError("disk.full", `sbx-${daemon} did not start: no space is left on the disk of ${full}`, {
+      hint: "free some space there and try again: VMs that run go on, or stand still until then",
+    });
+  }
   const tail = lines.slice(-5).join("\n  ");
   return new SbxError(
     `${daemon}.start_failed`,
@@ -133,4 +142,18 @@ async function failure(daemon: Daemon, log: string, from: number): Promise<SbxEr
       hint: `its log is ${log}`,
     },
   );
+}
+
+/** The first of these folders whose disk takes no more. */
+async function noSpace(...folders: string[]): Promise<string | undefined> {
+  for (const folder of folders) {
+    const path = join(folder, `.room-${crypto.randomUUID()}`);
+    try {
+      await Deno.writeFile(path, new Uint8Array(PROBE_BYTES), { mode: 0o600 });
+    } catch (error) {
+      if (asSbxError(error, "looking for room").code === "disk.full") return folder;
+    } finally {
+      await Deno.remove(path).catch(() => {});
+    }
+  }
 }

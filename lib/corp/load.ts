@@ -12,6 +12,14 @@ export interface CorpConfig {
   document: TomlDocument;
 }
 
+/**
+ * What is wrong with what a corp.toml of the right shape says: rules, detections, values. Rules and networks are read
+ * by others than corp, so whoever knows them brings it along.
+ *
+ * @returns a line for each, beginning with file and line where there are such
+ */
+export type CorpCheck = (config: CorpConfig, path: string) => Promise<string[]>;
+
 /** `SBX_CORP_CONFIG`, or else where device management puts it. */
 export function corpPath(env: { get(name: string): string | undefined } = Deno.env): string {
   return env.get("SBX_CORP_CONFIG") || CORP_CONFIG;
@@ -42,7 +50,7 @@ export interface CorpValidation {
   problems: string[];
 }
 
-/** Checks one corp.toml without putting it in force. */
+/** Checks the shape of one corp.toml without putting it in force. */
 export async function validateCorp(path: string): Promise<CorpValidation> {
   try {
     await loadCorp(path);

@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { asSbxError, type SbxError } from "../error/mod.ts";
+import { asSbxError, SbxError } from "../error/mod.ts";
 import { type Home, writeAtomic } from "../home/mod.ts";
-import { type CorpConfig, corpPath, loadCorp } from "./load.ts";
+import { type CorpCheck, type CorpConfig, corpPath, loadCorp } from "./load.ts";
 
 /**
  * What holds of corp.
@@ -10,12 +10,14 @@ import { type CorpConfig, corpPath, loadCorp } from "./load.ts";
  * - `ok`: it holds
  * - `last_good`: it is broken, and the last one that was not stays in force
  * - `closed`: it is broken and no good one is known, so everything that corp could lock is locked
+ *
+ * Broken is also a file of the right shape with rules that do not compile and the like; `refused` is that one.
  */
 export type CorpState =
   | { status: "absent" }
   | { status: "ok"; config: CorpConfig }
-  | { status: "last_good"; config: CorpConfig; error: SbxError }
-  | { status: "closed"; error: SbxError };
+  | { status: "last_good"; config: CorpConfig; error: SbxError; refused?: CorpConfig }
+  | { status: "closed"; error: SbxError; refused?: CorpConfig };
 
 /**
  * The corp.toml in force. One that cannot be read never unlocks anything: the last good one, kept in memory and as a
@@ -24,12 +26,19 @@ export type CorpState =
 export class CorpStore {
   readonly path: string;
   readonly #copyPath: string;
+  readonly #check: CorpCheck;
   #state: CorpState = { status: "absent" };
   #lastGood?: CorpConfig;
   #loading: Promise<unknown> = Promise.resolve();
 
-  constructor({ dir }: Pick<Home, "dir">, path = corpPath()) {
+  /** @param check what a file has to pass beyond its shape to be in force; the default lets all pass */
+  constructor(
+    { dir }: Pick<Home, "dir">,
+    path = corpPath(),
+    check: CorpCheck = () => Promise.resolve([]),
+  ) {
     this.path = path;
+    this.#check = check;
     this.#copyPath = join(dir, "corp.last-good.toml");
   }
 
@@ -46,15 +55,21 @@ export class CorpStore {
   }
 
   async #load(): Promise<CorpState> {
+    let read: CorpConfig | undefined;
     try {
-      const config = await loadCorp(this.path);
-      await this.#keep(config);
-      return this.#state = { status: "ok", config };
+      read = await loadCorp(this.path);
+      const problems = await this.#check(read, this.path);
+      if (problems.length > 0) throw new SbxError("corp.invalid", problems.join("\n"));
+      await this.#keep(read);
+      return this.#state = { status: "ok", config: read };
     } catch (thrown) {
       const error = asSbxError(thrown, `reading ${this.path}`);
       if (error.code === "corp.not_found") return await this.#forget();
       const config = this.#lastGood ?? await this.#readCopy();
-      return this.#state = config ? { status: "last_good", config, error } : { status: "closed", error };
+      const wrong = { error, ...(read && { refused: read }) };
+      return this.#state = config
+        ? { status: "last_good", config, ...wrong }
+        : { status: "closed", ...wrong };
     }
   }
 

@@ -48,6 +48,7 @@ const BY_CODE: Record<string, number> = {
   "mcp.tool.held": 403,
   "process.gone": 502,
   "service.unreachable": 502,
+  "service.gone": 502,
   "upstream.failed": 502,
   "vm.busy": 503,
   "net.closed": 503,

@@ -12,6 +12,8 @@ const AGENT_VERSION = "1";
 const OVERDUE_MS = 10_000;
 /** Connections that a guest may hold open at once on one port: more is an attack or a bug, and is refused. */
 const MAX_CONNECTIONS = 256;
+/** What the vsock is given to hand over what was written before its guest is paused, in milliseconds. */
+const DRAIN_MS = 20;
 
 /** One program to run in the guest. */
 export type ExecRequest = Omit<Extract<HostMessage, { t: "Exec" }>, "t" | "id">;
@@ -41,7 +43,9 @@ export class GuestLink {
   #lose: (error: unknown) => void;
   #dir: string;
   #listeners: Deno.Listener[] = [];
-  #open = new Set<FrameChannel>();
+  #open = new Map<FrameChannel, Deno.Conn>();
+  /** settles when the guest runs again; while it stands still nothing may be written to it */
+  #still?: PromiseWithResolvers<void>;
   #control: FrameChannel | undefined;
   #ready = Promise.withResolvers<string>();
   #booted = Promise.withResolvers<GuestStage[]>();
@@ -138,15 +142,34 @@ export class GuestLink {
     }
   }
 
+  /**
+   * Holds back what is written to the guest until {@linkcode release}; before its machine is paused. A vhost-user vsock
+   * that is told of bytes while its guest stands still never looks at that connection again.
+   */
+  async hold(): Promise<void> {
+    if (this.#still) return;
+    this.#still = Promise.withResolvers();
+    for (const conn of this.#open.values()) holdWrites(conn, this.#still.promise);
+    await new Promise((resolve) => setTimeout(resolve, DRAIN_MS));
+  }
+
+  /** Lets go of what was held back; after its machine goes on. */
+  release(): void {
+    for (const conn of this.#open.values()) delete (conn as { write?: unknown }).write;
+    this.#still?.resolve();
+    this.#still = undefined;
+  }
+
   /** Asks the guest to write everything out and power off. */
   shutDown(): Promise<void> {
     return this.#send({ t: "Shutdown" });
   }
 
   close(): void {
+    this.release();
     this.#lose(new SbxError("process.gone", "the VM has ended"));
     for (const listener of this.#listeners) listener.close();
-    for (const channel of this.#open) channel.close();
+    for (const channel of this.#open.keys()) channel.close();
     for (const terminal of this.#terminals.values()) terminal.end();
   }
 
@@ -176,7 +199,8 @@ export class GuestLink {
         continue;
       }
       open++;
-      this.#open.add(channel);
+      this.#open.set(channel, conn);
+      if (this.#still) holdWrites(conn, this.#still.promise);
       serve(channel, conn).catch((error) => {
         // Any program of the guest may connect to the other ports: what it breaks there is its own connection.
         if (channel === this.#control) this.#lose(protocolError(error));
@@ -265,6 +289,15 @@ function overdue(timeoutMs: number | undefined): Promise<never> {
     }, timeoutMs + OVERDUE_MS);
     Deno.unrefTimer(timer as unknown as number);
   });
+}
+
+/** An own property hides the class's method: a connection of a guest that runs pays nothing for this. */
+function holdWrites(conn: Deno.Conn, until: Promise<void>): void {
+  const write = conn.write.bind(conn);
+  conn.write = async (bytes) => {
+    await until;
+    return await write(bytes);
+  };
 }
 
 function protocolError(cause: unknown): SbxError {

@@ -72,6 +72,7 @@ export const MachineInfo = z.object({
   accelerator: z.string().optional(),
   boot_stages: z.array(Stage),
   last_error: z.string().optional(),
+  network_error: z.string().optional().describe("why its guest has no network"),
   pid: z.int(),
 });
 export type MachineInfo = z.infer<typeof MachineInfo>;

@@ -13,8 +13,15 @@ export function connecting<T>(path: string, connect: () => T): T {
   }
 }
 
-/** What a failure of the database means for the user; its own text stays in `cause`. */
-export function ledgerError(error: unknown, path: string): SbxError {
+/** What the database says when there is no room: for rows, or for its log and the index of that, made anew after a failure. */
+const FULL = new Set(["SQLITE_FULL", "SQLITE_IOERR_SHMSIZE"]);
+
+/**
+ * What a failure of the database means for the user; its own text stays in `cause`.
+ *
+ * @param doing what was tried
+ */
+export function ledgerError(error: unknown, path: string, doing: "read" | "written" = "written"): SbxError {
   if (error instanceof SbxError) return error;
   const code = (error as { code?: string })?.code ?? "";
   if (code.startsWith("SQLITE_NOTADB") || code.startsWith("SQLITE_CORRUPT")) {
@@ -24,11 +31,16 @@ export function ledgerError(error: unknown, path: string): SbxError {
     });
   }
   if (code.startsWith("SQLITE")) {
-    const full = code === "SQLITE_FULL";
+    const full = FULL.has(code);
     return new SbxError(
       "ledger.unavailable",
-      `the ledger ${path} cannot be written${full ? ": its disk or its size limit is full" : ""}`,
-      { cause: error, hint: full ? "free some space: the ledger goes on where it stopped" : undefined },
+      `the ledger ${path} cannot be ${doing}${full ? ": its disk or its size limit is full" : ""}`,
+      {
+        cause: error,
+        hint: full
+          ? "free some space, or raise ledger.max_size_mb: the ledger goes on where it stopped"
+          : undefined,
+      },
     );
   }
   return asSbxError(error, `reading the ledger ${path}`);

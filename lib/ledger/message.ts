@@ -7,6 +7,8 @@ export type Request =
   | { do: "open"; id: number; path: string; sessionId: string; pragmas: string; progress: SharedArrayBuffer }
   | { do: "write"; rows: Rows }
   | { do: "flush"; id: number }
+  /** what every connection is told first from now on, and the one that is open now */
+  | { do: "limit"; id: number; pragmas: string; limit: string }
   | { do: "close"; id: number };
 
 /** From the thread: an answer, or that it could not write, told once until a flush has succeeded. */

@@ -1,4 +1,5 @@
 /** Where events, decisions and findings are kept (contracts.md §12): one writer, many readers, a chain that proves itself. */
+export { sealAbandoned } from "./abandoned.ts";
 export type { LedgerDecision, LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
 export { Ledger, type LedgerOptions } from "./ledger.ts";
 export {

@@ -14,7 +14,7 @@ function requireFile(path: string): void {
   try {
     if (Deno.statSync(path).isFile) return;
   } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw ledgerError(error, path);
+    if (!(error instanceof Deno.errors.NotFound)) throw ledgerError(error, path, "read");
   }
   throw new SbxError("ledger.not_found", `there is no ledger at ${path}`, {
     hint: "a session has one from its first boot on",

@@ -119,7 +119,7 @@ export async function reading<T>(path: string, read: (client: Client) => Promise
     return await read(client);
   } catch (error) {
     if (error instanceof SyntaxError) throw ledgerError({ code: "SQLITE_CORRUPT", cause: error }, path);
-    throw ledgerError(error, path);
+    throw ledgerError(error, path, "read");
   } finally {
     client.close();
   }

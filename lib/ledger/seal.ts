@@ -43,18 +43,18 @@ export function removeSeal(path: string): void {
   }
 }
 
-/** Why the ledger is not what was sealed; `undefined` when it is, or when it has no seal. */
-export async function sealBroken(
-  path: string,
-  head: ChainHeads,
-): Promise<string | undefined> {
-  let text: string;
+/** The text of a ledger's seal; `undefined` when it has none: it is open, or whoever wrote it ended without closing it. */
+export async function readSeal(path: string): Promise<string | undefined> {
   try {
-    text = await Deno.readTextFile(sealPath(path));
+    return await Deno.readTextFile(sealPath(path));
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
     throw error;
   }
+}
+
+/** Why the ledger is not what was sealed; `undefined` when it is. */
+export async function sealBroken(path: string, text: string, head: ChainHeads): Promise<string | undefined> {
   let seal: Partial<Seal>;
   try {
     seal = JSON.parse(text) as Partial<Seal>;

@@ -1,5 +1,6 @@
 /** `main.db`: the index of sessions (contracts.md §12), also of those whose VM is gone. */
-import type { Client } from "@libsql/client/sqlite3";
+import type { Client, Row } from "@libsql/client/sqlite3";
+import { SbxError } from "../error/mod.ts";
 import { ledgerError } from "./failure.ts";
 import { openDatabase } from "./open.ts";
 import { PRAGMAS } from "./schema.ts";
@@ -25,6 +26,42 @@ CREATE INDEX IF NOT EXISTS sessions_by_name ON sessions (name, created_at);
 `;
 const COLUMNS = "id, name, profile_id, profile_revision, created_at, ended_at";
 
+/**
+ * Renames a damaged index with what belongs to it, so that another can be made.
+ *
+ * @returns where it is now
+ */
+export async function setAside(path: string): Promise<string> {
+  const kept = `${path}.damaged-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
+  for (const part of ["-wal", "-shm", ""]) {
+    await Deno.rename(path + part, kept + part).catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    });
+  }
+  return kept;
+}
+
+function entryOf({ ended_at, ...entry }: Row): SessionEntry {
+  return { ...entry, ...(ended_at !== null && { ended_at }) } as unknown as SessionEntry;
+}
+
+/** What a failure of the database means for an index: it holds nothing that cannot be made anew. */
+function indexError(cause: unknown, path: string): SbxError {
+  const error = ledgerError(cause, path);
+  const full = error.hint !== undefined;
+  if (error.code === "ledger.invalid") {
+    return new SbxError("index.damaged", `the index of sessions ${path} is damaged`, { cause });
+  }
+  return new SbxError(
+    error.code,
+    `the index of sessions ${path} cannot be used${full ? ": its disk is full" : ""}`,
+    {
+      cause,
+      hint: full ? "free some space" : "check its permissions, and those of its folder",
+    },
+  );
+}
+
 /** The index of one home; the service is its only writer. */
 export class SessionIndex {
   readonly #path: string;
@@ -42,7 +79,7 @@ export class SessionIndex {
       return new SessionIndex(path, client);
     } catch (error) {
       client.close();
-      throw ledgerError(error, path);
+      throw indexError(error, path);
     }
   }
 
@@ -63,9 +100,7 @@ export class SessionIndex {
     const { rows } = await this.#run(`SELECT ${COLUMNS} FROM sessions ORDER BY created_at DESC LIMIT ?`, [
       limit,
     ]);
-    return rows.map(({ ended_at, ...entry }) =>
-      ({ ...entry, ...(ended_at !== null && { ended_at }) }) as unknown as SessionEntry
-    );
+    return rows.map(entryOf);
   }
 
   /** The newest session of a VM that had this name. */
@@ -75,6 +110,12 @@ export class SessionIndex {
       [name],
     );
     return rows[0]?.id as string | undefined;
+  }
+
+  /** What is known of one session. */
+  async get(id: string): Promise<SessionEntry | undefined> {
+    const { rows } = await this.#run(`SELECT ${COLUMNS} FROM sessions WHERE id = ?`, [id]);
+    return rows.map(entryOf)[0];
   }
 
   /** Sessions that ended before a moment, ISO 8601. */
@@ -95,7 +136,7 @@ export class SessionIndex {
     try {
       return await this.#client.execute({ sql, args });
     } catch (error) {
-      throw ledgerError(error, this.#path);
+      throw indexError(error, this.#path);
     }
   }
 }

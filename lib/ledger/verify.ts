@@ -6,7 +6,7 @@ import type { LedgerDecision, LedgerOutcome } from "./entry.ts";
 import { ledgerError } from "./failure.ts";
 import { openDatabase } from "./open.ts";
 import { EVENT_COLUMNS, GENESIS, OUTCOME_COLUMNS } from "./schema.ts";
-import { sealBroken } from "./seal.ts";
+import { readSeal, sealBroken } from "./seal.ts";
 import { selectText, type TextRow } from "./text.ts";
 
 /** What `sbx verify` says of one ledger. */
@@ -14,6 +14,8 @@ export interface Verification {
   ok: boolean;
   /** events that are good, counted from the first */
   events: number;
+  /** whether there is a seal, which also proves where the record ends, its findings and its approvals */
+  sealed: boolean;
   /** the first thing that is wrong */
   first_bad?: { sequence?: number; event_id?: string; reason: string };
 }
@@ -43,12 +45,13 @@ export async function verifyLedger(path: string): Promise<Verification> {
       await badBody(client) ??
       await badStructure(client);
   } catch (error) {
-    bad = { sequence: state.sequence + 1, reason: ledgerError(error, path).message };
+    bad = { sequence: state.sequence + 1, reason: ledgerError(error, path, "read").message };
   } finally {
     client.close();
   }
-  if (!bad) {
-    const reason = await sealBroken(path, {
+  const seal = await readSeal(path);
+  if (!bad && seal !== undefined) {
+    const reason = await sealBroken(path, seal, {
       events: state.sequence,
       head_hash: state.hash,
       outcomes: outcomes.sequence,
@@ -56,7 +59,7 @@ export async function verifyLedger(path: string): Promise<Verification> {
     });
     if (reason) bad = { reason };
   }
-  return { ok: !bad, events: state.sequence, ...(bad && { first_bad: bad }) };
+  return { ok: !bad, events: state.sequence, sealed: seal !== undefined, ...(bad && { first_bad: bad }) };
 }
 
 /** How far a chain is good. */

@@ -16,7 +16,7 @@ const KEPT_CHARS = 1024 * 1024;
 /** Writes batches, each as a whole or not at all. */
 export class Writer {
   readonly #path: string;
-  readonly #pragmas: string;
+  #pragmas: string;
   #database?: Database.Database;
   readonly #chunks = new Map<Insert, Database.Statement>();
   readonly #singles = new Map<Insert, Database.Statement>();
@@ -63,6 +63,12 @@ export class Writer {
       this.#disconnect();
       throw error;
     }
+  }
+
+  /** Another limit of its size. @param limit the pragma that sets it; one below the size that it has stops it there */
+  limit(pragmas: string, limit: string): void {
+    this.#pragmas = pragmas;
+    this.#database?.exec(limit);
   }
 
   /** Folds the log into the file; answers whether all of it is there: a reader can be in the way. */

@@ -67,7 +67,7 @@ function refused(place: Place, cause: unknown): SbxError {
 }
 
 const UNTRUSTED =
-  "if it is right, add its root certificate to this machine's, or have your administrator add it to corp.toml";
+  "if it is right, name a PEM file with its root certificate: sbx settings set network.extra_ca_file FILE, or corp.toml";
 
 function complaint(cause: unknown): [what: string, hint?: string] {
   if (cause instanceof Deno.errors.ConnectionRefused) return ["refused the connection"];

@@ -29,8 +29,9 @@ export class NetBlocked extends SbxError {
   constructor(readonly decision: Decision) {
     super(
       "policy.blocked",
+      // The remedy is in it already.
       summary(decision),
-      decision.remedy === undefined ? {} : { hint: decision.remedy },
+      { hint: `sbx why ${decision.event_id} shows the record` },
     );
   }
 }

@@ -1,8 +1,10 @@
 /** Decisions that wait for a person (contracts.md §5): pending, resolved, or denied after 60 s. */
 import { SbxError } from "../error/mod.ts";
 import type { Event } from "../event/mod.ts";
-import type { Decision } from "./decision.ts";
+import { complete } from "./answer.ts";
+import type { Answered, Decision } from "./decision.ts";
 import type { Layer } from "./rule.ts";
+import { subjectLine } from "./subject.ts";
 import { subjectOf } from "./why.ts";
 
 /** Milliseconds after which an unanswered ask is a denial (contracts.md §5). */
@@ -11,6 +13,8 @@ export const ASK_TIMEOUT_MS = 60_000;
 export const ASKS_MAX = 100;
 /** Longest approval by minutes. */
 export const APPROVAL_MINUTES_MAX = 24 * 60;
+/** Longest subject of an ask: a URL or a command may have any length, and the ask is for a person's eye. */
+export const SUBJECT_MAX = 512;
 
 export type AskStatus = "pending" | "allowed" | "denied" | "expired";
 
@@ -19,6 +23,9 @@ export interface Ask {
   ask_id: string;
   event_id: string;
   session_id: string;
+  /** what wants to happen: the event's type, and the event on one line */
+  event_type: string;
+  subject: string;
   rule_id: string;
   reason: string;
   /** ISO 8601 */
@@ -54,6 +61,7 @@ export interface AskOptions {
 
 interface Pending {
   ask: Ask;
+  decision: Decision;
   layer: Layer | "none";
   key: string;
   timer: ReturnType<typeof setTimeout>;
@@ -62,7 +70,7 @@ interface Pending {
 
 /** An answer that covers more than its own event. */
 interface Standing {
-  decision: "allow" | "block";
+  answered: Answered;
   until: number;
 }
 
@@ -87,20 +95,32 @@ export class AskQueue {
 
   /**
    * Asks about an event whose decision is `ask`; the promise settles when a person answers, at the deadline, or at
-   * once when an earlier answer covers it. Nothing else waits for it.
+   * once when an earlier answer covers it. Nothing else waits for it. By then the decision itself has been given what
+   * became of it: its `answered`, and the remedy of now.
    */
-  ask(event: Event, { rule }: Decision): Promise<"allow" | "block"> {
+  ask(event: Event, decision: Decision): Promise<"allow" | "block"> {
+    const { rule } = decision;
     const key = keyOf(event, rule.layer, rule.id);
     const standing = this.#standing.get(key);
-    if (standing && standing.until > this.#now()) return Promise.resolve(standing.decision);
+    if (standing && standing.until > this.#now()) {
+      complete(decision, standing.answered);
+      return Promise.resolve(verdictOf(standing.answered));
+    }
     if (standing) this.#standing.delete(key);
-    if (this.#closed || this.#pending.size >= ASKS_MAX) return Promise.resolve("block");
+    if (this.#closed || this.#pending.size >= ASKS_MAX) {
+      decision.remedy = this.#closed
+        ? "its VM was about to stop, and nobody could be asked any more"
+        : `${ASKS_MAX} asks wait already: answer those that sbx asks lists, and try it again`;
+      return Promise.resolve("block");
+    }
     const now = this.#now();
     const timeout = this.#options.timeoutMs ?? ASK_TIMEOUT_MS;
     const ask: Ask = {
       ask_id: `ask-${event.common.event_id}`,
       event_id: event.common.event_id,
       session_id: event.common.session_id,
+      event_type: event.common.event_type,
+      subject: shortened(subjectLine(event)),
       rule_id: rule.id,
       reason: rule.reason ?? rule.name,
       created_at: new Date(now).toISOString(),
@@ -109,7 +129,7 @@ export class AskQueue {
     };
     return new Promise((settle) => {
       const timer = setTimeout(() => this.#end(ask.ask_id, "expired"), timeout);
-      this.#pending.set(ask.ask_id, { ask, layer: rule.layer, key, timer, settle });
+      this.#pending.set(ask.ask_id, { ask, decision, layer: rule.layer, key, timer, settle });
       this.#options.onAsk?.(ask);
     });
   }
@@ -133,11 +153,10 @@ export class AskQueue {
         hint: "resolve it with scope once",
       });
     }
-    const decision = answer.decision === "allow" ? "allow" : "block";
-    if (answer.scope !== "once") this.#standing.set(pending.key, { decision, until });
     const status = answer.decision === "allow" ? "allowed" : "denied";
     const ask = this.#end(askId, status, answer, resolvedBy);
     if (answer.scope !== "once") {
+      this.#standing.set(pending.key, { answered: pending.decision.answered!, until });
       for (const other of [...this.#pending.values()]) {
         if (other.key === pending.key) this.#end(other.ask.ask_id, status, answer, resolvedBy);
       }
@@ -157,18 +176,30 @@ export class AskQueue {
     for (const askId of [...this.#pending.keys()]) this.#end(askId, "expired");
   }
 
-  #end(askId: string, status: AskStatus, answer?: AskAnswer, resolvedBy?: string): Ask {
-    const { ask, timer, settle } = this.#pending.get(askId)!;
+  #end(askId: string, status: Answered["status"], answer?: AskAnswer, resolvedBy?: string): Ask {
+    const { ask, decision, timer, settle } = this.#pending.get(askId)!;
     clearTimeout(timer);
     this.#pending.delete(askId);
     ask.status = status;
+    const now = this.#now();
+    const at = new Date(now).toISOString();
+    const answered: Answered = {
+      ask_id: askId,
+      at,
+      ...(resolvedBy !== undefined && { by: resolvedBy }),
+      ...(answer?.scope === "minutes" && { minutes: answer.minutes }),
+      ...(answer && { scope: answer.scope }),
+      status,
+      waited_ms: now - Date.parse(ask.created_at),
+    };
+    complete(decision, answered);
     this.#options.onResolved?.({
       ...ask,
       ...(answer && { answer }),
       ...(resolvedBy !== undefined && { resolved_by: resolvedBy }),
-      resolved_at: new Date(this.#now()).toISOString(),
+      resolved_at: at,
     });
-    settle(status === "allowed" ? "allow" : "block");
+    settle(verdictOf(answered));
     return ask;
   }
 
@@ -185,6 +216,14 @@ export class AskQueue {
   #now(): number {
     return this.#options.now?.() ?? Date.now();
   }
+}
+
+function verdictOf({ status }: Answered): "allow" | "block" {
+  return status === "allowed" ? "allow" : "block";
+}
+
+function shortened(text: string): string {
+  return text.length > SUBJECT_MAX ? `${text.slice(0, SUBJECT_MAX - 1)}…` : text;
 }
 
 /** What an answer covers: the same rule asking about the same subject, and how it is used. */

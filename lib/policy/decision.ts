@@ -1,5 +1,6 @@
 /** What policy says of an event (contracts.md §5). */
 import type { Event } from "../event/mod.ts";
+import { isGuard } from "./guard.ts";
 import type { Layer } from "./rule.ts";
 
 /** A field that the deciding rule looked at, with the event's value; long text is cut. */
@@ -35,6 +36,24 @@ export interface DecidingRule {
   reason?: string;
 }
 
+/** How an ask ended. */
+export interface Answered {
+  /** `expired` when nobody answered */
+  status: "allowed" | "denied" | "expired";
+  /** the ask that was answered: an earlier one where its answer covers this event too */
+  ask_id: string;
+  /** ISO 8601 */
+  at: string;
+  /** milliseconds that the ask had waited by then */
+  waited_ms: number;
+  /** what the answer covers; absent when there was none */
+  scope?: "once" | "session" | "minutes";
+  /** with scope `minutes` */
+  minutes?: number;
+  /** who answered, where that is known */
+  by?: string;
+}
+
 /** The decision record: the same object answers the CLI, the API and the guest. */
 export interface Decision {
   event_id: string;
@@ -47,6 +66,8 @@ export interface Decision {
   near_misses: NearMiss[];
   /** the smallest change that would let the event pass; only on a denial */
   remedy?: string;
+  /** what became of it, when it was asked about */
+  answered?: Answered;
 }
 
 /** A finding of an enforcement rule with a detection_level (contracts.md §6). */
@@ -82,6 +103,10 @@ export interface Evaluation {
 /** One line that says why, for the guest's terminal and the CLI. */
 export function summary({ decision, rule, remedy }: Decision): string {
   const said = { allow: "allowed", ask: "waits for approval", block: "blocked" }[decision];
-  const by = rule.layer === "none" ? "no rule matched" : `${rule.layer} rule "${rule.id}"`;
+  const by = isGuard(rule.id)
+    ? `"${rule.id}"`
+    : rule.layer === "none"
+    ? "no rule matched"
+    : `${rule.layer} rule "${rule.id}"`;
   return `${said} by policy: ${rule.reason ?? rule.name} (${by})${remedy ? `; ${remedy}` : ""}`;
 }

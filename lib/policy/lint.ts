@@ -5,7 +5,7 @@ import { type CompiledRule, compileMatch } from "./compile.ts";
 import { ALL_TYPES, type Condition, masksOf, type Probe, TYPES, typesOf } from "./condition.ts";
 import { implies } from "./implies.ts";
 import type { Policy } from "./policy.ts";
-import { type Action, ACTIONS, type Rule } from "./rule.ts";
+import type { Rule } from "./rule.ts";
 import { eventOf, holds, witnessOf } from "./witness.ts";
 
 export type LintCode =
@@ -142,13 +142,11 @@ function covered(rule: Rule, other: Rule, witness: PolicyContext | undefined): L
   );
 }
 
+/** One lets go what the other holds back. That a block comes before an ask is what both mean, and no contradiction. */
 function contradicts(rule: Rule, other: Rule): boolean {
   return rule.priority === other.priority && rule.layer === other.layer && rule.action !== other.action &&
-    isDecision(rule.action) && isDecision(other.action);
-}
-
-function isDecision(action: Action): boolean {
-  return action !== "rewrite" && ACTIONS.includes(action);
+    [rule, other].some(({ action }) => action === "allow") &&
+    [rule, other].some(({ action }) => action === "block" || action === "ask");
 }
 
 /** An event that two rules both match: one of theirs, or one made for both. */

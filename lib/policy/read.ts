@@ -115,7 +115,7 @@ export async function readRules(path: string, trusted?: readonly Layer[]): Promi
     if (error instanceof SbxError) throw error;
     throw new SbxError("policy.not_found", `the rule file ${path} cannot be read`, {
       cause: error,
-      hint: "check rule_files of the profile or of corp.toml",
+      hint: "check its path: --rules or --corp of the command, or rule_files of the profile or of corp.toml",
     });
   }
   let text: string;

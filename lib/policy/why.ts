@@ -93,10 +93,11 @@ export function remedyFor(
   decider: Rule | undefined,
   failed: boolean,
 ): string {
+  // A person may answer what corp asks about, too; what becomes of it is said when it is over (answer.ts).
+  if (decision === "ask") return "approve it: sbx asks lists what waits";
   if (rule.layer === "corp") return "only your administrator can change corp rules";
   const place = rule.file ? `${rule.file}:${rule.line}` : `rule "${rule.id}"`;
   if (failed) return `correct ${place}`;
-  if (decision === "ask") return "approve it: sbx asks lists what waits";
   if (decider?.layer === "profile" && decider.priority <= PRIORITY_DEFAULT.profile) {
     return `change ${place}, or set enabled = false there`;
   }

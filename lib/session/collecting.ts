@@ -5,6 +5,7 @@ import {
   startCollecting,
   uncollectedMark,
 } from "../ledger/collect.ts";
+import { log } from "../log/mod.ts";
 
 /** Longest wait, at the end of a session, for a collecting server: what it does not take then the service sends later. */
 const END_DEADLINE_MS = 3000;
@@ -20,7 +21,7 @@ export class Collecting {
     this.#sessionId = sessionId;
     let said = "";
     this.#running = startCollecting({ path, sessionId, url: target.url, authToken }, ({ message }) => {
-      if (message !== said) console.error(new Date().toISOString(), said = message);
+      if (message !== said) log(said = message);
     });
   }
 

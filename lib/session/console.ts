@@ -1,10 +1,14 @@
 /** Bytes of a guest's serial console that are kept; the guest can print for ever. */
 const CONSOLE_LIMIT = 4 * 1024 * 1024;
 
+const encoder = new TextEncoder();
+
 /** Keeps the start of a guest's console in a file, and says where it was cut. */
 export class ConsoleLog {
   #file: Deno.FsFile;
   #left = CONSOLE_LIMIT;
+  /** some of it could not be written */
+  #gap = false;
 
   constructor(path: string) {
     this.#file = Deno.openSync(path, { create: true, write: true, truncate: true, mode: 0o600 });
@@ -13,14 +17,18 @@ export class ConsoleLog {
   write(bytes: Uint8Array): void {
     if (this.#left <= 0) return;
     try {
-      this.#file.writeSync(bytes.subarray(0, this.#left));
+      if (this.#gap) this.#write(encoder.encode("\n[sbx: some of the console could not be written here]\n"));
+      this.#gap = false;
+      this.#write(bytes.subarray(0, this.#left));
       this.#left -= bytes.length;
-      if (this.#left <= 0) {
-        this.#file.writeSync(new TextEncoder().encode("\n[sbx: the console is cut here]\n"));
-      }
+      if (this.#left <= 0) this.#write(encoder.encode("\n[sbx: the console is cut here]\n"));
     } catch {
-      // a full disk must not end the machine because of a log
-      this.#left = 0;
+      // A full disk must not end the machine because of a log, which goes on when there is room again.
+      this.#gap = true;
     }
+  }
+
+  #write(bytes: Uint8Array): void {
+    for (let at = 0; at < bytes.length;) at += this.#file.writeSync(bytes.subarray(at));
   }
 }

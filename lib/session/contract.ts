@@ -54,7 +54,9 @@ export interface Contract {
 }
 
 /** Every detection of a session. */
-export function detectionsOf({ corp, profile, detection }: Contract): DetectionIr[] {
+export function detectionsOf(
+  { corp, profile, detection }: Pick<Contract, "corp" | "profile" | "detection">,
+): DetectionIr[] {
   return [...corp.packs, ...profile.packs, ...detection.user, ...detection.runtime];
 }
 

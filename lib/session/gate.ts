@@ -21,6 +21,7 @@ import { type Contract, detectionsOf } from "./contract.ts";
 import { policyOf } from "./policy.ts";
 import type { SessionPaths } from "./paths.ts";
 import type { VmRecord } from "./record.ts";
+import { log } from "../log/mod.ts";
 
 /** What a session tells whoever watches it. */
 export type SessionNotice =
@@ -263,7 +264,7 @@ export class SessionGate implements Gate {
     try {
       write();
     } catch (error) {
-      console.error(new Date().toISOString(), (error as Error).message);
+      log((error as Error).message);
     }
   }
 }

@@ -1,4 +1,5 @@
 import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.ts";
+import { asSbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
 import type { Ask, AskAnswer, Verdict } from "../policy/mod.ts";
 import { summary } from "../policy/mod.ts";
@@ -10,6 +11,7 @@ import type { McpSide } from "./mcp.ts";
 import { pinsPath, type SessionPaths } from "./paths.ts";
 import { execDraft, exitDraft, type Program, programOf } from "./program.ts";
 import type { VmRecord } from "./record.ts";
+import { log } from "../log/mod.ts";
 
 /** How often a ledger that could not be written is tried again. */
 const LEDGER_RETRY_MS = 1000;
@@ -24,6 +26,8 @@ export interface GovernorOptions {
   onUnrecorded(error: Error, pause: boolean): Promise<void>;
   /** it can be written again */
   onRecorded(): Promise<void>;
+  /** why the guest has no network; undefined when it has one */
+  onNetwork(problem?: string): void;
 }
 
 /** A program that policy lets run, perhaps another than was asked for. */
@@ -43,6 +47,7 @@ export class Governor {
   #collecting?: Collecting;
   #mcp?: Promise<McpSide>;
   #network?: Promise<Network>;
+  #networkProblem?: string;
 
   private constructor(
     options: GovernorOptions,
@@ -64,7 +69,7 @@ export class Governor {
       store: new CredentialStore(storePath(options.home)),
       providers: contract.profile.providers,
       vm: record.id,
-      onError: ({ message }) => console.error(new Date().toISOString(), message),
+      onError: ({ message }) => log(message),
     });
     const gate = await SessionGate.open({
       paths,
@@ -75,7 +80,7 @@ export class Governor {
       onLedgerFailure: (error) => void governor.#unrecorded(error),
     });
     const governor: Governor = new Governor(options, contract, gate, broker);
-    if (hasServers(contract)) governor.mcp().catch((error) => console.error(error));
+    if (hasServers(contract)) governor.mcp().catch((error) => log(error));
     await governor.#collect();
     return governor;
   }
@@ -90,6 +95,9 @@ export class Governor {
     const contract = await readContract(this.#options.paths);
     const before = this.#contract;
     this.gate.use(contract);
+    if (contract.ledger.max_bytes !== before.ledger.max_bytes) {
+      await this.gate.ledger.limit(contract.ledger.max_bytes);
+    }
     this.#contract = contract;
     if (mcp || serversDiffer(before, contract)) await (await this.mcp()).refresh(contract);
   }
@@ -103,12 +111,17 @@ export class Governor {
 
   /** The guest's network, loaded at its first word. */
   network(): Promise<Network> {
-    this.#network ??= this.#openNetwork();
-    this.#network.catch((error) => {
+    return this.#network ??= this.#openNetwork().then((network) => {
+      this.#options.onNetwork();
+      return network;
+    }, (cause) => {
       this.#network = undefined;
-      console.error(new Date().toISOString(), "the network of this VM:", (error as Error).message);
+      const { message } = asSbxError(cause, "opening the network of this VM");
+      // A guest tries as often as it likes; that it has no network need not be told each time.
+      if (message !== this.#networkProblem) log("the network of this VM:", message);
+      this.#options.onNetwork(this.#networkProblem = message);
+      throw cause;
     });
-    return this.#network;
   }
 
   async #openNetwork(): Promise<Network> {
@@ -167,20 +180,22 @@ export class Governor {
     try {
       this.#collecting = await Collecting.start(paths.ledger, record.id, { url, auth_token_file });
     } catch (error) {
-      console.error(new Date().toISOString(), (error as Error).message);
+      log((error as Error).message);
     }
   }
 
   /** The gate refuses everything from now on, until what waits is written. */
   async #unrecorded(error: Error): Promise<void> {
-    console.error(new Date().toISOString(), error.message);
-    await this.#options.onUnrecorded(error, this.#contract.ledger.on_full === "pause");
+    log(error.message);
+    const pause = this.#contract.ledger.on_full === "pause";
+    await this.#options.onUnrecorded(error, pause).catch((failed) => log(failed));
     do {
       await new Promise((resolve) =>
         Deno.unrefTimer(setTimeout(resolve, LEDGER_RETRY_MS) as unknown as number)
       );
     } while (!await this.gate.ledger.flush().then(() => true, () => false));
-    await this.#options.onRecorded();
+    log("the ledger is written again");
+    await this.#options.onRecorded().catch((failed) => log(failed));
   }
 }
 

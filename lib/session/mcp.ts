@@ -11,6 +11,7 @@ import { callForHost, Endpoint, LOCAL, LocalServer, type Send } from "../mcp_end
 import type { Channel } from "../wire/mod.ts";
 import type { Contract } from "./contract.ts";
 import type { SessionGate } from "./gate.ts";
+import { log } from "../log/mod.ts";
 
 /** What MCP needs of its session. */
 export interface McpOptions {
@@ -60,7 +61,7 @@ export class McpSide {
         });
         gate.report([findingOf(change, event.common.event_id)]);
       },
-      log: (line) => console.error(new Date().toISOString(), line),
+      log,
     });
     return new McpSide(gate, aggregator, new LocalServer({ send }));
   }

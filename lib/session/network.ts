@@ -1,19 +1,21 @@
 import { type Ca, openCa } from "../ca/mod.ts";
 import type { CredentialBroker } from "../credential/mod.ts";
-import { DnsService, Overrides, parseResolvers, systemResolvers } from "../dns/mod.ts";
-import { asSbxError, SbxError } from "../error/mod.ts";
+import { DnsService } from "../dns/mod.ts";
+import { asSbxError } from "../error/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
 import { DnsFrame, Note, Open } from "../guest/schema.ts";
 import type { Home } from "../home/mod.ts";
 import type { CredentialResolver } from "../mcp/mod.ts";
 import type { Send } from "../mcp_endpoint/mod.ts";
 import { CredentialDenied, NetProxy } from "../net/mod.ts";
-import { BUILT_IN_PRICES, loadPrices, ModelReader } from "../model/mod.ts";
+import { ModelReader } from "../model/mod.ts";
 import type { FrameChannel } from "../wire/mod.ts";
 import type { Contract } from "./contract.ts";
 import type { SessionGate } from "./gate.ts";
 import { GuestStream } from "./guest_stream.ts";
+import { readNetworkConfig } from "./network_config.ts";
 import { Refusals } from "./refusals.ts";
+import { log } from "../log/mod.ts";
 
 /** Ends that wait for their streams; a guest may tell any number of ends of nothing. */
 const EARLY_ENDS_MAX = 4096;
@@ -53,24 +55,20 @@ export class Network {
     this.#proxy = proxy;
   }
 
-  /** @throws {SbxError} `ca.*`, `dns.resolver.invalid`, `network.override.invalid`, `network.ca_file`: nothing leaves the guest then */
+  /** @throws {SbxError} `ca.*`, and those of {@linkcode readNetworkConfig}: nothing leaves the guest then */
   static async open({ home, contract, gate, broker }: NetworkOptions): Promise<Network> {
-    const { resolvers, overrides, extra_ca_file, price_file } = contract.network;
-    const [ca, named, caCerts, prices] = await Promise.all([
+    const [ca, { resolvers, overrides, caCerts, prices }] = await Promise.all([
       openCa(home) as Promise<Ca>,
-      resolvers.length > 0 ? parseResolvers(resolvers) : systemResolvers(),
-      extra_ca_file === undefined ? [] : readCaFile(extra_ca_file),
-      price_file === undefined ? BUILT_IN_PRICES : loadPrices(price_file),
+      readNetworkConfig(contract.network),
     ]);
-    const led = Overrides.parse(overrides);
-    const dns = new DnsService({ gate, resolvers: named, overrides: led });
+    const dns = new DnsService({ gate, resolvers, overrides });
     const proxy = new NetProxy({
       gate,
       ca,
       names: dns,
       broker,
       models: new ModelReader(() => prices),
-      target: (host, port) => led.target(host, port),
+      target: (host, port) => overrides.target(host, port),
       caCerts,
     });
     return new Network(gate, broker, dns, proxy);
@@ -163,17 +161,6 @@ export class Network {
   }
 }
 
-async function readCaFile(path: string): Promise<string[]> {
-  try {
-    return [await Deno.readTextFile(path)];
-  } catch (cause) {
-    throw new SbxError("network.ca_file", `the certificates in ${path} cannot be read`, {
-      cause,
-      hint: "check the setting network.extra_ca_file",
-    });
-  }
-}
-
 function report(error: unknown): void {
-  console.error(new Date().toISOString(), asSbxError(error, "the network").message);
+  log(asSbxError(error, "the network").message);
 }

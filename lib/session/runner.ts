@@ -1,6 +1,7 @@
 import { asSbxError, SbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
 import { checkBootConfig, type ExecStreams, GuestLink, PORTS, type Terminal } from "../guest/mod.ts";
+import { log } from "../log/mod.ts";
 import { MCP_FRAME_LIMIT } from "../mcp_endpoint/limit.ts";
 import type { ExecCall, MachineInfo } from "../ipc/mod.ts";
 import { CONNECTIONS_MAX } from "../net/limit.ts";
@@ -17,6 +18,8 @@ const BOOT_DEADLINE_SECS = 90;
 const STOP_DEADLINE_MS = 15_000;
 /** Exit code of a program that may not run (contracts.md §2). */
 const NOT_PERMITTED = 126;
+/** What helps when a ledger cannot be written. */
+const UNWRITTEN_HINT = "free some space, or raise ledger.max_size_mb (sbx settings): it goes on by itself";
 const LOGIN_SHELL = ["/bin/bash", "--login"];
 
 /** How a program ended. */
@@ -39,8 +42,10 @@ export class Runner {
   #machine: Machine | undefined;
   #info: MachineInfo = { state: "Booting", boot_stages: [], pid: Deno.pid };
   #watchers = new Set<(what: SessionNotice | MachineInfo) => void>();
-  /** paused until its ledger can be written */
-  #waiting = false;
+  /** why its ledger cannot be written, as long as it cannot; `paused`: the machine stands still for that */
+  #unwritten?: { message: string; pause: boolean; paused: boolean };
+  /** where the programs that run say things */
+  #programs = new Set<ExecStreams>();
   #stopping = false;
   #end = Promise.withResolvers<void>();
   #stages: { name: string; ms: number }[] = [];
@@ -61,6 +66,9 @@ export class Runner {
         tell: (notice) => this.#tell(notice),
         onUnrecorded: (error, pause) => this.#unrecorded(error, pause),
         onRecorded: () => this.#recorded(),
+        onNetwork: (problem) => {
+          if (problem !== this.#info.network_error) this.#set({ network_error: problem });
+        },
       })
     );
     this.#governor.catch(() => {});
@@ -132,8 +140,9 @@ export class Runner {
     for (const { name, ms } of stages) this.#stages.push({ name: `guest ${name}`, ms: spawned + ms });
     this.#stage("ready");
     this.#set({ state: "Running", boot_stages: this.#stages });
-    await writeState(this.#paths, this.#info);
+    await this.#keepState();
     this.#superviseMachine(this.#machine);
+    await this.#standStill();
   }
 
   /**
@@ -151,7 +160,11 @@ export class Runner {
       return { exit_code: NOT_PERMITTED, truncated: false, duration_ms: 0, event_id };
     }
     const request = { ...asked, ...program };
-    const exited = await this.#link.exec(request, streams, cancelled);
+    this.#programs.add(streams);
+    if (this.#unwritten?.paused) this.#sayPaused(streams);
+    const exited = await this.#link.exec(request, streams, cancelled).finally(() =>
+      this.#programs.delete(streams)
+    );
     governor.exited(request, exited.exit_code);
     if (exited.error) {
       await streams.output("stderr", encodeLine(`sbx: cannot run ${request.argv[0]}: ${exited.error}`));
@@ -188,16 +201,18 @@ export class Runner {
 
   async pause(): Promise<void> {
     this.#require("Running", "pause");
-    await this.#machine!.pause();
+    await this.#pauseMachine();
     this.#set({ state: "Paused" });
-    await writeState(this.#paths, this.#info);
+    await this.#keepState();
   }
 
+  /** @throws {SbxError} `ledger.unavailable` while it stands still for its ledger, and goes on by itself */
   async resume(): Promise<void> {
     this.#require("Paused", "resume");
-    await this.#machine!.resume();
+    if (this.#unwritten?.pause) throw this.#paused();
+    await this.#resumeMachine();
     this.#set({ state: "Running" });
-    await writeState(this.#paths, this.#info);
+    await this.#keepState();
   }
 
   /** Ends the machine: by its guest, which writes everything out first, or at once. */
@@ -240,7 +255,7 @@ export class Runner {
     this.#link.close();
     await this.#machine?.kill();
     await (await this.#governor.catch(() => undefined))?.close();
-    await writeState(this.#paths, this.#info).catch(() => {});
+    await this.#keepState();
     await Deno.remove(this.#paths.sockets, { recursive: true }).catch(() => {});
     this.#end.resolve();
   }
@@ -255,18 +270,73 @@ export class Runner {
   }
 
   async #unrecorded({ message }: Error, pause: boolean): Promise<void> {
-    const pausing = pause && this.#info.state === "Running";
-    if (pausing) await this.#machine!.pause();
-    this.#waiting = pausing;
-    this.#set({ ...(pausing && { state: "Paused" }), last_error: message });
+    this.#unwritten = { message, pause, paused: false };
+    this.#set({ last_error: message });
+    await this.#standStill();
+  }
+
+  /** Pauses the machine until its ledger can be written; one that boots, once it has. */
+  async #standStill(): Promise<void> {
+    if (!this.#unwritten?.pause || this.#info.state !== "Running") return;
+    const { message } = this.#unwritten;
+    await this.#pauseMachine();
+    // It may have been written meanwhile.
+    if (this.#unwritten?.message !== message) return await this.#resumeMachine();
+    this.#unwritten.paused = true;
+    this.#set({ state: "Paused" });
+    for (const streams of this.#programs) this.#sayPaused(streams);
+    await this.#keepState();
   }
 
   async #recorded(): Promise<void> {
+    const paused = this.#unwritten?.paused;
+    this.#unwritten = undefined;
     if (!isLive(this.#info.state)) return;
     this.#set({ last_error: undefined });
-    if (!this.#waiting || this.#info.state !== "Paused") return;
+    if (paused && this.#info.state === "Paused") {
+      await this.#resumeMachine();
+      this.#set({ state: "Running" });
+      for (const streams of this.#programs) this.#say(streams, `"${this.record.name}" goes on`);
+    }
+    await this.#keepState();
+  }
+
+  async #pauseMachine(): Promise<void> {
+    await this.#link.hold();
+    await this.#machine!.pause().catch((error) => {
+      this.#link.release();
+      throw error;
+    });
+  }
+
+  async #resumeMachine(): Promise<void> {
     await this.#machine!.resume();
-    this.#set({ state: "Running" });
+    this.#link.release();
+  }
+
+  #paused(): SbxError {
+    const { message } = this.#unwritten!;
+    return new SbxError("ledger.unavailable", `"${this.record.name}" is paused: ${message}`, {
+      hint: UNWRITTEN_HINT,
+    });
+  }
+
+  /** Whoever waits for a program hears why it stands still. */
+  #sayPaused(streams: ExecStreams): void {
+    const { message, hint } = this.#paused();
+    this.#say(streams, `${message}\n${hint}`);
+  }
+
+  #say(streams: ExecStreams, text: string): void {
+    streams.output("stderr", encodeLine(`sbx: ${text}`)).catch(() => {});
+  }
+
+  /** For the service to find when this process is gone. A disk without room for it holds up nothing. */
+  async #keepState(): Promise<void> {
+    const { state } = this.#paths;
+    await writeState(this.#paths, this.#info).catch((error) =>
+      log(asSbxError(error, `writing ${state}`).message)
+    );
   }
 
   #stage(name: string): number {
@@ -277,6 +347,7 @@ export class Runner {
 
   #require(state: MachineInfo["state"], action: string): void {
     if (this.#info.state === state) return;
+    if (this.#unwritten?.paused) throw this.#paused();
     throw new SbxError(
       "vm.wrong_state",
       `${action} needs a VM that is ${state}; "${this.record.name}" is ${this.#info.state}`,

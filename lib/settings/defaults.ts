@@ -105,14 +105,14 @@ description = "The record of what programs in VMs did"
 
 [settings.ledger.on_full]
 name = "When it cannot be written"
-description = "Pause the VM until it can, or let the VM run and block everything that needs a record"
+description = "pause: the VM stands still until the record can be written again; block: it runs on, and everything that needs a record is refused"
 type = "text"
 default = "pause"
 meta = { builtin = true, choices = ["pause", "block"] }
 
 [settings.ledger.max_size_mb]
 name = "Largest size"
-description = "MiB at which a session's ledger counts as full; 0 is what the disk holds"
+description = "MiB at which a session's ledger counts as full; 0 is no limit but the disk"
 type = "number"
 default = 0
 meta = { builtin = true, min = 0, max = 1048576, step = 1 }
@@ -124,28 +124,28 @@ collapsed = true
 
 [settings.network.dns_resolvers]
 name = "DNS resolvers"
-description = "Addresses that names are asked of, each with a port if it is not 53; empty is the host's own"
+description = "Addresses that names are asked of, each with a port if it is not 53, such as 192.0.2.1, 192.0.2.1:5353 or [2001:db8::1]:5353; empty is the host's own"
 type = "string_list"
 default = []
 meta = { builtin = true }
 
 [settings.network.extra_ca_file]
 name = "Further certificate authorities"
-description = "PEM file of authorities that upstream servers may have, besides those of the system"
+description = "Path of a PEM file on the host, with authorities that upstream servers may have besides those of the system"
 type = "text"
 default = ""
 meta = { builtin = true }
 
 [settings.network.model_price_file]
 name = "Prices of models"
-description = "JSON file with what models cost, instead of the built-in table"
+description = "Path of a JSON file on the host with what models cost, instead of the built-in table"
 type = "text"
 default = ""
 meta = { builtin = true }
 
 [settings.network.upstream_overrides]
 name = "Where names lead"
-description = "name=address:port, for tests and laboratories: the name is connected to there, and nowhere else"
+description = "NAME=ADDRESS:PORT, or NAME:PORT=ADDRESS:PORT for one port of it, for tests and laboratories: the name is connected to there, and nowhere else"
 type = "string_list"
 default = []
 meta = { builtin = true }

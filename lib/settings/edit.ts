@@ -15,17 +15,22 @@ import { checkValue } from "./value.ts";
 /** Setting id → new value; null takes the user's override away. */
 export type SettingChanges = Record<string, unknown>;
 
+/** What is wrong with a value that has its setting's type, for settings whose values somebody else reads. */
+export type ValueCheck = (id: string, value: SettingValue) => Promise<string | undefined>;
+
 /**
  * Refuses a batch with anything wrong in it, and names every reason (spec.md, "PATCH /settings/edit rules").
  *
  * @param current what is in force
+ * @param check is asked of values that are right as far as their definitions say
  * @throws {SbxError} `settings.corp_locked` if a locked setting is among them, else `settings.invalid`
  */
-export function checkChanges(
+export async function checkChanges(
   changes: SettingChanges,
   current: ReadonlyMap<string, LeafNode>,
   definitions: Definitions,
-): void {
+  check: ValueCheck,
+): Promise<void> {
   const reasons: string[] = [];
   let isLocked = false;
   for (const [id, value] of Object.entries(changes)) {
@@ -39,9 +44,12 @@ export function checkChanges(
       reasons.push(`${id}: locked by corp`);
     }
     if (value === null) continue;
-    for (const { severity, message } of checkValue(definitions.byId.get(id)!, value).problems) {
+    const { value: good, problems } = checkValue(definitions.byId.get(id)!, value);
+    for (const { severity, message } of problems) {
       if (severity === "error") reasons.push(`${id}: ${message}`);
     }
+    const wrong = good === undefined ? undefined : await check(id, good);
+    if (wrong !== undefined) reasons.push(`${id}: ${wrong}`);
   }
   if (reasons.length === 0) return;
   throw new SbxError(

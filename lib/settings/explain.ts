@@ -2,6 +2,7 @@ import { SbxError } from "../error/mod.ts";
 import { nearest } from "../event/mod.ts";
 import type { TomlDocument } from "../toml/mod.ts";
 import { definitionPath, type Definitions } from "./definition.ts";
+import { formOf } from "./form.ts";
 import type { Layer } from "./layer.ts";
 import { isSecret, type LeafNode, type SettingSource, type SettingValue } from "./node.ts";
 import type { Resolved } from "./resolve.ts";
@@ -36,6 +37,9 @@ export interface ChainLink extends Partial<Place> {
 export interface SettingExplanation {
   id: string;
   name: string;
+  description: string;
+  /** what its values are */
+  form: string;
   effective_value: SettingValue;
   source: SettingSource;
   corp_locked: boolean;
@@ -74,6 +78,8 @@ export function explain(id: string, sources: ExplainSources): SettingExplanation
   return {
     id,
     name: leaf.name,
+    description: leaf.description,
+    form: formOf(leaf.setting_type, leaf.metadata),
     effective_value: shown(leaf, leaf.effective_value),
     source: leaf.source,
     corp_locked: leaf.corp_locked,

@@ -2,7 +2,7 @@
 export { type BootConfig, bootConfig, type BootFile } from "./boot.ts";
 export { DEFAULTS_TOML } from "./defaults.ts";
 export { type Definitions, type LeafDefinition, loadDefinitions, parseDefinitions } from "./definition.ts";
-export type { SettingChanges } from "./edit.ts";
+export type { SettingChanges, ValueCheck } from "./edit.ts";
 export { type ChainLink, explain, type LayerExplanation, type SettingExplanation } from "./explain.ts";
 export { settingsFile } from "./file.ts";
 export { corpLayer, EMPTY_LAYER, type Entry, type Layer, userLayer } from "./layer.ts";

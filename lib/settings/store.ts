@@ -7,7 +7,7 @@ import { type Home, writeAtomic } from "../home/mod.ts";
 import { readToml, type TomlDocument } from "../toml/mod.ts";
 import { type BootConfig, bootConfig } from "./boot.ts";
 import type { Definitions } from "./definition.ts";
-import { applyChanges, checkChanges, newSettingsFile, type SettingChanges } from "./edit.ts";
+import { applyChanges, checkChanges, newSettingsFile, type SettingChanges, type ValueCheck } from "./edit.ts";
 import { explain, type SettingExplanation } from "./explain.ts";
 import { corpLayer, EMPTY_LAYER, type Layer, userLayer } from "./layer.ts";
 import { withFileLock } from "./lock.ts";
@@ -22,6 +22,8 @@ export interface SettingsStoreOptions {
   corp: CorpStore;
   /** writes settings.toml; the default is {@linkcode writeAtomic} */
   write?: (path: string, text: string) => Promise<void>;
+  /** judges values that their definitions cannot: those that are to be written, and those of settings.toml; the default lets all pass */
+  check?: ValueCheck;
 }
 
 /** The answer of `GET /settings/info`, ready to send. */
@@ -48,7 +50,7 @@ export class SettingsStore {
   #tail: Promise<unknown> = Promise.resolve();
 
   private constructor(options: SettingsStoreOptions) {
-    this.#options = { write: writeAtomic, ...options };
+    this.#options = { write: writeAtomic, check: () => Promise.resolve(undefined), ...options };
     this.path = join(options.home.dir, "settings.toml");
     this.#resolved = this.#told = resolve(options.definitions, EMPTY_LAYER, EMPTY_LAYER);
   }
@@ -130,13 +132,13 @@ export class SettingsStore {
   async #edit(changes: SettingChanges) {
     // Both files as they are now: a lock that corp has just made holds, and another writer's changes stay.
     await this.#reload();
-    const { definitions } = this.#options;
-    checkChanges(changes, this.#resolved.byId, definitions);
+    const { definitions, check } = this.#options;
+    await checkChanges(changes, this.#resolved.byId, definitions, check);
     const before = await this.#readForEdit();
     const after = applyChanges(before, changes, new Date().toISOString());
     if (after.text === before.text) return;
     await this.#options.write(await this.#target(), after.text);
-    this.#user = userLayer(after, definitions);
+    this.#user = await this.#userLayer(after);
     this.#resolve();
   }
 
@@ -183,13 +185,27 @@ export class SettingsStore {
   /** The user's layer; while their file is broken, what it said before, with an issue. */
   async #readUser(): Promise<Layer> {
     try {
-      return userLayer(await readToml(this.path), this.#options.definitions);
+      return await this.#userLayer(await readToml(this.path));
     } catch (thrown) {
       const error = asSbxError(thrown, `reading ${this.path}`);
       if (error.code === "toml.not_found") return EMPTY_LAYER;
       const message = `${error.message}\nUntil it is corrected, what it said before holds.`;
       return { ...this.#user, issues: [{ id: "settings.toml", severity: "error", message }] };
     }
+  }
+
+  /** What settings.toml says. A value that somebody wrote by hand and its reader cannot use stays, with an issue: who uses it fails. */
+  async #userLayer(document: TomlDocument): Promise<Layer> {
+    const { definitions, check } = this.#options;
+    const layer = userLayer(document, definitions);
+    const issues = [...layer.issues];
+    for (const [id, { value }] of layer.entries) {
+      const wrong = value === undefined ? undefined : await check(id, value);
+      if (wrong === undefined) continue;
+      const place = document.placeOf(["settings", id, "value"]);
+      issues.push({ id, severity: "error", message: `${place}: ${wrong}` });
+    }
+    return { ...layer, issues };
   }
 
   async #readForEdit(): Promise<TomlDocument> {

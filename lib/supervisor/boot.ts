@@ -9,6 +9,7 @@ import type { BootConfig, SettingsStore } from "../settings/mod.ts";
 import type { Asked } from "./asked.ts";
 import { guestRefs, guestTrust } from "./guest_secrets.ts";
 import { type ContractSources, makeContract } from "./contract.ts";
+import { requireNetwork } from "./value_check.ts";
 
 /** VMs at once unless settings say otherwise (contracts.md §2). */
 const MAX_RUNNING = 10;
@@ -51,7 +52,7 @@ export interface Boot {
  * variable is corp's where corp locks it; else what was asked for; else the settings'.
  *
  * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.incompatible`, `assets.missing`,
- * `settings.boot.invalid`, `boot.invalid`
+ * `settings.boot.invalid`, `boot.invalid`, those of {@linkcode makeContract} and {@linkcode requireNetwork}
  */
 export async function makeBoot(
   sources: BootSources,
@@ -69,8 +70,11 @@ export async function makeBoot(
   const guest = guestConfig(settings.bootConfig(), asked.env, { ...trust.env, ...refs });
   guest.files.push(trust.file);
   checkBootConfig(guest.env, guest.files);
+  const contract = await makeContract(sources, profile);
+  // Found out later, the VM would run without a network and nobody would be told.
+  await requireNetwork(contract.network);
   return {
-    contract: await makeContract(sources, profile),
+    contract,
     record: {
       profile_id: profile.id,
       profile_revision: profile.revision,

@@ -63,7 +63,9 @@ export async function profileLayer(profile: Profile): Promise<Contract["profile"
  *
  * @throws {SbxError} `corp.closed` when it is broken and no good one is known; `policy.invalid`, `policy.not_found`
  */
-export async function corpLayer({ state, path }: CorpStore): Promise<Contract["corp"]> {
+export async function corpLayer(
+  { state, path }: Pick<CorpStore, "state" | "path">,
+): Promise<Contract["corp"]> {
   if (state.status === "absent") return { rules: [], packs: [], mcp: {} };
   if (state.status === "closed") {
     throw new SbxError("corp.closed", `corp's rules are not known: ${state.error.message}`, {
@@ -99,7 +101,9 @@ export function corpFiles({ file }: CorpConfig, path: string): string[] {
  *
  * @throws {SbxError} `policy.invalid`, `detection.conflict`
  */
-export async function requireGood(contract: Contract): Promise<void> {
+export async function requireGood(
+  contract: Pick<Contract, "corp" | "profile" | "detection">,
+): Promise<void> {
   new Matcher(detectionsOf(contract));
   const { corp, profile } = contract;
   // Without rules of its own a VM has the built-in ones, which need no check.
@@ -124,7 +128,8 @@ function valueOf(settings: SettingsStore, id: string): unknown {
   return settings.resolved.byId.get(id)?.effective_value;
 }
 
-function ledgerOf(settings: SettingsStore, { state }: CorpStore): Contract["ledger"] {
+/** How large the ledger of a session may be, what happens when it is full, and where corp collects it. */
+export function ledgerOf(settings: SettingsStore, { state }: CorpStore): Contract["ledger"] {
   const size = valueOf(settings, "ledger.max_size_mb");
   const { url, auth_token_file } = "config" in state ? state.config.file.ledger : {};
   return {

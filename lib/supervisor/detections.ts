@@ -3,6 +3,7 @@ import type { DetectionIr } from "../detection/mod.ts";
 import { type LoadedPack, loadPack } from "../detection/live/load.ts";
 import { OverlayStore } from "../detection/live/overlay.ts";
 import type { Home } from "../home/mod.ts";
+import { log } from "../log/mod.ts";
 
 /**
  * The detections of one home that belong to no profile and not to corp: the user's packs, files in
@@ -19,7 +20,7 @@ export class Detections {
   /** Overlays, read when they are first needed. */
   overlays(): Promise<OverlayStore> {
     this.#overlays ??= OverlayStore.open(join(this.#dir, "overlays"), (message) => {
-      console.error(new Date().toISOString(), message);
+      log(message);
     });
     return this.#overlays;
   }
@@ -39,7 +40,7 @@ export class Detections {
       try {
         packs.push(await loadPack(join(dir, name)));
       } catch (error) {
-        console.error(new Date().toISOString(), (error as Error).message);
+        log((error as Error).message);
       }
     }
     return packs;

@@ -6,6 +6,7 @@ import { type Home, writeAtomic } from "../home/mod.ts";
 import { sessionPaths } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import type { FindingSinks } from "../sink/mod.ts";
+import { log } from "../log/mod.ts";
 
 /** Findings of one look at a ledger. */
 const BATCH = 500;
@@ -52,7 +53,7 @@ export class FindingExport {
       try {
         await this.#send(sessionId);
       } catch (error) {
-        console.error(new Date().toISOString(), "exporting findings:", (error as Error).message);
+        log("exporting findings:", (error as Error).message);
       }
     });
   }

@@ -6,7 +6,8 @@ import type { Home } from "../home/mod.ts";
 import { ask, type Call } from "../ipc/mod.ts";
 import { loadProfile } from "../profile/mod.ts";
 import { type Contract, readContract } from "../session/mod.ts";
-import { corpLayer, profileLayer } from "./contract.ts";
+import type { SettingsStore } from "../settings/mod.ts";
+import { corpLayer, ledgerOf, profileLayer } from "./contract.ts";
 import { type Refreshing, refreshVm } from "./refresh.ts";
 import type { Registry } from "./registry.ts";
 import { isAlive, type Vm } from "./vm.ts";
@@ -40,6 +41,12 @@ export class Governance {
       profile: await profileLayer(await loadProfile(this.#home, id)),
     });
     return await this.#change(vms, change, order);
+  }
+
+  /** Puts the limit of ledgers, and what happens when they are full, in force in every VM. */
+  async refreshLedgers(settings: SettingsStore): Promise<void> {
+    const ledger = ledgerOf(settings, this.#corp);
+    await this.#change(this.#alive(), (now) => Promise.resolve({ ...now, ledger }));
   }
 
   /** Puts detections in force in every VM. @returns ids of the sessions */

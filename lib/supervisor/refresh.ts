@@ -6,6 +6,7 @@ import { type Contract, readContract, writeContract } from "../session/mod.ts";
 import { type Watch, watchFiles } from "../settings/watch.ts";
 import { corpFiles, requireGood } from "./contract.ts";
 import type { Vm } from "./vm.ts";
+import { log } from "../log/mod.ts";
 
 /** How a VM's process is told: `McpRefreshTools` also connects all MCP servers anew. */
 export type Refreshing = { t: "Refresh" } | { t: "McpRefreshTools" };
@@ -38,7 +39,8 @@ async function refresh(
     const before = await readContract(vm.paths);
     const after = await change(before);
     await requireGood(after);
-    await writeContract(vm.paths, after);
+    // What is there need not be written: there may be no room for it.
+    if (JSON.stringify(after) !== JSON.stringify(before)) await writeContract(vm.paths, after);
     await ask(vm.paths.socket, order).catch(async (error) => {
       await writeContract(vm.paths, before);
       throw error;
@@ -48,7 +50,7 @@ async function refresh(
   } catch (cause) {
     const error = asSbxError(cause, `refreshing the rules of "${vm.record.name}"`);
     vm.problem = `VM "${vm.record.name}" goes on with the rules that it had: ${error.message}`;
-    console.error(new Date().toISOString(), vm.problem);
+    log(vm.problem);
     return false;
   }
 }
@@ -59,7 +61,11 @@ export function watchCorp(corp: CorpStore, onChange: () => Promise<void>): Watch
   let closed = false;
   const start = () => {
     const { state, path } = corp;
-    watch = watchFiles([path, ...("config" in state ? corpFiles(state.config, path) : [])], async () => {
+    // What a file names that was refused may be what is wrong with it.
+    const configs = ["config" in state ? state.config : [], "refused" in state ? state.refused ?? [] : []]
+      .flat();
+    const named = configs.flatMap((config) => corpFiles(config, path));
+    watch = watchFiles([path, ...new Set(named)], async () => {
       await corp.load();
       await onChange();
       if (closed) return;

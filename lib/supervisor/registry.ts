@@ -2,7 +2,12 @@ import { VM_NAME } from "../api/vm.ts";
 import { SbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
 import { ask } from "../ipc/mod.ts";
+import type { SessionEntry } from "../ledger/sessions.ts";
+import { log } from "../log/mod.ts";
 import { readRecord, readState, sessionPaths, writeState } from "../session/mod.ts";
+import { sealRecord } from "./seal.ts";
+import { damagedVm } from "./damaged.ts";
+import { SESSION_ID } from "./known.ts";
 import { isAlive, type Vm } from "./vm.ts";
 
 /** Every VM of one home, by id, as found on disk when the service starts. */
@@ -14,13 +19,16 @@ export class Registry {
     this.#home = home;
   }
 
-  /** Finds the VMs of earlier runs: those whose process still answers go on; the others are what their process left. */
-  async load(): Promise<void> {
+  /**
+   * Finds the VMs of earlier runs: those whose process still answers go on; the others are what their process left. One
+   * whose files are damaged is there too, and says so.
+   *
+   * @param known what the index of sessions says of one
+   */
+  async load(known: (id: string) => Promise<SessionEntry | undefined>): Promise<void> {
     await Deno.mkdir(this.#home.sessionsDir, { recursive: true, mode: 0o700 });
     for await (const { name, isDirectory } of Deno.readDir(this.#home.sessionsDir)) {
-      if (!isDirectory) continue;
-      const vm = await this.#find(name).catch(() => undefined);
-      if (vm) this.add(vm);
+      if (isDirectory && SESSION_ID.test(name)) this.add(await this.#find(name, known));
     }
   }
 
@@ -75,14 +83,30 @@ export class Registry {
     return this.all().some(({ record }) => record.name === name);
   }
 
-  async #find(id: string): Promise<Vm> {
+  async #find(id: string, known: (id: string) => Promise<SessionEntry | undefined>): Promise<Vm> {
     const paths = sessionPaths(this.#home, id);
-    const record = await readRecord(paths);
-    const left = await readState(paths) ??
-      { state: "Defunct" as const, boot_stages: [], pid: 0, last_error: "it never booted" };
     const told = await ask(paths.socket, { t: "Info" }).catch(() => undefined);
-    if (told?.t === "Info") return { record, paths, state: told.info };
-    return { record, paths, state: await settle(paths, left) };
+    const info = told?.t === "Info" ? told.info : undefined;
+    const record = await readRecord(paths).catch(() => undefined);
+    if (record?.id !== id) {
+      const vm = damagedVm(this.#home, id, info, await known(id));
+      log(`VM "${vm.record.name}": ${paths.record} is damaged or gone`);
+      if (!info) await settle(paths, vm.state);
+      return vm;
+    }
+    return { record, paths, state: info ?? await settle(paths, await this.#left(record, paths)) };
+  }
+
+  /** What a VM's process left behind. */
+  async #left({ name }: Vm["record"], paths: Vm["paths"]): Promise<Vm["state"]> {
+    const defunct = { state: "Defunct" as const, boot_stages: [], pid: 0 };
+    try {
+      return await readState(paths) ?? { ...defunct, last_error: "it never booted" };
+    } catch {
+      const last_error = `${paths.state} is damaged: how it ended is not known`;
+      log(`VM "${name}": ${last_error}`);
+      return { ...defunct, last_error };
+    }
   }
 }
 
@@ -90,6 +114,7 @@ export class Registry {
 export async function settle(paths: Vm["paths"], left: Vm["state"]): Promise<Vm["state"]> {
   await Deno.remove(paths.socket).catch(() => {});
   await Deno.remove(paths.sockets, { recursive: true }).catch(() => {});
+  await sealRecord(paths, left.pid);
   if (left.state === "Stopped" || left.state === "Defunct") return left;
   const state = {
     ...left,

@@ -1,7 +1,10 @@
 import { dirname, join } from "node:path";
+import type { SbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
 import type { SessionEntry, SessionIndex } from "../ledger/sessions.ts";
 import { sessionPaths, type VmRecord } from "../session/mod.ts";
+import { log } from "../log/mod.ts";
+import { knownSessions } from "./known.ts";
 
 const DAY_MS = 24 * 3600 * 1000;
 
@@ -19,12 +22,14 @@ function exists(path: string): Promise<boolean> {
  */
 export class Sessions {
   readonly #home: Home;
+  readonly #path: string;
   #index?: Promise<SessionIndex>;
   /** changes are made one after the other */
   #tail: Promise<unknown> = Promise.resolve();
 
   constructor(home: Home) {
     this.#home = home;
+    this.#path = join(home.dir, "main.db");
   }
 
   /** A session has begun, goes on, or has ended. */
@@ -37,13 +42,19 @@ export class Sessions {
 
   async list(): Promise<SessionEntry[]> {
     await this.#tail;
-    return await (await this.#open()).list();
+    return await this.#use((index) => index.list());
   }
 
   /** The newest session of a VM that had this name and may be gone. */
   async named(name: string): Promise<string | undefined> {
     await this.#tail;
-    return await (await this.#open()).named(name);
+    return await this.#use((index) => index.named(name));
+  }
+
+  /** What is known of one session. */
+  async get(id: string): Promise<SessionEntry | undefined> {
+    await this.#tail;
+    return await this.#use((index) => index.get(id));
   }
 
   /**
@@ -73,28 +84,63 @@ export class Sessions {
       const { ledger } = sessionPaths(this.#home, id);
       if (running.has(id) || !await exists(`${ledger}.uncollected`)) continue;
       const { collectRest } = await import("../ledger/collect.ts");
-      await collectRest(ledger, id).catch(({ message }) => console.error(new Date().toISOString(), message));
+      await collectRest(ledger, id).catch(({ message }) => log(message));
     }
   }
 
   #write<T>(work: (index: SessionIndex) => Promise<T>): Promise<T | undefined> {
     const done = this.#tail.then(async () => {
       try {
-        return await work(await this.#open());
+        return await this.#use(work);
       } catch (error) {
-        console.error(new Date().toISOString(), "the index of sessions:", (error as Error).message);
+        log((error as Error).message);
       }
     });
     this.#tail = done;
     return done;
   }
 
-  #open(): Promise<SessionIndex> {
-    this.#index ??= import("../ledger/sessions.ts").then(async ({ SessionIndex }) => {
-      await Deno.mkdir(this.#home.dir, { recursive: true });
-      return await SessionIndex.open(join(this.#home.dir, "main.db"));
+  /** Works with the index. One that is damaged is made anew: it says nothing that is not written elsewhere too. */
+  async #use<T>(work: (index: SessionIndex) => Promise<T>): Promise<T> {
+    const opened = this.#index ?? this.#open(() => this.#openIndex());
+    try {
+      return await work(await opened);
+    } catch (error) {
+      if ((error as SbxError).code !== "index.damaged") throw error;
+      // Whoever comes second finds the one that the first is making.
+      const current = this.#index === opened ? undefined : this.#index;
+      return await work(await (current ?? this.#open(() => this.#mend(opened))));
+    }
+  }
+
+  #open(make: () => Promise<SessionIndex>): Promise<SessionIndex> {
+    const opened = make();
+    opened.catch(() => {
+      if (this.#index === opened) this.#index = undefined;
     });
-    this.#index.catch(() => this.#index = undefined);
-    return this.#index;
+    return this.#index = opened;
+  }
+
+  async #openIndex(): Promise<SessionIndex> {
+    const { SessionIndex } = await import("../ledger/sessions.ts");
+    await Deno.mkdir(this.#home.dir, { recursive: true });
+    return await SessionIndex.open(this.#path);
+  }
+
+  /** Sets a damaged index aside and makes another of the ledgers and the VMs that are there. */
+  async #mend(broken: Promise<SessionIndex>): Promise<SessionIndex> {
+    await broken.then((index) => index.close(), () => {});
+    const { setAside } = await import("../ledger/sessions.ts");
+    const kept = await setAside(this.#path);
+    const index = await this.#openIndex();
+    let count = 0;
+    for await (const entry of knownSessions(this.#home)) {
+      await index.put(entry);
+      count++;
+    }
+    log(
+      `the index of sessions ${this.#path} was damaged: it is kept as ${kept}, and is made anew of ${count} sessions`,
+    );
+    return index;
   }
 }

@@ -51,7 +51,7 @@ export class Supervisor {
   }
 
   async load(): Promise<void> {
-    await this.#registry.load();
+    await this.#registry.load((id) => this.sessions.get(id).catch(() => undefined));
     for (const vm of this.#alive()) this.#watch(vm);
     // What corp changed while no service ran holds from now on.
     await this.governance.refreshCorp();

@@ -19,6 +19,8 @@ export interface Vm {
   record: VmRecord;
   paths: SessionPaths;
   state: MachineInfo;
+  /** its record could not be read, so that `record` is made up */
+  damaged?: true;
   /** a life-cycle operation is under way; another one is refused */
   busy?: string;
   /** why the rules that it should have by now are not in force */
@@ -33,6 +35,8 @@ export function isAlive({ state }: MachineInfo): boolean {
 
 export function actionsOf(vm: Vm, features: Features): VmAction[] {
   return ACTIONS[vm.state.state].filter((action) => {
+    // Nothing is known of it but that it is there.
+    if (vm.damaged) return action === "delete";
     if (action === "pause" || action === "resume") return features.pause;
     if (action === "save") return !vm.record.persistent;
     return true;
@@ -43,6 +47,12 @@ export function actionsOf(vm: Vm, features: Features): VmAction[] {
 export function requireAction(vm: Vm, action: VmAction, features: Features): void {
   const legal = actionsOf(vm, features);
   if (legal.includes(action)) return;
+  const { state, last_error } = vm.state;
+  if (state === "Paused" && last_error) {
+    throw new SbxError("ledger.unavailable", `"${vm.record.name}" is paused: ${last_error}`, {
+      hint: "free some space, or raise ledger.max_size_mb (sbx settings): it goes on by itself",
+    });
+  }
   throw new SbxError(
     "vm.wrong_state",
     `"${vm.record.name}" is ${vm.state.state}: ${action} is not possible now`,
@@ -52,7 +62,9 @@ export function requireAction(vm: Vm, action: VmAction, features: Features): voi
 
 export function summaryOf(vm: Vm, features: Features): VmSummary {
   const { id, name, profile_id, persistent } = vm.record;
-  const { state, last_error } = vm.state;
+  const { state, last_error, network_error } = vm.state;
+  const error = last_error ??
+    (isAlive(vm.state) && network_error ? `its guest has no network: ${network_error}` : undefined);
   return {
     id,
     name,
@@ -60,7 +72,7 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
     status: state,
     persistent,
     available_actions: actionsOf(vm, features),
-    ...(last_error && { last_error }),
+    ...(error && { last_error: error }),
   };
 }
 

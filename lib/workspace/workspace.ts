@@ -1,4 +1,4 @@
-import { dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { FileEntry } from "../api/file.ts";
 import { SbxError } from "../error/mod.ts";
 import { findBeneath, type Found, OpenError } from "../../ffi/libc/beneath.ts";
@@ -6,6 +6,9 @@ import { outside, relativePath } from "./path.ts";
 
 /** Entries of one listing; a tree with more is listed in parts. */
 const MAX_ENTRIES = 10_000;
+
+/** Permission bits of folders that are made here, whatever the umask: programs of any user in the guest may enter them. */
+const FOLDER_MODE = 0o755;
 
 /** Longest name of one file or folder, in bytes, that Linux file systems take. */
 const NAME_LIMIT = 255;
@@ -41,13 +44,7 @@ export class Workspace {
     if (relative === "" || path.endsWith("/")) {
       throw new SbxError("file.invalid", `"${path}" names a folder: a file needs a name`);
     }
-    const long = relative.split("/").find((part) => new TextEncoder().encode(part).length > NAME_LIMIT);
-    if (long) {
-      throw new SbxError(
-        "file.invalid",
-        `a name may have at most ${NAME_LIMIT} bytes: "${long.slice(0, 40)}…"`,
-      );
-    }
+    requireNames(relative);
     await this.#makeFolders(dirname(relative), path);
     using folder = this.#find(dirname(relative), path, true);
     const target = `${folder.path}/${relative.slice(relative.lastIndexOf("/") + 1)}`;
@@ -59,13 +56,26 @@ export class Workspace {
     try {
       const file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
       await bytes.pipeThrough(count((length) => size += length)).pipeTo(file.writable);
-      await Deno.chmod(temporary, mode & 0o777);
+      using written = this.#find(join(dirname(relative), basename(temporary)), path);
+      await Deno.chmod(written.path, mode & 0o777);
       await Deno.rename(temporary, target);
     } catch (error) {
       await Deno.remove(temporary).catch(() => {});
       throw error;
     }
     return size;
+  }
+
+  /**
+   * Makes a folder and those above it; one that is there stays as it is.
+   *
+   * @throws {SbxError} `path.outside_workspace`, `file.invalid` where a file is in the way
+   */
+  async makeFolder(path: string): Promise<void> {
+    const relative = relativePath(path);
+    requireNames(relative);
+    await this.#makeFolders(relative === "" ? "." : relative, path);
+    using _folder = this.#find(relative, path, true);
   }
 
   /** What is below a folder, `depth` levels deep; links are shown, never followed. */
@@ -101,9 +111,15 @@ export class Workspace {
     const parts = relative.split("/");
     for (let i = 0; i < parts.length; i++) {
       using parent = this.#find(parts.slice(0, i).join("/"), asked, true);
-      await Deno.mkdir(`${parent.path}/${parts[i]}`).catch((error) => {
-        if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-      });
+      try {
+        await Deno.mkdir(`${parent.path}/${parts[i]}`);
+      } catch (error) {
+        if (error instanceof Deno.errors.AlreadyExists) continue;
+        throw error;
+      }
+      // By the folder that is held, and not by its name: the guest may have put a link in its place.
+      using made = this.#find(parts.slice(0, i + 1).join("/"), asked, true);
+      await Deno.chmod(made.path, FOLDER_MODE);
     }
   }
 
@@ -122,6 +138,13 @@ export class Workspace {
       throw new SbxError("file.invalid", `"${asked}" cannot be opened (${error.code})`, { cause: error });
     }
   }
+}
+
+/** @throws {SbxError} `file.invalid` for a name that no file system takes */
+function requireNames(relative: string): void {
+  const long = relative.split("/").find((part) => new TextEncoder().encode(part).length > NAME_LIMIT);
+  if (long === undefined) return;
+  throw new SbxError("file.invalid", `a name may have at most ${NAME_LIMIT} bytes: "${long.slice(0, 40)}…"`);
 }
 
 function count(onBytes: (length: number) => void): TransformStream<Uint8Array, Uint8Array> {

@@ -64,6 +64,8 @@ Deno.test("an invalid manifest is an error with code and message, as text and as
 const USAGE: [string[], RegExp][] = [
   [["manifest", "chekc", "x"], /did you mean "manifest check"\?/],
   [["nonsense"], /no command "nonsense"/],
+  [["ca"], /sbx-admin ca needs to be told what to do\s+it can show, rotate/],
+  [["ca", "frobnicate"], /sbx-admin ca can show, rotate/],
   [["manifest", "check"], /<manifest_path> is missing/],
   [["manifest", "check", "a", "b"], /no place for "b"/],
   [["manifest", "check", "a", "--jsn"], /did you mean --json\?/],

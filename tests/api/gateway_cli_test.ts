@@ -1,3 +1,4 @@
+import { filled } from "../helper/ledger.ts";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Hono } from "hono";
 import { streamSSE } from "hono/streaming";
@@ -129,6 +130,9 @@ class Place implements AsyncDisposable {
     };
     app.post("/run", run);
     app.post("/vms/demo/exec", run);
+    const session = { id: "00000000-0000-4000-8000-000000000002", name: "agent", profile_id: "code" };
+    const before = { ...session, id: "00000000-0000-4000-8000-000000000001" };
+    app.get("/sessions/list", (c) => c.json({ sessions: [session, before] }));
     app.post("/vms/demo/files/content", async (c) => {
       this.files.set(c.req.query("path")!, new Uint8Array(await c.req.arrayBuffer()));
       return c.json({});
@@ -355,7 +359,7 @@ Deno.test("cli: cp both ways", options, async (t) => {
     await Deno.mkdir(join(local, "t"));
     await Deno.symlink(outside, join(local, "t", "sub"));
     const linked = await place.sbx(["cp", "demo:tree", `${local}/t/../t`]);
-    assertEquals(linked.code, 0, linked.stderr);
+    assertEquals([linked.code, /left out tree\/link/.test(linked.stderr)], [1, true], linked.stderr);
     await Deno.remove(join(local, "t", "tree"), { recursive: true });
     await Deno.mkdir(join(local, "t", "tree"));
     await Deno.symlink(outside, join(local, "t", "tree", "sub"));
@@ -365,12 +369,44 @@ Deno.test("cli: cp both ways", options, async (t) => {
     await place.sbx(["cp", "demo:in/a", join(local, "f")]);
     assertEquals(await Array.fromAsync(Deno.readDir(outside)), []);
   });
-  await t.step("what is too large names the workspace folder", async () => {
+  await t.step("what is too large names the workspace folder, and the exit code says so", async () => {
     await Deno.truncate(await touch(join(local, "big")), 10 * 1024 * 1024 + 1);
     const { code, stderr } = await place.sbx(["cp", join(local, "big"), "demo:"]);
-    assertEquals([code, /\/host\/workspace/.test(stderr)], [1, true]);
+    assertEquals([code, /cp \S+\/big \/host\/workspace\/big/.test(stderr)], [1, true]);
   });
 });
+
+Deno.test(
+  "cli: verify takes a VM's name, a session or a file, and says when there is no seal",
+  options,
+  async () => {
+    await using place = await Place.make();
+    const id = "00000000-0000-4000-8000-000000000002";
+    const path = join(place.dir, "ledgers", id, "session.db");
+    await Deno.mkdir(join(path, ".."), { recursive: true });
+    await filled(path, 3);
+    for (const what of ["agent", id, path]) {
+      const { code, stdout } = await place.sbx(["verify", what]);
+      assertEquals([what, code, stdout], [
+        what,
+        0,
+        `${path}: 3 events, and every one is as it was recorded\n`,
+      ]);
+    }
+    await Deno.remove(`${path}.seal`);
+    const open = await place.sbx(["verify", "agent"]);
+    assertEquals(open.code, 0);
+    assertMatch(open.stdout, /as it was recorded\nIt is NOT sealed, so its end is not proved/);
+    assertEquals(JSON.parse((await place.sbx(["verify", "agent", "--json"])).stdout), {
+      ok: true,
+      path,
+      events: 3,
+      sealed: false,
+    });
+    const none = await place.sbx(["verify", "nobody"]);
+    assertEquals([none.code, /neither a VM's name[^]*sbx sessions/.test(none.stderr)], [1, true]);
+  },
+);
 
 async function touch(path: string): Promise<string> {
   await Deno.writeTextFile(path, "");

@@ -10,6 +10,7 @@ import { blake3 } from "../../lib/hash/mod.ts";
 import { home as homeOf } from "../../lib/home/mod.ts";
 import { currentArch } from "../../lib/profile/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
+import { checkSetting } from "../../lib/supervisor/mod.ts";
 
 interface Api {
   dir: string;
@@ -35,6 +36,7 @@ function api(corpText: string, run: (api: Api) => Promise<void>) {
         home,
         corp,
         definitions: await loadDefinitions({ get: () => undefined }),
+        check: checkSetting,
       });
       const app = new Hono();
       routeSettings(app, settings, corp);
@@ -109,6 +111,26 @@ for (
       "mcp.github: belongs to profiles or corp; settings cannot change it",
       "profiles: belongs to profiles or corp; settings cannot change it",
     ]],
+    [
+      "networks that cannot be opened",
+      {
+        "network.dns_resolvers": ["not-an-ip"],
+        "network.extra_ca_file": "/nope",
+        "network.model_price_file": "/nope",
+        "network.upstream_overrides": ["x"],
+        "app.auto_update": false,
+      },
+      400,
+      "settings.invalid",
+      [
+        'network.dns_resolvers: "not-an-ip" is not the address of a DNS resolver (write 192.0.2.1, ' +
+        "192.0.2.1:5353 or [2001:db8::1]:5353; names are not possible)",
+        "network.extra_ca_file: there is no file /nope (name a PEM file with certificates that you may read)",
+        "network.model_price_file: there is no price table at /nope",
+        'network.upstream_overrides: "x" is not of the form name=ip:port (write "name=127.0.0.1:8443", or ' +
+        '"name:443=127.0.0.1:8443" for one port)',
+      ],
+    ],
     ["several at once", { "appearance.theme": 1, "x": 1 }, 423, "settings.corp_locked", [
       "appearance.theme: locked by corp",
       "appearance.theme: must be text",
@@ -129,6 +151,21 @@ for (
     }),
   );
 }
+
+Deno.test(
+  "a value that was written by hand and cannot be used is an issue, and keeps nothing else from being changed",
+  api("", async (over) => {
+    const path = join(over.dir, "settings.toml");
+    await Deno.writeTextFile(path, '[settings."network.extra_ca_file"]\nvalue = "/nope"\n');
+    const { status, json } = await patch(over, { "app.auto_update": false });
+    assertEquals([status, json.issues.map(({ id, severity }: any) => [id, severity])], [
+      200,
+      [["network.extra_ca_file", "error"]],
+    ]);
+    assert(json.issues[0].message.startsWith(`${path}:2: there is no file /nope`));
+    assertEquals((await patch(over, { "network.extra_ca_file": null })).json.issues, []);
+  }),
+);
 
 Deno.test(
   "bodies that are no changes",

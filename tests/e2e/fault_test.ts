@@ -124,37 +124,209 @@ Deno.test("a guest that never answers: the deadline ends the boot, the VM is Def
   }, { SBX_BOOT_DEADLINE_SECS: "8" });
 });
 
-Deno.test("no space: the error says so, and neither a part of the file nor a broken VM stays", async () => {
-  const home = await Deno.makeTempDir({ prefix: "sbx-" });
-  const mount = await new Deno.Command("mount", { args: ["-t", "tmpfs", "-o", "size=16m", "sbx-test", home] })
-    .output();
-  if (!mount.success) throw new Error("this test needs to mount a tmpfs, and so root");
-  const sbx = await Sbx.make({ home });
-  try {
+Deno.test("no space: the error says so, and neither a part of the file nor a broken VM stays", () =>
+  onDisk(16, async (sbx) => {
     await sbx.ok("create", "small");
-    const { status, code } = await sbx.fetch("/vms/small/files/content?path=big", {
-      method: "POST",
-      body: new Uint8Array(9 * 1024 * 1024),
-    })
-      .then(() =>
-        sbx.fetch("/vms/small/files/content?path=bigger", {
-          method: "POST",
-          body: new Uint8Array(9 * 1024 * 1024),
-        })
-      )
-      .then(async (answer) => ({ status: answer.status, code: (await answer.json()).code }));
-    assertEquals([status, code], [500, "disk.full"]);
+    const upload = (path: string) =>
+      sbx.fetch(`/vms/small/files/content?path=${path}`, {
+        method: "POST",
+        body: new Uint8Array(9 * 1024 * 1024),
+      });
+    await upload("big").then((answer) => answer.body?.cancel());
+    const answer = await upload("bigger");
+    assertEquals([answer.status, (await answer.json()).code], [500, "disk.full"]);
     const { entries } = (await sbx.api("GET", "/vms/small/files/list")).body;
     assertEquals(entries.map(({ path }: { path: string }) => path), ["big"]);
     assertEquals((await sbx.cli("exec", "small", "--", "echo", "alive")).stdout, "alive\n");
     await sbx.ok("delete", "small");
     await sbx.ok("stop");
+  }));
+
+Deno.test("a disk that fills up: the VM stands still, everybody says why, and all goes on when there is room", async (t) => {
+  await onDisk(24, async (sbx, fill) => {
+    await sbx.ok("create", "full");
+    const { id } = (await sbx.api("GET", "/vms/full/info")).body;
+    const counting = sbx.cli(
+      "exec",
+      "full",
+      "--",
+      "sh",
+      "-c",
+      "for i in $(seq 9); do sleep 1; done; echo counted",
+    );
+
+    await t.step("the VM is paused, and who asks for more is told what to do", async () => {
+      await fill();
+      sbx.cli("exec", "full", "--", "sleep", "1").catch(() => {});
+      await eventually("it is paused", async () => (await statusOf(sbx)) === "Paused", 30);
+      const { code, stderr } = await sbx.cli("exec", "full", "--", "echo", "no");
+      assertEquals(code, 125);
+      assertStringIncludes(stderr, '"full" is paused');
+      assertStringIncludes(stderr, "disk or its size limit is full");
+      assertStringIncludes(stderr, "free some space");
+      const resumed = await sbx.cli("resume", "full");
+      assertEquals(resumed.code, 1);
+      assertStringIncludes(resumed.stderr, "it goes on by itself");
+    });
+
+    await t.step("sbx status says so, and that not all is well", async () => {
+      const { code, stdout } = await sbx.cli("status");
+      assertEquals(code, 1);
+      assertStringIncludes(stdout, 'VM "full" is Paused: the ledger');
+    });
+
+    await t.step("the service answers, and one that is started then does too", async () => {
+      await sbx.ok("list");
+      Deno.kill(sbx.pid("service"), "SIGKILL");
+      await fill();
+      assertStringIncludes(await sbx.ok("list"), "Paused");
+    });
+
+    await t.step("a gateway that cannot start for want of room says that", async () => {
+      const gateway = sbx.pid("gateway");
+      Deno.kill(gateway, "SIGTERM");
+      await eventually("it has ended", () => Deno.lstat(`/proc/${gateway}`).then(() => false, () => true));
+      await fill();
+      const { code, stderr } = await sbx.cli("list");
+      assertEquals(code, 1);
+      assertStringIncludes(stderr, "no space is left");
+    });
+
+    await t.step("the program whose service was killed was told that", async () => {
+      const { code, stderr } = await counting;
+      assertEquals(code, 125);
+      assertStringIncludes(stderr, 'sbx: "full" is paused');
+      assertStringIncludes(stderr, "the service went away while the program ran");
+    });
+
+    await t.step("with room, the VM goes on by itself, and its record has no gap", async () => {
+      for (const path of await filled(sbx.home)) await Deno.remove(path);
+      await sbx.ok("list");
+      await eventually("it runs", async () => (await statusOf(sbx)) === "Running", 20);
+      assertEquals((await sbx.cli("exec", "full", "--", "echo", "again")).stdout, "again\n");
+      await eventually("all is well", async () => (await sbx.cli("status")).code === 0, 10);
+      await sbx.ok("stop", "full");
+      await sbx.ok("verify", id);
+    });
+  });
+});
+
+Deno.test("a program that waits for a VM whose ledger is full hears of it, and of its end", async () => {
+  const sbx = await Sbx.make();
+  try {
+    await sbx.ok("settings", "set", "ledger.max_size_mb", "1");
+    await sbx.ok("create", "full");
+    const { workspace } = (await sbx.api("GET", "/vms/full/info")).body;
+    const loop = "until [ -e /workspace/enough ]; do sleep 0.2; done; echo over";
+    const looping = sbx.cli("exec", "full", "--", "sh", "-c", loop);
+    await eventually("it is paused", async () => {
+      if ((await statusOf(sbx)) === "Paused") return true;
+      // A hundred kilobytes of record.
+      sbx.api("POST", "/vms/full/exec", { command: `true ${"x".repeat(100_000)}` });
+      return false;
+    });
+    await sbx.ok("settings", "set", "ledger.max_size_mb", "200");
+    await Deno.writeTextFile(join(workspace, "enough"), "");
+    const { stdout, stderr, code } = await looping;
+    assertEquals([stdout, code], ["over\n", 0]);
+    assertStringIncludes(stderr, 'sbx: "full" is paused');
+    assertStringIncludes(stderr, "raise ledger.max_size_mb");
+    assertStringIncludes(stderr, 'sbx: "full" goes on');
   } finally {
+    await sbx.dispose();
+  }
+});
+
+Deno.test("what is written to a guest that stands still reaches it when it goes on", async () => {
+  const sbx = await Sbx.make();
+  try {
+    await sbx.ok("create", "still");
+    const waiting = new Deno.Command(join(Deno.cwd(), "bin/sbx"), {
+      args: ["exec", "still", "--", "sh", "-c", "echo up; sleep 300"],
+      env: sbx.env,
+      stdout: "piped",
+      stderr: "null",
+      stdin: "null",
+    }).spawn();
+    const reader = waiting.stdout.getReader();
+    await reader.read();
+    await sbx.ok("pause", "still");
+    // Who waited goes away: the guest is told to end the program.
+    waiting.kill("SIGKILL");
+    await waiting.status;
+    await reader.cancel();
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    await sbx.ok("resume", "still");
+    const { stdout, code } = await sbx.cli(
+      "exec",
+      "--timeout",
+      "20",
+      "still",
+      "--",
+      "pgrep",
+      "-c",
+      "-x",
+      "sleep",
+    );
+    assertEquals([stdout, code], ["0\n", 1]);
+  } finally {
+    await sbx.dispose();
+  }
+});
+
+Deno.test("what keeps a VM from its network is an issue of sbx status", async () => {
+  const sbx = await Sbx.make();
+  try {
+    await sbx.ok("create", "alone");
+    assertEquals((await sbx.cli("status")).code, 0);
+    await Deno.chmod(join(sbx.home, "ca/ca.key"), 0o644);
+    await sbx.cli("exec", "alone", "--", "getent", "hosts", "example.test");
+    const { code, stdout } = await sbx.cli("status");
+    assertEquals(code, 1);
+    assertStringIncludes(stdout, 'VM "alone" is Running: its guest has no network');
+    await Deno.chmod(join(sbx.home, "ca/ca.key"), 0o600);
+    await sbx.cli("exec", "alone", "--", "getent", "hosts", "example.test");
+    const after = await sbx.cli("status");
+    assertEquals(after.code, 0, after.stdout);
+  } finally {
+    await sbx.dispose();
+  }
+});
+
+async function statusOf(sbx: Sbx): Promise<string> {
+  return (await sbx.api("GET", "/vms/full/status")).body.status;
+}
+
+/** An sbx whose home is on a disk of its own; `fill` leaves no room on it. */
+async function onDisk(
+  megabytes: number,
+  work: (sbx: Sbx, fill: () => Promise<void>) => Promise<void>,
+): Promise<void> {
+  const home = await Deno.makeTempDir({ prefix: "sbx-" });
+  const mount = await new Deno.Command("mount", {
+    args: ["-t", "tmpfs", "-o", `size=${megabytes}m`, "sbx-test", home],
+  }).output();
+  if (!mount.success) throw new Error("this test needs to mount a tmpfs, and so root");
+  const sbx = await Sbx.make({ home });
+  const fill = async () => {
+    using file = await Deno.open(join(home, `filled-${crypto.randomUUID()}`), { write: true, create: true });
+    const nothing = new Uint8Array(4096);
+    while (await file.write(nothing).catch(() => 0)) { /* until there is no room */ }
+  };
+  try {
+    await work(sbx, fill);
+  } finally {
+    for (const path of await filled(home)) await Deno.remove(path);
     await sbx.cli("stop", "--all");
     await new Deno.Command("umount", { args: ["--lazy", home] }).output();
     await Deno.remove(home, { recursive: true });
   }
-});
+}
+
+async function filled(home: string): Promise<string[]> {
+  const names = await Array.fromAsync(Deno.readDir(home), ({ name }) => name);
+  return names.filter((name) => name.startsWith("filled-")).map((name) => join(home, name));
+}
 
 /** An sbx with assets of its own, changed before they are hashed and installed. */
 async function withAssets(

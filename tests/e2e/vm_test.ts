@@ -120,6 +120,47 @@ Deno.test("a VM from create to delete", async (t) => {
       },
     );
 
+    await t.step(
+      "files: what a guest makes has the modes that it asked for; records are their user's only",
+      async () => {
+        await exec({
+          command:
+            "mkdir modes && cd modes && umask 022 && touch plain && mkdir folder && umask 0 && touch open && " +
+            "install -m 4755 /bin/true suid && mkdir -m 1777 shared && umask 077 && touch closed",
+        });
+        const modeOf = async (path: string) => ((await Deno.stat(path)).mode! & 0o7777).toString(8);
+        for (
+          const [name, mode] of [
+            ["plain", "644"],
+            ["folder", "755"],
+            ["open", "666"],
+            ["suid", "4755"],
+            ["shared", "1777"],
+            ["closed", "600"],
+          ]
+        ) assertEquals([name, await modeOf(join(workspace, "modes", name))], [name, mode]);
+        assertEquals(await modeOf(workspace), "755");
+        // A user of the guest that is not root comes in, and reads what was copied in.
+        const local = await Deno.makeTempDir();
+        await Deno.mkdir(join(local, "tree/empty"), { recursive: true });
+        await Deno.mkdir(join(local, "tree/full"));
+        await Deno.writeTextFile(join(local, "tree/full/a"), "for all");
+        await Deno.chmod(join(local, "tree/full/a"), 0o644);
+        await sbx.ok("cp", join(local, "tree"), "dev:modes/tree");
+        await Deno.remove(local, { recursive: true });
+        const other = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+        const read = await exec({ command: `cd modes/tree && ${other} ls && ${other} cat full/a` });
+        assertEquals([read.exit_code, read.stdout], [0, "empty\nfull\nfor all"]);
+        const kept = [join(sbx.home, "ledgers", id), sbx.home];
+        const records = (await Promise.all(kept.map((dir) =>
+          Array.fromAsync(Deno.readDir(dir), ({ name }) =>
+            join(dir, name))
+        ))).flat().filter((path) => /(session|main)\.db/.test(path));
+        assert(records.length >= 2, records.join(" "));
+        for (const path of records) assertEquals([path, await modeOf(path)], [path, "600"]);
+      },
+    );
+
     await t.step("files: no way out of the workspace, by .. or by a link that the guest makes", async () => {
       await exec({ command: "ln -s /etc/shadow shadow; ln -s / root; mknod disk b 254 0" });
       for (const path of ["../../etc/passwd", "/etc/passwd", "shadow", "root/etc/passwd"]) {
@@ -261,6 +302,7 @@ Deno.test("a VM from create to delete", async (t) => {
         async () => (await sbx.api("GET", "/vms/dev/status")).body.status === "Defunct",
       );
       await eventually("nothing is left", async () => (await sbx.left(id)).length === 0);
+      assertEquals(JSON.parse(await sbx.ok("verify", "dev", "--json")).sealed, true);
     });
 
     await t.step("delete leaves the record and nothing else", async () => {

@@ -203,7 +203,7 @@ Deno.test("settings: @FILE takes a file, and none that is endless or too large",
   }
 });
 
-Deno.test("cp: modes go up, links are named, and nothing is sent when one file is too large", async () => {
+Deno.test("cp: modes go up, links and files that are too large are named, and the others are sent", async () => {
   const dir = await Deno.makeTempDir();
   const sent: [string, string][] = [];
   await using server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
@@ -227,18 +227,20 @@ Deno.test("cp: modes go up, links are named, and nothing is sent when one file i
     assertEquals(leftOut, [`${dir}/link`]);
     await Deno.writeTextFile(`${dir}/z`, "");
     await Deno.truncate(`${dir}/z`, UPLOAD_MAX + 1);
-    await assertRejects(() => upload(remote, dir, "to"), SbxError, "at most");
-    assertEquals(sent.length, 1);
+    assertEquals((await upload(remote, dir, "to")).leftOut, [`${dir}/link`, `${dir}/z`]);
+    assertEquals(sent.length, 2);
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
 });
 
-Deno.test("verify: a VM's name is answered with what to give instead", async () => {
-  const given = await parseArguments(verify, ["no-such-vm"]);
-  const { code, hint } = await assertRejects(() => verify.run(given), SbxError);
-  assertEquals(code, "ledger.not_found");
-  assertMatch(hint!, /session's id .*sbx info/);
+Deno.test("verify: what is no name, session or file is answered with where to look", async () => {
+  for (const what of ["./no-such-file.db", "00000000-0000-4000-8000-000000000000"]) {
+    const given = await parseArguments(verify, [what]);
+    const { code, hint } = await assertRejects(() => verify.run(given), SbxError);
+    assertEquals(code, "ledger.not_found");
+    assertMatch(hint!, /sbx sessions lists/);
+  }
 });
 
 /** What the CLI prints. */

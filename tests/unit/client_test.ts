@@ -31,6 +31,27 @@ Deno.test("sse: the same events however the bytes are cut", async () => {
   assertEquals(await Array.fromAsync(serverEvents(single)), EVENTS);
 });
 
+Deno.test("sse: a service that goes away in the middle is told, and what it said before is not lost", async () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const serving = (async () => {
+    using conn = await listener.accept();
+    await conn.read(new Uint8Array(4096));
+    const answer = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nb\r\ndata: one\n\n\r\n";
+    await conn.write(new TextEncoder().encode(answer));
+  })();
+  const response = await fetch(`http://127.0.0.1:${listener.addr.port}/`);
+  await serving;
+  const events: unknown[] = [];
+  const error = await assertRejects(async () => {
+    for await (const event of serverEvents(response.body!)) events.push(event);
+  }, SbxError);
+  assertEquals(events, [{ event: "message", data: "one" }]);
+  assertEquals([error.code, error.message], [
+    "service.gone",
+    "the service went away while the program ran",
+  ]);
+});
+
 Deno.test("sse: random text never breaks the parser, and its cuts change nothing", () => {
   let seed = 20260101;
   const random = (below: number) => (seed = (seed * 1103515245 + 12345) % 2 ** 31) % below;

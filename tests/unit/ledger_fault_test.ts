@@ -28,6 +28,36 @@ Deno.test("a full ledger fails closed and keeps what it has", () =>
     assert(ok && events > 0 && events < appended);
   }));
 
+Deno.test("a full ledger goes on once its limit is raised, and one that is lowered stops", () =>
+  inFolder(async (path) => {
+    const ledger = await Ledger.open(path, { sessionId: SESSION, maxBytes: 400_000 });
+    let appended = 0;
+    const fill = async (most: number) => {
+      for (let tries = 0; tries < most; tries++) {
+        try {
+          ledger.append({ event: execEvent("x".repeat(1000)) });
+          appended++;
+          if (appended % 20 === 0) await ledger.flush();
+        } catch {
+          return false;
+        }
+      }
+      return true;
+    };
+    assertEquals(await fill(2000), false);
+    await assertRejects(() => ledger.flush(), SbxError);
+    await ledger.limit(4_000_000);
+    await ledger.flush();
+    assertEquals(await fill(500), true);
+    await ledger.limit(400_000);
+    assertEquals(await fill(500), false, "below the size that it has it takes no more");
+    await ledger.limit();
+    await ledger.flush();
+    assertEquals(await fill(500), true);
+    await ledger.close();
+    assertEquals(await verifyLedger(path), { ok: true, events: appended, sealed: true });
+  }));
+
 Deno.test("a ledger that could not write goes on, without a gap, once it can", () =>
   inFolder(async (path) => {
     const ledger = await Ledger.open(path, { sessionId: SESSION });
@@ -41,7 +71,7 @@ Deno.test("a ledger that could not write goes on, without a gap, once it can", (
     await ledger.flush();
     ledger.append({ event: execEvent() });
     await ledger.close();
-    assertEquals(await verifyLedger(path), { ok: true, events: 2 });
+    assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });
   }));
 
 Deno.test("a batch that fails half way leaves nothing behind, and is written as a whole later", () =>
@@ -59,7 +89,7 @@ Deno.test("a batch that fails half way leaves nothing behind, and is written as 
     assertThrows(() => ledger.end({ event_id: first.common.event_id }), SbxError);
     await sql(path, "ALTER TABLE elsewhere RENAME TO outcomes");
     await ledger.close();
-    assertEquals(await verifyLedger(path), { ok: true, events: 251 });
+    assertEquals(await verifyLedger(path), { ok: true, events: 251, sealed: true });
     assertEquals((await readEvents(path)).events[0].outcome, { duration_ms: 1 });
   }));
 
@@ -73,11 +103,11 @@ Deno.test("a ledger that a reader holds on to while it is closed still verifies,
     await reader.execute("SELECT count(*) FROM entries");
     ledger.append({ event: execEvent() });
     await ledger.close();
-    assertEquals(await verifyLedger(path), { ok: true, events: 2 });
+    assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });
     await reader.rollback();
     client.close();
     await sql(path, "PRAGMA wal_checkpoint(TRUNCATE)");
-    assertEquals(await verifyLedger(path), { ok: true, events: 2 });
+    assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });
     await sql(path, "DELETE FROM entries WHERE sequence = 2");
     assertEquals((await verifyLedger(path)).ok, false);
   }));
@@ -124,7 +154,7 @@ Deno.test("a ledger killed in the middle of batches with outcomes verifies, and 
     const [{ outcomes }] = await select(path, "SELECT count(*) AS outcomes FROM outcomes");
     assertEquals(outcomes, Math.floor(events / 2), "events and their outcomes are written together");
     await filled(path, 2, [{ error: "x" }]);
-    assertEquals(await verifyLedger(path), { ok: true, events: events + 2 });
+    assertEquals(await verifyLedger(path), { ok: true, events: events + 2, sealed: true });
   }));
 
 Deno.test("a ledger whose last row is damaged is opened for no more writing, and ends no process", () =>
@@ -166,6 +196,6 @@ Deno.test("what cannot be written down is refused by itself, and holds up nothin
     ledger.append({ event: execEvent() });
     ledger.end({ event_id: good.common.event_id, duration_ms: 1 });
     await ledger.close();
-    assertEquals(await verifyLedger(path), { ok: true, events: 2 });
+    assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });
     assertEquals(await select(path, "SELECT * FROM findings"), []);
   }));

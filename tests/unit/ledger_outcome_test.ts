@@ -41,7 +41,7 @@ Deno.test("a response is in the event when it is read, and how it ended is besid
     );
     const why = await readWhy(path, event.common.event_id);
     assertEquals([why.event.http?.response?.status, why.record?.decision], [200, "allow"]);
-    assertEquals(await verifyLedger(path), { ok: true, events: 1 });
+    assertEquals(await verifyLedger(path), { ok: true, events: 1, sealed: true });
   }));
 
 Deno.test("an event without an outcome is as it was appended", () =>
@@ -171,7 +171,7 @@ Deno.test("an event ends once: what is said of it later is kept, holds nothing u
       await ledger.flush();
       ledger.append({ event: execEvent() });
     }
-    assertEquals(await verifyLedger(path), { ok: true, events: 2 });
+    assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });
     const { events } = await readEvents(path);
     assertEquals(events.map(({ decision, http }) => [decision, http?.response]), [
       ["block", undefined],
@@ -190,7 +190,7 @@ Deno.test("an outcome of an event that nobody appended is kept, and shown nowher
       ledger.append({ event: execEvent() });
       ledger.end({ event_id: "0".repeat(12), decision: { decision: "block" } });
     }
-    assertEquals(await verifyLedger(path), { ok: true, events: 1 });
+    assertEquals(await verifyLedger(path), { ok: true, events: 1, sealed: true });
     assertEquals((await readEvents(path, { denied: true })).events, []);
   }));
 
@@ -211,5 +211,5 @@ Deno.test("a page ends early when its events are large, and none is left out", (
       cursor = page.next_cursor;
     }
     assertEquals(pages, [17, 17, 6]);
-    assertEquals(await verifyLedger(path), { ok: true, events: 40 });
+    assertEquals(await verifyLedger(path), { ok: true, events: 40, sealed: true });
   }));

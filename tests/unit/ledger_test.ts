@@ -7,7 +7,7 @@ Deno.test("a ledger keeps events in order, numbers them and proves it", () =>
   inFolder(async (path) => {
     const events = await filled(path, 1203);
     assertEquals(events.map(({ common }) => common.sequence), events.map((_, at) => at + 1));
-    assertEquals(await verifyLedger(path), { ok: true, events: 1203 });
+    assertEquals(await verifyLedger(path), { ok: true, events: 1203, sealed: true });
     const first = await readEvents(path, { limit: 1000 });
     const second = await readEvents(path, { limit: 1000, cursor: first.next_cursor });
     assertEquals([...first.events, ...second.events], events);
@@ -19,7 +19,7 @@ Deno.test("a ledger that is opened again continues its chain", () =>
     await filled(path, 3);
     const again = await filled(path, 2);
     assertEquals(again.map(({ common }) => common.sequence), [4, 5]);
-    assertEquals(await verifyLedger(path), { ok: true, events: 5 });
+    assertEquals(await verifyLedger(path), { ok: true, events: 5, sealed: true });
   }));
 
 Deno.test("a ledger refuses another session's events", () =>
@@ -68,7 +68,7 @@ Deno.test("decisions, findings, approvals and bodies are kept with their event",
     await ledger.close();
     assertEquals(await readWhy(path, event_id), { event, record: decision, findings: [finding] });
     assertEquals(await readFindings(path), [finding]);
-    assertEquals(await verifyLedger(path), { ok: true, events: 1 });
+    assertEquals(await verifyLedger(path), { ok: true, events: 1, sealed: true });
     assertEquals(
       (await assertRejects(() => readWhy(path, "0".repeat(12)), SbxError)).code,
       "event.not_found",

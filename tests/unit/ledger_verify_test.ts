@@ -1,6 +1,7 @@
 /** What `sbx verify` finds. */
-import { assert, assertEquals, assertMatch } from "@std/assert";
-import { Ledger, verifyLedger } from "../../lib/ledger/mod.ts";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { dirname } from "node:path";
+import { Ledger, sealAbandoned, verifyLedger } from "../../lib/ledger/mod.ts";
 import { execEvent, filled, inFolder, SESSION, sql } from "../helper/ledger.ts";
 
 const TAMPERINGS: [string, string, number][] = [
@@ -134,3 +135,38 @@ for (const [what, statement, reason, event] of OUTCOME_TAMPERINGS) {
       if (event !== undefined) assertEquals(first_bad?.event_id, events[event].common.event_id);
     }));
 }
+
+Deno.test("a ledger without a seal verifies and says that it is not sealed; sealed as it was found, it proves its end", () =>
+  inFolder(async (path) => {
+    await filled(path, 5, OUTCOMES);
+    await Deno.remove(`${path}.seal`);
+    assertEquals(await verifyLedger(path), { ok: true, events: 5, sealed: false });
+    assertEquals(await sealAbandoned(path, SESSION), true);
+    assertEquals(await verifyLedger(path), { ok: true, events: 5, sealed: true });
+    assertEquals(await sealAbandoned(path, SESSION), false, "what is sealed stays as it is");
+    await sql(path, "DELETE FROM outcomes WHERE number = 3");
+    const { ok, sealed } = await verifyLedger(path);
+    assertEquals([ok, sealed], [false, true]);
+    assertEquals(await sealAbandoned(`${path}.none`, SESSION), false);
+    assertEquals(
+      await Array.fromAsync(Deno.readDir(dirname(path)), ({ name }) => name).then((all) =>
+        all.some((name) => name.includes("none"))
+      ),
+      false,
+    );
+  }));
+
+Deno.test("what cannot be read is not said to be a matter of writing", () =>
+  inFolder(async (path) => {
+    await filled(path, 400);
+    const bytes = await Deno.readFile(path);
+    await Deno.remove(`${path}.seal`);
+    for (const size of [100, 5000, bytes.length - 3000]) {
+      await Deno.writeFile(path, bytes.subarray(0, size));
+      const { ok, first_bad } = await verifyLedger(path);
+      assertEquals([ok, /written/.test(first_bad!.reason)], [false, false], `${size}: ${first_bad!.reason}`);
+    }
+    await Deno.remove(path);
+    await Deno.mkdir(path);
+    assertMatch((await assertRejects(() => verifyLedger(path))).message, /there is no ledger/);
+  }));

@@ -1,9 +1,10 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { SbxError } from "../../lib/error/mod.ts";
 import type { Event } from "../../lib/event/mod.ts";
-import { type AskAnswer, AskQueue, type AskRecord, ASKS_MAX } from "../../lib/policy/ask.ts";
+import { answerLine } from "../../lib/policy/answer.ts";
+import { type AskAnswer, AskQueue, type AskRecord, ASKS_MAX, SUBJECT_MAX } from "../../lib/policy/ask.ts";
 import { completeEvent } from "../../lib/policy/fixture.ts";
-import { compilePolicy, type Rule } from "../../lib/policy/mod.ts";
+import { compilePolicy, type Decision, type Rule, summary } from "../../lib/policy/mod.ts";
 
 const asking = (layer: "corp" | "profile"): Rule => ({
   id: "posts",
@@ -22,7 +23,7 @@ function post(host = "example.com"): Event {
   return completeEvent({
     schema_version: 1,
     common: { event_type: "http.request", event_id, session_id: "s" },
-    http: { request: { method: "POST", host } },
+    http: { request: { method: "POST", host, url: `https://${host}/` } },
   });
 }
 
@@ -45,6 +46,8 @@ Deno.test("an ask waits until it is answered, and is shown and recorded", async 
     ask_id: `ask-${event.common.event_id}`,
     event_id: event.common.event_id,
     session_id: "s",
+    event_type: "http.request",
+    subject: "POST https://example.com/",
     rule_id: "posts",
     reason: "someone looks first",
     created_at: "2026-01-01T00:00:00.000Z",
@@ -151,4 +154,82 @@ Deno.test("a guest that floods the queue is denied, and a closed queue denies", 
   queue.close();
   assertEquals(new Set(await Promise.all(answers)), new Set(["block"]));
   assertEquals(await ask(queue, post()), "block");
+});
+
+/** The decision that an ask was about, as it is once it is over. */
+async function decided(queue: AskQueue, event: Event, end: (askId?: string) => void): Promise<Decision> {
+  const { decision } = compilePolicy([asking("profile")]).evaluate(event);
+  assertStringIncludes(decision.remedy!, "approve it: sbx asks");
+  const answer = queue.ask(event, decision);
+  end(queue.pending()[0]?.ask_id);
+  const said = await answer;
+  return { ...decision, decision: said };
+}
+
+Deno.test("the decision says who answered, when, and for how long; what was let go has no remedy", async () => {
+  let now = Date.UTC(2026, 0, 1);
+  const queue = new AskQueue({ now: () => now });
+  const first = post();
+  const allowed = await decided(queue, first, (id) => {
+    now += 2000;
+    queue.resolve(id!, { decision: "allow", scope: "minutes", minutes: 10 }, "ann");
+  });
+  assertEquals(allowed.remedy, undefined);
+  assertEquals(allowed.answered, {
+    ask_id: `ask-${first.common.event_id}`,
+    at: "2026-01-01T00:00:02.000Z",
+    by: "ann",
+    minutes: 10,
+    scope: "minutes",
+    status: "allowed",
+    waited_ms: 2000,
+  });
+  assertEquals(
+    answerLine(allowed.answered!),
+    `allowed by ann at 2026-01-01T00:00:02.000Z, for 10 minutes (ask-${first.common.event_id})`,
+  );
+  // Nobody was asked about the second: the answer to the first is on its record.
+  const second = await decided(queue, post(), (id) => assertEquals(id, undefined));
+  assertEquals([second.decision, second.answered], ["allow", allowed.answered]);
+});
+
+Deno.test("the remedy of a denied ask tells who denied it, and for how long", async () => {
+  const queue = new AskQueue({ now: () => Date.UTC(2026, 0, 1) });
+  const once = await decided(queue, post(), (id) => queue.resolve(id!, { decision: "deny", scope: "once" }));
+  assertEquals(once.answered?.status, "denied");
+  assertMatch(once.remedy!, /^a person denied it at 2026-01-01T00:00:00\.000Z: when it is tried again/);
+  assertEquals(answerLine(once.answered!), "denied by a person at 2026-01-01T00:00:00.000Z, once");
+  // What the guest is told.
+  assertStringIncludes(summary(once), "a person denied it");
+  const session = await decided(
+    queue,
+    post("b.example"),
+    (id) => queue.resolve(id!, { decision: "deny", scope: "session" }),
+  );
+  assertMatch(session.remedy!, /denied it at .*, for the session .*sbx start/);
+});
+
+Deno.test("the remedy of what nobody answered says so, also when nobody could be asked", async () => {
+  const expired = await decided(new AskQueue({ timeoutMs: 1 }), post(), () => {});
+  assertEquals([expired.decision, expired.answered?.status], ["block", "expired"]);
+  assertMatch(expired.remedy!, /^nobody answered within the \d+ s that it waited: when it is tried again/);
+  assertStringIncludes(summary(expired), "blocked by policy");
+  const closed = new AskQueue();
+  closed.close();
+  assertMatch((await decided(closed, post(), () => {})).remedy!, /about to stop/);
+  const full = new AskQueue();
+  const waiting = Array.from({ length: ASKS_MAX }, (_, at) => ask(full, post(`h${at}.example`)));
+  assertMatch((await decided(full, post(), () => {})).remedy!, /100 asks wait already/);
+  full.close();
+  await Promise.all(waiting);
+});
+
+Deno.test("an ask names its event on one line of a length that a person reads", async () => {
+  const queue = new AskQueue();
+  const answer = ask(queue, post(`${"a".repeat(5000)}.example`));
+  const [{ subject, event_type }] = queue.pending();
+  assertEquals([event_type, subject.length], ["http.request", SUBJECT_MAX]);
+  assert(subject.startsWith("POST https://aaa") && subject.endsWith("…"));
+  queue.close();
+  await answer;
 });

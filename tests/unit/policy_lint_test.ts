@@ -89,6 +89,14 @@ const CASES: [title: string, rules: Rule[], expected: string[]][] = [
     rule("profile", "a", "allow", `http.request.method == "GET"`),
     rule("profile", "b", "block", HOST),
   ], ["a contradiction"]],
+  ["an ask beside a block that is told to come first", [
+    rule("profile", "a", "ask", `http.request.method == "POST"`),
+    rule("profile", "b", "block", HOST),
+  ], []],
+  ["an ask beside an allow", [
+    rule("profile", "a", "ask", `http.request.method == "POST"`),
+    rule("profile", "b", "allow", HOST),
+  ], ["b contradiction"]],
   ["same priority, never both", [
     rule("profile", "a", "allow", `http.request.host == "b.example"`),
     rule("profile", "b", "block", HOST),

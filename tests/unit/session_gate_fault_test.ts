@@ -50,7 +50,7 @@ Deno.test("while the ledger cannot be written nothing is decided, and it goes on
     await gate.close();
     const { events } = await readEvents(path);
     assertEquals(events.map(({ outcome }) => outcome), [{ duration_ms: 1 }, undefined]);
-    assertEquals(await verifyLedger(path), { ok: true, events: 2 });
+    assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });
   }));
 
 Deno.test("a full ledger refuses what it cannot take, and says why", () =>

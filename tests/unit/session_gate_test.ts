@@ -117,7 +117,7 @@ for (const [what, end] of DENIALS) {
         assertEquals([allowed, decision.decision, gate.asks.pending()], [false, "block", []]);
         await gate.close();
         assertEquals((await readEvents(path, { denied: true })).events.length, 1);
-        assertEquals(await verifyLedger(path), { ok: true, events: 1 });
+        assertEquals(await verifyLedger(path), { ok: true, events: 1, sealed: true });
       }));
   }
 }

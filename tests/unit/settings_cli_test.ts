@@ -15,6 +15,10 @@ Deno.test("what a person types becomes the setting's type", async () => {
   assertEquals(await parse("app.auto_update", "true"), true);
   assertEquals(await parse("vm.environment.proxy.no_proxy", "a, b"), ["a", "b"]);
   assertEquals(await parse("vm.environment.proxy.no_proxy", ""), []);
+  assertEquals(await parse("network.dns_resolvers", "[2001:db8::1]:53, 192.0.2.1"), [
+    "[2001:db8::1]:53",
+    "192.0.2.1",
+  ]);
   assertEquals(await parse("vm.environment.dev.ports", "1,2"), [1, 2]);
   assertEquals(await parse("telemetry.latency_buckets", "[0.5, 1]"), [0.5, 1]);
   assertEquals(await parse("vm.environment.shell.bashrc", '{"path":"/root/x","content":"c"}'), {
@@ -66,6 +70,8 @@ Deno.test("an explanation as a person reads it", () => {
   const text = explanationText({
     id: "telemetry.endpoint",
     name: "Endpoint",
+    description: "URL of an OpenTelemetry collector",
+    form: "a URL",
     effective_value: "https://a.example",
     source: "corp",
     corp_locked: true,
@@ -89,6 +95,8 @@ Deno.test("an explanation as a person reads it", () => {
   assertEquals(
     text,
     `setting  telemetry.endpoint
+what     URL of an OpenTelemetry collector
+form     a URL
 value    "https://a.example"
 from     corp
 locked   by corp, /etc/sbx/corp.toml:4

@@ -31,6 +31,8 @@ Deno.test("every layer with file and line, the winner, the lock and what lost", 
   assertEquals(explanation("appearance.theme", user, corp), {
     id: "appearance.theme",
     name: "Theme",
+    description: "Colours of the desktop app",
+    form: "system, light or dark",
     effective_value: "dark",
     source: "corp",
     corp_locked: true,

@@ -17,9 +17,9 @@ import { type DetectionIr, Matcher, mergeCounters } from "../../../lib/detection
 import { packOf, validationOf } from "../../../lib/detection/pack/pack.ts";
 import { backtest } from "../../../lib/detection/replay/backtest.ts";
 import { hunt } from "../../../lib/detection/replay/hunt.ts";
-import { readFindings } from "../../../lib/ledger/mod.ts";
 import { corpLayer, type Detections, type Governance } from "../../../lib/supervisor/mod.ts";
 import { handle } from "../handle.ts";
+import { listedFindings } from "../findings.ts";
 import { eventsOf, type LedgerOf } from "../ledger.ts";
 
 /** What VMs that run have and have found. */
@@ -50,7 +50,7 @@ export function routeDetection(
     return await hunt(irs, eventsOf(await ledgerOf(params.id)), { limit: (body as HuntRequest).limit });
   });
   handle(app, detectionRoutes.findings, async ({ params, query }) => ({
-    findings: await readFindings(await ledgerOf(params.id), query),
+    findings: await listedFindings(await ledgerOf(params.id), query.limit),
   }));
   handle(app, detectionRoutes.list, async (): Promise<DetectionList> => {
     return { kind: "detection", rules: await inForce(await governance.detections()) };

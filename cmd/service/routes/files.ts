@@ -1,5 +1,6 @@
 import type { Hono } from "hono";
 import { fileRoutes } from "../../../lib/api/mod.ts";
+import { SbxError } from "../../../lib/error/mod.ts";
 import { ask } from "../../../lib/ipc/mod.ts";
 import type { Supervisor, Vm } from "../../../lib/supervisor/mod.ts";
 import { guestPath, relativePath, Workspace } from "../../../lib/workspace/mod.ts";
@@ -17,6 +18,7 @@ export function routeFiles(app: Hono, supervisor: Supervisor): void {
   });
   handle(app, fileRoutes.write, async ({ params, query, context }) => {
     const vm = supervisor.find(params.id);
+    if (query.type === "directory") return await makeFolder(vm, query, context.req.raw);
     const body = context.req.raw.body ?? new Response("").body!;
     const size = await workspace(vm).write(
       query.path,
@@ -31,6 +33,19 @@ export function routeFiles(app: Hono, supervisor: Supervisor): void {
     fileRoutes.list,
     ({ params, query }) => workspace(supervisor.find(params.id)).list(query.path, query.depth),
   );
+}
+
+async function makeFolder(vm: Vm, { path, mode }: { path: string; mode?: string }, request: Request) {
+  if (mode !== undefined || await hasBytes(request)) {
+    throw new SbxError("request.invalid", "a folder is made without a body and without a mode");
+  }
+  await new Workspace(vm.paths.workspace).makeFolder(path);
+  return { path: relativePath(path), size: 0 };
+}
+
+async function hasBytes({ body }: Request): Promise<boolean> {
+  for await (const chunk of body ?? []) if (chunk.length > 0) return true;
+  return false;
 }
 
 /** Waits until a running guest sees what was written: what is started next must not read the file of before. */

@@ -42,7 +42,7 @@ export function routeMcp(app: Hono, governance: Governance, corp: CorpStore, hom
     const ofCorp = (await corpLayer(corp)).mcp;
     if (!Object.hasOwn(mcp, sid) && !Object.hasOwn(ofCorp, sid)) {
       throw new SbxError("mcp.server.not_found", `profile "${id}" has no MCP server "${sid}"`, {
-        hint: `sbx mcp servers ${id} lists them`,
+        hint: `sbx mcp servers -p ${id} lists them`,
       });
     }
     const { refreshed, failed } = await governance.refreshProfile(id, { t: "McpRefreshTools" });
@@ -70,9 +70,11 @@ export function routeMcp(app: Hono, governance: Governance, corp: CorpStore, hom
     if (vm) return vm;
     const what = wanted === undefined
       ? `no VM runs with profile "${profileId}"`
-      : `"${wanted}" does not run with profile "${profileId}"`;
+      : `no VM called "${wanted}" runs with profile "${profileId}"`;
     throw new SbxError("mcp.conflict", `${what}, and MCP servers are reached through one`, {
-      hint: `sbx create --profile ${profileId} starts one`,
+      hint: all.length && wanted !== undefined
+        ? `these do: ${all.map(({ record }) => record.name).join(", ")}`
+        : `sbx list shows the VMs and their profiles; sbx create --profile ${profileId} starts one`,
     });
   }
 

@@ -1,7 +1,10 @@
 import { join } from "node:path";
 import type { Hono } from "hono";
 import { type LogsResult, policyRoutes, sessionRoutes, vmRoutes } from "../../../lib/api/mod.ts";
+import { readApproval } from "../../../lib/ledger/approvals.ts";
 import { readEvents, readWhy } from "../../../lib/ledger/mod.ts";
+import { afterAsk } from "../../../lib/policy/answer.ts";
+import type { AskRecord, Decision } from "../../../lib/policy/mod.ts";
 import type { Supervisor, Vm } from "../../../lib/supervisor/mod.ts";
 import { handle } from "../handle.ts";
 import { contextsOf, executionsOf, type LedgerOf, sessionEvents } from "../ledger.ts";
@@ -36,14 +39,22 @@ export function routeRecords(app: Hono, supervisor: Supervisor, ledgerOf: Ledger
     async ({ params, query }) => readEvents(await ledgerOf(params.id), query),
   );
   handle(app, policyRoutes.why, async ({ params }) => {
-    const { record, ...rest } = await readWhy(await ledgerOf(params.id), params.event_id);
-    return { ...rest, ...(record && { decision: record }) };
+    const ledger = await ledgerOf(params.id);
+    const { record, ...rest } = await readWhy(ledger, params.event_id);
+    return { ...rest, ...(record && { decision: await answered(ledger, record as Decision) }) };
   });
   handle(
     app,
     policyRoutes.contexts,
     async ({ params, query }) => contextsOf(await readEvents(await ledgerOf(params.id), query)),
   );
+}
+
+/** The decision; if it still reads as asked, though the ask is over, as what the ask came to. */
+async function answered(ledger: string, decision: Decision): Promise<Decision> {
+  if (decision.decision !== "ask") return decision;
+  const record = await readApproval<AskRecord>(ledger, decision.event_id);
+  return record ? afterAsk(decision, record) : decision;
 }
 
 async function logsOf({ paths }: Vm): Promise<LogsResult> {

@@ -1,19 +1,17 @@
 import type { Hono } from "hono";
 import { type ServiceStatus, systemRoutes, type Version } from "../../../lib/api/mod.ts";
-import { resolveAssets } from "../../../lib/asset/mod.ts";
-import { type CorpStore, corpSummary } from "../../../lib/corp/mod.ts";
 import { asSbxError } from "../../../lib/error/mod.ts";
-import type { Home } from "../../../lib/home/mod.ts";
 import { bootAssets, currentArch, type ListedProfile, listProfiles } from "../../../lib/profile/mod.ts";
-import type { Supervisor } from "../../../lib/supervisor/mod.ts";
 import { VERSION, versionInfo } from "../../../lib/version/mod.ts";
-import { findTools } from "../../../lib/vm/mod.ts";
+import type { Service } from "../app.ts";
 import { handle } from "../handle.ts";
+import { issuesOf } from "../issue.ts";
 
 const PERMISSIONS = ["read", "write", "net", "env", "run", "ffi", "sys", "import"] as const;
 
 /** What the service is, and how it is. */
-export function routeSystem(app: Hono, supervisor: Supervisor, corp: CorpStore, home: Home): void {
+export function routeSystem(app: Hono, service: Service): void {
+  const { home, supervisor } = service;
   const version: Version = versionInfo();
   const started = performance.now();
 
@@ -32,7 +30,7 @@ export function routeSystem(app: Hono, supervisor: Supervisor, corp: CorpStore, 
 
   async function status(): Promise<ServiceStatus> {
     const vms = supervisor.list();
-    const issues = await problems();
+    const issues = await issuesOf(service);
     const running =
       vms.filter(({ status }) => status === "Running" || status === "Booting" || status === "Paused").length;
     return {
@@ -46,21 +44,6 @@ export function routeSystem(app: Hono, supervisor: Supervisor, corp: CorpStore, 
         PERMISSIONS.map((name) => [name, Deno.permissions.querySync({ name }).state]),
       ),
     };
-  }
-
-  /** What keeps VMs from starting as they should. */
-  async function problems(): Promise<string[]> {
-    const checks: (() => unknown)[] = [findTools, () => resolveAssets(home, currentArch())];
-    const results = await Promise.all(
-      checks.map((check) => Promise.resolve().then(check).then(() => undefined, message)),
-    );
-    const defunct = supervisor.list().filter(({ status }) => status === "Defunct");
-    return [
-      ...brokenCorp(corp),
-      ...supervisor.governance.problems(),
-      ...results.filter((text) => text !== undefined),
-      ...defunct.map(({ name, last_error }) => `VM "${name}" is defunct: ${last_error}`),
-    ];
   }
 
   async function accelerator(): Promise<{ accelerator: string; reason: string }> {
@@ -82,12 +65,6 @@ export function routeSystem(app: Hono, supervisor: Supervisor, corp: CorpStore, 
     if ("error" in listed) return [listed.error.message];
     return await bootAssets(home, listed.profile, currentArch()).then(() => [], (error) => [message(error)]);
   }
-}
-
-/** A corp.toml that does not hold comes first: what the administrator meant is not what is in force. */
-function brokenCorp(corp: CorpStore): string[] {
-  const { state } = corp;
-  return "error" in state ? [`${corpSummary(corp)}: ${state.error.message.split("\n")[0]}`] : [];
 }
 
 function message(error: unknown): string {

@@ -117,7 +117,7 @@ export class OverlayStore {
       const overlay = this.#overlays.get(id);
       if (!overlay) {
         throw new SbxError("detection.not_found", `no runtime detection is called ${JSON.stringify(id)}`, {
-          hint: "GET /detection lists those there are; only those of scope runtime can be deleted",
+          hint: "sbx detection list shows those there are; only those of scope runtime can be removed",
         });
       }
       await Deno.remove(this.#path(id)).catch((error) => {
@@ -155,6 +155,12 @@ async function readOverlay(path: string): Promise<Overlay> {
     const definition = "pack" in overlay ? overlay.pack : overlay.rule;
     return { id, enabled: overlay.enabled, definition, problem: error.message };
   }
+}
+
+/** The IR of an overlay's definition, a pack or a rule. @throws {SbxError} `detection.invalid` */
+export function irOfInput(definition: unknown): Promise<DetectionIr> {
+  const rule = RuleInputSchema.safeParse(definition);
+  return rule.success ? irOfRule(rule.data) : compileOrThrow(packOf(definition));
 }
 
 async function overlayOf(input: z.output<typeof OverlayInputSchema>): Promise<Overlay> {

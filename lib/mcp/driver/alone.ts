@@ -5,6 +5,7 @@ import { LineWriter, readLines } from "../ndjson.ts";
 import { OutboundServer } from "../outbound/mod.ts";
 import { readRequest } from "../protocol.ts";
 import { startAggregator } from "./process.ts";
+import { say } from "../../log/mod.ts";
 
 /**
  * Passes stdin on line by line, and reads the definitions in it: they are what its child may reach. It knows no
@@ -35,7 +36,7 @@ async function relay(stdin: WritableStream<Uint8Array>, outbound: OutboundServer
   let isFirst = true;
   for await (const line of readLines(Deno.stdin)) {
     if ("problem" in line) {
-      console.error(`sbx-mcp-aggregator: ${line.problem}; it is skipped`);
+      say(`sbx-mcp-aggregator: ${line.problem}; it is skipped`);
       // The first line is the definitions, whatever becomes of it.
       if (isFirst) writer.write("[]");
       isFirst = false;

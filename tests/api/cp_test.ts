@@ -1,0 +1,156 @@
+/** `sbx cp` through the service's own routes, on a workspace of its own. */
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { Hono } from "hono";
+import { join } from "node:path";
+import { download } from "../../cmd/sbx/cp_download.ts";
+import { Remote, UPLOAD_MAX } from "../../cmd/sbx/cp_remote.ts";
+import { upload } from "../../cmd/sbx/cp_upload.ts";
+import { routeFiles } from "../../cmd/service/routes/files.ts";
+import { Client } from "../../lib/client/mod.ts";
+import { asSbxError, errorBody, statusOf } from "../../lib/error/mod.ts";
+import type { Supervisor, Vm } from "../../lib/supervisor/mod.ts";
+import { fromRoot } from "../helper/repo.ts";
+
+interface Given {
+  /** folder of this machine */
+  local: string;
+  workspace: string;
+  remote: Remote;
+  url: string;
+}
+
+async function withVm(run: (given: Given) => Promise<void>): Promise<void> {
+  const dir = await Deno.makeTempDir();
+  const [local, workspace] = [join(dir, "local"), join(dir, "workspace")];
+  await Deno.mkdir(local);
+  await Deno.mkdir(workspace);
+  const vm = { paths: { workspace }, state: { state: "Stopped" } } as Vm;
+  const app = new Hono();
+  routeFiles(app, { find: () => vm } as unknown as Supervisor);
+  app.get("/vms/demo/info", (context) => context.json({ workspace }));
+  app.onError((cause, context) => {
+    const error = asSbxError(cause, context.req.path);
+    return context.json(errorBody(error), statusOf(error.code) as 500);
+  });
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, app.fetch);
+  const url = `http://127.0.0.1:${server.addr.port}`;
+  // The service's umask (cmd/service/main.ts).
+  const before = Deno.umask(0o077);
+  try {
+    await run({ local, workspace, remote: new Remote(new Client(url), "demo"), url });
+  } finally {
+    Deno.umask(before);
+    await server.shutdown();
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+async function git(folder: string, ...args: string[]): Promise<string> {
+  const { success, stdout, stderr } = await new Deno.Command("git", {
+    args: ["-c", "user.name=A", "-c", "user.email=a@example.com", ...args],
+    cwd: folder,
+    // Without it git would look for a repository in the folders above.
+    env: { GIT_CEILING_DIRECTORIES: join(folder, ".."), GIT_CONFIG_GLOBAL: "/dev/null" },
+  }).output();
+  const decoder = new TextDecoder();
+  if (!success) throw new Error(`git ${args.join(" ")}: ${decoder.decode(stderr)}`);
+  return decoder.decode(stdout);
+}
+
+Deno.test("a git repository after git gc, whose refs folder is empty, works after a copy in and one back", () =>
+  withVm(async ({ local, workspace, remote }) => {
+    const repository = join(local, "repository");
+    await Deno.mkdir(repository);
+    await git(repository, "init", "--quiet");
+    await Deno.writeTextFile(join(repository, "a.txt"), "one");
+    await git(repository, "add", ".");
+    await git(repository, "commit", "--quiet", "-m", "first");
+    await git(repository, "gc", "--quiet");
+    const log = await git(repository, "log", "--oneline");
+
+    assertEquals((await upload(remote, repository, "")).leftOut, []);
+    assertEquals(await git(join(workspace, "repository"), "log", "--oneline"), log);
+    assertEquals((await download(remote, "repository", join(local, "back"))).leftOut, []);
+    assertEquals(await git(join(local, "back"), "log", "--oneline"), log);
+    assertEquals(await git(join(local, "back"), "status", "--porcelain"), "");
+  }));
+
+Deno.test("empty folders are made, also nested ones and the copied folder itself, and anybody in the guest may enter them", () =>
+  withVm(async ({ local, workspace, remote }) => {
+    await Deno.mkdir(join(local, "tree/empty/deeper"), { recursive: true });
+    await Deno.mkdir(join(local, "tree/full"));
+    await Deno.writeTextFile(join(local, "tree/full/a"), "a");
+    await upload(remote, join(local, "tree"), "in/");
+    for (const path of ["in", "in/tree", "in/tree/empty/deeper", "in/tree/full"]) {
+      const { isDirectory, mode } = await Deno.stat(join(workspace, path));
+      assertEquals([path, isDirectory, mode! & 0o777], [path, true, 0o755]);
+    }
+    assertEquals((await Deno.stat(join(workspace, "in/tree/full/a"))).mode! & 0o777, 0o600);
+    await Deno.mkdir(join(local, "nothing"));
+    await upload(remote, join(local, "nothing"), "/workspace/");
+    assertEquals((await Deno.stat(join(workspace, "nothing"))).isDirectory, true);
+    // Once more: what is there stays.
+    assertEquals((await upload(remote, join(local, "tree"), "in/")).copied.length, 1);
+  }));
+
+Deno.test("a folder is not made through a link that leads out, over a file, or with a body", () =>
+  withVm(async ({ local, workspace, url }) => {
+    await Deno.symlink(local, join(workspace, "out"));
+    await Deno.writeTextFile(join(workspace, "file"), "x");
+    const make = async (query: string, body?: string) => {
+      const response = await fetch(`${url}/vms/demo/files/content?type=directory&${query}`, {
+        method: "POST",
+        body,
+      });
+      return [response.status, (await response.json()).code];
+    };
+    assertEquals(await make("path=out/new"), [403, "path.outside_workspace"]);
+    assertEquals(await make("path=out"), [403, "path.outside_workspace"]);
+    assertEquals(await make("path=../new"), [403, "path.outside_workspace"]);
+    assertEquals(await make("path=file"), [400, "file.invalid"]);
+    assertEquals(await make("path=file/new"), [400, "file.invalid"]);
+    assertEquals(await make("path=new", "body"), [400, "request.invalid"]);
+    assertEquals(await make("path=new&mode=0700"), [400, "request.invalid"]);
+    assertEquals(await Array.fromAsync(Deno.readDir(local)), []);
+    assertEquals(await make("path=new/"), [200, undefined]);
+  }));
+
+Deno.test("one file that is too large is left out with a word on how to get it there, and the others are copied", () =>
+  withVm(async ({ local, workspace, url }) => {
+    await Deno.mkdir(join(local, "tree"));
+    await Deno.writeTextFile(join(local, "tree/z"), "small");
+    await Deno.writeTextFile(join(local, "tree/a big one"), "");
+    await Deno.truncate(join(local, "tree/a big one"), UPLOAD_MAX + 1);
+    // In a process of its own: what it says goes to its standard error.
+    const script = `
+      import { upload } from ${JSON.stringify(new URL("../../cmd/sbx/cp_upload.ts", import.meta.url).href)};
+      import { Remote } from ${JSON.stringify(new URL("../../cmd/sbx/cp_remote.ts", import.meta.url).href)};
+      import { Client } from ${JSON.stringify(new URL("../../lib/client/mod.ts", import.meta.url).href)};
+      const remote = new Remote(new Client(${JSON.stringify(url)}), "demo");
+      console.log(JSON.stringify(await upload(remote, ${JSON.stringify(join(local, "tree"))}, "")));`;
+    const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["eval", "--no-check", `--config=${fromRoot("deno.json")}`, script],
+    }).output();
+    const said = new TextDecoder().decode(stderr);
+    const { copied, leftOut } = JSON.parse(new TextDecoder().decode(stdout));
+    assertEquals(copied.map(({ to }: { to: string }) => to), ["tree/z"]);
+    assertEquals(leftOut, [join(local, "tree/a big one")]);
+    assertEquals(await Deno.readTextFile(join(workspace, "tree/z")), "small");
+    assertStringIncludes(said, "up to 10 MiB");
+    const line = said.split("\n").find((each) => each.includes("put it there"))!;
+    const { success } = await new Deno.Command("sh", { args: ["-c", line.slice(line.indexOf("cp "))] })
+      .output();
+    assertEquals([success, (await Deno.stat(join(workspace, "tree/a big one"))).size], [
+      true,
+      UPLOAD_MAX + 1,
+    ]);
+  }));
+
+Deno.test("what is left out on the way back is told as well", () =>
+  withVm(async ({ local, workspace, remote }) => {
+    await Deno.symlink("/etc/passwd", join(workspace, "link"));
+    await Deno.mkdir(join(workspace, "empty"));
+    const { copied, leftOut } = await download(remote, "", join(local, "back"));
+    assertEquals([copied, leftOut], [[], ["link"]]);
+    assertEquals((await Deno.stat(join(local, "back/empty"))).isDirectory, true);
+  }));
