@@ -43,24 +43,8 @@ export async function* eventPages(
   }
 }
 
-/** Every event of a session that is wanted, behind a cursor. */
-export async function allEvents(
-  client: Client,
-  id: string,
-  wanted: Wanted,
-  cursor?: string,
-): Promise<ListedEvent[]> {
-  const all: ListedEvent[] = [];
-  for (let next: string | undefined = cursor;;) {
-    const { events, next_cursor } = await eventPage(client, id, wanted, next);
-    all.push(...events);
-    if (next_cursor === undefined) return all;
-    next = next_cursor;
-  }
-}
-
 /** What stands for "behind these" in the next request. */
-export function cursorAfter(events: ListedEvent[]): string | undefined {
+function cursorAfter(events: ListedEvent[]): string | undefined {
   const last = events.at(-1);
   return last && String(objectOf(last.common).sequence);
 }

@@ -1,7 +1,7 @@
 import { type Command, JSON_OPTION } from "./command.ts";
 import { connect } from "./connect.ts";
+import { eventPages } from "./event_pages.ts";
 import { decisionOf, type ListedEvent, objectOf, timeOf } from "./event_row.ts";
-import { requestPages } from "./net_requests.ts";
 import { note, plain, print, printJson, table } from "./output.ts";
 
 const HEADINGS = ["TIME", "DECISION", "STATUS", "MS", "BYTES", "PROGRAM", "REQUEST"];
@@ -27,13 +27,14 @@ export const command: Command = {
   examples: ["sbx net demo --follow", "sbx net demo --denied"],
   async run(given) {
     const json = given.on("json");
-    const wanted = { denied: given.on("denied"), follow: given.on("follow") };
-    const pages = requestPages(await connect(), given.words[0], wanted);
-    if (!wanted.follow) {
+    const [denied, follow] = [given.on("denied"), given.on("follow")];
+    const wanted = { family: "http", ...(denied && { denied: "true" as const }) };
+    const pages = eventPages(await connect(), given.words[0], wanted, follow);
+    if (!follow) {
       const requests = (await Array.fromAsync(pages)).flat();
       if (json) await printJson({ requests });
       else if (requests.length) await print(table(HEADINGS, requests.map(row)));
-      else await print(wanted.denied ? "no requests that were refused" : "no requests");
+      else await print(denied ? "no requests that were refused" : "no requests");
       return 0;
     }
     if (!json) await print(line(HEADINGS));

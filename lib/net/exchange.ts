@@ -1,7 +1,7 @@
 /** One request from its bytes to its answer: event → decision → effect → outcome (spec.md, "Events"). */
 import { asSbxError } from "../error/mod.ts";
 import type { CredentialSubstitution, Event } from "../event/mod.ts";
-import type { Gate, Outcome } from "../policy/mod.ts";
+import type { Decision, Gate, Outcome } from "../policy/mod.ts";
 import { Answering, errorText } from "./answering.ts";
 import { authorityText } from "./authority.ts";
 import { NO_BODY } from "./body.ts";
@@ -112,7 +112,10 @@ export class Exchange {
     if (call) {
       const said = await this.#model(call, head, held, bytes);
       if (said && !said.allowed) {
-        this.#finish({ error: "its model call was blocked by policy" });
+        this.#finish({
+          error: "its model call was blocked by policy",
+          decision: ofEvent(said.decision, event),
+        });
         return await this.#outlet.blocked(said.decision);
       }
       bytes = said?.body ?? bytes;
@@ -174,7 +177,7 @@ export class Exchange {
         decided: this.#decided,
         relayMs,
         secret: injected.substitutions.length > 0,
-        record: (substitutions) => this.#record(substitutions),
+        record: (substitutions) => void this.#record(substitutions),
         finish: (outcome) => this.#finish(outcome),
         ...(upgrade !== undefined && { upgrade }),
         ...(this.#tap && { tap: this.#tap }),
@@ -236,19 +239,26 @@ export class Exchange {
     this.#outlet.watch(() => this.#flight.abort());
   }
 
-  #record(substitutions: Iterable<CredentialSubstitution>): void {
+  /** @returns what refused the last one that was */
+  #record(substitutions: Iterable<CredentialSubstitution>): Decision | undefined {
+    let refused: Decision | undefined;
     const { gate } = this.#context;
     const event_id = this.#event?.common.event_id;
     for (const each of substitutions) {
       const draft = substitutionDraft(this.#incoming.by, each, event_id);
       if (each.outcome !== "denied") gate.observe(draft);
-      else gate.refuse(draft, { id: "guard-credential", reason: each.reason ?? "it may not be used there" });
+      else {
+        const reason = each.reason ?? "it may not be used there";
+        refused = gate.refuse(draft, { id: "guard-credential", reason }).decision;
+      }
     }
+    return refused;
   }
 
   async #failed(cause: unknown): Promise<void> {
-    if (cause instanceof CredentialDenied) this.#record(cause.substitutions);
-    this.#finish({ error: errorText(cause) });
+    const refused = cause instanceof CredentialDenied ? this.#record(cause.substitutions) : undefined;
+    const decision = refused && this.#event && ofEvent(refused, this.#event);
+    this.#finish({ error: errorText(cause), ...(decision && { decision }) });
     this.#tap?.end(errorText(cause));
     if (cause instanceof ClientLost) throw cause;
     await this.#outlet.failed(asSbxError(cause, "sending the request"));
@@ -259,6 +269,11 @@ export class Exchange {
     this.#context.gate.finish(this.#event, { duration_ms: performance.now() - this.#decided, ...outcome });
     this.#event = undefined;
   }
+}
+
+/** A decision on something that belongs to an event, as what was decided on the event. */
+function ofEvent(decision: Decision, { common: { event_id } }: Event): Decision {
+  return { ...decision, event_id };
 }
 
 function bodyPlace(event: Event, { target, headers }: Head, direction: BodyPlace["direction"]): BodyPlace {

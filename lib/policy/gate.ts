@@ -28,6 +28,8 @@ export interface Outcome {
   duration_ms?: number;
   /** what broke it off */
   error?: string;
+  /** what refused it after all, when that came after it was let go */
+  decision?: Decision;
 }
 
 /** A refusal by code that no rule can undo: a request that cannot be read safely, a name that does not fit. */

@@ -169,9 +169,9 @@ export class SessionGate implements Gate {
   }
 
   finish(event: Event, outcome: Outcome): void {
-    const decision = this.#answered.get(event.common);
+    const answered = this.#answered.get(event.common);
     this.#answered.delete(event.common);
-    const ended = this.#clean(event, { ...outcome, ...(decision && { decision }) });
+    const ended = this.#clean(event, { ...(answered && { decision: answered }), ...outcome });
     this.#end(event, ended);
     const { response } = ended;
     if (response !== undefined) {

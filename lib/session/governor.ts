@@ -15,6 +15,8 @@ import { log } from "../log/mod.ts";
 
 /** How often a ledger that could not be written is tried again. */
 const LEDGER_RETRY_MS = 1000;
+/** How often a network that could not be opened is tried again. */
+const NETWORK_RETRY_MS = 2000;
 
 /** What a governor needs of its session. */
 export interface GovernorOptions {
@@ -48,6 +50,7 @@ export class Governor {
   #mcp?: Promise<McpSide>;
   #network?: Promise<Network>;
   #networkProblem?: string;
+  #closed = false;
 
   private constructor(
     options: GovernorOptions,
@@ -112,7 +115,7 @@ export class Governor {
   /** The guest's network, loaded at its first word. */
   network(): Promise<Network> {
     return this.#network ??= this.#openNetwork().then((network) => {
-      this.#options.onNetwork();
+      this.#options.onNetwork(this.#networkProblem = undefined);
       return network;
     }, (cause) => {
       this.#network = undefined;
@@ -122,6 +125,23 @@ export class Governor {
       this.#options.onNetwork(this.#networkProblem = message);
       throw cause;
     });
+  }
+
+  /**
+   * The guest's network, tried again until it can be opened. For queries of DNS: a guest whose one connection for them
+   * is cut off asks no more, also when what was wrong has been mended.
+   *
+   * @throws {SbxError} what it cannot be opened for when the session ends
+   */
+  async awaitNetwork(): Promise<Network> {
+    while (true) {
+      try {
+        return await this.network();
+      } catch (error) {
+        if (this.#closed) throw error;
+        await unrefDelay(NETWORK_RETRY_MS);
+      }
+    }
   }
 
   async #openNetwork(): Promise<Network> {
@@ -165,6 +185,7 @@ export class Governor {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     await this.#mcp?.then((mcp) => mcp.close(), () => {});
     await this.#network?.then((network) => network.close(), () => {});
     await this.#broker.close();
@@ -190,13 +211,16 @@ export class Governor {
     const pause = this.#contract.ledger.on_full === "pause";
     await this.#options.onUnrecorded(error, pause).catch((failed) => log(failed));
     do {
-      await new Promise((resolve) =>
-        Deno.unrefTimer(setTimeout(resolve, LEDGER_RETRY_MS) as unknown as number)
-      );
+      await unrefDelay(LEDGER_RETRY_MS);
     } while (!await this.gate.ledger.flush().then(() => true, () => false));
     log("the ledger is written again");
     await this.#options.onRecorded().catch((failed) => log(failed));
   }
+}
+
+/** Waits, and keeps no process for that. */
+function unrefDelay(ms: number): Promise<void> {
+  return new Promise((resolve) => Deno.unrefTimer(setTimeout(resolve, ms) as unknown as number));
 }
 
 function hasServers({ profile, corp }: Contract): boolean {

@@ -108,7 +108,9 @@ export class Runner {
     this.#link.accept(PORTS.tcp, async (channel, conn) => (await network()).serveTcp(channel, conn), {
       most: CONNECTIONS_MAX,
     });
-    this.#link.accept(PORTS.dns, async (channel) => (await network()).serveDns(channel));
+    this.#link.accept(PORTS.dns, async (channel) => {
+      await (await (await this.#governor).awaitNetwork()).serveDns(channel);
+    });
     const console = new ConsoleLog(`${this.#paths.logs}/console.log`);
     this.#machine = await this.#hypervisor.start({
       dir: this.#paths.sockets,
@@ -156,7 +158,7 @@ export class Runner {
     const { verdict, program, refusal } = await governor.permit(asked, cancelled);
     const { event_id } = verdict.event.common;
     if (!verdict.allowed) {
-      await streams.output("stderr", encodeLine(`sbx: ${refusal}`));
+      await streams.output("stderr", encodeLine(`sbx: ${refusal}; sbx why ${event_id} shows the record`));
       return { exit_code: NOT_PERMITTED, truncated: false, duration_ms: 0, event_id };
     }
     const request = { ...asked, ...program };

@@ -274,25 +274,6 @@ Deno.test("what is written to a guest that stands still reaches it when it goes 
   }
 });
 
-Deno.test("what keeps a VM from its network is an issue of sbx status", async () => {
-  const sbx = await Sbx.make();
-  try {
-    await sbx.ok("create", "alone");
-    assertEquals((await sbx.cli("status")).code, 0);
-    await Deno.chmod(join(sbx.home, "ca/ca.key"), 0o644);
-    await sbx.cli("exec", "alone", "--", "getent", "hosts", "example.test");
-    const { code, stdout } = await sbx.cli("status");
-    assertEquals(code, 1);
-    assertStringIncludes(stdout, 'VM "alone" is Running: its guest has no network');
-    await Deno.chmod(join(sbx.home, "ca/ca.key"), 0o600);
-    await sbx.cli("exec", "alone", "--", "getent", "hosts", "example.test");
-    const after = await sbx.cli("status");
-    assertEquals(after.code, 0, after.stdout);
-  } finally {
-    await sbx.dispose();
-  }
-});
-
 async function statusOf(sbx: Sbx): Promise<string> {
   return (await sbx.api("GET", "/vms/full/status")).body.status;
 }
