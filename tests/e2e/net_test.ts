@@ -322,7 +322,7 @@ Deno.test("the network of a VM", async (t) => {
       async () => {
         const pack = join(folder, "watch.yaml");
         await Deno.writeTextFile(pack, PACK);
-        assertStringIncludes(await sbx.ok("detection", "add", pack), "1 running VMs");
+        assertStringIncludes(await sbx.ok("detection", "add", pack), "1 running VM");
         await sh("curl -sS https://site.example/watched");
         const { findings } = JSON.parse(await sbx.ok("findings", "dev", "--json"));
         const found = findings.filter(({ pack_id }: any) => pack_id === "e2e.watch");

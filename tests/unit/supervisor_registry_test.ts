@@ -30,6 +30,8 @@ async function after(
     await supervisor.load();
     assertEquals(supervisor.list().length, 3);
     await look(supervisor, ids[0]);
+    // What is left to be written of it.
+    await supervisor.sessions.list();
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
