@@ -352,7 +352,11 @@ Deno.test("the network of a VM", async (t) => {
     );
 
     await t.step("the secret is nowhere but in the store", async () => {
-      // Named on standard input: a command line is an event, and would be found itself.
+      // Whoever types it into a command gives it to the guest; the record of that has the ref.
+      assertEquals((await sh(`printf %s ${SECRET} | wc -c`)).stdout.trim(), `${SECRET.length}`);
+      const typed = await sbx.ok("events", "dev", "--family", "process", "--json");
+      assertStringIncludes(typed, `printf %s ${ref} | wc -c`);
+      // Named on standard input: a part of a secret in a command line would be found itself.
       const command =
         "cat >/dev/shm/pattern; grep -rlaF -f /dev/shm/pattern /root /tmp /etc /workspace /run /proc/[0-9]*/environ 2>/dev/null; echo end";
       const { body: found } = await sbx.api("POST", "/vms/dev/exec", { command, stdin: SHOWN });
