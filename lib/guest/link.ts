@@ -143,8 +143,8 @@ export class GuestLink {
   }
 
   /**
-   * Holds back what is written to the guest until {@linkcode release}; before its machine is paused. A vhost-user vsock
-   * that is told of bytes while its guest stands still never looks at that connection again.
+   * Holds back what is written to the guest until {@linkcode release}; before its machine is paused. The
+   * thread of vhost-device-vsock ends when it is told of bytes for a machine that QEMU has stopped.
    */
   async hold(): Promise<void> {
     if (this.#still) return;

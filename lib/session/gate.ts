@@ -2,6 +2,7 @@ import type { DetectionFinding, RuleCounter } from "../detection/mod.ts";
 import { type Event, type EventCommon, familyOf, newEventId } from "../event/mod.ts";
 // Not the whole of lib/ledger: what reads loads the database, which this thread never needs.
 import { Ledger } from "../ledger/ledger.ts";
+import { log } from "../log/mod.ts";
 import {
   type Ask,
   AskQueue,
@@ -21,7 +22,6 @@ import { type Contract, detectionsOf } from "./contract.ts";
 import { policyOf } from "./policy.ts";
 import type { SessionPaths } from "./paths.ts";
 import type { VmRecord } from "./record.ts";
-import { log } from "../log/mod.ts";
 
 /** What a session tells whoever watches it. */
 export type SessionNotice =

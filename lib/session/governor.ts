@@ -1,6 +1,7 @@
 import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.ts";
 import { asSbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
+import { log } from "../log/mod.ts";
 import type { Ask, AskAnswer, Verdict } from "../policy/mod.ts";
 import { summary } from "../policy/mod.ts";
 import { Collecting } from "./collecting.ts";
@@ -11,7 +12,6 @@ import type { McpSide } from "./mcp.ts";
 import { pinsPath, type SessionPaths } from "./paths.ts";
 import { execDraft, exitDraft, type Program, programOf } from "./program.ts";
 import type { VmRecord } from "./record.ts";
-import { log } from "../log/mod.ts";
 
 /** How often a ledger that could not be written is tried again. */
 const LEDGER_RETRY_MS = 1000;

@@ -1,3 +1,4 @@
+import { log } from "../log/mod.ts";
 import {
   Aggregator,
   type CredentialResolver,
@@ -11,7 +12,6 @@ import { callForHost, Endpoint, LOCAL, LocalServer, type Send } from "../mcp_end
 import type { Channel } from "../wire/mod.ts";
 import type { Contract } from "./contract.ts";
 import type { SessionGate } from "./gate.ts";
-import { log } from "../log/mod.ts";
 
 /** What MCP needs of its session. */
 export interface McpOptions {

@@ -5,6 +5,7 @@ import { asSbxError } from "../error/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
 import { DnsFrame, Note, Open } from "../guest/schema.ts";
 import type { Home } from "../home/mod.ts";
+import { log } from "../log/mod.ts";
 import type { CredentialResolver } from "../mcp/mod.ts";
 import type { Send } from "../mcp_endpoint/mod.ts";
 import { CredentialDenied, NetProxy } from "../net/mod.ts";
@@ -15,7 +16,6 @@ import type { SessionGate } from "./gate.ts";
 import { GuestStream } from "./guest_stream.ts";
 import { readNetworkConfig } from "./network_config.ts";
 import { Refusals } from "./refusals.ts";
-import { log } from "../log/mod.ts";
 
 /** Ends that wait for their streams; a guest may tell any number of ends of nothing. */
 const EARLY_ENDS_MAX = 4096;

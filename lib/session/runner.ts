@@ -11,6 +11,7 @@ import { type SessionPaths, sessionPaths } from "./paths.ts";
 import type { SessionNotice } from "./gate.ts";
 import type { Governor } from "./governor.ts";
 import { type VmRecord, writeState } from "./record.ts";
+import { Standstill } from "./standstill.ts";
 
 /** Longest boot; `SBX_BOOT_DEADLINE_SECS` names another for slow machines and for tests. */
 const BOOT_DEADLINE_SECS = 90;
@@ -18,8 +19,6 @@ const BOOT_DEADLINE_SECS = 90;
 const STOP_DEADLINE_MS = 15_000;
 /** Exit code of a program that may not run (contracts.md §2). */
 const NOT_PERMITTED = 126;
-/** What helps when a ledger cannot be written. */
-const UNWRITTEN_HINT = "free some space, or raise ledger.max_size_mb (sbx settings): it goes on by itself";
 const LOGIN_SHELL = ["/bin/bash", "--login"];
 
 /** How a program ended. */
@@ -42,10 +41,9 @@ export class Runner {
   #machine: Machine | undefined;
   #info: MachineInfo = { state: "Booting", boot_stages: [], pid: Deno.pid };
   #watchers = new Set<(what: SessionNotice | MachineInfo) => void>();
-  /** why its ledger cannot be written, as long as it cannot; `paused`: the machine stands still for that */
-  #unwritten?: { message: string; pause: boolean; paused: boolean };
-  /** where the programs that run say things */
-  #programs = new Set<ExecStreams>();
+  #standstill: Standstill;
+  /** writes of its state follow each other */
+  #kept = Promise.resolve();
   #stopping = false;
   #end = Promise.withResolvers<void>();
   #stages: { name: string; ms: number }[] = [];
@@ -57,6 +55,17 @@ export class Runner {
     const paths = this.#paths = sessionPaths(home, record.id);
     this.#hypervisor = hypervisor;
     this.#link = new GuestLink(paths.sockets);
+    this.#standstill = new Standstill({
+      name: record.name,
+      disk: paths.scratch,
+      state: () => this.#info.state,
+      set: (change) => {
+        this.#set(change);
+        void this.#keepState();
+      },
+      pause: () => this.#pauseMachine(),
+      resume: () => this.#resumeMachine(),
+    });
     // Loaded and opened while the machine boots: database and rules take as long to load as the rest of this process.
     this.#governor = import("./governor.ts").then(({ Governor }) =>
       Governor.open({
@@ -64,8 +73,8 @@ export class Runner {
         paths,
         record,
         tell: (notice) => this.#tell(notice),
-        onUnrecorded: (error, pause) => this.#unrecorded(error, pause),
-        onRecorded: () => this.#recorded(),
+        onUnrecorded: (error, pause) => this.#standstill.unrecorded(error, pause),
+        onRecorded: () => this.#standstill.recorded(),
         onNetwork: (problem) => {
           if (problem !== this.#info.network_error) this.#set({ network_error: problem });
         },
@@ -122,6 +131,7 @@ export class Runner {
       accelerator,
       logs: this.#paths.logs,
       onConsole: (bytes) => console.write(bytes),
+      onDiskFull: () => void this.#standstill.diskFull().catch((error) => log(error)),
     });
     const spawned = this.#stage("machine started");
     const exited = this.#machine.exited.then(({ code, signal }) => {
@@ -144,7 +154,7 @@ export class Runner {
     this.#set({ state: "Running", boot_stages: this.#stages });
     await this.#keepState();
     this.#superviseMachine(this.#machine);
-    await this.#standStill();
+    await this.#standstill.begin();
   }
 
   /**
@@ -162,11 +172,7 @@ export class Runner {
       return { exit_code: NOT_PERMITTED, truncated: false, duration_ms: 0, event_id };
     }
     const request = { ...asked, ...program };
-    this.#programs.add(streams);
-    if (this.#unwritten?.paused) this.#sayPaused(streams);
-    const exited = await this.#link.exec(request, streams, cancelled).finally(() =>
-      this.#programs.delete(streams)
-    );
+    const exited = await this.#standstill.during(streams, this.#link.exec(request, streams, cancelled));
     governor.exited(request, exited.exit_code);
     if (exited.error) {
       await streams.output("stderr", encodeLine(`sbx: cannot run ${request.argv[0]}: ${exited.error}`));
@@ -208,10 +214,10 @@ export class Runner {
     await this.#keepState();
   }
 
-  /** @throws {SbxError} `ledger.unavailable` while it stands still for its ledger, and goes on by itself */
+  /** @throws {SbxError} `vm.paused` while it stands still by itself */
   async resume(): Promise<void> {
     this.#require("Paused", "resume");
-    if (this.#unwritten?.pause) throw this.#paused();
+    this.#standstill.refuse();
     await this.#resumeMachine();
     this.#set({ state: "Running" });
     await this.#keepState();
@@ -271,38 +277,6 @@ export class Runner {
     for (const watcher of this.#watchers) watcher(notice);
   }
 
-  async #unrecorded({ message }: Error, pause: boolean): Promise<void> {
-    this.#unwritten = { message, pause, paused: false };
-    this.#set({ last_error: message });
-    await this.#standStill();
-  }
-
-  /** Pauses the machine until its ledger can be written; one that boots, once it has. */
-  async #standStill(): Promise<void> {
-    if (!this.#unwritten?.pause || this.#info.state !== "Running") return;
-    const { message } = this.#unwritten;
-    await this.#pauseMachine();
-    // It may have been written meanwhile.
-    if (this.#unwritten?.message !== message) return await this.#resumeMachine();
-    this.#unwritten.paused = true;
-    this.#set({ state: "Paused" });
-    for (const streams of this.#programs) this.#sayPaused(streams);
-    await this.#keepState();
-  }
-
-  async #recorded(): Promise<void> {
-    const paused = this.#unwritten?.paused;
-    this.#unwritten = undefined;
-    if (!isLive(this.#info.state)) return;
-    this.#set({ last_error: undefined });
-    if (paused && this.#info.state === "Paused") {
-      await this.#resumeMachine();
-      this.#set({ state: "Running" });
-      for (const streams of this.#programs) this.#say(streams, `"${this.record.name}" goes on`);
-    }
-    await this.#keepState();
-  }
-
   async #pauseMachine(): Promise<void> {
     await this.#link.hold();
     await this.#machine!.pause().catch((error) => {
@@ -316,28 +290,10 @@ export class Runner {
     this.#link.release();
   }
 
-  #paused(): SbxError {
-    const { message } = this.#unwritten!;
-    return new SbxError("ledger.unavailable", `"${this.record.name}" is paused: ${message}`, {
-      hint: UNWRITTEN_HINT,
-    });
-  }
-
-  /** Whoever waits for a program hears why it stands still. */
-  #sayPaused(streams: ExecStreams): void {
-    const { message, hint } = this.#paused();
-    this.#say(streams, `${message}\n${hint}`);
-  }
-
-  #say(streams: ExecStreams, text: string): void {
-    streams.output("stderr", encodeLine(`sbx: ${text}`)).catch(() => {});
-  }
-
   /** For the service to find when this process is gone. A disk without room for it holds up nothing. */
-  async #keepState(): Promise<void> {
-    const { state } = this.#paths;
-    await writeState(this.#paths, this.#info).catch((error) =>
-      log(asSbxError(error, `writing ${state}`).message)
+  #keepState(): Promise<void> {
+    return this.#kept = this.#kept.then(() => writeState(this.#paths, this.#info)).catch((error) =>
+      log(asSbxError(error, `writing ${this.#paths.state}`).message)
     );
   }
 
@@ -349,16 +305,12 @@ export class Runner {
 
   #require(state: MachineInfo["state"], action: string): void {
     if (this.#info.state === state) return;
-    if (this.#unwritten?.paused) throw this.#paused();
+    this.#standstill.refuse();
     throw new SbxError(
       "vm.wrong_state",
       `${action} needs a VM that is ${state}; "${this.record.name}" is ${this.#info.state}`,
     );
   }
-}
-
-function isLive(state: MachineInfo["state"]): boolean {
-  return state === "Booting" || state === "Running" || state === "Paused";
 }
 
 function deadline(): Promise<never> {

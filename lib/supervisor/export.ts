@@ -3,10 +3,10 @@ import { join } from "node:path";
 import type { CorpStore } from "../corp/mod.ts";
 import type { DetectionFinding } from "../detection/mod.ts";
 import { type Home, writeAtomic } from "../home/mod.ts";
+import { log } from "../log/mod.ts";
 import { sessionPaths } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import type { FindingSinks } from "../sink/mod.ts";
-import { log } from "../log/mod.ts";
 
 /** Findings of one look at a ledger. */
 const BATCH = 500;

@@ -2,11 +2,11 @@
 import type { CorpStore } from "../corp/mod.ts";
 import { asSbxError } from "../error/mod.ts";
 import { ask } from "../ipc/mod.ts";
+import { log } from "../log/mod.ts";
 import { type Contract, readContract, writeContract } from "../session/mod.ts";
 import { type Watch, watchFiles } from "../settings/watch.ts";
 import { corpFiles, requireGood } from "./contract.ts";
 import type { Vm } from "./vm.ts";
-import { log } from "../log/mod.ts";
 
 /** How a VM's process is told: `McpRefreshTools` also connects all MCP servers anew. */
 export type Refreshing = { t: "Refresh" } | { t: "McpRefreshTools" };

@@ -2,8 +2,8 @@ import { dirname, join } from "node:path";
 import type { SbxError } from "../error/mod.ts";
 import type { Home } from "../home/mod.ts";
 import type { SessionEntry, SessionIndex } from "../ledger/sessions.ts";
-import { sessionPaths, type VmRecord } from "../session/mod.ts";
 import { log } from "../log/mod.ts";
+import { sessionPaths, type VmRecord } from "../session/mod.ts";
 import { knownSessions } from "./known.ts";
 
 const DAY_MS = 24 * 3600 * 1000;

@@ -2,6 +2,7 @@ import type { VmAction, VmInfo, VmStatus, VmSummary } from "../api/vm.ts";
 import { SbxError } from "../error/mod.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
 import type { Features } from "../vm/mod.ts";
+import { STANDSTILL_HINT } from "../session/standstill.ts";
 import type { SessionPaths, VmRecord } from "../session/mod.ts";
 
 /** What is legal in each state (contracts.md §2); the hypervisor's features take some away. */
@@ -49,8 +50,8 @@ export function requireAction(vm: Vm, action: VmAction, features: Features): voi
   if (legal.includes(action)) return;
   const { state, last_error } = vm.state;
   if (state === "Paused" && last_error) {
-    throw new SbxError("ledger.unavailable", `"${vm.record.name}" is paused: ${last_error}`, {
-      hint: "free some space, or raise ledger.max_size_mb (sbx settings): it goes on by itself",
+    throw new SbxError("vm.paused", `"${vm.record.name}" is paused: ${last_error}`, {
+      hint: STANDSTILL_HINT,
     });
   }
   throw new SbxError(

@@ -33,6 +33,8 @@ export interface MachineSpec {
   logs: string;
   /** bytes of the guest's serial console */
   onConsole(bytes: Uint8Array): void;
+  /** the machine has stopped, because the host has no room for what the guest writes to its disk; `resume` tries again */
+  onDiskFull(): void;
 }
 
 /** Why a machine is no longer there. */

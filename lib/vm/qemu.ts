@@ -2,7 +2,7 @@ import { SbxError } from "../error/mod.ts";
 import { spawnBound, waitForSocket } from "./child.ts";
 import { machineArguments, SOCKETS } from "./command.ts";
 import type { Features, Hypervisor, Machine, MachineExit, MachineSpec } from "./hypervisor.ts";
-import { Qmp } from "./qmp.ts";
+import { Qmp, type QmpEvent } from "./qmp.ts";
 import { findTools, type Tools } from "./tools.ts";
 
 /** The guest's CID; every machine has a vsock of its own, so all may have the same. */
@@ -35,21 +35,46 @@ export class Qemu implements Hypervisor {
   }
 }
 
+/** How often, and after how long, a monitor that does not listen yet is tried again. */
+const MONITOR_TRIES = 50;
+const MONITOR_RETRY_MS = 20;
+
 class QemuMachine implements Machine {
   readonly exited: Promise<MachineExit>;
   #child: Deno.ChildProcess;
   #dir: string;
   #monitor: Promise<Qmp> | undefined;
+  #onEvent: (event: QmpEvent) => void;
 
   constructor(child: Deno.ChildProcess, helpers: Deno.ChildProcess[], spec: MachineSpec) {
     this.#child = child;
     this.#dir = spec.dir;
     relayConsole(child.stdout, spec.onConsole);
     this.exited = this.#ending(helpers);
+    this.#onEvent = ({ event, data }) => {
+      if (event === "BLOCK_IO_ERROR" && data?.nospace && data.action === "stop") spec.onDiskFull();
+    };
+    // From the start, to hear of a disk that has no room.
+    if (spec.scratch) {
+      this.#listen(child).catch(() => {});
+    }
   }
 
-  pause = () => this.#execute("stop");
-  resume = () => this.#execute("cont");
+  /**
+   * Freezes the whole of QEMU. Its own `stop` also stops the rings that it shares with vhost-device-vsock, whose thread
+   * ends for good when anything happens on a ring that is stopped: the guest would be out of reach afterwards. The
+   * guest's clock goes on meanwhile.
+   */
+  // deno-lint-ignore require-await -- what it throws is for whoever awaits it
+  async pause(): Promise<void> {
+    this.#signal("SIGSTOP");
+  }
+
+  /** Also lets one go on that QEMU has stopped itself, for want of room. */
+  async resume(): Promise<void> {
+    this.#signal("SIGCONT");
+    await this.#execute("cont");
+  }
 
   async kill(): Promise<void> {
     await end(this.#child);
@@ -67,10 +92,35 @@ class QemuMachine implements Machine {
     return status ? { code: status.code, signal: status.signal } : { code: 1, signal: null };
   }
 
-  async #execute(command: string): Promise<void> {
-    this.#monitor ??= Qmp.connect(`${this.#dir}/${SOCKETS.monitor}`);
+  #signal(signal: "SIGSTOP" | "SIGCONT"): void {
     try {
-      await (await this.#monitor).execute(command);
+      this.#child.kill(signal);
+    } catch (cause) {
+      throw new SbxError("process.gone", "the machine is gone", { cause });
+    }
+  }
+
+  /** The monitor's socket is there a moment before QEMU listens on it. */
+  async #listen(child: Deno.ChildProcess): Promise<void> {
+    if (!await waitForSocket(`${this.#dir}/${SOCKETS.monitor}`, child)) return;
+    for (let tries = 0; tries < MONITOR_TRIES; tries++) {
+      if (await this.#connected().then(() => true, () => false)) return;
+      await new Promise((resolve) => setTimeout(resolve, MONITOR_RETRY_MS));
+    }
+  }
+
+  #connected(): Promise<Qmp> {
+    if (this.#monitor) return this.#monitor;
+    const monitor = this.#monitor = Qmp.connect(`${this.#dir}/${SOCKETS.monitor}`, this.#onEvent);
+    monitor.catch(() => {
+      if (this.#monitor === monitor) this.#monitor = undefined;
+    });
+    return monitor;
+  }
+
+  async #execute(command: string): Promise<void> {
+    try {
+      await (await this.#connected()).execute(command);
     } catch (cause) {
       this.#monitor = undefined;
       throw new SbxError("process.gone", `the machine did not answer "${command}"`, { cause });

@@ -215,6 +215,28 @@ Deno.test("a disk that fills up: the VM stands still, everybody says why, and al
   });
 });
 
+Deno.test("a guest that fills the host's disk through its own stands still, and finishes when there is room", () =>
+  onDisk(60, async (sbx) => {
+    await sbx.ok("create", "full");
+    const taken = join(sbx.home, "filled-before");
+    await Deno.writeFile(taken, new Uint8Array(45 * 1024 * 1024));
+    const writing = sbx.cli(
+      ...["exec", "full", "--", "sh", "-c", "head -c 20000000 /dev/urandom >/root/big; sync; echo written"],
+    );
+    await eventually("it is paused", async () => (await statusOf(sbx)) === "Paused", 40);
+    assertStringIncludes(
+      await sbx.cli("status").then(({ stdout }) => stdout),
+      "for what its guest writes to",
+    );
+    assertEquals((await sbx.api("POST", "/vms/full/exec", { command: "true" })).body.code, "vm.paused");
+    await Deno.remove(taken);
+    const { code, stdout, stderr } = await writing;
+    assertEquals([code, stdout], [0, "written\n"]);
+    assertStringIncludes(stderr, 'sbx: "full" is paused: no space is left');
+    assertStringIncludes(stderr, 'sbx: "full" goes on');
+    assertEquals((await sbx.cli("exec", "full", "--", "echo", "again")).stdout, "again\n");
+  }));
+
 Deno.test("a program that waits for a VM whose ledger is full hears of it, and of its end", async () => {
   const sbx = await Sbx.make();
   try {

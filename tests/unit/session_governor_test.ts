@@ -108,7 +108,7 @@ Deno.test("what a VM says of itself: why it is paused, and that it has no networ
     throw new Error("it may not run programs");
   } catch (error) {
     const { code, message, hint } = error as SbxError;
-    assertEquals([code, message], ["ledger.unavailable", '"v" is paused: the ledger l cannot be written']);
+    assertEquals([code, message], ["vm.paused", '"v" is paused: the ledger l cannot be written']);
     assertStringIncludes(hint!, "raise ledger.max_size_mb");
   }
 });

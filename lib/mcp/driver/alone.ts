@@ -4,8 +4,8 @@ import { type AggregatorDefinition, readDefinitions } from "../definition.ts";
 import { LineWriter, readLines } from "../ndjson.ts";
 import { OutboundServer } from "../outbound/mod.ts";
 import { readRequest } from "../protocol.ts";
-import { startAggregator } from "./process.ts";
 import { say } from "../../log/mod.ts";
+import { startAggregator } from "./process.ts";
 
 /**
  * Passes stdin on line by line, and reads the definitions in it: they are what its child may reach. It knows no
