@@ -22,6 +22,14 @@ import { type Contract, detectionsOf } from "./contract.ts";
 import { policyOf } from "./policy.ts";
 import type { SessionPaths } from "./paths.ts";
 import type { VmRecord } from "./record.ts";
+import {
+  ANSWERED,
+  failureFinding,
+  reviewedFamilies,
+  unreviewed,
+  verdictOf,
+  withResponse,
+} from "./verdict.ts";
 
 /** What a session tells whoever watches it. */
 export type SessionNotice =
@@ -46,9 +54,6 @@ export interface GateOptions {
 
 /** Families whose parsers put refs in place of secrets themselves, where the bytes are. */
 const SCRUBBED = new Set(["http", "model", "credential"]);
-
-/** Families whose events have an answer that comes later. */
-const ANSWERED = new Set(["http", "dns", "mcp", "model"]);
 
 /** The gate of one session: completes drafts, asks the rules, waits for people, and writes everything down first. */
 export class SessionGate implements Gate {
@@ -267,49 +272,4 @@ export class SessionGate implements Gate {
       log((error as Error).message);
     }
   }
-}
-
-/** By text: a rule that only speaks of responses costs a second look, and none is missed. */
-function reviewedFamilies({ rules }: Policy): ReadonlySet<string> {
-  const looking = rules.filter(({ rule }) => rule.match.includes("response"));
-  return new Set([...ANSWERED].filter((family) => looking.some(({ rule }) => rule.match.includes(family))));
-}
-
-function unreviewed({ common: { event_id } }: Event): Decision {
-  return {
-    event_id,
-    decision: "allow",
-    rule: { id: "none", name: "no rule looks at responses", layer: "none" },
-    matched_fields: [],
-    rewrites: [],
-    evaluated: 0,
-    near_misses: [],
-  };
-}
-
-function verdictOf({ event, decision }: Pick<Evaluation, "event" | "decision">): Verdict {
-  return { allowed: decision.decision === "allow", event, decision };
-}
-
-/** The response goes into the object of the event's family, on a copy. */
-function withResponse(event: Event, response: unknown): Event {
-  const family = familyOf(event.common.event_type);
-  const copy = { ...event, [family]: { ...event[family], response } } as Event;
-  return copy;
-}
-
-/** A rule that cannot be run is a fault of whoever wrote it, and they should hear of it. */
-function failureFinding(
-  { rule_id, event_id, message }: { rule_id: string; event_id: string; message: string },
-): PolicyFinding {
-  return {
-    finding_id: `finding-${event_id}-${rule_id}`,
-    event_id,
-    rule_id,
-    pack_id: "policy.failure",
-    title: message,
-    severity: "high",
-    confidence: "high",
-    tags: ["rule-failure"],
-  };
 }

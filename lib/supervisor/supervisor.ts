@@ -19,7 +19,7 @@ import { type Notice, Notices } from "./notice.ts";
 import { startProcess } from "./process.ts";
 import { Registry, settle } from "./registry.ts";
 import { Sessions } from "./sessions.ts";
-import { infoOf, isAlive, requireAction, summaryOf, type Vm } from "./vm.ts";
+import { infoOf, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
 
 /** The life of every VM of one home. Each runs in a process of its own, which outlives this one. */
 export class Supervisor {
@@ -190,9 +190,9 @@ export class Supervisor {
     });
   }
 
-  /** Removes the VMs that are not kept; with `all`, every VM. @returns their names */
+  /** Removes the VMs that were left behind; with `all`, every VM. @returns their names */
   async purge(all: boolean): Promise<string[]> {
-    const vms = this.#registry.all().filter((vm) => all || !vm.record.persistent);
+    const vms = this.#registry.all().filter((vm) => all || isLeftBehind(vm));
     await Promise.all(vms.map((vm) => this.delete(vm)));
     return vms.map(({ record }) => record.name);
   }

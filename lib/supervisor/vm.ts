@@ -34,6 +34,11 @@ export function isAlive({ state }: MachineInfo): boolean {
   return state === "Booting" || state === "Running" || state === "Paused";
 }
 
+/** Whether nobody kept it, and it does not run any more. */
+export function isLeftBehind({ record, state }: Pick<Vm, "record" | "state">): boolean {
+  return !record.persistent && !isAlive(state);
+}
+
 export function actionsOf(vm: Vm, features: Features): VmAction[] {
   return ACTIONS[vm.state.state].filter((action) => {
     // Nothing is known of it but that it is there.

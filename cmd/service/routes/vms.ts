@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { vmRoutes, type VmSummary } from "../../../lib/api/mod.ts";
+import { vmRoutes } from "../../../lib/api/mod.ts";
 import type { Supervisor } from "../../../lib/supervisor/mod.ts";
 import { handle } from "../handle.ts";
 
@@ -47,17 +47,5 @@ export function routeVms(app: Hono, supervisor: Supervisor): void {
     await supervisor.delete(vm);
     return { id: vm.record.id, deleted: true };
   });
-  handle(app, vmRoutes.purge, async ({ body }) => {
-    if (body.all) return { removed: await supervisor.purge(true) };
-    const left = leftBehind(supervisor.list());
-    await Promise.all(left.map(({ id }) => supervisor.delete(supervisor.find(id))));
-    return { removed: left.map(({ name }) => name) };
-  });
+  handle(app, vmRoutes.purge, async ({ body }) => ({ removed: await supervisor.purge(body.all ?? false) }));
 }
-
-/** VMs that nobody kept and that do not run any more: what a purge that was not told `all` removes. */
-export function leftBehind(vms: VmSummary[]): VmSummary[] {
-  return vms.filter(({ persistent, status }) => !persistent && ENDED.has(status));
-}
-
-const ENDED: ReadonlySet<VmSummary["status"]> = new Set(["Stopped", "Suspended", "Defunct"]);
