@@ -2,14 +2,10 @@ import { SbxError } from "../error/mod.ts";
 import { Batch } from "./batch.ts";
 import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
 import type { Opened } from "./message.ts";
-import { PAGE_BYTES, PRAGMAS } from "./schema.ts";
 import { LedgerThread } from "./thread.ts";
 
 /** The longest that an event waits for the thread, in milliseconds. With the wait there it is half of what contracts.md §12 allows. */
 const HAND_MS = 10;
-
-/** Most pages that SQLite has. */
-const PAGES_MAX = 4_294_967_294;
 
 /** How a ledger is opened. */
 export interface LedgerOptions {
@@ -27,7 +23,7 @@ export interface LedgerOptions {
  */
 export class Ledger {
   readonly #path: string;
-  #options: LedgerOptions;
+  readonly #options: LedgerOptions;
   readonly #thread: LedgerThread;
   #batch = new Batch();
   #events = 0;
@@ -64,7 +60,7 @@ export class Ledger {
       do: "open",
       path: this.#path,
       sessionId: this.#options.sessionId,
-      pragmas: pragmas(this.#options),
+      maxBytes: this.#options.maxBytes,
     });
     this.#events = events;
     this.#outcomes = outcomes;
@@ -132,8 +128,7 @@ export class Ledger {
    * @throws SbxError `ledger.unavailable`
    */
   async limit(maxBytes?: number): Promise<void> {
-    this.#options = { ...this.#options, maxBytes };
-    await this.#thread.ask({ do: "limit", pragmas: pragmas(this.#options), limit: limitPragma(maxBytes) });
+    await this.#thread.ask({ do: "limit", maxBytes });
   }
 
   /** Flushes, seals the file and closes it. @throws SbxError `ledger.unavailable` when the last rows were lost */
@@ -198,12 +193,4 @@ export class Ledger {
     if (first) this.#options.onError?.(this.#failure);
     return this.#failure;
   }
-}
-
-function pragmas({ maxBytes }: LedgerOptions): string {
-  return PRAGMAS + limitPragma(maxBytes);
-}
-
-function limitPragma(maxBytes?: number): string {
-  return `PRAGMA max_page_count = ${maxBytes ? Math.ceil(maxBytes / PAGE_BYTES) : PAGES_MAX};`;
 }

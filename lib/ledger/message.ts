@@ -4,11 +4,18 @@ import type { Rows } from "./batch.ts";
 
 /** To the thread. What has an `id` is answered, in order; rows are not. */
 export type Request =
-  | { do: "open"; id: number; path: string; sessionId: string; pragmas: string; progress: SharedArrayBuffer }
+  | {
+    do: "open";
+    id: number;
+    path: string;
+    sessionId: string;
+    maxBytes?: number;
+    progress: SharedArrayBuffer;
+  }
   | { do: "write"; rows: Rows }
   | { do: "flush"; id: number }
-  /** what every connection is told first from now on, and the one that is open now */
-  | { do: "limit"; id: number; pragmas: string; limit: string }
+  /** as `maxBytes` of the options */
+  | { do: "limit"; id: number; maxBytes?: number }
   | { do: "close"; id: number };
 
 /** From the thread: an answer, or that it could not write, told once until a flush has succeeded. */

@@ -57,7 +57,7 @@ function writeQuietly(): void {
 
 function answer(request: Exclude<Request, { do: "write" }>): unknown {
   if (request.do === "open") return open(request);
-  if (request.do === "limit") return writer.limit(request.pragmas, request.limit);
+  if (request.do === "limit") return writer.limit(request.maxBytes);
   writeAll();
   if (request.do === "close") return close();
 }
@@ -65,7 +65,7 @@ function answer(request: Exclude<Request, { do: "write" }>): unknown {
 function open(request: Request & { do: "open" }): Opened {
   path = request.path;
   progress = new Int32Array(request.progress);
-  writer = new Writer(path, request.pragmas);
+  writer = new Writer(path, request.maxBytes);
   try {
     const { sessionId, heads } = writer.open(request.sessionId);
     if (sessionId !== request.sessionId) {

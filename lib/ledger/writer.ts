@@ -5,7 +5,7 @@
 import Database from "libsql";
 import type { Chain, Column } from "./chain.ts";
 import { connecting } from "./failure.ts";
-import { GENESIS, type Insert, insertSql, SCHEMA } from "./schema.ts";
+import { GENESIS, type Insert, insertSql, PAGE_BYTES, PRAGMAS, SCHEMA } from "./schema.ts";
 import type { ChainHeads } from "./seal.ts";
 
 /** Rows of one statement; what is left over goes row by row. */
@@ -13,18 +13,26 @@ const CHUNK_ROWS = 100;
 /** A statement holds on to the rows that it wrote last: those of a batch with more characters are not kept. */
 const KEPT_CHARS = 1024 * 1024;
 
+/** Most pages that SQLite has. */
+const PAGES_MAX = 4_294_967_294;
+
+function limitPragma(maxBytes?: number): string {
+  return `PRAGMA max_page_count = ${maxBytes ? Math.ceil(maxBytes / PAGE_BYTES) : PAGES_MAX};`;
+}
+
 /** Writes batches, each as a whole or not at all. */
 export class Writer {
   readonly #path: string;
-  #pragmas: string;
+  /** the pragma that sets it */
+  #limit: string;
   #database?: Database.Database;
   readonly #chunks = new Map<Insert, Database.Statement>();
   readonly #singles = new Map<Insert, Database.Statement>();
 
-  /** @param pragmas what every connection is told first */
-  constructor(path: string, pragmas: string) {
+  /** @param maxBytes size at which the ledger counts as full; default: what the disk holds */
+  constructor(path: string, maxBytes?: number) {
     this.#path = path;
-    this.#pragmas = pragmas;
+    this.#limit = limitPragma(maxBytes);
   }
 
   /** Makes the schema where there is none; answers whose ledger it is, and where its chains end. */
@@ -65,10 +73,10 @@ export class Writer {
     }
   }
 
-  /** Another limit of its size. @param limit the pragma that sets it; one below the size that it has stops it there */
-  limit(pragmas: string, limit: string): void {
-    this.#pragmas = pragmas;
-    this.#database?.exec(limit);
+  /** Gives it another limit; one below the size that it has stops it there. */
+  limit(maxBytes?: number): void {
+    this.#limit = limitPragma(maxBytes);
+    this.#database?.exec(this.#limit);
   }
 
   /** Folds the log into the file; answers whether all of it is there: a reader can be in the way. */
@@ -98,7 +106,7 @@ export class Writer {
   #connection(): Database.Database {
     if (this.#database) return this.#database;
     const database = connecting(this.#path, () => new Database(this.#path));
-    database.exec(this.#pragmas);
+    database.exec(PRAGMAS + this.#limit);
     return this.#database = database;
   }
 

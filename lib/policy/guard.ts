@@ -5,10 +5,7 @@ const REMEDIES: Record<string, string> = {
   "guard-connections": "close connections that are not needed any more, and try again",
   "guard-credential":
     "sbx credentials list shows the refs and their hosts; docs/credentials.md says where a secret travels",
-  "guard-domain-fronting": "ask for the host that the connection was made to",
-  "guard-malformed-http": "send HTTP as its standard has it: what can be read in two ways goes no further",
   "guard-malformed-tls": "speak TLS on this port, with a ClientHello that names the host",
-  "guard-transport": "use HTTP, HTTPS or DNS: nothing else has a way out of a VM",
 };
 
 export function isGuard(ruleId: string): boolean {
