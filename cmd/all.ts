@@ -4,6 +4,6 @@ import "./aggregator/main.ts";
 import "./gateway/main.ts";
 import "./mcp/main.ts";
 import "./process/main.ts";
-import "./sbx/all.ts";
+import "./sbx/commands/all.ts";
 import "./sbx/main.ts";
 import "./service/main.ts";

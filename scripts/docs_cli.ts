@@ -1,7 +1,7 @@
 import { COMMANDS as ADMIN } from "../cmd/admin/main.ts";
 import { names } from "../cmd/sbx/arguments.ts";
 import { type Command, HELP_OPTION, type Option } from "../cmd/sbx/command.ts";
-import { allCommands } from "../cmd/sbx/commands.ts";
+import { allCommands } from "../cmd/sbx/commands/mod.ts";
 import { table } from "./docs_table.ts";
 
 /** docs/reference/cli.md */

@@ -1,4 +1,4 @@
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { nearest } from "../../lib/event/mod.ts";
 
 /** What one subcommand takes. */

@@ -1,5 +1,5 @@
 import { type Ca, openCa, rotateCa } from "../../lib/ca/mod.ts";
-import { home } from "../../lib/home/mod.ts";
+import { home } from "../../lib/base/home/mod.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 

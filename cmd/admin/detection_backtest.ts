@@ -8,7 +8,7 @@ import {
   FINDINGS_SHOWN,
 } from "../../lib/detection/replay/check.ts";
 import { junit } from "../../lib/detection/replay/junit.ts";
-import { Progress } from "../../lib/progress/mod.ts";
+import { Progress } from "../../lib/base/progress/mod.ts";
 import { parseArguments, usage } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { printDiagnostics, write } from "./detection_pack.ts";

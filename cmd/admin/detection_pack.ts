@@ -3,8 +3,8 @@ import { irText } from "../../lib/detection/ir.ts";
 import { readPack, validationOf } from "../../lib/detection/pack/pack.ts";
 import type { Diagnostic } from "../../lib/detection/problem.ts";
 import { compileReport } from "../../lib/detection/report.ts";
-import { SbxError } from "../../lib/error/mod.ts";
-import { writeAtomic } from "../../lib/home/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
+import { writeAtomic } from "../../lib/base/home/mod.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 

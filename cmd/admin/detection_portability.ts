@@ -5,7 +5,7 @@ import {
   type PortabilityReport,
   type PortabilityRule,
 } from "../../lib/detection/portability.ts";
-import { Progress } from "../../lib/progress/mod.ts";
+import { Progress } from "../../lib/base/progress/mod.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 

@@ -1,9 +1,9 @@
 import { readManifest } from "../../lib/asset/mod.ts";
-import { home } from "../../lib/home/mod.ts";
+import { home } from "../../lib/base/home/mod.ts";
 import { BUILD_STAGES, buildImage, hostArch, parseArch } from "../../lib/image/mod.ts";
 import { loadProfile } from "../../lib/profile/mod.ts";
-import { bytes, Progress } from "../../lib/progress/mod.ts";
-import { VERSION } from "../../lib/version/mod.ts";
+import { bytes, Progress } from "../../lib/base/progress/mod.ts";
+import { VERSION } from "../../lib/base/version/mod.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 

@@ -1,5 +1,5 @@
 /** sbx-admin: builds guest images, and writes and checks what releases are made of. */
-import { asSbxError, errorBody, type SbxError } from "../../lib/error/mod.ts";
+import { asSbxError, errorBody, type SbxError } from "../../lib/base/error/mod.ts";
 import { nearest } from "../../lib/event/mod.ts";
 import { usage } from "./arguments.ts";
 import { caRotate, caShow } from "./ca.ts";

@@ -1,6 +1,6 @@
 import { checkManifest, generateManifest } from "../../lib/asset/mod.ts";
-import { Progress } from "../../lib/progress/mod.ts";
-import { VERSION } from "../../lib/version/mod.ts";
+import { Progress } from "../../lib/base/progress/mod.ts";
+import { VERSION } from "../../lib/base/version/mod.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { printReport } from "./manifest_report.ts";

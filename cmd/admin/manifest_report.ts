@@ -1,5 +1,5 @@
 import type { ManifestReport } from "../../lib/asset/mod.ts";
-import { bytes } from "../../lib/progress/mod.ts";
+import { bytes } from "../../lib/base/progress/mod.ts";
 
 /** A report as JSON, or as a table for people; answers the exit code. */
 export function printReport(report: ManifestReport, json: boolean): number {

@@ -1,9 +1,9 @@
-import { SbxError } from "../../lib/error/mod.ts";
-import { junit } from "../../lib/policy/fixture.ts";
-import { lintPolicy } from "../../lib/policy/lint.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
+import { junit } from "../../lib/policy/author/fixture.ts";
+import { lintPolicy } from "../../lib/policy/author/lint.ts";
 import { compilePolicy } from "../../lib/policy/mod.ts";
-import { readRules } from "../../lib/policy/read.ts";
-import { failuresText, lintText, policyOfFiles, testFile } from "../../lib/policy/suite.ts";
+import { readRules } from "../../lib/policy/author/read.ts";
+import { failuresText, lintText, policyOfFiles, testFile } from "../../lib/policy/author/suite.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 

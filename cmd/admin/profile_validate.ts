@@ -1,4 +1,4 @@
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { requireCompatible, validateProfile } from "../../lib/profile/mod.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";

@@ -1,10 +1,10 @@
 /** sbx-mcp-aggregator: the client of every external MCP server, in a process that may do nothing else (spec.md, "Aggregator protocol"). */
-import { asSbxError } from "../../lib/error/mod.ts";
+import { asSbxError } from "../../lib/base/error/mod.ts";
 import { boundedLog, confine, serveAggregator } from "../../lib/mcp/aggregator/mod.ts";
 import { runAlone } from "../../lib/mcp/driver/alone.ts";
 import { OutboundClient } from "../../lib/mcp/outbound/mod.ts";
-import { selfCommand } from "../../lib/program/mod.ts";
-import { log, say } from "../../lib/log/mod.ts";
+import { selfCommand } from "../../lib/base/spawn/mod.ts";
+import { log, say } from "../../lib/base/log/mod.ts";
 
 const USAGE = `sbx-mcp-aggregator
 

@@ -1,6 +1,6 @@
 /** sbx-gateway: HTTP and WebSocket on the loopback address, in front of sbx-service (contracts.md §2). */
 import { routeTable } from "../../lib/api/mod.ts";
-import { asSbxError, SbxError } from "../../lib/error/mod.ts";
+import { asSbxError, SbxError } from "../../lib/base/error/mod.ts";
 import {
   dropPermissions,
   gatewayHandler,
@@ -12,9 +12,9 @@ import {
   Upstream,
   writeGatewayFiles,
 } from "../../lib/gateway/mod.ts";
-import { home } from "../../lib/home/mod.ts";
-import { VERSION } from "../../lib/version/mod.ts";
-import { log, outliveRejections, say } from "../../lib/log/mod.ts";
+import { home } from "../../lib/base/home/mod.ts";
+import { VERSION } from "../../lib/base/version/mod.ts";
+import { log, outliveRejections, say } from "../../lib/base/log/mod.ts";
 
 /** TCP port of the gateway (spec.md, "Limits"). */
 const DEFAULT_PORT = 19222;

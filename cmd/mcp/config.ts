@@ -1,7 +1,7 @@
 /** What people paste to make sbx known to an agent. */
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 
 /** Variables that say which sbx is meant; an agent may start its servers without them. */
 const VARIABLES = ["SBX_HOME", "SBX_RUN_DIR", "SBX_ASSETS_DIR", "SBX_PROFILES_DIR", "SBX_GATEWAY_PORT"];

@@ -1,7 +1,7 @@
 import { type Client, start } from "../../lib/client/mod.ts";
-import { SbxError } from "../../lib/error/mod.ts";
-import { home } from "../../lib/home/mod.ts";
-import { say } from "../../lib/log/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
+import { home } from "../../lib/base/home/mod.ts";
+import { say } from "../../lib/base/log/mod.ts";
 
 /** This home's gateway, for tool calls. */
 export class Host {

@@ -1,14 +1,14 @@
 /** Streamable HTTP on 127.0.0.1, behind the gateway's token. */
 // @ts-types="@modelcontextprotocol/sdk/server/webStandardStreamableHttp"
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";
-import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/error/mod.ts";
+import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/base/error/mod.ts";
 import { corsHeaders, preflight, requireLocalHost, requireLocalOrigin } from "../../lib/gateway/origin.ts";
 import { parseTarget } from "../../lib/gateway/target.ts";
 import { bearer, TokenGate } from "../../lib/gateway/token.ts";
-import { home } from "../../lib/home/mod.ts";
+import { home } from "../../lib/base/home/mod.ts";
 import type { Host } from "./host.ts";
 import { makeServer } from "./server.ts";
-import { log, say } from "../../lib/log/mod.ts";
+import { log, say } from "../../lib/base/log/mod.ts";
 
 /** Bytes of one request, as the gateway takes them (contracts.md §2); base64 in JSON makes a file of 7 MiB that large. */
 const BODY_MAX = 10 * 1024 * 1024;

@@ -1,9 +1,9 @@
 /** sbx-mcp: the host's MCP server, with which an agent drives VMs (docs/mcp-host.md). */
-import { asSbxError, SbxError } from "../../lib/error/mod.ts";
-import { VERSION } from "../../lib/version/mod.ts";
+import { asSbxError, SbxError } from "../../lib/base/error/mod.ts";
+import { VERSION } from "../../lib/base/version/mod.ts";
 import { configFor } from "./config.ts";
 import { Host, portOf } from "./host.ts";
-import { log, say } from "../../lib/log/mod.ts";
+import { log, say } from "../../lib/base/log/mod.ts";
 
 /** TCP port of --http when none is named, beside the gateway's. */
 const HTTP_PORT = 19223;

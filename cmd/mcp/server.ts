@@ -1,6 +1,6 @@
 // @ts-types="@modelcontextprotocol/sdk/server/mcp"
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
-import { VERSION } from "../../lib/version/mod.ts";
+import { VERSION } from "../../lib/base/version/mod.ts";
 import type { Host } from "./host.ts";
 import { offer } from "./tool.ts";
 import { FILE_TOOLS } from "./tools/file.ts";

@@ -3,9 +3,9 @@
 import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import type { z } from "zod";
 import type { Client } from "../../lib/client/mod.ts";
-import { asSbxError, type SbxError } from "../../lib/error/mod.ts";
+import { asSbxError, type SbxError } from "../../lib/base/error/mod.ts";
 import type { Host } from "./host.ts";
-import { log } from "../../lib/log/mod.ts";
+import { log } from "../../lib/base/log/mod.ts";
 
 /** What a call may use. */
 export interface Context {

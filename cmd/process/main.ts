@@ -1,8 +1,8 @@
 /** sbx-process: one VM. It is started by sbx-service, outlives it, and ends with its machine. */
-import { SbxError } from "../../lib/error/mod.ts";
-import { home } from "../../lib/home/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
+import { home } from "../../lib/base/home/mod.ts";
 import { CallServer } from "../../lib/ipc/mod.ts";
-import { outliveRejections } from "../../lib/log/mod.ts";
+import { outliveRejections } from "../../lib/base/log/mod.ts";
 import { makeSockets, readRecord, Runner, sessionPaths } from "../../lib/session/mod.ts";
 import { Qemu } from "../../lib/vm/mod.ts";
 import { answer } from "./calls.ts";

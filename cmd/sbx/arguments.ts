@@ -1,4 +1,4 @@
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { type Command, Given, HELP_OPTION, type Option } from "./command.ts";
 
 /**

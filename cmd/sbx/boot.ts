@@ -1,6 +1,6 @@
 import type { VmSummary } from "../../lib/api/vm.ts";
 import { type Client, segment } from "../../lib/client/mod.ts";
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { Spinner } from "./spinner.ts";
 
 const POLL_MS = 100;

@@ -1,6 +1,6 @@
 import { type Client, start } from "../../lib/client/mod.ts";
-import { SbxError } from "../../lib/error/mod.ts";
-import { home } from "../../lib/home/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
+import { home } from "../../lib/base/home/mod.ts";
 import { note } from "./output.ts";
 
 /** The client of this home's gateway; whatever does not run yet is started. */

@@ -1,5 +1,5 @@
 import { basename, dirname, join } from "node:path";
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { type Copied, type CopyResult, joined, type Remote } from "./cp_remote.ts";
 import { note } from "./output.ts";
 

@@ -1,7 +1,7 @@
 import type { FileEntry, FileList } from "../../lib/api/file.ts";
 import type { VmInfo } from "../../lib/api/vm.ts";
 import type { Client } from "../../lib/client/mod.ts";
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 
 /** Bytes of one file that is copied in: the gateway's limit of a body (contracts.md §2; a test compares them). */
 export const UPLOAD_MAX = 10 * 1024 * 1024;

@@ -1,5 +1,5 @@
 import { basename, join, resolve } from "node:path";
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { type Copied, type CopyResult, joined, type Remote, UPLOAD_MAX } from "./cp_remote.ts";
 import { note } from "./output.ts";
 

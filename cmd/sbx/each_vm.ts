@@ -1,5 +1,5 @@
 import { segment } from "../../lib/client/mod.ts";
-import { asSbxError } from "../../lib/error/mod.ts";
+import { asSbxError } from "../../lib/base/error/mod.ts";
 import { type Command, JSON_OPTION } from "./command.ts";
 import { connect } from "./connect.ts";
 import { print, printError, printJson } from "./output.ts";

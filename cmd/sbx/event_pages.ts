@@ -1,6 +1,6 @@
 import type { EventsResult } from "../../lib/api/session.ts";
 import { type Client, segment } from "../../lib/client/mod.ts";
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { type ListedEvent, objectOf } from "./event_row.ts";
 
 /** Events that one request asks for (the API's own maximum). */

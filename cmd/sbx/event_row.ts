@@ -1,7 +1,7 @@
 /** Events as people read them: one line each, with the part that says most. */
 import type { EventsResult } from "../../lib/api/session.ts";
 // Not through mod.ts: a table does not need what runs rules.
-import { subjectLine } from "../../lib/policy/subject.ts";
+import { subjectLine } from "../../lib/policy/engine/subject.ts";
 
 export type ListedEvent = EventsResult["events"][number];
 type Fields = Record<string, unknown>;

@@ -1,8 +1,8 @@
 /** sbx: the command-line client. Each subcommand is a file that is loaded when it is used. */
-import { asSbxError, SbxError } from "../../lib/error/mod.ts";
+import { asSbxError, SbxError } from "../../lib/base/error/mod.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
-import { COMMANDS, loadCommand } from "./commands.ts";
+import { COMMANDS, loadCommand } from "./commands/mod.ts";
 import { printError } from "./output.ts";
 
 /** Exit code of a call that cannot be meant. */
@@ -17,7 +17,7 @@ export async function main(args: string[]): Promise<number> {
     command = await find(args[0]);
     const given = await parseArguments(command, args.slice(1));
     if (!given.on("help")) return await command.run(given);
-    const { helpOf } = await import("./help.ts");
+    const { helpOf } = await import("./commands/help.ts");
     console.log(helpOf(command));
     return 0;
   } catch (error) {

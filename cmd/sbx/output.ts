@@ -1,5 +1,5 @@
 /** What the CLI prints: bytes as they are, JSON, tables, and errors. */
-import { errorBody, type SbxError } from "../../lib/error/mod.ts";
+import { errorBody, type SbxError } from "../../lib/base/error/mod.ts";
 
 const encoder = new TextEncoder();
 

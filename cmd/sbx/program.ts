@@ -1,8 +1,8 @@
 /** What `sbx run` and `sbx exec` have in common: a program's request, and its output as it comes. */
 import type { ExecRequest, ExecResult, VmInfo } from "../../lib/api/vm.ts";
 import { serverEvents } from "../../lib/client/mod.ts";
-import type { ErrorBody } from "../../lib/error/mod.ts";
-import { SbxError } from "../../lib/error/mod.ts";
+import type { ErrorBody } from "../../lib/base/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { numberOf, usage } from "./arguments.ts";
 import type { Command, Given, Option } from "./command.ts";
 import { note, writeAll } from "./output.ts";

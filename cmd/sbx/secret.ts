@@ -1,4 +1,4 @@
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { note } from "./output.ts";
 
 /** Most bytes that are read of what should be one key. */

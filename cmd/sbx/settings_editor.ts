@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
-import { SbxError } from "../../lib/error/mod.ts";
-import { home, writeAtomic } from "../../lib/home/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
+import { home, writeAtomic } from "../../lib/base/home/mod.ts";
 import { note } from "./output.ts";
 
 /** Opens settings.toml in the user's editor, and says what is wrong with it afterwards. */

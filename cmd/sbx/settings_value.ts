@@ -1,4 +1,4 @@
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { counted } from "./output.ts";
 import type { FileValue, LeafNode, SettingsNode, SettingValue } from "../../lib/settings/node.ts";
 import { isSecret } from "../../lib/settings/node.ts";

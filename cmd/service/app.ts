@@ -2,12 +2,12 @@ import { OpenAPIHono, type RouteConfig } from "@hono/zod-openapi";
 import { Hono } from "hono";
 import { ROUTE_GROUPS } from "../../lib/api/mod.ts";
 import type { CorpStore } from "../../lib/corp/mod.ts";
-import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/error/mod.ts";
-import type { Home } from "../../lib/home/mod.ts";
+import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/base/error/mod.ts";
+import type { Home } from "../../lib/base/home/mod.ts";
 import type { SettingsStore } from "../../lib/settings/mod.ts";
-import type { Supervisor } from "../../lib/supervisor/mod.ts";
-import { VERSION } from "../../lib/version/mod.ts";
-import { ledgerFinder } from "./ledger.ts";
+import type { Supervisor } from "../../lib/service/mod.ts";
+import { VERSION } from "../../lib/base/version/mod.ts";
+import { ledgerFinder } from "../../lib/service/ledger.ts";
 import { routeCredentials } from "./routes/credentials.ts";
 import { routeDetection } from "./routes/detection.ts";
 import { routeFiles } from "./routes/files.ts";
@@ -20,8 +20,8 @@ import { routeSettings } from "./routes/settings.ts";
 import { routeSockets } from "./routes/sockets.ts";
 import { routeSystem } from "./routes/system.ts";
 import { routeVms } from "./routes/vms.ts";
-import { Rules } from "./rules.ts";
-import { log } from "../../lib/log/mod.ts";
+import { Rules } from "../../lib/service/rules.ts";
+import { log } from "../../lib/base/log/mod.ts";
 
 /** What the API is made over. */
 export interface Service {

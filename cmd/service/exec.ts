@@ -1,7 +1,7 @@
 import type { ExecRequest, ExecResult } from "../../lib/api/mod.ts";
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { type ExecCall, IpcCall } from "../../lib/ipc/mod.ts";
-import type { Vm } from "../../lib/supervisor/mod.ts";
+import type { Vm } from "../../lib/service/mod.ts";
 import type { Send } from "./sse.ts";
 
 /** Bytes of each stream that a buffered answer keeps (contracts.md §2). */

@@ -1,7 +1,7 @@
 import type { RouteConfig } from "@hono/zod-openapi";
 import type { Context, Hono } from "hono";
 import type { z } from "zod";
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { describe, pathText } from "../../lib/toml/mod.ts";
 
 /** A request after validation: what the route's zod definitions made of it. */

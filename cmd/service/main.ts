@@ -1,12 +1,12 @@
 /** sbx-service: the daemon that owns the VMs of one home and serves the HTTP API on a UDS. */
 import { corpPath, CorpStore } from "../../lib/corp/mod.ts";
-import { asSbxError } from "../../lib/error/mod.ts";
-import { home as findHome, writeAtomic } from "../../lib/home/mod.ts";
+import { asSbxError } from "../../lib/base/error/mod.ts";
+import { home as findHome, writeAtomic } from "../../lib/base/home/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
-import { checkCorp, checkSetting, Supervisor, watchCorp } from "../../lib/supervisor/mod.ts";
+import { checkCorp, checkSetting, Supervisor, watchCorp } from "../../lib/service/mod.ts";
 import { makeApp } from "./app.ts";
-import { takeLock } from "./lock.ts";
-import { log, outliveRejections, say } from "../../lib/log/mod.ts";
+import { takeLock } from "../../lib/service/lock.ts";
+import { log, outliveRejections, say } from "../../lib/base/log/mod.ts";
 
 /** When old sessions are looked for: some time after the start, which has better things to do, and then daily. */
 const PRUNE_DELAY_MS = 10_000;

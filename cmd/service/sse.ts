@@ -1,4 +1,4 @@
-import { asSbxError, errorBody } from "../../lib/error/mod.ts";
+import { asSbxError, errorBody } from "../../lib/base/error/mod.ts";
 
 /** Sends one server-sent event; awaiting it is the back-pressure. */
 export type Send = (event: string, data: unknown) => Promise<void>;

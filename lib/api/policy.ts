@@ -1,7 +1,7 @@
 /** Routes of enforcement rules, asks and decisions (contracts.md §2, §5). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { PolicyContextSchema } from "../event/schema.ts";
-import { RULE_ID, RuleSchema } from "../policy/schema.ts";
+import { RULE_ID, RuleSchema } from "../policy/author/schema.ts";
 import { answers, body, VmParam } from "./common.ts";
 
 export const RuleView = z.object({

@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { SbxError } from "../error/mod.ts";
-import { blake3File } from "../hash/mod.ts";
-import type { ProgressSink } from "../progress/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { blake3File } from "../base/hash/mod.ts";
+import type { ProgressSink } from "../base/progress/mod.ts";
 import { open, shown } from "./download.ts";
 import { fileError } from "./file_error.ts";
 import { installedName, publishedNames } from "./name.ts";

@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
-import { blake3, blake3File } from "../hash/mod.ts";
-import { type ProgressSink, silent } from "../progress/mod.ts";
+import { blake3, blake3File } from "../base/hash/mod.ts";
+import { type ProgressSink, silent } from "../base/progress/mod.ts";
 import { fileError } from "./file_error.ts";
 import { readManifest } from "./manifest.ts";
 import { installedName, LOGICAL_NAMES, publishedNames } from "./name.ts";

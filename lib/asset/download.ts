@@ -1,5 +1,5 @@
 import { fromFileUrl } from "./url.ts";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 
 /** A server that says nothing for so long is taken for gone. */
 const IDLE_MS = 30_000;

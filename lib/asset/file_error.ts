@@ -1,4 +1,4 @@
-import { asSbxError, SbxError } from "../error/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
 
 /** What the operating system said, in our words. */
 const WHY: [new (...args: any[]) => Error, string][] = [

@@ -1,8 +1,8 @@
 import { join, resolve } from "node:path";
-import { SbxError } from "../error/mod.ts";
-import { blake3File } from "../hash/mod.ts";
-import { writeAtomic } from "../home/mod.ts";
-import { type ProgressSink, silent } from "../progress/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { blake3File } from "../base/hash/mod.ts";
+import { writeAtomic } from "../base/home/mod.ts";
+import { type ProgressSink, silent } from "../base/progress/mod.ts";
 import { fileError } from "./file_error.ts";
 import { parseManifest, readManifest } from "./manifest.ts";
 import { B3SUMS, BOOT_NAMES, LOGICAL_NAMES, MANIFEST } from "./name.ts";

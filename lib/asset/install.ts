@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { SbxError } from "../error/mod.ts";
-import { type Home, writeAtomic } from "../home/mod.ts";
-import { type ProgressSink, silent } from "../progress/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { type Home, writeAtomic } from "../base/home/mod.ts";
+import { type ProgressSink, silent } from "../base/progress/mod.ts";
 import { type Blob, installBlob, isInstalled } from "./blob.ts";
 import { open, shown } from "./download.ts";
 import { fileError } from "./file_error.ts";

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { Manifest } from "./schema.ts";
 
 /** Most bytes of a manifest: ten thousand times what one release takes, and small enough to parse at once. */

@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { SbxError } from "../error/mod.ts";
-import { blake3File } from "../hash/mod.ts";
-import type { Home } from "../home/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { blake3File } from "../base/hash/mod.ts";
+import type { Home } from "../base/home/mod.ts";
 import { readManifest } from "./manifest.ts";
 import { BOOT_NAMES, INITRD, installedName, KERNEL, MANIFEST, OBOM, ROOTFS } from "./name.ts";
 

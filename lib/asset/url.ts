@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 
 /** What `sbx update --assets --manifest` takes (spec.md, "Command-line operations"). */
 const PROTOCOLS = ["file:", "https:", "http:"];

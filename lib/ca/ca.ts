@@ -1,4 +1,4 @@
-import { asSbxError } from "../error/mod.ts";
+import { asSbxError } from "../base/error/mod.ts";
 import { LeafCache } from "./cache.ts";
 import type { CaFiles, CaPair } from "./store.ts";
 

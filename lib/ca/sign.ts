@@ -2,7 +2,7 @@
 // The library needs it before anything else of it is loaded.
 import "reflect-metadata";
 import * as x509 from "@peculiar/x509";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import type { Leaf } from "./ca.ts";
 import { fromPem, toPem } from "./pem.ts";
 import type { CaPair } from "./store.ts";

@@ -1,7 +1,7 @@
 /** Where the machine's CA is kept: `$SBX_HOME/ca`, of its user alone (issue 5). */
 import { join } from "node:path";
-import { SbxError } from "../error/mod.ts";
-import { type Home, lockWithin, writeAtomic } from "../home/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { type Home, lockWithin, writeAtomic } from "../base/home/mod.ts";
 import { Ca } from "./ca.ts";
 import { fromPem } from "./pem.ts";
 

@@ -1,7 +1,7 @@
 /** Which of the daemons of one home run, and how they are ended. */
 import { basename } from "node:path";
-import { SbxError } from "../error/mod.ts";
-import { type Home, home } from "../home/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { type Home, home } from "../base/home/mod.ts";
 import { Client } from "./client.ts";
 
 /** Milliseconds that a daemon has to answer when it is asked whether it is there. */

@@ -1,5 +1,5 @@
 /** Server-sent events, as the WHATWG HTML standard frames them. */
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 
 /** One event. */
 export interface ServerEvent {

@@ -1,8 +1,8 @@
 /** Starting service and gateway, by `sbx start` and by every command that finds them missing. */
 import { join } from "node:path";
-import { asSbxError, SbxError } from "../error/mod.ts";
-import type { Home } from "../home/mod.ts";
-import { spawnDetached } from "../program/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
+import type { Home } from "../base/home/mod.ts";
+import { spawnDetached } from "../base/spawn/mod.ts";
 import type { Client } from "./client.ts";
 import { type Daemon, gatewayClient, serviceAnswers, unreachableGateway } from "./running.ts";
 

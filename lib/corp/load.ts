@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { checkToml, readToml, type TomlDocument } from "../toml/mod.ts";
 import { CorpFile } from "./schema.ts";
 

@@ -1,6 +1,6 @@
 /** The shape of corp.toml (contracts.md §3). */
 import { z } from "zod";
-import { rulesSchema } from "../policy/schema.ts";
+import { rulesSchema } from "../policy/author/schema.ts";
 import { McpServers } from "../profile/mod.ts";
 
 /** Any value that a setting can have; which one fits is the setting's business. */

@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import { asSbxError, SbxError } from "../error/mod.ts";
-import { type Home, writeAtomic } from "../home/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { type Home, writeAtomic } from "../base/home/mod.ts";
 import { type CorpCheck, type CorpConfig, corpPath, loadCorp } from "./load.ts";
 
 /**

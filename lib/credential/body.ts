@@ -1,6 +1,6 @@
 /** What is done to bodies (contracts.md §9): secrets pass at OAuth token endpoints of their provider, and nowhere else. */
 import type { CredentialSubstitution } from "../event/mod.ts";
-import type { BodyFilter, BodyPlace } from "../net/broker.ts";
+import type { BodyFilter, BodyPlace } from "../net/port/broker.ts";
 import { Capture } from "./capture.ts";
 import type { Finder, Found } from "./finder.ts";
 import { isSecret, jsonForm } from "./form.ts";

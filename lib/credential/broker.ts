@@ -1,7 +1,14 @@
-import type { SbxError } from "../error/mod.ts";
+import type { SbxError } from "../base/error/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
-import type { BodyFilter, BodyPlace, Broker, Destination, Injected, Substituted } from "../net/broker.ts";
-import type { Header } from "../net/header.ts";
+import type {
+  BodyFilter,
+  BodyPlace,
+  Broker,
+  Destination,
+  Injected,
+  Substituted,
+} from "../net/port/broker.ts";
+import type { Header } from "../net/message/header.ts";
 import { requestBody, responseBody } from "./body.ts";
 import { Capture } from "./capture.ts";
 import { captureDotEnv, guestEnvOf } from "./env.ts";

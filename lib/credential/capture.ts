@@ -1,6 +1,6 @@
 import type { CredentialSubstitution } from "../event/mod.ts";
-import type { Substituted } from "../net/broker.ts";
-import type { Header } from "../net/header.ts";
+import type { Substituted } from "../net/port/broker.ts";
+import type { Header } from "../net/message/header.ts";
 import { isSecret } from "./form.ts";
 import type { Found } from "./finder.ts";
 import { REASON } from "./grant.ts";

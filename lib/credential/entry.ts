@@ -1,6 +1,6 @@
 /** What the store keeps of a credential; nothing here is secret but what is sealed. */
 import { canonicalJson } from "../event/mod.ts";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { isProvider, type Provider } from "./provider.ts";
 import { REF } from "./ref.ts";
 

@@ -1,6 +1,6 @@
 /** Whether a credential may be used at some place; the one place where that is decided (contracts.md §9). */
 import type { CredentialSubstitution } from "../event/mod.ts";
-import { CredentialDenied, type Destination } from "../net/broker.ts";
+import { CredentialDenied, type Destination } from "../net/port/broker.ts";
 import { ownerOf, plainHost, type Provider } from "./provider.ts";
 import type { Vault } from "./vault.ts";
 

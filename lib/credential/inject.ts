@@ -1,6 +1,6 @@
 import type { CredentialSubstitution } from "../event/mod.ts";
-import type { Destination, Injected } from "../net/broker.ts";
-import type { Header } from "../net/header.ts";
+import type { Destination, Injected } from "../net/port/broker.ts";
+import type { Header } from "../net/message/header.ts";
 import { split } from "./capture.ts";
 import { REASON, refused, type Use, useOf } from "./grant.ts";
 import { basicText, basicValue } from "./header.ts";

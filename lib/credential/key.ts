@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
-import { SbxError } from "../error/mod.ts";
-import { blake3 } from "../hash/mod.ts";
-import { writeAtomic } from "../home/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { blake3 } from "../base/hash/mod.ts";
+import { writeAtomic } from "../base/home/mod.ts";
 import type { KeyPlace } from "./entry.ts";
 import { findKeyring, type Keyring } from "./keyring.ts";
 import { readPrivate } from "./private_file.ts";

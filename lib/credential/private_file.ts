@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 
 /** A file's text, and what changes whenever the file does. */
 export interface PrivateText {

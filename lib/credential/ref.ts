@@ -1,4 +1,4 @@
-import { blake3 } from "../hash/mod.ts";
+import { blake3 } from "../base/hash/mod.ts";
 
 /** What every ref begins with (contracts.md §9). */
 export const REF_PREFIX = "credential:blake3:";

@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
-import { asSbxError, SbxError } from "../error/mod.ts";
-import { lockWithin, writeAtomic } from "../home/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { lockWithin, writeAtomic } from "../base/home/mod.ts";
 import { corrupt, ENTRIES_MAX, parseStore, type StoredEntry, type StoreFile } from "./entry.ts";
 import { isSecret, SECRET_MAX, SECRET_MIN } from "./form.ts";
 import { KeyChain, type StoreKey } from "./key.ts";

@@ -1,4 +1,4 @@
-import { asSbxError, type SbxError } from "../error/mod.ts";
+import { asSbxError, type SbxError } from "../base/error/mod.ts";
 import type { StoredEntry, StoreFile } from "./entry.ts";
 import { Finder } from "./finder.ts";
 import { plainHost, type Provider } from "./provider.ts";

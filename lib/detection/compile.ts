@@ -1,5 +1,5 @@
 /** Pack → IR (spec.md, "Detection pack"; contracts.md §6, "Compile"). Whatever is not exactly supported is refused. */
-import { blake3 } from "../hash/mod.ts";
+import { blake3 } from "../base/hash/mod.ts";
 import { canonicalJson } from "../event/mod.ts";
 import { describe } from "../toml/mod.ts";
 import { fieldFault } from "./field.ts";

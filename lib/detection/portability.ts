@@ -1,7 +1,7 @@
 /** What of a folder of foreign Sigma rules can be used, and what keeps the rest out. */
 import { join } from "node:path";
-import { SbxError } from "../error/mod.ts";
-import { type ProgressSink, silent } from "../progress/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { type ProgressSink, silent } from "../base/progress/mod.ts";
 import { decode, readBytes } from "./pack/pack.ts";
 import { type FieldMapping, PACK_MAX } from "./pack/schema.ts";
 import { hasErrors, lineText } from "./problem.ts";

@@ -1,5 +1,5 @@
 /** What is wrong with a pack, a rule or an events file: all of it, each thing at its place. */
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { pathText } from "../toml/mod.ts";
 
 /** One thing that is wrong, or that a person should know. */

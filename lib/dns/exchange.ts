@@ -1,6 +1,6 @@
 /** One question to one resolver and its answer. */
 import type { Socket } from "node:dgram";
-import { writeAll } from "../wire/write.ts";
+import { writeAll } from "../base/wire/write.ts";
 import { PacketError } from "./guard.ts";
 import type { Question, UpstreamAnswer } from "./packet.ts";
 import { readAnswer } from "./read.ts";

@@ -1,5 +1,5 @@
 /** `network.upstream_overrides`: names that lead to an endpoint of the user's choice, for tests and labs. */
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { plainName } from "./packet.ts";
 import { parseEndpoint, type Resolver } from "./resolver.ts";
 

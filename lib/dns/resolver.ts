@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { parseAddress } from "../policy/mod.ts";
 
 /** Where questions are sent. */

@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { type Decision, type Gate, summary } from "../policy/mod.ts";
 import { DnsCache, type Known } from "./cache.ts";
 import { chainOf } from "./chain.ts";

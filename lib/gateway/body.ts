@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 
 /** Bytes that a request's body may have (contracts.md §2). */
 export const BODY_MAX = 10 * 1024 * 1024;

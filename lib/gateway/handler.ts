@@ -1,4 +1,4 @@
-import { asSbxError, errorBody, SbxError, statusOf } from "../error/mod.ts";
+import { asSbxError, errorBody, SbxError, statusOf } from "../base/error/mod.ts";
 import { requestBody } from "./body.ts";
 import { addReturnedHeaders, forwardedHeaders } from "./header.ts";
 import { corsHeaders, preflight, requireLocalHost, requireLocalOrigin } from "./origin.ts";

@@ -1,5 +1,5 @@
 /** Who may speak to the gateway from a browser: pages of this machine (contracts.md §2). */
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 
 const LOCAL = "(?:localhost|127\\.0\\.0\\.1|\\[::1\\])(?::\\d{1,5})?";
 const HOST = new RegExp(`^${LOCAL}$`, "i");

@@ -1,7 +1,7 @@
 /** The gateway's files in the run directory (contracts.md §1). */
 import { join } from "node:path";
-import { SbxError } from "../error/mod.ts";
-import { type Home, lockWithin, writeAtomic } from "../home/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { type Home, lockWithin, writeAtomic } from "../base/home/mod.ts";
 
 /** How long another gateway may take to let go of the lock: one that is just ending does so at once. */
 const LOCK_DEADLINE_MS = 500;

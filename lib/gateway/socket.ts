@@ -1,5 +1,5 @@
 /** WebSockets through the gateway: `/terminal/{id}` and `/events` (contracts.md §2). */
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { pathMatcher } from "./route.ts";
 import type { Upstream } from "./upstream.ts";
 

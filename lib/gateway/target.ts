@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 
 /** A request's target as it came, taken apart but not normalized: what is checked is what is sent on. */
 export interface Target {

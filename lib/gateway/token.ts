@@ -1,5 +1,5 @@
 import { timingSafeEqual } from "@std/crypto";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 
 /** Characters in the gateway's token (contracts.md §2). */
 export const TOKEN_LENGTH = 64;

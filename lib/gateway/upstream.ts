@@ -2,7 +2,7 @@
  * The gateway's client of the service: HTTP/1.1 over its Unix socket, on connections that are kept. `fetch` with a
  * Unix proxy does the same at half the speed (tests/bench/gateway.ts), and this is the path of every request.
  */
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { BUFFERED_MAX, type RequestBody } from "./body.ts";
 import { Connection, ConnectionLost } from "./connection.ts";
 import { ClientWatch } from "./watch.ts";

@@ -1,5 +1,5 @@
 /** Limits of the boot configuration (contracts.md §7; spec.md, "Events" 4). */
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 
 export const MAX_BOOT_VARIABLES = 128;
 export const MAX_BOOT_FILES = 64;

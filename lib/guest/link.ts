@@ -1,6 +1,6 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { vsockPath } from "../vm/hypervisor.ts";
-import { FrameChannel } from "../wire/mod.ts";
+import { FrameChannel } from "../base/wire/mod.ts";
 import type { BootFile } from "./limit.ts";
 import { type GuestMessage, type GuestStage, type HostMessage, PORTS } from "./messages.ts";
 import * as schema from "./schema.ts";

@@ -1,6 +1,6 @@
 /** What may come out of a guest; anything else ends the connection. The guest's bytes are hostile. */
 import { z } from "zod";
-import { parseAddress } from "../policy/address.ts";
+import { parseAddress } from "../base/address/address.ts";
 
 const id = z.int().nonnegative();
 

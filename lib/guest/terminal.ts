@@ -1,4 +1,4 @@
-import { writeAll } from "../wire/mod.ts";
+import { writeAll } from "../base/wire/mod.ts";
 import type { HostMessage } from "./messages.ts";
 
 /** Bytes of output that a newly attached client is shown again (contracts.md §2). */

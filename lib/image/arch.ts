@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 
 /** Architectures that a guest image exists for, as the asset manifest names them (spec.md, "Versioning" 8). */
 export const ARCHES = ["x86_64", "arm64"] as const;

@@ -1,8 +1,8 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { fileError, generateManifest, requireAssetVersion } from "../asset/mod.ts";
-import { SbxError } from "../error/mod.ts";
-import { blake3File } from "../hash/mod.ts";
-import { type ProgressSink, silent, type Stage } from "../progress/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { blake3File } from "../base/hash/mod.ts";
+import { type ProgressSink, silent, type Stage } from "../base/progress/mod.ts";
 import { type Arch, archNames, requireRunnable } from "./arch.ts";
 import { interrupted } from "./command.ts";
 import { bundleGuestPrograms, guestDeno } from "./guest.ts";

@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { run } from "./command.ts";
 import { requireTools, UNPACKERS } from "./tool.ts";
 

@@ -1,5 +1,5 @@
 import { basename, join } from "node:path";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 
 /** Kernel modules below one `/lib/modules/<version>`. */
 export class ModuleTree {

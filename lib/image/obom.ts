@@ -1,4 +1,4 @@
-import { blake3 } from "../hash/mod.ts";
+import { blake3 } from "../base/hash/mod.ts";
 import { type Arch, archNames } from "./arch.ts";
 import { GUEST_DENO_VERSION, GUEST_PROGRAMS } from "./guest.ts";
 import { GUEST_SUITE } from "./packages.ts";

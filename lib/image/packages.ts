@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { type Arch, archNames } from "./arch.ts";
 import { run, runText } from "./command.ts";
 

@@ -1,6 +1,6 @@
 import { statfs } from "node:fs/promises";
-import { SbxError } from "../error/mod.ts";
-import { bytes } from "../progress/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { bytes } from "../base/progress/mod.ts";
 
 /** What a build takes at its fullest: packages, their tree, and the image made of it, with half as much to spare. */
 const BUILD_BYTES = 1.5e9;

@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 
 /** Tools that a build calls, with the Debian package that each is in. */
 const TOOLS: Record<string, string> = {

@@ -1,5 +1,5 @@
-import { SbxError } from "../error/mod.ts";
-import { FrameChannel } from "../wire/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { FrameChannel } from "../base/wire/mod.ts";
 import { greet } from "./hello.ts";
 import { type Call, type Input, Reply } from "./schema.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { SbxError } from "../error/mod.ts";
-import type { Channel } from "../wire/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import type { Channel } from "../base/wire/mod.ts";
 import { Call, Hello, Input, IPC_VERSION, Reply } from "./schema.ts";
 
 /** How long a peer may take to greet (contracts.md §7). */

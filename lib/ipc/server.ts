@@ -1,5 +1,5 @@
-import { asSbxError } from "../error/mod.ts";
-import { FrameChannel } from "../wire/mod.ts";
+import { asSbxError } from "../base/error/mod.ts";
+import { FrameChannel } from "../base/wire/mod.ts";
 import { greet } from "./hello.ts";
 import { Call, Input, type Reply } from "./schema.ts";
 

@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { blake3 } from "../hash/mod.ts";
+import { blake3 } from "../base/hash/mod.ts";
 import { APPROVAL_WIDTH, EVENT_WIDTH, FINDING_WIDTH, OUTCOME_WIDTH, type Rows, type Value } from "./batch.ts";
 import { digestText } from "./digest.ts";
 import { type Insert, INSERTS } from "./schema.ts";

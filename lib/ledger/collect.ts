@@ -3,7 +3,7 @@
  * and is the spool: a server that is slow or away costs nothing but delay, and gets every row when it is back.
  */
 import type { Client } from "@libsql/client/sqlite3";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { openDatabase } from "./open.ts";
 import { BATCH_ROWS, EVENT_COLUMNS, OUTCOME_COLUMNS } from "./schema.ts";
 import { selectText, type TextRow } from "./text.ts";

@@ -1,5 +1,5 @@
 /** What fails with the database. Apart from it, so that whoever only hands rows over need not load it. */
-import { asSbxError, SbxError } from "../error/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
 
 /** Opens a database. @throws SbxError `ledger.unavailable` when there is no way to its file */
 export function connecting<T>(path: string, connect: () => T): T {

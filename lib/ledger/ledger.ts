@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { Batch } from "./batch.ts";
 import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
 import type { Opened } from "./message.ts";

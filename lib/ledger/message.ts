@@ -1,5 +1,5 @@
 /** What a ledger and the thread that writes it say to each other. */
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import type { Rows } from "./batch.ts";
 
 /** To the thread. What has an `id` is answered, in order; rows are not. */

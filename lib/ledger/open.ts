@@ -1,6 +1,6 @@
 import { pathToFileURL } from "node:url";
 import { type Client, createClient } from "@libsql/client/sqlite3";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { connecting, ledgerError } from "./failure.ts";
 import { BUSY_MS } from "./schema.ts";
 

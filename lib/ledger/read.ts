@@ -1,5 +1,5 @@
 import type { Client, InValue } from "@libsql/client/sqlite3";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { type Event, type EventFamily, familyOf } from "../event/mod.ts";
 import type { LedgerDecision, LedgerFinding, LedgerOutcome } from "./entry.ts";
 import { ledgerError } from "./failure.ts";

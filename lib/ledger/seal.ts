@@ -3,8 +3,8 @@
  * its chain. It shows what the chain alone cannot: events cut off at the end, and bits flipped where SQLite keeps
  * no row. It is no signature; who can rewrite both files can rewrite history.
  */
-import { blake3File } from "../hash/mod.ts";
-import { writeAtomic } from "../home/atomic.ts";
+import { blake3File } from "../base/hash/mod.ts";
+import { writeAtomic } from "../base/home/atomic.ts";
 
 /** Where the two chains of a ledger end. */
 export interface ChainHeads {

@@ -1,6 +1,6 @@
 /** `main.db`: the index of sessions (contracts.md §12), also of those whose VM is gone. */
 import type { Client, Row } from "@libsql/client/sqlite3";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { ledgerError } from "./failure.ts";
 import { openDatabase } from "./open.ts";
 import { PRAGMAS } from "./schema.ts";

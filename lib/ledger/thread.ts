@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import type { Rows } from "./batch.ts";
 import { knownError, type Reply, type Request } from "./message.ts";
 

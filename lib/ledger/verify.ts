@@ -1,6 +1,6 @@
 import type { Client } from "@libsql/client/sqlite3";
 import { canonicalJson, type Event } from "../event/mod.ts";
-import { blake3 } from "../hash/mod.ts";
+import { blake3 } from "../base/hash/mod.ts";
 import { digestText } from "./digest.ts";
 import type { LedgerDecision, LedgerOutcome } from "./entry.ts";
 import { ledgerError } from "./failure.ts";

@@ -2,7 +2,7 @@
  * The thread that hashes and writes the rows of one ledger (contracts.md §12), so that nobody who waits for a decision
  * waits for a disk. What could not be written is kept, in order, and is written with the next flush.
  */
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { Chain } from "./chain.ts";
 import { type Opened, plainError, type Reply, type Request } from "./message.ts";
 import { removeSeal, writeSeal } from "./seal.ts";

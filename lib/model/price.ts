@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import BUILT_IN from "./prices.json" with { type: "json" };
 import { object } from "./json.ts";
 

@@ -1,6 +1,6 @@
 import { ConnectionLost } from "./fault.ts";
-import { NOTHING } from "./gathered.ts";
-import { putLatin1 } from "./latin1.ts";
+import { NOTHING } from "./message/gathered.ts";
+import { putLatin1 } from "./message/latin1.ts";
 import type { Deadline, Watch } from "./watch.ts";
 
 /** What a connection is made of: a vsock stream, TCP, TLS. */

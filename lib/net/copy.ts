@@ -1,4 +1,4 @@
-import { writeAll } from "../wire/mod.ts";
+import { writeAll } from "../base/wire/mod.ts";
 import type { ByteStream } from "./connection.ts";
 
 const SMALL = 4 * 1024;

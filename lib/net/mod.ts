@@ -7,13 +7,13 @@ export {
   type Destination,
   type Injected,
   type Substituted,
-} from "./broker.ts";
+} from "./port/broker.ts";
 export type { ByteStream } from "./connection.ts";
-export type { Header } from "./header.ts";
-export { type HostRequest, NetBlocked } from "./host.ts";
+export type { Header } from "./message/header.ts";
+export { type HostRequest, NetBlocked } from "./exchange/host.ts";
 export { TIMEOUTS, type Timeouts } from "./limit.ts";
-export type { ModelCall, ModelRequest, Models } from "./model.ts";
-export type { Names } from "./names.ts";
+export type { ModelCall, ModelRequest, Models } from "./port/model.ts";
+export type { Names } from "./port/names.ts";
 export type { NetOptions } from "./options.ts";
 export { NetProxy, type Open } from "./proxy.ts";
-export type { Target } from "./upstream.ts";
+export type { Target } from "./upstream/upstream.ts";

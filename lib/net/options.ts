@@ -1,10 +1,10 @@
 import type { Ca } from "../ca/mod.ts";
 import type { Gate } from "../policy/mod.ts";
-import type { Broker } from "./broker.ts";
+import type { Broker } from "./port/broker.ts";
 import type { Timeouts } from "./limit.ts";
-import type { Models } from "./model.ts";
-import type { Names } from "./names.ts";
-import type { Target } from "./upstream.ts";
+import type { Models } from "./port/model.ts";
+import type { Names } from "./port/names.ts";
+import type { Target } from "./upstream/upstream.ts";
 
 /** What the network of one VM is made of. */
 export interface NetOptions {

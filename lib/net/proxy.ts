@@ -1,23 +1,23 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import type { Gate } from "../policy/mod.ts";
-import type { Channel } from "./authority.ts";
-import { agrees } from "./authority.ts";
+import type { Channel } from "./exchange/authority.ts";
+import { agrees } from "./exchange/authority.ts";
 import { type ByteStream, Connection } from "./connection.ts";
 import { closeQuietly } from "./copy.ts";
-import { connectDraft, type Requester } from "./draft.ts";
-import type { ExchangeContext } from "./exchange.ts";
+import { connectDraft, type Requester } from "./exchange/draft.ts";
+import type { ExchangeContext } from "./exchange/exchange.ts";
 import { MessageFault } from "./fault.ts";
-import { GuestHttp } from "./guest_http.ts";
-import { type Hello, parseHello } from "./hello.ts";
-import { type HostRequest, sendFromHost } from "./host.ts";
+import { GuestHttp } from "./guest/http.ts";
+import { type Hello, parseHello } from "./guest/hello.ts";
+import { type HostRequest, sendFromHost } from "./exchange/host.ts";
 import { CONNECTIONS_MAX, TIMEOUTS, type Timeouts } from "./limit.ts";
 import type { NetOptions } from "./options.ts";
-import { Pool } from "./pool.ts";
-import { sniff, type Speech } from "./sniff.ts";
-import { Terminator } from "./terminator.ts";
-import { type RefusedPacket, transportDraft, transportRefusal } from "./transport.ts";
-import { Tunnel } from "./tunnel.ts";
-import type { Target } from "./upstream.ts";
+import { Pool } from "./upstream/pool.ts";
+import { sniff, type Speech } from "./guest/sniff.ts";
+import { Terminator } from "./guest/terminator.ts";
+import { type RefusedPacket, transportDraft, transportRefusal } from "./guest/transport.ts";
+import { Tunnel } from "./guest/tunnel.ts";
+import type { Target } from "./upstream/upstream.ts";
 import { Watch } from "./watch.ts";
 
 /** The first frame of a guest's TCP stream (contracts.md §7). */

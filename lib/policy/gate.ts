@@ -1,6 +1,6 @@
 /** The one path of all six families: bytes → event → decision → effect → ledger. A session implements it. */
 import type { Event, EventCommon } from "../event/mod.ts";
-import type { Decision } from "./decision.ts";
+import type { Decision } from "./engine/decision.ts";
 
 /** What a family knows of an event; the session adds who, when and where. It never holds a secret. */
 export type Draft = Omit<Event, "schema_version" | "common"> & {

@@ -2,7 +2,7 @@
  * One policy engine for six families (contracts.md §5): rules → compiled set → decision. Nothing here loads zod:
  * import `read.ts` to read rule files.
  */
-export { inCidr, isPrivateHost, parseAddress, parseCidr } from "./address.ts";
+export { inCidr, isPrivateHost, parseAddress, parseCidr } from "../base/address/address.ts";
 export {
   type Ask,
   ASK_TIMEOUT_MS,
@@ -11,12 +11,12 @@ export {
   AskQueue,
   type AskRecord,
   type AskStatus,
-} from "./ask.ts";
-export { COST_MAX } from "./cel.ts";
-export * from "./decision.ts";
-export { DEFAULT_RULES } from "./defaults.ts";
+} from "./ask/queue.ts";
+export { COST_MAX } from "./engine/cel.ts";
+export * from "./engine/decision.ts";
+export { DEFAULT_RULES } from "./engine/defaults.ts";
 export type { Draft, Gate, Outcome, Refusal, Verdict } from "./gate.ts";
-export { compilePolicy, type EvaluateOptions, Policy } from "./policy.ts";
+export { compilePolicy, type EvaluateOptions, Policy } from "./engine/policy.ts";
 export {
   type Action,
   ACTIONS,
@@ -26,5 +26,5 @@ export {
   LAYERS,
   type RewriteOp,
   type Rule,
-} from "./rule.ts";
-export { subjectOf } from "./why.ts";
+} from "./engine/rule.ts";
+export { subjectOf } from "./engine/why.ts";

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type AssetFile, type Assets, installedName, resolveAssets } from "../asset/mod.ts";
-import { SbxError } from "../error/mod.ts";
-import type { Home } from "../home/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import type { Home } from "../base/home/mod.ts";
 import type { Arch } from "./info.ts";
 import type { Profile } from "./profile.ts";
 import type { Asset } from "./schema.ts";

@@ -1,4 +1,4 @@
-import { VERSION } from "../version/mod.ts";
+import { VERSION } from "../base/version/mod.ts";
 import { greaterOrEqual, tryParse } from "@std/semver";
 
 /** Whether a text is a SemVer 2.0 version. */

@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
-import { SbxError } from "../error/mod.ts";
-import { type Home, writeAtomic } from "../home/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { type Home, writeAtomic } from "../base/home/mod.ts";
 import { setKey } from "../toml/mod.ts";
 import { loadProfile, profilePath } from "./load.ts";
 import { PROFILE_ID } from "./schema.ts";

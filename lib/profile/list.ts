@@ -1,5 +1,5 @@
-import { SbxError } from "../error/mod.ts";
-import type { Home } from "../home/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import type { Home } from "../base/home/mod.ts";
 import { BUILTIN_PROFILES } from "./builtin.ts";
 import { loadProfile, profilePath } from "./load.ts";
 import type { Profile } from "./profile.ts";

@@ -1,6 +1,6 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { SbxError } from "../error/mod.ts";
-import type { Home } from "../home/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import type { Home } from "../base/home/mod.ts";
 import { parseToml, readToml, type TomlDocument } from "../toml/mod.ts";
 import { BUILTIN_PROFILES } from "./builtin.ts";
 import { parseProfile, type Profile } from "./profile.ts";

@@ -1,6 +1,6 @@
 import { type AssetFile, resolveAssets, verifyFile } from "../asset/mod.ts";
-import { SbxError } from "../error/mod.ts";
-import type { Home } from "../home/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import type { Home } from "../base/home/mod.ts";
 import { pinnedFile } from "./asset.ts";
 import { type Arch, currentArch } from "./info.ts";
 import type { Profile } from "./profile.ts";

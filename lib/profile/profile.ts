@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { checkToml, type TomlDocument } from "../toml/mod.ts";
 import { isCompatible } from "./compatible.ts";
 import { ProfileFile } from "./schema.ts";

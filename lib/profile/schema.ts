@@ -3,7 +3,7 @@ import { isSemVer } from "./compatible.ts";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { McpServers } from "./mcp.ts";
-import { rulesSchema } from "../policy/schema.ts";
+import { rulesSchema } from "../policy/author/schema.ts";
 import { Packages } from "./package.ts";
 
 /** `[a-z0-9_-]`, 1 to 64 of them, and equal to the folder's name (contracts.md §4). */

@@ -5,7 +5,7 @@ import {
   startCollecting,
   uncollectedMark,
 } from "../ledger/collect.ts";
-import { log } from "../log/mod.ts";
+import { log } from "../base/log/mod.ts";
 
 /** Longest wait, at the end of a session, for a collecting server: what it does not take then the service sends later. */
 const END_DEADLINE_MS = 3000;

@@ -2,7 +2,7 @@ import type { DetectionFinding, RuleCounter } from "../detection/mod.ts";
 import { type Event, type EventCommon, familyOf, newEventId } from "../event/mod.ts";
 // Not the whole of lib/ledger: what reads loads the database, which this thread never needs.
 import { Ledger } from "../ledger/ledger.ts";
-import { log } from "../log/mod.ts";
+import { log } from "../base/log/mod.ts";
 import {
   type Ask,
   AskQueue,
@@ -18,10 +18,10 @@ import {
 } from "../policy/mod.ts";
 import { decoyFinding } from "./decoy.ts";
 import { Detector } from "./detector.ts";
-import { type Contract, detectionsOf } from "./contract.ts";
+import { type Contract, detectionsOf } from "./files/contract.ts";
 import { policyOf } from "./policy.ts";
-import type { SessionPaths } from "./paths.ts";
-import type { VmRecord } from "./record.ts";
+import type { SessionPaths } from "./files/paths.ts";
+import type { VmRecord } from "./files/record.ts";
 import {
   ANSWERED,
   failureFinding,

@@ -1,17 +1,17 @@
 import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.ts";
-import { asSbxError } from "../error/mod.ts";
-import type { Home } from "../home/mod.ts";
-import { log } from "../log/mod.ts";
+import { asSbxError } from "../base/error/mod.ts";
+import type { Home } from "../base/home/mod.ts";
+import { log } from "../base/log/mod.ts";
 import type { Ask, AskAnswer, Verdict } from "../policy/mod.ts";
 import { summary } from "../policy/mod.ts";
 import { Collecting } from "./collecting.ts";
-import { type Contract, readContract } from "./contract.ts";
+import { type Contract, readContract } from "./files/contract.ts";
 import { SessionGate, type SessionNotice } from "./gate.ts";
 import type { Network } from "./network.ts";
 import type { McpSide } from "./mcp.ts";
-import { pinsPath, type SessionPaths } from "./paths.ts";
+import { pinsPath, type SessionPaths } from "./files/paths.ts";
 import { execDraft, exitDraft, type Program, programOf } from "./program.ts";
-import type { VmRecord } from "./record.ts";
+import type { VmRecord } from "./files/record.ts";
 
 /** How often a ledger that could not be written is tried again. */
 const LEDGER_RETRY_MS = 1000;

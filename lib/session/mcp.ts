@@ -1,4 +1,4 @@
-import { log } from "../log/mod.ts";
+import { log } from "../base/log/mod.ts";
 import {
   Aggregator,
   type CredentialResolver,
@@ -8,9 +8,9 @@ import {
   type ServerStatus,
   type ToolEntry,
 } from "../mcp/mod.ts";
-import { callForHost, Endpoint, LOCAL, LocalServer, type Send } from "../mcp_endpoint/mod.ts";
-import type { Channel } from "../wire/mod.ts";
-import type { Contract } from "./contract.ts";
+import { callForHost, Endpoint, LOCAL, LocalServer, type Send } from "../mcp/endpoint/mod.ts";
+import type { Channel } from "../base/wire/mod.ts";
+import type { Contract } from "./files/contract.ts";
 import type { SessionGate } from "./gate.ts";
 
 /** What MCP needs of its session. */

@@ -1,20 +1,20 @@
 import { type Ca, openCa } from "../ca/mod.ts";
 import type { CredentialBroker } from "../credential/mod.ts";
 import { DnsService } from "../dns/mod.ts";
-import { asSbxError } from "../error/mod.ts";
+import { asSbxError } from "../base/error/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
 import { DnsFrame, Note, Open } from "../guest/schema.ts";
-import type { Home } from "../home/mod.ts";
-import { log } from "../log/mod.ts";
+import type { Home } from "../base/home/mod.ts";
+import { log } from "../base/log/mod.ts";
 import type { CredentialResolver } from "../mcp/mod.ts";
-import type { Send } from "../mcp_endpoint/mod.ts";
+import type { Send } from "../mcp/endpoint/mod.ts";
 import { CredentialDenied, NetProxy } from "../net/mod.ts";
 import { ModelReader } from "../model/mod.ts";
-import type { FrameChannel } from "../wire/mod.ts";
-import type { Contract } from "./contract.ts";
+import type { FrameChannel } from "../base/wire/mod.ts";
+import type { Contract } from "./files/contract.ts";
 import type { SessionGate } from "./gate.ts";
 import { GuestStream } from "./guest_stream.ts";
-import { readNetworkConfig } from "./network_config.ts";
+import { readNetworkConfig } from "./files/network_config.ts";
 import { Refusals } from "./refusals.ts";
 
 /** Ends that wait for their streams; a guest may tell any number of ends of nothing. */

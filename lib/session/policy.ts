@@ -1,5 +1,5 @@
 import { compilePolicy, type Policy } from "../policy/mod.ts";
-import type { Contract } from "./contract.ts";
+import type { Contract } from "./files/contract.ts";
 
 /** Rules of both layers. A default of corp's stands in for the profile's of the same id. @throws {SbxError} `policy.invalid` */
 export function policyOf({ corp, profile }: Pick<Contract, "corp" | "profile">): Policy {

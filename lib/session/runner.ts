@@ -1,16 +1,16 @@
-import { asSbxError, SbxError } from "../error/mod.ts";
-import type { Home } from "../home/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
+import type { Home } from "../base/home/mod.ts";
 import { checkBootConfig, type ExecStreams, GuestLink, PORTS, type Terminal } from "../guest/mod.ts";
-import { log } from "../log/mod.ts";
-import { MCP_FRAME_LIMIT } from "../mcp_endpoint/limit.ts";
+import { log } from "../base/log/mod.ts";
+import { MCP_FRAME_LIMIT } from "../mcp/endpoint/limit.ts";
 import type { ExecCall, MachineInfo } from "../ipc/mod.ts";
 import { CONNECTIONS_MAX } from "../net/limit.ts";
 import type { Accelerator, Hypervisor, Machine } from "../vm/mod.ts";
 import { ConsoleLog } from "./console.ts";
-import { type SessionPaths, sessionPaths } from "./paths.ts";
+import { type SessionPaths, sessionPaths } from "./files/paths.ts";
 import type { SessionNotice } from "./gate.ts";
 import type { Governor } from "./governor.ts";
-import { type VmRecord, writeState } from "./record.ts";
+import { type VmRecord, writeState } from "./files/record.ts";
 import { Standstill } from "./standstill.ts";
 
 /** Longest boot; `SBX_BOOT_DEADLINE_SECS` names another for slow machines and for tests. */

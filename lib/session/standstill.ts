@@ -1,6 +1,6 @@
 /** A machine that stands still by itself, because something of it cannot be written, and goes on by itself. */
 import { statfs } from "node:fs/promises";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import type { ExecStreams } from "../guest/mod.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
 

@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { BOOT_FILE_MODE, MAX_BOOT_BYTES, MAX_BOOT_FILES, MAX_BOOT_VARIABLES } from "../guest/limit.ts";
 import { type FileValue, isSecret, type LeafNode } from "./node.ts";
 import type { Resolved } from "./resolve.ts";

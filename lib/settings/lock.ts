@@ -1,5 +1,5 @@
-import { SbxError } from "../error/mod.ts";
-import { lockWithin } from "../home/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { lockWithin } from "../base/home/mod.ts";
 
 /** Longest wait for another writer; one takes milliseconds, so this one hangs. */
 const LOCK_TIMEOUT_MS = 10_000;

@@ -1,9 +1,9 @@
 import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { CorpStore } from "../corp/mod.ts";
-import { asSbxError, SbxError } from "../error/mod.ts";
-import { blake3 } from "../hash/mod.ts";
-import { type Home, writeAtomic } from "../home/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { blake3 } from "../base/hash/mod.ts";
+import { type Home, writeAtomic } from "../base/home/mod.ts";
 import { readToml, type TomlDocument } from "../toml/mod.ts";
 import { type BootConfig, bootConfig } from "./boot.ts";
 import type { Definitions } from "./definition.ts";

@@ -1,5 +1,5 @@
 import { dirname } from "node:path";
-import { asSbxError } from "../error/mod.ts";
+import { asSbxError } from "../base/error/mod.ts";
 import { type FindingRecord, lineOf } from "./record.ts";
 import { NotSent, type Sender } from "./sender.ts";
 

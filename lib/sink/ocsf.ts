@@ -1,6 +1,6 @@
 /** Findings as OCSF Detection Finding (class 2004), posted one by one: `sigma_output_endpoint` of corp.toml. */
 import type { Confidence, Severity } from "../detection/mod.ts";
-import { VERSION } from "../version/mod.ts";
+import { VERSION } from "../base/version/mod.ts";
 import { Endpoint } from "./http.ts";
 import type { FindingRecord } from "./record.ts";
 import type { Sender } from "./sender.ts";

@@ -4,7 +4,7 @@
  * logs, metrics and traces with it, for these forty lines.
  */
 import type { Severity } from "../detection/mod.ts";
-import { VERSION } from "../version/mod.ts";
+import { VERSION } from "../base/version/mod.ts";
 import { Endpoint } from "./http.ts";
 import type { FindingRecord } from "./record.ts";
 import type { Sender } from "./sender.ts";

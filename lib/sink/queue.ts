@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import { asSbxError, SbxError } from "../error/mod.ts";
-import { lockWithin, writeAtomic } from "../home/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { lockWithin, writeAtomic } from "../base/home/mod.ts";
 
 /** Bytes of one file of a queue, about. */
 const SEGMENT_BYTES = 1024 * 1024;

@@ -1,5 +1,5 @@
 import { parse, TomlError } from "smol-toml";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { scanKeys, type TomlKey } from "./scan.ts";
 
 /** A place in a file; both count from 1. */

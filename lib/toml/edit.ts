@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { parseToml, type TomlDocument } from "./document.ts";
 import { encodeKey, encodeValue, type TomlValue } from "./encode.ts";
 import type { TomlKey } from "./scan.ts";

@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import { nearest } from "../event/mod.ts";
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { knownKeys } from "./known.ts";
 import type { TomlDocument } from "./document.ts";
 

@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { parseToml, type TomlDocument } from "./document.ts";
 
 /** Most bytes of a TOML file that a person writes (issue 3, "Bad input"): settings, corp and profile files. */

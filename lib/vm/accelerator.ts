@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { writeAtomic } from "../home/atomic.ts";
+import { writeAtomic } from "../base/home/atomic.ts";
 import { bareArguments } from "./command.ts";
 import type { Accelerator } from "./hypervisor.ts";
 import { findTools } from "./tools.ts";

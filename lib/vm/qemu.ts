@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { spawnBound, waitForSocket } from "./child.ts";
 import { machineArguments, SOCKETS } from "./command.ts";
 import type { Features, Hypervisor, Machine, MachineExit, MachineSpec } from "./hypervisor.ts";

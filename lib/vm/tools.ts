@@ -1,4 +1,4 @@
-import { SbxError } from "../error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 
 /** Programs of the host that the qemu hypervisor is made of. */
 export interface Tools {

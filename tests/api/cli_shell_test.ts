@@ -1,7 +1,7 @@
 /** `sbx shell` whose input is no terminal: it ends with its input, and takes nobody's terminal with it. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { Hono } from "hono";
-import { home } from "../../lib/home/mod.ts";
+import { home } from "../../lib/base/home/mod.ts";
 import { fromRoot } from "../helper/repo.ts";
 
 const CTRL_D = 4;

@@ -7,8 +7,8 @@ import { Remote, UPLOAD_MAX } from "../../cmd/sbx/cp_remote.ts";
 import { upload } from "../../cmd/sbx/cp_upload.ts";
 import { routeFiles } from "../../cmd/service/routes/files.ts";
 import { Client } from "../../lib/client/mod.ts";
-import { asSbxError, errorBody, statusOf } from "../../lib/error/mod.ts";
-import type { Supervisor, Vm } from "../../lib/supervisor/mod.ts";
+import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
+import type { Supervisor, Vm } from "../../lib/service/mod.ts";
 import { fromRoot } from "../helper/repo.ts";
 
 interface Given {

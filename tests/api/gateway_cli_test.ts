@@ -4,7 +4,7 @@ import { Hono } from "hono";
 import { streamSSE } from "hono/streaming";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { home } from "../../lib/home/mod.ts";
+import { home } from "../../lib/base/home/mod.ts";
 
 const main = fileURLToPath(import.meta.resolve("../../main.ts"));
 const options = { sanitizeResources: false, sanitizeOps: false };

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { routeProfiles } from "../../cmd/service/routes/profiles.ts";
 import { routeSettings } from "../../cmd/service/routes/settings.ts";
 import { CorpStore } from "../../lib/corp/mod.ts";
-import { asSbxError, errorBody, statusOf } from "../../lib/error/mod.ts";
-import { blake3 } from "../../lib/hash/mod.ts";
-import { home as homeOf } from "../../lib/home/mod.ts";
+import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
+import { blake3 } from "../../lib/base/hash/mod.ts";
+import { home as homeOf } from "../../lib/base/home/mod.ts";
 import { currentArch } from "../../lib/profile/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
-import { checkSetting } from "../../lib/supervisor/mod.ts";
+import { checkSetting } from "../../lib/service/mod.ts";
 
 interface Api {
   dir: string;

@@ -9,8 +9,8 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 // @ts-types="@modelcontextprotocol/sdk/client/streamableHttp"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { Aggregator } from "../../lib/mcp/mod.ts";
-import type { Catalogue } from "../../lib/mcp_endpoint/mod.ts";
-import type { FrameChannel } from "../../lib/wire/mod.ts";
+import type { Catalogue } from "../../lib/mcp/endpoint/mod.ts";
+import type { FrameChannel } from "../../lib/base/wire/mod.ts";
 import { TestGate } from "../helper/gate.ts";
 import { GuestSide } from "../helper/mcp_endpoint_guest.ts";
 import { definition } from "../helper/mcp_server.ts";

@@ -4,7 +4,7 @@
  */
 import type { Event } from "../../lib/event/mod.ts";
 import { compilePolicy, type Rule } from "../../lib/policy/mod.ts";
-import { FlatEvent } from "../../lib/policy/flat.ts";
+import { FlatEvent } from "../../lib/policy/engine/flat.ts";
 
 const EVENTS = 20_000;
 const FLOOR_EVENTS = 400;

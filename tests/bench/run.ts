@@ -3,7 +3,7 @@
  * memory and accelerator under bare QEMU, to the guest's first program and powered off. Floor and VM take turns, so that
  * what else the machine does meets both. Service and gateway run already.
  */
-import { home } from "../../lib/home/mod.ts";
+import { home } from "../../lib/base/home/mod.ts";
 import { bootAssets, currentArch, loadProfile } from "../../lib/profile/mod.ts";
 import { bareArguments, findTools } from "../../lib/vm/mod.ts";
 import { Sbx } from "../helper/sbx.ts";

@@ -8,7 +8,7 @@ import { routeSettings } from "../../cmd/service/routes/settings.ts";
 import { CorpStore } from "../../lib/corp/mod.ts";
 import { parseDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
 import { parseToml } from "../../lib/toml/mod.ts";
-import { versionInfo } from "../../lib/version/mod.ts";
+import { versionInfo } from "../../lib/base/version/mod.ts";
 
 const LEAVES = 1_000;
 const SECONDS = 2;

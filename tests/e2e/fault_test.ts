@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { generateManifest, installAssets } from "../../lib/asset/mod.ts";
-import { home as homeOf } from "../../lib/home/mod.ts";
+import { home as homeOf } from "../../lib/base/home/mod.ts";
 import { currentArch } from "../../lib/profile/mod.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 

@@ -6,10 +6,10 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { DnsService, Overrides } from "../../lib/dns/mod.ts";
 import { PORTS } from "../../lib/guest/mod.ts";
-import { home } from "../../lib/home/mod.ts";
-import { sessionPaths } from "../../lib/session/paths.ts";
+import { home } from "../../lib/base/home/mod.ts";
+import { sessionPaths } from "../../lib/session/files/paths.ts";
 import { vsockPath } from "../../lib/vm/mod.ts";
-import { writeAll } from "../../lib/wire/mod.ts";
+import { writeAll } from "../../lib/base/wire/mod.ts";
 import { TestGate } from "../helper/gate.ts";
 import { GuestNet, type Opened } from "../helper/guest_net.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";

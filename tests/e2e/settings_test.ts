@@ -1,7 +1,7 @@
 /** Settings, corp and profiles in the running product, seen from inside a guest. One boot is shared by all steps. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { blake3 } from "../../lib/hash/mod.ts";
+import { blake3 } from "../../lib/base/hash/mod.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 
 const API_KEY = "key-4b1d7c0e9f-never-in-a-guest";

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { parseManifest } from "../../lib/asset/mod.ts";
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { Random } from "../helper/random.ts";
 
 const ROUNDS = 4000;

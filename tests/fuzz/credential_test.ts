@@ -15,9 +15,9 @@ import {
 import { parseStore } from "../../lib/credential/entry.ts";
 import { Finder } from "../../lib/credential/finder.ts";
 import { StreamReplacer } from "../../lib/credential/stream.ts";
-import { SbxError } from "../../lib/error/mod.ts";
-import { CredentialDenied } from "../../lib/net/broker.ts";
-import type { Header } from "../../lib/net/header.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
+import { CredentialDenied } from "../../lib/net/port/broker.ts";
+import type { Header } from "../../lib/net/message/header.ts";
 import { Random } from "../helper/random.ts";
 
 const ROUNDS = 1500;

@@ -1,8 +1,8 @@
 /** Random messages and random bytes at the guest's MCP endpoint, and at the guest's own bridge. */
 import { assert, assertEquals } from "@std/assert";
 import { lines } from "../../cmd/guest/mcp_server/line.ts";
-import type { Catalogue } from "../../lib/mcp_endpoint/mod.ts";
-import { encodeFrame, writeAll } from "../../lib/wire/mod.ts";
+import type { Catalogue } from "../../lib/mcp/endpoint/mod.ts";
+import { encodeFrame, writeAll } from "../../lib/base/wire/mod.ts";
 import { TestGate } from "../helper/gate.ts";
 import { GuestSide } from "../helper/mcp_endpoint_guest.ts";
 import { Random } from "../helper/random.ts";

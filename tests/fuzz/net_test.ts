@@ -1,15 +1,15 @@
 /** Bytes of guests and upstreams that nobody meant: whatever comes, it is read, refused or waited for. */
 import { assert, assertEquals } from "@std/assert";
-import { parseAuthority } from "../../lib/net/authority.ts";
-import { WireBody } from "../../lib/net/body.ts";
+import { parseAuthority } from "../../lib/net/exchange/authority.ts";
+import { WireBody } from "../../lib/net/message/body.ts";
 import { Connection } from "../../lib/net/connection.ts";
 import { ConnectionLost, MessageFault } from "../../lib/net/fault.ts";
-import { answerFraming, requestFraming } from "../../lib/net/framing.ts";
-import { headEnd, parseAnswerHead, parseRequestHead } from "../../lib/net/head.ts";
-import { parseHello } from "../../lib/net/hello.ts";
-import { HeaderDecoder } from "../../lib/net/http2/hpack.ts";
-import { encodeHeaders } from "../../lib/net/http2/hpack.ts";
-import { sniff } from "../../lib/net/sniff.ts";
+import { answerFraming, requestFraming } from "../../lib/net/message/framing.ts";
+import { headEnd, parseAnswerHead, parseRequestHead } from "../../lib/net/message/head.ts";
+import { parseHello } from "../../lib/net/guest/hello.ts";
+import { HeaderDecoder } from "../../lib/net/upstream/http2/hpack.ts";
+import { encodeHeaders } from "../../lib/net/upstream/http2/hpack.ts";
+import { sniff } from "../../lib/net/guest/sniff.ts";
 import { Watch } from "../../lib/net/watch.ts";
 import { Random } from "../helper/random.ts";
 

@@ -1,17 +1,17 @@
 /** Properties of policy, over random rules and events with a fixed seed. */
 import { assertEquals } from "@std/assert";
 import type { Event } from "../../lib/event/mod.ts";
-import { SbxError } from "../../lib/error/mod.ts";
-import { AskQueue } from "../../lib/policy/ask.ts";
-import { environment } from "../../lib/policy/cel.ts";
-import { compileMatch } from "../../lib/policy/compile.ts";
-import { completeEvent } from "../../lib/policy/fixture.ts";
-import { FlatEvent } from "../../lib/policy/flat.ts";
-import { implies } from "../../lib/policy/implies.ts";
-import { lintPolicy } from "../../lib/policy/lint.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
+import { AskQueue } from "../../lib/policy/ask/queue.ts";
+import { environment } from "../../lib/policy/engine/cel.ts";
+import { compileMatch } from "../../lib/policy/engine/compile.ts";
+import { completeEvent } from "../../lib/policy/author/fixture.ts";
+import { FlatEvent } from "../../lib/policy/engine/flat.ts";
+import { implies } from "../../lib/policy/author/implies.ts";
+import { lintPolicy } from "../../lib/policy/author/lint.ts";
 import { compilePolicy, type Rule } from "../../lib/policy/mod.ts";
-import { parseRules } from "../../lib/policy/read.ts";
-import { regex, requiredLiterals } from "../../lib/policy/regex.ts";
+import { parseRules } from "../../lib/policy/author/read.ts";
+import { regex, requiredLiterals } from "../../lib/policy/engine/regex.ts";
 import { Random } from "../helper/random.ts";
 
 const HOSTS = ["a.example", "api.a.example", "b.example", "evil.test", "10.0.0.1"];

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { Random } from "../helper/random.ts";
-import { SbxError } from "../../lib/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { parseToml, removeTable, scanKeys, setKey, type TomlDocument } from "../../lib/toml/mod.ts";
 
 const SEED = 0x5bc0de;

@@ -1,5 +1,5 @@
 import { assert } from "@std/assert";
-import { encodeFrame, FrameError, FrameReader } from "../../lib/wire/mod.ts";
+import { encodeFrame, FrameError, FrameReader } from "../../lib/base/wire/mod.ts";
 import { Random } from "../helper/random.ts";
 
 const ROUNDS = 3000;

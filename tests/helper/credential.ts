@@ -8,7 +8,7 @@ import {
   type Provider,
   refOf,
 } from "../../lib/credential/mod.ts";
-import type { Destination } from "../../lib/net/broker.ts";
+import type { Destination } from "../../lib/net/port/broker.ts";
 
 /** A secret of each provider. */
 export const KEY = {

@@ -11,7 +11,7 @@ import {
   type Refusal,
   type Verdict,
 } from "../../lib/policy/mod.ts";
-import { parseRules } from "../../lib/policy/read.ts";
+import { parseRules } from "../../lib/policy/author/read.ts";
 
 /** What became of one event. */
 export interface GateEntry {

@@ -7,7 +7,7 @@ import { type DnsFrame, type Open, PORTS, type Refused } from "../../lib/guest/m
 import * as schema from "../../lib/guest/schema.ts";
 import { GuestStream } from "../../lib/session/guest_stream.ts";
 import { vsockPath } from "../../lib/vm/hypervisor.ts";
-import { FrameChannel } from "../../lib/wire/mod.ts";
+import { FrameChannel } from "../../lib/base/wire/mod.ts";
 
 /** A connection of the guest. */
 export interface Opened {

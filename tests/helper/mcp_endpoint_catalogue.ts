@@ -12,8 +12,8 @@ import {
   ResourceListChangedNotificationSchema,
   ToolListChangedNotificationSchema,
 } from "@modelcontextprotocol/sdk/types.js";
-import { SbxError } from "../../lib/error/mod.ts";
-import type { CallOptions, Catalogue, CatalogueList } from "../../lib/mcp_endpoint/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
+import type { CallOptions, Catalogue, CatalogueList } from "../../lib/mcp/endpoint/mod.ts";
 
 export class SdkCatalogue implements Catalogue {
   readonly client = new Client({ name: "catalogue", version: "1.0.0" });

@@ -7,8 +7,8 @@ import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
 import { bridge, MESSAGE_LIMIT } from "../../cmd/guest/mcp_server/bridge.ts";
 import { lines } from "../../cmd/guest/mcp_server/line.ts";
-import { Endpoint, type EndpointParts, MCP_FRAME_LIMIT } from "../../lib/mcp_endpoint/mod.ts";
-import { FrameChannel } from "../../lib/wire/mod.ts";
+import { Endpoint, type EndpointParts, MCP_FRAME_LIMIT } from "../../lib/mcp/endpoint/mod.ts";
+import { FrameChannel } from "../../lib/base/wire/mod.ts";
 
 /** Bytes that one side writes and the other reads. */
 class Pipe {

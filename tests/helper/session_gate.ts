@@ -1,7 +1,7 @@
 /** The gate of a session over rules, asks and a ledger that are all real. */
 import type { Draft } from "../../lib/policy/mod.ts";
-import { parseRules } from "../../lib/policy/read.ts";
-import type { Contract } from "../../lib/session/contract.ts";
+import { parseRules } from "../../lib/policy/author/read.ts";
+import type { Contract } from "../../lib/session/files/contract.ts";
 import { SessionGate, type SessionNotice } from "../../lib/session/gate.ts";
 
 const RECORD = { id: "session-1", profile_id: "code", profile_revision: "1.2.3" };

@@ -1,7 +1,7 @@
 /** Between an MCP client's stdin and stdout, and the host's frames (contracts.md §7, port 5002). */
-import type { Channel } from "../../../lib/wire/channel.ts";
-import { FrameError } from "../../../lib/wire/frame.ts";
-import { writeAll } from "../../../lib/wire/write.ts";
+import type { Channel } from "../../../lib/base/wire/channel.ts";
+import { FrameError } from "../../../lib/base/wire/frame.ts";
+import { writeAll } from "../../../lib/base/wire/write.ts";
 import { lines } from "./line.ts";
 
 /** Most bytes of a message, either way: a frame of this port takes no more. */

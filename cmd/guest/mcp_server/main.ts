@@ -6,7 +6,7 @@
  * It holds nothing itself: the servers are outside, and what may be asked of them is decided on the host.
  */
 import { HOST_CID, PORTS } from "../../../lib/guest/messages.ts";
-import { FrameChannel } from "../../../lib/wire/channel.ts";
+import { FrameChannel } from "../../../lib/base/wire/channel.ts";
 import { bridge, MESSAGE_LIMIT } from "./bridge.ts";
 
 const ABOUT = `sbx-mcp-server

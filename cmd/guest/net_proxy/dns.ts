@@ -1,5 +1,5 @@
-import { FrameChannel } from "../../../lib/wire/channel.ts";
-import { writeAll } from "../../../lib/wire/write.ts";
+import { FrameChannel } from "../../../lib/base/wire/channel.ts";
+import { writeAll } from "../../../lib/base/wire/write.ts";
 import { type DnsFrame, PORTS } from "../../../lib/guest/messages.ts";
 import { connectionsOf } from "./accept.ts";
 import { connectHost } from "./host.ts";

@@ -1,4 +1,4 @@
-import { FrameChannel } from "../../../lib/wire/channel.ts";
+import { FrameChannel } from "../../../lib/base/wire/channel.ts";
 import { type End, PORTS, type Refused } from "../../../lib/guest/messages.ts";
 import { connectHost } from "./host.ts";
 

@@ -1,5 +1,5 @@
-import { encodeFrame } from "../../../lib/wire/frame.ts";
-import { writeAll } from "../../../lib/wire/write.ts";
+import { encodeFrame } from "../../../lib/base/wire/frame.ts";
+import { writeAll } from "../../../lib/base/wire/write.ts";
 import { type Open, PORTS } from "../../../lib/guest/messages.ts";
 import { connectionsOf } from "./accept.ts";
 import { connectHost } from "./host.ts";

@@ -1,4 +1,4 @@
-import { FrameChannel } from "../../../lib/wire/channel.ts";
+import { FrameChannel } from "../../../lib/base/wire/channel.ts";
 import {
   EXIT_CANNOT_RUN,
   EXIT_TIMED_OUT,

@@ -3,7 +3,7 @@
  * terminals for it until the VM ends. It runs as root in a guest that has no network card; what it may do is decided
  * on the host.
  */
-import { FrameChannel } from "../../../lib/wire/channel.ts";
+import { FrameChannel } from "../../../lib/base/wire/channel.ts";
 import { type GuestMessage, HOST_CID, type HostMessage, PORTS } from "../../../lib/guest/messages.ts";
 import { BootConfig } from "./boot.ts";
 import { Executions } from "./exec.ts";

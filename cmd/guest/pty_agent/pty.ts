@@ -1,6 +1,6 @@
 import { PseudoTerminal } from "../../../ffi/libc/pty.ts";
-import { encodeFrame } from "../../../lib/wire/frame.ts";
-import { writeAll } from "../../../lib/wire/write.ts";
+import { encodeFrame } from "../../../lib/base/wire/frame.ts";
+import { writeAll } from "../../../lib/base/wire/write.ts";
 import type { Attach, GuestMessage, HostMessage } from "../../../lib/guest/messages.ts";
 
 type PtyOpen = Extract<HostMessage, { t: "PtyOpen" }>;

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { FileWritten } from "../../../lib/api/file.ts";
 import { segment } from "../../../lib/client/mod.ts";
-import { SbxError } from "../../../lib/error/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Tool, tool } from "../tool.ts";
 import { vm } from "./common.ts";
 

@@ -9,7 +9,7 @@ import {
 } from "../../../lib/api/mcp.ts";
 import type { VmInfo } from "../../../lib/api/vm.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
-import { SbxError } from "../../../lib/error/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Tool, tool } from "../tool.ts";
 import { vm } from "./common.ts";
 

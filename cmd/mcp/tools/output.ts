@@ -1,6 +1,6 @@
 /** The output of a program, streamed by the service, as much of it as an agent can use. */
 import { serverEvents } from "../../../lib/client/mod.ts";
-import { SbxError } from "../../../lib/error/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 
 /** How a program ended. */
 export interface Exit {

@@ -16,10 +16,10 @@ import {
   type StoredEntry,
   storePath,
 } from "../../../lib/credential/mod.ts";
-import { SbxError } from "../../../lib/error/mod.ts";
-import type { Home } from "../../../lib/home/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import type { Home } from "../../../lib/base/home/mod.ts";
 import { handle } from "../handle.ts";
-import { eventsOf } from "../ledger.ts";
+import { eventsOf } from "../../../lib/service/ledger.ts";
 
 /** Rows of an audit unless the caller asks for another number. */
 const AUDIT_ROWS = 100;

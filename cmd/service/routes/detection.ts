@@ -17,10 +17,10 @@ import { type DetectionIr, Matcher, mergeCounters } from "../../../lib/detection
 import { packOf, validationOf } from "../../../lib/detection/pack/pack.ts";
 import { backtest } from "../../../lib/detection/replay/backtest.ts";
 import { hunt } from "../../../lib/detection/replay/hunt.ts";
-import { corpLayer, type Detections, type Governance } from "../../../lib/supervisor/mod.ts";
+import { corpLayer, type Detections, type Governance } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
-import { listedFindings } from "../findings.ts";
-import { eventsOf, type LedgerOf } from "../ledger.ts";
+import { listedFindings } from "../../../lib/service/findings.ts";
+import { eventsOf, type LedgerOf } from "../../../lib/service/ledger.ts";
 
 /** What VMs that run have and have found. */
 type Running = Awaited<ReturnType<Governance["detections"]>>;

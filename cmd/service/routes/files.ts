@@ -1,9 +1,9 @@
 import type { Hono } from "hono";
 import { fileRoutes } from "../../../lib/api/mod.ts";
-import { SbxError } from "../../../lib/error/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { ask } from "../../../lib/ipc/mod.ts";
-import type { Supervisor, Vm } from "../../../lib/supervisor/mod.ts";
-import { guestPath, relativePath, Workspace } from "../../../lib/workspace/mod.ts";
+import type { Supervisor, Vm } from "../../../lib/service/mod.ts";
+import { guestPath, relativePath, Workspace } from "../../../lib/service/workspace/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Files of a VM's workspace, whether it runs or not. */

@@ -7,10 +7,10 @@ import {
   type McpToolList,
 } from "../../../lib/api/mod.ts";
 import type { CorpStore } from "../../../lib/corp/mod.ts";
-import { SbxError } from "../../../lib/error/mod.ts";
-import type { Home } from "../../../lib/home/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import type { Home } from "../../../lib/base/home/mod.ts";
 import { loadProfile } from "../../../lib/profile/mod.ts";
-import { corpLayer, type Governance, type Vm } from "../../../lib/supervisor/mod.ts";
+import { corpLayer, type Governance, type Vm } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 
 /** The MCP servers of profiles, through a VM that runs with the profile. */

@@ -1,9 +1,9 @@
 import type { Hono } from "hono";
 import { policyRoutes, type RuleList } from "../../../lib/api/mod.ts";
-import { SbxError } from "../../../lib/error/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Rule } from "../../../lib/policy/mod.ts";
-import type { Rules } from "../rules.ts";
-import type { Governance } from "../../../lib/supervisor/mod.ts";
+import type { Rules } from "../../../lib/service/rules.ts";
+import type { Governance } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 
 /** A rule as the API shows it. */
@@ -29,7 +29,7 @@ export function routePolicy(app: Hono, governance: Governance, rules: Rules): vo
     return { id: params.rule_id, deleted: true };
   });
   handle(app, policyRoutes.evaluate, async ({ params, body }) => {
-    const { completeEvent } = await import("../../../lib/policy/fixture.ts");
+    const { completeEvent } = await import("../../../lib/policy/author/fixture.ts");
     const given = completeEvent(body.event);
     const policy = await rules.policyOf(params.id);
     const { decision, findings, event, failures } = policy.evaluate(given, { explain: true });

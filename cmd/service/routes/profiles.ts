@@ -1,6 +1,6 @@
 import type { Hono } from "hono";
 import { type ProfileList, profileRoutes } from "../../../lib/api/mod.ts";
-import type { Home } from "../../../lib/home/mod.ts";
+import type { Home } from "../../../lib/base/home/mod.ts";
 import {
   listProfiles,
   loadProfile,

@@ -3,11 +3,11 @@ import type { Hono } from "hono";
 import { type LogsResult, policyRoutes, sessionRoutes, vmRoutes } from "../../../lib/api/mod.ts";
 import { readApproval } from "../../../lib/ledger/approvals.ts";
 import { readEvents, readWhy } from "../../../lib/ledger/mod.ts";
-import { afterAsk } from "../../../lib/policy/answer.ts";
+import { afterAsk } from "../../../lib/policy/ask/answer.ts";
 import type { AskRecord, Decision } from "../../../lib/policy/mod.ts";
-import type { Supervisor, Vm } from "../../../lib/supervisor/mod.ts";
+import type { Supervisor, Vm } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
-import { contextsOf, executionsOf, type LedgerOf, sessionEvents } from "../ledger.ts";
+import { contextsOf, executionsOf, type LedgerOf, sessionEvents } from "../../../lib/service/ledger.ts";
 
 /** Bytes of each log's end that are shown. */
 const TAIL_BYTES = 64 * 1024;

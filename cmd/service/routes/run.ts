@@ -1,9 +1,9 @@
 import type { Hono } from "hono";
 import { type ExecRequest, type RunRequest, type RunResult, vmRoutes } from "../../../lib/api/mod.ts";
-import type { Supervisor, Vm } from "../../../lib/supervisor/mod.ts";
+import type { Supervisor, Vm } from "../../../lib/service/mod.ts";
 import { execBuffered, execStreamed } from "../exec.ts";
 import { handle } from "../handle.ts";
-import { sessionEvents } from "../ledger.ts";
+import { sessionEvents } from "../../../lib/service/ledger.ts";
 import { eventStream, wantsEvents } from "../sse.ts";
 
 /** Running programs: in a VM that is there, and in one that is thrown away. */

@@ -1,7 +1,7 @@
 import type { Context, Hono } from "hono";
-import { SbxError } from "../../../lib/error/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { IpcCall } from "../../../lib/ipc/mod.ts";
-import type { Supervisor } from "../../../lib/supervisor/mod.ts";
+import type { Supervisor } from "../../../lib/service/mod.ts";
 
 /** Size of a terminal until its client says another. */
 const DEFAULT_SIZE = { cols: 80, rows: 24 };

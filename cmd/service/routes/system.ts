@@ -1,11 +1,11 @@
 import type { Hono } from "hono";
 import { type ServiceStatus, systemRoutes, type Version } from "../../../lib/api/mod.ts";
-import { asSbxError } from "../../../lib/error/mod.ts";
+import { asSbxError } from "../../../lib/base/error/mod.ts";
 import { bootAssets, currentArch, type ListedProfile, listProfiles } from "../../../lib/profile/mod.ts";
-import { VERSION, versionInfo } from "../../../lib/version/mod.ts";
+import { VERSION, versionInfo } from "../../../lib/base/version/mod.ts";
 import type { Service } from "../app.ts";
 import { handle } from "../handle.ts";
-import { issuesOf } from "../issue.ts";
+import { issuesOf } from "../../../lib/service/issue.ts";
 
 const PERMISSIONS = ["read", "write", "net", "env", "run", "ffi", "sys", "import"] as const;
 

@@ -1,6 +1,6 @@
 import type { Hono } from "hono";
 import { vmRoutes } from "../../../lib/api/mod.ts";
-import type { Supervisor } from "../../../lib/supervisor/mod.ts";
+import type { Supervisor } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of a VM's life. */

@@ -1,5 +1,5 @@
 import { isAbsolute, resolve } from "node:path";
-import { SbxError } from "../../error/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
 import { compileRead } from "../compile.ts";
 import type { DetectionIr } from "../ir.ts";
 import { readPack } from "../pack/pack.ts";

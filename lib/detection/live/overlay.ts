@@ -1,8 +1,8 @@
 /** Detections that are put in while VMs run (contracts.md §6, "Overlays"): a folder of JSON files. */
 import { join } from "node:path";
 import { z } from "zod";
-import { SbxError } from "../../error/mod.ts";
-import { writeAtomic } from "../../home/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import { writeAtomic } from "../../base/home/mod.ts";
 import { compileOrThrow } from "../compile.ts";
 import type { DetectionIr } from "../ir.ts";
 import { packOf, readBytes } from "../pack/pack.ts";

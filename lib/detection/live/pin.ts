@@ -1,4 +1,4 @@
-import { SbxError } from "../../error/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
 import type { DetectionIr } from "../ir.ts";
 
 /** What a profile says of a pack: this one, and no other version. */

@@ -1,5 +1,5 @@
 /** The index: from the values of an event to the rules that they make match. */
-import { getterOf } from "../../policy/flat.ts";
+import { getterOf } from "../../policy/engine/flat.ts";
 import type { Event } from "../../event/mod.ts";
 import type { MatchValue } from "../ir.ts";
 import { ValueTable } from "./value_table.ts";

@@ -1,4 +1,4 @@
-import { SbxError } from "../../error/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
 import { catalogue } from "../../event/mod.ts";
 import { type DetectionFinding, findingOf } from "../finding.ts";
 import type { DetectionIr, IrRule } from "../ir.ts";

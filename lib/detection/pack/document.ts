@@ -1,4 +1,4 @@
-import { SbxError } from "../../error/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
 import { parseToml, type TomlDocument } from "../../toml/mod.ts";
 import type { Problem } from "../problem.ts";
 import { parseJson, parseYaml, TreeError, type TreeNode, valueOf, walk } from "../tree/mod.ts";

@@ -1,5 +1,5 @@
 import { dirname } from "node:path";
-import { SbxError } from "../../error/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
 import { describe } from "../../toml/mod.ts";
 import { EXPORT_ROUTES } from "../ir.ts";
 import { detectionError, type Diagnostic, diagnosticsOf, hasErrors, type Problem } from "../problem.ts";

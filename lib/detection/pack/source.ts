@@ -1,6 +1,6 @@
 import { isAbsolute, join, relative } from "node:path";
-import { SbxError } from "../../error/mod.ts";
-import { blake3 } from "../../hash/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import { blake3 } from "../../base/hash/mod.ts";
 import type { Problem } from "../problem.ts";
 import type { Place } from "./document.ts";
 import { decode, type Pack, readBytes } from "./pack.ts";

@@ -1,6 +1,6 @@
 /** Backtest of a file of events, of any size (contracts.md §6, `sbx.detection-check.v1`). */
 import { valueAt } from "../../event/mod.ts";
-import { type ProgressSink, silent } from "../../progress/mod.ts";
+import { type ProgressSink, silent } from "../../base/progress/mod.ts";
 import type { Confidence, DetectionIr, Severity } from "../ir.ts";
 import { type LoadedRule, Matcher } from "../match/matcher.ts";
 import type { Matchable } from "../match/index_node.ts";

@@ -1,6 +1,6 @@
 /** Evidence of a backtest or a hunt: counts, and rows that differ from each other (contracts.md §6, "Evidence-diverse"). */
 import { canonicalJson, valueAt } from "../../event/mod.ts";
-import { blake3 } from "../../hash/mod.ts";
+import { blake3 } from "../../base/hash/mod.ts";
 import type { Matchable } from "../match/index_node.ts";
 import type { LoadedRule } from "../match/matcher.ts";
 

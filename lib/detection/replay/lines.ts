@@ -1,4 +1,4 @@
-import { SbxError } from "../../error/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
 
 /** Longest line that is read (issue 6, "Bad input": one of 20 MB is a line like any other). */
 export const LINE_MAX = 32 * 1024 * 1024;

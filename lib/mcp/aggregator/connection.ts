@@ -9,7 +9,7 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 // @ts-types="@modelcontextprotocol/sdk/types"
 import { ErrorCode, type JSONRPCMessage, ResultSchema } from "@modelcontextprotocol/sdk/types.js";
-import { VERSION } from "../../version/mod.ts";
+import { VERSION } from "../../base/version/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
 import type { Progress } from "../entry.ts";
 import { ANSWER_GRACE_MS, GOODBYE_MS, STREAM_INTERVAL_MS } from "../limit.ts";

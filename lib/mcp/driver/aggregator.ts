@@ -1,5 +1,5 @@
 /** The aggregator as sbx-process drives it (spec.md, "Aggregator subprocess lifecycle"). */
-import { asSbxError, SbxError } from "../../error/mod.ts";
+import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
 import type { Kind, PromptEntry, ResourceEntry, ServerStatus, ToolEntry } from "../entry.ts";
 import { CALL_TIMEOUT_MS, REQUEST_TIMEOUT_MS } from "../limit.ts";

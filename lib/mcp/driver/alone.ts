@@ -4,7 +4,7 @@ import { type AggregatorDefinition, readDefinitions } from "../definition.ts";
 import { LineWriter, readLines } from "../ndjson.ts";
 import { OutboundServer } from "../outbound/mod.ts";
 import { readRequest } from "../protocol.ts";
-import { say } from "../../log/mod.ts";
+import { say } from "../../base/log/mod.ts";
 import { startAggregator } from "./process.ts";
 
 /**

@@ -1,5 +1,5 @@
 /** One life of the aggregator process: its pipes, and what waits for them. */
-import { SbxError } from "../../error/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
 import type { Kind } from "../entry.ts";
 import { LINE_BYTES_MAX } from "../limit.ts";

@@ -1,5 +1,5 @@
 /** What the aggregator lists, kept until it changes. */
-import { SbxError } from "../../error/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
 import type { Entries, Kind, PromptEntry, ResourceEntry, ToolEntry } from "../entry.ts";
 import { ENTRIES_MAX, SERVERS_MAX } from "../limit.ts";
 import type { PinChange } from "../pin/change.ts";

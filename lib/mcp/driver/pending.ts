@@ -1,5 +1,5 @@
 /** Requests that were sent and not answered yet. */
-import { SbxError } from "../../error/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
 import type { Progress } from "../entry.ts";
 import { foreignText } from "../text.ts";
 

@@ -1,6 +1,6 @@
 /** Starting an aggregator process and the private wire to it. */
 import { join } from "node:path";
-import { SbxError } from "../../error/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
 import type { OutboundServer } from "../outbound/mod.ts";
 
 /** Longest path of a UDS that the kernel takes. */

@@ -3,7 +3,7 @@
  * no network of its own; and what the nine methods of the NDJSON protocol cannot say (progress, cancellation, a changed
  * catalogue) goes by it too. A frame is u32 big-endian length of the rest, u8 kind, u32 big-endian id, payload.
  */
-import { writeAll } from "../../wire/mod.ts";
+import { writeAll } from "../../base/wire/mod.ts";
 
 /** What a frame says; the id is that of an exchange, except where another is named. */
 export const Kind = {

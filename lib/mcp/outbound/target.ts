@@ -1,6 +1,6 @@
 /** What a request of the aggregator has to fit before it goes out: it runs code that talked to servers we do not know. */
 import type { AggregatorDefinition } from "../definition.ts";
-import { VERSION } from "../../version/mod.ts";
+import { VERSION } from "../../base/version/mod.ts";
 import type { Open } from "./frame.ts";
 
 /** A server that requests may go to. */

@@ -1,7 +1,7 @@
 /** The pins of one profile as a file. */
 import { dirname } from "node:path";
-import { SbxError } from "../../error/mod.ts";
-import { lockWithin, writeAtomic } from "../../home/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import { lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import type { ToolDefinition } from "../entry.ts";
 import type { PinChange } from "./change.ts";
 

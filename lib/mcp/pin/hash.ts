@@ -1,5 +1,5 @@
 import { canonicalJson } from "../../event/canonical.ts";
-import { blake3 } from "../../hash/mod.ts";
+import { blake3 } from "../../base/hash/mod.ts";
 import type { ToolDefinition } from "../entry.ts";
 
 /** The pin of a tool: BLAKE3 of the canonical JSON of what it says of itself (contracts.md §8). */

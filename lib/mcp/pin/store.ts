@@ -1,5 +1,5 @@
 /** Which tools were approved as what, per profile (contracts.md §8, "Pin"). */
-import { SbxError } from "../../error/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
 import type { ToolDefinition } from "../entry.ts";
 import type { PinChange } from "./change.ts";
 import { type Pin, type PinFile, readPins, updatePins } from "./file.ts";

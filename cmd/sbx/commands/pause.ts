@@ -1,0 +1,10 @@
+import { vmCommand } from "../each_vm.ts";
+
+export const command = vmCommand({
+  name: "pause",
+  summary: "let VMs stand still; they keep their memory",
+  method: "POST",
+  doing: "pausing",
+  done: "paused",
+  examples: ["sbx pause demo"],
+});

@@ -1,3 +1,0 @@
-/** What a role says on its standard error, which for those that run in the background is a file (`lib/program`). */
-export { log, say } from "./log.ts";
-export { outliveRejections } from "./rejection.ts";

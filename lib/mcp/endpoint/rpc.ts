@@ -1,0 +1,107 @@
+/** JSON-RPC 2.0 as MCP uses it: reading what a guest sent, and the errors that answer it (contracts.md §8). */
+import { SbxError } from "../../base/error/mod.ts";
+import { ID_MAX, MESSAGE_MAX } from "./limit.ts";
+
+export const RPC = {
+  parse: -32700,
+  /** not a request, or refused by policy */
+  invalid: -32600,
+  unknownMethod: -32601,
+  params: -32602,
+  /** the aggregator failed, or is not there */
+  failed: -32603,
+  timeout: -32000,
+} as const;
+
+export type RpcId = string | number;
+export type Params = Record<string, unknown>;
+
+/** A message of the guest. Answers are none of ours: nothing is asked of a guest. */
+export type Incoming =
+  | { kind: "request"; id: RpcId; method: string; params: Params }
+  | { kind: "notification"; method: string; params: Params }
+  | { kind: "answer" };
+
+/** An error answer. */
+export class RpcError extends Error {
+  /** @param id of the request, where the error is found before that is known otherwise */
+  constructor(readonly code: number, message: string, readonly data?: unknown, readonly id?: RpcId) {
+    super(message);
+  }
+}
+
+/**
+ * Reads one message.
+ *
+ * @throws RpcError −32600 for what is none, a batch among it; −32602 for params that are no object
+ */
+export function readMessage(value: unknown): Incoming {
+  if (Array.isArray(value)) {
+    throw new RpcError(RPC.invalid, "batches are not taken: send one message a frame");
+  }
+  if (!isObject(value) || value.jsonrpc !== "2.0") {
+    throw new RpcError(
+      RPC.invalid,
+      'not a JSON-RPC message: it needs "jsonrpc": "2.0"',
+      undefined,
+      idOf(value),
+    );
+  }
+  if (value.method === undefined && ("result" in value || "error" in value)) return { kind: "answer" };
+  const id = idOf(value);
+  if (typeof value.method !== "string") {
+    throw new RpcError(RPC.invalid, "the method is no text", undefined, id);
+  }
+  if ("id" in value && id === undefined) {
+    throw new RpcError(RPC.invalid, `an id is a whole number, or text of at most ${ID_MAX} characters`);
+  }
+  const { method, params = {} } = value;
+  if (!isObject(params)) throw new RpcError(RPC.params, "params is no object", undefined, id);
+  return id === undefined
+    ? { kind: "notification", method, params }
+    : { kind: "request", id, method, params };
+}
+
+/** The error that answers a failed request. The text of a library, or of anything unforeseen, stays on the host. */
+export function rpcErrorOf(error: unknown): RpcError {
+  if (error instanceof RpcError) return error;
+  if (!(error instanceof SbxError)) return new RpcError(RPC.failed, "the request failed on the host");
+  const { code, message, hint } = error;
+  return new RpcError(codeOf(code), cut(hint ? `${message}; ${hint}` : message), {
+    code,
+    ...(hint && { hint }),
+  });
+}
+
+/** The JSON of an error answer. */
+export function errorAnswer(error: RpcError, id: RpcId | null = error.id ?? null): object {
+  const { code, message, data } = error;
+  return { jsonrpc: "2.0", id, error: { code, message, ...(data !== undefined && { data }) } };
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function idOf(value: unknown): RpcId | undefined {
+  const id = isObject(value) ? value.id : undefined;
+  const text = typeof id === "string" && id.length <= ID_MAX;
+  return text || Number.isSafeInteger(id) ? id as RpcId : undefined;
+}
+
+/** A server outside may have had its say in it. */
+function cut(message: string): string {
+  return message.length > MESSAGE_MAX ? `${message.slice(0, MESSAGE_MAX)}…` : message;
+}
+
+const BY_LAST_SEGMENT: Record<string, number> = {
+  timeout: RPC.timeout,
+  not_found: RPC.params,
+  invalid: RPC.params,
+  blocked: RPC.invalid,
+  held: RPC.invalid,
+};
+
+function codeOf(code: string): number {
+  return BY_LAST_SEGMENT[code.slice(code.lastIndexOf(".") + 1)] ?? RPC.failed;
+}

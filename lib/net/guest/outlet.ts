@@ -1,0 +1,174 @@
+import { errorBody, type SbxError, statusOf } from "../../base/error/mod.ts";
+import type { Decision } from "../../policy/mod.ts";
+import type { Connection } from "../connection.ts";
+import { ClientLost } from "../fault.ts";
+import type { Header } from "../message/header.ts";
+import type { Outlet } from "../exchange/outlet.ts";
+import { BodyWriter, headText } from "../message/write.ts";
+
+/** How an answer is written on a guest's connection. */
+export interface OutletOptions {
+  method: string;
+  /** HTTP/1.0: no chunks */
+  old: boolean;
+  /** whether the connection may serve another request */
+  alive: boolean;
+  /** milliseconds for each write */
+  idleMs: number;
+  signal: AbortSignal;
+  /** called when the client goes away */
+  gone(): void;
+}
+
+/** Writes one answer on a guest's HTTP/1.1 connection. */
+export class GuestOutlet implements Outlet {
+  /** whether the connection serves another request; settled once the answer is complete */
+  alive: boolean;
+  /** whether anything was written: what is refused after that cannot be said */
+  begun = false;
+  readonly signal: AbortSignal;
+  readonly #connection: Connection;
+  readonly #options: OutletOptions;
+  #writer?: BodyWriter;
+
+  constructor(connection: Connection, options: OutletOptions) {
+    this.#connection = connection;
+    this.#options = options;
+    this.alive = options.alive;
+    this.signal = options.signal;
+  }
+
+  async whole(
+    status: number,
+    headers: readonly Header[],
+    body: Uint8Array,
+    declared?: string,
+  ): Promise<void> {
+    const bodiless = this.#isBodiless(status);
+    const length = bodiless ? declared : `${body.length}`;
+    const head = this.#head(status, headers, length === undefined ? "" : `content-length: ${length}\r\n`);
+    this.begun = true;
+    this.#connection.deadline.set(this.#options.idleMs);
+    try {
+      await this.#connection.writeJoined(head, bodiless ? undefined : body);
+    } catch (cause) {
+      this.alive = false;
+      throw new ClientLost(cause);
+    }
+    this.#connection.deadline.off();
+  }
+
+  blocked(decision: Decision): Promise<void> {
+    return this.refused(403, decision);
+  }
+
+  failed(error: SbxError): Promise<void> {
+    return this.refused(statusOf(error.code), errorBody(error));
+  }
+
+  /** An answer of our own, as JSON. */
+  refused(status: number, record: unknown): Promise<void> {
+    const body = new TextEncoder().encode(JSON.stringify(record) + "\n");
+    return this.whole(status, [["content-type", "application/json"]], body);
+  }
+
+  begin(status: number, headers: readonly Header[], length: number | undefined): void {
+    const chunked = length === undefined && !this.#options.old;
+    if (length === undefined && !chunked) this.alive = false;
+    const framing = chunked
+      ? "transfer-encoding: chunked\r\n"
+      : length === undefined
+      ? ""
+      : `content-length: ${length}\r\n`;
+    const head = this.#head(status, headers, framing);
+    this.#writer = new BodyWriter(this.#connection, head, chunked, this.#options.idleMs);
+  }
+
+  flush(): Promise<void> {
+    this.begun = true;
+    return this.#writing(() => this.#writer!.flush());
+  }
+
+  write(piece: Uint8Array): Promise<void> {
+    this.begun = true;
+    return this.#writing(() => this.#writer!.write(piece));
+  }
+
+  async end(trailers: readonly Header[]): Promise<void> {
+    this.begun = true;
+    await this.#writing(() => this.#writer!.end(trailers));
+    this.#connection.deadline.off();
+  }
+
+  cut(): void {
+    this.alive = false;
+    this.#connection.close();
+  }
+
+  async upgrade(headers: readonly Header[], protocol: string): Promise<Connection> {
+    this.alive = false;
+    this.begun = true;
+    const more = `connection: upgrade\r\nupgrade: ${protocol}\r\n`;
+    await this.#writing(() =>
+      this.#connection.writeJoined(headText("HTTP/1.1 101 Switching Protocols", headers, more))
+    );
+    this.#connection.unlisten();
+    return this.#connection;
+  }
+
+  watch(gone: () => void): void {
+    this.#connection.deadline.off();
+    this.#connection.listen(() => {
+      this.alive = false;
+      this.#options.gone();
+      gone();
+    });
+  }
+
+  #isBodiless(status: number): boolean {
+    return this.#options.method === "HEAD" || status === 204 || status === 304;
+  }
+
+  #head(status: number, headers: readonly Header[], framing: string): string {
+    const { old } = this.#options;
+    const connection = this.alive ? old ? "connection: keep-alive\r\n" : "" : "connection: close\r\n";
+    return headText(`HTTP/1.1 ${status} ${REASONS[status] ?? ""}`, headers, framing + connection);
+  }
+
+  async #writing(write: () => Promise<void>): Promise<void> {
+    try {
+      await write();
+    } catch (cause) {
+      this.alive = false;
+      throw new ClientLost(cause);
+    }
+  }
+}
+
+const REASONS: Record<number, string> = {
+  200: "OK",
+  201: "Created",
+  202: "Accepted",
+  204: "No Content",
+  206: "Partial Content",
+  301: "Moved Permanently",
+  302: "Found",
+  303: "See Other",
+  304: "Not Modified",
+  307: "Temporary Redirect",
+  308: "Permanent Redirect",
+  400: "Bad Request",
+  401: "Unauthorized",
+  403: "Forbidden",
+  404: "Not Found",
+  405: "Method Not Allowed",
+  409: "Conflict",
+  410: "Gone",
+  413: "Content Too Large",
+  422: "Unprocessable Content",
+  429: "Too Many Requests",
+  500: "Internal Server Error",
+  502: "Bad Gateway",
+  503: "Service Unavailable",
+  504: "Gateway Timeout",
+};

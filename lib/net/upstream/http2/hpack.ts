@@ -1,0 +1,159 @@
+/** Header compression of HTTP/2 (RFC 7541). What is sent uses no dynamic table: there is no state to get wrong. */
+import { MessageFault } from "../../fault.ts";
+import type { Header } from "../../message/header.ts";
+import { latin1, putLatin1 } from "../../message/latin1.ts";
+import { HEAD_MAX } from "../../limit.ts";
+import { decodeHuffman } from "./huffman.ts";
+import { STATIC } from "./static.ts";
+
+/** Size of the dynamic table that the other side may use (RFC 9113 §6.5.2, the default). */
+const TABLE_MAX = 4096;
+/** What an entry costs beside its text (RFC 7541 §4.1). */
+const ENTRY_COST = 32;
+const NEVER_INDEXED = 0x10;
+
+const staticNames = new Map<string, number>();
+const staticFields = new Map<string, number>();
+for (const [at, [name, value]] of STATIC.entries()) {
+  if (!staticNames.has(name)) staticNames.set(name, at + 1);
+  if (value !== "") staticFields.set(`${name}\n${value}`, at + 1);
+}
+
+/** A header block. Values go as they are, and nobody on the way may remember them. */
+export function encodeHeaders(headers: readonly Header[]): Uint8Array {
+  let size = 0;
+  for (const [name, value] of headers) size += name.length + value.length + 24;
+  const block = new Uint8Array(size);
+  let at = 0;
+  for (const [name, value] of headers) {
+    const field = staticFields.get(`${name}\n${value}`);
+    if (field !== undefined) {
+      at = putInteger(block, at, 0x80, 7, field);
+      continue;
+    }
+    const known = staticNames.get(name);
+    at = putInteger(block, at, NEVER_INDEXED, 4, known ?? 0);
+    if (known === undefined) at = putText(block, at, name);
+    at = putText(block, at, value);
+  }
+  return block.subarray(0, at);
+}
+
+function putInteger(block: Uint8Array, at: number, flags: number, bits: number, value: number): number {
+  const most = 2 ** bits - 1;
+  if (value < most) {
+    block[at] = flags | value;
+    return at + 1;
+  }
+  block[at++] = flags | most;
+  for (value -= most; value >= 128; value = Math.floor(value / 128)) block[at++] = value % 128 | 128;
+  block[at] = value;
+  return at + 1;
+}
+
+function putText(block: Uint8Array, at: number, text: string): number {
+  return putLatin1(text, block, putInteger(block, at, 0, 7, text.length));
+}
+
+/** Reads the header blocks of one connection, in their order. */
+export class HeaderDecoder {
+  readonly #table: Header[] = [];
+  #size = 0;
+  #max = TABLE_MAX;
+
+  /** @throws {MessageFault} the connection is of no more use then: the tables are no longer the same */
+  decode(block: Uint8Array): Header[] {
+    const headers: Header[] = [];
+    const reader = new BlockReader(block);
+    let size = 0;
+    while (reader.left > 0) {
+      const byte = reader.peek();
+      if ((byte & 0xe0) === 0x20) {
+        if (headers.length > 0) throw new MessageFault("a header table changes its size too late");
+        this.#resize(reader.integer(5));
+        continue;
+      }
+      const header = this.#field(reader, byte);
+      size += header[0].length + header[1].length + ENTRY_COST;
+      // A few bytes can stand for many.
+      if (size > HEAD_MAX * 2) throw new MessageFault("its head is too long");
+      headers.push(header);
+    }
+    return headers;
+  }
+
+  #field(reader: BlockReader, byte: number): Header {
+    if (byte & 0x80) return this.#entry(reader.integer(7));
+    const kept = (byte & 0x40) !== 0;
+    const index = reader.integer(kept ? 6 : 4);
+    const name = index === 0 ? reader.text() : this.#entry(index)[0];
+    const header: Header = [name, reader.text()];
+    if (kept) this.#add(header);
+    return header;
+  }
+
+  #entry(index: number): Header {
+    const header = index <= STATIC.length ? STATIC[index - 1] : this.#table[index - STATIC.length - 1];
+    if (!header) throw new MessageFault("a header field refers to nothing");
+    return header;
+  }
+
+  #add(header: Header): void {
+    this.#table.unshift(header);
+    this.#size += costOf(header);
+    this.#evict();
+  }
+
+  #resize(max: number): void {
+    if (max > TABLE_MAX) throw new MessageFault("a header table is larger than allowed");
+    this.#max = max;
+    this.#evict();
+  }
+
+  #evict(): void {
+    while (this.#size > this.#max) this.#size -= costOf(this.#table.pop()!);
+  }
+}
+
+function costOf([name, value]: Header): number {
+  return name.length + value.length + ENTRY_COST;
+}
+
+class BlockReader {
+  #at = 0;
+
+  constructor(readonly block: Uint8Array) {}
+
+  get left(): number {
+    return this.block.length - this.#at;
+  }
+
+  peek(): number {
+    return this.block[this.#at];
+  }
+
+  integer(bits: number): number {
+    const most = 2 ** bits - 1;
+    let value = this.#byte() & most;
+    if (value < most) return value;
+    for (let factor = 1; factor <= 128 ** 3; factor *= 128) {
+      const byte = this.#byte();
+      value += (byte & 127) * factor;
+      if (byte < 128) return value;
+    }
+    throw new MessageFault("a number in a header block is too large");
+  }
+
+  text(): string {
+    const coded = (this.peek() & 0x80) !== 0;
+    const length = this.integer(7);
+    if (length > this.left) throw new MessageFault("a header block is cut short");
+    const bytes = this.block.subarray(this.#at, this.#at += length);
+    return coded ? decodeHuffman(bytes) : latin1(bytes);
+  }
+
+  #byte(): number {
+    if (this.left === 0) throw new MessageFault("a header block is cut short");
+    return this.block[this.#at++];
+  }
+}

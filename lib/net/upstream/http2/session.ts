@@ -1,0 +1,268 @@
+import type { Connection } from "../../connection.ts";
+import { ConnectionLost, MessageFault } from "../../fault.ts";
+import { HEAD_MAX, STREAM_WINDOW, STREAMS_MAX, type Timeouts } from "../../limit.ts";
+import type { OutgoingRequest } from "../upstream.ts";
+import type { Deadline } from "../../watch.ts";
+import * as h2 from "./frame.ts";
+import { HeaderDecoder } from "./hpack.ts";
+import { Http2Exchange } from "./stream.ts";
+import { SendWindow } from "./window.ts";
+
+/** Bytes that may be under way on the whole connection. */
+const CONNECTION_WINDOW = 16 * 1024 * 1024;
+/** Control frames that may wait to be written; an upstream that asks for more answers than it reads is cut off. */
+const CONTROL_MAX = 1000;
+
+/** A header block that is not complete yet. */
+interface Block {
+  stream: number;
+  flags: number;
+  pieces: Uint8Array[];
+  size: number;
+}
+
+/** A connection to one upstream that speaks HTTP/2 (RFC 9113), with its streams. */
+export class Http2Session {
+  readonly window = new SendWindow(h2.WINDOW);
+  readonly timeouts: Timeouts;
+  /** what a stream may send before the upstream gives it more */
+  initialWindow = h2.WINDOW;
+  /** longest payload that the upstream takes */
+  frameMax = h2.FRAME_MAX;
+  readonly #connection: Connection;
+  readonly #decoder = new HeaderDecoder();
+  readonly #streams = new Map<number, Http2Exchange>();
+  readonly #onEnd: () => void;
+  #next = 1;
+  #most = STREAMS_MAX;
+  #leaving = false;
+  #ended = false;
+  #control = 0;
+  #received = 0;
+  #block?: Block;
+  #tail: Promise<void> = Promise.resolve();
+
+  /** @param onEnd called once, when it takes no more streams */
+  constructor(connection: Connection, timeouts: Timeouts, onEnd: () => void) {
+    this.#connection = connection;
+    this.timeouts = timeouts;
+    this.#onEnd = onEnd;
+    this.write(h2.PREFACE).catch(() => {});
+    this.control(h2.settingsFrame([
+      [h2.ENABLE_PUSH, 0],
+      [h2.INITIAL_WINDOW_SIZE, STREAM_WINDOW],
+      [h2.MAX_HEADER_LIST_SIZE, HEAD_MAX],
+    ]));
+    this.control(h2.numberFrame(h2.WINDOW_UPDATE, 0, CONNECTION_WINDOW - h2.WINDOW));
+    this.#run();
+  }
+
+  /** Whether it takes one more stream. */
+  get room(): boolean {
+    return !this.#leaving && !this.#ended && this.#streams.size < this.#most && this.#next < h2.WINDOW_MAX;
+  }
+
+  /** Begins an exchange; only while there is {@linkcode room}. */
+  exchange(request: OutgoingRequest): Http2Exchange {
+    const id = this.#next;
+    this.#next += 2;
+    this.#connection.deadline.off();
+    const stream = new Http2Exchange(this, id, request);
+    this.#streams.set(id, stream);
+    stream.begin();
+    return stream;
+  }
+
+  /** A deadline for one stream. */
+  deadline(expire: () => void): Deadline {
+    return this.#connection.deadline.watch.add(expire);
+  }
+
+  /** A stream is over, one way or the other. */
+  forget(stream: Http2Exchange): void {
+    if (!this.#streams.delete(stream.id) || this.#streams.size > 0) return;
+    if (this.#leaving) this.close();
+    else this.#connection.deadline.set(this.timeouts.idle);
+  }
+
+  /** Writes behind everything that was written before. @throws {ConnectionLost} */
+  write(bytes: Uint8Array): Promise<void> {
+    const written = this.#tail.then(() => this.#connection.write(bytes));
+    this.#tail = written.catch(() => {});
+    return written;
+  }
+
+  /** Writes a frame for which nobody waits. */
+  control(bytes: Uint8Array): void {
+    if (++this.#control > CONTROL_MAX) {
+      return this.#fail(new MessageFault("it does not read what it asks for"));
+    }
+    this.write(bytes).catch(() => {}).finally(() => this.#control--);
+  }
+
+  close(): void {
+    this.#fail(new ConnectionLost("was closed"));
+  }
+
+  async #run(): Promise<void> {
+    try {
+      while (await this.#connection.fill()) {
+        for (let frame = this.#take(); frame; frame = this.#take()) this.#handle(frame);
+      }
+      throw new ConnectionLost("closed the connection");
+    } catch (error) {
+      this.#fail(error as Error);
+    }
+  }
+
+  #take(): h2.Frame | undefined {
+    const { waiting } = this.#connection;
+    if (waiting.length < h2.FRAME_HEAD) return undefined;
+    const view = new DataView(waiting.buffer, waiting.byteOffset);
+    const length = view.getUint32(0) >>> 8;
+    if (length > h2.FRAME_MAX) throw new MessageFault("a frame is longer than allowed");
+    if (waiting.length < h2.FRAME_HEAD + length) return undefined;
+    this.#connection.skip(h2.FRAME_HEAD + length);
+    return {
+      type: waiting[3],
+      flags: waiting[4],
+      stream: view.getUint32(5) & h2.WINDOW_MAX,
+      payload: waiting.subarray(h2.FRAME_HEAD, h2.FRAME_HEAD + length),
+    };
+  }
+
+  #handle(frame: h2.Frame): void {
+    if (this.#block && (frame.type !== h2.CONTINUATION || frame.stream !== this.#block.stream)) {
+      throw new MessageFault("a header block is interrupted");
+    }
+    const stream = this.#streams.get(frame.stream);
+    switch (frame.type) {
+      case h2.DATA:
+        return this.#data(frame, stream);
+      case h2.HEADERS:
+        return this.#headers(frame);
+      case h2.CONTINUATION:
+        return this.#continue(frame);
+      case h2.RST_STREAM:
+        if (frame.payload.length !== 4) throw new MessageFault("a reset has the wrong length");
+        return stream?.reset(numberOf(frame));
+      case h2.SETTINGS:
+        return this.#settings(frame);
+      case h2.PING:
+        if (frame.payload.length !== 8) throw new MessageFault("a ping has the wrong length");
+        if (!(frame.flags & h2.ACK)) this.control(h2.frame(h2.PING, h2.ACK, 0, frame.payload));
+        return;
+      case h2.GOAWAY:
+        return this.#leave(frame);
+      case h2.WINDOW_UPDATE:
+        return this.#widen(frame, stream);
+      case h2.PUSH_PROMISE:
+        throw new MessageFault("it pushes what nobody asked for");
+    }
+  }
+
+  #data(frame: h2.Frame, stream: Http2Exchange | undefined): void {
+    // Padding counts too. Streams bound what waits here, so the connection's window is given back at once.
+    this.#received += frame.payload.length;
+    if (this.#received >= CONNECTION_WINDOW / 2) {
+      this.control(h2.numberFrame(h2.WINDOW_UPDATE, 0, this.#received));
+      this.#received = 0;
+    }
+    stream?.data(unpadded(frame), frame.payload.length, (frame.flags & h2.END_STREAM) !== 0);
+  }
+
+  #headers(frame: h2.Frame): void {
+    if (frame.stream === 0) throw new MessageFault("a header block belongs to no stream");
+    let piece = unpadded(frame);
+    if (frame.flags & h2.WITH_PRIORITY) piece = piece.subarray(5);
+    this.#block = { stream: frame.stream, flags: frame.flags, pieces: [], size: 0 };
+    this.#addToBlock(piece, frame.flags);
+  }
+
+  #continue(frame: h2.Frame): void {
+    if (!this.#block) throw new MessageFault("a header block goes on that has not begun");
+    this.#addToBlock(frame.payload, frame.flags);
+  }
+
+  #addToBlock(piece: Uint8Array, flags: number): void {
+    const block = this.#block!;
+    block.size += piece.length;
+    // A piece of nothing costs its frame's head, or they could come without end.
+    if (block.size + block.pieces.length * h2.FRAME_HEAD > HEAD_MAX) {
+      throw new MessageFault("its head is too long");
+    }
+    block.pieces.push(piece.slice());
+    if (!(flags & h2.END_HEADERS)) return;
+    this.#block = undefined;
+    const whole = new Uint8Array(block.size);
+    let at = 0;
+    for (const each of block.pieces) {
+      whole.set(each, at);
+      at += each.length;
+    }
+    // Also of streams that are over: the tables have to stay the same.
+    const headers = this.#decoder.decode(whole);
+    this.#streams.get(block.stream)?.headers(headers, (block.flags & h2.END_STREAM) !== 0);
+  }
+
+  #settings({ flags, payload }: h2.Frame): void {
+    if (flags & h2.ACK) return;
+    if (payload.length % 6 !== 0) throw new MessageFault("its settings have the wrong length");
+    const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
+    for (let at = 0; at < payload.length; at += 6) this.#setting(view.getUint16(at), view.getUint32(at + 2));
+    this.control(h2.frame(h2.SETTINGS, h2.ACK, 0, new Uint8Array()));
+  }
+
+  #setting(id: number, value: number): void {
+    if (id === h2.MAX_CONCURRENT_STREAMS) this.#most = Math.min(value, STREAMS_MAX);
+    if (id === h2.MAX_FRAME_SIZE) {
+      if (value < h2.FRAME_MAX || value > 2 ** 24 - 1) {
+        throw new MessageFault("its settings are out of range");
+      }
+      this.frameMax = value;
+    }
+    if (id === h2.INITIAL_WINDOW_SIZE) {
+      if (value > h2.WINDOW_MAX) throw new MessageFault("its settings are out of range");
+      for (const stream of this.#streams.values()) stream.window.add(value - this.initialWindow);
+      this.initialWindow = value;
+    }
+  }
+
+  #leave({ payload }: h2.Frame): void {
+    if (payload.length < 8) throw new MessageFault("its farewell is cut short");
+    const last = new DataView(payload.buffer, payload.byteOffset).getUint32(0) & h2.WINDOW_MAX;
+    this.#leaving = true;
+    this.#onEnd();
+    for (const stream of [...this.#streams.values()]) if (stream.id > last) stream.refuse();
+    if (this.#streams.size === 0) this.close();
+  }
+
+  #widen(frame: h2.Frame, stream: Http2Exchange | undefined): void {
+    if (frame.payload.length !== 4) throw new MessageFault("a window update has the wrong length");
+    const window = frame.stream === 0 ? this.window : stream?.window;
+    window?.add(numberOf(frame) & h2.WINDOW_MAX);
+  }
+
+  #fail(error: Error): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#onEnd();
+    const why = this.#connection.timedOut && this.#streams.size > 0
+      ? new ConnectionLost("did nothing for too long", true)
+      : error;
+    for (const stream of [...this.#streams.values()]) stream.fail(why);
+    this.window.close();
+    this.#connection.close();
+  }
+}
+
+function numberOf({ payload }: h2.Frame): number {
+  return new DataView(payload.buffer, payload.byteOffset).getUint32(0);
+}
+
+function unpadded({ flags, payload }: h2.Frame): Uint8Array {
+  if (!(flags & h2.PADDED)) return payload;
+  const end = payload.length - payload[0];
+  if (payload.length === 0 || end < 1) throw new MessageFault("a frame has more padding than it is long");
+  return payload.subarray(1, end);
+}

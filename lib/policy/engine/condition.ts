@@ -1,0 +1,216 @@
+/** The logic of a match expression: what it needs of an event, so that most rules need not be run. */
+import { type ASTNode, serialize } from "@marcbachmann/cel-js";
+import { catalogue, type EventType } from "../../event/mod.ts";
+import { fieldOf } from "./field.ts";
+import { strictFields } from "./lower.ts";
+import { requiredLiterals } from "./regex.ts";
+
+/** A test of one field that the index can look up. */
+export interface Probe {
+  path: string;
+  op: "equals" | "prefix" | "suffix" | "contains";
+  values: (string | number)[];
+}
+
+/** A boolean expression down to its tests. */
+export type Condition =
+  | { kind: "and" | "or"; parts: Condition[] }
+  | { kind: "not"; part: Condition }
+  | { kind: "constant"; value: boolean }
+  | {
+    kind: "test";
+    node: ASTNode;
+    /** fields without which it is false */
+    strict: string[];
+    /** each holds where the test is true */
+    probes: Probe[];
+  };
+
+const EVENT_TYPE = "common.event_type";
+const NO_SCOPE: ReadonlySet<string> = new Set();
+
+/** Event types by the bit that stands for them in a mask. */
+export const TYPES: readonly EventType[] = catalogue.get(EVENT_TYPE)!.values as EventType[];
+/** The mask of every type. */
+export const ALL_TYPES = (1 << TYPES.length) - 1;
+
+/** Types whose events have fields of a path's family. */
+export function typesOf(path: string): number {
+  const family = path.slice(0, path.indexOf("."));
+  if (family === "common" || family === "") return ALL_TYPES;
+  return TYPES.reduce((mask, type, bit) => type.startsWith(`${family}.`) ? mask | 1 << bit : mask, 0);
+}
+
+/** The condition of a parsed expression whose fields are known to exist. */
+export function conditionOf(node: ASTNode): Condition {
+  switch (node.op) {
+    case "&&":
+    case "||": {
+      const kind = node.op === "&&" ? "and" : "or";
+      const parts = node.args.map(conditionOf);
+      return { kind, parts: parts.flatMap((part) => part.kind === kind ? part.parts : [part]) };
+    }
+    case "!_":
+      return { kind: "not", part: conditionOf(node.args) };
+    case "value":
+      if (typeof node.args === "boolean") return { kind: "constant", value: node.args };
+  }
+  return { kind: "test", node, strict: neededBy(node), probes: probesOf(node) };
+}
+
+/** The conjuncts of a condition: each has to hold. */
+export function clausesOf(condition: Condition): Condition[] {
+  return condition.kind === "and" ? condition.parts : [condition];
+}
+
+/** A condition as text for people. */
+export function conditionText(condition: Condition): string {
+  switch (condition.kind) {
+    case "constant":
+      return String(condition.value);
+    case "test":
+      return serialize(condition.node);
+    case "not":
+      return `!(${conditionText(condition.part)})`;
+  }
+  const glue = condition.kind === "and" ? " && " : " || ";
+  return condition.parts.map((part) =>
+    part.kind === "and" || part.kind === "or" ? `(${conditionText(part)})` : conditionText(part)
+  ).join(glue);
+}
+
+/** Types of events on which a condition can be true, and those on which it can be false. */
+export function masksOf(condition: Condition): { yes: number; no: number } {
+  switch (condition.kind) {
+    case "constant":
+      return condition.value ? { yes: ALL_TYPES, no: 0 } : { yes: 0, no: ALL_TYPES };
+    case "not": {
+      const { yes, no } = masksOf(condition.part);
+      return { yes: no, no: yes };
+    }
+    case "test":
+      return { yes: typesOfTest(condition), no: ALL_TYPES };
+  }
+  const parts = condition.parts.map(masksOf);
+  const all = (side: "yes" | "no") => parts.reduce((mask, part) => mask & part[side], ALL_TYPES);
+  const any = (side: "yes" | "no") => parts.reduce((mask, part) => mask | part[side], 0);
+  return condition.kind === "and" ? { yes: all("yes"), no: any("no") } : { yes: any("yes"), no: all("no") };
+}
+
+/** Most alternatives that are weighed for one rule. */
+const ALTERNATIVES_MAX = 16;
+
+/**
+ * Sets of probes, any one of which can index the rule: it matches only where at least one probe of the set hits.
+ * Empty when it has to be run on every event of its types.
+ */
+export function alternativesOf(condition: Condition): Probe[][] {
+  switch (condition.kind) {
+    case "test":
+      // Types of events are told apart before any probe is.
+      return condition.probes.filter(({ path }) => path !== EVENT_TYPE).map((probe) => [probe]);
+    case "and":
+      return condition.parts.flatMap(alternativesOf).slice(0, ALTERNATIVES_MAX);
+    case "or": {
+      const best = condition.parts.map((part) =>
+        alternativesOf(part).sort((a, b) => weight(a) - weight(b))[0]
+      );
+      return best.every((probes) => probes !== undefined) ? [best.flat()] : [];
+    }
+  }
+  return [];
+}
+
+/** How little a set of probes tells, before it is known how many rules share it. */
+function weight(probes: Probe[]): number {
+  return Math.max(
+    ...probes.map(({ path, op, values }) =>
+      (catalogue.get(path)?.values ? 100 : 0) + ["equals", "suffix", "prefix", "contains"].indexOf(op) +
+      values.length / 1000
+    ),
+  );
+}
+
+function typesOfTest({ strict, probes }: Condition & { kind: "test" }): number {
+  const [probe] = probes;
+  if (probe?.path === EVENT_TYPE && probe.op === "equals") {
+    return TYPES.reduce((mask, type, bit) => probe.values.includes(type) ? mask | 1 << bit : mask, 0);
+  }
+  return strict.reduce((mask, path) => mask & typesOf(path), ALL_TYPES);
+}
+
+/** Fields without which a test is false; of `has(f)` that is f itself. */
+function neededBy(node: ASTNode): string[] {
+  if (node.op === "call" && node.args[0] === "has") {
+    try {
+      const field = fieldOf(node.args[1][0], NO_SCOPE);
+      return field ? [field.path] : [];
+    } catch {
+      // has() of an object such as http.request: any field below will do.
+      return [];
+    }
+  }
+  return strictFields(node, NO_SCOPE);
+}
+
+function probesOf(node: ASTNode): Probe[] {
+  switch (node.op) {
+    case "==": {
+      const [left, right] = node.args;
+      return [...equalsProbes(left, right), ...equalsProbes(right, left)];
+    }
+    case "in": {
+      const [left, right] = node.args;
+      const path = plainField(left);
+      if (!path || right.op !== "list") return [];
+      const values = right.args.map(literalOf);
+      return values.every((value) => value !== undefined) ? [{ path, op: "equals", values }] : [];
+    }
+    case "call": {
+      const [name, [host, domain]] = node.args;
+      const path = name === "in_domain" && host ? plainField(host) : undefined;
+      const value = domain && literalOf(domain);
+      return path && typeof value === "string" ? [{ path, op: "suffix", values: [value] }] : [];
+    }
+    case "rcall": {
+      const [name, receiver, [argument]] = node.args;
+      const path = plainField(receiver);
+      const value = argument && literalOf(argument);
+      return path && typeof value === "string" ? textProbes(name, path, value) : [];
+    }
+  }
+  return [];
+}
+
+/** Shorter texts are in too many values to be worth looking up. */
+export const CONTAINS_MIN = 4;
+
+function textProbes(name: string, path: string, value: string): Probe[] {
+  if (name === "startsWith") return [{ path, op: "prefix", values: [value] }];
+  if (name === "endsWith") return [{ path, op: "suffix", values: [value] }];
+  const texts = name === "contains" ? [value] : name === "matches" ? requiredLiterals(value) : [];
+  return texts.filter((text) => text.length >= CONTAINS_MIN)
+    .map((text) => ({ path, op: "contains", values: [text] }));
+}
+
+function equalsProbes(field: ASTNode, value: ASTNode): Probe[] {
+  const path = plainField(field);
+  const literal = literalOf(value);
+  return path && literal !== undefined ? [{ path, op: "equals", values: [literal] }] : [];
+}
+
+/** Path of a field of text or number that the node is. */
+function plainField(node: ASTNode): string | undefined {
+  const field = node.op === "." || node.op === "id" ? fieldOf(node, NO_SCOPE) : undefined;
+  const type = field && catalogue.get(field.path)?.type;
+  return field?.rest.length === 0 && (type === "string" || type === "number") ? field.path : undefined;
+}
+
+function literalOf(node: ASTNode): string | number | undefined {
+  if (node.op !== "value") return undefined;
+  if (typeof node.args === "bigint") {
+    const number = Number(node.args);
+    return Number.isSafeInteger(number) ? number : undefined;
+  }
+  return typeof node.args === "string" || typeof node.args === "number" ? node.args : undefined;
+}

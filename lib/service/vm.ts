@@ -1,0 +1,102 @@
+import type { VmAction, VmInfo, VmStatus, VmSummary } from "../api/vm.ts";
+import { SbxError } from "../base/error/mod.ts";
+import type { MachineInfo } from "../ipc/mod.ts";
+import type { Features } from "../vm/mod.ts";
+import { STANDSTILL_HINT } from "../session/standstill.ts";
+import type { SessionPaths, VmRecord } from "../session/mod.ts";
+
+/** What is legal in each state (contracts.md §2); the hypervisor's features take some away. */
+const ACTIONS: Record<VmStatus, VmAction[]> = {
+  Booting: ["stop", "delete"],
+  Running: ["exec", "shell", "stop", "pause", "save", "delete"],
+  Paused: ["resume", "stop", "delete"],
+  Stopped: ["start", "fork", "save", "delete"],
+  Suspended: ["start", "delete"],
+  Defunct: ["start", "delete"],
+};
+
+/** One VM as the service knows it. */
+export interface Vm {
+  record: VmRecord;
+  paths: SessionPaths;
+  state: MachineInfo;
+  /** its record could not be read, so that `record` is made up */
+  damaged?: true;
+  /** a life-cycle operation is under way; another one is refused */
+  busy?: string;
+  /** why the rules that it should have by now are not in force */
+  problem?: string;
+  /** settles when the boot that is under way has ended, well or not */
+  booting?: Promise<void>;
+}
+
+export function isAlive({ state }: MachineInfo): boolean {
+  return state === "Booting" || state === "Running" || state === "Paused";
+}
+
+/** Whether nobody kept it, and it does not run any more. */
+export function isLeftBehind({ record, state }: Pick<Vm, "record" | "state">): boolean {
+  return !record.persistent && !isAlive(state);
+}
+
+export function actionsOf(vm: Vm, features: Features): VmAction[] {
+  return ACTIONS[vm.state.state].filter((action) => {
+    // Nothing is known of it but that it is there.
+    if (vm.damaged) return action === "delete";
+    if (action === "pause" || action === "resume") return features.pause;
+    if (action === "save") return !vm.record.persistent;
+    return true;
+  });
+}
+
+/** @throws {SbxError} `vm.wrong_state` */
+export function requireAction(vm: Vm, action: VmAction, features: Features): void {
+  const legal = actionsOf(vm, features);
+  if (legal.includes(action)) return;
+  const { state, last_error } = vm.state;
+  if (state === "Paused" && last_error) {
+    throw new SbxError("vm.paused", `"${vm.record.name}" is paused: ${last_error}`, {
+      hint: STANDSTILL_HINT,
+    });
+  }
+  throw new SbxError(
+    "vm.wrong_state",
+    `"${vm.record.name}" is ${vm.state.state}: ${action} is not possible now`,
+    { hint: `possible now: ${legal.join(", ")}` },
+  );
+}
+
+export function summaryOf(vm: Vm, features: Features): VmSummary {
+  const { id, name, profile_id, persistent } = vm.record;
+  const { state, last_error, network_error } = vm.state;
+  const error = last_error ??
+    (isAlive(vm.state) && network_error ? `its guest has no network: ${network_error}` : undefined);
+  return {
+    id,
+    name,
+    profile_id,
+    status: state,
+    persistent,
+    available_actions: actionsOf(vm, features),
+    ...(error && { last_error: error }),
+  };
+}
+
+export function infoOf(vm: Vm, hypervisor: { name: string; features: Features }): VmInfo {
+  const { created_at, cpus, ram_mb, id } = vm.record;
+  const { accelerator, boot_stages, pid } = vm.state;
+  return {
+    ...summaryOf(vm, hypervisor.features),
+    created_at,
+    session_id: id,
+    cpus,
+    ram_mb,
+    ...(accelerator && { accelerator }),
+    hypervisor: hypervisor.name,
+    features: hypervisor.features,
+    ...(isAlive(vm.state) && pid > 0 && { pid }),
+    workspace: vm.paths.workspace,
+    logs: vm.paths.logs,
+    boot_stages,
+  };
+}

@@ -1,0 +1,28 @@
+import { SbxError } from "../../base/error/mod.ts";
+import { GUEST_WORKSPACE } from "../../event/path.ts";
+
+/**
+ * The path below the workspace that a user means by `notes/a.txt`, `./notes/a.txt` or `/workspace/notes/a.txt`.
+ *
+ * @throws {SbxError} `path.outside_workspace` for another absolute path or one with `..`, `path.invalid` for one with NUL
+ */
+export function relativePath(path: string): string {
+  if (path.includes("\0")) throw new SbxError("path.invalid", "a path may not contain NUL");
+  const inside = path === GUEST_WORKSPACE || path.startsWith(`${GUEST_WORKSPACE}/`)
+    ? path.slice(GUEST_WORKSPACE.length + 1)
+    : path;
+  const parts = inside.split("/");
+  if (inside.startsWith("/") || parts.includes("..")) throw outside(path);
+  return parts.filter((part) => part !== "" && part !== ".").join("/");
+}
+
+/** The same file as the guest names it. */
+export function guestPath(relative: string): string {
+  return relative === "" ? GUEST_WORKSPACE : `${GUEST_WORKSPACE}/${relative}`;
+}
+
+export function outside(path: string): SbxError {
+  return new SbxError("path.outside_workspace", `"${path}" is outside the VM's workspace`, {
+    hint: "name a path below /workspace; links that lead out of it are not followed",
+  });
+}

@@ -1,0 +1,84 @@
+import { join } from "node:path";
+import { SbxError } from "../../base/error/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+
+/** Longest path of a UDS that is used as it is (contracts.md §1); the kernel's own limit is 107. */
+const SOCKET_PATH_LIMIT = 90;
+
+/** Every file of one session. */
+export interface SessionPaths {
+  dir: string;
+  /** what the VM is and how it ended last: {@linkcode VmRecord} */
+  record: string;
+  /** how it is now: `MachineInfo` */
+  state: string;
+  /** what holds in this session: `Contract` */
+  contract: string;
+  logs: string;
+  /** outlives the VM: what an agent did must be answerable after its machine is gone */
+  ledger: string;
+  workspace: string;
+  /** ext4 image of what the guest wrote */
+  scratch: string;
+  snapshots: string;
+  /** UDS of the VM's process */
+  socket: string;
+  /** folder of the machine's own sockets */
+  sockets: string;
+}
+
+/** Where one session keeps its files. A run folder whose name is too long for a UDS moves below the system's temporary folder. */
+export function sessionPaths(home: Home, id: string): SessionPaths {
+  const dir = join(home.sessionsDir, id);
+  const instances = join(home.runDir, "instances");
+  const fits = join(instances, id, "vsock.sock").length <= SOCKET_PATH_LIMIT;
+  const base = fits ? join(instances, id) : join(temporaryDir(), `sbx-${fnv1a(join(instances, id))}`);
+  return {
+    dir,
+    record: join(dir, "vm.json"),
+    state: join(dir, "state.json"),
+    contract: join(dir, "contract.json"),
+    logs: join(dir, "logs"),
+    ledger: join(home.dir, "ledgers", id, "session.db"),
+    workspace: join(dir, "workspace"),
+    scratch: join(dir, "scratch.img"),
+    snapshots: join(dir, "snapshots"),
+    socket: `${base}.sock`,
+    sockets: base,
+  };
+}
+
+/** The file of the MCP tools that were approved for a profile. */
+export function pinsPath({ dir }: Pick<Home, "dir">, profileId: string): string {
+  return join(dir, "mcp", `${profileId}.pins.json`);
+}
+
+/**
+ * FNV-1a, 64 bits, as hex: it only has to tell paths apart, and loading BLAKE3 would delay the start of every VM. Who
+ * foresees the name gains nothing: a folder that is not ours is refused.
+ */
+function fnv1a(text: string): string {
+  let hash = 0xcbf29ce484222325n;
+  for (const byte of new TextEncoder().encode(text)) {
+    hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n);
+  }
+  return hash.toString(16).padStart(16, "0");
+}
+
+/**
+ * Makes the folder of a machine's sockets, which only this user may enter.
+ *
+ * @throws {SbxError} `session.not_ours` when somebody else made it first, as anybody could below /tmp
+ */
+export async function makeSockets({ sockets }: SessionPaths): Promise<void> {
+  await Deno.mkdir(sockets, { recursive: true, mode: 0o700 });
+  const { isDirectory, uid, mode } = await Deno.lstat(sockets);
+  if (isDirectory && uid === Deno.uid() && ((mode ?? 0) & 0o077) === 0) return;
+  throw new SbxError("session.not_ours", `${sockets} belongs to another user or may be entered by others`, {
+    hint: "remove it, or set SBX_RUN_DIR to a shorter path of your own",
+  });
+}
+
+function temporaryDir(): string {
+  return Deno.env.get("TMPDIR") || "/tmp";
+}

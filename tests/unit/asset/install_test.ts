@@ -1,0 +1,242 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { join } from "node:path";
+import { generateManifest, installAssets, resolveAssets, verifyAssets } from "../../../lib/asset/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { blake3 } from "../../../lib/base/hash/mod.ts";
+import { type Home, home as findHome } from "../../../lib/base/home/mod.ts";
+import { Random } from "../../helper/random.ts";
+
+/** Bytes of the one big file: more than one chunk of any reader. */
+const BIG = new Random(7).bytes(700_000);
+
+/** A folder of published assets, a home, and a web server over the folder that can misbehave. */
+class Publisher implements AsyncDisposable {
+  readonly ranges: string[] = [];
+  /** a body of `rootfs.erofs` is cut off after so many bytes, once */
+  cutAfter?: number;
+  resumes = true;
+
+  readonly server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    (request) => this.#answer(request),
+  );
+
+  private constructor(readonly dir: string, readonly home: Home) {}
+
+  static async start(): Promise<Publisher> {
+    const dir = await Deno.makeTempDir();
+    await Deno.mkdir(join(dir, "x86_64"));
+    for (const name of ["vmlinuz", "initrd.img", "obom.cdx.json"]) {
+      await Deno.writeTextFile(join(dir, "x86_64", name), name);
+    }
+    await Deno.writeFile(join(dir, "x86_64/rootfs.erofs"), BIG);
+    await generateManifest(dir, { binaryVersion: "0.1.0", version: "2026.0101.1" });
+    const homeDir = await Deno.makeTempDir();
+    const home = findHome({ get: (name) => name === "SBX_HOME" ? homeDir : undefined });
+    return new Publisher(dir, home);
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.server.addr.port}/manifest.json`;
+  }
+
+  async #answer(request: Request): Promise<Response> {
+    const path = new URL(request.url).pathname;
+    const bytes = await Deno.readFile(join(this.dir, path)).catch(() => null);
+    if (!bytes) return new Response("no", { status: 404 });
+    const range = request.headers.get("range");
+    if (range) this.ranges.push(range);
+    const start = this.resumes && range ? Number(range.match(/\d+/)![0]) : 0;
+    const headers = start
+      ? { "content-range": `bytes ${start}-${bytes.length - 1}/${bytes.length}` }
+      : undefined;
+    const cut = path.endsWith("rootfs.erofs") ? this.cutAfter : undefined;
+    if (cut) this.cutAfter = undefined;
+    return new Response(bytes.slice(start, cut), {
+      status: start ? 206 : 200,
+      headers,
+    });
+  }
+
+  install(manifestUrl = this.url) {
+    return installAssets({ manifestUrl, home: this.home, arch: "x86_64" });
+  }
+
+  /** Names in the assets' folder, without the lock. */
+  async installed(): Promise<string[]> {
+    const entries = await Array.fromAsync(Deno.readDir(this.home.assetsDir));
+    return entries.map(({ name }) => name).filter((name) => name !== ".lock").sort();
+  }
+
+  async [Symbol.asyncDispose]() {
+    await this.server.shutdown();
+    for (const dir of [this.dir, this.home.dir]) await Deno.remove(dir, { recursive: true });
+  }
+}
+
+async function code(work: Promise<unknown>): Promise<string> {
+  return (await assertRejects(() => work, SbxError)).code;
+}
+
+const rootfsName = `rootfs-${blake3(BIG).slice(0, 16)}.erofs`;
+
+for (const scheme of ["http", "file"]) {
+  Deno.test(`assets are installed from ${scheme}:// and resolve`, async () => {
+    await using publisher = await Publisher.start();
+    const url = scheme === "http" ? publisher.url : `file://${publisher.dir}/manifest.json`;
+    const { version, fetched } = await publisher.install(url);
+    assertEquals([version, fetched.length], ["2026.0101.1", 4]);
+    const assets = await resolveAssets(publisher.home, "x86_64");
+    assertEquals(assets.rootfs, {
+      name: "rootfs.erofs",
+      path: join(publisher.home.assetsDir, rootfsName),
+      hash: blake3(BIG),
+      size: BIG.length,
+    });
+    assertEquals(assets.obom?.size, 13);
+    await verifyAssets(assets);
+    const origin = JSON.parse(
+      await Deno.readTextFile(join(publisher.home.assetsDir, "manifest-origin.json")),
+    );
+    assertEquals([origin.schema, origin.origin, origin.source], ["sbx.manifest_origin.v1", "update", url]);
+    assertEquals((await publisher.install(url)).fetched, []);
+  });
+}
+
+Deno.test("published files may be arch-prefixed", async () => {
+  await using publisher = await Publisher.start();
+  for (const name of ["vmlinuz", "initrd.img", "obom.cdx.json", "rootfs.erofs"]) {
+    await Deno.rename(join(publisher.dir, "x86_64", name), join(publisher.dir, `x86_64-${name}`));
+  }
+  assertEquals((await publisher.install()).fetched.length, 4);
+});
+
+Deno.test("an interrupted download goes on where it stopped", async () => {
+  await using publisher = await Publisher.start();
+  publisher.cutAfter = 300_000;
+  assertEquals(await code(publisher.install()), "assets.download_failed");
+  assert((await publisher.installed()).includes(`${rootfsName}.part`));
+  await publisher.install();
+  assertEquals(publisher.ranges, ["bytes=300000-"]);
+  assertEquals(await Deno.readFile(join(publisher.home.assetsDir, rootfsName)), BIG);
+});
+
+Deno.test("a server that cannot resume sends it all again", async () => {
+  await using publisher = await Publisher.start();
+  publisher.cutAfter = 300_000;
+  publisher.resumes = false;
+  assertEquals(await code(publisher.install()), "assets.download_failed");
+  await publisher.install();
+  assertEquals(await Deno.readFile(join(publisher.home.assetsDir, rootfsName)), BIG);
+});
+
+Deno.test("a partial file with wrong bytes is fetched anew", async () => {
+  await using publisher = await Publisher.start();
+  await Deno.mkdir(publisher.home.assetsDir);
+  await Deno.writeFile(join(publisher.home.assetsDir, `${rootfsName}.part`), new Uint8Array(1000));
+  await publisher.install();
+  assertEquals(await Deno.readFile(join(publisher.home.assetsDir, rootfsName)), BIG);
+});
+
+Deno.test("a file that is not what the manifest says is refused, and the old pair stays", async () => {
+  await using publisher = await Publisher.start();
+  await publisher.install();
+  const before = await Deno.readTextFile(join(publisher.home.assetsDir, "manifest.json"));
+  const names = await publisher.installed();
+  await Deno.writeTextFile(join(publisher.dir, "x86_64/vmlinuz"), "next one");
+  await generateManifest(publisher.dir, { binaryVersion: "0.1.0", version: "2026.0101.2" });
+  for (const bad of ["NEXT ONE", "next one and more", "next"]) {
+    await Deno.writeTextFile(join(publisher.dir, "x86_64/vmlinuz"), bad);
+    for (const url of [publisher.url, `file://${publisher.dir}/manifest.json`]) {
+      const error = await assertRejects(() => publisher.install(url), SbxError);
+      // A connection that ends early cannot be told from one that broke; a local file can.
+      const short = bad === "next" && url === publisher.url;
+      assertEquals(error.code, short ? "assets.download_failed" : "assets.mismatch");
+      await Deno.remove(join(publisher.home.assetsDir, `vmlinuz-${blake3("next one").slice(0, 16)}.part`))
+        .catch(() => {});
+    }
+  }
+  assertEquals(await Deno.readTextFile(join(publisher.home.assetsDir, "manifest.json")), before);
+  assertEquals(await publisher.installed(), names);
+  await verifyAssets(await resolveAssets(publisher.home, "x86_64"));
+});
+
+Deno.test("when the origin cannot be written the old manifest comes back", async () => {
+  await using publisher = await Publisher.start();
+  await publisher.install();
+  const { assetsDir } = publisher.home;
+  const before = await Deno.readTextFile(join(assetsDir, "manifest.json"));
+  await generateManifest(publisher.dir, { binaryVersion: "0.1.0", version: "2026.0101.2" });
+  await Deno.remove(join(assetsDir, "manifest-origin.json"));
+  await Deno.mkdir(join(assetsDir, "manifest-origin.json/full"), { recursive: true });
+  await assertRejects(() => publisher.install(), SbxError);
+  assertEquals(await Deno.readTextFile(join(assetsDir, "manifest.json")), before);
+  assertEquals((await publisher.installed()).filter((name) => name.endsWith(".tmp")), []);
+});
+
+Deno.test("a damaged installed file is fetched again by the next update", async () => {
+  await using publisher = await Publisher.start();
+  await publisher.install();
+  await Deno.truncate(join(publisher.home.assetsDir, rootfsName), 10);
+  assertEquals((await publisher.install()).fetched, [rootfsName]);
+});
+
+Deno.test("two updates at once do not meet", async () => {
+  await using publisher = await Publisher.start();
+  const both = await Promise.all([publisher.install(), publisher.install()]);
+  assertEquals(both.map(({ fetched }) => fetched.length).sort(), [0, 4]);
+});
+
+Deno.test("addresses of other kinds, nothing there, and no files for an architecture are named", async () => {
+  await using publisher = await Publisher.start();
+  for (
+    const url of ["ftp://host/manifest.json", "manifest.json", "data:application/json,{}", "file://host/x"]
+  ) {
+    assertEquals(await code(publisher.install(url)), "manifest.url.invalid");
+  }
+  assertEquals(await code(publisher.install(publisher.url + ".none")), "manifest.not_found");
+  assertEquals(await code(publisher.install("http://127.0.0.1:1/manifest.json")), "assets.download_failed");
+  assertEquals(
+    await code(installAssets({ manifestUrl: publisher.url, home: publisher.home, arch: "arm64" })),
+    "assets.arch.not_found",
+  );
+  await Deno.remove(join(publisher.dir, "x86_64/initrd.img"));
+  assertEquals(await code(publisher.install()), "assets.not_found");
+});
+
+Deno.test("a password in a manifest's address is not written down", async () => {
+  await using publisher = await Publisher.start();
+  await publisher.install(publisher.url.replace("127.0.0.1", "user:secret@127.0.0.1") + "?token=secret");
+  const origin = await Deno.readTextFile(join(publisher.home.assetsDir, "manifest-origin.json"));
+  assert(!origin.includes("secret"), origin);
+});
+
+Deno.test("what is missing says how to get it, and a wrong hash names both", async () => {
+  await using publisher = await Publisher.start();
+  const none = await assertRejects(() => resolveAssets(publisher.home, "x86_64"), SbxError, "no VM assets");
+  assertEquals(none.code, "assets.missing");
+  assert(none.hint?.includes("make demo"));
+  await publisher.install();
+  assertEquals(await code(resolveAssets(publisher.home, "arm64")), "assets.missing");
+  const assets = await resolveAssets(publisher.home, "x86_64");
+  const damaged = BIG.slice();
+  damaged[1000] ^= 1;
+  await Deno.writeFile(assets.rootfs.path, damaged);
+  const error = await assertRejects(() => verifyAssets(assets), SbxError);
+  assertEquals(error.code, "assets.mismatch");
+  for (const part of [assets.rootfs.path, blake3(BIG), blake3(damaged)]) assert(error.message.includes(part));
+  await Deno.remove(assets.rootfs.path);
+  await assertRejects(() => resolveAssets(publisher.home, "x86_64"), SbxError, "rootfs.erofs");
+  assertEquals(await code(verifyAssets(assets)), "assets.missing");
+});
+
+Deno.test("a place that cannot be written to is named, in our words", async () => {
+  await using publisher = await Publisher.start();
+  await Deno.writeTextFile(publisher.home.assetsDir, "a file");
+  const error = await assertRejects(() => publisher.install(), SbxError);
+  assertEquals(error.code, "file.invalid");
+  assert(
+    error.message.includes(publisher.home.assetsDir) && !error.message.includes("os error"),
+    error.message,
+  );
+});

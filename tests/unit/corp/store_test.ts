@@ -1,0 +1,179 @@
+import { assert, assertEquals } from "@std/assert";
+import { join } from "node:path";
+import { corpInfo, corpPath, CorpStore, corpSummary, validateCorp } from "../../../lib/corp/mod.ts";
+
+const GOOD = '[settings."app.auto_update"]\nvalue = true\n';
+const BROKEN = '[settings."app.auto_update"]\nvalue = \n';
+
+async function inHome(run: (dir: string, file: string) => Promise<void>) {
+  const dir = await Deno.makeTempDir();
+  try {
+    await run(dir, join(dir, "corp.toml"));
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+Deno.test("without a corp.toml nothing is locked", () =>
+  inHome(async (dir, file) => {
+    const store = new CorpStore({ dir }, file);
+    assertEquals((await store.load()).status, "absent");
+    assertEquals(corpInfo(store), {
+      present: false,
+      path: file,
+      status: "absent",
+      summary: "no corp configuration",
+      settings: [],
+      mcp_servers: [],
+      rule_count: 0,
+      rule_files: {},
+      release: {},
+    });
+  }));
+
+Deno.test("a file that breaks leaves the last good one in force, and says so loudly", () =>
+  inHome(async (dir, file) => {
+    const store = new CorpStore({ dir }, file);
+    await Deno.writeTextFile(file, GOOD);
+    assertEquals((await store.load()).status, "ok");
+    for (const bad of [BROKEN, "[setings]\n", "[settings.x]\nvalue = 1\nlock = true\n", "\xff"]) {
+      await Deno.writeFile(file, Uint8Array.from(bad, (char) => char.charCodeAt(0)));
+      const state = await store.load();
+      if (state.status !== "last_good") throw new Error(`${JSON.stringify(bad)}: ${state.status}`);
+      assertEquals(state.config.file.settings["app.auto_update"], { value: true });
+      assert(state.error.message.startsWith(`${file}:`));
+      assert(corpSummary(store).includes("IS BROKEN"));
+    }
+    await Deno.writeTextFile(file, GOOD);
+    assertEquals((await store.load()).status, "ok");
+  }));
+
+Deno.test("the last good one survives a restart, in a file that only its user may read", () =>
+  inHome(async (dir, file) => {
+    await Deno.writeTextFile(file, GOOD);
+    await new CorpStore({ dir }, file).load();
+    await Deno.writeTextFile(file, BROKEN);
+    const state = await new CorpStore({ dir }, file).load();
+    assert(state.status === "last_good" && state.config.file.settings["app.auto_update"].value === true);
+    assertEquals((await Deno.stat(join(dir, "corp.last-good.toml"))).mode! & 0o777, 0o600);
+  }));
+
+Deno.test("a broken file and no good one: closed", () =>
+  inHome(async (dir, file) => {
+    await Deno.writeTextFile(file, BROKEN);
+    const store = new CorpStore({ dir }, file);
+    const state = await store.load();
+    assert(state.status === "closed" && state.error.message.startsWith(`${file}:2:`));
+    assert(corpSummary(store).includes("every setting is locked"));
+    await Deno.writeTextFile(join(dir, "corp.last-good.toml"), BROKEN);
+    assertEquals((await new CorpStore({ dir }, file).load()).status, "closed");
+  }));
+
+Deno.test("a folder in place of corp.toml is broken, not absent", () =>
+  inHome(async (dir, file) => {
+    await Deno.mkdir(file);
+    assertEquals((await new CorpStore({ dir }, file).load()).status, "closed");
+  }));
+
+Deno.test("a file that is taken away unlocks, and does not come back from its copy", () =>
+  inHome(async (dir, file) => {
+    const store = new CorpStore({ dir }, file);
+    await Deno.writeTextFile(file, GOOD);
+    await store.load();
+    await Deno.remove(file);
+    assertEquals((await store.load()).status, "absent");
+    await Deno.writeTextFile(file, BROKEN);
+    assertEquals((await store.load()).status, "closed");
+  }));
+
+Deno.test("a home that cannot be written to keeps corp in force", () =>
+  inHome(async (dir, file) => {
+    await Deno.writeTextFile(file, GOOD);
+    const store = new CorpStore({ dir: join(dir, "nowhere") }, file);
+    assertEquals((await store.load()).status, "ok");
+    await Deno.writeTextFile(file, BROKEN);
+    assertEquals((await store.load()).status, "last_good");
+  }));
+
+Deno.test("the fixture uses everything, and is good", async () => {
+  const file = new URL("../../../fixtures/corp/locked.toml", import.meta.url).pathname;
+  assertEquals(await validateCorp(file), { ok: true, path: file, problems: [] });
+  await inHome(async (dir) => {
+    const store = new CorpStore({ dir }, file);
+    await store.load();
+    const { settings, mcp_servers, rule_count, rule_files, release, refresh_policy } = corpInfo(store);
+    assertEquals(settings, [
+      { id: "app.auto_update", locked: true },
+      { id: "telemetry.enabled", locked: true, hidden: true },
+      { id: "vm.environment.shell.bashrc", locked: false, enabled: false },
+    ]);
+    assertEquals(mcp_servers, [
+      { id: "company-docs", name: "Company documents", enabled: true },
+      { id: "github", enabled: false },
+    ]);
+    assertEquals([rule_count, Object.keys(rule_files).length, Object.keys(release).length, refresh_policy], [
+      1,
+      4,
+      2,
+      "daily",
+    ]);
+  });
+});
+
+const MISTAKES: [string, string, string][] = [
+  ["an unknown key", "[setings]\n", '1: setings: unknown key; did you mean "settings"?'],
+  [
+    "an unknown key of a setting",
+    "[settings.a]\nvalu = 1\n",
+    '2: settings.a.valu: unknown key; did you mean "value"?',
+  ],
+  ["a wrong type", '[settings.a]\nhidden = "yes"\n', "2: settings.a.hidden: must be true or false"],
+  [
+    "a rule of too high a priority",
+    '[corp.rules.a]\nname = "A"\naction = "block"\nmatch = "true"\npriority = 0\n',
+    "5: corp.rules.a.priority: a corp rule's priority is -10 or lower",
+  ],
+  [
+    "an action that is none",
+    '[corp.rules.a]\nname = "A"\naction = "deny"\nmatch = "true"\n',
+    '3: corp.rules.a.action: must be one of "block", "ask", "rewrite", "allow"',
+  ],
+  [
+    "a server without an address",
+    '[mcp.a]\nname = "A"\ntransport = "http"\n',
+    '1: mcp.a.url: is missing, and transport "http" needs it',
+  ],
+  [
+    "a secret in a header",
+    '[mcp.a]\nname = "A"\nurl = "https://a.example"\nheaders = { Authorization = "Bearer x" }\n',
+    "4: mcp.a.headers.Authorization: a header that carries a secret; give auth.credential_ref instead",
+  ],
+  [
+    "a path with ..",
+    '[corp_rule_files]\nsigma = "../x"\n',
+    "2: corp_rule_files.sigma: must be a path without ..",
+  ],
+  [
+    "an address that is none",
+    '[release]\nmanifest_url = "ftp://x"\n',
+    "2: release.manifest_url: must be an http, https or file URL",
+  ],
+];
+
+for (const [name, text, problem] of MISTAKES) {
+  Deno.test(`validate: ${name}`, () =>
+    inHome(async (_, file) => {
+      await Deno.writeTextFile(file, text);
+      assertEquals(await validateCorp(file), { ok: false, path: file, problems: [`${file}:${problem}`] });
+    }));
+}
+
+Deno.test("validate: no file", () =>
+  inHome(async (_, file) => {
+    assertEquals((await validateCorp(file)).problems, [`${file}: no such file`]);
+  }));
+
+Deno.test("SBX_CORP_CONFIG takes the place of the lookup", () => {
+  assertEquals(corpPath({ get: () => "/x.toml" }), "/x.toml");
+  assertEquals(corpPath({ get: () => undefined }), "/etc/sbx/corp.toml");
+});

@@ -1,0 +1,169 @@
+/** The service's routes of credentials: secrets go in and never come out (contracts.md §9). */
+import { assert, assertEquals } from "@std/assert";
+import { Hono } from "hono";
+import { join } from "node:path";
+import { routeCredentials } from "../../../cmd/service/routes/credentials.ts";
+import {
+  CREDENTIAL_PROVIDERS,
+  type CredentialAudit,
+  CredentialList,
+  credentialRoutes,
+} from "../../../lib/api/credential.ts";
+import { PROVIDERS, refOf } from "../../../lib/credential/mod.ts";
+import { errorBody, type SbxError, statusOf } from "../../../lib/base/error/mod.ts";
+import type { CredentialSubstitution, Event } from "../../../lib/event/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import { Ledger } from "../../../lib/ledger/mod.ts";
+import { Provider } from "../../../lib/profile/mod.ts";
+
+const SECRET = "sk-ant-api03-" + "route".repeat(10);
+
+async function withApp(run: (call: Call, dir: string) => Promise<void>) {
+  const dir = await Deno.makeTempDir();
+  const app = new Hono();
+  app.onError((error, context) =>
+    context.json(
+      errorBody(error as unknown as SbxError),
+      statusOf((error as unknown as SbxError).code) as 500,
+    )
+  );
+  routeCredentials(app, home({ get: (name) => name === "SBX_HOME" ? dir : undefined }));
+  const call: Call = async (method, path, json) => {
+    const response = await app.request(path, {
+      method,
+      ...(json !== undefined &&
+        { body: JSON.stringify(json), headers: { "content-type": "application/json" } }),
+    });
+    const text = await response.text();
+    assert(!text.includes(SECRET) && !text.includes("sealed"), "an answer holds a secret");
+    return { status: response.status, body: JSON.parse(text) };
+  };
+  try {
+    await run(call, dir);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+type Call = (method: string, path: string, json?: unknown) => Promise<{ status: number; body: any }>;
+
+Deno.test("the API, the broker and profiles know the same providers", () => {
+  assertEquals([...CREDENTIAL_PROVIDERS], [...PROVIDERS]);
+  assertEquals(Provider.options, [...PROVIDERS]);
+  assertEquals(Object.keys(credentialRoutes), ["list", "add", "revoke", "audit"]);
+});
+
+Deno.test("credentials are added, listed and revoked, and no answer holds a secret", () =>
+  withApp(async (call) => {
+    assertEquals((await call("GET", "/credentials/list")).body, { credentials: [] });
+    const added = await call("POST", "/credentials/add", {
+      provider: "anthropic",
+      secret: SECRET,
+      label: "work",
+    });
+    const ref = refOf("anthropic", SECRET);
+    assertEquals([added.status, added.body.ref, added.body.label, added.body.decoy], [
+      200,
+      ref,
+      "work",
+      false,
+    ]);
+    const mcp = { provider: "mcp", secret: "a-secret-of-mcp", host: "mcp.example.com:8443" };
+    assertEquals((await call("POST", "/credentials/add", mcp)).body.hosts, ["mcp.example.com:8443"]);
+    assertEquals(
+      (await call("POST", "/credentials/add", { provider: "github", decoy: true })).body.decoy,
+      true,
+    );
+    const { body } = await call("GET", "/credentials/list");
+    assertEquals(CredentialList.parse(body).credentials.map(({ provider }) => provider), [
+      "anthropic",
+      "mcp",
+      "github",
+    ]);
+    for (const path of [ref, encodeURIComponent(ref)]) {
+      const revoked = await call("DELETE", `/credentials/${path}`);
+      assert(revoked.status === 200 && revoked.body.revoked_at !== undefined);
+    }
+  }));
+
+Deno.test("what cannot be added is refused, and the refusal does not repeat it", () =>
+  withApp(async (call) => {
+    const cases: [status: number, body: unknown][] = [
+      [400, { provider: "anthropic", secret: "short" }],
+      [400, { provider: "anthropic", secret: `${SECRET} ${SECRET}` }],
+      [400, { provider: "anthropic" }],
+      [400, { provider: "mcp", secret: SECRET }],
+      [400, { provider: "github", secret: SECRET, host: "evil.example" }],
+      [400, { provider: "mcp", secret: SECRET, host: "https://evil.example/" }],
+      [400, { provider: "aws", secret: SECRET }],
+      [400, { provider: "github", secret: SECRET, label: "a\nb" }],
+      [422, { provider: "github", secret: SECRET, source: "captured" }],
+      [422, [SECRET]],
+    ];
+    for (const [status, body] of cases) {
+      assertEquals((await call("POST", "/credentials/add", body)).status, status, JSON.stringify(body));
+    }
+    for (const path of ["nobody", refOf("github", "not there at all")]) {
+      const { status, body } = await call("DELETE", `/credentials/${path}`);
+      assertEquals([status, body.code], [404, "credential.not_found"]);
+    }
+  }));
+
+/** A ledger with these rows. */
+async function ledger(dir: string, id: string, rows: CredentialSubstitution[], at: number) {
+  await Deno.mkdir(join(dir, "ledgers", id), { recursive: true });
+  const ledger = await Ledger.open(join(dir, "ledgers", id, "session.db"), { sessionId: id });
+  for (const [index, substitution] of rows.entries()) {
+    const event: Event = {
+      schema_version: 1,
+      common: {
+        event_id: (at + index).toString(16).padStart(12, "0"),
+        event_type: "credential.substitution",
+        session_id: id,
+        vm_id: id,
+        profile_id: "code",
+        profile_revision: "1.0.0",
+        timestamp_unix_ms: at + index,
+        sequence: 0,
+        source_engine: "network",
+        enforceability: "observe_only",
+        actor: "vm",
+        labels: {},
+      },
+      credential: { substitution },
+    };
+    ledger.append({ event });
+  }
+  await ledger.close();
+}
+
+Deno.test("the audit shows what brokers did in all sessions, the latest first", () =>
+  withApp(async (call, dir) => {
+    assertEquals((await call("GET", "/credentials/audit")).body, {
+      rows: [],
+      truncated: false,
+      unreadable: [],
+    });
+    const row = (outcome: CredentialSubstitution["outcome"]): CredentialSubstitution => ({
+      provider: "anthropic",
+      credential_ref: refOf("anthropic", SECRET),
+      host: "api.anthropic.com",
+      location: "x-api-key",
+      outcome,
+    });
+    await ledger(dir, "one", [row("captured"), row("injected")], 1000);
+    await ledger(dir, "two", [{ ...row("denied"), reason: "revoked" }], 2000);
+    await Deno.mkdir(join(dir, "ledgers", "broken"));
+    await Deno.writeTextFile(join(dir, "ledgers", "broken", "session.db"), "no database");
+    const audit = async (query = "") =>
+      (await call("GET", `/credentials/audit${query}`)).body as CredentialAudit;
+    const outcomes = ({ rows }: CredentialAudit) =>
+      rows.map(({ session_id, outcome }) => `${session_id} ${outcome}`);
+    const all = await audit();
+    assertEquals(outcomes(all), ["two denied", "one injected", "one captured"]);
+    assertEquals([all.unreadable, all.truncated, all.rows[0].reason], [["broken"], false, "revoked"]);
+    assertEquals(outcomes(await audit("?limit=1")), ["two denied"]);
+    assertEquals((await audit("?limit=1")).truncated, true);
+    assertEquals(outcomes(await audit("?session=one&outcome=injected")), ["one injected"]);
+    assertEquals(outcomes(await audit(`?ref=${refOf("github", SECRET)}`)), []);
+  }));

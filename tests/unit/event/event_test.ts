@@ -1,0 +1,214 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import {
+  canonicalJson,
+  catalogue,
+  type Event,
+  familyOf,
+  fieldsOfFamily,
+  httpPathClass,
+  nearestField,
+  newEventId,
+  pathClass,
+  valueAt,
+} from "../../../lib/event/mod.ts";
+import { eventJsonSchemas, fieldsModule, fieldsPage } from "../../../lib/event/generate.ts";
+import { EventSchema, PolicyContextSchema } from "../../../lib/event/schema.ts";
+import { runDeno } from "../../helper/repo.ts";
+import { Ajv2020 } from "ajv/dist/2020.js";
+
+const EVENT: Event = {
+  schema_version: 1,
+  common: {
+    event_id: "0123456789ab",
+    event_type: "http.request",
+    session_id: "s",
+    vm_id: "v",
+    profile_id: "code",
+    profile_revision: "1.0.0",
+    timestamp_unix_ms: 1_700_000_000_000,
+    sequence: 1,
+    source_engine: "network",
+    enforceability: "inline_blockable",
+    actor: "vm",
+    labels: {},
+  },
+  http: {
+    request: {
+      method: "GET",
+      scheme: "https",
+      host: "example.com",
+      port: 443,
+      path: "/",
+      query: "",
+      url: "https://example.com/",
+      path_class: "root",
+      bytes: 0,
+      headers: { accept: ["*/*"] },
+      body: { state: "missing", truncated: false },
+    },
+  },
+};
+
+Deno.test("a complete event is valid, one with an unknown, missing or foreign part is not", () => {
+  assert(EventSchema.safeParse(EVENT).success);
+  const { http: _, ...bare } = EVENT;
+  const dns = { request: { qname: "x", qtype: "A", transport: "udp" } };
+  for (
+    const bad of [{ ...EVENT, extra: 1 }, { ...EVENT, common: { ...EVENT.common, event_id: "XYZ" } }, bare, {
+      ...EVENT,
+      dns,
+    }]
+  ) {
+    assertEquals(EventSchema.safeParse(bad).success, false);
+  }
+});
+
+Deno.test("a policy context needs its type only, and refuses unknown fields at any depth", () => {
+  const context = {
+    schema_version: 1,
+    common: { event_type: "http.request" },
+    http: { request: { host: "x", body: { state: "missing" } } },
+  };
+  assertEquals(PolicyContextSchema.parse(context) as unknown, context);
+  for (
+    const bad of [{ common: {} }, { common: { event_type: "http.requests" } }, {
+      ...context,
+      http: { request: { hots: "x" } },
+    }, { ...context, http: { request: { body: { sate: 1 } } } }]
+  ) {
+    assertEquals(PolicyContextSchema.safeParse(bad).success, false);
+  }
+});
+
+Deno.test("the field catalogue is what the schema says", async () => {
+  const url = new URL("../../../lib/event/fields.ts", import.meta.url);
+  assertEquals(await Deno.readTextFile(url), fieldsModule(), "stale: deno run -A lib/event/generate.ts");
+  const page = new URL("../../../docs/reference/event-fields.md", import.meta.url);
+  assertEquals(await Deno.readTextFile(page), fieldsPage(), "stale: deno run -A lib/event/generate.ts");
+  assertEquals(catalogue.get("http.request.port"), { type: "number", cel: "int" });
+  assertEquals(catalogue.get("http.request.headers")?.cel, "map<string, list<string>>");
+  assertEquals(catalogue.get("file.activity.operation")?.values, [
+    "read",
+    "write",
+    "create",
+    "delete",
+    "rename",
+    "import",
+    "export",
+  ]);
+  assert(fieldsOfFamily("dns").every((path) => path.startsWith("dns.") || path.startsWith("common.")));
+});
+
+Deno.test("the JSON Schemas are current, and judge as zod does", async () => {
+  for (const [name, schema] of Object.entries(eventJsonSchemas())) {
+    const written = JSON.parse(await Deno.readTextFile(new URL(`../../../schemas/${name}`, import.meta.url)));
+    assertEquals(
+      written,
+      JSON.parse(JSON.stringify(schema)),
+      `${name} is stale: deno run -A lib/event/generate.ts`,
+    );
+  }
+  const validate = new Ajv2020({ strict: false }).compile(
+    eventJsonSchemas()["sbx.event.v1.schema.json"] as object,
+  );
+  assert(validate(EVENT));
+  assertEquals(validate({ ...EVENT, extra: 1 }), false);
+});
+
+for (const entry of ["lib/event/mod.ts", "lib/ledger/mod.ts", "lib/policy/mod.ts"]) {
+  Deno.test(`${entry} loads no zod: sbx-process starts with it`, async () => {
+    const { modules, roots } = JSON.parse(await runDeno(["info", "--json", entry])) as {
+      roots: string[];
+      modules: { specifier: string; dependencies?: { specifier: string; code?: { specifier?: string } }[] }[];
+    };
+    const byName = new Map(modules.map((module) => [module.specifier, module]));
+    const seen = new Set(roots);
+    for (const specifier of seen) {
+      for (const { code } of byName.get(specifier)?.dependencies ?? []) {
+        if (code?.specifier) seen.add(code.specifier);
+      }
+    }
+    assertEquals([...seen].filter((specifier) => specifier.includes("zod")), []);
+    assert(seen.size > 3);
+  });
+}
+
+Deno.test("a wrong field is named with what was meant", () => {
+  assertEquals(nearestField("http.request.hots"), "http.request.host");
+  assertEquals(nearestField("process.activity.comand"), "process.activity.command");
+  assertEquals(nearestField("zzzzzzzz"), undefined);
+});
+
+Deno.test("values are read by path, and only own ones", () => {
+  assertEquals(valueAt(EVENT, "http.request.body.state"), "missing");
+  assertEquals(valueAt(EVENT, "http.response.status"), undefined);
+  assertEquals(valueAt(EVENT, "http.request.headers.constructor"), undefined);
+});
+
+Deno.test("event ids are 12 hex characters and never the same", () => {
+  const ids = Array.from({ length: 10_000 }, newEventId);
+  for (const id of ids) assertMatch(id, /^[0-9a-f]{12}$/);
+  assertEquals(new Set(ids).size, ids.length);
+});
+
+Deno.test("families are what stands before the dot", () => {
+  assertEquals(familyOf("mcp.tool_call"), "mcp");
+  assertEquals(familyOf("credential.substitution"), "credential");
+});
+
+const CANONICAL: [unknown, string][] = [
+  [{ b: 1, a: { d: [], c: {} } }, '{"a":{"c":{},"d":[]},"b":1}'],
+  [{ a: undefined, b: null }, '{"b":null}'],
+  [[1, undefined, "x"], '[1,null,"x"]'],
+  ['é"\\\n\u0001😀\ud800', '"é\\"\\\\\\n\\u0001😀\\ud800"'],
+  [{ "\ufb33": 1, "😀": 2, "\r": 3, "1": 4 }, '{"\\r":3,"1":4,"😀":2,"\ufb33":1}'],
+  [[1e21, 1e-7, -0, 0.1, 333333333.33333329], "[1e+21,1e-7,0,0.1,333333333.3333333]"],
+  [true, "true"],
+  [
+    { a: [{ d: 1, c: [{ y: 2, x: { b: 3, a: 4 } }] }], b: {} },
+    '{"a":[{"c":[{"x":{"a":4,"b":3},"y":2}],"d":1}],"b":{}}',
+  ],
+  [{ b: 1, a: { "10": 1, "9": 2 } }, '{"a":{"10":1,"9":2},"b":1}'],
+  [JSON.parse('{"b":1,"__proto__":{"d":1,"c":2}}'), '{"__proto__":{"c":2,"d":1},"b":1}'],
+  [JSON.parse('{"__proto__":{"d":1,"c":2},"b":1}'), '{"__proto__":{"c":2,"d":1},"b":1}'],
+];
+for (const [value, text] of CANONICAL) {
+  Deno.test(`canonical JSON: ${text}`, () => assertEquals(canonicalJson(value), text));
+}
+
+Deno.test("canonical JSON of what is deep takes no longer than what is flat", () => {
+  let value: unknown = { b: 1, a: 2 };
+  for (let depth = 0; depth < 500; depth++) value = { z: value, a: [value === null] };
+  const text = canonicalJson(value);
+  assertEquals(text.length, JSON.stringify(value).length);
+  assertEquals(canonicalJson(JSON.parse(text)), text);
+});
+
+const CLASSES: [string, string][] = [
+  ["/workspace/src/a.ts", "workspace"],
+  ["/workspace", "workspace"],
+  ["/workspaces/a", "other"],
+  ["/workspace/.env", "secret"],
+  ["/workspace/.env.local", "secret"],
+  ["/workspace/.environment", "workspace"],
+  ["/root/.ssh/config", "secret"],
+  ["/root/.config/gh/hosts.yml", "secret"],
+  ["/etc/shadow", "secret"],
+  ["/workspace/server.pem", "secret"],
+  ["/workspace/../etc/passwd", "system"],
+  ["/etc/../workspace/a", "workspace"],
+  ["/root/notes", "home"],
+  ["/home/x/y", "home"],
+  ["/var/tmp/x", "temp"],
+  ["/var/log/x", "system"],
+  ["/proc/self/environ", "device"],
+  ["/data", "other"],
+];
+for (const [path, expected] of CLASSES) {
+  Deno.test(`${path} is ${expected}`, () => assertEquals(pathClass(path), expected));
+}
+
+Deno.test("URL paths have classes too", () => {
+  const classes = ["/", "/oauth2/token", "/api/v1/x", "/v2/items", "/logo.svg", "/about"].map(httpPathClass);
+  assertEquals(classes, ["root", "auth", "api", "api", "static", "other"]);
+});

@@ -1,0 +1,171 @@
+/** The host's end of a guest, against a guest that does what it should not. The sockets are real; only the other side is ours. */
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { checkBootConfig, GuestLink } from "../../../lib/guest/mod.ts";
+import { vsockPath } from "../../../lib/vm/hypervisor.ts";
+import { encodeFrame, FrameChannel } from "../../../lib/base/wire/mod.ts";
+
+async function withLink(
+  work: (link: GuestLink, connect: (port: number) => Promise<Deno.Conn>) => Promise<void>,
+): Promise<void> {
+  const dir = await Deno.makeTempDir();
+  const link = new GuestLink(dir);
+  const open: Deno.Conn[] = [];
+  link.listen();
+  try {
+    await work(link, async (port) => {
+      const conn = await Deno.connect({ transport: "unix", path: vsockPath(dir, port) });
+      open.push(conn);
+      return conn;
+    });
+  } finally {
+    link.close();
+    for (const conn of open) {
+      try {
+        conn.close();
+      } catch {
+        // the test closed it already
+      }
+    }
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+/** A guest that behaves until it is ready. */
+async function bootedGuest(connect: (port: number) => Promise<Deno.Conn>): Promise<FrameChannel> {
+  const control = new FrameChannel(await connect(5000));
+  await control.send({ t: "Ready", version: "1" });
+  while ((await control.next() as { t: string }).t !== "BootConfigDone");
+  await control.send({ t: "BootReady", stages: [] });
+  return control;
+}
+
+const code = async (promise: Promise<unknown>) => (await assertRejects(() => promise, SbxError)).code;
+
+for (
+  const [what, bytes] of Object.entries({
+    "a 2 GiB frame length": new Uint8Array([0x80, 0, 0, 0]),
+    "bytes that are no JSON": new Uint8Array([0, 0, 0, 3, 1, 2, 3]),
+    "an unknown message": encodeFrame({ t: "Reboot" }),
+    "a field too many": encodeFrame({ t: "Ready", version: "1", more: true }),
+    "a wrong type": encodeFrame({ t: "BootReady", stages: "none" }),
+  })
+) {
+  Deno.test(`a guest that says ${what} on its control connection is not booted`, () =>
+    withLink(async (link, connect) => {
+      const boot = link.boot({}, []);
+      const conn = await connect(5000);
+      await conn.write(bytes);
+      assertEquals(await code(boot), "guest.failed");
+    }));
+}
+
+Deno.test("an agent of another version is refused, with what to do", () =>
+  withLink(async (link, connect) => {
+    const boot = link.boot({}, []);
+    await new FrameChannel(await connect(5000)).send({ t: "Ready", version: "99" });
+    const error = await assertRejects(() => boot, SbxError);
+    assertEquals([error.code, error.hint], [
+      "vm.boot_failed",
+      "build the image again: sbx-admin image build",
+    ]);
+  }));
+
+Deno.test("the handshake sends variables, then files, then the end, in that order", () =>
+  withLink(async (link, connect) => {
+    const boot = link.boot({ A: "1", B: "2" }, [{ path: "/etc/x", content: "eA==", mode: 0o600 }]);
+    const control = new FrameChannel(await connect(5000));
+    await control.send({ t: "Ready", version: "1" });
+    const told: unknown[] = [];
+    while ((told.at(-1) as { t: string } | undefined)?.t !== "BootConfigDone") {
+      told.push(await control.next());
+    }
+    assertEquals(told.slice(1), [
+      { t: "SetEnv", key: "A", value: "1" },
+      { t: "SetEnv", key: "B", value: "2" },
+      { t: "FileWrite", path: "/etc/x", content: "eA==", mode: 0o600 },
+      { t: "BootConfigDone" },
+    ]);
+    await control.send({ t: "BootReady", stages: [{ name: "agent", ms: 5 }] });
+    assertEquals(await boot, [{ name: "agent", ms: 5 }]);
+  }));
+
+Deno.test("a second control connection, and garbage on the other ports, change nothing", () =>
+  withLink(async (link, connect) => {
+    const boot = link.boot({}, []);
+    const control = await bootedGuest(connect);
+    await boot;
+    for (const port of [5000, 5001, 5005]) {
+      const conn = await connect(port);
+      await conn.write(new Uint8Array([0xff, 0xff, 0xff, 0xff, 0])).catch(() => {});
+      assertEquals(await conn.read(new Uint8Array(1)).catch(() => null), null, `port ${port}`);
+    }
+    const visible = link.awaitFile("/workspace/a", 1);
+    const { id } = await control.next() as { id: number };
+    await control.send({ t: "FileVisible", id, visible: true });
+    assertEquals(await visible, true);
+  }));
+
+Deno.test("a program's output is kept to the limit even if the guest does not keep to it", () =>
+  withLink(async (link, connect) => {
+    const boot = link.boot({}, []);
+    const control = await bootedGuest(connect);
+    await boot;
+    let received = 0;
+    const ran = link.exec({ argv: ["x"], stdin: false, limit: 1000 }, {
+      output: (_, data) => Promise.resolve(void (received += Uint8Array.fromBase64(data).length)),
+      input: () => new Promise(() => {}),
+    });
+    const { id } = await control.next() as { id: number };
+    const streams = new FrameChannel(await connect(5005));
+    await streams.send({ t: "ExecStarted", id });
+    for (let i = 0; i < 10; i++) {
+      await streams.send({ stream: "stdout", data: new Uint8Array(300).toBase64() });
+    }
+    await streams.send({ stream: "stdout", end: true });
+    await control.send({ t: "ExecExited", id, exit_code: 0, truncated: true, duration_ms: 1 });
+    assertEquals((await ran).exit_code, 0);
+    assertEquals(received, 900);
+  }));
+
+Deno.test("a guest that goes away in the middle of a program is an error, not a hang", () =>
+  withLink(async (link, connect) => {
+    const boot = link.boot({}, []);
+    const control = await bootedGuest(connect);
+    await boot;
+    const ran = link.exec({ argv: ["x"], stdin: false }, {
+      output: () => Promise.resolve(),
+      input: () => new Promise(() => {}),
+    });
+    await control.next();
+    control.close();
+    assertEquals(await code(ran), "guest.failed");
+  }));
+
+Deno.test("the boot configuration keeps to its limits and never sets what changes how programs load", () => {
+  const refused = (
+    env: Record<string, string>,
+    files: { path: string; content: string; mode: number }[] = [],
+  ) => assertThrows(() => checkBootConfig(env, files), SbxError).code;
+  const file = (path: string, content = "") => ({ path, content, mode: 0o600 });
+  for (
+    const name of [
+      "LD_PRELOAD",
+      "LD_LIBRARY_PATH",
+      "IFS",
+      "BASH_ENV",
+      "ENV",
+      "PROMPT_COMMAND",
+      "BASH_FUNC_ls%%",
+    ]
+  ) {
+    assertEquals(refused({ [name]: "x" }), "boot.invalid", name);
+  }
+  const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`V${i}`, ""]));
+  checkBootConfig(many(128), Array.from({ length: 64 }, (_, i) => file(`/etc/${i}`)));
+  assertEquals(refused(many(129)), "boot.invalid");
+  assertEquals(refused({}, Array.from({ length: 65 }, (_, i) => file(`/etc/${i}`))), "boot.invalid");
+  assertEquals(refused({}, [file("/etc/big", "A".repeat(14 * 1024 * 1024))]), "boot.invalid");
+  assertEquals(refused({}, [file("etc/x")]), "boot.invalid");
+  assertEquals(refused({}, [file("/etc/../x")]), "boot.invalid");
+});

@@ -1,0 +1,39 @@
+import { assert, assertEquals } from "@std/assert";
+import { COMMANDS as ADMIN } from "../../../cmd/admin/main.ts";
+import { COMMANDS } from "../../../cmd/sbx/commands/mod.ts";
+import { routeTable } from "../../../lib/api/mod.ts";
+import { PAGES } from "../../../scripts/docs.ts";
+import { fromRoot } from "../../helper/repo.ts";
+
+for (const { file, text } of PAGES) {
+  Deno.test(`docs/reference/${file} is what the code generates (make docs)`, async () => {
+    assertEquals(await Deno.readTextFile(fromRoot(`docs/reference/${file}`)), await text());
+  });
+}
+
+const page = (file: string) => Promise.resolve(PAGES.find((page) => page.file === file)!.text());
+
+Deno.test("every command, subcommand of sbx-admin and route has its place in the reference", async () => {
+  const cli = await page("cli.md");
+  for (const name of COMMANDS) assert(cli.includes(`\n## sbx ${name}\n`), name);
+  for (const { name } of ADMIN) assert(cli.includes(`sbx-admin ${name} `), name);
+  const api = await page("api.md");
+  // The document itself is in no document.
+  const routes = routeTable().filter(({ path }) => path !== "/openapi.json");
+  for (const { method, path } of routes) {
+    assert(api.includes(`\n### ${method} ${path}\n`), `${method} ${path}`);
+  }
+});
+
+Deno.test("every link of the reference leads to a heading of its page", async () => {
+  for (const { file, text } of PAGES) {
+    const written = await text();
+    const headings = [...written.matchAll(/^#+ (.+)$/gm)].map(([, title]) =>
+      title.toLowerCase().replaceAll(" ", "-")
+    );
+    const links = [...written.matchAll(/\]\(#([^)]+)\)/g)].map(([, target]) => target);
+    // Settings are one table.
+    assert(links.length > 10 || file === "settings.md", `${file} has links`);
+    for (const link of links) assert(headings.includes(link), `${file}: #${link}`);
+  }
+});

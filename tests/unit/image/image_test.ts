@@ -1,0 +1,255 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { join } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { buildImage, bundleGuestPrograms, hostArch, parseArch } from "../../../lib/image/mod.ts";
+import { cpio } from "../../../lib/image/cpio.ts";
+import { buildInitrd } from "../../../lib/image/initrd.ts";
+import { INIT } from "../../../lib/image/init.ts";
+import { unpackKernel } from "../../../lib/image/kernel.ts";
+import { ModuleTree, withoutSignature } from "../../../lib/image/module.ts";
+import { requireSpace } from "../../../lib/image/space.ts";
+import { requireTools } from "../../../lib/image/tool.ts";
+
+const text = (value: string) => new TextEncoder().encode(value);
+
+/** Reads a newc archive back, by the format's description and not by our writer. */
+function readCpio(bytes: Uint8Array): { name: string; mode: number; data: string }[] {
+  const decode = (at: number, length: number) => new TextDecoder().decode(bytes.subarray(at, at + length));
+  const entries = [];
+  for (let at = 0;;) {
+    assertEquals([decode(at, 6), at % 4], ["070701", 0]);
+    const field = (n: number) => parseInt(decode(at + 6 + n * 8, 8), 16);
+    const [mode, size, nameSize] = [field(1), field(6), field(11)];
+    const name = decode(at + 110, nameSize - 1);
+    at = Math.ceil((at + 110 + nameSize) / 4) * 4;
+    if (name === "TRAILER!!!") return entries;
+    entries.push({ name, mode, data: decode(at, size) });
+    at = Math.ceil((at + size) / 4) * 4;
+  }
+}
+
+Deno.test("a cpio archive holds its entries in order, padded to four bytes", () => {
+  const archive = cpio([
+    { path: "dev", kind: "directory" },
+    { path: "dev/console", kind: "character", major: 5, minor: 1 },
+    { path: "a", kind: "file", data: text("1") },
+    { path: "init", kind: "file", data: text("12345"), mode: 0o755 },
+  ]);
+  assertEquals(readCpio(archive), [
+    { name: "dev", mode: 0o040755, data: "" },
+    { name: "dev/console", mode: 0o020600, data: "" },
+    { name: "a", mode: 0o100644, data: "1" },
+    { name: "init", mode: 0o100755, data: "12345" },
+  ]);
+});
+
+/** A `/lib/modules/<version>` whose modules say what they depend on, as a kernel's do. */
+async function moduleTree(modules: Record<string, string>, builtin: string[] = []): Promise<ModuleTree> {
+  const dir = join(await Deno.makeTempDir(), "6.1.0-test");
+  await Deno.mkdir(join(dir, "kernel/net"), { recursive: true });
+  await Deno.writeTextFile(
+    join(dir, "modules.builtin"),
+    builtin.map((name) => `kernel/${name}.ko\n`).join(""),
+  );
+  for (const [name, depends] of Object.entries(modules)) {
+    const bytes = text(`\x7fELF\0license=GPL\0depends=${depends}\0name=${name}\0`);
+    await Deno.writeFile(join(dir, "kernel/net", `${name}.ko`), bytes);
+  }
+  return await ModuleTree.open(dir);
+}
+
+Deno.test("modules come after what they need, and without what is built in", async () => {
+  const tree = await moduleTree({ a: "b,c-d", b: "c-d,built", "c-d": "", unused: "" }, ["fs/built"]);
+  const order = await tree.loadOrder(["a", "built", "b"]);
+  assertEquals(order.map(({ name, path }) => [name, path]), [
+    ["c_d", "kernel/net/c-d.ko"],
+    ["b", "kernel/net/b.ko"],
+    ["a", "kernel/net/a.ko"],
+  ]);
+  assertEquals(tree.version, "6.1.0-test");
+  await assertRejects(() => tree.loadOrder(["a", "none"]), SbxError, "has no module none");
+});
+
+Deno.test("an initrd has busybox, /init, the nodes that its shell opens, and modules in the groups of init.ts", async () => {
+  const tree = await moduleTree({
+    virtio: "",
+    virtio_mmio: "virtio",
+    virtio_blk: "virtio",
+    erofs: "",
+    overlay: "",
+    vsock: "",
+    vmw_vsock_virtio_transport: "vsock,virtio",
+    virtiofs: "fuse",
+    fuse: "",
+  });
+  const entries = readCpio(await buildInitrd(text("busybox"), tree));
+  const byName = new Map(entries.map((entry) => [entry.name, entry]));
+  assertEquals(byName.get("init"), { name: "init", mode: 0o100755, data: INIT });
+  assertEquals(byName.get("bin/busybox")?.mode, 0o100755);
+  for (const node of ["dev/console", "dev/null"]) assert(byName.has(node), node);
+  // Every folder that /init mounts on at the top must be there.
+  for (const [, folder] of INIT.matchAll(/^\$b mount -t \S+ (?:-o \S+ )?\S+ \/(\w+)(?: |$)/gm)) {
+    assert(byName.has(folder), folder);
+  }
+  assertEquals(entries.map(({ name }) => name).filter((name) => name.endsWith(".ko")), [
+    "modules/100-virtio.ko",
+    "modules/101-virtio_mmio.ko",
+    "modules/102-virtio_blk.ko",
+    "modules/103-erofs.ko",
+    "modules/104-overlay.ko",
+    "modules/200-vsock.ko",
+    "modules/201-vmw_vsock_virtio_transport.ko",
+    "modules/202-fuse.ko",
+    "modules/203-virtiofs.ko",
+  ]);
+});
+
+Deno.test("a module loses its signature and nothing else", () => {
+  const code = text("\x7fELF code");
+  const signature = text("s".repeat(300));
+  const info = new Uint8Array(12);
+  new DataView(info.buffer).setUint32(8, signature.length);
+  const magic = text("~Module signature appended~\n");
+  const signed = Uint8Array.from([...code, ...signature, ...info, ...magic]);
+  assertEquals(withoutSignature(signed), code);
+  assertEquals(withoutSignature(code), code);
+  assertEquals(withoutSignature(magic), magic);
+});
+
+/** A bzImage around a payload, as the boot protocol lays it out. */
+function bzImage(payload: Uint8Array): Uint8Array {
+  const setupSectors = 3, offset = 64;
+  const start = (setupSectors + 1) * 512 + offset;
+  const image = new Uint8Array(start + payload.length + 100);
+  image[0x1f1] = setupSectors;
+  image.set(text("HdrS"), 0x202);
+  const view = new DataView(image.buffer);
+  view.setUint32(0x248, offset, true);
+  view.setUint32(0x24c, payload.length, true);
+  image.set(payload, start);
+  return image;
+}
+
+async function piped(command: string, args: string[], input: Uint8Array): Promise<Uint8Array> {
+  const child = new Deno.Command(command, { args, stdin: "piped", stdout: "piped" }).spawn();
+  const writer = child.stdin.getWriter();
+  await writer.write(input);
+  await writer.close();
+  return (await child.output()).stdout;
+}
+
+const KERNEL = text("\x7fELF" + "kernel".repeat(1000));
+const SIZE_AFTER = [0x74, 0x17, 0, 0];
+
+Deno.test("a kernel is unpacked out of a bzImage, whatever it is packed with", async () => {
+  const packed: [string, Uint8Array][] = [
+    ["lz4", Uint8Array.from([...await piped("lz4", ["-l", "-c"], KERNEL), ...SIZE_AFTER])],
+    ["xz", Uint8Array.from([...await piped("xz", ["--check=crc32", "-c"], KERNEL), ...SIZE_AFTER])],
+    ["gzip", await piped("gzip", ["-c"], KERNEL)],
+  ];
+  for (const [name, payload] of packed) assertEquals(await unpackKernel(bzImage(payload)), KERNEL, name);
+});
+
+Deno.test("a kernel that is not packed is taken as it is, compressed arm64 images are unpacked", async () => {
+  assertEquals(await unpackKernel(KERNEL), KERNEL);
+  const image = new Uint8Array(100);
+  image.set(text("MZ"));
+  image.set(text("ARMd"), 56);
+  assertEquals(await unpackKernel(image), image);
+  assertEquals(await unpackKernel(await piped("gzip", ["-c"], image)), image);
+});
+
+Deno.test("what is no kernel is refused", async () => {
+  const refused = async (image: Uint8Array) => {
+    const error = await assertRejects(() => unpackKernel(image), SbxError);
+    return error.code;
+  };
+  assertEquals(await refused(new Uint8Array(0x300)), "image.kernel.invalid");
+  assertEquals(await refused(bzImage(text("garbage"))), "image.kernel.invalid");
+  assertEquals(
+    await refused(bzImage(await piped("gzip", ["-c"], text("no kernel")))),
+    "image.kernel.invalid",
+  );
+  const gzip = await piped("gzip", ["-c"], KERNEL);
+  assertEquals(await refused(bzImage(gzip.subarray(0, 40))), "image.tool_failed");
+});
+
+Deno.test("missing tools are named with what installs them", async () => {
+  const error = await assertRejects(
+    () => requireTools({ sh: "dash", "no-such-tool": "no-such-package" }),
+    SbxError,
+  );
+  assertEquals(error.code, "image.tool_missing");
+  assert(error.message.includes("no-such-tool") && !error.message.includes("sh,"));
+  assert(error.hint?.includes("no-such-package") && error.hint.includes("make setup"));
+});
+
+Deno.test("a build that the disk has no room for is not begun", async () => {
+  const error = await assertRejects(() => requireSpace("/tmp", 1e18), SbxError);
+  assertEquals(error.code, "disk.full");
+  await requireSpace("/tmp", 1);
+});
+
+Deno.test("architectures that there are no images for are refused", () => {
+  assertEquals(parseArch("arm64"), "arm64");
+  assertThrows(() => parseArch("amd64"), SbxError, '"amd64"');
+});
+
+Deno.test("a build refuses bad packages and a broken signal, and leaves nothing behind", async () => {
+  const dir = await Deno.makeTempDir();
+  const build = (apt: string[], npm: string[] = [], signal?: AbortSignal) =>
+    buildImage({
+      arch: hostArch(),
+      packages: { apt, npm },
+      out: join(dir, "out"),
+      binaryVersion: "0.1.0",
+      signal,
+    });
+  const code = async (work: Promise<unknown>) => (await assertRejects(() => work, SbxError)).code;
+  for (const name of ["--option", "a b", "A", "x;y", ""]) {
+    assertEquals(await code(build([name])), "image.package.invalid");
+  }
+  assertEquals(await code(build([], ["left-pad"])), "image.npm.unsupported");
+  assertEquals(await Array.fromAsync(Deno.readDir(dir)), []);
+  assertEquals(await code(build([], [], AbortSignal.abort())), "image.interrupted");
+  const version = (text: string) =>
+    buildImage({
+      arch: hostArch(),
+      packages: { apt: [], npm: [] },
+      out: dir,
+      binaryVersion: "0.1.0",
+      version: text,
+    });
+  assertEquals(await code(version("1.0")), "manifest.version.invalid");
+  assertEquals(await Array.fromAsync(Deno.readDir(dir)), []);
+  await Deno.remove(dir, { recursive: true });
+});
+
+Deno.test("a guest program that is missing, empty or does not bundle fails the build by its name", async () => {
+  const root = await Deno.makeTempDir();
+  const out = await Deno.makeTempDir();
+  const source = async (folder: string, program: string) => {
+    await Deno.mkdir(join(root, "cmd/guest", folder), { recursive: true });
+    await Deno.writeTextFile(join(root, "cmd/guest", folder, "main.ts"), program);
+  };
+  const refused = async (message: RegExp) => {
+    const error = await assertRejects(() => bundleGuestPrograms(out, undefined, root), SbxError);
+    assertEquals(error.code, "image.guest.failed");
+    assert(message.test(error.message), error.message);
+  };
+  await refused(/sbx-pty-agent .*cmd\/guest\/pty_agent\/main\.ts is missing or empty/);
+  await source("pty_agent", "");
+  await refused(/sbx-pty-agent .*missing or empty/);
+  await source("pty_agent", 'import "./no-such-file.ts";');
+  await refused(/sbx-pty-agent .*bundling/);
+  await source("pty_agent", "console.log(1);");
+  for (const folder of ["net_proxy", "mcp_server"]) {
+    await refused(new RegExp(`sbx-${folder.replace("_", "-")} .*missing or empty`));
+    await source(folder, "console.log(1);");
+  }
+  await refused(/sbx-bench .*missing or empty/);
+  await source("bench", "console.log(2);");
+  await bundleGuestPrograms(out, undefined, root);
+  assert((await Deno.readTextFile(join(out, "sbx-bench.js"))).includes("console.log(2)"));
+  for (const dir of [root, out]) await Deno.remove(dir, { recursive: true });
+});

@@ -1,0 +1,201 @@
+/** Ledgers that cannot be written, that are killed, or that are none. */
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { createClient } from "@libsql/client/sqlite3";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import type { Event } from "../../../lib/event/mod.ts";
+import { Ledger, type LedgerDecision, readEvents, verifyLedger } from "../../../lib/ledger/mod.ts";
+import { execEvent, filled, inFolder, select, SESSION, sql } from "../../helper/ledger.ts";
+
+Deno.test("a full ledger fails closed and keeps what it has", () =>
+  inFolder(async (path) => {
+    const errors: SbxError[] = [];
+    const maxBytes = 800_000;
+    const ledger = await Ledger.open(path, {
+      sessionId: SESSION,
+      maxBytes,
+      onError: (error) => errors.push(error),
+    });
+    let appended = 0;
+    for (; appended < 2000 && !errors.length; appended++) {
+      ledger.append({ event: execEvent("x".repeat(200)) });
+      if (appended % 100 === 99) await ledger.flush().catch(() => {});
+    }
+    assertEquals(errors.map(({ code }) => code), ["ledger.unavailable"]);
+    const refused = assertThrows(() => ledger.append({ event: execEvent() }), SbxError);
+    assertEquals(refused.code, "ledger.unavailable");
+    await assertRejects(() => ledger.close(), SbxError);
+    const { ok, events } = await verifyLedger(path);
+    assert(ok && events > 0 && events < appended);
+  }));
+
+Deno.test("a full ledger goes on once its limit is raised, and one that is lowered stops", () =>
+  inFolder(async (path) => {
+    const ledger = await Ledger.open(path, { sessionId: SESSION, maxBytes: 400_000 });
+    let appended = 0;
+    const fill = async (most: number) => {
+      for (let tries = 0; tries < most; tries++) {
+        try {
+          ledger.append({ event: execEvent("x".repeat(1000)) });
+          appended++;
+          if (appended % 20 === 0) await ledger.flush();
+        } catch {
+          return false;
+        }
+      }
+      return true;
+    };
+    assertEquals(await fill(2000), false);
+    await assertRejects(() => ledger.flush(), SbxError);
+    await ledger.limit(4_000_000);
+    await ledger.flush();
+    assertEquals(await fill(500), true);
+    await ledger.limit(400_000);
+    assertEquals(await fill(500), false, "below the size that it has it takes no more");
+    await ledger.limit();
+    await ledger.flush();
+    assertEquals(await fill(500), true);
+    await ledger.close();
+    assertEquals(await verifyLedger(path), { ok: true, events: appended, sealed: true });
+  }));
+
+Deno.test("a ledger that could not write goes on, without a gap, once it can", () =>
+  inFolder(async (path) => {
+    const ledger = await Ledger.open(path, { sessionId: SESSION });
+    const other = createClient({ url: `file:${path}` });
+    const lock = await other.transaction("write");
+    ledger.append({ event: execEvent() });
+    assertEquals((await assertRejects(() => ledger.flush(), SbxError)).code, "ledger.unavailable");
+    assertThrows(() => ledger.append({ event: execEvent() }), SbxError);
+    await lock.rollback();
+    other.close();
+    await ledger.flush();
+    ledger.append({ event: execEvent() });
+    await ledger.close();
+    assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });
+  }));
+
+Deno.test("a batch that fails half way leaves nothing behind, and is written as a whole later", () =>
+  inFolder(async (path) => {
+    const ledger = await Ledger.open(path, { sessionId: SESSION });
+    const first = execEvent();
+    ledger.append({ event: first });
+    await ledger.flush();
+    await sql(path, "ALTER TABLE outcomes RENAME TO elsewhere");
+    const events = Array.from({ length: 250 }, () => execEvent());
+    for (const event of events) ledger.append({ event });
+    ledger.end({ event_id: first.common.event_id, duration_ms: 1 });
+    assertEquals((await assertRejects(() => ledger.flush(), SbxError)).code, "ledger.unavailable");
+    assertEquals((await select(path, "SELECT sequence FROM entries")).length, 1);
+    assertThrows(() => ledger.end({ event_id: first.common.event_id }), SbxError);
+    await sql(path, "ALTER TABLE elsewhere RENAME TO outcomes");
+    await ledger.close();
+    assertEquals(await verifyLedger(path), { ok: true, events: 251, sealed: true });
+    assertEquals((await readEvents(path)).events[0].outcome, { duration_ms: 1 });
+  }));
+
+Deno.test("a ledger that a reader holds on to while it is closed still verifies, then and later", () =>
+  inFolder(async (path) => {
+    const ledger = await Ledger.open(path, { sessionId: SESSION });
+    ledger.append({ event: execEvent() });
+    await ledger.flush();
+    const client = createClient({ url: `file:${path}` });
+    const reader = await client.transaction("read");
+    await reader.execute("SELECT count(*) FROM entries");
+    ledger.append({ event: execEvent() });
+    await ledger.close();
+    assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });
+    await reader.rollback();
+    client.close();
+    await sql(path, "PRAGMA wal_checkpoint(TRUNCATE)");
+    assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });
+    await sql(path, "DELETE FROM entries WHERE sequence = 2");
+    assertEquals((await verifyLedger(path)).ok, false);
+  }));
+
+/** Appends until it is killed: events of all sorts, with outcomes, decisions and findings, in batches of every size. */
+const WRITER = `
+const ledger = await Ledger.open(PATH, { sessionId: SESSION });
+const finding = { rule_id: "r", severity: "low" };
+for (let at = 0; ; at++) {
+  const event = structuredClone(EVENT);
+  const event_id = event.common.event_id = at.toString(16).padStart(12, "0");
+  const decision = at % 3 ? { decision: "ask", rule: { id: "r" } } : undefined;
+  const findings = at % 50 ? [] : [{ ...finding, event_id, finding_id: "finding-" + event_id }];
+  ledger.append({ event, ...(decision && { decision }), findings });
+  if (at % 2) ledger.end({ event_id, duration_ms: at, ...(decision && { decision: { decision: "block" } }) });
+  if (at % 611 === 610) { await ledger.flush(); console.log(at); }
+}`;
+
+Deno.test("a ledger killed in the middle of batches with outcomes verifies, and goes on", () =>
+  inFolder(async (path) => {
+    const module = new URL("../../../lib/ledger/mod.ts", import.meta.url).href;
+    const script = `import { Ledger } from ${JSON.stringify(module)};` +
+      WRITER.replace("PATH", JSON.stringify(path)).replace("SESSION", JSON.stringify(SESSION))
+        .replace("EVENT", JSON.stringify(execEvent()));
+    const child = new Deno.Command(Deno.execPath(), {
+      args: [
+        "eval",
+        "--no-check",
+        `--config=${new URL("../../../deno.json", import.meta.url).pathname}`,
+        script,
+      ],
+      stdout: "piped",
+      stderr: "inherit",
+    }).spawn();
+    const reader = child.stdout.getReader();
+    await reader.read();
+    await reader.read();
+    child.kill("SIGKILL");
+    await child.status;
+    await reader.cancel();
+    const { ok, events, first_bad } = await verifyLedger(path);
+    assertEquals([ok, first_bad], [true, undefined]);
+    assert(events >= 611);
+    const [{ outcomes }] = await select(path, "SELECT count(*) AS outcomes FROM outcomes");
+    assertEquals(outcomes, Math.floor(events / 2), "events and their outcomes are written together");
+    await filled(path, 2, [{ error: "x" }]);
+    assertEquals(await verifyLedger(path), { ok: true, events: events + 2, sealed: true });
+  }));
+
+Deno.test("a ledger whose last row is damaged is opened for no more writing, and ends no process", () =>
+  inFolder(async (path) => {
+    await filled(path, 3);
+    await sql(path, "UPDATE entries SET hash = CAST(x'ff61' AS TEXT) WHERE sequence = 3");
+    const error = await assertRejects(() => Ledger.open(path, { sessionId: SESSION }), SbxError);
+    assertEquals(error.code, "ledger.invalid");
+    assertEquals((await verifyLedger(path)).first_bad?.sequence, 3);
+  }));
+
+Deno.test("what is no ledger is named", () =>
+  inFolder(async (path) => {
+    assertEquals((await assertRejects(() => verifyLedger(path), SbxError)).code, "ledger.not_found");
+    await Deno.writeTextFile(path, "no database\n".repeat(400));
+    assertEquals((await verifyLedger(path)).ok, false);
+    assertEquals((await assertRejects(() => readEvents(path), SbxError)).code, "ledger.invalid");
+    const open = (at: string) => assertRejects(() => Ledger.open(at, { sessionId: SESSION }), SbxError);
+    assertEquals((await open(path)).code, "ledger.invalid");
+    assertEquals((await open(`${path}/no/folder`)).code, "ledger.unavailable");
+  }));
+
+Deno.test("what cannot be written down is refused by itself, and holds up nothing else", () =>
+  inFolder(async (path) => {
+    const ledger = await Ledger.open(path, { sessionId: SESSION });
+    const good = execEvent();
+    ledger.append({ event: good });
+    const kept = { finding_id: "f", event_id: good.common.event_id, rule_id: "r" };
+    const finding = { ...kept, count: 1n };
+    const unwritable = [
+      () => ledger.append({ event: { ...execEvent(), extra: 1n } as Event }),
+      () =>
+        ledger.append({ event: execEvent(), decision: { decision: "allow", extra: 1n } as LedgerDecision }),
+      () => ledger.append({ event: execEvent(), findings: [{ ...kept, finding_id: "g" }, finding] }),
+      () => ledger.end({ event_id: good.common.event_id, response: 1n }),
+      () => ledger.add({ findings: [finding] }),
+    ];
+    for (const write of unwritable) assertThrows(write, TypeError);
+    ledger.append({ event: execEvent() });
+    ledger.end({ event_id: good.common.event_id, duration_ms: 1 });
+    await ledger.close();
+    assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });
+    assertEquals(await select(path, "SELECT * FROM findings"), []);
+  }));

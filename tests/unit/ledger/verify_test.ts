@@ -1,0 +1,172 @@
+/** What `sbx verify` finds. */
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { dirname } from "node:path";
+import { Ledger, sealAbandoned, verifyLedger } from "../../../lib/ledger/mod.ts";
+import { execEvent, filled, inFolder, SESSION, sql } from "../../helper/ledger.ts";
+
+const TAMPERINGS: [string, string, number][] = [
+  [
+    "the event",
+    "UPDATE entries SET event = replace(event, 'echo 7', 'echo 8') WHERE sequence = 8",
+    8,
+  ],
+  ["an event's hash", "UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 4", 4],
+  [
+    "a previous hash",
+    "UPDATE entries SET prev_hash = lower(hex(randomblob(32))) WHERE sequence = 2",
+    2,
+  ],
+  ["an id", "UPDATE entries SET event_id = '000000000000' WHERE sequence = 6", 6],
+  ["a type", "UPDATE entries SET event_type = 'dns.query' WHERE sequence = 6", 6],
+  ["a decision without record", "UPDATE entries SET decision = 'allow' WHERE sequence = 3", 3],
+  ["a missing event", "DELETE FROM entries WHERE sequence = 5", 5],
+  [
+    "two events swapped",
+    "UPDATE entries SET sequence = CASE sequence WHEN 2 THEN -3 WHEN 3 THEN -2 END WHERE sequence IN (2, 3); UPDATE entries SET sequence = -sequence WHERE sequence < 0",
+    2,
+  ],
+];
+for (const [what, statement, sequence] of TAMPERINGS) {
+  Deno.test(`verify names the first bad event after tampering with ${what}`, () =>
+    inFolder(async (path) => {
+      await filled(path, 10);
+      await sql(path, statement);
+      const verification = await verifyLedger(path);
+      assertEquals([verification.ok, verification.events, verification.first_bad?.sequence], [
+        false,
+        sequence - 1,
+        sequence,
+      ]);
+    }));
+}
+
+Deno.test("verify notices a changed decision record", () =>
+  inFolder(async (path) => {
+    const ledger = await Ledger.open(path, { sessionId: SESSION });
+    ledger.append({ event: execEvent(), decision: { decision: "block", rule: { id: "r" } } });
+    await ledger.close();
+    await sql(
+      path,
+      "UPDATE entries SET decision = 'allow', record = replace(record, 'block', 'allow')",
+    );
+    assertEquals((await verifyLedger(path)).first_bad?.sequence, 1);
+  }));
+
+Deno.test("verify names an event that is missing by its number, and no other", () =>
+  inFolder(async (path) => {
+    await filled(path, 10);
+    await sql(path, "DELETE FROM entries WHERE sequence = 5");
+    assertEquals((await verifyLedger(path)).first_bad, { sequence: 5, reason: "event 5 is missing" });
+  }));
+
+Deno.test("verify notices events cut off the end of a closed ledger", () =>
+  inFolder(async (path) => {
+    await filled(path, 10);
+    await sql(path, "DELETE FROM entries WHERE sequence > 8");
+    const { ok, events } = await verifyLedger(path);
+    assertEquals([ok, events], [false, 8]);
+  }));
+
+Deno.test("verify notices a flipped bit anywhere in a closed ledger", () =>
+  inFolder(async (path) => {
+    await filled(
+      path,
+      60,
+      Array.from({ length: 40 }, (_, at) => ({ duration_ms: at, error: "x".repeat(200) })),
+    );
+    const good = await Deno.readFile(path);
+    assert(good.length > 30_000);
+    for (let at = 0; at < good.length; at += 1499) {
+      const bytes = good.slice();
+      bytes[at] ^= 1 << (at % 8);
+      await Deno.writeFile(path, bytes);
+      const { ok, first_bad } = await verifyLedger(path);
+      assertEquals([ok, typeof first_bad?.reason], [false, "string"], `bit ${at % 8} of byte ${at}`);
+    }
+  }));
+
+/** Five events, and outcomes of the first three. */
+const OUTCOMES = [{ duration_ms: 1 }, { decision: { decision: "block" } }, { error: "reset" }];
+const OUTCOME_TAMPERINGS: [string, string, RegExp, event?: number][] = [
+  [
+    "an outcome",
+    "UPDATE outcomes SET outcome = replace(outcome, 'reset', 'fine')",
+    /not what was written/,
+    2,
+  ],
+  [
+    "a decision column",
+    "UPDATE outcomes SET decision = 'allow' WHERE number = 2",
+    /decision of its outcome/,
+    1,
+  ],
+  ["a decision that was none", "UPDATE outcomes SET decision = 'allow' WHERE number = 1", /decision of/, 0],
+  [
+    "its event",
+    "UPDATE outcomes SET event_id = (SELECT event_id FROM entries WHERE sequence = 5) WHERE number = 1",
+    /another event's/,
+  ],
+  [
+    "an outcome's hash",
+    "UPDATE outcomes SET hash = 'x' || substr(hash, 2) WHERE number = 1",
+    /its outcome/,
+    0,
+  ],
+  ["its place in the chain", "UPDATE outcomes SET prev_hash = 'x' WHERE number = 2", /prev_hash/, 1],
+  ["the first outcome gone", "DELETE FROM outcomes WHERE number = 1", /outcome 1 is missing/],
+  ["an outcome gone", "DELETE FROM outcomes WHERE number = 2", /outcome 2 is missing/],
+  ["the last outcome gone", "DELETE FROM outcomes WHERE number = 3", /sealed with 3 outcomes and has 2/],
+  ["all outcomes gone", "DELETE FROM outcomes", /sealed with 3 outcomes and has 0/],
+  [
+    "two outcomes swapped",
+    "UPDATE outcomes SET number = -number WHERE number > 1; UPDATE outcomes SET number = 5 + number WHERE number < 0",
+    /prev_hash/,
+    2,
+  ],
+];
+for (const [what, statement, reason, event] of OUTCOME_TAMPERINGS) {
+  Deno.test(`verify names what was done to outcomes: ${what}`, () =>
+    inFolder(async (path) => {
+      const events = await filled(path, 5, OUTCOMES);
+      await sql(path, statement);
+      const { ok, first_bad, events: good } = await verifyLedger(path);
+      assertEquals([ok, good], [false, 5]);
+      assertMatch(first_bad!.reason, reason);
+      if (event !== undefined) assertEquals(first_bad?.event_id, events[event].common.event_id);
+    }));
+}
+
+Deno.test("a ledger without a seal verifies and says that it is not sealed; sealed as it was found, it proves its end", () =>
+  inFolder(async (path) => {
+    await filled(path, 5, OUTCOMES);
+    await Deno.remove(`${path}.seal`);
+    assertEquals(await verifyLedger(path), { ok: true, events: 5, sealed: false });
+    assertEquals(await sealAbandoned(path, SESSION), true);
+    assertEquals(await verifyLedger(path), { ok: true, events: 5, sealed: true });
+    assertEquals(await sealAbandoned(path, SESSION), false, "what is sealed stays as it is");
+    await sql(path, "DELETE FROM outcomes WHERE number = 3");
+    const { ok, sealed } = await verifyLedger(path);
+    assertEquals([ok, sealed], [false, true]);
+    assertEquals(await sealAbandoned(`${path}.none`, SESSION), false);
+    assertEquals(
+      await Array.fromAsync(Deno.readDir(dirname(path)), ({ name }) => name).then((all) =>
+        all.some((name) => name.includes("none"))
+      ),
+      false,
+    );
+  }));
+
+Deno.test("what cannot be read is not said to be a matter of writing", () =>
+  inFolder(async (path) => {
+    await filled(path, 400);
+    const bytes = await Deno.readFile(path);
+    await Deno.remove(`${path}.seal`);
+    for (const size of [100, 5000, bytes.length - 3000]) {
+      await Deno.writeFile(path, bytes.subarray(0, size));
+      const { ok, first_bad } = await verifyLedger(path);
+      assertEquals([ok, /written/.test(first_bad!.reason)], [false, false], `${size}: ${first_bad!.reason}`);
+    }
+    await Deno.remove(path);
+    await Deno.mkdir(path);
+    assertMatch((await assertRejects(() => verifyLedger(path))).message, /there is no ledger/);
+  }));

@@ -1,0 +1,255 @@
+/** The driver and the real process: crashes, refreshes, cancellation, progress, and what happens without the program. */
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { z } from "zod";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import type { Progress } from "../../../lib/mcp/mod.ts";
+import { withAggregator } from "../../helper/mcp_driver.ts";
+import { definition, result, scriptedServer, sdkServer, tool } from "../../helper/mcp_server.ts";
+import { eventually } from "../../helper/sbx.ts";
+
+const text = (value: string) => ({ content: [{ type: "text" as const, text: value }] });
+
+Deno.test("mcp driver: tools of two servers under their names, and what they answer", async () => {
+  const servers = ["one", "two"].map((name) =>
+    sdkServer((server) => {
+      server.registerTool(
+        "say__it",
+        {
+          description: `says it as ${name}`,
+          inputSchema: { what: z.string() },
+          annotations: { readOnlyHint: true },
+        },
+        ({ what }: { what: string }) => text(`${name}: ${what}`),
+      );
+      server.registerResource(
+        "note",
+        "note://a/b",
+        { description: "a note", mimeType: "text/plain" },
+        () => ({
+          contents: [{ uri: "note://a/b", text: name }],
+        }),
+      );
+      server.registerPrompt("ask", { argsSchema: { who: z.string() } }, ({ who }: { who: string }) => ({
+        messages: [{ role: "user", content: { type: "text", text: `${name} asks ${who}` } }],
+      }));
+    })
+  );
+  const definitions = [
+    definition("one", servers[0].url),
+    definition("two", servers[1].url),
+    definition("off", servers[1].url, { enabled: false }),
+    definition("local", "", { unsupported_stdio: true }),
+  ];
+  await withAggregator(definitions, async (aggregator) => {
+    const tools = await aggregator.listTools();
+    assertEquals(tools.map((entry) => entry.namespaced_name), ["one__say__it", "two__say__it"]);
+    assertEquals(tools[0].annotations, { readOnlyHint: true });
+    assertMatch(tools[0].pin_hash, /^[0-9a-f]{64}$/);
+    assertEquals(await aggregator.callTool("two__say__it", { what: "hi" }), text("two: hi"));
+    const resources = await aggregator.listResources();
+    assertEquals(resources.map((entry) => entry.namespaced_uri), [
+      "sbx://one/note://a/b",
+      "sbx://two/note://a/b",
+    ]);
+    const read = await aggregator.readResource("sbx://two/note://a/b") as any;
+    assertEquals(read.contents[0].text, "two");
+    assertEquals((await aggregator.listPrompts())[0].arguments, [{ name: "who", required: true }]);
+    const prompt = await aggregator.getPrompt("one__ask", { who: "you" }) as any;
+    assertEquals(prompt.messages[0].content.text, "one asks you");
+    const statuses = await aggregator.listServers();
+    assertEquals(statuses.map(({ name, connected, enabled }) => [name, connected, enabled]), [
+      ["one", true, true],
+      ["two", true, true],
+      ["off", false, false],
+      ["local", false, true],
+    ]);
+    assertMatch(statuses[3].last_error!, /stdio servers are not supported/);
+    const missing = await assertRejects(() => aggregator.callTool("one__none", {}), SbxError);
+    assertEquals(missing.code, "mcp.tool.not_found");
+  });
+  await Promise.all(servers.map((server) => server.close()));
+});
+
+Deno.test("mcp driver: killed in the middle of ten calls, it fails them all, starts again and serves", async () => {
+  let held: (() => void)[] = [];
+  const server = scriptedServer({
+    call: ({ id, params }) =>
+      params.arguments.wait
+        ? new Promise((resolve) => held.push(() => resolve(result(id, text("late")))))
+        : result(id, text("now")),
+  });
+  await withAggregator([definition("s", server.url)], async (aggregator, log) => {
+    await aggregator.listTools();
+    const first = aggregator.pid!;
+    const calls = Array.from(
+      { length: 10 },
+      () => aggregator.callTool("s__do", { wait: true }).then(() => "answered", (error) => error.code),
+    );
+    await eventually("ten calls wait", () => held.length === 10);
+    Deno.kill(first, "SIGKILL");
+    assertEquals(await Promise.all(calls), Array(10).fill("mcp.channel_closed"));
+    const at = await assertRejects(() => aggregator.callTool("s__do", {}), SbxError);
+    assertEquals(at.code, "mcp.channel_closed");
+    await eventually("a new process runs", () => aggregator.pid !== undefined && aggregator.pid !== first);
+    assertEquals(await aggregator.callTool("s__do", {}), text("now"));
+    assertMatch(log.join("\n"), /sbx-mcp-aggregator ended; it is started again in 250 ms/);
+    held.forEach((answer) => answer());
+    held = [];
+  });
+  await server.close();
+});
+
+Deno.test("mcp driver: a refresh during calls fails them, and brings the new catalogue", async () => {
+  let waiting = 0;
+  const old = scriptedServer({
+    call: () => {
+      waiting++;
+      return new Promise<Response>(() => {});
+    },
+  });
+  const fresh = scriptedServer({ tools: [tool("new")], call: ({ id }) => result(id, text("fresh")) });
+  await withAggregator([definition("old", old.url)], async (aggregator) => {
+    const changes: string[] = [];
+    aggregator.watch((kind) => changes.push(kind));
+    const calls = [1, 2, 3].map(() => assertRejects(() => aggregator.callTool("old__do", {}), SbxError));
+    await eventually("three calls wait", () => waiting === 3);
+    await aggregator.refresh([definition("fresh", fresh.url)]);
+    for (const error of await Promise.all(calls)) {
+      assertEquals(error.code, "mcp.failed");
+      assertMatch(error.message, /server "old": the connection to it was closed/);
+    }
+    assertEquals((await aggregator.listTools()).map((entry) => entry.namespaced_name), ["fresh__new"]);
+    assertEquals(await aggregator.callTool("fresh__new", {}), text("fresh"));
+    assert(changes.includes("tools"));
+  });
+  await Promise.all([old.close(), fresh.close()]);
+});
+
+Deno.test("mcp driver: a cancelled call is cancelled at the server, and a late one times out", async () => {
+  const server = scriptedServer({ call: () => new Promise<Response>(() => {}) });
+  await withAggregator([definition("s", server.url)], async (aggregator) => {
+    const abort = new AbortController();
+    const cancelled = assertRejects(
+      () => aggregator.callTool("s__do", {}, { signal: abort.signal }),
+      Error,
+      "enough",
+    );
+    const heard = (method: string) => server.messages.some((message) => message.method === method);
+    await eventually("the call arrived", () => heard("tools/call"));
+    abort.abort(new Error("enough"));
+    await cancelled;
+    await eventually("the server heard of it", () => heard("notifications/cancelled"));
+    const late = await assertRejects(() => aggregator.callTool("s__do", {}), SbxError);
+    assertEquals(late.code, "mcp.timeout");
+  }, { timeouts: { request: 5000, call: 300 } });
+  await server.close();
+});
+
+Deno.test("mcp driver: progress of a call reaches its caller", async () => {
+  const server = sdkServer((server) => {
+    server.registerTool("work", {}, async (extra: any) => {
+      for (const progress of [1, 2, 3]) {
+        await extra.sendNotification({
+          method: "notifications/progress",
+          params: {
+            progressToken: extra._meta.progressToken,
+            progress,
+            total: 3,
+            message: `step ${progress}`,
+          },
+        });
+      }
+      return text("done");
+    });
+  });
+  await withAggregator([definition("s", server.url)], async (aggregator) => {
+    const seen: Progress[] = [];
+    const answer = await aggregator.callTool("s__work", {}, { progress: (progress) => seen.push(progress) });
+    assertEquals(answer, text("done"));
+    assertEquals(seen, [1, 2, 3].map((progress) => ({ progress, total: 3, message: `step ${progress}` })));
+  });
+  await server.close();
+});
+
+Deno.test("mcp driver: a list that a server changes is another list, and a server that comes back is connected", async () => {
+  const tools = [tool("a")];
+  let notify = (_text: string) => {};
+  const script = {
+    tools: () => tools,
+    stream: () =>
+      new Response(
+        new ReadableStream({
+          start: (to) => void (notify = (text) => to.enqueue(new TextEncoder().encode(text))),
+        }),
+        { headers: { "content-type": "text/event-stream" } },
+      ),
+  };
+  const server = scriptedServer(script);
+  await withAggregator([definition("s", server.url)], async (aggregator) => {
+    const names = async () => (await aggregator.listTools()).map((entry) => entry.original_name).join();
+    assertEquals(await names(), "a");
+    tools.push(tool("b"));
+    notify(`data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n`);
+    await eventually("the new tool is listed", async () => await names() === "a,b");
+    await server.close();
+    const gone = await assertRejects(() => aggregator.callTool("s__a", {}), SbxError);
+    assertEquals(gone.code, "mcp.failed");
+    tools.shift();
+    const again = scriptedServer(script, server.port);
+    await eventually("it is connected again", async () => (await aggregator.listServers())[0].connected);
+    await eventually("what it offers now is listed", async () => await names() === "b");
+    await again.close();
+  });
+});
+
+Deno.test("mcp driver: a session that a server forgot is begun anew, and the call is not lost", async () => {
+  let sessions = 0;
+  let known = "";
+  const server = scriptedServer({
+    initialize: () => {
+      known = `session-${++sessions}`;
+      const headers = { "mcp-session-id": known };
+      const value = {
+        protocolVersion: "2025-06-18",
+        capabilities: { tools: {} },
+        serverInfo: { name: "s", version: "1" },
+      };
+      return Response.json({ jsonrpc: "2.0", id: 0, result: value }, { headers });
+    },
+    call: ({ id }, request) =>
+      request.headers.get("mcp-session-id") === known
+        ? result(id, text("ok"))
+        : new Response("who?", { status: 404 }),
+  });
+  await withAggregator([definition("s", server.url)], async (aggregator) => {
+    assertEquals(await aggregator.callTool("s__do", {}), text("ok"));
+    known = "another";
+    assertEquals(await Promise.all([1, 2].map(() => aggregator.callTool("s__do", {}))), [
+      text("ok"),
+      text("ok"),
+    ]);
+    assertEquals(sessions, 2);
+  });
+  await server.close();
+});
+
+Deno.test("mcp driver: without the program catalogues are empty, calls fail, and it is said why", async () => {
+  await withAggregator([definition("s", "https://example.com/mcp")], async (aggregator) => {
+    assertEquals(await aggregator.listTools(), []);
+    assertEquals(await aggregator.listResources(), []);
+    assertEquals(await aggregator.listPrompts(), []);
+    assertEquals((await aggregator.listServers())[0].last_error, "sbx-mcp-aggregator is not installed");
+    const error = await assertRejects(() => aggregator.callTool("s__do", {}), SbxError);
+    assertMatch(error.message, /not installed/);
+    await aggregator.refresh([]);
+  }, { command: null });
+});
+
+Deno.test("mcp driver: a program that ends at once, and one that says nonsense, cost errors and no more", async () => {
+  for (const script of ["exit 3", "echo nonsense; echo '[1]'; exit 0"]) {
+    await withAggregator([definition("s", "https://example.com/mcp")], async (aggregator) => {
+      const error = await assertRejects(() => aggregator.listTools(), SbxError);
+      assertEquals(error.code, "mcp.channel_closed");
+    }, { command: ["/bin/sh", "-c", script] });
+  }
+});

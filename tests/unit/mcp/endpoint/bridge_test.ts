@@ -1,0 +1,131 @@
+/** The pure half of sbx-mcp-server: lines on one side, frames on the other. */
+import { assertEquals, assertRejects } from "@std/assert";
+import { bridge, MESSAGE_LIMIT } from "../../../../cmd/guest/mcp_server/bridge.ts";
+import { lines } from "../../../../cmd/guest/mcp_server/line.ts";
+import { FrameChannel } from "../../../../lib/base/wire/mod.ts";
+import { fromRoot } from "../../../helper/repo.ts";
+
+/** A source that hands out `text` at most `step` bytes at a time. */
+function source(text: string, step = Infinity) {
+  const bytes = new TextEncoder().encode(text);
+  let at = 0;
+  return {
+    read(into: Uint8Array): Promise<number | null> {
+      if (at === bytes.length) return Promise.resolve(null);
+      const part = bytes.subarray(at, at + Math.min(step, into.length));
+      into.set(part);
+      at += part.length;
+      return Promise.resolve(part.length);
+    },
+  };
+}
+
+Deno.test("lines come whole however the bytes are cut; one that is too long is skipped", async () => {
+  const text = `{"a":"é"}\n\n${"x".repeat(40)}\nb\r\n${"y".repeat(31)}\nlast`;
+  for (const step of [1, 2, 7, 32, Infinity]) {
+    const read = await Array.fromAsync(
+      lines(source(text, step), 32),
+      (line) => line && new TextDecoder().decode(line),
+    );
+    assertEquals(read, ['{"a":"é"}', "", undefined, "b\r", "y".repeat(31), "last"], `${step}`);
+  }
+  assertEquals(await Array.fromAsync(lines(source(""), 32)), []);
+});
+
+/** Both ends of a Unix socket. */
+async function connected(): Promise<[Deno.Conn, Deno.Conn]> {
+  const dir = await Deno.makeTempDir();
+  using listener = Deno.listen({ transport: "unix", path: `${dir}/s` });
+  const [near, far] = await Promise.all([
+    Deno.connect({ transport: "unix", path: `${dir}/s` }),
+    listener.accept(),
+  ]);
+  await Deno.remove(dir, { recursive: true });
+  return [near, far];
+}
+
+/** Runs a bridge over `input`; `host` is the other end of its frames. */
+async function run(input: string, host: (channel: FrameChannel) => Promise<void>): Promise<string[]> {
+  const [near, far] = await connected();
+  const decoder = new TextDecoder();
+  let printed = "";
+  // It takes a few bytes at a time, as a pipe that is full does.
+  const output = {
+    write(bytes: Uint8Array) {
+      const part = bytes.subarray(0, 5);
+      printed += decoder.decode(part, { stream: true });
+      return Promise.resolve(part.length);
+    },
+  };
+  const channel = new FrameChannel(far);
+  const hosted = host(channel).finally(() => channel.close());
+  const frames = new FrameChannel(near, MESSAGE_LIMIT);
+  try {
+    await bridge({ input: source(input), output, channel: frames, processName: "claude" });
+  } finally {
+    frames.close();
+    await hosted;
+  }
+  return printed.split("\n").slice(0, -1);
+}
+
+Deno.test("the bridge says who it is, passes messages both ways, and waits for the last answer", async () => {
+  const seen: unknown[] = [];
+  const printed = await run('{"id":1}\n  \n{"text":"é\\n"}\r\n{"id":2}', async (host) => {
+    for (let frame: any = await host.next(); frame.t !== "End"; frame = await host.next()) seen.push(frame);
+    await host.send({ answer: "ü\n" });
+    await host.send([1]);
+    await host.send({ t: "End" });
+  });
+  assertEquals(seen, [{ t: "Hello", process_name: "claude" }, { id: 1 }, { text: "é\n" }, { id: 2 }]);
+  assertEquals(printed, ['{"answer":"ü\\n"}', "[1]"]);
+});
+
+Deno.test("what no frame can carry is answered by the bridge itself", async () => {
+  const long = JSON.stringify({ id: 5, text: "x".repeat(MESSAGE_LIMIT) });
+  // As text it fits its line; as the JSON of a frame it does not.
+  const grows = `{"id":6,"numbers":[${new Array(150_000).fill("1e20").join(",")}]}`;
+  const printed = await run(`nonsense\n${long}\n${grows}\n{"id":7}\n`, async (host) => {
+    assertEquals(await host.next(), { t: "Hello", process_name: "claude" });
+    assertEquals(await host.next(), { id: 7 });
+    assertEquals(await host.next(), { t: "End" });
+    await host.send({ t: "End" });
+  });
+  const answers = printed.map((line) => JSON.parse(line)).map(({ id, error }) => [id, error.code]);
+  assertEquals(answers, [[null, -32700], [null, -32600], [6, -32600]]);
+});
+
+Deno.test("a host that closes ends the bridge with an error", async () => {
+  await assertRejects(
+    () => run('{"id":1}\n', async (host) => void await host.next()),
+    Error,
+  );
+});
+
+Deno.test("sbx-mcp-server: where there is no endpoint it says so on stderr, and nothing on stdout", async () => {
+  const run = async (...args: string[]) => {
+    const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      // Without the permission to open a socket: the test machine's own vsock is none of ours.
+      args: [
+        "run",
+        "--no-prompt",
+        "--quiet",
+        "--unstable-vsock",
+        fromRoot("cmd/guest/mcp_server/main.ts"),
+        ...args,
+      ],
+      stdin: "null",
+    }).output();
+    const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+    return { code, stdout: text(stdout), stderr: text(stderr) };
+  };
+  const missing = await run();
+  assertEquals([missing.code, missing.stdout], [1, ""]);
+  assertEquals(
+    missing.stderr.split("\n")[0],
+    "sbx-mcp-server: the host has no MCP endpoint for this VM (vsock port 5002)",
+  );
+  const [help, wrong] = [await run("--help"), await run("--port")];
+  assertEquals([help.code, help.stdout.split("\n")[0], help.stderr], [0, "sbx-mcp-server", ""]);
+  assertEquals([wrong.code, wrong.stderr.split("\n")[0]], [1, "sbx-mcp-server: unknown argument --port"]);
+});

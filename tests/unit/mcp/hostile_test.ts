@@ -1,0 +1,195 @@
+/** Servers that misbehave: each costs its own caller an error, bounded in time and bytes, and nobody else anything. */
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { TestAggregator } from "../../helper/mcp_aggregator.ts";
+import {
+  definition,
+  type Loopback,
+  result,
+  type Script,
+  scriptedServer,
+  tool,
+} from "../../helper/mcp_server.ts";
+
+const MB = 1024 * 1024;
+
+/** Runs one scripted server beside a good one, which has to work whatever the first does. */
+async function beside(script: Script, check: (aggregator: TestAggregator, bad: Loopback) => Promise<void>) {
+  const bad = scriptedServer(script);
+  const good = scriptedServer({
+    call: ({ id }) => result(id, { content: [{ type: "text", text: "fine" }] }),
+  });
+  const aggregator = await TestAggregator.start([definition("bad", bad.url), definition("good", good.url)]);
+  try {
+    const [{ result: answer }] = await Promise.all([aggregator.call("good__do"), check(aggregator, bad)]);
+    assertEquals(answer, { content: [{ type: "text", text: "fine" }] });
+  } finally {
+    await aggregator.close();
+    await Promise.all([bad.close(), good.close()]);
+  }
+}
+
+/** A body that never ends, of one piece again and again. */
+function endless(piece: string): ReadableStream<Uint8Array> {
+  const bytes = new TextEncoder().encode(piece);
+  return new ReadableStream({ pull: (to) => to.enqueue(bytes) });
+}
+const SSE = { headers: { "content-type": "text/event-stream" } };
+const JSON_TYPE = { headers: { "content-type": "application/json" } };
+const silence = () => new ReadableStream<Uint8Array>({});
+
+const CALLS: [string, NonNullable<Script["call"]>, RegExp][] = [
+  ["hangs without an answer", () => new Promise<Response>(() => {}), /did not answer in time/],
+  ["hangs within its answer", () => new Response(silence(), SSE), /did not answer in time/],
+  ["streams for ever", () => new Response(endless(`: ${"x".repeat(65536)}\n\n`), SSE), /over 4194304 bytes/],
+  [
+    "answers with JSON that never ends",
+    () => new Response(endless("[".repeat(65536)), JSON_TYPE),
+    /over 4194304 bytes/,
+  ],
+  [
+    "answers with 10 MB",
+    ({ id }) => result(id, { content: [{ type: "text", text: "x".repeat(10 * MB) }] }),
+    /over 4194304 bytes/,
+  ],
+  [
+    "answers with more than a line",
+    ({ id }) => result(id, { content: [{ type: "text", text: "x".repeat(MB) }] }),
+    /too large for one line/,
+  ],
+  ["answers with invalid JSON", () => new Response("{nonsense", JSON_TYPE), /not valid MCP/],
+  [
+    "answers with invalid JSON in an event",
+    () => new Response("data: {nonsense\n\n", SSE),
+    /without answering/,
+  ],
+  ["answers with another's id", ({ id }) => result(id + 1000, { content: [] }), /without answering/],
+  ["answers with no JSON-RPC", () => Response.json({ hello: 1 }), /not valid MCP/],
+  [
+    "answers with HTML",
+    () => new Response("<html>", { headers: { "content-type": "text/html" } }),
+    /Unexpected content type/,
+  ],
+  [
+    "answers with an error",
+    ({ id }) => Response.json({ jsonrpc: "2.0", id, error: { code: -32602, message: "no\nsuch\u0007" } }),
+    /error -32602: no such$/,
+  ],
+  ["answers with a result that is none", ({ id }) => result(id, { content: "text" }), /no tool result/],
+  [
+    "refuses the credential mid-session",
+    () => new Response("secret words", { status: 401 }),
+    /credential.*HTTP 401/,
+  ],
+  ["falls over", () => new Response("a".repeat(5000), { status: 500 }), /HTTP 500: a{300}…$/],
+  [
+    "sends the caller elsewhere",
+    () => new Response(null, { status: 307, headers: { location: "http://169.254.169.254/" } }),
+    /not followed/,
+  ],
+];
+for (const [what, call, expected] of CALLS) {
+  Deno.test(`mcp: a server that ${what}`, () =>
+    beside({ call }, async (aggregator) => {
+      assertMatch((await aggregator.call("bad__do")).error, expected);
+    }));
+}
+
+Deno.test("mcp: a result nested deeper than anything should be is a serialization failure in JSON-RPC's shape", () =>
+  beside({
+    call: ({ id }) =>
+      new Response(
+        `{"jsonrpc":"2.0","id":${id},"result":{"content":[],"x":${"[".repeat(200_000)}${
+          "]".repeat(200_000)
+        }}}`,
+        JSON_TYPE,
+      ),
+  }, async (aggregator) => {
+    const answer = await aggregator.call("bad__do");
+
+    assertEquals(answer.jsonrpc, "2.0");
+    assertEquals(answer.error.code, -32603);
+  }));
+
+Deno.test("mcp: what a server lists is looked at before it is believed", () =>
+  beside({
+    tools: [
+      tool("twice", "first"),
+      tool("twice", "second"),
+      tool("a__b"),
+      tool("with space"),
+      tool("🦀"),
+      tool("x".repeat(200)),
+      tool("in\u202evisible"),
+      tool("long", "d".repeat(MB)),
+      { name: "fat", inputSchema: { type: "object", x: "y".repeat(200_000) } },
+      { name: "odd", inputSchema: "no" },
+      { inputSchema: {} },
+      "no object",
+    ],
+  }, async (aggregator) => {
+    const { tools } = await aggregator.request("list_tools");
+    const bad = tools.filter((entry: any) => entry.server_name === "bad");
+    assertEquals(bad.map((entry: any) => entry.namespaced_name), [
+      "bad__twice",
+      "bad__a__b",
+      "bad__with space",
+      "bad__🦀",
+      "bad__long",
+    ]);
+    assertEquals(bad[0].description, "first");
+    assertMatch(bad[4].description, /^d{16384}… \(cut off by sbx after 16384 of 1048576 characters\)$/);
+    assertEquals((await aggregator.call("bad__a__b")).result, { content: [] });
+    assertMatch((await aggregator.call("bad__odd")).error, /no tool "odd"/);
+    assertEquals(aggregator.log.filter((line) => line.startsWith('server "bad"')).length, 7);
+  }));
+
+Deno.test("mcp: a list whose pages never end is read up to the bound, and a cursor that comes again is the end", async () => {
+  let pages = 0;
+  await beside(
+    { list: () => ({ tools: [tool(`t${pages}`)], nextCursor: `${++pages}` }) },
+    async (aggregator) => {
+      const { servers } = await aggregator.request("list_servers");
+      assertEquals(servers[0].tool_count, 100);
+    },
+  );
+  assertEquals(pages, 100);
+  await beside({ list: () => ({ tools: [tool("a")], nextCursor: "again" }) }, async (aggregator) => {
+    assertEquals((await aggregator.request("list_servers")).servers[0].tool_count, 1);
+  });
+});
+
+Deno.test("mcp: a server that ends its own stream at once and wants it opened again is not asked without a pause", () =>
+  beside({ stream: () => new Response("retry: 0\nid: 1\n\n", SSE) }, async (aggregator, bad) => {
+    await aggregator.request("list_tools");
+    await new Promise((resolve) => setTimeout(resolve, 1200));
+    const opened = bad.requests.filter(({ method }) => method === "GET").length;
+    assert(opened >= 1 && opened <= 4, `${opened} streams in 1.2 s`);
+  }));
+
+Deno.test("mcp: an event without end on a server's own stream loses that stream only", () =>
+  beside({
+    stream: () => new Response(endless("data: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n"), SSE),
+  }, async (aggregator) => {
+    assertEquals((await aggregator.call("bad__do")).result, { content: [] });
+  }));
+
+Deno.test("mcp: a server that never answers initialize delays the first lists until its time is up, and no call", async () => {
+  const began = performance.now();
+  let called = 0;
+  await beside({ initialize: () => new Promise<Response>(() => {}) }, async (aggregator) => {
+    await aggregator.call("good__do");
+    called = performance.now() - began;
+    const { servers, tools } = {
+      ...await aggregator.request("list_servers"),
+      ...await aggregator.request("list_tools"),
+    } as any;
+    assertEquals(tools.length, 1);
+    assertEquals(servers[0].connected, false);
+    assertMatch(servers[0].last_error, /did not answer in time/);
+    assertMatch(
+      (await aggregator.call("bad__do")).error,
+      /"bad": is not connected: it did not answer in time/,
+    );
+  });
+  assert(called < 1000, `a call to the good server took ${called} ms`);
+});

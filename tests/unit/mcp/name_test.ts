@@ -1,0 +1,141 @@
+/** Namespacing, definitions, and where they come from (spec.md, "Namespacing", "Aggregator server definition"). */
+import { assertEquals, assertMatch } from "@std/assert";
+import { readDefinitions } from "../../../lib/mcp/definition.ts";
+import {
+  definitionsOf,
+  namespacedName,
+  namespacedUri,
+  serverNameProblem,
+  splitName,
+  splitUri,
+} from "../../../lib/mcp/mod.ts";
+import { McpServers } from "../../../lib/profile/mod.ts";
+
+Deno.test("mcp names: tools are cut at the first __, resources after the server", () => {
+  const names: [string, [string, string] | undefined][] = [
+    ["a__b", ["a", "b"]],
+    ["a__b__c", ["a", "b__c"]],
+    ["a____b", ["a", "__b"]],
+    ["_a__b", ["_a", "b"]],
+    ["a_b", undefined],
+    ["__b", undefined],
+    ["a__", undefined],
+    ["", undefined],
+  ];
+  for (const [name, split] of names) {
+    assertEquals(splitName(name), split && { server: split[0], name: split[1] }, name);
+  }
+  const uris: [string, [string, string] | undefined][] = [
+    ["sbx://a/file:///x/y", ["a", "file:///x/y"]],
+    ["sbx://a/b", ["a", "b"]],
+    ["sbx://a/", undefined],
+    ["sbx:///b", undefined],
+    ["sbx://a", undefined],
+    ["file:///x", undefined],
+    ["SBX://a/b", undefined],
+  ];
+  for (const [uri, split] of uris) {
+    assertEquals(splitUri(uri), split && { server: split[0], name: split[1] }, uri);
+  }
+});
+
+Deno.test("mcp names: what is put together comes apart the same way", () => {
+  for (const name of ["tool", "__tool", "a__b", "with space", "🦀"]) {
+    assertEquals(splitName(namespacedName("srv", name)), { server: "srv", name });
+    assertEquals(splitUri(namespacedUri("srv", name)), { server: "srv", name });
+  }
+});
+
+Deno.test("mcp names: servers that cannot be told apart are refused", () => {
+  const problems: [string, RegExp | undefined][] = [
+    ["", /empty/],
+    ["builtin", /builtin/],
+    ["a__b", /__/],
+    ["a_", /end with _/],
+    ["a/b", /\//],
+    ["a\nb", /control/],
+    ["a\u200bb", /invisible/],
+    ["x".repeat(129), /longer/],
+    ["github", undefined],
+    ["a-b_c.d", undefined],
+    ["Builtin", undefined],
+  ];
+  for (const [name, problem] of problems) {
+    if (problem) assertMatch(serverNameProblem(name) ?? "", problem);
+    else assertEquals(serverNameProblem(name), undefined);
+  }
+});
+
+Deno.test("mcp definitions: a bad one is refused with its reason and takes no other with it", () => {
+  const url = "https://mcp.example.com/mcp";
+  const ref = `credential:blake3:${"0".repeat(64)}`;
+  const { definitions, problems } = readDefinitions([
+    { name: "plain", url },
+    {
+      name: "full",
+      url,
+      headers: { "x-team": "a" },
+      auth: { kind: "oauth", credential_ref: ref },
+      enabled: false,
+      source: "corp",
+      unsupported_stdio: false,
+    },
+    { name: "stdio", unsupported_stdio: true },
+    { name: "nulls", url, headers: null, auth: null },
+    { name: "plain", url: "https://other.example.com" },
+    { name: "builtin", url },
+    { name: "a__b", url },
+    { name: "", url },
+    { name: "no-url" },
+    { name: "scheme", url: "file:///etc/passwd" },
+    { name: "extra", url, command: "rm" },
+    { name: "secret", url, headers: { Authorization: "Bearer x" } },
+    { name: "key", url, headers: { "x-api-key": "x" } },
+    { name: "token", url, auth: { kind: "oauth", credential_ref: "sk-ant-1" } },
+    "text",
+    null,
+  ])!;
+  assertEquals(definitions.map(({ name }) => name), ["plain", "full", "stdio", "nulls"]);
+  assertEquals(definitions[0], {
+    name: "plain",
+    url,
+    headers: {},
+    enabled: true,
+    source: "",
+    unsupported_stdio: false,
+  });
+  assertEquals(problems.length, 12);
+  for (const problem of problems) {
+    assertEquals(problem.includes("sk-ant-1") || problem.includes("Bearer x"), false, problem);
+  }
+  assertEquals(readDefinitions({ name: "x" }), undefined);
+});
+
+Deno.test("mcp definitions: corp comes first, cannot be replaced, and switches off", () => {
+  const profile = McpServers.parse({
+    local: { name: "Local", builtin: true },
+    github: { name: "GitHub", url: "https://github.example/mcp" },
+    corp_db: { name: "Mine", url: "https://attacker.example/mcp" },
+    off: { name: "Off", url: "https://off.example/mcp" },
+    files: { name: "Files", command: "/usr/bin/files" },
+    mine: { name: "Mine", url: "https://mine.example/mcp", enabled: false },
+  });
+  const corp = {
+    ...McpServers.parse({
+      corp_db: { name: "DB", url: "https://db.corp.example/mcp", headers: { "x-team": "a" } },
+    }),
+    off: { enabled: false as const },
+    unknown: { enabled: false as const },
+  };
+  const found = definitionsOf(profile, corp).map((
+    d,
+  ) => [d.name, d.url, d.source, d.enabled, d.unsupported_stdio]);
+  assertEquals(found, [
+    ["corp_db", "https://db.corp.example/mcp", "corp", true, false],
+    ["github", "https://github.example/mcp", "profile", true, false],
+    ["off", "https://off.example/mcp", "corp", false, false],
+    ["files", "", "profile", true, true],
+    ["mine", "https://mine.example/mcp", "profile", false, false],
+  ]);
+  assertEquals(readDefinitions(definitionsOf(profile, corp))!.problems, []);
+});

@@ -1,0 +1,218 @@
+/** The way out of the aggregator: where it leads, and what is put in and taken out on it. */
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import type { AggregatorDefinition, CredentialResolver } from "../../../lib/mcp/mod.ts";
+import { OutboundClient, OutboundServer } from "../../../lib/mcp/outbound/mod.ts";
+import { Scrubber } from "../../../lib/mcp/outbound/scrub.ts";
+import { TestAggregator } from "../../helper/mcp_aggregator.ts";
+import { definition, result, scriptedServer } from "../../helper/mcp_server.ts";
+
+const REF = `credential:blake3:${"ab".repeat(32)}`;
+const SECRET = "tok-5ecret-0123456789";
+const auth = { kind: "oauth" as const, credential_ref: REF };
+const text = (value: string) => ({ content: [{ type: "text" as const, text: value }] });
+
+/** Both ends of a private wire. */
+async function wired(
+  definitions: AggregatorDefinition[],
+  use: (client: OutboundClient, server: OutboundServer) => Promise<void>,
+  resolve?: CredentialResolver,
+) {
+  const path = `${await Deno.makeTempDir()}/wire.sock`;
+  using listener = Deno.listen({ transport: "unix", path });
+  const [far, near] = await Promise.all([listener.accept(), Deno.connect({ transport: "unix", path })]);
+  const server = new OutboundServer(definitions, { resolve });
+  const served = server.serve(far);
+  const client = new OutboundClient(near);
+  await use(client, server);
+  server.close();
+  await Promise.all([served, client.closed]);
+}
+
+const failure = (promise: Promise<Response>) =>
+  promise.then((r) => `HTTP ${r.status}`, (error) => error.message);
+
+Deno.test("mcp outbound: requests go to the exact host and port of an enabled definition, and nowhere else", async () => {
+  const server = scriptedServer({});
+  const other = scriptedServer({});
+  const definitions = [
+    definition("a", server.url),
+    definition("off", server.url, { enabled: false }),
+    definition("stdio", "", { unsupported_stdio: true }),
+  ];
+  await wired(definitions, async (client, host) => {
+    const get = (name: string, url: string, method = "GET") =>
+      failure(client.fetchFor(name)(url, { method }));
+    assertEquals(await get("a", server.url), "HTTP 405");
+    assertEquals(await get("a", server.url.replace("/mcp", "/another/path")), "HTTP 405");
+    const only = `only http://127.0.0.1:${server.port} may be reached for this server`;
+    for (
+      const url of [
+        other.url,
+        server.url.replace("127.0.0.1", "localhost"),
+        server.url.replace("http:", "https:"),
+        server.url.replace("//", "//user:pass@"),
+        "http://169.254.169.254/latest/meta-data",
+        "file:///etc/passwd",
+        "not a url",
+      ]
+    ) assertEquals(await get("a", url), only, url);
+    assertEquals(await get("a", server.url, "PUT"), "PUT is no method of MCP");
+    for (const name of ["off", "stdio", "none", ""]) {
+      assertEquals(await get(name, server.url), "no enabled server has this name");
+    }
+    // A refresh lets it say goodbye to the old, and then no more.
+    host.allow([definition("b", other.url)]);
+    assertEquals(await get("a", server.url), "HTTP 405");
+    assertEquals(await get("b", other.url), "HTTP 405");
+    host.settle();
+    assertEquals(await get("a", server.url), "no enabled server has this name");
+  });
+  await Promise.all([server.close(), other.close()]);
+});
+
+Deno.test("mcp outbound: headers of the definition are put in, and none that could carry a credential comes from inside", async () => {
+  const server = scriptedServer({});
+  await wired([definition("a", server.url, { headers: { "x-team": "blue" } })], async (client) => {
+    await client.fetchFor("a")(server.url, {
+      method: "POST",
+      body: '{"method":"x"}',
+      headers: {
+        authorization: "Bearer forged",
+        cookie: "a=b",
+        "x-api-key": "k",
+        "x-team": "red",
+        "mcp-session-id": "s",
+        accept: "text/plain",
+      },
+    });
+    const { headers } = server.requests[0];
+    const seen = ["authorization", "cookie", "x-api-key", "x-team", "mcp-session-id", "accept"].map((name) =>
+      headers.get(name)
+    );
+    assertEquals(seen, [null, null, null, "blue", "s", "text/plain"]);
+    assertMatch(headers.get("user-agent")!, /^sbx\//);
+  });
+  await server.close();
+});
+
+Deno.test("mcp outbound: the credential is put in at the boundary, renewed when it is refused, and never seen inside", async () => {
+  let valid = SECRET;
+  const asked: [string, string, boolean][] = [];
+  const server = scriptedServer({
+    call: ({ id, params }, request) =>
+      request.headers.get("authorization") === `Bearer ${valid}`
+        ? result(
+          id,
+          text(`${params.arguments.say} ${request.headers.get("authorization")} twice ${valid}${valid}`),
+        )
+        : new Response(`expired: ${request.headers.get("authorization")}`, { status: 401 }),
+  });
+  const resolve: CredentialResolver = (ref, url, refused) => {
+    asked.push([ref, url.origin, refused]);
+    return Promise.resolve(refused ? "tok-renewed-9876543210" : SECRET);
+  };
+  const aggregator = await TestAggregator.start([definition("s", server.url, { auth })], { resolve });
+  const first = await aggregator.call("s__do", { say: "hi" });
+  assertEquals(first.result, text(`hi Bearer ${REF} twice ${REF}${REF}`));
+  valid = "tok-renewed-9876543210";
+  const second = await aggregator.call("s__do", { say: "again" });
+  assertEquals(second.result, text(`again Bearer ${REF} twice ${REF}${REF}`));
+  valid = "nobody knows";
+  const third = await aggregator.call("s__do", { say: "no" });
+  assertMatch(third.error, /it refused the credential, or wants one \(HTTP 401\)/);
+  assert(asked.every(([ref, origin]) => ref === REF && origin === new URL(server.url).origin));
+  assert(asked.some(([, , refused]) => refused));
+  const everything = JSON.stringify([first, second, third, aggregator.log]);
+  assertEquals(everything.includes("tok-"), false);
+  await aggregator.close();
+  await server.close();
+});
+
+Deno.test("mcp outbound: a credential that is not known, or would go out in the clear, is not sent", async () => {
+  const server = scriptedServer({});
+  const cases: [AggregatorDefinition, CredentialResolver | undefined, RegExp][] = [
+    [
+      definition("s", server.url, { auth }),
+      undefined,
+      /its credential credential:blake3:(ab){32} is not known/,
+    ],
+    [
+      definition("s", server.url, { auth }),
+      () => Promise.resolve(undefined),
+      /is not known, or is not for 127/,
+    ],
+    [definition("s", server.url, { auth }), () => Promise.reject(new Error(SECRET)), /is not known/],
+    [
+      definition("s", "http://mcp.example.com/mcp", { auth }),
+      () => Promise.resolve(SECRET),
+      /not sent over plain http/,
+    ],
+  ];
+  for (const [server, resolve, expected] of cases) {
+    const aggregator = await TestAggregator.start([server], { resolve });
+    const { servers } = await aggregator.request("list_servers");
+    assertMatch(servers[0].last_error, expected);
+    assertEquals(JSON.stringify([servers, aggregator.log]).includes(SECRET), false);
+    await aggregator.close();
+  }
+  assertEquals(server.requests.length, 0);
+  await server.close();
+});
+
+Deno.test("mcp outbound: failures of the network are said in words of our own", async () => {
+  const closed = scriptedServer({});
+  await closed.close();
+  const plain = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  (async () => {
+    for await (const conn of plain) {
+      await conn.write(new TextEncoder().encode("no TLS here\r\n\r\n")).catch(() => {});
+      conn.close();
+    }
+  })();
+  const cases: [string, RegExp][] = [
+    [closed.url, /^the connection was refused$/],
+    [`https://127.0.0.1:${plain.addr.port}/mcp`, /^(TLS with it failed|the connection broke off)$/],
+    [`http://127.0.0.1:${plain.addr.port}/mcp`, /^(the connection broke off|the request failed)$/],
+  ];
+  for (const [url, expected] of cases) {
+    const aggregator = await TestAggregator.start([definition("s", url)]);
+    assertMatch((await aggregator.request("list_servers")).servers[0].last_error, expected, url);
+    await aggregator.close();
+  }
+  plain.close();
+  const odd = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  (async () => {
+    for await (const conn of odd) {
+      await conn.read(new Uint8Array(4096));
+      const answer = "HTTP/1.1 999 Odd\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+      await conn.write(new TextEncoder().encode(answer)).catch(() => {});
+      conn.close();
+    }
+  })();
+  const good = scriptedServer({});
+  const aggregator = await TestAggregator.start([
+    definition("s", `http://127.0.0.1:${odd.addr.port}/`),
+    definition("good", good.url),
+  ]);
+  const { servers } = await aggregator.request("list_servers");
+  assertEquals(servers.map(({ connected }: any) => connected), [false, true]);
+  await aggregator.close();
+  odd.close();
+  await good.close();
+});
+
+Deno.test("mcp outbound: a secret is taken out wherever the bytes are cut", () => {
+  const secret = "abcabd";
+  const bytes = new TextEncoder().encode(`abcabcabd ${secret}${secret} abcab`);
+  const expected = "abc[] [][] abcab";
+  for (let first = 0; first <= bytes.length; first++) {
+    for (let second = first; second <= bytes.length; second++) {
+      const scrubber = new Scrubber(secret, "[]");
+      const parts = [bytes.slice(0, first), bytes.slice(first, second), bytes.slice(second)];
+      const out = [...parts.map((part) => scrubber.pass(part)), scrubber.end()].map((part) =>
+        new TextDecoder().decode(part)
+      );
+      assertEquals(out.join(""), expected, `cut at ${first} and ${second}`);
+    }
+  }
+});

@@ -1,0 +1,282 @@
+/** Model calls are read from the bytes that pass, wherever these are cut, and never disturb them (contracts.md §5). */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { canonicalJson, type Event } from "../../../lib/event/mod.ts";
+import { EventSchema } from "../../../lib/event/schema.ts";
+import {
+  BUILT_IN_PRICES,
+  LINE_MAX,
+  loadPrices,
+  type ModelCall,
+  ModelReader,
+  PARSE_ERROR,
+  REQUEST_MAX,
+  TOOL_CALLS_MAX,
+} from "../../../lib/model/mod.ts";
+import type { Draft } from "../../../lib/policy/mod.ts";
+import { WIRE, type WireSample } from "../../helper/model_wire.ts";
+
+const reader = new ModelReader();
+const encode = (text: string) => new TextEncoder().encode(text);
+const same = (text: string) => text;
+
+function match(
+  { host, path, content_type = "application/json" }: { host: string; path: string; content_type?: string },
+) {
+  return reader.match({
+    method: "POST",
+    scheme: "https",
+    host,
+    port: 443,
+    path,
+    query: "",
+    headers: [["content-type", content_type]],
+  });
+}
+
+function begun(sample: WireSample): { call: ModelCall; draft: Draft } {
+  const call = match({ host: sample.host, path: sample.path })!;
+  const draft = call.request(encode(JSON.stringify(sample.request)), true, same)!;
+  call.head(sample.status, [["content-type", sample.content_type]]);
+  return { call, draft };
+}
+
+/** An event as the session would complete it. */
+function completed(draft: Draft, response?: unknown): Event {
+  const common = {
+    event_id: "0123456789ab",
+    session_id: "s",
+    vm_id: "s",
+    profile_id: "code",
+    profile_revision: "1.0.0",
+    timestamp_unix_ms: 1,
+    sequence: 0,
+    enforceability: "inline_blockable" as const,
+    actor: "vm" as const,
+    labels: {},
+    ...draft.common,
+  };
+  return EventSchema.parse({
+    schema_version: 1,
+    common,
+    model: { ...draft.model!, ...(response ? { response } : {}) },
+  });
+}
+
+for (const sample of WIRE) {
+  Deno.test(`${sample.what}: request, and response cut at every byte`, () => {
+    const bytes = encode(sample.response);
+    const { draft } = begun(sample);
+    const { body, ...facts } = draft.model!.request;
+    for (const [key, value] of Object.entries(sample.expected)) {
+      assertEquals(facts[key as keyof typeof facts], value, key);
+    }
+    assertEquals(body.text, JSON.stringify(sample.request));
+    const cuts = [[bytes.length], ...bytes.keys().map((at) => [at, bytes.length]), [
+      ...bytes.keys(),
+      bytes.length,
+    ]];
+    for (const edges of cuts) {
+      const { call } = begun(sample);
+      let at = 0;
+      for (const edge of edges) {
+        const chunk = bytes.slice(at, edge);
+        call.chunk(chunk);
+        // The caller's buffer is used again.
+        chunk.fill(0);
+        at = edge;
+      }
+      const answer = call.end();
+      assertEquals(answer, sample.answer);
+    }
+    completed(draft, sample.answer);
+  });
+}
+
+Deno.test("what is no model call is left alone", () => {
+  assertEquals(
+    reader.match({ ...place("api.openai.com", "/v1/chat/completions"), method: "GET" }),
+    undefined,
+  );
+  assertEquals(match({ host: "api.anthropic.com", path: "/v1/files" }), undefined);
+  assertEquals(match({ host: "example.com", path: "/upload", content_type: "image/png" }), undefined);
+  const bodies = [
+    "{}",
+    "[]",
+    "null",
+    "no json",
+    '{"model":"x"}',
+    '{"messages":[]}',
+    '{"model":"car","input":"color"}',
+  ];
+  for (const body of bodies) {
+    assertEquals(
+      match({ host: "example.com", path: "/v1/messages" })!.request(encode(body), true, same),
+      undefined,
+    );
+    assertEquals(
+      match({ host: "example.com", path: "/graphql" })!.request(encode(body), true, same),
+      undefined,
+    );
+  }
+});
+
+Deno.test("a call to a provider is one whatever its body, its type or its path's spelling", () => {
+  for (const path of ["/v1/messages", "//v1/messages/", "/v1/%6Dessages"]) {
+    for (const body of ["", "no json", '{"model":7,"messages":{}}', "[1]", "\xff"]) {
+      const call = match({ host: "API.Anthropic.com.", path, content_type: "text/plain" });
+      const draft = call!.request(encode(body), true, same)!;
+      assertEquals([draft.model!.request.provider, draft.model!.request.messages_count], ["anthropic", 0]);
+      completed(draft);
+    }
+  }
+  const cut = match({ host: "api.openai.com", path: "/v1/responses" })!;
+  const { body, model } = cut.request(encode('{"model":"gpt-4o","inp'), false, same)!.model!.request;
+  assertEquals([model, body.truncated, cut.bodyMax], ["", true, REQUEST_MAX]);
+});
+
+Deno.test("the shape of a body tells the API where nobody knows the host", () => {
+  const cases: [body: unknown, family: string][] = [
+    [{ model: "m", max_tokens: 5, system: "s", messages: [] }, "anthropic.messages"],
+    [
+      { model: "m", max_tokens: 5, messages: [{ role: "user", content: [{ type: "tool_result" }] }] },
+      "anthropic.messages",
+    ],
+    [{ model: "m", max_tokens: 5, messages: [{ role: "user", content: "x" }] }, "openai.chat"],
+    [{ model: "m", input: [{ role: "user", content: "x" }] }, "openai.responses"],
+    [{ contents: [{ parts: [{ text: "x" }] }] }, "google.generate_content"],
+    [{ model: "m", messages: [{ role: "user" }], options: {} }, "ollama.chat"],
+    [{ model: "m", prompt: "x", options: {} }, "ollama.generate"],
+  ];
+  for (const [body, family] of cases) {
+    const call = match({ host: "gateway.example", path: "/anything" })!;
+    assertEquals(call.request(encode(JSON.stringify(body)), true, same)?.model?.request.api_family, family);
+  }
+});
+
+Deno.test("what cannot be read is reported, and what was cut off is told as far as it came", () => {
+  const [whole, stream] = WIRE;
+  const cases: [WireSample, string, error: string | undefined, stop: string | undefined][] = [
+    [whole, "<html>", undefined, PARSE_ERROR],
+    [whole, whole.response.slice(0, 50), "the upstream reset", undefined],
+    [stream, "data: {nope\n\ndata: more\n\n", undefined, PARSE_ERROR],
+    [stream, stream.response.slice(0, 700), "the upstream reset", undefined],
+    [stream, "data: " + "x".repeat(LINE_MAX) + "\n\n", undefined, PARSE_ERROR],
+    [stream, "data: x\n".repeat(LINE_MAX / 4), undefined, PARSE_ERROR],
+    [stream, 'data: 7\n\ndata: null\n\ndata: []\n\ndata: "x"\n\n', undefined, undefined],
+  ];
+  for (const [sample, text, error, stop] of cases) {
+    const { call } = begun(sample);
+    call.chunk(encode(text));
+    assertEquals(call.end(error)?.stop_reason, stop, text.slice(0, 30));
+  }
+  const { call } = begun(stream);
+  call.chunk(encode(stream.response.slice(0, 700)));
+  assertEquals(call.end("reset")?.input_tokens, 10);
+  assertEquals(match(whole)!.end(), undefined, "there was no answer");
+});
+
+Deno.test("an answer of many tool calls is kept to a bound", () => {
+  const { call } = begun(WIRE[1]);
+  for (let index = 0; index < 10_000; index++) {
+    const start = { type: "content_block_start", index, content_block: { type: "tool_use", name: "t" } };
+    const delta = { type: "content_block_delta", index, delta: { partial_json: `"${"x".repeat(10_000)}"` } };
+    call.chunk(encode(`data: ${JSON.stringify(start)}\n\ndata: ${JSON.stringify(delta)}\n\n`));
+  }
+  const answer = call.end()!;
+  assertEquals(answer.tool_calls.length, TOOL_CALLS_MAX);
+  assert(JSON.stringify(answer).length < 1_100_000);
+});
+
+Deno.test("nothing that is recorded of a call escapes the scrubber", () => {
+  const secret = "sk-very-secret-0123456789";
+  const scrub = (text: string) => text.replaceAll(secret, "[redacted]");
+  const call = match({
+    host: "api.openai.com",
+    path: "/v1/chat/completions",
+    content_type: `application/json; x=${secret}`,
+  })!;
+  const pad = "x".repeat(64 * 1024 - 60);
+  const sent = JSON.stringify({
+    model: `m-${secret}`,
+    messages: [{ role: "user", content: pad + secret + secret }],
+  });
+  const draft = call.request(encode(sent), true, scrub)!;
+  call.head(200, [["content-type", "application/json"]]);
+  const args = JSON.stringify({ key: secret });
+  const message = { tool_calls: [{ function: { name: secret, arguments: args } }] };
+  call.chunk(encode(JSON.stringify({ choices: [{ message, finish_reason: secret }] })));
+  const text = canonicalJson(completed(draft, call.end()));
+  for (let length = secret.length; length > 14; length--) {
+    assert(!text.includes(secret.slice(0, length)), `${length}`);
+  }
+});
+
+Deno.test("rules can rewrite the model and the text of a call", () => {
+  const body = { model: "gpt-4o", messages: [{ role: "user", content: "my name is Ada" }] };
+  const bytes = encode(JSON.stringify(body));
+  const rewritten = (change: (event: Event) => void) => {
+    const call = match({ host: "api.openai.com", path: "/v1/chat/completions" })!;
+    const event = structuredClone(completed(call.request(bytes, true, same)!));
+    change(event);
+    const out = call.rewrite(event, bytes);
+    call.head(200, []);
+    call.chunk(encode('{"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":0}}'));
+    return {
+      body: out && JSON.parse(new TextDecoder().decode(out)),
+      cost: call.end()!.estimated_cost_micros,
+    };
+  };
+  assertEquals(rewritten(() => {}), { body: undefined, cost: 2500 });
+  const cheaper = (event: Event) => event.model!.request.model = "gpt-4o-mini";
+  assertEquals(rewritten(cheaper), { body: { ...body, model: "gpt-4o-mini" }, cost: 150 });
+  const nameless = (event: Event) => {
+    event.model!.request.body.text = event.model!.request.body.text!.replace("Ada", "X");
+  };
+  assertEquals(rewritten(nameless).body.messages[0].content, "my name is X");
+});
+
+Deno.test("costs: only of models that are in the table, which can be replaced", async () => {
+  const usage = { input: 1000, output: 100 };
+  const cases: [provider: string, model: string, cost: number | undefined][] = [
+    ["anthropic", "claude-sonnet-4-5", 4500],
+    ["anthropic", "claude-sonnet-4-20250514", 4500],
+    ["anthropic", "claude-3-5-haiku-latest", 1200],
+    ["anthropic", "claude-sonnet-9", undefined],
+    ["anthropic", "claude-sonnet-4-5-turbo", undefined],
+    ["openai", "gpt-4o-mini-2024-07-18", 210],
+    ["openai", "gpt-4o-audio-preview", undefined],
+    ["google", "gemini-2.0-flash-001", 140],
+    ["openrouter", "gpt-4o", undefined],
+    ["__proto__", "x", undefined],
+  ];
+  for (const [provider, model, cost] of cases) {
+    assertEquals(BUILT_IN_PRICES.cost(provider, model, usage), cost, model);
+  }
+  const path = await Deno.makeTempFile();
+  try {
+    const table = {
+      schema: "sbx.model-prices.v1",
+      models: [{ provider: "x", model: "y", input: 1, output: 2 }],
+    };
+    await Deno.writeTextFile(path, JSON.stringify(table));
+    assertEquals((await loadPrices(path)).cost("x", "y", usage), 1200);
+    for (
+      const wrong of [
+        "{",
+        "{}",
+        '{"schema":"sbx.model-prices.v1","models":[{"provider":"x","model":"y","input":-1,"output":0}]}',
+      ]
+    ) {
+      await Deno.writeTextFile(path, wrong);
+      assertEquals((await assertRejects(() => loadPrices(path), SbxError)).code, "model.prices.invalid");
+    }
+  } finally {
+    await Deno.remove(path);
+  }
+  assertEquals((await assertRejects(() => loadPrices(path), SbxError)).code, "model.prices.not_found");
+});
+
+function place(host: string, path: string) {
+  return { method: "POST", scheme: "https", host, port: 443, path, query: "", headers: [] };
+}

@@ -1,0 +1,199 @@
+import { assert, assertEquals } from "@std/assert";
+import { completeEvent } from "../../../lib/policy/author/fixture.ts";
+import { lintPolicy } from "../../../lib/policy/author/lint.ts";
+import { type Action, compilePolicy, type Layer, type Rule } from "../../../lib/policy/mod.ts";
+
+function rule(layer: Layer, id: string, action: Action, match: string, more: Partial<Rule> = {}): Rule {
+  return {
+    id,
+    layer,
+    name: id,
+    action,
+    match,
+    enabled: true,
+    priority: layer === "corp" ? -10 : 10,
+    ...(action === "rewrite" && { rewrite: [{ op: "strip_header", path: "x" }] }),
+    ...more,
+  };
+}
+
+const lints = (...rules: Rule[]) =>
+  lintPolicy(compilePolicy(rules)).map(({ code, rule_id }) => `${rule_id} ${code}`);
+const HOST = `http.request.host == "a.example"`;
+const late = { priority: 20 };
+
+/** Rules, and what is said of them. */
+const CASES: [title: string, rules: Rule[], expected: string[]][] = [
+  ["good rules", [
+    rule("profile", "a", "allow", HOST),
+    rule("profile", "b", "block", `in_domain(http.request.host, "b.example")`, late),
+  ], []],
+  ["the same twice", [rule("profile", "a", "allow", HOST), rule("profile", "b", "allow", HOST, late)], [
+    "b redundant",
+  ]],
+  ["a narrower one behind", [
+    rule("profile", "a", "ask", `http.request.host.endsWith(".example")`),
+    rule("profile", "b", "block", HOST, late),
+  ], ["b unreachable"]],
+  ["a block behind an allow", [
+    rule("corp", "a", "allow", `has(http.request.host)`),
+    rule("profile", "b", "block", HOST),
+  ], ["b hidden-block"]],
+  ["a block behind an allow with more clauses", [
+    rule("profile", "a", "allow", `${HOST} && http.request.port == 443`),
+    rule("profile", "b", "block", HOST, late),
+  ], []],
+  ["values of a list", [
+    rule("profile", "a", "allow", `http.request.method in ["GET", "HEAD"]`),
+    rule("profile", "b", "block", `http.request.method == "HEAD" && ${HOST}`, late),
+  ], ["b hidden-block"]],
+  ["one of two alternatives", [
+    rule("profile", "a", "block", `${HOST} || http.request.port == 22`),
+    rule("profile", "b", "allow", HOST, late),
+  ], ["b unreachable"]],
+  ["negations turn around", [
+    rule("profile", "a", "block", `has(http.request.host) && !(http.request.method == "GET")`),
+    rule(
+      "profile",
+      "b",
+      "allow",
+      `has(http.request.host) && !(http.request.method in ["GET", "HEAD"])`,
+      late,
+    ),
+  ], ["b unreachable"]],
+  [
+    "a host in a domain",
+    [
+      rule("profile", "a", "block", `in_domain(http.request.host, "example")`),
+      rule("profile", "b", "allow", HOST, late),
+    ],
+    ["b unreachable"],
+  ],
+  [
+    "a suffix that is not only a domain",
+    [
+      rule("profile", "a", "block", `in_domain(http.request.host, "example")`),
+      rule("profile", "b", "ask", `http.request.host.endsWith("example")`, late),
+    ],
+    ["b broad"],
+  ],
+  ["a rewrite hides nothing", [
+    rule("profile", "a", "rewrite", HOST),
+    rule("profile", "b", "block", HOST, late),
+  ], []],
+  ["what is off hides nothing", [
+    rule("profile", "a", "allow", HOST, { enabled: false }),
+    rule("profile", "b", "block", HOST, late),
+  ], []],
+  ["same priority, both match", [
+    rule("profile", "a", "allow", `http.request.method == "GET"`),
+    rule("profile", "b", "block", HOST),
+  ], ["a contradiction"]],
+  ["an ask beside a block that is told to come first", [
+    rule("profile", "a", "ask", `http.request.method == "POST"`),
+    rule("profile", "b", "block", HOST),
+  ], []],
+  ["an ask beside an allow", [
+    rule("profile", "a", "ask", `http.request.method == "POST"`),
+    rule("profile", "b", "allow", HOST),
+  ], ["b contradiction"]],
+  ["same priority, never both", [
+    rule("profile", "a", "allow", `http.request.host == "b.example"`),
+    rule("profile", "b", "block", HOST),
+  ], []],
+  ["always true", [rule("profile", "a", "allow", "true", late)], ["a always-true"]],
+  ["always true by two halves", [
+    rule("profile", "a", "ask", `has(http.request.host) || !has(http.request.host)`),
+  ], ["a always-true"]],
+  ["a negation that matches other families", [rule("profile", "a", "block", `!(${HOST})`)], [
+    "a other-families",
+  ]],
+  ["a negation that is kept to its family", [
+    rule("profile", "a", "block", `has(http.request) && !(${HOST})`),
+  ], []],
+  ["a value that no event has", [rule("profile", "a", "block", `file.activity.operation == "wirte"`)], [
+    "a never-true",
+  ]],
+  ["two families at once", [rule("profile", "a", "block", `${HOST} && dns.request.qname == "x"`)], [
+    "a never-true",
+  ]],
+  ["two values at once", [rule("profile", "a", "block", `${HOST} && http.request.host == "b.example"`)], [
+    "a never-true",
+  ]],
+  ["a pattern without anchors", [
+    rule("profile", "a", "allow", `http.request.host.matches("github\\\\.com")`),
+  ], ["a broad"]],
+  ["a pattern without end", [
+    rule("profile", "a", "allow", `http.request.host.matches("^api\\\\.github\\\\.com")`),
+  ], ["a broad"]],
+  ["a pattern whose dot is any character", [
+    rule("profile", "a", "allow", `http.request.host.matches("^api.github.com$")`),
+  ], ["a broad"]],
+  ["a pattern that is right", [
+    rule("profile", "a", "allow", `http.request.host.matches("^[a-z]+\\\\.github\\\\.com$")`),
+  ], []],
+  ["a suffix without dot", [rule("profile", "a", "allow", `http.request.host.endsWith("github.com")`)], [
+    "a broad",
+  ]],
+  ["a suffix with dot", [rule("profile", "a", "allow", `http.request.host.endsWith(".github.com")`)], []],
+  ["a piece of a host", [rule("profile", "a", "allow", `http.request.host.contains("github")`)], ["a broad"]],
+  ["a URL without its slash", [
+    rule("profile", "a", "allow", `http.request.url.startsWith("https://github.com")`),
+  ], ["a broad"]],
+  ["a broad test that another clause narrows", [
+    rule(
+      "profile",
+      "a",
+      "allow",
+      `http.request.host.endsWith("github.com") && ${HOST.replace("a.example", "api.github.com")}`,
+    ),
+  ], []],
+];
+for (const [title, rules, expected] of CASES) {
+  Deno.test(`lint: ${title}`, () => assertEquals(lints(...rules), expected));
+}
+
+Deno.test("lint: every witness shows what is said", () => {
+  for (const [title, rules] of CASES) {
+    const policy = compilePolicy(rules);
+    for (const { code, rule_id, other_rule_id, witness, message } of lintPolicy(policy)) {
+      if (code === "never-true") continue;
+      if (!witness) throw new Error(`${title}: ${message}: no witness`);
+      const { decision } = policy.evaluate(completeEvent(witness));
+      // The rule itself decides, or the other one does in its place.
+      assert(
+        [rule_id, other_rule_id].includes(decision.rule.id),
+        `${title}: ${message}: ${decision.rule.id}`,
+      );
+    }
+  }
+});
+
+Deno.test("lint: a remark names both rules, their files and what to do", () => {
+  const [remark] = lintPolicy(compilePolicy([
+    rule("profile", "a", "allow", "has(http.request.host)", { file: "a.toml", line: 3 }),
+    rule("profile", "b", "block", HOST, { ...late, file: "b.toml", line: 9 }),
+  ]));
+  assertEquals(remark, {
+    code: "hidden-block",
+    severity: "error",
+    rule_id: "b",
+    layer: "profile",
+    file: "b.toml",
+    line: 9,
+    other_rule_id: "a",
+    message: `it never blocks: profile rule "a" (a.toml:3) allows all that it matches, and comes first`,
+    witness: {
+      schema_version: 1,
+      common: { event_type: "http.request" },
+      http: { request: { host: "a.example" } },
+    },
+  });
+  const [wrong] = lintPolicy(
+    compilePolicy([rule("profile", "a", "block", `file.activity.operation == "wirte"`)]),
+  );
+  assertEquals(
+    wrong.message,
+    `it can match no event: file.activity.operation is never "wirte"; did you mean "write"?`,
+  );
+});

@@ -1,0 +1,189 @@
+/** Decision records, findings and rewrites. */
+import { assertEquals, assertThrows } from "@std/assert";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { compilePolicy, type Rule, summary } from "../../../lib/policy/mod.ts";
+import { parseRules } from "../../../lib/policy/author/read.ts";
+import { decided, HOST, http, rule } from "../../helper/policy.ts";
+
+Deno.test("the record says which rule, where, and on what", () => {
+  const [written] = parseRules(
+    `# comment\n[profiles.rules.no-posts]\nname = "No posts"\naction = "block"\nreason = "posts leave the company"\nmatch = 'http.request.method == "POST" && http.request.host == "example.com"'\n`,
+    "rules.toml",
+  );
+  const { decision } = compilePolicy([written]).evaluate(http({ method: "POST" }));
+  assertEquals(decision, {
+    event_id: "000000000000",
+    decision: "block",
+    rule: {
+      id: "no-posts",
+      name: "No posts",
+      layer: "profile",
+      file: "rules.toml",
+      line: 2,
+      reason: "posts leave the company",
+    },
+    matched_fields: [{ path: "http.request.method", value: "POST" }, {
+      path: "http.request.host",
+      value: "example.com",
+    }],
+    rewrites: [],
+    evaluated: 1,
+    near_misses: [],
+    remedy: "change rules.toml:2, or set enabled = false there",
+  });
+  assertEquals(
+    summary(decision),
+    'blocked by policy: posts leave the company (profile rule "no-posts"); change rules.toml:2, or set enabled = false there',
+  );
+});
+
+Deno.test("a near miss names the clause that failed and the value that it failed on", () => {
+  const policy = compilePolicy([
+    rule(
+      "profile",
+      "reads",
+      "allow",
+      `http.request.host == "example.com" && http.request.method in ["GET", "HEAD"] && http.request.port == 443`,
+    ),
+    rule("profile", "rest", "block", "has(http.request.host)", { priority: 500 }),
+  ]);
+  const { decision } = policy.evaluate(http({ method: "POST" }));
+  assertEquals(decision.near_misses, [{
+    rule_id: "reads",
+    failed: 'http.request.method in ["GET", "HEAD"]',
+    path: "http.request.method",
+    value: "POST",
+  }]);
+  assertEquals(
+    decision.remedy,
+    `allow it in the profile: action = "allow", priority = 499, match = 'http.request.host == "example.com"'`,
+  );
+});
+
+Deno.test("the remedy of a record works", () => {
+  const blocking = [rule("profile", "b", "block", "has(http.request.host)", { priority: 50 })];
+  for (const rules of [[], blocking]) {
+    const event = http({ host: "10.0.0.1" });
+    const { remedy } = compilePolicy(rules).evaluate(event).decision;
+    const [, table] = remedy!.split("profile: ");
+    const added = parseRules(
+      `[profiles.rules.remedy]\n${table.split(/, (?=priority|match)/).join("\n")}\n`,
+      "remedy.toml",
+    );
+    assertEquals(decided(compilePolicy([...rules, ...added]), event), ["allow", "profile:remedy"]);
+  }
+});
+
+Deno.test("explain looks among rules that the index ruled out", () => {
+  const policy = compilePolicy([
+    rule("profile", "github", "allow", `http.request.host == "github.com" && http.request.method == "GET"`),
+    rule("profile", "rest", "block", "has(http.request.host)", { priority: 500 }),
+  ]);
+  assertEquals(policy.evaluate(http()).decision.near_misses, []);
+  assertEquals(
+    policy.evaluate(http(), { explain: true }).decision.near_misses.map((
+      { rule_id, value },
+    ) => [rule_id, value]),
+    [["github", "example.com"]],
+  );
+});
+
+Deno.test("every matching rule with a detection level makes a finding, whatever was decided", () => {
+  const policy = compilePolicy([
+    rule("corp", "first", "block", HOST, { detection_level: "high" }),
+    rule("profile", "later", "allow", HOST, { detection_level: "informational" }),
+    rule("profile", "other", "allow", `http.request.host == "x"`, { detection_level: "low" }),
+    rule("profile", "silent", "allow", HOST),
+  ]);
+  const { decision, findings } = policy.evaluate(http());
+  assertEquals([decision.decision, decision.rule.id], ["block", "first"]);
+  assertEquals(
+    findings.map(({ finding_id, rule_id, severity, pack_id }) => [finding_id, rule_id, severity, pack_id]),
+    [
+      ["finding-000000000000-first", "first", "high", "policy.corp"],
+      ["finding-000000000000-later", "later", "info", "policy.profile"],
+    ],
+  );
+});
+
+Deno.test("rewrites before the decision apply in order, on a copy", () => {
+  const rewriting = (id: string, rewrite: Rule["rewrite"], priority = 10) =>
+    rule("profile", id, "rewrite", HOST, { rewrite, priority });
+  const policy = compilePolicy([
+    rewriting("b", [{ op: "replace", path: "http.request.path", pattern: "/v1/(.*)", value: "/v2/$1" }], 12),
+    rewriting("a", [{ op: "strip_header", path: "X-Secret" }, {
+      op: "set",
+      path: "http.request.path",
+      value: "/v1/x",
+    }], 11),
+    rewriting("late", [{ op: "set", path: "http.request.method", value: "DELETE" }], 900),
+    rule("profile", "go", "allow", HOST, { priority: 20 }),
+  ]);
+  const event = http({ headers: { "x-secret": ["1"], accept: ["*"] } });
+  const { decision, event: rewritten } = policy.evaluate(event);
+  assertEquals(decision.decision, "allow");
+  assertEquals(decision.rewrites, [
+    { rule_id: "a", op: "strip_header", path: "http.request.headers.x-secret" },
+    { rule_id: "a", op: "set", path: "http.request.path" },
+    { rule_id: "b", op: "replace", path: "http.request.path" },
+  ]);
+  const { path, url, method, headers } = rewritten.http!.request;
+  assertEquals({ path, url, method, headers }, {
+    path: "/v2/x",
+    url: "https://example.com/v2/x",
+    method: "GET",
+    headers: { accept: ["*"] },
+  });
+  assertEquals(event.http!.request.path, "/");
+});
+
+Deno.test("a rewrite cannot lead to where a corp rule blocks", () => {
+  const policy = compilePolicy([
+    rule("corp", "no-evil", "block", `http.request.url.contains("evil.example")`),
+    rule("profile", "redirect", "rewrite", HOST, {
+      rewrite: [{ op: "set", path: "http.request.host", value: "evil.example" }],
+    }),
+    rule("profile", "go", "allow", "has(http.request.host)", { priority: 20 }),
+  ]);
+  const { decision } = policy.evaluate(http());
+  assertEquals([decision.decision, decision.rule.id, decision.rewrites.length], ["block", "no-evil", 1]);
+});
+
+const BAD_REWRITES: [Rule["rewrite"], string][] = [
+  [
+    [{ op: "set", path: "http.request.port", value: "443" }],
+    "http.request.port is a number, the value is a string",
+  ],
+  [[{ op: "set", path: "http.request.hots", value: "x" }], "there is no field http.request.hots to rewrite"],
+  [
+    [{ op: "set", path: "http.request.url", value: "x" }],
+    "http.request.url follows from other fields; rewrite those",
+  ],
+  [
+    [{ op: "set", path: "common.actor", value: "host" }],
+    "common.actor says what happened; it cannot be rewritten",
+  ],
+  [
+    [{ op: "set", path: "file.activity.operation", value: "eat" }],
+    "file.activity.operation is one of read, write, create, delete, rename, import, export",
+  ],
+  [
+    [{ op: "replace", path: "http.request.port", pattern: "4", value: "5" }],
+    "http.request.port is a number; replace changes text",
+  ],
+  [
+    [{ op: "replace", path: "http.request.path", pattern: "(" }],
+    "bad pattern: error parsing regexp: missing closing ): `(`",
+  ],
+  [[{ op: "strip_header", path: "no header" }], `"no header" is no header`],
+  [[], `a rule with action "rewrite" needs rewrite = [...]`],
+];
+for (const [rewrite, message] of BAD_REWRITES) {
+  Deno.test(`rewrite refused: ${message}`, () => {
+    const error = assertThrows(
+      () => compilePolicy([rule("profile", "r", "rewrite", "true", { rewrite })]),
+      SbxError,
+    );
+    assertEquals(error.message, `profile rule "r": ${message}`);
+  });
+}

@@ -1,0 +1,113 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { explanationText } from "../../../cmd/sbx/settings_explanation.ts";
+import { leavesOf, parseSetting, shownValue } from "../../../cmd/sbx/settings_value.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { EMPTY_LAYER, type LeafNode, loadDefinitions, resolve } from "../../../lib/settings/mod.ts";
+
+const { tree } = resolve(await loadDefinitions({ get: () => undefined }), EMPTY_LAYER, EMPTY_LAYER);
+const leaf = (id: string): LeafNode => leavesOf(tree).find((one) => one.id === id)!;
+const parse = (id: string, text: string) => parseSetting(leaf(id), text);
+
+Deno.test("what a person types becomes the setting's type", async () => {
+  assertEquals(await parse("appearance.theme", "dark"), "dark");
+  assertEquals(await parse("appearance.font_size", "20"), 20);
+  assertEquals(await parse("app.auto_update", "off"), false);
+  assertEquals(await parse("app.auto_update", "true"), true);
+  assertEquals(await parse("vm.environment.proxy.no_proxy", "a, b"), ["a", "b"]);
+  assertEquals(await parse("vm.environment.proxy.no_proxy", ""), []);
+  assertEquals(await parse("network.dns_resolvers", "[2001:db8::1]:53, 192.0.2.1"), [
+    "[2001:db8::1]:53",
+    "192.0.2.1",
+  ]);
+  assertEquals(await parse("vm.environment.dev.ports", "1,2"), [1, 2]);
+  assertEquals(await parse("telemetry.latency_buckets", "[0.5, 1]"), [0.5, 1]);
+  assertEquals(await parse("vm.environment.shell.bashrc", '{"path":"/root/x","content":"c"}'), {
+    path: "/root/x",
+    content: "c",
+  });
+});
+
+Deno.test("@FILE gives a file setting its content and keeps its path", async () => {
+  const path = await Deno.makeTempFile();
+  try {
+    await Deno.writeTextFile(path, "alias l=ls\n");
+    assertEquals(await parse("vm.environment.shell.bashrc", `@${path}`), {
+      path: "/root/.bashrc",
+      content: "alias l=ls\n",
+    });
+  } finally {
+    await Deno.remove(path);
+  }
+});
+
+Deno.test("what cannot be meant is refused before anything is sent", async () => {
+  for (
+    const [id, text] of [
+      ["appearance.font_size", "big"],
+      ["appearance.font_size", ""],
+      ["app.auto_update", "yes"],
+      ["vm.environment.dev.ports", "1,x"],
+      ["vm.environment.shell.bashrc", "alias"],
+      ["vm.environment.shell.bashrc", "@/nowhere/at/all"],
+    ]
+  ) assertEquals((await assertRejects(() => parse(id, text), SbxError)).code, "usage.invalid");
+});
+
+Deno.test("a table shows no secret and no insides of files", () => {
+  const shown = (id: string, effective_value: LeafNode["effective_value"]) =>
+    shownValue({ ...leaf(id), effective_value });
+  assertEquals(shown("telemetry.password", "hunter2"), "••••••");
+  assertEquals(shown("telemetry.password", ""), "");
+  assertEquals(
+    shown("vm.environment.shell.bashrc", { path: "/root/.bashrc", content: "abc" }),
+    "/root/.bashrc (3 characters)",
+  );
+  assertEquals(shown("vm.environment.shell.lang", "x".repeat(100)), "x".repeat(47) + "…");
+  assertEquals(shown("vm.environment.dev.ports", [1, 2]), "1, 2");
+});
+
+Deno.test("an explanation as a person reads it", () => {
+  const text = explanationText({
+    id: "telemetry.endpoint",
+    name: "Endpoint",
+    description: "URL of an OpenTelemetry collector",
+    form: "a URL",
+    effective_value: "https://a.example",
+    source: "corp",
+    corp_locked: true,
+    lock: "/etc/sbx/corp.toml:4",
+    enabled: false,
+    hidden: false,
+    layers: [
+      { layer: "corp", value: "https://a.example", file: "/etc/sbx/corp.toml", line: 4, wins: true },
+      { layer: "user", value: "https://b.example", file: "/h/settings.toml", line: 9, wins: false },
+      { layer: "default", value: "", enabled: true, file: "defaults.toml", line: 222, wins: false },
+    ],
+    enabled_by: [{
+      id: "telemetry.enabled",
+      value: false,
+      enabled: true,
+      source: "default",
+      file: "defaults.toml",
+      line: 215,
+    }],
+  });
+  assertEquals(
+    text,
+    `setting  telemetry.endpoint
+what     URL of an OpenTelemetry collector
+form     a URL
+value    "https://a.example"
+from     corp
+locked   by corp, /etc/sbx/corp.toml:4
+enabled  no
+
+LAYER    VALUE                      WHERE
+corp     "https://a.example"  wins  /etc/sbx/corp.toml:4
+user     "https://b.example"        /h/settings.toml:9
+default  ""                         defaults.toml:222
+
+ENABLED BY         VALUE    WHERE
+telemetry.enabled  false    defaults.toml:215`,
+  );
+});

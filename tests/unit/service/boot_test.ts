@@ -1,0 +1,301 @@
+/** What a VM boots with: who wins between corp, the request, the profile and the settings. */
+import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import { join } from "node:path";
+import { installedName } from "../../../lib/asset/mod.ts";
+import { caFiles, openCa } from "../../../lib/ca/mod.ts";
+import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
+import { CorpStore } from "../../../lib/corp/mod.ts";
+import { SbxError, statusOf } from "../../../lib/base/error/mod.ts";
+import { blake3 } from "../../../lib/base/hash/mod.ts";
+import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
+import { currentArch } from "../../../lib/profile/mod.ts";
+import { readNetworkConfig } from "../../../lib/session/files/network_config.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import type { Asked } from "../../../lib/service/asked.ts";
+import { Detections } from "../../../lib/service/detections.ts";
+import { withoutSecrets } from "../../../lib/service/guest_secrets.ts";
+import { makeBoot, maxRunning, requireUnlocked } from "../../../lib/service/boot.ts";
+
+interface World {
+  home: Home;
+  settings: SettingsStore;
+  /** writes corp.toml */
+  corp(text: string): Promise<void>;
+  /** writes settings.toml */
+  user(text: string): Promise<void>;
+  /** writes the profile `p`, which pins its assets */
+  profile(text?: string, options?: { revision?: string }): Promise<void>;
+  bootOf(profile: string): ReturnType<typeof makeBoot>;
+  boot(asked?: Partial<Asked>): ReturnType<typeof makeBoot>;
+}
+
+const FILES = { kernel: "vmlinuz", initrd: "initrd.img", rootfs: "rootfs.erofs" };
+
+function world(run: (world: World) => Promise<void>) {
+  return async () => {
+    const dir = await Deno.makeTempDir();
+    try {
+      const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+      const corp = new CorpStore(home, join(dir, "corp.toml"));
+      const settings = await SettingsStore.open({
+        home,
+        corp,
+        definitions: await loadDefinitions({ get: () => undefined }),
+      });
+      await Deno.mkdir(home.assetsDir);
+      for (const [part, name] of Object.entries(FILES)) {
+        await Deno.writeTextFile(join(home.assetsDir, installedName(name, blake3(part))), part);
+      }
+      const profile: World["profile"] = async (text = "", { revision = "1.0.0" } = {}) => {
+        const pins = Object.entries(FILES).map(([part, name]) =>
+          `[assets.arch.${currentArch()}.${part}]\nname = "${name}"\nurl = "https://example.org/${name}"\n` +
+          `hash = "blake3:${blake3(part)}"\nsize = ${part.length}\n`
+        );
+        await Deno.mkdir(join(home.profilesDir, "p"), { recursive: true });
+        await Deno.writeTextFile(
+          join(home.profilesDir, "p", "profile.toml"),
+          `id = "p"\nname = "P"\ndescription = ""\nrevision = "${revision}"\n${text}\n${pins.join("")}`,
+        );
+      };
+      await profile();
+      await run({
+        home,
+        settings,
+        profile,
+        corp: (text) => Deno.writeTextFile(join(dir, "corp.toml"), text),
+        user: (text) => Deno.writeTextFile(join(dir, "settings.toml"), text),
+        bootOf: (id) => makeBoot({ home, settings, corp, detections: new Detections(home) }, id, { env: {} }),
+        boot: (asked) =>
+          makeBoot({ home, settings, corp, detections: new Detections(home) }, "p", { env: {}, ...asked }),
+      });
+    } finally {
+      await Deno.remove(dir, { recursive: true });
+    }
+  };
+}
+
+const set = (id: string, value: unknown) => `[settings."${id}"]\nvalue = ${JSON.stringify(value)}\n`;
+
+Deno.test(
+  "a resource: corp's lock, the request, the profile, the settings, each before the next",
+  world(async ({ boot, user, profile, corp }) => {
+    const cpus = async (asked?: number) => (await boot({ cpus: asked })).record.cpus;
+    assertEquals(await cpus(), 2, "the built-in default");
+    await user(set("vm.resources.cpu_count", 3));
+    assertEquals(await cpus(), 3, "the user's, where the profile does not say");
+    await profile("[vm]\ncpu_count = 4");
+    assertEquals(await cpus(), 4, "the profile's");
+    assertEquals(await cpus(5), 5, "the request's");
+    await corp(set("vm.resources.cpu_count", 1));
+    assertEquals(await cpus(5), 1, "corp's, at the next boot of a VM that asked for more");
+  }),
+);
+
+Deno.test(
+  "memory and disk are in GiB, a request's memory in MiB",
+  world(async ({ boot, profile }) => {
+    await profile("[vm]\nram_gb = 3\nscratch_disk_size_gb = 7");
+    const { record, scratchGb } = await boot();
+    assertEquals([record.ram_mb, scratchGb], [3072, 7]);
+    assertEquals((await boot({ ram_mb: 513 })).record.ram_mb, 513);
+  }),
+);
+
+Deno.test(
+  "a request for something else than what corp locks is refused; the same, or nothing, is not",
+  world(async ({ boot, corp, settings }) => {
+    await corp(set("vm.resources.ram_gb", 2) + set("vm.resources.cpu_count", 1));
+    await boot();
+    for (const asked of [{ cpus: 2 }, { ram_mb: 1024 }, { cpus: 1, ram_mb: 2049 }]) {
+      const { code } = assertThrows(() => requireUnlocked(settings, asked), SbxError);
+      assertEquals([code, statusOf(code)], ["settings.corp_locked", 423]);
+    }
+    requireUnlocked(settings, { cpus: 1, ram_mb: 2048 });
+    requireUnlocked(settings, {});
+  }),
+);
+
+Deno.test(
+  "variables: the settings', the request's over them, and corp's over both; files are base64 and 0600",
+  world(async ({ boot, corp, user, home }) => {
+    const { bashrc, name } = {
+      bashrc: "vm.environment.shell.bashrc",
+      name: "repository.git.identity.author_name",
+    };
+    await user(
+      set(name, "Ada") + `[settings."${bashrc}"]\nvalue = { path = "/root/.bashrc", content = "ä\\n" }\n`,
+    );
+    const asked = { env: { GIT_AUTHOR_NAME: "asked", MINE: "yes" } };
+    const { record: { env, files } } = await boot(asked);
+    assertEquals([env.GIT_AUTHOR_NAME, env.GIT_COMMITTER_NAME, env.MINE], ["asked", "Ada", "yes"]);
+    assertEquals(files, [{
+      path: "/root/.bashrc",
+      content: new TextEncoder().encode("ä\n").toBase64(),
+      mode: 0o600,
+    }, {
+      path: "/etc/sbx/ca.pem",
+      content: (await Deno.readFile(join(home.dir, "ca/ca.crt"))).toBase64(),
+      mode: 0o644,
+    }]);
+    assertEquals(env.NODE_EXTRA_CA_CERTS, "/etc/sbx/ca.pem");
+    await corp(set(name, "Corp"));
+    assertEquals((await boot(asked)).record.env.GIT_AUTHOR_NAME, "Corp");
+    await corp(set(name, ""));
+    assertEquals("GIT_AUTHOR_NAME" in (await boot(asked)).record.env, false, "corp locks it away");
+  }),
+);
+
+Deno.test(
+  "a corp.toml that was never good: nothing boots, for its rules are not known",
+  world(async ({ boot, corp }) => {
+    await corp("x");
+    const error = await assertRejects(() => boot(), SbxError);
+    assertEquals([error.code, statusOf(error.code)], ["corp.closed", 423]);
+  }),
+);
+
+Deno.test(
+  "variables that no guest is given, and too many of them, are refused before anything exists",
+  world(async ({ boot }) => {
+    const many = Object.fromEntries(Array.from({ length: 126 }, (_, i) => [`V${i}`, "x"]));
+    for (const env of [{ LD_PRELOAD: "x" }, many]) {
+      const { code } = await assertRejects(() => boot({ env }), SbxError);
+      assertEquals([code, statusOf(code)], ["boot.invalid", 400]);
+    }
+  }),
+);
+
+Deno.test(
+  "the profile's own assets, by name and hash; a missing one and one for another architecture are named",
+  world(async ({ boot, home, profile }) => {
+    const { record, assets } = await boot();
+    const path = (part: keyof typeof FILES) => join(home.assetsDir, installedName(FILES[part], blake3(part)));
+    assertEquals(record.assets, {
+      version: "p 1.0.0",
+      kernel: path("kernel"),
+      initrd: path("initrd"),
+      rootfs: path("rootfs"),
+    });
+    assertEquals([assets.rootfs.hash, assets.rootfs.size], [blake3("rootfs"), 6]);
+    await profile("", { revision: "2.0.0" });
+    assertEquals((await boot()).record.profile_revision, "2.0.0");
+    await Deno.remove(path("initrd"));
+    const missing = await assertRejects(() => boot(), SbxError, 'initrd.img, which profile "p" boots from');
+    assertEquals(statusOf(missing.code), 412);
+    const text = await Deno.readTextFile(join(home.profilesDir, "p", "profile.toml"));
+    const other = currentArch() === "arm64" ? "x86_64" : "arm64";
+    await Deno.writeTextFile(
+      join(home.profilesDir, "p", "profile.toml"),
+      text.replaceAll(`arch.${currentArch()}`, `arch.${other}`),
+    );
+    await assertRejects(() => boot(), SbxError, `no assets for ${currentArch()}`);
+  }),
+);
+
+Deno.test(
+  "a profile for a newer sbx, and none, are refused",
+  world(async ({ boot, bootOf, profile }) => {
+    await profile('min_sbx_version = "999.0.0"');
+    const { code } = await assertRejects(() => boot(), SbxError);
+    assertEquals([code, statusOf(code)], ["profile.incompatible", 409]);
+    const none = await assertRejects(
+      () => bootOf("none"),
+      SbxError,
+    );
+    assertEquals(none.code, "profile.not_found");
+  }),
+);
+
+Deno.test(
+  "how many may run is a setting, and ten without it",
+  world(async ({ home, settings, user }) => {
+    assertEquals(maxRunning(settings), 10);
+    await user(set("vm.resources.max_concurrent_vms", 3));
+    await settings.reload();
+    assertEquals(maxRunning(settings), 3);
+    const path = join(home.dir, "defaults.toml");
+    await Deno.writeTextFile(path, '[settings.x]\nname = "X"\ntype = "bool"\ndefault = true\n');
+    const definitions = await loadDefinitions({ get: () => path });
+    const other = await SettingsStore.open({
+      home,
+      corp: new CorpStore(home, join(home.dir, "none")),
+      definitions,
+    });
+    assertEquals(maxRunning(other), 10);
+  }),
+);
+
+Deno.test(
+  "a guest gets refs: of what was added for the profile's providers, and in place of secrets that it was to have",
+  world(async ({ boot, home, profile }) => {
+    const secret = `sk-ant-api03-${"boot-test-".repeat(4)}`;
+    const brought = `ghp_${"a1B2".repeat(9)}`;
+    const store = new CredentialStore(storePath(home));
+    const [{ ref }] = await store.add([{ provider: "anthropic", secret, label: "" }]);
+    await profile('[credentials]\nproviders = ["anthropic"]');
+    assertEquals((await boot()).record.env.ANTHROPIC_API_KEY, ref);
+    const env = { GITHUB_TOKEN: brought, HEADER: `token ${brought}`, PLAIN: "nothing secret in this one" };
+    const clean = await withoutSecrets(home, crypto.randomUUID(), env);
+    assertEquals([clean.PLAIN, REF.test(clean.GITHUB_TOKEN)], [env.PLAIN, true]);
+    assertEquals(JSON.stringify(clean).includes(brought), false);
+    assertEquals(store.list().map(({ provider }) => provider).sort(), ["anthropic", "github"]);
+  }),
+);
+
+/** Values of the network that are wrong, the code, and what the message says; `DIR` stands for the home. */
+const NETWORKS: [string, unknown, string, string][] = [
+  ["network.dns_resolvers", ["not-an-ip"], "dns.resolver.invalid", '"not-an-ip" is not the address'],
+  ["network.upstream_overrides", ["x"], "network.override.invalid", '"x" is not of the form name=ip:port'],
+  ["network.extra_ca_file", "/nope", "network.ca_file.not_found", "there is no file /nope"],
+  ["network.extra_ca_file", "ca.pem", "network.ca_file.invalid", '"ca.pem" is not a whole path'],
+  ["network.extra_ca_file", "DIR", "network.ca_file.invalid", "DIR is no file of certificates"],
+  ["network.extra_ca_file", "DIR/none.pem", "network.ca_file.invalid", "DIR/none.pem holds no certificate"],
+  [
+    "network.extra_ca_file",
+    "DIR/bad.pem",
+    "network.ca_file.invalid",
+    "a certificate in DIR/bad.pem is damaged",
+  ],
+  ["network.model_price_file", "/nope", "model.prices.not_found", "there is no price table at /nope"],
+  [
+    "network.model_price_file",
+    "DIR/none.pem",
+    "model.prices.invalid",
+    "the price table DIR/none.pem is not used",
+  ],
+];
+for (const [id, value, code, message] of NETWORKS) {
+  Deno.test(
+    `no VM boots with ${id} = ${JSON.stringify(value)}, of the user's or of corp's`,
+    world(async ({ home, user, corp, boot }) => {
+      const here = <T>(of: T): T => JSON.parse(JSON.stringify(of).replaceAll("DIR", home.dir));
+      await Deno.writeTextFile(join(home.dir, "none.pem"), "no certificate\n");
+      await Deno.writeTextFile(
+        join(home.dir, "bad.pem"),
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+      );
+      for (const write of [user, corp]) {
+        await write(set(id, here(value)));
+        const error = await assertRejects(() => boot(), SbxError);
+        assertEquals([error.code, statusOf(code) < 500], [code, true]);
+        assertStringIncludes(error.message, `${id}: ${here(message)}`);
+        assertStringIncludes(error.hint!, `sbx settings explain ${id} shows where it is set`);
+        await user("");
+      }
+    }),
+  );
+}
+
+Deno.test(
+  "a network that is right boots, with the authority of a real certificate among it",
+  world(async ({ home, user, boot }) => {
+    await openCa(home);
+    await user(
+      set("network.extra_ca_file", caFiles(home).certificate) + set("network.dns_resolvers", ["192.0.2.1"]) +
+        set("network.upstream_overrides", ["a.example=127.0.0.1:1"]),
+    );
+    const { contract } = await boot();
+    assertEquals(contract.network.resolvers, ["192.0.2.1"]);
+    assertEquals((await readNetworkConfig(contract.network)).caCerts.length, 1);
+  }),
+);

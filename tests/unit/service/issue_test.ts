@@ -1,0 +1,88 @@
+/** What `sbx status` finds wrong. */
+import { assertEquals, assertMatch } from "@std/assert";
+import { dirname, join } from "node:path";
+import { issuesOf } from "../../../lib/service/issue.ts";
+import { caFiles, openCa } from "../../../lib/ca/mod.ts";
+import { CorpStore } from "../../../lib/corp/mod.ts";
+import { storePath } from "../../../lib/credential/mod.ts";
+import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
+import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { Supervisor } from "../../../lib/service/mod.ts";
+import { recordOf } from "../../helper/vm.ts";
+
+/** Issues of a home that only this is wrong with; every home of this test has no assets. */
+async function issues(spoil: (home: Home) => Promise<unknown>): Promise<string[]> {
+  const dir = await Deno.makeTempDir();
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  try {
+    const before = await found(home);
+    await spoil(home);
+    return (await found(home)).filter((issue) => !before.includes(issue));
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+async function found(home: Home): Promise<string[]> {
+  const corp = new CorpStore(home, join(home.dir, "corp.toml"));
+  const settings = await SettingsStore.open({
+    home,
+    corp,
+    definitions: await loadDefinitions({ get: () => undefined }),
+  });
+  const supervisor = new Supervisor(home, settings, corp);
+  await supervisor.load();
+  return await issuesOf({ home, supervisor, settings, corp });
+}
+
+async function write(path: string, text: string, mode = 0o600): Promise<void> {
+  await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await Deno.writeTextFile(path, text);
+  await Deno.chmod(path, mode);
+}
+
+async function leave(home: Home, state: Parameters<typeof writeState>[1]): Promise<void> {
+  const id = crypto.randomUUID();
+  const paths = sessionPaths(home, id);
+  await Deno.mkdir(paths.dir, { recursive: true });
+  await writeRecord(paths, recordOf(id, "v"));
+  await writeState(paths, state);
+}
+
+const CASES: [string, (home: Home) => Promise<unknown>, RegExp][] = [
+  [
+    "a profile that does not parse",
+    (home) => write(join(home.profilesDir, "mine", "profile.toml"), "id = ["),
+    /mine.*profile\.toml/,
+  ],
+  ["a CA key that others may read", async (home) => {
+    await openCa(home);
+    await Deno.chmod(caFiles(home).key, 0o644);
+  }, /ca\.key is open to others.*chmod/],
+  ["credentials that others may read", (home) => write(storePath(home), "{}", 0o644), /store\.json/],
+  [
+    "settings that do not parse",
+    (home) => write(join(home.dir, "settings.toml"), "x = ["),
+    /^settings\.toml: .*settings\.toml/,
+  ],
+  [
+    "a VM that is defunct",
+    (home) => leave(home, { state: "Running", boot_stages: [], pid: 4_000_000 }),
+    /^VM "v" is Defunct: its process/,
+  ],
+];
+
+for (const [what, spoil, expected] of CASES) {
+  Deno.test(`${what} is one issue`, async () => {
+    const all = await issues(spoil);
+    assertEquals(all.length, 1, all.join("\n"));
+    assertMatch(all[0], expected);
+  });
+}
+
+Deno.test("a CA and a VM that are well are no issues, and looking makes no CA", async () => {
+  assertEquals(await issues((home) => leave(home, { state: "Stopped", boot_stages: [], pid: 0 })), []);
+  assertEquals(await issues(openCa), []);
+  await issues(async (home) => assertEquals(await Deno.lstat(caFiles(home).dir).catch(() => null), null));
+});

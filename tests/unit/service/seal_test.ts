@@ -1,0 +1,50 @@
+/** Records of sessions whose process is gone. */
+import { assertEquals } from "@std/assert";
+import { dirname, join } from "node:path";
+import { verifyLedger } from "../../../lib/ledger/mod.ts";
+import { settle } from "../../../lib/service/registry.ts";
+import type { SessionPaths } from "../../../lib/session/mod.ts";
+import { filled, SESSION } from "../../helper/ledger.ts";
+
+Deno.test("a VM that ended without a word has its record sealed, and not while its process may still write it", async () => {
+  const base = await Deno.makeTempDir();
+  // What a session's process is called is in its command line.
+  const writer = new Deno.Command("sh", { args: ["-c", "read line", SESSION], stdin: "piped" }).spawn();
+  const other = new Deno.Command("cat", { stdin: "piped" }).spawn();
+  try {
+    const paths = {
+      dir: join(base, "sessions", SESSION),
+      ledger: join(base, "ledgers", SESSION, "session.db"),
+      state: join(base, "sessions", SESSION, "state.json"),
+      socket: join(base, "vm.sock"),
+      sockets: join(base, "vm"),
+    } as SessionPaths;
+    await Deno.mkdir(dirname(paths.ledger), { recursive: true });
+    await Deno.mkdir(paths.dir, { recursive: true });
+    const settled = async (state: "Running" | "Defunct", pid: number) => {
+      await filled(paths.ledger, 1);
+      await Deno.remove(`${paths.ledger}.seal`);
+      const now = await settle(paths, { state, boot_stages: [], pid });
+      return [now.state, (await verifyLedger(paths.ledger)).sealed];
+    };
+    assertEquals(await settled("Running", writer.pid), ["Defunct", false]);
+    assertEquals(
+      await settled("Running", other.pid),
+      ["Defunct", true],
+      "the number is another program's by now",
+    );
+    writer.kill("SIGKILL");
+    await Promise.all([writer.stdin.close().catch(() => {}), writer.status]);
+    assertEquals(await settled("Running", writer.pid), ["Defunct", true]);
+    assertEquals(
+      await settled("Defunct", writer.pid),
+      ["Defunct", true],
+      "also one that is deleted afterwards",
+    );
+    assertEquals(await verifyLedger(paths.ledger), { ok: true, events: 4, sealed: true });
+  } finally {
+    other.kill("SIGKILL");
+    await Promise.all([other.stdin.close().catch(() => {}), other.status]);
+    await Deno.remove(base, { recursive: true });
+  }
+});

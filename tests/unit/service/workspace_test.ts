@@ -1,0 +1,95 @@
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { join } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { relativePath, Workspace } from "../../../lib/service/workspace/mod.ts";
+
+async function withWorkspace(
+  work: (workspace: Workspace, dir: string, outside: string) => Promise<void>,
+): Promise<void> {
+  const base = await Deno.makeTempDir();
+  const dir = join(base, "workspace");
+  const outside = join(base, "outside");
+  await Deno.mkdir(dir);
+  await Deno.mkdir(outside);
+  await Deno.writeTextFile(join(outside, "secret"), "host");
+  try {
+    await work(new Workspace(dir), dir, outside);
+  } finally {
+    await Deno.remove(base, { recursive: true });
+  }
+}
+
+const text = (value: string) => new Response(value).body!;
+const code = async (work: () => Promise<unknown>) => (await assertRejects(work, SbxError)).code;
+
+Deno.test("paths: what a user may write for a file of the workspace", () => {
+  for (const path of ["a/b", "./a/b", "a//b", "/workspace/a/b"]) assertEquals(relativePath(path), "a/b");
+  assertEquals(relativePath("/workspace"), "");
+  for (const path of ["/etc/passwd", "../a", "a/../../b", "/workspace/../etc", "/workspaces"]) {
+    assertEquals(assertThrows(() => relativePath(path), SbxError).code, "path.outside_workspace");
+  }
+  assertEquals(assertThrows(() => relativePath("a\0b"), SbxError).code, "path.invalid");
+});
+
+Deno.test("a written file is read back, and its folders are made", () =>
+  withWorkspace(async (workspace, dir) => {
+    assertEquals(await workspace.write("a/b/c.txt", text("hello")), 5);
+    const { file, size } = await workspace.open("a/b/c.txt");
+    assertEquals([size, await new Response(file.readable).text()], [5, "hello"]);
+    assertEquals((await workspace.list("", 3)).entries.map(({ path }) => path), ["a", "a/b", "a/b/c.txt"]);
+    assertEquals(await Array.fromAsync(Deno.readDir(join(dir, "a/b")), ({ name }) => name), ["c.txt"]);
+  }));
+
+Deno.test("links that lead out are neither read nor written through", () =>
+  withWorkspace(async (workspace, dir, outside) => {
+    await Deno.symlink(outside, join(dir, "out"));
+    await Deno.symlink(join(outside, "secret"), join(dir, "file"));
+    await Deno.symlink("../outside/secret", join(dir, "relative"));
+    for (const path of ["out/secret", "file", "relative"]) {
+      assertEquals(await code(() => workspace.open(path)), "path.outside_workspace");
+    }
+    assertEquals(await code(() => workspace.write("out/new", text("x"))), "path.outside_workspace");
+    assertEquals(await code(() => workspace.write("out/deeper/new", text("x"))), "path.outside_workspace");
+    assertEquals(await code(() => workspace.list("out")), "path.outside_workspace");
+    // Writing over a link replaces the link: what it pointed to stays as it was.
+    await workspace.write("file", text("mine"));
+    assertEquals(await Deno.readTextFile(join(outside, "secret")), "host");
+    assertEquals((await Deno.lstat(join(dir, "file"))).isSymlink, false);
+  }));
+
+Deno.test("links within the workspace are followed, loops are refused, listings show links and do not follow them", () =>
+  withWorkspace(async (workspace, dir) => {
+    await workspace.write("sub/f", text("x"));
+    await Deno.symlink("sub", join(dir, "in"));
+    await Deno.symlink("loop", join(dir, "loop"));
+    (await workspace.open("in/f")).file.close();
+    assertEquals(await code(() => workspace.open("loop")), "path.outside_workspace");
+    const types = (await workspace.list("", 5)).entries.map(({ path, type }) => `${path} ${type}`);
+    assertEquals(types, ["in symlink", "loop symlink", "sub directory", "sub/f file"]);
+  }));
+
+Deno.test("pipes, folders and missing files are errors that say what they are, and a pipe does not hang", () =>
+  withWorkspace(async (workspace, dir) => {
+    await new Deno.Command("mkfifo", { args: [join(dir, "pipe")] }).output();
+    await Deno.mkdir(join(dir, "folder"));
+    assertEquals(await code(() => workspace.open("pipe")), "file.invalid");
+    assertEquals(await code(() => workspace.open("folder")), "file.invalid");
+    assertEquals(await code(() => workspace.open("nothing")), "file.not_found");
+    assertEquals(await code(() => workspace.write("folder", text("x"))), "file.invalid");
+    assertEquals(await code(() => workspace.write("pipe/x", text("x"))), "file.invalid");
+    assertEquals(await code(() => workspace.write("", text("x"))), "file.invalid");
+  }));
+
+Deno.test("a write that fails in the middle leaves the old file and nothing else", () =>
+  withWorkspace(async (workspace, dir) => {
+    await workspace.write("f", text("old"));
+    const broken = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        controller.enqueue(new TextEncoder().encode("new"));
+        controller.error(new Error("the client left"));
+      },
+    });
+    await assertRejects(() => workspace.write("f", broken));
+    assertEquals(await Deno.readTextFile(join(dir, "f")), "old");
+    assertEquals(await Array.fromAsync(Deno.readDir(dir), ({ name }) => name), ["f"]);
+  }));

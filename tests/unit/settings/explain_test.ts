@@ -1,0 +1,81 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CorpFile } from "../../../lib/corp/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import {
+  corpLayer,
+  EMPTY_LAYER,
+  explain,
+  loadDefinitions,
+  resolve,
+  userLayer,
+} from "../../../lib/settings/mod.ts";
+import { parseToml } from "../../../lib/toml/mod.ts";
+
+const DEFINITIONS = await loadDefinitions({ get: () => undefined });
+const defaultLine = (id: string) =>
+  DEFINITIONS.document.positionOf(["settings", ...id.split("."), "default"]).line;
+
+function explanation(id: string, userText: string, corpText?: string) {
+  const user = userLayer(parseToml(userText, "settings.toml"), DEFINITIONS);
+  const document = parseToml(corpText ?? "", "corp.toml");
+  const corp = corpText === undefined ? EMPTY_LAYER : corpLayer(
+    { status: "ok", config: { file: CorpFile.parse(document.value), document } },
+    DEFINITIONS,
+  );
+  return explain(id, { definitions: DEFINITIONS, resolved: resolve(DEFINITIONS, user, corp), user, corp });
+}
+
+Deno.test("every layer with file and line, the winner, the lock and what lost", () => {
+  const user = '# c\n[settings."appearance.theme"]\nmodified = "m"\nvalue = "light"\n';
+  const corp = '\n\n[settings]\n"appearance.theme" = { hidden = true, value = "dark" }\n';
+  assertEquals(explanation("appearance.theme", user, corp), {
+    id: "appearance.theme",
+    name: "Theme",
+    description: "Colours of the desktop app",
+    form: "system, light or dark",
+    effective_value: "dark",
+    source: "corp",
+    corp_locked: true,
+    lock: "corp.toml:4",
+    enabled: true,
+    hidden: true,
+    layers: [
+      { layer: "corp", value: "dark", hidden: true, file: "corp.toml", line: 4, wins: true },
+      { layer: "user", value: "light", file: "settings.toml", line: 4, wins: false },
+      {
+        layer: "default",
+        value: "system",
+        enabled: true,
+        file: "defaults.toml",
+        line: defaultLine("appearance.theme"),
+        wins: false,
+      },
+    ],
+    enabled_by: [],
+  });
+});
+
+Deno.test("the enabled_by chain says who switched it off, and where", () => {
+  const { enabled, enabled_by, layers } = explanation(
+    "telemetry.endpoint",
+    'settings."telemetry.enabled".value = true\n',
+    '[settings."telemetry.enabled"]\nvalue = false\n',
+  );
+  assertEquals(enabled, false);
+  assertEquals(enabled_by, [
+    { id: "telemetry.enabled", value: false, enabled: true, source: "corp", file: "corp.toml", line: 2 },
+  ]);
+  assertEquals(layers.map(({ wins }) => wins), [false, false, true]);
+});
+
+Deno.test("secrets are masked in every layer", () => {
+  const text = JSON.stringify(
+    explanation("telemetry.password", '[settings."telemetry.password"]\nvalue = "hunter2"\n'),
+  );
+  assertEquals([text.includes("hunter2"), text.includes("••••••")], [false, true]);
+});
+
+Deno.test("an unknown id names the nearest one", () => {
+  const error = assertThrows(() => explanation("appearance.tema", ""), SbxError);
+  assertEquals([error.code, error.hint], ["settings.not_found", 'did you mean "appearance.theme"?']);
+});

@@ -1,0 +1,143 @@
+import { assert, assertEquals } from "@std/assert";
+import {
+  type Entry,
+  type Layer,
+  loadDefinitions,
+  parseDefinitions,
+  resolve,
+  SettingsStore,
+  type SettingValue,
+} from "../../../lib/settings/mod.ts";
+import { CorpStore } from "../../../lib/corp/mod.ts";
+import { encodeValue, parseToml } from "../../../lib/toml/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { join } from "node:path";
+import { Random } from "../../helper/random.ts";
+
+const SEED = 0xc0ffee;
+
+const random = new Random(SEED);
+const next = () => random.next() / 2 ** 32;
+const below = (limit: number) => random.below(limit);
+const maybe = <T>(make: () => T): T | undefined => next() < 0.4 ? make() : undefined;
+
+/** Toggles and numbers, each hanging on any toggle, itself and cycles included, or on nothing. */
+function anyDefinitions(count: number) {
+  const text = Array.from({ length: count }, (_, i) => {
+    const isToggle = i % 2 === 0;
+    const parent = maybe(() => `enabled_by = "s${below(count + 1)}"\n`) ?? "";
+    return `[settings.s${i}]\nname = "S"\ntype = "${isToggle ? "bool" : "number"}"\ndefault = ${
+      isToggle ? next() < 0.5 : i
+    }\n${parent}${maybe(() => "enabled = false\n") ?? ""}`;
+  }).join("");
+  return parseDefinitions(parseToml(text, "defaults.toml"));
+}
+
+function anyLayer(count: number, isCorp: boolean): Layer {
+  const entries = new Map<string, Entry>();
+  for (let i = 0; i < count; i++) {
+    if (next() < 0.5) continue;
+    const value = maybe((): SettingValue => i % 2 === 0 ? next() < 0.5 : below(1000));
+    entries.set(`s${i}`, {
+      value,
+      enabled: maybe(() => next() < 0.5),
+      hidden: maybe(() => next() < 0.5),
+      ...(isCorp && { locked: value !== undefined }),
+    });
+  }
+  return { entries, issues: [] };
+}
+
+Deno.test("resolution: corp always wins, a lock is exactly a corp value, and the rules hold for every key", () => {
+  for (let round = 0; round < 150; round++) {
+    const count = 1 + below(40);
+    const definitions = anyDefinitions(count);
+    const [user, corp] = [anyLayer(count, false), anyLayer(count, true)];
+    const { leaves, byId, tree } = resolve(definitions, user, corp);
+    assertEquals(leaves.map(({ id }) => id), definitions.leaves.map(({ id }) => id));
+    const shown = JSON.stringify(tree);
+    for (const leaf of leaves) {
+      const [mine, theirs] = [user.entries.get(leaf.id), corp.entries.get(leaf.id)];
+      const defined = definitions.byId.get(leaf.id)!;
+      assertEquals(leaf.corp_locked, theirs?.value !== undefined);
+      assertEquals(leaf.effective_value, theirs?.value ?? mine?.value ?? defined.default);
+      assertEquals(leaf.source === "corp", leaf.corp_locked);
+      const isHidden = theirs?.hidden === true || mine?.hidden === true;
+      assertEquals(shown.includes(`"id":"${leaf.id}"`), !isHidden);
+      const explicit = theirs?.enabled ?? mine?.enabled ?? defined.enabled;
+      if (!explicit) assertEquals(leaf.enabled, false);
+      if (leaf.enabled_by === null) assertEquals(leaf.enabled, explicit);
+      else if (leaf.enabled) {
+        const parent = byId.get(leaf.enabled_by)!;
+        assert(parent.enabled && parent.effective_value === true);
+      }
+    }
+  }
+});
+
+Deno.test("resolution: nothing that a user writes changes a locked value", () => {
+  for (let round = 0; round < 100; round++) {
+    const definitions = anyDefinitions(20);
+    const corp = anyLayer(20, true);
+    const locked = (user: Layer) =>
+      resolve(definitions, user, corp).leaves.filter(({ corp_locked }) => corp_locked)
+        .map(({ id, effective_value }) => [id, effective_value]);
+    assertEquals(locked(anyLayer(20, false)), locked(anyLayer(20, false)));
+  }
+});
+
+Deno.test("edits: whatever is refused or fails while it is written changes nothing at all", async () => {
+  const dir = await Deno.makeTempDir();
+  try {
+    const corpFile = join(dir, "corp.toml");
+    const path = join(dir, "settings.toml");
+    await Deno.writeTextFile(corpFile, '[settings."appearance.theme"]\nvalue = "dark"\n');
+    let fails = false;
+    const store = await SettingsStore.open({
+      home: { dir },
+      definitions: await loadDefinitions({ get: () => undefined }),
+      corp: new CorpStore({ dir }, corpFile),
+      write: async (target, text) => {
+        if (fails) throw new Error("injected");
+        await Deno.writeTextFile(target, text);
+      },
+    });
+    const pool: [string, unknown[]][] = [
+      ["app.auto_update", [true, false, "yes", null]],
+      ["appearance.font_size", [8, 20, 33, 1.5]],
+      ["vm.environment.shell.lang", ["C", "a\0", "x\ny"]],
+      ["appearance.theme", ["light"]],
+      ["nowhere", [1]],
+    ];
+    const outcomes = { done: 0, refused: 0 };
+    for (let round = 0; round < 120; round++) {
+      const changes = Object.fromEntries(
+        pool.filter(() => next() < 0.3).map(([id, values]) => [id, values[below(values.length)]]),
+      );
+      const before = [await Deno.readTextFile(path).catch(() => ""), JSON.stringify(store.resolved.leaves)];
+      fails = next() < 0.3;
+      try {
+        await store.edit(changes);
+      } catch (error) {
+        assert(error instanceof SbxError);
+        outcomes.refused++;
+        assertEquals(
+          [await Deno.readTextFile(path).catch(() => ""), JSON.stringify(store.resolved.leaves)],
+          before,
+        );
+        continue;
+      }
+      outcomes.done++;
+      for (const [id, value] of Object.entries(changes)) {
+        const leaf = store.resolved.byId.get(id)!;
+        assertEquals(
+          encodeValue(leaf.effective_value as string),
+          encodeValue((value ?? leaf.default_value) as string),
+        );
+      }
+    }
+    assert(outcomes.done > 10 && outcomes.refused > 10, JSON.stringify(outcomes));
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
