@@ -1,4 +1,4 @@
-# The two commands that matter are `make demo` and `make test`; both do all the set-up they need.
+# `make demo` and `make test` do all the set-up they need. While you work: `make unit`, `make check`, `make fmt`.
 SHELL := /bin/bash
 DENO := $(CURDIR)/.deno/deno
 export DENO_DIR := $(CURDIR)/.deno/cache
@@ -8,13 +8,21 @@ OUT ?= dist
 ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp
 GUEST := $(notdir $(wildcard cmd/guest/*))
 
-.PHONY: demo test setup deps check fmt bench build install clean image docs
+.PHONY: demo test unit e2e setup deps check fmt bench build install clean image docs
 
 demo: setup deps image
 	@scripts/demo.sh
 
 test: setup deps image
 	@scripts/test.sh
+
+# Tests that need no Debian package, no image and no root. TEST=path and FILTER=name choose some of them.
+unit: setup
+	@scripts/test.sh unit fuzz
+
+# Tests that boot VMs; TEST and FILTER as above.
+e2e: setup deps image
+	@SBX_REQUIRE_VM=1 scripts/test.sh e2e
 
 # Deno, its cache and bin/: everything that runs from source.
 setup:

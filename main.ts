@@ -1,23 +1,23 @@
 /**
- * The one program of sbx: argv[0], or else the first argument, picks the role.
+ * Entry of every role of sbx, selected by argv[0] or else by the first argument.
  *
- * The role's file is named by a computed specifier, and Node's layer is not touched: Deno reads every module that a
- * written import names before it runs anything, and a program as small as `sbx version` would wait for all of them.
- * cmd/all.ts names them for `deno compile`.
+ * The role's module is imported by a computed specifier, and Node's layer is not loaded: Deno reads every module of a
+ * literal import before it runs anything, which would delay commands as small as `sbx version`. cmd/all.ts names the
+ * modules for `deno compile`.
  */
 const ROLES = ["service", "process", "gateway", "admin", "aggregator"];
-/** By argv[0] alone: as a first argument it is a command of the CLI. */
-const NAMED = [...ROLES, "mcp"];
+/** Roles by argv[0]; as the first argument, `mcp` is a command of the CLI. */
+const ROLES_BY_NAME = [...ROLES, "mcp"];
 
-const invoked = /(?:^|\/)sbx-(?:mcp-)?(\w+)$/.exec(await argv0())?.[1];
-const named = invoked ?? ROLES.find((role) => role === Deno.args[0]);
-const args = named && !invoked ? Deno.args.slice(1) : Deno.args;
-const file = `./cmd/${named && NAMED.includes(named) ? named : "sbx"}/main.ts`;
+const roleByName = /(?:^|\/)sbx-(?:mcp-)?(\w+)$/.exec(await readArgv0())?.[1];
+const role = roleByName ?? ROLES.find((name) => name === Deno.args[0]);
+const args = role && !roleByName ? Deno.args.slice(1) : Deno.args;
+const file = `./cmd/${role && ROLES_BY_NAME.includes(role) ? role : "sbx"}/main.ts`;
 const { main } = await import(file);
 Deno.exit(await main(args));
 
-/** The name that this program was started by; `Deno.execPath()` is the file behind it. */
-async function argv0(): Promise<string> {
+/** The name this program was started by; `Deno.execPath()` is the file behind it. */
+async function readArgv0(): Promise<string> {
   if (Deno.build.os === "linux") return Deno.readTextFileSync("/proc/self/cmdline").split("\0", 1)[0];
   return (await import("node:process")).default.argv0;
 }

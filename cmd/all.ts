@@ -1,4 +1,4 @@
-/** Every file that main.ts loads by a computed name: for `deno compile --include`, and for whoever checks imports. */
+/** Imports every file that main.ts loads by a computed name, for `deno compile --include` and import checks. */
 import "./admin/main.ts";
 import "./aggregator/main.ts";
 import "./gateway/main.ts";

@@ -1,11 +1,8 @@
 /**
- * Writes the pages of docs/reference/ from the commands, the routes and the settings themselves, and the schemas beside
- * them: `make docs`. A test fails when one is stale.
+ * Generates docs/reference/, schemas/, the gateway's routes and the field catalogue of events from the code: `make docs`. Tests fail when one of
+ * them is stale.
  */
-import { apiPage } from "./docs_api.ts";
-import { cliPage } from "./docs_cli.ts";
-import { settingsPage } from "./docs_settings.ts";
-import { writeSchemas } from "./schemas.ts";
+import { writeEventFiles } from "../lib/event/generate.ts";
 
 /** One generated file of docs/reference/. */
 export interface GeneratedPage {
@@ -14,17 +11,23 @@ export interface GeneratedPage {
 }
 
 export const PAGES: GeneratedPage[] = [
-  { file: "cli.md", text: cliPage },
-  { file: "api.md", text: apiPage },
-  { file: "settings.md", text: settingsPage },
+  // Loaded late: they load the field catalogue, which is written first.
+  { file: "cli.md", text: async () => (await import("./docs_cli.ts")).cliPage() },
+  { file: "api.md", text: async () => (await import("./docs_api.ts")).apiPage() },
+  { file: "settings.md", text: async () => (await import("./docs_settings.ts")).settingsPage() },
 ];
 
 if (import.meta.main) {
+  for (const { pathname } of await writeEventFiles()) console.log(pathname);
   const folder = new URL("../docs/reference/", import.meta.url);
   await Deno.mkdir(folder, { recursive: true });
   for (const { file, text } of PAGES) {
     await Deno.writeTextFile(new URL(file, folder), await text());
     console.log(new URL(file, folder).pathname);
   }
+  const { ROUTES_FILE, routesModule } = await import("./gateway_routes.ts");
+  await Deno.writeTextFile(new URL(`../${ROUTES_FILE}`, import.meta.url), routesModule());
+  console.log(new URL(`../${ROUTES_FILE}`, import.meta.url).pathname);
+  const { writeSchemas } = await import("./schemas.ts");
   await writeSchemas();
 }

@@ -1,7 +1,7 @@
 import { openApi } from "../cmd/service/app.ts";
 import { table } from "./docs_table.ts";
 
-/** What is used here of OpenAPI's schema object. */
+/** Subset of OpenAPI's schema object. */
 interface Schema {
   $ref?: string;
   type?: string | string[];

@@ -21,7 +21,7 @@ export const EXAMPLES: Record<string, string> = {
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFZBTFVFT0ZBTkVYQU1QTEVLRVlPTkxZMDAwMDAw ada",
 };
 
-/** What one can type for a setting. */
+/** Valid values of a setting, as a person types them. */
 export function exampleOf({ id, type, default: value }: LeafDefinition): string {
   if (EXAMPLES[id] !== undefined) return EXAMPLES[id];
   if (type === "bool") return String(!value);

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { openApi } from "../cmd/service/app.ts";
 import { SettingsResponse } from "../lib/api/settings.ts";
 import { CorpFile } from "../lib/corp/mod.ts";
-import { IrSchema } from "../lib/detection/ir_schema.ts";
+import { IrSchema } from "../lib/detection/ir/schema.ts";
 import { PackSchema } from "../lib/detection/pack/schema.ts";
 import { ProfileFile } from "../lib/profile/mod.ts";
 import { loadDefinitions, settingsFile } from "../lib/settings/mod.ts";
@@ -17,7 +17,7 @@ export interface GeneratedSchema {
   schema(): object | Promise<object>;
 }
 
-/** What a person writes: defaults may be left out, and unknown keys are mistakes. */
+/** Schema of a file that people write: defaults may be absent, and unknown keys are errors. */
 function ofFile(schema: z.ZodType, title: string): object {
   return { title, ...z.toJSONSchema(schema, { io: "input" }) };
 }

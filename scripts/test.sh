@@ -1,16 +1,24 @@
 #!/bin/bash
-# `make test`: every test, real VMs included. Ends with "N passed, N failed" and fails when one failed.
+# test.sh [SUITE…]: runs the named suites of tests/, or without a name the checks and every suite. The last line is
+# "N passed, N failed"; the exit code is 1 when one failed.
+# TEST=path runs that file or folder alone, FILTER=text the tests whose name contains it.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 deno="$root/.deno/deno"
 log=$(mktemp); trap 'rm -f "$log"' EXIT
 passed=0; failed=0
+# VMs and services share the machine's two cores badly; everything else runs in parallel.
+parallel=" unit fuzz "
 
-# run NAME COMMAND…: one suite; its own closing line is counted, and a suite that ends without one has failed.
+# run NAME PATH…: one suite. Its own closing line is counted; a suite that ends without one has failed.
 run() {
-  echo "── $1"; shift
-  NO_COLOR=1 "$@" 2>&1 | tee "$log"
+  local name=$1; shift
+  echo "── $name"
+  local flags=(--no-check -A --quiet)
+  [[ "$parallel" == *" $name "* ]] && flags+=(--parallel)
+  [ -n "${FILTER:-}" ] && flags+=(--filter "$FILTER")
+  NO_COLOR=1 "$deno" test "${flags[@]}" "$@" 2>&1 | tee "$log"
   local code=${PIPESTATUS[0]} line
   line=$(grep -E '^(ok|FAILED) \| [0-9]+ passed' "$log" | tail -1)
   passed=$((passed + $(sed -E 's/.*\| ([0-9]+) passed.*/\1/' <<<"${line:-| 0 passed}")))
@@ -24,13 +32,18 @@ check() { # a step that passes or fails as a whole
   if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 }
 
-check "types" "$deno" check --quiet main.ts $(find cmd lib tests scripts -name '*.ts')
-check "lint" "$deno" lint --quiet
-check "format" "$deno" fmt --quiet --check
-for suite in ${SUITES:-unit fuzz api compiled e2e}; do
-  [ -n "$(find "tests/$suite" -name '*_test.ts' 2>/dev/null)" ] || continue
-  run "$suite" "$deno" test --no-check -A --quiet "tests/$suite/"
-done
+if [ -n "${TEST:-}" ]; then
+  suite=$(sed -E 's#^(\./)?tests/([^/]+).*#\2#' <<<"$TEST")
+  run "$suite" "$TEST"
+else
+  if [ $# = 0 ]; then
+    check "types" "$deno" check --quiet main.ts $(find cmd lib tests scripts -name '*.ts')
+    check "lint" "$deno" lint --quiet
+    check "format" "$deno" fmt --quiet --check
+    set -- unit fuzz api compiled e2e
+  fi
+  for suite in "$@"; do run "$suite" "tests/$suite/"; done
+fi
 
 echo
 echo "$passed passed, $failed failed"

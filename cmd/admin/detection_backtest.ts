@@ -1,39 +1,53 @@
-import { compileRead } from "../../lib/detection/compile.ts";
-import { readPack } from "../../lib/detection/pack/pack.ts";
-import { diagnosticsOf } from "../../lib/detection/problem.ts";
+import { type Command, JSON_OPTION, usageError } from "../../lib/base/args/mod.ts";
+import { Progress } from "../../lib/base/progress/mod.ts";
+import { count } from "../../lib/base/text/mod.ts";
+import { compileRead } from "../../lib/detection/compile/mod.ts";
+import { diagnosticsOf } from "../../lib/detection/compile/mod.ts";
+import { readPack } from "../../lib/detection/pack/mod.ts";
 import {
   type Check,
   checkEvents,
   type CheckReport,
-  FINDINGS_SHOWN,
-} from "../../lib/detection/replay/check.ts";
-import { junit } from "../../lib/detection/replay/junit.ts";
-import { Progress } from "../../lib/base/progress/mod.ts";
-import { parseArguments, usage } from "./arguments.ts";
-import type { Command } from "./command.ts";
+  FINDINGS_MAX,
+  junitOf,
+} from "../../lib/detection/replay/mod.ts";
 import { printDiagnostics, write } from "./detection_pack.ts";
+import { PROGRAM } from "./program.ts";
 
-/** Findings that people are shown; `--json` lists more. */
+/** Most findings printed as text; `--json` lists more. */
 const FINDINGS_PRINTED = 20;
+/** Largest `--limit`. */
+const LIMIT_MAX = 9_999_999;
 
 /**
- * `sbx-admin detection backtest` (spec.md, "Command-line operations"): exit 1 when the pack does not compile, a line of
- * the events is bad, or the labels of a line are not those of its findings.
+ * `sbx-admin detection backtest` (docs/contracts.md §13): exits with 1 when the pack does not compile, an
+ * event line is invalid, or the labels of a line do not match its findings.
  */
 export const detectionBacktest: Command = {
   name: "detection backtest",
-  synopsis: "<pack_file> --events <jsonl_file> [--limit <findings>] [--junit <file>] [--json]",
+  usage: "PACK_FILE --events FILE [--limit N] [--junit FILE] [--json]",
   summary: "run a detection pack over policy-context fixtures and compare their expected_labels",
+  notes: [
+    "The exit code is 1 if the pack does not compile, an event is invalid, or findings differ from the labels.",
+  ],
+  options: [
+    { name: "events", value: "FILE", about: "fixtures, one JSON object per line" },
+    { name: "limit", value: "N", about: `most findings in the report; default ${FINDINGS_MAX}` },
+    { name: "junit", value: "FILE", about: "also write a JUnit report" },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin detection backtest pack.yaml --events events.jsonl"],
   async run(args) {
-    const { values: { events, limit, junit: out }, switches, positionals: [path] } = parseArguments(args, {
-      values: ["events", "limit", "junit"],
-      switches: ["json"],
-      positionals: ["<pack_file>"],
-    });
-    if (events === undefined) throw usage("--events <jsonl_file> is missing");
-    const check = await run(path, events, limit === undefined ? FINDINGS_SHOWN : countOf(limit));
-    if (out !== undefined) await write(out, junit(check, events));
-    if (switches.has("json")) console.log(JSON.stringify(check.report, null, 2));
+    const [path] = args.words;
+    const events = args.text("events");
+    if (events === undefined) {
+      throw usageError({ program: PROGRAM, command: detectionBacktest }, "missing option --events FILE");
+    }
+    const check = await run(path, events, args.number("limit", { min: 0, max: LIMIT_MAX }) ?? FINDINGS_MAX);
+    const out = args.text("junit");
+    if (out !== undefined) await write(out, junitOf(check, events));
+    if (args.has("json")) console.log(JSON.stringify(check.report, null, 2));
     else print(check.report, events);
     return check.report.ok ? 0 : 1;
   },
@@ -68,12 +82,6 @@ async function run(path: string, events: string, limit: number): Promise<Check> 
   return { report, results: [] };
 }
 
-function countOf(text: string): number {
-  const count = Number(text);
-  if (/^\d{1,7}$/.test(text)) return count;
-  throw usage(`--limit ${text} is not a number of findings`);
-}
-
 function print({ ok, diagnostics, findings, ...counts }: CheckReport, events: string): void {
   printDiagnostics(diagnostics);
   for (const { event_id, rule_id, severity, title, matched_fields } of findings.slice(0, FINDINGS_PRINTED)) {
@@ -84,9 +92,9 @@ function print({ ok, diagnostics, findings, ...counts }: CheckReport, events: st
   if (findings.length > FINDINGS_PRINTED) console.log(`… and ${counts.match_count - FINDINGS_PRINTED} more`);
   const { event_count, rule_count, match_count, timing: { duration_ms } } = counts;
   console.log(
-    `${events}: ${
-      ok ? "ok" : "NOT OK"
-    }: ${match_count} findings of ${rule_count} rules in ${event_count} events ` +
+    `${events}: ${ok ? "ok" : "NOT OK"}: ${count(match_count, "finding")} of ${
+      count(rule_count, "rule")
+    } in ${count(event_count, "event")} ` +
       `(${(duration_ms / 1000).toFixed(1)} s)`,
   );
 }

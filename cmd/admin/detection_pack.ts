@@ -1,80 +1,83 @@
-import { compileRead } from "../../lib/detection/compile.ts";
-import { irText } from "../../lib/detection/ir.ts";
-import { readPack, validationOf } from "../../lib/detection/pack/pack.ts";
-import type { Diagnostic } from "../../lib/detection/problem.ts";
-import { compileReport } from "../../lib/detection/report.ts";
+import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { writeAtomic } from "../../lib/base/home/mod.ts";
-import { parseArguments } from "./arguments.ts";
-import type { Command } from "./command.ts";
+import { count } from "../../lib/base/text/mod.ts";
+import { compileRead } from "../../lib/detection/compile/mod.ts";
+import type { Diagnostic } from "../../lib/detection/compile/mod.ts";
+import { createCompileReport } from "../../lib/detection/compile/mod.ts";
+import { formatIr } from "../../lib/detection/mod.ts";
+import { readPack, validationOf } from "../../lib/detection/pack/mod.ts";
 
-/** `sbx-admin detection validate` (spec.md, "Command-line operations"): exit 1 when the envelope is not in order. */
+/** `sbx-admin detection validate` (docs/contracts.md §13): exits with 1 when the envelope is invalid. */
 export const detectionValidate: Command = {
   name: "detection validate",
-  synopsis: "<pack_file> [--json]",
+  usage: "PACK_FILE [--json]",
   summary: "check the envelope of a detection pack: YAML, TOML or JSON",
+  notes: ["The exit code is 1 if the envelope is invalid."],
+  options: [JSON_OPTION],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin detection validate pack.yaml"],
   async run(args) {
-    const { switches, positionals: [path] } = parseArguments(args, {
-      values: [],
-      switches: ["json"],
-      positionals: ["<pack_file>"],
-    });
+    const [path] = args.words;
     const report = validationOf(await readPack(path), path);
-    if (switches.has("json")) console.log(JSON.stringify(report, null, 2));
+    if (args.has("json")) console.log(JSON.stringify(report, null, 2));
     else {
       printDiagnostics(report.diagnostics);
-      if (report.ok) console.log(`${path} is right: pack ${report.pack_id} ${report.version}`);
+      if (report.ok) console.log(`${path} is valid: pack ${report.pack_id} ${report.version}`);
     }
     return report.ok ? 0 : 1;
   },
 };
 
-/** `sbx-admin detection compile` (spec.md, "Command-line operations"): exit 1 when anything in it is not supported. */
+/**
+ * `sbx-admin detection compile` (docs/contracts.md §13): exits with 1 when the pack uses anything
+ * unsupported.
+ */
 export const detectionCompile: Command = {
   name: "detection compile",
-  synopsis: "<pack_file> [--out <ir_file>] [--json]",
-  summary: "compile a detection pack to its IR; names every construct that is not supported, with its line",
+  usage: "PACK_FILE [--out FILE] [--json]",
+  summary: "compile a detection pack to its IR; names every unsupported construct with its line",
+  notes: ["The exit code is 1 if the pack uses an unsupported construct."],
+  options: [
+    { name: "out", value: "FILE", about: "file for the IR; default standard output" },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin detection compile pack.yaml --out pack.ir.json"],
   async run(args) {
-    const { values: { out }, switches, positionals: [path] } = parseArguments(args, {
-      values: ["out"],
-      switches: ["json"],
-      positionals: ["<pack_file>"],
-    });
+    const [path] = args.words;
+    const out = args.text("out");
     const read = await readPack(path);
     const compiled = await compileRead(read);
-    if (compiled.ir && out !== undefined) await write(out, irText(compiled.ir));
-    const report = compileReport(compiled, read, out);
-    if (switches.has("json")) console.log(JSON.stringify(report, null, 2));
+    if (compiled.ir && out !== undefined) await write(out, formatIr(compiled.ir));
+    const report = createCompileReport(compiled, read, out);
+    if (args.has("json")) console.log(JSON.stringify(report, null, 2));
     else {
       printDiagnostics(report.diagnostics);
-      // Without a file the IR itself is the answer.
+      // Without --out, the IR goes to standard output.
       if (compiled.ir && out === undefined) {
-        await Deno.stdout.write(new TextEncoder().encode(irText(compiled.ir)));
+        await Deno.stdout.write(new TextEncoder().encode(formatIr(compiled.ir)));
       } else if (report.ok) {
-        console.log(
-          `${out}: ${report.rule_count} ${
-            report.rule_count === 1 ? "rule" : "rules"
-          } of ${read.id} ${read.version}`,
-        );
+        console.log(`${out}: ${count(report.rule_count, "rule")} of ${read.id} ${read.version}`);
       }
     }
     return report.ok ? 0 : 1;
   },
 };
 
-/** Diagnostics for people, on standard error. */
+/** Prints diagnostics as text to standard error. */
 export function printDiagnostics(diagnostics: readonly Diagnostic[]): void {
   for (const { path, message } of diagnostics) {
     console.error(path && !message.includes(path) ? `${message} [${path}]` : message);
   }
 }
 
-/** Writes what a user asked for at a place of theirs. @throws {SbxError} `output.invalid` */
+/** Writes an output file named by the user. @throws {SbxError} `output.invalid` */
 export async function write(path: string, text: string): Promise<void> {
   try {
     await writeAtomic(path, text, 0o644);
   } catch (cause) {
-    throw new SbxError("output.invalid", `${path} cannot be written`, {
+    throw new SbxError("output.invalid", `cannot write ${path}`, {
       cause,
       hint: "check its folder and permissions",
     });

@@ -1,31 +1,37 @@
-import { detectionError } from "../../lib/detection/problem.ts";
-import { readPack } from "../../lib/detection/pack/pack.ts";
+import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
+import { Progress } from "../../lib/base/progress/mod.ts";
+import { count } from "../../lib/base/text/mod.ts";
 import {
-  portability,
   type PortabilityReport,
   type PortabilityRule,
-} from "../../lib/detection/portability.ts";
-import { Progress } from "../../lib/base/progress/mod.ts";
-import { parseArguments } from "./arguments.ts";
-import type { Command } from "./command.ts";
+  reportPortability,
+} from "../../lib/detection/compile/mod.ts";
+import { detectionError } from "../../lib/detection/compile/mod.ts";
+import { readPack } from "../../lib/detection/pack/mod.ts";
 
-/** Lines of each table that people are shown; `--json` has all. */
+/** Most lines of each printed table; `--json` has all. */
 const LINES = 20;
 
-/** `sbx-admin detection portability`: what of a folder of foreign Sigma rules can be used. Always exit 0: it measures. */
+/**
+ * `sbx-admin detection portability`: measures how many rules of a foreign Sigma folder are accepted. Exits
+ * with 0.
+ */
 export const detectionPortability: Command = {
   name: "detection portability",
-  synopsis: "<dir> [--mapping <pack_file>] [--json]",
-  summary: "say of each Sigma rule of a folder whether it is accepted, and what keeps it out",
+  usage: "DIR [--mapping PACK_FILE] [--json]",
+  summary: "show which Sigma rules of a folder are accepted, and why others are not",
+  notes: ["The exit code is 0 even if no rule is accepted."],
+  options: [
+    { name: "mapping", value: "PACK_FILE", about: "pack whose field_mapping applies to the rules" },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin detection portability sigma/rules --mapping pack.yaml"],
   async run(args) {
-    const { values, switches, positionals: [dir] } = parseArguments(args, {
-      values: ["mapping"],
-      switches: ["json"],
-      positionals: ["<dir>"],
-    });
-    const mapping = values.mapping === undefined ? {} : await mappingOf(values.mapping);
-    const report = await measure(dir, mapping);
-    if (switches.has("json")) console.log(JSON.stringify(report, null, 2));
+    const path = args.text("mapping");
+    const mapping = path === undefined ? {} : await mappingOf(path);
+    const report = await measure(args.words[0], mapping);
+    if (args.has("json")) console.log(JSON.stringify(report, null, 2));
     else print(report);
     return 0;
   },
@@ -36,10 +42,10 @@ async function measure(
   mapping: Awaited<ReturnType<typeof mappingOf>>,
 ): Promise<PortabilityReport> {
   using progress = new Progress([{ name: "find", weight: 1 }, { name: "rules", weight: 9 }]);
-  return await portability(dir, { mapping, progress });
+  return await reportPortability(dir, { mapping, progress });
 }
 
-/** The field_mapping of a pack. */
+/** Reads the field_mapping of a pack. */
 async function mappingOf(path: string) {
   const { pack, problems } = await readPack(path);
   if (!pack) throw detectionError(problems);
@@ -50,22 +56,24 @@ function print(
   { path, rule_count, accepted, accepted_after_split, reasons, missing_mappings, rules }: PortabilityReport,
 ) {
   console.log(
-    `${path}: ${accepted} of ${rule_count} rules are accepted, ${accepted_after_split} more when they are split`,
+    `${path}: ${accepted} of ${
+      count(rule_count, "rule")
+    } accepted, ${accepted_after_split} more after a split`,
   );
-  if (reasons.length) console.log("\nrules  what keeps them out");
+  if (reasons.length) console.log("\nrules  not accepted because of");
   for (const { code, rules } of reasons.slice(0, LINES)) console.log(`${String(rules).padStart(5)}  ${code}`);
   if (missing_mappings.length) console.log("\nrules  fields without a mapping");
   for (const { logsource, field, family, rules } of missing_mappings.slice(0, LINES)) {
     console.log(`${String(rules).padStart(5)}  ${logsource}: ${field}${family ? ` (${family})` : ""}`);
   }
   const splits = rules.filter(({ split }) => split);
-  if (splits.length) console.log("\nsplits that find the same events");
-  for (const rule of splits.slice(0, LINES)) console.log(`  ${splitText(rule)}`);
+  if (splits.length) console.log("\nequivalent splits");
+  for (const rule of splits.slice(0, LINES)) console.log(`  ${formatSplit(rule)}`);
 }
 
-function splitText({ path, line, title, split }: PortabilityRule): string {
+function formatSplit({ path, line, title, split }: PortabilityRule): string {
   const { rules, parts } = split!;
-  const what = rules === 1 ? "one selection" : `${rules} rules`;
+  const what = rules === 1 ? "one selection" : count(rules, "rule");
   return `${path}:${line}: ${title ?? "a rule"}: ${what} (${parts.slice(0, 5).join("; ")}${
     rules > 5 ? "; …" : ""
   })`;

@@ -1,45 +1,56 @@
-import { readManifest } from "../../lib/asset/mod.ts";
+import { currentArch, readManifest } from "../../lib/asset/mod.ts";
+import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
-import { BUILD_STAGES, buildImage, hostArch, parseArch } from "../../lib/image/mod.ts";
-import { loadProfile } from "../../lib/profile/mod.ts";
-import { bytes, Progress } from "../../lib/base/progress/mod.ts";
+import { formatBytes, Progress } from "../../lib/base/progress/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
-import { parseArguments } from "./arguments.ts";
-import type { Command } from "./command.ts";
+import { BUILD_STAGES, buildImage, parseArch } from "../../lib/image/mod.ts";
+import { loadProfile } from "../../lib/profile/mod.ts";
 
-/** `sbx-admin image build`: the guest image of a profile, and its manifest. */
+/** `sbx-admin image build`: builds the guest image of a profile, and its manifest. */
 export const imageBuild: Command = {
   name: "image build",
-  synopsis: "[--profile <id>] [--arch <arch>] [--version <version>] [--json] <out_dir>",
-  summary: "build kernel, initrd, rootfs and OBOM of a profile (code), for an architecture (this machine's)",
+  usage: "[OPTIONS] OUT_DIR",
+  summary: "build the kernel, initrd, rootfs and OBOM of a profile",
+  notes: ["The exit code is 130 after an interrupt."],
+  options: [
+    { name: "profile", value: "ID", about: "the profile; default code" },
+    { name: "arch", value: "ARCH", about: "x86_64 or arm64; default the architecture of this machine" },
+    {
+      name: "version",
+      value: "VERSION",
+      about:
+        "version of the assets, YYYY.MMDD.N; default the current one if the files are unchanged, else today's next",
+    },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin image build dist/assets", "sbx-admin image build --arch arm64 dist/assets"],
   async run(args) {
-    const { values, switches, positionals: [out] } = parseArguments(args, {
-      values: ["profile", "arch", "version"],
-      switches: ["json"],
-      positionals: ["<out_dir>"],
-    });
+    const [out] = args.words;
     const started = performance.now();
-    const arch = parseArch(values.arch ?? hostArch());
-    const { packages } = await loadProfile(home(), values.profile ?? "code");
-    const path = await interruptible(async (signal) => {
+    const arch = parseArch(args.text("arch") ?? currentArch());
+    const { packages } = await loadProfile(home(), args.text("profile") ?? "code");
+    const path = await withInterrupts(async (signal) => {
       using progress = new Progress(BUILD_STAGES);
       return await buildImage({
         arch,
         packages,
         out,
-        version: values.version,
+        version: args.text("version"),
         binaryVersion: VERSION,
         progress,
         signal,
       });
     });
-    await report(path, arch, performance.now() - started, switches.has("json"));
+    await report(path, arch, performance.now() - started, args.has("json"));
     return 0;
   },
 };
 
-/** Runs `work` with a signal that Ctrl-C, SIGTERM and a closed terminal abort, so that it can clean up. */
-async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+/**
+ * Runs `work` with a signal that aborts on Ctrl-C, SIGTERM and a closed terminal, so that it can clean up.
+ */
+async function withInterrupts<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
   const abort = () => controller.abort();
   const signals: Deno.Signal[] = ["SIGINT", "SIGTERM", "SIGHUP"];
@@ -65,9 +76,9 @@ async function report(path: string, arch: string, durationMs: number, json: bool
     }));
     return;
   }
-  console.log(`Built the image ${assets.current} for ${arch} in ${Math.round(durationMs / 1000)} s:`);
+  console.log(`Built image ${assets.current} for ${arch} in ${Math.round(durationMs / 1000)} s:`);
   for (const [name, { size }] of Object.entries(files)) {
-    console.log(`  ${name.padEnd(14)} ${bytes(size).padStart(9)}`);
+    console.log(`  ${name.padEnd(14)} ${formatBytes(size).padStart(9)}`);
   }
   console.log(`Install it with: sbx update --assets --manifest file://${path}`);
 }

@@ -1,20 +1,23 @@
 import { checkManifest } from "../../lib/asset/mod.ts";
-import { parseArguments } from "./arguments.ts";
-import type { Command } from "./command.ts";
-import { hashing } from "./manifest_generate.ts";
+import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
+import { withHashProgress } from "./manifest_generate.ts";
 import { printReport } from "./manifest_report.ts";
 
-/** `sbx-admin manifest check` (spec.md, "Command-line operations"): exit 1 when a file is not what the manifest says. */
+/**
+ * `sbx-admin manifest check` (docs/contracts.md §13): exits with 1 when a file does not match the manifest.
+ */
 export const manifestCheck: Command = {
   name: "manifest check",
-  synopsis: "<manifest_path> [--json]",
+  usage: "MANIFEST [--json]",
   summary: "compare a manifest with the files beside it",
+  notes: ["The exit code is 1 if a file does not match."],
+  options: [JSON_OPTION],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin manifest check dist/assets/manifest.json"],
   async run(args) {
-    const { switches, positionals: [path] } = parseArguments(args, {
-      values: [],
-      switches: ["json"],
-      positionals: ["<manifest_path>"],
-    });
-    return printReport(await hashing((progress) => checkManifest(path, progress)), switches.has("json"));
+    return printReport(
+      await withHashProgress((progress) => checkManifest(args.words[0], progress)),
+      args.has("json"),
+    );
   },
 };

@@ -1,30 +1,36 @@
 import { checkManifest, generateManifest } from "../../lib/asset/mod.ts";
+import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { Progress } from "../../lib/base/progress/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
-import { parseArguments } from "./arguments.ts";
-import type { Command } from "./command.ts";
 import { printReport } from "./manifest_report.ts";
 
-/** `sbx-admin manifest generate` (spec.md, "Command-line operations"). */
+/** `sbx-admin manifest generate` (docs/contracts.md §13). */
 export const manifestGenerate: Command = {
   name: "manifest generate",
-  synopsis: "<assets_dir> [--version <version>] [--json]",
-  summary: "hash the files of a folder of images and write manifest.json and B3SUMS there",
+  usage: "ASSETS_DIR [--version VERSION] [--json]",
+  summary: "hash the files of an image folder and write manifest.json and B3SUMS there",
+  options: [
+    {
+      name: "version",
+      value: "VERSION",
+      about:
+        "version of the assets, YYYY.MMDD.N; default the current one if the files are unchanged, else today's next",
+    },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin manifest generate dist/assets"],
   async run(args) {
-    const { values, switches, positionals: [dir] } = parseArguments(args, {
-      values: ["version"],
-      switches: ["json"],
-      positionals: ["<assets_dir>"],
-    });
-    const path = await hashing((progress) =>
-      generateManifest(dir, { version: values.version, binaryVersion: VERSION, progress })
+    const [dir] = args.words;
+    const path = await withHashProgress((progress) =>
+      generateManifest(dir, { version: args.text("version"), binaryVersion: VERSION, progress })
     );
-    return printReport(await checkManifest(path), switches.has("json"));
+    return printReport(await checkManifest(path), args.has("json"));
   },
 };
 
-/** Shows the hashing of `work` as it goes on. */
-export async function hashing<T>(work: (progress: Progress) => Promise<T>): Promise<T> {
+/** Shows the progress of hashing in `work`. */
+export async function withHashProgress<T>(work: (progress: Progress) => Promise<T>): Promise<T> {
   using progress = new Progress([{ name: "hash", weight: 1 }]);
   return await work(progress);
 }

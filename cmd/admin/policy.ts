@@ -1,69 +1,81 @@
+import { type Command, JSON_OPTION, type Option } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { junit } from "../../lib/policy/author/fixture.ts";
-import { lintPolicy } from "../../lib/policy/author/lint.ts";
+import { count } from "../../lib/base/text/mod.ts";
+import {
+  formatFailures,
+  formatLint,
+  junitOf,
+  lintPolicy,
+  policyOfFiles,
+  readRules,
+  runTestFile,
+} from "../../lib/policy/author/mod.ts";
 import { compilePolicy } from "../../lib/policy/mod.ts";
-import { readRules } from "../../lib/policy/author/read.ts";
-import { failuresText, lintText, policyOfFiles, testFile } from "../../lib/policy/author/suite.ts";
-import { parseArguments } from "./arguments.ts";
-import type { Command } from "./command.ts";
 
-/** `sbx-admin policy check`: exit 1 when a rule of the file is not right. */
+const CORP_OPTION: Option = { name: "corp", value: "FILE", about: "rules of corp" };
+
+/** `sbx-admin policy check`: exits with 1 when the file has an invalid rule. */
 export const policyCheck: Command = {
   name: "policy check",
-  synopsis: "<rules_toml> [--json]",
-  summary: "read and compile a rule file; names every rule that is wrong, with its line",
+  usage: "RULES_FILE [--json]",
+  summary: "read and compile a rule file; names every invalid rule with its line",
+  notes: ["The exit code is 1 if a rule is invalid."],
+  options: [JSON_OPTION],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin policy check rules.toml"],
   async run(args) {
-    const { switches, positionals: [path] } = parseArguments(args, {
-      values: [],
-      switches: ["json"],
-      positionals: ["<rules_toml>"],
-    });
+    const [path] = args.words;
     const report = await check(path);
-    if (switches.has("json")) console.log(JSON.stringify(report));
+    if (args.has("json")) console.log(JSON.stringify(report));
     else if (report.ok) {
-      console.log(`${path} is right: ${report.rule_count} ${report.rule_count === 1 ? "rule" : "rules"}`);
+      console.log(`${path} is valid: ${count(report.rule_count, "rule")}`);
     } else console.error(report.problems.join("\n"));
     return report.ok ? 0 : 1;
   },
 };
 
-/** `sbx-admin policy lint`: exit 1 when there is an error among the remarks; warnings are for people. */
+/** `sbx-admin policy lint`: exits with 1 when a remark is an error, not for warnings. */
 export const policyLint: Command = {
   name: "policy lint",
-  synopsis: "<rules_toml> [--corp <rules_toml>] [--json]",
-  summary: "show rules that never decide, contradict each other, or match more than they look like",
+  usage: "RULES_FILE [--corp FILE] [--json]",
+  summary: "show rules that never decide, contradict each other, or match more than intended",
+  notes: ["The exit code is 1 if a remark is an error."],
+  options: [CORP_OPTION, JSON_OPTION],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin policy lint rules.toml --corp corp.toml"],
   async run(args) {
-    const { switches, values, positionals: [path] } = parseArguments(args, {
-      values: ["corp"],
-      switches: ["json"],
-      positionals: ["<rules_toml>"],
-    });
-    const remarks = lintPolicy(await policyOfFiles({ rules: path, corp: values.corp }));
+    const [path] = args.words;
+    const remarks = lintPolicy(await policyOfFiles({ rules: path, corp: args.text("corp") }));
     const ok = remarks.every(({ severity }) => severity !== "error");
-    if (switches.has("json")) {
+    if (args.has("json")) {
       console.log(JSON.stringify({ schema: "sbx.policy-lint.v1", ok, path, lints: remarks }));
-    } else if (!remarks.length) console.log(`${path}: nothing to say`);
-    else for (const remark of remarks) console.log(lintText(remark));
+    } else if (!remarks.length) console.log(`${path}: no remarks`);
+    else for (const remark of remarks) console.log(formatLint(remark));
     return ok ? 0 : 1;
   },
 };
 
-/** `sbx-admin policy test`: exit 1 when a test fails. */
+/** `sbx-admin policy test`: exits with 1 when a test fails. */
 export const policyTest: Command = {
   name: "policy test",
-  synopsis: "<tests_jsonl> [--rules <rules_toml>] [--corp <rules_toml>] [--json] [--junit <file>]",
-  summary: "run given/when/then tests of rules, without a VM",
+  usage: "TESTS_FILE [--rules FILE] [--corp FILE] [--junit FILE] [--json]",
+  summary: "run given/when/then tests of rules without a VM",
+  notes: ["The exit code is 1 if a test fails."],
+  options: [
+    { name: "rules", value: "FILE", about: "rules of the profile" },
+    CORP_OPTION,
+    { name: "junit", value: "FILE", about: "also write a JUnit report" },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin policy test rules_test.jsonl --rules rules.toml"],
   async run(args) {
-    const { switches, values, positionals: [path] } = parseArguments(args, {
-      values: ["rules", "corp", "junit"],
-      switches: ["json"],
-      positionals: ["<tests_jsonl>"],
-    });
-    const report = await testFile(path, values);
-    if (values.junit) await Deno.writeTextFile(values.junit, junit(report));
-    if (switches.has("json")) console.log(JSON.stringify({ schema: "sbx.policy-test.v1", ...report }));
+    const report = await runTestFile(args.words[0], { rules: args.text("rules"), corp: args.text("corp") });
+    const out = args.text("junit");
+    if (out) await Deno.writeTextFile(out, junitOf(report));
+    if (args.has("json")) console.log(JSON.stringify({ schema: "sbx.policy-test.v1", ...report }));
     else {
-      for (const failure of failuresText(report)) console.error(failure);
+      for (const failure of formatFailures(report)) console.error(failure);
       console.log(`${report.passed} passed, ${report.failed} failed`);
     }
     return report.ok ? 0 : 1;
@@ -75,7 +87,7 @@ interface CheckReport {
   ok: boolean;
   path: string;
   rule_count: number;
-  /** one message each, beginning with `file:line` */
+  /** messages, each beginning with `file:line` */
   problems: string[];
 }
 

@@ -1,22 +1,21 @@
+import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { requireCompatible, validateProfile } from "../../lib/profile/mod.ts";
-import { parseArguments } from "./arguments.ts";
-import type { Command } from "./command.ts";
 
-/** `sbx-admin profile validate`: exit 1 when the file is no profile, or is one for a newer sbx. */
+/** `sbx-admin profile validate`: exits with 1 when the profile is invalid or needs a newer sbx. */
 export const profileValidate: Command = {
   name: "profile validate",
-  synopsis: "<profile_toml> [--json]",
+  usage: "PROFILE_FILE [--json]",
   summary: "check a profile.toml; its folder's name must be its id",
+  notes: ["The exit code is 1 if the profile is invalid or needs a newer sbx."],
+  options: [JSON_OPTION],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin profile validate mine/profile.toml"],
   async run(args) {
-    const { switches, positionals: [path] } = parseArguments(args, {
-      values: [],
-      switches: ["json"],
-      positionals: ["<profile_toml>"],
-    });
+    const [path] = args.words;
     const report = await check(path);
-    if (switches.has("json")) console.log(JSON.stringify(report));
-    else if (report.ok) console.log(`${path} is right: profile ${report.id} ${report.revision}`);
+    if (args.has("json")) console.log(JSON.stringify(report));
+    else if (report.ok) console.log(`${path} is valid: profile ${report.id} ${report.revision}`);
     else console.error(report.problems.join("\n"));
     return report.ok ? 0 : 1;
   },
@@ -28,7 +27,7 @@ interface Report {
   path: string;
   id?: string;
   revision?: string;
-  /** one message each, beginning with `file:line` */
+  /** messages, each beginning with `file:line` */
   problems: string[];
 }
 

@@ -1,18 +1,20 @@
-/** sbx-mcp-aggregator: the client of every external MCP server, in a process that may do nothing else (spec.md, "Aggregator protocol"). */
+/**
+ * sbx-mcp-aggregator: client of every external MCP server, in a process without other permissions (docs/contracts.md
+ * §8).
+ */
 import { asSbxError } from "../../lib/base/error/mod.ts";
-import { boundedLog, confine, serveAggregator } from "../../lib/mcp/aggregator/mod.ts";
-import { runAlone } from "../../lib/mcp/driver/alone.ts";
-import { OutboundClient } from "../../lib/mcp/outbound/mod.ts";
-import { selfCommand } from "../../lib/base/spawn/mod.ts";
 import { log, say } from "../../lib/base/log/mod.ts";
+import { selfCommand } from "../../lib/base/spawn/mod.ts";
+import { boundedLog, confine, runAlone, serveAggregator } from "../../lib/mcp/aggregator/mod.ts";
+import { OutboundClient } from "../../lib/mcp/outbound/mod.ts";
 
 const USAGE = `sbx-mcp-aggregator
 
-Connects to MCP servers and offers what they have as one. It reads JSON from standard input, one object a line: first an
-array of server definitions, then requests; it writes one answer a line. sbx-process starts it; started by hand it does
-the same, without credentials.`;
+Connects to MCP servers and serves their tools, resources and prompts as one. Reads JSON from standard input, one value
+per line: first an array of server definitions, then requests; writes one answer per line. sbx-process starts it; started
+by hand it works the same way, without credentials.`;
 
-/** Serves until `shutdown` or the end of standard input; answers the exit code. */
+/** Serves until `shutdown` or the end of standard input. @returns the exit code */
 export async function main(args: string[]): Promise<number> {
   if (args.includes("--help")) {
     console.log(USAGE);
@@ -25,28 +27,30 @@ export async function main(args: string[]): Promise<number> {
       return await runAlone([cmd, ...args]);
     }
     say(
-      "sbx-mcp-aggregator: it takes no arguments (cli.usage)\nsbx-mcp-aggregator --help says what it reads",
+      `sbx-mcp-aggregator: unknown arguments: ${
+        args.join(" ")
+      } (cli.usage)\nrun it without arguments; sbx-mcp-aggregator --help describes its input`,
     );
     return 2;
   } catch (error) {
-    const known = asSbxError(error, "starting the MCP aggregator");
-    say(`sbx-mcp-aggregator: ${known.message} (${known.code})`);
-    if (known.code === "internal") log(known.cause);
+    const failure = asSbxError(error, "starting the MCP aggregator");
+    say(`sbx-mcp-aggregator: ${failure.message} (${failure.code})`);
+    if (failure.code === "internal") log(failure.cause);
     return 1;
   }
 }
 
 async function serve(socket: string): Promise<number> {
-  const tell = boundedLog((line) => say(`sbx-mcp-aggregator: ${line}`));
+  const warn = boundedLog((line) => say(`sbx-mcp-aggregator: ${line}`));
   const outbound = new OutboundClient(await Deno.connect({ transport: "unix", path: socket }));
-  // What goes wrong in a client, and nobody awaits, must not end the others.
+  // An unhandled rejection in one client must not end the others.
   globalThis.addEventListener("unhandledrejection", (event) => {
     event.preventDefault();
-    tell(`unhandled: ${event.reason}`);
+    warn(`unhandled: ${event.reason}`);
   });
-  if (!await confine()) tell("the kernel has no filter for this process; Deno's permissions confine it");
-  const served = serveAggregator({ input: Deno.stdin, output: Deno.stdout }, { outbound, log: tell });
-  // Without its way out it is of no use, and whoever started it will start another.
-  const cut = outbound.closed.then(() => 1);
-  return await Promise.race([served.then(() => 0), cut]);
+  if (!await confine()) warn("no kernel filter is available; only Deno's permissions confine this process");
+  const serving = serveAggregator({ input: Deno.stdin, output: Deno.stdout }, { outbound, log: warn });
+  // Without its way to the network it is of no use; the parent starts another.
+  const disconnected = outbound.closed.then(() => 1);
+  return await Promise.race([serving.then(() => 0), disconnected]);
 }

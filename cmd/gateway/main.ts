@@ -1,6 +1,8 @@
-/** sbx-gateway: HTTP and WebSocket on the loopback address, in front of sbx-service (contracts.md §2). */
-import { routeTable } from "../../lib/api/mod.ts";
+/** sbx-gateway: HTTP and WebSocket on the loopback address, in front of sbx-service (docs/contracts.md §2). */
 import { asSbxError, SbxError } from "../../lib/base/error/mod.ts";
+import { home } from "../../lib/base/home/mod.ts";
+import { log, outliveRejections, say } from "../../lib/base/log/mod.ts";
+import { VERSION } from "../../lib/base/version/mod.ts";
 import {
   dropPermissions,
   gatewayHandler,
@@ -8,22 +10,20 @@ import {
   newToken,
   removeGatewayFiles,
   routeMatcher,
+  ROUTES,
   TokenGate,
   Upstream,
   writeGatewayFiles,
 } from "../../lib/gateway/mod.ts";
-import { home } from "../../lib/base/home/mod.ts";
-import { VERSION } from "../../lib/base/version/mod.ts";
-import { log, outliveRejections, say } from "../../lib/base/log/mod.ts";
 
-/** TCP port of the gateway (spec.md, "Limits"). */
+/** Default TCP port (docs/contracts.md §14). */
 const DEFAULT_PORT = 19222;
 const USAGE = `sbx-gateway [--port N]
 
-Serves sbx's HTTP API on 127.0.0.1, port ${DEFAULT_PORT} unless --port says otherwise (0: any free one), until SIGTERM.
+Serves the HTTP API of sbx on 127.0.0.1 until SIGTERM. The default port is ${DEFAULT_PORT}; --port 0 selects a free one.
 `;
 
-/** Serves until SIGTERM or SIGINT; answers the exit code. */
+/** Serves until SIGTERM or SIGINT. @returns the exit code */
 export async function main(args: string[]): Promise<number> {
   if (args.includes("--help")) {
     console.log(USAGE.trimEnd());
@@ -32,11 +32,11 @@ export async function main(args: string[]): Promise<number> {
   try {
     return await serve(portOf(args));
   } catch (error) {
-    const known = asSbxError(error, "starting the gateway");
-    say(`sbx-gateway: ${known.message} (${known.code})`);
-    if (known.hint) say(known.hint);
-    if (known.code === "internal") log(known.cause);
-    return known.code === "cli.usage" ? 2 : 1;
+    const failure = asSbxError(error, "starting the gateway");
+    say(`sbx-gateway: ${failure.message} (${failure.code})`);
+    if (failure.hint) say(failure.hint);
+    if (failure.code === "internal") log(failure.cause);
+    return failure.code === "cli.usage" ? 2 : 1;
   }
 }
 
@@ -46,22 +46,22 @@ async function serve(port: number): Promise<number> {
   const token = newToken();
   const handler = gatewayHandler({
     gate: new TokenGate(token),
-    routes: routeMatcher(routeTable()),
+    routes: routeMatcher(ROUTES),
     upstream: new Upstream(place.serviceSocket),
     socketClient: Deno.createHttpClient({ proxy: { transport: "unix", path: place.serviceSocket } }),
     version: VERSION,
     log,
   });
-  const ended = new Promise<void>((resolve) => {
+  const stopped = new Promise<void>((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) Deno.addSignalListener(signal, () => resolve());
   });
-  // One request that goes wrong in a way that nobody awaits must not end the others.
+  // An unhandled rejection of one request must not end the others.
   outliveRejections();
   await dropPermissions();
   const server = listen(port, handler);
   await writeGatewayFiles(place, token, server.addr.port);
   say(`sbx-gateway ${VERSION}: http://127.0.0.1:${server.addr.port}`);
-  await ended;
+  await stopped;
   removeGatewayFiles(place);
   return 0;
 }
@@ -74,9 +74,9 @@ function listen(
     return Deno.serve({ hostname: "127.0.0.1", port, onListen() {} }, handler);
   } catch (cause) {
     if (!(cause instanceof Deno.errors.AddrInUse)) throw cause;
-    throw new SbxError("gateway.port_taken", `another program listens on 127.0.0.1:${port}`, {
+    throw new SbxError("gateway.port_taken", `another program is listening on 127.0.0.1:${port}`, {
       cause,
-      hint: `stop it ("ss -ltnp sport = :${port}" names it), or set SBX_GATEWAY_PORT to a free port`,
+      hint: `stop it ("ss -ltnp sport = :${port}" shows it), or set SBX_GATEWAY_PORT to a free port`,
     });
   }
 }
@@ -95,7 +95,7 @@ function portOf(args: string[]): number {
   }
   const port = Number(text);
   if (!/^\d{1,5}$/.test(text) || port > 65535) {
-    throw new SbxError("cli.usage", `"${text}" is no port`, { hint: "a port is a number from 0 to 65535" });
+    throw new SbxError("cli.usage", `invalid port "${text}"`, { hint: "a port is a number from 0 to 65535" });
   }
   return port;
 }

@@ -1,48 +1,50 @@
-import { type Client, start } from "../../lib/client/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { say } from "../../lib/base/log/mod.ts";
+import { type Client, start } from "../../lib/client/mod.ts";
 
-/** This home's gateway, for tool calls. */
+/** Access of tool calls to this home's gateway. */
 export class Host {
   #busy = 0;
-  #idle: (() => void)[] = [];
+  #waiters: (() => void)[] = [];
 
   /**
-   * Does something with the API. Service and gateway are looked for before each call, as the CLI does it, and started
-   * where they do not run: an agent's session outlives them.
+   * Runs `work` with a client of the API. Like the CLI, starts service and gateway before a call when they are not
+   * running: an agent's session may outlive them.
    *
-   * @throws SbxError what the API answered, or why nothing could be started
+   * @throws {SbxError} the error of the API, or of starting service and gateway
    */
   async use<T>(work: (client: Client) => Promise<T>): Promise<T> {
     this.#busy++;
     try {
       return await work(await connect());
     } finally {
-      if (--this.#busy === 0) { for (const wake of this.#idle.splice(0)) wake(); }
+      if (--this.#busy === 0) { for (const wake of this.#waiters.splice(0)) wake(); }
     }
   }
 
-  /** Settles when no call is under way. */
-  idle(): Promise<void> {
-    return this.#busy === 0 ? Promise.resolve() : new Promise((resolve) => this.#idle.push(resolve));
+  /** Settles when no call is in progress. */
+  waitForIdle(): Promise<void> {
+    return this.#busy === 0 ? Promise.resolve() : new Promise((resolve) => this.#waiters.push(resolve));
   }
 }
 
 async function connect(): Promise<Client> {
-  // stdout belongs to the protocol; what an agent's log shows is stderr.
+  // stdout belongs to the protocol; agents log stderr.
   const onStart = () => say("sbx-mcp: starting sbx…");
   return (await start(home(), { port: gatewayPort(), onStart })).client;
 }
 
-/** `SBX_GATEWAY_PORT`: where a gateway that must be started shall listen. */
+/** `SBX_GATEWAY_PORT`: the port of a gateway started here. */
 function gatewayPort(): number | undefined {
   const text = Deno.env.get("SBX_GATEWAY_PORT");
   return text ? portOf("SBX_GATEWAY_PORT", text) : undefined;
 }
 
-/** @throws SbxError `usage.invalid` */
-export function portOf(from: string, text: string): number {
+/** @throws {SbxError} `usage.invalid`: not a port */
+export function portOf(source: string, text: string): number {
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65535) return Number(text);
-  throw new SbxError("usage.invalid", `${from} is "${text}"`, { hint: "a port is a number from 0 to 65535" });
+  throw new SbxError("usage.invalid", `invalid port "${text}" in ${source}`, {
+    hint: "a port is a number from 0 to 65535",
+  });
 }

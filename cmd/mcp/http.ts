@@ -1,20 +1,29 @@
-/** Streamable HTTP on 127.0.0.1, behind the gateway's token. */
+/** Streamable HTTP on 127.0.0.1, with the gateway's token. */
 // @ts-types="@modelcontextprotocol/sdk/server/webStandardStreamableHttp"
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";
 import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/base/error/mod.ts";
-import { corsHeaders, preflight, requireLocalHost, requireLocalOrigin } from "../../lib/gateway/origin.ts";
-import { parseTarget } from "../../lib/gateway/target.ts";
-import { bearer, TokenGate } from "../../lib/gateway/token.ts";
 import { home } from "../../lib/base/home/mod.ts";
+import { log, say } from "../../lib/base/log/mod.ts";
+import {
+  bearer,
+  corsHeaders,
+  parseTarget,
+  preflight,
+  requireLocalHost,
+  requireLocalOrigin,
+  TokenGate,
+} from "../../lib/gateway/mod.ts";
 import type { Host } from "./host.ts";
 import { makeServer } from "./server.ts";
-import { log, say } from "../../lib/base/log/mod.ts";
 
-/** Bytes of one request, as the gateway takes them (contracts.md §2); base64 in JSON makes a file of 7 MiB that large. */
+/**
+ * `bytes` of one request, the limit of the gateway (docs/contracts.md §2); enough for a file of 7 MiB as base64 in
+ * JSON.
+ */
 const BODY_MAX = 10 * 1024 * 1024;
 const PATH = "/mcp";
 
-/** Serves until SIGTERM or SIGINT. @throws SbxError `mcp.port_taken` */
+/** Serves until SIGTERM or SIGINT. @throws {SbxError} `mcp.port_taken`: another program uses the port */
 export async function serveHttp(host: Host, port: number): Promise<void> {
   const server = listen(port, handler(host));
   say(
@@ -27,8 +36,8 @@ export async function serveHttp(host: Host, port: number): Promise<void> {
 }
 
 /**
- * Host, Origin and token are checked as the gateway checks its own. Nothing is kept between requests: each has a server
- * of its own, so there are no sessions to hold open or to steal, and a client that goes away cancels its call.
+ * Checks Host, Origin and token as the gateway does. Each request has its own server, without state between requests:
+ * there are no sessions to keep open or to steal, and a client that disconnects cancels its call.
  */
 function handler(host: Host): (request: Request) => Promise<Response> {
   const gate = new CurrentGate();
@@ -41,25 +50,25 @@ function handler(host: Host): (request: Request) => Promise<Response> {
       if (request.method === "OPTIONS") return preflight(origin);
       await gate.check(bearer(request.headers));
       if (path !== PATH) {
-        throw new SbxError("route.not_found", `there is nothing at ${path}; MCP is at ${PATH}`);
+        throw new SbxError("route.not_found", `no route ${path}`, { hint: `MCP is at ${PATH}` });
       }
-      const answer = await answerTo(request, host);
-      for (const [name, value] of corsHeaders(origin)) answer.headers.append(name, value);
-      return answer;
+      const response = await respond(request, host);
+      for (const [name, value] of corsHeaders(origin)) response.headers.append(name, value);
+      return response;
     } catch (error) {
-      const known = asSbxError(error, "the request");
-      if (known.code === "internal") log("sbx-mcp:", known.cause);
-      const status = statusOf(known.code);
+      const failure = asSbxError(error, "the request");
+      if (failure.code === "internal") log("sbx-mcp:", failure.cause);
+      const status = statusOf(failure.code);
       const headers = corsHeaders(origin);
       if (status === 401) headers.push(["www-authenticate", "Bearer"]);
       if (status === 429) headers.push(["retry-after", "60"]);
-      return Response.json(errorBody(known), { status, headers });
+      return Response.json(errorBody(failure), { status, headers });
     }
   };
 }
 
-async function answerTo(request: Request, host: Host): Promise<Response> {
-  // Without a session there is nothing that a stream of the server's own could carry, nor anything to end.
+async function respond(request: Request, host: Host): Promise<Response> {
+  // Without sessions there is no stream to open by GET, and no session to end by DELETE.
   if (request.method !== "POST") return new Response(null, { status: 405, headers: { allow: "POST" } });
   const server = makeServer(host);
   const transport = new WebStandardStreamableHTTPServerTransport({ maxRequestBodySize: BODY_MAX });
@@ -68,7 +77,7 @@ async function answerTo(request: Request, host: Host): Promise<Response> {
   return await transport.handleRequest(request);
 }
 
-/** The gate of the gateway that runs now: each start of it writes a new token. */
+/** The token gate of the running gateway; each start of the gateway writes a new token. */
 class CurrentGate {
   #token?: string;
   #gate?: TokenGate;
@@ -76,13 +85,9 @@ class CurrentGate {
   async check(presented: string | undefined): Promise<void> {
     const token = (await Deno.readTextFile(home().gatewayTokenFile).catch(() => "")).trim();
     if (token === "") {
-      throw new SbxError(
-        "auth.bad_token",
-        "the gateway, whose token would let this request in, does not run",
-        {
-          hint: "sbx start starts it",
-        },
-      );
+      throw new SbxError("auth.bad_token", "the gateway is not running, so no token is valid", {
+        hint: "start it with sbx start",
+      });
     }
     if (token !== this.#token) {
       this.#token = token;
@@ -100,9 +105,9 @@ function listen(
     return Deno.serve({ hostname: "127.0.0.1", port, onListen() {} }, handle);
   } catch (cause) {
     if (!(cause instanceof Deno.errors.AddrInUse)) throw cause;
-    throw new SbxError("mcp.port_taken", `another program listens on 127.0.0.1:${port}`, {
+    throw new SbxError("mcp.port_taken", `another program is listening on 127.0.0.1:${port}`, {
       cause,
-      hint: "sbx-mcp --http --port N takes another one, 0 any that is free",
+      hint: "choose another port with sbx-mcp --http --port N; 0 selects a free one",
     });
   }
 }

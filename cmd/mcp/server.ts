@@ -10,14 +10,14 @@ import { RECORD_TOOLS } from "./tools/record.ts";
 import { VM_TOOLS } from "./tools/vm.ts";
 
 const INSTRUCTIONS =
-  "sbx runs Linux VMs on this machine for work that should not touch it. `run` is one program in a VM of its own; `create`, " +
-  "`exec` and `delete` are for work of several steps. A policy decides on what a VM may reach; when something is refused, " +
-  "`events` with denied: true and `why` tell which rule it was. You cannot change rules: ask the person you work for.";
+  "sbx runs Linux VMs on this machine for work that should not touch it. `run` runs one program in a new VM; `create`, " +
+  "`exec` and `delete` are for work in several steps. A policy decides what a VM may access; when something is refused, " +
+  "`events` with denied: true and `why` name the rule. You cannot change rules: ask the person you work for.";
 
-/** Every tool, in the order in which an agent is shown them. */
+/** All tools, in the order of the list. */
 export const TOOLS = [...VM_TOOLS, ...PROGRAM_TOOLS, ...FILE_TOOLS, ...RECORD_TOOLS, ...MCP_TOOLS];
 
-/** An MCP server over one home; one client each. */
+/** Makes the MCP server of one client. */
 export function makeServer(host: Host): McpServer {
   const info = { name: "sbx", title: "sbx: virtual machines for agents", version: VERSION };
   const server = new McpServer(info, { instructions: INSTRUCTIONS });

@@ -1,11 +1,11 @@
-/** MCP on standard input and output, as an agent starts it. */
-import process from "node:process";
+/** MCP on standard input and output, started by an agent. */
 // @ts-types="@modelcontextprotocol/sdk/server/stdio"
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
+import process from "node:process";
 import type { Host } from "./host.ts";
 import { makeServer } from "./server.ts";
 
-/** Serves until the agent closes standard input, and finishes what it has asked for by then. */
+/** Serves until the agent closes standard input, and answers the requests received by then. */
 export async function serveStdio(host: Host): Promise<void> {
   const ended = new Promise<void>((resolve) => {
     process.stdin.once("end", resolve);
@@ -14,9 +14,9 @@ export async function serveStdio(host: Host): Promise<void> {
   const server = makeServer(host);
   await server.connect(new StdioServerTransport());
   await ended;
-  // What was read last is passed on in later turns of the event loop, and so are answers.
+  // The SDK delivers the last input, and the last answers, in later turns of the event loop.
   await nextTurn();
-  await host.idle();
+  await host.waitForIdle();
   await nextTurn();
   await new Promise<void>((resolve) => process.stdout.write("", () => resolve()));
   await server.close();

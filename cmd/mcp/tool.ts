@@ -1,35 +1,35 @@
-/** What a tool of sbx-mcp is, and how it is put before an agent. */
+/** Tools of sbx-mcp, and their registration with the MCP server. */
 // @ts-types="@modelcontextprotocol/sdk/server/mcp"
 import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import type { z } from "zod";
-import type { Client } from "../../lib/client/mod.ts";
 import { asSbxError, type SbxError } from "../../lib/base/error/mod.ts";
-import type { Host } from "./host.ts";
 import { log } from "../../lib/base/log/mod.ts";
+import type { Client } from "../../lib/client/mod.ts";
+import type { Host } from "./host.ts";
 
-/** What a call may use. */
+/** Context of a call. */
 export interface Context {
   client: Client;
   /** aborts when the agent cancels the call */
   signal: AbortSignal;
-  /** tells an agent that wants to know how far the call is; at most some lines a second */
+  /** reports progress if the agent requests it; at most a few lines per second */
   progress(message: string): void;
 }
 
-/** MCP's hints, all of them, so that nobody has to guess. */
+/** All hints of MCP; none is left to its default. */
 export interface Hints {
   readOnly: boolean;
   destructive: boolean;
   idempotent: boolean;
-  /** it may reach what is outside of sbx, such as the network, as far as the VM's policy lets it */
+  /** may access systems outside sbx, such as the network, within the VM's policy */
   openWorld: boolean;
 }
 
-/** One tool. Its input is strict: an agent is told of a name that it has made up. */
+/** One tool. Its input schema is strict: an unknown argument is an error. */
 export interface Tool<I extends z.ZodObject = z.ZodObject, O extends z.ZodObject = z.ZodObject> {
   name: string;
   title: string;
-  /** for an agent: what it does, when to use it, what to do next */
+  /** text for the agent: purpose, when to use it, next steps */
   description: string;
   input: I;
   output: O;
@@ -37,15 +37,15 @@ export interface Tool<I extends z.ZodObject = z.ZodObject, O extends z.ZodObject
   run(input: z.output<I>, context: Context): Promise<z.input<O>>;
 }
 
-/** A tool whose types hold together, as one of a list. */
+/** Checks the types of a tool, and erases them for a list of tools. */
 export function tool<I extends z.ZodObject, O extends z.ZodObject>(definition: Tool<I, O>): Tool {
   return definition as unknown as Tool;
 }
 
-/** Milliseconds between two notifications of progress. */
+/** `ms` between two progress notifications. */
 const PROGRESS_INTERVAL_MS = 250;
 
-/** Offers a tool; whatever goes wrong in it is a tool error that says what happened and what to do. */
+/** Registers a tool; every failure is a tool error with a message and a hint. */
 export function offer(
   server: McpServer,
   host: Host,
@@ -71,7 +71,7 @@ export function offer(
     };
     try {
       const result = await host.use((client) => run(args, { client, signal, progress }));
-      // Only what the schema names: the service may answer more one day, and clients check it.
+      // Fields outside the schema are dropped: a newer service may add some, and clients validate the result.
       const structuredContent = output.parse(result) as Record<string, unknown>;
       return { structuredContent, content: [{ type: "text", text: JSON.stringify(structuredContent) }] };
     } catch (error) {

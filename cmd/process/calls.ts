@@ -1,73 +1,86 @@
-import type { Call, Caller } from "../../lib/ipc/mod.ts";
-import type { Runner } from "../../lib/session/mod.ts";
+import type { Call, Caller, ExecCall, Reply, SingleKind } from "../../lib/ipc/mod.ts";
+import type { Session } from "../../lib/session/mod.ts";
 import { serveTerminal } from "./terminal.ts";
 import { serveWatch } from "./watch.ts";
 
-/** Answers one call of the service. */
-export async function answer(runner: Runner, call: Call, caller: Caller): Promise<void> {
+type SingleCall = Extract<Call, { t: SingleKind }>;
+
+/** Serves one call of the service. */
+export async function serve(session: Session, call: Call, caller: Caller): Promise<void> {
   switch (call.t) {
-    case "Boot":
-      await runner.boot(call.accelerator);
-      return caller.reply({ t: "Info", info: runner.info });
-    case "Info":
-      return caller.reply({ t: "Info", info: runner.info });
     case "Watch":
-      return serveWatch(runner, caller);
-    case "Exec": {
-      // Input that ends without its End frame is a caller that went away: its program goes too.
-      const gone = new AbortController();
-      const outcome = await runner.exec(call, {
-        output: (stream, data) => caller.reply({ t: "Output", stream, data }).catch(() => gone.abort()),
-        input: async () => {
-          const input = await caller.input();
-          if (input === null) gone.abort();
-          return input?.t === "Data" ? input.data : null;
-        },
-      }, gone.signal);
-      return caller.reply({ t: "Exited", ...outcome });
-    }
+      return await serveWatch(session, caller);
+    case "Exec":
+      return await serveExec(session, call, caller);
     case "Terminal":
-      return serveTerminal(runner, call, caller);
-    case "AwaitFile":
-      await runner.awaitFile(call.path, call.size);
-      return caller.reply({ t: "Ok" });
-    case "Asks":
-      return caller.reply({ t: "Value", value: (await runner.governor).asks() });
-    case "Resolve": {
-      const { t: _, ask_id, ...answer } = call;
-      return caller.reply({ t: "Value", value: (await runner.governor).resolve(ask_id, answer) });
-    }
-    case "Counters":
-      return caller.reply({ t: "Value", value: (await runner.governor).gate.counters() });
-    case "McpListServers":
-      return caller.reply({ t: "Value", value: await (await mcpOf(runner)).listServers() });
-    case "McpListTools":
-      return caller.reply({ t: "Value", value: await (await mcpOf(runner)).listTools() });
-    case "McpRefreshTools":
-      await (await runner.governor).refresh({ mcp: true });
-      return caller.reply({ t: "Ok" });
-    case "McpCallTool": {
-      const mcp = await mcpOf(runner);
-      return caller.reply({ t: "Value", value: await mcp.callTool(call.name, call.arguments) });
-    }
-    case "McpRecheck":
-      (await mcpOf(runner)).recheck();
-      return caller.reply({ t: "Ok" });
-    case "Refresh":
-      await (await runner.governor).refresh();
-      return caller.reply({ t: "Ok" });
-    case "Pause":
-      await runner.pause();
-      return caller.reply({ t: "Info", info: runner.info });
-    case "Resume":
-      await runner.resume();
-      return caller.reply({ t: "Info", info: runner.info });
-    case "Stop":
-      await runner.stop(call.force);
-      return caller.reply({ t: "Info", info: runner.info });
+      return await serveTerminal(session, call, caller);
+    default:
+      await caller.reply(await replyTo(session, call));
   }
 }
 
-async function mcpOf(runner: Runner) {
-  return await (await runner.governor).mcp();
+/** The reply to a call that has one. */
+async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
+  switch (call.t) {
+    case "Boot":
+      await session.boot(call.accelerator);
+      return { t: "Info", info: session.info };
+    case "Info":
+      return { t: "Info", info: session.info };
+    case "Pause":
+      await session.pause();
+      return { t: "Info", info: session.info };
+    case "Resume":
+      await session.resume();
+      return { t: "Info", info: session.info };
+    case "Stop":
+      await session.stop(call.force);
+      return { t: "Info", info: session.info };
+    case "AwaitFile":
+      await session.awaitFile(call.path, call.size);
+      return { t: "Ok" };
+  }
+  const enforcement = await session.enforcement;
+  switch (call.t) {
+    case "Asks":
+      return { t: "Asks", asks: enforcement.gate.asks.pending() };
+    case "Resolve": {
+      const { t: _, ask_id, ...answer } = call;
+      return { t: "Ask", ask: enforcement.gate.asks.resolve(ask_id, answer) };
+    }
+    case "Counters":
+      return { t: "Counters", counters: enforcement.gate.counters() };
+    case "Refresh":
+      await enforcement.refresh();
+      return { t: "Ok" };
+    case "McpRefreshTools":
+      await enforcement.refresh({ mcp: true });
+      return { t: "Ok" };
+  }
+  const mcp = await enforcement.mcp();
+  switch (call.t) {
+    case "McpListServers":
+      return { t: "McpServers", servers: await mcp.listServers() };
+    case "McpListTools":
+      return { t: "McpTools", tools: await mcp.listTools() };
+    case "McpCallTool":
+      return { t: "McpResult", result: await mcp.callTool(call.name, call.arguments) };
+    case "McpRecheck":
+      mcp.recheck();
+      return { t: "Ok" };
+  }
+}
+
+async function serveExec(session: Session, call: ExecCall, caller: Caller): Promise<void> {
+  // Input that ends without its End frame means that the caller went away: its program ends too.
+  const gone = new AbortController();
+  const outcome = await session.exec(call, {
+    output: (stream, data) => caller.reply({ t: "Output", stream, data }).catch(() => gone.abort()),
+    input: async () => {
+      const input = await caller.input();
+      if (input === null) gone.abort();
+      return input?.t === "Data" ? input.data : null;
+    },
+  }, gone.signal);
+  await caller.reply({ t: "Exited", ...outcome });
 }

@@ -1,16 +1,16 @@
 import type { Viewer } from "../../lib/guest/mod.ts";
 import type { Call, Caller } from "../../lib/ipc/mod.ts";
-import type { Runner } from "../../lib/session/mod.ts";
+import type { Session } from "../../lib/session/mod.ts";
 
 type TerminalCall = Extract<Call, { t: "Terminal" }>;
 
 /** Carries one viewer of the VM's terminal until the viewer leaves or the terminal ends. */
 export async function serveTerminal(
-  runner: Runner,
+  session: Session,
   { cols, rows, argv }: TerminalCall,
   caller: Caller,
 ): Promise<void> {
-  const terminal = await runner.terminal({ cols, rows }, argv);
+  const terminal = await session.terminal({ cols, rows }, argv);
   const over = Promise.withResolvers<void>();
   const viewer: Viewer = {
     write: (bytes) => caller.reply({ t: "Output", stream: "stdout", data: bytes.toBase64() }),

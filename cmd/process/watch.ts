@@ -1,14 +1,14 @@
 import type { Caller } from "../../lib/ipc/mod.ts";
-import type { Runner } from "../../lib/session/mod.ts";
+import type { Session } from "../../lib/session/mod.ts";
 
-/** Events that wait for a slow watcher; what comes beyond them is dropped: the ledger has it all. */
+/** Most events that wait for a slow watcher; further ones are dropped, and stay in the ledger. */
 const BACKLOG = 1000;
 
-/** Tells the service what happens here until it goes away. */
-export async function serveWatch(runner: Runner, caller: Caller): Promise<void> {
-  let sent: Promise<void> = caller.reply({ t: "Info", info: runner.info });
+/** Streams the news of the session to the service until that goes away. */
+export async function serveWatch(session: Session, caller: Caller): Promise<void> {
+  let sent: Promise<void> = caller.reply({ t: "Info", info: session.info });
   let waiting = 0;
-  const stop = runner.watch((what) => {
+  const stop = session.watch((what) => {
     if (waiting >= BACKLOG) return;
     waiting++;
     const reply = "state" in what
@@ -16,7 +16,7 @@ export async function serveWatch(runner: Runner, caller: Caller): Promise<void> 
       : { t: "Notice" as const, type: what.type, payload: { ...what.payload } };
     sent = sent.then(() => caller.reply(reply)).catch(() => {}).finally(() => waiting--);
   });
-  await Promise.race([caller.input(), runner.ended]);
+  await Promise.race([caller.input(), session.ended]);
   stop();
   await sent;
 }

@@ -1,31 +1,32 @@
-/** `sbx allow` and `sbx deny`: a person's answer to an ask. */
-import type { AskAnswer, AskView } from "../../lib/api/policy.ts";
-import { usage } from "./arguments.ts";
-import { type Command, type Given, JSON_OPTION } from "./command.ts";
+/** `sbx allow` and `sbx deny`: answers to an ask. */
+import type { AskAnswer, AskView } from "../../lib/api/mod.ts";
+import { type Arguments, type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { connect } from "./connect.ts";
 import { plain, print, printJson } from "./output.ts";
+import { usageError, UTC_NOTE } from "./usage.ts";
 
-/** The command that answers with one decision. */
+/** Creates the command for one decision. */
 export function answerCommand(decision: AskAnswer["decision"]): Command {
   const command: Command = {
     name: decision,
     usage: "ASK [--for TIME]",
-    summary: `${decision} what waits; once, or for as long as --for says`,
+    summary: `${decision} a waiting event: once, or with --for every event like it for a time`,
+    notes: [UTC_NOTE],
     options: [
       {
         name: "for",
         value: "TIME",
-        about: "minutes or hours such as 10m or 2h, or session: what comes alike gets the same answer",
+        about: "answer similar events alike for minutes or hours, such as 10m or 2h, or for the session",
       },
       JSON_OPTION,
     ],
     words: { min: 1, max: 1 },
     examples: [`sbx ${decision} ask-3f2a90c1d7e4`, `sbx ${decision} ask-3f2a90c1d7e4 --for 10m`],
-    async run(given) {
-      const json: AskAnswer = { decision, ...scopeOf(command, given) };
-      const path = `/asks/${encodeURIComponent(given.words[0])}/resolve`;
+    async run(args) {
+      const json: AskAnswer = { decision, ...scopeOf(command, args) };
+      const path = `/asks/${encodeURIComponent(args.words[0])}/resolve`;
       const ask = await (await connect()).json<AskView>("POST", path, { json });
-      await (given.on("json")
+      await (args.has("json")
         ? printJson(ask)
         : print(plain(`${ask.ask_id} ${ask.status}: ${ask.event_type} ${ask.subject} (${ask.rule_id})`)));
       return 0;
@@ -34,13 +35,17 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
   return command;
 }
 
-function scopeOf(command: Command, given: Given): Omit<AskAnswer, "decision"> {
-  const text = given.text("for");
+function scopeOf(command: Command, args: Arguments): Omit<AskAnswer, "decision"> {
+  const text = args.text("for");
   if (text === undefined) return { scope: "once" };
   if (text === "session") return { scope: "session" };
   const [, number, unit] = text.match(/^(\d{1,4})(m|h)$/) ?? [];
   if (!number) {
-    throw usage(command, `--for is "${text}"`, "give minutes or hours, such as 10m or 2h, or session");
+    throw usageError(
+      command,
+      `invalid value "${text}" of --for`,
+      "give minutes or hours, such as 10m or 2h, or session",
+    );
   }
   return { scope: "minutes", minutes: Number(number) * (unit === "h" ? 60 : 1) };
 }

@@ -1,47 +1,47 @@
 import { basename, dirname, join } from "node:path";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { type Copied, type CopyResult, joined, type Remote } from "./cp_remote.ts";
+import { type CopiedFile, type CopyResult, joinPath, type Remote } from "./cp_remote.ts";
 import { note } from "./output.ts";
 
 /**
- * Copies a file or folder out of the workspace. What the guest has put there is not trusted: links are left out,
- * names with `..` are refused, and nothing is written through a link that lies below the target.
+ * Copies a file or folder out of the workspace. The guest's files are not trusted: links are skipped, names with `..`
+ * are rejected, and nothing is written through a link below the target.
  */
 export async function download(remote: Remote, from: string, to: string): Promise<CopyResult> {
-  const source = fromWorkspace(from);
+  const source = normalizePath(from);
   const entries = await remote.list(source);
   const name = basename(source);
-  const into = to.endsWith("/") || await isFolder(to);
+  const isInside = to.endsWith("/") || await isFolder(to);
   if (entries === undefined) {
-    return { copied: [await receive(remote, source, into ? join(to, name) : to)], leftOut: [] };
+    return { copied: [await downloadFile(remote, source, isInside ? join(to, name) : to)], skipped: [] };
   }
-  const root = into && name !== "" ? join(to, name) : to;
-  const copied: Copied[] = [];
-  const leftOut: string[] = [];
-  await makeFolder(root, false);
+  const root = isInside && name !== "" ? join(to, name) : to;
+  const copied: CopiedFile[] = [];
+  const skipped: string[] = [];
+  await createFolder(root, false);
   for (const { path, type, mode } of entries) {
-    const inside = relative(path, source);
-    if (type === "directory") await makeFolders(root, inside);
+    const inside = relativePath(path, source);
+    if (type === "directory") await createFolders(root, inside);
     else if (type === "file") {
-      await makeFolders(root, dirname(inside));
-      copied.push(await receive(remote, path, join(root, inside), parseInt(mode, 8) & 0o777));
+      await createFolders(root, dirname(inside));
+      copied.push(await downloadFile(remote, path, join(root, inside), parseInt(mode, 8) & 0o777));
     } else {
-      note(`sbx: left out ${path}: a ${type === "symlink" ? "link" : "special file"}`);
-      leftOut.push(path);
+      note(`sbx: skipped ${path}: a ${type === "symlink" ? "symbolic link" : "special file"}`);
+      skipped.push(path);
     }
   }
-  return { copied, leftOut };
+  return { copied, skipped };
 }
 
-/** A path as the API's listings write it: below the workspace, without what means nothing. What leads out of it the API refuses. */
-function fromWorkspace(path: string): string {
+/** Normalizes a path to the form of the API's listings: relative to the workspace, without `.` and empty parts. The API rejects paths outside the workspace. */
+function normalizePath(path: string): string {
   const below = /^\/workspace(?:\/|$)/.test(path) ? path.slice("/workspace/".length) : path;
   const parts = below.split("/").filter((part, at) => part !== "." && (part !== "" || at === 0));
   return parts.join("/");
 }
 
-/** `path` as seen from the folder that is copied. */
-function relative(path: string, source: string): string {
+/** Returns `path` relative to the copied folder. @throws {SbxError} `path.outside_workspace` */
+function relativePath(path: string, source: string): string {
   const inside = source === "" ? path : path.startsWith(`${source}/`) ? path.slice(source.length + 1) : "";
   const parts = inside.split("/");
   if (
@@ -52,40 +52,44 @@ function relative(path: string, source: string): string {
   }
   throw new SbxError(
     "path.outside_workspace",
-    `the VM's workspace lists a path that leads out of it: "${path}"`,
+    `the VM's workspace lists a path outside the workspace: "${path}"`,
     {
-      hint: "sbx info shows the folder on this machine: look at what is in it",
+      hint: "inspect the workspace folder on this machine; sbx info shows its path",
     },
   );
 }
 
-async function makeFolders(root: string, inside: string): Promise<void> {
+async function createFolders(root: string, inside: string): Promise<void> {
   const parts = inside.split("/").filter((part) => part !== "" && part !== ".");
   for (let count = 1; count <= parts.length; count++) {
-    await makeFolder(join(root, ...parts.slice(0, count)), true);
+    await createFolder(join(root, ...parts.slice(0, count)), true);
   }
 }
 
-/** @param strict refuse a link to a folder: below the target it would lead out of it */
-async function makeFolder(path: string, strict: boolean): Promise<void> {
-  const info = await (strict ? Deno.lstat(path) : Deno.stat(path)).catch(() => undefined);
+/** @param isStrict reject a link to a folder: below the target it could lead out of it */
+async function createFolder(path: string, isStrict: boolean): Promise<void> {
+  const info = await (isStrict ? Deno.lstat(path) : Deno.stat(path)).catch(() => undefined);
   if (info?.isDirectory) return;
   if (info !== undefined) {
-    throw new SbxError("file.conflict", `"${path}" is in the way: a folder belongs there`, {
-      hint: "move it, or copy to another place",
+    throw new SbxError("file.conflict", `"${path}" exists and is not a folder`, {
+      hint: "move it, or copy to another folder",
     });
   }
   await Deno.mkdir(path).catch((cause) => {
-    throw new SbxError("file.invalid", `"${path}" cannot be made`, {
+    throw new SbxError("file.invalid", `the folder "${path}" cannot be created`, {
       cause,
-      hint: "does the folder above it exist?",
+      hint: "check that its parent folder exists and is writable",
     });
   });
 }
 
-/** Writes beside the target and renames, so that a link in its place is replaced and not followed. */
-async function receive(remote: Remote, from: string, to: string, mode?: number): Promise<Copied> {
-  if (await isFolder(to)) throw new SbxError("file.conflict", `"${to}" is a folder, and "${from}" a file`);
+/** Writes a temporary file beside the target and renames it, so that a link at the target is replaced, not followed. */
+async function downloadFile(remote: Remote, from: string, to: string, mode?: number): Promise<CopiedFile> {
+  if (await isFolder(to)) {
+    throw new SbxError("file.conflict", `"${from}" is a file, but "${to}" is a folder`, {
+      hint: "move the folder, or copy to another path",
+    });
+  }
   const body = await remote.read(from);
   const temporary = join(dirname(to), `.sbx-${crypto.randomUUID()}.part`);
   let size = 0;
@@ -108,10 +112,10 @@ async function receive(remote: Remote, from: string, to: string, mode?: number):
     }
     throw new SbxError("file.invalid", `"${to}" cannot be written`, {
       cause,
-      hint: "does its folder exist?",
+      hint: "check that its folder exists and is writable",
     });
   }
-  return { from: joined(from), to, size };
+  return { from: joinPath(from), to, size };
 }
 
 async function isFolder(path: string): Promise<boolean> {

@@ -1,26 +1,27 @@
-import type { FileEntry, FileList } from "../../lib/api/file.ts";
-import type { VmInfo } from "../../lib/api/vm.ts";
-import type { Client } from "../../lib/client/mod.ts";
+import type { FileEntry, FileList, VmInfo } from "../../lib/api/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
+import type { Client } from "../../lib/client/mod.ts";
 
-/** Bytes of one file that is copied in: the gateway's limit of a body (contracts.md §2; a test compares them). */
+/** Most `bytes` of an uploaded file: the gateway's body limit (docs/contracts.md §2; a test compares them). */
 export const UPLOAD_MAX = 10 * 1024 * 1024;
 const DEPTH_MAX = 32;
 
-/** A file that was copied. */
-export interface Copied {
+/** A copied file. */
+export interface CopiedFile {
   from: string;
   to: string;
+  /** `bytes` */
   size: number;
 }
 
-/** What was copied, and the paths of what was not. */
+/** Result of a copy. */
 export interface CopyResult {
-  copied: Copied[];
-  leftOut: string[];
+  copied: CopiedFile[];
+  /** paths */
+  skipped: string[];
 }
 
-/** A VM's workspace, as the API shows it. */
+/** A VM's workspace, accessed through the API. */
 export class Remote {
   readonly #client: Client;
   readonly #vm: string;
@@ -31,7 +32,7 @@ export class Remote {
     this.#vm = vm;
   }
 
-  /** What is below a folder; undefined when `path` is a file. */
+  /** Lists everything below a folder; undefined if `path` is a file. */
   async list(path: string): Promise<FileEntry[] | undefined> {
     try {
       const query = { path, depth: DEPTH_MAX };
@@ -41,7 +42,7 @@ export class Remote {
       if (error instanceof SbxError && error.code === "file.invalid") return undefined;
       throw error;
     }
-    throw new SbxError("file.invalid", `"${path}" holds too many files for one copy`, {
+    throw new SbxError("file.invalid", `"${path}" has too many files for one copy`, {
       hint: `use the workspace folder on this machine instead: ${await this.folder()}`,
     });
   }
@@ -69,22 +70,22 @@ export class Remote {
     await this.#client.json("POST", this.#url("content"), { query, body: bytes });
   }
 
-  /** Makes a folder, and those above it. */
-  async makeFolder(path: string): Promise<void> {
+  /** Creates a folder and its parents. */
+  async createFolder(path: string): Promise<void> {
     await this.#client.json("POST", this.#url("content"), { query: { path, type: "directory" } });
   }
 
-  /** The folder on this machine that is the workspace: where to put or find what cannot be copied. */
+  /** Path of the workspace on this machine, where files that cannot be copied are accessible. */
   async folder(): Promise<string> {
     return (await this.#client.json<VmInfo>("GET", `/vms/${this.#vm}/info`)).workspace;
   }
 
-  #url(what: string): string {
-    return `/vms/${this.#vm}/files/${what}`;
+  #url(action: string): string {
+    return `/vms/${this.#vm}/files/${action}`;
   }
 }
 
-/** Path parts joined with single slashes. */
-export function joined(...parts: string[]): string {
+/** Joins path parts with single slashes. */
+export function joinPath(...parts: string[]): string {
   return parts.filter((part) => part !== "").join("/").replace(/\/+/g, "/");
 }

@@ -1,25 +1,25 @@
-import { segment } from "../../lib/client/mod.ts";
+import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { asSbxError } from "../../lib/base/error/mod.ts";
-import { type Command, JSON_OPTION } from "./command.ts";
+import { segment } from "../../lib/client/mod.ts";
 import { connect } from "./connect.ts";
 import { print, printError, printJson } from "./output.ts";
 
 /**
- * Does the same to each VM of a list; one that fails is told, and does not keep the others.
+ * Runs an action on each VM of a list. Failures are reported and do not stop the others.
  *
- * @param doing what it is, such as `deleting`
- * @returns names of those that it was done to
+ * @param doing gerund of the action for errors, such as `deleting`
+ * @returns names of the VMs without a failure
  */
 export async function eachVm(
   names: readonly string[],
   doing: string,
   json: boolean,
-  work: (name: string) => Promise<void>,
+  action: (name: string) => Promise<void>,
 ): Promise<string[]> {
   const done: string[] = [];
   for (const name of names) {
     try {
-      await work(name);
+      await action(name);
       done.push(name);
     } catch (error) {
       printError(asSbxError(error, `${doing} ${name}`), json);
@@ -28,21 +28,21 @@ export async function eachVm(
   return done;
 }
 
-/** What a command does to each VM that it is given. */
-export interface VmWork {
-  /** of the command, and the last segment of its route */
+/** Action on VMs. */
+export interface VmAction {
+  /** name of the command, and last segment of its route */
   name: string;
   summary: string;
   method: "POST" | "DELETE";
-  /** such as `deleting` */
+  /** gerund, such as `deleting` */
   doing: string;
-  /** such as `deleted`; its JSON is an object with the names under this key */
+  /** past participle, such as `deleted`; key of the names in the JSON output */
   done: string;
   examples: string[];
 }
 
-/** A command that does one thing to one VM or many. */
-export function vmCommand({ name, summary, method, doing, done, examples }: VmWork): Command {
+/** Creates a command that runs an action on one or more VMs. */
+export function vmCommand({ name, summary, method, doing, done, examples }: VmAction): Command {
   return {
     name,
     usage: "NAME… [--json]",
@@ -51,15 +51,15 @@ export function vmCommand({ name, summary, method, doing, done, examples }: VmWo
     words: { min: 1, max: Infinity },
     completesNames: true,
     examples,
-    async run(given) {
-      const json = given.on("json");
+    async run(args) {
+      const json = args.has("json");
       const client = await connect();
-      const names = await eachVm(given.words, doing, json, async (vm) => {
+      const names = await eachVm(args.words, doing, json, async (vm) => {
         await client.json(method, `/vms/${segment(vm)}/${name}`);
         if (!json) await print(`${done} ${vm}`);
       });
       if (json) await printJson({ [done]: names });
-      return names.length === given.words.length ? 0 : 1;
+      return names.length === args.words.length ? 0 : 1;
     },
   };
 }

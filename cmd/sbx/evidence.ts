@@ -1,11 +1,12 @@
-import type { EvidenceResult } from "../../lib/api/detection.ts";
+import type { EvidenceResult } from "../../lib/api/mod.ts";
+import { count } from "../../lib/base/text/mod.ts";
 import { table } from "./output.ts";
 
-/** Evidence-diverse rows, and how many they stand for. */
-export function evidenceTable(
+/** Formats evidence-diverse rows, with the number of matches they represent. */
+export function formatEvidence(
   { total_matches, unique_evidence_matches, truncated, rows }: EvidenceResult,
 ): string {
-  if (rows.length === 0) return "nothing matches";
+  if (rows.length === 0) return "no matches";
   const cells = rows.map(({ event_ref, rule_id, matched_fields, outcome }) => [
     event_ref.event_id,
     rule_id,
@@ -13,8 +14,10 @@ export function evidenceTable(
     matched_fields.map(({ path, value }) => `${path} = ${JSON.stringify(value)}`).join(", ") ||
     (outcome.message ?? ""),
   ]);
-  const sum = `${total_matches} ${
-    total_matches === 1 ? "match" : "matches"
-  }, ${unique_evidence_matches} of them different${truncated ? "; the first are shown" : ""}`;
-  return `${table(["EVENT", "RULE", "OUTCOME", "EVIDENCE"], cells)}\n${sum}`;
+  const total = `${
+    count(total_matches, "match", "matches")
+  }, ${unique_evidence_matches} with different evidence`;
+  return `${table(["EVENT", "RULE", "OUTCOME", "EVIDENCE"], cells)}\n${total}${
+    truncated ? "; truncated" : ""
+  }`;
 }

@@ -1,51 +1,44 @@
-/** sbx: the command-line client. Each subcommand is a file that is loaded when it is used. */
-import { asSbxError, SbxError } from "../../lib/base/error/mod.ts";
-import { parseArguments } from "./arguments.ts";
-import type { Command } from "./command.ts";
+/** sbx: the command-line client. Each command is one file, loaded on use. */
+import {
+  type Command,
+  type CommandGroup,
+  dispatch,
+  hasJsonOption,
+  unknownCommand,
+} from "../../lib/base/args/mod.ts";
+import { asSbxError } from "../../lib/base/error/mod.ts";
 import { COMMANDS, loadCommand } from "./commands/mod.ts";
 import { printError } from "./output.ts";
+import { PROGRAM } from "./usage.ts";
 
-/** Exit code of a call that cannot be meant. */
+/** Exit code of an invalid call. */
 const USAGE = 2;
-/** Exit code when the reader of our output went away: 128 + SIGPIPE. */
+/** Exit code after the reader of the output closed it: 128 + SIGPIPE. */
 const BROKEN_PIPE = 141;
 
-/** Runs the subcommand that the first word names; answers the exit code. */
-export async function main(args: string[]): Promise<number> {
-  let command: Command | undefined;
-  try {
-    command = await find(args[0]);
-    const given = await parseArguments(command, args.slice(1));
-    if (!given.on("help")) return await command.run(given);
-    const { helpOf } = await import("./commands/help.ts");
-    console.log(helpOf(command));
-    return 0;
-  } catch (error) {
+/** Options that stand for a command. */
+const ALIASES = new Map([
+  ["--help", "help"],
+  ["-h", "help"],
+  ["--version", "version"],
+  ["-V", "version"],
+]);
+
+/** Runs the command named by the first argument. @returns the exit code */
+export async function main(argv: string[]): Promise<number> {
+  return await dispatch({ name: PROGRAM, find: findCommand, fail }, argv);
+
+  function fail(error: unknown, command?: Command): number {
     if (error instanceof Deno.errors.BrokenPipe) return BROKEN_PIPE;
-    const known = asSbxError(error, `sbx ${args[0] ?? ""}`.trim());
-    printError(known, wantsJson(args));
-    if (Deno.env.get("SBX_LOG") === "debug") console.error(known.cause);
-    return known.code === "usage.invalid" ? USAGE : command?.failure ?? 1;
+    const failure = asSbxError(error, `sbx ${argv[0] ?? ""}`.trim());
+    printError(failure, hasJsonOption(argv));
+    if (Deno.env.get("SBX_LOG") === "debug") console.error(failure.cause);
+    return failure.code === "usage.invalid" ? USAGE : command?.failure ?? 1;
   }
 }
 
-async function find(word = "help"): Promise<Command> {
-  const name = word === "--help" || word === "-h"
-    ? "help"
-    : word === "--version" || word === "-V"
-    ? "version"
-    : word;
+async function findCommand(word = "help"): Promise<Command | CommandGroup> {
+  const name = ALIASES.get(word) ?? word;
   if (COMMANDS.includes(name)) return await loadCommand(name);
-  const { nearest } = await import("../../lib/event/catalogue.ts");
-  const letters = (text: string) => [...text].sort().join("");
-  const near = nearest(name, COMMANDS) ?? COMMANDS.find((other) => letters(other) === letters(name));
-  throw new SbxError("usage.invalid", `there is no command "${name}"`, {
-    hint: near ? `did you mean sbx ${near}?` : "sbx help lists the commands",
-  });
-}
-
-/** Also right when the arguments could not be read. */
-function wantsJson(args: string[]): boolean {
-  const end = args.indexOf("--");
-  return (end < 0 ? args : args.slice(0, end)).includes("--json");
+  throw await unknownCommand(PROGRAM, name, COMMANDS);
 }

@@ -3,14 +3,14 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import { home, writeAtomic } from "../../lib/base/home/mod.ts";
 import { note } from "./output.ts";
 
-/** Opens settings.toml in the user's editor, and says what is wrong with it afterwards. */
-export async function editByHand(): Promise<number> {
+/** Opens settings.toml in the user's editor, then validates it. @returns the exit code */
+export async function editSettings(): Promise<number> {
   const path = join(home().dir, "settings.toml");
   if (!await Deno.lstat(path).then(() => true, () => false)) {
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await writeAtomic(
       path,
-      '# Your settings of sbx, such as:\n#\n# [settings."appearance.theme"]\n# value = "dark"\n',
+      '# Settings of sbx, such as:\n#\n# [settings."appearance.theme"]\n# value = "dark"\n',
     );
   }
   await runEditor(path);
@@ -28,13 +28,15 @@ async function runEditor(path: string) {
   } catch (cause) {
     throw new SbxError("editor.not_found", `the editor "${program}" cannot be started`, {
       cause,
-      hint: "set EDITOR to one that can",
+      hint: "set EDITOR to an installed editor",
     });
   }
-  throw new SbxError("editor.failed", `the editor "${program}" failed`, { hint: `${path} is as it left it` });
+  throw new SbxError("editor.failed", `the editor "${program}" failed`, {
+    hint: `check ${path}: it is as the editor left it`,
+  });
 }
 
-/** Exit code 1 when something in the file has no effect. */
+/** Prints the issues of the file. @returns exit code 1 if any of them is an error */
 async function check(path: string): Promise<number> {
   const { loadDefinitions, userLayer } = await import("../../lib/settings/mod.ts");
   const { readToml } = await import("../../lib/toml/mod.ts");

@@ -1,13 +1,13 @@
-import type { ChainLink, LayerExplanation, SettingExplanation } from "../../lib/settings/explain.ts";
+import type { ChainLink, LayerExplanation, SettingExplanation } from "../../lib/settings/mod.ts";
 import { pairs, table } from "./output.ts";
 
-/** Why a setting is as it is, for a person. */
-export function explanationText(explanation: SettingExplanation): string {
+/** Formats the explanation of a setting. */
+export function formatExplanation(explanation: SettingExplanation): string {
   const { id, description, form, effective_value, source, lock, enabled, hidden, layers, enabled_by } =
     explanation;
   const head = pairs([
     ["setting", id],
-    ["what", description],
+    ["description", description],
     ["form", form],
     ["value", text(effective_value)],
     ["from", source],
@@ -36,8 +36,8 @@ function layerRow({ layer, value, enabled, hidden, wins, file, line }: LayerExpl
 }
 
 function linkRow({ id, value, enabled, file, line }: ChainLink): string[] {
-  if (value === undefined) return [id, "-", "no such setting", ""];
-  return [id, text(value), enabled ? "" : "disabled itself", place(file, line)];
+  if (value === undefined) return [id, "-", "unknown setting", ""];
+  return [id, text(value), enabled ? "" : "disabled", place(file, line)];
 }
 
 function place(file?: string, line?: number): string {

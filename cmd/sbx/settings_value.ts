@@ -1,34 +1,35 @@
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { counted } from "./output.ts";
-import type { FileValue, LeafNode, SettingsNode, SettingValue } from "../../lib/settings/node.ts";
-import { isSecret } from "../../lib/settings/node.ts";
+import { count } from "../../lib/base/text/mod.ts";
+import type { FileValue, LeafNode, SettingsNode, SettingValue } from "../../lib/settings/mod.ts";
+// Not through mod.ts, which loads zod.
+import { isSecret } from "../../lib/settings/node/mod.ts";
 
-/** Bytes of a file that a setting may take: all files of a VM together have no more (contracts.md §7). */
+/** Most `bytes` of a file setting: the limit of all files of a VM together (docs/contracts.md §7). */
 export const SETTING_FILE_MAX = 10 * 1024 * 1024;
-/** Longest value in a table. */
-const SHOWN_MAX = 48;
+/** Most characters of a value in a table. */
+const VALUE_MAX = 48;
 
-/** Every setting of a tree, in order. */
+/** Lists all settings of a tree, in order. */
 export function leavesOf(tree: SettingsNode[]): LeafNode[] {
   return tree.flatMap((node) =>
     node.kind === "leaf" ? [node] : node.kind === "group" ? leavesOf(node.children) : []
   );
 }
 
-/** A value on one line; secrets and the insides of files are not for a table. */
-export function shownValue({ setting_type, effective_value }: LeafNode): string {
+/** Formats a value on one line; hides secrets and contents of files. */
+export function formatValue({ setting_type, effective_value }: LeafNode): string {
   if (isSecret(setting_type)) return effective_value === "" ? "" : "••••••";
   if (setting_type === "file") {
     const { path, content } = effective_value as FileValue;
-    return content === "" ? `${path} (empty)` : `${path} (${counted(content.length, "character")})`;
+    return content === "" ? `${path} (empty)` : `${path} (${count(content.length, "character")})`;
   }
   const text = Array.isArray(effective_value) ? effective_value.join(", ") : String(effective_value);
-  return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX - 1)}…` : text;
+  return text.length > VALUE_MAX ? `${text.slice(0, VALUE_MAX - 1)}…` : text;
 }
 
 /**
- * What a person typed as the value of a setting. Lists are JSON or have commas; a file is JSON, or `@path` of a local
- * file whose content it takes.
+ * Parses the value of a setting. Lists are JSON or comma-separated; a file is JSON, or `@path` of a local file with the
+ * content.
  *
  * @throws {SbxError} `usage.invalid`
  */
@@ -39,74 +40,77 @@ export async function parseSetting(leaf: LeafNode, text: string): Promise<Settin
     case "apikey":
       return text;
     case "number":
-      return numberOf(leaf, text);
+      return parseNumber(leaf, text);
     case "bool":
       if (text === "true" || text === "on") return true;
       if (text === "false" || text === "off") return false;
-      throw wrong(leaf, text, "give true or false");
+      throw invalidValue(leaf, text, "give true or false");
     case "file":
       return text.startsWith("@")
-        ? { path: (leaf.effective_value as FileValue).path, content: await localFile(leaf, text) }
-        : jsonOf(leaf, text) as FileValue;
+        ? { path: (leaf.effective_value as FileValue).path, content: await readLocalFile(leaf, text) }
+        : parseJson(leaf, text) as FileValue;
     case "string_list":
-      return listOf(leaf, text) as string[];
+      return parseList(leaf, text) as string[];
     case "int_list":
     case "float_list":
-      return listOf(leaf, text).map((element) => numberOf(leaf, String(element)));
+      return parseList(leaf, text).map((element) => parseNumber(leaf, String(element)));
   }
 }
 
-function listOf(leaf: LeafNode, text: string): unknown[] {
+function parseList(leaf: LeafNode, text: string): unknown[] {
   if (text.trim() === "") return [];
-  // `[2001:db8::1]:53,192.0.2.1` is no JSON.
+  // `[2001:db8::1]:53,192.0.2.1` is a list, but not JSON.
   if (!/^\s*\[[^]*\]\s*$/.test(text)) return text.split(",").map((element) => element.trim());
-  return jsonOf(leaf, text) as unknown[];
+  return parseJson(leaf, text) as unknown[];
 }
 
-function numberOf(leaf: LeafNode, text: string): number {
+function parseNumber(leaf: LeafNode, text: string): number {
   const number = Number(text);
-  if (text.trim() === "" || Number.isNaN(number)) throw wrong(leaf, text, "give a number");
+  if (text.trim() === "" || Number.isNaN(number)) throw invalidValue(leaf, text, "give a number");
   return number;
 }
 
-function jsonOf(leaf: LeafNode, text: string): unknown {
+function parseJson(leaf: LeafNode, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw wrong(
+    throw invalidValue(
       leaf,
       text,
       leaf.setting_type === "file"
         ? 'give @FILE, or JSON {"path": …, "content": …}'
-        : "give a list with commas",
+        : "give a comma-separated list",
     );
   }
 }
 
-async function localFile(leaf: LeafNode, text: string): Promise<string> {
+async function readLocalFile(leaf: LeafNode, text: string): Promise<string> {
   const path = text.slice(1).replace(/^~(?=\/)/, Deno.env.get("HOME") ?? "~");
   try {
     const { isFile, size } = await Deno.stat(path);
-    if (!isFile) throw refused(`${path} is not a file`, "give @FILE with a file's path");
+    if (!isFile) throw invalidFile(`${path} is not a file`, "give @FILE with the path of a file");
     if (size > SETTING_FILE_MAX) {
-      throw refused(`${path} has ${size} bytes`, `a file has at most ${SETTING_FILE_MAX}`);
+      throw invalidFile(
+        `${path} has ${size} bytes, over the limit of ${SETTING_FILE_MAX}`,
+        "give a smaller file",
+      );
     }
     return await Deno.readTextFile(path);
   } catch (cause) {
     if (cause instanceof SbxError) throw cause;
     throw new SbxError("usage.invalid", `${leaf.id}: ${path} cannot be read`, {
       cause,
-      hint: "give @FILE that exists",
+      hint: "give @FILE with the path of a readable file",
     });
   }
 
-  function refused(what: string, hint: string): SbxError {
-    return new SbxError("usage.invalid", `${leaf.id}: ${what}`, { hint });
+  function invalidFile(message: string, hint: string): SbxError {
+    return new SbxError("usage.invalid", `${leaf.id}: ${message}`, { hint });
   }
 }
 
-function wrong(leaf: LeafNode, text: string, hint: string): SbxError {
-  return new SbxError("usage.invalid", `${leaf.id}: ${JSON.stringify(text)} is no ${leaf.setting_type}`, {
+function invalidValue(leaf: LeafNode, text: string, hint: string): SbxError {
+  return new SbxError("usage.invalid", `${leaf.id}: invalid ${leaf.setting_type} ${JSON.stringify(text)}`, {
     hint,
   });
 }

@@ -2,7 +2,7 @@ const FRAMES = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "
 const FRAME_MS = 80;
 const CLEAR_LINE = "\r\x1b[K";
 
-/** A turning sign on stderr while something takes time; nothing where stderr is no terminal. */
+/** Spinner on stderr; does nothing if stderr is not a terminal. */
 export class Spinner implements Disposable {
   readonly #timer?: ReturnType<typeof setInterval>;
   #frame = 0;

@@ -1,69 +1,74 @@
-/** This side of `sbx shell`: the user's own terminal in raw mode, put back on every path. */
+/** Local side of `sbx shell`: the user's terminal in raw mode, restored on every path. */
 
-/** Modes that a program may leave on when its terminal ends under it, such as the alternate screen or mouse reports. */
-const RESTORED = ["1000", "1002", "1003", "1006", "1049", "2004"];
+/** Modes that a program may leave on when its connection ends, such as the alternate screen or mouse reports. */
+const RESTORED_MODES = ["1000", "1002", "1003", "1006", "1049", "2004"];
 const HIDDEN_CURSOR = "25";
-/** Bytes of an escape sequence that the end of a chunk may cut. */
-const TAIL = 16;
+/** Most characters of an escape sequence cut by the end of a chunk. */
+const TAIL_MAX = 16;
 
-/** Follows the modes that the output turns on, so that only those are turned off again. */
+/** Tracks the modes that the output turns on, to turn off only those. */
 export class ModeTracker {
   readonly #on = new Set<string>();
   #hidden = false;
   #tail = "";
 
-  /** Looks at what is about to be written to the terminal. */
-  see(bytes: Uint8Array): void {
+  /** Tracks modes in a chunk of output. */
+  track(bytes: Uint8Array): void {
     const text = this.#tail + new TextDecoder("latin1").decode(bytes);
     // deno-lint-ignore no-control-regex
     for (const [, modes, set] of text.matchAll(/\x1b\[\?([\d;]+)([hl])/g)) {
       for (const mode of modes.split(";")) {
         if (mode === HIDDEN_CURSOR) this.#hidden = set === "l";
-        if (RESTORED.includes(mode)) set === "h" ? this.#on.add(mode) : this.#on.delete(mode);
+        if (RESTORED_MODES.includes(mode)) set === "h" ? this.#on.add(mode) : this.#on.delete(mode);
       }
     }
     const escape = text.lastIndexOf("\x1b", text.length);
-    this.#tail = escape >= text.length - TAIL && !/[hl]/.test(text.slice(escape)) ? text.slice(escape) : "";
+    this.#tail = escape >= text.length - TAIL_MAX && !/[hl]/.test(text.slice(escape))
+      ? text.slice(escape)
+      : "";
   }
 
-  /** What turns them off. */
-  restore(): string {
+  /** Escape sequences that turn the tracked modes off. */
+  resetSequence(): string {
     const off = [...this.#on].map((mode) => `\x1b[?${mode}l`).join("");
     return off + (this.#hidden ? `\x1b[?${HIDDEN_CURSOR}h` : "") + (off || this.#hidden ? "\x1b[m" : "");
   }
 }
 
-/** The terminal in raw mode, where it is one; disposing of it puts it back. */
+/** Standard input in raw mode, if it is a terminal; disposing restores it. */
 export class RawTerminal implements Disposable {
   readonly #modes = new ModeTracker();
-  readonly #raw = Deno.stdin.isTerminal();
+  readonly #isRaw = Deno.stdin.isTerminal();
   readonly #signals: [Deno.Signal, () => void][] = [];
 
-  /** @param resized called with the size, now and whenever it changes; @param ended called when this program is told to end */
-  constructor(resized: (size: { cols: number; rows: number }) => void, ended: () => void) {
-    if (this.#raw) Deno.stdin.setRaw(true);
+  /**
+   * @param onResize receives the size, at once and on every change
+   * @param onEnd called on SIGTERM, SIGHUP and SIGINT
+   */
+  constructor(onResize: (size: { cols: number; rows: number }) => void, onEnd: () => void) {
+    if (this.#isRaw) Deno.stdin.setRaw(true);
     if (Deno.stdout.isTerminal()) {
-      const tell = () => {
+      const reportSize = () => {
         const { columns, rows } = Deno.consoleSize();
-        // A terminal that nobody gave a size says 0, and the guest's own default is better than that.
-        if (columns > 0 && rows > 0) resized({ cols: columns, rows });
+        // A terminal without a size reports 0; the guest's default is better.
+        if (columns > 0 && rows > 0) onResize({ cols: columns, rows });
       };
-      this.#on("SIGWINCH", tell);
-      tell();
+      this.#on("SIGWINCH", reportSize);
+      reportSize();
     }
-    for (const signal of ["SIGTERM", "SIGHUP", "SIGINT"] as const) this.#on(signal, ended);
+    for (const signal of ["SIGTERM", "SIGHUP", "SIGINT"] as const) this.#on(signal, onEnd);
   }
 
   write(bytes: Uint8Array): void {
-    this.#modes.see(bytes);
+    this.#modes.track(bytes);
     for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
   }
 
   [Symbol.dispose](): void {
     for (const [signal, handler] of this.#signals) Deno.removeSignalListener(signal, handler);
-    if (!this.#raw) return;
+    if (!this.#isRaw) return;
     Deno.stdin.setRaw(false);
-    Deno.stdout.writeSync(new TextEncoder().encode(this.#modes.restore()));
+    Deno.stdout.writeSync(new TextEncoder().encode(this.#modes.resetSequence()));
   }
 
   #on(signal: Deno.Signal, handler: () => void): void {

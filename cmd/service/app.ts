@@ -1,13 +1,10 @@
 import { OpenAPIHono, type RouteConfig } from "@hono/zod-openapi";
 import { Hono } from "hono";
 import { ROUTE_GROUPS } from "../../lib/api/mod.ts";
-import type { CorpStore } from "../../lib/corp/mod.ts";
 import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/base/error/mod.ts";
-import type { Home } from "../../lib/base/home/mod.ts";
-import type { SettingsStore } from "../../lib/settings/mod.ts";
-import type { Supervisor } from "../../lib/service/mod.ts";
+import { log } from "../../lib/base/log/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
-import { ledgerFinder } from "../../lib/service/ledger.ts";
+import { ledgerFinder, type Service, StatusReport } from "../../lib/service/mod.ts";
 import { routeCredentials } from "./routes/credentials.ts";
 import { routeDetection } from "./routes/detection.ts";
 import { routeFiles } from "./routes/files.ts";
@@ -20,34 +17,24 @@ import { routeSettings } from "./routes/settings.ts";
 import { routeSockets } from "./routes/sockets.ts";
 import { routeSystem } from "./routes/system.ts";
 import { routeVms } from "./routes/vms.ts";
-import { Rules } from "../../lib/service/rules.ts";
-import { log } from "../../lib/base/log/mod.ts";
 
-/** What the API is made over. */
-export interface Service {
-  home: Home;
-  supervisor: Supervisor;
-  settings: SettingsStore;
-  corp: CorpStore;
-}
-
-/** The whole HTTP API of one home. */
-export function makeApp({ home, supervisor, settings, corp }: Service): Hono {
+/** The complete HTTP API of one home. */
+export function makeApp(service: Service): Hono {
+  const { home, settings, corp, supervisor, sessions, notices, rules, refresh } = service;
+  const findLedger = ledgerFinder(supervisor, sessions, home);
   const app = new Hono();
-  routeSystem(app, { home, supervisor, settings, corp });
+  routeSystem(app, new StatusReport(service));
   routeSettings(app, settings, corp);
-  const rules = new Rules(home, corp);
-  routeProfiles(app, home, () => rules.defaultCount());
-  routePolicy(app, supervisor.governance, rules);
-  routeMcp(app, supervisor.governance, corp, home);
+  routeProfiles(app, home, () => rules.countDefaults());
+  routePolicy(app, rules, refresh, service.asks);
+  routeMcp(app, service.mcp);
   routeVms(app, supervisor);
   routeRun(app, supervisor);
   routeFiles(app, supervisor);
   routeCredentials(app, home);
-  const ledgerOf = ledgerFinder(supervisor, home);
-  routeRecords(app, supervisor, ledgerOf);
-  routeDetection(app, supervisor.governance, supervisor.detections, corp, ledgerOf);
-  routeSockets(app, supervisor);
+  routeRecords(app, supervisor, sessions, findLedger);
+  routeDetection(app, service.activeDetections, findLedger);
+  routeSockets(app, supervisor, notices);
   app.get("/openapi.json", (context) => context.json(openApi()));
   app.notFound((context) => {
     const error = new SbxError("route.not_found", `there is no ${context.req.method} ${context.req.path}`, {
@@ -65,7 +52,7 @@ export function makeApp({ home, supervisor, settings, corp }: Service): Hono {
 
 let document: object | undefined;
 
-/** OpenAPI 3.1 of every route, from the definitions that validate. */
+/** OpenAPI 3.1 document of every route, from the definitions that validate requests. */
 export function openApi(): object {
   if (document) return document;
   const registry = new OpenAPIHono();

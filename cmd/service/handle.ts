@@ -4,7 +4,7 @@ import type { z } from "zod";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { describe, pathText } from "../../lib/toml/mod.ts";
 
-/** A request after validation: what the route's zod definitions made of it. */
+/** A request, validated by the route's zod definitions. */
 export interface Input {
   params: Record<string, string>;
   // deno-lint-ignore no-explicit-any -- its shape is the route's own schema
@@ -14,12 +14,12 @@ export interface Input {
   context: Context;
 }
 
-/** Most bytes of a JSON body (contracts.md §2). */
+/** Limit of a JSON body in `bytes` (docs/contracts.md §2). */
 const BODY_LIMIT = 10 * 1024 * 1024;
 
 /**
- * Serves one route: its definition validates params, query and JSON body, and names every error before the handler
- * runs. A handler answers with a value for JSON, or with a Response of its own.
+ * Serves one route. Its definition validates params, query and JSON body, and names every error before the handler runs.
+ * The handler returns a value for JSON, or a Response of its own.
  */
 export function handle(app: Hono, route: RouteConfig, handler: (input: Input) => unknown): void {
   const path = route.path.replaceAll(/{(\w+)}/g, ":$1");
@@ -37,11 +37,11 @@ async function jsonBody(route: RouteConfig, context: Context): Promise<unknown> 
   const definition = route.request?.body;
   const content = definition?.content["application/json"];
   const schema = content && "schema" in content ? content.schema as z.ZodType : undefined;
-  if (!definition && context.req.raw.body && (await limited(context.req.raw)).length > 0) {
+  if (!definition && context.req.raw.body && (await readBody(context.req.raw)).length > 0) {
     throw new SbxError("request.unknown_field", `${context.req.method} ${context.req.path} takes no body`);
   }
   if (!definition || !schema) return undefined;
-  const bytes = await limited(context.req.raw);
+  const bytes = await readBody(context.req.raw);
   if (bytes.length === 0 && !definition.required) return schema.parse({});
   const type = context.req.header("content-type")?.split(";")[0].trim().toLowerCase();
   if (type !== "application/json") {
@@ -58,8 +58,8 @@ async function jsonBody(route: RouteConfig, context: Context): Promise<unknown> 
   return check(schema, value, "body");
 }
 
-/** Reads a body, counting: a length that the client names is not believed. */
-async function limited(request: Request): Promise<Uint8Array> {
+/** Reads a body up to the limit; the Content-Length of the client is not trusted. */
+async function readBody(request: Request): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of request.body ?? []) {
@@ -75,8 +75,8 @@ async function limited(request: Request): Promise<Uint8Array> {
   return bytes;
 }
 
-/** What is a table in TOML is an object here. */
-function inJson(message: string): string {
+/** Converts a message about TOML: a table is an object in JSON. */
+function toJsonWords(message: string): string {
   return message.replace(/^must be a table$/, "must be an object");
 }
 
@@ -85,7 +85,7 @@ function check(schema: z.ZodType, value: unknown, where: string): unknown {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   const text = result.error.issues.flatMap((issue) => describe(issue, schema))
-    .map(({ path, message }) => `${pathText(path) || where}: ${inJson(message)}`).join("; ");
+    .map(({ path, message }) => `${pathText(path) || where}: ${toJsonWords(message)}`).join("; ");
   if (result.error.issues.some(({ code }) => code === "unrecognized_keys")) {
     throw new SbxError("request.unknown_field", text);
   }

@@ -1,10 +1,8 @@
 import { asSbxError, errorBody } from "../../lib/base/error/mod.ts";
-
-/** Sends one server-sent event; awaiting it is the back-pressure. */
-export type Send = (event: string, data: unknown) => Promise<void>;
+import type { Send } from "../../lib/service/mod.ts";
 
 /**
- * A stream of server-sent events. A failure becomes an `error` event: the answer's status is gone by then.
+ * Answers with a stream of server-sent events. A failure becomes an `error` event: the status is sent by then.
  *
  * @param produce runs until the stream is complete; `gone` aborts when the client leaves
  */
@@ -25,7 +23,7 @@ export function eventStream(produce: (send: Send, gone: AbortSignal) => Promise<
   });
 }
 
-/** Does the client want the output as it comes (contracts.md §2)? */
-export function wantsEvents(request: Request): boolean {
+/** Checks for a client that reads a stream of events (docs/contracts.md §2). */
+export function acceptsEvents(request: Request): boolean {
   return request.headers.get("accept")?.includes("text/event-stream") ?? false;
 }

@@ -1,4 +1,7 @@
-/** openat2(2): opens a path that cannot lead out of a folder, whatever links another program puts in its way meanwhile. Linux only. */
+/**
+ * openat2(2): opens a path that cannot leave a folder, even if another program changes links meanwhile. Linux
+ * only.
+ */
 
 const SYS_OPENAT2 = 437n;
 const AT_FDCWD = -100;
@@ -7,7 +10,7 @@ const O_DIRECTORY = 0o200000n;
 const O_CLOEXEC = 0o2000000n;
 const RESOLVE_NO_MAGICLINKS = 0x02n;
 const RESOLVE_BENEATH = 0x08n;
-/** size of `struct open_how`: three u64 */
+/** Size of `struct open_how`, in `bytes`: three u64. */
 const HOW_BYTES = 24n;
 
 const ERRNO: Record<number, string> = {
@@ -19,7 +22,7 @@ const ERRNO: Record<number, string> = {
   40: "ELOOP",
 };
 
-function open() {
+function loadLibc() {
   return Deno.dlopen("libc.so.6", {
     syscall: { parameters: ["i64", "i32", "buffer", "buffer", "usize"], result: "i64" },
     close: { parameters: ["i32"], result: "i32" },
@@ -27,9 +30,9 @@ function open() {
   });
 }
 
-let libc: ReturnType<typeof open> | undefined;
+let libc: ReturnType<typeof loadLibc> | undefined;
 
-/** Why a path could not be opened; `code` is the name of the errno, or its number. */
+/** Error of opening a path; `code` is the name of the errno, or its number. */
 export class OpenError extends Error {
   override name = "OpenError";
   readonly code: string;
@@ -41,10 +44,10 @@ export class OpenError extends Error {
 }
 
 /**
- * A file or folder that was found, held open without having been opened for reading or writing: looking at what it
- * is starts nothing, even where it is a device or a pipe. `path` names it for as long as this is held.
+ * A file or folder held open with O_PATH, neither for reading nor for writing: this has no effect even on a
+ * device or a pipe. `path` is valid until disposal.
  */
-export class Found {
+export class PathHandle {
   #fd: number;
 
   constructor(fd: number) {
@@ -61,22 +64,22 @@ export class Found {
 }
 
 /**
- * Finds `path` below `root`. Links are followed while they stay below it.
+ * Opens `path` below `root`. Follows links that stay below it.
  *
- * @throws {OpenError} `EXDEV` when the path or a link in it leads out
+ * @throws {OpenError} `EXDEV`: the path or a link in it leaves `root`
  */
-export function findBeneath(root: string, path: string, { directory = false } = {}): Found {
+export function openBeneath(root: string, path: string, { directory = false } = {}): PathHandle {
   using folder = openPath(AT_FDCWD, root, O_DIRECTORY, 0n);
   const fd = Number(folder.path.slice("/proc/self/fd/".length));
   return openPath(fd, path || ".", directory ? O_DIRECTORY : 0n, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
 }
 
-function openPath(at: number, path: string, flags: bigint, resolve: bigint): Found {
-  libc ??= open();
+function openPath(at: number, path: string, flags: bigint, resolve: bigint): PathHandle {
+  libc ??= loadLibc();
   const how = new BigUint64Array([O_PATH | O_CLOEXEC | flags, 0n, resolve]);
   const name = new TextEncoder().encode(path + "\0");
   const fd = Number(libc.symbols.syscall(SYS_OPENAT2, at, name, new Uint8Array(how.buffer), HOW_BYTES));
-  if (fd >= 0) return new Found(fd);
+  if (fd >= 0) return new PathHandle(fd);
   const errno = new Deno.UnsafePointerView(libc.symbols.__errno_location()!).getInt32();
   throw new OpenError(ERRNO[errno] ?? String(errno), path);
 }

@@ -1,31 +1,31 @@
-/** A seccomp filter for a process that needs nothing more than what it has open. Linux only. */
+/** seccomp filter for a process that needs only its open files and sockets. Linux only. */
 
 const PR_SET_NO_NEW_PRIVS = 38;
 const SECCOMP_SET_MODE_FILTER = 1n;
-/** every thread of the process, those that run already included */
+/** Applies to every thread of the process, also running ones. */
 const SECCOMP_FILTER_FLAG_TSYNC = 1n;
 const RET_ALLOW = 0x7fff0000;
-/** fails with EACCES */
+/** Fails the call with EACCES. */
 const RET_DENY = 0x00050000 | 13;
 const LOAD_WORD = 0x20;
 const JUMP_EQUAL = 0x15;
 const JUMP_AT_LEAST = 0x35;
 const RETURN = 0x06;
-/** Calls of the x32 interface, which are others by the same names. */
+/** Marks calls of the x32 interface, which has its own numbers. */
 const X32_BIT = 0x40000000;
 
-interface Arch {
+interface SeccompArch {
   audit: number;
   seccomp: bigint;
   /**
-   * What opens, connects, listens, starts, signals, changes names of files, or gets round a filter. Pipes, threads, memory
-   * and what goes over open files stay.
+   * Numbers of calls that open, connect, listen, start, signal, rename files, or bypass a filter. Pipes,
+   * threads, memory and calls on open files stay allowed.
    */
   denied: number[];
 }
 
-// By number, in the kernel's order of each table.
-const ARCHES: Partial<Record<typeof Deno.build.arch, Arch>> = {
+// Call numbers, in the kernel's order of each table.
+const ARCHES: Partial<Record<typeof Deno.build.arch, SeccompArch>> = {
   x86_64: {
     audit: 0xc000003e,
     seccomp: 317n,
@@ -55,24 +55,24 @@ const ARCHES: Partial<Record<typeof Deno.build.arch, Arch>> = {
 };
 
 /**
- * Takes from this process the right to open files and sockets, to start programs and to change the file system: for good,
- * in every thread, and for any code, Deno's module loader included. Such calls fail with EACCES.
+ * Denies this process to open files and sockets, start programs, and change the file system: permanently, in
+ * every thread, and for all code including Deno's module loader. Such calls fail with EACCES.
  *
- * @returns false where the kernel has no such filter
+ * @returns false when the kernel does not support the filter
  */
-export function openNothingMore(): boolean {
+export function confineProcess(): boolean {
   const arch = ARCHES[Deno.build.arch];
   if (Deno.build.os !== "linux" || !arch) return false;
   const libc = Deno.dlopen("libc.so.6", {
     prctl: { parameters: ["i32", "u64", "u64", "u64", "u64"], result: "i32" },
     syscall: { parameters: ["i64", "u64", "u64", "buffer"], result: "i64" },
   });
-  const filter = program(arch);
-  // struct sock_fprog: the number of instructions, and where they are.
+  const filter = encodeFilter(arch);
+  // struct sock_fprog: number of instructions, and their address.
   const prog = new DataView(new ArrayBuffer(16));
   prog.setUint16(0, filter.byteLength / 8, true);
   prog.setBigUint64(8, BigInt(Deno.UnsafePointer.value(Deno.UnsafePointer.of(filter))), true);
-  const isKept = libc.symbols.prctl(PR_SET_NO_NEW_PRIVS, 1n, 0n, 0n, 0n) === 0 &&
+  const isActive = libc.symbols.prctl(PR_SET_NO_NEW_PRIVS, 1n, 0n, 0n, 0n) === 0 &&
     libc.symbols.syscall(
         arch.seccomp,
         SECCOMP_SET_MODE_FILTER,
@@ -80,11 +80,11 @@ export function openNothingMore(): boolean {
         new Uint8Array(prog.buffer),
       ) === 0n;
   libc.close();
-  return isKept;
+  return isActive;
 }
 
-/** Denies what is on the list, other architectures' calls, and x32. */
-function program({ audit, denied }: Arch): Uint8Array<ArrayBuffer> {
+/** Encodes a filter that denies the listed calls, calls of other architectures, and x32. */
+function encodeFilter({ audit, denied }: SeccompArch): Uint8Array<ArrayBuffer> {
   const count = denied.length;
   const instructions: [code: number, onTrue: number, onFalse: number, value: number][] = [
     [LOAD_WORD, 0, 0, 4],

@@ -1,12 +1,41 @@
-/** netlink(7): sockets on which the kernel is asked, and on which it tells. Linux only; Deno has none. */
+/** netlink(7): sockets for requests to the kernel and messages from it. Linux only. */
 
 const AF_NETLINK = 16;
-/** with SOCK_CLOEXEC */
+/** Includes SOCK_CLOEXEC. */
 const SOCK_RAW = 3 | 0o2000000;
 const SOL_NETLINK = 270;
 const NETLINK_NO_ENOBUFS = 5;
 
-function open() {
+/** Flags of a message (linux/netlink.h). */
+export const NLM_F_REQUEST = 1;
+export const NLM_F_ACK = 4;
+
+/** Length of struct nlmsghdr, in `bytes`. */
+export const HEADER_BYTES = 16;
+
+/** Fields of struct nlmsghdr. */
+export interface NetlinkHeader {
+  /** length of the message with its header, in `bytes` */
+  length: number;
+  type: number;
+}
+
+/** Reads the struct nlmsghdr at an offset, at least {@linkcode HEADER_BYTES} before the end. */
+export function readHeader(view: DataView, at = 0): NetlinkHeader {
+  return { length: view.getUint32(at, true), type: view.getUint16(at + 4, true) };
+}
+
+/** Creates a zeroed message of a length in `bytes`, with its struct nlmsghdr filled in. */
+export function createMessage(length: number, type: number, flags: number): Uint8Array<ArrayBuffer> {
+  const message = new Uint8Array(length);
+  const view = new DataView(message.buffer);
+  view.setUint32(0, length, true);
+  view.setUint16(4, type, true);
+  view.setUint16(6, flags, true);
+  return message;
+}
+
+function loadLibc() {
   return Deno.dlopen("libc.so.6", {
     socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
     setsockopt: { parameters: ["i32", "i32", "i32", "buffer", "u32"], result: "i32" },
@@ -16,33 +45,40 @@ function open() {
   });
 }
 
-let libc: ReturnType<typeof open> | undefined;
+let libc: ReturnType<typeof loadLibc> | undefined;
 
-/** A socket of one netlink protocol. It is the program's for as long as that runs. */
+/** Socket of one netlink protocol, open until the process ends. */
 export class Netlink {
-  readonly #libc = libc ??= open();
+  readonly #libc = libc ??= loadLibc();
   readonly #fd: number;
 
-  /** @param protocol `NETLINK_…` of linux/netlink.h @throws {Error} when the kernel has no such protocol */
+  /**
+   * @param protocol `NETLINK_…` of linux/netlink.h
+   * @throws {Error} the kernel does not support the protocol
+   */
   constructor(protocol: number) {
     this.#fd = this.#libc.symbols.socket(AF_NETLINK, SOCK_RAW, protocol);
-    if (this.#fd < 0) throw new Error(`the kernel has no netlink protocol ${protocol}`);
-    // What comes faster than it is read is lost, and that ends nothing.
+    if (this.#fd < 0) throw new Error(`the kernel does not support netlink protocol ${protocol}`);
+    // Messages that arrive faster than they are read are lost, without an error.
     const on = new Uint8Array(new Int32Array([1]).buffer);
     this.#libc.symbols.setsockopt(this.#fd, SOL_NETLINK, NETLINK_NO_ENOBUFS, on, on.length);
   }
 
-  /** Sends a message and waits for what the kernel says to it. @throws {Error} when it takes none, or says nothing */
-  ask(message: Uint8Array<ArrayBuffer>, answer: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  /**
+   * Sends a message and waits for the answer, into `buffer`.
+   *
+   * @throws {Error} the kernel refuses it, or does not answer
+   */
+  request(message: Uint8Array<ArrayBuffer>, buffer: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
     const { send, recv } = this.#libc.symbols;
     if (send(this.#fd, message, BigInt(message.length), 0) < 0n) {
-      throw new Error("the kernel takes no such message");
+      throw new Error("the kernel refused a netlink message");
     }
-    return answer.subarray(0, sizeOf(recv(this.#fd, answer, BigInt(answer.length), 0)));
+    return buffer.subarray(0, sizeOf(recv(this.#fd, buffer, BigInt(buffer.length), 0)));
   }
 
-  /** The next datagram, into `buffer`, once there is one. @throws {Error} when the socket has failed */
-  async next(buffer: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+  /** Receives the next datagram into `buffer`. @throws {Error} the socket has failed */
+  async receive(buffer: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
     return buffer.subarray(
       0,
       sizeOf(await this.#libc.symbols.wait(this.#fd, buffer, BigInt(buffer.length), 0)),
@@ -51,6 +87,6 @@ export class Netlink {
 }
 
 function sizeOf(result: bigint): number {
-  if (result < 0n) throw new Error("the kernel's answer cannot be read");
+  if (result < 0n) throw new Error("cannot read from a netlink socket");
   return Number(result);
 }

@@ -1,4 +1,4 @@
-/** The few calls of libc that make a pseudo-terminal: Deno has none for it. Linux only. */
+/** Pseudo-terminals through libc, since Deno has no API for them. Linux only. */
 
 const O_RDWR = 2;
 const O_NOCTTY = 0o400;
@@ -6,7 +6,7 @@ const TIOCGPTN = 0x80045430;
 const TIOCSPTLCK = 0x40045431;
 const TIOCSWINSZ = 0x5414;
 
-function open() {
+function loadLibc() {
   return Deno.dlopen("libc.so.6", {
     open: { parameters: ["buffer", "i32"], result: "i32" },
     ioctl: { parameters: ["i32", "u64", "buffer"], result: "i32" },
@@ -16,16 +16,16 @@ function open() {
   });
 }
 
-let libc: ReturnType<typeof open> | undefined;
+let libc: ReturnType<typeof loadLibc> | undefined;
 
-/** The master side of a pseudo-terminal. */
+/** Master side of a pseudo-terminal. */
 export class PseudoTerminal {
-  /** device of the other side, `/dev/pts/N` */
+  /** device of the slave side, `/dev/pts/N` */
   readonly device: string;
-  #libc = libc ??= open();
+  #libc = libc ??= loadLibc();
   #fd: number;
 
-  /** @throws {Error} when the system has no pseudo-terminal left */
+  /** @throws {Error} no pseudo-terminal is free */
   constructor() {
     const path = new TextEncoder().encode("/dev/ptmx\0");
     this.#fd = this.#libc.symbols.open(path, O_RDWR | O_NOCTTY);
@@ -41,7 +41,7 @@ export class PseudoTerminal {
     this.#libc.symbols.ioctl(this.#fd, BigInt(TIOCSWINSZ), bytes(new Uint16Array([rows, cols, 0, 0])));
   }
 
-  /** Bytes read; null once no program has the other side open. */
+  /** Reads and returns the number of `bytes`; null while no program has the slave side open. */
   async read(into: Uint8Array<ArrayBuffer>): Promise<number | null> {
     const count = Number(await this.#libc.symbols.read(this.#fd, into, BigInt(into.length)));
     return count > 0 ? count : null;

@@ -1,18 +1,18 @@
 import { z } from "@hono/zod-openapi";
 
-/** Error body of every route (contracts.md §2). */
+/** Error body of every route (docs/contracts.md §2). */
 export const ErrorSchema = z.object({
-  error: z.string().describe("what happened, and what to do"),
-  code: z.string().describe("stable code"),
-  hint: z.string().optional(),
+  error: z.string().describe("message for people"),
+  code: z.string().describe("stable code for programs"),
+  hint: z.string().optional().describe("suggested next step"),
 }).openapi("Error");
 
-/** A VM's id or its name: routes take both. */
+/** Path parameter with a VM's id or name. */
 export const VmParam = z.object({
   id: z.string().openapi({ param: { name: "id", in: "path" }, example: "demo" }),
 });
 
-/** JSON answer with a description, beside the error answers that any route may give. */
+/** Responses of a route: JSON on success, the error body otherwise. */
 export function answers<S extends z.ZodType>(description: string, schema: S) {
   return {
     200: { description, content: { "application/json": { schema } } },
@@ -20,7 +20,7 @@ export function answers<S extends z.ZodType>(description: string, schema: S) {
   } as const;
 }
 
-/** A JSON request body; one whose keys are all optional may be left out. */
+/** A JSON request body, optional when all its keys are. */
 export function body<S extends z.ZodType>(schema: S) {
   return {
     body: { required: !schema.safeParse({}).success, content: { "application/json": { schema } } },

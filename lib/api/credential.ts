@@ -1,25 +1,25 @@
-/** Routes of the credential broker (contracts.md §9). Secrets come in and never go out. */
+/** Routes of the credential broker (docs/contracts.md §9). Requests may contain secrets, responses never do. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers, body } from "./common.ts";
 
-/** Providers whose secrets are brokered; `lib/credential` has what is known of each, and a test compares them. */
+/** Providers whose secrets are brokered; a test compares them with those of `lib/credential`. */
 export const CREDENTIAL_PROVIDERS = ["anthropic", "openai", "google", "github", "mcp"] as const;
-/** Outcomes of a substitution. */
+/** Outcomes of the broker's actions. */
 const OUTCOMES = ["captured", "brokered", "injected", "denied", "error"] as const;
 
 const Ref = z.string().regex(
   /^credential:blake3:[0-9a-f]{64}$/,
-  "a ref is credential:blake3: and 64 hex characters",
+  "must be credential:blake3: and 64 hex characters",
 );
 
 export const CredentialView = z.object({
   ref: z.string().describe("opaque reference: credential:blake3:<64 hex>"),
   provider: z.enum(CREDENTIAL_PROVIDERS),
   label: z.string().optional(),
-  hosts: z.array(z.string()).optional().describe("of mcp: where it may be sent"),
+  hosts: z.array(z.string()).optional().describe("hosts that receive the secret; provider mcp only"),
   created_at: z.string(),
-  source: z.enum(["added", "captured"]).describe("by a person, or from a guest's traffic"),
-  decoy: z.boolean().describe("any use of it is an alarm"),
+  source: z.enum(["added", "captured"]).describe("added by a person, or captured from a guest's traffic"),
+  decoy: z.boolean().describe("decoy: any use raises a finding"),
   revoked_at: z.string().optional(),
 }).openapi("Credential");
 export type CredentialView = z.infer<typeof CredentialView>;
@@ -29,12 +29,12 @@ export type CredentialList = z.infer<typeof CredentialList>;
 
 export const CredentialAdd = z.strictObject({
   provider: z.enum(CREDENTIAL_PROVIDERS),
-  secret: z.string().optional().describe("never answered, listed or logged; a decoy without one gets one"),
+  secret: z.string().optional().describe("never returned or logged; generated for a decoy when absent"),
   label: z.string().min(1).max(128).regex(/^[^\p{Cc}]*$/u, "must be one line").optional(),
   host: z.string().regex(
     /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:\d{1,5})?$/,
-    "must be a host name in lower case, with a port if it matters",
-  ).optional().describe("of mcp, and needed there: the host that the secret may be sent to"),
+    "must be a lower-case host name, with an optional port",
+  ).optional().describe("host that receives the secret; required for provider mcp, not allowed for others"),
   decoy: z.boolean().optional(),
 }).openapi("CredentialAdd");
 export type CredentialAdd = z.infer<typeof CredentialAdd>;
@@ -53,16 +53,16 @@ export const AuditRow = z.object({
 export type AuditRow = z.infer<typeof AuditRow>;
 
 export const CredentialAudit = z.object({
-  rows: z.array(AuditRow).describe("latest first"),
-  truncated: z.boolean().describe("there are more than were asked for"),
-  unreadable: z.array(z.string()).describe("sessions whose ledger could not be read"),
+  rows: z.array(AuditRow).describe("newest first"),
+  truncated: z.boolean().describe("more rows exist than the limit"),
+  unreadable: z.array(z.string()).describe("ids of sessions whose ledger cannot be read"),
 }).openapi("CredentialAudit");
 export type CredentialAudit = z.infer<typeof CredentialAudit>;
 
 export const CredentialAuditQuery = z.object({
   ref: Ref.optional(),
   outcome: z.enum(OUTCOMES).optional(),
-  session: z.string().optional().describe("id of one session"),
+  session: z.string().optional().describe("id of a session"),
   limit: z.coerce.number().int().min(1).max(1000).optional(),
 });
 
@@ -74,27 +74,30 @@ export const credentialRoutes = {
     method: "get",
     path: "/credentials/list",
     tags,
-    responses: answers("every credential, oldest first; never a secret", CredentialList),
+    responses: answers("all credentials without their secrets, oldest first", CredentialList),
   }),
   add: createRoute({
     method: "post",
     path: "/credentials/add",
     tags,
     request: body(CredentialAdd),
-    responses: answers("the credential as it is kept", CredentialView),
+    responses: answers("the stored credential", CredentialView),
   }),
   revoke: createRoute({
     method: "delete",
     path: "/credentials/{ref}",
     tags,
     request: { params },
-    responses: answers("revoked: its secret is gone, and uses in flight are broken off", CredentialView),
+    responses: answers(
+      "the revoked credential; its secret is deleted and current uses are aborted",
+      CredentialView,
+    ),
   }),
   audit: createRoute({
     method: "get",
     path: "/credentials/audit",
     tags,
     request: { query: CredentialAuditQuery },
-    responses: answers("what the broker did, of all sessions", CredentialAudit),
+    responses: answers("audit rows of the broker, of all sessions", CredentialAudit),
   }),
 };

@@ -1,15 +1,20 @@
-/** Routes of detections (spec.md, "Detection"; contracts.md §6). */
+/** Routes of detections (docs/contracts.md §6, "Detection routes"). */
 import { createRoute, z } from "@hono/zod-openapi";
-import { IrRuleSchema, IrSchema } from "../detection/ir_schema.ts";
-import { SigmaInputSchema } from "../detection/live/rule_input.ts";
-import { EVIDENCE_ROWS, EVIDENCE_ROWS_MAX } from "../detection/replay/evidence.ts";
+import { RuleCounter } from "../detection/match/schema.ts";
+import {
+  EVIDENCE_ROWS,
+  EVIDENCE_ROWS_MAX,
+  IrRuleSchema,
+  IrSchema,
+  SigmaInputSchema,
+} from "../detection/schema.ts";
 import { answers, body, VmParam } from "./common.ts";
 import { FindingView } from "./policy.ts";
 
-/** A pack in a request: what is wrong with it is the answer of validate, not an error of the request. */
+/** A pack in a request. Any object: `validate` reports an invalid pack in its response, not as a request error. */
 const PackBody = z.record(z.string(), z.unknown()).describe("sbx.detection-pack.v1").openapi("DetectionPack");
 
-/** A single detection: as Sigma with its mapping, or a rule of the IR. */
+/** A single detection: Sigma with its field mapping, or a rule of the IR. */
 const RuleBody = z.union([SigmaInputSchema, IrRuleSchema]).openapi("DetectionRule");
 
 export const PackValidation = z.object({
@@ -27,9 +32,9 @@ export const PackCompiled = z.object({
   pack_id: z.string(),
   pack_version: z.string(),
   rule_count: z.int(),
-  // Made anew: a schema that was made before OpenAPI came to zod does not know it.
+  // A copy: `openapi` exists only on schemas made after zod was extended.
   ir: z.strictObject(IrSchema.shape).openapi("DetectionIr"),
-  plan: z.string().describe("ir:<blake3 of the IR>"),
+  plan: z.string().describe("ir:<BLAKE3 of the IR>"),
 }).openapi("DetectionPackCompiled");
 export type PackCompiled = z.infer<typeof PackCompiled>;
 
@@ -43,11 +48,11 @@ const EventRef = z.object({
 
 const limit = z.int().min(1).max(EVIDENCE_ROWS_MAX).default(EVIDENCE_ROWS);
 
-/** Just one of two keys is there. */
-function oneOf(a: string, b: string) {
-  return (given: Record<string, unknown>, context: z.core.$RefinementCtx) => {
-    if ((given[a] === undefined) === (given[b] === undefined)) {
-      context.addIssue({ code: "custom", path: [a], message: `give ${a} or ${b}, and not both` });
+/** Requires exactly one of two keys. */
+function requireOneOf(a: string, b: string) {
+  return (value: Record<string, unknown>, context: z.core.$RefinementCtx) => {
+    if ((value[a] === undefined) === (value[b] === undefined)) {
+      context.addIssue({ code: "custom", path: [a], message: `exactly one of ${a} and ${b} is required` });
     }
   };
 }
@@ -59,29 +64,29 @@ export const BacktestRequest = z.strictObject({
     event_ref: EventRef.partial().strict().optional(),
     context: z.record(z.string(), z.unknown()).describe("sbx.policy-context.v1"),
     expected: z.union([z.boolean(), z.array(z.string())]).optional().describe(
-      "whether a rule matches, or the labels of those that do: rule id, Sigma id, title or tag",
+      "true if any rule must match, or the labels of the rules that must: rule id, Sigma id, title or tag",
     ),
   })),
   limit,
-}).superRefine(oneOf("pack", "rule")).openapi("DetectionBacktest");
+}).superRefine(requireOneOf("pack", "rule")).openapi("DetectionBacktest");
 export type BacktestRequest = z.infer<typeof BacktestRequest>;
 
 export const HuntRequest = z.strictObject({
   pack: PackBody.optional(),
   rules: z.array(RuleBody).min(1).optional(),
   limit,
-}).superRefine(oneOf("pack", "rules")).openapi("DetectionHunt");
+}).superRefine(requireOneOf("pack", "rules")).openapi("DetectionHunt");
 export type HuntRequest = z.infer<typeof HuntRequest>;
 
 export const EvidenceResult = z.object({
-  total_matches: z.int().describe("pairs of event and rule"),
+  total_matches: z.int().describe("matching pairs of event and rule"),
   unique_evidence_matches: z.int().describe("distinct evidence signatures"),
-  truncated: z.boolean().describe("there are more distinct ones than rows"),
+  truncated: z.boolean().describe("more distinct signatures exist than rows"),
   rows: z.array(z.object({
     event_ref: EventRef,
     rule_id: z.string(),
     pack_id: z.string(),
-    evidence_signature: z.string().describe("blake3 of the event's type and subject"),
+    evidence_signature: z.string().describe("BLAKE3 of the event's type and subject"),
     matched_fields: z.array(z.object({ path: z.string(), value: z.unknown() })),
     outcome: z.object({
       outcome: z.enum(["matched", "no_match", "mismatch", "error"]),
@@ -91,11 +96,8 @@ export const EvidenceResult = z.object({
 }).openapi("DetectionEvidence");
 export type EvidenceResult = z.infer<typeof EvidenceResult>;
 
-const counters = {
-  match_count: z.int(),
-  last_matched_event: z.string().nullable(),
-  last_matched_unix_ms: z.int().nullable(),
-};
+const { match_count, last_matched_event, last_matched_unix_ms } = RuleCounter.shape;
+const counters = { match_count, last_matched_event, last_matched_unix_ms };
 const scope = z.enum(["profile", "user", "corp", "runtime"]);
 
 export const DetectionView = z.object({
@@ -114,12 +116,12 @@ const kind = z.literal("detection");
 export const DetectionList = z.object({ kind, rules: z.array(DetectionView) }).openapi("DetectionList");
 export type DetectionList = z.infer<typeof DetectionList>;
 
-/** A runtime overlay: it is added, or replaces the one of the same id. */
+/** A runtime overlay; replaces one with the same id. */
 export const OverlayRequest = z.strictObject({
   pack: PackBody.optional(),
   rule: RuleBody.optional(),
   enabled: z.boolean().default(true),
-}).superRefine(oneOf("pack", "rule")).openapi("DetectionOverlay");
+}).superRefine(requireOneOf("pack", "rule")).openapi("DetectionOverlay");
 export type OverlayRequest = z.infer<typeof OverlayRequest>;
 
 const Propagation = z.object({
@@ -147,7 +149,7 @@ export const DetectionStats = z.object({
   rules: z.array(z.object({ id: z.string(), pack_id: z.string(), scope, ...counters })),
   sync: z.object({
     target_count: z.int().describe("running VMs"),
-    synced_count: z.int().describe("of which have the detections as they are now"),
+    synced_count: z.int().describe("running VMs with the current detections"),
     failed_session_ids: z.array(z.string()),
     last_sync_unix_ms: z.int().nullable(),
   }),
@@ -155,16 +157,16 @@ export const DetectionStats = z.object({
 export type DetectionStats = z.infer<typeof DetectionStats>;
 
 export const ListedFinding = FindingView.extend({
-  timestamp_unix_ms: z.int().optional().describe("of its event"),
+  timestamp_unix_ms: z.int().optional().describe("time of the event"),
   event_type: z.string().optional(),
-  subject: z.string().optional().describe("what its event is about, on one line"),
+  subject: z.string().optional().describe("subject of the event on one line"),
 }).openapi("ListedFinding");
 export type ListedFinding = z.infer<typeof ListedFinding>;
 
 export const FindingList = z.object({ findings: z.array(ListedFinding) }).openapi("FindingList");
 export type FindingList = z.infer<typeof FindingList>;
 
-/** Most findings of one answer. */
+/** Findings in one response. */
 export const FINDINGS_MAX = 1000;
 
 const tags = ["detection"];
@@ -175,34 +177,34 @@ export const detectionRoutes = {
     path: "/detection/validate",
     tags,
     request: body(PackBody),
-    responses: answers("what is wrong with the envelope of a pack", PackValidation),
+    responses: answers("diagnostics of a pack's envelope", PackValidation),
   }),
   compile: createRoute({
     method: "post",
     path: "/detection/compile",
     tags,
     request: body(PackBody),
-    responses: answers("the IR of a pack", PackCompiled),
+    responses: answers("the compiled IR of a pack", PackCompiled),
   }),
   backtest: createRoute({
     method: "post",
     path: "/detection/backtest",
     tags,
     request: body(BacktestRequest),
-    responses: answers("what detections say of events", EvidenceResult),
+    responses: answers("matches of detections over the events", EvidenceResult),
   }),
   list: createRoute({
     method: "get",
     path: "/detection",
     tags,
-    responses: answers("detections that are in force, with what they have found", DetectionList),
+    responses: answers("active detections with their match counters", DetectionList),
   }),
   put: createRoute({
     method: "post",
     path: "/detection",
     tags,
     request: body(OverlayRequest),
-    responses: answers("the runtime overlay, and how many VMs have it now", OverlaySaved),
+    responses: answers("the runtime overlay, and its propagation to running VMs", OverlaySaved),
   }),
   delete: createRoute({
     method: "delete",
@@ -211,20 +213,20 @@ export const detectionRoutes = {
     request: {
       params: z.object({ id: z.string().min(1).max(256).openapi({ param: { name: "id", in: "path" } }) }),
     },
-    responses: answers("the runtime overlay is gone", OverlayRemoved),
+    responses: answers("the runtime overlay is removed", OverlayRemoved),
   }),
   stats: createRoute({
     method: "get",
     path: "/detection/stats",
     tags,
-    responses: answers("what was found, and which VMs have the detections as they are now", DetectionStats),
+    responses: answers("match counters, and the running VMs with the current detections", DetectionStats),
   }),
   hunt: createRoute({
     method: "post",
     path: "/sessions/{id}/detection/hunt",
     tags,
     request: { params: VmParam, ...body(HuntRequest) },
-    responses: answers("what detections say of a session's events", EvidenceResult),
+    responses: answers("matches of detections over a session's events", EvidenceResult),
   }),
   findings: createRoute({
     method: "get",
@@ -234,6 +236,6 @@ export const detectionRoutes = {
       params: VmParam,
       query: z.object({ limit: z.coerce.number().int().min(1).max(FINDINGS_MAX).optional() }),
     },
-    responses: answers("findings of a session, in the order in which they were made", FindingList),
+    responses: answers("findings of a session, oldest first", FindingList),
   }),
 };

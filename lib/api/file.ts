@@ -1,4 +1,4 @@
-/** Routes of files in a VM's shared workspace (contracts.md §2). */
+/** Routes of files in a VM's shared workspace (docs/contracts.md §2, "Files"). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers, ErrorSchema, VmParam } from "./common.ts";
 
@@ -6,7 +6,7 @@ export const FileEntry = z.object({
   path: z.string().describe("relative to the workspace"),
   type: z.enum(["file", "directory", "symlink", "other"]),
   size: z.int().describe("bytes"),
-  mode: z.string().describe("octal"),
+  mode: z.string().describe("permission bits, octal"),
   modified_unix_ms: z.int(),
 }).openapi("FileEntry");
 export type FileEntry = z.infer<typeof FileEntry>;
@@ -20,11 +20,11 @@ const PathQuery = z.object({
   path: z.string().openapi({ description: "relative to the workspace, or below /workspace" }),
 });
 const WriteQuery = PathQuery.extend({
-  mode: z.string().regex(/^[0-7]{3,4}$/, "a mode is three or four octal digits").optional().openapi({
-    description: "permission bits, octal; 0644 without",
+  mode: z.string().regex(/^[0-7]{3,4}$/, "must be three or four octal digits").optional().openapi({
+    description: "permission bits, octal; default 0644",
   }),
   type: z.enum(["file", "directory"]).optional().openapi({
-    description: "directory makes a folder, and takes no body and no mode; a file without",
+    description: "directory creates a folder, without body and mode; default file",
   }),
 });
 const octets = { "application/octet-stream": { schema: z.string().openapi({ format: "binary" }) } };
@@ -47,7 +47,7 @@ export const fileRoutes = {
     path,
     tags,
     request: { params: VmParam, query: WriteQuery, body: { required: true, content: octets } },
-    responses: answers("written", FileWritten),
+    responses: answers("the written file", FileWritten),
   }),
   list: createRoute({
     method: "get",

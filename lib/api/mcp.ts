@@ -1,35 +1,19 @@
-/** Routes of a profile's MCP servers and their tools (spec.md, "Settings, debug, profile"; contracts.md §2, §8). */
+/** Routes of a profile's MCP servers and their tools (docs/contracts.md §8, "MCP routes"). */
 import { createRoute, z } from "@hono/zod-openapi";
+import { ServerStatus, ToolEntry } from "../mcp/schema.ts";
 import { answers, body } from "./common.ts";
 
-export const McpServerView = z.object({
-  name: z.string(),
-  url: z.string(),
-  enabled: z.boolean(),
-  source: z.string().describe("who defined it: corp, profile or builtin"),
-  connected: z.boolean(),
-  tool_count: z.int(),
-  resource_count: z.int(),
-  prompt_count: z.int(),
-  last_error: z.string().optional(),
-}).openapi("McpServer");
+export const McpServerView = z.object(ServerStatus.shape).openapi("McpServer");
 
 export const McpServerList = z.object({
   servers: z.array(McpServerView),
-  vm: z.string().optional().describe("the running VM that this is of; without one nothing is connected"),
+  vm: z.string().optional().describe(
+    "running VM with these connections; absent when no VM runs, and no server is connected",
+  ),
 }).openapi("McpServerList");
 export type McpServerList = z.infer<typeof McpServerList>;
 
-export const McpToolView = z.object({
-  namespaced_name: z.string(),
-  original_name: z.string(),
-  description: z.string(),
-  input_schema: z.record(z.string(), z.unknown()),
-  server_name: z.string(),
-  annotations: z.record(z.string(), z.unknown()),
-  pin_hash: z.string(),
-  pin_changed: z.boolean().describe("it is not what was approved, and is held back"),
-}).openapi("McpTool");
+export const McpToolView = z.object(ToolEntry.shape).openapi("McpTool");
 
 export const McpToolList = z.object({ tools: z.array(McpToolView), vm: z.string() }).openapi("McpToolList");
 export type McpToolList = z.infer<typeof McpToolList>;
@@ -37,7 +21,7 @@ export type McpToolList = z.infer<typeof McpToolList>;
 export const McpCall = z.strictObject({
   arguments: z.record(z.string(), z.unknown()).optional(),
   vm: z.string().optional().describe(
-    "id or name of the VM whose policy and ledger it goes through; else the first that runs",
+    "id or name of the VM whose policy and ledger apply; default: the first running VM of the profile",
   ),
 }).openapi("McpCall");
 export type McpCall = z.infer<typeof McpCall>;
@@ -49,7 +33,7 @@ export type McpCallResult = z.infer<typeof McpCallResult>;
 export const McpRefreshed = z.object({
   success: z.boolean(),
   server_id: z.string(),
-  instances: z.int().describe("running VMs that connected anew"),
+  instances: z.int().describe("running VMs that reconnected"),
 }).openapi("McpRefreshed");
 export type McpRefreshed = z.infer<typeof McpRefreshed>;
 
@@ -68,7 +52,9 @@ export const McpChange = z.object({
   before_hash: z.string(),
   after_hash: z.string(),
   seen_at: z.iso.datetime(),
-  diff: z.array(z.object({ field: z.string(), text: z.string().describe("[-gone-] and {+new+} words") })),
+  diff: z.array(
+    z.object({ field: z.string(), text: z.string().describe("word diff: [-removed-] and {+added+}") }),
+  ),
 }).openapi("McpChange");
 export type McpChange = z.infer<typeof McpChange>;
 
@@ -87,41 +73,47 @@ export const mcpRoutes = {
     path: "/profiles/{id}/mcp/servers/list",
     tags,
     request: { params: profile },
-    responses: answers("MCP servers of a profile, and of corp", McpServerList),
+    responses: answers("MCP servers of a profile and of corp", McpServerList),
   }),
   tools: createRoute({
     method: "get",
     path: "/profiles/{id}/mcp/servers/{sid}/tools/list",
     tags,
     request: { params: server },
-    responses: answers("tools of one server, as a running VM sees them", McpToolList),
+    responses: answers("tools of one server in a running VM", McpToolList),
   }),
   call: createRoute({
     method: "post",
     path: "/profiles/{id}/mcp/servers/{sid}/tools/{tid}/call",
     tags,
     request: { params: tool, ...body(McpCall) },
-    responses: answers("MCP's CallToolResult; policy decides on it as on a call of the guest", McpCallResult),
+    responses: answers(
+      "MCP's CallToolResult; the same policy applies as to a call of the guest",
+      McpCallResult,
+    ),
   }),
   refresh: createRoute({
     method: "post",
     path: "/profiles/{id}/mcp/servers/{sid}/refresh",
     tags,
     request: { params: server },
-    responses: answers("the profile's servers are read and connected anew in its running VMs", McpRefreshed),
+    responses: answers("the profile's servers are reloaded and reconnected in its running VMs", McpRefreshed),
   }),
   changes: createRoute({
     method: "get",
     path: "/profiles/{id}/mcp/changes",
     tags,
     request: { params: profile },
-    responses: answers("tools that are held back because they are not what was approved", McpChanges),
+    responses: answers(
+      "tools that are held back because they differ from their approved definition",
+      McpChanges,
+    ),
   }),
   approve: createRoute({
     method: "post",
     path: "/profiles/{id}/mcp/servers/{sid}/tools/{tid}/approve",
     tags,
     request: { params: tool },
-    responses: answers("approved as it was seen last", McpChange),
+    responses: answers("the approved change", McpChange),
   }),
 };

@@ -1,4 +1,4 @@
-/** The HTTP API of sbx-service: one definition validates, documents (`GET /openapi.json`) and allow-lists in the gateway. */
+/** HTTP API of sbx-service: one definition for validation, `GET /openapi.json` and the gateway's allow-list. */
 export * from "./common.ts";
 export * from "./credential.ts";
 export * from "./detection.ts";
@@ -10,4 +10,4 @@ export * from "./session.ts";
 export * from "./settings.ts";
 export * from "./system.ts";
 export * from "./vm.ts";
-export { ROUTE_GROUPS, type RouteKey, routeTable } from "./table.ts";
+export { ROUTE_GROUPS, routeTable } from "./table.ts";

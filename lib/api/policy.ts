@@ -1,18 +1,13 @@
-/** Routes of enforcement rules, asks and decisions (contracts.md §2, §5). */
+/** Routes of enforcement rules, asks and decisions (docs/contracts.md §2, §5). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { PolicyContextSchema } from "../event/schema.ts";
-import { RULE_ID, RuleSchema } from "../policy/author/schema.ts";
+import { Ask, AskAnswer } from "../policy/ask/schema.ts";
+import { FullRuleSchema, RULE_ID, RuleSchema } from "../policy/author/schema.ts";
 import { answers, body, VmParam } from "./common.ts";
 
-export const RuleView = z.object({
-  ...RuleSchema.shape,
-  id: z.string(),
-  layer: z.enum(["corp", "profile", "default"]),
-  name: z.string(),
-  priority: z.int(),
-  file: z.string().optional(),
-  line: z.int().optional(),
-}).openapi("Rule");
+const { match_line: _, ...fullRule } = FullRuleSchema.shape;
+export const RuleView = z.object({ ...RuleSchema.shape, ...fullRule, enabled: RuleSchema.shape.enabled })
+  .openapi("Rule");
 
 export const LintView = z.object({
   code: z.string(),
@@ -23,7 +18,7 @@ export const LintView = z.object({
   line: z.int().optional(),
   other_rule_id: z.string().optional(),
   message: z.string(),
-  witness: z.record(z.string(), z.unknown()).optional().describe("an event that shows it"),
+  witness: z.record(z.string(), z.unknown()).optional().describe("example event"),
 }).openapi("PolicyLint");
 
 export const DecisionView = z.object({
@@ -39,23 +34,23 @@ export const DecisionView = z.object({
   }),
   matched_fields: z.array(z.object({ path: z.string(), value: z.unknown() })),
   rewrites: z.array(z.object({ rule_id: z.string(), op: z.string(), path: z.string() })),
-  evaluated: z.int().describe("rules whose expression was run"),
+  evaluated: z.int().describe("rules whose expression was evaluated"),
   near_misses: z.array(z.object({
     rule_id: z.string(),
-    failed: z.string().describe("the clause that did not hold"),
+    failed: z.string().describe("clause that is false for this event"),
     path: z.string(),
     value: z.unknown().optional(),
   })),
   remedy: z.string().optional(),
   answered: z.object({
     status: z.enum(["allowed", "denied", "expired"]),
-    ask_id: z.string().describe("an earlier ask, where its answer covers this event too"),
+    ask_id: z.string().describe("the ask of this event, or an earlier one whose answer covers it"),
     at: z.iso.datetime(),
     waited_ms: z.number(),
     scope: z.enum(["once", "session", "minutes"]).optional(),
     minutes: z.number().optional(),
     by: z.string().optional(),
-  }).optional().describe("what became of it, when it was asked about; expired when nobody answered"),
+  }).optional().describe("answer to the ask of this event; expired when nobody answered"),
 }).openapi("Decision");
 
 export const FindingView = z.object({
@@ -78,11 +73,11 @@ export type RuleList = z.infer<typeof RuleList>;
 export const RuleSaved = z.object({ rule: RuleView, lints: z.array(LintView) }).openapi("RuleSaved");
 export type RuleSaved = z.infer<typeof RuleSaved>;
 
-/** An event in a request; its schema is recursive, which OpenAPI's generator cannot follow. */
+/** An event in a request. Its schema is recursive, which the OpenAPI generator does not support. */
 const EventBody = z.record(z.string(), z.unknown()).superRefine((event, context) => {
   const parsed = PolicyContextSchema.safeParse(event);
   for (const issue of parsed.error?.issues ?? []) context.addIssue({ ...issue } as z.core.$ZodRawIssue);
-}).describe("sbx.policy-context.v1: any part of an event, at least common.event_type");
+}).describe("sbx.policy-context.v1: part of an event, with common.event_type at least");
 
 export const EvaluateRequest = z.strictObject({ event: EventBody }).openapi("Evaluate");
 export type EvaluateRequest = z.infer<typeof EvaluateRequest>;
@@ -90,38 +85,23 @@ export type EvaluateRequest = z.infer<typeof EvaluateRequest>;
 export const EvaluateResult = z.object({
   decision: DecisionView,
   findings: z.array(FindingView),
-  event: z.record(z.string(), z.unknown()).optional().describe("the event after its rewrites, if it has any"),
+  event: z.record(z.string(), z.unknown()).optional().describe("rewritten event; absent without rewrites"),
   failures: z.array(z.object({ rule_id: z.string(), event_id: z.string(), message: z.string() })),
 }).openapi("EvaluateResult");
 export type EvaluateResult = z.infer<typeof EvaluateResult>;
 
-export const AskView = z.object({
-  ask_id: z.string(),
-  event_id: z.string(),
-  session_id: z.string(),
-  event_type: z.string(),
-  subject: z.string().describe("what wants to happen, on one line"),
-  rule_id: z.string(),
-  reason: z.string(),
-  created_at: z.iso.datetime(),
-  expires_at: z.iso.datetime(),
-  status: z.enum(["pending", "allowed", "denied", "expired"]),
-}).openapi("Ask");
+export const AskView = z.object(Ask.shape).openapi("Ask");
 export type AskView = z.infer<typeof AskView>;
 
 export const AskList = z.object({ asks: z.array(AskView) }).openapi("AskList");
 export type AskList = z.infer<typeof AskList>;
 
-export const AskResolve = z.strictObject({
-  decision: z.enum(["allow", "deny"]),
-  scope: z.enum(["once", "session", "minutes"]),
-  minutes: z.number().positive().max(24 * 60).optional().describe("with scope minutes"),
-}).openapi("AskResolve");
-export type AskAnswer = z.infer<typeof AskResolve>;
+export const AskResolve = z.strictObject(AskAnswer.shape).openapi("AskResolve");
+export type { AskAnswer };
 
 export const WhyResult = z.object({
   event: z.record(z.string(), z.unknown()),
-  decision: DecisionView.optional().describe("absent for an event that was only observed"),
+  decision: DecisionView.optional().describe("absent for an event that is only recorded"),
   findings: z.array(FindingView),
 }).openapi("Why");
 export type WhyResult = z.infer<typeof WhyResult>;
@@ -158,7 +138,7 @@ export const policyRoutes = {
     tags,
     request: { params: profile },
     responses: answers(
-      "every rule that is in force with this profile, in the order in which they are looked at",
+      "all rules in force with this profile, in order of evaluation",
       RuleList,
     ),
   }),
@@ -174,34 +154,34 @@ export const policyRoutes = {
     path: `${rules}/{rule_id}`,
     tags,
     request: { params: rule, ...body(RuleSchema) },
-    responses: answers("the rule as it is now, and what the linter says", RuleSaved),
+    responses: answers("the saved rule, and its lint messages", RuleSaved),
   }),
   deleteRule: createRoute({
     method: "delete",
     path: `${rules}/{rule_id}`,
     tags,
     request: { params: rule },
-    responses: answers("gone", z.object({ id: z.string(), deleted: z.literal(true) })),
+    responses: answers("the rule is deleted", z.object({ id: z.string(), deleted: z.literal(true) })),
   }),
   evaluate: createRoute({
     method: "post",
     path: "/profiles/{id}/enforcement/evaluate",
     tags,
     request: { params: profile, ...body(EvaluateRequest) },
-    responses: answers("what the rules say of one event", EvaluateResult),
+    responses: answers("decision and findings for one event", EvaluateResult),
   }),
   asks: createRoute({
     method: "get",
     path: "/asks",
     tags,
-    responses: answers("what waits for a person", AskList),
+    responses: answers("pending asks, oldest first", AskList),
   }),
   resolveAsk: createRoute({
     method: "post",
     path: "/asks/{id}/resolve",
     tags,
     request: { params: ask, ...body(AskResolve) },
-    responses: answers("the ask as it is now", AskView),
+    responses: answers("the resolved ask", AskView),
   }),
   why: createRoute({
     method: "get",

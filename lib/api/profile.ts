@@ -1,6 +1,5 @@
-/** Routes of profiles (contracts.md §2, §4). */
+/** Routes of profiles (docs/contracts.md §2, §4). */
 import { createRoute, z } from "@hono/zod-openapi";
-import type { ProfileInfo as InfoValue } from "../profile/mod.ts";
 import { answers } from "./common.ts";
 
 const ProfileSummary = z.object({
@@ -21,17 +20,17 @@ const ProfileSummary = z.object({
 const BrokenProfile = z.object({
   id: z.string(),
   source: z.enum(["builtin", "user"]),
-  error: z.string().describe("what is wrong, with file and line"),
+  error: z.string().describe("reason, with file and line"),
   code: z.string(),
 }).openapi("BrokenProfile");
 
 export const ProfileList = z.object({
   profiles: z.array(ProfileSummary),
-  broken: z.array(BrokenProfile).describe("folders that are no valid profiles"),
+  broken: z.array(BrokenProfile).describe("folders with an invalid profile"),
 }).openapi("ProfileList");
 export type ProfileList = z.infer<typeof ProfileList>;
 
-export const ProfileInfo: z.ZodType<InfoValue> = z.object({
+export const ProfileInfo = z.object({
   profile: ProfileSummary,
   obom: z.object({
     profile_id: z.string(),
@@ -48,6 +47,7 @@ export const ProfileInfo: z.ZodType<InfoValue> = z.object({
     route: z.string(),
   }).optional(),
 }).openapi("ProfileInfo");
+export type ProfileInfo = z.infer<typeof ProfileInfo>;
 
 const params = z.object({ id: z.string().openapi({ param: { name: "id", in: "path" }, example: "code" }) });
 const tags = ["profile"];
@@ -57,14 +57,14 @@ export const profileRoutes = {
     method: "get",
     path: "/profiles/list",
     tags,
-    responses: answers("every profile; a broken one does not hide the others", ProfileList),
+    responses: answers("all profiles; invalid ones are listed apart", ProfileList),
   }),
   info: createRoute({
     method: "get",
     path: "/profiles/{id}/info",
     tags,
     request: { params },
-    responses: answers("one profile, and the evidence of its base image", ProfileInfo),
+    responses: answers("one profile, with the OBOM descriptor of its base image", ProfileInfo),
   }),
   obom: createRoute({
     method: "get",
@@ -72,7 +72,7 @@ export const profileRoutes = {
     tags,
     request: { params },
     responses: answers(
-      "CycloneDX JSON, verified by size and BLAKE3",
+      "the OBOM as CycloneDX JSON, verified by size and BLAKE3",
       z.looseObject({ bomFormat: z.string() }),
     ),
   }),

@@ -1,20 +1,21 @@
-/** Routes of a session's ledger (contracts.md §2, §12). */
+/** Routes of a session's ledger (docs/contracts.md §2, §12). */
 import { createRoute, z } from "@hono/zod-openapi";
+import { EVENT_FAMILIES } from "../event/mod.ts";
 import { answers, VmParam } from "./common.ts";
 
 export const EventsResult = z.object({
   events: z.array(z.record(z.string(), z.unknown())),
-  next_cursor: z.string().optional().describe("pass it as ?cursor= for what comes after; absent at the end"),
+  next_cursor: z.string().optional().describe("?cursor= of the next page; absent at the end"),
 }).openapi("Events");
 export type EventsResult = z.infer<typeof EventsResult>;
 
 export const EventsQuery = z.object({
   cursor: z.string().optional(),
   limit: z.coerce.number().int().min(1).max(1000).optional(),
-  family: z.enum(["http", "dns", "mcp", "model", "file", "process", "credential"]).optional(),
+  family: z.enum(EVENT_FAMILIES).optional(),
   denied: z.enum(["true", "false"]).transform((value) => value === "true").optional()
-    .describe("only what was blocked"),
-  since: z.coerce.number().int().min(0).optional().describe("unix milliseconds"),
+    .describe("only refused events"),
+  since: z.coerce.number().int().min(0).optional().describe("only events after this time, unix milliseconds"),
 });
 
 export const SessionList = z.object({
@@ -34,7 +35,7 @@ export const sessionRoutes = {
     method: "get",
     path: "/sessions/list",
     tags: ["session"],
-    responses: answers("every session whose record is kept, the newest first", SessionList),
+    responses: answers("all recorded sessions, newest first", SessionList),
   }),
   events: createRoute({
     method: "get",

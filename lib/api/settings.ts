@@ -1,13 +1,15 @@
-/** Routes of settings and corp, and the shapes that they take and answer (spec.md, "Settings, debug, profile"). */
+/** Routes of settings and corp, with their requests and responses (docs/contracts.md §3). */
 import { createRoute, z } from "@hono/zod-openapi";
-import type { CorpInfo as CorpInfoValue } from "../corp/mod.ts";
-import type {
-  SettingExplanation as ExplanationValue,
-  SettingsNode as NodeValue,
-  SettingsResponse as ResponseValue,
-} from "../settings/mod.ts";
-// Not through mod.ts: the gateway has these definitions too, and should not load what resolves settings.
-import { ACTION_KINDS, SETTING_TYPES, SIDE_EFFECTS, VALIDATORS, WIDGETS } from "../settings/node.ts";
+// Not through mod.ts: the gateway loads these definitions too, and must not load the resolver of settings.
+import {
+  ACTION_KINDS,
+  SETTING_TYPES,
+  type SettingsNode as NodeValue,
+  type SettingsResponse as ResponseValue,
+  SIDE_EFFECTS,
+  VALIDATORS,
+  WIDGETS,
+} from "../settings/node/mod.ts";
 import { answers, body } from "./common.ts";
 
 const FileValue = z.strictObject({ path: z.string(), content: z.string() });
@@ -77,7 +79,7 @@ const Group: z.ZodType<NodeValue> = z.strictObject({
   children: z.array(z.lazy(() => SettingsNode)),
 }).openapi("SettingGroup", { type: "object" });
 
-/** A node of the settings tree; `kind` says which. */
+/** A node of the settings tree, distinguished by `kind`. */
 export const SettingsNode: z.ZodType<NodeValue> = z.union([Group, Leaf, Action]).openapi("SettingsNode");
 
 const ConfigIssue = z.strictObject({
@@ -92,22 +94,22 @@ export const SettingsResponse: z.ZodType<ResponseValue> = z.strictObject({
   issues: z.array(ConfigIssue),
 }).openapi("SettingsResponse");
 
-/** Values are checked by the setting that they are for, so that every reason can be named at once. */
+/** Changed values. Each setting checks its own value, so that one response reports all problems. */
 export const SettingChanges = z.record(z.string(), z.unknown()).openapi("SettingChanges", {
-  description: "setting id → new value; null takes the user's override away",
+  description: "setting id → new value; null removes the user's value",
 });
 
 const place = { file: z.string().optional(), line: z.int().optional() };
 
-export const SettingExplanation: z.ZodType<ExplanationValue> = z.object({
+export const SettingExplanation = z.object({
   id: z.string(),
   name: z.string(),
   description: z.string(),
-  form: z.string().describe("what its values are, for a person"),
+  form: z.string().describe("description of the valid values"),
   effective_value: SettingValue,
   source: Source,
   corp_locked: z.boolean(),
-  lock: z.string().optional().describe("where corp locks it"),
+  lock: z.string().optional().describe("place in corp.toml that locks it"),
   enabled: z.boolean(),
   hidden: z.boolean(),
   layers: z.array(z.object({
@@ -126,8 +128,9 @@ export const SettingExplanation: z.ZodType<ExplanationValue> = z.object({
     ...place,
   })),
 }).openapi("SettingExplanation");
+export type SettingExplanation = z.infer<typeof SettingExplanation>;
 
-export const CorpInfo: z.ZodType<CorpInfoValue> = z.object({
+export const CorpInfo = z.object({
   present: z.boolean(),
   path: z.string(),
   status: z.enum(["absent", "ok", "last_good", "closed"]),
@@ -150,6 +153,7 @@ export const CorpInfo: z.ZodType<CorpInfoValue> = z.object({
   }),
   release: z.object({ manifest_url: z.string().optional(), hmac_key_file: z.string().optional() }),
 }).openapi("CorpInfo");
+export type CorpInfo = z.infer<typeof CorpInfo>;
 
 const tags = ["settings"];
 
@@ -158,26 +162,26 @@ export const settingsRoutes = {
     method: "get",
     path: "/settings/info",
     tags,
-    responses: answers("every setting that is not hidden, and what should be corrected", SettingsResponse),
+    responses: answers("all visible settings, and problems in the settings files", SettingsResponse),
   }),
   edit: createRoute({
     method: "patch",
     path: "/settings/edit",
     tags,
     request: body(SettingChanges),
-    responses: answers("all changes are made; the fresh state", SettingsResponse),
+    responses: answers("the settings after all changes", SettingsResponse),
   }),
   explain: createRoute({
     method: "get",
     path: "/settings/explain/{id}",
     tags,
     request: { params: z.object({ id: z.string().openapi({ param: { name: "id", in: "path" } }) }) },
-    responses: answers("why a setting is as it is", SettingExplanation),
+    responses: answers("sources of a setting's effective value", SettingExplanation),
   }),
   corp: createRoute({
     method: "get",
     path: "/corp/info",
     tags: ["corp"],
-    responses: answers("what corp says, and whether its file is well", CorpInfo),
+    responses: answers("summary of corp.toml, and the state of the file", CorpInfo),
   }),
 };

@@ -1,4 +1,4 @@
-/** Routes of the service itself (contracts.md §2). */
+/** Routes of the service itself (docs/contracts.md §2). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers } from "./common.ts";
 
@@ -18,7 +18,7 @@ export const ServiceStatus = z.object({
   uptime_secs: z.number(),
   vms: z.object({ running: z.int(), total: z.int() }),
   issues: z.array(z.string()),
-  permissions: z.record(z.string(), z.string()).describe("what this role may still do"),
+  permissions: z.record(z.string(), z.string()).describe("state of each Deno permission of this process"),
 }).openapi("ServiceStatus");
 export type ServiceStatus = z.infer<typeof ServiceStatus>;
 
@@ -40,7 +40,7 @@ const get = (path: string, description: string, schema: z.ZodType) =>
   createRoute({ method: "get", path, tags: ["system"], responses: answers(description, schema) });
 
 export const systemRoutes = {
-  version: get("/version", "what this is", Version),
-  status: get("/status", "is the service well", ServiceStatus),
-  system: get("/system/status", "the service, its host and its hypervisor", SystemStatus),
+  version: get("/version", "version of the service", Version),
+  status: get("/status", "state of the service", ServiceStatus),
+  system: get("/system/status", "state of the service, its host and its hypervisor", SystemStatus),
 };

@@ -1,3 +1,4 @@
+import type { RouteKey } from "../gateway/mod.ts";
 import { credentialRoutes } from "./credential.ts";
 import { detectionRoutes } from "./detection.ts";
 import { fileRoutes } from "./file.ts";
@@ -9,13 +10,7 @@ import { settingsRoutes } from "./settings.ts";
 import { systemRoutes } from "./system.ts";
 import { vmRoutes } from "./vm.ts";
 
-/** A route by method and OpenAPI path (`/vms/{id}/info`). */
-export interface RouteKey {
-  method: string;
-  path: string;
-}
-
-/** The definitions of every route, a group for each resource. */
+/** Definitions of all routes, one group per resource. */
 export const ROUTE_GROUPS = [
   systemRoutes,
   vmRoutes,
@@ -29,7 +24,7 @@ export const ROUTE_GROUPS = [
   detectionRoutes,
 ];
 
-/** Every route that the service has; the gateway proxies these and nothing else (contracts.md §2). */
+/** All routes of the service; the gateway forwards no others (docs/contracts.md §2). */
 export function routeTable(): RouteKey[] {
   const routes = ROUTE_GROUPS.flatMap((group): RouteKey[] => Object.values(group));
   return [

@@ -1,8 +1,8 @@
-/** Routes of VMs and the shapes that they take and answer (contracts.md §2). */
+/** Routes of VMs, with their requests and responses (docs/contracts.md §2, "Virtual machines"). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers, body, VmParam } from "./common.ts";
 
-/** First character alphanumeric, then `[A-Za-z0-9_-]`, at most 64 (contracts.md §2). */
+/** First character alphanumeric, then `[A-Za-z0-9_-]`, at most 64 characters (docs/contracts.md §14). */
 export const VM_NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
 export const VmStatus = z.enum(["Booting", "Running", "Paused", "Stopped", "Suspended", "Defunct"]).openapi(
@@ -23,16 +23,16 @@ export const VmAction = z.enum([
 ]);
 export type VmAction = z.infer<typeof VmAction>;
 
-/** Environment of a VM or of one program in it. */
+/** Environment variables of a VM or of one program in it. */
 export const EnvSchema = z.record(
   z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/).max(128),
-  z.string().max(128 * 1024).regex(/^[^\0]*$/, "a variable's value may not contain NUL"),
+  z.string().max(128 * 1024).regex(/^[^\0]*$/, "must not contain NUL"),
 );
 
 export const CreateRequest = z.strictObject({
   name: z.string().regex(
     VM_NAME,
-    "a name starts with a letter or digit, then letters, digits, _ and -, at most 64",
+    "must start with a letter or digit, then letters, digits, _ and -, at most 64 characters",
   ).optional(),
   profile_id: z.string().regex(/^[a-z0-9_-]{1,64}$/).optional(),
   cpus: z.int().min(1).max(8).optional(),
@@ -40,7 +40,7 @@ export const CreateRequest = z.strictObject({
   persistent: z.boolean().optional(),
   env: EnvSchema.optional(),
   from: z.string().optional().describe(
-    "id or name of a stopped VM whose disk and workspace the new one starts with",
+    "id or name of a stopped VM whose disk and workspace are copied",
   ),
 }).openapi("VmCreate");
 export type CreateRequest = z.infer<typeof CreateRequest>;
@@ -56,7 +56,7 @@ export const VmSummary = z.object({
 }).openapi("Vm");
 export type VmSummary = z.infer<typeof VmSummary>;
 
-/** One stage of a boot; milliseconds since the boot began on the host. */
+/** One stage of a boot; `ms` since the boot began on the host. */
 export const BootStage = z.object({ name: z.string(), ms: z.number() }).openapi("BootStage");
 export type BootStage = z.infer<typeof BootStage>;
 
@@ -65,22 +65,22 @@ export const VmInfo = VmSummary.extend({
   session_id: z.string(),
   cpus: z.int(),
   ram_mb: z.int(),
-  accelerator: z.string().optional().describe("kvm or tcg, once it boots"),
+  accelerator: z.string().optional().describe("kvm or tcg; absent before the first boot"),
   hypervisor: z.string(),
   features: z.record(z.string(), z.boolean()),
-  pid: z.int().optional().describe("sbx-process of this VM"),
-  workspace: z.string().describe("the shared folder, on the host"),
-  logs: z.string().describe("folder of its logs, on the host"),
+  pid: z.int().optional().describe("pid of the VM's sbx-process"),
+  workspace: z.string().describe("path of the shared folder on the host"),
+  logs: z.string().describe("path of the VM's log folder on the host"),
   boot_stages: z.array(BootStage),
 }).openapi("VmInfo");
 export type VmInfo = z.infer<typeof VmInfo>;
 
-/** Longest program that may be asked for at once, in seconds. */
+/** Longest timeout of a program in `s`. */
 export const EXEC_TIMEOUT_MAX_SECS = 24 * 3600;
 
-/** Longest shell line, or all arguments of a program together, in characters: what the guest's kernel takes is of this order. */
+/** Characters of a command line, or of all arguments together; the guest's kernel has a limit of the same order. */
 export const COMMAND_LIMIT = 128 * 1024;
-const word = z.string().regex(/^[^\0]*$/, "a command may not contain NUL");
+const word = z.string().regex(/^[^\0]*$/, "must not contain NUL");
 
 export const ExecRequest = z.strictObject({
   command: z.union([
@@ -90,7 +90,7 @@ export const ExecRequest = z.strictObject({
       `at most ${COMMAND_LIMIT} characters`,
     ),
   ]).describe(
-    "a shell line, or a program and its arguments",
+    "a shell command line, or a list of a program and its arguments",
   ),
   cwd: z.string().optional(),
   env: EnvSchema.optional(),
@@ -104,7 +104,7 @@ export const ExecResult = z.object({
   stdout: z.string(),
   stderr: z.string(),
   exit_code: z.int(),
-  truncated: z.boolean().describe("a stream passed 10 MiB and was cut there"),
+  truncated: z.boolean().describe("a stream exceeded 10 MiB and was cut"),
   duration_ms: z.number(),
   event_id: z.string(),
 }).openapi("ExecResult");
@@ -120,7 +120,7 @@ export type RunRequest = z.infer<typeof RunRequest>;
 
 export const RunResult = ExecResult.extend({
   vm: VmInfo,
-  events: z.array(z.record(z.string(), z.unknown())).describe("the session's events, in order"),
+  events: z.array(z.record(z.string(), z.unknown())).describe("events of the session, oldest first"),
 }).openapi("RunResult");
 export type RunResult = z.infer<typeof RunResult>;
 
@@ -128,7 +128,7 @@ export const SaveRequest = z.strictObject({ name: CreateRequest.shape.name }).op
 export const ForkRequest = z.strictObject({ name: CreateRequest.shape.name }).openapi("VmFork");
 export const PurgeRequest = z.strictObject({
   all: z.boolean().optional().describe(
-    "every VM, persistent and running ones too; else only those that are neither",
+    "delete all VMs, including persistent and running ones; default: only temporary VMs that are not running",
   ),
 }).openapi("Purge");
 export const PurgeResult = z.object({ removed: z.array(z.string()) }).openapi("PurgeResult");
@@ -188,34 +188,34 @@ export const vmRoutes = {
     method: "get",
     path: "/vms/list",
     tags,
-    responses: answers("every VM", z.object({ vms: z.array(VmSummary) })),
+    responses: answers("all VMs", z.object({ vms: z.array(VmSummary) })),
   }),
-  info: vm("get", "info", "all about one VM", VmInfo),
-  status: vm("get", "status", "its state", StatusResult),
-  logs: vm("get", "logs", "tails of its logs", LogsResult),
-  timeline: vm("get", "timeline", "its session's events, oldest first", TimelineResult),
-  history: vm("get", "history", "the programs that were run in it", HistoryResult),
-  snapshots: vm("get", "snapshots/list", "its snapshots", SnapshotsResult),
-  exec: vm("post", "exec", "what the program printed, and its exit code", ExecResult, body(ExecRequest)),
-  stop: vm("post", "stop", "stopped", VmSummary),
-  start: vm("post", "start", "booting", VmSummary),
-  pause: vm("post", "pause", "paused", VmSummary),
-  resume: vm("post", "resume", "running", VmSummary),
+  info: vm("get", "info", "details of one VM", VmInfo),
+  status: vm("get", "status", "status of the VM", StatusResult),
+  logs: vm("get", "logs", "last lines of the VM's logs", LogsResult),
+  timeline: vm("get", "timeline", "events of the VM's session, oldest first", TimelineResult),
+  history: vm("get", "history", "programs that were run in the VM", HistoryResult),
+  snapshots: vm("get", "snapshots/list", "snapshots of the VM", SnapshotsResult),
+  exec: vm("post", "exec", "output and exit code of the program", ExecResult, body(ExecRequest)),
+  stop: vm("post", "stop", "the VM, stopped", VmSummary),
+  start: vm("post", "start", "the VM, booting", VmSummary),
+  pause: vm("post", "pause", "the VM, paused", VmSummary),
+  resume: vm("post", "resume", "the VM, running", VmSummary),
   fork: vm("post", "fork", "the new VM", VmSummary, body(ForkRequest)),
-  save: vm("post", "save", "kept from now on", VmSummary, body(SaveRequest)),
-  delete: vm("delete", "delete", "gone", z.object({ id: z.uuid(), deleted: z.literal(true) })),
+  save: vm("post", "save", "the VM, persistent from now on", VmSummary, body(SaveRequest)),
+  delete: vm("delete", "delete", "the VM is deleted", z.object({ id: z.uuid(), deleted: z.literal(true) })),
   run: createRoute({
     method: "post",
     path: "/run",
     tags,
     request: body(RunRequest),
-    responses: answers("what it printed", RunResult),
+    responses: answers("output and exit code of the program", RunResult),
   }),
   purge: createRoute({
     method: "post",
     path: "/purge",
     tags,
     request: body(PurgeRequest),
-    responses: answers("removed", PurgeResult),
+    responses: answers("names of the deleted VMs", PurgeResult),
   }),
 };

@@ -9,36 +9,37 @@ import type { ManifestFile } from "./schema.ts";
 /** One file of a {@linkcode ManifestReport}. */
 export interface ReportedAsset {
   logical_name: string;
-  /** BLAKE3 that the manifest gives */
+  /** BLAKE3 in the manifest */
   hash: string;
-  /** bytes that the manifest gives */
+  /** size in the manifest, in `bytes` */
   size: number;
-  /** where it is, or where it was looked for first */
+  /** path of the file, or the first one tried */
   path: string;
   present: boolean;
   size_ok: boolean;
   blake3_ok: boolean;
 }
 
-/** Report of `sbx-admin manifest generate` and `check` (contracts.md §10). */
+/** Report of `sbx-admin manifest generate` and `check` (docs/contracts.md §10). */
 export interface ManifestReport {
   schema: "sbx.admin.manifest_report.v1";
-  /** every file of the current release is there and is what the manifest says, and so is what there is of others */
+  /** every file of the current release is present, and all present files match the manifest */
   ok: boolean;
   path: string;
-  /** of the manifest itself */
+  /** BLAKE3 of the manifest itself */
   blake3: string;
   refresh_policy: string;
   asset_version: string;
   binary_version: string;
-  /** how many asset releases it holds */
+  /** number of asset releases */
   releases: number;
   arches: { asset_version: string; arch: string; assets: ReportedAsset[] }[];
 }
 
 /**
- * Compares a manifest with the files around it: as built (`<arch>/rootfs.erofs`), as published
- * (`<arch>-rootfs.erofs`) or as installed (`rootfs-<16 of hash>.erofs`). Its stage `hash` counts bytes.
+ * Compares a manifest with the files beside it: as built (`<arch>/rootfs.erofs`), as published
+ * (`<arch>-rootfs.erofs`) or as installed (`rootfs-<16 of hash>.erofs`). The progress stage `hash` counts
+ * bytes.
  *
  * @throws {SbxError} `manifest.not_found`, `manifest.invalid`
  */
@@ -92,7 +93,7 @@ async function checkFile(
     path = place;
     present = true;
     size_ok = info.size === size;
-    // A file of another size cannot have the hash: it is not read.
+    // A file of another size cannot match and is not hashed.
     if (size_ok) {
       const hashed = blake3File(place, (bytes) => progress.advance(bytes));
       blake3_ok = (await hashed.catch((error) => {

@@ -1,12 +1,12 @@
-import { fromFileUrl } from "./url.ts";
 import { SbxError } from "../base/error/mod.ts";
+import { fromFileUrl } from "./url.ts";
 
-/** A server that says nothing for so long is taken for gone. */
+/** Longest silence of a server, in `ms`. */
 const IDLE_MS = 30_000;
 
-/** Bytes of one place, from `start` on. */
+/** Bytes at one address. */
 export interface Source {
-  /** where the bytes really begin: 0 when the server does not resume */
+  /** offset of the first byte: 0 when the server does not resume */
   start: number;
   chunks: AsyncIterable<Uint8Array>;
 }
@@ -14,11 +14,11 @@ export interface Source {
 /**
  * Opens a `file://`, `http://` or `https://` address.
  *
- * @param start the first byte wanted: what came before an interruption is not fetched again
- * @returns null when there is nothing at `url`
+ * @param start offset of the first byte to fetch, to continue an interrupted download
+ * @returns null when nothing exists at `url`
  * @throws {SbxError} `assets.download_failed`
  */
-export async function open(url: URL, start = 0): Promise<Source | null> {
+export async function openSource(url: URL, start = 0): Promise<Source | null> {
   return url.protocol === "file:" ? await openFile(url, start) : await openHttp(url, start);
 }
 
@@ -29,12 +29,12 @@ async function openFile(url: URL, start: number): Promise<Source | null> {
     return { start, chunks: file.readable };
   } catch (cause) {
     if (cause instanceof Deno.errors.NotFound) return null;
-    throw failed(url, "it cannot be read", cause);
+    throw downloadError(url, "the file cannot be read", cause);
   }
 }
 
 async function openHttp(url: URL, start: number): Promise<Source | null> {
-  const idle = new Idle();
+  const idle = new IdleTimer();
   try {
     const response = await fetch(url, {
       headers: start ? { range: `bytes=${start}-` } : {},
@@ -44,7 +44,8 @@ async function openHttp(url: URL, start: number): Promise<Source | null> {
       await response.body?.cancel();
       return null;
     }
-    // 416: what we have is all that the server has, or more; its hash will tell.
+    // 416: the part is as long as the server's file, or longer. The whole file is fetched again, and its hash
+    // decides.
     if (response.status === 416 && start > 0) {
       await response.body?.cancel();
       idle.stop();
@@ -52,35 +53,39 @@ async function openHttp(url: URL, start: number): Promise<Source | null> {
     }
     if (!response.ok || !response.body) {
       await response.body?.cancel();
-      throw failed(url, `the server answered ${response.status}`);
+      throw downloadError(url, `the server answered ${response.status}`);
     }
-    const resumed = response.status === 206 && rangeStart(response) === start;
-    if (response.status === 206 && !resumed) {
+    const isResumed = response.status === 206 && rangeStart(response) === start;
+    if (response.status === 206 && !isResumed) {
       await response.body.cancel();
-      throw failed(url, "the server sent another part than the one asked for");
+      throw downloadError(url, "the server sent a different range than requested");
     }
-    return { start: resumed ? start : 0, chunks: watched(response.body, idle, url) };
+    return { start: isResumed ? start : 0, chunks: readChunks(response.body, idle, url) };
   } catch (cause) {
     idle.stop();
     if (cause instanceof SbxError) throw cause;
-    throw failed(
+    throw downloadError(
       url,
-      idle.signal.aborted ? `it was silent for ${IDLE_MS / 1000} s` : "there is no connection",
+      idle.signal.aborted ? `the server sent nothing for ${IDLE_MS / 1000} s` : "the connection failed",
       cause,
     );
   }
 }
 
-async function* watched(body: ReadableStream<Uint8Array>, idle: Idle, url: URL): AsyncGenerator<Uint8Array> {
+async function* readChunks(
+  body: ReadableStream<Uint8Array>,
+  idle: IdleTimer,
+  url: URL,
+): AsyncGenerator<Uint8Array> {
   try {
     for await (const chunk of body) {
       idle.touch();
       yield chunk;
     }
   } catch (cause) {
-    throw failed(
+    throw downloadError(
       url,
-      idle.signal.aborted ? `it was silent for ${IDLE_MS / 1000} s` : "the connection broke",
+      idle.signal.aborted ? `the server sent nothing for ${IDLE_MS / 1000} s` : "the connection broke",
       cause,
     );
   } finally {
@@ -92,8 +97,8 @@ function rangeStart(response: Response): number {
   return Number(response.headers.get("content-range")?.match(/^bytes (\d+)-/)?.[1] ?? NaN);
 }
 
-/** Aborts when it has not been touched for {@linkcode IDLE_MS}. */
-class Idle {
+/** Aborts its signal after {@linkcode IDLE_MS} without a touch. */
+class IdleTimer {
   readonly #controller = new AbortController();
   #timer: ReturnType<typeof setTimeout> = this.#start();
 
@@ -115,15 +120,15 @@ class Idle {
   }
 }
 
-function failed(url: URL, why: string, cause?: unknown): SbxError {
-  return new SbxError("assets.download_failed", `${shown(url)} could not be fetched: ${why}`, {
+function downloadError(url: URL, reason: string, cause?: unknown): SbxError {
+  return new SbxError("assets.download_failed", `cannot fetch ${displayUrl(url)}: ${reason}`, {
     cause,
-    hint: "try again: what has already come is kept, and the installed assets are as they were",
+    hint: "try again: the download continues where it stopped, and the installed assets are unchanged",
   });
 }
 
-/** An address without a password or query, which may be secret. */
-export function shown(url: URL): string {
+/** Formats an address without password and query, which may be secret. */
+export function displayUrl(url: URL): string {
   const { protocol, host, pathname } = url;
   return `${protocol}//${host}${pathname}`;
 }

@@ -1,19 +1,22 @@
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 
-/** What the operating system said, in our words. */
-const WHY: [new (...args: any[]) => Error, string][] = [
-  [Deno.errors.PermissionDenied, "this user may not do that"],
-  [Deno.errors.NotFound, "there is no such file or folder"],
-  [Deno.errors.AlreadyExists, "something else is there already"],
-  [Deno.errors.NotADirectory, "a part of the path is not a folder"],
+/** Descriptions of operating system errors. */
+const REASONS: [new (...args: any[]) => Error, string][] = [
+  [Deno.errors.PermissionDenied, "permission denied"],
+  [Deno.errors.NotFound, "no such file or folder"],
+  [Deno.errors.AlreadyExists, "a file or folder of that name exists"],
+  [Deno.errors.NotADirectory, "part of the path is not a folder"],
   [Deno.errors.IsADirectory, "it is a folder"],
 ];
 
-/** A failed use of a file or folder that the user named, as `file.invalid`; a full disk and our own errors stay what they are. */
+/**
+ * Converts an error of a file or folder named by the user to `file.invalid`; keeps a full disk and sbx's own
+ * errors.
+ */
 export function fileError(error: unknown, doing: string): SbxError {
-  const why = WHY.find(([kind]) => error instanceof kind)?.[1];
-  if (!why) return asSbxError(error, doing);
-  return new SbxError("file.invalid", `${doing} failed: ${why}`, {
+  const reason = REASONS.find(([kind]) => error instanceof kind)?.[1];
+  if (!reason) return asSbxError(error, doing);
+  return new SbxError("file.invalid", `${doing} failed: ${reason}`, {
     cause: error,
     hint: "check the path and its permissions",
   });

@@ -3,6 +3,7 @@ import { SbxError } from "../base/error/mod.ts";
 import { blake3File } from "../base/hash/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
 import { type ProgressSink, silent } from "../base/progress/mod.ts";
+import { ARCHES } from "./arch.ts";
 import { fileError } from "./file_error.ts";
 import { parseManifest, readManifest } from "./manifest.ts";
 import { B3SUMS, BOOT_NAMES, LOGICAL_NAMES, MANIFEST } from "./name.ts";
@@ -16,26 +17,26 @@ import {
 
 type Arches = Record<string, Record<string, ManifestFile>>;
 
-/** What a manifest is generated for. */
+/** Options for generating a manifest. */
 export interface GenerateOptions {
-  /** `YYYY.MMDD.N`; without it, today's next number, or the one that these same files already have */
+  /** `YYYY.MMDD.N`; default is the current version for unchanged files, else today's next number */
   version?: string;
-  /** version of sbx that the files are for */
+  /** version of sbx the files are for */
   binaryVersion: string;
   now?: Date;
-  /** its stage `hash` counts bytes */
+  /** the stage `hash` counts bytes */
   progress?: ProgressSink;
 }
 
-/** Published files may be read by everybody. */
+/** Mode of published files, which everybody may read. */
 const PUBLISHED_MODE = 0o644;
 
 /**
  * Hashes `<dir>/<arch>/{vmlinuz,initrd.img,rootfs.erofs,obom.cdx.json}` and writes `<dir>/manifest.json` and
- * `<dir>/B3SUMS` (spec.md, "Release graph"; contracts.md §10).
+ * `<dir>/B3SUMS` (docs/contracts.md §10).
  *
- * @returns the manifest's path
- * @throws {SbxError} `manifest.version.invalid`, `assets.not_found` when a file is missing
+ * @returns path of the manifest
+ * @throws {SbxError} `manifest.version.invalid`; `assets.not_found`: a file is missing or empty
  */
 export async function generateManifest(dir: string, options: GenerateOptions): Promise<string> {
   const { binaryVersion, now = new Date(), progress = silent } = options;
@@ -70,40 +71,38 @@ export async function generateManifest(dir: string, options: GenerateOptions): P
   return path;
 }
 
-/** @throws {SbxError} `manifest.version.invalid` */
+/** @throws {SbxError} `manifest.version.invalid`: not `YYYY.MMDD.N` */
 export function requireAssetVersion(version: string, now = new Date()): void {
   if (AssetVersion.safeParse(version).success) return;
-  throw new SbxError("manifest.version.invalid", `"${version}" is not an asset version`, {
-    hint: `an asset version is YYYY.MMDD.N, such as ${dayVersion(now)}.1`,
+  throw new SbxError("manifest.version.invalid", `invalid asset version "${version}"`, {
+    hint: `use YYYY.MMDD.N, such as ${dayVersion(now)}.1`,
   });
 }
 
 async function hashArches(dir: string, progress: ProgressSink): Promise<Arches> {
-  const found: { arch: string; name: string; path: string; size: number }[] = [];
-  for (const arch of ["arm64", "x86_64"]) {
-    const there = await Deno.stat(join(dir, arch)).then((info) => info.isDirectory, () => false);
-    if (!there) continue;
+  const inputs: { arch: string; name: string; path: string; size: number }[] = [];
+  for (const arch of ARCHES) {
+    const exists = await Deno.stat(join(dir, arch)).then((info) => info.isDirectory, () => false);
+    if (!exists) continue;
     for (const name of LOGICAL_NAMES) {
       const path = join(dir, arch, name);
       const info = await Deno.stat(path).catch(() => null);
-      if (info?.isFile && info.size > 0) found.push({ arch, name, path, size: info.size });
+      if (info?.isFile && info.size > 0) inputs.push({ arch, name, path, size: info.size });
       else if (info || BOOT_NAMES.includes(name)) {
         throw new SbxError("assets.not_found", `${path} is ${info ? "empty, or not a file" : "missing"}`, {
-          hint: `an architecture has ${BOOT_NAMES.join(", ")} and ${
-            LOGICAL_NAMES.at(-1)
-          }; sbx-admin image build makes them`,
+          hint: `build ${BOOT_NAMES.join(", ")} and ${LOGICAL_NAMES.at(-1)}: sbx-admin image build`,
         });
       }
     }
   }
-  if (found.length === 0) {
+  if (inputs.length === 0) {
     throw new SbxError("assets.not_found", `${resolve(dir)} has neither a folder arm64 nor a folder x86_64`, {
-      hint: "give the folder that sbx-admin image build wrote to",
+      hint: "give the output folder of sbx-admin image build",
     });
   }
-  progress.stage("hash", found.reduce((sum, { size }) => sum + size, 0));
+  progress.stage("hash", inputs.reduce((sum, { size }) => sum + size, 0));
   const arches: Arches = {};
-  for (const { arch, name, path } of found) {
+  for (const { arch, name, path } of inputs) {
     const hashed = blake3File(path, (bytes) => progress.advance(bytes));
     (arches[arch] ??= {})[name] = await hashed.catch((error) => {
       throw fileError(error, `reading ${path}`);
@@ -112,7 +111,7 @@ async function hashArches(dir: string, progress: ProgressSink): Promise<Arches> 
   return arches;
 }
 
-/** The version that the manifest at `path` gives to the same files, or else today's next number. */
+/** Version of the manifest at `path` if its files are the same, else today's next number. */
 async function nextVersion(path: string, arches: Arches, now: Date): Promise<string> {
   const today = dayVersion(now);
   const old = await readManifest(path).then(({ manifest }) => manifest, () => null);

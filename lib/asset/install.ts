@@ -2,54 +2,56 @@ import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { type Home, writeAtomic } from "../base/home/mod.ts";
 import { type ProgressSink, silent } from "../base/progress/mod.ts";
-import { type Blob, installBlob, isInstalled } from "./blob.ts";
-import { open, shown } from "./download.ts";
+import { displayUrl, openSource } from "./download.ts";
+import { installFile, isInstalled, type ReleaseFile } from "./file.ts";
 import { fileError } from "./file_error.ts";
 import { MANIFEST_LIMIT, parseManifest } from "./manifest.ts";
 import { installedName, MANIFEST, MANIFEST_ORIGIN } from "./name.ts";
 import type { Manifest, ManifestOrigin } from "./schema.ts";
 import { parseManifestUrl } from "./url.ts";
 
-/** What to install, and where. */
+/** Options for installing assets. */
 export interface InstallOptions {
   /** `file://`, `http://` or `https://` */
   manifestUrl: string;
   home: Home;
-  /** architecture whose files are wanted; the others are left alone */
+  /** architecture whose files are installed */
   arch: string;
-  /** its stage `assets` counts bytes */
+  /** the stage `assets` counts bytes */
   progress?: ProgressSink;
 }
 
-/** What an update did. */
-export interface Installed {
+/** Result of an installation. */
+export interface InstallResult {
   version: string;
-  /** files that were fetched; those that were there already are not among them */
+  /** files fetched, without those already installed */
   fetched: string[];
 }
 
 /**
- * `sbx update --assets --manifest URL` (contracts.md §10): fetches the missing files of the manifest's current
- * release, verifies them, then puts manifest and origin in place. The old pair stays, or comes back, when anything fails.
+ * Implements `sbx update --assets --manifest URL` (docs/contracts.md §10): fetches and verifies the missing
+ * files of the manifest's current release, then replaces manifest and origin. On any failure the old pair
+ * stays or is restored.
  *
- * @throws {SbxError} `manifest.invalid`, `assets.arch.not_found`, `assets.mismatch`, `assets.download_failed`, `disk.full`
+ * @throws {SbxError} `manifest.invalid`, `assets.arch.not_found`, `assets.mismatch`,
+ * `assets.download_failed`, `disk.full`
  */
-export async function installAssets(options: InstallOptions): Promise<Installed> {
+export async function installAssets(options: InstallOptions): Promise<InstallResult> {
   const { manifestUrl, home, arch, progress = silent } = options;
   const url = parseManifestUrl(manifestUrl);
   const bytes = await fetchManifest(url);
-  const manifest = parseManifest(bytes, shown(url));
-  const blobs = blobsOf(manifest, arch);
+  const manifest = parseManifest(bytes, displayUrl(url));
+  const files = releaseFiles(manifest, arch);
   try {
     await Deno.mkdir(home.assetsDir, { recursive: true, mode: 0o700 });
-    // Two updates at once would write the same .part: the second waits, and then finds everything there.
+    // Two updates at once would write the same .part: the second waits, then finds everything installed.
     using lock = await Deno.open(join(home.assetsDir, ".lock"), { write: true, create: true, mode: 0o600 });
     await lock.lock(true);
-    const fetched = await fetchMissing(home.assetsDir, url, blobs, progress);
+    const fetched = await fetchMissing(home.assetsDir, url, files, progress);
     await replacePair(home.assetsDir, bytes, {
       schema: "sbx.manifest_origin.v1",
       origin: "update",
-      source: shown(url),
+      source: displayUrl(url),
       fetched_at: new Date().toISOString(),
     });
     return { version: manifest.assets.current, fetched };
@@ -59,8 +61,12 @@ export async function installAssets(options: InstallOptions): Promise<Installed>
 }
 
 async function fetchManifest(url: URL): Promise<Uint8Array> {
-  const source = await open(url);
-  if (!source) throw new SbxError("manifest.not_found", `there is no asset manifest at ${shown(url)}`);
+  const source = await openSource(url);
+  if (!source) {
+    throw new SbxError("manifest.not_found", `there is no asset manifest at ${displayUrl(url)}`, {
+      hint: "check the address after --manifest",
+    });
+  }
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of source.chunks) {
@@ -77,22 +83,27 @@ async function fetchManifest(url: URL): Promise<Uint8Array> {
   return bytes;
 }
 
-function blobsOf(manifest: Manifest, arch: string): Blob[] {
+function releaseFiles(manifest: Manifest, arch: string): ReleaseFile[] {
   const { current, releases } = manifest.assets;
   const files = releases[current].arches[arch];
   if (!files) {
     throw new SbxError("assets.arch.not_found", `the asset release ${current} has no files for ${arch}`, {
-      hint: `it has ${Object.keys(releases[current].arches).join(", ")}`,
+      hint: `the release has ${Object.keys(releases[current].arches).join(", ")}`,
     });
   }
   return Object.entries(files).map(([name, file]) => ({ arch, name, file }));
 }
 
-async function fetchMissing(dir: string, url: URL, blobs: Blob[], progress: ProgressSink): Promise<string[]> {
-  const there = await Promise.all(blobs.map((blob) => isInstalled(dir, blob)));
-  const missing = blobs.filter((_, at) => !there[at]);
+async function fetchMissing(
+  dir: string,
+  url: URL,
+  files: ReleaseFile[],
+  progress: ProgressSink,
+): Promise<string[]> {
+  const present = await Promise.all(files.map((item) => isInstalled(dir, item)));
+  const missing = files.filter((_, at) => !present[at]);
   progress.stage("assets", missing.reduce((sum, { file }) => sum + file.size, 0));
-  for (const blob of missing) await installBlob(dir, url, blob, progress);
+  for (const item of missing) await installFile(dir, url, item, progress);
   return missing.map(({ name, file }) => installedName(name, file.hash));
 }
 

@@ -2,34 +2,34 @@ import type { z } from "zod";
 import { SbxError } from "../base/error/mod.ts";
 import { Manifest } from "./schema.ts";
 
-/** Most bytes of a manifest: ten thousand times what one release takes, and small enough to parse at once. */
+/** Longest manifest, in `bytes`: room for very many releases, and small enough to parse at once. */
 export const MANIFEST_LIMIT = 1024 * 1024;
-/** Problems that one error names; the rest are counted. */
+/** Problems named in one error; the rest are counted. */
 const PROBLEMS_SHOWN = 3;
 
 /**
- * A manifest out of bytes that anybody may have written.
+ * Parses a manifest of untrusted bytes.
  *
- * @param source where they came from, for the error
+ * @param source origin of the bytes, for the error
  * @throws {SbxError} `manifest.invalid`
  */
 export function parseManifest(bytes: Uint8Array | string, source: string): Manifest {
-  const invalid = (why: string, cause?: unknown) =>
-    new SbxError("manifest.invalid", `the asset manifest ${source} is not valid: ${why}`, {
+  const invalidError = (reason: string, cause?: unknown) =>
+    new SbxError("manifest.invalid", `the asset manifest ${source} is not valid: ${reason}`, {
       cause,
-      hint: "sbx-admin manifest generate writes a valid one; nothing was changed",
+      hint: "write a valid one with sbx-admin manifest generate; nothing was changed",
     });
-  if (bytes.length > MANIFEST_LIMIT) throw invalid(`it is over ${MANIFEST_LIMIT} bytes`);
+  if (bytes.length > MANIFEST_LIMIT) throw invalidError(`it is over ${MANIFEST_LIMIT} bytes`);
   let value: unknown;
   try {
     const text = typeof bytes === "string" ? bytes : new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     value = JSON.parse(text);
   } catch (cause) {
-    throw invalid("it is not JSON in UTF-8", cause);
+    throw invalidError("it is not JSON in UTF-8", cause);
   }
   const result = Manifest.safeParse(value);
   if (result.success) return result.data;
-  throw invalid(describe(result.error.issues), result.error);
+  throw invalidError(describe(result.error.issues), result.error);
 }
 
 /** Reads and parses a manifest. @throws {SbxError} `manifest.not_found`, `manifest.invalid` */
@@ -47,21 +47,24 @@ async function readLimited(path: string, limit: number): Promise<Uint8Array> {
     return buffer.subarray(0, size);
   } catch (cause) {
     if (cause instanceof Deno.errors.NotFound) {
-      throw new SbxError("manifest.not_found", `there is no asset manifest at ${path}`, { cause });
+      throw new SbxError("manifest.not_found", `there is no asset manifest at ${path}`, {
+        cause,
+        hint: "check the path; sbx-admin manifest generate writes a manifest",
+      });
     }
     throw new SbxError("manifest.unreadable", `the asset manifest ${path} cannot be read`, {
       cause,
-      hint: "it must be a file that this user may read",
+      hint: "give your user read permission on it",
     });
   }
 }
 
-/** `assets.releases.2026.1121.1: why`, a few of them. */
+/** Describes the first few issues, each as `assets.releases.2026.1121.1: <message>`. */
 function describe(issues: z.core.$ZodIssue[]): string {
-  const shown = issues.slice(0, PROBLEMS_SHOWN).map((issue) => {
-    const why = issue.code === "invalid_key" ? issue.issues[0]?.message ?? issue.message : issue.message;
-    return `${issue.path.map(String).join(".").slice(0, 200) || "the whole"}: ${why.slice(0, 300)}`;
+  const lines = issues.slice(0, PROBLEMS_SHOWN).map((issue) => {
+    const message = issue.code === "invalid_key" ? issue.issues[0]?.message ?? issue.message : issue.message;
+    return `${issue.path.map(String).join(".").slice(0, 200) || "manifest"}: ${message.slice(0, 300)}`;
   });
-  const more = issues.length - shown.length;
-  return shown.join("; ") + (more > 0 ? `; and ${more} more` : "");
+  const more = issues.length - lines.length;
+  return lines.join("; ") + (more > 0 ? `; and ${more} more` : "");
 }

@@ -1,8 +1,12 @@
-/** The VM asset manifest: written, checked, installed, and resolved to the files that a VM boots from (contracts.md §10). */
+/**
+ * The VM asset manifest: generates, checks and installs it, and resolves the boot files of a VM
+ * (docs/contracts.md §10).
+ */
+export { type Arch, ARCHES, currentArch } from "./arch.ts";
 export { checkManifest, type ManifestReport, type ReportedAsset } from "./check.ts";
 export { fileError } from "./file_error.ts";
 export { generateManifest, type GenerateOptions, requireAssetVersion } from "./generate.ts";
-export { installAssets, type Installed, type InstallOptions } from "./install.ts";
+export { installAssets, type InstallOptions, type InstallResult } from "./install.ts";
 export { MANIFEST_LIMIT, parseManifest, readManifest } from "./manifest.ts";
 export { installedName, LOGICAL_NAMES, MANIFEST, MANIFEST_ORIGIN, publishedNames } from "./name.ts";
 export { type AssetFile, type Assets, resolveAssets, verifyAssets, verifyFile } from "./resolve.ts";

@@ -5,20 +5,20 @@ import type { Home } from "../base/home/mod.ts";
 import { readManifest } from "./manifest.ts";
 import { BOOT_NAMES, INITRD, installedName, KERNEL, MANIFEST, OBOM, ROOTFS } from "./name.ts";
 
-/** One installed file, and what its manifest says of it. */
+/** One installed file, with hash and size from its manifest. */
 export interface AssetFile {
   /** logical name, such as `vmlinuz` */
   name: string;
   path: string;
   /** BLAKE3, 64 hex characters */
   hash: string;
-  /** bytes */
+  /** size in `bytes` */
   size: number;
 }
 
-/** What a VM boots from. */
+/** Boot files of a VM. */
 export interface Assets {
-  /** of the asset release, `YYYY.MMDD.N` */
+  /** version of the asset release, `YYYY.MMDD.N` */
   version: string;
   arch: string;
   kernel: AssetFile;
@@ -28,49 +28,50 @@ export interface Assets {
 }
 
 /**
- * The files of the installed manifest's current release. Nothing is hashed: {@linkcode verifyAssets} does that.
+ * Resolves the files of the installed manifest's current release. {@linkcode verifyAssets} hashes them.
  *
- * @throws {SbxError} `assets.missing` (412) when there is no manifest, or a file of it is absent; `manifest.invalid`
+ * @throws {SbxError} `assets.missing` (412): the manifest or one of its files is missing; `manifest.invalid`
  */
 export async function resolveAssets(home: Home, arch: string): Promise<Assets> {
   const path = join(home.assetsDir, MANIFEST);
   const { manifest } = await readManifest(path).catch((error) => {
     if (error instanceof SbxError && error.code === "manifest.not_found") {
-      throw missing("no VM assets are installed", error);
+      throw missingError("no VM assets are installed", error);
     }
     throw error;
   });
   const { current: version, releases } = manifest.assets;
   const files = releases[version].arches[arch];
-  if (!files) throw missing(`the installed asset release ${version} has no files for ${arch}`);
-  const found = new Map<string, AssetFile>();
+  if (!files) throw missingError(`the installed asset release ${version} has no files for ${arch}`);
+  const installed = new Map<string, AssetFile>();
   for (const [name, { hash, size }] of Object.entries(files)) {
     const file = { name, path: join(home.assetsDir, installedName(name, hash)), hash, size };
-    if ((await Deno.stat(file.path).catch(() => null))?.isFile) found.set(name, file);
+    if ((await Deno.stat(file.path).catch(() => null))?.isFile) installed.set(name, file);
   }
-  const absent = BOOT_NAMES.filter((name) => !found.has(name));
-  if (absent.length > 0) {
-    throw missing(
-      `${absent.join(", ")} of the asset release ${version} ${
-        absent.length > 1 ? "are" : "is"
+  const missing = BOOT_NAMES.filter((name) => !installed.has(name));
+  if (missing.length > 0) {
+    throw missingError(
+      `${missing.join(", ")} of the asset release ${version} ${
+        missing.length > 1 ? "are" : "is"
       } not installed`,
     );
   }
-  const obom = found.get(OBOM);
+  const obom = installed.get(OBOM);
   return {
     version,
     arch,
-    kernel: found.get(KERNEL)!,
-    initrd: found.get(INITRD)!,
-    rootfs: found.get(ROOTFS)!,
+    kernel: installed.get(KERNEL)!,
+    initrd: installed.get(INITRD)!,
+    rootfs: installed.get(ROOTFS)!,
     ...(obom && { obom }),
   };
 }
 
 /**
- * Hashes kernel, initrd and rootfs, all at once: done before every boot (spec.md, "Versioning" 5).
+ * Hashes kernel, initrd and rootfs concurrently, before every boot (docs/contracts.md §10, "Verification").
  *
- * @throws {SbxError} `assets.mismatch` (412) naming the file, what was expected and what it is; `assets.missing`
+ * @throws {SbxError} `assets.mismatch` (412): names the file, the expected and the actual hash;
+ * `assets.missing`
  */
 export async function verifyAssets(
   { kernel, initrd, rootfs }: Pick<Assets, "kernel" | "initrd" | "rootfs">,
@@ -78,25 +79,25 @@ export async function verifyAssets(
   await Promise.all([kernel, initrd, rootfs].map(verifyFile));
 }
 
-/** Size and BLAKE3 of one installed file. @throws {SbxError} `assets.mismatch`, `assets.missing` */
+/** Verifies size and BLAKE3 of one installed file. @throws {SbxError} `assets.mismatch`, `assets.missing` */
 export async function verifyFile({ name, path, hash, size }: AssetFile): Promise<void> {
   const actual = await blake3File(path).catch((cause) => {
-    throw missing(`${name} cannot be read at ${path}`, cause);
+    throw missingError(`${name} cannot be read at ${path}`, cause);
   });
   if (actual.hash === hash && actual.size === size) return;
   throw new SbxError(
     "assets.mismatch",
-    `${path} is not what the manifest says: expected ${hash}, got ${actual.hash}`,
+    `${path} does not match the manifest: expected ${hash}, got ${actual.hash}`,
     {
-      hint: "sbx update --assets --manifest <URL> installs it again",
+      hint: "install it again: sbx update --assets --manifest <URL>",
     },
   );
 }
 
-function missing(what: string, cause?: unknown): SbxError {
-  return new SbxError("assets.missing", what, {
+function missingError(message: string, cause?: unknown): SbxError {
+  return new SbxError("assets.missing", message, {
     cause,
-    hint: "make demo builds and installs them; or: sbx-admin image build --profile code OUT, " +
+    hint: "build and install them: make demo; or sbx-admin image build --profile code OUT, " +
       "then sbx update --assets --manifest file://OUT/manifest.json",
   });
 }

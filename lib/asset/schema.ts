@@ -1,30 +1,30 @@
 import { z } from "zod";
 
-/** Format of the asset manifest that is written and read (contracts.md §10). */
+/** Format of the asset manifest (docs/contracts.md §10). */
 export const MANIFEST_FORMAT = 2;
-/** How often an installed manifest is looked after, unless its author says otherwise. */
+/** Refresh interval of an installed manifest, unless its author sets another. */
 export const DEFAULT_REFRESH_POLICY = "24h";
 
-/** Exactly 64 hexadecimal characters (spec.md, "Limits"). */
+/** BLAKE3: exactly 64 hexadecimal characters (docs/contracts.md §14). */
 export const Hash = z.string().regex(
   /^[0-9a-f]{64}$/,
   "a hash is exactly 64 hexadecimal characters, in lower case",
 );
 
-/** Must not contain `/`, `\` or `..` (spec.md, "Limits", filename rule). */
+/** File name without `/`, `\` or `..` (docs/contracts.md §14). */
 export const FileName = z.string().min(1).max(255).regex(
   // deno-lint-ignore no-control-regex -- a NUL or a newline in a file name is never meant
   /^(?!\.$)(?!.*\.\.)[^/\\\x00-\x1f]+$/,
   "a file name must not contain /, \\ or ..",
 );
 
-/** Must not contain `..`, `/` or `\` (spec.md, "Limits", version string rule). */
+/** Version without `..`, `/` or `\` (docs/contracts.md §14). */
 export const VersionString = z.string().min(1).max(64).regex(
   /^(?!.*\.\.)[0-9A-Za-z.+~_-]+$/,
   "a version must not contain .., / or \\",
 );
 
-/** `YYYY.MMDD.N` (contracts.md §10). */
+/** `YYYY.MMDD.N` (docs/contracts.md §10). */
 export const AssetVersion = VersionString.regex(
   /^\d{4}\.(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])\.(0|[1-9]\d{0,8})$/,
   "an asset version is YYYY.MMDD.N",
@@ -37,27 +37,27 @@ const arch = z.string().regex(/^(arm64|x86_64)$/, "an architecture is arm64 or x
 export const ManifestFile = z.strictObject({ hash: Hash, size: z.int().min(1).describe("bytes") });
 export type ManifestFile = z.infer<typeof ManifestFile>;
 
-/** A record that refuses to be empty. */
-const filled = <V extends z.ZodType, K extends z.ZodType<string, string>>(key: K, value: V, what: string) =>
+/** Record with at least one entry. */
+const nonEmpty = <V extends z.ZodType, K extends z.ZodType<string, string>>(key: K, value: V, what: string) =>
   z.record(key, value).refine((entries) => Object.keys(entries).length > 0, `${what} must not be empty`);
 
 const AssetRelease = z.strictObject({
   date: day,
   deprecated: z.boolean(),
   min_binary: VersionString,
-  arches: filled(arch, filled(FileName, ManifestFile, "the files of an architecture"), "arches"),
+  arches: nonEmpty(arch, nonEmpty(FileName, ManifestFile, "the files of an architecture"), "arches"),
 });
 
 const BinaryRelease = z.strictObject({ date: day, deprecated: z.boolean(), min_assets: AssetVersion });
 
-/** Releases by version, one of which is current; none at all is refused (spec.md, "Errors"). */
+/** Releases by version, at least one, one of them current (docs/contracts.md §10). */
 const releases = <V extends z.ZodType>(version: z.ZodType<string, string>, release: V) =>
-  z.strictObject({ current: version, releases: filled(version, release, "releases") }).refine(
+  z.strictObject({ current: version, releases: nonEmpty(version, release, "releases") }).refine(
     ({ current, releases }) => Object.hasOwn(releases, current),
     { message: "current must be one of the releases", path: ["current"] },
   );
 
-/** The VM asset manifest, `manifest.json` (contracts.md §10). */
+/** The VM asset manifest, `manifest.json` (docs/contracts.md §10). */
 export const Manifest = z.strictObject({
   format: z.literal(MANIFEST_FORMAT, `format must be ${MANIFEST_FORMAT}`),
   refresh_policy: z.string().min(1).max(64),
@@ -66,7 +66,7 @@ export const Manifest = z.strictObject({
 });
 export type Manifest = z.infer<typeof Manifest>;
 
-/** Where the installed manifest came from, `manifest-origin.json` (contracts.md §10). */
+/** Origin of the installed manifest, `manifest-origin.json` (docs/contracts.md §10). */
 export const ManifestOrigin = z.strictObject({
   schema: z.literal("sbx.manifest_origin.v1"),
   origin: z.enum(["package", "update"]),

@@ -2,22 +2,22 @@ import { asSbxError } from "../base/error/mod.ts";
 import { LeafCache } from "./cache.ts";
 import type { CaFiles, CaPair } from "./store.ts";
 
-/** A certificate with the chain that it needs, and its key, both PEM. */
+/** Certificate with its chain, and its key, both PEM. */
 export interface Leaf {
   cert: string;
   key: string;
 }
 
-/** Most certificates that are kept ready. */
+/** Most certificates in the cache. */
 const LEAVES_MAX = 2048;
 
 /**
- * The certificate authority of this machine. Its key never leaves the host: guests get its certificate, and what it
- * signs is only ever shown to guests. Signing loads a library that takes a tenth of a second, so it is loaded when the
- * first certificate is asked for.
+ * Certificate authority of this machine. Its key never leaves the host: guests get its certificate, and only
+ * guests see the certificates it signs. The signing library takes a tenth of a second to load, so it is
+ * loaded for the first certificate.
  */
 export class Ca {
-  /** PEM; what guests trust */
+  /** PEM, trusted by guests */
   readonly certificate: string;
   readonly fingerprint: string;
   readonly #pair: CaPair;
@@ -31,9 +31,9 @@ export class Ca {
   }
 
   /**
-   * The certificate for a name or an address, made when it is first asked for.
+   * Certificate for a name or address, signed on first use.
    *
-   * @throws {SbxError} `ca.invalid` when key and certificate do not belong together
+   * @throws {SbxError} `ca.invalid`: the key does not match the certificate
    */
   leaf(name: string): Promise<Leaf> {
     return this.#leaves.get(name, async () => {
@@ -43,11 +43,11 @@ export class Ca {
   }
 
   async #load(): Promise<(name: string) => Promise<Leaf>> {
-    const { leafSigner } = await import("./sign.ts");
+    const { createLeafSigner } = await import("./sign.ts");
     try {
-      return await leafSigner(this.#pair);
+      return await createLeafSigner(this.#pair);
     } catch (error) {
-      throw asSbxError(error, "reading the certificate authority of this machine");
+      throw asSbxError(error, "loading this machine's certificate authority");
     }
   }
 }

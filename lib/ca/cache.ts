@@ -1,15 +1,15 @@
-/** Values that are worth keeping, the least used of them given up first; one that failed is made anew. */
+/** Cache of pending and settled values. Evicts the least recently used; drops a value that fails. */
 export class LeafCache<T> {
   readonly #entries = new Map<string, Promise<T>>();
 
   constructor(readonly max: number) {}
 
   get(key: string, make: () => Promise<T>): Promise<T> {
-    const known = this.#entries.get(key);
-    if (known) this.#entries.delete(key);
-    const value = known ?? make();
+    const existing = this.#entries.get(key);
+    if (existing) this.#entries.delete(key);
+    const value = existing ?? make();
     this.#entries.set(key, value);
-    if (!known) {
+    if (!existing) {
       value.catch(() => {
         if (this.#entries.get(key) === value) this.#entries.delete(key);
       });

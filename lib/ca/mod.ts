@@ -1,3 +1,3 @@
-/** The certificate authority of one machine, with which HTTPS of guests is looked into. */
+/** Certificate authority of one machine, for inspecting the HTTPS of guests. */
 export { Ca, type Leaf } from "./ca.ts";
 export { type CaFiles, caFiles, openCa, rotateCa } from "./store.ts";

@@ -1,10 +1,10 @@
-/** PEM (RFC 7468): DER in base64 between two lines. */
+/** Encodes DER as PEM (RFC 7468). */
 export function toPem(der: ArrayBuffer | Uint8Array<ArrayBuffer>, label: string): string {
   const text = new Uint8Array(der).toBase64().replace(/.{64}(?!$)/g, "$&\n");
   return `-----BEGIN ${label}-----\n${text}\n-----END ${label}-----\n`;
 }
 
-/** The DER of the one block of a label; `undefined` when there is not just one, or it is damaged. */
+/** Decodes a PEM text with exactly one block, of this label; `undefined` for any other or a damaged text. */
 export function fromPem(pem: string, label: string): Uint8Array<ArrayBuffer> | undefined {
   const blocks = [...pem.matchAll(/-----BEGIN ([A-Z ]+)-----\s([A-Za-z0-9+/=\s]+)-----END \1-----/g)];
   if (blocks.length !== 1 || blocks[0][1] !== label) return undefined;

@@ -1,5 +1,5 @@
-/** Makes certificates. Importing this is slow: only `ca.ts` and `store.ts` do, when they need it. */
-// The library needs it before anything else of it is loaded.
+/** Creates certificates. Slow to load: only `ca.ts` and `store.ts` import it, on demand. */
+// Must load before @peculiar/x509.
 import "reflect-metadata";
 import * as x509 from "@peculiar/x509";
 import { SbxError } from "../base/error/mod.ts";
@@ -9,15 +9,15 @@ import type { CaPair } from "./store.ts";
 
 const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const DAY_MS = 86_400_000;
-/** A guest's clock may be years behind: the CA is as old as that. */
+/** Days the CA is backdated, since a guest's clock may be years behind. */
 const CA_PAST_DAYS = 5 * 365;
 const CA_FUTURE_DAYS = 10 * 365;
-/** Clients refuse leaves that are good for more than 398 days in all. */
+/** Days a leaf is backdated; clients refuse leaves valid for more than 398 days in all. */
 const LEAF_PAST_DAYS = 180;
 const LEAF_FUTURE_DAYS = 200;
 
-/** Makes a new authority: key and certificate, PEM. */
-export async function makeAuthority(): Promise<{ key: string; certificate: string }> {
+/** Creates a new authority: key and certificate, PEM. */
+export async function createAuthority(): Promise<{ key: string; certificate: string }> {
   const keys = await newKeys();
   const id = crypto.randomUUID().slice(0, 8);
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
@@ -36,11 +36,14 @@ export async function makeAuthority(): Promise<{ key: string; certificate: strin
 }
 
 /**
- * A function that signs certificates for names and addresses. They share one key, which lives as long as this process.
+ * Creates a function that signs certificates for names and addresses. All share one key, kept until this
+ * process ends.
  *
- * @throws {SbxError} `ca.invalid` when the key does not belong to the certificate
+ * @throws {SbxError} `ca.invalid`: the key does not match the certificate
  */
-export async function leafSigner({ key, certificate }: CaPair): Promise<(name: string) => Promise<Leaf>> {
+export async function createLeafSigner(
+  { key, certificate }: CaPair,
+): Promise<(name: string) => Promise<Leaf>> {
   const authority = new x509.X509Certificate(certificate);
   const authorityKey = await importKey(key, authority);
   const leafKeys = await newKeys();
@@ -50,7 +53,7 @@ export async function leafSigner({ key, certificate }: CaPair): Promise<(name: s
     const isAddress = /^[0-9.]+$/.test(name) || name.includes(":");
     const leaf = await x509.X509CertificateGenerator.create({
       serialNumber: serial(),
-      // A common name has at most 64 characters (RFC 5280); clients look at the alternative name.
+      // A common name has at most 64 characters (RFC 5280); clients use the alternative name.
       subject: `CN=${name.length <= 64 && !isAddress ? name : "sbx"}`,
       issuer: authority.subject,
       ...validity(LEAF_PAST_DAYS, LEAF_FUTURE_DAYS),
@@ -77,7 +80,7 @@ async function keyPem(key: CryptoKey): Promise<string> {
   return toPem(await crypto.subtle.exportKey("pkcs8", key), "PRIVATE KEY");
 }
 
-/** The authority's key, after it has signed something that the certificate verifies. */
+/** Imports the authority's key, and verifies a test signature with the certificate. */
 async function importKey(pem: string, authority: x509.X509Certificate): Promise<CryptoKey> {
   const probe = new Uint8Array(32);
   try {
@@ -88,15 +91,15 @@ async function importKey(pem: string, authority: x509.X509Certificate): Promise<
     const publicKey = await authority.publicKey.export(ALGORITHM, ["verify"]);
     if (await crypto.subtle.verify(ALGORITHM, publicKey, signature, probe)) return key;
   } catch (cause) {
-    throw invalid(cause);
+    throw invalidError(cause);
   }
-  throw invalid();
+  throw invalidError();
 }
 
-function invalid(cause?: unknown): SbxError {
-  return new SbxError("ca.invalid", "the CA's key and certificate do not belong together", {
+function invalidError(cause?: unknown): SbxError {
+  return new SbxError("ca.invalid", "the CA key does not match the CA certificate", {
     cause,
-    hint: "sbx-admin ca rotate makes a new pair; VMs trust it from their next start",
+    hint: "create a new pair: sbx-admin ca rotate; VMs trust it from their next start",
   });
 }
 
@@ -105,7 +108,7 @@ function validity(pastDays: number, futureDays: number): { notBefore: Date; notA
   return { notBefore: new Date(now - pastDays * DAY_MS), notAfter: new Date(now + futureDays * DAY_MS) };
 }
 
-/** 16 random bytes, positive (RFC 5280 §4.1.2.2). */
+/** Serial number: 16 random bytes, positive (RFC 5280 §4.1.2.2). */
 function serial(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   bytes[0] = bytes[0] & 0x7f | 0x40;

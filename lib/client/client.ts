@@ -1,26 +1,26 @@
 import { SbxError } from "../base/error/mod.ts";
 
-/** What one request carries. */
+/** Parts of one request. */
 export interface RequestParts {
   query?: Record<string, string | number | undefined>;
-  /** becomes a JSON body */
+  /** value of a JSON body */
   json?: unknown;
-  /** body as it is */
+  /** raw body */
   body?: BodyInit;
   accept?: string;
   signal?: AbortSignal;
 }
 
-/** HTTP client of the API, through the gateway or, for `sbx status`, straight to the service's socket. */
+/** HTTP client of the API, through the gateway, or for `sbx status` directly over the service's socket. */
 export class Client {
   /**
-   * @param base such as `http://127.0.0.1:19222`
-   * @param token of the gateway; none on the service's socket
-   * @param http for a Unix socket
+   * @param base base URL, such as `http://127.0.0.1:19222`
+   * @param token token of the gateway; absent on the service's socket
+   * @param http client for a Unix socket
    */
   constructor(readonly base: string, readonly token?: string, readonly http?: Deno.HttpClient) {}
 
-  /** The client of a Unix socket. */
+  /** Creates a client of a Unix socket. */
   static unix(path: string): Client {
     return new Client(
       "http://service",
@@ -30,9 +30,9 @@ export class Client {
   }
 
   /**
-   * Sends a request and answers its response, whose status is 2xx.
+   * Sends a request and returns its response with a 2xx status.
    *
-   * @throws SbxError what the API answered, or `gateway.unreachable`
+   * @throws {SbxError} the error of the API; `gateway.unreachable`; `gateway.bad_answer`
    */
   async send(method: string, path: string, parts: RequestParts = {}): Promise<Response> {
     const headers = new Headers();
@@ -45,36 +45,36 @@ export class Client {
       const url = this.base + path + queryOf(parts.query);
       response = await fetch(url, { method, headers, body, signal: parts.signal, client: this.http });
     } catch (cause) {
-      throw new SbxError("gateway.unreachable", `nothing answers at ${this.base}`, {
+      throw new SbxError("gateway.unreachable", `no answer at ${this.base}`, {
         cause,
-        hint: "sbx start starts it; sbx status shows what runs",
+        hint: "start the gateway: sbx start; sbx status shows what is running",
       });
     }
-    if (!response.ok) throw await failure(response);
+    if (!response.ok) throw await errorOf(response);
     return response;
   }
 
-  /** Sends a request and answers the JSON of its response. */
+  /** Sends a request and returns the JSON of its response. */
   async json<T>(method: string, path: string, parts: RequestParts = {}): Promise<T> {
     return await (await this.send(method, path, parts)).json();
   }
 
-  /** URL of a WebSocket; a browser's API has no place for a header, so the token goes into the query (contracts.md §2). */
+  /** URL of a WebSocket, whose API has no headers: the token goes into the query (docs/contracts.md §2). */
   socketUrl(path: string, query: Record<string, string | undefined> = {}): string {
     return this.base.replace(/^http/, "ws") + path + queryOf({ ...query, token: this.token });
   }
 }
 
 /**
- * The name or id of a VM, or of something else, as one segment of a path.
+ * Encodes the name or id of a VM, or the id of a profile, as one segment of a path.
  *
- * @throws {SbxError} `vm.not_found` or its like, if `text` cannot be one: a URL would lead elsewhere
+ * @throws {SbxError} `vm.not_found`, `profile.not_found`: `text` cannot be one, and would change the path
  */
 export function segment(text: string, kind: "vm" | "profile" = "vm"): string {
   if (text !== "" && text !== "." && text !== ".." && !text.includes("/")) return encodeURIComponent(text);
   const what = kind === "vm" ? "the name or id of a VM" : "the id of a profile";
   throw new SbxError(`${kind}.not_found`, `${JSON.stringify(text)} is not ${what}`, {
-    hint: `sbx ${kind === "vm" ? "list" : "profile list"} shows those that exist`,
+    hint: `sbx ${kind === "vm" ? "list" : "profile list"} shows the existing ones`,
   });
 }
 
@@ -85,14 +85,15 @@ function queryOf(query: RequestParts["query"]): string {
     : `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)]))}`;
 }
 
-async function failure(response: Response): Promise<SbxError> {
+async function errorOf(response: Response): Promise<SbxError> {
   const text = await response.text();
   try {
     const { error, code, hint } = JSON.parse(text);
     if (typeof error === "string" && typeof code === "string") return new SbxError(code, error, { hint });
-  } catch { /* not the API's own answer */ }
-  return new SbxError("gateway.bad_answer", `the gateway answered ${response.status}, and does not say why`, {
-    hint: "sbx stop and sbx start put another one in its place",
-    cause: text,
-  });
+  } catch { /* not an answer of the API */ }
+  return new SbxError(
+    "gateway.bad_answer",
+    `the gateway answered with status ${response.status} and no reason`,
+    { hint: "restart it: sbx stop, then sbx start", cause: text },
+  );
 }

@@ -1,17 +1,17 @@
-/** Which of the daemons of one home run, and how they are ended. */
+/** Finds and stops the running daemons of one home. */
 import { basename } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { type Home, home } from "../base/home/mod.ts";
 import { Client } from "./client.ts";
 
-/** Milliseconds that a daemon has to answer when it is asked whether it is there. */
+/** Longest wait for a daemon's answer to a probe, in `ms`. */
 const PROBE_TIMEOUT_MS = 2000;
-/** Milliseconds that a daemon has to end after SIGTERM. */
+/** Longest wait for a daemon's end after SIGTERM, in `ms`. */
 const STOP_TIMEOUT_MS = 15_000;
 
 export type Daemon = "service" | "gateway";
 
-/** Does the service answer on its socket? */
+/** Tests whether the service answers on its socket. */
 export async function serviceAnswers(place: Home): Promise<boolean> {
   const client = Client.unix(place.serviceSocket);
   try {
@@ -25,7 +25,7 @@ export async function serviceAnswers(place: Home): Promise<boolean> {
   }
 }
 
-/** The client of the gateway that runs; undefined when none does. */
+/** Client of the running gateway; `undefined` when none runs. */
 export async function gatewayClient(place: Home): Promise<Client | undefined> {
   const [port, token] = await Promise.all([place.gatewayPortFile, place.gatewayTokenFile].map(textOf));
   if (!port || !token) return undefined;
@@ -39,8 +39,8 @@ export async function gatewayClient(place: Home): Promise<Client | undefined> {
   }
 }
 
-/** A gateway that runs, but whose token or port file somebody removed, so that nobody can talk to it. */
-export async function unreachableGateway(
+/** Finds a running gateway whose token or port file was removed, so that no client can connect. */
+export async function findUnreachableGateway(
   place: Home,
 ): Promise<{ pid: number; missing: "token" | "port" } | undefined> {
   const pid = await daemonPid(place, "gateway");
@@ -50,11 +50,14 @@ export async function unreachableGateway(
     : !(await textOf(place.gatewayPortFile))
     ? "port"
     : undefined;
-  // The pid file is written last and removed first: one that is still there is of a gateway that is not just ending.
+  // The pid file is written last and removed first: while it exists, the gateway is not just shutting down.
   return missing && await daemonPid(place, "gateway") === pid ? { pid, missing } : undefined;
 }
 
-/** The process that a daemon's pid file names, if it is that daemon, of this home: a pid may be somebody else's by now. */
+/**
+ * Pid of a running daemon, from its pid file. Checks that it is this daemon of this home, since pids are
+ * reused.
+ */
 export async function daemonPid(place: Home, daemon: Daemon): Promise<number | undefined> {
   const pid = Number(await textOf(daemon === "service" ? place.servicePidFile : place.gatewayPidFile));
   if (!Number.isInteger(pid) || pid <= 1) return undefined;
@@ -65,10 +68,10 @@ export async function daemonPid(place: Home, daemon: Daemon): Promise<number | u
 }
 
 /**
- * Ends a daemon with SIGTERM and waits for it.
+ * Stops a daemon with SIGTERM and waits for its end.
  *
- * @returns false when it did not run
- * @throws SbxError `<daemon>.stop.timeout`
+ * @returns false when it was not running
+ * @throws {SbxError} `<daemon>.stop.timeout`
  */
 export async function stopDaemon(place: Home, daemon: Daemon): Promise<boolean> {
   const pid = await daemonPid(place, daemon);
@@ -77,9 +80,11 @@ export async function stopDaemon(place: Home, daemon: Daemon): Promise<boolean> 
   const deadline = performance.now() + STOP_TIMEOUT_MS;
   while (await daemonPid(place, daemon) === pid) {
     if (performance.now() > deadline) {
-      throw new SbxError(`${daemon}.stop.timeout`, `sbx-${daemon} (pid ${pid}) did not end within 15 s`, {
-        hint: `look into ${place.logsDir}/${daemon}.log; kill -9 ${pid} ends it at once`,
-      });
+      throw new SbxError(
+        `${daemon}.stop.timeout`,
+        `sbx-${daemon} (pid ${pid}) did not stop within ${STOP_TIMEOUT_MS / 1000} s`,
+        { hint: `read ${place.logsDir}/${daemon}.log; kill -9 ${pid} stops it at once` },
+      );
     }
     await new Promise((resolve) => setTimeout(resolve, 25));
   }

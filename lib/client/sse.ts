@@ -1,20 +1,23 @@
-/** Server-sent events, as the WHATWG HTML standard frames them. */
+/** Server-sent events (WHATWG HTML standard). */
 import { SbxError } from "../base/error/mod.ts";
 
 /** One event. */
 export interface ServerEvent {
-  /** `message` when the stream does not name it */
+  /** event name; `message` when the stream gives none */
   event: string;
   data: string;
 }
 
-/** Turns text, however it is cut, into events. An event that the stream's end cuts off is dropped, as the standard says. */
+/**
+ * Parses chunks of text into events. An event cut off by the end of the stream is dropped, as the standard
+ * requires.
+ */
 export class SseParser {
   #rest = "";
   #event = "";
   #data: string[] = [];
 
-  /** The events that `text` completes. */
+  /** Returns the events completed by `text`. */
   push(text: string): ServerEvent[] {
     const events: ServerEvent[] = [];
     this.#rest += text;
@@ -46,7 +49,10 @@ export class SseParser {
   }
 }
 
-/** A line ends with LF, CRLF or CR; a CR at the very end may be half of a CRLF, so it waits. */
+/**
+ * Finds the end of a line: LF, CRLF or CR. A CR at the end of the text may be half of a CRLF and does not
+ * count yet.
+ */
 function lineEnd(text: string, from: number): { at: number; next: number } | undefined {
   const lf = text.indexOf("\n", from);
   const cr = text.slice(from, lf < 0 ? undefined : lf).indexOf("\r") + from;
@@ -58,9 +64,9 @@ function lineEnd(text: string, from: number): { at: number; next: number } | und
 }
 
 /**
- * The events of a running program's response, as they come.
+ * Reads the events of a running program's response as they arrive.
  *
- * @throws {SbxError} `service.gone` when the connection breaks: a service that ends its answer closes it
+ * @throws {SbxError} `service.gone`: the connection broke before the service closed it
  */
 export async function* serverEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
   const decoder = new TextDecoder();
@@ -69,7 +75,7 @@ export async function* serverEvents(body: ReadableStream<Uint8Array>): AsyncGene
   try {
     while (true) {
       const { value, done } = await reader.read().catch((cause) => {
-        throw gone(cause);
+        throw connectionError(cause);
       });
       if (done) break;
       yield* parser.push(decoder.decode(value, { stream: true }));
@@ -80,12 +86,12 @@ export async function* serverEvents(body: ReadableStream<Uint8Array>): AsyncGene
   }
 }
 
-/** Who ended the request itself hears of that, and of nothing else. */
-function gone(cause: unknown): unknown {
+/** Converts a read error to `service.gone`; keeps the caller's own abort. */
+function connectionError(cause: unknown): unknown {
   if ((cause as Error)?.name === "AbortError" || cause instanceof SbxError) return cause;
   return new SbxError("service.gone", "the service went away while the program ran", {
     cause,
     hint:
-      "the program was ended, and its VM goes on: sbx list starts the service again and shows it; then run it again",
+      "the program was ended, its VM keeps running: sbx list starts the service again; then run the program again",
   });
 }

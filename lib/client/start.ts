@@ -1,41 +1,42 @@
-/** Starting service and gateway, by `sbx start` and by every command that finds them missing. */
+/** Starts service and gateway, for `sbx start` and for every command that needs them. */
 import { join } from "node:path";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { spawnDetached } from "../base/spawn/mod.ts";
 import type { Client } from "./client.ts";
-import { type Daemon, gatewayClient, serviceAnswers, unreachableGateway } from "./running.ts";
+import { type Daemon, findUnreachableGateway, gatewayClient, serviceAnswers } from "./running.ts";
 
-/** Milliseconds that a daemon has to answer after its start. */
+/** Longest wait for a daemon's first answer, in `ms`. */
 const START_TIMEOUT_MS = 20_000;
 const POLL_MS = 20;
-/** Bytes of the path of a Unix socket: the kernel takes 103 to 107 of them. */
+/** Longest path of a Unix socket, in `bytes`; kernels accept 103 to 107. */
 const SOCKET_PATH_MAX = 100;
-/** Bytes of a log's end that are looked at for why a start failed. */
+/** End of a log searched for the reason of a failed start, in `bytes`. */
 const LOG_TAIL = 4096;
-/** What a daemon needs at the least for its small files. */
+/** Disk space a daemon needs for its small files, in `bytes`. */
 const PROBE_BYTES = 16 * 1024;
 
-/** What runs, and what had to be started for it. */
-export interface Started {
+/** Client of the running gateway, and the daemons started for it. */
+export interface StartResult {
   client: Client;
   started: Daemon[];
 }
 
-/** How to start. */
+/** Options of a start. */
 export interface StartOptions {
-  /** TCP port of the gateway if it must be started; default 19222, which is the gateway's own */
+  /** TCP port of a newly started gateway; default is the gateway's own, 19222 */
   port?: number;
-  /** called before anything is started */
+  /** called before the first daemon is started */
   onStart?: () => void;
 }
 
 /**
- * Makes sure that service and gateway run. Whoever comes second waits for the first and finds them running.
+ * Ensures that service and gateway run. A lock serializes concurrent starts.
  *
- * @throws SbxError what the daemon said of its failure, or `<daemon>.start_failed`
+ * @throws {SbxError} the error in the daemon's log, or `<daemon>.start_failed`; `disk.full`;
+ * `gateway.no_token`
  */
-export async function start(place: Home, { port, onStart }: StartOptions = {}): Promise<Started> {
+export async function start(place: Home, { port, onStart }: StartOptions = {}): Promise<StartResult> {
   const running = await gatewayClient(place);
   if (running && await serviceAnswers(place)) return { client: running, started: [] };
   await makeFolder(place.runDir);
@@ -54,11 +55,11 @@ export async function start(place: Home, { port, onStart }: StartOptions = {}): 
   }
   let client = await gatewayClient(place);
   if (client === undefined) {
-    const lost = await unreachableGateway(place);
-    if (lost) {
+    const unreachable = await findUnreachableGateway(place);
+    if (unreachable) {
       throw new SbxError(
         "gateway.no_token",
-        `the gateway runs (pid ${lost.pid}), but its ${lost.missing} file is gone`,
+        `the gateway (pid ${unreachable.pid}) is running, but its ${unreachable.missing} file is missing`,
         { hint: "sbx stop, then try again" },
       );
     }
@@ -73,24 +74,28 @@ async function makeFolder(path: string): Promise<void> {
   try {
     await Deno.mkdir(path, { recursive: true, mode: 0o700 });
   } catch (cause) {
-    const why = cause instanceof Deno.errors.AlreadyExists || cause instanceof Deno.errors.NotADirectory
-      ? "it, or what is above it, is not a folder"
+    const reason = cause instanceof Deno.errors.AlreadyExists || cause instanceof Deno.errors.NotADirectory
+      ? "part of the path is not a folder"
       : cause instanceof Deno.errors.PermissionDenied || (cause as { code?: string }).code === "EROFS"
-      ? "you may not write there"
+      ? "permission denied"
       : undefined;
-    if (why === undefined) throw cause;
-    throw new SbxError("home.unusable", `cannot make ${path}: ${why}`, {
+    if (reason === undefined) throw cause;
+    throw new SbxError("home.unusable", `cannot create ${path}: ${reason}`, {
       cause,
-      hint: "SBX_HOME names another folder",
+      hint: "set SBX_HOME to another folder",
     });
   }
 }
 
 function checkSocketPath(path: string): void {
   if (new TextEncoder().encode(path).length <= SOCKET_PATH_MAX) return;
-  throw new SbxError("home.too_long", `${path} is too long for a socket`, {
-    hint: "SBX_RUN_DIR names a shorter folder",
-  });
+  throw new SbxError(
+    "home.too_long",
+    `${path} is too long for a Unix socket (limit ${SOCKET_PATH_MAX} bytes)`,
+    {
+      hint: "set SBX_RUN_DIR to a shorter folder",
+    },
+  );
 }
 
 async function launch<T>(
@@ -113,25 +118,28 @@ async function launch<T>(
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
   if (!ended) child.kill();
-  throw await failure(daemon, log, before, place);
+  throw await startError(daemon, log, before, place);
 }
 
-/** A daemon's last words: `sbx-<daemon>: <what happened> (<code>)?` and a hint on the next line. */
-async function failure(daemon: Daemon, log: string, from: number, place: Home): Promise<SbxError> {
+/**
+ * Error of a failed start, from the daemon's log: `sbx-<daemon>: <what happened> (<code>)?`, and a hint on
+ * the next line.
+ */
+async function startError(daemon: Daemon, log: string, from: number, place: Home): Promise<SbxError> {
   const bytes = await Deno.readFile(log).catch(() => new Uint8Array());
   const lines = new TextDecoder().decode(bytes.subarray(Math.max(from, bytes.length - LOG_TAIL))).trimEnd()
     .split("\n");
   const at = lines.findLastIndex((line) => line.startsWith(`sbx-${daemon}: `));
-  const said = /^sbx-\w+: (.*?)(?: \(([\w.]+)\))?$/.exec(lines[at] ?? "");
-  if (said) {
+  const [, message, code] = /^sbx-\w+: (.*?)(?: \(([\w.]+)\))?$/.exec(lines[at] ?? "") ?? [];
+  if (message !== undefined) {
     const hint = lines[at + 1]?.trim() || `its log is ${log}`;
-    return new SbxError(said[2] ?? `${daemon}.start_failed`, said[1], { hint });
+    return new SbxError(code ?? `${daemon}.start_failed`, message, { hint });
   }
-  // On a full disk there was no room for its words either.
-  const full = await noSpace(place.logsDir, place.runDir);
+  // On a full disk the log has no error either.
+  const full = await findFullDisk(place.logsDir, place.runDir);
   if (full !== undefined) {
-    return new SbxError("disk.full", `sbx-${daemon} did not start: no space is left on the disk of ${full}`, {
-      hint: "free some space there and try again: VMs that run go on, or stand still until then",
+    return new SbxError("disk.full", `sbx-${daemon} did not start: no space left on the disk of ${full}`, {
+      hint: "free some space there and try again; running VMs continue, or pause until then",
     });
   }
   const tail = lines.slice(-5).join("\n  ");
@@ -144,14 +152,14 @@ async function failure(daemon: Daemon, log: string, from: number, place: Home): 
   );
 }
 
-/** The first of these folders whose disk takes no more. */
-async function noSpace(...folders: string[]): Promise<string | undefined> {
+/** Returns the first of these folders on a full disk. */
+async function findFullDisk(...folders: string[]): Promise<string | undefined> {
   for (const folder of folders) {
     const path = join(folder, `.room-${crypto.randomUUID()}`);
     try {
       await Deno.writeFile(path, new Uint8Array(PROBE_BYTES), { mode: 0o600 });
     } catch (error) {
-      if (asSbxError(error, "looking for room").code === "disk.full") return folder;
+      if (asSbxError(error, "testing for disk space").code === "disk.full") return folder;
     } finally {
       await Deno.remove(path).catch(() => {});
     }

@@ -5,9 +5,9 @@ export interface CorpInfo {
   present: boolean;
   path: string;
   status: "absent" | "ok" | "last_good" | "closed";
-  /** what is wrong with the file */
+  /** problems of the file */
   error?: string;
-  /** what a person should know of it, one sentence */
+  /** state of the file, one sentence for people */
   summary: string;
   refresh_policy?: string;
   settings: { id: string; locked: boolean; hidden?: boolean; enabled?: boolean }[];
@@ -22,7 +22,7 @@ export interface CorpInfo {
   release: { manifest_url?: string; hmac_key_file?: string };
 }
 
-/** What corp says, and whether its file is well. */
+/** Describes the corp configuration in force and the state of its file. */
 export function corpInfo({ path, state }: Pick<CorpStore, "path" | "state">): CorpInfo {
   const file = "config" in state ? state.config.file : undefined;
   return {
@@ -49,7 +49,7 @@ export function corpInfo({ path, state }: Pick<CorpStore, "path" | "state">): Co
   };
 }
 
-/** One sentence on what is in force; `sbx status` prints it. */
+/** Describes the configuration in force in one sentence; printed by `sbx status`. */
 export function corpSummary({ path, state }: Pick<CorpStore, "path" | "state">): string {
   switch (state.status) {
     case "absent":
@@ -57,8 +57,8 @@ export function corpSummary({ path, state }: Pick<CorpStore, "path" | "state">):
     case "ok":
       return `${path} is in force`;
     case "last_good":
-      return `${path} IS BROKEN; the last good version of it stays in force until it is corrected`;
+      return `${path} IS BROKEN; its last good version stays in force until it is corrected`;
     case "closed":
-      return `${path} IS BROKEN and no good version of it is known; every setting is locked until it is corrected`;
+      return `${path} IS BROKEN and has no known good version; every setting is locked until it is corrected`;
   }
 }

@@ -2,25 +2,25 @@ import { SbxError } from "../base/error/mod.ts";
 import { checkToml, readToml, type TomlDocument } from "../toml/mod.ts";
 import { CorpFile } from "./schema.ts";
 
-/** Where device management puts corp.toml (spec.md, "Settings files"). */
+/** Path of corp.toml as installed by device management (docs/contracts.md §3). */
 const CORP_CONFIG = "/etc/sbx/corp.toml";
 
-/** A corp.toml that holds. */
+/** Content of a valid corp.toml. */
 export interface CorpConfig {
   file: CorpFile;
-  /** with the line of each key, for explanations */
+  /** source text with the line of each key, for explanations */
   document: TomlDocument;
 }
 
 /**
- * What is wrong with what a corp.toml of the right shape says: rules, detections, values. Rules and networks are read
- * by others than corp, so whoever knows them brings it along.
+ * Checks the content of a well-formed corp.toml: rules, detections, values. Supplied by the caller, because corp does
+ * not know how rules and networks are read.
  *
- * @returns a line for each, beginning with file and line where there are such
+ * @returns one line per problem, beginning with `file:line` where known
  */
 export type CorpCheck = (config: CorpConfig, path: string) => Promise<string[]>;
 
-/** `SBX_CORP_CONFIG`, or else where device management puts it. */
+/** Path of corp.toml: `SBX_CORP_CONFIG`, or else the device management path. */
 export function corpPath(env: { get(name: string): string | undefined } = Deno.env): string {
   return env.get("SBX_CORP_CONFIG") || CORP_CONFIG;
 }
@@ -28,7 +28,7 @@ export function corpPath(env: { get(name: string): string | undefined } = Deno.e
 /**
  * Reads and checks one corp.toml.
  *
- * @throws {SbxError} `corp.not_found`; `corp.invalid` with file and line of everything that is wrong
+ * @throws {SbxError} `corp.not_found`; `corp.invalid` with file and line of every problem
  */
 export async function loadCorp(path: string): Promise<CorpConfig> {
   let document: TomlDocument;
@@ -42,15 +42,15 @@ export async function loadCorp(path: string): Promise<CorpConfig> {
   return { file: checkToml(document, CorpFile, "corp.invalid"), document };
 }
 
-/** What `sbx corp validate FILE` answers. */
+/** Answer of `sbx corp validate FILE`. */
 export interface CorpValidation {
   ok: boolean;
   path: string;
-  /** one message each, beginning with `file:line` */
+  /** one message per problem, beginning with `file:line` */
   problems: string[];
 }
 
-/** Checks the shape of one corp.toml without putting it in force. */
+/** Checks the shape of one corp.toml without applying it. */
 export async function validateCorp(path: string): Promise<CorpValidation> {
   try {
     await loadCorp(path);

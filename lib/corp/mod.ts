@@ -1,4 +1,4 @@
-/** Corp: what an administrator's corp.toml forces, hides, adds and takes away (contracts.md §3). */
+/** Corp configuration: an administrator's overrides of settings, servers and rules (docs/contracts.md §3). */
 export { type CorpInfo, corpInfo, corpSummary } from "./info.ts";
 export {
   type CorpCheck,

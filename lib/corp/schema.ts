@@ -1,9 +1,9 @@
-/** The shape of corp.toml (contracts.md §3). */
+/** Schema of corp.toml (docs/contracts.md §3). */
 import { z } from "zod";
 import { rulesSchema } from "../policy/author/schema.ts";
-import { McpServers } from "../profile/mod.ts";
+import { CorpMcpServers } from "../profile/mod.ts";
 
-/** Any value that a setting can have; which one fits is the setting's business. */
+/** Value of any setting; checked later against the setting's own type. */
 const SettingValue = z.union([
   z.string(),
   z.number(),
@@ -12,18 +12,12 @@ const SettingValue = z.union([
   z.strictObject({ path: z.string(), content: z.string() }),
 ]);
 
-/** `[settings."<id>"]`: force a value, hide, or switch off. */
+/** `[settings."<id>"]`: forces a value, hides the setting, or disables it. */
 const SettingEntry = z.strictObject({
   value: SettingValue.optional(),
   hidden: z.boolean().optional(),
   enabled: z.boolean().optional(),
 });
-
-/** A server of corp's own, or a few words that switch a profile's server off (spec.md, "Corp capabilities"). */
-const CorpMcpServer = z.union([
-  McpServers.valueType,
-  z.strictObject({ enabled: z.literal(false) }),
-]);
 
 const path = z.string().min(1).refine(
   (value) => !value.split("/").includes("..") && !value.includes("\0"),
@@ -34,11 +28,11 @@ const httpUrl = z.string().refine(
   "must be an http or https URL",
 );
 
-/** Everything that a corp.toml may hold. */
+/** Complete corp.toml. */
 export const CorpFile = z.strictObject({
   refresh_policy: z.string().min(1).max(64).optional(),
   settings: z.record(z.string(), SettingEntry).prefault({}),
-  mcp: z.record(McpServers.keyType, CorpMcpServer).prefault({}),
+  mcp: CorpMcpServers.prefault({}),
   corp_rule_files: z.strictObject({
     enforcement: path.optional(),
     sigma: path.optional(),
@@ -46,7 +40,7 @@ export const CorpFile = z.strictObject({
     open_telemetry: httpUrl.optional(),
   }).prefault({}),
   corp: z.strictObject({ rules: rulesSchema("corp").prefault({}) }).prefault({}),
-  /** where the events of many hosts are collected (contracts.md §12) */
+  /** collector of events from many hosts (docs/contracts.md §12) */
   ledger: z.strictObject({
     url: z.string().refine(
       (value) =>

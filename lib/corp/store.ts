@@ -4,24 +4,24 @@ import { type Home, writeAtomic } from "../base/home/mod.ts";
 import { type CorpCheck, type CorpConfig, corpPath, loadCorp } from "./load.ts";
 
 /**
- * What holds of corp.
+ * State of the corp configuration.
  *
- * - `absent`: there is no corp.toml
- * - `ok`: it holds
- * - `last_good`: it is broken, and the last one that was not stays in force
- * - `closed`: it is broken and no good one is known, so everything that corp could lock is locked
+ * - `absent`: no corp.toml
+ * - `ok`: corp.toml is in force
+ * - `last_good`: corp.toml is broken, its last good version stays in force
+ * - `closed`: corp.toml is broken and has no known good version, so everything corp could lock is locked
  *
- * Broken is also a file of the right shape with rules that do not compile and the like; `refused` is that one.
+ * A well-formed file with invalid content, such as rules that do not compile, is broken too; `rejected` holds it.
  */
 export type CorpState =
   | { status: "absent" }
   | { status: "ok"; config: CorpConfig }
-  | { status: "last_good"; config: CorpConfig; error: SbxError; refused?: CorpConfig }
-  | { status: "closed"; error: SbxError; refused?: CorpConfig };
+  | { status: "last_good"; config: CorpConfig; error: SbxError; rejected?: CorpConfig }
+  | { status: "closed"; error: SbxError; rejected?: CorpConfig };
 
 /**
- * The corp.toml in force. One that cannot be read never unlocks anything: the last good one, kept in memory and as a
- * copy in the home, stays.
+ * Corp configuration in force. An unreadable corp.toml never unlocks anything: the last good version, held in memory
+ * and as a copy in the home, stays in force.
  */
 export class CorpStore {
   readonly path: string;
@@ -31,7 +31,7 @@ export class CorpStore {
   #lastGood?: CorpConfig;
   #loading: Promise<unknown> = Promise.resolve();
 
-  /** @param check what a file has to pass beyond its shape to be in force; the default lets all pass */
+  /** @param check content check required before a file takes effect; by default all pass */
   constructor(
     { dir }: Pick<Home, "dir">,
     path = corpPath(),
@@ -42,51 +42,51 @@ export class CorpStore {
     this.#copyPath = join(dir, "corp.last-good.toml");
   }
 
-  /** As of the last {@linkcode load}. */
+  /** State after the last {@linkcode load}. */
   get state(): CorpState {
     return this.#state;
   }
 
-  /** Reads the file again. Loads follow each other, so that an older one cannot overtake a newer one. */
+  /** Reads the file again. Loads run one at a time, so an older one cannot overtake a newer one. */
   load(): Promise<CorpState> {
-    const loaded = this.#loading.then(() => this.#load());
-    this.#loading = loaded.catch(() => {});
-    return loaded;
+    const loading = this.#loading.then(() => this.#load());
+    this.#loading = loading.catch(() => {});
+    return loading;
   }
 
   async #load(): Promise<CorpState> {
-    let read: CorpConfig | undefined;
+    let candidate: CorpConfig | undefined;
     try {
-      read = await loadCorp(this.path);
-      const problems = await this.#check(read, this.path);
+      candidate = await loadCorp(this.path);
+      const problems = await this.#check(candidate, this.path);
       if (problems.length > 0) throw new SbxError("corp.invalid", problems.join("\n"));
-      await this.#keep(read);
-      return this.#state = { status: "ok", config: read };
+      await this.#saveCopy(candidate);
+      return this.#state = { status: "ok", config: candidate };
     } catch (thrown) {
       const error = asSbxError(thrown, `reading ${this.path}`);
       if (error.code === "corp.not_found") return await this.#forget();
       const config = this.#lastGood ?? await this.#readCopy();
-      const wrong = { error, ...(read && { refused: read }) };
+      const failure = { error, ...(candidate && { rejected: candidate }) };
       return this.#state = config
-        ? { status: "last_good", config, ...wrong }
-        : { status: "closed", ...wrong };
+        ? { status: "last_good", config, ...failure }
+        : { status: "closed", ...failure };
     }
   }
 
-  async #keep(config: CorpConfig) {
-    const isNews = this.#lastGood?.document.text !== config.document.text;
+  async #saveCopy(config: CorpConfig) {
+    const isChanged = this.#lastGood?.document.text !== config.document.text;
     this.#lastGood = config;
-    if (!isNews) return;
+    if (!isChanged) return;
     try {
       await writeAtomic(this.#copyPath, config.document.text);
     } catch {
-      // Without the copy a later start meets a broken file with all closed, which is safe. The old copy may unlock
-      // what this file locks, so it must not stay.
+      // Without a copy, a later start with a broken file locks everything, which is safe. The old copy might unlock
+      // settings this file locks, so it must go.
       await Deno.remove(this.#copyPath).catch(() => {});
     }
   }
 
-  /** The administrator took the file away: that is a decision, and no failure. */
+  /** Drops the last good version: the administrator removed the file on purpose. */
   async #forget(): Promise<CorpState> {
     this.#lastGood = undefined;
     await Deno.remove(this.#copyPath).catch(() => {});

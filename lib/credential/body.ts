@@ -1,49 +1,49 @@
-/** What is done to bodies (contracts.md §9): secrets pass at OAuth token endpoints of their provider, and nowhere else. */
+/** Body filters (docs/contracts.md §9): secrets pass only at the OAuth token endpoints of their provider. */
 import type { CredentialSubstitution } from "../event/mod.ts";
-import type { BodyFilter, BodyPlace } from "../net/port/broker.ts";
+import type { BodyFilter, BodyPlace } from "../net/port/mod.ts";
 import { Capture } from "./capture.ts";
-import type { Finder, Found } from "./finder.ts";
+import type { Finder, SecretMatch } from "./finder.ts";
 import { isSecret, jsonForm } from "./form.ts";
-import { DecoyUsed, REASON, refused } from "./grant.ts";
+import { DecoyUsed, deniedError, REASON } from "./grant.ts";
 import { Injection } from "./inject.ts";
 import { plainHost, type Provider, tokenEndpointOf } from "./provider.ts";
 import { latin1, StreamReplacer } from "./stream.ts";
 import { providerOfToken } from "./token.ts";
 import type { Vault } from "./vault.ts";
 
-/** Longest answer of a token endpoint; they have some KB. */
+/** Longest answer of a token endpoint, in `bytes`; real ones have a few KB. */
 export const TOKEN_BODY_MAX = 256 * 1024;
-/** Most records of one body; what is done to it is done whatever their number. */
+/** Most substitutions recorded for one body; replacing goes on beyond it. */
 const ROWS_MAX = 32;
 
 /**
- * What stands in a request's body for a secret or a ref, as long as that is: a length that was promised holds. A secret
- * that were put into a body could be asked back, since a model repeats what it is told; and a ref that nobody resolves
- * is never sent.
+ * Placeholder for a secret or ref in a request body. It has the length of the original, so that a declared
+ * Content-Length holds. A secret in a body could be asked back, since a model repeats its input, and an
+ * unresolved ref is never sent.
  */
-export function withheld(length: number): string {
-  return (length < WITHHELD.length ? WITHHELD.slice(-length) : WITHHELD).padEnd(length, "-");
+export function placeholderOf(length: number): string {
+  return (length < PLACEHOLDER.length ? PLACEHOLDER.slice(-length) : PLACEHOLDER).padEnd(length, "-");
 }
 
-const WITHHELD = "credential-withheld";
+const PLACEHOLDER = "credential-withheld";
 
-/** Fields of an OAuth answer that are secrets (RFC 6749, 5.1). */
+/** Secret fields of an OAuth answer (RFC 6749, 5.1). */
 const TOKEN_FIELDS = ["access_token", "refresh_token"];
 
-/** A request's body on its way to the upstream. */
+/** Filter for a request body on its way to the upstream. */
 export function requestBody(vault: Vault, providers: ReadonlySet<Provider>, place: BodyPlace): BodyFilter {
   const injection = new Injection(vault, providers, place);
-  const rows = new Rows(injection.substitutions);
+  const rows = new UniqueRows(injection.substitutions);
   const endpoint = place.scheme === "https" ? tokenEndpointOf(place.host, place.path) : undefined;
   const encode = encoder(place.content_type);
   const host = plainHost(place.host);
-  const replace = (found: Found): string | undefined => {
-    const provider = found.ref === undefined
-      ? providerOfToken(found.text)!
-      : vault.get(found.ref)?.entry.provider;
-    const ref = found.ref ?? vault.refOf(provider!, found.text);
+  const replace = (match: SecretMatch): string | undefined => {
+    const provider = match.ref === undefined
+      ? providerOfToken(match.text)!
+      : vault.get(match.ref)?.entry.provider;
+    const ref = match.ref ?? vault.refOf(provider!, match.text);
     if (endpoint !== undefined && (provider ?? endpoint) === endpoint) {
-      if (found.kind !== "ref") return undefined;
+      if (match.kind !== "ref") return undefined;
       return encode(injection.use(ref, "body", (owner) => owner === endpoint).secret);
     }
     const row = { provider: provider ?? "unknown", credential_ref: ref, host, location: "body" } as const;
@@ -51,7 +51,7 @@ export function requestBody(vault: Vault, providers: ReadonlySet<Provider>, plac
       throw new DecoyUsed([{ ...row, outcome: "denied", reason: REASON.decoy }]);
     }
     rows.add({ ...row, outcome: "denied", reason: REASON.inBody });
-    return withheld(found.end - found.start);
+    return placeholderOf(match.end - match.start);
   };
   const replacer = new StreamReplacer(() => vault.finder, replace);
   return {
@@ -65,16 +65,16 @@ export function requestBody(vault: Vault, providers: ReadonlySet<Provider>, plac
 }
 
 /**
- * A response's body on its way to the guest; `undefined` when no secret was sent to its host.
+ * Filter for a response body on its way to the guest; `undefined` when no secret was sent to its host.
  *
- * @param sent finds the secrets that were
+ * @param finder finder of the secrets sent to the host
  */
-export function responseBody(vault: Vault, place: BodyPlace, sent?: Finder): BodyFilter | undefined {
+export function responseBody(vault: Vault, place: BodyPlace, finder?: Finder): BodyFilter | undefined {
   const provider = place.scheme === "https" ? tokenEndpointOf(place.host, place.path) : undefined;
   if (provider !== undefined) return new TokenBody(vault, provider, place);
-  if (!sent) return undefined;
-  const rows = new Rows();
-  const replacer = new StreamReplacer(() => sent, ({ ref }) => {
+  if (!finder) return undefined;
+  const rows = new UniqueRows();
+  const replacer = new StreamReplacer(() => finder, ({ ref }) => {
     const owner = vault.get(ref!)!.entry.provider;
     rows.add({
       provider: owner,
@@ -88,7 +88,10 @@ export function responseBody(vault: Vault, place: BodyPlace, sent?: Finder): Bod
   return { push: (chunk) => replacer.push(chunk), end: () => replacer.end(), substitutions: rows.rows };
 }
 
-/** The answer of a token endpoint, JSON or a form: the guest gets refs of its tokens. It is read whole. */
+/**
+ * Filter for the answer of a token endpoint, JSON or a form: reads it whole and replaces its tokens with
+ * refs.
+ */
 class TokenBody implements BodyFilter {
   readonly #capture: Capture;
   readonly #provider: Provider;
@@ -107,13 +110,13 @@ class TokenBody implements BodyFilter {
 
   push(chunk: Uint8Array): Uint8Array {
     if (this.#text.length + chunk.length > TOKEN_BODY_MAX) {
-      throw refused({
+      throw deniedError({
         provider: this.#provider,
         credential_ref: "none",
         host: plainHost(this.#place.host),
         location: "response body",
         outcome: "error",
-        reason: `an OAuth answer of over ${TOKEN_BODY_MAX} bytes`,
+        reason: `the OAuth answer is over ${TOKEN_BODY_MAX} bytes`,
       });
     }
     this.#text += latin1(chunk);
@@ -122,18 +125,18 @@ class TokenBody implements BodyFilter {
 
   end(): Uint8Array {
     let text = this.#text;
-    for (const [secret, written] of tokensOf(text)) {
-      text = text.replaceAll(written, this.#capture.take(this.#provider, secret, "response body"));
+    for (const [secret, encoded] of tokensOf(text)) {
+      text = text.replaceAll(encoded, this.#capture.take(this.#provider, secret, "response body"));
     }
     return Uint8Array.from(this.#capture.text(text, "response body"), (char) => char.charCodeAt(0));
   }
 }
 
-/** The tokens of an OAuth answer, and how each is written in it. */
+/** Tokens of an OAuth answer, each with its encoded form in the text. */
 function tokensOf(text: string): Map<string, string> {
   const tokens = new Map<string, string>();
-  const add = (value: unknown, written: (secret: string) => string) => {
-    if (typeof value === "string" && isSecret(value)) tokens.set(value, written(value));
+  const add = (value: unknown, encode: (secret: string) => string) => {
+    if (typeof value === "string" && isSecret(value)) tokens.set(value, encode(value));
   };
   try {
     const body = JSON.parse(text);
@@ -145,13 +148,13 @@ function tokensOf(text: string): Map<string, string> {
   return tokens;
 }
 
-/** How a secret is written in a body of this type. */
+/** Encoding of a secret in a body of this content type. */
 function encoder(contentType = ""): (secret: string) => string {
   return contentType.toLowerCase().includes("json") ? jsonForm : encodeURIComponent;
 }
 
-/** Rows of one body, each once. */
-class Rows {
+/** Substitutions of one body, each ref and outcome once. */
+class UniqueRows {
   readonly rows: CredentialSubstitution[];
   readonly #seen = new Set<string>();
 

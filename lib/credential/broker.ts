@@ -1,71 +1,71 @@
 import type { SbxError } from "../base/error/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
+import type { Header } from "../net/mod.ts";
 import type {
   BodyFilter,
   BodyPlace,
-  Broker,
+  CredentialPort,
   Destination,
   Injected,
   Substituted,
-} from "../net/port/broker.ts";
-import type { Header } from "../net/message/header.ts";
+} from "../net/port/mod.ts";
 import { requestBody, responseBody } from "./body.ts";
 import { Capture } from "./capture.ts";
 import { captureDotEnv, guestEnvOf } from "./env.ts";
 import { Finder } from "./finder.ts";
 import { Injection } from "./inject.ts";
-import { plainHost, type Provider, PROVIDERS, travelsIn } from "./provider.ts";
+import { allowsHeader, plainHost, type Provider, PROVIDERS } from "./provider.ts";
 import type { CredentialStore } from "./store.ts";
 import { Vault } from "./vault.ts";
 
-/** What a broker is made of. */
+/** Parts of a broker. */
 export interface BrokerOptions {
   store: CredentialStore;
-  /** those that the VM's profile grants (`[credentials] providers`) */
+  /** providers granted by the VM's profile (`[credentials] providers`) */
   providers: Iterable<Provider>;
-  /** the VM whose traffic it sees; absent on the host's own side */
+  /** VM whose traffic passes the broker; absent for the host's own requests */
   vm?: string;
-  /** what went wrong beside any request: a store that cannot be read, a secret that could not be kept */
+  /** receives errors outside any request: an unreadable store, a secret that could not be stored */
   onError?(error: SbxError): void;
 }
 
-/** A secret for a request of the host's own. */
+/** Secret for a request of the host itself. */
 export interface HostUse {
   secret: string;
-  /** aborts when it is revoked */
+  /** aborts when the credential is revoked */
   released: AbortSignal;
   substitutions: readonly CredentialSubstitution[];
 }
 
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+)$/;
 
-/** A JSON Web Token, which identifies a person even where it opens nothing. */
+/** JSON Web Token; it identifies a person even where it grants no access. */
 const JWT = /(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}/g;
 const REDACTED = "[redacted]";
 
 /**
- * Keeps secrets on the host (contracts.md §9): guests hold refs, upstreams get secrets, and everything that is recorded
- * holds refs. What it answers about, the caller puts into the ledger.
+ * Keeps secrets on the host (docs/contracts.md §9): guests and records hold refs, upstreams get secrets. The
+ * caller writes the returned substitutions to the ledger.
  */
-export class CredentialBroker implements Broker {
+export class CredentialBroker implements CredentialPort {
   readonly #vault: Vault;
   readonly #providers: ReadonlySet<Provider>;
-  /** refs whose secrets went to a host: they are looked for in its answers */
-  readonly #sent = new Map<string, Sent>();
+  /** secrets sent to each host; its answers are searched for them */
+  readonly #sentSecrets = new Map<string, SentSecrets>();
 
   private constructor({ store, providers, vm, onError }: BrokerOptions) {
     this.#vault = new Vault(store, vm, onError ?? (() => {}));
     this.#providers = new Set(providers);
   }
 
-  /** Reads the store. One that cannot be read is no failure here: every ref is refused until it can. */
+  /** Reads the store. An unreadable store does not fail here: every ref is refused until it can be read. */
   static async open(options: BrokerOptions): Promise<CredentialBroker> {
     const broker = new CredentialBroker(options);
     await broker.refresh();
     return broker;
   }
 
-  /** Why every ref is refused, when the store cannot be read. */
+  /** Error of an unreadable store; every ref is refused while it is set. */
   get broken(): SbxError | undefined {
     return this.#vault.broken;
   }
@@ -74,22 +74,22 @@ export class CredentialBroker implements Broker {
     return new Capture(this.#vault, host).headers(headers);
   }
 
-  /** @throws {CredentialDenied} and {@linkcode DecoyUsed}: nothing of the request is to go out */
+  /** @throws {CredentialDenied} or {@linkcode DecoyUsed}: no part of the request may be sent */
   inject(to: Destination, headers: Header[]): Injected {
     const injection = new Injection(this.#vault, this.#providers, to);
     const injected = injection.headers(headers);
-    this.#note(to.host, injection.refs);
+    this.#recordSent(to.host, injection.refs);
     return injected;
   }
 
   bodies(place: BodyPlace): BodyFilter | undefined {
     if (place.direction === "response") {
-      return responseBody(this.#vault, place, this.#sent.get(plainHost(place.host))?.finder);
+      return responseBody(this.#vault, place, this.#sentSecrets.get(plainHost(place.host))?.finder);
     }
     return requestBody(this.#vault, this.#providers, place);
   }
 
-  /** Text in which known secrets are refs, and what looks like a secret is not there. Also right for JSON. */
+  /** Replaces known secrets with refs and redacts text shaped like a secret. JSON stays valid. */
   scrub(text: string): string {
     let out = "";
     let at = 0;
@@ -101,22 +101,22 @@ export class CredentialBroker implements Broker {
     return (out + text.slice(at)).replace(JWT, REDACTED);
   }
 
-  /** Environment variables for a guest: refs of what was added for these providers, never secrets. */
+  /** Environment variables for a guest: refs of the credentials added for these providers, never secrets. */
   guestEnv(providers: Iterable<Provider> = this.#providers): Record<string, string> {
     return guestEnvOf(this.#vault, providers);
   }
 
-  /** A `.env` file with refs in place of its secrets. */
+  /** Replaces the secrets of a `.env` file with refs. */
   captureDotEnv(text: string): { text: string; substitutions: CredentialSubstitution[] } {
     return captureDotEnv(this.#vault, text);
   }
 
   /**
-   * The secret behind a ref for a request of the host's own (spec.md, "Authentication" 1: remote MCP servers). Whoever
-   * wrote the ref into the server's definition has granted it; where it may go is checked as ever. Plain http is for
-   * servers of this machine only.
+   * Secret behind a ref for a request of the host itself, to a remote MCP server (docs/contracts.md §9). The
+   * ref in the server's definition grants its use; the destination is checked as for guests. Plain http is
+   * allowed only to servers on this machine.
    *
-   * @throws {CredentialDenied} with the rows for the ledger
+   * @throws {CredentialDenied} with the substitutions for the ledger
    */
   async use(ref: string, url: URL): Promise<HostUse> {
     await this.refresh();
@@ -130,22 +130,22 @@ export class CredentialBroker implements Broker {
     const { secret, signal } = injection.use(
       ref,
       "authorization",
-      (provider) => travelsIn(provider, "authorization"),
+      (provider) => allowsHeader(provider, "authorization"),
     );
     return { secret, released: signal, substitutions: injection.substitutions };
   }
 
-  /** Aborts when the credential is revoked; `undefined` for a ref that nobody knows. */
+  /** Signal that aborts when the credential is revoked; `undefined` for an unknown ref. */
   released(ref: string): AbortSignal | undefined {
     return this.#vault.get(ref)?.controller.signal;
   }
 
-  /** Reads what other processes wrote, secrets that are new included. */
+  /** Reads changes by other processes and opens new secrets. */
   refresh(): Promise<void> {
     return this.#vault.refresh();
   }
 
-  /** Waits until what the guest brought is in the store. */
+  /** Waits until captured credentials are in the store. */
   flush(): Promise<void> {
     return this.#vault.flush();
   }
@@ -154,18 +154,21 @@ export class CredentialBroker implements Broker {
     return this.#vault.close();
   }
 
-  #note(host: string, refs: ReadonlySet<string>): void {
-    // Only hosts that own a credential ever get one, so there are few of these.
+  #recordSent(host: string, refs: ReadonlySet<string>): void {
+    // Only a credential's own hosts ever get it, so the map stays small.
     const name = plainHost(host);
-    const before = this.#sent.get(name)?.refs ?? new Set();
-    const now = before.union(refs);
-    if (now.size === before.size) return;
-    this.#sent.set(name, { refs: now, finder: new Finder(this.#vault.secrets(now), { shapes: false }) });
+    const before = this.#sentSecrets.get(name)?.refs ?? new Set();
+    const all = before.union(refs);
+    if (all.size === before.size) return;
+    this.#sentSecrets.set(name, {
+      refs: all,
+      finder: new Finder(this.#vault.secrets(all), { shapes: false }),
+    });
   }
 }
 
-/** What went to one host, and what finds it in answers. */
-interface Sent {
+/** Secrets sent to one host, and the finder for them in its answers. */
+interface SentSecrets {
   refs: ReadonlySet<string>;
   finder: Finder;
 }

@@ -2,7 +2,7 @@ import type { Provider } from "./provider.ts";
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/** A secret that opens nothing, and looks like the provider's: who finds it cannot tell. */
+/** Generates a secret that grants nothing and cannot be told apart from a real one of the provider. */
 export function decoySecret(provider: Provider): string {
   switch (provider) {
     case "anthropic":
@@ -18,7 +18,7 @@ export function decoySecret(provider: Provider): string {
   }
 }
 
-/** Letters and digits, each as likely as the others. */
+/** Random letters and digits, uniformly distributed. */
 function random(length: number): string {
   let text = "";
   while (text.length < length) {

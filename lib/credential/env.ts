@@ -1,28 +1,28 @@
-/** Environment variables: what a guest is given, and what `.env` files hold (contracts.md §9). */
+/** Environment variables of guests, and secrets in `.env` files (docs/contracts.md §9). */
 import type { CredentialSubstitution } from "../event/mod.ts";
 import { Capture } from "./capture.ts";
 import { isSecret } from "./form.ts";
 import { envNamesOf, type Provider, providerOfEnv } from "./provider.ts";
 import { REF } from "./ref.ts";
-import type { Known, Vault } from "./vault.ts";
+import type { Credential, Vault } from "./vault.ts";
 
 /**
- * The variables that make a guest's clients use refs: of each provider the credential that was added last.
+ * Variables that make a guest's clients use refs, from the credential of each provider added last.
  *
- * @returns names and refs, never a secret; for git a helper that answers with the ref
+ * @returns names and refs, never a secret; for git a helper that returns the ref
  */
 export function guestEnvOf(vault: Vault, providers: Iterable<Provider>): Record<string, string> {
   const env: Record<string, string> = {};
   for (const provider of providers) {
-    const known = latestOf(vault, provider);
-    if (!known) continue;
-    for (const name of namesFor(provider, known.secret)) env[name] = known.entry.ref;
+    const credential = latestOf(vault, provider);
+    if (!credential) continue;
+    for (const name of namesFor(provider, credential.secret)) env[name] = credential.entry.ref;
     if (provider === "github") Object.assign(env, GIT_HELPER);
   }
   return env;
 }
 
-/** git asks a helper for user and password; what it gets is the ref, which the broker finds inside Basic. */
+/** git asks a helper for user and password; it gets the ref, and the broker finds that inside Basic. */
 const GIT_HELPER = {
   GIT_CONFIG_COUNT: "1",
   GIT_CONFIG_KEY_0: "credential.https://github.com.helper",
@@ -30,26 +30,29 @@ const GIT_HELPER = {
     '!f() { test "$1" = get && echo username=x-access-token && echo "password=$GITHUB_TOKEN"; }; f',
 };
 
-function latestOf(vault: Vault, provider: Provider): Known | undefined {
-  let latest: Known | undefined;
-  for (const known of vault.alive()) {
-    const { entry } = known;
+function latestOf(vault: Vault, provider: Provider): Credential | undefined {
+  let latest: Credential | undefined;
+  for (const credential of vault.active()) {
+    const { entry } = credential;
     if (entry.provider !== provider || entry.source !== "added" || entry.decoy) continue;
-    if (!latest || entry.created_at >= latest.entry.created_at) latest = known;
+    if (!latest || entry.created_at >= latest.entry.created_at) latest = credential;
   }
   return latest;
 }
 
-/** Anthropic's clients send an OAuth token differently from a key, and tell them apart by the variable. */
+/** Variable names for a secret. Anthropic's clients tell an OAuth token from an API key by the variable. */
 function namesFor(provider: Provider, secret = ""): readonly string[] {
   if (provider !== "anthropic") return envNamesOf(provider);
   return [secret.startsWith("sk-ant-oat") ? "CLAUDE_CODE_OAUTH_TOKEN" : "ANTHROPIC_API_KEY"];
 }
 
-/** A line of a `.env` file: what stands before the value, its quote, and the value. */
+/** Line of a `.env` file: the part before the value, the quote, and the value. */
 const LINE = /^(\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*)(["']?)([^"'\s#]+)\3/;
 
-/** A `.env` file with refs in place of the secrets in it: those of variables that providers' clients read, and tokens. */
+/**
+ * Replaces the secrets of a `.env` file with refs: tokens, and values of variables read by providers'
+ * clients.
+ */
 export function captureDotEnv(
   vault: Vault,
   text: string,

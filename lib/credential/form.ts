@@ -1,25 +1,25 @@
-/** The shapes that one secret takes in traffic: as it is, escaped, encoded, and inside base64. */
+/** Forms of one secret in traffic: plain, escaped, encoded, and inside base64. */
 import { Buffer } from "node:buffer";
 
-/** Fewest characters of a secret: shorter text is found by chance. */
+/** Fewest characters of a secret: shorter text would match by chance. */
 export const SECRET_MIN = 12;
-/** Most characters of a secret; header fields are not longer either. */
+/** Most characters of a secret, the limit of header fields too. */
 export const SECRET_MAX = 4096;
 
-/** Visible ASCII: what a header field can carry, and what no white space hides. */
+/** Visible ASCII without white space, the characters a header field can carry. */
 const SECRET = /^[\x21-\x7e]+$/;
 
-/** Whether text can be kept as a secret at all. */
+/** Tests whether a text can be stored as a secret. */
 export function isSecret(text: string): boolean {
   return text.length >= SECRET_MIN && text.length <= SECRET_MAX && SECRET.test(text);
 }
 
-/** A secret as JSON text holds it. */
+/** Secret escaped for a JSON string. */
 export function jsonForm(secret: string): string {
   return JSON.stringify(secret).slice(1, -1);
 }
 
-/** Every text by which a secret is recognized; the secret itself first. */
+/** Every text form of a secret, the secret itself first. */
 export function formsOf(secret: string): string[] {
   const encoded = encodeURIComponent(secret);
   const base64 = [0, 1, 2].map((before) => insideBase64(secret, before));
@@ -36,8 +36,8 @@ export function formsOf(secret: string): string[] {
 }
 
 /**
- * The characters that base64 gives to `secret` when some bytes (their number modulo 3 is `before`) stand before it,
- * without those that its neighbours have a part in.
+ * Base64 characters of `secret` after `before` other bytes (modulo 3), without the characters shared with
+ * neighbouring bytes.
  */
 function insideBase64(secret: string, before: number): string {
   const text = Buffer.from("\0".repeat(before) + secret, "latin1").toString("base64");

@@ -1,18 +1,20 @@
-/** Whether a credential may be used at some place; the one place where that is decided (contracts.md §9). */
+/**
+ * Decides whether a credential may be used at a destination; the only code that does (docs/contracts.md §9).
+ */
 import type { CredentialSubstitution } from "../event/mod.ts";
-import { CredentialDenied, type Destination } from "../net/port/broker.ts";
+import { CredentialDenied, type Destination } from "../net/port/mod.ts";
 import { ownerOf, plainHost, type Provider } from "./provider.ts";
 import type { Vault } from "./vault.ts";
 
-/** A secret that may be sent. */
-export interface Use {
+/** Secret that may be sent. */
+export interface Grant {
   secret: string;
   provider: Provider;
-  /** aborts when it is revoked */
+  /** aborts when the credential is revoked */
   signal: AbortSignal;
 }
 
-/** A finding that the caller adds to the event of a {@linkcode DecoyUsed}. */
+/** Finding that the caller adds to the event of a {@linkcode DecoyUsed}. */
 export interface DecoyFinding {
   rule_id: "credential-decoy";
   title: string;
@@ -21,12 +23,12 @@ export interface DecoyFinding {
   tags: string[];
 }
 
-/** A decoy was used: somebody tries credentials that nobody gave them. */
+/** Use of a decoy: somebody tries credentials they were never given. */
 export class DecoyUsed extends CredentialDenied {
   readonly finding: DecoyFinding;
 
   constructor(substitutions: readonly CredentialSubstitution[]) {
-    super("this credential is a decoy, and using it has raised an alarm", substitutions);
+    super("this credential is a decoy; its use has raised an alarm", substitutions);
     this.finding = {
       rule_id: "credential-decoy",
       title: "A decoy credential was used",
@@ -37,7 +39,7 @@ export class DecoyUsed extends CredentialDenied {
   }
 }
 
-/** What the refusals of a broker are told by, in `credential.substitution.reason`. */
+/** Reasons of a denial, stored in `credential.substitution.reason`. */
 export const REASON = {
   decoy: "decoy",
   unknown: "unknown ref",
@@ -54,33 +56,33 @@ export const REASON = {
 } as const;
 
 const HINTS: Record<string, string> = {
-  [REASON.unknown]: "sbx credentials list shows the refs that there are",
-  [REASON.revoked]: "sbx credentials add gives the VM another one",
+  [REASON.unknown]: "sbx credentials list shows the known refs",
+  [REASON.revoked]: "add another credential for the VM: sbx credentials add",
   [REASON.notGranted]: "add the provider to [credentials] providers of the VM's profile",
-  [REASON.wrongHost]: "a ref is good for its provider's own hosts only",
+  [REASON.wrongHost]: "send a ref only to hosts of its provider",
   [REASON.notHttps]: "use https",
   [REASON.wrongPlace]: "send it in the header that the provider documents",
-  [REASON.unreadable]: "sbx credentials list says what is wrong with it",
+  [REASON.unreadable]: "sbx credentials list shows what is wrong with it",
 };
 
 /**
- * The secret behind a ref, if this VM may send it there.
+ * Grants the secret behind a ref, if this VM may send it to the destination.
  *
- * @param providers those that the VM's profile grants
- * @param travels whether a secret of the provider may travel at the place
- * @throws {CredentialDenied} {@linkcode DecoyUsed} for a decoy
+ * @param providers providers granted by the VM's profile
+ * @param isAllowed tests whether a secret of the provider may be sent at this location
+ * @throws {CredentialDenied} for a refused ref; {@linkcode DecoyUsed} for a decoy
  */
-export function useOf(
+export function grantSecret(
   vault: Vault,
   providers: ReadonlySet<Provider>,
   ref: string,
   to: Destination,
   location: string,
-  travels: (provider: Provider) => boolean,
-): Use {
-  vault.look();
-  const known = vault.get(ref);
-  const provider = known?.entry.provider;
+  isAllowed: (provider: Provider) => boolean,
+): Grant {
+  vault.poll();
+  const credential = vault.get(ref);
+  const provider = credential?.entry.provider;
   const row = (outcome: "denied" | "error", reason: string): CredentialSubstitution => ({
     provider: provider ?? "unknown",
     credential_ref: ref,
@@ -89,22 +91,24 @@ export function useOf(
     outcome,
     reason,
   });
-  if (known?.entry.decoy) throw new DecoyUsed([row("denied", REASON.decoy)]);
-  if (vault.broken) throw refused(row("error", REASON.unreadable));
-  if (!known || !provider) throw refused(row("denied", REASON.unknown));
-  if (known.revoked) throw refused(row("denied", REASON.revoked));
-  if (!providers.has(provider) || !(known.mine || known.entry.source === "added")) {
-    throw refused(row("denied", REASON.notGranted));
+  if (credential?.entry.decoy) throw new DecoyUsed([row("denied", REASON.decoy)]);
+  if (vault.broken) throw deniedError(row("error", REASON.unreadable));
+  if (!credential || !provider) throw deniedError(row("denied", REASON.unknown));
+  if (credential.isRevoked) throw deniedError(row("denied", REASON.revoked));
+  if (!providers.has(provider) || !(credential.isOwn || credential.entry.source === "added")) {
+    throw deniedError(row("denied", REASON.notGranted));
   }
-  if (to.scheme !== "https") throw refused(row("denied", REASON.notHttps));
-  if (!isOwn(provider, known.entry.hosts, to)) throw refused(row("denied", REASON.wrongHost));
-  if (!travels(provider)) throw refused(row("denied", REASON.wrongPlace));
-  if (known.secret === undefined) throw refused(row("error", REASON.notOpen));
-  return { secret: known.secret, provider, signal: known.controller.signal };
+  if (to.scheme !== "https") throw deniedError(row("denied", REASON.notHttps));
+  if (!isProviderHost(provider, credential.entry.hosts, to)) {
+    throw deniedError(row("denied", REASON.wrongHost));
+  }
+  if (!isAllowed(provider)) throw deniedError(row("denied", REASON.wrongPlace));
+  if (credential.secret === undefined) throw deniedError(row("error", REASON.notOpen));
+  return { secret: credential.secret, provider, signal: credential.controller.signal };
 }
 
-/** A refusal, as the guest and the ledger get it. */
-export function refused(row: CredentialSubstitution): CredentialDenied {
+/** Error of a denial, for the guest and the ledger. */
+export function deniedError(row: CredentialSubstitution): CredentialDenied {
   const { provider, host, location, reason } = row;
   const what = provider === "unknown" ? "a credential" : `a credential of ${provider}`;
   return new CredentialDenied(
@@ -114,7 +118,11 @@ export function refused(row: CredentialSubstitution): CredentialDenied {
   );
 }
 
-function isOwn(provider: Provider, hosts: string[] | undefined, { host, port }: Destination): boolean {
+function isProviderHost(
+  provider: Provider,
+  hosts: string[] | undefined,
+  { host, port }: Destination,
+): boolean {
   const name = plainHost(host);
   if (provider !== "mcp") return ownerOf(name) === provider;
   return hosts?.some((bound) => bound === name || bound === `${name}:${port}`) ?? false;

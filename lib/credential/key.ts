@@ -6,23 +6,26 @@ import type { KeyPlace } from "./entry.ts";
 import { findKeyring, type Keyring } from "./keyring.ts";
 import { readPrivate } from "./private_file.ts";
 
-/** An AES-256 key as the keyring and the key's file hold it. */
+/** AES-256 key as stored in the keyring and in the key file. */
 const KEY_HEX = /^[0-9a-f]{64}$/;
 
-/** The key of a store, and where it is kept. */
+/** Key of a store, and its location. */
 export interface StoreKey {
   place: KeyPlace;
   key: CryptoKey;
 }
 
-/** Makes and finds the key of one store: in the OS keyring where there is one, else in a file of mode 0600 beside it. */
+/**
+ * Creates and finds the key of one store: in the OS keyring, or without one in a file of mode 0600 beside the
+ * store.
+ */
 export class KeyChain {
   readonly #path: string;
   readonly #account: string;
   readonly #keyring?: Keyring;
-  #known?: StoreKey;
+  #cached?: StoreKey;
 
-  /** @param storePath the store's file; two stores of one user have two keys */
+  /** @param storePath path of the store's file; each store of a user has its own key */
   constructor(storePath: string, keyring: Keyring | undefined = findKeyring()) {
     this.#path = join(dirname(storePath), "store.key");
     this.#account = `credential-store-${blake3(storePath).slice(0, 16)}`;
@@ -30,48 +33,52 @@ export class KeyChain {
   }
 
   /**
-   * The key that a store says it is sealed with.
+   * Finds the key a store is sealed with.
    *
    * @throws {SbxError} `credential.key_missing`, `credential.store_insecure`
    */
   async find(place: KeyPlace): Promise<StoreKey> {
-    if (this.#known?.place.id === place.id) return this.#known;
+    if (this.#cached?.place.id === place.id) return this.#cached;
     const hex = place.in === "keyring" ? await this.#keyring?.get(this.#account) : this.#readFile();
-    if (hex === undefined) throw this.#missing(place, "is not there");
-    if (!KEY_HEX.test(hex) || keyId(hex) !== place.id) throw this.#missing(place, "is another one");
-    return this.#known = await imported(hex, place);
+    if (hex === undefined) throw this.#missingError(place, "is missing");
+    if (!KEY_HEX.test(hex) || keyId(hex) !== place.id) {
+      throw this.#missingError(place, "does not belong to it");
+    }
+    return this.#cached = await importKey(hex, place);
   }
 
-  /** A new key, kept where a later process finds it. One that is there already, of a store that is gone, is used again. */
+  /**
+   * Creates a key that later processes can find. An existing key, of a store since removed, is used again.
+   */
   async make(): Promise<StoreKey> {
     const hex = crypto.getRandomValues(new Uint8Array(32)).toHex();
     if (this.#keyring) {
-      const there = await this.#keyring.get(this.#account);
-      if (there === undefined) await this.#keyring.set(this.#account, hex);
-      // A keyring that is locked or broken takes a key and does not give it back.
-      const kept = there ?? await this.#keyring.get(this.#account);
-      if (kept !== undefined && KEY_HEX.test(kept)) return await this.#keep(kept, "keyring");
+      const existing = await this.#keyring.get(this.#account);
+      if (existing === undefined) await this.#keyring.set(this.#account, hex);
+      // A locked or broken keyring accepts a key and does not return it.
+      const stored = existing ?? await this.#keyring.get(this.#account);
+      if (stored !== undefined && KEY_HEX.test(stored)) return await this.#cache(stored, "keyring");
     }
-    const there = this.#readFile();
-    if (there !== undefined && KEY_HEX.test(there)) return await this.#keep(there, "file");
+    const existing = this.#readFile();
+    if (existing !== undefined && KEY_HEX.test(existing)) return await this.#cache(existing, "file");
     await writeAtomic(this.#path, `${hex}\n`);
-    return await this.#keep(hex, "file");
+    return await this.#cache(hex, "file");
   }
 
-  async #keep(hex: string, where: KeyPlace["in"]): Promise<StoreKey> {
-    return this.#known = await imported(hex, { in: where, id: keyId(hex) });
+  async #cache(hex: string, where: KeyPlace["in"]): Promise<StoreKey> {
+    return this.#cached = await importKey(hex, { in: where, id: keyId(hex) });
   }
 
   #readFile(): string | undefined {
     return readPrivate(this.#path, 1024)?.text.trim();
   }
 
-  #missing(place: KeyPlace, what: string): SbxError {
+  #missingError(place: KeyPlace, problem: string): SbxError {
     const where = place.in === "keyring" ? "in the OS keyring" : this.#path;
-    return new SbxError("credential.key_missing", `the key of the credential store (${where}) ${what}`, {
+    return new SbxError("credential.key_missing", `the key of the credential store (${where}) ${problem}`, {
       hint: place.in === "keyring"
-        ? "unlock the keyring, and run sbx in the session that made the store"
-        : "restore the key's file, or move the store away and add the credentials again: sbx credentials add",
+        ? "unlock the keyring, and run sbx in the desktop session that created the store"
+        : "restore the key file, or move the store away and add the credentials again: sbx credentials add",
     });
   }
 }
@@ -80,7 +87,7 @@ function keyId(hex: string): string {
   return blake3(`sbx.credential.key.v1\0${hex}`).slice(0, 16);
 }
 
-async function imported(hex: string, place: KeyPlace): Promise<StoreKey> {
+async function importKey(hex: string, place: KeyPlace): Promise<StoreKey> {
   const bytes = Uint8Array.fromHex(hex);
   return {
     place,

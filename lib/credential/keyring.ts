@@ -1,19 +1,19 @@
-/** The OS keyring, through the program that each system has for it. Keys go over pipes, never into arguments. */
+/** Access to the OS keyring through each system's own program. Keys go over pipes, never into arguments. */
 
-/** Longest wait for a keyring, which may ask its user to unlock it. */
+/** Longest wait for a keyring, in `ms`; it may ask its user to unlock it. */
 const KEYRING_TIMEOUT_MS = 30_000;
 const SERVICE = "sbx";
 
 export interface Keyring {
-  /** `undefined` when it holds nothing of this account, or does not answer */
+  /** `undefined` when the keyring has no value for this account, or does not answer */
   get(account: string): Promise<string | undefined>;
   set(account: string, value: string): Promise<void>;
 }
 
-/** The keyring of this user's session, if there is one. Whether it works is found out by using it. */
+/** Finds the keyring of this user's session. It is not tested here: the first use shows if it works. */
 export function findKeyring(env: { get(name: string): string | undefined } = Deno.env): Keyring | undefined {
   if (Deno.build.os === "darwin") return SECURITY;
-  // Without a session bus secret-tool would start one that nobody else sees.
+  // Without a session bus, secret-tool would start a private one.
   return env.get("DBUS_SESSION_BUS_ADDRESS") ? SECRET_TOOL : undefined;
 }
 
@@ -28,12 +28,14 @@ const SECRET_TOOL: Keyring = {
 const SECURITY: Keyring = {
   get: (account) => output("security", ["find-generic-password", "-s", SERVICE, "-a", account, "-w"]),
   async set(account, value) {
-    // -i reads commands from its input, so that the key is in no list of processes.
+    // -i reads commands from standard input, so that the key appears in no process list.
     await output("security", ["-i"], `add-generic-password -U -s ${SERVICE} -a ${account} -w ${value}\n`);
   },
 };
 
-/** What a program prints, without the line's end; `undefined` when it fails, is not there, or takes too long. */
+/**
+ * Output of a program without the final newline; `undefined` when it fails, is missing, or takes too long.
+ */
 async function output(program: string, args: string[], input?: string): Promise<string | undefined> {
   const signal = AbortSignal.timeout(KEYRING_TIMEOUT_MS);
   try {

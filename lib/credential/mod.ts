@@ -1,6 +1,6 @@
-/** The credential broker (contracts.md §9): secrets stay on the host, guests and records hold refs. */
+/** The credential broker (docs/contracts.md §9): secrets stay on the host, guests and records hold refs. */
 export { type BrokerOptions, CredentialBroker } from "./broker.ts";
-export { TOKEN_BODY_MAX, withheld } from "./body.ts";
+export { placeholderOf, TOKEN_BODY_MAX } from "./body.ts";
 export { decoySecret } from "./decoy.ts";
 export { ENTRIES_MAX, type KeyPlace, LABEL_MAX, type StoredEntry, type StoreFile } from "./entry.ts";
 export { SECRET_MAX, SECRET_MIN } from "./form.ts";

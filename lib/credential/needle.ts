@@ -1,20 +1,20 @@
-/** A fixed text to be found in others, in time that is linear whatever a guest makes of both. */
+/** Search for a fixed text in linear time, even when a guest chooses both texts. */
 
-/** Text that is looked for. */
+/** Text to search for. */
 export class Needle {
   readonly text: string;
   #failure?: Uint16Array;
   #repetitive: boolean;
 
-  /** @param ref the credential that it belongs to */
+  /** @param ref ref of the credential the text belongs to */
   constructor(text: string, readonly ref: string) {
     this.text = text;
     this.#repetitive = isRepetitive(text);
   }
 
   /**
-   * Where it stands first at or after `from`; -1 when it does not. The engine's own search is very fast, but
-   * quadratic for texts like `aaaabaaaa`; those are searched by the table.
+   * Index of the first occurrence at or after `from`; -1 without one. The engine's own search is very fast,
+   * but quadratic for texts like `aaaabaaaa`; those use the failure table.
    */
   indexIn(text: string, from: number): number {
     if (!this.#repetitive) return text.indexOf(this.text, from);
@@ -30,8 +30,8 @@ export class Needle {
     return -1;
   }
 
-  /** How many characters at the end of `text`, from `from` on, are a beginning of it and not all of it. */
-  heldBy(text: string, from: number): number {
+  /** Length of the longest proper prefix of the needle at the end of `text`, not before `from`. */
+  partialLength(text: string, from: number): number {
     const needle = this.text;
     const start = Math.max(from, text.length - needle.length + 1);
     if (text.indexOf(needle[0], start) < 0) return 0;
@@ -45,7 +45,7 @@ export class Needle {
     return matched;
   }
 
-  /** Knuth, Morris and Pratt's: how much of it still matches when the next character does not. */
+  /** Failure table of Knuth, Morris and Pratt: length of the prefix that still matches after a mismatch. */
   #table(): Uint16Array {
     if (this.#failure) return this.#failure;
     const { text } = this;
@@ -59,7 +59,7 @@ export class Needle {
   }
 }
 
-/** Whether most of its four-character parts occur more than once in it: no real secret does that. */
+/** Tests whether most four-character parts of a text repeat in it; those of a real secret do not. */
 function isRepetitive(text: string): boolean {
   const parts = new Set<string>();
   for (let at = 0; at + 4 <= text.length; at++) parts.add(text.slice(at, at + 4));

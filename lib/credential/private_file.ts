@@ -1,16 +1,16 @@
 import { SbxError } from "../base/error/mod.ts";
 
-/** A file's text, and what changes whenever the file does. */
+/** Text of a file, and a stamp that changes whenever the file does. */
 export interface PrivateText {
   text: string;
   stamp: string;
 }
 
 /**
- * Reads a file that only its user may read; `undefined` when there is none. What is checked is the file that is
- * read, whatever its name leads to in the meantime.
+ * Reads a file that only its user may read; `undefined` when there is none. The checks apply to the opened
+ * file, even if its name is replaced meanwhile.
  *
- * @throws {SbxError} `credential.store_insecure` when others may read or write it, or it is not this user's
+ * @throws {SbxError} `credential.store_insecure`: others may read or write the file, or another user owns it
  */
 export function readPrivate(path: string, max: number): PrivateText | undefined {
   let file: Deno.FsFile;
@@ -24,14 +24,16 @@ export function readPrivate(path: string, max: number): PrivateText | undefined 
   const info = file.statSync();
   const mode = (info.mode ?? 0) & 0o777;
   if (!info.isFile || (mode & 0o077) !== 0) {
-    throw insecure(
+    throw insecureError(
       path,
-      `may be read by others (mode ${mode.toString(8).padStart(4, "0")})`,
+      `can be accessed by other users (mode ${mode.toString(8).padStart(4, "0")})`,
       `chmod 600 ${path}`,
     );
   }
-  if (info.uid !== Deno.uid()) throw insecure(path, "belongs to another user", "use a store of your own");
-  if (info.size > max) throw insecure(path, `is over ${max} bytes`, "move it away");
+  if (info.uid !== Deno.uid()) {
+    throw insecureError(path, "belongs to another user", "use a store of your own");
+  }
+  if (info.size > max) throw insecureError(path, `is over ${max} bytes`, "move it away");
   const bytes = new Uint8Array(info.size);
   let at = 0;
   for (let read = file.readSync(bytes); read !== null && read > 0 && at < bytes.length;) {
@@ -41,7 +43,7 @@ export function readPrivate(path: string, max: number): PrivateText | undefined 
   return { text: new TextDecoder().decode(bytes.subarray(0, at)), stamp: stampOf(info) };
 }
 
-/** What changes whenever a file that is written by rename does; "" when there is none. */
+/** Stamp that changes whenever a file written by rename does; "" when there is none. */
 export function stampAt(path: string): string {
   try {
     return stampOf(Deno.statSync(path));
@@ -54,6 +56,6 @@ function stampOf({ ino, mtime, ctime, size, mode }: Deno.FileInfo): string {
   return `${ino} ${mtime?.getTime()} ${ctime?.getTime()} ${size} ${mode}`;
 }
 
-function insecure(path: string, what: string, hint: string): SbxError {
-  return new SbxError("credential.store_insecure", `${path} ${what}; sbx does not use it`, { hint });
+function insecureError(path: string, problem: string, hint: string): SbxError {
+  return new SbxError("credential.store_insecure", `${path} ${problem}; sbx does not use it`, { hint });
 }

@@ -1,24 +1,24 @@
-/** What is known of each provider (contracts.md §9): its hosts, where its secrets travel, what they look like. */
+/** Providers (docs/contracts.md §9): their hosts, and the places where their secrets may be sent. */
 
 export const PROVIDERS = ["anthropic", "openai", "google", "github", "mcp"] as const;
 export type Provider = typeof PROVIDERS[number];
 
 interface ProviderFacts {
-  /** hosts that the provider owns; `*` stands for one label or a part of it */
+  /** hosts owned by the provider; `*` stands for one label or a part of it */
   hosts: string[];
-  /** headers that may carry a secret of it upstream, lower case */
+  /** headers that may carry its secrets upstream, lower case */
   headers: string[];
-  /** query parameters that may */
+  /** query parameters that may carry its secrets */
   queries: string[];
-  /** `host/path` of OAuth token endpoints: the only places whose bodies may carry a secret */
+  /** `host/path` of OAuth token endpoints, the only places whose bodies may carry a secret */
   tokens: string[];
-  /** environment variables in which its clients look for a secret */
+  /** environment variables from which its clients read a secret */
   env: string[];
 }
 
 /**
- * Only hosts on which no stranger can read what is sent: `storage.googleapis.com` is Google's too, but what it serves
- * is anyone's.
+ * Only hosts where no third party can read a request: `storage.googleapis.com` is also Google's, but serves
+ * anybody's content.
  */
 const FACTS: Record<Provider, ProviderFacts> = {
   anthropic: {
@@ -68,15 +68,15 @@ const FACTS: Record<Provider, ProviderFacts> = {
     tokens: ["github.com/login/oauth/access_token"],
     env: ["GITHUB_TOKEN", "GH_TOKEN"],
   },
-  // Its hosts are those that the user names when a credential is added.
+  // Hosts of an mcp credential are named by the user who adds it.
   mcp: { hosts: [], headers: ["authorization", "x-api-key"], queries: [], tokens: [], env: [] },
 };
 
-/** Headers in which a secret is looked for whatever it looks like (contracts.md §9). */
+/** Headers whose value is a secret whatever its shape (docs/contracts.md §9). */
 export const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set(
   PROVIDERS.flatMap((name) => FACTS[name].headers),
 );
-/** Query parameters in which one is. */
+/** Query parameters whose value is a secret whatever its shape. */
 export const CREDENTIAL_QUERIES: ReadonlySet<string> = new Set(
   PROVIDERS.flatMap((name) => FACTS[name].queries),
 );
@@ -97,39 +97,39 @@ export function isProvider(name: string): name is Provider {
   return (PROVIDERS as readonly string[]).includes(name);
 }
 
-/** A host as it is compared: lower case, without the root's dot. */
+/** Normalizes a host for comparison: lower case, without the root's dot. */
 export function plainHost(host: string): string {
   return host.toLowerCase().replace(/\.$/, "");
 }
 
-/** The provider that owns a host by name; hosts of `mcp` are bound to their credentials instead. */
+/** Provider that owns a host by name; hosts of `mcp` are bound to each credential instead. */
 export function ownerOf(host: string): Provider | undefined {
   const name = plainHost(host);
   return OWNERS.get(name) ?? PATTERNS.find(({ pattern }) => pattern.test(name))?.name;
 }
 
-/** Whether a secret of the provider may travel in this header. */
-export function travelsIn(provider: Provider, header: string): boolean {
+/** Tests whether a secret of the provider may be sent in this header. */
+export function allowsHeader(provider: Provider, header: string): boolean {
   return FACTS[provider].headers.includes(header.toLowerCase());
 }
 
-/** Whether a secret of the provider may travel in this query parameter. */
-export function travelsInQuery(provider: Provider, parameter: string): boolean {
+/** Tests whether a secret of the provider may be sent in this query parameter. */
+export function allowsQuery(provider: Provider, parameter: string): boolean {
   return FACTS[provider].queries.includes(parameter);
 }
 
-/** The provider whose OAuth token endpoint this is, if it is one. */
+/** Provider whose OAuth token endpoint this is; `undefined` for any other address. */
 export function tokenEndpointOf(host: string, path: string): Provider | undefined {
   const place = plainHost(host) + path.split("?")[0];
   return PROVIDERS.find((name) => FACTS[name].tokens.includes(place));
 }
 
-/** The environment variables of a provider's clients. */
+/** Environment variables of a provider's clients. */
 export function envNamesOf(provider: Provider): readonly string[] {
   return FACTS[provider].env;
 }
 
-/** The provider by an environment variable's name. */
+/** Provider whose clients read an environment variable. */
 export function providerOfEnv(name: string): Provider | undefined {
   return PROVIDERS.find((provider) => FACTS[provider].env.includes(name));
 }

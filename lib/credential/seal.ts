@@ -1,13 +1,15 @@
-/** AES-256-GCM around one secret, bound to the entry that it belongs to. */
-import { boundTo, type StoredEntry } from "./entry.ts";
+/** AES-256-GCM encryption of one secret, bound to its entry. */
+import { additionalDataOf, type StoredEntry } from "./entry.ts";
 
-/** Bytes of a nonce; random, which is safe for far more than {@linkcode ENTRIES_MAX} of them. */
+/**
+ * Length of a nonce, in `bytes`; random nonces are safe for far more than {@linkcode ENTRIES_MAX} secrets.
+ */
 const NONCE = 12;
 
-/** The entry with its secret sealed in it. */
+/** Returns the entry with its secret sealed in it. */
 export async function seal(key: CryptoKey, entry: StoredEntry, secret: string): Promise<StoredEntry> {
   const iv = crypto.getRandomValues(new Uint8Array(NONCE));
-  const algorithm = { name: "AES-GCM", iv, additionalData: boundTo(entry) };
+  const algorithm = { name: "AES-GCM", iv, additionalData: additionalDataOf(entry) };
   const ciphertext = new Uint8Array(
     await crypto.subtle.encrypt(algorithm, key, new TextEncoder().encode(secret)),
   );
@@ -17,14 +19,14 @@ export async function seal(key: CryptoKey, entry: StoredEntry, secret: string): 
   return { ...entry, sealed: sealed.toBase64() };
 }
 
-/** The secret of an entry; `undefined` when it does not open: it was sealed for this ref, or not here. */
+/** Opens the secret of an entry; `undefined` when it was sealed with another key or for another entry. */
 export async function unseal(key: CryptoKey, entry: StoredEntry): Promise<string | undefined> {
   try {
     const sealed = Uint8Array.fromBase64(entry.sealed ?? "");
     const algorithm = {
       name: "AES-GCM",
       iv: sealed.subarray(0, NONCE),
-      additionalData: boundTo(entry),
+      additionalData: additionalDataOf(entry),
     };
     return new TextDecoder().decode(
       await crypto.subtle.decrypt(algorithm, key, sealed.subarray(NONCE)),

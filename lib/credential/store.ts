@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import { lockWithin, writeAtomic } from "../base/home/mod.ts";
-import { corrupt, ENTRIES_MAX, parseStore, type StoredEntry, type StoreFile } from "./entry.ts";
+import { corruptError, ENTRIES_MAX, parseStore, type StoredEntry, type StoreFile } from "./entry.ts";
 import { isSecret, SECRET_MAX, SECRET_MIN } from "./form.ts";
 import { KeyChain, type StoreKey } from "./key.ts";
 import type { Keyring } from "./keyring.ts";
@@ -10,30 +10,33 @@ import type { Provider } from "./provider.ts";
 import { refOf } from "./ref.ts";
 import { seal, unseal } from "./seal.ts";
 
-/** Longest wait for another writer; one takes milliseconds, so this one hangs. */
+/** Longest wait for another writer, in `ms`; a write takes a few, so a longer one hangs. */
 const LOCK_TIMEOUT_MS = 10_000;
-/** Most bytes of the store's file. */
+/** Longest store file, in `bytes`. */
 const STORE_MAX = 16 * 1024 * 1024;
 
-/** A secret to be kept. */
+/** Secret to add to the store. */
 export interface NewCredential {
   provider: Provider;
   secret: string;
   label?: string;
-  /** of `mcp`: where it may be sent */
+  /** destinations of an `mcp` credential */
   hosts?: string[];
   decoy?: boolean;
-  /** the VM that brought it; absent when a person adds it */
+  /** VM it was captured from; absent when a person adds it */
   vm?: string;
 }
 
-/** The store as it was read, and what changes when it does. */
+/** Content of the store, and the stamp of its file. */
 export interface Snapshot {
   file: StoreFile | undefined;
   stamp: string;
 }
 
-/** `SBX_CREDENTIAL_STORE_PATH`, default `$SBX_HOME/credentials/store.json` (contracts.md §1). */
+/**
+ * Path of the store: `SBX_CREDENTIAL_STORE_PATH`, default `$SBX_HOME/credentials/store.json`
+ * (docs/contracts.md §1).
+ */
 export function storePath(
   home: { dir: string },
   env: { get(name: string): string | undefined } = Deno.env,
@@ -42,43 +45,43 @@ export function storePath(
 }
 
 /**
- * The file of credentials (contracts.md §9): mode 0600, secrets sealed one by one, written atomically under a lock, so
- * that several processes may use it at once. What it says of a credential may be read without the key; a revoked one
- * has no secret any more.
+ * Credential store file (docs/contracts.md §9): mode 0600, each secret sealed separately, written atomically
+ * under a lock so that several processes can use it. Everything but the secrets can be read without the key;
+ * a revoked credential has no secret.
  */
 export class CredentialStore {
   readonly path: string;
   readonly #keys: KeyChain;
   #tail: Promise<unknown> = Promise.resolve();
 
-  /** @param keyring for a keyring other than the system's own */
+  /** @param keyring replacement for the system's keyring */
   constructor(path: string, keyring?: Keyring) {
     this.path = path;
     this.#keys = new KeyChain(path, keyring);
   }
 
-  /** What changes whenever the file does. */
+  /** Stamp that changes whenever the file does. */
   stamp(): string {
     return stampAt(this.path);
   }
 
   /** @throws {SbxError} `credential.store_insecure`, `credential.store_corrupt` */
   read(): Snapshot {
-    const found = readPrivate(this.path, STORE_MAX);
-    return found
-      ? { file: parseStore(found.text, this.path), stamp: found.stamp }
+    const content = readPrivate(this.path, STORE_MAX);
+    return content
+      ? { file: parseStore(content.text, this.path), stamp: content.stamp }
       : { file: undefined, stamp: "" };
   }
 
-  /** Every credential, oldest first; revoked ones included. */
+  /** Every credential, oldest first, including revoked ones. */
   list(): StoredEntry[] {
     return this.read().file?.entries ?? [];
   }
 
   /**
-   * The secrets of some entries by ref.
+   * Opens the secrets of some entries, by ref.
    *
-   * @throws {SbxError} `credential.key_missing`; `credential.store_corrupt` when one does not open
+   * @throws {SbxError} `credential.key_missing`; `credential.store_corrupt`: a secret does not open
    */
   async open(file: StoreFile, entries: StoredEntry[]): Promise<Map<string, string>> {
     const secrets = new Map<string, string>();
@@ -86,17 +89,18 @@ export class CredentialStore {
     const { key } = await this.#keys.find(file.key);
     for (const entry of entries) {
       const secret = await unseal(key, entry);
-      if (secret === undefined) throw corrupt(this.path, `was tampered with (${entry.ref})`);
+      if (secret === undefined) throw corruptError(this.path, `was tampered with (${entry.ref})`);
       secrets.set(entry.ref, secret);
     }
     return secrets;
   }
 
   /**
-   * Keeps secrets. One that is there already is the same credential, now with what is new of it; one that was revoked
-   * comes back when a person adds it, and only then.
+   * Adds secrets. A secret already in the store is merged into its credential; a revoked one comes back only
+   * when a person adds it.
    *
-   * @throws {SbxError} `credential.invalid`, `credential.limit`, `credential.busy`, and what reading throws
+   * @throws {SbxError} `credential.invalid`, `credential.limit`, `credential.busy`, and the errors of
+   * {@linkcode read}
    */
   async add(credentials: readonly NewCredential[]): Promise<StoredEntry[]> {
     for (const { secret } of credentials) checkSecret(secret);
@@ -106,7 +110,7 @@ export class CredentialStore {
         const ref = refOf(credential.provider, credential.secret);
         const before = entries.get(ref);
         if (before?.revoked_at !== undefined && credential.vm !== undefined) continue;
-        const entry = mergedEntry(ref, credential, before);
+        const entry = mergeEntry(ref, credential, before);
         added.push(entry);
         entries.set(ref, await seal(await key(), entry, credential.secret));
       }
@@ -114,13 +118,13 @@ export class CredentialStore {
     });
   }
 
-  /** Takes a credential's secret away for good. @throws {SbxError} `credential.not_found` */
+  /** Removes a credential's secret for good. @throws {SbxError} `credential.not_found` */
   async revoke(ref: string): Promise<StoredEntry> {
     const [revoked] = await this.#change((entries) => {
       const entry = entries.get(ref);
       if (!entry) {
-        throw new SbxError("credential.not_found", `the store has no ${ref}`, {
-          hint: "sbx credentials list shows those that it has",
+        throw new SbxError("credential.not_found", `the credential store has no ${ref}`, {
+          hint: "sbx credentials list shows the known refs",
         });
       }
       const { sealed: _, ...rest } = entry;
@@ -132,8 +136,8 @@ export class CredentialStore {
   }
 
   /**
-   * Reads, changes and writes while nobody else does; one after the other, so that only one waits for the kernel. The
-   * key is looked for when it is needed: a credential can be revoked without it.
+   * Reads, changes and writes the store under its lock. Changes of this process are queued, so that only one
+   * waits for the lock. The key is loaded on demand: a credential can be revoked without it.
    */
   #change<T>(
     change: (entries: Map<string, StoredEntry>, key: () => Promise<CryptoKey>) => Promise<T> | T,
@@ -142,17 +146,17 @@ export class CredentialStore {
       try {
         await Deno.mkdir(dirname(this.path), { recursive: true, mode: 0o700 });
         using lock = await Deno.open(`${this.path}.lock`, { create: true, write: true, mode: 0o600 });
-        if (!await lockWithin(lock, LOCK_TIMEOUT_MS)) throw busy(this.path);
+        if (!await lockWithin(lock, LOCK_TIMEOUT_MS)) throw busyError(this.path);
         const { file } = this.read();
         let made: StoreKey | undefined;
         const key = async () => (made ??= await (file ? this.#keys.find(file.key) : this.#keys.make())).key;
         const entries = new Map((file?.entries ?? []).map((entry) => [entry.ref, entry]));
         const result = await change(entries, key);
         const place = file?.key ?? made?.place;
-        const kept = withinLimit([...entries.values()]);
+        const remaining = dropExcess([...entries.values()]);
         await writeAtomic(
           this.path,
-          JSON.stringify({ version: 1, key: place, entries: kept }, null, 1) + "\n",
+          JSON.stringify({ version: 1, key: place, entries: remaining }, null, 1) + "\n",
         );
         return result;
       } catch (error) {
@@ -168,12 +172,12 @@ function checkSecret(secret: string): void {
   if (isSecret(secret)) return;
   throw new SbxError(
     "credential.invalid",
-    `a secret is ${SECRET_MIN} to ${SECRET_MAX} visible ASCII characters without spaces; this one is not`,
-    { hint: "give the key alone, without quotes, name or line ends inside" },
+    `invalid secret: it must be ${SECRET_MIN} to ${SECRET_MAX} visible ASCII characters without spaces`,
+    { hint: "give the key alone, without quotes, variable name or line breaks" },
   );
 }
 
-function mergedEntry(ref: string, credential: NewCredential, before?: StoredEntry): StoredEntry {
+function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry): StoredEntry {
   const { provider, label, hosts, decoy, vm } = credential;
   const alive = before?.revoked_at === undefined ? before : undefined;
   const entry: StoredEntry = {
@@ -184,18 +188,18 @@ function mergedEntry(ref: string, credential: NewCredential, before?: StoredEntr
   };
   const texts = {
     hosts: union(alive?.hosts, hosts),
-    // Who brought it matters only until a person says that it may be used.
+    // The VMs matter only until a person adds the credential.
     vms: entry.source === "captured" ? union(alive?.vms, vm === undefined ? [] : [vm]) : [],
   };
   if (label ?? alive?.label) entry.label = label ?? alive?.label;
   if (texts.hosts.length) entry.hosts = texts.hosts;
   if (texts.vms.length) entry.vms = texts.vms;
-  // A guest that brings a decoy's secret does not make it an ordinary one.
+  // Capturing a decoy's secret from a guest does not make it an ordinary credential.
   if (vm === undefined ? decoy : alive?.decoy) entry.decoy = true;
   return entry;
 }
 
-/** Most hosts or VMs that one credential remembers; the latest stay. */
+/** Most hosts or VMs stored with one credential; the latest stay. */
 const LIST_KEPT = 32;
 
 function union(a: string[] = [], b: string[] = []): string[] {
@@ -203,28 +207,28 @@ function union(a: string[] = [], b: string[] = []): string[] {
 }
 
 /**
- * What fits into the store: those that were revoked make room first, then the oldest that guests brought, so that
- * no guest can keep a person from adding one.
+ * Drops entries over the limit: revoked ones first, then the oldest captured ones, so that no guest can keep
+ * a person from adding a credential.
  *
- * @throws {SbxError} `credential.limit`
+ * @throws {SbxError} `credential.limit`: too many credentials added by people
  */
-function withinLimit(entries: StoredEntry[]): StoredEntry[] {
-  let kept = entries;
-  const mayGo = [
+function dropExcess(entries: StoredEntry[]): StoredEntry[] {
+  let remaining = entries;
+  const droppable = [
     (entry: StoredEntry) => entry.revoked_at !== undefined,
     (entry: StoredEntry) => entry.source === "captured",
   ];
-  for (const goes of mayGo) {
-    let over = kept.length - ENTRIES_MAX;
-    kept = kept.filter((entry) => !goes(entry) || over-- <= 0);
+  for (const isDroppable of droppable) {
+    let over = remaining.length - ENTRIES_MAX;
+    remaining = remaining.filter((entry) => !isDroppable(entry) || over-- <= 0);
   }
-  if (kept.length <= ENTRIES_MAX) return kept;
-  throw new SbxError("credential.limit", `the store holds its ${ENTRIES_MAX} credentials already`, {
-    hint: "sbx credentials revoke REF takes one away",
+  if (remaining.length <= ENTRIES_MAX) return remaining;
+  throw new SbxError("credential.limit", `the store is at its limit of ${ENTRIES_MAX} credentials`, {
+    hint: "revoke one that is no longer needed: sbx credentials revoke REF",
   });
 }
 
-function busy(path: string): SbxError {
+function busyError(path: string): SbxError {
   return new SbxError("credential.busy", `another program keeps ${path} locked`, {
     hint: "close other sbx programs and try again",
   });

@@ -1,22 +1,22 @@
-/** Secrets told by what they look like (contracts.md §9). */
+/** Secrets recognized by their shape (docs/contracts.md §9). */
 import type { Provider } from "./provider.ts";
 
-/** Longest run of characters that is taken for one token; real ones have at most some hundreds. */
+/** Most characters of one token; real ones have a few hundred at most. */
 export const TOKEN_MAX = 1024;
 
 interface Shape {
   provider: Provider;
   prefix: string;
-  /** what must follow the prefix, of `[A-Za-z0-9_-]` only */
+  /** pattern of the rest, of `[A-Za-z0-9_-]` only */
   rest: string;
-  /** the same, cut off anywhere by the end of a chunk */
+  /** pattern of the rest cut off by the end of a chunk */
   part: string;
 }
 
-/** In the order in which they are tried: `sk-ant-` before `sk-`, or Anthropic's would be OpenAI's. */
+/** Token shapes in matching order: `sk-ant-` before `sk-`, or Anthropic's tokens would match as OpenAI's. */
 const SHAPES: Shape[] = [
   { provider: "anthropic", prefix: "sk-ant-", rest: `[\\w-]{16,${TOKEN_MAX}}`, part: "[\\w-]*" },
-  // A word that ends in sk- may be followed by more words, hence the digit.
+  // A digit is required, since hyphenated words can also follow sk-.
   {
     provider: "openai",
     prefix: "sk-",
@@ -34,26 +34,26 @@ const SHAPES: Shape[] = [
   { provider: "github", prefix: "github_pat_", rest: "\\w{20,255}", part: "\\w*" },
 ];
 
-const escaped = (text: string) => text.replaceAll(".", "\\.");
+const escapeDots = (text: string) => text.replaceAll(".", "\\.");
 
-/** A token in text; what stands before it is no part of a longer word. */
+/** Pattern of a token in text, not within a longer word. */
 export const TOKEN_IN_TEXT = `(?<![\\w-])(?:${
-  SHAPES.map(({ prefix, rest }) => escaped(prefix) + rest).join("|")
+  SHAPES.map(({ prefix, rest }) => escapeDots(prefix) + rest).join("|")
 })`;
 
-/** The end of a text that may be the beginning of a token. */
+/** Pattern of a text end that may be the beginning of a token. */
 export const TOKEN_PART = `(?<![\\w-])(?:${
-  SHAPES.map(({ prefix, part }) => `${escaped(prefix)}${part}|${beginnings(prefix)}`).join("|")
+  SHAPES.map(({ prefix, part }) => `${escapeDots(prefix)}${part}|${prefixesOf(prefix)}`).join("|")
 })`;
 
-/** `s|sk|sk-` of `sk-`. */
-function beginnings(prefix: string): string {
-  return Array.from(prefix, (_, at) => escaped(prefix.slice(0, at + 1))).join("|");
+/** `s|sk|sk-` for `sk-`. */
+function prefixesOf(prefix: string): string {
+  return Array.from(prefix, (_, at) => escapeDots(prefix.slice(0, at + 1))).join("|");
 }
 
 const WHOLE = new RegExp(`^${TOKEN_IN_TEXT}$`);
 
-/** The provider that a token's shape names. */
+/** Provider of a token, by its shape. */
 export function providerOfToken(token: string): Provider | undefined {
   if (!WHOLE.test(token)) return undefined;
   return SHAPES.find(({ prefix }) => token.startsWith(prefix))?.provider;

@@ -1,118 +1,120 @@
 import { asSbxError, type SbxError } from "../base/error/mod.ts";
+import { backgroundInterval } from "../base/time/mod.ts";
 import type { StoredEntry, StoreFile } from "./entry.ts";
 import { Finder } from "./finder.ts";
 import { plainHost, type Provider } from "./provider.ts";
 import { refOf } from "./ref.ts";
 import type { CredentialStore, NewCredential } from "./store.ts";
 
-/** How often the store's file is looked at while nothing is asked of it: uses in flight end that soon after a revoke. */
-const LOOK_MS = 250;
-/** How often a store that cannot be read is tried again though it has not changed. */
+/** Interval of polling an idle store, in `ms`: requests in flight end within it after a revoke. */
+const POLL_MS = 250;
+/** Interval of retrying an unreadable store that has not changed, in `ms`. */
 const RETRY_MS = 5000;
-/** Most credentials that one VM's traffic may add to the store. */
+/** Most credentials captured from one VM's traffic. */
 export const CAPTURED_MAX = 64;
 
-/** One credential as a running broker knows it. */
-export interface Known {
+/** One credential of a running broker. */
+export interface Credential {
   entry: StoredEntry;
-  /** absent until it is opened; kept after a revoke, so that it is still recognized */
+  /** absent until opened; stays after a revoke, so that it is still recognized */
   secret?: string;
-  /** aborted when it is revoked */
+  /** aborted when the credential is revoked */
   controller: AbortController;
-  revoked: boolean;
-  /** this VM brought it */
-  mine: boolean;
+  isRevoked: boolean;
+  /** captured from this VM */
+  isOwn: boolean;
   /** not in the store's file yet */
-  pending: boolean;
+  isUnsaved: boolean;
 }
 
-/** What a running broker knows of the store; it follows what other processes write. */
+/** Credentials of a running broker; follows the changes other processes make to the store. */
 export class Vault {
   readonly #store: CredentialStore;
   readonly #vm?: string;
   readonly #onError: (error: SbxError) => void;
-  readonly #known = new Map<string, Known>();
+  readonly #credentials = new Map<string, Credential>();
+  /** secret → ref */
   readonly #refs = new Map<string, string>();
-  /** what the file was like when it was read last; no file has this one */
+  /** stamp of the file at the last read; "unread" matches no file */
   #stamp = "unread";
   #broken?: SbxError;
-  /** when a store that could not be read is tried again, unix milliseconds */
-  #again = 0;
-  #turn = 0;
+  /** next retry of an unreadable store, in Unix `ms` */
+  #retryAt = 0;
+  /** number of the last read, to tell an outdated opening */
+  #generation = 0;
   #opening: Promise<void> = Promise.resolve();
   #saving: Promise<void> = Promise.resolve();
-  #toSave: NewCredential[] = [];
-  #captured = 0;
+  #unsaved: NewCredential[] = [];
+  #capturedCount = 0;
   #finder?: Finder;
-  #timer: ReturnType<typeof setInterval>;
+  #timer: number;
 
   constructor(store: CredentialStore, vm: string | undefined, onError: (error: SbxError) => void) {
     this.#store = store;
     this.#vm = vm;
     this.#onError = onError;
-    this.#timer = setInterval(() => this.look(), LOOK_MS);
-    Deno.unrefTimer(this.#timer as unknown as number);
+    this.#timer = backgroundInterval(() => this.poll(), POLL_MS);
   }
 
-  /** Why nothing of the store may be used, when it cannot be read. */
+  /** Error of an unreadable store; no credential may be used while it is set. */
   get broken(): SbxError | undefined {
     return this.#broken;
   }
 
-  /** Finds every secret that is known, what looks like one, and refs. */
+  /** Finder of every known secret, of text shaped like one, and of refs. */
   get finder(): Finder {
     return this.#finder ??= new Finder(this.secrets());
   }
 
-  /** ref → secret, revoked ones included. */
-  *secrets(of?: ReadonlySet<string>): Generator<[string, string]> {
-    for (const [ref, { secret }] of this.#known) {
-      if (secret !== undefined && (!of || of.has(ref))) yield [ref, secret];
+  /** Pairs of ref and secret, including revoked ones. */
+  *secrets(refs?: ReadonlySet<string>): Generator<[string, string]> {
+    for (const [ref, { secret }] of this.#credentials) {
+      if (secret !== undefined && (!refs || refs.has(ref))) yield [ref, secret];
     }
   }
 
-  /** Takes note of what other processes wrote: what they revoked holds no more when this returns. */
-  look(): void {
-    const again = this.#broken !== undefined && Date.now() >= this.#again;
-    if (!again && this.#store.stamp() === this.#stamp) return;
+  /** Reads the store if it changed. Credentials revoked by other processes are revoked here on return. */
+  poll(): void {
+    const retry = this.#broken !== undefined && Date.now() >= this.#retryAt;
+    if (!retry && this.#store.stamp() === this.#stamp) return;
     try {
       const { file, stamp } = this.#store.read();
       this.#stamp = stamp;
-      this.#take(file);
+      this.#apply(file);
     } catch (error) {
       this.#stamp = this.#store.stamp();
       this.#fail(error);
     }
   }
 
-  /** Looks, and waits until every secret is open. */
+  /** Reads the store if it changed, and waits until every secret is open. */
   async refresh(): Promise<void> {
-    this.look();
+    this.poll();
     await this.#opening;
   }
 
-  get(ref: string): Known | undefined {
-    return this.#known.get(ref);
+  get(ref: string): Credential | undefined {
+    return this.#credentials.get(ref);
   }
 
-  /** Those that may be used, in no order. */
-  *alive(): Generator<Known> {
-    for (const known of this.#known.values()) if (!known.revoked) yield known;
+  /** Credentials that are not revoked, in no order. */
+  *active(): Generator<Credential> {
+    for (const credential of this.#credentials.values()) if (!credential.isRevoked) yield credential;
   }
 
-  /** The ref of a secret that is known. */
+  /** Ref of a known secret. */
   refOfSecret(secret: string): string | undefined {
     return this.#refs.get(secret);
   }
 
-  /** The ref of a secret, which need not be known. */
+  /** Ref of any secret, known or not. */
   refOf(provider: Provider, secret: string): string {
     return this.#refs.get(secret) ?? refOf(provider, secret);
   }
 
-  /** Whether some credential of `mcp` is bound to this host. */
+  /** Tests whether a credential of `mcp` is bound to this host. */
   isBound(host: string): boolean {
-    for (const { entry } of this.alive()) {
+    for (const { entry } of this.active()) {
       if (entry.provider === "mcp" && entry.hosts?.some((bound) => bound.split(":")[0] === plainHost(host))) {
         return true;
       }
@@ -121,9 +123,10 @@ export class Vault {
   }
 
   /**
-   * Takes a secret that this VM brought.
+   * Adds a secret captured from this VM.
    *
-   * @returns what became of it: `full` when this VM brought too many, and its ref leads nowhere
+   * @returns its ref and the outcome; `full` when the VM is over {@linkcode CAPTURED_MAX} and the ref
+   * resolves to nothing
    */
   learn(
     provider: Provider,
@@ -131,31 +134,33 @@ export class Vault {
     hosts?: string[],
   ): { ref: string; outcome: "known" | "new" | "full" } {
     const ref = this.refOf(provider, secret);
-    const known = this.#known.get(ref);
-    if (known?.mine || known?.revoked || known?.entry.source === "added") return { ref, outcome: "known" };
-    if (this.#captured >= CAPTURED_MAX) return { ref, outcome: "full" };
-    this.#captured++;
-    if (known) {
-      known.mine = true;
-      known.secret = secret;
-      this.#put(known);
+    const credential = this.#credentials.get(ref);
+    if (credential?.isOwn || credential?.isRevoked || credential?.entry.source === "added") {
+      return { ref, outcome: "known" };
+    }
+    if (this.#capturedCount >= CAPTURED_MAX) return { ref, outcome: "full" };
+    this.#capturedCount++;
+    if (credential) {
+      credential.isOwn = true;
+      credential.secret = secret;
+      this.#set(credential);
     } else {
       const entry: StoredEntry = { ref, provider, created_at: new Date().toISOString(), source: "captured" };
       if (hosts) entry.hosts = hosts;
-      this.#put({
+      this.#set({
         entry,
         secret,
         controller: new AbortController(),
-        revoked: false,
-        mine: true,
-        pending: true,
+        isRevoked: false,
+        isOwn: true,
+        isUnsaved: true,
       });
     }
     this.#save({ provider, secret, hosts, vm: this.#vm ?? "" });
-    return { ref, outcome: known ? "known" : "new" };
+    return { ref, outcome: credential ? "known" : "new" };
   }
 
-  /** Waits until what guests brought is in the store. */
+  /** Waits until captured credentials are in the store. */
   async flush(): Promise<void> {
     await this.#saving;
   }
@@ -166,94 +171,95 @@ export class Vault {
     await this.flush();
   }
 
-  #take(file: StoreFile | undefined): void {
+  #apply(file: StoreFile | undefined): void {
     const entries = new Map(file?.entries.map((entry) => [entry.ref, entry]));
-    for (const [ref, known] of this.#known) {
-      const now = entries.get(ref);
-      if (now) known.pending = false;
-      if (now?.revoked_at !== undefined || (!now && !known.pending)) end(known);
-      else if (now && now.sealed === known.entry.sealed) revive(known);
+    for (const [ref, credential] of this.#credentials) {
+      const entry = entries.get(ref);
+      if (entry) credential.isUnsaved = false;
+      if (entry?.revoked_at !== undefined || (!entry && !credential.isUnsaved)) revoke(credential);
+      else if (entry && entry.sealed === credential.entry.sealed) revive(credential);
     }
     for (const [ref, entry] of entries) {
-      if (this.#known.has(ref)) continue;
-      const revoked = entry.revoked_at !== undefined;
-      this.#put({
+      if (this.#credentials.has(ref)) continue;
+      this.#set({
         entry,
         controller: new AbortController(),
-        revoked,
-        mine: this.#isMine(entry),
-        pending: false,
+        isRevoked: entry.revoked_at !== undefined,
+        isOwn: this.#isOwn(entry),
+        isUnsaved: false,
       });
     }
-    const turn = ++this.#turn;
-    this.#opening = this.#opening.then(() => this.#open(file, turn)).catch((error) => this.#fail(error));
+    const generation = ++this.#generation;
+    this.#opening = this.#opening.then(() => this.#open(file, generation)).catch((error) =>
+      this.#fail(error)
+    );
   }
 
   /**
-   * Opens what is new. What the file says of a credential counts only once its seal has proved it. What other VMs
-   * brought stays closed: this one cannot know it, so there is nothing to look for.
+   * Opens new secrets. A changed entry counts only once its seal has proved it. Secrets captured from other
+   * VMs stay closed: this VM cannot know them, so there is nothing to search for.
    */
-  async #open(file: StoreFile | undefined, turn: number): Promise<void> {
+  async #open(file: StoreFile | undefined, generation: number): Promise<void> {
     const closed = file?.entries.filter((entry) => {
-      const known = this.#known.get(entry.ref)!;
-      const isOurs = entry.source === "added" || known.mine || this.#isMine(entry);
-      return isOurs && entry.sealed !== undefined &&
-        (known.secret === undefined || known.entry.sealed !== entry.sealed);
+      const credential = this.#credentials.get(entry.ref)!;
+      const isUsable = entry.source === "added" || credential.isOwn || this.#isOwn(entry);
+      return isUsable && entry.sealed !== undefined &&
+        (credential.secret === undefined || credential.entry.sealed !== entry.sealed);
     }) ?? [];
     const secrets = file ? await this.#store.open(file, closed) : new Map<string, string>();
-    // The file has changed in the meantime: whoever saw that opens what is there now.
-    if (turn !== this.#turn) return;
+    // The file changed meanwhile: the later read opens its secrets.
+    if (generation !== this.#generation) return;
     this.#broken = undefined;
     for (const entry of closed) {
-      const known = this.#known.get(entry.ref)!;
-      known.entry = entry;
-      known.secret = secrets.get(entry.ref);
-      known.mine ||= this.#isMine(entry);
-      revive(known);
-      this.#put(known);
+      const credential = this.#credentials.get(entry.ref)!;
+      credential.entry = entry;
+      credential.secret = secrets.get(entry.ref);
+      credential.isOwn ||= this.#isOwn(entry);
+      revive(credential);
+      this.#set(credential);
     }
   }
 
-  #isMine({ vms }: StoredEntry): boolean {
+  #isOwn({ vms }: StoredEntry): boolean {
     return this.#vm !== undefined && vms?.includes(this.#vm) === true;
   }
 
-  #put(known: Known): void {
-    this.#known.set(known.entry.ref, known);
-    if (known.secret === undefined) return;
-    this.#refs.set(known.secret, known.entry.ref);
+  #set(credential: Credential): void {
+    this.#credentials.set(credential.entry.ref, credential);
+    if (credential.secret === undefined) return;
+    this.#refs.set(credential.secret, credential.entry.ref);
     this.#finder = undefined;
   }
 
-  /** Those that come while the file is written go together. */
+  /** Saves captured credentials; those captured during a write go into one later write. */
   #save(credential: NewCredential): void {
-    this.#toSave.push(credential);
-    if (this.#toSave.length > 1) return;
+    this.#unsaved.push(credential);
+    if (this.#unsaved.length > 1) return;
     this.#saving = this.#saving.then(async () => {
-      const batch = this.#toSave;
-      this.#toSave = [];
+      const batch = this.#unsaved;
+      this.#unsaved = [];
       await this.#store.add(batch);
-    }).catch((error) => this.#onError(asSbxError(error, "keeping a captured credential")));
+    }).catch((error) => this.#onError(asSbxError(error, "saving a captured credential")));
   }
 
-  /** Nothing of a store that cannot be read is used; a keyring may be unlocked later, so it is tried again. */
+  /** Revokes everything of an unreadable store until a retry succeeds: its keyring may be unlocked later. */
   #fail(error: unknown): void {
     const before = this.#broken?.message;
     this.#broken = asSbxError(error, "reading the credential store");
-    this.#again = Date.now() + RETRY_MS;
-    for (const known of this.#known.values()) if (!known.pending) end(known);
+    this.#retryAt = Date.now() + RETRY_MS;
+    for (const credential of this.#credentials.values()) if (!credential.isUnsaved) revoke(credential);
     if (this.#broken.message !== before) this.#onError(this.#broken);
   }
 }
 
-function end(known: Known): void {
-  if (known.revoked) return;
-  known.revoked = true;
-  known.controller.abort();
+function revoke(credential: Credential): void {
+  if (credential.isRevoked) return;
+  credential.isRevoked = true;
+  credential.controller.abort();
 }
 
-function revive(known: Known): void {
-  if (!known.revoked) return;
-  known.revoked = false;
-  known.controller = new AbortController();
+function revive(credential: Credential): void {
+  if (!credential.isRevoked) return;
+  credential.isRevoked = false;
+  credential.controller = new AbortController();
 }

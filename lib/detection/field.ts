@@ -1,23 +1,24 @@
-import { catalogue, fieldsOfFamily, nearest } from "../event/mod.ts";
-import type { DetectionFamily } from "./ir.ts";
+import { nearest } from "../base/text/mod.ts";
+import { catalogue, fieldsOfFamily } from "../event/mod.ts";
+import type { DetectionFamily } from "./ir/ir.ts";
 
-/** Fields whose values are always lower case: anything else would never match. */
+/** Fields with lower-case values only: a rule value with an upper-case letter would never match. */
 export const LOWER_CASE: readonly string[] = ["http.request.host", "dns.request.qname", "file.activity.ext"];
 
-/** Why rules of a family cannot look at a field; undefined when they can. */
-export function fieldFault(family: DetectionFamily, path: string): string | undefined {
+/** Checks that rules of a family can test a field. @returns the reason they cannot, or `undefined` */
+export function checkField(family: DetectionFamily, path: string): string | undefined {
   const field = catalogue.get(path);
-  const own = path.startsWith(`${family}.`) || path.startsWith("common.");
-  if (field && !own) {
-    return `${path} is a field of another family; ${family} events have ${family}.* and common.*`;
+  const isInFamily = path.startsWith(`${family}.`) || path.startsWith("common.");
+  if (field && !isInFamily) {
+    return `${path} belongs to another family; ${family} rules can use ${family}.* and common.*`;
   }
   if (!field) {
     const near = nearest(path, fieldsOfFamily(family));
-    return `no ${family} event has a field ${path}${
-      near ? `; did you mean ${near}?` : "; docs/reference/event-fields.md lists those there are"
+    return `${family} events have no field ${path}${
+      near ? `; did you mean ${near}?` : "; see docs/reference/event-fields.md for all fields"
     }`;
   }
   if (field.type === "map" || field.type === "list") {
-    return `${path} is a ${field.type}; detections compare single values`;
+    return `${path} is a ${field.type}; use a field with a single value`;
   }
 }

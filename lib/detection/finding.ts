@@ -1,5 +1,5 @@
-/** What detection says of an event (contracts.md §6, "Finding"). */
-import type { Confidence, IrRule, Severity } from "./ir.ts";
+/** Finding: a rule's match on one event (docs/contracts.md §6). */
+import type { Confidence, IrRule, Severity } from "./ir/ir.ts";
 import type { Matchable } from "./match/index_node.ts";
 
 export interface DetectionFinding {
@@ -15,7 +15,7 @@ export interface DetectionFinding {
   tags: string[];
 }
 
-/** The finding that a rule makes of an event. */
+/** Builds the finding of a rule that matched an event. */
 export function findingOf(
   event: Matchable,
   { rule, pack_id }: { rule: IrRule; pack_id: string },

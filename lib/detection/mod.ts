@@ -1,10 +1,10 @@
 /**
- * Detections: what they are once compiled, and the matcher that finds events with them (contracts.md §6). They never
- * block. Nothing here loads zod or native code: `pack/pack.ts` and `compile.ts` read packs, `live/` loads them and keeps
- * overlays, `replay/` runs them over what was recorded.
+ * Detections in compiled form and the matcher that evaluates them (docs/contracts.md §6). They never block.
+ * This file loads no zod and no native code: `pack/` and `compile.ts` read and compile packs, `live/` loads packs and
+ * stores overlays, `replay/` evaluates recorded events.
  */
 export { type DetectionFinding, findingOf } from "./finding.ts";
-export * from "./ir.ts";
+export * from "./ir/ir.ts";
 export { type PackIdentity, type PackPin, requireInstallable, requirePinned } from "./live/pin.ts";
 export { mergeCounters, type RuleCounter } from "./match/counter.ts";
 export type { Matchable } from "./match/index_node.ts";

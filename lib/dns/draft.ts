@@ -1,39 +1,37 @@
-/** A question as the event that it is (contracts.md §5). */
-import type { EventProcess } from "../event/mod.ts";
+/** Drafts of DNS events (docs/contracts.md §5). */
+import { processOf } from "../event/mod.ts";
 import type { Draft } from "../policy/mod.ts";
-import type { Known } from "./cache.ts";
-import { PROCESS_NAME_MAX } from "./limit.ts";
-import { plainName, type Question } from "./packet.ts";
+import type { DnsAnswer } from "./cache.ts";
+import { type DnsQuestion, plainName } from "./packet.ts";
 import { answerText } from "./text.ts";
 
-/** Who asks, as the guest says it: nothing depends on it but the event. */
-export interface Asker {
+/** Client of a query, as the guest reports it: for the event only. */
+export interface DnsClient {
   proto: "udp" | "tcp";
-  /** empty when it is not known */
+  /** empty when unknown */
   process_name: string;
 }
 
 export type Actor = "vm" | "host";
 
-/** @param known its answer, where that is here already: one decision is enough then */
-export function draftOf({ name, type }: Question, by: Asker, actor: Actor, known?: Known): Draft {
-  const process = processOf(by.process_name);
+/** Drafts the event of a question. @param answer its answer, if it needs no resolver: then one decision is enough */
+export function draftOf(
+  { name, type }: DnsQuestion,
+  client: DnsClient,
+  actor: Actor,
+  answer?: DnsAnswer,
+): Draft {
+  const process = processOf(client.process_name);
   return {
     common: { event_type: "dns.query", source_engine: "network", actor, ...(process && { process }) },
     dns: {
-      request: { qname: plainName(name), qtype: type, transport: by.proto },
-      ...(known && { response: responseOf(known) }),
+      request: { qname: plainName(name), qtype: type, transport: client.proto },
+      ...(answer && { response: responseOf(answer) }),
     },
   };
 }
 
-/** A guest's word: what does not look like a program's name is left out. */
-function processOf(name: string): EventProcess | undefined {
-  // deno-lint-ignore no-control-regex
-  const plain = name.replace(/[\x00-\x1f\x7f]/g, "").slice(0, PROCESS_NAME_MAX);
-  return plain === "" ? undefined : { pid: 0, ppid: 0, executable: plain, command: plain, cwd: "" };
-}
-
-export function responseOf({ rcode, records }: Known): { rcode: string; answers: string[] } {
+/** Response object of an event. */
+export function responseOf({ rcode, records }: DnsAnswer): { rcode: string; answers: string[] } {
   return { rcode, answers: records.map(answerText) };
 }

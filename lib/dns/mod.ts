@@ -1,6 +1,6 @@
-/** DNS for guests, answered on the host by policy (issue 5; contracts.md §5, §7). Loading it takes 25 ms: import it beside a boot. */
-export type { Asker } from "./draft.ts";
+/** DNS of guests, answered on the host under policy (docs/contracts.md §5, §7). Takes 25 ms to load: import it during a boot. */
+export type { DnsClient } from "./draft.ts";
 export { CACHE_LIMITS, type CacheLimits } from "./limit.ts";
-export { Overrides, type Target } from "./override.ts";
+export { Overrides, type OverrideTarget } from "./override.ts";
 export { parseResolvers, type Resolver, systemResolvers } from "./resolver.ts";
 export { type DnsOptions, DnsService } from "./service.ts";

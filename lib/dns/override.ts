@@ -1,34 +1,34 @@
-/** `network.upstream_overrides`: names that lead to an endpoint of the user's choice, for tests and labs. */
+/** `network.upstream_overrides`: names that lead to an address of the user's choice, for tests and labs. */
 import { SbxError } from "../base/error/mod.ts";
 import { plainName } from "./packet.ts";
 import { parseEndpoint, type Resolver } from "./resolver.ts";
 
-/** Where a connection really goes. */
-export type Target = Resolver;
+/** Address that connections to an overridden name go to. */
+export type OverrideTarget = Resolver;
 
 interface Override {
   address: string;
-  /** by port; 0 is any */
-  targets: Map<number, Target>;
+  /** by port; 0 for every port */
+  targets: Map<number, OverrideTarget>;
 }
 
 /**
- * Networks kept for documentation (RFC 5737): nothing on the Internet has their addresses, and policy does not take
- * them for private ones. Each name gets one.
+ * Networks for made-up addresses, one per name: documentation networks (RFC 5737) have no hosts on the internet, and
+ * policy does not count them as private.
  */
 const NETWORKS = ["203.0.113.", "198.51.100."];
 const NAMES_MAX = NETWORKS.length * 254;
 
 const NAME = /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
 
-/** The names that are overridden, each with an address of its own that only this guest knows. */
+/** Overridden names, each with a made-up address that only this guest knows. */
 export class Overrides {
   readonly #byName = new Map<string, Override>();
   readonly #byAddress = new Map<string, string>();
 
   /**
-   * @param list `name=ip:port` for every port of a name, `name:port=ip:port` for one; no wildcards
-   * @throws {SbxError} `network.override.invalid` naming the one that is wrong
+   * @param list `name=ip:port` for every port of a name, `name:port=ip:port` for one port; no wildcards
+   * @throws {SbxError} `network.override.invalid`, naming the invalid entry
    */
   static parse(list: readonly string[]): Overrides {
     const overrides = new Overrides();
@@ -36,18 +36,18 @@ export class Overrides {
     return overrides;
   }
 
-  /** The made-up address of a name; `undefined` for names that are not overridden. */
+  /** Made-up address of a name; `undefined` for names without override. */
   addressOf(name: string): string | undefined {
     return this.#byName.get(plainName(name))?.address;
   }
 
-  /** The name that a made-up address stands for. */
+  /** Name of a made-up address. */
   nameOf(address: string): string | undefined {
     return this.#byAddress.get(address);
   }
 
-  /** Where a connection to a name goes; `undefined` where the name, or this port of it, is not overridden. */
-  target(name: string, port: number): Target | undefined {
+  /** Target of a connection to a name; `undefined` for names and ports without override. */
+  target(name: string, port: number): OverrideTarget | undefined {
     const targets = this.#byName.get(plainName(name))?.targets;
     return targets?.get(port) ?? targets?.get(0);
   }
@@ -55,25 +55,27 @@ export class Overrides {
   #add(text: string): void {
     const [from, to, more] = text.split("=");
     const [, name, port] = from.trim().match(/^(.*?)(?::(\d{1,5}))?$/)!;
-    if (to === undefined || more !== undefined) throw invalid(text, "is not of the form name=ip:port");
+    if (to === undefined || more !== undefined) {
+      throw invalidError(text, "does not have the form name=ip:port");
+    }
     const key = plainName(name);
     if (!NAME.test(key) || /^[\d.]+$/.test(key)) {
-      throw invalid(text, `overrides "${name}", which is not a plain host name`);
+      throw invalidError(text, `overrides "${name}", which is not a plain host name`);
     }
     const target = parseEndpoint(to.trim());
-    if (!target) throw invalid(text, `leads to "${to.trim()}", which is not an address with a port`);
-    const from_port = Number(port ?? 0);
-    if (port !== undefined && (from_port < 1 || from_port > 65_535)) {
-      throw invalid(text, `has no port ${port}`);
+    if (!target) throw invalidError(text, `leads to "${to.trim()}", which is not an address with a port`);
+    const fromPort = Number(port ?? 0);
+    if (port !== undefined && (fromPort < 1 || fromPort > 65_535)) {
+      throw invalidError(text, `has the invalid port ${port}`);
     }
-    const override = this.#byName.get(key) ?? this.#make(key, text);
-    if (override.targets.has(from_port)) throw invalid(text, `overrides ${from.trim()} a second time`);
-    override.targets.set(from_port, target);
+    const override = this.#byName.get(key) ?? this.#addName(key, text);
+    if (override.targets.has(fromPort)) throw invalidError(text, `overrides ${from.trim()} a second time`);
+    override.targets.set(fromPort, target);
   }
 
-  #make(name: string, text: string): Override {
+  #addName(name: string, text: string): Override {
     const at = this.#byName.size;
-    if (at >= NAMES_MAX) throw invalid(text, `is one name too many; ${NAMES_MAX} are possible`);
+    if (at >= NAMES_MAX) throw invalidError(text, `exceeds the limit of ${NAMES_MAX} names`);
     const address = `${NETWORKS[Math.floor(at / 254)]}${at % 254 + 1}`;
     const override = { address, targets: new Map() };
     this.#byName.set(name, override);
@@ -82,8 +84,8 @@ export class Overrides {
   }
 }
 
-function invalid(text: string, why: string): SbxError {
-  return new SbxError("network.override.invalid", `network.upstream_overrides: "${text}" ${why}`, {
+function invalidError(text: string, fault: string): SbxError {
+  return new SbxError("network.override.invalid", `network.upstream_overrides: "${text}" ${fault}`, {
     hint: 'write "name=127.0.0.1:8443", or "name:443=127.0.0.1:8443" for one port',
   });
 }

@@ -1,37 +1,37 @@
-/** What DNS packets hold, as this service works with it; `read.ts` and `write.ts` turn it from and into bytes. */
+/** Contents of DNS packets; `read.ts` decodes them, `write.ts` encodes them. */
 import { NAME_BYTES_MAX } from "./limit.ts";
 
-/** One question. */
-export interface Question {
-  /** as it was asked: clients compare the case */
+/** A DNS question. */
+export interface DnsQuestion {
+  /** in the case of the query: clients compare it */
   name: string;
   type: string;
 }
 
-/** What a guest asks. */
-export interface Query extends Question {
+/** A query of the guest. */
+export interface DnsQuery extends DnsQuestion {
   id: number;
-  /** recursion desired, checking disabled: said back as they came */
+  /** recursion desired, checking disabled: copied to the answer */
   flags: number;
-  /** bytes that the client takes over UDP */
+  /** longest UDP answer that the client accepts, in `bytes` */
   udpBytes: number;
 }
 
-/** One record of an answer; `data` is what `dns-packet` makes of its type. */
-export interface DnsRecord extends Question {
-  /** seconds */
+/** A record of an answer; `data` has the form that `dns-packet` gives its type. */
+export interface DnsRecord extends DnsQuestion {
+  /** in `s` */
   ttl: number;
   // deno-lint-ignore no-explicit-any
   data: any;
 }
 
-/** What a resolver answered. */
-export interface UpstreamAnswer {
+/** Answer of a resolver. */
+export interface ResolverAnswer {
   rcode: Rcode;
-  /** it has to be asked for again over TCP */
+  /** has to be queried again over TCP */
   truncated: boolean;
   records: DnsRecord[];
-  /** seconds for which the SOA says that there is nothing */
+  /** TTL of a missing name or type, from the SOA, in `s` */
   negativeTtl?: number;
   bytes: number;
 }
@@ -43,30 +43,30 @@ export const RCODES = ["NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "
 export type Rcode = typeof RCODES[number];
 
 /**
- * Types that are asked for and passed on; each is one that `dns-packet` reads and writes. HTTPS and SVCB are answered
- * here, with nothing: their `ech` would hide from inspection which host a client means, and clients do without them.
+ * Types that are resolved and relayed; `dns-packet` supports each of them. HTTPS and SVCB get empty answers: their `ech`
+ * would hide the client's host from inspection, and clients work without them.
  */
-export const PASSED = ["A", "AAAA", "CAA", "CNAME", "MX", "NAPTR", "NS", "PTR", "SOA", "SRV", "TXT"];
-export const EMPTY: Record<string, string> = { UNKNOWN_64: "SVCB", UNKNOWN_65: "HTTPS" };
+export const SUPPORTED_TYPES = ["A", "AAAA", "CAA", "CNAME", "MX", "NAPTR", "NS", "PTR", "SOA", "SRV", "TXT"];
+export const EMPTY_TYPES: Record<string, string> = { UNKNOWN_64: "SVCB", UNKNOWN_65: "HTTPS" };
 
-/** Whether questions of a type are answered with nothing, and never asked upstream. */
+/** True for types that get empty answers, without a resolver. */
 export function isAlwaysEmpty(type: string): boolean {
   return type === "SVCB" || type === "HTTPS";
 }
 
-/** Whether a name, written by a person or a rule, can be asked for. */
+/** True for names that can be queried; names may come from a person or a rule. */
 export function isName(name: string): boolean {
   const plain = plainName(name);
   return plain.length <= NAME_BYTES_MAX - 2 &&
     /^[\x21-\x2d\x2f-\x5b\x5d-\x7e]{1,63}(\.[\x21-\x2d\x2f-\x5b\x5d-\x7e]{1,63})*$/.test(plain);
 }
 
-/** The same name, whatever its case and its last dot. */
+/** Compares names without case and last dot. */
 export function sameName(a: string, b: string): boolean {
   return plainName(a) === plainName(b);
 }
 
-/** As events and memories have it: lower case, without the last dot. */
+/** Name in lower case, without the last dot. */
 export function plainName(name: string): string {
   return name.toLowerCase().replace(/\.$/, "");
 }

@@ -1,17 +1,17 @@
-/** Packets of guests and resolvers, read by `dns-packet` after the walk of `guard.ts`. */
-import { Buffer } from "node:buffer";
+/** Decodes packets of guests and resolvers with `dns-packet`, after the checks of `guard.ts`. */
 import packet from "dns-packet";
+import { Buffer } from "node:buffer";
 import { PacketError, type QuestionShape, type RecordSpan, walkPacket, walkQuestion } from "./guard.ts";
 import { QUERY_BYTES_MAX, UDP_BYTES_MAX, UDP_BYTES_MIN } from "./limit.ts";
 import {
+  type DnsQuery,
+  type DnsQuestion,
   type DnsRecord,
-  EMPTY,
-  PASSED,
-  type Query,
-  type Question,
+  EMPTY_TYPES,
   RCODES,
+  type ResolverAnswer,
   sameName,
-  type UpstreamAnswer,
+  SUPPORTED_TYPES,
 } from "./packet.ts";
 
 const QUERY_FLAGS = { QR: 1 << 15, OPCODE: 0xf << 11, TC: 1 << 9, RD: 1 << 8, CD: 1 << 4, RCODE: 0xf };
@@ -19,31 +19,31 @@ const OPT = 41;
 const SOA = 6;
 const IN = 1;
 
-/** Reads what a guest asks. @throws {PacketError} on everything but one question of a type that is answered */
-export function readQuery(bytes: Uint8Array): Query {
+/** Decodes a query. @throws {PacketError} for anything but one question of a supported type */
+export function readQuery(bytes: Uint8Array): DnsQuery {
   const shape = walkPacket(bytes, QUERY_BYTES_MAX);
   const { id, flags, answers, authorities, additionals } = shape;
-  if (flags & QUERY_FLAGS.QR) throw new PacketError("malformed", "it is an answer, not a query");
-  if (flags & QUERY_FLAGS.OPCODE) throw new PacketError("type", "it is no ordinary query");
-  if (answers.length + authorities.length > 0) throw new PacketError("malformed", "a query holds no answers");
-  const { name, type } = question(bytes, shape);
+  if (flags & QUERY_FLAGS.QR) throw new PacketError("malformed", "an answer instead of a query");
+  if (flags & QUERY_FLAGS.OPCODE) throw new PacketError("type", "an unsupported opcode");
+  if (answers.length + authorities.length > 0) throw new PacketError("malformed", "answers in a query");
+  const { name, type } = decodeQuestion(bytes, shape);
   const options = additionals.find((record) => record.type === OPT);
   const udpBytes = Math.min(Math.max(options?.class ?? 0, UDP_BYTES_MIN), UDP_BYTES_MAX);
   return { id, flags: flags & (QUERY_FLAGS.RD | QUERY_FLAGS.CD), name, type, udpBytes };
 }
 
-function question(bytes: Uint8Array, shape: QuestionShape): Question {
+function decodeQuestion(bytes: Uint8Array, shape: QuestionShape): DnsQuestion {
   const name: string = packet.name.decode(view(bytes), shape.question);
   const type: string = packet.question.decode(view(bytes), shape.question).type;
-  const known = EMPTY[type] ?? type;
-  if (shape.qclass !== IN || !(PASSED.includes(type) || type in EMPTY)) {
-    throw new PacketError("type", `questions of type ${known.replace("UNKNOWN_", "")} are not answered here`);
+  const typeName = EMPTY_TYPES[type] ?? type;
+  if (shape.qclass !== IN || !(SUPPORTED_TYPES.includes(type) || type in EMPTY_TYPES)) {
+    throw new PacketError("type", `queries of type ${typeName.replace("UNKNOWN_", "")} are not supported`);
   }
-  return { name, type: known };
+  return { name, type: typeName };
 }
 
-/** The question of a packet that could not be read as a query, as far as there is one; for its answer and its event. */
-export function readQuestion(bytes: Uint8Array): Partial<Question> {
+/** Decodes the question of an invalid query, as far as possible, for its answer and its event. */
+export function readQuestion(bytes: Uint8Array): Partial<DnsQuestion> {
   try {
     const shape = walkQuestion(bytes, QUERY_BYTES_MAX);
     const { name, type } = packet.question.decode(view(bytes), shape.question);
@@ -54,19 +54,19 @@ export function readQuestion(bytes: Uint8Array): Partial<Question> {
 }
 
 /**
- * Reads a resolver's answer to our question.
+ * Decodes a resolver's answer.
  *
- * @returns `undefined` when it answers something else: somebody guesses, or it comes too late
- * @throws {PacketError} when it is ours and cannot be read safely
+ * @returns `undefined` for an answer to another question: it is forged, or late
+ * @throws {PacketError} the answer matches, and cannot be read safely
  */
-export function readAnswer(bytes: Uint8Array, id: number, asked: Question): UpstreamAnswer | undefined {
+export function readAnswer(bytes: Uint8Array, id: number, expected: DnsQuestion): ResolverAnswer | undefined {
   if (bytes.length < 12 || bytes[0] !== id >> 8 || bytes[1] !== (id & 255)) return undefined;
   const { flags, question, qclass } = walkQuestion(bytes);
   if (!(flags & QUERY_FLAGS.QR)) return undefined;
   const { name, type } = packet.question.decode(view(bytes), question);
-  if (!sameName(name, asked.name) || type !== asked.type || qclass !== IN) return undefined;
+  if (!sameName(name, expected.name) || type !== expected.type || qclass !== IN) return undefined;
   const rcode = RCODES[flags & QUERY_FLAGS.RCODE] ?? "SERVFAIL";
-  // What is cut off may be cut off anywhere: nothing of it is used.
+  // Truncated anywhere: none of its records is used.
   if (flags & QUERY_FLAGS.TC) return { rcode, truncated: true, records: [], bytes: bytes.length };
   const shape = walkPacket(bytes);
   const soa = shape.authorities.find((record) => record.type === SOA);
@@ -75,19 +75,19 @@ export function readAnswer(bytes: Uint8Array, id: number, asked: Question): Upst
     truncated: false,
     records: shape.answers.filter((record) => record.class === IN).map((record) => readRecord(bytes, record))
       .filter((record) => record !== undefined),
-    // The last word of a SOA, or its own TTL, whichever is shorter (RFC 2308 §5).
+    // The minimum field of the SOA or its TTL, whichever is shorter (RFC 2308 §5).
     ...(soa && { negativeTtl: Math.min(soa.ttl, view(bytes).readUInt32BE(soa.end - 4)) }),
     bytes: bytes.length,
   };
 }
 
-/** @throws {PacketError} when the library reads another length than the walk did */
+/** @throws {PacketError} the library decodes another length than `guard.ts` checked */
 function readRecord(bytes: Uint8Array, span: RecordSpan): DnsRecord | undefined {
   try {
     const record = packet.answer.decode(view(bytes), span.start);
-    if (!PASSED.includes(record.type)) return undefined;
+    if (!SUPPORTED_TYPES.includes(record.type)) return undefined;
     if (packet.answer.decode.bytes === span.end - span.start) {
-      // A TTL with its first bit set counts as zero (RFC 2181 §8).
+      // A TTL with its top bit set counts as zero (RFC 2181 §8).
       return {
         name: record.name,
         type: record.type,
@@ -96,9 +96,9 @@ function readRecord(bytes: Uint8Array, span: RecordSpan): DnsRecord | undefined 
       };
     }
   } catch {
-    // said below
+    // thrown below
   }
-  throw new PacketError("malformed", `a record of type ${span.type} cannot be read`);
+  throw new PacketError("malformed", `an unreadable record of type ${span.type}`);
 }
 
 function view(bytes: Uint8Array): Buffer {

@@ -1,7 +1,7 @@
+import { parseAddress } from "../base/address/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
-import { parseAddress } from "../policy/mod.ts";
 
-/** Where questions are sent. */
+/** Address of a DNS resolver. */
 export interface Resolver {
   hostname: string;
   port: number;
@@ -9,28 +9,31 @@ export interface Resolver {
 
 const DNS_PORT = 53;
 
-/** Most resolvers that are used; a machine's own resolv.conf knows three. */
+/** Most resolvers; resolv.conf allows three. */
 const RESOLVERS_MAX = 8;
 
 /**
- * Resolvers as a setting lists them: `192.0.2.1`, `192.0.2.1:5353`, `2001:db8::1`, `[2001:db8::1]:5353`.
+ * Parses the resolvers of a setting: `192.0.2.1`, `192.0.2.1:5353`, `2001:db8::1`, `[2001:db8::1]:5353`.
  *
- * @throws {SbxError} `dns.resolver.invalid` naming the one that is wrong
+ * @throws {SbxError} `dns.resolver.invalid`, naming the invalid entry
  */
 export function parseResolvers(list: readonly string[]): Resolver[] {
   if (list.length > RESOLVERS_MAX) {
-    throw new SbxError("dns.resolver.invalid", `${list.length} DNS resolvers are more than ${RESOLVERS_MAX}`);
+    throw new SbxError(
+      "dns.resolver.invalid",
+      `${list.length} DNS resolvers, more than the limit of ${RESOLVERS_MAX}`,
+    );
   }
   return list.map((text) => {
     const endpoint = parseEndpoint(text, DNS_PORT);
     if (endpoint) return endpoint;
     throw new SbxError("dns.resolver.invalid", `"${text}" is not the address of a DNS resolver`, {
-      hint: "write 192.0.2.1, 192.0.2.1:5353 or [2001:db8::1]:5353; names are not possible",
+      hint: "write 192.0.2.1, 192.0.2.1:5353 or [2001:db8::1]:5353; names are not allowed",
     });
   });
 }
 
-/** `address`, `address:port`, `[address]:port`. @returns `undefined` when it is something else */
+/** Parses `address`, `address:port` and `[address]:port`; `undefined` for other text. */
 export function parseEndpoint(text: string, defaultPort?: number): Resolver | undefined {
   const match = text.match(/^\[([0-9a-fA-F:.]+)\](?::(\d{1,5}))?$/) ??
     text.match(/^([\d.]+)(?::(\d{1,5}))?$/) ??
@@ -39,18 +42,14 @@ export function parseEndpoint(text: string, defaultPort?: number): Resolver | un
   const [, hostname, digits] = match;
   const port = digits ? Number(digits) : defaultPort;
   const bytes = parseAddress(hostname);
-  const plain = bytes && (bytes.length === 16 || /^\d+(\.\d+){3}$/.test(hostname));
-  return plain && port !== undefined && port >= 1 && port <= 65_535 ? { hostname, port } : undefined;
+  const isPlain = bytes && (bytes.length === 16 || /^\d+(\.\d+){3}$/.test(hostname));
+  return isPlain && port !== undefined && port >= 1 && port <= 65_535 ? { hostname, port } : undefined;
 }
 
-/** The resolvers of this machine. Empty when it names none: then every question that is not known fails, and says so. */
+/** Resolvers of this machine. Empty without any: then questions that need a resolver fail with that reason. */
 export async function systemResolvers(path = "/etc/resolv.conf"): Promise<Resolver[]> {
   const text = await Deno.readTextFile(path).catch(() => "");
-  const named = text.split("\n").map((line) => line.match(/^\s*nameserver\s+(\S+)/)?.[1]).filter((name) =>
-    name !== undefined
-  );
-  return named.map((name) => parseEndpoint(name.split("%")[0], DNS_PORT)).filter((found) =>
-    found !== undefined
-  )
+  const addresses = text.split("\n").flatMap((line) => line.match(/^\s*nameserver\s+(\S+)/)?.[1] ?? []);
+  return addresses.flatMap((address) => parseEndpoint(address.split("%")[0], DNS_PORT) ?? [])
     .slice(0, RESOLVERS_MAX);
 }

@@ -1,171 +1,170 @@
 import { SbxError } from "../base/error/mod.ts";
 import { type Decision, type Gate, summary } from "../policy/mod.ts";
-import { DnsCache, type Known } from "./cache.ts";
+import { type DnsAnswer, DnsCache } from "./cache.ts";
 import { chainOf } from "./chain.ts";
-import { GivenAddresses } from "./given.ts";
-import { type Actor, type Asker, draftOf, responseOf } from "./draft.ts";
+import { type Actor, type DnsClient, draftOf, responseOf } from "./draft.ts";
 import { PacketError } from "./guard.ts";
 import { type CacheLimits, OVERRIDE_TTL, PENDING_MAX } from "./limit.ts";
-import type { Overrides, Target } from "./override.ts";
-import { type DnsRecord, EDE, isAlwaysEmpty, isName, plainName, type Question } from "./packet.ts";
+import type { Overrides, OverrideTarget } from "./override.ts";
+import { type DnsQuestion, type DnsRecord, EDE, isAlwaysEmpty, isName, plainName } from "./packet.ts";
 import { readQuery, readQuestion } from "./read.ts";
+import { ResolvedAddresses } from "./resolved_addresses.ts";
 import type { Resolver } from "./resolver.ts";
-import { Upstream, UpstreamError } from "./upstream.ts";
-import { type Reply, writeRefusal, writeReply } from "./write.ts";
+import { ResolverClient, ResolverError } from "./resolver_client.ts";
+import { type DnsReply, writeRefusal, writeReply } from "./write.ts";
 
 export interface DnsOptions {
   gate: Gate;
   resolvers: readonly Resolver[];
   overrides?: Overrides;
   cacheLimits?: Partial<CacheLimits>;
-  /** milliseconds that a resolver gets for an answer */
+  /** timeout of one try at a resolver in `ms` */
   tryMs?: number;
 }
 
-/** How a question ended. */
-type Answered =
-  | { known: Known }
+/** Outcome of a question. */
+type Resolution =
+  | { answer: DnsAnswer }
   | { blocked: Decision }
   | { failed: { code: number; text: string } };
 
 /**
- * The DNS of one guest (spec.md, "Events"; contracts.md §5). Every question is a `dns.query` event before anything of
- * it leaves the host; an answer from elsewhere is looked at again before the guest gets it, so that no name leads into
- * a private network. A block is NXDOMAIN with an Extended DNS Error 15 that says why, a failure SERVFAIL with one.
+ * DNS of one guest (docs/contracts.md §5). Every question is a `dns.query` event before any of it leaves the host. An
+ * answer of a resolver is reviewed before the guest gets it, so that no name leads into a private network. A block is
+ * NXDOMAIN with an Extended DNS Error 15 that gives the reason, a failure is SERVFAIL with an Extended DNS Error.
  */
 export class DnsService {
   readonly #gate: Gate;
   readonly #cache: DnsCache;
-  readonly #upstream: Upstream;
+  readonly #resolvers: ResolverClient;
   readonly #overrides?: Overrides;
-  readonly #given = new GivenAddresses();
-  /** queries that are under way, by their bytes: a client that asks again waits for the same answer */
+  readonly #addresses = new ResolvedAddresses();
+  /** pending queries by client and bytes: a client that repeats a query waits for the same answer */
   readonly #pending = new Map<string, Promise<Uint8Array<ArrayBuffer>>>();
 
   constructor({ gate, resolvers, overrides, cacheLimits, tryMs }: DnsOptions) {
     this.#gate = gate;
     this.#cache = new DnsCache(cacheLimits);
-    this.#upstream = new Upstream(resolvers, tryMs);
+    this.#resolvers = new ResolverClient(resolvers, tryMs);
     this.#overrides = overrides;
   }
 
-  /** The answer to a query of the guest, whatever its bytes are. Never throws. */
-  answer(query: Uint8Array, by: Asker): Promise<Uint8Array<ArrayBuffer>> {
-    const key = `${by.proto} ${by.process_name} ${latin1.decode(query)}`;
+  /** Answers a query of the guest, of any bytes. Never throws. */
+  answer(query: Uint8Array, client: DnsClient): Promise<Uint8Array<ArrayBuffer>> {
+    const key = `${client.proto} ${client.process_name} ${latin1.decode(query)}`;
     const pending = this.#pending.get(key);
     if (pending) return pending;
-    const answer = this.#answer(query, by).finally(() => this.#pending.delete(key));
+    const answer = this.#answer(query, client).finally(() => this.#pending.delete(key));
     this.#pending.set(key, answer);
     return answer;
   }
 
-  /** Whether this guest was told that `name` is at `address`. */
+  /** True when this guest received `address` for `name`. */
   agrees(name: string, address: string): boolean {
-    return this.#given.agrees(name, address);
+    return this.#addresses.agrees(name, address);
   }
 
-  /** The name that this guest got `address` for, the latest of several. */
+  /** Latest name for which this guest received `address`. */
   nameOf(address: string): string | undefined {
-    return this.#given.nameOf(address) ?? this.#overrides?.nameOf(address);
+    return this.#addresses.nameOf(address) ?? this.#overrides?.nameOf(address);
   }
 
-  /** Where a connection really goes that a name of `network.upstream_overrides`, or its made-up address, stands for. */
-  target(name: string | undefined, address: string, port: number): Target | undefined {
-    const named = name ?? this.#overrides?.nameOf(address);
-    return named === undefined ? undefined : this.#overrides?.target(named, port);
+  /** Target of a connection to a name of `network.upstream_overrides`, or to its made-up address. */
+  target(name: string | undefined, address: string, port: number): OverrideTarget | undefined {
+    const host = name ?? this.#overrides?.nameOf(address);
+    return host === undefined ? undefined : this.#overrides?.target(host, port);
   }
 
   /**
-   * Addresses of a name, for requests that the host makes. It is a `dns.query` event like the guest's own.
+   * Resolves a name for a request of the host. A `dns.query` event, like the guest's own.
    *
-   * @throws {SbxError} `policy.blocked`, `dns.not_found` without an address, `dns.upstream` when no resolver answers,
-   * `ledger.unavailable`
+   * @throws {SbxError} `policy.blocked`; `dns.not_found` without an address; `dns.upstream` without an answer of a
+   * resolver; `ledger.unavailable`
    */
   async lookup(name: string, actor: Actor = "host"): Promise<string[]> {
     for (const type of ["A", "AAAA"]) {
-      const answered = await this.#resolve({ name, type }, { proto: "udp", process_name: "" }, actor);
-      if ("blocked" in answered) {
-        throw new SbxError("policy.blocked", `${name} is not looked up: ${summary(answered.blocked)}`);
+      const resolution = await this.#resolve({ name, type }, { proto: "udp", process_name: "" }, actor);
+      if ("blocked" in resolution) {
+        throw new SbxError(
+          "policy.blocked",
+          `the lookup of ${name} was blocked: ${summary(resolution.blocked)}`,
+        );
       }
-      if ("failed" in answered) {
-        throw new SbxError("dns.upstream", `${name} cannot be looked up: ${answered.failed.text}`, {
-          hint: "is this machine's DNS resolver reachable?",
+      if ("failed" in resolution) {
+        throw new SbxError("dns.upstream", `${name} cannot be looked up: ${resolution.failed.text}`, {
+          hint: "check that this machine's DNS resolver can be reached",
         });
       }
-      const addresses = addressesOf(answered.known.records);
+      const addresses = addressesOf(resolution.answer.records);
       if (addresses.length > 0) return addresses;
-      if (answered.known.rcode === "NXDOMAIN") break;
+      if (resolution.answer.rcode === "NXDOMAIN") break;
     }
-    throw new SbxError("dns.not_found", `${name} has no address`, { hint: "is the name written correctly?" });
+    throw new SbxError("dns.not_found", `${name} has no address`, { hint: "check the spelling of the name" });
   }
 
-  async #answer(bytes: Uint8Array, by: Asker): Promise<Uint8Array<ArrayBuffer>> {
+  async #answer(bytes: Uint8Array, client: DnsClient): Promise<Uint8Array<ArrayBuffer>> {
     try {
       const query = readQuery(bytes);
       if (this.#pending.size > PENDING_MAX) {
-        throw new PacketError("questions", "too many queries wait already");
+        throw new PacketError("questions", `${PENDING_MAX} queries are pending, the limit`);
       }
-      const answered = await this.#resolve(query, by, "vm");
-      return writeReply(query, replyTo(answered), by.proto);
+      const resolution = await this.#resolve(query, client, "vm");
+      return writeReply(query, replyOf(resolution), client.proto);
     } catch (error) {
-      if (!(error instanceof PacketError)) return writeRefusal(bytes, "SERVFAIL", reasonOf(error), EDE.OTHER);
-      return this.#refuse(bytes, by, error);
+      if (!(error instanceof PacketError)) {
+        return writeRefusal(bytes, "SERVFAIL", errorText(error), EDE.OTHER);
+      }
+      return this.#refuse(bytes, client, error);
     }
   }
 
-  /** What cannot be read is an event too, as far as there is something to say of it. */
-  #refuse(bytes: Uint8Array, by: Asker, { guard, message }: PacketError): Uint8Array<ArrayBuffer> {
+  /** Refuses an unreadable query: an event too, with the question as far as it can be read. */
+  #refuse(bytes: Uint8Array, client: DnsClient, { guard, message }: PacketError): Uint8Array<ArrayBuffer> {
     const { name = "", type = "" } = readQuestion(bytes);
     try {
-      const { decision } = this.#gate.refuse(draftOf({ name, type }, by, "vm"), {
+      const decision = this.#gate.refuse(draftOf({ name, type }, client, "vm"), {
         id: `guard-dns-${guard}`,
-        reason: `a DNS query is refused: ${message}`,
+        reason: `the DNS query was refused: ${message}`,
       });
       const rcode = guard === "type" ? "NOTIMP" : guard === "questions" ? "REFUSED" : "FORMERR";
       return writeRefusal(bytes, rcode, summary(decision), EDE.BLOCKED);
     } catch (error) {
-      return writeRefusal(bytes, "SERVFAIL", reasonOf(error), EDE.OTHER);
+      return writeRefusal(bytes, "SERVFAIL", errorText(error), EDE.OTHER);
     }
   }
 
-  /** Event, decision, answer. @throws {SbxError} `ledger.unavailable`: what cannot be recorded must not happen */
-  async #resolve(question: Question, by: Asker, actor: Actor): Promise<Answered> {
-    const began = performance.now();
-    const known = this.#known(question);
-    const verdict = await this.#gate.decide(draftOf(question, by, actor, known));
-    const { event, decision, allowed } = verdict;
-    if (!allowed) return { blocked: decision };
-    const meant = { ...question, name: event.dns!.request.qname, type: event.dns!.request.qtype };
-    const same = meant.name === plainName(question.name) && meant.type === question.type;
-    if (same && known) {
-      this.#gate.finish(event, { duration_ms: performance.now() - began });
-      return this.#give(question, known);
+  /** Decides on a question, then answers it. @throws {SbxError} `ledger.unavailable`: without its record nothing is sent */
+  async #resolve(question: DnsQuestion, client: DnsClient, actor: Actor): Promise<Resolution> {
+    const local = this.#answerLocally(question);
+    const passage = await this.#gate.decide(draftOf(question, client, actor, local));
+    if (!passage.allowed) return { blocked: passage.decision };
+    const { qname, qtype } = passage.event.dns!.request;
+    const isSame = qname === plainName(question.name) && qtype === question.type;
+    if (isSame && local) {
+      passage.finish();
+      return this.#deliver(question, local);
     }
-    // A rule asks something else than the guest did: the answer is that of the other name, under the guest's own.
-    const asked = same ? question : meant;
     try {
-      const found = this.#known(asked) ?? await this.#ask(asked);
-      const records = same ? found.records : found.records.map((record) => renamed(record, asked, question));
-      const response = responseOf({ ...found, records });
-      const reviewed = { ...event, dns: { ...event.dns!, response } };
-      const after = this.#gate.review(reviewed);
-      const duration_ms = performance.now() - began;
-      if (after.decision === "block") {
-        this.#gate.finish(reviewed, { response, duration_ms });
-        return { blocked: after };
-      }
-      this.#gate.finish(event, { response, duration_ms });
-      return this.#give(question, { ...found, records });
+      // A rule may have changed the question: the answer to the new name is given under the guest's own.
+      const effective = isSame ? question : { ...question, name: qname, type: qtype };
+      const answer = this.#answerLocally(effective) ?? await this.#query(effective);
+      const records = isSame
+        ? answer.records
+        : answer.records.map((record) => renameRecord(record, effective, question));
+      const response = responseOf({ ...answer, records });
+      const block = passage.review(response);
+      passage.finish({ response });
+      if (block) return { blocked: block };
+      return this.#deliver(question, { ...answer, records });
     } catch (error) {
-      if (!(error instanceof UpstreamError)) throw error;
-      const { code, message: text } = error;
-      this.#gate.finish(event, { error: text, duration_ms: performance.now() - began });
-      return { failed: { code, text } };
+      passage.finish({ error: errorText(error) });
+      if (!(error instanceof ResolverError)) throw error;
+      return { failed: { code: error.code, text: error.message } };
     }
   }
 
-  /** What needs no resolver. */
-  #known(question: Question): Known | undefined {
+  /** Answers without a resolver: from overrides, for types that are always empty, and from the cache. */
+  #answerLocally(question: DnsQuestion): DnsAnswer | undefined {
     const address = this.#overrides?.addressOf(question.name);
     if (address !== undefined) {
       const record = { name: question.name, type: "A", ttl: OVERRIDE_TTL, data: address };
@@ -175,23 +174,25 @@ export class DnsService {
     return this.#cache.get(question);
   }
 
-  async #ask(question: Question): Promise<Known> {
+  /** @throws {ResolverError} */
+  async #query(question: DnsQuestion): Promise<DnsAnswer> {
     if (question.name !== "." && !isName(question.name)) {
-      throw new UpstreamError(`"${question.name}" is no name`);
+      throw new ResolverError(`invalid name "${question.name}"`);
     }
-    const { rcode, records, negativeTtl, bytes } = await this.#upstream.ask(question);
+    const { rcode, records, negativeTtl, bytes } = await this.#resolvers.query(question);
     return this.#cache.set(question, { rcode, records: chainOf(question, records) }, bytes, negativeTtl);
   }
 
-  #give({ name }: Question, known: Known): Answered {
-    this.#given.remember(name, addressesOf(known.records));
-    return { known };
+  /** Remembers the addresses that the guest receives. */
+  #deliver({ name }: DnsQuestion, answer: DnsAnswer): Resolution {
+    this.#addresses.remember(name, addressesOf(answer.records));
+    return { answer };
   }
 }
 
 const latin1 = new TextDecoder("latin1");
 
-function renamed(record: DnsRecord, from: Question, to: Question): DnsRecord {
+function renameRecord(record: DnsRecord, from: DnsQuestion, to: DnsQuestion): DnsRecord {
   return plainName(record.name) === plainName(from.name) ? { ...record, name: to.name } : record;
 }
 
@@ -199,15 +200,17 @@ function addressesOf(records: readonly DnsRecord[]): string[] {
   return records.filter(({ type }) => type === "A" || type === "AAAA").map(({ data }) => data);
 }
 
-function replyTo(answered: Answered): Reply {
-  if ("known" in answered) return answered.known;
-  if ("blocked" in answered) {
-    return { rcode: "NXDOMAIN", error: { code: EDE.BLOCKED, text: summary(answered.blocked) } };
+function replyOf(resolution: Resolution): DnsReply {
+  if ("answer" in resolution) return resolution.answer;
+  if ("blocked" in resolution) {
+    return { rcode: "NXDOMAIN", error: { code: EDE.BLOCKED, text: summary(resolution.blocked) } };
   }
-  return { rcode: "SERVFAIL", error: answered.failed };
+  return { rcode: "SERVFAIL", error: resolution.failed };
 }
 
-/** A failure of ours, in words that a guest may see. */
-function reasonOf(error: unknown): string {
-  return error instanceof SbxError ? error.message : "sbx could not answer this query";
+/** Text of an error that a guest may see. */
+function errorText(error: unknown): string {
+  return error instanceof SbxError || error instanceof ResolverError
+    ? error.message
+    : "sbx could not answer this query";
 }

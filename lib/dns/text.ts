@@ -1,7 +1,7 @@
 import { ANSWER_TEXT_MAX } from "./limit.ts";
 import { type DnsRecord, plainName } from "./packet.ts";
 
-/** What an event says of a record (contracts.md §5, `dns.response.answers`): an address, a name, or its text. */
+/** Text of a record in an event (docs/contracts.md §5, `dns.response.answers`): an address, a name, or its text. */
 export function answerText({ type, data }: DnsRecord): string {
   return textOf(type, data).slice(0, ANSWER_TEXT_MAX);
 }
@@ -27,7 +27,7 @@ function textOf(type: string, data: any): string {
     case "CAA":
       return `${data.tag} ${data.value}`;
     default:
-      // TXT: strings that belong together
+      // TXT: strings of one text
       return data.map((part: Uint8Array) => new TextDecoder().decode(part)).join("");
   }
 }

@@ -1,31 +1,38 @@
-/** Packets for guests and resolvers, written by `dns-packet`. */
-import { Buffer } from "node:buffer";
+/** Encodes packets for guests and resolvers with `dns-packet`. */
 import packet from "dns-packet";
-import { ANSWER_BYTES_MAX, ERROR_TEXT_MAX, UDP_BYTES_MAX, UPSTREAM_UDP_BYTES } from "./limit.ts";
-import { type DnsRecord, EMPTY, type Query, type Question, type Rcode, RCODES } from "./packet.ts";
+import { Buffer } from "node:buffer";
+import { ANSWER_BYTES_MAX, ERROR_TEXT_MAX, RESOLVER_UDP_BYTES, UDP_BYTES_MAX } from "./limit.ts";
+import {
+  type DnsQuery,
+  type DnsQuestion,
+  type DnsRecord,
+  EMPTY_TYPES,
+  type Rcode,
+  RCODES,
+} from "./packet.ts";
 import { readQuestion } from "./read.ts";
 
-/** A query of our own for a resolver. */
-export function writeQuery(id: number, { name, type }: Question): Uint8Array<ArrayBuffer> {
+/** Encodes a query for a resolver. */
+export function writeQuery(id: number, { name, type }: DnsQuestion): Uint8Array<ArrayBuffer> {
   return packet.encode({
     type: "query",
     id,
     flags: packet.RECURSION_DESIRED,
     questions: [{ name, type, class: "IN" }],
-    additionals: [{ type: "OPT", name: ".", udpPayloadSize: UPSTREAM_UDP_BYTES, flags: 0, options: [] }],
+    additionals: [{ type: "OPT", name: ".", udpPayloadSize: RESOLVER_UDP_BYTES, flags: 0, options: [] }],
   });
 }
 
-/** What a guest is answered. */
-export interface Reply {
+/** Answer to a query of the guest. */
+export interface DnsReply {
   rcode: Rcode;
   records?: DnsRecord[];
-  /** an Extended DNS Error with its one line of text; also for clients that did not ask for one, who skip it */
+  /** Extended DNS Error with one line of text; clients that did not request it ignore it */
   error?: { code: number; text: string };
 }
 
-/** The bytes of an answer; one that is too long for the client's UDP says so, and the client asks again over TCP. */
-export function writeReply(query: Query, reply: Reply, proto: "udp" | "tcp"): Uint8Array<ArrayBuffer> {
+/** Encodes an answer. One too long for the client's UDP is truncated, and the client repeats its query over TCP. */
+export function writeReply(query: DnsQuery, reply: DnsReply, proto: "udp" | "tcp"): Uint8Array<ArrayBuffer> {
   const bytes = encodeReply(query, reply, 0);
   const longest = proto === "udp" ? query.udpBytes : ANSWER_BYTES_MAX;
   if (bytes.length <= longest) return bytes;
@@ -33,7 +40,7 @@ export function writeReply(query: Query, reply: Reply, proto: "udp" | "tcp"): Ui
   return encodeReply(query, { rcode: reply.rcode, error: reply.error }, packet.TRUNCATED_RESPONSE);
 }
 
-/** The answer to what could not be read: the id is said back, and the question if there is one. */
+/** Encodes the answer to an unreadable query, with its id and, if readable, its question. */
 export function writeRefusal(
   bytes: Uint8Array,
   rcode: Rcode,
@@ -47,12 +54,12 @@ export function writeRefusal(
 }
 
 function encodeReply(
-  query: Query,
-  { rcode, records = [], error }: Reply,
+  query: DnsQuery,
+  { rcode, records = [], error }: DnsReply,
   flags: number,
 ): Uint8Array<ArrayBuffer> {
   const { id, name, type } = query;
-  const number = Object.keys(EMPTY).find((key) => EMPTY[key] === type) ?? type;
+  const number = Object.keys(EMPTY_TYPES).find((key) => EMPTY_TYPES[key] === type) ?? type;
   return packet.encode({
     type: "response",
     id,
@@ -69,7 +76,7 @@ function extendedError({ code, text }: { code: number; text: string }) {
   return { type: "OPT", name: ".", udpPayloadSize: UDP_BYTES_MAX, flags: 0, options };
 }
 
-/** `limit`, or a little less where that would cut a character in two. */
+/** Largest cut up to `limit` that splits no character. */
 function cutAt(data: Uint8Array, limit: number): number {
   let at = Math.min(limit, data.length);
   while (at < data.length && (data[at] & 0xc0) === 0x80) at--;

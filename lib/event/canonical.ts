@@ -1,103 +1,109 @@
 /**
- * Canonical JSON: compact, keys of every object sorted by UTF-16 code units, absent (`undefined`) fields left
- * out. For what JSON can hold this is RFC 8785: V8 prints numbers and strings as it asks.
+ * Serializes to canonical JSON: compact, object keys sorted by UTF-16 code units, `undefined` fields omitted. Equals
+ * RFC 8785 for JSON values, since V8 formats numbers and strings as it requires.
  */
 export function canonicalJson(value: unknown): string {
   if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
   try {
-    return JSON.stringify(ordered(value));
+    return JSON.stringify(sortKeys(value));
   } catch (error) {
-    if (error !== NO_ORDER) throw error;
-    return textOf(value);
+    if (error !== UNSORTABLE) throw error;
+    return serialize(value);
   }
 }
 
-/** Thrown for objects whose keys JavaScript keeps in an order of its own. */
-const NO_ORDER = new Error("an object cannot be put in order");
+/** Thrown for objects whose key order JavaScript fixes itself. */
+const UNSORTABLE = new Error("the keys of an object cannot be sorted");
 
-/** `value` with the keys of every object in order: itself where they are. V8 writes a whole value faster than any code of ours. */
-function ordered(value: object): object {
-  if (Array.isArray(value)) return orderedArray(value);
+/**
+ * Returns `value` with the keys of every object sorted, or `value` itself if they are. Sorting first lets V8
+ * serialize the whole value, faster than any code of ours.
+ */
+function sortKeys(value: object): object {
+  if (Array.isArray(value)) return sortArray(value);
   const object = value as Record<string, unknown>;
-  let before = "";
+  let previous = "";
   for (const key in object) {
-    if (key < before) return orderedCopy(object);
-    before = key;
+    if (key < previous) return copySorted(object);
+    previous = key;
   }
   let copy: Record<string, unknown> | undefined;
   for (const key in object) {
     const field = object[key];
     if (field === null || typeof field !== "object") continue;
-    const inOrder = ordered(field);
-    if (inOrder !== field) (copy ??= { ...object })[key] = inOrder;
+    const sorted = sortKeys(field);
+    if (sorted !== field) (copy ??= { ...object })[key] = sorted;
   }
   return copy ?? object;
 }
 
-function orderedCopy(object: Record<string, unknown>): object {
-  const { sorted, unordered } = shapeOf(Object.keys(object));
-  if (unordered) throw NO_ORDER;
+function copySorted(object: Record<string, unknown>): object {
+  const { sortedKeys, isSortable } = shapeOf(Object.keys(object));
+  if (!isSortable) throw UNSORTABLE;
   const copy: Record<string, unknown> = {};
-  for (const key of sorted) {
+  for (const key of sortedKeys) {
     const field = object[key];
-    copy[key] = field !== null && typeof field === "object" ? ordered(field) : field;
+    copy[key] = field !== null && typeof field === "object" ? sortKeys(field) : field;
   }
   return copy;
 }
 
-function orderedArray(values: readonly unknown[]): readonly unknown[] {
+function sortArray(values: readonly unknown[]): readonly unknown[] {
   let copy: unknown[] | undefined;
   for (let at = 0; at < values.length; at++) {
     const value = values[at];
     if (value === null || typeof value !== "object") continue;
-    const inOrder = ordered(value);
-    if (inOrder !== value) (copy ??= [...values])[at] = inOrder;
+    const sorted = sortKeys(value);
+    if (sorted !== value) (copy ??= [...values])[at] = sorted;
   }
   return copy ?? values;
 }
 
-/** The slow way, which needs no order of keys in memory. */
-function textOf(value: unknown): string {
+/** Slow fallback that does not depend on the key order of objects. */
+function serialize(value: unknown): string {
   if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
-  if (Array.isArray(value)) return `[${Array.from(value, textOf).join(",")}]`;
+  if (Array.isArray(value)) return `[${Array.from(value, serialize).join(",")}]`;
   const object = value as Record<string, unknown>;
   const fields = Object.keys(object).sort().filter((key) => object[key] !== undefined);
-  return `{${fields.map((key) => `${JSON.stringify(key)}:${textOf(object[key])}`).join(",")}}`;
+  return `{${fields.map((key) => `${JSON.stringify(key)}:${serialize(object[key])}`).join(",")}}`;
 }
 
-/** What objects with the same keys in the same order have in common. */
+/** Key order shared by similar objects. */
 interface Shape {
-  found: string[];
-  sorted: string[];
-  /** whether a copy of such an object may have its keys in another order, or not have them */
-  unordered: boolean;
+  keys: string[];
+  sortedKeys: string[];
+  /** false if a copy may reorder or lose keys */
+  isSortable: boolean;
 }
 
-/** Numbers come before all other keys, and one name is no key. */
-const UNORDERED = /^(\d{1,10}|__proto__)$/;
+/** Integer keys always come first, and `__proto__` cannot be assigned. */
+const UNSORTABLE_KEY = /^(\d{1,10}|__proto__)$/;
 
-/** What is remembered at most: shapes of events are few and small, those of headers and arguments are anyone's. */
+/** Bounds of the cache: shapes of events are few and small, those of headers and arguments are arbitrary. */
 const FIRST_KEYS_MAX = 1000;
 const SHAPES_MAX = 4;
 const KEYS_MAX = 32;
 const KEY_CHARS_MAX = 1024;
-/** Most objects look like one before: shapes by their first key, those of each in the order in which they came. */
+/** Cache of shapes by first key, oldest first: most objects repeat a recent shape. */
 const shapes = new Map<string, Shape[]>();
 
-function shapeOf(found: string[]): Shape {
-  const alike = shapes.get(found[0]);
-  if (alike) { for (const shape of alike) if (sameKeys(shape.found, found)) return shape; }
-  const sorted = found.toSorted();
-  const shape = { found, sorted, unordered: found.some((key) => UNORDERED.test(key)) };
-  if (found.length > KEYS_MAX || found.join("").length > KEY_CHARS_MAX) return shape;
-  if (alike) {
-    if (alike.length === SHAPES_MAX) alike.shift();
-    alike.push(shape);
-  } else if (shapes.size < FIRST_KEYS_MAX) shapes.set(found[0], [shape]);
+function shapeOf(keys: string[]): Shape {
+  const cached = shapes.get(keys[0]);
+  if (cached) { for (const shape of cached) if (hasSameKeys(shape.keys, keys)) return shape; }
+  const shape = {
+    keys,
+    sortedKeys: keys.toSorted(),
+    isSortable: !keys.some((key) => UNSORTABLE_KEY.test(key)),
+  };
+  if (keys.length > KEYS_MAX || keys.join("").length > KEY_CHARS_MAX) return shape;
+  if (cached) {
+    if (cached.length === SHAPES_MAX) cached.shift();
+    cached.push(shape);
+  } else if (shapes.size < FIRST_KEYS_MAX) shapes.set(keys[0], [shape]);
   return shape;
 }
 
-function sameKeys(a: string[], b: string[]): boolean {
+function hasSameKeys(a: string[], b: string[]): boolean {
   if (a.length !== b.length) return false;
   for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false;
   return true;

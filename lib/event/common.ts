@@ -1,7 +1,7 @@
-/** The `common` object of every event (contracts.md §5), as zod: only files and users are validated with it. */
+/** The `common` object of every event (docs/contracts.md §5), as zod. Validates files and user input only. */
 import { z } from "zod";
 
-/** Every type of event; its family is what stands before the dot. */
+/** Event types; the family is the part before the dot. */
 export const EVENT_TYPES = [
   "http.request",
   "dns.query",
@@ -17,7 +17,7 @@ export const EVENT_TYPES = [
 
 const count = z.int().min(0);
 
-/** The guest program that caused the event, where it is known. */
+/** Guest process that caused the event, if known. */
 export const ProcessRef = z.strictObject({
   pid: count,
   ppid: count,

@@ -1,9 +1,9 @@
-/** Building blocks of events in the hot path: types and ids, no zod at run time. */
+/** Event types and ids for the hot path, without zod at run time. */
 import type { Event, PolicyContext } from "./schema.ts";
 
 export type { Event, PolicyContext };
 
-/** The objects that events are made of. */
+/** Parts of an event. */
 export type EventCommon = Event["common"];
 export type EventType = EventCommon["event_type"];
 export type EventProcess = NonNullable<EventCommon["process"]>;
@@ -16,24 +16,31 @@ export type FileActivity = NonNullable<Event["file"]>["activity"];
 export type ProcessActivity = NonNullable<Event["process"]>["activity"];
 export type CredentialSubstitution = NonNullable<Event["credential"]>["substitution"];
 
-/** What stands before the dot of an event type. */
-export type EventFamily = "http" | "dns" | "mcp" | "model" | "file" | "process" | "credential";
+/** Families that rules and detections cover. */
+export const GOVERNED_FAMILIES = ["http", "dns", "mcp", "model", "file", "process"] as const;
+
+/** Every family; `credential` events are the credential broker's own records. */
+export const EVENT_FAMILIES = [...GOVERNED_FAMILIES, "credential"] as const;
+
+/** The part of an event type before the dot. */
+export type EventFamily = typeof EVENT_FAMILIES[number];
 
 /** Family of an event type: `http` of `http.request`. */
 export function familyOf(type: EventType): EventFamily {
   return type.slice(0, type.indexOf(".")) as EventFamily;
 }
 
+/** Number of possible ids. */
 const SPACE = 2 ** 48;
-let next = randomStart();
+let lastId = randomStart();
 
 /**
- * A new event id, 12 hex characters (contracts.md §5). Ids count up from a random start: two sessions meet far
- * less often than random ids would, and the ledger's index grows at its end.
+ * Creates an event id, 12 hex characters (docs/contracts.md §5). Ids count up from a random start: collisions between
+ * sessions are rarer than with random ids, and the ledger's index grows at its end.
  */
 export function newEventId(): string {
-  next = (next + 1) % SPACE;
-  return next.toString(16).padStart(12, "0");
+  lastId = (lastId + 1) % SPACE;
+  return lastId.toString(16).padStart(12, "0");
 }
 
 function randomStart(): number {

@@ -1,9 +1,9 @@
-/** The object that each family adds to an event (contracts.md §5), as zod. */
+/** The object that each family adds to an event (docs/contracts.md §5), as zod. */
 import { z } from "zod";
 
 const count = z.int().min(0);
 
-/** A body as far as it is kept: text is there only in state `text`, and never holds a secret. */
+/** Recorded body; `text` is present only in state `text` and never contains a secret. */
 export const Body = z.strictObject({
   state: z.enum(["missing", "text", "binary", "redacted"]),
   text: z.string().optional(),
@@ -109,7 +109,7 @@ export const Process = z.strictObject({
   }),
 });
 
-/** What the credential broker did with one secret (contracts.md §9); a ref, never the secret. */
+/** Action of the credential broker on one secret (docs/contracts.md §9), named by ref only. */
 export const Credential = z.strictObject({
   substitution: z.strictObject({
     provider: z.string(),

@@ -1,12 +1,12 @@
 /**
- * What is generated from the event's zod definition: the field catalogue, its page and the JSON Schemas.
- * `deno run -A lib/event/generate.ts` writes them.
+ * Generates the field catalogue, its reference page and the JSON Schemas from the event's zod definition. `make docs` writes
+ * them; so does `deno run -A lib/event/generate.ts`, also while the catalogue does not fit the rest of the code.
  */
 import { z } from "zod";
 import type { CatalogueField } from "./catalogue.ts";
 import { EventSchema, PolicyContextSchema } from "./schema.ts";
 
-/** Every field of an event by path, in the order of the definition. */
+/** Fields of an event by path, in definition order. */
 export function fieldsOfSchema(): Record<string, CatalogueField> {
   const fields: Record<string, CatalogueField> = {};
   collect(EventSchema, "", fields);
@@ -27,7 +27,7 @@ ${lines.join("")}};
 `;
 }
 
-/** JSON Schemas by file name under schemas/. */
+/** JSON Schemas by file name in schemas/. */
 export function eventJsonSchemas(): Record<string, unknown> {
   const schema = (title: string, from: z.ZodType) => ({ title, ...z.toJSONSchema(from, { io: "input" }) });
   return {
@@ -62,13 +62,13 @@ function collect(schema: z.core.$ZodType, path: string, into: Record<string, Cat
   }
   const description = z.globalRegistry.get(schema)?.description ?? z.globalRegistry.get(inner)?.description;
   into[path] = {
-    ...leaf(inner),
+    ...leafType(inner),
     ...(inner instanceof z.ZodEnum && { values: inner.options as string[] }),
     ...(description && { description }),
   };
 }
 
-function leaf(schema: z.core.$ZodType): Pick<CatalogueField, "type" | "cel"> {
+function leafType(schema: z.core.$ZodType): Pick<CatalogueField, "type" | "cel"> {
   if (schema instanceof z.ZodArray) return { type: "list", cel: `list<${celType(schema.element)}>` };
   if (schema instanceof z.ZodRecord) return { type: "map", cel: `map<string, ${celType(schema.valueType)}>` };
   const cel = celType(schema);
@@ -84,15 +84,22 @@ function celType(schema: z.core.$ZodType): string {
   return "dyn";
 }
 
-if (import.meta.main) {
-  await Deno.writeTextFile(new URL("./fields.ts", import.meta.url), fieldsModule());
-  const reference = new URL("../../docs/reference/", import.meta.url);
-  await Deno.mkdir(reference, { recursive: true });
-  await Deno.writeTextFile(new URL("event-fields.md", reference), fieldsPage());
-  for (const [name, schema] of Object.entries(eventJsonSchemas())) {
-    await Deno.writeTextFile(
-      new URL(`../../schemas/${name}`, import.meta.url),
-      JSON.stringify(schema, null, 2) + "\n",
-    );
-  }
+/** Writes all generated files. @returns their URLs */
+export async function writeEventFiles(): Promise<URL[]> {
+  const texts: Record<string, string> = {
+    "lib/event/fields.ts": fieldsModule(),
+    "docs/reference/event-fields.md": fieldsPage(),
+    ...Object.fromEntries(
+      Object.entries(eventJsonSchemas()).map((
+        [name, schema],
+      ) => [`schemas/${name}`, JSON.stringify(schema, null, 2) + "\n"]),
+    ),
+  };
+  const root = new URL("../../", import.meta.url);
+  const urls = Object.keys(texts).map((path) => new URL(path, root));
+  await Deno.mkdir(new URL("docs/reference/", root), { recursive: true });
+  for (const [at, text] of Object.values(texts).entries()) await Deno.writeTextFile(urls[at], text);
+  return urls;
 }
+
+if (import.meta.main) await writeEventFiles();

@@ -1,12 +1,7 @@
-/** The normalized security event (contracts.md §5). Nothing here loads zod: import `schema.ts` to validate. */
+/** Normalized security event (docs/contracts.md §5). Does not load zod: import `schema.ts` to validate. */
 export { canonicalJson } from "./canonical.ts";
-export {
-  catalogue,
-  type CatalogueField,
-  fieldsOfFamily,
-  nearest,
-  nearestField,
-  valueAt,
-} from "./catalogue.ts";
+export { catalogue, type CatalogueField, fieldsOfFamily, nearestField, valueAt } from "./catalogue.ts";
 export * from "./event.ts";
+export { type Getter, getterOf } from "./getter.ts";
 export { GUEST_WORKSPACE, type HttpPathClass, httpPathClass, type PathClass, pathClass } from "./path.ts";
+export { processOf } from "./process.ts";

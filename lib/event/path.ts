@@ -1,7 +1,7 @@
-/** What kind of place a path is; the value of `path_class`. */
+/** Class of a guest path; the value of `path_class`. */
 export type PathClass = "workspace" | "secret" | "home" | "temp" | "device" | "system" | "other";
 
-/** Where the shared workspace is mounted in the guest. */
+/** Mount point of the shared workspace in the guest. */
 export const GUEST_WORKSPACE = "/workspace";
 
 const SECRET =
@@ -14,8 +14,8 @@ const PLACES: [RegExp, PathClass][] = [
 ];
 
 /**
- * Class of a guest path. Secrets are told by name and first, wherever they are, so that a rule can protect a
- * `.env` in the workspace without listing folders. `.` and `..` are resolved before anything is compared.
+ * Classifies a guest path. Secret names come first, in any folder, so that a rule can protect a `.env` in the workspace
+ * without listing folders. `.` and `..` are resolved before matching.
  */
 export function pathClass(path: string): PathClass {
   const clean = resolve(path);
@@ -24,10 +24,10 @@ export function pathClass(path: string): PathClass {
   return PLACES.find(([pattern]) => pattern.test(clean))?.[1] ?? "other";
 }
 
-/** What kind of resource a URL's path asks for; the value of `http.request.path_class`. */
+/** Class of a URL path; the value of `http.request.path_class`. */
 export type HttpPathClass = "root" | "auth" | "api" | "static" | "other";
 
-/** Class of a URL path. */
+/** Classifies a URL path. */
 export function httpPathClass(path: string): HttpPathClass {
   if (path === "" || path === "/") return "root";
   if (/\/(oauth2?|login|logout|signin|token|authorize|saml|sso)(\/|$)/i.test(path)) return "auth";

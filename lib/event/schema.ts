@@ -1,9 +1,10 @@
 /**
- * The normalized security event, schema_version 1 (contracts.md §5): the one definition that types, field
- * catalogue and JSON Schema come from. Importing this file loads zod; `mod.ts` does not.
+ * Normalized security event, schema_version 1 (docs/contracts.md §5): the source of the types, the field catalogue
+ * and the JSON Schema. Importing this file loads zod; `mod.ts` does not.
  */
 import { z } from "zod";
 import { Common } from "./common.ts";
+import { EVENT_FAMILIES } from "./event.ts";
 import { Credential, Dns, File, Http, Mcp, Model, Process } from "./family.ts";
 
 const shape = {
@@ -18,47 +19,47 @@ const shape = {
   credential: Credential.optional(),
 };
 
-/** A complete event: everything that is not marked optional is there, and of the families' objects just its own. */
+/** Complete event: all required fields, and only the object of its own family. */
 export const EventSchema = z.strictObject(shape).superRefine((event, context) => {
-  const own = event.common.event_type.split(".")[0];
-  for (const family of ["http", "dns", "mcp", "model", "file", "process", "credential"] as const) {
-    const there = event[family] !== undefined;
-    if (there === (family === own)) continue;
-    const message = there ? `a ${event.common.event_type} event has no ${family}` : `${own} is missing`;
+  const eventFamily = event.common.event_type.split(".")[0];
+  for (const family of EVENT_FAMILIES) {
+    const isPresent = event[family] !== undefined;
+    if (isPresent === (family === eventFamily)) continue;
+    const message = isPresent ? `not allowed in a ${event.common.event_type} event` : "is missing";
     context.addIssue({ code: "custom", path: [family], message });
   }
 });
 
 export type Event = z.infer<typeof EventSchema>;
 
-/** Any part of an event, with at least its type. */
+/** Partial event with at least its type. */
 export type PolicyContext =
   & { schema_version: 1; common: Pick<Event["common"], "event_type"> & DeepPartial<Event["common"]> }
   & DeepPartial<Omit<Event, "common" | "schema_version">>;
 
 /**
- * An event as people write it, in rule tests and detection fixtures: only `common.event_type` has to be there.
- * Unknown fields are refused all the same.
+ * Partial event for rule tests and detection fixtures: only `common.event_type` is required. Unknown fields are still
+ * rejected.
  */
 export const PolicyContextSchema = z.strictObject({
-  ...(partial(z.strictObject(shape)) as z.ZodObject).shape,
+  ...(makePartial(z.strictObject(shape)) as z.ZodObject).shape,
   schema_version: z.literal(1).default(1),
-  common: (partial(Common) as z.ZodObject).extend({ event_type: Common.shape.event_type }),
+  common: (makePartial(Common) as z.ZodObject).extend({ event_type: Common.shape.event_type }),
 }) as unknown as z.ZodType<PolicyContext>;
 
 type DeepPartial<T> = T extends readonly unknown[] ? T
   : T extends object ? { [K in keyof T]?: DeepPartial<T[K]> }
   : T;
 
-/** The same schema with every field of every object in it optional. */
-function partial(schema: z.core.$ZodType): z.core.$ZodType {
-  if (schema instanceof z.ZodOptional) return partial(schema.unwrap());
+/** Makes every field optional, at any depth. */
+function makePartial(schema: z.core.$ZodType): z.core.$ZodType {
+  if (schema instanceof z.ZodOptional) return makePartial(schema.unwrap());
   if (!(schema instanceof z.ZodObject)) return schema;
   return z.strictObject(
     Object.fromEntries(
       Object.entries(schema.shape).map((
         [key, field],
-      ) => [key, z.optional(partial(field as z.core.$ZodType))]),
+      ) => [key, z.optional(makePartial(field as z.core.$ZodType))]),
     ),
   );
 }

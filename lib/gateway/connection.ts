@@ -1,19 +1,19 @@
-/** Bytes that one read may take from the service, and the longest head that an answer may have. */
+/** `bytes` of one read from the service, and of the longest response head. */
 export const READ_SIZE = 64 * 1024;
 
-/** The service closed a connection before it answered anything on it. */
+/** The service closed a connection before it began to respond. */
 export class ConnectionLost extends Error {
-  /** @param unsent true when the request surely never reached the service */
+  /** @param unsent true when the request certainly did not reach the service */
   constructor(readonly unsent: boolean, cause?: unknown) {
     super("connection lost", { cause });
   }
 }
 
 /**
- * One HTTP/1.1 connection to the service, kept between requests. While it is parked a read is pending on it, so that
- * the service's going away is noticed at once, and the next answer's first read has begun before it is asked for.
+ * One HTTP/1.1 connection to the service, reused for several requests. A read is pending while it is parked, which
+ * detects a closed service at once and has already started the first read of the next response.
  */
-export class Connection {
+export class ServiceConnection {
   readonly #conn: Deno.UnixConn;
   readonly #buffer = new Uint8Array(READ_SIZE);
   #start = 0;
@@ -26,7 +26,7 @@ export class Connection {
     this.#conn = conn;
   }
 
-  /** Bytes that are here and not yet taken. They are overwritten by the next {@linkcode fill}. */
+  /** Bytes that were read but not yet taken; overwritten by the next {@linkcode fill}. */
   get waiting(): Uint8Array<ArrayBuffer> {
     return this.#buffer.subarray(this.#start, this.#end);
   }
@@ -39,12 +39,16 @@ export class Connection {
 
   /** Takes up to `most` waiting bytes, as a copy. */
   take(most: number): Uint8Array<ArrayBuffer> {
-    const taken = this.#buffer.slice(this.#start, Math.min(this.#end, this.#start + most));
-    this.skip(taken.length);
-    return taken;
+    const bytes = this.#buffer.slice(this.#start, Math.min(this.#end, this.#start + most));
+    this.skip(bytes.length);
+    return bytes;
   }
 
-  /** Waits for more bytes. False when the service has closed; true also when the buffer is full. */
+  /**
+   * Waits for more bytes.
+   *
+   * @returns false when the service has closed the connection; true also when the buffer is full
+   */
   async fill(): Promise<boolean> {
     if (this.#start > 0) {
       this.#buffer.copyWithin(0, this.#start, this.#end);
@@ -65,14 +69,14 @@ export class Connection {
     for (let at = 0; at < bytes.length;) at += await this.#conn.write(at === 0 ? bytes : bytes.subarray(at));
   }
 
-  /** Waits for its next request; calls `lost` when anything happens before that. */
-  park(lost: () => void): void {
+  /** Keeps the connection for its next request; calls `onUnusable` when it closes or receives bytes before that. */
+  park(onUnusable: () => void): void {
     this.#parked = true;
     this.#reading = this.#conn.read(this.#buffer);
-    const over = () => {
-      if (this.#parked) lost();
+    const finish = () => {
+      if (this.#parked) onUnusable();
     };
-    this.#reading.then(over, over);
+    this.#reading.then(finish, finish);
   }
 
   unpark(): void {

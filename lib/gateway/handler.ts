@@ -1,38 +1,41 @@
 import { asSbxError, errorBody, SbxError, statusOf } from "../base/error/mod.ts";
 import { requestBody } from "./body.ts";
-import { addReturnedHeaders, forwardedHeaders } from "./header.ts";
+import { addResponseHeaders, filterRequestHeaders } from "./header.ts";
 import { corsHeaders, preflight, requireLocalHost, requireLocalOrigin } from "./origin.ts";
 import type { RouteMatcher } from "./route.ts";
 import { isSocketPath, proxySocket } from "./socket.ts";
-import { parseTarget, type Target } from "./target.ts";
+import { parseTarget, type RequestTarget } from "./target.ts";
 import { bearer, type TokenGate } from "./token.ts";
 import type { Upstream } from "./upstream.ts";
 
-/** Milliseconds that the service has to answer when somebody asks for the gateway's health. */
+/** `ms` for the service to answer the check of `GET /health`. */
 const HEALTH_TIMEOUT_MS = 2000;
 
-/** What the gateway works with. */
+/** Parts of the gateway. */
 export interface GatewayParts {
   gate: TokenGate;
   /** the service's route table */
   routes: RouteMatcher;
   upstream: Upstream;
-  /** client for WebSockets on the service's Unix socket */
+  /** HTTP client for WebSockets on the service's Unix socket */
   socketClient: Deno.HttpClient;
-  /** SemVer that `GET /health` tells */
+  /** SemVer in the response of `GET /health` */
   version: string;
-  /** takes what a user is not shown: causes of internal errors */
+  /** receives causes of internal errors, which users are not shown */
   log(line: string): void;
 }
 
-/** The gateway's HTTP handler: Host, Origin, token, allow-list, then the service (contracts.md §2). */
+/**
+ * Makes the HTTP handler: checks Host, Origin, token and allow-list, then forwards to the service (docs/contracts.md
+ * §2).
+ */
 export function gatewayHandler(parts: GatewayParts): (request: Request) => Promise<Response> {
   return async (request) => {
     const origin = request.headers.get("origin");
     try {
       return await route(request, origin, parts);
     } catch (error) {
-      return failure(error, origin, parts);
+      return errorResponse(error, origin, parts);
     }
   };
 }
@@ -44,11 +47,11 @@ async function route(request: Request, origin: string | null, parts: GatewayPart
     requireLocalOrigin(origin);
     return preflight(origin);
   }
-  if (target.path === "/health" && request.method === "GET") return await health(origin, parts);
-  const socket = isSocketPath(target.path);
-  if (socket) requireLocalOrigin(origin);
-  parts.gate.check(bearer(request.headers) ?? (socket ? target.token : undefined));
-  if (socket) {
+  if (target.path === "/health" && request.method === "GET") return await checkHealth(origin, parts);
+  const isSocket = isSocketPath(target.path);
+  if (isSocket) requireLocalOrigin(origin);
+  parts.gate.check(bearer(request.headers) ?? (isSocket ? target.token : undefined));
+  if (isSocket) {
     return await proxySocket(request, target.path + target.query, parts.socketClient, parts.upstream);
   }
   if (!parts.routes(request.method, target.path)) {
@@ -61,26 +64,26 @@ async function route(request: Request, origin: string | null, parts: GatewayPart
 
 async function forward(
   request: Request,
-  target: Target,
+  target: RequestTarget,
   origin: string | null,
   upstream: Upstream,
 ): Promise<Response> {
   const reply = await upstream.send({
     method: request.method,
     target: target.path + target.query,
-    headers: forwardedHeaders(request.headers),
+    headers: filterRequestHeaders(request.headers),
     body: await requestBody(request),
     signal: () => request.signal,
   });
   const { status, headers, body } = reply;
-  const answer = new Response(status === 204 || status === 304 ? null : body, { status });
-  addReturnedHeaders(answer.headers, headers);
-  for (const [name, value] of corsHeaders(origin)) answer.headers.append(name, value);
-  return answer;
+  const response = new Response(status === 204 || status === 304 ? null : body, { status });
+  addResponseHeaders(response.headers, headers);
+  for (const [name, value] of corsHeaders(origin)) response.headers.append(name, value);
+  return response;
 }
 
-/** Open to anybody on this machine: tells that the gateway is up, and whether the service behind it is. */
-async function health(origin: string | null, { upstream, version }: GatewayParts): Promise<Response> {
+/** Reports, without a token, that the gateway is running and whether the service is. */
+async function checkHealth(origin: string | null, { upstream, version }: GatewayParts): Promise<Response> {
   const signal = () => AbortSignal.timeout(HEALTH_TIMEOUT_MS);
   const service = await upstream.send({ method: "GET", target: "/version", headers: [], signal })
     .then(async ({ body }) => {
@@ -90,16 +93,18 @@ async function health(origin: string | null, { upstream, version }: GatewayParts
   return Response.json({ ok: true, version, service }, { headers: corsHeaders(origin) });
 }
 
-function failure(error: unknown, origin: string | null, parts: GatewayParts): Response {
-  const known = asSbxError(error, "passing the request on");
-  if (known.code === "internal") parts.log(`internal error: ${describe(known.cause)}`);
+function errorResponse(error: unknown, origin: string | null, parts: GatewayParts): Response {
+  const failure = asSbxError(error, "forwarding the request");
+  if (failure.code === "internal") parts.log(`internal error: ${describe(failure.cause)}`);
   const headers = corsHeaders(origin);
-  if (known.code === "auth.too_many_failures") headers.push(["retry-after", String(parts.gate.retryAfter())]);
-  const status = statusOf(known.code);
+  if (failure.code === "auth.too_many_failures") {
+    headers.push(["retry-after", String(parts.gate.retryAfter())]);
+  }
+  const status = statusOf(failure.code);
   if (status === 401) headers.push(["www-authenticate", "Bearer"]);
-  // The rest of the body is still on its way: no other request can follow it on this connection.
+  // The rest of the body is still in transit, so no other request can follow on this connection.
   if (status === 413) headers.push(["connection", "close"]);
-  return Response.json(errorBody(known), { status, headers });
+  return Response.json(errorBody(failure), { status, headers });
 }
 
 function describe(cause: unknown): string {

@@ -1,6 +1,6 @@
-/** Which headers cross the gateway. */
+/** Headers that the gateway passes on. */
 
-/** Headers that concern one connection only (RFC 9110 §7.6.1), and those that the gateway writes itself. */
+/** Headers of a single connection (RFC 9110 §7.6.1), and those that the gateway sets itself. */
 const HOP_BY_HOP = [
   "connection",
   "keep-alive",
@@ -14,9 +14,9 @@ const HOP_BY_HOP = [
   "content-length",
 ];
 /**
- * What the service must not see: the token, names of this hop, cookies of other programs on localhost (cookies know
- * no ports), `expect` (the gateway has read the body's beginning already) and `accept-encoding` (packing bytes that
- * stay on this machine costs more than it saves).
+ * Headers withheld from the service: the token, the host, cookies of other programs on localhost (cookies ignore ports),
+ * `expect` (the gateway has already read the start of the body) and `accept-encoding` (compression costs more than it
+ * saves on one machine).
  */
 const NOT_FORWARDED = new Set([
   ...HOP_BY_HOP,
@@ -28,22 +28,22 @@ const NOT_FORWARDED = new Set([
 ]);
 const NOT_RETURNED = new Set([...HOP_BY_HOP, "set-cookie"]);
 
-/** Request headers for the service; those that `Connection` names are left out too. */
-export function forwardedHeaders(headers: Headers): [string, string][] {
-  const named = connectionNames(headers.get("connection"));
-  const kept: [string, string][] = [];
-  // An iterator over Headers costs seven times this.
+/** Request headers for the service, without those listed in `Connection`. */
+export function filterRequestHeaders(headers: Headers): [string, string][] {
+  const hopByHop = connectionNames(headers.get("connection"));
+  const filtered: [string, string][] = [];
+  // An iterator over Headers takes seven times as long.
   headers.forEach((value, name) => {
-    if (!NOT_FORWARDED.has(name) && !named.has(name)) kept.push([name, value]);
+    if (!NOT_FORWARDED.has(name) && !hopByHop.has(name)) filtered.push([name, value]);
   });
-  return kept;
+  return filtered;
 }
 
-/** Adds the service's response headers that may cross; one by one, which is twice as fast as giving them to `Response`. */
-export function addReturnedHeaders(to: Headers, headers: [string, string][]): void {
-  const named = connectionNames(headers.find(([name]) => name === "connection")?.[1] ?? null);
+/** Adds the service's response headers one by one, which is twice as fast as passing them to `Response`. */
+export function addResponseHeaders(to: Headers, headers: [string, string][]): void {
+  const hopByHop = connectionNames(headers.find(([name]) => name === "connection")?.[1] ?? null);
   for (const [name, value] of headers) {
-    if (!NOT_RETURNED.has(name) && !named.has(name)) to.append(name, value);
+    if (!NOT_RETURNED.has(name) && !hopByHop.has(name)) to.append(name, value);
   }
   to.set("x-content-type-options", "nosniff");
 }

@@ -1,8 +1,11 @@
-/** The HTTP gateway: who may speak to the service from a TCP port, and how (contracts.md §2). */
+/** The HTTP gateway: access control between a TCP port and the service (docs/contracts.md §2, "Gateway"). */
 export { BODY_MAX } from "./body.ts";
 export { gatewayHandler, type GatewayParts } from "./handler.ts";
-export { dropPermissions, GATEWAY_PERMISSIONS } from "./permission.ts";
-export { routeMatcher } from "./route.ts";
+export { corsHeaders, preflight, requireLocalHost, requireLocalOrigin } from "./origin.ts";
+export { dropPermissions, GATEWAY_PERMISSIONS } from "./permission/mod.ts";
+export { pathMatcher, type RouteKey, type RouteMatcher, routeMatcher } from "./route.ts";
+export { ROUTES } from "./routes.ts";
 export { lockGateway, removeGatewayFiles, writeGatewayFiles } from "./runtime.ts";
-export { newToken, TokenGate } from "./token.ts";
+export { parseTarget } from "./target.ts";
+export { bearer, newToken, TokenGate } from "./token.ts";
 export { Upstream } from "./upstream.ts";

@@ -1,38 +1,42 @@
-/** Who may speak to the gateway from a browser: pages of this machine (contracts.md §2). */
+/** Checks of Host and Origin: only pages of this machine may use the gateway (docs/contracts.md §2). */
 import { SbxError } from "../base/error/mod.ts";
 
 const LOCAL = "(?:localhost|127\\.0\\.0\\.1|\\[::1\\])(?::\\d{1,5})?";
 const HOST = new RegExp(`^${LOCAL}$`, "i");
 const ORIGIN = new RegExp(`^https?://${LOCAL}$`, "i");
-/** Seconds for which a browser may remember a preflight. */
+/** `s` for which a browser may cache a preflight. */
 const PREFLIGHT_MAX_AGE_SECS = 600;
 
 /**
- * Refuses a request whose Host is not this machine: a page that made its own name resolve to 127.0.0.1 (DNS
- * rebinding) still sends that name. `authority` is that of an absolute-form target, and must be local too.
+ * Requires a Host of this machine: a page whose host name resolves to 127.0.0.1 (DNS rebinding) still sends that name.
  *
- * @throws SbxError `auth.bad_host`
+ * @param authority authority of the request's URL, which differs from Host for an absolute-form target
+ * @throws {SbxError} `auth.bad_host`
  */
 export function requireLocalHost(host: string | null, authority: string): void {
   if (host !== null && HOST.test(host) && HOST.test(authority)) return;
-  throw new SbxError("auth.bad_host", "the gateway answers to localhost, 127.0.0.1 and [::1] only", {
-    hint: "use http://127.0.0.1 and the port in gateway.port",
-  });
+  throw new SbxError(
+    "auth.bad_host",
+    "invalid Host header: only localhost, 127.0.0.1 and [::1] are allowed",
+    {
+      hint: "use http://127.0.0.1 and the port in gateway.port",
+    },
+  );
 }
 
 /**
- * Lets through what no browser sent (no Origin), and pages of this machine.
+ * Requires a local Origin, or none, as in requests that no browser sends.
  *
- * @throws SbxError `auth.bad_origin`
+ * @throws {SbxError} `auth.bad_origin`
  */
 export function requireLocalOrigin(origin: string | null): void {
   if (origin === null || ORIGIN.test(origin)) return;
-  throw new SbxError("auth.bad_origin", "pages of other sites may not speak to the gateway", {
+  throw new SbxError("auth.bad_origin", "invalid Origin header: pages of other sites are not allowed", {
     hint: "open the page from http://localhost",
   });
 }
 
-/** Headers that let a local page read the answer. */
+/** CORS headers that allow a local page to read the response. */
 export function corsHeaders(origin: string | null): [string, string][] {
   if (origin === null) return [];
   if (!ORIGIN.test(origin)) return [["vary", "Origin"]];
@@ -43,7 +47,7 @@ export function corsHeaders(origin: string | null): [string, string][] {
   ];
 }
 
-/** The answer to a preflight of a local page. */
+/** Response to a preflight of a local page. */
 export function preflight(origin: string | null): Response {
   return new Response(null, {
     status: 204,

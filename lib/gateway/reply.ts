@@ -1,7 +1,7 @@
-/** An HTTP/1.1 answer read from a {@linkcode Connection}. */
-import { type Connection, ConnectionLost, READ_SIZE } from "./connection.ts";
+/** HTTP/1.1 responses read from a {@linkcode ServiceConnection}. */
+import { ConnectionLost, READ_SIZE, type ServiceConnection } from "./connection.ts";
 
-/** How the end of a body is found (RFC 9112 §6.3): a length in bytes, chunks, or the connection's end. */
+/** Framing of a body (RFC 9112 §6.3): a length in `bytes`, chunks, or the end of the connection. */
 export type Framing = number | "chunked" | "close";
 
 /** Status line and headers. Header names are lower-case. */
@@ -9,25 +9,25 @@ export interface ReplyHead {
   status: number;
   headers: [string, string][];
   framing: Framing;
-  /** whether another request may follow on the connection */
+  /** another request may follow on the connection */
   keepAlive: boolean;
 }
 
 const latin1 = new TextDecoder("latin1");
 
 /**
- * Reads a head; interim answers (1xx) are skipped.
+ * Reads a head; skips interim responses (1xx).
  *
- * @throws ConnectionLost when the service closed before it began to answer
+ * @throws ConnectionLost when the service closed the connection before it began to respond
  */
-export async function readHead(connection: Connection, method: string): Promise<ReplyHead> {
+export async function readHead(connection: ServiceConnection, method: string): Promise<ReplyHead> {
   while (true) {
-    const head = parseHead(await headText(connection), method);
+    const head = parseHead(await readHeadText(connection), method);
     if (head.status >= 200 || head.status === 101) return head;
   }
 }
 
-async function headText(connection: Connection): Promise<string> {
+async function readHeadText(connection: ServiceConnection): Promise<string> {
   for (let seen = 0;;) {
     const { waiting } = connection;
     const end = endOfHead(waiting, Math.max(0, seen - 3));
@@ -37,10 +37,10 @@ async function headText(connection: Connection): Promise<string> {
       return text;
     }
     seen = waiting.length;
-    if (seen === READ_SIZE) throw new TypeError("the head of an answer is too long");
+    if (seen === READ_SIZE) throw new TypeError("the head of the response is too long");
     if (await connection.fill()) continue;
     if (seen === 0) throw new ConnectionLost(false);
-    throw new TypeError("the connection ended within a head");
+    throw new TypeError("the connection ended inside a head");
   }
 }
 
@@ -51,11 +51,11 @@ function endOfHead(bytes: Uint8Array, from: number): number {
   return -1;
 }
 
-/** @throws TypeError when `text` is no head of HTTP/1.1 */
+/** @throws TypeError when `text` is not an HTTP/1.1 head */
 export function parseHead(text: string, method: string): ReplyHead {
   const [first, ...lines] = text.split("\r\n");
   const status = /^HTTP\/1\.[01] ([1-5]\d\d)(?: |$)/.exec(first)?.[1];
-  if (status === undefined) throw new TypeError("not an HTTP/1.1 answer");
+  if (status === undefined) throw new TypeError("not an HTTP/1.1 response");
   const headers = lines.map((line): [string, string] => {
     const colon = line.indexOf(":");
     if (colon < 1) throw new TypeError("a header without a name");
@@ -74,65 +74,68 @@ export function parseHead(text: string, method: string): ReplyHead {
 function framingOf(status: number, method: string, coding?: string, length?: string): Framing {
   if (method === "HEAD" || status < 200 || status === 204 || status === 304) return 0;
   if (coding !== undefined) {
-    if (coding.toLowerCase() !== "chunked") throw new TypeError("a transfer coding that is not chunked");
+    if (coding.toLowerCase() !== "chunked") throw new TypeError("unsupported transfer coding");
     return "chunked";
   }
   if (length === undefined) return "close";
-  if (!/^\d{1,15}$/.test(length)) throw new TypeError("a content length that is no number");
+  if (!/^\d{1,15}$/.test(length)) throw new TypeError("invalid content length");
   return Number(length);
 }
 
-/** Gives a body's bytes piece by piece. */
+/** Reads a body in pieces. */
 export class BodyReader {
-  readonly #connection: Connection;
+  readonly #connection: ServiceConnection;
   readonly #framing: Framing;
-  /** bytes left of the body, or of the current chunk */
-  #left: number;
-  #within = false;
+  /** remaining `bytes` of the body, or of the current chunk */
+  #remaining: number;
+  #hasChunk = false;
 
-  constructor(connection: Connection, framing: Framing) {
+  constructor(connection: ServiceConnection, framing: Framing) {
     this.#connection = connection;
     this.#framing = framing;
-    this.#left = typeof framing === "number" ? framing : framing === "close" ? Infinity : 0;
+    this.#remaining = typeof framing === "number" ? framing : framing === "close" ? Infinity : 0;
   }
 
   /**
-   * The next bytes; null at the end.
+   * Reads the next bytes.
    *
-   * @throws TypeError when the body is cut short or its chunks are malformed
+   * @returns null at the end
+   * @throws TypeError when the body is incomplete or its chunks are malformed
    */
   async next(): Promise<Uint8Array<ArrayBuffer> | null> {
-    if (this.#framing === "chunked" && this.#left === 0 && !(await this.#nextChunk())) return null;
-    if (this.#left === 0) return null;
+    if (this.#framing === "chunked" && this.#remaining === 0 && !(await this.#nextChunk())) return null;
+    if (this.#remaining === 0) return null;
     if (this.#connection.waiting.length === 0 && !(await this.#connection.fill())) {
       if (this.#framing === "close") return null;
-      throw new TypeError("the connection ended within a body");
+      throw new TypeError("the connection ended inside a body");
     }
-    const bytes = this.#connection.take(this.#left);
-    this.#left -= bytes.length;
+    const bytes = this.#connection.take(this.#remaining);
+    this.#remaining -= bytes.length;
     return bytes;
   }
 
-  /** All of a body whose length is known and small, in one array. */
+  /** Reads a whole body of a known, small length. */
   async all(length: number): Promise<Uint8Array<ArrayBuffer>> {
     while (this.#connection.waiting.length < length) {
-      if (!(await this.#connection.fill())) throw new TypeError("the connection ended within a body");
+      if (!(await this.#connection.fill())) throw new TypeError("the connection ended inside a body");
     }
     return this.#connection.take(length);
   }
 
   async #nextChunk(): Promise<boolean> {
-    if (this.#within && (await this.#line()) !== "") throw new TypeError("a chunk is longer than it said");
-    const size = /^([0-9A-Fa-f]{1,8})(?:[ \t]*;.*)?$/.exec(await this.#line())?.[1];
+    if (this.#hasChunk && (await this.#readLine()) !== "") {
+      throw new TypeError("a chunk is longer than its size");
+    }
+    const size = /^([0-9A-Fa-f]{1,8})(?:[ \t]*;.*)?$/.exec(await this.#readLine())?.[1];
     if (size === undefined) throw new TypeError("a chunk without a size");
-    this.#within = true;
-    this.#left = parseInt(size, 16);
-    if (this.#left > 0) return true;
-    while ((await this.#line()) !== "") { /* trailers are not forwarded */ }
+    this.#hasChunk = true;
+    this.#remaining = parseInt(size, 16);
+    if (this.#remaining > 0) return true;
+    while ((await this.#readLine()) !== "") { /* trailers are not forwarded */ }
     return false;
   }
 
-  async #line(): Promise<string> {
+  async #readLine(): Promise<string> {
     while (true) {
       const { waiting } = this.#connection;
       const end = waiting.indexOf(10);
@@ -141,8 +144,8 @@ export class BodyReader {
         this.#connection.skip(end + 1);
         return line;
       }
-      if (end >= 0 || waiting.length === READ_SIZE) throw new TypeError("a line without an end");
-      if (!(await this.#connection.fill())) throw new TypeError("the connection ended within a body");
+      if (end >= 0 || waiting.length === READ_SIZE) throw new TypeError("unterminated line");
+      if (!(await this.#connection.fill())) throw new TypeError("the connection ended inside a body");
     }
   }
 }

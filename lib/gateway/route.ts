@@ -1,13 +1,20 @@
-/** The gateway's allow-list: the service's own route table and nothing else (contracts.md §2). */
-import type { RouteKey } from "../api/mod.ts";
+/** The gateway's allow-list: the service's own route table (docs/contracts.md §2). */
+/** Method and OpenAPI path of a route (`/vms/{id}/info`). */
+export interface RouteKey {
+  method: string;
+  path: string;
+}
 
-/** Tells whether the service has a route for a method and a path. */
+/** Whether the service has a route for a method and a path. */
 export type RouteMatcher = (method: string, path: string) => boolean;
 
-/** One path segment as RFC 3986 writes it. */
+/** One path segment (RFC 3986). */
 const SEGMENT = "((?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+)";
 
-/** Matches a raw path against `/vms/{id}/info`; a parameter that hides a slash, a dot segment or a control does not. */
+/**
+ * Makes a matcher of raw paths for a pattern such as `/vms/{id}/info`. A parameter with an encoded slash, dot segment or
+ * control character does not match.
+ */
 export function pathMatcher(pattern: string): (path: string) => boolean {
   const source = pattern.split("/").map((part) =>
     /^\{\w+\}$/.test(part) ? SEGMENT : part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")
@@ -16,22 +23,23 @@ export function pathMatcher(pattern: string): (path: string) => boolean {
   return (path) => expression.exec(path)?.slice(1).every(isPlain) ?? false;
 }
 
-/** A matcher for the whole table. */
-export function routeMatcher(table: RouteKey[]): RouteMatcher {
+/** Makes a matcher for the whole table. */
+export function routeMatcher(table: readonly RouteKey[]): RouteMatcher {
   const byMethod = new Map<string, { fixed: Set<string>; matchers: ((path: string) => boolean)[] }>();
   for (const { method, path } of table) {
-    const known = byMethod.get(method) ?? { fixed: new Set(), matchers: [] };
-    byMethod.set(method, known);
-    if (path.includes("{")) known.matchers.push(pathMatcher(path));
-    else known.fixed.add(path);
+    const routes = byMethod.get(method) ?? { fixed: new Set(), matchers: [] };
+    byMethod.set(method, routes);
+    if (path.includes("{")) routes.matchers.push(pathMatcher(path));
+    else routes.fixed.add(path);
   }
   return (method, path) => {
-    const known = byMethod.get(method);
-    return known !== undefined && (known.fixed.has(path) || known.matchers.some((matches) => matches(path)));
+    const routes = byMethod.get(method);
+    return routes !== undefined &&
+      (routes.fixed.has(path) || routes.matchers.some((matches) => matches(path)));
   };
 }
 
-/** True when the decoded segment is one ordinary name for whoever decodes it next. */
+/** Whether the decoded segment is an ordinary name, also if it is decoded again. */
 function isPlain(segment: string): boolean {
   let decoded: string;
   try {

@@ -1,28 +1,28 @@
-/** WebSockets through the gateway: `/terminal/{id}` and `/events` (contracts.md §2). */
+/** WebSockets through the gateway: `/terminal/{id}` and `/events` (docs/contracts.md §2). */
 import { SbxError } from "../base/error/mod.ts";
 import { pathMatcher } from "./route.ts";
 import type { Upstream } from "./upstream.ts";
 
-/** Bytes that may wait for a reader that is too slow before its socket is closed. */
+/** `bytes` buffered for a slow reader before its socket is closed. */
 export const UNREAD_MAX = 16 * 1024 * 1024;
-/** Milliseconds that the service has to accept a socket. */
+/** `ms` for the service to accept a socket. */
 const OPEN_TIMEOUT_MS = 10_000;
-/** Close code of a socket whose other side broke off without one. */
+/** Close code of a socket whose other side disconnected without a close code. */
 const GONE = 4502;
 /** Close code of a socket whose reader was too slow. */
 const TOO_SLOW = 4508;
 
 const isTerminal = pathMatcher("/terminal/{id}");
 
-/** True for the paths that are WebSockets, and may therefore carry their token in the query. */
+/** Whether a path is a WebSocket, whose token may be in the query. */
 export function isSocketPath(path: string): boolean {
   return path === "/events" || isTerminal(path);
 }
 
 /**
- * Opens the same socket at the service, then answers the client's upgrade and copies messages both ways.
+ * Opens the same socket at the service, then accepts the client's upgrade and copies messages both ways.
  *
- * @throws SbxError `request.invalid` when the request is no upgrade; `service.unreachable`
+ * @throws {SbxError} `request.invalid`: not a WebSocket upgrade; `service.unreachable`
  */
 export async function proxySocket(
   request: Request,
@@ -31,7 +31,7 @@ export async function proxySocket(
   upstream: Upstream,
 ): Promise<Response> {
   if (request.method !== "GET" || request.headers.get("upgrade")?.toLowerCase() !== "websocket") {
-    throw new SbxError("request.invalid", `${target.split("?")[0]} is a WebSocket, and the request is none`, {
+    throw new SbxError("request.invalid", `${target.split("?")[0]} accepts WebSocket requests only`, {
       hint: "connect with a WebSocket client",
     });
   }
@@ -39,14 +39,14 @@ export async function proxySocket(
   service.binaryType = "arraybuffer";
   const early: MessageEvent["data"][] = [];
   service.onmessage = ({ data }) => early.push(data);
-  if (!(await opened(service))) return await refusal(target, upstream);
+  if (!(await waitForOpen(service))) return await fetchRefusal(target, upstream);
 
   let upgrade;
   try {
     upgrade = Deno.upgradeWebSocket(request);
   } catch (cause) {
     service.close();
-    throw new SbxError("request.invalid", "the WebSocket handshake is not complete", {
+    throw new SbxError("request.invalid", "incomplete WebSocket handshake", {
       cause,
       hint: "send Sec-WebSocket-Key and Sec-WebSocket-Version: 13",
     });
@@ -74,16 +74,20 @@ function copy(from: WebSocket, to: WebSocket): void {
   from.onerror = () => close(to, GONE, "");
 }
 
-/** Closes with the code that came, where this side may send that code (RFC 6455 §7.4; a client may send fewer). */
+/**
+ * Closes with the received code if this side may send it (RFC 6455 §7.4); a client may send fewer codes than a server.
+ */
 function close(socket: WebSocket, code: number, reason: string): void {
   if (socket.readyState === WebSocket.CLOSED || socket.readyState === WebSocket.CLOSING) return;
-  const free = code === 1000 || (code >= 3000 && code <= 4999);
-  const standard = socket.url === "" && code >= 1001 && code <= 1014 && ![1004, 1005, 1006].includes(code);
-  if (free || standard) socket.close(code, reason);
+  const isUnrestricted = code === 1000 || (code >= 3000 && code <= 4999);
+  const isServerCode = socket.url === "" && code >= 1001 && code <= 1014 &&
+    ![1004, 1005, 1006].includes(code);
+  if (isUnrestricted || isServerCode) socket.close(code, reason);
   else socket.close(code === 1005 ? 1000 : GONE);
 }
 
-function opened(socket: WebSocket): Promise<boolean> {
+/** @returns false when the socket fails or does not open in time */
+function waitForOpen(socket: WebSocket): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => {
       socket.close();
@@ -98,8 +102,8 @@ function opened(socket: WebSocket): Promise<boolean> {
   });
 }
 
-/** A WebSocket that fails does not say why: asks again by hand, and passes on the answer that says it. */
-async function refusal(target: string, upstream: Upstream): Promise<Response> {
+/** Repeats a failed upgrade as a plain request: its response has the reason, which a WebSocket does not report. */
+async function fetchRefusal(target: string, upstream: Upstream): Promise<Response> {
   const { status, headers, body } = await upstream.send({
     method: "GET",
     target,

@@ -1,8 +1,8 @@
 import { SbxError } from "../base/error/mod.ts";
 
-/** A request's target as it came, taken apart but not normalized: what is checked is what is sent on. */
-export interface Target {
-  /** host and port as the server saw them */
+/** Target of a request, split but not normalized: the checked bytes are the bytes that are forwarded. */
+export interface RequestTarget {
+  /** host and port as received by the server */
   authority: string;
   /** from the first `/`, still percent-encoded */
   path: string;
@@ -13,24 +13,28 @@ export interface Target {
 }
 
 /**
- * Takes apart the URL of a request.
+ * Splits the URL of a request.
  *
- * @throws SbxError `request.invalid` for characters that no URL has
+ * @throws {SbxError} `request.invalid`: characters that are not allowed in a URL
  */
-export function parseTarget(url: string): Target {
+export function parseTarget(url: string): RequestTarget {
   const parts = /^https?:\/\/([^/?#\\]*)(\/[^?]*)?(?:\?(.*))?$/i.exec(url);
   if (parts === null || !/^[\x21-\x7e]*$/.test(url) || /[#\\]/.test(url)) {
-    throw new SbxError("request.invalid", "the request's target has characters that a URL may not have", {
-      hint: "percent-encode them",
-    });
+    throw new SbxError(
+      "request.invalid",
+      "the request target contains characters that are not allowed in a URL",
+      {
+        hint: "percent-encode them",
+      },
+    );
   }
   const [, authority, path = "/", query = ""] = parts;
   const pairs = query.split("&").filter((pair) => pair !== "");
-  const kept = pairs.filter((pair) => nameOf(pair) !== "token");
-  const token = pairs.length === kept.length
+  const forwarded = pairs.filter((pair) => nameOf(pair) !== "token");
+  const token = pairs.length === forwarded.length
     ? undefined
     : new URLSearchParams(query).get("token") ?? undefined;
-  return { authority, path, query: kept.length === 0 ? "" : `?${kept.join("&")}`, token };
+  return { authority, path, query: forwarded.length === 0 ? "" : `?${forwarded.join("&")}`, token };
 }
 
 function nameOf(pair: string): string | undefined {

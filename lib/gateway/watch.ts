@@ -1,44 +1,44 @@
-/** Milliseconds between two looks at the requests that wait. */
+/** `ms` between two sweeps over the waiting requests. */
 const SWEEP_MS = 25;
 
-/** One request that waits for its answer. */
-interface Waiting {
+/** One request that waits for its response. */
+interface WatchedRequest {
   signal: () => AbortSignal;
-  gone: () => void;
-  /** how many sweeps have met it */
-  seen: number;
+  onDisconnect: () => void;
+  /** sweeps since the request began */
+  sweeps: number;
   watched?: AbortSignal;
 }
 
 /**
- * Tells requests whose client has gone away. Asking the server for a request's signal costs a third of what the
- * gateway does for a small request, so only those are asked about that have waited for a sweep or two.
+ * Detects clients that disconnect. Creating a request's signal costs a third of the work for a small request, so it is
+ * created only for requests that have waited for a sweep or two.
  */
 export class ClientWatch {
-  readonly #waiting = new Set<Waiting>();
+  readonly #requests = new Set<WatchedRequest>();
   #timer?: ReturnType<typeof setInterval>;
 
-  /** Calls `gone` at most once, when `signal` aborts; the function that it returns ends the watch. */
-  watch(signal: () => AbortSignal, gone: () => void): () => void {
-    const entry: Waiting = { signal, gone, seen: 0 };
-    this.#waiting.add(entry);
+  /** Calls `onDisconnect` at most once, when `signal` aborts. @returns a function that ends the watch */
+  watch(signal: () => AbortSignal, onDisconnect: () => void): () => void {
+    const request: WatchedRequest = { signal, onDisconnect, sweeps: 0 };
+    this.#requests.add(request);
     this.#timer ??= setInterval(() => this.#sweep(), SWEEP_MS);
     return () => {
-      this.#waiting.delete(entry);
-      entry.watched?.removeEventListener("abort", gone);
+      this.#requests.delete(request);
+      request.watched?.removeEventListener("abort", onDisconnect);
     };
   }
 
   #sweep(): void {
-    if (this.#waiting.size === 0) {
+    if (this.#requests.size === 0) {
       clearInterval(this.#timer);
       this.#timer = undefined;
     }
-    for (const entry of this.#waiting) {
-      if (entry.seen++ !== 1) continue;
-      entry.watched = entry.signal();
-      if (entry.watched.aborted) entry.gone();
-      else entry.watched.addEventListener("abort", entry.gone, { once: true });
+    for (const request of this.#requests) {
+      if (request.sweeps++ !== 1) continue;
+      request.watched = request.signal();
+      if (request.watched.aborted) request.onDisconnect();
+      else request.watched.addEventListener("abort", request.onDisconnect, { once: true });
     }
   }
 }

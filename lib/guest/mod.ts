@@ -1,5 +1,5 @@
-/** The wire between sbx-process and the guest's agent (contracts.md §7). */
-export * from "./messages.ts";
-export { BOOT_FILE_MODE, type BootFile, checkBootConfig } from "./limit.ts";
-export { type ExecRequest, type ExecStreams, GuestLink } from "./link.ts";
+/** Wire between sbx-process and the guest (docs/contracts.md §7), and its end on the host. */
+export * from "./wire/mod.ts";
+export { GuestLink } from "./link.ts";
+export type { ExecRequest, ExecResult, ExecStreams } from "./program.ts";
 export { Terminal, type Viewer } from "./terminal.ts";

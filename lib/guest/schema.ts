@@ -1,15 +1,20 @@
-/** What may come out of a guest; anything else ends the connection. The guest's bytes are hostile. */
+/**
+ * Frames of the guest (docs/contracts.md §7), schemas and types. Its bytes are hostile: any other frame
+ * closes the connection.
+ */
 import { z } from "zod";
-import { parseAddress } from "../base/address/address.ts";
+import { parseAddress } from "../base/address/mod.ts";
 
 const id = z.int().nonnegative();
 
+/** One stage of the boot; `ms` of the guest's uptime. */
+const GuestStage = z.strictObject({ name: z.string().max(64), ms: z.number() });
+export type GuestStage = z.infer<typeof GuestStage>;
+
+/** Control port, guest to host. */
 export const GuestMessage = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Ready"), version: z.string().max(64) }),
-  z.strictObject({
-    t: z.literal("BootReady"),
-    stages: z.array(z.strictObject({ name: z.string().max(64), ms: z.number() })).max(32),
-  }),
+  z.strictObject({ t: z.literal("BootReady"), stages: z.array(GuestStage).max(32) }),
   z.strictObject({ t: z.literal("BootFailed"), error: z.string().max(4096) }),
   z.strictObject({
     t: z.literal("ExecExited"),
@@ -22,40 +27,73 @@ export const GuestMessage = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("PtyExited"), id, exit_code: z.int().min(0).max(255) }),
   z.strictObject({ t: z.literal("FileVisible"), id, visible: z.boolean() }),
 ]);
+export type GuestMessage = z.infer<typeof GuestMessage>;
 
+/** Exec port: the guest's first frame; {@linkcode ExecOutput} follows. */
 export const ExecStarted = z.strictObject({ t: z.literal("ExecStarted"), id });
-export const Output = z.union([
+export type ExecStarted = z.infer<typeof ExecStarted>;
+
+/**
+ * Output of a program, base64. `end` marks the end of both streams: a vhost-user vsock may lose the end of
+ * the connection.
+ */
+export const ExecOutput = z.union([
   z.strictObject({ stream: z.enum(["stdout", "stderr"]), data: z.string() }),
   z.strictObject({ stream: z.literal("stdout"), end: z.literal(true) }),
 ]);
-export const Attach = z.strictObject({ t: z.literal("Attach"), id });
+export type ExecOutput = z.infer<typeof ExecOutput>;
+
+/** Terminal port: the guest's only frame, before raw bytes. */
+export const TerminalAttach = z.strictObject({ t: z.literal("Attach"), id });
+export type TerminalAttach = z.infer<typeof TerminalAttach>;
 
 const port = z.int().min(1).max(65_535);
+/** empty for an unknown process; its pid is 0 then */
 const processName = z.string().max(64);
 const address = z.string().max(45).regex(/^[0-9a-fA-F:.]+$/);
 
-export const Open = z.strictObject({
+/** TCP port: the guest's only frame, before the raw bytes of one connection to `host_ip`. */
+export const StreamOpen = z.strictObject({
   t: z.literal("Open"),
   host_ip: address,
   port,
   process_name: processName,
   pid: id,
-  stream: id,
+  stream: id.describe("names the connection in StreamEnd"),
 });
-export const End = z.strictObject({ t: z.literal("End"), stream: id, bytes: id });
-export const Refused = z.strictObject({
+export type StreamOpen = z.infer<typeof StreamOpen>;
+
+/**
+ * TCP port, on a separate connection for notes: a program has closed its side of connection `stream` after
+ * `bytes`. A vhost-user vsock signals no half-close, and a full close would lose the answer; a connection
+ * that ends without this was broken off. May arrive before its {@linkcode StreamOpen}.
+ */
+export const StreamEnd = z.strictObject({ t: z.literal("End"), stream: id, bytes: id });
+export type StreamEnd = z.infer<typeof StreamEnd>;
+
+/**
+ * TCP port, on the connection for notes: the guest's kernel has refused a packet that belongs neither to a
+ * TCP connection nor to DNS, so that the attempt leaves a record.
+ */
+export const PacketRefusal = z.strictObject({
   t: z.literal("Refused"),
-  protocol: z.int().min(0).max(255),
-  host_ip: address.refine((text) => parseAddress(text) !== undefined),
+  protocol: z.int().min(0).max(255).describe("IP protocol number of IANA"),
+  host_ip: address.refine((text) => parseAddress(text) !== undefined).describe("destination"),
   port: z.int().min(0).max(65_535).optional(),
   process_name: processName,
   pid: id,
 });
-/** What comes on the connection for notes. */
-export const Note = z.discriminatedUnion("t", [End, Refused]);
+export type PacketRefusal = z.infer<typeof PacketRefusal>;
+
+/** Frames of the connection for notes. */
+export const Note = z.discriminatedUnion("t", [StreamEnd, PacketRefusal]);
+export type Note = z.infer<typeof Note>;
+
+/** DNS port, both ways: a query or its answer with the same id. */
 export const DnsFrame = z.strictObject({
   id,
-  raw: z.base64().max(88_000).describe("64 KB at most"),
+  raw: z.base64().max(88_000).describe("packet of 64 KB at most"),
   proto: z.enum(["udp", "tcp"]),
   process_name: processName,
 });
+export type DnsFrame = z.infer<typeof DnsFrame>;

@@ -1,17 +1,17 @@
 import { writeAll } from "../base/wire/mod.ts";
-import type { HostMessage } from "./messages.ts";
+import type { HostMessage } from "./wire/mod.ts";
 
-/** Bytes of output that a newly attached client is shown again (contracts.md §2). */
-export const REPLAY_BYTES = 64 * 1024;
+/** Output replayed to a newly attached client, in `bytes` (docs/contracts.md §2). */
+const REPLAY_BYTES = 64 * 1024;
 const CHUNK = 32 * 1024;
 
-/** One who looks at a terminal. */
+/** Client attached to a terminal. */
 export interface Viewer {
   write(bytes: Uint8Array): Promise<void>;
   end(): void;
 }
 
-/** A pseudo-terminal of the guest, seen by any number of viewers; it lives on while nobody looks. */
+/** Pseudo-terminal of the guest with any number of viewers; it stays open without any. */
 export class Terminal {
   readonly id: number;
   ended = false;
@@ -26,7 +26,7 @@ export class Terminal {
     this.#send = send;
   }
 
-  /** Shows what was printed last, then what comes. */
+  /** Replays the last output to a viewer, then sends it new output. */
   async attach(viewer: Viewer): Promise<void> {
     if (this.#replay.length > 0) await viewer.write(this.#replay);
     if (this.ended) return viewer.end();
@@ -37,7 +37,7 @@ export class Terminal {
     this.#viewers.delete(viewer);
   }
 
-  /** What the user types; the first keys wait until the guest has opened the terminal. */
+  /** Sends the user's input; waits until the guest has opened the terminal. */
   async type(bytes: Uint8Array): Promise<void> {
     await this.#connected.promise;
     if (this.#conn && !this.ended) await writeAll(this.#conn, bytes).catch(() => this.end());
@@ -47,19 +47,19 @@ export class Terminal {
     if (!this.ended) await this.#send({ t: "PtyResize", id: this.id, cols, rows });
   }
 
-  /** Carries the guest's bytes to the viewers until the guest closes. */
+  /** Relays the guest's output to the viewers until the guest closes. */
   async serve(conn: Deno.Conn, first: Uint8Array<ArrayBuffer>): Promise<void> {
     this.#conn = conn;
     this.#connected.resolve();
-    if (first.length > 0) await this.#show(first);
+    if (first.length > 0) await this.#broadcast(first);
     const chunk = new Uint8Array(CHUNK);
     for (let read = await conn.read(chunk); read !== null; read = await conn.read(chunk)) {
-      await this.#show(chunk.slice(0, read));
+      await this.#broadcast(chunk.slice(0, read));
     }
     this.end();
   }
 
-  /** Ends a program that nobody can come back to, as a closed window does. */
+  /** Ends the program by closing its terminal, as a closed window does. */
   hangUp(): void {
     this.end();
     try {
@@ -77,11 +77,11 @@ export class Terminal {
     this.#viewers.clear();
   }
 
-  async #show(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-    const joined = new Uint8Array(this.#replay.length + bytes.length);
-    joined.set(this.#replay);
-    joined.set(bytes, this.#replay.length);
-    this.#replay = joined.slice(-REPLAY_BYTES);
+  async #broadcast(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+    const output = new Uint8Array(this.#replay.length + bytes.length);
+    output.set(this.#replay);
+    output.set(bytes, this.#replay.length);
+    this.#replay = output.slice(-REPLAY_BYTES);
     await Promise.all(
       [...this.#viewers].map((viewer) => viewer.write(bytes).catch(() => this.detach(viewer))),
     );

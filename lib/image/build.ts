@@ -1,11 +1,11 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { fileError, generateManifest, requireAssetVersion } from "../asset/mod.ts";
+import { type Arch, fileError, generateManifest, requireAssetVersion } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { blake3File } from "../base/hash/mod.ts";
 import { type ProgressSink, silent, type Stage } from "../base/progress/mod.ts";
-import { type Arch, archNames, requireRunnable } from "./arch.ts";
-import { interrupted } from "./command.ts";
-import { bundleGuestPrograms, guestDeno } from "./guest.ts";
+import { archNames, requireRunnable } from "./arch.ts";
+import { throwIfInterrupted } from "./command.ts";
+import { bundleGuestPrograms, placeDeno } from "./guest.ts";
 import { buildInitrd } from "./initrd.ts";
 import { unpackKernel } from "./kernel.ts";
 import { ModuleTree } from "./module.ts";
@@ -16,7 +16,7 @@ import { requireSpace } from "./space.ts";
 import { requireTools } from "./tool.ts";
 import { moveAside, removeTree } from "./tree.ts";
 
-/** Stages of a build, by how long each took when it was measured. */
+/** Stages of a build, weighted by their measured duration. */
 export const BUILD_STAGES: Stage[] = [
   { name: "guest programs", weight: 2 },
   { name: "kernel", weight: 8 },
@@ -24,27 +24,27 @@ export const BUILD_STAGES: Stage[] = [
   { name: "hash", weight: 1 },
 ];
 
-/** What to build. */
+/** Options for building an image. */
 export interface BuildOptions {
   arch: Arch;
-  /** what the profile wants in the rootfs */
+  /** packages of the profile, for the rootfs */
   packages: { apt: string[]; npm: string[] };
-  /** folder that gets `<arch>/…`, `manifest.json` and `B3SUMS` */
+  /** output folder for `<arch>/…`, `manifest.json` and `B3SUMS` */
   out: string;
-  /** version of the assets; the next one by default */
+  /** version of the assets; default is the next one */
   version?: string;
-  /** version of sbx that the image is for */
+  /** version of sbx the image is for */
   binaryVersion: string;
   progress?: ProgressSink;
-  /** ends the build and removes what there is of it */
+  /** stops the build and removes its partial output */
   signal?: AbortSignal;
 }
 
 /**
- * Builds kernel, initrd, rootfs and OBOM, and the manifest around them (spec.md, "Versioning" 5, 7, 10). `out` holds
- * a whole image or what it held before: the work is done beside it.
+ * Builds kernel, initrd, rootfs and OBOM, and their manifest (docs/contracts.md §10). Works in a folder
+ * beside `out`, so that `out` holds either a whole new image or its old content.
  *
- * @returns the manifest's path
+ * @returns path of the manifest
  * @throws {SbxError} `image.*`, `disk.full`, `assets.*`
  */
 export async function buildImage(options: BuildOptions): Promise<string> {
@@ -54,13 +54,15 @@ export async function buildImage(options: BuildOptions): Promise<string> {
       "image.npm.unsupported",
       `npm packages (${packages.npm.join(", ")}) are not supported yet`,
       {
-        hint: "leave packages.npm of the profile empty",
+        hint: "remove packages.npm from the profile",
       },
     );
   }
   const bad = packages.apt.find((name) => !/^[a-z0-9][a-z0-9.+-]+$/.test(name));
   if (bad !== undefined) {
-    throw new SbxError("image.package.invalid", `"${bad}" is not the name of a Debian package`);
+    throw new SbxError("image.package.invalid", `invalid Debian package name "${bad}"`, {
+      hint: "correct packages.apt of the profile",
+    });
   }
   if (options.version !== undefined) requireAssetVersion(options.version);
   await requireRunnable(arch);
@@ -71,7 +73,7 @@ export async function buildImage(options: BuildOptions): Promise<string> {
   try {
     await Deno.mkdir(out, { recursive: true });
     await requireSpace(out);
-    // mmdebstrap's own helper user must be able to pass through it.
+    // The helper user of mmdebstrap needs access.
     await Deno.mkdir(work, { mode: 0o755 });
     const built = await buildIn(work, options);
     return await publish(built, out, options);
@@ -83,7 +85,7 @@ export async function buildImage(options: BuildOptions): Promise<string> {
   }
 }
 
-/** Builds into `<work>/out` and answers that folder. */
+/** Builds into `<work>/out` and returns that folder. */
 async function buildIn(work: string, options: BuildOptions): Promise<string> {
   const { arch, packages, binaryVersion, progress = silent, signal } = options;
   const folder = async (name: string) => {
@@ -95,7 +97,7 @@ async function buildIn(work: string, options: BuildOptions): Promise<string> {
   const guestDir = await folder("guest");
   await bundleGuestPrograms(guestDir, signal);
   const deno = join(work, "deno");
-  await guestDeno(arch, deno, guestDir, signal);
+  await placeDeno(arch, deno, guestDir, signal);
 
   progress.stage("kernel");
   const sources = await debianSources(arch, signal);
@@ -126,23 +128,23 @@ async function buildIn(work: string, options: BuildOptions): Promise<string> {
     licenses,
   });
   await Deno.writeTextFile(join(built, "obom.cdx.json"), obom, { mode: 0o644 });
-  interrupted(signal);
+  throwIfInterrupted(signal);
   return built;
 }
 
-/** Puts the new files in place of the old ones, and the old ones back when the manifest cannot be made. */
+/** Replaces the old files with the new ones; restores the old ones if the manifest cannot be generated. */
 async function publish(built: string, out: string, options: BuildOptions): Promise<string> {
   const { arch, version, binaryVersion, progress } = options;
   const target = join(out, arch);
   await Deno.chmod(built, 0o755);
-  const putBack = await moveAside(target);
+  const old = await moveAside(target);
   try {
     await Deno.rename(built, target);
     const path = await generateManifest(out, { version, binaryVersion, progress });
-    await putBack.forget();
+    await old.discard();
     return path;
   } catch (error) {
-    await putBack.restore();
+    await old.restore();
     throw error;
   }
 }
@@ -150,5 +152,5 @@ async function publish(built: string, out: string, options: BuildOptions): Promi
 async function onlyEntry(dir: string): Promise<string> {
   const entries = await Array.fromAsync(Deno.readDir(dir));
   if (entries.length === 1) return join(dir, entries[0].name);
-  throw new SbxError("image.kernel.invalid", "the kernel's package does not hold the modules of one kernel");
+  throw new SbxError("image.kernel.invalid", "the kernel package does not contain the modules of one kernel");
 }

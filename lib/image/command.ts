@@ -1,27 +1,27 @@
 import { SbxError } from "../base/error/mod.ts";
 
-/** How a tool is run. */
+/** Options for running a tool. */
 export interface RunOptions {
-  /** what it is for, as the start of an error message: "downloading the kernel" */
+  /** purpose, as the start of an error message: "downloading the kernel" */
   doing: string;
-  /** more environment than this process has */
+  /** variables added to this process's environment */
   env?: Record<string, string>;
   cwd?: string;
-  /** bytes of its standard input; without them it has this process's own, so that sudo can ask for a password */
+  /** standard input; default is this process's own, so that sudo can ask for a password */
   input?: Uint8Array;
-  /** ends the tool */
+  /** kills the tool */
   signal?: AbortSignal;
   hint?: string;
 }
 
 /**
- * Runs a tool and answers what it printed.
+ * Runs a tool and returns its standard output.
  *
- * @throws {SbxError} `image.tool_failed` with the first line in which the tool said why, `image.interrupted`
+ * @throws {SbxError} `image.tool_failed`: quotes the first error line of the tool; `image.interrupted`
  */
 export async function run(command: string[], options: RunOptions): Promise<Uint8Array> {
   const { doing, env, cwd, input, signal, hint } = options;
-  interrupted(signal);
+  throwIfInterrupted(signal);
   const child = new Deno.Command(command[0], {
     args: command.slice(1),
     env: { LC_ALL: "C.UTF-8", ...env },
@@ -33,31 +33,34 @@ export async function run(command: string[], options: RunOptions): Promise<Uint8
   }).spawn();
   if (input) {
     const writer = child.stdin.getWriter();
-    // A tool that ends early closes its input; its exit code says why.
+    // A tool that ends early closes its input; its exit code is reported below.
     writer.write(input).then(() => writer.close()).catch(() => {});
   }
   const { success, code, stdout, stderr } = await child.output();
-  interrupted(signal);
+  throwIfInterrupted(signal);
   if (success) return stdout;
-  const said = new TextDecoder().decode(stderr).trimEnd();
-  const lines = said.split("\n");
-  const why = lines.find((line) => /^E: |error(?! code)|fail|cannot|unable/i.test(line)) ?? lines.at(-1) ??
+  const errors = new TextDecoder().decode(stderr).trimEnd();
+  const lines = errors.split("\n");
+  const line = lines.find((line) => /^E: |error(?! code)|fail|cannot|unable/i.test(line)) ?? lines.at(-1) ??
     "";
   throw new SbxError(
     "image.tool_failed",
-    `${doing} failed: ${command[0]} exited with ${code}${why && `, saying: ${why.trim().slice(0, 300)}`}`,
-    { cause: said, hint },
+    `${doing} failed: ${command[0]} exited with ${code}${line && `: ${line.trim().slice(0, 300)}`}`,
+    { cause: errors, hint },
   );
 }
 
-/** What a tool printed, as text. */
+/** Runs a tool and returns its standard output as text. */
 export async function runText(command: string[], options: RunOptions): Promise<string> {
   return new TextDecoder().decode(await run(command, options));
 }
 
-/** @throws {SbxError} `image.interrupted` once `signal` is aborted */
-export function interrupted(signal?: AbortSignal): void {
+/** @throws {SbxError} `image.interrupted`: `signal` is aborted */
+export function throwIfInterrupted(signal?: AbortSignal): void {
   if (signal?.aborted) {
-    throw new SbxError("image.interrupted", "the image build was interrupted; nothing of it is left");
+    throw new SbxError(
+      "image.interrupted",
+      "the image build was interrupted; its partial output was removed",
+    );
   }
 }

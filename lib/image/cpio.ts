@@ -9,12 +9,15 @@ const DEFAULT_MODE = { directory: 0o755, file: 0o644, character: 0o600 };
 const TRAILER = "TRAILER!!!";
 
 /**
- * A newc cpio archive, which is what the kernel unpacks as its first root file system
- * (Linux, Documentation/driver-api/early-userspace/buffer-format.rst). Owners are root and times zero: the same
- * entries give the same bytes. Entries keep their order, so a folder comes before what is in it.
+ * Encodes a newc cpio archive, the format the kernel unpacks as its first root file system (Linux,
+ * Documentation/driver-api/early-userspace/buffer-format.rst). Owners are root and times are zero, so that
+ * the same entries give the same bytes. Entries keep their order: list a folder before its content.
  */
-export function cpio(entries: CpioEntry[]): Uint8Array<ArrayBuffer> {
-  const parts = [...entries.map((entry, at) => record(entry, at + 1)), header(TRAILER, { links: 1 })];
+export function encodeCpio(entries: CpioEntry[]): Uint8Array<ArrayBuffer> {
+  const parts = [
+    ...entries.map((entry, at) => encodeEntry(entry, at + 1)),
+    encodeHeader(TRAILER, { links: 1 }),
+  ];
   const out = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
   let at = 0;
   for (const part of parts) {
@@ -24,15 +27,15 @@ export function cpio(entries: CpioEntry[]): Uint8Array<ArrayBuffer> {
   return out;
 }
 
-function record(entry: CpioEntry, inode: number): Uint8Array {
+function encodeEntry(entry: CpioEntry, inode: number): Uint8Array {
   const mode = TYPE_BITS[entry.kind] | (entry.mode ?? DEFAULT_MODE[entry.kind]);
   const data = entry.kind === "file" ? entry.data : new Uint8Array();
   const device = entry.kind === "character" ? { major: entry.major, minor: entry.minor } : {};
   const links = entry.kind === "directory" ? 2 : 1;
-  const head = header(entry.path, { inode, mode, links, size: data.length, ...device });
-  const out = new Uint8Array(align(head.length + data.length));
-  out.set(head);
-  out.set(data, head.length);
+  const header = encodeHeader(entry.path, { inode, mode, links, size: data.length, ...device });
+  const out = new Uint8Array(align(header.length + data.length));
+  out.set(header);
+  out.set(data, header.length);
   return out;
 }
 
@@ -45,8 +48,11 @@ interface HeaderFields {
   minor?: number;
 }
 
-/** Magic, thirteen fields of eight hex digits, then the name with a NUL, padded to four bytes. */
-function header(name: string, { inode = 0, mode = 0, links, size = 0, major = 0, minor = 0 }: HeaderFields) {
+/** Encodes magic, thirteen fields of eight hex digits, and the name with a NUL, padded to four bytes. */
+function encodeHeader(
+  name: string,
+  { inode = 0, mode = 0, links, size = 0, major = 0, minor = 0 }: HeaderFields,
+): Uint8Array {
   const encoded = new TextEncoder().encode(`${name}\0`);
   const fields = [inode, mode, 0, 0, links, 0, size, 0, 0, major, minor, encoded.length, 0];
   const hex = fields.map((field) => field.toString(16).toUpperCase().padStart(8, "0")).join("");

@@ -1,25 +1,23 @@
 import { join } from "node:path";
+import { type Arch, currentArch } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
-import { type Arch, archNames, hostArch } from "./arch.ts";
+import { archNames } from "./arch.ts";
 import { run } from "./command.ts";
 import { requireTools } from "./tool.ts";
 
-/**
- * Programs that must be in the rootfs before it is packaged (spec.md, "Versioning" 10). The issues that build
- * sbx-doctor and snapshots add them here.
- */
+/** Programs required in the rootfs before it is packaged (docs/contracts.md §10, "Guest programs"). */
 export const GUEST_PROGRAMS = ["sbx-pty-agent", "sbx-net-proxy", "sbx-mcp-server", "sbx-bench"];
 
-/** Deno of the guest; the same that deno.json is written for. */
+/** Version of the guest's Deno, the same as the one sbx is developed with. */
 export const GUEST_DENO_VERSION = "2.9.6";
 
 const ROOT = join(import.meta.dirname!, "../..");
 
 /**
- * Bundles the guest's programs into `<name>.js` in `dir`. A compiled sbx carries them bundled.
+ * Bundles the guest programs into `<name>.js` in `dir`. A compiled sbx includes the bundles.
  *
- * @param root the sources, or what the compiled program carries of them
- * @throws {SbxError} `image.guest.failed` naming a program that is missing, empty or does not bundle
+ * @param root root folder of the sources, or of the files included in the compiled program
+ * @throws {SbxError} `image.guest.failed`: names a program that is missing, empty or does not bundle
  */
 export async function bundleGuestPrograms(dir: string, signal?: AbortSignal, root = ROOT): Promise<void> {
   for (const name of GUEST_PROGRAMS) {
@@ -27,7 +25,7 @@ export async function bundleGuestPrograms(dir: string, signal?: AbortSignal, roo
     if (Deno.build.standalone) await copyBundle(root, name, out);
     else await bundle(root, name, out, signal);
     const size = await Deno.stat(out).then((info) => info.size, () => 0);
-    if (size === 0) throw failed(name, "its bundle is empty");
+    if (size === 0) throw guestError(name, "its bundle is empty");
   }
 }
 
@@ -36,42 +34,42 @@ async function copyBundle(root: string, name: string, out: string): Promise<void
   try {
     await Deno.writeFile(out, await Deno.readFile(path));
   } catch (cause) {
-    throw failed(name, "this build of sbx does not carry it", cause);
+    throw guestError(name, "this build of sbx does not include it", cause);
   }
 }
 
 async function bundle(root: string, name: string, out: string, signal?: AbortSignal): Promise<void> {
   const source = `cmd/guest/${name.replace(/^sbx-/, "").replaceAll("-", "_")}/main.ts`;
   const size = await Deno.stat(join(root, source)).then((info) => info.size, () => 0);
-  if (size === 0) throw failed(name, `${source} is missing or empty`);
+  if (size === 0) throw guestError(name, `${source} is missing or empty`);
   const command = [Deno.execPath(), "bundle", "--quiet", "--minify", "--platform", "deno", "-o", out, source];
   try {
     await run(command, { doing: `bundling ${source}`, cwd: root, signal });
   } catch (cause) {
     if (cause instanceof SbxError && cause.code !== "image.interrupted") {
-      throw failed(name, cause.message, cause);
+      throw guestError(name, cause.message, cause);
     }
     throw cause;
   }
 }
 
-function failed(name: string, why: string, cause?: unknown): SbxError {
-  return new SbxError("image.guest.failed", `the guest program ${name} cannot go into the image: ${why}`, {
+function guestError(name: string, reason: string, cause?: unknown): SbxError {
+  return new SbxError("image.guest.failed", `cannot add the guest program ${name} to the image: ${reason}`, {
     cause,
-    hint: "make setup brings the sources' dependencies; deno check cmd/guest shows what is wrong with them",
+    hint: "make setup installs the dependencies of the sources; deno check cmd/guest shows errors in them",
   });
 }
 
-/** Puts the Deno of `arch` at `path`: the one that runs this, where that is the same, and npm's otherwise. */
-export async function guestDeno(arch: Arch, path: string, dir: string, signal?: AbortSignal): Promise<void> {
-  if (!Deno.build.standalone && arch === hostArch()) return await Deno.copyFile(Deno.execPath(), path);
+/** Puts the Deno for `arch` at `path`: a copy of the running one for the same architecture, else npm's. */
+export async function placeDeno(arch: Arch, path: string, dir: string, signal?: AbortSignal): Promise<void> {
+  if (!Deno.build.standalone && arch === currentArch()) return await Deno.copyFile(Deno.execPath(), path);
   await requireTools({ npm: "npm", tar: "tar" });
   const spec = `@deno/linux-${archNames(arch).npm}-glibc@${GUEST_DENO_VERSION}`;
   await run(["npm", "pack", "--loglevel", "error", "--pack-destination", dir, spec], {
     doing: `downloading ${spec}`,
     cwd: dir,
     signal,
-    hint: "is npm's registry reachable? npm view deno version should answer",
+    hint: "check that npm's registry is reachable: npm view deno version",
   });
   for await (const { name } of Deno.readDir(dir)) {
     if (!name.endsWith(".tgz")) continue;

@@ -1,19 +1,20 @@
-import { GUEST_NETWORK, MODULES_PATH } from "./network.ts";
+import { GUEST_NETWORK } from "../guest/wire/mod.ts";
+import { MODULES_PATH } from "./network.ts";
 
 const { interface: dummy, ipv4, ipv6 } = GUEST_NETWORK;
 
 /**
- * `/init` of the initrd: PID 1 of the guest, run by busybox. It brings up the root file system, starts sbx-pty-agent
- * in it, and reaps orphans for as long as the VM lives.
+ * `/init` of the initrd: PID 1 of the guest, run by busybox. It mounts the root file system, starts
+ * sbx-pty-agent in it, and reaps orphans for the life of the VM.
  *
- * What it costs is what every boot costs, and under emulation a fork takes 10 ms: so what the agent does not need
- * in order to start (workspace, pseudo-terminals, loopback) is mounted beside it, and the agent waits for
- * `/run/sbx/mounted` before it says `BootReady`. Modules for the network and sbx-net-proxy take as long again: they wait
- * until the agent has written to `/run/sbx/booted`. Kernel parameters reach it as environment: `sbx_floor` powers off at
- * once (the floor that benchmarks compare with), `sbx_scratch` names the disk that holds what the guest writes,
- * `sbx_v8_flags` suits the agent to the accelerator.
- * Commands without a path are busybox's own, which its shell runs without an exec; that needs /proc.
- * Modules are `/modules/<group><order>-<name>.ko`; group 1 is what the root file system needs.
+ * Its cost is part of every boot, and under emulation a fork takes 10 ms. Mounts the agent does not need to
+ * start (workspace, pseudo-terminals, loopback) run beside it, and the agent waits for `/run/sbx/mounted`
+ * before it sends `BootReady`. Network modules and sbx-net-proxy take as long again: they wait until the
+ * agent writes to `/run/sbx/booted`. Kernel parameters arrive as environment: `sbx_floor` powers off at once
+ * (the floor benchmarks compare with), `sbx_scratch` names the disk for the guest's writes, `sbx_v8_flags`
+ * adapts the agent to the accelerator. Commands without a path are busybox applets, which its shell runs
+ * without an exec; that needs /proc. Modules are `/modules/<group><order>-<name>.ko`; the root file system
+ * needs group 1.
  */
 export const INIT = `#!/bin/busybox sh
 b=/bin/busybox
@@ -25,9 +26,9 @@ die() { echo "sbx-init: $1" >/dev/console; $b reboot -f; }
 
 $b mount -t proc proc /proc
 stage kernel
-for m in /modules/1*.ko; do insmod $m || die "module $m does not load"; done
+for m in /modules/1*.ko; do insmod $m || die "cannot load module $m"; done
 mount -t devtmpfs dev /dev
-(for m in /modules/2*.ko; do insmod $m || die "module $m does not load"; done) &
+(for m in /modules/2*.ko; do insmod $m || die "cannot load module $m"; done) &
 modules=$!
 stage modules
 
@@ -36,23 +37,23 @@ until [ -b /dev/vda ]; do
   tries=$((tries + 1)); [ $tries -gt 2000 ] && die "the root disk did not appear"
   usleep 5000
 done
-mount -t erofs -o ro /dev/vda /lower || die "the root file system does not mount"
-# Deno's pages are read beside what follows; it would ask for them one small fault at a time.
+mount -t erofs -o ro /dev/vda /lower || die "cannot mount the root file system"
+# Read Deno's pages ahead, in parallel; faulting them in one by one takes longer.
 cat /lower/usr/bin/deno >/dev/null &
 if [ -n "$sbx_scratch" ]; then
-  mount -t ext4 -o noatime $sbx_scratch /upper || die "the scratch disk does not mount"
+  mount -t ext4 -o noatime $sbx_scratch /upper || die "cannot mount the scratch disk"
 else
   mount -t tmpfs -o mode=0755 scratch /upper
 fi
 [ -d /upper/data ] || mkdir -p /upper/data /upper/work
-mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work root /new || die "the overlay does not mount"
+mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work root /new || die "cannot mount the overlay"
 mount -t tmpfs -o mode=0755 run /new/run
 mkdir -p /new/run/sbx
 mount -t devtmpfs dev /new/dev
 mount -t proc proc /new/proc
 stage rootfs
 
-# From here on this shell's own root is the empty initramfs under the moved mount: paths of the guest are relative.
+# This shell's root stays the empty initramfs under the moved mount: from here on, paths of the guest are relative.
 cd /new
 mount --move . /
 printf '%s' "$stages" >./run/sbx/stages
@@ -64,7 +65,7 @@ agent=$!
 mkfifo ./run/sbx/booted
 
 wait $modules
-mount -t virtiofs workspace ./workspace || echo "sbx-init: the workspace does not mount" >/dev/console
+mount -t virtiofs workspace ./workspace || echo "sbx-init: cannot mount the workspace" >/dev/console
 mkdir -p ./dev/pts ./dev/shm
 mount -t devpts -o gid=5,mode=0620,ptmxmode=0666 devpts ./dev/pts
 mount -t tmpfs -o mode=1777 shm ./dev/shm
@@ -73,8 +74,8 @@ ln -sfn /proc/self/fd ./dev/fd
 ifconfig lo 127.0.0.1 up
 hostname sbx
 read -r m <.${MODULES_PATH}
-insmod ./$m || echo "sbx-init: the network does not come up" >/dev/console
-# The kernel would look for routers there, and each look is a packet that is refused on record.
+insmod ./$m || echo "sbx-init: cannot load the network module" >/dev/console
+# Without this the kernel would solicit routers, and each packet would be refused and recorded.
 echo 0 >./proc/sys/net/ipv6/conf/${dummy}/router_solicitations
 ifconfig ${dummy} ${ipv4} netmask 255.255.255.255 up
 route add default dev ${dummy}
@@ -84,11 +85,11 @@ echo >./run/sbx/mounted
 
 (
   read -r m <./run/sbx/booted
-  # What a VM is started for comes first: a short program has ended by now.
+  # The VM's first program has priority; a short one has ended by then.
   usleep 300000
   while read -r m; do insmod ./$m 2>/dev/null; done <.${MODULES_PATH}
-  # A connection is in the table for two minutes after its end, and a full table drops packets; one that its program has
-  # ended half of must not be forgotten in there while it waits for its answer.
+  # Connections stay in the table for two minutes after their end, and a full table drops packets. A half-closed
+  # connection must not expire while it waits for its answer.
   echo 65536 >./proc/sys/net/netfilter/nf_conntrack_max
   echo 3600 >./proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait
   while :; do $deno /usr/lib/sbx/sbx-net-proxy.js; sleep 1; done

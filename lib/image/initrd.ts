@@ -1,36 +1,38 @@
-import { cpio, type CpioEntry } from "./cpio.ts";
+import { type CpioEntry, encodeCpio } from "./cpio.ts";
 import { INIT } from "./init.ts";
 import type { KernelModule, ModuleTree } from "./module.ts";
 
-/** Modules that the root file system needs, then those that may load beside its mounting (groups of `init.ts`). */
+/**
+ * Modules the root file system needs, then modules that may load while it is mounted (groups of `init.ts`).
+ */
 const MODULE_GROUPS = [
   ["virtio_mmio", "virtio_blk", "erofs", "overlay"],
   ["vmw_vsock_virtio_transport", "virtiofs"],
 ];
 
-/** Folders that `init.ts` mounts on. */
+/** Mount points of `init.ts`. */
 const MOUNT_POINTS = ["dev", "lower", "new", "proc", "upper"];
 
 /**
- * The first root file system: busybox, `/init`, and the modules that it loads. It is not compressed: the kernel
- * would spend longer on unpacking it than QEMU does on reading it.
+ * Builds the first root file system: busybox, `/init`, and its modules. Uncompressed, since unpacking would
+ * take the kernel longer than reading takes QEMU.
  */
 export async function buildInitrd(busybox: Uint8Array, modules: ModuleTree): Promise<Uint8Array> {
   const directory = (path: string): CpioEntry => ({ path, kind: "directory" });
   const program = (path: string, data: Uint8Array): CpioEntry => ({ path, kind: "file", data, mode: 0o755 });
   const loaded = new Set<string>();
   const files: CpioEntry[] = [];
-  for (const [group, wanted] of MODULE_GROUPS.entries()) {
-    const order = (await modules.loadOrder(wanted)).filter(({ name }) => !loaded.has(name));
+  for (const [group, names] of MODULE_GROUPS.entries()) {
+    const order = (await modules.loadOrder(names)).filter(({ name }) => !loaded.has(name));
     for (const [at, module] of order.entries()) {
       loaded.add(module.name);
       files.push({ path: `modules/${fileName(group + 1, at, module)}`, kind: "file", data: module.bytes });
     }
   }
-  return cpio([
+  return encodeCpio([
     ...["bin", ...MOUNT_POINTS, "modules"].map(directory),
-    // What /init uses before devtmpfs is mounted, and again when that has moved under the new root: its shell opens
-    // /dev/null for every background job.
+    // Nodes /init needs before devtmpfs is mounted, and again after it moves under the new root: the shell
+    // opens /dev/null for every background job.
     { path: "dev/console", kind: "character", major: 5, minor: 1 },
     { path: "dev/null", kind: "character", major: 1, minor: 3, mode: 0o666 },
     program("bin/busybox", busybox),

@@ -2,13 +2,13 @@ import { SbxError } from "../base/error/mod.ts";
 import { run } from "./command.ts";
 import { requireTools, UNPACKERS } from "./tool.ts";
 
-/** Offsets within a bzImage (Linux, Documentation/x86/boot.rst). */
+/** Offsets in a bzImage (Linux, Documentation/x86/boot.rst). */
 const SETUP_SECTORS = 0x1f1, SETUP_MAGIC = 0x202, PAYLOAD_OFFSET = 0x248, PAYLOAD_LENGTH = 0x24c;
 const SECTOR = 512;
 
 /**
- * Decompressors by the first bytes of what they read, and whether the kernel's build puts the size, four bytes, after
- * what they should read (gzip has it within). Its lz4 is the legacy frame, which `lz4 -dc` takes.
+ * Decompressors by magic bytes. `sizeAfter`: the kernel build appends the size, four bytes, to the stream
+ * (gzip includes it). The kernel's lz4 is the legacy frame, which `lz4 -dc` reads.
  */
 const FORMATS: { magic: number[]; command: string[]; sizeAfter: boolean }[] = [
   { magic: [0x02, 0x21, 0x4c, 0x18], command: ["lz4", "-dc"], sizeAfter: true },
@@ -18,10 +18,10 @@ const FORMATS: { magic: number[]; command: string[]; sizeAfter: boolean }[] = [
 ];
 
 /**
- * The kernel itself out of Debian's `vmlinuz`: an ELF (x86_64) or an Image (arm64). QEMU boots both as they are, and
- * decompressing once here saves every boot half a second under emulation.
+ * Unpacks the kernel in Debian's `vmlinuz`: an ELF (x86_64) or an Image (arm64). QEMU boots both directly,
+ * and decompressing once here saves half a second of every boot under emulation.
  *
- * @throws {SbxError} `image.kernel.invalid` when it is packed in a way that is not known
+ * @throws {SbxError} `image.kernel.invalid`: unknown compression, or no bootable kernel
  */
 export async function unpackKernel(image: Uint8Array, signal?: AbortSignal): Promise<Uint8Array> {
   const payload = findPayload(image);
@@ -30,7 +30,7 @@ export async function unpackKernel(image: Uint8Array, signal?: AbortSignal): Pro
     if (isBootable(payload)) return payload;
     throw new SbxError(
       "image.kernel.invalid",
-      "the kernel of the guest's Debian is packed in a way that is not known",
+      "the guest's Debian kernel is packed in an unknown format",
     );
   }
   const { command, sizeAfter } = format;
@@ -40,11 +40,11 @@ export async function unpackKernel(image: Uint8Array, signal?: AbortSignal): Pro
   if (isBootable(kernel)) return kernel;
   throw new SbxError(
     "image.kernel.invalid",
-    "the kernel of the guest's Debian does not unpack to one that boots",
+    "the guest's Debian kernel does not unpack to a bootable kernel",
   );
 }
 
-/** The compressed part of a bzImage or of an EFI zboot image; any other file is its own payload. */
+/** Finds the compressed part of a bzImage or an EFI zboot image; any other file is its own payload. */
 function findPayload(image: Uint8Array): Uint8Array {
   const view = new DataView(image.buffer, image.byteOffset, image.byteLength);
   const text = (at: number, length: number) =>
@@ -60,7 +60,7 @@ function findPayload(image: Uint8Array): Uint8Array {
   return image;
 }
 
-/** An ELF, or an arm64 Image. */
+/** Tests for an ELF or an arm64 Image. */
 function isBootable(kernel: Uint8Array): boolean {
   const text = (at: number, length: number) =>
     new TextDecoder("latin1").decode(kernel.subarray(at, at + length));

@@ -1,5 +1,5 @@
-/** The guest image: kernel, initrd, root file system and OBOM, built from Debian packages (architecture.md, "The VM on Linux"). */
-export { type Arch, ARCHES, hostArch, parseArch } from "./arch.ts";
+/** Builds the guest image from Debian packages: kernel, initrd, root file system and OBOM. */
+export { parseArch } from "./arch.ts";
 export { BUILD_STAGES, buildImage, type BuildOptions } from "./build.ts";
 export { bundleGuestPrograms, GUEST_DENO_VERSION, GUEST_PROGRAMS } from "./guest.ts";
 export { OBOM_GENERATOR } from "./obom.ts";

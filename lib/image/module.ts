@@ -1,7 +1,7 @@
 import { basename, join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 
-/** Kernel modules below one `/lib/modules/<version>`. */
+/** Kernel modules in one `/lib/modules/<version>`. */
 export class ModuleTree {
   readonly version: string;
   readonly #dir: string;
@@ -15,7 +15,7 @@ export class ModuleTree {
     this.#builtin = builtin;
   }
 
-  /** Reads which modules there are; `dir` is the folder named after the kernel's version. */
+  /** Lists the modules of `dir`, a folder named after the kernel's version. */
   static async open(dir: string): Promise<ModuleTree> {
     const builtin = await Deno.readTextFile(join(dir, "modules.builtin"));
     const files = new Map<string, string>();
@@ -26,11 +26,11 @@ export class ModuleTree {
   }
 
   /**
-   * `wanted` and all that they need, each after what it needs. What is built into the kernel is left out.
+   * Modules of these names with their dependencies, in load order. Omits modules built into the kernel.
    *
    * @throws {SbxError} `image.module.not_found`
    */
-  async loadOrder(wanted: string[]): Promise<KernelModule[]> {
+  async loadOrder(names: string[]): Promise<KernelModule[]> {
     const order = new Map<string, KernelModule>();
     const visit = async (name: string) => {
       if (order.has(name) || this.#builtin.has(name)) return;
@@ -39,43 +39,48 @@ export class ModuleTree {
         throw new SbxError("image.module.not_found", `the kernel ${this.version} has no module ${name}`);
       }
       const bytes = await Deno.readFile(join(this.#dir, path));
-      const needs = moduleNeeds(bytes);
-      for (const need of needs) await visit(need);
-      order.set(name, { name, path, needs, bytes: withoutSignature(bytes) });
+      const dependencies = dependenciesOf(bytes);
+      for (const dependency of dependencies) await visit(dependency);
+      order.set(name, { name, path, dependencies, bytes: stripSignature(bytes) });
     };
-    for (const name of wanted) await visit(name);
+    for (const name of names) await visit(name);
     return [...order.values()];
   }
 }
 
-/** One kernel module that is to be loaded. */
+/** One kernel module. */
 export interface KernelModule {
-  /** with underscores, as the kernel says it */
+  /** with underscores, as the kernel spells it */
   name: string;
-  /** below `/lib/modules/<version>` */
+  /** relative to `/lib/modules/<version>` */
   path: string;
-  /** names of the modules that it needs */
-  needs: string[];
+  /** names of the modules it depends on */
+  dependencies: string[];
   bytes: Uint8Array;
 }
 
-/** `kernel/fs/erofs/erofs.ko` → `erofs`; the kernel says `_` for every `-`. */
+/** Module name of a path: `kernel/fs/erofs/erofs.ko` → `erofs`, with `_` for every `-`. */
 export function moduleName(path: string): string {
   return basename(path).replace(/\.ko$/, "").replaceAll("-", "_");
 }
 
-/** What a module's `.modinfo` says that it depends on: NUL-ended strings, one of which is `depends=a,b`. */
-export function moduleNeeds(bytes: Uint8Array): string[] {
+/** Dependencies in a module's `.modinfo`: NUL-terminated strings, one of which is `depends=a,b`. */
+function dependenciesOf(bytes: Uint8Array): string[] {
   const depends = new TextDecoder("latin1").decode(bytes).match(/\0depends=([\w,-]*)\0/)?.[1] ?? "";
   return depends.split(",").filter(Boolean).map(moduleName);
 }
 
 const SIGNATURE_MAGIC = "~Module signature appended~\n";
-/** `struct module_signature`, which stands before the magic; its last four bytes are the signature's length. */
+/**
+ * Length of `struct module_signature` before the magic, in `bytes`; its last four are the signature's length.
+ */
 const SIGNATURE_INFO = 12;
 
-/** The module without its appended signature: checking it costs time at every boot, and nothing here asks for it. */
-export function withoutSignature(bytes: Uint8Array): Uint8Array {
+/**
+ * Removes the appended signature of a module: checking it costs time at every boot, and the guest does not
+ * require it.
+ */
+export function stripSignature(bytes: Uint8Array): Uint8Array {
   const end = bytes.length - SIGNATURE_MAGIC.length;
   if (end < SIGNATURE_INFO || new TextDecoder("latin1").decode(bytes.subarray(end)) !== SIGNATURE_MAGIC) {
     return bytes;
@@ -84,9 +89,9 @@ export function withoutSignature(bytes: Uint8Array): Uint8Array {
   return bytes.subarray(0, Math.max(end - SIGNATURE_INFO - length, 0));
 }
 
-async function* walk(root: string, below: string): AsyncGenerator<string> {
-  for await (const entry of Deno.readDir(join(root, below))) {
-    const path = `${below}/${entry.name}`;
+async function* walk(root: string, folder: string): AsyncGenerator<string> {
+  for await (const entry of Deno.readDir(join(root, folder))) {
+    const path = `${folder}/${entry.name}`;
     if (entry.isDirectory) yield* walk(root, path);
     else if (entry.isFile) yield path;
   }

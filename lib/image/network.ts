@@ -1,28 +1,16 @@
+import { GUEST_NETWORK, LOG_GROUP } from "../guest/wire/mod.ts";
+
 /**
- * The guest's network, which is none: a dummy interface that swallows what is sent, and rules that lead TCP and DNS to
- * sbx-net-proxy instead. Init brings the interface up, so that until the proxy is there packets vanish and are sent
- * again; the proxy loads the rules once it listens. They keep nobody in: the machine has no card, and a guest that
- * removes them has lost its network.
+ * Network of the guest: no card, only a dummy interface that drops all packets, and rules that redirect TCP
+ * and DNS to sbx-net-proxy. Init brings the interface up first, so that packets sent before the proxy listens
+ * are lost and sent again; the proxy then loads the rules. The rules are not a barrier: a guest that removes
+ * them only loses its network.
  */
 
-/** Addresses and ports within the guest. Nothing of them is seen outside of it. */
-export const GUEST_NETWORK = {
-  interface: "dummy0",
-  /** of TEST-NET-1 (RFC 5737), so that they are nobody's; clients with a private one would prefer IPv6 or nothing */
-  ipv4: "192.0.2.2",
-  /** no interface has it: queries that nobody takes yet are lost and asked again, not refused */
-  resolver: "192.0.2.53",
-  ipv6: "fd73:6278::2",
-  /** where sbx-net-proxy listens, on 127.0.0.1 and ::1; above the ports that the kernel gives to clients */
-  tcpPort: 61003,
-  dnsPort: 61007,
-} as const;
-
-/** Where the image holds the rules for `nft -f`, and the modules that they need. */
-export const RULES_PATH = "/usr/lib/sbx/net.nft";
+/** Path in the image of the list of network modules. */
 export const MODULES_PATH = "/usr/lib/sbx/modules";
 
-/** Modules for the above; the interface's own is the first, because it is loaded before the boot is over. */
+/** Modules for interface and rules. The interface's is first, since it loads during the boot. */
 export const NETWORK_MODULES = [
   "dummy",
   "nf_tables",
@@ -35,11 +23,11 @@ export const NETWORK_MODULES = [
   "tcp_diag",
 ];
 
-/** nfnetlink_log group on which the proxy hears of refused packets. */
-export const LOG_GROUP = 1;
-/** Refused packets a second that it hears of, from each of two rules: a program that floods keeps the proxy from nothing else. */
-export const LOGGED_PER_SECOND = 50;
-/** Bytes of such a packet: an IPv6 header with some extensions, and ports. */
+/**
+ * Most refused packets logged per second by each of the two rules, so that a flood does not occupy the proxy.
+ */
+const LOGGED_PER_SECOND = 50;
+/** Logged `bytes` of a packet: an IPv6 header with some extensions, and ports. */
 const LOGGED_BYTES = 128;
 
 const { interface: dummy, tcpPort, dnsPort, resolver } = GUEST_NETWORK;
@@ -48,9 +36,9 @@ const LOG =
   `limit rate ${LOGGED_PER_SECOND}/second burst ${LOGGED_PER_SECOND} packets log group ${LOG_GROUP} snaplen ${LOGGED_BYTES} queue-threshold 1`;
 
 /**
- * All TCP and DNS goes to the proxy, whatever its destination; everything else is refused at once, TCP that belongs to
- * no connection too, so that programs get an error and do not wait, and the proxy hears of it. What a program puts on
- * the interface itself, around all that, is dropped there. Loading the rules again replaces them.
+ * Rules for `nft -f`. All TCP and DNS goes to the proxy, whatever its destination. Everything else, also TCP
+ * without a connection, is logged and rejected at once, so that programs get an error instead of waiting.
+ * Packets written to the interface directly are logged and dropped. Loading the rules again replaces them.
  */
 export const RULES = `table inet sbx
 delete table inet sbx
@@ -81,5 +69,8 @@ table netdev sbx {
 }
 `;
 
-/** A client asks again after a second: when the proxy was not there yet, or a person is being asked. */
+/**
+ * Resolver configuration. A client retries after a second: before the proxy listens, or while a person is
+ * being asked.
+ */
 export const RESOLV_CONF = `nameserver ${resolver}\noptions timeout:1 attempts:5\n`;

@@ -1,14 +1,17 @@
+import type { Arch } from "../asset/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";
-import { type Arch, archNames } from "./arch.ts";
+import { archNames } from "./arch.ts";
 import { GUEST_DENO_VERSION, GUEST_PROGRAMS } from "./guest.ts";
 import { GUEST_SUITE } from "./packages.ts";
 
-/** What an OBOM is made from (spec.md, "Versioning" 7: the base image, and nothing that a session adds). */
+/**
+ * Input of an OBOM, which describes the base image without additions of a session (docs/contracts.md §10).
+ */
 export interface ObomInput {
   arch: Arch;
-  /** version of the `sbx-admin` that builds it */
+  /** version of the generating `sbx-admin` */
   generatorVersion: string;
-  /** BLAKE3 of the rootfs that it describes */
+  /** BLAKE3 of the described rootfs */
   rootfsHash: string;
   kernelVersion: string;
   /** `/var/lib/dpkg/status` of the rootfs */
@@ -17,10 +20,10 @@ export interface ObomInput {
   licenses: string;
 }
 
-/** Name of the program that generates OBOMs, as `metadata.tools` says it. */
+/** Name of the generator in `metadata.tools`. */
 export const OBOM_GENERATOR = "sbx-admin";
 
-/** CycloneDX 1.6 JSON of the root file system's packages, Deno and guest programs. The same input gives the same text. */
+/** Generates CycloneDX 1.6 JSON of the rootfs's packages, Deno and guest programs; same input, same text. */
 export function generateObom(input: ObomInput): string {
   const { arch, generatorVersion, rootfsHash, kernelVersion } = input;
   const document = {
@@ -45,12 +48,12 @@ export function generateObom(input: ObomInput): string {
         ],
       },
     },
-    components: [...packages(input), ...guestPrograms(input)],
+    components: [...packageComponents(input), ...guestComponents(input)],
   };
   return JSON.stringify(document, null, 2) + "\n";
 }
 
-/** One stanza of dpkg's status, as far as it is needed. */
+/** Fields used from one stanza of dpkg's status. */
 export interface DebianPackage {
   name: string;
   version: string;
@@ -58,7 +61,7 @@ export interface DebianPackage {
   maintainer?: string;
 }
 
-/** The installed packages that a dpkg status names, by name. */
+/** Parses the installed packages of a dpkg status, sorted by name. */
 export function installedPackages(status: string): DebianPackage[] {
   const field = (stanza: string, name: string) =>
     stanza.match(new RegExp(`^${name}: (.+)$`, "m"))?.[1].trim();
@@ -71,26 +74,26 @@ export function installedPackages(status: string): DebianPackage[] {
   }).sort((a, b) => a.name < b.name ? -1 : a.name > b.name ? 1 : a.arch < b.arch ? -1 : 1);
 }
 
-function packages({ status, licenses }: ObomInput) {
+function packageComponents({ status, licenses }: ObomInput) {
   const byPackage = licenseNames(licenses);
   return installedPackages(status).map(({ name, version, arch, maintainer }) => {
     const purl = `pkg:deb/debian/${encodeURIComponent(name)}@${
       encodeURIComponent(version)
     }?arch=${arch}&distro=${GUEST_SUITE}`;
-    const named = [...byPackage.get(name) ?? []].sort().map((license) => ({ license: { name: license } }));
+    const entries = [...byPackage.get(name) ?? []].sort().map((license) => ({ license: { name: license } }));
     return {
       type: "library",
       "bom-ref": purl,
       ...(maintainer && { supplier: { name: maintainer.replace(/ <.*/, "") } }),
       name,
       version,
-      ...(named.length && { licenses: named }),
+      ...(entries.length && { licenses: entries }),
       purl,
     };
   });
 }
 
-/** Licences by package, out of the copyright files that are machine-readable; Debian's own short names. */
+/** Licences by package, from machine-readable copyright files, with Debian's short names. */
 function licenseNames(lines: string): Map<string, Set<string>> {
   const names = new Map<string, Set<string>>();
   for (const line of lines.split("\n")) {
@@ -100,7 +103,7 @@ function licenseNames(lines: string): Map<string, Set<string>> {
   return names;
 }
 
-function guestPrograms({ arch, generatorVersion }: ObomInput) {
+function guestComponents({ arch, generatorVersion }: ObomInput) {
   const deno = `pkg:npm/%40deno/linux-${archNames(arch).npm}-glibc@${GUEST_DENO_VERSION}`;
   return [
     {
@@ -121,7 +124,7 @@ function guestPrograms({ arch, generatorVersion }: ObomInput) {
   ];
 }
 
-/** A UUID (version 8, RFC 9562) out of a hash, so that the same image has the same one. */
+/** UUID (version 8, RFC 9562) from a hash, so that the same image has the same UUID. */
 function uuidOf(text: string): string {
   const hex = blake3(text);
   const variant = "89ab"[parseInt(hex[16], 16) & 3];

@@ -1,28 +1,29 @@
 import { join } from "node:path";
+import type { Arch } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
-import { type Arch, archNames } from "./arch.ts";
+import { archNames } from "./arch.ts";
 import { run, runText } from "./command.ts";
 
-/** Debian release of the guest, whatever the host's is: one image behaves alike everywhere. */
+/** Debian release of the guest, the same on every host. */
 export const GUEST_SUITE = "bookworm";
 
 const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /**
- * Sources of the guest's suite: the mirrors that this machine's own apt uses, so that none is named here.
+ * Finds sources of the guest's suite: the mirrors of this machine's own apt.
  *
- * @throws {SbxError} `image.mirror.not_found` when apt knows no Debian archive
+ * @throws {SbxError} `image.mirror.not_found`: apt has no Debian archive
  */
 export async function debianSources(arch: Arch, signal?: AbortSignal): Promise<string[]> {
-  const listed = await runText(
+  const output = await runText(
     ["apt-get", "indextargets", "--format", "$(LABEL)|$(REPO_URI)", "Created-By: Packages"],
     { doing: "asking apt for its mirror", signal },
   );
-  const targets = listed.split("\n").map((line) => line.split("|"));
+  const targets = output.split("\n").map((line) => line.split("|"));
   const uriOf = (label: string) => targets.find(([name]) => name === label)?.[1];
   const archive = uriOf("Debian") ?? await firstSource(signal);
   if (!archive) {
-    throw new SbxError("image.mirror.not_found", "this machine's apt knows no Debian archive", {
+    throw new SbxError("image.mirror.not_found", "this machine's apt has no Debian archive configured", {
       hint: "run apt-get update, or add a Debian mirror to /etc/apt/sources.list.d",
     });
   }
@@ -36,16 +37,16 @@ export async function debianSources(arch: Arch, signal?: AbortSignal): Promise<s
   ];
 }
 
-/** The first source of a machine whose apt has read no lists yet. Whatever it is, the archive's keyring judges it. */
+/** First source of a machine whose apt has no lists yet. The archive's keyring verifies its packages. */
 async function firstSource(signal?: AbortSignal): Promise<string | undefined> {
-  const planned = await runText(["apt-get", "update", "--print-uris"], {
+  const output = await runText(["apt-get", "update", "--print-uris"], {
     doing: "asking apt for its mirror",
     signal,
   });
-  return planned.match(/^'(\S+\/)dists\/\S+'/m)?.[1];
+  return output.match(/^'(\S+\/)dists\/\S+'/m)?.[1];
 }
 
-/** An apt of its own in one folder: it reads and changes nothing of the machine's. */
+/** Separate apt in one folder: neither reads nor changes the machine's package state. */
 export class GuestApt {
   readonly #dir: string;
   readonly #signal?: AbortSignal;
@@ -55,7 +56,7 @@ export class GuestApt {
     this.#signal = signal;
   }
 
-  /** Sets the folder up and reads the package lists of `sources`. */
+  /** Sets up the folder and reads the package lists of `sources`. */
   static async open(dir: string, arch: Arch, sources: string[], signal?: AbortSignal): Promise<GuestApt> {
     const apt = new GuestApt(dir, signal);
     for (const folder of ["lists/partial", "archives/partial"]) {
@@ -68,28 +69,28 @@ export class GuestApt {
     return apt;
   }
 
-  /** The real package behind a meta package, such as the kernel that `linux-image-cloud-amd64` stands for. */
+  /** Dependency of a meta package, such as the kernel behind `linux-image-cloud-amd64`. */
   async dependency(metaPackage: string, pattern: RegExp): Promise<string> {
-    const shown = await this.#apt(
+    const record = await this.#apt(
       "apt-cache",
       `looking up ${metaPackage}`,
       "show",
       "--no-all-versions",
       metaPackage,
     );
-    const name = shown.match(/^Depends: (.*)$/m)?.[1].split(/, /).map((part) => part.split(" ")[0])
+    const name = record.match(/^Depends: (.*)$/m)?.[1].split(/, /).map((part) => part.split(" ")[0])
       .find((part) => pattern.test(part));
     if (name) return name;
     throw new SbxError(
       "image.package.not_found",
-      `${metaPackage} of ${GUEST_SUITE} names no kernel to install`,
+      `${metaPackage} of ${GUEST_SUITE} depends on no kernel package`,
       {
-        hint: "the mirror may be in the middle of an update: try again in some minutes",
+        hint: "the mirror may be updating: try again in a few minutes",
       },
     );
   }
 
-  /** Downloads packages, verified by the archive's keyring, and answers the folder that holds what is in them. */
+  /** Downloads packages, verified by the archive's keyring, and returns the folder with their content. */
   async unpack(packages: string[]): Promise<string> {
     await this.#apt("apt-get", `downloading ${packages.join(" and ")}`, "download", ...packages);
     const tree = join(this.#dir, "tree");
@@ -103,12 +104,12 @@ export class GuestApt {
   }
 
   #apt(tool: string, doing: string, ...args: string[]): Promise<string> {
-    // -c is read last: it wins over what the machine sets, and the machine's proxies still hold.
+    // -c is read last: it overrides the machine's configuration but keeps its proxies.
     return runText([tool, "-c", join(this.#dir, "apt.conf"), ...args], {
       doing,
       cwd: this.#dir,
       signal: this.#signal,
-      hint: "is Debian's archive reachable? apt-get update on this machine should work too",
+      hint: "check that Debian's archive is reachable: apt-get update",
     });
   }
 }

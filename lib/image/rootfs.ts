@@ -1,24 +1,26 @@
 import { join } from "node:path";
+import type { Arch } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
-import { type Arch, archNames } from "./arch.ts";
-import { interrupted, run } from "./command.ts";
+import { RULES_PATH } from "../guest/wire/mod.ts";
+import { archNames } from "./arch.ts";
+import { run, throwIfInterrupted } from "./command.ts";
 import { GUEST_PROGRAMS } from "./guest.ts";
 import type { ModuleTree } from "./module.ts";
-import { MODULES_PATH, NETWORK_MODULES, RESOLV_CONF, RULES, RULES_PATH } from "./network.ts";
+import { MODULES_PATH, NETWORK_MODULES, RESOLV_CONF, RULES } from "./network.ts";
 import { GUEST_SUITE } from "./packages.ts";
 import { hasTool } from "./tool.ts";
 
-/** Packages of every image, whatever its profile wants: the guest's network, and the roots that its clients trust. */
+/** Packages of every image: root certificates for its clients, and nftables for its network. */
 const BASE_PACKAGES = ["ca-certificates", "nftables"];
 
-/** Fixed, so that the same tree makes the same image. */
+/** Fixed UUID, so that the same tree gives the same image. */
 const IMAGE_UUID = "5b8a2f10-0000-4000-8000-7362780a0001";
 
-/** How a guest program's Deno is run: it has the whole guest, and neither fetches nor looks for a configuration. */
+/** Command line of a guest program: all permissions, no downloads, no configuration lookup. */
 const DENO_RUN =
   "/usr/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock --no-remote --no-npm --quiet";
 
-/** Documentation is left out, except for the licences that packages come under. */
+/** Excludes documentation except for the licences of packages. */
 const DPKG_OPTIONS = [
   "path-exclude=/usr/share/man/*",
   "path-exclude=/usr/share/info/*",
@@ -28,11 +30,11 @@ const DPKG_OPTIONS = [
 ];
 
 /**
- * What mmdebstrap runs on the finished tree, as root of it: `$1` is the tree, `$work` our folder. The image is made
- * here, so that the tree, whose owners are not the caller's, never has to leave mmdebstrap's own folder.
+ * Hook that mmdebstrap runs on the finished tree as its root: `$1` is the tree, `$work` our folder. The image
+ * is made here, so that the tree, whose owners are not the caller's, never leaves mmdebstrap's own folder.
  *
- * Nothing of the tree is removed, it is only left out of the image: mmdebstrap's own apt configuration is in its /tmp,
- * and an apt that misses it would go on to work on the host.
+ * Files are excluded from the image but not removed from the tree: mmdebstrap's apt configuration is in its
+ * /tmp, and without it apt would go on to work on the host.
  */
 const FINISH = `#!/bin/sh
 set -eu
@@ -45,7 +47,7 @@ done
 cp "$root/var/lib/dpkg/status" "$work/status"
 (cd "$root/usr/share/doc" && grep -H '^License:' -- */copyright) >"$work/licenses" || true
 printf '0 ^usr/bin/deno$\\n' >"$work/hints"
-# A bind mount shows the tree without the /proc, /sys and /dev that are mounted in it while hooks run.
+# A bind mount shows the tree without /proc, /sys and /dev, which are mounted in it while hooks run.
 mkdir "$work/tree"
 mount --bind "$root" "$work/tree"
 mkfs.erofs --quiet -T0 -U ${IMAGE_UUID} -zlz4 --compress-hints="$work/hints" \\
@@ -55,7 +57,7 @@ umount "$work/tree"
 if [ -n "\${SUDO_UID:-}" ]; then chown "$SUDO_UID:$SUDO_GID" "$work/rootfs.erofs" "$work/status" "$work/licenses"; fi
 `;
 
-/** Parts of one root file system. */
+/** Input of one root file system. */
 export interface RootfsParts {
   arch: Arch;
   /** Debian packages of the profile */
@@ -63,28 +65,28 @@ export interface RootfsParts {
   /** sources of the guest's suite */
   sources: string[];
   modules: ModuleTree;
-  /** Deno of the guest */
+  /** path of the guest's Deno */
   deno: string;
   /** folder with a `<name>.js` for each guest program */
   guestDir: string;
 }
 
-/** What the root file system was made into. */
+/** A built root file system. */
 export interface Rootfs {
-  /** the erofs image */
+  /** path of the erofs image */
   path: string;
-  /** `/var/lib/dpkg/status` of it */
+  /** its `/var/lib/dpkg/status` */
   status: string;
   /** lines `<package>/copyright:License: <name>` */
   licenses: string;
 }
 
-/** Installs the packages, adds what is ours, and makes the erofs image in `work`. */
+/** Installs the packages, adds the overlay, and builds the erofs image in `work`. */
 export async function buildRootfs(parts: RootfsParts, work: string, signal?: AbortSignal): Promise<Rootfs> {
-  await layOverlay(parts, join(work, "overlay"));
+  await writeOverlay(parts, join(work, "overlay"));
   const finish = join(work, "finish.sh");
   await Deno.writeTextFile(finish, FINISH, { mode: 0o755 });
-  interrupted(signal);
+  throwIfInterrupted(signal);
   const command = [
     "mmdebstrap",
     "--variant=minbase",
@@ -102,16 +104,19 @@ export async function buildRootfs(parts: RootfsParts, work: string, signal?: Abo
     doing: "building the root file system",
     env,
     signal,
-    hint: "is Debian's archive reachable, and does every package of the profile exist there?",
+    hint: "check that Debian's archive is reachable and has every package of the profile",
   });
   const path = join(work, "rootfs.erofs");
   const size = await Deno.stat(path).then((info) => info.size, () => 0);
-  if (size === 0) throw new SbxError("image.rootfs.failed", "the root file system's image came out empty");
+  if (size === 0) throw new SbxError("image.rootfs.failed", "the image of the root file system is empty");
   const read = (name: string) => Deno.readTextFile(join(work, name));
   return { path, status: await read("status"), licenses: await read("licenses") };
 }
 
-/** Installing packages is root's work: as root it is run as it is, else through sudo, else in a user namespace. */
+/**
+ * Command line that installs packages as root: unchanged for root, else through sudo, else in a user
+ * namespace.
+ */
 async function asRoot(command: string[], env: Record<string, string>): Promise<string[]> {
   if (Deno.uid() === 0 || !await hasTool("sudo")) return command;
   const variables = Object.entries(env).map(([key, value]) => `${key}=${value}`);
@@ -119,8 +124,8 @@ async function asRoot(command: string[], env: Record<string, string>): Promise<s
   return ["sudo", "-p", prompt, "env", ...variables, ...command];
 }
 
-/** The files that we put over Debian's. */
-async function layOverlay(parts: RootfsParts, overlay: string): Promise<void> {
+/** Writes the files laid over Debian's. */
+async function writeOverlay(parts: RootfsParts, overlay: string): Promise<void> {
   const text = async (path: string, content: string, mode = 0o644) => {
     await Deno.mkdir(join(overlay, path, ".."), { recursive: true });
     await Deno.writeTextFile(join(overlay, path), content, { mode });
@@ -137,15 +142,15 @@ async function layOverlay(parts: RootfsParts, overlay: string): Promise<void> {
   }
   await Deno.rename(parts.deno, join(overlay, "usr/bin/deno"));
   await Deno.chmod(join(overlay, "usr/bin/deno"), 0o755);
-  await layModules(parts.modules, text, overlay);
+  await writeModules(parts.modules, text, overlay);
 }
 
-async function layModules(
+async function writeModules(
   modules: ModuleTree,
   text: (path: string, content: string) => Promise<void>,
   overlay: string,
 ): Promise<void> {
-  // Debian's /lib is a symlink to usr/lib, which a folder of that name must not be copied over.
+  // usr/lib, since Debian's /lib is a symlink to it and copying a folder would replace that.
   const base = `usr/lib/modules/${modules.version}`;
   const order = await modules.loadOrder(NETWORK_MODULES);
   const paths = new Map(order.map(({ name, path }) => [name, path]));
@@ -153,10 +158,10 @@ async function layModules(
     await Deno.mkdir(join(overlay, base, path, ".."), { recursive: true });
     await Deno.writeFile(join(overlay, base, path), bytes, { mode: 0o644 });
   }
-  const lines = order.map(({ path, needs }) =>
-    `${path}: ${needs.map((need) => paths.get(need)).filter(Boolean).join(" ")}`.trimEnd()
+  const lines = order.map(({ path, dependencies }) =>
+    `${path}: ${dependencies.map((name) => paths.get(name)).filter(Boolean).join(" ")}`.trimEnd()
   );
   await text(`${base}/modules.dep`, lines.join("\n") + "\n");
-  // In this order init loads them, without a modprobe.
+  // Load order for init, which has no modprobe.
   await text(MODULES_PATH.slice(1), order.map(({ path }) => `${base}/${path}\n`).join(""));
 }

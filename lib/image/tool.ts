@@ -1,6 +1,6 @@
 import { SbxError } from "../base/error/mod.ts";
 
-/** Tools that a build calls, with the Debian package that each is in. */
+/** Tools of a build, with the Debian package of each. */
 const TOOLS: Record<string, string> = {
   "apt-get": "apt",
   "dpkg-deb": "dpkg",
@@ -8,25 +8,25 @@ const TOOLS: Record<string, string> = {
   "mkfs.erofs": "erofs-utils",
 };
 
-/** Decompressors by what a kernel may be packed with; wanted only when one is met. */
+/** Decompressors for kernels, with the Debian package of each; required only for the format in use. */
 export const UNPACKERS: Record<string, string> = { lz4: "lz4", zstd: "zstd", xz: "xz-utils", gzip: "gzip" };
 
-/** @throws {SbxError} `image.tool_missing` naming every tool and package that is not there */
+/** @throws {SbxError} `image.tool_missing`: names every missing tool and its package */
 export async function requireTools(tools: Record<string, string> = TOOLS): Promise<void> {
-  const found = await Promise.all(Object.keys(tools).map(hasTool));
-  const missing = Object.keys(tools).filter((_, index) => !found[index]);
+  const present = await Promise.all(Object.keys(tools).map(hasTool));
+  const missing = Object.keys(tools).filter((_, at) => !present[at]);
   if (missing.length === 0) return;
   const packages = missing.map((tool) => tools[tool]).join(" ");
   throw new SbxError(
     "image.tool_missing",
-    `an image build needs ${missing.join(", ")}, which this machine has not`,
+    `an image build needs ${missing.join(", ")}, not found on this machine`,
     {
-      hint: `make setup (scripts/deps.sh) installs them, or apt-get install ${packages}`,
+      hint: `install what is missing: make setup (scripts/deps.sh), or apt-get install ${packages}`,
     },
   );
 }
 
-/** Is `tool` on the path? */
+/** Tests whether `tool` is on the path. */
 export async function hasTool(tool: string): Promise<boolean> {
   for (const folder of (Deno.env.get("PATH") ?? "").split(":").concat("/usr/sbin", "/sbin")) {
     const info = await Deno.stat(`${folder}/${tool}`).catch(() => null);

@@ -3,17 +3,17 @@ import { run } from "./command.ts";
 import { hasTool } from "./tool.ts";
 
 /**
- * Removes a build's folder. What mmdebstrap left there after a kill belongs to root, and may have the host's /dev or
- * /proc mounted in it: nothing is removed through a mount.
+ * Removes a build's folder. After a kill, files of mmdebstrap there belong to root and may contain mounts of
+ * the host's /dev or /proc: nothing is removed through a mount.
  */
 export async function removeTree(dir: string): Promise<void> {
   const mounts = await Deno.readTextFile("/proc/self/mountinfo").catch(() => "");
   if (mounts.split("\n").some((line) => line.split(" ")[4]?.startsWith(`${dir}/`))) {
     throw new SbxError(
       "image.cleanup_failed",
-      `${dir} still has something mounted in it, and is left as it is`,
+      `${dir} was not removed: it still contains mounts`,
       {
-        hint: `umount -R what findmnt shows below it, then remove it`,
+        hint: `unmount what findmnt shows below it (umount -R), then remove it`,
       },
     );
   }
@@ -26,16 +26,18 @@ export async function removeTree(dir: string): Promise<void> {
   }
 }
 
-/** A folder that was moved out of the way. */
-export interface Aside {
+/** A folder moved out of the way. */
+export interface MovedFolder {
+  /** replaces the current content of the folder's path with the old folder */
   restore(): Promise<void>;
-  forget(): Promise<void>;
+  /** removes the old folder */
+  discard(): Promise<void>;
 }
 
-/** Moves `dir`, if there is one, to a name beside it; `restore` puts it back over whatever is there then. */
-export async function moveAside(dir: string): Promise<Aside> {
+/** Moves `dir`, if it exists, to a name beside it. */
+export async function moveAside(dir: string): Promise<MovedFolder> {
   const aside = `${dir}.${crypto.randomUUID()}.tmp`;
-  const moved = await Deno.rename(dir, aside).then(() => true, (error) => {
+  const isMoved = await Deno.rename(dir, aside).then(() => true, (error) => {
     if (error instanceof Deno.errors.NotFound) return false;
     throw error;
   });
@@ -43,10 +45,10 @@ export async function moveAside(dir: string): Promise<Aside> {
   return {
     async restore() {
       await remove(dir);
-      if (moved) await Deno.rename(aside, dir);
+      if (isMoved) await Deno.rename(aside, dir);
     },
-    async forget() {
-      if (moved) await remove(aside);
+    async discard() {
+      if (isMoved) await remove(aside);
     },
   };
 }

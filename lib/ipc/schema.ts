@@ -1,15 +1,21 @@
-/** What sbx-service asks of an sbx-process (contracts.md §7): one connection a call, so that each has its own back-pressure and its own end. */
+/**
+ * Messages between sbx-service and the sbx-process of a VM (docs/contracts.md §7). Each call has a connection of its own,
+ * and so its own back-pressure and its own end. A VM's process loads this before it answers: only light schemas here.
+ */
 import { z } from "zod";
+import { RuleCounter } from "../detection/match/schema.ts";
+import { ServerStatus, ToolEntry } from "../mcp/schema.ts";
+import { Ask, AskAnswer } from "../policy/ask/schema.ts";
 
-/** Version of this wire; both sides say theirs first. */
+/** Version of this wire; both sides send theirs first. */
 export const IPC_VERSION = 1;
 
 const Env = z.record(z.string(), z.string());
-const Size = z.object({ cols: z.int().min(1).max(1000), rows: z.int().min(1).max(1000) });
+const size = { cols: z.int().min(1).max(1000), rows: z.int().min(1).max(1000) };
 
 export const Hello = z.strictObject({ t: z.literal("Hello"), version: z.int(), schema_hash: z.string() });
 
-/** The first frame after the greeting: what the call is. */
+/** First frame after the greeting. */
 export const Call = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Boot"), accelerator: z.enum(["kvm", "tcg"]) }),
   z.strictObject({ t: z.literal("Watch") }),
@@ -20,21 +26,15 @@ export const Call = z.discriminatedUnion("t", [
     cwd: z.string().optional(),
     env: Env.optional(),
     timeout_ms: z.number().positive().optional(),
-    /** bytes of each stream that are kept; the rest is dropped and `truncated` says so */
+    /** `bytes` kept of each stream; the rest is dropped and sets `truncated` */
     limit: z.int().optional(),
     stdin: z.boolean(),
   }),
-  z.strictObject({ t: z.literal("Terminal"), argv: z.array(z.string()).min(1).optional(), ...Size.shape }),
+  z.strictObject({ t: z.literal("Terminal"), argv: z.array(z.string()).min(1).optional(), ...size }),
   z.strictObject({ t: z.literal("AwaitFile"), path: z.string(), size: z.int() }),
   z.strictObject({ t: z.literal("Asks") }),
-  z.strictObject({
-    t: z.literal("Resolve"),
-    ask_id: z.string(),
-    decision: z.enum(["allow", "deny"]),
-    scope: z.enum(["once", "session", "minutes"]),
-    minutes: z.number().optional(),
-  }),
-  /** what each rule of detection has found */
+  z.strictObject({ t: z.literal("Resolve"), ask_id: z.string(), ...AskAnswer.shape }),
+  /** match counters of the detection rules */
   z.strictObject({ t: z.literal("Counters") }),
   z.strictObject({ t: z.literal("McpListServers") }),
   z.strictObject({ t: z.literal("McpListTools") }),
@@ -44,45 +44,56 @@ export const Call = z.discriminatedUnion("t", [
     name: z.string(),
     arguments: z.record(z.string(), z.unknown()),
   }),
-  /** somebody approved a tool */
+  /** a tool was approved */
   z.strictObject({ t: z.literal("McpRecheck") }),
-  /** what holds in the session was written anew: read it */
+  /** the contract changed: read it again */
   z.strictObject({ t: z.literal("Refresh") }),
   z.strictObject({ t: z.literal("Pause") }),
   z.strictObject({ t: z.literal("Resume") }),
   z.strictObject({ t: z.literal("Stop"), force: z.boolean() }),
 ]);
 export type Call = z.infer<typeof Call>;
+export type CallKind = Call["t"];
 export type ExecCall = Extract<Call, { t: "Exec" }>;
 
 /** Later frames of a call that takes input. */
 export const Input = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Data"), data: z.string() }),
   z.strictObject({ t: z.literal("End") }),
-  z.strictObject({ t: z.literal("Resize"), ...Size.shape }),
+  z.strictObject({ t: z.literal("Resize"), ...size }),
 ]);
 export type Input = z.infer<typeof Input>;
 
-const Stage = z.object({ name: z.string(), ms: z.number() });
+const Stage = z.strictObject({ name: z.string(), ms: z.number() });
 export const MachineState = z.enum(["Booting", "Running", "Paused", "Stopped", "Defunct"]);
 
-/** All about one machine, as its process sees it. */
-export const MachineInfo = z.object({
+/** One machine, as its process sees it. */
+export const MachineInfo = z.strictObject({
   state: MachineState,
   accelerator: z.string().optional(),
   boot_stages: z.array(Stage),
   last_error: z.string().optional(),
-  network_error: z.string().optional().describe("why its guest has no network"),
+  network_error: z.string().optional().describe("reason why its guest has no network"),
   pid: z.int(),
 });
 export type MachineInfo = z.infer<typeof MachineInfo>;
 
-/** Frames that answer a call. */
+/** Frames that reply to a call. */
 export const Reply = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Ok") }),
   z.strictObject({ t: z.literal("Info"), info: MachineInfo }),
-  z.strictObject({ t: z.literal("Notice"), type: z.string(), payload: z.record(z.string(), z.unknown()) }),
-  z.strictObject({ t: z.literal("Value"), value: z.unknown() }),
+  z.strictObject({
+    t: z.literal("Notice"),
+    type: z.enum(["security-event", "finding", "ask"]),
+    payload: z.record(z.string(), z.unknown()),
+  }),
+  z.strictObject({ t: z.literal("Asks"), asks: z.array(Ask) }),
+  z.strictObject({ t: z.literal("Ask"), ask: Ask }),
+  z.strictObject({ t: z.literal("Counters"), counters: z.array(RuleCounter) }),
+  z.strictObject({ t: z.literal("McpServers"), servers: z.array(ServerStatus) }),
+  z.strictObject({ t: z.literal("McpTools"), tools: z.array(ToolEntry) }),
+  /** MCP's `CallToolResult` */
+  z.strictObject({ t: z.literal("McpResult"), result: z.unknown() }),
   z.strictObject({ t: z.literal("Output"), stream: z.enum(["stdout", "stderr"]), data: z.string() }),
   z.strictObject({
     t: z.literal("Exited"),
@@ -99,3 +110,33 @@ export const Reply = z.discriminatedUnion("t", [
   }),
 ]);
 export type Reply = z.infer<typeof Reply>;
+
+/** Kinds of replies to each call; `Failed` replies to any. */
+export const REPLIES = {
+  Boot: ["Info"],
+  Watch: ["Info", "Notice"],
+  Info: ["Info"],
+  Exec: ["Output", "Exited"],
+  Terminal: ["Output"],
+  AwaitFile: ["Ok"],
+  Asks: ["Asks"],
+  Resolve: ["Ask"],
+  Counters: ["Counters"],
+  McpListServers: ["McpServers"],
+  McpListTools: ["McpTools"],
+  McpRefreshTools: ["Ok"],
+  McpCallTool: ["McpResult"],
+  McpRecheck: ["Ok"],
+  Refresh: ["Ok"],
+  Pause: ["Info"],
+  Resume: ["Info"],
+  Stop: ["Info"],
+} as const satisfies Record<CallKind, readonly Reply["t"][]>;
+
+/** Calls whose replies are a stream. */
+export type StreamKind = "Watch" | "Exec" | "Terminal";
+/** Calls with a single reply. */
+export type SingleKind = Exclude<CallKind, StreamKind>;
+
+/** Replies to calls of one kind. */
+export type ReplyTo<T extends CallKind> = Extract<Reply, { t: typeof REPLIES[T][number] }>;

@@ -1,55 +1,51 @@
 import { asSbxError } from "../base/error/mod.ts";
+import { backgroundDelay } from "../base/time/mod.ts";
 import { FrameChannel } from "../base/wire/mod.ts";
 import { greet } from "./hello.ts";
 import { Call, Input, type Reply } from "./schema.ts";
 
-/** How long an answer may take to leave once nothing more is taken. */
+/** Longest wait for pending replies at the close, in `ms`. */
 const CLOSE_DEADLINE_MS = 1000;
 
-/** The process's side of one call. */
-export interface Caller {
-  reply(reply: Reply): Promise<void>;
-  /** the caller's next input, or null when it is gone */
+/** The service's end of one call. */
+export interface Caller<R extends Reply = Reply> {
+  reply(reply: R): Promise<void>;
+  /** @returns the next input, or null once the caller is gone */
   input(): Promise<Input | null>;
 }
 
-/** Serves calls on a UDS that only this user may open, until the listener is closed. */
-export class CallServer {
-  #listener: Deno.Listener;
-  #answering = new Set<Promise<void>>();
+type Handler = (call: Call, caller: Caller) => Promise<void>;
 
-  constructor(listener: Deno.Listener, handle: (call: Call, caller: Caller) => Promise<void>) {
+/** Serves calls on a UDS until the listener is closed. */
+export class CallServer {
+  readonly #listener: Deno.Listener;
+  readonly #pending = new Set<Promise<void>>();
+
+  constructor(listener: Deno.Listener, handle: Handler) {
     this.#listener = listener;
     this.#accept(handle);
   }
 
-  /** Takes no more calls and waits until those under way are answered. */
+  /** Accepts no more calls, and waits for the replies to those under way. */
   async close(): Promise<void> {
     this.#listener.close();
-    const late = new Promise((resolve) =>
-      Deno.unrefTimer(setTimeout(resolve, CLOSE_DEADLINE_MS) as unknown as number)
-    );
-    await Promise.race([Promise.all(this.#answering), late]);
+    await Promise.race([Promise.all(this.#pending), backgroundDelay(CLOSE_DEADLINE_MS)]);
   }
 
-  async #accept(handle: (call: Call, caller: Caller) => Promise<void>): Promise<void> {
+  async #accept(handle: Handler): Promise<void> {
     for await (const conn of this.#listener) {
-      const answered = serveOne(new FrameChannel(conn), handle);
-      this.#answering.add(answered);
-      answered.finally(() => this.#answering.delete(answered));
+      const call = serveCall(new FrameChannel(conn), handle);
+      this.#pending.add(call);
+      call.finally(() => this.#pending.delete(call));
     }
   }
 }
 
-async function serveOne(
-  channel: FrameChannel,
-  handle: (call: Call, caller: Caller) => Promise<void>,
-): Promise<void> {
+async function serveCall(channel: FrameChannel, handle: Handler): Promise<void> {
   const reply = (message: Reply) => channel.send(message);
   try {
     await greet(channel);
-    const call = Call.parse(await channel.next());
-    await handle(call, {
+    await handle(Call.parse(await channel.next()), {
       reply,
       input: async () => {
         const frame = await channel.next().catch(() => null);
@@ -57,8 +53,8 @@ async function serveOne(
       },
     });
   } catch (cause) {
-    const error = asSbxError(cause, "a call to the VM's process");
-    await reply({ t: "Failed", code: error.code, message: error.message, hint: error.hint }).catch(() => {});
+    const { code, message, hint } = asSbxError(cause, "a call to the VM's process");
+    await reply({ t: "Failed", code, message, hint }).catch(() => {});
   } finally {
     await channel.finish();
     channel.close();

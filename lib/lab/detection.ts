@@ -1,9 +1,9 @@
 import type { LoadedRule, Matcher } from "../detection/mod.ts";
-import { type EventRef, Evidence, foundBy } from "../detection/replay/evidence.ts";
+import { type EventRef, Evidence, matchesOf } from "../detection/replay/mod.ts";
 import type { LabEvent } from "./event.ts";
 import type { LabReport, LabRule } from "./report.ts";
 
-/** Two sets of detections over the same events. */
+/** Compares two sets of detections over the same events. */
 export class DetectionTrial {
   readonly #gained: Evidence;
   readonly #lost: Evidence;
@@ -17,13 +17,13 @@ export class DetectionTrial {
   run(event: LabEvent, ref: EventRef): void {
     const [before, after] = [this.before.hits(event), this.after.hits(event)];
     if (!before.length && !after.length) return;
-    const [gained, lost] = [without(after, before), without(before, after)];
-    for (const hit of before) this.#rule(hit).baseline++;
-    for (const hit of after) this.#rule(hit).candidate++;
-    for (const hit of gained) this.#rule(hit).gained++;
-    for (const hit of lost) this.#rule(hit).lost++;
-    this.#gained.add(event, ref, foundBy(event, gained));
-    this.#lost.add(event, ref, foundBy(event, lost));
+    const [gained, lost] = [subtract(after, before), subtract(before, after)];
+    for (const hit of before) this.#ruleOf(hit).baseline++;
+    for (const hit of after) this.#ruleOf(hit).candidate++;
+    for (const hit of gained) this.#ruleOf(hit).gained++;
+    for (const hit of lost) this.#ruleOf(hit).lost++;
+    this.#gained.add(event, ref, matchesOf(event, gained));
+    this.#lost.add(event, ref, matchesOf(event, lost));
   }
 
   report(): Pick<LabReport, "rules" | "gained" | "lost"> {
@@ -32,7 +32,7 @@ export class DetectionTrial {
     return { rules, gained: this.#gained.report(), lost: this.#lost.report() };
   }
 
-  #rule(hit: LoadedRule): LabRule {
+  #ruleOf(hit: LoadedRule): LabRule {
     const key = keyOf(hit);
     let rule = this.#rules.get(key);
     if (!rule) {
@@ -44,11 +44,11 @@ export class DetectionTrial {
   }
 }
 
-/** A rule of a new version of a pack is the rule that it was. */
+/** Key of a rule; versions of a pack share it. */
 function keyOf({ rule, pack_id }: LoadedRule): string {
   return `${pack_id} ${rule.id}`;
 }
 
-function without(hits: readonly LoadedRule[], others: readonly LoadedRule[]): LoadedRule[] {
+function subtract(hits: readonly LoadedRule[], others: readonly LoadedRule[]): LoadedRule[] {
   return hits.filter((hit) => !others.some((other) => keyOf(other) === keyOf(hit)));
 }

@@ -1,4 +1,4 @@
 import type { Event } from "../event/mod.ts";
 
-/** An event as a ledger lists it: with what was decided, when something was. */
+/** Event as a ledger lists it, with its decision, if any. */
 export type LabEvent = Event & { decision?: string };

@@ -1,6 +1,5 @@
 import { type DetectionIr, Matcher } from "../detection/mod.ts";
-import { EVIDENCE_ROWS, refOf } from "../detection/replay/evidence.ts";
-import { SESSION_CORPUS } from "../detection/replay/hunt.ts";
+import { EVIDENCE_ROWS, refOf, SESSION_CORPUS } from "../detection/replay/mod.ts";
 import type { Rule } from "../policy/mod.ts";
 import { DetectionTrial } from "./detection.ts";
 import type { LabEvent } from "./event.ts";
@@ -9,38 +8,38 @@ import type { LabReport } from "./report.ts";
 
 export type { LabEvent };
 
-/** A session that is over, or as far as it has come. */
+/** Recorded session, ended or still running. */
 export interface LabSession {
   id: string;
   events: AsyncIterable<LabEvent> | Iterable<LabEvent>;
 }
 
-/** What the candidates are held against. */
+/** Reference that candidates are compared with. */
 export interface LabBaseline {
   packs: readonly DetectionIr[];
-  /** absent: what was decided then */
+  /** absent: the recorded decisions */
   rules?: readonly Rule[];
 }
 
 export interface LabOptions {
   sessions: AsyncIterable<LabSession> | Iterable<LabSession>;
-  /** detections to try */
+  /** candidate detections */
   packs: readonly DetectionIr[];
-  /** rules to try, of every layer; the built-in defaults are added */
+  /** candidate rules of every layer; the built-in defaults are added */
   rules?: readonly Rule[];
   baseline: LabBaseline;
-  /** most rows of each list */
+  /** maximum number of rows per list */
   limit?: number;
   signal?: AbortSignal;
-  /** told of each session before it is read */
+  /** called for each session before it is read */
   onSession?(id: string): void;
 }
 
 /**
- * Runs detections and rules over recorded sessions and says what is other than before: backtest, hunt and the
- * evaluation of rules put together, nothing of its own underneath.
+ * Runs candidate detections and rules over recorded sessions and reports the differences from the baseline, with the
+ * same matcher and policy engine as live VMs.
  *
- * @throws {SbxError} `detection.conflict`, `policy.invalid`; the signal's reason when it is aborted
+ * @throws {SbxError} `detection.conflict`: two rules have the same id; `policy.invalid`; the signal's reason, when aborted
  */
 export async function runLab(options: LabOptions): Promise<LabReport> {
   const { sessions, packs, rules, baseline, limit = EVIDENCE_ROWS, signal, onSession } = options;
@@ -59,14 +58,14 @@ export async function runLab(options: LabOptions): Promise<LabReport> {
       decisions?.run(event, ref);
     }
   }
-  const found = detections.report();
+  const detectionReport = detections.report();
   const policy = decisions?.report();
   return {
     schema: "sbx.lab.v1",
-    ok: found.lost.total_matches === 0 && !policy?.blocked.total_matches,
+    ok: detectionReport.lost.total_matches === 0 && !policy?.blocked.total_matches,
     session_count,
     event_count,
-    ...found,
+    ...detectionReport,
     ...(policy && { policy }),
   };
 }

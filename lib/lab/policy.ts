@@ -1,12 +1,12 @@
-import { type EventRef, Evidence, type Found } from "../detection/replay/evidence.ts";
+import { type EventRef, Evidence, type RuleMatch } from "../detection/replay/mod.ts";
 import { compilePolicy, type Decision, type Policy, type Rule, summary } from "../policy/mod.ts";
 import type { LabEvent } from "./event.ts";
 import type { DecisionChange, LabPolicy } from "./report.ts";
 
-/** Most failures that are listed. */
-const FAILURES_SHOWN = 20;
+/** Maximum number of failures listed. */
+const FAILURES_MAX = 20;
 
-/** Rules over recorded events, beside what was decided then or what other rules say. */
+/** Compares candidate rules with recorded decisions or with baseline rules. */
 export class PolicyTrial {
   readonly #candidate: Policy;
   readonly #baseline?: Policy;
@@ -25,21 +25,21 @@ export class PolicyTrial {
   }
 
   run(event: LabEvent, ref: EventRef): void {
-    const from = this.#before(event);
+    const from = this.#baselineDecision(event);
     if (from === undefined) return;
     this.#decided++;
     const { decision, failures } = this.#candidate.evaluate(event);
-    this.#failures.push(...failures.slice(0, FAILURES_SHOWN - this.#failures.length));
+    this.#failures.push(...failures.slice(0, FAILURES_MAX - this.#failures.length));
     const to = decision.decision;
     if (from === to) return;
     const change = this.#changes.get(`${from} ${to}`) ?? { from, to, count: 0 };
     this.#changes.set(`${from} ${to}`, { ...change, count: change.count + 1 });
-    if (from === "allow") this.#blocked.add(event, ref, [foundOf(decision)]);
-    else if (to === "allow") this.#released.add(event, ref, [foundOf(decision)]);
+    if (from === "allow") this.#blocked.add(event, ref, [ruleMatchOf(decision)]);
+    else if (to === "allow") this.#released.add(event, ref, [ruleMatchOf(decision)]);
   }
 
-  /** What became of the event; undefined for one that was only observed, which no rule can stop. */
-  #before(event: LabEvent): string | undefined {
+  /** Baseline decision of an event; `undefined` for observe-only events, which no rule can block. */
+  #baselineDecision(event: LabEvent): string | undefined {
     if (event.common.enforceability !== "inline_blockable") return undefined;
     return this.#baseline ? this.#baseline.evaluate(event).decision.decision : event.decision;
   }
@@ -55,7 +55,7 @@ export class PolicyTrial {
   }
 }
 
-function foundOf(decision: Decision): Found {
+function ruleMatchOf(decision: Decision): RuleMatch {
   const { rule, matched_fields } = decision;
   return {
     rule_id: rule.id,

@@ -1,48 +1,48 @@
-import type { EvidenceReport } from "../detection/replay/evidence.ts";
+import type { EvidenceReport } from "../detection/replay/mod.ts";
 
-/** A detection, before and after. */
+/** Detection rule in baseline and candidate. */
 export interface LabRule {
   rule_id: string;
   pack_id: string;
   title: string;
-  /** events that it matched before, and that it matches now */
+  /** number of events it matches in the baseline and in the candidate */
   baseline: number;
   candidate: number;
-  /** events that only one of the two matches */
+  /** number of events that only the candidate, or only the baseline, matches */
   gained: number;
   lost: number;
 }
 
-/** Events whose decision is another one. */
+/** Number of events whose decision changed. */
 export interface DecisionChange {
   from: string;
   to: string;
   count: number;
 }
 
-/** What rules would have decided. */
+/** Effect of the candidate rules. */
 export interface LabPolicy {
-  /** events that something could have stopped */
+  /** number of events that policy could have blocked */
   decided: number;
   changes: DecisionChange[];
-  /** calls that went through and would not have, or not without a person */
+  /** calls that were allowed, and would be blocked or need approval */
   blocked: EvidenceReport;
-  /** calls that did not go through and would have */
+  /** calls that were not allowed, and would be */
   released: EvidenceReport;
-  /** rules that failed on an event, the first of them */
+  /** first failures of rules on events */
   failures: { rule_id: string; event_id: string; message: string }[];
 }
 
 export interface LabReport {
   schema: "sbx.lab.v1";
-  /** nothing is lost, and no call that went through would be stopped */
+  /** true if no match is lost and no allowed call would be blocked */
   ok: boolean;
   session_count: number;
   event_count: number;
-  /** detections that differ between the two, the most different first */
+  /** detections that gained or lost matches, most changes first */
   rules: LabRule[];
   gained: EvidenceReport;
   lost: EvidenceReport;
-  /** absent when no rules were given */
+  /** absent without candidate rules */
   policy?: LabPolicy;
 }

@@ -2,22 +2,19 @@ import { canonicalJson } from "../event/mod.ts";
 import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
 import { BATCH_CHARS } from "./schema.ts";
 
-/** Rows that cross in one message: of larger ones each row costs three times as much. */
-const HAND_ROWS = 100;
+/** Rows of one message to the thread: in larger messages each row costs three times as much. */
+const SEND_ROWS = 100;
 
-/** What a text column takes. */
+/** Value of a text or number column. */
 export type Value = string | number | null;
 
-/** A body as it is kept. */
+/** Body to store. */
 export interface BodyRow {
   bytes: Uint8Array;
   content_type: string | null;
 }
 
-/**
- * Rows as they cross to the thread that writes them: one flat list for each kind, because every object costs there and
- * here.
- */
+/** Rows as sent to the writing thread: one flat list for each kind, because every object costs time on both sides. */
 export interface Rows {
   /** {@linkcode EVENT_WIDTH} values each: sequence, event id, type, event, decision, rule id, decision record */
   events: Value[];
@@ -29,7 +26,7 @@ export interface Rows {
   approvals: string[];
   bodies: BodyRow[];
   count: number;
-  /** characters and bytes of all rows, without their names and hashes */
+  /** characters and bytes of all rows, without ids and hashes */
   size: number;
 }
 
@@ -38,7 +35,7 @@ export const OUTCOME_WIDTH = 4;
 export const FINDING_WIDTH = 4;
 export const APPROVAL_WIDTH = 3;
 
-/** Gathers rows as text. What throws has added nothing. */
+/** Gathers rows as text. A method that throws has added nothing. */
 export class Batch {
   readonly rows: Rows = {
     events: [],
@@ -55,7 +52,7 @@ export class Batch {
   }
 
   get full(): boolean {
-    return this.rows.count >= HAND_ROWS || this.rows.size >= BATCH_CHARS;
+    return this.rows.count >= SEND_ROWS || this.rows.size >= BATCH_CHARS;
   }
 
   /** Adds one event with its place in the chain. */
@@ -63,7 +60,7 @@ export class Batch {
     const { sequence, event_id, event_type } = event.common;
     const text = canonicalJson(event);
     const record = decision ? canonicalJson(decision) : null;
-    const others = findings?.length || rows?.length ? ready(findings, rows) : undefined;
+    const related = findings?.length || rows?.length ? toRelatedRows(findings, rows) : undefined;
     this.rows.events.push(
       sequence,
       event_id,
@@ -73,50 +70,55 @@ export class Batch {
       decision?.rule?.id ?? null,
       record,
     );
-    this.#counted(text.length + (record?.length ?? 0));
-    if (others) this.#addAll(others);
+    this.#count(text.length + (record?.length ?? 0));
+    if (related) this.#addRelated(related);
   }
 
-  /** Adds how an event ended, with its place in the chain of outcomes. */
+  /** Adds the end of an event with its place in the chain of outcomes. */
   addOutcome(outcome: LedgerOutcome & { number: number }): void {
     const text = canonicalJson(outcome);
     this.rows.outcomes.push(outcome.number, outcome.event_id, outcome.decision?.decision ?? null, text);
-    this.#counted(text.length);
+    this.#count(text.length);
   }
 
-  /** Adds rows that belong to no new event. */
+  /** Adds rows without a new event. */
   addRows(findings?: readonly LedgerFinding[], rows?: readonly LedgerRow[]): void {
-    this.#addAll(ready(findings, rows));
+    this.#addRelated(toRelatedRows(findings, rows));
   }
 
-  #addAll({ findings, approvals, bodies }: Pick<Rows, "findings" | "approvals" | "bodies">): void {
+  #addRelated({ findings, approvals, bodies }: RelatedRows): void {
     this.rows.findings.push(...findings);
-    for (let at = 3; at < findings.length; at += FINDING_WIDTH) this.#counted(findings[at].length);
+    for (let at = 3; at < findings.length; at += FINDING_WIDTH) this.#count(findings[at].length);
     this.rows.approvals.push(...approvals);
-    for (let at = 2; at < approvals.length; at += APPROVAL_WIDTH) this.#counted(approvals[at].length);
+    for (let at = 2; at < approvals.length; at += APPROVAL_WIDTH) this.#count(approvals[at].length);
     this.rows.bodies.push(...bodies);
-    for (const { bytes } of bodies) this.#counted(bytes.length);
+    for (const { bytes } of bodies) this.#count(bytes.length);
   }
 
-  #counted(size: number): void {
+  #count(size: number): void {
     this.rows.count++;
     this.rows.size += size;
   }
 }
 
-function ready(findings: readonly LedgerFinding[] = [], rows: readonly LedgerRow[] = []) {
-  const others = { findings: [] as string[], approvals: [] as string[], bodies: [] as BodyRow[] };
+type RelatedRows = Pick<Rows, "findings" | "approvals" | "bodies">;
+
+function toRelatedRows(
+  findings: readonly LedgerFinding[] = [],
+  rows: readonly LedgerRow[] = [],
+): RelatedRows {
+  const related: RelatedRows = { findings: [], approvals: [], bodies: [] };
   for (const finding of findings) {
-    others.findings.push(finding.finding_id, finding.event_id, finding.rule_id, canonicalJson(finding));
+    related.findings.push(finding.finding_id, finding.event_id, finding.rule_id, canonicalJson(finding));
   }
   for (const row of rows) {
     if (row.table === "body_blobs") {
-      // A copy: the caller goes on with its own.
-      others.bodies.push({ bytes: row.bytes.slice(), content_type: row.content_type ?? null });
+      // A copy: the caller may change its own.
+      related.bodies.push({ bytes: row.bytes.slice(), content_type: row.content_type ?? null });
     } else {
       const { ask_id, event_id } = row.record;
-      others.approvals.push(ask_id, event_id, canonicalJson(row.record));
+      related.approvals.push(ask_id, event_id, canonicalJson(row.record));
     }
   }
-  return others;
+  return related;
 }

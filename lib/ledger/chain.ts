@@ -5,27 +5,27 @@ import { digestText } from "./digest.ts";
 import { type Insert, INSERTS } from "./schema.ts";
 import type { ChainHeads } from "./seal.ts";
 
-/** What a column takes. Nothing else may reach the database: its library ends the process on what it does not know. */
+/** Value of any column. The database's library ends the process on values of other types. */
 export type Column = Value | Buffer;
 
 /**
- * The two chains of a ledger: each event, and each outcome, has its hash over itself and the one before. Rows gather here
- * with their hashes until they are written.
+ * The two chains of a ledger, of events and of outcomes: each row has a hash over itself and the hash before. Gathers
+ * hashed rows until they are written.
  */
 export class Chain {
   readonly heads: ChainHeads;
-  /** values of every row that waits, one after the other, by the insert that adds them */
+  /** values of all gathered rows, flat, by insert */
   readonly inserts = new Map<Insert, Column[]>();
-  /** rows that wait */
+  /** number of gathered rows */
   rows = 0;
-  /** characters and bytes of those rows, without their names and hashes */
+  /** characters and bytes of the gathered rows, without ids and hashes */
   size = 0;
 
   constructor(heads: ChainHeads) {
     this.heads = heads;
   }
 
-  /** Puts rows behind those that are there. */
+  /** Appends rows. */
   add({ events, outcomes, findings, approvals, bodies, count, size }: Rows): void {
     this.#addEvents(events);
     if (outcomes.length) this.#addOutcomes(outcomes);
@@ -38,8 +38,8 @@ export class Chain {
     this.size += size;
   }
 
-  /** All that waited was written. */
-  written(): void {
+  /** Forgets the gathered rows, after they were written. */
+  clear(): void {
     this.inserts.clear();
     this.rows = this.size = 0;
   }
@@ -55,10 +55,10 @@ export class Chain {
     for (let at = 0; at < events.length; at += EVENT_WIDTH) {
       const text = events[at + 3] as string;
       const record = events[at + 6] as string | null;
-      const before = this.heads.head_hash;
-      const hash = digestText(text, before);
+      const previous = this.heads.head_hash;
+      const hash = digestText(text, previous);
       const values = record === null ? plain : decided;
-      values.push(events[at], events[at + 1], events[at + 2], text, before, hash);
+      values.push(events[at], events[at + 1], events[at + 2], text, previous, hash);
       if (record !== null) values.push(events[at + 4], events[at + 5], record, digestText(record, hash));
       this.heads.head_hash = hash;
       this.heads.events++;
@@ -69,19 +69,19 @@ export class Chain {
     const values = this.#values(INSERTS.outcome);
     for (let at = 0; at < outcomes.length; at += OUTCOME_WIDTH) {
       const text = outcomes[at + 3] as string;
-      const before = this.heads.outcome_hash;
-      const hash = digestText(text, before);
-      values.push(outcomes[at], outcomes[at + 1], outcomes[at + 2], text, before, hash);
+      const previous = this.heads.outcome_hash;
+      const hash = digestText(text, previous);
+      values.push(outcomes[at], outcomes[at + 1], outcomes[at + 2], text, previous, hash);
       this.heads.outcome_hash = hash;
       this.heads.outcomes++;
     }
   }
 }
 
-/** Rows whose last value is their text, with the hash of that. */
-function addRecords(values: Column[], from: readonly string[], width: number): void {
-  for (let at = 0; at < from.length; at += width) {
-    for (let each = at; each < at + width; each++) values.push(from[each]);
-    values.push(digestText(from[at + width - 1]));
+/** Copies rows whose last value is their text, and adds the hash of that. */
+function addRecords(values: Column[], records: readonly string[], width: number): void {
+  for (let at = 0; at < records.length; at += width) {
+    for (let each = at; each < at + width; each++) values.push(records[each]);
+    values.push(digestText(records[at + width - 1]));
   }
 }

@@ -1,13 +1,13 @@
 import { Blake3Hasher } from "@napi-rs/blake-hash";
 
-/** One hasher for all: making one costs more than hashing an event. */
+/** Shared by all calls: creating a hasher costs more than hashing an event. */
 const hasher = new Blake3Hasher();
 
-/** BLAKE3 of texts one after the other, 64 lower-case hex characters. */
-export function digestText(text: string, after = ""): string {
+/** BLAKE3 of `text` followed by `suffix`, as 64 lower-case hex characters. */
+export function digestText(text: string, suffix = ""): string {
   hasher.reset();
-  // Two updates, not one of a joined text: what is hashed is flat from then on, and is written as it is.
+  // Two updates instead of one joined text: hashing flattens `text`, which is then written as it is.
   hasher.update(text);
-  if (after) hasher.update(after);
+  if (suffix) hasher.update(suffix);
   return hasher.digest("hex");
 }

@@ -1,37 +1,38 @@
 import type { Event } from "../event/mod.ts";
 
-/** The part of a decision record that the ledger reads; it keeps the whole record (contracts.md §5). */
+/** Fields of a decision record that the ledger reads; the whole record is stored (docs/contracts.md §5). */
 export interface LedgerDecision {
   decision: string;
   rule?: { id: string } | null;
 }
 
-/** The part of a finding that the ledger reads; it keeps the whole finding (contracts.md §6). */
+/** Fields of a finding that the ledger reads; the whole finding is stored (docs/contracts.md §6). */
 export interface LedgerFinding {
   finding_id: string;
   event_id: string;
   rule_id: string;
 }
 
-/** A row beside the event's own. */
+/** Row of another table. */
 export type LedgerRow =
   | { table: "body_blobs"; bytes: Uint8Array; content_type?: string }
   | { table: "approvals"; record: { ask_id: string; event_id: string } };
 
-/** How an event ended, with what was decided of it last where that was not known at first. */
+/** End of an event, with its final decision if that differs from the first one. */
 export interface LedgerOutcome {
   event_id: string;
-  /** the response object of the event's family */
+  /** response object of the event's family */
   response?: unknown;
   decision?: LedgerDecision;
-  /** milliseconds from the decision to the first byte of the answer, and to its end */
+  /** `ms` from the decision to the first byte of the response */
   first_byte_ms?: number;
+  /** `ms` from the decision to the end of the response */
   duration_ms?: number;
-  /** what broke it off */
+  /** reason of an early end */
   error?: string;
 }
 
-/** What is appended in one go: it is all in the ledger, or none of it. */
+/** Rows appended together: all of them are written, or none. */
 export interface LedgerEntry {
   /** its `common.sequence` is set by `append` */
   event: Event;

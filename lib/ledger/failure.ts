@@ -1,31 +1,31 @@
-/** What fails with the database. Apart from it, so that whoever only hands rows over need not load it. */
+/** Failures of the database. Loads no database, so that the thread that only sends rows need not either. */
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 
-/** Opens a database. @throws SbxError `ledger.unavailable` when there is no way to its file */
-export function connecting<T>(path: string, connect: () => T): T {
+/** Opens a database. @throws {SbxError} `ledger.unavailable`: its file cannot be reached */
+export function connect<T>(path: string, open: () => T): T {
   try {
-    return connect();
+    return open();
   } catch (cause) {
     throw new SbxError("ledger.unavailable", `the ledger ${path} cannot be opened`, {
       cause,
-      hint: "check that its folder is there and that you may write to it",
+      hint: "check that its folder exists and is writable",
     });
   }
 }
 
-/** What the database says when there is no room: for rows, or for its log and the index of that, made anew after a failure. */
+/** Database errors without space: for rows, or for the log and its index, which are created again after a failure. */
 const FULL = new Set(["SQLITE_FULL", "SQLITE_IOERR_SHMSIZE"]);
 
 /**
- * What a failure of the database means for the user; its own text stays in `cause`.
+ * Converts an error of the database; its own text stays in `cause`.
  *
- * @param doing what was tried
+ * @param action the failed action
  */
-export function ledgerError(error: unknown, path: string, doing: "read" | "written" = "written"): SbxError {
+export function ledgerError(error: unknown, path: string, action: "read" | "written" = "written"): SbxError {
   if (error instanceof SbxError) return error;
   const code = (error as { code?: string })?.code ?? "";
   if (code.startsWith("SQLITE_NOTADB") || code.startsWith("SQLITE_CORRUPT")) {
-    return new SbxError("ledger.invalid", `the ledger ${path} is damaged or is no ledger`, {
+    return new SbxError("ledger.invalid", `the ledger ${path} is damaged, or not a ledger`, {
       cause: error,
       hint: `sbx verify ${path} names the first bad event`,
     });
@@ -34,11 +34,11 @@ export function ledgerError(error: unknown, path: string, doing: "read" | "writt
     const full = FULL.has(code);
     return new SbxError(
       "ledger.unavailable",
-      `the ledger ${path} cannot be ${doing}${full ? ": its disk or its size limit is full" : ""}`,
+      `the ledger ${path} cannot be ${action}${full ? ": its disk or its size limit is full" : ""}`,
       {
         cause: error,
         hint: full
-          ? "free some space, or raise ledger.max_size_mb: the ledger goes on where it stopped"
+          ? "free some space, or raise ledger.max_size_mb: the ledger continues where it stopped"
           : undefined,
       },
     );

@@ -4,22 +4,22 @@ import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./ent
 import type { Opened } from "./message.ts";
 import { LedgerThread } from "./thread.ts";
 
-/** The longest that an event waits for the thread, in milliseconds. With the wait there it is half of what contracts.md §12 allows. */
-const HAND_MS = 10;
+/** `ms` that an event waits here at most. Together with the wait of the thread: half of the flush time of docs/contracts.md §12. */
+const SEND_MS = 10;
 
-/** How a ledger is opened. */
+/** Options of {@linkcode Ledger.open}. */
 export interface LedgerOptions {
   sessionId: string;
-  /** size in bytes at which the ledger counts as full; default: what the disk holds */
+  /** size in `bytes` at which the ledger is full; default: no limit but the disk */
   maxBytes?: number;
-  /** called when a flush fails, once until one succeeds again: the caller then fails closed */
+  /** called when writing fails, once until a flush succeeds: the caller then fails closed */
   onError?(error: SbxError): void;
 }
 
 /**
- * The writer of one session's ledger (contracts.md §12). `append` fixes order, sequence and text at once and in
- * memory; a thread hashes the rows and writes them in batches. After a failed flush nothing is lost and nothing more is
- * taken: `append` throws until a `flush` succeeds.
+ * The writer of one session's ledger (docs/contracts.md §12). `append` sets order, sequence and text immediately, in
+ * memory; a thread hashes the rows and writes them in batches. A failed write loses nothing, and `append` throws until a
+ * `flush` succeeds.
  */
 export class Ledger {
   readonly #path: string;
@@ -40,9 +40,10 @@ export class Ledger {
   }
 
   /**
-   * Opens or creates a ledger; a chain that is there goes on.
+   * Opens or creates a ledger, and continues its chain. One of an older version is migrated.
    *
-   * @throws SbxError `ledger.conflict` when it belongs to another session, `ledger.invalid` when it is damaged
+   * @throws {SbxError} `ledger.conflict`: it belongs to another session; `ledger.invalid`: it is damaged;
+   * `ledger.version.conflict`: a newer sbx wrote it; `ledger.unavailable`
    */
   static async open(path: string, options: LedgerOptions): Promise<Ledger> {
     const ledger = new Ledger(path, options);
@@ -66,15 +67,16 @@ export class Ledger {
     this.#outcomes = outcomes;
   }
 
-  /** Sequence of the last event that was appended, 0 before the first. */
+  /** Sequence of the last appended event, 0 before the first. */
   get sequence(): number {
     return this.#events;
   }
 
   /**
-   * Appends an event and what was said of it; sets its `common.sequence`, which is answered.
+   * Appends an event with its decision and findings, and sets its `common.sequence`.
    *
-   * @throws SbxError `ledger.unavailable` when earlier rows could not be written: fail closed
+   * @returns the sequence
+   * @throws {SbxError} `ledger.unavailable`: earlier rows could not be written; fail closed
    */
   append(entry: LedgerEntry): number {
     this.#requireOpen();
@@ -86,10 +88,9 @@ export class Ledger {
   }
 
   /**
-   * Adds how an event ended. An event ends once: what is said of one that has ended is kept as well, and changes
-   * nothing of how it is read.
+   * Adds the end of an event. Further outcomes of the same event are stored, and readers ignore them.
    *
-   * @throws SbxError `ledger.unavailable`
+   * @throws {SbxError} `ledger.unavailable`
    */
   end(outcome: LedgerOutcome): void {
     this.#requireOpen();
@@ -98,22 +99,22 @@ export class Ledger {
     this.#schedule();
   }
 
-  /** @throws SbxError `ledger.unavailable` while earlier rows cannot be written: nothing may happen then */
+  /** @throws {SbxError} `ledger.unavailable`: earlier rows cannot be written, so nothing may happen */
   requireWritable(): void {
     if (this.#failure) throw this.#failure;
   }
 
-  /** Adds rows that belong to no new event: an approval, findings of a later hunt. */
+  /** Adds rows without a new event: an approval, findings of a later hunt. */
   add({ findings, rows }: { findings?: readonly LedgerFinding[]; rows?: readonly LedgerRow[] }): void {
     this.#requireOpen();
     this.#batch.addRows(findings, rows);
     this.#schedule();
   }
 
-  /** Writes what was appended until now. @throws SbxError `ledger.unavailable` */
+  /** Writes everything appended so far. @throws {SbxError} `ledger.unavailable` */
   async flush(): Promise<void> {
     try {
-      this.#hand();
+      this.#send();
       await this.#thread.ask({ do: "flush" });
       this.#failure = undefined;
     } catch (error) {
@@ -122,26 +123,26 @@ export class Ledger {
   }
 
   /**
-   * Gives it another limit.
+   * Changes the size limit.
    *
    * @param maxBytes as in {@linkcode LedgerOptions}
-   * @throws SbxError `ledger.unavailable`
+   * @throws {SbxError} `ledger.unavailable`
    */
   async limit(maxBytes?: number): Promise<void> {
     await this.#thread.ask({ do: "limit", maxBytes });
   }
 
-  /** Flushes, seals the file and closes it. @throws SbxError `ledger.unavailable` when the last rows were lost */
+  /** Flushes, seals the file and closes it. @throws {SbxError} `ledger.unavailable`: the last rows are lost */
   close(): Promise<void> {
     return this.#closing ??= this.#close();
   }
 
   async #close(): Promise<void> {
     try {
-      // Who waited for a person hears now that nobody will come, and says how that ended.
+      // Asks that still wait are denied meanwhile, and their outcomes come in before the close.
       await this.flush();
       this.#closed = true;
-      this.#hand();
+      this.#send();
       await this.#thread.ask({ do: "close" });
     } catch (error) {
       throw this.#fail(error as SbxError);
@@ -162,12 +163,12 @@ export class Ledger {
   }
 
   #schedule(): void {
-    if (this.#batch.full) this.#handQuietly();
-    else this.#timer ??= setTimeout(() => this.#handQuietly(), HAND_MS);
+    if (this.#batch.full) this.#sendOrFail();
+    else this.#timer ??= setTimeout(() => this.#sendOrFail(), SEND_MS);
   }
 
-  /** Gives what was gathered to the thread. @throws SbxError `ledger.unavailable` */
-  #hand(): void {
+  /** Sends the gathered rows to the thread. @throws {SbxError} `ledger.unavailable` */
+  #send(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     if (this.#batch.empty) return;
@@ -176,10 +177,10 @@ export class Ledger {
     this.#thread.write(rows);
   }
 
-  /** What was taken stays taken: whoever comes next hears of the failure. */
-  #handQuietly(): void {
+  /** A failure throws at the next call: the rows so far were accepted. */
+  #sendOrFail(): void {
     try {
-      this.#hand();
+      this.#send();
     } catch (error) {
       this.#fail(error as SbxError);
     }

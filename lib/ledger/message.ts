@@ -1,8 +1,8 @@
-/** What a ledger and the thread that writes it say to each other. */
+/** Messages between a ledger and its writing thread. */
 import { SbxError } from "../base/error/mod.ts";
 import type { Rows } from "./batch.ts";
 
-/** To the thread. What has an `id` is answered, in order; rows are not. */
+/** To the thread. Requests with an `id` are answered in order; rows are not. */
 export type Request =
   | {
     do: "open";
@@ -14,23 +14,23 @@ export type Request =
   }
   | { do: "write"; rows: Rows }
   | { do: "flush"; id: number }
-  /** as `maxBytes` of the options */
+  /** `maxBytes` as in the options */
   | { do: "limit"; id: number; maxBytes?: number }
   | { do: "close"; id: number };
 
-/** From the thread: an answer, or that it could not write, told once until a flush has succeeded. */
+/** From the thread: an answer, or a failed write, which is reported once until a flush succeeds. */
 export type Reply =
   | { id: number; value: unknown }
   | { id: number; error: PlainError }
   | { failed: PlainError };
 
-/** Answer to `open`: how many rows each chain has. */
+/** Answer to `open`: number of rows in each chain. */
 export interface Opened {
   events: number;
   outcomes: number;
 }
 
-/** An error as it crosses between threads. */
+/** An error as sent between threads. */
 export interface PlainError {
   code: string;
   message: string;
@@ -38,10 +38,10 @@ export interface PlainError {
   cause: string;
 }
 
-export function plainError({ code, message, hint, cause }: SbxError): PlainError {
+export function toPlainError({ code, message, hint, cause }: SbxError): PlainError {
   return { code, message, ...(hint !== undefined && { hint }), cause: String(cause) };
 }
 
-export function knownError({ code, message, hint, cause }: PlainError): SbxError {
+export function fromPlainError({ code, message, hint, cause }: PlainError): SbxError {
   return new SbxError(code, message, { cause, ...(hint !== undefined && { hint }) });
 }

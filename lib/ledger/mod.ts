@@ -1,15 +1,6 @@
-/** Where events, decisions and findings are kept (contracts.md §12): one writer, many readers, a chain that proves itself. */
-export { sealAbandoned } from "./abandoned.ts";
+/**
+ * The record of a session (docs/contracts.md §12): its one writer, and the types of its rows. Loads no database, which only
+ * the writing thread needs; `read/mod.ts` has the readers.
+ */
 export type { LedgerDecision, LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
 export { Ledger, type LedgerOptions } from "./ledger.ts";
-export {
-  type EventFilter,
-  type EventPage,
-  type LedgerEvent,
-  PAGE_EVENTS,
-  PAGE_EVENTS_MAX,
-  readEvents,
-  readFindings,
-  readWhy,
-} from "./read.ts";
-export { type Verification, verifyLedger } from "./verify.ts";

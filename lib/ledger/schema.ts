@@ -1,34 +1,41 @@
 /**
- * Tables of `session.db` (contracts.md §12). One row is written per event, and one more when it ends; everything else
- * that the contract names is a view of them (`views.ts`).
+ * Tables of `session.db` (docs/contracts.md §12). An event is one row, and its end another one; everything else in the
+ * contract is a view of them (`views.ts`).
  */
-import { VIEWS } from "./views.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { RECREATE_VIEWS } from "./views.ts";
 
-/** Events that reach the database in one transaction, and the most characters of their JSON. */
+/**
+ * Version of tables and views, stored as `PRAGMA user_version`. Ledgers without one are of version 1: same tables, other
+ * views. A change of a view needs a new version; a change of a table also a step in {@linkcode MIGRATE}.
+ */
+export const SCHEMA_VERSION = 2;
+
+/** Most rows written in one transaction, and most characters of their JSON. */
 export const BATCH_ROWS = 500;
 export const BATCH_CHARS = 8 * 1024 * 1024;
 
-/** `prev_hash` of a chain's first row. */
+/** `prev_hash` of the first row of a chain. */
 export const GENESIS = "0".repeat(64);
 
-/** Columns that every event has. */
+/** Columns of every event. */
 export const PLAIN_COLUMNS = ["sequence", "event_id", "event_type", "event", "prev_hash", "hash"] as const;
-/** And those of one that was decided on. */
+/** Columns of an event with a decision. */
 export const EVENT_COLUMNS = [...PLAIN_COLUMNS, "decision", "rule_id", "record", "record_hash"] as const;
-/** Outcomes are a chain of their own, beside that of the events that they end. */
+/** Columns of an outcome. Outcomes are a chain of their own, beside that of the events. */
 export const OUTCOME_COLUMNS = ["number", "event_id", "decision", "outcome", "prev_hash", "hash"] as const;
 
-/** A statement that adds rows. */
+/** Statement that adds rows. */
 export interface Insert {
   into: string;
   columns: readonly string[];
-  /** what happens with a row that is there already; without it that is an error */
+  /** action if the row exists; absent: an error */
   or?: "IGNORE" | "REPLACE";
 }
 
-/** Every way in which rows get into a ledger. */
+/** Every statement that adds rows to a ledger. */
 export const INSERTS = {
-  // Events without a decision have fewer columns to write, and each costs.
+  // Events without a decision have fewer columns, and each column costs time.
   plain: { into: "entries", columns: PLAIN_COLUMNS },
   decided: { into: "entries", columns: EVENT_COLUMNS },
   outcome: { into: "outcomes", columns: OUTCOME_COLUMNS },
@@ -41,7 +48,7 @@ export const INSERTS = {
   body: { into: "body_blobs", columns: ["hash", "content_type", "bytes"], or: "IGNORE" },
 } satisfies Record<string, Insert>;
 
-/** The SQL of an insert of so many rows. */
+/** SQL of an insert of `rows` rows. */
 export function insertSql({ into, columns, or }: Insert, rows: number): string {
   const row = `(${columns.map(() => "?").join(",")})`;
   return `INSERT ${or ? `OR ${or} ` : ""}INTO ${into} (${columns.join(",")}) VALUES ${
@@ -49,13 +56,13 @@ export function insertSql({ into, columns, or }: Insert, rows: number): string {
   }`;
 }
 
-/** Bytes of a database page: an event is most of a kilobyte, and of small pages twice as many are written. */
+/** Size of a database page in `bytes`: an event takes most of a kilobyte, and smaller pages mean twice as many writes. */
 export const PAGE_BYTES = 16_384;
 
-/** Milliseconds that a connection waits for another one: whoever opens or closes a ledger has it alone for a moment. */
+/** `ms` that a connection waits for a lock: opening or closing a ledger locks it briefly. */
 export const BUSY_MS = 1000;
 
-/** What each connection of the writer is told first. The log is folded into the file every 32 MB. */
+/** Settings of each writing connection. The log is folded into the file every 32 MB. */
 export const PRAGMAS = `
 PRAGMA page_size = ${PAGE_BYTES};
 PRAGMA journal_mode = WAL;
@@ -64,8 +71,8 @@ PRAGMA synchronous = NORMAL;
 PRAGMA busy_timeout = ${BUSY_MS};
 `;
 
-/** The whole schema, for one `executeMultiple`. */
-export const SCHEMA = `
+/** Creates the current schema, or migrates an older one. Run it in one transaction. */
+export const MIGRATE = `
 CREATE TABLE IF NOT EXISTS ledger_info (id INTEGER PRIMARY KEY CHECK (id = 1), session_id TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS entries (
   sequence INTEGER PRIMARY KEY, event_id TEXT NOT NULL, event_type TEXT NOT NULL, event TEXT NOT NULL,
@@ -92,5 +99,22 @@ CREATE TABLE IF NOT EXISTS approvals (
   ask_id TEXT PRIMARY KEY, event_id TEXT NOT NULL, record TEXT NOT NULL, hash TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS body_blobs (hash TEXT PRIMARY KEY, content_type TEXT, bytes BLOB NOT NULL);
-${VIEWS}
+${RECREATE_VIEWS}
+PRAGMA user_version = ${SCHEMA_VERSION};
 `;
+
+/**
+ * Compares the version of a ledger with that of this sbx.
+ *
+ * @param userVersion value of `PRAGMA user_version`
+ * @returns true if the ledger is older, or new and empty
+ * @throws {SbxError} `ledger.version.conflict`: it is newer
+ */
+export function isOutdated(userVersion: number, path: string): boolean {
+  if (userVersion <= SCHEMA_VERSION) return userVersion < SCHEMA_VERSION;
+  throw new SbxError(
+    "ledger.version.conflict",
+    `the ledger ${path} has schema version ${userVersion}, and this sbx knows versions up to ${SCHEMA_VERSION}`,
+    { hint: "use the newer sbx that wrote it" },
+  );
+}

@@ -1,12 +1,12 @@
 /**
- * A seal is a small file beside a ledger that was closed in order: the BLAKE3 of the database file and the head of
- * its chain. It shows what the chain alone cannot: events cut off at the end, and bits flipped where SQLite keeps
- * no row. It is no signature; who can rewrite both files can rewrite history.
+ * A seal is a small file beside a ledger that was closed in order: the BLAKE3 of the database file and the heads of its
+ * chains. It shows what the chains cannot: events cut off at the end, and bits flipped where SQLite keeps no row. It is
+ * no signature: anyone who can rewrite both files can rewrite history.
  */
 import { blake3File } from "../base/hash/mod.ts";
-import { writeAtomic } from "../base/home/atomic.ts";
+import { writeAtomic } from "../base/home/mod.ts";
 
-/** Where the two chains of a ledger end. */
+/** Ends of the two chains of a ledger. */
 export interface ChainHeads {
   events: number;
   head_hash: string;
@@ -14,17 +14,17 @@ export interface ChainHeads {
   outcome_hash: string;
 }
 
-/** What a seal says. */
+/** Content of a seal. */
 export interface Seal extends ChainHeads {
   schema: "sbx.ledger-seal.v1";
-  /** absent when a reader kept the last rows out of the file: then the heads alone are sealed */
+  /** absent if a reader kept the last rows out of the file: then only the heads are sealed */
   file_hash?: string;
   size?: number;
 }
 
 const sealPath = (path: string) => `${path}.seal`;
 
-/** Seals a closed ledger; `whole` when nothing of it is outside its file. */
+/** Seals a closed ledger. @param whole all of its rows are in its file */
 export async function writeSeal(path: string, heads: ChainHeads, whole: boolean): Promise<void> {
   const seal: Seal = { schema: "sbx.ledger-seal.v1", ...heads };
   if (whole) {
@@ -34,7 +34,7 @@ export async function writeSeal(path: string, heads: ChainHeads, whole: boolean)
   await writeAtomic(sealPath(path), JSON.stringify(seal) + "\n");
 }
 
-/** A ledger that is open for writing has no seal. */
+/** Removes the seal: a ledger open for writing has none. */
 export function removeSeal(path: string): void {
   try {
     Deno.removeSync(sealPath(path));
@@ -43,7 +43,7 @@ export function removeSeal(path: string): void {
   }
 }
 
-/** The text of a ledger's seal; `undefined` when it has none: it is open, or whoever wrote it ended without closing it. */
+/** Text of a ledger's seal; `undefined` if it is open, or its writer ended without closing it. */
 export async function readSeal(path: string): Promise<string | undefined> {
   try {
     return await Deno.readTextFile(sealPath(path));
@@ -53,23 +53,27 @@ export async function readSeal(path: string): Promise<string | undefined> {
   }
 }
 
-/** Why the ledger is not what was sealed; `undefined` when it is. */
-export async function sealBroken(path: string, text: string, head: ChainHeads): Promise<string | undefined> {
+/** Compares a ledger with its seal. @returns the first difference, `undefined` if there is none */
+export async function findSealMismatch(
+  path: string,
+  text: string,
+  heads: ChainHeads,
+): Promise<string | undefined> {
   let seal: Partial<Seal>;
   try {
     seal = JSON.parse(text) as Partial<Seal>;
   } catch {
-    return "its seal is damaged";
+    return "the seal is damaged";
   }
-  if (seal.events !== head.events || seal.head_hash !== head.head_hash) {
-    return `it was sealed with ${seal.events} events and has ${head.events}`;
+  if (seal.events !== heads.events || seal.head_hash !== heads.head_hash) {
+    return `the ledger was sealed with ${seal.events} events and has ${heads.events}`;
   }
-  if (seal.outcomes !== head.outcomes || seal.outcome_hash !== head.outcome_hash) {
-    return `it was sealed with ${seal.outcomes} outcomes and has ${head.outcomes}`;
+  if (seal.outcomes !== heads.outcomes || seal.outcome_hash !== heads.outcome_hash) {
+    return `the ledger was sealed with ${seal.outcomes} outcomes and has ${heads.outcomes}`;
   }
   if (seal.file_hash === undefined) return undefined;
   const { hash } = await blake3File(path);
   return hash === seal.file_hash
     ? undefined
-    : "bytes of the file that hold no event are not those that were sealed";
+    : "bytes of the file outside any event differ from the sealed ones";
 }

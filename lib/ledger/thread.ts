@@ -1,91 +1,94 @@
 import { SbxError } from "../base/error/mod.ts";
 import type { Rows } from "./batch.ts";
-import { knownError, type Reply, type Request } from "./message.ts";
+import { fromPlainError, type Reply, type Request } from "./message.ts";
 
-/** Batches that may be on their way to the thread: whoever adds one more waits, as for a disk that is slow. */
+/** Batches that may wait for the thread. Sending one more blocks, as for a slow disk. */
 const AHEAD_MAX = 8;
-/** Longest such wait in milliseconds. A disk that takes longer for one batch is taken for broken. */
+/** Longest such block in `ms`. A disk that takes longer for one batch counts as broken. */
 const STUCK_MS = 30_000;
 
-/** A question to the thread, without its number. */
+/** A request to the thread, without its id. */
 type Question = Request extends infer R ? R extends { id: number } ? Omit<R, "id" | "progress"> : never
   : never;
 
-interface Waiting {
+interface Resolvers {
   resolve(value: unknown): void;
   reject(error: SbxError): void;
 }
 
-/** This side of the thread that writes a ledger. */
+/** The sending side of the thread that writes a ledger. */
 export class LedgerThread {
   readonly #worker = new Worker(import.meta.resolve("./worker.ts"), { type: "module", name: "ledger" });
-  readonly #asked = new Map<number, Waiting>();
+  /** by request id */
+  readonly #unanswered = new Map<number, Resolvers>();
   readonly #onFailure: (error: SbxError) => void;
-  /** batches that the thread is done with */
+  /** number of batches handled by the thread */
   readonly #progress = new Int32Array(new SharedArrayBuffer(4));
-  #posted = 0;
-  #number = 0;
-  /** it has ended, or was ended */
-  #gone?: SbxError;
+  #sent = 0;
+  #lastId = 0;
+  /** set once the thread has ended */
+  #ended?: SbxError;
 
-  /** @param onFailure called when rows could not be written, and when the thread is gone */
+  /** @param onFailure called when rows could not be written, and when the thread fails */
   constructor(onFailure: (error: SbxError) => void) {
     this.#onFailure = onFailure;
-    this.#worker.onmessage = ({ data }: MessageEvent<Reply>) => this.#hear(data);
+    this.#worker.onmessage = ({ data }: MessageEvent<Reply>) => this.#receive(data);
     this.#worker.onerror = (event) => {
       event.preventDefault();
-      this.#end(
-        new SbxError("ledger.unavailable", "the ledger's thread has failed", { cause: event.message }),
-      );
+      const error = new SbxError("ledger.unavailable", "the writing thread of the ledger failed", {
+        cause: event.message,
+      });
+      if (this.#end(error)) this.#onFailure(error);
     };
   }
 
-  /** @throws {SbxError} what the thread answers, `ledger.unavailable` when it is gone */
+  /** @throws {SbxError} the thread's error, `ledger.unavailable`: it has ended */
   ask<T>(question: Question): Promise<T> {
-    if (this.#gone) return Promise.reject(this.#gone);
-    const id = ++this.#number;
+    if (this.#ended) return Promise.reject(this.#ended);
+    const id = ++this.#lastId;
     const progress = this.#progress.buffer;
     return new Promise((resolve, reject) => {
-      this.#asked.set(id, { resolve: resolve as Waiting["resolve"], reject });
+      this.#unanswered.set(id, { resolve: resolve as Resolvers["resolve"], reject });
       this.#worker.postMessage({ ...question, id, ...(question.do === "open" && { progress }) });
     });
   }
 
-  /** Hands rows over. @throws {SbxError} `ledger.unavailable` when the thread is gone or does not come on */
+  /** Sends rows. @throws {SbxError} `ledger.unavailable`: the thread has ended, or is stuck */
   write(rows: Rows): void {
-    if (this.#gone) throw this.#gone;
+    if (this.#ended) throw this.#ended;
     this.#worker.postMessage({ do: "write", rows });
-    this.#posted = this.#posted + 1 | 0;
-    for (let done = this.#done(); (this.#posted - done | 0) > AHEAD_MAX; done = this.#done()) {
+    this.#sent = this.#sent + 1 | 0;
+    for (let done = this.#handled(); (this.#sent - done | 0) > AHEAD_MAX; done = this.#handled()) {
       if (Atomics.wait(this.#progress, 0, done, STUCK_MS) !== "timed-out") continue;
-      throw new SbxError("ledger.unavailable", "the ledger's disk takes too long", {
-        hint: "check the disk that sbx keeps its sessions on",
+      throw new SbxError("ledger.unavailable", "writing to the ledger takes too long", {
+        hint: "check the disk that holds the home of sbx",
       });
     }
   }
 
   close(): void {
-    this.#end(new SbxError("ledger.unavailable", "the ledger is closed"), false);
+    this.#end(new SbxError("ledger.unavailable", "the ledger is closed"));
   }
 
-  #done(): number {
+  #handled(): number {
     return Atomics.load(this.#progress, 0);
   }
 
-  #hear(reply: Reply): void {
-    if ("failed" in reply) return this.#onFailure(knownError(reply.failed));
-    const asked = this.#asked.get(reply.id);
-    this.#asked.delete(reply.id);
-    if ("error" in reply) asked?.reject(knownError(reply.error));
-    else asked?.resolve(reply.value);
+  #receive(reply: Reply): void {
+    if ("failed" in reply) return this.#onFailure(fromPlainError(reply.failed));
+    const resolvers = this.#unanswered.get(reply.id);
+    this.#unanswered.delete(reply.id);
+    if ("error" in reply) resolvers?.reject(fromPlainError(reply.error));
+    else resolvers?.resolve(reply.value);
   }
 
-  #end(error: SbxError, tell = true): void {
-    if (this.#gone) return;
-    this.#gone = error;
+  /** @returns false if it had ended before */
+  #end(error: SbxError): boolean {
+    if (this.#ended) return false;
+    this.#ended = error;
     this.#worker.terminate();
-    for (const { reject } of this.#asked.values()) reject(error);
-    this.#asked.clear();
-    if (tell) this.#onFailure(error);
+    for (const { reject } of this.#unanswered.values()) reject(error);
+    this.#unanswered.clear();
+    return true;
   }
 }

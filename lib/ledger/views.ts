@@ -1,40 +1,56 @@
 /**
- * What of `session.db` is worked out when it is read (contracts.md §12): the common fields of security_events, the
- * decisions, and the table of each family. All of it comes from the JSON that the hash chain covers, so no second copy
- * can be edited or disagree, and writing an event costs nothing for columns that nobody may ever ask for.
+ * Views of `session.db` (docs/contracts.md §12): common fields, decisions, and one table per family. Every column is
+ * computed from the JSON covered by the hash chain, so that no copy can be edited or disagree, and appending an event costs
+ * nothing for columns that nobody reads.
  */
+import { EVENT_FAMILIES, type EventFamily } from "../event/mod.ts";
 
 /**
- * Events with how they ended. An event ends once: where a caller ended it twice both are kept, and the first holds.
- * Columns that both tables have are to be named in full.
+ * Events with their outcomes. If an event has several outcomes, the first counts. Columns of both tables need their
+ * table's name.
  */
-export const ENDED = `entries LEFT JOIN outcomes ON outcomes.number =
+export const EVENTS_WITH_OUTCOMES = `entries LEFT JOIN outcomes ON outcomes.number =
   (SELECT min(number) FROM outcomes AS own WHERE own.event_id = entries.event_id)`;
 
-/** What holds of an event: what was decided of it last. */
+/** Final decision of an event. */
 export const DECISION = "coalesce(outcomes.decision, entries.decision)";
 
-/** What stands before the dot of an event's type. */
+/** Family of an event: the part of its type before the dot. */
 export const FAMILY = "substr(entries.event_type, 1, instr(entries.event_type, '.') - 1)";
 
-/** Fields of `common` that have a column of their own in security_events. */
-const COMMON = [
-  "session_id",
-  "vm_id",
-  "profile_id",
-  "profile_revision",
-  "user_id",
-  "timestamp_unix_ms",
-  "source_engine",
-  "enforceability",
-  "actor",
-  "trace_id",
-];
+const RULE = "coalesce(outcome->>'$.decision.rule.id', entries.rule_id)";
 
-/** Family table → event family, and the paths whose values are its columns. */
-const FAMILIES: Record<string, { family: string; columns: Record<string, string> }> = {
-  net_events: {
-    family: "http",
+/** Fields by column name. */
+type Columns = Record<string, string>;
+
+/** Columns of security_events that are fields of the event. */
+const COMMON: Columns = Object.fromEntries(
+  [
+    "session_id",
+    "vm_id",
+    "profile_id",
+    "profile_revision",
+    "user_id",
+    "timestamp_unix_ms",
+    "source_engine",
+    "enforceability",
+    "actor",
+    "trace_id",
+    "labels",
+  ].map((name) => [name, `common.${name}`]),
+);
+
+/** Columns shared by the views of all families. */
+const SHARED: Columns = {
+  timestamp_unix_ms: "common.timestamp_unix_ms",
+  pid: "common.process.pid",
+  process: "common.process.executable",
+};
+
+/** View and columns of each family. */
+const FAMILIES: Record<EventFamily, { view: string; columns: Columns }> = {
+  http: {
+    view: "net_events",
     columns: {
       method: "http.request.method",
       scheme: "http.request.scheme",
@@ -42,6 +58,8 @@ const FAMILIES: Record<string, { family: string; columns: Record<string, string>
       port: "http.request.port",
       path: "http.request.path",
       query: "http.request.query",
+      url: "http.request.url",
+      path_class: "http.request.path_class",
       request_bytes: "http.request.bytes",
       request_headers: "http.request.headers",
       request_body: "http.request.body",
@@ -51,8 +69,8 @@ const FAMILIES: Record<string, { family: string; columns: Record<string, string>
       response_body: "http.response.body",
     },
   },
-  dns_events: {
-    family: "dns",
+  dns: {
+    view: "dns_events",
     columns: {
       qname: "dns.request.qname",
       qtype: "dns.request.qtype",
@@ -61,26 +79,8 @@ const FAMILIES: Record<string, { family: string; columns: Record<string, string>
       answers: "dns.response.answers",
     },
   },
-  model_calls: {
-    family: "model",
-    columns: {
-      provider: "model.request.provider",
-      api_family: "model.request.api_family",
-      model: "model.request.model",
-      operation: "model.request.operation",
-      stream: "model.request.stream",
-      messages_count: "model.request.messages_count",
-      tools_count: "model.request.tools_count",
-      status: "model.response.status",
-      stop_reason: "model.response.stop_reason",
-      input_tokens: "model.response.input_tokens",
-      output_tokens: "model.response.output_tokens",
-      estimated_cost_micros: "model.response.estimated_cost_micros",
-      tool_calls: "model.response.tool_calls",
-    },
-  },
-  mcp_calls: {
-    family: "mcp",
+  mcp: {
+    view: "mcp_calls",
     columns: {
       method: "mcp.request.method",
       server_name: "mcp.request.server_name",
@@ -91,8 +91,27 @@ const FAMILIES: Record<string, { family: string; columns: Record<string, string>
       content: "mcp.response.content",
     },
   },
-  fs_events: {
-    family: "file",
+  model: {
+    view: "model_calls",
+    columns: {
+      provider: "model.request.provider",
+      api_family: "model.request.api_family",
+      model: "model.request.model",
+      operation: "model.request.operation",
+      stream: "model.request.stream",
+      messages_count: "model.request.messages_count",
+      tools_count: "model.request.tools_count",
+      request_body: "model.request.body",
+      status: "model.response.status",
+      stop_reason: "model.response.stop_reason",
+      input_tokens: "model.response.input_tokens",
+      output_tokens: "model.response.output_tokens",
+      estimated_cost_micros: "model.response.estimated_cost_micros",
+      tool_calls: "model.response.tool_calls",
+    },
+  },
+  file: {
+    view: "fs_events",
     columns: {
       operation: "file.activity.operation",
       path: "file.activity.path",
@@ -102,8 +121,8 @@ const FAMILIES: Record<string, { family: string; columns: Record<string, string>
       byte_count: "file.activity.byte_count",
     },
   },
-  exec_events: {
-    family: "process",
+  process: {
+    view: "exec_events",
     columns: {
       operation: "process.activity.operation",
       executable: "process.activity.executable",
@@ -113,8 +132,8 @@ const FAMILIES: Record<string, { family: string; columns: Record<string, string>
       exit_code: "process.activity.exit_code",
     },
   },
-  substitution_events: {
-    family: "credential",
+  credential: {
+    view: "substitution_events",
     columns: {
       provider: "credential.substitution.provider",
       credential_ref: "credential.substitution.credential_ref",
@@ -126,45 +145,62 @@ const FAMILIES: Record<string, { family: string; columns: Record<string, string>
   },
 };
 
-const RULE = "coalesce(outcome->>'$.decision.rule.id', entries.rule_id)";
-
-const families = Object.entries(FAMILIES).map(([name, { family, columns }]) =>
-  view(
-    name,
-    `entries.sequence, entries.event_id, event->>'$.common.timestamp_unix_ms' AS timestamp_unix_ms,
-     ${DECISION} AS decision, ${RULE} AS rule_id,
-     event->>'$.common.process.pid' AS pid, event->>'$.common.process.executable' AS process,
-     ${Object.entries(columns).map(([column, path]) => `${columnOf(path)} AS ${column}`).join(", ")},
-     outcome->>'$.first_byte_ms' AS first_byte_ms, outcome->>'$.duration_ms' AS duration_ms,
-     outcome->>'$.error' AS error`,
-    `WHERE ${FAMILY} = '${family}'`,
-  )
-);
-
-/** Every view, for one `executeMultiple`. */
-export const VIEWS = [
-  view(
+/** Columns that are fields of the event, by view. */
+export const VIEW_FIELDS: ReadonlyMap<string, Columns> = new Map([
+  [
     "security_events",
-    `entries.sequence, entries.event_id, entries.event_type, ${FAMILY} AS family,
-     ${COMMON.map((field) => `event->>'$.common.${field}' AS ${field}`).join(", ")},
-     ${DECISION} AS decision, ${RULE} AS rule_id, event, entries.prev_hash, entries.hash`,
-  ),
-  view(
-    "decisions",
-    `sequence, event_id, record->>'$.decision' AS decision, record->>'$.rule.id' AS rule_id,
-     record->>'$.rule.layer' AS layer, record->>'$.rule.reason' AS reason, record`,
-    "WHERE record IS NOT NULL",
-    `(SELECT entries.sequence, entries.event_id, coalesce(outcome->'$.decision', record) AS record FROM ${ENDED})`,
-  ),
-  ...families,
-].join("\n");
+    {
+      event_id: "common.event_id",
+      event_type: "common.event_type",
+      sequence: "common.sequence",
+      ...COMMON,
+    },
+  ],
+  ...Object.values(FAMILIES).map(({ view, columns }): [string, Columns] => [view, { ...SHARED, ...columns }]),
+]);
 
-function view(name: string, columns: string, where = "", from = ENDED): string {
-  return `CREATE VIEW IF NOT EXISTS ${name} AS SELECT ${columns} FROM ${from} ${where};`;
+/** View of a family's events. */
+export function viewOf(family: EventFamily): string {
+  return FAMILIES[family].view;
 }
 
-/** A response is in the event itself where it was known when that was appended, and else in its outcome. */
-function columnOf(path: string): string {
+/** SELECT statements by view. */
+const SELECTS: Record<string, string> = {
+  security_events: `SELECT entries.sequence, entries.event_id, entries.event_type, ${FAMILY} AS family,
+     ${selectFields(COMMON)},
+     ${DECISION} AS decision, ${RULE} AS rule_id, event, entries.prev_hash, entries.hash
+     FROM ${EVENTS_WITH_OUTCOMES}`,
+  decisions: `SELECT sequence, event_id, record->>'$.decision' AS decision, record->>'$.rule.id' AS rule_id,
+     record->>'$.rule.layer' AS layer, record->>'$.rule.reason' AS reason, record
+     FROM (SELECT entries.sequence, entries.event_id, coalesce(outcome->'$.decision', record) AS record
+       FROM ${EVENTS_WITH_OUTCOMES}) WHERE record IS NOT NULL`,
+  ...Object.fromEntries(EVENT_FAMILIES.map((family) => [viewOf(family), selectFamily(family)])),
+};
+
+function selectFamily(family: EventFamily): string {
+  return `SELECT entries.sequence, entries.event_id, ${DECISION} AS decision, ${RULE} AS rule_id,
+     ${selectFields({ ...SHARED, ...FAMILIES[family].columns })},
+     outcome->>'$.first_byte_ms' AS first_byte_ms, outcome->>'$.duration_ms' AS duration_ms,
+     outcome->>'$.error' AS error
+     FROM ${EVENTS_WITH_OUTCOMES} WHERE ${FAMILY} = '${family}'`;
+}
+
+function selectFields(columns: Columns): string {
+  return Object.entries(columns).map(([column, path]) => `${valueOf(path)} AS ${column}`).join(", ");
+}
+
+/** A response is part of the event if it was known when that was appended, else of the outcome. */
+function valueOf(path: string): string {
   const [, response] = path.match(/^\w+\.(response\..*)$/) ?? [];
   return response ? `coalesce(event->>'$.${path}', outcome->>'$.${response}')` : `event->>'$.${path}'`;
 }
+
+/** Drops and creates every view: definitions stored by an older sbx lack newer columns. */
+export const RECREATE_VIEWS = Object.entries(SELECTS).map(([view, select]) =>
+  `DROP VIEW IF EXISTS ${view}; CREATE VIEW ${view} AS ${select};`
+).join("\n");
+
+/** Creates every view for one connection. They hide the views of the file, which stays as it is. */
+export const CREATE_TEMP_VIEWS = Object.entries(SELECTS).map(([view, select]) =>
+  `CREATE TEMP VIEW ${view} AS ${select};`
+).join("\n");

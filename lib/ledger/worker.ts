@@ -1,16 +1,16 @@
 /**
- * The thread that hashes and writes the rows of one ledger (contracts.md §12), so that nobody who waits for a decision
- * waits for a disk. What could not be written is kept, in order, and is written with the next flush.
+ * The thread that hashes and writes the rows of one ledger (docs/contracts.md §12), so that no decision waits for a disk.
+ * Rows that could not be written are kept in order, and written by the next flush.
  */
 import { SbxError } from "../base/error/mod.ts";
 import { Chain } from "./chain.ts";
-import { type Opened, plainError, type Reply, type Request } from "./message.ts";
-import { removeSeal, writeSeal } from "./seal.ts";
 import { ledgerError } from "./failure.ts";
+import { type Opened, type Reply, type Request, toPlainError } from "./message.ts";
 import { BATCH_CHARS, BATCH_ROWS } from "./schema.ts";
+import { removeSeal, writeSeal } from "./seal.ts";
 import { Writer } from "./writer.ts";
 
-/** How long rows wait here for more of them, in milliseconds. */
+/** `ms` that rows wait here for more rows. */
 const GATHER_MS = 15;
 
 const port = self as unknown as {
@@ -31,31 +31,31 @@ port.onmessage = async ({ data }) => {
   if (data.do === "write") return write(data);
   const { id } = data;
   try {
-    port.postMessage({ id, value: await answer(data) });
+    port.postMessage({ id, value: await handle(data) });
   } catch (error) {
-    port.postMessage({ id, error: plainError(ledgerError(error, path)) });
+    port.postMessage({ id, error: toPlainError(ledgerError(error, path)) });
   }
 };
 
 function write({ rows }: Request & { do: "write" }): void {
   chain.add(rows);
-  if (chain.rows >= BATCH_ROWS || chain.size >= BATCH_CHARS) writeQuietly();
-  else timer ??= setTimeout(writeQuietly, GATHER_MS);
+  if (chain.rows >= BATCH_ROWS || chain.size >= BATCH_CHARS) writeOrReport();
+  else timer ??= setTimeout(writeOrReport, GATHER_MS);
   Atomics.add(progress, 0, 1);
   Atomics.notify(progress, 0);
 }
 
-/** Once this has failed, only a flush that somebody waits for mends it. */
-function writeQuietly(): void {
+/** Does nothing after a failure until a requested flush succeeds. */
+function writeOrReport(): void {
   if (failed) return;
   try {
     writeAll();
   } catch (error) {
-    port.postMessage({ failed: plainError(ledgerError(error, path)) });
+    port.postMessage({ failed: toPlainError(ledgerError(error, path)) });
   }
 }
 
-function answer(request: Exclude<Request, { do: "write" }>): unknown {
+function handle(request: Exclude<Request, { do: "write" }>): unknown {
   if (request.do === "open") return open(request);
   if (request.do === "limit") return writer.limit(request.maxBytes);
   writeAll();
@@ -71,7 +71,7 @@ function open(request: Request & { do: "open" }): Opened {
     if (sessionId !== request.sessionId) {
       throw new SbxError("ledger.conflict", `the ledger ${path} belongs to session ${sessionId}`);
     }
-    // On a chain that does not end in a hash nothing could be built that verifies.
+    // A chain that does not end in a hash cannot be continued to one that verifies.
     if (!HASH.test(heads.head_hash) || !HASH.test(heads.outcome_hash)) throw { code: "SQLITE_CORRUPT" };
     removeSeal(path);
     chain = new Chain(heads);
@@ -88,12 +88,12 @@ async function close(): Promise<void> {
   await writeSeal(path, chain.heads, folded);
 }
 
-/** @throws what the database throws; what was not written is still waiting then */
+/** @throws the database's error; unwritten rows stay in `chain` */
 function writeAll(): void {
   clearTimeout(timer);
   timer = undefined;
   failed = true;
   if (chain.rows > 0) writer.write(chain);
-  chain.written();
+  chain.clear();
   failed = false;
 }

@@ -1,44 +1,48 @@
 /**
- * The connection through which a ledger is written. It keeps its statements: making one of a hundred rows takes as
- * long as running it, and the client that everything else reads with makes each anew.
+ * The writing connection of a ledger. It reuses its statements: preparing an insert of a hundred rows takes as long as
+ * running it, and the client used by the readers prepares each one anew.
  */
 import Database from "libsql";
 import type { Chain, Column } from "./chain.ts";
-import { connecting } from "./failure.ts";
-import { GENESIS, type Insert, insertSql, PAGE_BYTES, PRAGMAS, SCHEMA } from "./schema.ts";
+import { connect } from "./failure.ts";
+import { GENESIS, type Insert, insertSql, isOutdated, MIGRATE, PAGE_BYTES, PRAGMAS } from "./schema.ts";
 import type { ChainHeads } from "./seal.ts";
 
-/** Rows of one statement; what is left over goes row by row. */
+/** Rows of one statement; the remaining rows are inserted one by one. */
 const CHUNK_ROWS = 100;
-/** A statement holds on to the rows that it wrote last: those of a batch with more characters are not kept. */
-const KEPT_CHARS = 1024 * 1024;
+/** A statement keeps the values that it wrote last, so that batches with more characters get statements of their own. */
+const REUSE_CHARS = 1024 * 1024;
 
-/** Most pages that SQLite has. */
+/** Most pages of an SQLite database. */
 const PAGES_MAX = 4_294_967_294;
 
 function limitPragma(maxBytes?: number): string {
   return `PRAGMA max_page_count = ${maxBytes ? Math.ceil(maxBytes / PAGE_BYTES) : PAGES_MAX};`;
 }
 
-/** Writes batches, each as a whole or not at all. */
+/** Writes batches, each completely or not at all. */
 export class Writer {
   readonly #path: string;
-  /** the pragma that sets it */
-  #limit: string;
+  #limitPragma: string;
   #database?: Database.Database;
   readonly #chunks = new Map<Insert, Database.Statement>();
   readonly #singles = new Map<Insert, Database.Statement>();
 
-  /** @param maxBytes size at which the ledger counts as full; default: what the disk holds */
+  /** @param maxBytes size in `bytes` at which the ledger is full; default: no limit but the disk */
   constructor(path: string, maxBytes?: number) {
     this.#path = path;
-    this.#limit = limitPragma(maxBytes);
+    this.#limitPragma = limitPragma(maxBytes);
   }
 
-  /** Makes the schema where there is none; answers whose ledger it is, and where its chains end. */
+  /**
+   * Creates or migrates the schema.
+   *
+   * @returns the session that the ledger belongs to, and the heads of its chains
+   * @throws {SbxError} `ledger.version.conflict`
+   */
   open(sessionId: string): { sessionId: string; heads: ChainHeads } {
     const database = this.#connection();
-    database.exec(SCHEMA);
+    if (isOutdated(this.#userVersion(), this.#path)) this.#transact(database, () => database.exec(MIGRATE));
     database.prepare("INSERT OR IGNORE INTO ledger_info VALUES (1, ?)").run(sessionId);
     const owner = first(database, "SELECT CAST(session_id AS BLOB) AS owner FROM ledger_info");
     const event = first(
@@ -60,26 +64,26 @@ export class Writer {
     };
   }
 
-  /** @throws what the database throws; nothing of the batch is written then, and the next attempt gets a new connection */
+  /** @throws the database's error: nothing of the batch is written, and the next attempt gets a new connection */
   write({ inserts, size }: Chain): void {
     try {
       const database = this.#connection();
-      database.exec("BEGIN IMMEDIATE");
-      for (const [insert, values] of inserts) this.#insert(database, insert, values, size <= KEPT_CHARS);
-      database.exec("COMMIT");
+      this.#transact(database, () => {
+        for (const [insert, values] of inserts) this.#insert(database, insert, values, size <= REUSE_CHARS);
+      });
     } catch (error) {
       this.#disconnect();
       throw error;
     }
   }
 
-  /** Gives it another limit; one below the size that it has stops it there. */
+  /** Changes the size limit; below the current size, the ledger is full at once. */
   limit(maxBytes?: number): void {
-    this.#limit = limitPragma(maxBytes);
-    this.#database?.exec(this.#limit);
+    this.#limitPragma = limitPragma(maxBytes);
+    this.#database?.exec(this.#limitPragma);
   }
 
-  /** Folds the log into the file; answers whether all of it is there: a reader can be in the way. */
+  /** Folds the log into the file. @returns false if a reader prevented a part of it */
   fold(): boolean {
     return first(this.#connection(), "PRAGMA wal_checkpoint(TRUNCATE)")?.busy === 0;
   }
@@ -91,31 +95,41 @@ export class Writer {
     this.#database = undefined;
   }
 
-  #insert(database: Database.Database, insert: Insert, values: Column[], keep: boolean): void {
+  #transact(database: Database.Database, run: () => void): void {
+    database.exec("BEGIN IMMEDIATE");
+    run();
+    database.exec("COMMIT");
+  }
+
+  #insert(database: Database.Database, insert: Insert, values: Column[], reuse: boolean): void {
     const width = insert.columns.length;
     let at = 0;
-    for (const [rows, kept] of [[CHUNK_ROWS, this.#chunks], [1, this.#singles]] as const) {
+    for (const [rows, statements] of [[CHUNK_ROWS, this.#chunks], [1, this.#singles]] as const) {
       const count = rows * width;
       if (at + count > values.length) continue;
-      const statement = keep && kept.get(insert) || database.prepare(insertSql(insert, rows));
-      if (keep) kept.set(insert, statement);
+      const statement = reuse && statements.get(insert) || database.prepare(insertSql(insert, rows));
+      if (reuse) statements.set(insert, statement);
       for (; at + count <= values.length; at += count) statement.run(values.slice(at, at + count));
     }
   }
 
+  #userVersion(): number {
+    return Number(first(this.#connection(), "PRAGMA user_version")?.user_version);
+  }
+
   #connection(): Database.Database {
     if (this.#database) return this.#database;
-    const database = connecting(this.#path, () => new Database(this.#path));
-    database.exec(PRAGMAS + this.#limit);
+    const database = connect(this.#path, () => new Database(this.#path));
+    database.exec(PRAGMAS + this.#limitPragma);
     return this.#database = database;
   }
 
-  /** A statement that failed can leave its connection unable to commit. */
+  /** Closes the connection: a failed statement can leave it unable to commit. */
   #disconnect(): void {
     try {
       this.#database?.exec("ROLLBACK");
     } catch {
-      // It was not in a transaction.
+      // No transaction was open.
     }
     this.close();
   }

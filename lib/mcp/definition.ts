@@ -1,13 +1,13 @@
-/** Reading server definitions (spec.md, "Aggregator server definition"). */
+/** Server definitions as the aggregator receives them (docs/contracts.md §8). */
 import { z } from "zod";
-import { McpServers } from "../profile/mcp.ts";
+import { McpServers } from "../profile/mcp/schema.ts";
 import { SERVERS_MAX } from "./limit.ts";
 import { serverNameProblem } from "./name.ts";
 import { foreignText } from "./text.ts";
 
 const { headers, auth, url } = McpServers.valueType.shape;
 
-/** Its header and credential rules are those of a profile: no secret can be written into it. */
+/** Uses the header and credential rules of a profile, so that a definition cannot contain a secret. */
 export const AggregatorDefinition = z.strictObject({
   name: z.string().superRefine((name, { addIssue }) => {
     const problem = serverNameProblem(name);
@@ -25,27 +25,33 @@ export const AggregatorDefinition = z.strictObject({
 });
 export type AggregatorDefinition = z.output<typeof AggregatorDefinition>;
 
-/** What was read, and what was not, with the reason. */
-export interface ReadDefinitions {
-  /** in the order given: the first of a name wins */
+/** Valid definitions, and one message for each invalid one. */
+export interface DefinitionList {
+  /** in input order; the first definition of a name wins */
   definitions: AggregatorDefinition[];
   problems: string[];
 }
 
-/** Checks an array of definitions one by one: a bad one takes no other with it. Undefined when it is no array. */
-export function readDefinitions(value: unknown): ReadDefinitions | undefined {
+/**
+ * Checks each definition on its own: an invalid one does not affect the others.
+ *
+ * @returns `undefined` when `value` is not an array
+ */
+export function readDefinitions(value: unknown): DefinitionList | undefined {
   if (!Array.isArray(value)) return undefined;
-  const read = new Map<string, AggregatorDefinition>();
+  const valid = new Map<string, AggregatorDefinition>();
   const problems: string[] = [];
   for (const [at, entry] of value.entries()) {
     const { success, data, error } = AggregatorDefinition.safeParse(entry);
-    const name = typeof entry?.name === "string" ? `"${foreignText(entry.name, 64)}"` : `number ${at + 1}`;
+    const name = typeof entry?.name === "string" ? `"${foreignText(entry.name, 64)}"` : `#${at + 1}`;
     if (!success) {
       const { path, message } = error.issues[0];
-      problems.push(`server ${name} is refused: ${[...path, foreignText(message)].join(" ")}`);
-    } else if (read.has(data.name)) problems.push(`server ${name} is defined twice; the first one counts`);
-    else if (read.size >= SERVERS_MAX) problems.push(`server ${name} is over the limit of ${SERVERS_MAX}`);
-    else read.set(data.name, data);
+      problems.push(`server ${name} is invalid: ${[...path, foreignText(message)].join(" ")}`);
+    } else if (valid.has(data.name)) {
+      problems.push(`server ${name} is defined twice; the first definition is used`);
+    } else if (valid.size >= SERVERS_MAX) {
+      problems.push(`server ${name} exceeds the limit of ${SERVERS_MAX} servers`);
+    } else valid.set(data.name, data);
   }
-  return { definitions: [...read.values()], problems };
+  return { definitions: [...valid.values()], problems };
 }

@@ -1,41 +1,14 @@
-/** What the aggregator lists (contracts.md §8). */
+/** Entries of the aggregator's lists (docs/contracts.md §8). */
+import type { ToolEntry } from "./schema.ts";
 
-export interface ServerStatus {
-  name: string;
-  url: string;
-  enabled: boolean;
-  /** which layer named it: `corp` or `profile` */
-  source: string;
-  connected: boolean;
-  tool_count: number;
-  resource_count: number;
-  prompt_count: number;
-  /** why it is not connected, or what went wrong last */
-  last_error?: string;
-}
+export type { ServerStatus, ToolEntry } from "./schema.ts";
 
-/** The part of a tool that a pin covers. */
+/** Part of a tool covered by its pin. */
 export interface ToolDefinition {
   name: string;
   description: string;
   /** JSON Schema */
   input_schema: Record<string, unknown>;
-}
-
-export interface ToolEntry {
-  /** `<server>__<tool>` */
-  namespaced_name: string;
-  original_name: string;
-  description: string;
-  /** JSON Schema */
-  input_schema: Record<string, unknown>;
-  server_name: string;
-  /** the server's own hints, which it may have made up */
-  annotations: Record<string, string | boolean>;
-  /** BLAKE3, 64 hex characters */
-  pin_hash: string;
-  /** it is not what was approved, and is held back */
-  pin_changed: boolean;
 }
 
 export interface ResourceEntry {
@@ -62,15 +35,15 @@ export interface PromptEntry {
   server_name: string;
 }
 
-/** Entries by the field of the answer that carries them. */
+/** Entry type by the response field that contains the list. */
 export interface Entries {
   tools: ToolEntry;
   resources: ResourceEntry;
   prompts: PromptEntry;
 }
-export type Kind = keyof Entries;
+export type EntryKind = keyof Entries;
 
-/** Progress of a call, as the server tells it. */
+/** Progress of a call as reported by the server. */
 export interface Progress {
   progress: number;
   total?: number;

@@ -1,55 +1,55 @@
-/** Every bound of the aggregator, and of what it believes of servers that it does not know. */
+/** Limits of the aggregator, and of data from servers it does not trust. */
 
-/** Longest line of the aggregator protocol, without its newline (spec.md, "Limits": 1 MB). */
+/** Longest line of the aggregator protocol in `bytes`, without its newline (docs/contracts.md §14). */
 export const LINE_BYTES_MAX = 1024 * 1024;
 
-/** Servers in one array of definitions; the rest is refused with a line in the log. */
+/** Servers in one array of definitions; further ones are ignored and logged. */
 export const SERVERS_MAX = 512;
-/** Requests of the parent that are worked on at once. */
+/** Concurrent requests of the parent process. */
 export const REQUESTS_MAX = 1024;
 
-/** Time that a server has to answer a request (contracts.md §8). */
+/** `ms` for a server to answer a request (docs/contracts.md §8). */
 export const REQUEST_TIMEOUT_MS = 60_000;
-/** The same for `tools/call` (contracts.md §8). */
+/** `ms` for a server to answer `tools/call` (docs/contracts.md §8). */
 export const CALL_TIMEOUT_MS = 300_000;
-/** Time for initialize and the first lists together: lists of all servers wait that long for a slow one, once. */
+/** `ms` for initialize and the first lists together: the first list of all servers waits this long for a slow one. */
 export const CONNECT_TIMEOUT_MS = 10_000;
-/** Pause before a server that was lost is tried again; it doubles, up to the longest. */
+/** First and longest pause in `ms` before reconnecting to a server; the pause doubles after each failure. */
 export const RECONNECT_MIN_MS = 500;
 export const RECONNECT_MAX_MS = 60_000;
-/** Time that a server gets to hear that its session is over. */
+/** `ms` for a server to acknowledge the end of its session. */
 export const GOODBYE_MS = 1000;
 
-/** Entries of one kind that one server may list, and the pages that it may list them on. */
+/** Entries of one kind per server, and pages of one list. */
 export const ENTRIES_MAX = 1000;
 export const PAGES_MAX = 100;
-/** Characters of the name of a tool or prompt. */
+/** Characters of a tool or prompt name. */
 export const NAME_CHARS_MAX = 128;
-/** Characters of a resource's URI. */
+/** Characters of a resource URI. */
 export const URI_CHARS_MAX = 2048;
-/** Characters of a description; what is over is cut off, visibly. */
+/** Characters of a description; a longer one is cut with a visible note. */
 export const DESCRIPTION_CHARS_MAX = 16 * 1024;
-/** Bytes of one entry as JSON; one that is larger is left out. */
+/** `bytes` of one entry as JSON; a larger entry is omitted. */
 export const ENTRY_BYTES_MAX = 128 * 1024;
-/** Bytes of all entries of one kind of one server. */
+/** `bytes` of all entries of one kind of one server. */
 export const CATALOGUE_BYTES_MAX = 4 * 1024 * 1024;
-/** Levels that a result or an entry may be nested. */
+/** Nesting levels of a result or an entry. */
 export const DEPTH_MAX = 200;
-/** Shortest time between two lists that a server asks for by `list_changed`. */
+/** Shortest interval in `ms` between two reads of a list triggered by `list_changed`. */
 export const RELIST_INTERVAL_MS = 500;
 
-/** Bytes of a server's whole answer to one request, progress included. */
+/** `bytes` of a server's response to one request, including progress. */
 export const ANSWER_BYTES_MAX = 4 * 1024 * 1024;
-/** Bytes of one event of a server's own stream. */
+/** `bytes` of one event of a server's own stream. */
 export const EVENT_BYTES_MAX = 2 * 1024 * 1024;
-/** Bytes a second of a server's own stream; more is not read before its time. */
+/** `bytes` per second read from a server's own stream. */
 export const STREAM_BYTES_PER_SECOND = 4 * 1024 * 1024;
-/** Shortest time between two openings of a server's own stream, whatever `retry:` it asks for. */
+/** Shortest interval in `ms` between two openings of a server's own stream, whatever `retry:` it requests. */
 export const STREAM_INTERVAL_MS = 500;
-/** Grace between the end of an answer's bytes and the verdict that the answer was not in them. */
+/** `ms` after the end of a response body before a request without an answer fails. */
 export const ANSWER_GRACE_MS = 250;
 
-/** Characters that a log line or an error takes over from a server. */
+/** Characters of a server's text in one log line or error. */
 export const FOREIGN_CHARS_MAX = 300;
-/** Lines that the aggregator logs in a minute. */
+/** Log lines per minute. */
 export const LOG_LINES_PER_MINUTE = 120;

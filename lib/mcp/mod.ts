@@ -1,14 +1,13 @@
 /**
- * External MCP servers, from outside the aggregator: what sbx-process, the service and the CLI need. The MCP client itself
- * is in aggregator/, and only sbx-mcp-aggregator loads it.
+ * External MCP servers for sbx-process, the service and the CLI. The MCP client itself is in `aggregator/`; only
+ * sbx-mcp-aggregator loads it.
  */
 export { Aggregator, type AggregatorOptions } from "./driver/aggregator.ts";
-export { AGGREGATOR, aggregatorProgram } from "./driver/program.ts";
 export type { CallOptions } from "./driver/pending.ts";
 export type { AggregatorDefinition } from "./definition.ts";
 export type {
   Entries,
-  Kind,
+  EntryKind,
   Progress,
   PromptEntry,
   ResourceEntry,
@@ -18,7 +17,7 @@ export type {
 export {
   namespacedName,
   namespacedUri,
-  type Routed,
+  type QualifiedName,
   serverNameProblem,
   splitName,
   splitUri,
@@ -28,5 +27,5 @@ export { findingOf, type PinChange, type PinFinding } from "./pin/change.ts";
 export { definitionDiff, type DiffPart, renderDiff, wordDiff } from "./pin/diff.ts";
 export { pinHash } from "./pin/hash.ts";
 export { type PinCheck, PinStore } from "./pin/store.ts";
-export { unconnected } from "./driver/statuses.ts";
-export { type CorpMcp, definitionsOf } from "./sources.ts";
+export { offlineStatuses } from "./driver/statuses.ts";
+export { definitionsOf } from "./sources.ts";

@@ -1,25 +1,25 @@
-/** Names of what several servers offer together (spec.md, "Namespacing"). */
+/** Namespaced names of tools, prompts and resources of several servers (docs/contracts.md §8). */
 import { NAME_CHARS_MAX } from "./limit.ts";
 
-/** Between the name of a server and that of its tool or prompt. */
+/** Separator between a server name and its tool or prompt name. */
 const SEPARATOR = "__";
 const SCHEME = "sbx://";
 // deno-lint-ignore no-control-regex
 const UNPRINTABLE = /[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]/u;
 
-/** A server and the name of something as that server knows it. */
-export interface Routed {
+/** A server, and the name of an entry within it. */
+export interface QualifiedName {
   server: string;
   name: string;
 }
 
-/** `<server>__<tool>`; prompts alike. */
+/** `<server>__<tool>`, and the same for prompts. */
 export function namespacedName(server: string, name: string): string {
   return server + SEPARATOR + name;
 }
 
-/** Split at the first `__`, so the name may hold more of them; undefined when it names no server or no tool. */
-export function splitName(namespaced: string): Routed | undefined {
+/** Splits at the first `__`; later ones belong to the name. @returns `undefined` when server or name is missing */
+export function splitName(namespaced: string): QualifiedName | undefined {
   return split(namespaced, 0, SEPARATOR);
 }
 
@@ -28,20 +28,20 @@ export function namespacedUri(server: string, uri: string): string {
   return `${SCHEME}${server}/${uri}`;
 }
 
-/** The server and its own URI; undefined for every other URI. */
-export function splitUri(namespaced: string): Routed | undefined {
+/** Splits `sbx://<server>/<original uri>`. @returns `undefined` for any other URI */
+export function splitUri(namespaced: string): QualifiedName | undefined {
   return namespaced.startsWith(SCHEME) ? split(namespaced, SCHEME.length, "/") : undefined;
 }
 
-function split(text: string, from: number, separator: string): Routed | undefined {
+function split(text: string, from: number, separator: string): QualifiedName | undefined {
   const at = text.indexOf(separator, from);
   const name = at < 0 ? "" : text.slice(at + separator.length);
   return at > from && name ? { server: text.slice(from, at), name } : undefined;
 }
 
 /**
- * Why a server cannot have this name. Beyond the spec's three reasons, a name that would be routed to another server,
- * or that a person cannot read, is refused too.
+ * The reason why a server name is invalid. Also rejects names whose tools would be routed to another server, and names
+ * a person cannot read.
  */
 export function serverNameProblem(name: string): string | undefined {
   if (name === "") return "is empty";
@@ -52,9 +52,9 @@ export function serverNameProblem(name: string): string | undefined {
   return nameProblem(name);
 }
 
-/** Why a tool or prompt of this name is left out. Spaces and emoji are a server's own business. */
+/** The reason why a tool or prompt name is invalid. Spaces and emoji are allowed. */
 export function nameProblem(name: string): string | undefined {
   if (name === "") return "is empty";
   if (name.length > NAME_CHARS_MAX) return `is longer than ${NAME_CHARS_MAX} characters`;
-  if (UNPRINTABLE.test(name)) return "has control or invisible characters";
+  if (UNPRINTABLE.test(name)) return "contains control or invisible characters";
 }

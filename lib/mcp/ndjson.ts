@@ -1,4 +1,5 @@
-/** Lines of JSON in both directions of a pipe (spec.md, "Aggregator protocol"). */
+/** Lines of JSON over a pipe, in both directions (docs/contracts.md §8). */
+import { joinBytes } from "./bytes.ts";
 import { LINE_BYTES_MAX } from "./limit.ts";
 
 interface ByteSource {
@@ -8,49 +9,49 @@ interface ByteSink {
   write(bytes: Uint8Array): Promise<unknown>;
 }
 
-/** A line, or why there is none where one was expected. */
+/** A line, or the reason why it cannot be read. */
 export type Line = { text: string } | { problem: string };
 
 const CHUNK = 64 * 1024;
 const NEWLINE = 10;
 
-/** Yields line after line. One that is too long or not UTF-8 is skipped up to its end, and said to be. */
+/** Yields each line. A line that is too long or not UTF-8 is skipped to its end and yielded as a problem. */
 export async function* readLines(source: ByteSource, max = LINE_BYTES_MAX): AsyncGenerator<Line> {
   const decoder = new TextDecoder("utf-8", { fatal: true });
-  let held: Uint8Array[] = [];
+  let chunks: Uint8Array<ArrayBuffer>[] = [];
   let size = 0;
   const finish = (): Line => {
-    const bytes = held.length === 1 ? held[0] : concat(held, size);
-    const problem = size > max && `a line of ${size} bytes is over the limit of ${max}`;
-    held = [];
+    const bytes = joinBytes(chunks);
+    const problem = size > max && `line of ${size} bytes exceeds the limit of ${max} bytes`;
+    chunks = [];
     size = 0;
     if (problem) return { problem };
     try {
       return { text: decoder.decode(bytes) };
     } catch {
-      return { problem: "a line is not UTF-8" };
+      return { problem: "line is not valid UTF-8" };
     }
   };
-  const hold = (bytes: Uint8Array) => {
+  const append = (bytes: Uint8Array<ArrayBuffer>) => {
     size += bytes.length;
-    // Of a line that is too long only the size is kept.
-    if (size <= max) held.push(bytes);
-    else held = [];
+    // Only the size of an overlong line is kept.
+    if (size <= max) chunks.push(bytes);
+    else chunks = [];
   };
   const buffer = new Uint8Array(CHUNK);
   for (let read = await source.read(buffer); read !== null; read = await source.read(buffer)) {
     let start = 0;
     for (let end = buffer.indexOf(NEWLINE); end >= 0 && end < read; end = buffer.indexOf(NEWLINE, start)) {
-      hold(buffer.subarray(start, end));
+      append(buffer.subarray(start, end));
       yield finish();
       start = end + 1;
     }
-    if (start < read) hold(buffer.slice(start, read));
+    if (start < read) append(buffer.slice(start, read));
   }
-  if (size > 0) yield { problem: `the input ended within a line, after ${size} bytes of it` };
+  if (size > 0) yield { problem: `input ended inside a line, after ${size} bytes` };
 }
 
-/** Writes lines in the order in which they come; those that wait for the pipe go out in one piece. */
+/** Writes lines in order; lines that wait for the pipe are written in one piece. */
 export class LineWriter {
   #sink: ByteSink;
   #encoder = new TextEncoder();
@@ -62,20 +63,20 @@ export class LineWriter {
     this.#sink = sink;
   }
 
-  /** Queues a line, without its newline. What comes after the pipe has broken is dropped. */
+  /** Queues a line, without its newline. Lines after a broken pipe are dropped. */
   write(line: string): void {
     if (this.#failed) return;
     this.#waiting.push(line);
     this.#writing ??= this.#drain();
   }
 
-  /** Settles when all that was written is in the pipe, or never will be. */
-  async flushed(): Promise<void> {
+  /** Settles when all queued lines are in the pipe, or the pipe is broken. */
+  async flush(): Promise<void> {
     while (this.#writing) await this.#writing;
   }
 
   async #drain(): Promise<void> {
-    // Lines of one turn of the event loop go out together.
+    // Batches the lines of one turn of the event loop.
     await Promise.resolve();
     try {
       while (this.#waiting.length > 0) {
@@ -95,29 +96,28 @@ export class LineWriter {
   }
 }
 
-/** Whether a line fits the protocol; a short one is not measured. */
+/** The value of a JSON text. @returns `undefined` when it is malformed */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a line fits the protocol; a short line is not measured. */
 export function fitsLine(text: string, max = LINE_BYTES_MAX): boolean {
   return text.length * 3 <= max || (text.length <= max && byteLength(text) <= max);
 }
 
-/** Bytes of a text as UTF-8. */
+/** UTF-8 length of a text in `bytes`. */
 export function byteLength(text: string): number {
   let bytes = text.length;
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at);
     if (unit < 0x80) continue;
-    // Each half of a surrogate pair counts two: four together.
+    // Each half of a surrogate pair counts two, four together.
     bytes += unit < 0x800 || (unit >= 0xd800 && unit < 0xe000) ? 1 : 2;
   }
   return bytes;
-}
-
-function concat(parts: Uint8Array[], size: number): Uint8Array {
-  const whole = new Uint8Array(parts.length === 0 ? 0 : size);
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }

@@ -1,27 +1,30 @@
-/** Requests of the aggregator protocol (spec.md, "Aggregator protocol"). */
+/** Requests of the aggregator protocol (docs/contracts.md §8). */
 import { z } from "zod";
 
-const Cursor = z.strictObject({
-  /** where a page begins: an addition for catalogues that do not fit on one line; without it nothing is paged */
+const CursorParams = z.strictObject({
+  /** index of the first entry of a page; without it the whole list has to fit on one line */
   cursor: z.int().min(0).optional(),
 }).nullish();
-const Named = z.strictObject({ name: z.string(), arguments: z.record(z.string(), z.unknown()).nullish() });
+const NameParams = z.strictObject({
+  name: z.string(),
+  arguments: z.record(z.string(), z.unknown()).nullish(),
+});
 
-/** Parameters by method: the nine that there are. */
+/** Parameters of each of the nine methods. */
 export const PARAMS = {
-  list_servers: Cursor,
-  list_tools: Cursor,
-  list_resources: Cursor,
-  list_prompts: Cursor,
-  call_tool: Named,
+  list_servers: CursorParams,
+  list_tools: CursorParams,
+  list_resources: CursorParams,
+  list_prompts: CursorParams,
+  call_tool: NameParams,
   read_resource: z.strictObject({ uri: z.string() }),
-  get_prompt: Named,
+  get_prompt: NameParams,
   refresh: z.strictObject({ servers: z.array(z.unknown()) }),
   shutdown: z.unknown(),
 };
 export type Method = keyof typeof PARAMS;
 
-/** A line that can be answered: it has an id. */
+/** A well-formed request line. */
 export interface RequestLine {
   /** unsigned integer */
   id: number;
@@ -29,7 +32,7 @@ export interface RequestLine {
   params: unknown;
 }
 
-/** What a line asks; undefined when it is malformed, so that nobody could be answered. */
+/** Reads a request line. @returns `undefined` when it is malformed; without an id it cannot be answered */
 export function readRequest(line: string): RequestLine | undefined {
   try {
     const { id, method, params } = JSON.parse(line);

@@ -1,15 +1,12 @@
-import type { McpServers } from "../profile/mcp.ts";
+import type { CorpMcpServers, McpServers } from "../profile/mod.ts";
 import type { AggregatorDefinition } from "./definition.ts";
 
-/** `[mcp.*]` of a corp.toml: servers of its own, or the words that switch a profile's server off. */
-export type CorpMcp = Record<string, McpServers[string] | { enabled: false }>;
-
 /**
- * The servers of a session in trust order: corp, then profile (spec.md, "Namespacing" 4). A corp server cannot be
- * replaced or removed by a profile, and one that corp switched off stays off. Built-in servers are not here: they live
- * in the host process. The name of a definition is the server's id, because it is what its tools are called by.
+ * The servers of a session in trust order: corp, then profile (docs/contracts.md §8). A profile can neither replace
+ * nor remove a corp server, nor enable a server that corp disables. Built-in servers are omitted: they run in the host
+ * process. The definition's name is the server id, the prefix of its tool names.
  */
-export function definitionsOf(profile: McpServers, corp: CorpMcp = {}): AggregatorDefinition[] {
+export function definitionsOf(profile: McpServers, corp: CorpMcpServers = {}): AggregatorDefinition[] {
   const definitions: AggregatorDefinition[] = [];
   for (const [id, server] of Object.entries(corp)) {
     if ("name" in server && !server.builtin) definitions.push(definitionOf(id, server, "corp"));
@@ -21,6 +18,11 @@ export function definitionsOf(profile: McpServers, corp: CorpMcp = {}): Aggregat
     definitions.push(forced ? { ...definition, enabled: false, source: "corp" } : definition);
   }
   return definitions;
+}
+
+/** Whether the aggregator connects to a server. */
+export function isServed({ enabled, unsupported_stdio }: AggregatorDefinition): boolean {
+  return enabled && !unsupported_stdio;
 }
 
 function definitionOf(name: string, server: McpServers[string], source: string): AggregatorDefinition {

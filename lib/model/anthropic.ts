@@ -1,8 +1,8 @@
-import type { Answer } from "./answer.ts";
 import type { Api } from "./api.ts";
-import { count, type Json, list, name, object, text } from "./json.ts";
+import { countOf, type Json, listOf, nameOf, objectOf, textOf } from "./json.ts";
+import type { ResponseFacts } from "./response_facts.ts";
 
-/** Anthropic's Messages, also where other clouds host it. */
+/** Anthropic's Messages API, also as hosted by other clouds. */
 export const anthropic: Api = {
   family: "anthropic.messages",
   operation: "messages",
@@ -11,30 +11,30 @@ export const anthropic: Api = {
   needs: ["messages"],
   looksLike(body) {
     return typeof body.max_tokens === "number" && Array.isArray(body.messages) &&
-      (body.system !== undefined || "anthropic_version" in body || list(body.tools).some(hasInputSchema) ||
-        list(body.messages).some(hasBlocks));
+      (body.system !== undefined || "anthropic_version" in body || listOf(body.tools).some(hasInputSchema) ||
+        listOf(body.messages).some(hasBlocks));
   },
-  request: (body, match) => ({
-    model: name(body.model) ?? match?.[1] ?? "",
+  readRequest: (body, match) => ({
+    model: nameOf(body.model) ?? match?.[1] ?? "",
     stream: body.stream === true || (match?.[0].endsWith(":streamRawPredict") ?? false),
-    messages_count: list(body.messages).length,
-    tools_count: list(body.tools).length,
+    messages_count: listOf(body.messages).length,
+    tools_count: listOf(body.tools).length,
   }),
-  fold(value, answer) {
+  readResponse(value, facts) {
     switch (value.type) {
       case "message":
-        return whole(value, answer);
+        return readMessage(value, facts);
       case "message_start":
-        return whole(object(value.message), answer);
+        return readMessage(objectOf(value.message), facts);
       case "content_block_start":
-        return block(`${value.index}`, object(value.content_block), answer);
+        return readBlock(`${value.index}`, objectOf(value.content_block), facts);
       case "content_block_delta":
-        return answer.part(`${value.index}`, text(object(value.delta).partial_json));
+        return facts.appendArguments(`${value.index}`, textOf(objectOf(value.delta).partial_json));
       case "message_delta":
-        answer.stopReason = name(object(value.delta).stop_reason) ?? answer.stopReason;
-        return usage(object(value.usage), answer);
+        facts.stopReason = nameOf(objectOf(value.delta).stop_reason) ?? facts.stopReason;
+        return readUsage(objectOf(value.usage), facts);
       case "error":
-        answer.stopReason = name(object(value.error).type) ?? "error";
+        facts.stopReason = nameOf(objectOf(value.error).type) ?? "error";
     }
   },
 };
@@ -42,38 +42,38 @@ export const anthropic: Api = {
 const TOOL_USE = new Set(["tool_use", "server_tool_use", "mcp_tool_use"]);
 const BLOCKS = new Set(["tool_use", "tool_result", "thinking", "document"]);
 
-function whole(message: Json, answer: Answer): void {
-  answer.stopReason = name(message.stop_reason) ?? answer.stopReason;
-  usage(object(message.usage), answer);
-  for (const [at, each] of list(message.content).entries()) block(`${at}`, object(each), answer);
+function readMessage(message: Json, facts: ResponseFacts): void {
+  facts.stopReason = nameOf(message.stop_reason) ?? facts.stopReason;
+  readUsage(objectOf(message.usage), facts);
+  for (const [at, block] of listOf(message.content).entries()) readBlock(`${at}`, objectOf(block), facts);
 }
 
-function block(key: string, content: Json, answer: Answer): void {
+function readBlock(key: string, content: Json, facts: ResponseFacts): void {
   if (typeof content.type === "string" && TOOL_USE.has(content.type)) {
-    answer.tool(key, name(content.name), content.input);
+    facts.addTool(key, nameOf(content.name), content.input);
   }
 }
 
-/** The later of two reports holds: the counts of a stream are cumulative. */
-function usage(given: Json, answer: Answer): void {
-  const long = count(object(given.cache_creation).ephemeral_1h_input_tokens);
-  const written = count(given.cache_creation_input_tokens);
+/** Reads token counts; those of a stream are cumulative, so later ones replace earlier ones. */
+function readUsage(usage: Json, facts: ResponseFacts): void {
+  const longCacheWrites = countOf(objectOf(usage.cache_creation).ephemeral_1h_input_tokens);
+  const cacheWrites = countOf(usage.cache_creation_input_tokens);
   const counts = {
-    input: count(given.input_tokens),
-    output: count(given.output_tokens),
-    cacheRead: count(given.cache_read_input_tokens),
-    cacheWrite: written === undefined ? undefined : Math.max(0, written - (long ?? 0)),
-    cacheWriteLong: long,
+    input: countOf(usage.input_tokens),
+    output: countOf(usage.output_tokens),
+    cacheRead: countOf(usage.cache_read_input_tokens),
+    cacheWrite: cacheWrites === undefined ? undefined : Math.max(0, cacheWrites - (longCacheWrites ?? 0)),
+    cacheWriteLong: longCacheWrites,
   };
   for (const [key, tokens] of Object.entries(counts)) {
-    if (tokens !== undefined) answer.usage[key as keyof typeof counts] = tokens;
+    if (tokens !== undefined) facts.usage[key as keyof typeof counts] = tokens;
   }
 }
 
 function hasInputSchema(tool: unknown): boolean {
-  return object(tool).input_schema !== undefined;
+  return objectOf(tool).input_schema !== undefined;
 }
 
 function hasBlocks(message: unknown): boolean {
-  return list(object(message).content).some((each) => BLOCKS.has(text(object(each).type)));
+  return listOf(objectOf(message).content).some((block) => BLOCKS.has(textOf(objectOf(block).type)));
 }

@@ -1,7 +1,7 @@
-import type { Answer } from "./answer.ts";
 import type { Json } from "./json.ts";
+import type { ResponseFacts } from "./response_facts.ts";
 
-/** What a request says of its call. */
+/** Recorded facts of a request. */
 export interface RequestFacts {
   model: string;
   stream: boolean;
@@ -9,22 +9,22 @@ export interface RequestFacts {
   tools_count: number;
 }
 
-/** One wire format of model calls. Its two functions read JSON that anyone may have written. */
+/** One wire format of model calls. Its functions read untrusted JSON. */
 export interface Api {
   /** the value of `api_family` */
   family: string;
-  /** the value of `operation`, when the path does not say */
+  /** the value of `operation`, unless the path contains it */
   operation: string;
-  /** the paths on which it is spoken */
+  /** request paths of this API */
   path: RegExp;
-  /** keys of a request's body, one of which every call has */
+  /** keys of the request body; every call has at least one of them */
   needs: readonly string[];
-  /** whether a request's body can be nothing else; for hosts and paths that nobody knows */
+  /** Checks that a request body is unmistakably of this API, for unknown hosts and paths. */
   looksLike(body: Json): boolean;
-  /** @param match of {@linkcode path}, or null */
-  request(body: Json, match: RegExpExecArray | null): RequestFacts;
-  /** Takes the next JSON value of a response: all of it, an event of a stream, or a line. */
-  fold(value: Json, answer: Answer): void;
-  /** whether the body is where the model is named, and not the path */
+  /** Reads a request. @param match match of {@linkcode path}, or null */
+  readRequest(body: Json, match: RegExpExecArray | null): RequestFacts;
+  /** Reads the next JSON value of a response: the whole body, a stream event, or a line. */
+  readResponse(value: Json, facts: ResponseFacts): void;
+  /** true if the body names the model, false if the path does */
   modelInBody: boolean;
 }

@@ -1,22 +1,22 @@
 import type { Event, ModelEvent } from "../event/mod.ts";
 import type { Draft } from "../policy/mod.ts";
-import { Answer } from "./answer.ts";
 import type { Api } from "./api.ts";
-import { type Json, object } from "./json.ts";
+import { type Json, objectOf } from "./json.ts";
 import { BODY_TEXT_MAX } from "./limit.ts";
 import type { Prices, Usage } from "./price.ts";
-import { UNKNOWN } from "./provider.ts";
+import { UNKNOWN_PROVIDER } from "./provider.ts";
+import { ResponseFacts } from "./response_facts.ts";
 import type { Header, ModelCall, ModelResponse } from "./types.ts";
-import { framingOf, Values } from "./values.ts";
+import { framingOf, ValueReader } from "./value_reader.ts";
 
-/** Value of `stop_reason` when an answer came and could not be read. */
+/** `stop_reason` of a response that could not be parsed. */
 export const PARSE_ERROR = "parse_error";
-/** Characters that are scrubbed beyond those that are kept: a secret at the cut is seen whole. */
+/** Characters scrubbed beyond the stored ones, so that a secret at the cut is recognized. */
 const SCRUB_MARGIN = 8 * 1024;
 
-/** What a call is told by its head. */
+/** Properties of a call known from its request head. */
 export interface CallOptions {
-  /** those that it may be; one when its path says so */
+  /** candidate APIs; one if the path identifies it */
   apis: readonly Api[];
   match: RegExpExecArray | null;
   provider: string | undefined;
@@ -27,16 +27,16 @@ export interface CallOptions {
 
 type Request = ModelEvent["request"];
 
-/** One model call, read from the bytes that pass. */
-export class Call implements ModelCall {
+/** Reads one model call from its bytes in transit. */
+export class CallReader implements ModelCall {
   readonly bodyMax: number;
   readonly #options: CallOptions;
   #api: Api | undefined;
   #request: Request | undefined;
   #scrub: (text: string) => string = (text) => text;
   #status: number | undefined;
-  #answer = new Answer();
-  #values: Values | undefined;
+  #responseFacts = new ResponseFacts();
+  #values: ValueReader | undefined;
   #failed = false;
 
   constructor(options: CallOptions) {
@@ -44,17 +44,17 @@ export class Call implements ModelCall {
     this.bodyMax = options.bodyMax;
   }
 
-  /** What the gate decides on; `undefined` when it is no model call after all. */
+  /** Reads the request. @returns the event draft for the gate, or `undefined` if this is not a model call */
   request(bytes: Uint8Array, complete: boolean, scrub: (text: string) => string): Draft | undefined {
     const { match, provider, contentType } = this.#options;
     const text = new TextDecoder().decode(bytes);
-    const body = complete ? object(jsonOf(text)) : {};
+    const body = complete ? objectOf(jsonOf(text)) : {};
     this.#api = this.#apiOf(body);
     if (!this.#api) return undefined;
     this.#scrub = scrub;
-    const facts = this.#api.request(body, match);
+    const facts = this.#api.readRequest(body, match);
     this.#request = {
-      provider: provider ?? (this.#api.family.startsWith("ollama.") ? "ollama" : UNKNOWN),
+      provider: provider ?? (this.#api.family.startsWith("ollama.") ? "ollama" : UNKNOWN_PROVIDER),
       api_family: this.#api.family,
       operation: match && !this.#api.modelInBody ? match[2] : this.#api.operation,
       ...facts,
@@ -74,67 +74,74 @@ export class Call implements ModelCall {
     };
   }
 
-  /** The body that a rewritten event asks for; `undefined` when none of its fields that are in the body changed. */
+  /** Builds the body for a rewritten event; `undefined` if no field in the body changed. */
   rewrite(event: Event, bytes: Uint8Array): Uint8Array | undefined {
-    const [before, now] = [this.#request, event.model?.request];
-    if (!before || !now || !this.#api) return undefined;
-    let text = now.body.text !== before.body.text && !before.body.truncated ? now.body.text : undefined;
-    if (this.#api.modelInBody && (now.model !== before.model || now.stream !== before.stream)) {
-      const body = object(jsonOf(text ?? new TextDecoder().decode(bytes)));
-      if (now.model !== before.model) body.model = now.model;
-      if (now.stream !== before.stream) body.stream = now.stream;
+    const [original, rewritten] = [this.#request, event.model?.request];
+    if (!original || !rewritten || !this.#api) return undefined;
+    const isTextChanged = rewritten.body.text !== original.body.text && !original.body.truncated;
+    let text = isTextChanged ? rewritten.body.text : undefined;
+    if (
+      this.#api.modelInBody &&
+      (rewritten.model !== original.model || rewritten.stream !== original.stream)
+    ) {
+      const body = objectOf(jsonOf(text ?? new TextDecoder().decode(bytes)));
+      if (rewritten.model !== original.model) body.model = rewritten.model;
+      if (rewritten.stream !== original.stream) body.stream = rewritten.stream;
       text = JSON.stringify(body);
     }
-    this.#request = now;
+    this.#request = rewritten;
     return text === undefined ? undefined : new TextEncoder().encode(text);
   }
 
-  /** The response's head. */
+  /** Reads the response head. */
   head(status: number, headers: Header[]): void {
     this.#status = status;
     const type = headers.find(([name]) => name === "content-type")?.[1];
-    this.#answer = new Answer();
-    this.#values = new Values(framingOf(type), (value) => this.#api?.fold(object(value), this.#answer));
+    this.#responseFacts = new ResponseFacts();
+    this.#values = new ValueReader(
+      framingOf(type),
+      (value) => this.#api?.readResponse(objectOf(value), this.#responseFacts),
+    );
   }
 
-  /** The next bytes of the response. */
+  /** Reads the next bytes of the response. */
   chunk(bytes: Uint8Array): void {
-    if (!this.#failed) this.#safely((values) => values.push(bytes));
+    if (!this.#failed) this.#readSafely((values) => values.push(bytes));
   }
 
-  /** What the response was, as far as it came. @param error what broke it off */
+  /** Ends the response, complete or interrupted. @param error reason of an interruption */
   end(error?: string): ModelResponse | undefined {
     if (this.#status === undefined || !this.#request) return undefined;
-    // What is cut off cannot be read to its end, and that is nobody's fault here.
+    // An interrupted body cannot be parsed to its end; that is not a parse error.
     const failedBefore = this.#failed;
-    if (!failedBefore) this.#safely((values) => values.end());
-    if (this.#failed && (failedBefore || error === undefined)) this.#answer.stopReason = PARSE_ERROR;
-    const { stopReason, usage } = this.#answer;
-    const ok = this.#status >= 200 && this.#status < 300;
+    if (!failedBefore) this.#readSafely((values) => values.end());
+    if (this.#failed && (failedBefore || error === undefined)) this.#responseFacts.stopReason = PARSE_ERROR;
+    const { stopReason, usage } = this.#responseFacts;
+    const isSuccess = this.#status >= 200 && this.#status < 300;
     const { provider, model } = this.#request;
     const isCounted = usage.input !== undefined || usage.output !== undefined;
-    const cost = ok && isCounted ? this.#options.prices.cost(provider, model, usage) : undefined;
-    const input = inputOf(usage);
+    const cost = isSuccess && isCounted ? this.#options.prices.cost(provider, model, usage) : undefined;
+    const input = totalInputOf(usage);
     return {
       status: this.#status,
       ...(stopReason !== undefined && { stop_reason: this.#scrub(stopReason) }),
       ...(input !== undefined && { input_tokens: input }),
       ...(usage.output !== undefined && { output_tokens: usage.output }),
       ...(cost !== undefined && { estimated_cost_micros: cost }),
-      tool_calls: JSON.parse(this.#scrub(JSON.stringify(this.#answer.tools()))),
+      tool_calls: JSON.parse(this.#scrub(JSON.stringify(this.#responseFacts.tools()))),
     };
   }
 
-  /** By its path if a provider is known to serve models there; else the body must look like a call. */
+  /** Finds the API by the path of a known provider, else by the shape of the body. */
   #apiOf(body: Json): Api | undefined {
     const { apis, match, provider } = this.#options;
     if (match && (provider !== undefined || isPlausible(apis[0], body))) return apis[0];
     return match ? undefined : apis.find((api) => api.looksLike(body));
   }
 
-  #safely(work: (values: Values) => void): void {
+  #readSafely(read: (values: ValueReader) => void): void {
     try {
-      if (this.#values) work(this.#values);
+      if (this.#values) read(this.#values);
     } catch {
       this.#failed = true;
       this.#values = undefined;
@@ -142,12 +149,12 @@ export class Call implements ModelCall {
   }
 }
 
-/** Whether a body on a path of this API has what every call of it has. */
+/** Checks that a body on a path of this API has the keys every call has. */
 function isPlausible({ modelInBody, needs }: Api, body: Json): boolean {
   return (!modelInBody || typeof body.model === "string") && needs.some((key) => key in body);
 }
 
-function inputOf({ input, cacheRead, cacheWrite, cacheWriteLong }: Partial<Usage>): number | undefined {
+function totalInputOf({ input, cacheRead, cacheWrite, cacheWriteLong }: Partial<Usage>): number | undefined {
   return input === undefined
     ? undefined
     : input + (cacheRead ?? 0) + (cacheWrite ?? 0) + (cacheWriteLong ?? 0);

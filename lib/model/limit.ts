@@ -1,18 +1,18 @@
-/** Bounds of everything that is read of a model call (issue 5): guests and upstreams decide what comes. */
+/** Limits for model calls; requests and responses are untrusted. */
 
-/** Most bytes of a request's body that are read where models are known to be; providers take no more. */
+/** Maximum `bytes` of a request body on a known model path, the largest a provider accepts. */
 export const REQUEST_MAX = 32 * 1024 * 1024;
-/** Most where nobody expects one: a call is told by what its body looks like. */
+/** Maximum `bytes` of a request body elsewhere, where a call is recognized by its shape. */
 export const PROBE_MAX = 1024 * 1024;
-/** Most characters of a request's body in its event (contracts.md §5). */
+/** Maximum characters of a request body in an event (docs/contracts.md §5). */
 export const BODY_TEXT_MAX = 64 * 1024;
-/** Most bytes of a response that comes as one JSON text. */
+/** Maximum characters of a response that is one JSON text. */
 export const RESPONSE_MAX = 16 * 1024 * 1024;
-/** Longest line of a stream. */
+/** Maximum characters of a stream line or event. */
 export const LINE_MAX = 2 * 1024 * 1024;
-/** Most tool calls of one response; the first ones are kept. */
+/** Maximum number of tool calls per response; the first ones are recorded. */
 export const TOOL_CALLS_MAX = 128;
-/** Most characters of all tool calls' arguments together. */
+/** Maximum characters of all tool call arguments of a response. */
 export const ARGUMENTS_MAX = 1024 * 1024;
-/** Longest name of a model, a tool or a stop reason. */
+/** Maximum characters of a model name, tool name or stop reason. */
 export const NAME_MAX = 256;

@@ -1,23 +1,23 @@
-import type { Answer } from "./answer.ts";
 import type { Api } from "./api.ts";
-import { count, type Json, list, name, object } from "./json.ts";
+import { countOf, type Json, listOf, nameOf, objectOf } from "./json.ts";
+import type { ResponseFacts } from "./response_facts.ts";
 
-/** What Ollama's two ways of asking have in common: lines of JSON, the last of which has the counts. */
-function fold(value: Json, answer: Answer): void {
-  if (value.error !== undefined) answer.stopReason = "error";
-  for (const each of list(object(value.message).tool_calls)) {
-    const called = object(object(each).function);
-    answer.tool(`${answer.toolCount}`, name(called.name), called.arguments);
+/** Reads a response of either Ollama API: lines of JSON, the last of which has the token counts. */
+function readResponse(value: Json, facts: ResponseFacts): void {
+  if (value.error !== undefined) facts.stopReason = "error";
+  for (const call of listOf(objectOf(value.message).tool_calls)) {
+    const { name, arguments: args } = objectOf(objectOf(call).function);
+    facts.addTool(`${facts.toolCount}`, nameOf(name), args);
   }
   if (value.done !== true) return;
-  answer.stopReason = name(value.done_reason) ?? "stop";
-  const input = count(value.prompt_eval_count);
-  const output = count(value.eval_count);
-  if (input !== undefined) answer.usage.input = input;
-  if (output !== undefined) answer.usage.output = output;
+  facts.stopReason = nameOf(value.done_reason) ?? "stop";
+  const input = countOf(value.prompt_eval_count);
+  const output = countOf(value.eval_count);
+  if (input !== undefined) facts.usage.input = input;
+  if (output !== undefined) facts.usage.output = output;
 }
 
-/** Options that no other provider has. */
+/** Checks for request keys that no other provider has. */
 function hasOptions(body: Json): boolean {
   return typeof body.options === "object" || "keep_alive" in body;
 }
@@ -29,14 +29,14 @@ export const ollamaChat: Api = {
   modelInBody: true,
   needs: ["messages"],
   looksLike: (body) => typeof body.model === "string" && Array.isArray(body.messages) && hasOptions(body),
-  request: (body) => ({
-    model: name(body.model) ?? "",
-    // Ollama streams unless it is told not to.
+  readRequest: (body) => ({
+    model: nameOf(body.model) ?? "",
+    // Ollama streams by default.
     stream: body.stream !== false,
-    messages_count: list(body.messages).length,
-    tools_count: list(body.tools).length,
+    messages_count: listOf(body.messages).length,
+    tools_count: listOf(body.tools).length,
   }),
-  fold,
+  readResponse,
 };
 
 export const ollamaGenerate: Api = {
@@ -46,11 +46,11 @@ export const ollamaGenerate: Api = {
   modelInBody: true,
   needs: ["prompt"],
   looksLike: (body) => typeof body.model === "string" && typeof body.prompt === "string" && hasOptions(body),
-  request: (body) => ({
-    model: name(body.model) ?? "",
+  readRequest: (body) => ({
+    model: nameOf(body.model) ?? "",
     stream: body.stream !== false,
     messages_count: 1,
     tools_count: 0,
   }),
-  fold,
+  readResponse,
 };

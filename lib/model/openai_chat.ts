@@ -1,8 +1,8 @@
-import type { Answer } from "./answer.ts";
 import type { Api } from "./api.ts";
-import { count, type Json, list, name, object, text } from "./json.ts";
+import { countOf, type Json, listOf, nameOf, objectOf, textOf } from "./json.ts";
+import type { ResponseFacts } from "./response_facts.ts";
 
-/** OpenAI's Chat Completions, which most other providers and servers speak too; with the older Completions. */
+/** OpenAI's Chat Completions, which most other providers also offer, and the older Completions. */
 export const openaiChat: Api = {
   family: "openai.chat",
   operation: "chat.completions",
@@ -11,52 +11,52 @@ export const openaiChat: Api = {
   needs: ["messages", "prompt"],
   looksLike: (body) =>
     typeof body.model === "string" &&
-    list(body.messages).some((message) => name(object(message).role) !== undefined),
-  request: (body, match) => ({
-    model: name(body.model) ?? match?.[1] ?? "",
+    listOf(body.messages).some((message) => nameOf(objectOf(message).role) !== undefined),
+  readRequest: (body, match) => ({
+    model: nameOf(body.model) ?? match?.[1] ?? "",
     stream: body.stream === true,
-    messages_count: body.prompt === undefined ? list(body.messages).length : 1,
-    tools_count: list(body.tools).length + list(body.functions).length,
+    messages_count: body.prompt === undefined ? listOf(body.messages).length : 1,
+    tools_count: listOf(body.tools).length + listOf(body.functions).length,
   }),
-  fold(value, answer) {
+  readResponse(value, facts) {
     if (value.error !== undefined) {
-      const error = object(value.error);
-      answer.stopReason = name(error.code) ?? name(error.type) ?? "error";
+      const error = objectOf(value.error);
+      facts.stopReason = nameOf(error.code) ?? nameOf(error.type) ?? "error";
     }
-    for (const [at, each] of list(value.choices).entries()) choice(at, object(each), answer);
-    chatUsage(object(value.usage), answer);
+    for (const [at, choice] of listOf(value.choices).entries()) readChoice(at, objectOf(choice), facts);
+    readUsage(objectOf(value.usage), facts);
   },
 };
 
-function choice(at: number, value: Json, answer: Answer): void {
-  answer.stopReason = name(value.finish_reason) ?? answer.stopReason;
-  const index = count(value.index) ?? at;
+function readChoice(at: number, value: Json, facts: ResponseFacts): void {
+  facts.stopReason = nameOf(value.finish_reason) ?? facts.stopReason;
+  const index = countOf(value.index) ?? at;
   const isStream = value.delta !== undefined;
-  const message = object(isStream ? value.delta : value.message);
-  const calls = list(message.tool_calls);
-  for (const [place, each] of calls.entries()) {
-    const call = object(each);
-    const key = `${index}.${count(call.index) ?? place}`;
-    // A custom tool has text for input where a function has JSON.
-    const called = call.custom === undefined ? object(call.function) : object(call.custom);
-    answer.tool(key, name(called.name));
-    answer.part(key, text(called.arguments) || text(called.input));
+  const message = objectOf(isStream ? value.delta : value.message);
+  const calls = listOf(message.tool_calls);
+  for (const [position, value] of calls.entries()) {
+    const call = objectOf(value);
+    const key = `${index}.${countOf(call.index) ?? position}`;
+    // A custom tool has text as input; a function has JSON.
+    const tool = call.custom === undefined ? objectOf(call.function) : objectOf(call.custom);
+    facts.addTool(key, nameOf(tool.name));
+    facts.appendArguments(key, textOf(tool.arguments) || textOf(tool.input));
   }
-  const legacy = object(message.function_call);
+  const legacy = objectOf(message.function_call);
   if (message.function_call !== undefined) {
-    answer.tool(`${index}`, name(legacy.name));
-    answer.part(`${index}`, text(legacy.arguments));
+    facts.addTool(`${index}`, nameOf(legacy.name));
+    facts.appendArguments(`${index}`, textOf(legacy.arguments));
   }
 }
 
-/** OpenAI counts what came from its cache among the input. */
-function chatUsage(given: Json, answer: Answer): void {
-  const input = count(given.prompt_tokens);
-  const output = count(given.completion_tokens);
-  const cached = count(object(given.prompt_tokens_details).cached_tokens);
+/** Reads token counts; OpenAI includes cached tokens in the input. */
+function readUsage(usage: Json, facts: ResponseFacts): void {
+  const input = countOf(usage.prompt_tokens);
+  const output = countOf(usage.completion_tokens);
+  const cached = countOf(objectOf(usage.prompt_tokens_details).cached_tokens);
   if (input !== undefined) {
-    answer.usage.cacheRead = Math.min(cached ?? 0, input);
-    answer.usage.input = input - answer.usage.cacheRead;
+    facts.usage.cacheRead = Math.min(cached ?? 0, input);
+    facts.usage.input = input - facts.usage.cacheRead;
   }
-  if (output !== undefined) answer.usage.output = output;
+  if (output !== undefined) facts.usage.output = output;
 }

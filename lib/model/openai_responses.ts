@@ -1,8 +1,8 @@
-import type { Answer } from "./answer.ts";
 import type { Api } from "./api.ts";
-import { count, type Json, list, name, object, text } from "./json.ts";
+import { countOf, type Json, listOf, nameOf, objectOf, textOf } from "./json.ts";
+import type { ResponseFacts } from "./response_facts.ts";
 
-/** OpenAI's Responses. */
+/** OpenAI's Responses API. */
 export const openaiResponses: Api = {
   family: "openai.responses",
   operation: "responses",
@@ -11,24 +11,24 @@ export const openaiResponses: Api = {
   needs: ["input"],
   looksLike: (body) =>
     typeof body.model === "string" && body.messages === undefined &&
-    (list(body.input).some((item) =>
-      ROLES.has(text(object(item).role)) || ITEMS.has(text(object(item).type))
+    (listOf(body.input).some((item) =>
+      ROLES.has(textOf(objectOf(item).role)) || ITEMS.has(textOf(objectOf(item).type))
     ) ||
       (typeof body.input === "string" && ("instructions" in body || "max_output_tokens" in body))),
-  request: (body) => ({
-    model: name(body.model) ?? "",
+  readRequest: (body) => ({
+    model: nameOf(body.model) ?? "",
     stream: body.stream === true,
-    messages_count: typeof body.input === "string" ? 1 : list(body.input).length,
-    tools_count: list(body.tools).length,
+    messages_count: typeof body.input === "string" ? 1 : listOf(body.input).length,
+    tools_count: listOf(body.tools).length,
   }),
-  fold(value, answer) {
-    const type = text(value.type);
-    if (value.object === "response") return response(value, answer);
-    if (type === "response.output_item.done") return item(object(value.item), answer);
-    if (ENDS.has(type)) return response(object(value.response), answer);
+  readResponse(value, facts) {
+    const type = textOf(value.type);
+    if (value.object === "response") return readFinalResponse(value, facts);
+    if (type === "response.output_item.done") return readItem(objectOf(value.item), facts);
+    if (ENDS.has(type)) return readFinalResponse(objectOf(value.response), facts);
     if (type === "error" || value.error !== undefined) {
-      const error = object(value.error ?? value);
-      answer.stopReason = name(error.code) ?? name(error.type) ?? "error";
+      const error = objectOf(value.error ?? value);
+      facts.stopReason = nameOf(error.code) ?? nameOf(error.type) ?? "error";
     }
   },
 };
@@ -37,32 +37,34 @@ const ROLES = new Set(["user", "system", "developer", "assistant"]);
 const ITEMS = new Set(["message", "function_call_output", "item_reference"]);
 const ENDS = new Set(["response.completed", "response.incomplete", "response.failed"]);
 
-function response(value: Json, answer: Answer): void {
-  answer.stopReason = name(object(value.incomplete_details).reason) ?? name(object(value.error).code) ??
-    name(value.status) ?? answer.stopReason;
-  for (const each of list(value.output)) item(object(each), answer);
-  const usage = object(value.usage);
-  const input = count(usage.input_tokens);
-  const output = count(usage.output_tokens);
+function readFinalResponse(value: Json, facts: ResponseFacts): void {
+  facts.stopReason = nameOf(objectOf(value.incomplete_details).reason) ??
+    nameOf(objectOf(value.error).code) ??
+    nameOf(value.status) ?? facts.stopReason;
+  for (const item of listOf(value.output)) readItem(objectOf(item), facts);
+  const usage = objectOf(value.usage);
+  const input = countOf(usage.input_tokens);
+  const output = countOf(usage.output_tokens);
   if (input !== undefined) {
-    answer.usage.cacheRead = Math.min(count(object(usage.input_tokens_details).cached_tokens) ?? 0, input);
-    answer.usage.input = input - answer.usage.cacheRead;
+    facts.usage.cacheRead = Math.min(countOf(objectOf(usage.input_tokens_details).cached_tokens) ?? 0, input);
+    facts.usage.input = input - facts.usage.cacheRead;
   }
-  if (output !== undefined) answer.usage.output = output;
+  if (output !== undefined) facts.usage.output = output;
 }
 
-/** An item is told once when it is done and once more at the end; its id says that it is the same. */
-function item(value: Json, answer: Answer): void {
-  const given = CALLS.get(text(value.type));
-  if (given === undefined) return;
-  const key = name(value.id) ?? name(value.call_id) ?? `${answer.toolCount}`;
-  if (answer.hasTool(key)) return;
-  answer.tool(key, name(value.name));
-  answer.part(key, text(value[given]));
+/** Reads an output item. A stream repeats each item in the final response; its id identifies the repetition. */
+function readItem(value: Json, facts: ResponseFacts): void {
+  const argumentsField = ARGUMENTS_FIELDS.get(textOf(value.type));
+  if (argumentsField === undefined) return;
+  const key = nameOf(value.id) ?? nameOf(value.call_id) ?? `${facts.toolCount}`;
+  if (facts.hasTool(key)) return;
+  facts.addTool(key, nameOf(value.name));
+  facts.appendArguments(key, textOf(value[argumentsField]));
 }
 
-/** Kinds of tool calls, and the field with their arguments. */
-const CALLS = new Map([["function_call", "arguments"], ["custom_tool_call", "input"], [
-  "mcp_call",
-  "arguments",
-]]);
+/** Field with the arguments, by item type of a tool call. */
+const ARGUMENTS_FIELDS = new Map([
+  ["function_call", "arguments"],
+  ["custom_tool_call", "input"],
+  ["mcp_call", "arguments"],
+]);

@@ -1,26 +1,26 @@
 import { SbxError } from "../base/error/mod.ts";
+import { objectOf } from "./json.ts";
 import BUILT_IN from "./prices.json" with { type: "json" };
-import { object } from "./json.ts";
 
-/** Tokens of one call by what they cost. */
+/** Tokens of one call by price category. */
 export interface Usage {
-  /** neither from a cache nor into one */
+  /** tokens neither read from nor written to a cache */
   input: number;
   output: number;
   cacheRead: number;
-  /** kept for minutes */
+  /** cache entries stored for minutes */
   cacheWrite: number;
-  /** kept for an hour */
+  /** cache entries stored for an hour */
   cacheWriteLong: number;
 }
 
-/** US dollars for a million tokens, which is micros for one. */
+/** US dollars per million tokens, which equals micro-dollars per token. */
 interface Rates {
   input: number;
   output: number;
-  /** absent: as input */
+  /** default: `input` */
   cache_read?: number;
-  /** absent: as input */
+  /** default: `input` */
   cache_write?: number;
 }
 
@@ -28,36 +28,36 @@ interface Rates {
 interface Price extends Rates {
   provider: string;
   model: string;
-  /** what holds for the whole call when its input is longer than so many tokens */
+  /** rates of the whole call if its input has more than `input_tokens` tokens */
   above?: Rates & { input_tokens: number };
 }
 
-/** A cache entry that lives an hour costs twice the input. */
+/** Price of a one-hour cache entry relative to `input`. */
 const LONG_FACTOR = 2;
-/** What may follow the name of a model that is in the table: the date of its release, or the latest one. */
+/** Suffixes that a model name may have after its name in the table: a release date, a version, or `latest`. */
 const VERSION = /^(?:[-@](?:latest|default|20\d{6}|20\d\d-\d\d-\d\d|\d{3}))?$/;
 
-/** What models cost. A model that is not in it has no cost: nobody guesses. */
+/** Price table of models. A model outside the table has no cost; there are no estimates. */
 export class Prices {
   readonly #prices = new Map<string, Price[]>();
 
   constructor(prices: readonly Price[]) {
     for (const price of prices) {
-      const known = this.#prices.get(price.provider) ?? [];
-      known.push(price);
-      this.#prices.set(price.provider, known.toSorted((a, b) => b.model.length - a.model.length));
+      const prices = this.#prices.get(price.provider) ?? [];
+      prices.push(price);
+      this.#prices.set(price.provider, prices.toSorted((a, b) => b.model.length - a.model.length));
     }
   }
 
-  /** Millionths of a US dollar; `undefined` for a model that is not in the table. */
+  /** Cost of a call in millionths of a US dollar; `undefined` for a model outside the table. */
   cost(provider: string, model: string, usage: Partial<Usage>): number | undefined {
-    const price = this.#prices.get(provider)?.find((each) =>
-      model.startsWith(each.model) && VERSION.test(model.slice(each.model.length))
+    const price = this.#prices.get(provider)?.find((entry) =>
+      model.startsWith(entry.model) && VERSION.test(model.slice(entry.model.length))
     );
     if (!price) return undefined;
     const { input = 0, output = 0, cacheRead = 0, cacheWrite = 0, cacheWriteLong = 0 } = usage;
-    const all = input + cacheRead + cacheWrite + cacheWriteLong;
-    const rates: Rates = price.above && all > price.above.input_tokens ? price.above : price;
+    const totalInput = input + cacheRead + cacheWrite + cacheWriteLong;
+    const rates: Rates = price.above && totalInput > price.above.input_tokens ? price.above : price;
     return Math.round(
       input * rates.input + output * rates.output + cacheRead * (rates.cache_read ?? rates.input) +
         cacheWrite * (rates.cache_write ?? rates.input) + cacheWriteLong * rates.input * LONG_FACTOR,
@@ -65,11 +65,11 @@ export class Prices {
   }
 }
 
-/** The prices that sbx brings along. */
+/** Prices shipped with sbx. */
 export const BUILT_IN_PRICES = new Prices(BUILT_IN.models);
 
 /**
- * A price table of the user's own, in place of the built-in one; it has the same shape.
+ * Loads a price table that replaces the built-in one, in the same format.
  *
  * @throws {SbxError} `model.prices.invalid`, `model.prices.not_found`
  */
@@ -79,36 +79,39 @@ export async function loadPrices(path: string): Promise<Prices> {
     value = JSON.parse(await Deno.readTextFile(path));
   } catch (cause) {
     if (cause instanceof Deno.errors.NotFound) {
-      throw new SbxError("model.prices.not_found", `there is no price table at ${path}`, { cause });
+      throw new SbxError("model.prices.not_found", `there is no price table at ${path}`, {
+        cause,
+        hint: "correct the path, or remove the setting to use the built-in prices",
+      });
     }
-    throw invalid(path, "it cannot be read as JSON", cause);
+    throw invalidTable(path, "it cannot be read as JSON", cause);
   }
-  const { schema, models } = object(value);
+  const { schema, models } = objectOf(value);
   if (schema !== "sbx.model-prices.v1" || !Array.isArray(models)) {
-    throw invalid(path, "it has no list of models");
+    throw invalidTable(path, "it has no list of models or another schema");
   }
-  const wrong = models.findIndex((each) => !isPrice(each));
-  if (wrong >= 0) throw invalid(path, `models[${wrong}] is no price`);
+  const index = models.findIndex((model) => !isPrice(model));
+  if (index >= 0) throw invalidTable(path, `models[${index}] is not a valid price`);
   return new Prices(models);
 }
 
-function invalid(path: string, what: string, cause?: unknown): SbxError {
-  return new SbxError("model.prices.invalid", `the price table ${path} is not used: ${what}`, {
+function invalidTable(path: string, reason: string, cause?: unknown): SbxError {
+  return new SbxError("model.prices.invalid", `invalid price table ${path}: ${reason}`, {
     cause,
-    hint: 'it is {"schema": "sbx.model-prices.v1", "models": [{"provider", "model", "input", "output", …}]}',
+    hint: 'write {"schema": "sbx.model-prices.v1", "models": [{"provider", "model", "input", "output", …}]}',
   });
 }
 
 function isPrice(value: unknown): value is Price {
-  const { provider, model, above } = object(value);
+  const { provider, model, above } = objectOf(value);
   return typeof provider === "string" && typeof model === "string" && model !== "" && areRates(value) &&
-    (above === undefined || (areRates(above) && isRate(object(above).input_tokens)));
+    (above === undefined || (areRates(above) && isRate(objectOf(above).input_tokens)));
 }
 
 function areRates(value: unknown): boolean {
-  const { input, output, cache_read, cache_write } = object(value);
+  const { input, output, cache_read, cache_write } = objectOf(value);
   return isRate(input) && isRate(output) &&
-    [cache_read, cache_write].every((each) => each === undefined || isRate(each));
+    [cache_read, cache_write].every((rate) => rate === undefined || isRate(rate));
 }
 
 function isRate(value: unknown): boolean {

@@ -1,6 +1,6 @@
-/** Providers by the hosts on which they serve models; a provider is the same whatever it speaks there. */
+/** Model providers by host, independent of the API used. */
 
-/** Host → provider; `*.` stands for any labels before the rest. */
+/** Provider of each host; `*.` matches any number of labels. */
 const HOSTS: Record<string, string> = {
   "api.anthropic.com": "anthropic",
   "api.openai.com": "openai",
@@ -25,13 +25,13 @@ const HOSTS: Record<string, string> = {
   "ollama.com": "ollama",
 };
 
-/** A region of Vertex AI. */
+/** Regional host of Vertex AI. */
 const VERTEX = /^[a-z0-9-]+-aiplatform\.googleapis\.com$/;
 
-/** Value of `provider` for calls to hosts that nobody knows, told by their shape alone. */
-export const UNKNOWN = "unknown";
+/** `provider` of calls to unknown hosts, recognized by their shape. */
+export const UNKNOWN_PROVIDER = "unknown";
 
-/** The provider that serves models on a host. */
+/** Finds the provider of a host. */
 export function providerOf(host: string): string | undefined {
   const name = host.toLowerCase().replace(/\.$/, "");
   if (VERTEX.test(name)) return "google";

@@ -1,29 +1,8 @@
-/** What a reader of model calls is asked, and what it answers; `lib/net` has the same shapes. */
-import type { Event, ModelEvent } from "../event/mod.ts";
-import type { Draft } from "../policy/mod.ts";
+/** Types of the reader of model calls; the network's port declares what it asks of the reader. */
+import type { ModelEvent } from "../event/mod.ts";
+import type { ModelCall as PortCall } from "../net/port/mod.ts";
 
-/** A header field; its name is lower case. */
-export type Header = [name: string, value: string];
-
-/** A request's head, with refs in place of secrets. */
-export interface ModelRequest {
-  method: string;
-  scheme: string;
-  host: string;
-  port: number;
-  path: string;
-  query: string;
-  headers: Header[];
-}
-
+export type { Header, ModelRequest } from "../net/port/mod.ts";
+/** Reader of one call; every family of models can rewrite. */
+export type ModelCall = Required<PortCall>;
 export type ModelResponse = NonNullable<ModelEvent["response"]>;
-
-/** Reads one call from the bytes that pass, without ever holding them up or throwing because of them. */
-export interface ModelCall {
-  readonly bodyMax: number;
-  request(body: Uint8Array, complete: boolean, scrub: (text: string) => string): Draft | undefined;
-  rewrite(event: Event, body: Uint8Array): Uint8Array | undefined;
-  head(status: number, headers: Header[]): void;
-  chunk(bytes: Uint8Array): void;
-  end(error?: string): ModelResponse | undefined;
-}

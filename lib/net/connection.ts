@@ -1,9 +1,9 @@
+import type { Deadline, DeadlineWatch } from "./deadline.ts";
 import { ConnectionLost } from "./fault.ts";
-import { NOTHING } from "./message/gathered.ts";
+import { NO_BYTES } from "./message/byte_buffer.ts";
 import { putLatin1 } from "./message/latin1.ts";
-import type { Deadline, Watch } from "./watch.ts";
 
-/** What a connection is made of: a vsock stream, TCP, TLS. */
+/** Byte stream below a connection: vsock, TCP or TLS. */
 export interface ByteStream {
   read(into: Uint8Array): Promise<number | null>;
   write(bytes: Uint8Array): Promise<number>;
@@ -11,111 +11,112 @@ export interface ByteStream {
   close(): void;
 }
 
-/** Buffers begin small, because most connections are many and quiet; one that is filled by a read grows. */
+/** Buffer sizes in `bytes`: small at first, because most connections are quiet; a read that fills the buffer grows it. */
 const BUFFER_MIN = 4 * 1024;
 const BUFFER_MAX = 128 * 1024;
-/** Size that a quiet connection may keep. */
-const BUFFER_KEPT = 16 * 1024;
+/** Largest buffer of a quiet connection. */
+const BUFFER_IDLE_MAX = 16 * 1024;
 
-/** A connection with a read buffer and a deadline: a wait that is too long closes it. */
-export class Connection {
+/** Connection with a read buffer and a deadline. A deadline that passes closes it. */
+export class BufferedConnection {
   readonly deadline: Deadline;
   closed = false;
-  /** it was closed because time was up */
+  /** closed by its deadline */
   timedOut = false;
-  /** what happens once when time is up, instead of closing */
-  late?: () => void;
+  /** called once when the deadline passes, instead of closing */
+  onTimeout?: () => void;
   readonly #stream: ByteStream;
-  readonly #watch: Watch;
+  readonly #watch: DeadlineWatch;
   #buffer: Uint8Array<ArrayBuffer>;
-  #out = NOTHING;
+  #out = NO_BYTES;
   #start = 0;
   #end: number;
   #pending?: Promise<boolean>;
   #reading = false;
-  #gone?: () => void;
+  #onGone?: () => void;
   #onClose?: () => void;
 
-  /** @param first bytes that were read from the stream already */
-  constructor(stream: ByteStream, watch: Watch, first: Uint8Array = NOTHING) {
+  /** @param first bytes already read from the stream */
+  constructor(stream: ByteStream, watch: DeadlineWatch, first: Uint8Array = NO_BYTES) {
     this.#stream = stream;
     this.#watch = watch;
     this.#buffer = new Uint8Array(Math.max(BUFFER_MIN, first.length));
     this.#buffer.set(first);
     this.#end = first.length;
     this.deadline = watch.add(() => {
-      const { late } = this;
-      this.late = undefined;
-      if (late) return late();
+      const { onTimeout } = this;
+      this.onTimeout = undefined;
+      if (onTimeout) return onTimeout();
       this.timedOut = true;
       this.close();
     });
   }
 
-  /** Bytes that are here and not yet taken. A view, good until the next {@linkcode fill} or {@linkcode listen}. */
-  get waiting(): Uint8Array<ArrayBuffer> {
+  /** Bytes received and not yet skipped. A view, valid until the next {@linkcode fill} or {@linkcode listen}. */
+  get unread(): Uint8Array<ArrayBuffer> {
     return this.#buffer.subarray(this.#start, this.#end);
   }
 
+  /** Number of unread bytes. */
   get count(): number {
     return this.#end - this.#start;
   }
 
-  /** Drops the first `count` waiting bytes; views of them stay good until the next {@linkcode fill}. */
+  /** Drops the first `count` unread bytes; views of them stay valid until the next {@linkcode fill}. */
   skip(count: number): void {
     this.#start += count;
-    // A read ahead whose bytes were seen is no news to the next wait.
+    // The bytes of a finished prefetch have been seen: the next wait is for new ones.
     if (!this.#reading) this.#pending = undefined;
   }
 
-  /** Waits for more bytes; false when the other end has closed its side. @throws {ConnectionLost} */
+  /** Waits for more bytes; false when the peer has closed its side. @throws {ConnectionLost} */
   fill(): Promise<boolean> {
     const pending = this.#pending ?? this.#read();
     this.#pending = undefined;
-    this.#gone = undefined;
+    this.#onGone = undefined;
     return pending;
   }
 
-  /** As {@linkcode fill}, for who may not wait to its end: the next {@linkcode fill} is the same. */
-  ahead(): Promise<boolean> {
+  /** Starts a {@linkcode fill} that may be abandoned: the next {@linkcode fill} waits for the same read. */
+  prefetch(): Promise<boolean> {
     return this.#pending ??= this.#read();
   }
 
-  /** Reads on while nobody waits for bytes, to notice when the other end goes away; the next {@linkcode fill} gets them. */
-  listen(gone: () => void): void {
-    this.#gone = gone;
+  /** Reads on while no bytes are needed, to notice a peer that goes away; the next {@linkcode fill} gets the bytes. */
+  listen(onGone: () => void): void {
+    this.#onGone = onGone;
     if (this.#pending) return;
     const pending = this.#pending = this.#read();
-    const tell = () => {
-      if (this.#pending === pending) this.#gone?.();
+    const notify = () => {
+      if (this.#pending === pending) this.#onGone?.();
     };
     pending.then((more) => {
-      if (!more) tell();
-    }, tell);
+      if (!more) notify();
+    }, notify);
   }
 
-  /** Calls back for whatever comes while nothing should: any byte, and the end. */
-  park(over: () => void): void {
+  /** Calls back when an idle connection ends, or receives bytes that no request asked for. */
+  park(onGone: () => void): void {
     this.shrink();
-    this.#gone = over;
+    this.#onGone = onGone;
     const pending = this.#pending = this.#read();
-    const tell = () => {
-      if (this.#pending === pending) this.#gone?.();
+    const notify = () => {
+      if (this.#pending === pending) this.#onGone?.();
     };
-    pending.then(tell, tell);
+    pending.then(notify, notify);
   }
 
-  /** Gives a buffer that grew back, before a wait that may be long. */
+  /** Releases buffers that grew, before a wait that may be long. */
   shrink(): void {
-    if (this.#out.length > BUFFER_KEPT) this.#out = NOTHING;
-    if (this.count > 0 || this.#pending || this.#buffer.length <= BUFFER_KEPT) return;
+    if (this.#out.length > BUFFER_IDLE_MAX) this.#out = NO_BYTES;
+    if (this.count > 0 || this.#pending || this.#buffer.length <= BUFFER_IDLE_MAX) return;
     this.#buffer = new Uint8Array(BUFFER_MIN);
     this.#start = this.#end = 0;
   }
 
-  /** No more callbacks. */
+  /** Ends the callback of {@linkcode listen} and {@linkcode park}. */
   unlisten(): void {
-    this.#gone = undefined;
+    this.#onGone = undefined;
   }
 
   /** Writes all of `bytes`. @throws {ConnectionLost} */
@@ -125,41 +126,41 @@ export class Connection {
         at += await this.#stream.write(at === 0 ? bytes : bytes.subarray(at));
       }
     } catch (error) {
-      throw this.#lost(error);
+      throw this.#lostError(error);
     }
   }
 
-  /** Writes text (one char a byte), bytes and text as one piece, through a buffer that is used again. @throws {ConnectionLost} */
-  writeJoined(before: string, bytes?: Uint8Array, behind = ""): Promise<void> {
-    if (bytes && bytes.length > BUFFER_MAX) return this.#writeApart(before, bytes, behind);
-    const size = before.length + (bytes?.length ?? 0) + behind.length;
+  /** Writes byte text, bytes and byte text in one write, through a reused buffer. @throws {ConnectionLost} */
+  writeJoined(before: string, bytes?: Uint8Array, after = ""): Promise<void> {
+    if (bytes && bytes.length > BUFFER_MAX) return this.#writeSeparately(before, bytes, after);
+    const size = before.length + (bytes?.length ?? 0) + after.length;
     if (this.#out.length < size) this.#out = new Uint8Array(Math.max(size, BUFFER_MIN));
     let at = putLatin1(before, this.#out, 0);
     if (bytes) {
       this.#out.set(bytes, at);
       at += bytes.length;
     }
-    if (behind !== "") putLatin1(behind, this.#out, at);
+    if (after !== "") putLatin1(after, this.#out, at);
     return this.write(this.#out.subarray(0, size));
   }
 
-  /** What is long is not copied for the sake of a write less. */
-  async #writeApart(before: string, bytes: Uint8Array, behind: string): Promise<void> {
+  /** For bytes too long to copy for the sake of one write less. */
+  async #writeSeparately(before: string, bytes: Uint8Array, after: string): Promise<void> {
     if (before !== "") await this.writeJoined(before);
     await this.write(bytes);
-    if (behind !== "") await this.writeJoined(behind);
+    if (after !== "") await this.writeJoined(after);
   }
 
-  /** No more bytes will be written. */
+  /** Closes the writing side. */
   async closeWrite(): Promise<void> {
     await this.#stream.closeWrite?.().catch(() => {});
   }
 
-  /** Hands the stream over to somebody else. @returns what was read of it and not taken */
+  /** Gives up the stream without closing it. @returns its unread bytes */
   detach(): Uint8Array {
     this.closed = true;
     this.#watch.remove(this.deadline);
-    return this.waiting;
+    return this.unread;
   }
 
   onClose(callback: () => void): void {
@@ -173,7 +174,7 @@ export class Connection {
     try {
       this.#stream.close();
     } catch {
-      // it was closed under us
+      // closed already
     }
     this.#onClose?.();
   }
@@ -186,7 +187,7 @@ export class Connection {
     try {
       read = await this.#stream.read(room);
     } catch (error) {
-      throw this.#lost(error);
+      throw this.#lostError(error);
     } finally {
       this.#reading = false;
     }
@@ -198,21 +199,21 @@ export class Connection {
   #makeRoom(): void {
     if (this.#start === this.#end) {
       // A buffer that one read filled was too small.
-      const bigger = this.#end === this.#buffer.length && this.#end > 0 && this.#end < BUFFER_MAX;
-      if (bigger) this.#buffer = new Uint8Array(Math.min(this.#buffer.length * 4, BUFFER_MAX));
+      const isTooSmall = this.#end === this.#buffer.length && this.#end > 0 && this.#end < BUFFER_MAX;
+      if (isTooSmall) this.#buffer = new Uint8Array(Math.min(this.#buffer.length * 4, BUFFER_MAX));
       this.#start = this.#end = 0;
     } else if (this.#buffer.length - this.#end < BUFFER_MIN / 2) {
       const size = this.count > this.#buffer.length / 2 ? this.#buffer.length * 2 : this.#buffer.length;
-      const moved = new Uint8Array(size);
-      moved.set(this.waiting);
+      const buffer = new Uint8Array(size);
+      buffer.set(this.unread);
       this.#end -= this.#start;
       this.#start = 0;
-      this.#buffer = moved;
+      this.#buffer = buffer;
     }
   }
 
-  #lost(cause: unknown): ConnectionLost {
-    if (this.timedOut) return new ConnectionLost("did nothing for too long", true, cause);
-    return new ConnectionLost(this.closed ? "was closed" : "broke the connection", false, cause);
+  #lostError(cause: unknown): ConnectionLost {
+    if (this.timedOut) return new ConnectionLost("was idle for too long", true, cause);
+    return new ConnectionLost(this.closed ? "was closed" : "dropped the connection", false, cause);
   }
 }

@@ -5,7 +5,7 @@ const SMALL = 4 * 1024;
 const LARGE = 128 * 1024;
 
 /**
- * Copies one way until the end, which is passed on. The buffer grows once there is much to copy, so that quiet
+ * Copies one way until the end, and closes the other side's writing end. The buffer grows with the reads, so that quiet
  * connections cost little.
  *
  * @param moved called with the number of bytes, after they were written
@@ -29,6 +29,6 @@ export function closeQuietly(stream: ByteStream): void {
   try {
     stream.close();
   } catch {
-    // it was
+    // closed already
   }
 }

@@ -1,24 +1,24 @@
-/** HTTP or TLS bytes that cannot be read safely. Whoever sent them gets no second guess: the connection is closed. */
+/** HTTP or TLS bytes that cannot be read safely. Their connection is closed: nothing behind them can be trusted. */
 export class MessageFault extends Error {
   override name = "MessageFault";
 
-  /** @param reason what is wrong, as a clause; it holds no bytes of the message */
+  /** @param reason the fault as a noun phrase; it holds no bytes of the message */
   constructor(readonly reason: string) {
     super(reason);
   }
 }
 
-/** The other end is gone, or did nothing for too long. */
+/** The peer is gone, or was idle for too long. */
 export class ConnectionLost extends Error {
   override name = "ConnectionLost";
 
-  /** @param why as a clause: `closed the connection` */
+  /** @param why predicate of the peer, such as `closed the connection` */
   constructor(readonly why: string, readonly timedOut = false, cause?: unknown) {
     super(why, { cause });
   }
 }
 
-/** Whoever made the request broke it, or does not take the answer: there is nobody to tell. */
+/** The client broke its own request, or does not read the response: nobody is left to tell. */
 export class ClientLost extends Error {
   override name = "ClientLost";
 
@@ -26,9 +26,11 @@ export class ClientLost extends Error {
     super("the client is gone", { cause });
   }
 
-  /** What happened, as a clause with the client as its subject. */
+  /** Predicate of the client, such as `closed the connection`. */
   get why(): string {
-    if (this.cause instanceof MessageFault) return `sent what cannot be read safely: ${this.cause.reason}`;
-    return this.cause instanceof ConnectionLost ? this.cause.why : "went away";
+    if (this.cause instanceof MessageFault) {
+      return `sent a message that cannot be read safely: ${this.cause.reason}`;
+    }
+    return this.cause instanceof ConnectionLost ? this.cause.why : "disconnected";
   }
 }

@@ -1,78 +1,76 @@
-/** Every limit of the network path: guest and upstream bytes are bounded by these, and by nothing else (issue 5). */
+/** Limits of the network path (docs/contracts.md §14): nothing else bounds the bytes of guests and upstreams. */
 
-/** Longest head of a request or an answer, with all its fields; longer ones are refused. */
+/** Longest head of a request or a response with all its fields, in `bytes`. */
 export const HEAD_MAX = 64 * 1024;
-/** Most header fields of a head, and of trailers. */
+/** Most header fields of a head or of trailers. */
 export const HEADERS_MAX = 200;
-/** Longest method. */
+/** Longest method, in characters. */
 export const METHOD_MAX = 32;
-/** Longest first line by which HTTP is told from other protocols. */
+/** Longest first line by which HTTP is told from other protocols, in `bytes`. */
 export const FIRST_LINE_MAX = HEAD_MAX;
-/** Longest line before a chunk, extensions included. */
+/** Longest chunk size line with its extensions, in `bytes`. */
 export const CHUNK_LINE_MAX = 1024;
-/** Longest trailers. */
+/** Longest trailers, in `bytes`. */
 export const TRAILERS_MAX = 16 * 1024;
-/** Longest ClientHello; those of browsers with post-quantum keys have 2 KB. */
+/** Longest ClientHello, in `bytes`; those of browsers with post-quantum keys have 2 KB. */
 export const HELLO_MAX = 32 * 1024;
-/** Interim answers (1xx) that an upstream may send before its answer. */
+/** Most interim responses (1xx) before the final one. */
 export const INTERIM_MAX = 16;
 
-/** Bytes of a body that become part of its event (contracts.md §5), before and after its encoding is undone. */
+/** Most `bytes` of a body in its event (docs/contracts.md §5), with and without its content encoding. */
 export const CAPTURE_MAX = 64 * 1024;
-/** Longest answer that is read whole before the guest gets its first byte: rules can then look at its text. */
-export const WHOLE_MAX = 64 * 1024;
+/** Longest response read whole before the guest gets its first byte, in `bytes`: rules can still block its text. */
+export const WHOLE_RESPONSE_MAX = 64 * 1024;
 /**
- * Longest request that is held until it is decided on. It goes out with an exact length then, whatever was put into it
- * or left out; a longer one streams, and a change of its length ends it.
+ * Longest request body buffered before the decision, in `bytes`. A buffered body goes out with its exact length after
+ * rewrites and substitutions; a longer one streams, and a change of its length ends it.
  */
-export const HELD_MAX = 8 * 1024 * 1024;
-/** Most bytes that all requests of a VM may have held so at once; above it, requests stream. */
-export const HELD_TOTAL_MAX = 128 * 1024 * 1024;
+export const BUFFERED_BODY_MAX = 8 * 1024 * 1024;
+/** Most `bytes` buffered for all requests of a VM; beyond it, requests stream. */
+export const BUFFERED_TOTAL_MAX = 128 * 1024 * 1024;
 
-/** Connections that a guest may have open at once; more are closed, and that is an event. */
-export const CONNECTIONS_MAX = 4096;
-/** Connections to upstreams that wait for their next request: of one upstream, and altogether. */
+/** Most idle connections to one upstream, and to all upstreams. */
 export const IDLE_PER_UPSTREAM_MAX = 64;
 export const IDLE_MAX = 512;
-/** Names for which a listener has made certificates; after as many a new listener takes over (see terminator.ts). */
+/** Most names of one TLS listener; then a new listener takes over (guest/terminator.ts). */
 export const LISTENER_NAMES_MAX = 1024;
-/** Streams at once on one HTTP/2 connection; an upstream may ask for fewer. */
+/** Most concurrent streams of one HTTP/2 connection; an upstream may allow fewer. */
 export const STREAMS_MAX = 100;
-/** Bytes of one such stream that may wait here for their reader. */
+/** Most unread `bytes` of one HTTP/2 stream. */
 export const STREAM_WINDOW = 1024 * 1024;
-/** Bytes of a refused request that are read and dropped, so that its client gets to see the answer. */
+/** Most `bytes` of a refused request that are read and dropped, so that its client reads the response. */
 export const DRAIN_MAX = 1024 * 1024;
 
-/** Milliseconds after which something that does not move is given up. */
-export interface Timeouts {
-  /** a guest's head, hello or handshake, from its first byte: no slow loris */
+/** Timeouts in `ms`. */
+export interface NetTimeouts {
+  /** a guest's head, ClientHello or handshake, from its first byte: no slow loris */
   head: number;
-  /** a connection of which nobody knows yet whether its client speaks first */
+  /** first byte of a client, before it is taken for one whose server speaks first */
   silence: number;
-  /** a guest's connection that waits for its next request */
+  /** next request on a guest's connection */
   keepAlive: number;
-  /** a body, either way, of which no byte comes or goes */
+  /** next bytes of a body, in either direction */
   body: number;
-  /** connecting to an upstream, with its TLS handshake */
+  /** connecting to an upstream, with the TLS handshake */
   connect: number;
-  /** an upstream's head after the request went out: models think for minutes */
-  answer: number;
-  /** a connection to an upstream that waits for its next request */
+  /** head of a response after its request was sent: models think for minutes */
+  response: number;
+  /** next request on an idle connection to an upstream */
   idle: number;
-  /** a relayed connection (WebSocket, TCP, TLS that is let through) on which nothing comes or goes */
+  /** next bytes of a relayed connection (WebSocket, TCP, uninspected TLS) */
   relay: number;
 }
 
-export const TIMEOUTS: Readonly<Timeouts> = {
+export const TIMEOUTS: Readonly<NetTimeouts> = {
   head: 30_000,
   silence: 2_000,
   keepAlive: 120_000,
   body: 120_000,
   connect: 15_000,
-  answer: 600_000,
+  response: 600_000,
   idle: 60_000,
   relay: 3_600_000,
 };
 
-/** How often open connections are looked at: a timeout comes late by at most this. */
+/** Interval of the deadline check in `ms`: a timeout comes late by at most this. */
 export const SWEEP_MS = 500;

@@ -2,18 +2,20 @@
 export {
   type BodyFilter,
   type BodyPlace,
-  type Broker,
   CredentialDenied,
+  type CredentialPort,
   type Destination,
   type Injected,
+  type ModelCall,
+  type ModelPort,
+  type ModelRequest,
+  type NamePort,
   type Substituted,
-} from "./port/broker.ts";
+} from "./port/mod.ts";
 export type { ByteStream } from "./connection.ts";
 export type { Header } from "./message/header.ts";
-export { type HostRequest, NetBlocked } from "./exchange/host.ts";
-export { TIMEOUTS, type Timeouts } from "./limit.ts";
-export type { ModelCall, ModelRequest, Models } from "./port/model.ts";
-export type { Names } from "./port/names.ts";
+export { type HostRequest, RequestBlocked } from "./exchange/host.ts";
+export type { NetTimeouts } from "./limit.ts";
 export type { NetOptions } from "./options.ts";
-export { NetProxy, type Open } from "./proxy.ts";
-export type { Target } from "./upstream/upstream.ts";
+export { NetProxy, type TcpOpen } from "./proxy.ts";
+export type { DialAddress } from "./upstream/upstream.ts";

@@ -1,24 +1,19 @@
 import type { Ca } from "../ca/mod.ts";
 import type { Gate } from "../policy/mod.ts";
-import type { Broker } from "./port/broker.ts";
-import type { Timeouts } from "./limit.ts";
-import type { Models } from "./port/model.ts";
-import type { Names } from "./port/names.ts";
-import type { Target } from "./upstream/upstream.ts";
+import type { NetTimeouts } from "./limit.ts";
+import type { CredentialPort, ModelPort, NamePort } from "./port/mod.ts";
+import type { DialAddress } from "./upstream/upstream.ts";
 
-/** What the network of one VM is made of. */
+/** Parts and settings of the network of one VM. */
 export interface NetOptions {
   gate: Gate;
   ca: Ca;
-  names: Names;
-  broker: Broker;
-  models?: Models;
-  /**
-   * Where a connection is really made to (`network.upstream_overrides`); `undefined` leaves it at the address that
-   * policy looked at.
-   */
-  target?(host: string, port: number): Target | undefined;
-  /** PEM; roots that upstreams are verified against, beside those that this process was started with */
+  names: NamePort;
+  broker: CredentialPort;
+  models?: ModelPort;
+  /** Address for a host of `network.upstream_overrides`; `undefined` leaves the address that policy decided on. */
+  dialOverride?(host: string, port: number): DialAddress | undefined;
+  /** PEM; roots for verifying upstreams, in addition to those that this process was started with */
   caCerts?: readonly string[];
-  timeouts?: Partial<Timeouts>;
+  timeouts?: Partial<NetTimeouts>;
 }

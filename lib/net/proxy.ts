@@ -1,49 +1,51 @@
 import { SbxError } from "../base/error/mod.ts";
+import { processOf } from "../event/mod.ts";
+import { TCP_STREAMS_MAX } from "../guest/wire/mod.ts";
 import type { Gate } from "../policy/mod.ts";
-import type { Channel } from "./exchange/authority.ts";
-import { agrees } from "./exchange/authority.ts";
-import { type ByteStream, Connection } from "./connection.ts";
+import { BufferedConnection, type ByteStream } from "./connection.ts";
 import { closeQuietly } from "./copy.ts";
+import { DeadlineWatch } from "./deadline.ts";
+import { agrees, type Flow } from "./exchange/authority.ts";
+import type { ExchangeContext } from "./exchange/context.ts";
 import { connectDraft, type Requester } from "./exchange/draft.ts";
-import type { ExchangeContext } from "./exchange/exchange.ts";
-import { MessageFault } from "./fault.ts";
-import { GuestHttp } from "./guest/http.ts";
-import { type Hello, parseHello } from "./guest/hello.ts";
 import { type HostRequest, sendFromHost } from "./exchange/host.ts";
-import { CONNECTIONS_MAX, TIMEOUTS, type Timeouts } from "./limit.ts";
-import type { NetOptions } from "./options.ts";
-import { Pool } from "./upstream/pool.ts";
-import { sniff, type Speech } from "./guest/sniff.ts";
+import { MessageFault } from "./fault.ts";
+import { type ClientHello, parseHello } from "./guest/hello.ts";
+import { GuestHttp } from "./guest/http.ts";
+import { type ClientProtocol, sniff } from "./guest/sniff.ts";
 import { Terminator } from "./guest/terminator.ts";
 import { type RefusedPacket, transportDraft, transportRefusal } from "./guest/transport.ts";
 import { Tunnel } from "./guest/tunnel.ts";
-import type { Target } from "./upstream/upstream.ts";
-import { Watch } from "./watch.ts";
+import { type NetTimeouts, TIMEOUTS } from "./limit.ts";
+import type { NetOptions } from "./options.ts";
+import { Pool } from "./upstream/pool.ts";
+import type { DialAddress } from "./upstream/upstream.ts";
 
-/** The first frame of a guest's TCP stream (contracts.md §7). */
-export interface Open {
-  /** address that the guest's program connects to */
+/** Fields of the first frame of a guest's TCP stream (docs/contracts.md §7). */
+export interface TcpOpen {
+  /** destination address */
   host_ip: string;
   port: number;
   process_name: string;
   pid: number;
 }
 
-/** Ports on which a client that says nothing is just not done yet: their protocols begin with the client. */
+/** Ports whose protocols begin with the client: a silent client there is slow, not waiting for its server. */
 const CLIENT_FIRST = new Set([80, 443]);
 
 /**
- * The network of one guest (spec.md, "Events"; issue 5): every TCP connection that it makes ends here, and what it
- * wants of the world is an event before any of it goes out.
+ * The network of one guest (docs/contracts.md §5, "Network path"): every TCP connection of the guest ends here, and is
+ * recorded as events before any of its bytes go out.
  */
 export class NetProxy {
   readonly #options: NetOptions;
   readonly #gate: Gate;
-  readonly #timeouts: Timeouts;
-  readonly #watch = new Watch();
+  readonly #timeouts: NetTimeouts;
+  readonly #watch = new DeadlineWatch();
   readonly #terminator: Terminator;
   readonly #context: ExchangeContext;
   readonly #tunnel: Tunnel;
+  /** open streams of the guest */
   readonly #guests = new Set<ByteStream>();
   #closed = false;
 
@@ -59,35 +61,44 @@ export class NetProxy {
       pool: new Pool(this.#watch, this.#timeouts, options.caCerts ?? []),
       locate: (host, port, address, actor) => this.#locate(host, port, address, actor),
       relayMs: this.#timeouts.relay,
-      held: { bytes: 0 },
+      budget: { bytes: 0 },
     };
     this.#tunnel = new Tunnel(this.#context);
   }
 
-  /** Connections that are open: of guests, and to upstreams. */
+  /** Number of open connections of the guest and to upstreams. */
   get size(): { guests: number; upstreams: number } {
     return { guests: this.#guests.size, upstreams: this.#context.pool.size };
   }
 
   /**
-   * Serves one TCP stream of the guest until it ends; never throws for what the guest or an upstream does.
+   * Serves one TCP stream of the guest until it ends. Faults of the guest or an upstream are handled here.
    *
-   * @param conn the vsock stream behind its first frame
-   * @param rest bytes that were read from it behind that frame
-   * @throws {SbxError} `ledger.unavailable` and other failures of this host; the stream is closed
+   * @param conn the vsock stream after its first frame
+   * @param rest bytes already read after that frame
+   * @throws {SbxError} `ledger.unavailable`, and other failures of this host; the stream is closed
    */
-  async serve(conn: ByteStream, { host_ip, port, process_name, pid }: Open, rest: Uint8Array): Promise<void> {
+  async serve(
+    conn: ByteStream,
+    { host_ip, port, process_name, pid }: TcpOpen,
+    rest: Uint8Array,
+  ): Promise<void> {
     const by = requesterOf(process_name, pid);
-    const channel: Channel = { scheme: "http", address: host_ip, port };
+    const flow: Flow = { scheme: "http", address: host_ip, port };
     if (this.#closed) return closeQuietly(conn);
-    if (this.#guests.size >= CONNECTIONS_MAX) {
+    if (this.#guests.size >= TCP_STREAMS_MAX) {
       closeQuietly(conn);
-      this.#refuse(by, channel, "guard-connections", `the VM has ${CONNECTIONS_MAX} connections open`);
+      this.#refuse(
+        by,
+        flow,
+        "guard-connections",
+        `the VM has ${TCP_STREAMS_MAX} open connections, the limit`,
+      );
       return;
     }
     this.#guests.add(conn);
     try {
-      await this.#stream(new Connection(conn, this.#watch, rest), conn, channel, by);
+      await this.#serveStream(new BufferedConnection(conn, this.#watch, rest), conn, flow, by);
     } finally {
       this.#guests.delete(conn);
       closeQuietly(conn);
@@ -95,11 +106,12 @@ export class NetProxy {
   }
 
   /**
-   * Makes a request of the host's own, on the same path and under the same rules as a guest's (actor `host`). Redirects
-   * are not followed: where they lead is another request.
+   * Sends a request of the host, on the guest's path and under its rules (actor `host`). Redirects are not followed: each
+   * is another request.
    *
-   * @throws {NetBlocked} what policy refuses
-   * @throws {SbxError} `request.invalid`, `upstream.failed`, `upstream.timeout`, `credential.denied`
+   * @throws {RequestBlocked} policy blocks the request or its response
+   * @throws {SbxError} `request.invalid`, `request.cancelled`, `upstream.failed`, `upstream.timeout`,
+   * `credential.denied`, `net.closed`
    */
   async send(request: HostRequest): Promise<Response> {
     if (this.#closed) throw new SbxError("net.closed", "the VM's network is closed");
@@ -107,14 +119,14 @@ export class NetProxy {
   }
 
   /**
-   * Records a packet that the guest's kernel refused: only TCP connections and DNS have a way out.
+   * Records a packet that the guest's kernel refused: only TCP connections and DNS may leave a VM.
    *
-   * @param among how many packets this one stands for
+   * @param packets number of packets that it stands for
    * @throws {SbxError} `ledger.unavailable`
    */
-  refuseTransport(packet: RefusedPacket, among: number): void {
+  refuseTransport(packet: RefusedPacket, packets: number): void {
     const by = requesterOf(packet.process_name, packet.pid);
-    this.#gate.refuse(transportDraft(by, packet), transportRefusal(packet, among));
+    this.#gate.refuse(transportDraft(by, packet), transportRefusal(packet, packets));
   }
 
   /** Closes every connection. */
@@ -125,142 +137,153 @@ export class NetProxy {
     for (const conn of this.#guests) closeQuietly(conn);
   }
 
-  async #stream(connection: Connection, conn: ByteStream, channel: Channel, by: Requester): Promise<void> {
+  async #serveStream(
+    connection: BufferedConnection,
+    conn: ByteStream,
+    flow: Flow,
+    by: Requester,
+  ): Promise<void> {
     try {
-      const speech = await this.#sniff(connection, channel);
-      if (speech === "tls") await this.#tls(connection, conn, channel, by);
-      else if (speech === "http") await this.#http(connection, channel, by);
-      else if (speech === "other") await this.#tunnel.raw(connection, channel, by, this.#hostOf(channel));
+      const protocol = await this.#sniff(connection, flow);
+      if (protocol === "tls") await this.#serveTls(connection, conn, flow, by);
+      else if (protocol === "http") await this.#serveHttp(connection, flow, by);
+      else if (protocol === "other") await this.#tunnel.relayRaw(connection, flow, by, this.#hostOf(flow));
     } finally {
       connection.close();
     }
   }
 
-  #http(connection: Connection, channel: Channel, by: Requester): Promise<void> {
+  #serveHttp(connection: BufferedConnection, flow: Flow, by: Requester): Promise<void> {
     const { names } = this.#options;
-    return new GuestHttp(connection, { context: this.#context, names, timeouts: this.#timeouts, channel, by })
+    return new GuestHttp(connection, { context: this.#context, names, timeouts: this.#timeouts, flow, by })
       .serve();
   }
 
-  /** TLS is looked into, unless a rule says of its host that it is let through. */
-  async #tls(connection: Connection, conn: ByteStream, channel: Channel, by: Requester): Promise<void> {
-    let hello: Hello | undefined;
+  /** Terminates TLS, unless a rule passes the host uninspected. */
+  async #serveTls(
+    connection: BufferedConnection,
+    conn: ByteStream,
+    flow: Flow,
+    by: Requester,
+  ): Promise<void> {
+    let hello: ClientHello | undefined;
     try {
-      hello = await this.#hello(connection);
+      hello = await this.#readHello(connection);
     } catch (error) {
       if (!(error instanceof MessageFault)) throw error;
       this.#refuse(
         by,
-        channel,
+        flow,
         "guard-malformed-tls",
         `the connection cannot be read safely: ${error.reason}`,
       );
     }
     if (!hello) return;
-    const inside: Channel = { ...channel, scheme: "https", ...hello };
+    const inside: Flow = { ...flow, scheme: "https", ...hello };
     const host = this.#hostOf(inside);
-    const { allowed, event } = this.#gate.preview(connectDraft(by, "https", host, channel.port));
-    const through = allowed && event.http?.request.scheme === "tls" &&
-      agrees(host, channel.address, this.#options.names);
-    if (through) await this.#tunnel.uninspected(connection, inside, by, host);
-    else await this.#terminated(connection.detach(), conn, inside, by);
+    const { allowed, event } = this.#gate.preview(connectDraft(by, "https", host, flow.port));
+    const isUninspected = allowed && event.http?.request.scheme === "tls" &&
+      agrees(host, flow.address, this.#options.names);
+    if (isUninspected) await this.#tunnel.relayUninspected(connection, inside, by, host);
+    else await this.#serveTerminated(connection.detach(), conn, inside, by);
   }
 
-  async #terminated(first: Uint8Array, conn: ByteStream, channel: Channel, by: Requester): Promise<void> {
+  async #serveTerminated(first: Uint8Array, conn: ByteStream, flow: Flow, by: Requester): Promise<void> {
     const { inside, drained, close } = await this.#terminator.accept(
       conn,
       first,
-      channel.name,
-      channel.address,
+      flow.name,
+      flow.address,
     );
-    const connection = new Connection(inside, this.#watch);
+    const connection = new BufferedConnection(inside, this.#watch);
     try {
       connection.deadline.set(this.#timeouts.head);
       try {
         await inside.handshake();
       } catch {
-        return this.#unwanted(channel, by);
+        return this.#recordDistrust(flow, by);
       }
-      const speech = await this.#sniff(connection, channel);
-      if (speech === "http" || speech === "tls") await this.#http(connection, channel, by);
-      else if (speech === "other") await this.#tunnel.raw(connection, channel, by, this.#hostOf(channel));
+      const protocol = await this.#sniff(connection, flow);
+      if (protocol === "http" || protocol === "tls") await this.#serveHttp(connection, flow, by);
+      else if (protocol === "other") await this.#tunnel.relayRaw(connection, flow, by, this.#hostOf(flow));
     } finally {
       connection.close();
-      // The last bytes are still on their way to the guest, which may not take them.
-      const late = this.#watch.add(close);
-      late.set(this.#timeouts.head);
+      // The last bytes may still be on their way to a guest that does not read them.
+      const deadline = this.#watch.add(close);
+      deadline.set(this.#timeouts.head);
       await drained;
-      this.#watch.remove(late);
+      this.#watch.remove(deadline);
       close();
     }
   }
 
-  /** A client that does not trust this machine's CA: it has pinned its host's certificate, or has trust of its own. */
-  #unwanted(channel: Channel, by: Requester): void {
-    const draft = connectDraft(by, "https", this.#hostOf(channel), channel.port);
-    const event = this.#gate.observe({
-      ...draft,
-      common: { ...draft.common, enforceability: "observe_only" },
-    });
-    this.#gate.finish(event, {
+  /** Records a client that distrusts this machine's CA: it pins its host's certificate, or has roots of its own. */
+  #recordDistrust(flow: Flow, by: Requester): void {
+    const draft = connectDraft(by, "https", this.#hostOf(flow), flow.port);
+    const common = { ...draft.common, enforceability: "observe_only" as const };
+    this.#gate.observe({ ...draft, common }, {
       error:
-        "the client broke off the TLS handshake; if it pins the host's certificate, a rule can let it through",
+        "the client aborted the TLS handshake; if it pins the host's certificate, a rule can pass it uninspected",
     });
   }
 
-  async #hello(connection: Connection): Promise<Hello | undefined> {
+  async #readHello(connection: BufferedConnection): Promise<ClientHello | undefined> {
     connection.deadline.set(this.#timeouts.head);
     while (true) {
-      const hello = parseHello(connection.waiting);
+      const hello = parseHello(connection.unread);
       if (hello) return hello;
       if (!await connection.fill().catch(() => false)) return undefined;
     }
   }
 
-  /** What the client speaks; `undefined` when it is gone. Who waits for the server to begin is not HTTP. */
-  async #sniff(connection: Connection, { port }: Channel): Promise<Exclude<Speech, "more"> | undefined> {
+  /** Recognizes the client's protocol; `undefined` when it is gone. A client that waits for its server is not HTTP. */
+  async #sniff(
+    connection: BufferedConnection,
+    { port }: Flow,
+  ): Promise<Exclude<ClientProtocol, "more"> | undefined> {
     const { silence, head, keepAlive } = this.#timeouts;
     const silent = Promise.withResolvers<"silent">();
     if (connection.count === 0 && !CLIENT_FIRST.has(port)) {
       connection.deadline.set(silence);
-      connection.late = () => silent.resolve("silent");
+      connection.onTimeout = () => silent.resolve("silent");
     } else connection.deadline.set(connection.count === 0 ? keepAlive : head);
     while (true) {
-      const speech = sniff(connection.waiting);
-      if (speech !== "more") {
-        connection.late = undefined;
-        return speech;
+      const protocol = sniff(connection.unread);
+      if (protocol !== "more") {
+        connection.onTimeout = undefined;
+        return protocol;
       }
-      const more = await Promise.race([connection.ahead().catch(() => false), silent.promise]);
+      const more = await Promise.race([connection.prefetch().catch(() => false), silent.promise]);
       if (more === "silent") return "other";
       if (!more || !await connection.fill().catch(() => false)) return undefined;
-      connection.late = undefined;
+      connection.onTimeout = undefined;
       connection.deadline.set(head);
     }
   }
 
-  #hostOf({ name, address }: Channel): string {
+  #hostOf({ name, address }: Flow): string {
     return name ?? this.#options.names.nameOf(address) ?? address;
   }
 
-  #locate(
+  async #locate(
     host: string,
     port: number,
     address: string | undefined,
     actor: "vm" | "host",
-  ): Target | Promise<Target> {
-    const elsewhere = this.#options.target?.(host, port);
-    if (elsewhere) return elsewhere;
+  ): Promise<DialAddress> {
+    const override = this.#options.dialOverride?.(host, port);
+    if (override) return override;
     if (address !== undefined) return { hostname: address, port };
-    return this.#options.names.lookup(host, actor).then(([hostname]) => ({ hostname, port }));
+    const [hostname] = await this.#options.names.lookup(host, actor);
+    return { hostname, port };
   }
 
-  #refuse(by: Requester, channel: Channel, id: string, reason: string): void {
-    this.#gate.refuse(connectDraft(by, "tcp", this.#hostOf(channel), channel.port), { id, reason });
+  #refuse(by: Requester, flow: Flow, id: string, reason: string): void {
+    this.#gate.refuse(connectDraft(by, "tcp", this.#hostOf(flow), flow.port), { id, reason });
   }
 }
 
 function requesterOf(process_name: string, pid: number): Requester {
-  const process = { pid, ppid: 0, executable: process_name, command: process_name, cwd: "" };
-  return { actor: "vm", ...(process_name !== "" && { process }) };
+  const process = processOf(process_name, pid);
+  return { actor: "vm", ...(process && { process }) };
 }

@@ -1,39 +1,39 @@
-import type { Connection } from "./connection.ts";
+import type { BufferedConnection } from "./connection.ts";
 
-/** Bytes that went each way. */
-export interface Relayed {
+/** Relayed `bytes` in each direction. */
+export interface RelayedBytes {
   sent: number;
   received: number;
 }
 
 /**
- * Copies both ways between a client and an upstream until both have ended. When nothing comes or goes for `idleMs`, or
- * one of them breaks, both are closed.
+ * Copies both ways between a client and an upstream until both have ended. Closes both when one of them breaks, or when
+ * no bytes move for `idleMs`.
  *
- * @param moved is kept up to date while it runs
+ * @param moved counters, updated while the relay runs
  * @throws {ConnectionLost}
  */
 export async function relay(
-  client: Connection,
-  upstream: Connection,
+  client: BufferedConnection,
+  upstream: BufferedConnection,
   idleMs: number,
-  moved: Relayed = { sent: 0, received: 0 },
-): Promise<Relayed> {
-  const alive = () => {
+  moved: RelayedBytes = { sent: 0, received: 0 },
+): Promise<RelayedBytes> {
+  const keepAlive = () => {
     client.deadline.set(idleMs);
     upstream.deadline.set(idleMs);
   };
-  const pump = async (from: Connection, to: Connection, way: keyof Relayed) => {
+  const pump = async (from: BufferedConnection, to: BufferedConnection, direction: keyof RelayedBytes) => {
     while (from.count > 0 || await from.fill()) {
-      alive();
-      const { waiting } = from;
-      from.skip(waiting.length);
-      await to.write(waiting);
-      moved[way] += waiting.length;
+      keepAlive();
+      const { unread } = from;
+      from.skip(unread.length);
+      await to.write(unread);
+      moved[direction] += unread.length;
     }
     await to.closeWrite();
   };
-  alive();
+  keepAlive();
   try {
     await Promise.all([pump(client, upstream, "sent"), pump(upstream, client, "received")]);
     return moved;

@@ -1,8 +1,8 @@
-/** The one path of all six families: bytes → event → decision → effect → ledger. A session implements it. */
+/** The path of every event, whatever its family: bytes → event → decision → effect → ledger. `lib/gate` implements it. */
 import type { Event, EventCommon } from "../event/mod.ts";
-import type { Decision } from "./engine/decision.ts";
+import type { Decision } from "./decision/mod.ts";
 
-/** What a family knows of an event; the session adds who, when and where. It never holds a secret. */
+/** The part of an event that its family's parser knows; the session adds who, when and where. It never holds a secret. */
 export type Draft = Omit<Event, "schema_version" | "common"> & {
   common:
     & Pick<EventCommon, "event_type" | "source_engine">
@@ -10,31 +10,47 @@ export type Draft = Omit<Event, "schema_version" | "common"> & {
     & Partial<Pick<EventCommon, "enforceability" | "actor" | "process" | "trace_id" | "labels">>;
 };
 
-/** What became of an event that wanted to happen. */
+/** The rules' answer to an event. */
 export interface Verdict {
-  allowed: boolean;
-  /** what is to be done, with the rewrites of the rules: act on this, not on the draft */
-  event: Event;
-  /** never `ask`: whoever asked has waited for the answer */
-  decision: Decision;
+  readonly allowed: boolean;
+  /** with the rewrites of the rules: act on this, not on the draft */
+  readonly event: Event;
+  readonly decision: Decision;
 }
 
-/** How an event that was let go ended, as far as it is worth keeping; it holds no secret either. */
+/**
+ * One event on its way: decided once, reviewed at most once, finished exactly once if it was allowed. Its decision is
+ * never `ask`: the person has answered by then. It measures its own times, from the decision on.
+ */
+export interface Passage extends Verdict {
+  /** Notes that the first byte of the response is here. */
+  markFirstByte(): void;
+  /**
+   * Evaluates the event again, with the response object of its family, before the guest gets that response.
+   *
+   * @returns the decision that blocks the response, `undefined` when it may pass
+   */
+  review(response: unknown): Decision | undefined;
+  /**
+   * Records the end of the event; a second call does nothing. Never throws: the event has happened, and a ledger that
+   * fails blocks those that follow.
+   */
+  finish(outcome?: Outcome): void;
+}
+
+/** The end of an allowed event, as far as the ledger keeps it; it never holds a secret. */
 export interface Outcome {
   /** the response object of the event's family */
   response?: unknown;
-  /** milliseconds from the decision to the first byte of the answer, and to its end */
-  first_byte_ms?: number;
-  duration_ms?: number;
-  /** what broke it off */
+  /** why it ended early */
   error?: string;
-  /** what refused it after all, when that came after it was let go */
+  /** a block that came after the event was allowed */
   decision?: Decision;
 }
 
-/** A refusal by code that no rule can undo: a request that cannot be read safely, a name that does not fit. */
+/** A refusal by code, which no rule can change: a request that cannot be read safely, a name that does not fit. */
 export interface Refusal {
-  /** `guard-<what>`, as the rule of the decision record */
+  /** `guard-<what>`, the rule id of the decision record */
   id: string;
   reason: string;
   /** what would make it pass */
@@ -44,23 +60,16 @@ export interface Refusal {
 /** Decides on events and puts them into the ledger before their effect. */
 export interface Gate {
   /**
-   * Decides on an event: at once, unless a person is asked. It is in the ledger when the verdict is there.
+   * Decides on an event, which is in the ledger by then. Settles at once unless a person is asked.
    *
-   * @param signal ends the waiting with a denial
-   * @throws {SbxError} `ledger.unavailable`: what cannot be recorded must not happen
+   * @param signal denies the event while a person is asked
+   * @throws {SbxError} `ledger.unavailable`: an event that cannot be recorded must not happen
    */
-  decide(draft: Draft, signal?: AbortSignal): Verdict | Promise<Verdict>;
-  /** What the rules would say and rewrite now; nothing is recorded, nobody is asked (`ask` counts as not allowed). */
+  decide(draft: Draft, signal?: AbortSignal): Promise<Passage>;
+  /** Evaluates without recording or asking; `ask` counts as not allowed. */
   preview(draft: Draft): Verdict;
-  /**
-   * Looks again at an event that was let go, now with its response in it, before the guest gets that: only a block
-   * counts, and it is recorded with the event.
-   */
-  review(event: Event): Decision;
-  /** Refuses an event without asking the rules, and records that. @throws {SbxError} `ledger.unavailable` */
-  refuse(draft: Draft, refusal: Refusal): Verdict;
-  /** Records an event that has happened and that nothing could stop. @throws {SbxError} `ledger.unavailable` */
-  observe(draft: Draft): Event;
-  /** Records how an event ended. Never throws: what happened cannot be undone, and a failing ledger stops what comes next. */
-  finish(event: Event, outcome: Outcome): void;
+  /** Blocks an event without asking the rules, and records that. @throws {SbxError} `ledger.unavailable` */
+  refuse(draft: Draft, refusal: Refusal): Decision;
+  /** Records an event that has happened already. @throws {SbxError} `ledger.unavailable` */
+  observe(draft: Draft, outcome?: Outcome): Event;
 }

@@ -1,21 +1,14 @@
 /**
- * One policy engine for six families (contracts.md §5): rules → compiled set → decision. Nothing here loads zod:
- * import `read.ts` to read rule files.
+ * Policy engine for all event families (docs/contracts.md §5): rules → compiled set → decision. Does not load zod:
+ * import `author/mod.ts` to read rule files.
  */
-export { inCidr, isPrivateHost, parseAddress, parseCidr } from "../base/address/address.ts";
-export {
-  type Ask,
-  ASK_TIMEOUT_MS,
-  type AskAnswer,
-  type AskOptions,
-  AskQueue,
-  type AskRecord,
-  type AskStatus,
-} from "./ask/queue.ts";
+export { ASK_TIMEOUT_MS, type AskOptions, AskQueue, type AskRecord } from "./ask/queue.ts";
+export type { Ask, AskAnswer } from "./ask/schema.ts";
 export { COST_MAX } from "./engine/cel.ts";
-export * from "./engine/decision.ts";
+export * from "./decision/mod.ts";
 export { DEFAULT_RULES } from "./engine/defaults.ts";
-export type { Draft, Gate, Outcome, Refusal, Verdict } from "./gate.ts";
+export { compileLayers, type RuleLayers } from "./engine/layers.ts";
+export type { Draft, Gate, Outcome, Passage, Refusal, Verdict } from "./gate.ts";
 export { compilePolicy, type EvaluateOptions, Policy } from "./engine/policy.ts";
 export {
   type Action,

@@ -1,15 +1,14 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type AssetFile, type Assets, installedName, resolveAssets } from "../asset/mod.ts";
+import { type Arch, type AssetFile, type Assets, installedName, resolveAssets } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
-import type { Arch } from "./info.ts";
 import type { Profile } from "./profile.ts";
 import type { Asset } from "./schema.ts";
 
 /**
- * The files that VMs of a profile boot from: those that it pins, or, where it pins none, the installed ones. Nothing
- * is hashed yet; {@linkcode verifyAssets} does that with what the profile says.
+ * Resolves the boot files of a profile's VMs: the files it pins, or the installed ones if it pins none.
+ * {@linkcode verifyAssets} hashes them.
  *
  * @throws {SbxError} `assets.missing` (412)
  */
@@ -17,10 +16,10 @@ export async function bootAssets(home: Home, profile: Profile, arch: Arch): Prom
   if (!profile.assets) return await resolveAssets(home, arch);
   const pins = profile.assets.arch[arch];
   if (!pins) {
-    throw new SbxError("assets.missing", `profile "${profile.id}" brings no assets for ${arch}`, {
+    throw new SbxError("assets.missing", `profile "${profile.id}" has no assets for ${arch}`, {
       hint: `add [assets.arch.${arch}] to ${
         profile.path ?? "it"
-      }, or take [assets] away to use the installed ones`,
+      }, or remove [assets] to use the installed ones`,
     });
   }
   const [kernel, initrd, rootfs] = await Promise.all(
@@ -29,7 +28,7 @@ export async function bootAssets(home: Home, profile: Profile, arch: Arch): Prom
   return { version: `${profile.id} ${profile.revision}`, arch, kernel, initrd, rootfs };
 }
 
-/** Where a pinned file is: among the installed ones by its hash, or else where its `file:` address says. */
+/** Locates a pinned file: among the installed files by hash, else at its `file:` address. */
 export async function pinnedFile(home: Home, { name, url, hash: pin, size }: Asset): Promise<AssetFile> {
   const hash = pin.slice("blake3:".length);
   const installed = join(home.assetsDir, installedName(name, hash));
@@ -42,9 +41,9 @@ async function requiredFile(home: Home, profile: Profile, pin: Asset): Promise<A
   if (await isFile(file.path)) return file;
   throw new SbxError(
     "assets.missing",
-    `${pin.name}, which profile "${profile.id}" boots from, is not there`,
+    `${pin.name}, a boot file of profile "${profile.id}", is missing`,
     {
-      hint: `put it at ${file.path}; it comes from ${pin.url}`,
+      hint: `fetch it from ${pin.url} and put it at ${file.path}`,
     },
   );
 }

@@ -1,4 +1,4 @@
-/** The profiles that sbx brings along, as the TOML that a user would write: copy one to start a profile of your own. */
+/** Built-in profiles, as TOML that users can copy as the start of their own. */
 
 const CODE = `# A machine to write and run code in.
 id = "code"
@@ -30,5 +30,5 @@ apt = ["ca-certificates", "git", "curl", "python3", "less", "procps", "jq", "zip
 providers = ["anthropic", "openai", "google"]
 `;
 
-/** Id → profile.toml of each built-in profile (contracts.md §4). */
+/** Id → profile.toml of each built-in profile (docs/contracts.md §4). */
 export const BUILTIN_PROFILES: ReadonlyMap<string, string> = new Map([["code", CODE], ["co-work", CO_WORK]]);

@@ -6,11 +6,11 @@ import { loadProfile, profilePath } from "./load.ts";
 import { PROFILE_ID } from "./schema.ts";
 
 /**
- * Writes a new profile of the user's own, made of another. Paths in it stay as they are: those that begin in its
- * folder need their files copied too.
+ * Creates a profile of the user from another profile. Paths are copied unchanged: files relative to the
+ * profile's folder must be copied too.
  *
- * @returns the path of the new profile.toml
- * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.conflict` when it exists
+ * @returns path of the new profile.toml
+ * @throws {SbxError} `profile.not_found`; `profile.invalid`; `profile.conflict`: the new id exists
  */
 export async function copyProfile(
   home: Pick<Home, "profilesDir">,
@@ -18,14 +18,14 @@ export async function copyProfile(
   newId: string,
 ): Promise<string> {
   if (!PROFILE_ID.test(newId)) {
-    throw new SbxError("profile.invalid", `${JSON.stringify(newId)} cannot be the id of a profile`, {
-      hint: "an id is 1 to 64 of a-z 0-9 _ -",
+    throw new SbxError("profile.invalid", `invalid profile id ${JSON.stringify(newId)}`, {
+      hint: "use 1 to 64 of a-z 0-9 _ -",
     });
   }
   const { document } = await loadProfile(home, id);
   const path = profilePath(home, newId);
   if (await Deno.lstat(dirname(path)).then(() => true, () => false)) {
-    throw new SbxError("profile.conflict", `${dirname(path)} exists already`, { hint: "choose another id" });
+    throw new SbxError("profile.conflict", `${dirname(path)} already exists`, { hint: "choose another id" });
   }
   await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
   await writeAtomic(path, setKey(document, [], "id", newId).text);

@@ -1,15 +1,8 @@
-import type { Obom } from "./schema.ts";
+import { type Arch, currentArch } from "../asset/mod.ts";
 import type { Profile } from "./profile.ts";
+import type { Obom } from "./schema.ts";
 
-/** An architecture as profiles name it. */
-export type Arch = "arm64" | "x86_64";
-
-/** The architecture of this host, which is that of its guests. */
-export function currentArch(): Arch {
-  return Deno.build.arch === "aarch64" ? "arm64" : "x86_64";
-}
-
-/** Answer of `GET /profiles/{id}/info` (contracts.md §4). */
+/** Answer of `GET /profiles/{id}/info` (docs/contracts.md §4). */
 export interface ProfileInfo {
   profile: {
     id: string;
@@ -34,16 +27,16 @@ export interface ProfileInfo {
   };
 }
 
-/** What {@linkcode profileInfo} cannot know of the profile alone. */
+/** Input of {@linkcode profileInfo} beside the profile. */
 export interface ProfileInfoOptions {
-  /** rules that hold without the profile; the policy engine knows them */
+  /** number of default rules of the policy engine */
   defaultRuleCount: number;
   arch?: Arch;
   /** descriptor of the OBOM; default is the profile's own for `arch` */
   obom?: Obom;
 }
 
-/** A profile as `GET /profiles/{id}/info` answers it. */
+/** Builds the answer of `GET /profiles/{id}/info`. */
 export function profileInfo(
   profile: Profile,
   { defaultRuleCount, arch = currentArch(), obom = profile.obom?.arch[arch] }: ProfileInfoOptions,

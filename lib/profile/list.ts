@@ -4,12 +4,12 @@ import { BUILTIN_PROFILES } from "./builtin.ts";
 import { loadProfile, profilePath } from "./load.ts";
 import type { Profile } from "./profile.ts";
 
-/** A profile, or what keeps a profile's folder from being one. */
+/** A profile, or the error of a broken one. */
 export type ListedProfile =
   | { id: string; source: Profile["source"]; profile: Profile }
   | { id: string; source: Profile["source"]; error: SbxError };
 
-/** Every profile by id, the user's and the built-in ones. A broken one is listed with its error. */
+/** Lists all profiles by id, the user's and the built-in ones. A broken profile is listed with its error. */
 export async function listProfiles(home: Pick<Home, "profilesDir">): Promise<ListedProfile[]> {
   const users = await userProfileIds(home);
   const ids = [...new Set([...users, ...BUILTIN_PROFILES.keys()])].sort();
@@ -20,12 +20,12 @@ export async function listProfiles(home: Pick<Home, "profilesDir">): Promise<Lis
       return { id, source: profile.source, profile };
     } catch (error) {
       if (!(error instanceof SbxError)) throw error;
-      return { id, source, error: error.code === "profile.not_found" ? misnamed(home, id, error) : error };
+      return { id, source, error: error.code === "profile.not_found" ? nameError(home, id, error) : error };
     }
   }));
 }
 
-/** Folders with a profile.toml in them, or something else at its place. */
+/** Names of folders with a profile.toml, whether or not that is a file. */
 async function userProfileIds(home: Pick<Home, "profilesDir">): Promise<string[]> {
   const ids: string[] = [];
   try {
@@ -35,7 +35,7 @@ async function userProfileIds(home: Pick<Home, "profilesDir">): Promise<string[]
     }
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) {
-      throw new SbxError("profile.unreadable", `${home.profilesDir}: the profiles in it cannot be listed`, {
+      throw new SbxError("profile.unreadable", `cannot list the profiles in ${home.profilesDir}`, {
         cause: error,
         hint: "give your user read permission on it",
       });
@@ -44,11 +44,11 @@ async function userProfileIds(home: Pick<Home, "profilesDir">): Promise<string[]
   return ids;
 }
 
-/** A folder is there, so what hides the profile is the folder's name. */
-function misnamed(home: Pick<Home, "profilesDir">, id: string, cause: SbxError): SbxError {
+/** Error for a folder whose name is not a profile id, so that its profile cannot be found. */
+function nameError(home: Pick<Home, "profilesDir">, id: string, cause: SbxError): SbxError {
   return new SbxError(
     "profile.invalid",
-    `${profilePath(home, id)}: the folder's name ${JSON.stringify(id)} is not 1 to 64 of a-z 0-9 _ -`,
+    `${profilePath(home, id)}: the folder name ${JSON.stringify(id)} is not 1 to 64 of a-z 0-9 _ -`,
     { cause, hint: "rename the folder to the profile's id" },
   );
 }

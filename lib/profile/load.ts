@@ -6,28 +6,28 @@ import { BUILTIN_PROFILES } from "./builtin.ts";
 import { parseProfile, type Profile } from "./profile.ts";
 import { PROFILE_ID } from "./schema.ts";
 
-/** Where the user's profile of this id is, whether it exists or not. */
+/** Path of the user's profile of this id, existing or not. */
 export function profilePath(home: Pick<Home, "profilesDir">, id: string): string {
   return join(home.profilesDir, id, "profile.toml");
 }
 
 /**
- * The profile of this id: the user's own, or else the built-in one. What it needs of sbx's version is in
- * `compatible`; see {@linkcode requireCompatible}.
+ * Loads the profile of this id: the user's own, else the built-in one. The required sbx version is not
+ * enforced here; see `compatible` and {@linkcode requireCompatible}.
  *
- * @throws {SbxError} `profile.not_found`; `profile.invalid` naming file, line and path
+ * @throws {SbxError} `profile.not_found`; `profile.invalid`: names file, line and path
  */
 export async function loadProfile(home: Pick<Home, "profilesDir">, id: string): Promise<Profile> {
-  if (!PROFILE_ID.test(id)) throw notFound(id);
+  if (!PROFILE_ID.test(id)) throw notFoundError(id);
   const path = profilePath(home, id);
   const document = await readProfile(path);
   if (document) return parseProfile(document, { id, source: "user", path });
   const text = BUILTIN_PROFILES.get(id);
-  if (text === undefined) throw notFound(id);
+  if (text === undefined) throw notFoundError(id);
   return parseProfile(parseToml(text, `built-in profile ${id}`), { id, source: "builtin" });
 }
 
-/** The document at `path`, undefined if there is none; what is wrong with it is the profile's own error. */
+/** Reads the document at `path`, `undefined` if there is none; TOML errors become `profile.invalid`. */
 async function readProfile(path: string): Promise<TomlDocument | undefined> {
   try {
     return await readToml(path);
@@ -38,15 +38,15 @@ async function readProfile(path: string): Promise<TomlDocument | undefined> {
   }
 }
 
-/** Checks one profile.toml wherever it is; its folder's name must be its id. */
+/** Checks one profile.toml at any path; its folder's name must be its id. */
 export async function validateProfile(path: string): Promise<Profile> {
   const document = await readProfile(path);
   if (!document) throw new SbxError("profile.not_found", `${path}: no such file`);
   return parseProfile(document, { id: basename(dirname(resolve(path))), source: "user", path });
 }
 
-function notFound(id: string): SbxError {
-  return new SbxError("profile.not_found", `no profile is called ${JSON.stringify(id)}`, {
-    hint: "sbx profile list shows those that exist",
+function notFoundError(id: string): SbxError {
+  return new SbxError("profile.not_found", `there is no profile ${JSON.stringify(id)}`, {
+    hint: "sbx profile list shows the existing ones",
   });
 }

@@ -1,23 +1,22 @@
-import { type AssetFile, resolveAssets, verifyFile } from "../asset/mod.ts";
+import { type Arch, type AssetFile, currentArch, resolveAssets, verifyFile } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { pinnedFile } from "./asset.ts";
-import { type Arch, currentArch } from "./info.ts";
 import type { Profile } from "./profile.ts";
 import type { Obom } from "./schema.ts";
 
-/** Most bytes of an OBOM that are held in memory to be served. */
+/** Largest OBOM read into memory for its descriptor, in `bytes`. */
 const OBOM_LIMIT = 64 * 1024 * 1024;
 
-/** An OBOM and where it is on this host. */
+/** OBOM with its file on this host. */
 interface LocatedObom {
   descriptor: Obom;
   file: AssetFile;
 }
 
 /**
- * Descriptor of a profile's OBOM for one architecture: the profile's own, or, where it brings no assets of its own,
- * that of the installed ones, from which it boots. Undefined if there is none.
+ * Descriptor of a profile's OBOM for one architecture: the profile's own, or that of the installed assets if
+ * the profile boots from them. `undefined` if there is none.
  */
 export async function obomDescriptor(
   home: Home,
@@ -28,7 +27,7 @@ export async function obomDescriptor(
 }
 
 /**
- * The OBOM itself, once its size and BLAKE3 are verified.
+ * Reads an OBOM after verifying its size and BLAKE3.
  *
  * @throws {SbxError} `obom.not_found` (404), `assets.mismatch` (412), `assets.missing` (412)
  */
@@ -40,7 +39,7 @@ export async function readObom(
   const located = await locate(home, profile, arch);
   if (!located) {
     throw new SbxError("obom.not_found", `profile "${profile.id}" has no OBOM for ${arch}`, {
-      hint: "sbx profile info shows what it has",
+      hint: "sbx profile info shows the OBOM of a profile",
     });
   }
   await verifyFile(located.file);
@@ -48,14 +47,14 @@ export async function readObom(
 }
 
 async function locate(home: Home, profile: Profile, arch: Arch): Promise<LocatedObom | undefined> {
-  const own = profile.obom?.arch[arch];
-  if (own) return { descriptor: own, file: await pinnedFile(home, own) };
+  const pin = profile.obom?.arch[arch];
+  if (pin) return { descriptor: pin, file: await pinnedFile(home, pin) };
   if (profile.assets) return undefined;
   const assets = await resolveAssets(home, arch).catch(() => undefined);
   return assets?.obom && await describeInstalled(assets.obom, assets.rootfs);
 }
 
-/** What an installed OBOM says of its generator; one that cannot be read has no descriptor. */
+/** Describes an installed OBOM by its own metadata; `undefined` when it cannot be read. */
 async function describeInstalled(file: AssetFile, rootfs: AssetFile): Promise<LocatedObom | undefined> {
   if (file.size > OBOM_LIMIT) return undefined;
   try {

@@ -1,4 +1,4 @@
-/** The shape of `[packages]`: names that reach apt's and npm's command lines, so nothing that could be an option. */
+/** Schema of `[packages]`. The names reach command lines of apt and npm, so none may look like an option. */
 import { z } from "zod";
 
 const apt = z.string().max(256).regex(

@@ -3,20 +3,20 @@ import { checkToml, type TomlDocument } from "../toml/mod.ts";
 import { isCompatible } from "./compatible.ts";
 import { ProfileFile } from "./schema.ts";
 
-/** A contract: what VMs of it get and may do (contracts.md §4). */
+/** Contract of a VM: its resources and its permissions (docs/contracts.md §4). */
 export interface Profile extends Omit<ProfileFile, "profiles"> {
   /** `[profiles.rules.<id>]` by id */
   rules: ProfileFile["profiles"]["rules"];
   /** this sbx is at least `min_sbx_version` */
   compatible: boolean;
   source: "builtin" | "user";
-  /** the profile.toml; absent for a built-in */
+  /** path of the profile.toml; absent for a built-in profile */
   path?: string;
-  /** what it was read from, with the line of each key */
+  /** source document, with the line of each key */
   document: TomlDocument;
 }
 
-/** Where a profile's text comes from. */
+/** Origin of a profile's text. */
 export interface ProfileOrigin {
   id: string;
   source: Profile["source"];
@@ -24,9 +24,9 @@ export interface ProfileOrigin {
 }
 
 /**
- * A profile.toml as a {@linkcode Profile}.
+ * Parses a profile.toml.
  *
- * @throws {SbxError} `profile.invalid`, with file, line and path of everything that is wrong
+ * @throws {SbxError} `profile.invalid`: names file, line and path of every problem
  */
 export function parseProfile(document: TomlDocument, { id, source, path }: ProfileOrigin): Profile {
   const { profiles, ...file } = checkToml(document, ProfileFile, "profile.invalid");
@@ -50,13 +50,13 @@ export function parseProfile(document: TomlDocument, { id, source, path }: Profi
 /**
  * Refuses a profile that needs a newer sbx.
  *
- * @throws {SbxError} `profile.incompatible`
+ * @throws {SbxError} `profile.incompatible`: `min_sbx_version` is not satisfied
  */
 export function requireCompatible(profile: Profile): void {
   if (profile.compatible) return;
   throw new SbxError(
     "profile.incompatible",
     `profile "${profile.id}" needs sbx ${profile.min_sbx_version} or newer`,
-    { hint: "sbx update brings a newer one" },
+    { hint: "update sbx: sbx update" },
   );
 }

@@ -1,34 +1,34 @@
-/** The shape of profile.toml (contracts.md §4). */
-import { isSemVer } from "./compatible.ts";
+/** Schema of profile.toml (docs/contracts.md §4). */
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import { McpServers } from "./mcp.ts";
 import { rulesSchema } from "../policy/author/schema.ts";
+import { isSemVer } from "./compatible.ts";
+import { McpServers } from "./mcp/schema.ts";
 import { Packages } from "./package.ts";
 
-/** `[a-z0-9_-]`, 1 to 64 of them, and equal to the folder's name (contracts.md §4). */
+/** Profile id, equal to the folder's name (docs/contracts.md §4). */
 export const PROFILE_ID = /^[a-z0-9_-]{1,64}$/;
-/** Resources of a VM, in contracts.md §3 (`vm.resources`) and §4. */
+/** Largest resources of a VM (docs/contracts.md §3 `vm.resources`, §4). */
 export const VM_CPU_MAX = 8;
 export const VM_RAM_GB_MAX = 16;
 export const VM_SCRATCH_DISK_GB_MAX = 128;
-/** Most characters of a profile's icon; it goes through every `GET /profiles/{id}/info`. */
+/** Most characters of a profile's icon; every `GET /profiles/{id}/info` contains it. */
 const ICON_MAX = 64 * 1024;
 
-/** Text without NUL, which neither a guest nor a path can hold. */
+/** Text without NUL, which guests and paths cannot represent. */
 export const text = (max = 4096) =>
-  z.string().max(max).refine((value) => !value.includes("\0"), "holds a NUL");
+  z.string().max(max).refine((value) => !value.includes("\0"), "must not contain NUL");
 
 /** SemVer 2.0 */
 const semVer = text(128).refine(isSemVer, "must be a SemVer version such as 1.2.0");
 
-/** A file name: no `/`, `\` or `..` (spec.md, "Limits", "Filename rule"). */
+/** File name without `/`, `\` or `..` (docs/contracts.md §14). */
 const fileName = text(255).refine(
   (name) => name !== "" && !/[/\\]/.test(name) && !name.includes(".."),
   "must be a bare file name, without / \\ or ..",
 );
 
-/** A path in the profile's folder, or an absolute one; never with `..`. */
+/** Path relative to the profile's folder, or absolute, without `..`. */
 const filePath = text().refine(
   (path) => path !== "" && !path.split(/[/\\]/).includes(".."),
   "must be a path without ..",
@@ -47,7 +47,7 @@ function isFileUrl(value: string): boolean {
   }
 }
 
-/** `blake3:` and exactly 64 hexadecimal characters (spec.md, "Limits", "Hash length"). */
+/** `blake3:` and exactly 64 hexadecimal characters (docs/contracts.md §14). */
 const hash = text().regex(/^blake3:[0-9a-f]{64}$/, 'must be "blake3:" and 64 lower-case hex characters');
 const size = z.int().min(1);
 
@@ -57,7 +57,7 @@ export type Asset = z.output<typeof Asset>;
 const ArchAssets = z.strictObject({ kernel: Asset, initrd: Asset, rootfs: Asset });
 export type ArchAssets = z.output<typeof ArchAssets>;
 
-/** Evidence of what is in the base image (contracts.md §4, §10 "OBOM descriptor"). */
+/** Descriptor of the base image's bill of materials (docs/contracts.md §4, §10). */
 const Obom = z.strictObject({
   ...Asset.shape,
   generator: text(128),
@@ -69,10 +69,10 @@ export type Obom = z.output<typeof Obom>;
 const byArch = <S extends z.ZodType>(schema: S) =>
   z.strictObject({ arch: z.strictObject({ arm64: schema.optional(), x86_64: schema.optional() }) });
 
-/** Providers that the credential broker knows (contracts.md §9). */
+/** Providers of the credential broker (docs/contracts.md §9). */
 export const Provider = z.enum(["anthropic", "openai", "google", "github", "mcp"]);
 
-/** What a profile does not say, the settings `vm.resources.*` do. */
+/** Resources of a VM; the settings `vm.resources.*` fill the missing ones. */
 const VmResources = z.strictObject({
   cpu_count: z.int().min(1).max(VM_CPU_MAX).optional(),
   ram_gb: z.int().min(1).max(VM_RAM_GB_MAX).optional(),
@@ -85,7 +85,7 @@ const Pack = z.strictObject({
   path: filePath,
 });
 
-/** Everything that a profile.toml may hold. */
+/** Complete schema of a profile.toml. */
 export const ProfileFile = z.strictObject({
   id: text().regex(PROFILE_ID, "must be 1 to 64 of a-z 0-9 _ -"),
   name: text(128).min(1),
@@ -95,7 +95,7 @@ export const ProfileFile = z.strictObject({
     "must be an <svg> without scripts",
   ).optional(),
   revision: semVer,
-  // Any text: one that does not parse makes the profile incompatible, not invalid (contracts.md §4).
+  // Any text: an unparseable version makes the profile incompatible, not invalid (docs/contracts.md §4).
   min_sbx_version: text(128).optional(),
   refresh_policy: text(64).min(1).optional(),
   vm: VmResources.prefault({}),

@@ -1,21 +1,21 @@
-/** What a VM boots with: made of its profile, the settings, corp's locks and what was asked for, anew for each boot. */
+/** The configuration of one boot: made from the profile, the settings, corp's locks and the VM's request, for each boot again. */
 import type { Assets } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
-import { checkBootConfig } from "../guest/limit.ts";
 import type { Home } from "../base/home/mod.ts";
+import { checkBootConfig } from "../guest/wire/mod.ts";
 import { bootAssets, currentArch, loadProfile, type Profile, requireCompatible } from "../profile/mod.ts";
 import type { Contract, VmRecord } from "../session/mod.ts";
 import type { BootConfig, SettingsStore } from "../settings/mod.ts";
-import type { Asked } from "./asked.ts";
-import { guestRefs, guestTrust } from "./guest_secrets.ts";
 import { type ContractSources, makeContract } from "./contract.ts";
-import { requireNetwork } from "./value_check.ts";
+import { guestRefs, guestTrust } from "./guest_secrets.ts";
+import type { VmRequest } from "./request.ts";
+import { requireNetwork } from "./value_check/mod.ts";
 
-/** VMs at once unless settings say otherwise (contracts.md §2). */
+/** Limit of running VMs without the setting (docs/contracts.md §2). */
 const MAX_RUNNING = 10;
 const MAX_RUNNING_SETTING = "vm.resources.max_concurrent_vms";
 
-/** A setting, the key of a profile's `[vm]`, and what holds where neither is there. */
+/** A setting, the key of a profile's `[vm]`, and the value without either. */
 const CPUS = { setting: "vm.resources.cpu_count", key: "cpu_count", fallback: 2 } as const;
 const RAM_GB = { setting: "vm.resources.ram_gb", key: "ram_gb", fallback: 1 } as const;
 const SCRATCH_GB = {
@@ -25,12 +25,12 @@ const SCRATCH_GB = {
 } as const;
 type Resource = typeof CPUS | typeof RAM_GB | typeof SCRATCH_GB;
 
-/** What a boot is made of, beside the profile. */
+/** Sources of a boot, besides the profile. */
 export interface BootSources extends ContractSources {
   home: Home;
 }
 
-/** The part of a record that each boot makes anew. */
+/** The part of a record that each boot replaces. */
 type BootRecord = Pick<
   VmRecord,
   "profile_id" | "profile_revision" | "cpus" | "ram_mb" | "env" | "files" | "assets"
@@ -39,17 +39,17 @@ type BootRecord = Pick<
 export interface Boot {
   record: BootRecord;
   contract: Contract;
-  /** what the disk of a new VM should have, in GiB */
+  /** size of a new VM's disk, in `GiB` */
   scratchGb: number;
   /** to be verified before the machine starts */
   assets: Assets;
 }
 
 /**
- * Reads the profile and the settings as they are now, and makes of them what a VM boots with.
+ * Makes the configuration of a boot from the profile and the settings as they are now.
  *
- * A resource is what corp locks; else what was asked for; else what the profile says; else what the settings say. A
- * variable is corp's where corp locks it; else what was asked for; else the settings'.
+ * A resource has, in this order, the value that corp locks, the request's, the profile's, or the settings'. A variable
+ * has corp's value where corp locks it, else the request's, else the settings'.
  *
  * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.incompatible`, `assets.missing`,
  * `settings.boot.invalid`, `boot.invalid`, those of {@linkcode makeContract} and {@linkcode requireNetwork}
@@ -57,29 +57,30 @@ export interface Boot {
 export async function makeBoot(
   sources: BootSources,
   profileId: string,
-  asked: Asked,
+  request: VmRequest,
 ): Promise<Boot> {
   const { home, settings } = sources;
   const profile = await loadProfile(home, profileId);
   requireCompatible(profile);
   const assets = await bootAssets(home, profile, currentArch());
-  // A lock that corp has just made holds for this boot.
+  // With the locks that corp has just set.
   await settings.reload();
-  const resource = (of: Resource, askedFor?: number) => resourceOf(of, settings, profile, askedFor);
+  const valueOf = (resource: Resource, requestValue?: number) =>
+    resourceOf(resource, settings, profile, requestValue);
   const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, profile.credentials.providers)]);
-  const guest = guestConfig(settings.bootConfig(), asked.env, { ...trust.env, ...refs });
+  const guest = guestConfig(settings.bootConfig(), request.env, { ...trust.env, ...refs });
   guest.files.push(trust.file);
   checkBootConfig(guest.env, guest.files);
   const contract = await makeContract(sources, profile);
-  // Found out later, the VM would run without a network and nobody would be told.
+  // Checked later, the VM would run without a network and without a message.
   await requireNetwork(contract.network);
   return {
     contract,
     record: {
       profile_id: profile.id,
       profile_revision: profile.revision,
-      cpus: resource(CPUS, asked.cpus),
-      ram_mb: resource(RAM_GB, asked.ram_mb && asked.ram_mb / 1024) * 1024,
+      cpus: valueOf(CPUS, request.cpus),
+      ram_mb: valueOf(RAM_GB, request.ram_mb && request.ram_mb / 1024) * 1024,
       ...guest,
       assets: {
         version: assets.version,
@@ -88,41 +89,50 @@ export async function makeBoot(
         rootfs: assets.rootfs.path,
       },
     },
-    scratchGb: resource(SCRATCH_GB),
+    scratchGb: valueOf(SCRATCH_GB),
     assets,
   };
 }
 
 /**
- * Refuses to make a VM with another number of CPUs or another memory than corp locks: who asks should know. One that
- * exists already gets what corp says at its next boot.
+ * Refuses a request for another number of CPUs or another memory size than corp locks. An existing VM is not refused: it
+ * gets corp's values at its next boot.
  *
  * @throws {SbxError} `settings.corp_locked`
  */
-export function requireUnlocked(settings: SettingsStore, { cpus, ram_mb }: Pick<Asked, "cpus" | "ram_mb">) {
+export function requireUnlocked(
+  settings: SettingsStore,
+  { cpus, ram_mb }: Pick<VmRequest, "cpus" | "ram_mb">,
+) {
   for (
-    const [resource, asked, unit] of [[CPUS, cpus, "CPUs"], [RAM_GB, ram_mb && ram_mb / 1024, "GiB"]] as const
+    const [resource, requestValue, unit] of [
+      [CPUS, cpus, "CPUs"],
+      [RAM_GB, ram_mb && ram_mb / 1024, "GiB"],
+    ] as const
   ) {
     const locked = lockedValue(settings, resource);
-    if (asked === undefined || locked === undefined || asked === locked) continue;
+    if (requestValue === undefined || locked === undefined || requestValue === locked) continue;
     throw new SbxError(
       "settings.corp_locked",
-      `corp gives each VM ${locked} ${unit}, so it cannot have ${asked}`,
-      {
-        hint: `leave it out; sbx settings explain ${resource.setting} shows where corp says so`,
-      },
+      `corp gives each VM ${locked} ${unit}, so it cannot have ${requestValue}`,
+      { hint: `leave it out; sbx settings explain ${resource.setting} shows where corp sets it` },
     );
   }
 }
 
-/** Most VMs that may run at the same time. */
+/** Limit of running VMs. */
 export function maxRunning(settings: SettingsStore): number {
   return numberOf(settings, MAX_RUNNING_SETTING) ?? MAX_RUNNING;
 }
 
-function resourceOf(of: Resource, settings: SettingsStore, profile: Profile, asked?: number): number {
-  return lockedValue(settings, of) ?? asked ?? profile.vm[of.key] ?? numberOf(settings, of.setting) ??
-    of.fallback;
+function resourceOf(
+  resource: Resource,
+  settings: SettingsStore,
+  profile: Profile,
+  requestValue?: number,
+): number {
+  return lockedValue(settings, resource) ?? requestValue ?? profile.vm[resource.key] ??
+    numberOf(settings, resource.setting) ?? resource.fallback;
 }
 
 function lockedValue(settings: SettingsStore, { setting }: Resource): number | undefined {
@@ -135,15 +145,15 @@ function numberOf(settings: SettingsStore, id: string): number | undefined {
   return typeof value === "number" ? value : undefined;
 }
 
-/** What the guest is given: sbx's own variables, the settings' variables and files, and the variables that were asked for. */
+/** Variables and files of the guest: sbx's own, over them the settings', and over them the variables of the request. */
 function guestConfig(
   config: BootConfig,
-  asked: Record<string, string>,
-  own: Record<string, string>,
+  requestEnv: Record<string, string>,
+  builtIn: Record<string, string>,
 ): Pick<BootRecord, "env" | "files"> {
-  const free = Object.entries(asked).filter(([name]) => !config.locked.has(name));
+  const unlocked = Object.entries(requestEnv).filter(([name]) => !config.locked.has(name));
   return {
-    env: { ...own, ...config.env, ...Object.fromEntries(free) },
+    env: { ...builtIn, ...config.env, ...Object.fromEntries(unlocked) },
     files: config.files.map(({ path, content, mode }) => ({
       path,
       content: new TextEncoder().encode(content).toBase64(),

@@ -1,19 +1,20 @@
-/** What holds in a VM's session, made of its profile, of corp and of the settings (`Contract`). */
+/** The contract of a VM's session, made from its profile, corp and the settings (`Contract`). */
 import { dirname, resolve } from "node:path";
-import type { CorpConfig, CorpStore } from "../corp/mod.ts";
-import { loadPack, loadPinned } from "../detection/live/load.ts";
-import { type DetectionIr, Matcher } from "../detection/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
-import type { Layer, Rule } from "../policy/mod.ts";
-import { readRules, rulesOf } from "../policy/author/read.ts";
+import type { CorpConfig, CorpStore } from "../corp/mod.ts";
+import { loadPack, loadPinned } from "../detection/live/mod.ts";
+import { type DetectionIr, Matcher } from "../detection/mod.ts";
+import type { RuleTable } from "../policy/author/mod.ts";
+import type { Rule } from "../policy/mod.ts";
 import type { Profile } from "../profile/mod.ts";
 import { type Contract, detectionsOf, type OnFull } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
+import type { TomlDocument } from "../toml/mod.ts";
 import type { Detections } from "./detections.ts";
 
 const MIB = 1024 * 1024;
 
-/** What a contract is made of, beside the profile. */
+/** Sources of a contract, besides the profile. */
 export interface ContractSources {
   settings: SettingsStore;
   corp: CorpStore;
@@ -21,7 +22,7 @@ export interface ContractSources {
 }
 
 /**
- * Reads and checks everything that a session needs.
+ * Makes a contract and checks it.
  *
  * @throws {SbxError} `policy.invalid`, `policy.not_found`, `corp.closed`: a VM does not start without its rules
  */
@@ -29,15 +30,15 @@ export async function makeContract(
   { settings, corp, detections }: ContractSources,
   profile: Profile,
 ): Promise<Contract> {
-  const [ofProfile, ofCorp, detection] = await Promise.all([
+  const [profileTerms, corpTerms, detection] = await Promise.all([
     profileLayer(profile),
     corpLayer(corp),
     detections.irs(),
   ]);
   const contract = {
     detection,
-    profile: ofProfile,
-    corp: ofCorp,
+    profile: profileTerms,
+    corp: corpTerms,
     network: networkOf(settings),
     ledger: ledgerOf(settings, corp),
   };
@@ -45,13 +46,14 @@ export async function makeContract(
   return contract;
 }
 
-/** What a profile brings. @throws {SbxError} `policy.invalid`, `policy.not_found` */
+/** The part of a contract that is the profile's. @throws {SbxError} `policy.invalid`, `policy.not_found` */
 export async function profileLayer(profile: Profile): Promise<Contract["profile"]> {
-  const rules = rulesOf(profile.document, "profile", ["profiles", "rules"], profile.rules);
-  const file = profile.rule_files?.enforcement;
-  if (file) rules.push(...await readRules(besideOf(profile.path, file), ["profile", "default"]));
+  const { document, rules, rule_files, path } = profile;
   return {
-    rules,
+    rules: await readLayer(
+      { document, layer: "profile", at: ["profiles", "rules"], rules },
+      rule_files?.enforcement && besideOf(path, rule_files.enforcement),
+    ),
     packs: await profilePacks(profile),
     mcp: profile.mcp,
     providers: profile.credentials.providers,
@@ -59,45 +61,65 @@ export async function profileLayer(profile: Profile): Promise<Contract["profile"
 }
 
 /**
- * What corp brings, from the corp.toml in force: the last good one where it is broken.
+ * The part of a contract that is corp's, from the corp.toml in force: the last good one if it is broken now.
  *
- * @throws {SbxError} `corp.closed` when it is broken and no good one is known; `policy.invalid`, `policy.not_found`
+ * @throws {SbxError} `corp.closed`: it is broken, and there is no last good one; `policy.invalid`, `policy.not_found`
  */
 export async function corpLayer(
   { state, path }: Pick<CorpStore, "state" | "path">,
 ): Promise<Contract["corp"]> {
   if (state.status === "absent") return { rules: [], packs: [], mcp: {} };
   if (state.status === "closed") {
-    throw new SbxError("corp.closed", `corp's rules are not known: ${state.error.message}`, {
+    throw new SbxError("corp.closed", `corp's rules are unknown: ${state.error.message}`, {
       cause: state.error,
-      hint: `ask your administrator to mend ${path}`,
+      hint: `ask your administrator to repair ${path}`,
     });
   }
   const { file, document } = state.config;
-  const rules: Rule[] = rulesOf(document, "corp", ["corp", "rules"], file.corp.rules);
   const { enforcement, sigma } = file.corp_rule_files;
-  if (enforcement) {
-    rules.push(...await readRules(besideOf(path, enforcement), ["corp", "default"] satisfies Layer[]));
-  }
-  const packs = sigma ? [(await loadPack(besideOf(path, sigma))).ir] : [];
-  return { rules, packs, mcp: file.mcp };
+  return {
+    rules: await readLayer(
+      { document, layer: "corp", at: ["corp", "rules"], rules: file.corp.rules },
+      enforcement && besideOf(path, enforcement),
+    ),
+    packs: sigma ? [(await loadPack(besideOf(path, sigma))).ir] : [],
+    mcp: file.mcp,
+  };
 }
 
-/** The packs that a profile pins, and the one that it names as a rule file. */
+/** Rules in a document that was read. */
+interface RuleTables {
+  document: TomlDocument;
+  layer: "corp" | "profile";
+  /** path of the tables in the document */
+  at: string[];
+  rules: Record<string, RuleTable>;
+}
+
+/** Reads the rules of a layer: of its document, and of the rule file that this names. The reader is loaded only for rules. */
+async function readLayer(tables: RuleTables, ruleFile: string | undefined): Promise<Rule[]> {
+  const { document, layer, at, rules } = tables;
+  if (Object.keys(rules).length === 0 && !ruleFile) return [];
+  const { readRules, rulesOf } = await import("../policy/author/mod.ts");
+  const inDocument = rulesOf(document, layer, at, rules);
+  return ruleFile ? [...inDocument, ...await readRules(ruleFile, [layer, "default"])] : inDocument;
+}
+
+/** Packs that a profile pins, and the pack that is its rule file. */
 async function profilePacks({ detection, rule_files, path }: Profile): Promise<DetectionIr[]> {
   const pinned = await loadPinned(detection.packs, path ? dirname(path) : ".");
-  const named = rule_files?.sigma ? [await loadPack(besideOf(path, rule_files.sigma))] : [];
-  return [...pinned, ...named].map(({ ir }) => ir);
+  const ruleFile = rule_files?.sigma ? [await loadPack(besideOf(path, rule_files.sigma))] : [];
+  return [...pinned, ...ruleFile].map(({ ir }) => ir);
 }
 
-/** The files that a corp.toml names: a relative path begins in the folder of corp.toml. */
+/** Files that corp.toml names; relative paths start at its folder. */
 export function corpFiles({ file }: CorpConfig, path: string): string[] {
   const { enforcement, sigma } = file.corp_rule_files;
   return [enforcement, sigma].flatMap((each) => each ? [besideOf(path, each)] : []);
 }
 
 /**
- * Refuses rules that do not compile and detections that cannot run together, before any process is told of them.
+ * Refuses rules that do not compile and detections that conflict, before any process gets them.
  *
  * @throws {SbxError} `policy.invalid`, `detection.conflict`
  */
@@ -106,10 +128,10 @@ export async function requireGood(
 ): Promise<void> {
   new Matcher(detectionsOf(contract));
   const { corp, profile } = contract;
-  // Without rules of its own a VM has the built-in ones, which need no check.
+  // A VM without rules of its own has the built-in ones, which need no check.
   if (corp.rules.length + profile.rules.length === 0) return;
-  const { policyOf } = await import("../session/policy.ts");
-  policyOf({ corp, profile });
+  const { compileLayers } = await import("../policy/mod.ts");
+  compileLayers({ corp, profile });
 }
 
 function networkOf(settings: SettingsStore): Contract["network"] {
@@ -128,7 +150,7 @@ function valueOf(settings: SettingsStore, id: string): unknown {
   return settings.resolved.byId.get(id)?.effective_value;
 }
 
-/** How large the ledger of a session may be, what happens when it is full, and where corp collects it. */
+/** Limit of a session's ledger, the reaction to a full one, and corp's collecting server. */
 export function ledgerOf(settings: SettingsStore, { state }: CorpStore): Contract["ledger"] {
   const size = valueOf(settings, "ledger.max_size_mb");
   const { url, auth_token_file } = "config" in state ? state.config.file.ledger : {};

@@ -1,13 +1,12 @@
 import { join } from "node:path";
-import type { DetectionIr } from "../detection/mod.ts";
-import { type LoadedPack, loadPack } from "../detection/live/load.ts";
-import { OverlayStore } from "../detection/live/overlay.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
+import { type LoadedPack, loadPack, OverlayStore } from "../detection/live/mod.ts";
+import type { DetectionIr } from "../detection/mod.ts";
 
 /**
- * The detections of one home that belong to no profile and not to corp: the user's packs, files in
- * `$SBX_HOME/detection/packs`, and the overlays that are put in while VMs run.
+ * Detections of one home that belong neither to a profile nor to corp: the user's packs, files in
+ * `$SBX_HOME/detection/packs`, and the overlays that are added while VMs run.
  */
 export class Detections {
   readonly #dir: string;
@@ -17,7 +16,7 @@ export class Detections {
     this.#dir = join(dir, "detection");
   }
 
-  /** Overlays, read when they are first needed. */
+  /** Overlays, read at the first call. */
   overlays(): Promise<OverlayStore> {
     this.#overlays ??= OverlayStore.open(join(this.#dir, "overlays"), (message) => {
       log(message);
@@ -25,13 +24,13 @@ export class Detections {
     return this.#overlays;
   }
 
-  /** What of both is in force. */
+  /** IR of the user's packs and of the overlays in force. */
   async irs(): Promise<{ user: DetectionIr[]; runtime: DetectionIr[] }> {
     const [overlays, user] = await Promise.all([this.overlays(), this.#userPacks()]);
     return { user: user.map(({ ir }) => ir), runtime: overlays.irs() };
   }
 
-  /** A pack that is broken or revoked takes no other with it, and no VM: it is told in the log. */
+  /** A pack that is broken or revoked is logged and skipped. */
   async #userPacks(): Promise<LoadedPack[]> {
     const dir = join(this.#dir, "packs");
     const names = await Array.fromAsync(Deno.readDir(dir), ({ name }) => name).catch((): string[] => []);

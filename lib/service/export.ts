@@ -1,26 +1,27 @@
-/** Findings on their way to the sinks (spec.md, "Events" 2). The ledgers are the source, so that none is lost while no service runs. */
+/** Export of findings to the sinks (docs/contracts.md §12). They are read from the ledgers, so none is lost while no service runs. */
 import { join } from "node:path";
-import type { CorpStore } from "../corp/mod.ts";
-import type { DetectionFinding } from "../detection/mod.ts";
 import { type Home, writeAtomic } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
+import { backgroundTimeout } from "../base/time/mod.ts";
+import type { CorpStore } from "../corp/mod.ts";
+import type { DetectionFinding } from "../detection/mod.ts";
 import { sessionPaths } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import type { FindingSinks } from "../sink/mod.ts";
 
-/** Findings of one look at a ledger. */
+/** Findings read from a ledger at once. */
 const BATCH = 500;
-/** How long findings of a session may gather before they are taken out of its ledger. */
+/** Wait for further findings of a session before its ledger is read, in `ms`. */
 const GATHER_MS = 200;
 
-/** Takes findings out of ledgers and hands them to the sinks; how far it came is a file beside each ledger. */
+/** Reads findings from ledgers and sends them to the sinks. A file beside each ledger has the position. */
 export class FindingExport {
   readonly #home: Home;
   readonly #settings: SettingsStore;
   readonly #corp: CorpStore;
   #sinks?: FindingSinks;
-  /** what the sinks were opened with */
-  #opened = "";
+  /** options of the open sinks, as JSON */
+  #sinkOptions = "";
   readonly #waiting = new Set<string>();
   #tail: Promise<unknown> = Promise.resolve();
 
@@ -30,16 +31,16 @@ export class FindingExport {
     this.#corp = corp;
   }
 
-  /** Looks into the ledgers that are there: findings may have been made while no service ran. */
+  /** Queues every session: there may be findings from the time when no service ran. */
   async begin(): Promise<void> {
     for await (const { name } of Deno.readDir(join(this.#home.dir, "ledgers"))) this.#queue(name);
   }
 
-  /** A session has a new finding. */
-  kick(sessionId: string): void {
+  /** Queues a session that has a new finding. */
+  queueSession(sessionId: string): void {
     if (this.#waiting.has(sessionId)) return;
     this.#waiting.add(sessionId);
-    Deno.unrefTimer(setTimeout(() => this.#queue(sessionId), GATHER_MS) as unknown as number);
+    backgroundTimeout(() => this.#queue(sessionId), GATHER_MS);
   }
 
   async close(): Promise<void> {
@@ -61,12 +62,12 @@ export class FindingExport {
   async #send(sessionId: string): Promise<void> {
     const { ledger } = sessionPaths(this.#home, sessionId);
     const mark = `${ledger}.exported`;
-    const { readFindingRows } = await import("../ledger/findings.ts");
+    const { readFindingRows } = await import("../ledger/read/mod.ts");
     let after = Number(await Deno.readTextFile(mark).catch(() => "0"));
     for (let more = true; more;) {
       const rows = await readFindingRows(ledger, after, BATCH);
       if (rows.length === 0) return;
-      const sinks = await this.#open();
+      const sinks = await this.#openSinks();
       for (const { finding, event } of rows) sinks.send(finding as DetectionFinding, event);
       after = rows.at(-1)!.row;
       await writeAtomic(mark, String(after));
@@ -74,7 +75,7 @@ export class FindingExport {
     }
   }
 
-  async #open(): Promise<FindingSinks> {
+  async #openSinks(): Promise<FindingSinks> {
     const { state } = this.#corp;
     const corp = "config" in state ? state.config.file.corp_rule_files : {};
     const valueOf = (id: string) => this.#settings.resolved.byId.get(id)?.effective_value;
@@ -85,8 +86,8 @@ export class FindingExport {
         otlp: { endpoint: corp.open_telemetry ?? String(telemetry) },
       }),
     };
-    const wanted = JSON.stringify(options);
-    if (this.#sinks && wanted === this.#opened) return this.#sinks;
+    const optionText = JSON.stringify(options);
+    if (this.#sinks && optionText === this.#sinkOptions) return this.#sinks;
     await this.#sinks?.close();
     const { FindingSinks } = await import("../sink/mod.ts");
     this.#sinks = await FindingSinks.open({
@@ -94,7 +95,7 @@ export class FindingExport {
       audit: { path: join(this.#home.dir, "logs", "findings.jsonl") },
       ...options,
     });
-    this.#opened = wanted;
+    this.#sinkOptions = optionText;
     return this.#sinks;
   }
 }

@@ -1,42 +1,48 @@
 import type { HistoryResult, PolicyContexts } from "../api/mod.ts";
+import type { Home } from "../base/home/mod.ts";
 import {
   type EventFilter,
   type EventPage,
   type LedgerEvent,
   PAGE_EVENTS_MAX,
+  readApproval,
   readEvents,
-} from "../ledger/mod.ts";
-import type { Home } from "../base/home/mod.ts";
+  readWhy,
+} from "../ledger/read/mod.ts";
+import { afterAsk } from "../policy/decision/mod.ts";
+import type { AskRecord, Decision } from "../policy/mod.ts";
 import { sessionPaths } from "../session/mod.ts";
-import type { Supervisor, Vm } from "./mod.ts";
+import type { Sessions } from "./sessions.ts";
+import type { Supervisor } from "./supervisor.ts";
+import type { Vm } from "./vm.ts";
 
-/** Most events that one answer lists; `GET /sessions/{id}/events` pages through the rest. */
+/** Most events of one reply; `GET /sessions/{id}/events` pages through the rest. */
 const MAX_EVENTS = 1000;
 
-/** Where a session's ledger is. */
-export type LedgerOf = (id: string) => Promise<string>;
+/** Finds the path of a session's ledger. */
+export type LedgerFinder = (idOrName: string) => Promise<string>;
 
-/** A session's ledger is there after its VM is gone; instead of its id the VM's name will do, the last that had it. */
-export function ledgerFinder(supervisor: Supervisor, home: Home): LedgerOf {
-  return async (id) => {
-    if (/^[0-9a-f-]{36}$/.test(id)) return sessionPaths(home, id).ledger;
+/** Makes a finder by session id or by VM name. A VM that is gone is found too: the last one of that name. */
+export function ledgerFinder(supervisor: Supervisor, sessions: Sessions, home: Home): LedgerFinder {
+  return async (idOrName) => {
+    if (/^[0-9a-f-]{36}$/.test(idOrName)) return sessionPaths(home, idOrName).ledger;
     try {
-      return supervisor.find(id).paths.ledger;
+      return supervisor.find(idOrName).paths.ledger;
     } catch (error) {
-      const gone = await supervisor.sessions.named(id);
-      if (gone === undefined) throw error;
-      return sessionPaths(home, gone).ledger;
+      const id = await sessions.findByName(idOrName);
+      if (id === undefined) throw error;
+      return sessionPaths(home, id).ledger;
     }
   };
 }
 
-/** The first events of a VM's session; none before it has a ledger. */
+/** Reads the first events of a VM's session; none before it has a ledger. */
 export async function sessionEvents({ paths }: Pick<Vm, "paths">): Promise<LedgerEvent[]> {
   if (!await Deno.lstat(paths.ledger).then(() => true, () => false)) return [];
   return (await readEvents(paths.ledger, { limit: MAX_EVENTS })).events;
 }
 
-/** Every event of a ledger that the filter takes, page after page. */
+/** Yields every event of a ledger that passes the filter, reading page after page. */
 export async function* eventsOf(
   ledger: string,
   filter: Omit<EventFilter, "cursor" | "limit"> = {},
@@ -48,7 +54,7 @@ export async function* eventsOf(
   }
 }
 
-/** A page of a session as fixtures for detections (contracts.md §2, spec.md "Policy-context fixture line"). */
+/** A page of a session's events as fixtures of detections (docs/contracts.md §6). */
 export function contextsOf({ events, next_cursor }: EventPage): PolicyContexts {
   return {
     contexts: events.map(({ decision: _, rule_id: __, outcome: ___, ...context }) => {
@@ -64,7 +70,7 @@ export function contextsOf({ events, next_cursor }: EventPage): PolicyContexts {
   };
 }
 
-/** One program that was run, from its exec event and the exit event that followed it. */
+/** One program, from its exec event and the exit event after it. */
 type Execution = HistoryResult["executions"][number];
 
 /** Pairs each exec event with the next exit event of the same command. */
@@ -82,13 +88,26 @@ export function executionsOf(events: LedgerEvent[]): Execution[] {
         duration_ms: null,
       });
     } else if (activity?.operation === "exit") {
-      const open = executions.find(({ command, exit_code }) =>
+      const execution = executions.find(({ command, exit_code }) =>
         exit_code === null && command === activity.command
       );
-      if (!open) continue;
-      open.exit_code = activity.exit_code ?? null;
-      open.duration_ms = common.timestamp_unix_ms - open.timestamp_unix_ms;
+      if (!execution) continue;
+      execution.exit_code = activity.exit_code ?? null;
+      execution.duration_ms = common.timestamp_unix_ms - execution.timestamp_unix_ms;
     }
   }
   return executions;
+}
+
+/** The record of one event. If its ask is over, the decision is the one that followed the answer. */
+export async function explainEvent(ledger: string, eventId: string) {
+  const { record, ...why } = await readWhy(ledger, eventId);
+  const decision = record && await applyAsk(ledger, record as Decision);
+  return { ...why, ...(decision && { decision }) };
+}
+
+async function applyAsk(ledger: string, decision: Decision): Promise<Decision> {
+  if (decision.decision !== "ask") return decision;
+  const ask = await readApproval<AskRecord>(ledger, decision.event_id);
+  return ask ? afterAsk(decision, ask) : decision;
 }

@@ -1,13 +1,13 @@
 import { SbxError } from "../base/error/mod.ts";
 import { type Home, lockWithin } from "../base/home/mod.ts";
 
-/** How long another service may take to let go of the lock: one that is just ending does so at once. */
+/** Longest wait for the lock, in `ms`: a service that is ending releases it at once. */
 const LOCK_DEADLINE_MS = 1000;
 
 /**
- * Holds the run folder's one lock for as long as the returned file is open; the kernel lets go of it however this ends.
+ * Takes the run folder's lock, until the returned file is closed; the kernel releases it however this process ends.
  *
- * @throws {SbxError} `service.running.conflict` when another service holds it
+ * @throws {SbxError} `service.conflict`: another service holds it
  */
 export async function takeLock(home: Home): Promise<Deno.FsFile> {
   const file = await Deno.open(home.serviceLockFile, { create: true, read: true, write: true, mode: 0o600 });

@@ -1,9 +1,30 @@
-/** The life of every VM of one home. */
+/** The service of one home: the life of its VMs, their contracts, asks, records and credentials. */
+export { ActiveDetections } from "./active_detections.ts";
+export { AskInbox } from "./asks.ts";
 export { corpLayer, profileLayer } from "./contract.ts";
-export type { Detections } from "./detections.ts";
-export type { Governance } from "./governance.ts";
-export type { Notice } from "./notice.ts";
-export { watchCorp } from "./refresh.ts";
+export { auditCredentials, credentialView, newCredential } from "./credentials.ts";
+export { execBuffered, execStreamed, type Send } from "./exec.ts";
+export { listFindings } from "./findings.ts";
+export {
+  contextsOf,
+  eventsOf,
+  executionsOf,
+  explainEvent,
+  type LedgerFinder,
+  ledgerFinder,
+  sessionEvents,
+} from "./ledger.ts";
+export { takeLock } from "./lock.ts";
+export { readLogs } from "./logs.ts";
+export { ProfileMcp } from "./mcp.ts";
+export { type Notice, Notices } from "./notice.ts";
+export { ContractRefresh } from "./refresh.ts";
+export { Rules } from "./rules.ts";
+export { OneOffVm } from "./run.ts";
+export { type Configuration, Service } from "./service.ts";
+export { Sessions } from "./sessions.ts";
+export { StatusReport } from "./status.ts";
 export { Supervisor } from "./supervisor.ts";
-export { checkCorp, checkSetting } from "./value_check.ts";
+export { checkCorp, checkSetting } from "./value_check/mod.ts";
 export { actionsOf, type Vm } from "./vm.ts";
+export { awaitFile } from "./vm_files.ts";

@@ -1,20 +1,21 @@
-import type { VmSummary } from "../api/vm.ts";
+import type { VmSummary } from "../api/mod.ts";
+import type { ReplyTo } from "../ipc/mod.ts";
 
-/** What the service tells its `/events` listeners (contracts.md §2). */
+/** News of a session from its VM's process; an ask is reported when it begins to wait and when it ends. */
+export type ProcessNotice = Omit<Extract<ReplyTo<"Watch">, { t: "Notice" }>, "t">;
+
+/** Message to the listeners of `/events` (docs/contracts.md §2). */
 export type Notice =
+  | ProcessNotice
   | { type: "vm-state-changed"; payload: VmSummary }
-  | { type: "security-event"; payload: Record<string, unknown> }
-  | { type: "finding"; payload: Record<string, unknown> }
-  /** an ask that began to wait, or that is over: its `status` says which */
-  | { type: "ask"; payload: Record<string, unknown> }
-  /** ids of the settings that are not what they were; `GET /settings/info` says what they are */
+  /** ids of the settings that changed; `GET /settings/info` has their values */
   | { type: "settings-changed"; payload: { ids: string[] } };
 
-/** Hands each notice to everybody who listens. */
+/** Hands each notice to every listener. */
 export class Notices {
-  #listeners = new Set<(notice: Notice) => void>();
+  readonly #listeners = new Set<(notice: Notice) => void>();
 
-  /** @returns a function that stops the listening */
+  /** @returns a function that ends the listening */
   listen(listener: (notice: Notice) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

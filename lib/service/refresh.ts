@@ -1,82 +1,115 @@
-/** New rules for VMs that run: what does not hold together is told, and what was in force stays. */
-import type { CorpStore } from "../corp/mod.ts";
+/** New contracts for running VMs. One that does not hold together is reported, and the one before stays in force. */
 import { asSbxError } from "../base/error/mod.ts";
-import { ask } from "../ipc/mod.ts";
+import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
+import type { CorpStore } from "../corp/mod.ts";
+import { loadProfile } from "../profile/mod.ts";
 import { type Contract, readContract, writeContract } from "../session/mod.ts";
-import { type Watch, watchFiles } from "../settings/watch.ts";
-import { corpFiles, requireGood } from "./contract.ts";
+import type { SettingsStore } from "../settings/mod.ts";
+import { corpLayer, ledgerOf, profileLayer, requireGood } from "./contract.ts";
+import type { Registry } from "./registry.ts";
 import type { Vm } from "./vm.ts";
 
-/** How a VM's process is told: `McpRefreshTools` also connects all MCP servers anew. */
-export type Refreshing = { t: "Refresh" } | { t: "McpRefreshTools" };
+/** Call that a VM's process gets: `McpRefreshTools` also reconnects all MCP servers. */
+export type RefreshCall = { t: "Refresh" } | { t: "McpRefreshTools" };
 
-/** The last refresh of each VM: the next is made of what it leaves, or one of two would be lost. */
+/** Ids of the sessions that have the new contract, and of those that keep the one before. */
+export interface RefreshResult {
+  refreshed: string[];
+  failed: string[];
+}
+
+/** A contract made of the one in force. */
+type Change = (current: Contract) => Promise<Contract>;
+
+/** Sources of a refreshed contract. */
+export interface RefreshSources {
+  home: Home;
+  settings: SettingsStore;
+  corp: CorpStore;
+  registry: Registry;
+}
+
+/** Refreshes the contracts of running VMs. */
+export class ContractRefresh {
+  readonly #sources: RefreshSources;
+
+  constructor(sources: RefreshSources) {
+    this.#sources = sources;
+  }
+
+  /** Puts corp as it is now in force in every VM. */
+  async refreshCorp(): Promise<void> {
+    const { registry, corp } = this.#sources;
+    await refreshVms(registry.alive(), async (current) => ({ ...current, corp: await corpLayer(corp) }));
+  }
+
+  /** Puts a profile as it is now in force in every VM of it (docs/contracts.md §4). */
+  async refreshProfile(id: string, call?: RefreshCall): Promise<RefreshResult> {
+    const { registry, home } = this.#sources;
+    const change: Change = async (current) => ({
+      ...current,
+      profile: await profileLayer(await loadProfile(home, id)),
+    });
+    return await refreshVms(registry.alive(id), change, call);
+  }
+
+  /** Puts the ledger's limit, and the reaction to a full one, in force in every VM. */
+  async refreshLedgers(): Promise<void> {
+    const { registry, settings, corp } = this.#sources;
+    const ledger = ledgerOf(settings, corp);
+    await refreshVms(registry.alive(), (current) => Promise.resolve({ ...current, ledger }));
+  }
+
+  /** Puts detections in force in every VM. */
+  async refreshDetections(detection: Contract["detection"]): Promise<RefreshResult> {
+    const { registry } = this.#sources;
+    return await refreshVms(registry.alive(), (current) => Promise.resolve({ ...current, detection }));
+  }
+
+  /** Reasons why VMs keep an older contract. */
+  problems(): string[] {
+    return this.#sources.registry.alive().flatMap(({ problem }) => problem ?? []);
+  }
+}
+
+async function refreshVms(vms: Vm[], change: Change, call?: RefreshCall): Promise<RefreshResult> {
+  const results = await Promise.all(vms.map((vm) => refreshVm(vm, change, call)));
+  const idsOf = (result: boolean) =>
+    vms.filter((_, at) => results[at] === result).map(({ record }) => record.id);
+  return { refreshed: idsOf(true), failed: idsOf(false) };
+}
+
+/** The last refresh of each VM. The next one waits for it: two at once would lose one change. */
 const last = new WeakMap<Vm, Promise<boolean>>();
 
 /**
- * Changes what holds in one running session, after every change that was asked for before.
+ * Changes the contract of one running session, after all earlier changes.
  *
- * @param change made of the contract in force
- * @returns whether it is in force; if not, `vm.problem` says why
+ * @returns whether the change is in force; if not, `vm.problem` has the reason
  */
-export function refreshVm(
-  vm: Vm,
-  change: (now: Contract) => Promise<Contract>,
-  order: Refreshing = { t: "Refresh" },
-): Promise<boolean> {
-  const done = (last.get(vm) ?? Promise.resolve()).then(() => refresh(vm, change, order));
+export function refreshVm(vm: Vm, change: Change, call: RefreshCall = { t: "Refresh" }): Promise<boolean> {
+  const done = (last.get(vm) ?? Promise.resolve()).then(() => refresh(vm, change, call));
   last.set(vm, done);
   return done;
 }
 
-async function refresh(
-  vm: Vm,
-  change: (now: Contract) => Promise<Contract>,
-  order: Refreshing,
-): Promise<boolean> {
+async function refresh(vm: Vm, change: Change, call: RefreshCall): Promise<boolean> {
   try {
     const before = await readContract(vm.paths);
     const after = await change(before);
     await requireGood(after);
-    // What is there need not be written: there may be no room for it.
-    if (JSON.stringify(after) !== JSON.stringify(before)) await writeContract(vm.paths, after);
-    await ask(vm.paths.socket, order).catch(async (error) => {
+    await writeContract(vm.paths, after);
+    await vm.process.call(call).catch(async (error) => {
       await writeContract(vm.paths, before);
       throw error;
     });
     vm.problem = undefined;
     return true;
   } catch (cause) {
-    const error = asSbxError(cause, `refreshing the rules of "${vm.record.name}"`);
-    vm.problem = `VM "${vm.record.name}" goes on with the rules that it had: ${error.message}`;
+    const { message } = asSbxError(cause, `refreshing the contract of "${vm.record.name}"`);
+    vm.problem = `VM "${vm.record.name}" keeps its previous rules: ${message}`;
     log(vm.problem);
     return false;
   }
-}
-
-/** Calls `onChange` when corp.toml or a file of rules or detections that it names changes. */
-export function watchCorp(corp: CorpStore, onChange: () => Promise<void>): Watch {
-  let watch: Watch;
-  let closed = false;
-  const start = () => {
-    const { state, path } = corp;
-    // What a file names that was refused may be what is wrong with it.
-    const configs = ["config" in state ? state.config : [], "refused" in state ? state.refused ?? [] : []]
-      .flat();
-    const named = configs.flatMap((config) => corpFiles(config, path));
-    watch = watchFiles([path, ...new Set(named)], async () => {
-      await corp.load();
-      await onChange();
-      if (closed) return;
-      watch.close();
-      start();
-    });
-  };
-  start();
-  const close = () => {
-    closed = true;
-    watch.close();
-  };
-  return { close, [Symbol.dispose]: close };
 }

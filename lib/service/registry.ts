@@ -1,39 +1,53 @@
-import { VM_NAME } from "../api/vm.ts";
+import { VM_NAME } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
-import { ask } from "../ipc/mod.ts";
-import type { SessionEntry } from "../ledger/sessions.ts";
 import { log } from "../base/log/mod.ts";
-import { readRecord, readState, sessionPaths, writeState } from "../session/mod.ts";
-import { sealRecord } from "./seal.ts";
-import { damagedVm } from "./damaged.ts";
-import { SESSION_ID } from "./known.ts";
+import { count } from "../base/text/mod.ts";
+import type { SessionEntry } from "../ledger/read/mod.ts";
+import { readRecord, readState, sessionPaths } from "../session/mod.ts";
+import { SESSION_ID } from "./session_scan.ts";
+import { settle } from "./settle.ts";
+import { makeStandIn } from "./stand_in.ts";
 import { isAlive, type Vm } from "./vm.ts";
+import { VmProcess } from "./vm_process.ts";
+
+/** Looks up a session's entry in the index. */
+type EntryLookup = (id: string) => Promise<SessionEntry | undefined>;
 
 /** Every VM of one home, by id, as found on disk when the service starts. */
 export class Registry {
-  #home: Home;
-  #vms = new Map<string, Vm>();
+  readonly #home: Home;
+  readonly #vms = new Map<string, Vm>();
 
   constructor(home: Home) {
     this.#home = home;
   }
 
   /**
-   * Finds the VMs of earlier runs: those whose process still answers go on; the others are what their process left. One
-   * whose files are damaged is there too, and says so.
+   * Finds the VMs of earlier runs. One whose process replies goes on; the others are in the state that their process
+   * left. A VM with damaged files is listed with an error.
    *
-   * @param known what the index of sessions says of one
+   * @param lookup for the name of a VM whose record is damaged
    */
-  async load(known: (id: string) => Promise<SessionEntry | undefined>): Promise<void> {
+  async load(lookup: EntryLookup): Promise<void> {
     await Deno.mkdir(this.#home.sessionsDir, { recursive: true, mode: 0o700 });
     for await (const { name, isDirectory } of Deno.readDir(this.#home.sessionsDir)) {
-      if (isDirectory && SESSION_ID.test(name)) this.add(await this.#find(name, known));
+      if (isDirectory && SESSION_ID.test(name)) this.add(await this.#find(name, lookup));
     }
   }
 
+  /** Every VM, the oldest first; VMs of the same moment are in the order of their ids. */
   all(): Vm[] {
-    return [...this.#vms.values()].sort((a, b) => a.record.created_at.localeCompare(b.record.created_at));
+    return [...this.#vms.values()].sort(({ record: a }, { record: b }) =>
+      a.created_at.localeCompare(b.created_at) || a.id.localeCompare(b.id)
+    );
+  }
+
+  /** VMs with a process, of one profile or of all. */
+  alive(profileId?: string): Vm[] {
+    return this.all().filter(({ state, record }) =>
+      isAlive(state) && (profileId === undefined || record.profile_id === profileId)
+    );
   }
 
   add(vm: Vm): void {
@@ -48,10 +62,8 @@ export class Registry {
   get(idOrName: string): Vm {
     const vm = this.#vms.get(idOrName) ?? this.all().find(({ record }) => record.name === idOrName);
     if (vm) return vm;
-    const what = VM_NAME.test(idOrName)
-      ? `no VM is called "${idOrName}"`
-      : "that is not the name or id of a VM";
-    throw new SbxError("vm.not_found", what, { hint: "sbx list shows those that exist" });
+    const what = VM_NAME.test(idOrName) ? `no VM is called "${idOrName}"` : "invalid name or id of a VM";
+    throw new SbxError("vm.not_found", what, { hint: "sbx list shows the VMs" });
   }
 
   /** The first of `vm-1`, `vm-2`, … that is free. */
@@ -66,61 +78,48 @@ export class Registry {
   requireName(name: string): void {
     if (!this.#isTaken(name)) return;
     throw new SbxError("vm.name_taken", `a VM called "${name}" exists already`, {
-      hint: "choose another name, or sbx delete it first",
+      hint: "choose another name, or remove that VM with sbx delete",
     });
   }
 
-  /** @throws {SbxError} `vm.limit` when as many VMs run as may */
-  requireRoom(most: number): void {
-    const running = this.all().filter(({ state }) => isAlive(state)).length;
-    if (running < most) return;
-    throw new SbxError("vm.limit", `${running} VMs run already, and no more may at once`, {
-      hint: "sbx list shows them; sbx delete ends one",
-    });
+  /** @throws {SbxError} `vm.limit`: as many VMs run as `vm.resources.max_concurrent_vms` allows */
+  requireRoom(limit: number): void {
+    const running = this.alive().length;
+    if (running < limit) return;
+    throw new SbxError(
+      "vm.limit",
+      `${count(running, "VM is", "VMs are")} running, the limit of vm.resources.max_concurrent_vms`,
+      { hint: "stop one with sbx stop (sbx list shows them), or raise the setting with sbx settings set" },
+    );
   }
 
   #isTaken(name: string): boolean {
     return this.all().some(({ record }) => record.name === name);
   }
 
-  async #find(id: string, known: (id: string) => Promise<SessionEntry | undefined>): Promise<Vm> {
+  async #find(id: string, lookup: EntryLookup): Promise<Vm> {
     const paths = sessionPaths(this.#home, id);
-    const told = await ask(paths.socket, { t: "Info" }).catch(() => undefined);
-    const info = told?.t === "Info" ? told.info : undefined;
+    const process = new VmProcess(paths.socket);
+    const info = await process.call({ t: "Info" }).then(({ info }) => info, () => undefined);
     const record = await readRecord(paths).catch(() => undefined);
     if (record?.id !== id) {
-      const vm = damagedVm(this.#home, id, info, await known(id));
+      const vm = makeStandIn(this.#home, id, info, await lookup(id));
       log(`VM "${vm.record.name}": ${paths.record} is damaged or gone`);
       if (!info) await settle(paths, vm.state);
       return vm;
     }
-    return { record, paths, state: info ?? await settle(paths, await this.#left(record, paths)) };
-  }
-
-  /** What a VM's process left behind. */
-  async #left({ name }: Vm["record"], paths: Vm["paths"]): Promise<Vm["state"]> {
-    const defunct = { state: "Defunct" as const, boot_stages: [], pid: 0 };
-    try {
-      return await readState(paths) ?? { ...defunct, last_error: "it never booted" };
-    } catch {
-      const last_error = `${paths.state} is damaged: how it ended is not known`;
-      log(`VM "${name}": ${last_error}`);
-      return { ...defunct, last_error };
-    }
+    return { record, paths, process, state: info ?? await settle(paths, await readLastState(record, paths)) };
   }
 }
 
-/** What is true of a VM whose process is gone: what it left behind is removed, and it did not end well if it had not said so. */
-export async function settle(paths: Vm["paths"], left: Vm["state"]): Promise<Vm["state"]> {
-  await Deno.remove(paths.socket).catch(() => {});
-  await Deno.remove(paths.sockets, { recursive: true }).catch(() => {});
-  await sealRecord(paths, left.pid);
-  if (left.state === "Stopped" || left.state === "Defunct") return left;
-  const state = {
-    ...left,
-    state: "Defunct" as const,
-    last_error: `its process (${left.pid}) ended without a word`,
-  };
-  await writeState(paths, state).catch(() => {});
-  return state;
+/** The state that a VM's process left behind. */
+async function readLastState({ name }: Vm["record"], paths: Vm["paths"]): Promise<Vm["state"]> {
+  const defunct = { state: "Defunct" as const, boot_stages: [], pid: 0 };
+  try {
+    return await readState(paths) ?? { ...defunct, last_error: "it never booted" };
+  } catch {
+    const last_error = `${paths.state} is damaged, so the way it ended is unknown`;
+    log(`VM "${name}": ${last_error}`);
+    return { ...defunct, last_error };
+  }
 }

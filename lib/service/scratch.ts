@@ -1,8 +1,8 @@
 import { SbxError } from "../base/error/mod.ts";
 
 /**
- * Makes the sparse ext4 image that keeps what a guest writes. Its tables are laid out lazily, so that it takes
- * milliseconds and next to no room.
+ * Makes the sparse ext4 image of a guest's disk. Its tables are initialized lazily, so that it takes milliseconds and
+ * hardly any space.
  *
  * @throws {SbxError} `disk.full`
  */
@@ -36,7 +36,7 @@ export async function makeScratch(path: string, gigabytes: number): Promise<void
   });
 }
 
-/** Copies an image without filling its holes, sharing blocks where the file system can. */
+/** Copies a file or a folder without filling holes, sharing blocks if the file system can. @throws {SbxError} `disk.full` */
 export async function copySparse(from: string, to: string): Promise<void> {
   const args = ["--archive", "--sparse=always", "--reflink=auto", "--no-target-directory", from, to];
   const { success, stderr } = await new Deno.Command("cp", {

@@ -1,15 +1,15 @@
-/** The record of a session whose process ended without closing it is closed for it, so that it can be told where it ends. */
 import { basename } from "node:path";
 import { kill } from "node:process";
 import { asSbxError } from "../base/error/mod.ts";
-import { sealAbandoned } from "../ledger/mod.ts";
 import { log } from "../base/log/mod.ts";
+import { sealAbandoned } from "../ledger/read/mod.ts";
 import type { SessionPaths } from "../session/mod.ts";
 
 /**
- * Seals a session's ledger unless it is sealed. One that cannot be is told in the log: `sbx verify` says that it is not.
+ * Seals the ledger of a session whose process ended without closing it, so that its end can be verified. A failure is
+ * logged, and `sbx verify` reports the missing seal.
  *
- * @param pid of the session's process, which has to be gone: a ledger has one writer
+ * @param pid of the session's process; nothing is sealed while it runs, for a ledger has one writer
  */
 export async function sealRecord({ dir, ledger }: Pick<SessionPaths, "dir" | "ledger">, pid: number) {
   const id = basename(dir);
@@ -17,7 +17,7 @@ export async function sealRecord({ dir, ledger }: Pick<SessionPaths, "dir" | "le
   await sealAbandoned(ledger, id).catch((error) => log(asSbxError(error, `sealing ${ledger}`).message));
 }
 
-/** Whether this is still the process of the session, and no other that got its number. */
+/** Checks that a process is still the session's, and not another one with the same number. */
 async function isProcessOf(id: string, pid: number): Promise<boolean> {
   if (pid <= 0) return false;
   try {
@@ -25,7 +25,7 @@ async function isProcessOf(id: string, pid: number): Promise<boolean> {
   } catch (error) {
     if ((error as { code?: string }).code === "ESRCH") return false;
   }
-  // Where the system does not tell what it runs, it is taken for ours: then the ledger stays as it is.
+  // A system that does not show command lines: assume that it is, which leaves the ledger unsealed.
   const line = await Deno.readTextFile(`/proc/${pid}/cmdline`).catch(() => undefined);
   return line === undefined ? true : line.includes(id);
 }

@@ -1,10 +1,11 @@
 import { dirname, join } from "node:path";
 import type { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
-import type { SessionEntry, SessionIndex } from "../ledger/sessions.ts";
 import { log } from "../base/log/mod.ts";
+import { count } from "../base/text/mod.ts";
+import type { SessionEntry, SessionIndex } from "../ledger/read/mod.ts";
 import { sessionPaths, type VmRecord } from "../session/mod.ts";
-import { knownSessions } from "./known.ts";
+import { scanSessions } from "./session_scan.ts";
 
 const DAY_MS = 24 * 3600 * 1000;
 
@@ -17,14 +18,14 @@ function exists(path: string): Promise<boolean> {
 }
 
 /**
- * Which sessions there were, and how long their ledgers stay. The database is loaded when it is first needed, and no
- * VM waits for it: what the index misses is found again when the service starts.
+ * The index of all sessions, and the retention of their ledgers. The database is loaded at its first use, and no VM waits
+ * for it: an entry that the index misses is found again when the service starts.
  */
 export class Sessions {
   readonly #home: Home;
   readonly #path: string;
   #index?: Promise<SessionIndex>;
-  /** changes are made one after the other */
+  /** the last change; changes follow each other */
   #tail: Promise<unknown> = Promise.resolve();
 
   constructor(home: Home) {
@@ -32,7 +33,7 @@ export class Sessions {
     this.#path = join(home.dir, "main.db");
   }
 
-  /** A session has begun, goes on, or has ended. */
+  /** Adds or replaces the entry of a session. @param endedAt ISO 8601; absent while it runs */
   put(record: VmRecord, endedAt?: string): void {
     const { id, name, profile_id, profile_revision, created_at } = record;
     this.#write((index) =>
@@ -45,13 +46,13 @@ export class Sessions {
     return await this.#use((index) => index.list());
   }
 
-  /** The newest session of a VM that had this name and may be gone. */
-  async named(name: string): Promise<string | undefined> {
+  /** Finds the newest session of a VM with this name, which may be gone. */
+  async findByName(name: string): Promise<string | undefined> {
     await this.#tail;
-    return await this.#use((index) => index.named(name));
+    return await this.#use((index) => index.findByName(name));
   }
 
-  /** What is known of one session. */
+  /** Entry of one session. */
   async get(id: string): Promise<SessionEntry | undefined> {
     await this.#tail;
     return await this.#use((index) => index.get(id));
@@ -60,13 +61,14 @@ export class Sessions {
   /**
    * Removes ledgers of sessions that ended more than `days` ago.
    *
-   * @param kept sessions whose VM is still there
+   * @param existing sessions whose VM exists: theirs stay
+   * @returns the ids of the removed ones
    */
-  prune(days: number, kept: ReadonlySet<string>, now = Date.now()): Promise<string[]> {
+  prune(days: number, existing: ReadonlySet<string>, now = Date.now()): Promise<string[]> {
     return this.#write(async (index) => {
-      const old = await index.endedBefore(new Date(now - days * DAY_MS).toISOString());
-      const gone = old.filter((id) => !kept.has(id));
-      for (const id of gone) {
+      const old = await index.findEndedBefore(new Date(now - days * DAY_MS).toISOString());
+      const removable = old.filter((id) => !existing.has(id));
+      for (const id of removable) {
         const { ledger } = sessionPaths(this.#home, id);
         if (await exists(`${ledger}.uncollected`)) continue;
         await Deno.remove(dirname(ledger), { recursive: true }).catch((error) => {
@@ -74,16 +76,16 @@ export class Sessions {
         });
         await index.remove(id);
       }
-      return gone;
+      return removable;
     }) as Promise<string[]>;
   }
 
-  /** Sends what ended sessions have left uncollected (contracts.md §12); what cannot be sent is tried again next time. */
+  /** Sends the uncollected rest of ended sessions (docs/contracts.md §12); a failure is logged, and the rest stays for the next call. */
   async collect(running: ReadonlySet<string>): Promise<void> {
     for await (const { name: id } of readDir(join(this.#home.dir, "ledgers"))) {
       const { ledger } = sessionPaths(this.#home, id);
       if (running.has(id) || !await exists(`${ledger}.uncollected`)) continue;
-      const { collectRest } = await import("../ledger/collect.ts");
+      const { collectRest } = await import("../ledger/read/mod.ts");
       await collectRest(ledger, id).catch(({ message }) => log(message));
     }
   }
@@ -100,16 +102,16 @@ export class Sessions {
     return done;
   }
 
-  /** Works with the index. One that is damaged is made anew: it says nothing that is not written elsewhere too. */
+  /** Works with the index. A damaged one is rebuilt: all of its content exists elsewhere too. */
   async #use<T>(work: (index: SessionIndex) => Promise<T>): Promise<T> {
     const opened = this.#index ?? this.#open(() => this.#openIndex());
     try {
       return await work(await opened);
     } catch (error) {
       if ((error as SbxError).code !== "index.damaged") throw error;
-      // Whoever comes second finds the one that the first is making.
+      // Of two failures at once, the second waits for the index that the first rebuilds.
       const current = this.#index === opened ? undefined : this.#index;
-      return await work(await (current ?? this.#open(() => this.#mend(opened))));
+      return await work(await (current ?? this.#open(() => this.#rebuild(opened))));
     }
   }
 
@@ -122,24 +124,26 @@ export class Sessions {
   }
 
   async #openIndex(): Promise<SessionIndex> {
-    const { SessionIndex } = await import("../ledger/sessions.ts");
+    const { SessionIndex } = await import("../ledger/read/mod.ts");
     await Deno.mkdir(this.#home.dir, { recursive: true });
     return await SessionIndex.open(this.#path);
   }
 
-  /** Sets a damaged index aside and makes another of the ledgers and the VMs that are there. */
-  async #mend(broken: Promise<SessionIndex>): Promise<SessionIndex> {
+  /** Sets a damaged index aside and rebuilds it from the ledgers and the VMs that exist. */
+  async #rebuild(broken: Promise<SessionIndex>): Promise<SessionIndex> {
     await broken.then((index) => index.close(), () => {});
-    const { setAside } = await import("../ledger/sessions.ts");
-    const kept = await setAside(this.#path);
+    const { renameDamagedIndex } = await import("../ledger/read/mod.ts");
+    const backup = await renameDamagedIndex(this.#path);
     const index = await this.#openIndex();
-    let count = 0;
-    for await (const entry of knownSessions(this.#home)) {
+    let entries = 0;
+    for await (const entry of scanSessions(this.#home)) {
       await index.put(entry);
-      count++;
+      entries++;
     }
     log(
-      `the index of sessions ${this.#path} was damaged: it is kept as ${kept}, and is made anew of ${count} sessions`,
+      `the index of sessions ${this.#path} was damaged: rebuilt with ${
+        count(entries, "session")
+      }, kept as ${backup}`,
     );
     return index;
   }

@@ -1,84 +1,60 @@
-import type { CreateRequest, VmAction, VmInfo, VmSummary } from "../api/vm.ts";
-import { type Assets, resolveAssets, verifyAssets } from "../asset/mod.ts";
-import type { CorpStore } from "../corp/mod.ts";
+import type { CreateRequest, VmAction, VmInfo, VmSummary } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
-import { ask, IpcCall, type MachineInfo } from "../ipc/mod.ts";
-import { currentArch } from "../profile/mod.ts";
-import { sessionPaths, writeContract, writeRecord, writeState } from "../session/mod.ts";
+import type { MachineInfo } from "../ipc/mod.ts";
+import { sessionPaths, writeContract, writeRecord } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
-import { type AcceleratorChoice, chooseAccelerator, findTools, type Hypervisor, Qemu } from "../vm/mod.ts";
-import { type Asked, readAsked } from "./asked.ts";
+import { findTools, type Hypervisor, Qemu } from "../vm/mod.ts";
 import { type BootSources, makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
-import { Detections } from "./detections.ts";
-import { FindingExport } from "./export.ts";
-import { furnish } from "./furnish.ts";
-import { Governance } from "./governance.ts";
 import { withoutSecrets } from "./guest_secrets.ts";
-import { type Notice, Notices } from "./notice.ts";
-import { startProcess } from "./process.ts";
-import { Registry, settle } from "./registry.ts";
-import { Sessions } from "./sessions.ts";
+import { Launcher, type LauncherOptions } from "./launch.ts";
+import type { Notices } from "./notice.ts";
+import type { Registry } from "./registry.ts";
+import { readRequest, type VmRequest } from "./request.ts";
+import type { Sessions } from "./sessions.ts";
+import { settle } from "./settle.ts";
 import { infoOf, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
+import { makeVmFiles } from "./vm_files.ts";
+import { VmProcess } from "./vm_process.ts";
+
+/** Parts of the service that the life of a VM involves. */
+export interface SupervisorOptions extends BootSources, Pick<LauncherOptions, "accelerators" | "onNotice"> {
+  registry: Registry;
+  sessions: Sessions;
+  notices: Notices;
+}
 
 /** The life of every VM of one home. Each runs in a process of its own, which outlives this one. */
 export class Supervisor {
   readonly hypervisor: Hypervisor = new Qemu();
-  #home: Home;
-  #settings: SettingsStore;
-  #sources: BootSources;
-  #registry: Registry;
-  #notices = new Notices();
-  /** the rules of VMs that run, and what waits for a person in them */
-  readonly governance: Governance;
-  /** detections of no profile and not corp's */
-  readonly detections: Detections;
-  /** findings on their way out */
-  readonly exports: FindingExport;
-  /** every session that there was */
-  readonly sessions: Sessions;
-  #accelerator: Promise<AcceleratorChoice> | undefined;
+  readonly #home: Home;
+  readonly #settings: SettingsStore;
+  readonly #options: SupervisorOptions;
+  readonly #registry: Registry;
+  readonly #launcher: Launcher;
 
-  constructor(home: Home, settings: SettingsStore, corp: CorpStore) {
-    this.#home = home;
-    this.#settings = settings;
-    this.#registry = new Registry(home);
-    this.sessions = new Sessions(home);
-    this.detections = new Detections(home);
-    this.#sources = { home, settings, corp, detections: this.detections };
-    this.exports = new FindingExport(home, settings, corp);
-    this.governance = new Governance(home, corp, this.#registry);
+  constructor(options: SupervisorOptions) {
+    this.#options = options;
+    this.#home = options.home;
+    this.#settings = options.settings;
+    this.#registry = options.registry;
+    this.#launcher = new Launcher({ ...options, onState: (vm, state) => this.#update(vm, state) });
   }
 
+  /** Finds the VMs of earlier runs, and follows those that still run. */
   async load(): Promise<void> {
-    await this.#registry.load((id) => this.sessions.get(id).catch(() => undefined));
-    for (const vm of this.#alive()) this.#watch(vm);
-    // What corp changed while no service ran holds from now on.
-    await this.governance.refreshCorp();
-    this.exports.begin().catch(() => {});
-  }
-
-  /** Sends to the collecting server what VMs that have ended could not. */
-  async collectRest(): Promise<void> {
-    await this.sessions.collect(new Set(this.#alive().map(({ record }) => record.id)));
-  }
-
-  /** @returns a function that stops the listening */
-  listen(listener: (notice: Notice) => void): () => void {
-    return this.#notices.listen(listener);
-  }
-
-  /** Tells every listener. */
-  tell(notice: Notice): void {
-    this.#notices.tell(notice);
+    const { sessions } = this.#options;
+    await this.#registry.load((id) => sessions.get(id).catch(() => undefined));
+    for (const vm of this.#registry.alive()) this.#launcher.watch(vm);
   }
 
   list(): VmSummary[] {
-    return this.#registry.all().map((vm) => summaryOf(vm, this.hypervisor.features));
+    return this.#registry.all().map((vm) => this.summary(vm));
   }
 
-  find(id: string): Vm {
-    return this.#registry.get(id);
+  /** @throws {SbxError} `vm.not_found` */
+  find(idOrName: string): Vm {
+    return this.#registry.get(idOrName);
   }
 
   summary(vm: Vm): VmSummary {
@@ -90,33 +66,22 @@ export class Supervisor {
   }
 
   /**
-   * Which accelerator machines get, found out once.
-   *
-   * @param assets to find it out with; those that are installed, unless others are given
-   */
-  accelerator(assets?: Assets): Promise<AcceleratorChoice> {
-    this.#accelerator ??= this.#chooseAccelerator(assets);
-    this.#accelerator.catch(() => this.#accelerator = undefined);
-    return this.#accelerator;
-  }
-
-  /**
-   * Makes a VM and starts its boot. Everything that can be wrong with the request or the assets is found before
-   * anything of it exists; `vm.booting` settles with the boot.
+   * Makes a VM and starts its boot; `vm.booting` settles with the boot. A request or assets that are wrong are refused
+   * before any file of the VM exists.
    */
   async create(request: CreateRequest, options: { scratch: boolean } = { scratch: true }): Promise<Vm> {
     findTools();
-    const source = request.from === undefined ? undefined : this.#source(request.from);
+    const source = request.from === undefined ? undefined : this.#findSource(request.from);
     const id = crypto.randomUUID();
-    const wanted = await this.#asked(request, source);
-    const asked = { ...wanted, env: await withoutSecrets(this.#home, id, wanted.env) };
+    const vmRequest = await this.#completeRequest(id, request, source);
     const profileId = request.profile_id ?? source?.record.profile_id ?? "code";
-    const boot = await makeBoot(this.#sources, profileId, asked);
+    const boot = await makeBoot(this.#options, profileId, vmRequest);
     requireUnlocked(this.#settings, request);
-    // From here to the registry nothing waits: two requests at once cannot both get the name or the last place.
+    // Nothing is awaited from here to the registry: two requests at once cannot both get the name or the last place.
     const name = request.name ?? this.#registry.freeName();
     this.#registry.requireName(name);
     this.#registry.requireRoom(maxRunning(this.#settings));
+    const paths = sessionPaths(this.#home, id);
     const vm: Vm = {
       record: {
         id,
@@ -126,37 +91,40 @@ export class Supervisor {
         scratch_gb: options.scratch ? source?.record.scratch_gb ?? boot.scratchGb : 0,
         ...boot.record,
       },
-      paths: sessionPaths(this.#home, id),
+      paths,
+      process: new VmProcess(paths.socket),
       state: { state: "Booting", boot_stages: [], pid: 0 },
     };
     this.#registry.add(vm);
-    this.sessions.put(vm.record);
+    this.#options.sessions.put(vm.record);
     try {
-      await furnish(vm, asked, boot.contract, source);
-      await this.#launch(vm, boot.assets);
+      await makeVmFiles(vm, vmRequest, boot.contract, source);
+      await this.#launcher.launch(vm, boot.assets);
     } catch (error) {
       await this.#erase(vm);
       throw error;
     }
+    this.#tell(vm);
     return vm;
   }
 
-  /** Boots a VM that has ended, with its profile and the settings as they are by now. */
+  /** Boots a VM that has ended, with its profile and the settings as they are now. */
   async start(vm: Vm): Promise<void> {
     this.#require(vm, "start");
     await this.#exclusive(vm, "start", async () => {
-      const asked = await readAsked(vm.paths, vm.record);
-      const boot = await makeBoot(this.#sources, vm.record.profile_id, asked);
+      const request = await readRequest(vm.paths, vm.record);
+      const boot = await makeBoot(this.#options, vm.record.profile_id, request);
       vm.record = { ...vm.record, ...boot.record };
       vm.problem = undefined;
       await Promise.all([writeRecord(vm.paths, vm.record), writeContract(vm.paths, boot.contract)]);
-      // Others may have started meanwhile; from here to its new state nothing waits.
+      // Other VMs may have started meanwhile; nothing is awaited from here to the new state.
       this.#registry.requireRoom(maxRunning(this.#settings));
-      await this.#launch(vm, boot.assets);
+      await this.#launcher.launch(vm, boot.assets);
+      this.#tell(vm);
     });
   }
 
-  /** Stops a VM; one that is not persistent is gone afterwards. */
+  /** Stops a VM; one that is not persistent is removed. */
   async stop(vm: Vm): Promise<void> {
     this.#require(vm, "stop");
     await this.#exclusive(vm, "stop", () => this.#end(vm, false));
@@ -165,15 +133,19 @@ export class Supervisor {
 
   async pause(vm: Vm): Promise<void> {
     this.#require(vm, "pause");
-    await this.#exclusive(vm, "pause", () => this.#order(vm, { t: "Pause" }));
+    await this.#exclusive(vm, "pause", async () => {
+      this.#update(vm, (await vm.process.call({ t: "Pause" })).info);
+    });
   }
 
   async resume(vm: Vm): Promise<void> {
     this.#require(vm, "resume");
-    await this.#exclusive(vm, "resume", () => this.#order(vm, { t: "Resume" }));
+    await this.#exclusive(vm, "resume", async () => {
+      this.#update(vm, (await vm.process.call({ t: "Resume" })).info);
+    });
   }
 
-  /** Keeps a VM that would have been removed when it stops. */
+  /** Makes a VM persistent. */
   async save(vm: Vm, name?: string): Promise<void> {
     this.#require(vm, "save");
     if (name !== undefined && name !== vm.record.name) this.#registry.requireName(name);
@@ -197,88 +169,34 @@ export class Supervisor {
     return vms.map(({ record }) => record.name);
   }
 
-  /** Waits until a VM that was just made is ready. @throws {SbxError} what its boot failed of */
+  /** Waits until a new VM is ready. @throws {SbxError} the failure of its boot */
   async booted(vm: Vm): Promise<void> {
     await vm.booting;
   }
 
-  /** Waits for a boot that is under way. @throws {SbxError} `vm.wrong_state` when programs cannot be run afterwards */
+  /** Waits for a boot that is under way. @throws {SbxError} `vm.wrong_state` when the VM cannot run programs afterwards */
   async ready(vm: Vm): Promise<void> {
     if (vm.state.state === "Booting") await vm.booting;
     this.#require(vm, "exec");
   }
 
-  /** What a request asks for, on top of what its source had asked for. */
-  async #asked({ cpus, ram_mb, env }: CreateRequest, source: Vm | undefined): Promise<Asked> {
-    const before = source && await readAsked(source.paths, source.record);
+  /** The values of a request, over those of the source's request; secrets are replaced by refs. */
+  async #completeRequest(
+    id: string,
+    { cpus, ram_mb, env }: CreateRequest,
+    source: Vm | undefined,
+  ): Promise<VmRequest> {
+    const base = source && await readRequest(source.paths, source.record);
     return {
-      cpus: cpus ?? before?.cpus,
-      ram_mb: ram_mb ?? before?.ram_mb,
-      env: { ...before?.env, ...env },
+      cpus: cpus ?? base?.cpus,
+      ram_mb: ram_mb ?? base?.ram_mb,
+      env: await withoutSecrets(this.#home, id, { ...base?.env, ...env }),
     };
   }
 
-  async #chooseAccelerator(assets?: Assets): Promise<AcceleratorChoice> {
-    const { kernel, initrd } = assets ?? await resolveAssets(this.#home, currentArch());
-    return await chooseAccelerator({ kernel: kernel.path, initrd: initrd.path }, this.#home.runDir);
-  }
-
-  /** Starts the VM's process, checks its assets meanwhile, and orders the boot; returns once that is ordered. */
-  async #launch(vm: Vm, assets: Assets): Promise<void> {
-    vm.state = { state: "Booting", boot_stages: [], pid: 0 };
-    const process = await startProcess(this.#home, vm);
-    try {
-      const [choice] = await Promise.all([
-        this.accelerator(assets),
-        process.listening,
-        verifyAssets(assets),
-      ]);
-      vm.state = { ...vm.state, accelerator: choice.accelerator };
-      vm.booting = this.#boot(vm, choice);
-      vm.booting.catch(() => {});
-    } catch (error) {
-      process.kill();
-      vm.state = {
-        state: "Defunct",
-        boot_stages: [],
-        pid: 0,
-        last_error: error instanceof Error ? error.message : String(error),
-      };
-      await writeState(vm.paths, await settle(vm.paths, vm.state)).catch(() => {});
-      throw error;
-    }
-    this.#tell(vm);
-  }
-
-  async #boot(vm: Vm, { accelerator }: AcceleratorChoice): Promise<void> {
-    this.#watch(vm);
-    const reply = await ask(vm.paths.socket, { t: "Boot", accelerator });
-    if (reply.t === "Info") this.#update(vm, reply.info);
-  }
-
-  /** Follows what a VM's process tells until that process is gone. */
-  async #watch(vm: Vm): Promise<void> {
-    try {
-      using call = await IpcCall.open(vm.paths.socket, { t: "Watch" });
-      for (let reply = await call.next(); reply !== null; reply = await call.next()) {
-        if (reply.t === "Info") this.#update(vm, reply.info);
-        if (reply.t === "Notice" && reply.type === "finding") this.exports.kick(vm.record.id);
-        if (reply.t === "Notice") this.tell({ type: reply.type, payload: reply.payload } as Notice);
-      }
-    } catch {
-      // The process went away: what it left behind says how.
-    }
-    if (isAlive(vm.state)) this.#update(vm, await settle(vm.paths, vm.state));
-  }
-
   async #end(vm: Vm, force: boolean): Promise<void> {
-    const reply = await ask(vm.paths.socket, { t: "Stop", force }).catch(() => undefined);
-    this.#update(vm, reply?.t === "Info" ? reply.info : await settle(vm.paths, vm.state));
-  }
-
-  async #order(vm: Vm, call: { t: "Pause" } | { t: "Resume" }): Promise<void> {
-    const reply = await ask(vm.paths.socket, call);
-    if (reply.t === "Info") this.#update(vm, reply.info);
+    const reply = await vm.process.call({ t: "Stop", force }).catch(() => undefined);
+    this.#update(vm, reply?.info ?? await settle(vm.paths, vm.state));
   }
 
   async #erase(vm: Vm): Promise<void> {
@@ -287,19 +205,19 @@ export class Supervisor {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     });
     this.#registry.remove(vm);
-    this.sessions.put(vm.record, new Date().toISOString());
+    this.#options.sessions.put(vm.record, new Date().toISOString());
   }
 
   #update(vm: Vm, state: MachineInfo): void {
-    const changed = vm.state.state !== state.state;
+    const isNew = vm.state.state !== state.state;
     vm.state = state;
-    if (!changed) return;
+    if (!isNew) return;
     this.#tell(vm);
-    this.sessions.put(vm.record, isAlive(state) ? undefined : new Date().toISOString());
+    this.#options.sessions.put(vm.record, isAlive(state) ? undefined : new Date().toISOString());
   }
 
   #tell(vm: Vm): void {
-    this.tell({ type: "vm-state-changed", payload: this.summary(vm) });
+    this.#options.notices.tell({ type: "vm-state-changed", payload: this.summary(vm) });
   }
 
   async #exclusive<T>(vm: Vm, action: string, work: () => Promise<T>): Promise<T> {
@@ -316,16 +234,12 @@ export class Supervisor {
     }
   }
 
-  #alive(): Vm[] {
-    return this.#registry.all().filter(({ state }) => isAlive(state));
-  }
-
   #require(vm: Vm, action: VmAction): void {
     requireAction(vm, action, this.hypervisor.features);
   }
 
-  #source(from: string): Vm {
-    const source = this.find(from);
+  #findSource(idOrName: string): Vm {
+    const source = this.find(idOrName);
     this.#require(source, "fork");
     return source;
   }

@@ -1,11 +1,12 @@
-import type { VmAction, VmInfo, VmStatus, VmSummary } from "../api/vm.ts";
+import type { VmAction, VmInfo, VmStatus, VmSummary } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
-import type { Features } from "../vm/mod.ts";
-import { STANDSTILL_HINT } from "../session/standstill.ts";
 import type { SessionPaths, VmRecord } from "../session/mod.ts";
+import { PAUSED_HINT } from "../session/mod.ts";
+import type { Features } from "../vm/mod.ts";
+import type { VmProcess } from "./vm_process.ts";
 
-/** What is legal in each state (contracts.md §2); the hypervisor's features take some away. */
+/** Legal actions in each state (docs/contracts.md §2); some need a feature of the hypervisor. */
 const ACTIONS: Record<VmStatus, VmAction[]> = {
   Booting: ["stop", "delete"],
   Running: ["exec", "shell", "stop", "pause", "save", "delete"],
@@ -15,18 +16,20 @@ const ACTIONS: Record<VmStatus, VmAction[]> = {
   Defunct: ["start", "delete"],
 };
 
-/** One VM as the service knows it. */
+/** One VM in the service's memory. */
 export interface Vm {
   record: VmRecord;
   paths: SessionPaths;
+  /** reachable while the VM is alive */
+  process: VmProcess;
   state: MachineInfo;
-  /** its record could not be read, so that `record` is made up */
+  /** the record cannot be read: `record` is a stand-in */
   damaged?: true;
-  /** a life-cycle operation is under way; another one is refused */
+  /** life-cycle operation under way; another one is refused */
   busy?: string;
-  /** why the rules that it should have by now are not in force */
+  /** reason why its latest contract is not in force */
   problem?: string;
-  /** settles when the boot that is under way has ended, well or not */
+  /** settles when the boot under way succeeds or fails */
   booting?: Promise<void>;
 }
 
@@ -34,14 +37,14 @@ export function isAlive({ state }: MachineInfo): boolean {
   return state === "Booting" || state === "Running" || state === "Paused";
 }
 
-/** Whether nobody kept it, and it does not run any more. */
+/** A VM that is not persistent and has ended. */
 export function isLeftBehind({ record, state }: Pick<Vm, "record" | "state">): boolean {
   return !record.persistent && !isAlive(state);
 }
 
 export function actionsOf(vm: Vm, features: Features): VmAction[] {
   return ACTIONS[vm.state.state].filter((action) => {
-    // Nothing is known of it but that it is there.
+    // Without its record nothing else is possible.
     if (vm.damaged) return action === "delete";
     if (action === "pause" || action === "resume") return features.pause;
     if (action === "save") return !vm.record.persistent;
@@ -56,7 +59,7 @@ export function requireAction(vm: Vm, action: VmAction, features: Features): voi
   const { state, last_error } = vm.state;
   if (state === "Paused" && last_error) {
     throw new SbxError("vm.paused", `"${vm.record.name}" is paused: ${last_error}`, {
-      hint: STANDSTILL_HINT,
+      hint: PAUSED_HINT,
     });
   }
   throw new SbxError(

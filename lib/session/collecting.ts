@@ -1,16 +1,17 @@
+import { log } from "../base/log/mod.ts";
+import { backgroundDelay } from "../base/time/mod.ts";
 import {
   collectRest,
   type CollectTarget,
   readToken,
   startCollecting,
   uncollectedMark,
-} from "../ledger/collect.ts";
-import { log } from "../base/log/mod.ts";
+} from "../ledger/read/mod.ts";
 
-/** Longest wait, at the end of a session, for a collecting server: what it does not take then the service sends later. */
+/** Longest wait in `ms` for a collecting server at the end of a session; the service sends the rest later. */
 const END_DEADLINE_MS = 3000;
 
-/** The ledger of a running session on its way to a collecting server. A server that is away holds nothing up. */
+/** Copies the ledger of a running session to a collecting server. A server that is away delays nothing. */
 export class Collecting {
   readonly #path: string;
   readonly #sessionId: string;
@@ -19,9 +20,9 @@ export class Collecting {
   private constructor(path: string, sessionId: string, target: CollectTarget, authToken?: string) {
     this.#path = path;
     this.#sessionId = sessionId;
-    let said = "";
+    let lastProblem = "";
     this.#running = startCollecting({ path, sessionId, url: target.url, authToken }, ({ message }) => {
-      if (message !== said) log(said = message);
+      if (message !== lastProblem) log(lastProblem = message);
     });
   }
 
@@ -30,11 +31,9 @@ export class Collecting {
     return new Collecting(path, sessionId, target, await readToken(target.auth_token_file));
   }
 
-  /** The ledger is closed: sends the rest of it. */
+  /** Sends the rest of a ledger that is closed. */
   async end(): Promise<void> {
-    const late = new Promise<void>((resolve) =>
-      Deno.unrefTimer(setTimeout(resolve, END_DEADLINE_MS) as unknown as number)
-    );
+    const late = backgroundDelay(END_DEADLINE_MS);
     const rest = this.#running.stop().then(() => collectRest(this.#path, this.#sessionId)).catch(() => {});
     await Promise.race([rest, late]);
   }

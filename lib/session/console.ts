@@ -1,12 +1,12 @@
-/** Bytes of a guest's serial console that are kept; the guest can print for ever. */
+/** Most `bytes` of a guest's serial console that are kept. */
 const CONSOLE_LIMIT = 4 * 1024 * 1024;
 
 const encoder = new TextEncoder();
 
-/** Keeps the start of a guest's console in a file, and says where it was cut. */
+/** Keeps the start of a guest's console in a file, and marks where it was cut. */
 export class ConsoleLog {
   #file: Deno.FsFile;
-  #left = CONSOLE_LIMIT;
+  #remaining = CONSOLE_LIMIT;
   /** some of it could not be written */
   #gap = false;
 
@@ -15,15 +15,15 @@ export class ConsoleLog {
   }
 
   write(bytes: Uint8Array): void {
-    if (this.#left <= 0) return;
+    if (this.#remaining <= 0) return;
     try {
       if (this.#gap) this.#write(encoder.encode("\n[sbx: some of the console could not be written here]\n"));
       this.#gap = false;
-      this.#write(bytes.subarray(0, this.#left));
-      this.#left -= bytes.length;
-      if (this.#left <= 0) this.#write(encoder.encode("\n[sbx: the console is cut here]\n"));
+      this.#write(bytes.subarray(0, this.#remaining));
+      this.#remaining -= bytes.length;
+      if (this.#remaining <= 0) this.#write(encoder.encode("\n[sbx: the console is cut here]\n"));
     } catch {
-      // A full disk must not end the machine because of a log, which goes on when there is room again.
+      // A full disk must not end the machine; the log goes on when there is room again.
       this.#gap = true;
     }
   }

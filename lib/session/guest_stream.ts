@@ -1,37 +1,37 @@
 import type { ByteStream } from "../net/mod.ts";
 
 /**
- * One TCP connection of a guest's program, as sbx-net-proxy carries it. The end of the program's side is told on a
- * connection of its own, with the number of bytes before it: a vhost-user vsock tells no half-close.
+ * One TCP connection of a guest's program, as sbx-net-proxy carries it. A vhost-user vsock loses half-closes, so the end
+ * of the program's side comes on a connection of its own, with the number of bytes before it.
  */
 export class GuestStream implements ByteStream {
   readonly #conn: Deno.Conn;
   #first: Uint8Array;
   #count = 0;
   #endsAt = Infinity;
-  /** ends the read that waits */
+  /** ends the pending read */
   #endRead?: () => void;
 
-  /** @param first bytes that came right behind the frame that opened it */
+  /** @param first bytes that came with the frame that opened it */
   constructor(conn: Deno.Conn, first: Uint8Array) {
     this.#conn = conn;
     this.#first = first;
   }
 
-  /** The program has ended its side after this many bytes. */
+  /** Ends the program's side after this many bytes. */
   end(bytes: number): void {
     this.#endsAt = bytes;
     if (this.#count >= bytes) this.#endRead?.();
   }
 
-  /** @throws {Deno.errors.ConnectionReset} when the connection ends before the program has ended its side of it */
+  /** @throws {Deno.errors.ConnectionReset} when the connection ends before the program's side did */
   read(into: Uint8Array): Promise<number | null> {
     if (this.#first.length > 0) {
-      const taken = this.#first.subarray(0, into.length);
-      into.set(taken);
-      this.#first = this.#first.subarray(taken.length);
-      this.#count += taken.length;
-      return Promise.resolve(taken.length);
+      const chunk = this.#first.subarray(0, into.length);
+      into.set(chunk);
+      this.#first = this.#first.subarray(chunk.length);
+      this.#count += chunk.length;
+      return Promise.resolve(chunk.length);
     }
     if (this.#count >= this.#endsAt) return Promise.resolve(null);
     return new Promise((resolve, reject) => {
@@ -39,7 +39,7 @@ export class GuestStream implements ByteStream {
       this.#conn.read(into).then((read) => {
         this.#endRead = undefined;
         if (read === null) {
-          return reject(new Deno.errors.ConnectionReset("the guest broke the connection off"));
+          return reject(new Deno.errors.ConnectionReset("the guest reset the connection"));
         }
         this.#count += read;
         resolve(read);

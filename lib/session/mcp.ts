@@ -1,4 +1,7 @@
 import { log } from "../base/log/mod.ts";
+import type { Channel } from "../base/wire/mod.ts";
+import type { SessionGate } from "../gate/mod.ts";
+import { callForHost, LOCAL, LocalServer, McpEndpoint, type Send } from "../mcp/endpoint/mod.ts";
 import {
   Aggregator,
   type CredentialResolver,
@@ -8,28 +11,25 @@ import {
   type ServerStatus,
   type ToolEntry,
 } from "../mcp/mod.ts";
-import { callForHost, Endpoint, LOCAL, LocalServer, type Send } from "../mcp/endpoint/mod.ts";
-import type { Channel } from "../base/wire/mod.ts";
 import type { Contract } from "./files/contract.ts";
-import type { SessionGate } from "./gate.ts";
 
-/** What MCP needs of its session. */
+/** The parts of a session that its MCP uses. */
 export interface McpOptions {
   gate: SessionGate;
   contract: Contract;
-  /** folder that only this user may enter */
+  /** folder for the aggregator's socket, closed to other users */
   dir: string;
-  /** where the tools that were approved for the profile are remembered */
+  /** file of the tools that were approved for the profile */
   pinsPath: string;
   resolve?: CredentialResolver;
-  /** the way of the guest's own HTTP requests, for the built-in server */
+  /** sends HTTP requests of the built-in server on the guest's path */
   send?: Send;
 }
 
-/** MCP of one session: the servers outside, and the endpoint through which the guest reaches them. */
+/** MCP of one session: the external servers, and the endpoint through which the guest reaches them. */
 export class McpSide {
   readonly #aggregator: Aggregator;
-  readonly #endpoint: Endpoint;
+  readonly #endpoint: McpEndpoint;
   readonly #gate: SessionGate;
   readonly #local: LocalServer;
 
@@ -37,7 +37,7 @@ export class McpSide {
     this.#gate = gate;
     this.#aggregator = aggregator;
     this.#local = local;
-    this.#endpoint = new Endpoint({ gate, catalogue: aggregator, local });
+    this.#endpoint = new McpEndpoint({ gate, catalogue: aggregator, local });
   }
 
   static async open({ gate, contract, dir, pinsPath, resolve, send }: McpOptions): Promise<McpSide> {
@@ -66,12 +66,12 @@ export class McpSide {
     return new McpSide(gate, aggregator, new LocalServer({ send }));
   }
 
-  /** One connection of the guest (contracts.md §7, port 5002). */
+  /** One connection of the guest (docs/contracts.md §7, port 5002). */
   serve(channel: Channel): Promise<void> {
     return this.#endpoint.serve(channel);
   }
 
-  /** The built-in server first, then those outside. */
+  /** The built-in server first, then the external ones. */
   async listServers(): Promise<ServerStatus[]> {
     const tools = await this.#local.listTools();
     const local: ServerStatus = {
@@ -87,9 +87,9 @@ export class McpSide {
     return [local, ...await this.#aggregator.listServers()];
   }
 
-  /** The built-in server's tools first; they are not pinned, being part of this program. */
+  /** The built-in server's tools first; they are part of this program and have no pins. */
   async listTools(): Promise<ToolEntry[]> {
-    const own = (await this.#local.listTools()).map((tool): ToolEntry => ({
+    const builtin = (await this.#local.listTools()).map((tool): ToolEntry => ({
       namespaced_name: tool.namespaced_name,
       original_name: tool.namespaced_name.slice(LOCAL.length + 2),
       description: tool.description ?? "",
@@ -99,10 +99,10 @@ export class McpSide {
       pin_hash: "",
       pin_changed: false,
     }));
-    return [...own, ...await this.#aggregator.listTools()];
+    return [...builtin, ...await this.#aggregator.listTools()];
   }
 
-  /** Calls a tool for somebody on the host: policy decides on it as on a call of the guest. @throws {SbxError} */
+  /** Calls a tool for a user of the host, through the same policy as a call of the guest. @throws {SbxError} */
   async callTool(name: string, args: Record<string, unknown>): Promise<unknown> {
     return await callForHost({
       gate: this.#gate,
@@ -113,12 +113,12 @@ export class McpSide {
     });
   }
 
-  /** Disconnects all servers and connects to those of the contract as it is now (spec.md, "Hot reload steps"). */
+  /** Disconnects all servers and connects to those of the contract (docs/contracts.md §8, "Hot reload"). */
   async refresh(contract: Contract): Promise<void> {
     await this.#aggregator.refresh(serversOf(contract));
   }
 
-  /** Somebody approved a tool. */
+  /** Checks held-back tools again, after a person approved one. */
   recheck(): void {
     this.#aggregator.recheck();
   }

@@ -1,28 +1,28 @@
+import { asSbxError } from "../base/error/mod.ts";
+import type { Home } from "../base/home/mod.ts";
+import { log } from "../base/log/mod.ts";
+import type { FrameChannel } from "../base/wire/mod.ts";
 import { type Ca, openCa } from "../ca/mod.ts";
 import type { CredentialBroker } from "../credential/mod.ts";
 import { DnsService } from "../dns/mod.ts";
-import { asSbxError } from "../base/error/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
-import { DnsFrame, Note, Open } from "../guest/schema.ts";
-import type { Home } from "../base/home/mod.ts";
-import { log } from "../base/log/mod.ts";
-import type { CredentialResolver } from "../mcp/mod.ts";
+import type { SessionGate } from "../gate/mod.ts";
+import { DnsFrame, Note, StreamOpen } from "../guest/schema.ts";
 import type { Send } from "../mcp/endpoint/mod.ts";
-import { CredentialDenied, NetProxy } from "../net/mod.ts";
+import type { CredentialResolver } from "../mcp/mod.ts";
 import { ModelReader } from "../model/mod.ts";
-import type { FrameChannel } from "../base/wire/mod.ts";
+import { CredentialDenied, NetProxy } from "../net/mod.ts";
 import type { Contract } from "./files/contract.ts";
-import type { SessionGate } from "./gate.ts";
 import { GuestStream } from "./guest_stream.ts";
-import { readNetworkConfig } from "./files/network_config.ts";
+import { readNetworkConfig } from "./network_config/mod.ts";
 import { Refusals } from "./refusals.ts";
 
-/** Ends that wait for their streams; a guest may tell any number of ends of nothing. */
+/** Most ends that arrived before their streams. */
 const EARLY_ENDS_MAX = 4096;
-/** Queries of one connection that wait for their answers. */
+/** Most pending queries of one connection. */
 const DNS_PENDING_MAX = 256;
 
-/** What the network needs of its session. */
+/** The parts of a session that its network uses. */
 export interface NetworkOptions {
   home: Home;
   contract: Contract;
@@ -30,20 +30,20 @@ export interface NetworkOptions {
   broker: CredentialBroker;
 }
 
-/** The network of one session: its guest's TCP and DNS, and the requests that its host makes. */
+/** The network of one session: TCP and DNS of its guest, and HTTP requests of the host for it. */
 export class Network {
   readonly #gate: SessionGate;
   readonly #broker: CredentialBroker;
   readonly #dns: DnsService;
   readonly #proxy: NetProxy;
   readonly #streams = new Map<number, GuestStream>();
-  /** ends of streams that are not there yet */
-  readonly #early = new Map<number, number>();
+  /** ends of streams that have not begun yet */
+  readonly #earlyEnds = new Map<number, number>();
   readonly #refusals = new Refusals((refused, among) => {
     try {
       this.#proxy.refuseTransport(refused, among);
     } catch (error) {
-      // The packet is refused all the same, and the ledger's failure stops what could go out.
+      // The packet stays refused, and a failing ledger blocks everything else.
       report(error);
     }
   });
@@ -68,23 +68,23 @@ export class Network {
       names: dns,
       broker,
       models: new ModelReader(() => prices),
-      target: (host, port) => overrides.target(host, port),
+      dialOverride: (host, port) => overrides.target(host, port),
       caCerts,
     });
     return new Network(gate, broker, dns, proxy);
   }
 
-  /** One connection to the TCP port (contracts.md §7): a program's, or the one for notes. */
+  /** Serves one connection to the TCP port (docs/contracts.md §7): a program's, or the one for notes. */
   async serveTcp(channel: FrameChannel, conn: Deno.Conn): Promise<void> {
     const first = await channel.next();
     if (first === null) return;
     if ((first as { t?: unknown }).t !== "Open") return await this.#serveNotes(channel, first);
-    const { t: _, stream: number, ...open } = Open.parse(first);
+    const { t: _, stream: number, ...open } = StreamOpen.parse(first);
     const stream = new GuestStream(conn, channel.reader.rest());
     this.#streams.set(number, stream);
-    const ended = this.#early.get(number);
+    const ended = this.#earlyEnds.get(number);
     if (ended !== undefined) stream.end(ended);
-    this.#early.delete(number);
+    this.#earlyEnds.delete(number);
     try {
       await this.#proxy.serve(stream, open, new Uint8Array());
     } finally {
@@ -92,7 +92,7 @@ export class Network {
     }
   }
 
-  /** One connection to the DNS port: queries as they come, answers as they are there. */
+  /** Serves one connection to the DNS port; answers may overtake each other. */
   async serveDns(channel: FrameChannel): Promise<void> {
     let pending = 0;
     for (let frame = await channel.next(); frame !== null; frame = await channel.next()) {
@@ -106,7 +106,7 @@ export class Network {
     }
   }
 
-  /** A request of the host's own, on the guest's path and under its rules. */
+  /** Sends a request of the host on the guest's path, under its rules. */
   readonly send: Send = async (request) => {
     return await this.#proxy.send({
       method: request.method,
@@ -117,7 +117,7 @@ export class Network {
     });
   };
 
-  /** The secret behind a reference for a remote MCP server; what was done with it is in the ledger. */
+  /** Resolves the ref of a remote MCP server; the use is recorded. */
   readonly resolveCredential: CredentialResolver = async (ref, url) => {
     try {
       const { secret, substitutions } = await this.#broker.use(ref, url);
@@ -135,7 +135,7 @@ export class Network {
     this.#proxy.close();
   }
 
-  /** Ends of programs' sides, and packets that the guest's kernel refused. */
+  /** Serves the connection for notes: ends of programs' sides, and packets that the guest's kernel refused. */
   async #serveNotes(channel: FrameChannel, first: unknown): Promise<void> {
     for (let frame: unknown = first; frame !== null; frame = await channel.next()) {
       const note = Note.parse(frame);
@@ -144,10 +144,10 @@ export class Network {
         continue;
       }
       const { stream, bytes } = note;
-      const known = this.#streams.get(stream);
-      if (known) known.end(bytes);
-      // The two connections race: the end of a short stream may be told before its beginning.
-      else if (stream !== 0 && this.#early.size < EARLY_ENDS_MAX) this.#early.set(stream, bytes);
+      const open = this.#streams.get(stream);
+      if (open) open.end(bytes);
+      // The two connections race: the end of a short stream may arrive before its beginning.
+      else if (stream !== 0 && this.#earlyEnds.size < EARLY_ENDS_MAX) this.#earlyEnds.set(stream, bytes);
     }
   }
 

@@ -7,35 +7,35 @@ export interface Program {
   cwd?: string;
 }
 
-/** A program that the host is asked to start in the guest. */
+/** The draft of a program that the host starts in the guest. */
 export function execDraft(program: Program): Draft {
   return {
     common: { event_type: "process.exec", source_engine: "process", actor: "host" },
-    process: { activity: { ...activity(program), operation: "exec" } },
+    process: { activity: { ...activityOf(program), operation: "exec" } },
   };
 }
 
-/** A program that has ended. */
+/** The draft of its end. */
 export function exitDraft(program: Program, exit_code: number): Draft {
   return {
     common: { event_type: "process.exit", source_engine: "process", actor: "host" },
-    process: { activity: { ...activity(program), operation: "exit", exit_code } },
+    process: { activity: { ...activityOf(program), operation: "exit", exit_code } },
   };
 }
 
 /**
- * What an event that may have been rewritten runs: a new `command` is a line for the shell, a new `executable` takes
- * the old one's arguments.
+ * The program that a decided event runs: a rewritten `command` is a line for the shell, a rewritten `executable` gets
+ * the arguments of the request.
  */
-export function programOf({ process }: Event, asked: Program): Program {
+export function programOf({ process }: Event, request: Program): Program {
   const { executable, command, cwd } = process!.activity;
-  const before = activity(asked);
-  const moved = cwd === before.cwd ? asked.cwd : cwd;
-  if (command !== before.command) return { argv: ["/bin/sh", "-c", command], cwd: moved };
-  if (executable !== before.executable) return { argv: [executable, ...asked.argv.slice(1)], cwd: moved };
-  return { argv: asked.argv, cwd: moved };
+  const before = activityOf(request);
+  const newCwd = cwd === before.cwd ? request.cwd : cwd;
+  if (command !== before.command) return { argv: ["/bin/sh", "-c", command], cwd: newCwd };
+  if (executable !== before.executable) return { argv: [executable, ...request.argv.slice(1)], cwd: newCwd };
+  return { argv: request.argv, cwd: newCwd };
 }
 
-function activity({ argv, cwd = GUEST_WORKSPACE }: Program): Omit<ProcessActivity, "operation"> {
+function activityOf({ argv, cwd = GUEST_WORKSPACE }: Program): Omit<ProcessActivity, "operation"> {
   return { executable: argv[0], command: argv.join(" "), argv, cwd };
 }

@@ -1,34 +1,34 @@
 import { posix } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import { BOOT_FILE_MODE, MAX_BOOT_BYTES, MAX_BOOT_FILES, MAX_BOOT_VARIABLES } from "../guest/limit.ts";
-import { type FileValue, isSecret, type LeafNode } from "./node.ts";
+import { BOOT_FILE_MODE, MAX_BOOT_BYTES, MAX_BOOT_FILES, MAX_BOOT_VARIABLES } from "../guest/wire/mod.ts";
+import { type FileValue, isSecret, type LeafNode } from "./node/mod.ts";
 import type { Resolved } from "./resolve.ts";
 import { isGuestVariable } from "./variable.ts";
 
-/** Most bytes of one variable, its name included: the kernel starts no program with a longer one. */
+/** Maximum size of one variable with its name, in `bytes`; the kernel rejects longer ones on exec. */
 export const BOOT_VARIABLE_BYTES_MAX = 128 * 1024 - 2;
 
-/** A boot file as the settings have it: its content is still text. */
+/** Boot file from the settings, with its content as text. */
 export interface BootFile {
   path: string;
   content: string;
   mode: number;
 }
 
-/** What a guest gets of the settings at boot: explicit, and never secret. */
+/** Settings passed to a guest at boot; never secret. */
 export interface BootConfig {
   env: Record<string, string>;
   files: BootFile[];
-  /** variables of settings that corp locks, also where they are not set: nobody else sets them either */
+  /** variables of corp-locked settings, set or not; no other source may set them */
   locked: ReadonlySet<string>;
 }
 
 /**
- * Resolved settings as guest environment and boot files (spec.md, "Boot configuration"). Passwords and keys are left
- * out whatever their metadata says; so is what is disabled or empty. What corp locks comes last, so that a setting of
- * the user's cannot put its file or variable in the same place; where corp locks nothing in, nothing is there.
+ * Builds the guest environment and boot files from resolved settings (docs/contracts.md §7). Omits passwords and keys
+ * whatever their metadata, and disabled or empty settings. Corp-locked settings come last, so that no user setting can
+ * take the same file or variable; a locked empty value removes both.
  *
- * @throws {SbxError} `settings.boot.invalid` over a limit of contracts.md §7: dropping some silently would be worse
+ * @throws {SbxError} `settings.boot.invalid`: over a limit of docs/contracts.md §7; never drops entries silently
  */
 export function bootConfig({ leaves }: Pick<Resolved, "leaves">): BootConfig {
   const env = new Map<string, string>();
@@ -36,9 +36,9 @@ export function bootConfig({ leaves }: Pick<Resolved, "leaves">): BootConfig {
   const locked = new Set<string>();
   const byLock = Map.groupBy(leaves, ({ corp_locked }) => corp_locked);
   for (const leaf of [...byLock.get(false) ?? [], ...byLock.get(true) ?? []]) {
-    const given = leaf.enabled && !isSecret(leaf.setting_type);
-    if (leaf.setting_type === "file") place(leaf, given, files);
-    const value = given ? variable(leaf) : "";
+    const isProvided = leaf.enabled && !isSecret(leaf.setting_type);
+    if (leaf.setting_type === "file") placeFile(leaf, isProvided, files);
+    const value = isProvided ? variableText(leaf) : "";
     for (const name of leaf.metadata.env_vars.filter(isGuestVariable)) {
       if (leaf.corp_locked) locked.add(name);
       if (value !== "") env.set(name, value);
@@ -46,46 +46,50 @@ export function bootConfig({ leaves }: Pick<Resolved, "leaves">): BootConfig {
     }
   }
   const config = { env: Object.fromEntries(env), files: [...files.values()], locked };
-  refuseTooMuch(config);
+  requireWithinLimits(config);
   return config;
 }
 
-function place({ effective_value, corp_locked }: LeafNode, given: boolean, files: Map<string, BootFile>) {
-  const { path: written, content } = effective_value as FileValue;
-  const path = posix.normalize(written);
-  if (given && content !== "") files.set(path, { path, content, mode: BOOT_FILE_MODE });
+function placeFile(
+  { effective_value, corp_locked }: LeafNode,
+  isProvided: boolean,
+  files: Map<string, BootFile>,
+) {
+  const { path: rawPath, content } = effective_value as FileValue;
+  const path = posix.normalize(rawPath);
+  if (isProvided && content !== "") files.set(path, { path, content, mode: BOOT_FILE_MODE });
   else if (corp_locked) files.delete(path);
 }
 
-/** A value as the text of a variable: lists with commas, files by the path that they have in the guest. */
-function variable({ setting_type, effective_value }: LeafNode): string {
+/** Text of a value in a variable: lists joined with commas, files by their guest path. */
+function variableText({ setting_type, effective_value }: LeafNode): string {
   if (setting_type === "file") return (effective_value as FileValue).path;
   return Array.isArray(effective_value) ? effective_value.join(",") : String(effective_value);
 }
 
-function refuseTooMuch({ env, files }: BootConfig) {
+function requireWithinLimits({ env, files }: BootConfig) {
   const encoder = new TextEncoder();
-  const long = Object.entries(env).find(([name, value]) =>
+  const oversized = Object.entries(env).find(([name, value]) =>
     encoder.encode(name + value).length > BOOT_VARIABLE_BYTES_MAX
   );
-  if (long) {
+  if (oversized) {
     throw new SbxError(
       "settings.boot.invalid",
-      `the variable ${long[0]} that the settings give a VM is over ${BOOT_VARIABLE_BYTES_MAX} bytes`,
-      { hint: "shorten the setting that it is made of" },
+      `the VM variable ${oversized[0]} exceeds ${BOOT_VARIABLE_BYTES_MAX} bytes`,
+      { hint: "shorten the setting it comes from" },
     );
   }
   const texts = [...Object.entries(env).flat(), ...files.flatMap(({ path, content }) => [path, content])];
   const bytes = texts.reduce((sum, text) => sum + encoder.encode(text).length, 0);
-  const over = [
+  const exceeded = [
     [Object.keys(env).length, MAX_BOOT_VARIABLES, "variables"] as const,
     [files.length, MAX_BOOT_FILES, "files"] as const,
     [bytes, MAX_BOOT_BYTES, "bytes of variables and files"] as const,
   ].find(([count, max]) => count > max);
-  if (!over) return;
+  if (!exceeded) return;
   throw new SbxError(
     "settings.boot.invalid",
-    `the settings give a VM ${over[0]} ${over[2]}, and ${over[1]} is the most`,
-    { hint: "empty some of the file settings or those with variables" },
+    `the settings define ${exceeded[0]} VM ${exceeded[2]}, the limit is ${exceeded[1]}`,
+    { hint: "clear some file settings or settings with variables" },
   );
 }

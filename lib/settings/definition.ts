@@ -1,12 +1,12 @@
 import type { z } from "zod";
-import { describe, parseToml, problemError, readToml, type TomlDocument } from "../toml/mod.ts";
+import { describe, isTable, parseToml, problemError, readToml, type TomlDocument } from "../toml/mod.ts";
 import { type Chains, linkChains } from "./chain.ts";
-import { DEFAULTS_TOML } from "./defaults.ts";
-import type { ActionNode, ConfigIssue, Metadata, SettingType, SettingValue, Widget } from "./node.ts";
+import { DEFAULTS_TOML } from "./defaults/mod.ts";
+import type { ActionNode, ConfigIssue, Metadata, SettingType, SettingValue, Widget } from "./node/mod.ts";
 import { ActionTable, GroupTable, LeafTable, type MetaTable } from "./table.ts";
 import { checkValue } from "./value.ts";
 
-/** One setting as defaults.toml defines it. */
+/** Setting defined in defaults.toml. */
 export interface LeafDefinition {
   kind: "leaf";
   id: string;
@@ -15,9 +15,9 @@ export interface LeafDefinition {
   description: string;
   type: SettingType;
   default: SettingValue;
-  /** `enabled` of the defaults, true if they do not say */
+  /** `enabled` in defaults.toml, default true */
   enabled: boolean;
-  /** own pointer, or that of the nearest group around it */
+  /** `enabled_by` of the setting, or of the nearest group around it */
   enabledBy: string | null;
   collapsed: boolean;
   metadata: Metadata;
@@ -26,7 +26,7 @@ export interface LeafDefinition {
 export interface GroupDefinition {
   kind: "group";
   key: string;
-  /** absent: the children belong to the group around it */
+  /** absent: the children move into the parent group */
   name?: string;
   description?: string;
   enabled: boolean;
@@ -40,11 +40,11 @@ export type NodeDefinition =
   | GroupDefinition
   | { kind: "action"; node: ActionNode };
 
-/** What defaults.toml defines. */
+/** Content of defaults.toml. */
 export interface Definitions {
   document: TomlDocument;
   tree: NodeDefinition[];
-  /** every leaf in the order of the file; resolution walks this */
+  /** leaves in file order, the order of resolution */
   leaves: LeafDefinition[];
   byId: ReadonlyMap<string, LeafDefinition>;
   chains: Chains;
@@ -52,9 +52,9 @@ export interface Definitions {
 }
 
 /**
- * The definitions of the file that `SBX_DEFAULTS_CONFIG` names, or else the embedded ones.
+ * Loads the definitions from the file named by `SBX_DEFAULTS_CONFIG`, or else the embedded ones.
  *
- * @throws {SbxError} `settings.defaults.invalid`, and those of {@linkcode readToml}
+ * @throws {SbxError} `settings.defaults.invalid`, and the errors of {@linkcode readToml}
  */
 export async function loadDefinitions(
   env: { get(name: string): string | undefined } = Deno.env,
@@ -63,7 +63,7 @@ export async function loadDefinitions(
   return parseDefinitions(path ? await readToml(path) : parseToml(DEFAULTS_TOML, "defaults.toml"));
 }
 
-/** @throws {SbxError} `settings.defaults.invalid` */
+/** Parses a defaults.toml. @throws {SbxError} `settings.defaults.invalid` */
 export function parseDefinitions(document: TomlDocument): Definitions {
   const { settings, ...others } = document.value;
   const unknown = Object.keys(others)[0];
@@ -72,7 +72,7 @@ export function parseDefinitions(document: TomlDocument): Definitions {
     throw problemError(document, [{
       path,
       line: document.positionOf(path).line,
-      message: "only [settings] belongs here",
+      message: "only [settings] is allowed here",
     }], "settings.defaults.invalid");
   }
   const builder = new Builder(document);
@@ -89,15 +89,16 @@ export function parseDefinitions(document: TomlDocument): Definitions {
   };
 }
 
-/** Where `leaf` is defined, as path of the defaults document. */
+/** Path of a leaf in the defaults document. */
 export function definitionPath(leaf: Pick<LeafDefinition, "id">): string[] {
   return ["settings", ...leaf.id.split(".")];
 }
 
-interface Around {
+/** Properties inherited from the groups around a node. */
+interface Context {
   category?: string;
   enabledBy?: string;
-  /** no group around it is switched off */
+  /** false inside a disabled group */
   enabled: boolean;
 }
 
@@ -107,16 +108,16 @@ class Builder {
 
   constructor(readonly document: TomlDocument) {}
 
-  children(table: Record<string, unknown>, path: string[], around: Around): NodeDefinition[] {
+  children(table: Record<string, unknown>, path: string[], context: Context): NodeDefinition[] {
     return Object.entries(table).filter(([, value]) => isTable(value)).map(([key, value]) =>
-      this.#node(key, value as Record<string, unknown>, [...path, key], around)
+      this.#node(key, value as Record<string, unknown>, [...path, key], context)
     );
   }
 
-  #node(key: string, table: Record<string, unknown>, path: string[], around: Around): NodeDefinition {
+  #node(key: string, table: Record<string, unknown>, path: string[], context: Context): NodeDefinition {
     const id = path.slice(1).join(".");
-    if (!/^[a-z0-9_-]+$/.test(key)) this.#refuse(path, "a key is made of a-z 0-9 _ -");
-    if ("type" in table) return this.#leaf(id, this.#check(LeafTable, table, path), path, around);
+    if (!/^[a-z0-9_-]+$/.test(key)) this.#reject(path, "keys may contain only a-z 0-9 _ -");
+    if ("type" in table) return this.#leaf(id, this.#check(LeafTable, table, path), path, context);
     if ("action" in table) {
       const { name, description, action } = this.#check(ActionTable, table, path);
       return {
@@ -126,8 +127,8 @@ class Builder {
     }
     const scalars = Object.fromEntries(Object.entries(table).filter(([, value]) => !isTable(value)));
     const { name, description, enabled, enabled_by, collapsed } = this.#check(GroupTable, scalars, path);
-    const enabledBy = enabled_by ?? around.enabledBy;
-    const category = around.category ?? name;
+    const enabledBy = enabled_by ?? context.enabledBy;
+    const category = context.category ?? name;
     return {
       kind: "group",
       key: id,
@@ -136,28 +137,28 @@ class Builder {
       enabled,
       ...(enabledBy && { enabledBy }),
       collapsed,
-      children: this.children(table, path, { category, enabledBy, enabled: around.enabled && enabled }),
+      children: this.children(table, path, { category, enabledBy, enabled: context.enabled && enabled }),
     };
   }
 
-  #leaf(id: string, table: LeafTable, path: string[], around: Around): LeafDefinition {
-    // A toggle within the group that it switches does not switch itself.
-    const inherited = around.enabledBy === id ? undefined : around.enabledBy;
+  #leaf(id: string, table: LeafTable, path: string[], context: Context): LeafDefinition {
+    // A toggle inside the group it controls does not control itself.
+    const inherited = context.enabledBy === id ? undefined : context.enabledBy;
     const leaf: LeafDefinition = {
       kind: "leaf",
       id,
-      category: around.category ?? id.split(".")[0],
+      category: context.category ?? id.split(".")[0],
       name: table.name,
       description: table.description,
       type: table.type,
       default: table.default as SettingValue,
-      enabled: around.enabled && table.enabled,
+      enabled: context.enabled && table.enabled,
       enabledBy: table.enabled_by ?? inherited ?? null,
       collapsed: table.collapsed,
-      metadata: metadata(table.type, table.meta),
+      metadata: metadataOf(table.type, table.meta),
     };
     const { value, problems } = checkValue(leaf, table.default);
-    if (value === undefined) this.#refuse([...path, "default"], problems[0].message);
+    if (value === undefined) this.#reject([...path, "default"], problems[0].message);
     this.issues.push(...problems.map((problem) => ({ id, ...problem })));
     this.leaves.push({ ...leaf, default: value! });
     return this.leaves.at(-1)!;
@@ -167,10 +168,10 @@ class Builder {
     const result = schema.safeParse(table);
     if (result.success) return result.data;
     const [{ path: at, message }] = describe(result.error.issues[0], schema);
-    this.#refuse([...path, ...at.map(String)], message);
+    this.#reject([...path, ...at.map(String)], message);
   }
 
-  #refuse(path: string[], message: string): never {
+  #reject(path: string[], message: string): never {
     const { line } = this.document.positionOf(path);
     throw problemError(this.document, [{ path, line, message }], "settings.defaults.invalid");
   }
@@ -188,7 +189,7 @@ const WIDGET_OF: Record<SettingType, Widget | null> = {
   float_list: null,
 };
 
-function metadata(type: SettingType, meta: MetaTable): Metadata {
+function metadataOf(type: SettingType, meta: MetaTable): Metadata {
   const choices = meta.choices ?? [];
   return {
     choices,
@@ -206,8 +207,4 @@ function metadata(type: SettingType, meta: MetaTable): Metadata {
     docs_url: meta.docs_url ?? null,
     env_vars: meta.env_vars ?? [],
   };
-}
-
-function isTable(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }

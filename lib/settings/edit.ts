@@ -1,5 +1,5 @@
 import { SbxError } from "../base/error/mod.ts";
-import { nearest } from "../event/mod.ts";
+import { nearest } from "../base/text/mod.ts";
 import {
   parseToml,
   removeTable,
@@ -9,21 +9,22 @@ import {
   type TomlValue,
 } from "../toml/mod.ts";
 import type { Definitions } from "./definition.ts";
-import type { LeafNode, SettingValue } from "./node.ts";
+import { FOREIGN_KEYS } from "./layer.ts";
+import type { LeafNode, SettingValue } from "./node/mod.ts";
 import { checkValue } from "./value.ts";
 
-/** Setting id → new value; null takes the user's override away. */
+/** New values by setting id; null removes the user's override. */
 export type SettingChanges = Record<string, unknown>;
 
-/** What is wrong with a value that has its setting's type, for settings whose values somebody else reads. */
+/** Checks a well-typed value whose format another module defines. @returns the problem, `undefined` if valid */
 export type ValueCheck = (id: string, value: SettingValue) => Promise<string | undefined>;
 
 /**
- * Refuses a batch with anything wrong in it, and names every reason (spec.md, "PATCH /settings/edit rules").
+ * Rejects a batch of changes as a whole, listing every problem (docs/contracts.md §3).
  *
- * @param current what is in force
- * @param check is asked of values that are right as far as their definitions say
- * @throws {SbxError} `settings.corp_locked` if a locked setting is among them, else `settings.invalid`
+ * @param current settings in force
+ * @param check further check of values valid by their definition
+ * @throws {SbxError} `settings.corp_locked`: for a batch with a locked setting; else `settings.invalid`
  */
 export async function checkChanges(
   changes: SettingChanges,
@@ -36,7 +37,7 @@ export async function checkChanges(
   for (const [id, value] of Object.entries(changes)) {
     const leaf = current.get(id);
     if (!leaf) {
-      reasons.push(`${id}: ${unknownId(id, definitions)}`);
+      reasons.push(`${id}: ${describeUnknownId(id, definitions)}`);
       continue;
     }
     if (leaf.corp_locked) {
@@ -44,12 +45,12 @@ export async function checkChanges(
       reasons.push(`${id}: locked by corp`);
     }
     if (value === null) continue;
-    const { value: good, problems } = checkValue(definitions.byId.get(id)!, value);
+    const { value: valid, problems } = checkValue(definitions.byId.get(id)!, value);
     for (const { severity, message } of problems) {
       if (severity === "error") reasons.push(`${id}: ${message}`);
     }
-    const wrong = good === undefined ? undefined : await check(id, good);
-    if (wrong !== undefined) reasons.push(`${id}: ${wrong}`);
+    const problem = valid === undefined ? undefined : await check(id, valid);
+    if (problem !== undefined) reasons.push(`${id}: ${problem}`);
   }
   if (reasons.length === 0) return;
   throw new SbxError(
@@ -57,59 +58,64 @@ export async function checkChanges(
     `nothing was changed:\n${reasons.join("\n")}`,
     {
       hint: isLocked
-        ? "leave out what corp locks; sbx settings explain <id> shows where it does"
-        : "correct these values and send all changes again",
+        ? "leave out the locked settings; sbx settings explain <id> shows where a lock is set"
+        : "correct these values and resend all changes",
     },
   );
 }
 
-function unknownId(id: string, { tree, byId }: Definitions): string {
-  const kind = nodeKind(id, tree);
-  if (kind) return `is ${kind}, which has no value`;
-  if (/^(rule_files|profiles|corp|mcp|plugins|network|ai)(\.|$)/.test(id)) {
-    return "belongs to profiles or corp; settings cannot change it";
+function describeUnknownId(id: string, { tree, byId }: Definitions): string {
+  const kind = kindOf(id, tree);
+  if (kind) return `is ${kind} and has no value`;
+  if (FOREIGN_KEYS.has(id.split(".")[0])) {
+    return "belongs to profiles or corp and cannot be changed in settings";
   }
   const near = nearest(id, byId.keys());
-  return near ? `no setting has this id; did you mean "${near}"?` : "no setting has this id";
+  return near ? `unknown setting; did you mean "${near}"?` : "unknown setting";
 }
 
-function nodeKind(id: string, tree: Definitions["tree"]): string | undefined {
+function kindOf(id: string, tree: Definitions["tree"]): string | undefined {
   for (const node of tree) {
     if (node.kind === "action" && node.node.key === id) return "an action";
     if (node.kind !== "group") continue;
     if (node.key === id) return "a group";
-    const within = nodeKind(id, node.children);
-    if (within) return within;
+    const kind = kindOf(id, node.children);
+    if (kind) return kind;
   }
 }
 
-/** The settings.toml with the changes in it; comments and the entries of other settings stay as they are. */
+/**
+ * Applies changes to settings.toml; comments and other settings stay as they are.
+ *
+ * @param modified time of the change, ISO 8601
+ * @throws {SbxError} `settings.invalid`: for a file that would exceed its size limit
+ */
 export function applyChanges(
   document: TomlDocument,
   changes: SettingChanges,
   modified: string,
 ): TomlDocument {
-  let now = document;
+  let edited = document;
   for (const [id, value] of Object.entries(changes)) {
     const table = ["settings", id];
     if (value === null) {
-      now = removeTable(now, table);
+      edited = removeTable(edited, table);
       continue;
     }
-    now = setKey(now, table, "value", value as SettingValue as TomlValue);
-    now = setKey(now, table, "modified", modified);
+    edited = setKey(edited, table, "value", value as SettingValue as TomlValue);
+    edited = setKey(edited, table, "modified", modified);
   }
-  if (new TextEncoder().encode(now.text).length > TOML_FILE_LIMIT) {
+  if (new TextEncoder().encode(edited.text).length > TOML_FILE_LIMIT) {
     throw new SbxError(
       "settings.invalid",
-      `nothing was changed: ${document.path} would become larger than ${TOML_FILE_LIMIT} bytes`,
-      { hint: "shorten the files in it" },
+      `nothing was changed: ${document.path} would exceed ${TOML_FILE_LIMIT} bytes`,
+      { hint: "shorten its file settings" },
     );
   }
-  return now;
+  return edited;
 }
 
-/** What a settings.toml begins as. */
-export function newSettingsFile(path: string): TomlDocument {
-  return parseToml("# Your settings of sbx. `sbx settings explain <id>` tells about each.\n", path);
+/** Creates an empty settings.toml. */
+export function createSettingsFile(path: string): TomlDocument {
+  return parseToml("# Your sbx settings. `sbx settings explain <id>` describes each one.\n", path);
 }

@@ -1,59 +1,59 @@
 import { SbxError } from "../base/error/mod.ts";
-import { nearest } from "../event/mod.ts";
+import { nearest } from "../base/text/mod.ts";
 import type { TomlDocument } from "../toml/mod.ts";
 import { definitionPath, type Definitions } from "./definition.ts";
 import { formOf } from "./form.ts";
 import type { Layer } from "./layer.ts";
-import { isSecret, type LeafNode, type SettingSource, type SettingValue } from "./node.ts";
+import { isSecret, type LeafNode, type SettingSource, type SettingValue } from "./node/mod.ts";
 import type { Resolved } from "./resolve.ts";
 
-/** Where something is written. */
+/** Position of an entry in a file. */
 export interface Place {
   file: string;
   line: number;
 }
 
-/** What one layer says. */
+/** Entry of one layer. */
 export interface LayerExplanation extends Partial<Place> {
   layer: SettingSource;
-  /** absent when the layer says nothing, or nothing valid */
+  /** absent for a layer without a valid value */
   value?: SettingValue;
   enabled?: boolean;
   hidden?: boolean;
-  /** its value is the one in force */
+  /** true for the layer whose value is in force */
   wins: boolean;
 }
 
 /** One toggle of an `enabled_by` chain. */
 export interface ChainLink extends Partial<Place> {
   id: string;
-  /** absent when there is no such setting */
+  /** absent for an unknown setting */
   value?: SettingValue;
   enabled: boolean;
   source?: SettingSource;
 }
 
-/** Answer of `GET /settings/explain/{id}`: why a setting is as it is. Secret values are masked. */
+/** Answer of `GET /settings/explain/{id}`: the origin of a setting's state. Secret values are masked. */
 export interface SettingExplanation {
   id: string;
   name: string;
   description: string;
-  /** what its values are */
+  /** form of its values */
   form: string;
   effective_value: SettingValue;
   source: SettingSource;
   corp_locked: boolean;
-  /** who locks it, for a person */
+  /** place of the corp lock, for people */
   lock?: string;
   enabled: boolean;
   hidden: boolean;
   /** corp, user, default */
   layers: LayerExplanation[];
-  /** from the setting's own parent upwards */
+  /** chain of toggles, from the setting's parent upwards */
   enabled_by: ChainLink[];
 }
 
-/** What an explanation looks at. */
+/** Sources of an explanation. */
 export interface ExplainSources {
   definitions: Definitions;
   resolved: Resolved;
@@ -63,14 +63,14 @@ export interface ExplainSources {
 
 const MASK = "••••••";
 
-/** @throws {SbxError} `settings.not_found` */
+/** Explains the state of one setting. @throws {SbxError} `settings.not_found` */
 export function explain(id: string, sources: ExplainSources): SettingExplanation {
   const { definitions, resolved, corp } = sources;
   const leaf = resolved.byId.get(id);
   if (!leaf) {
     const near = nearest(id, definitions.byId.keys());
-    throw new SbxError("settings.not_found", `no setting has the id ${JSON.stringify(id)}`, {
-      hint: near ? `did you mean "${near}"?` : "sbx settings list shows those that exist",
+    throw new SbxError("settings.not_found", `unknown setting ${JSON.stringify(id)}`, {
+      hint: near ? `did you mean "${near}"?` : "sbx settings list shows every setting",
     });
   }
   const layers = (["corp", "user", "default"] as const).map((layer) => explainLayer(layer, leaf, sources));
@@ -80,12 +80,12 @@ export function explain(id: string, sources: ExplainSources): SettingExplanation
     name: leaf.name,
     description: leaf.description,
     form: formOf(leaf.setting_type, leaf.metadata),
-    effective_value: shown(leaf, leaf.effective_value),
+    effective_value: maskSecret(leaf, leaf.effective_value),
     source: leaf.source,
     corp_locked: leaf.corp_locked,
     ...(leaf.corp_locked && {
       lock: corp.locksAll
-        ? "corp.toml is broken, and no good version of it is known"
+        ? "corp.toml is broken and has no known good version"
         : `${corpPlace.file}:${corpPlace.line}`,
     }),
     enabled: leaf.enabled,
@@ -96,16 +96,16 @@ export function explain(id: string, sources: ExplainSources): SettingExplanation
 }
 
 function explainLayer(layer: SettingSource, leaf: LeafNode, sources: ExplainSources): LayerExplanation {
-  const place = placeOf(layer, leaf.id, sources);
+  const place = findPlace(layer, leaf.id, sources);
   const wins = leaf.source === layer;
   if (layer === "default") {
     const { enabled } = sources.definitions.byId.get(leaf.id)!;
-    return { layer, value: shown(leaf, leaf.default_value), enabled, ...place, wins };
+    return { layer, value: maskSecret(leaf, leaf.default_value), enabled, ...place, wins };
   }
   const entry = sources[layer].entries.get(leaf.id);
   return {
     layer,
-    ...(entry?.value !== undefined && { value: shown(leaf, entry.value) }),
+    ...(entry?.value !== undefined && { value: maskSecret(leaf, entry.value) }),
     ...(entry?.enabled !== undefined && { enabled: entry.enabled }),
     ...(entry?.hidden !== undefined && { hidden: entry.hidden }),
     ...place,
@@ -126,27 +126,29 @@ function chainOf(leaf: LeafNode, sources: ExplainSources): ChainLink[] {
     const { effective_value, enabled, source } = parent;
     chain.push({
       id,
-      value: shown(parent, effective_value),
+      value: maskSecret(parent, effective_value),
       enabled,
       source,
-      ...placeOf(source, id, sources),
+      ...findPlace(source, id, sources),
     });
     id = parent.enabled_by;
   }
   return chain;
 }
 
-/** Where a layer speaks of a setting; undefined if it does not. */
-function placeOf(layer: SettingSource, id: string, sources: ExplainSources): Place | undefined {
-  if (layer === "default") return place(sources.definitions.document, [...definitionPath({ id }), "default"]);
+/** Position of a layer's entry for a setting; undefined without one. */
+function findPlace(layer: SettingSource, id: string, sources: ExplainSources): Place | undefined {
+  if (layer === "default") {
+    return placeIn(sources.definitions.document, [...definitionPath({ id }), "default"]);
+  }
   const { document, entries } = sources[layer];
-  return document && entries.has(id) ? place(document, ["settings", id, "value"]) : undefined;
+  return document && entries.has(id) ? placeIn(document, ["settings", id, "value"]) : undefined;
 }
 
-function place(document: TomlDocument, path: string[]): Place {
+function placeIn(document: TomlDocument, path: string[]): Place {
   return { file: document.path, line: document.positionOf(path).line };
 }
 
-function shown({ setting_type }: LeafNode, value: SettingValue): SettingValue {
+function maskSecret({ setting_type }: LeafNode, value: SettingValue): SettingValue {
   return isSecret(setting_type) && value !== "" ? MASK : value;
 }

@@ -1,25 +1,25 @@
+import { nearest } from "../base/text/mod.ts";
 import type { CorpState } from "../corp/mod.ts";
-import { nearest } from "../event/mod.ts";
-import type { TomlDocument } from "../toml/mod.ts";
+import { isTable, type TomlDocument } from "../toml/mod.ts";
 import type { Definitions } from "./definition.ts";
-import type { ConfigIssue, SettingValue } from "./node.ts";
+import type { ConfigIssue, SettingValue } from "./node/mod.ts";
 import { checkValue } from "./value.ts";
 
-/** What one layer says of one setting. */
+/** Entry of one layer for one setting. */
 export interface Entry {
-  /** valid values only */
+  /** only if valid */
   value?: SettingValue;
   hidden?: boolean;
   enabled?: boolean;
   modified?: string;
-  /** corp gave a value, even if it was no valid one */
+  /** true if corp sets a value, even an invalid one */
   locked?: boolean;
 }
 
-/** The user's overrides or corp's, checked once when their file is read. */
+/** Overrides by the user or by corp, checked once when their file is read. */
 export interface Layer {
   entries: ReadonlyMap<string, Entry>;
-  /** corp only: nothing is known but that corp is there, so all is locked */
+  /** corp only: locks every setting, since corp.toml exists but has no known good version */
   locksAll?: boolean;
   document?: TomlDocument;
   issues: ConfigIssue[];
@@ -27,20 +27,28 @@ export interface Layer {
 
 export const EMPTY_LAYER: Layer = { entries: new Map(), issues: [] };
 
-/** Most issues that one file causes; a broken one has to be corrected first anyway. */
+/** Maximum issues per file. */
 const ISSUES_MAX = 100;
-/** Keys that belong to profiles or corp (contracts.md §3). */
-const FORBIDDEN = new Set(["rule_files", "profiles", "corp", "mcp", "plugins", "network", "ai"]);
+/** Top-level keys that belong to profiles or corp (docs/contracts.md §3). */
+export const FOREIGN_KEYS: ReadonlySet<string> = new Set([
+  "rule_files",
+  "profiles",
+  "corp",
+  "mcp",
+  "plugins",
+  "network",
+  "ai",
+]);
 
-/** The overrides of a settings.toml; what is wrong with it becomes an issue, and the rest holds. */
+/** Reads the overrides of a settings.toml; problems become issues, and the other entries stay valid. */
 export function userLayer(document: TomlDocument, definitions: Definitions): Layer {
   const issues = new Issues();
   const at = (...path: string[]) => document.placeOf(path);
   for (const key of Object.keys(document.value)) {
     if (key === "settings") continue;
-    const message = FORBIDDEN.has(key)
-      ? `${at(key)}: [${key}] belongs to profiles or corp and is refused here`
-      : `${at(key)}: unknown key; only [settings."<id>"] belongs here`;
+    const message = FOREIGN_KEYS.has(key)
+      ? `${at(key)}: [${key}] belongs to profiles or corp and is not allowed here`
+      : `${at(key)}: unknown key; only [settings."<id>"] is allowed here`;
     issues.add({ id: key, severity: "error", message });
   }
   const { settings = {} } = document.value;
@@ -55,7 +63,7 @@ export function userLayer(document: TomlDocument, definitions: Definitions): Lay
     if (!isTable(table)) report("error", `must be a table: [settings.${JSON.stringify(id)}]`);
     else entries.set(id, userEntry(table, report));
   }
-  return { entries: checked(entries, document, definitions, issues), document, issues: issues.list };
+  return { entries: checkEntries(entries, document, definitions, issues), document, issues: issues.list };
 }
 
 function userEntry(
@@ -78,17 +86,17 @@ function userEntry(
   return entry;
 }
 
-/** Corp's overrides, whatever state its file is in. */
+/** Reads corp's overrides, whatever the state of its file. */
 export function corpLayer(state: CorpState, definitions: Definitions): Layer {
   if (state.status === "absent") return EMPTY_LAYER;
   const issues = new Issues();
   if (state.status === "closed") {
-    const message = `${state.error.message}\nNo good version of it is known, so every setting is locked.`;
+    const message = `${state.error.message}\nNo good version is known, so every setting is locked.`;
     issues.add({ id: "corp.toml", severity: "error", message });
     return { entries: new Map(), locksAll: true, issues: issues.list };
   }
   if (state.status === "last_good") {
-    const message = `${state.error.message}\nThe last good version of it stays in force.`;
+    const message = `${state.error.message}\nThe last good version stays in force.`;
     issues.add({ id: "corp.toml", severity: "error", message });
   }
   const { file, document } = state.config;
@@ -96,11 +104,11 @@ export function corpLayer(state: CorpState, definitions: Definitions): Layer {
   for (const [id, { value, hidden, enabled }] of Object.entries(file.settings)) {
     entries.set(id, { value: value as SettingValue, hidden, enabled, locked: value !== undefined });
   }
-  return { entries: checked(entries, document, definitions, issues), document, issues: issues.list };
+  return { entries: checkEntries(entries, document, definitions, issues), document, issues: issues.list };
 }
 
-/** Checks each value against its setting; an invalid one is taken out, so that resolution need not look again. */
-function checked(
+/** Checks each value against its setting and removes invalid ones, so that resolution need not check again. */
+function checkEntries(
   entries: Map<string, Entry>,
   document: TomlDocument,
   definitions: Definitions,
@@ -113,13 +121,13 @@ function checked(
       entries.delete(id);
       if (issues.isFull) continue;
       const near = nearest(id, definitions.byId.keys());
-      const message = `${place()}: no setting has this id${near ? `; did you mean "${near}"?` : ""}`;
+      const message = `${place()}: unknown setting${near ? `; did you mean "${near}"?` : ""}`;
       issues.add({ id, severity: "warning", message });
     } else if (entry.value !== undefined) {
       const { value, problems } = checkValue(leaf, entry.value);
       entry.value = value;
       for (const problem of problems) {
-        const outcome = problem.severity === "error" ? "; this value is not used" : "";
+        const outcome = problem.severity === "error" ? "; the value is ignored" : "";
         issues.add({ id, ...problem, message: `${place("value")}: ${problem.message}${outcome}` });
       }
     }
@@ -127,7 +135,7 @@ function checked(
   return entries;
 }
 
-/** The first issues of a file. */
+/** Issues of one file, up to the maximum. */
 class Issues {
   readonly list: ConfigIssue[] = [];
 
@@ -138,8 +146,4 @@ class Issues {
   add(issue: ConfigIssue) {
     if (!this.isFull) this.list.push(issue);
   }
-}
-
-function isTable(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }

@@ -1,43 +1,49 @@
 import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
-import type { CorpStore } from "../corp/mod.ts";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";
 import { type Home, writeAtomic } from "../base/home/mod.ts";
+import type { CorpStore } from "../corp/mod.ts";
 import { readToml, type TomlDocument } from "../toml/mod.ts";
 import { type BootConfig, bootConfig } from "./boot.ts";
 import type { Definitions } from "./definition.ts";
-import { applyChanges, checkChanges, newSettingsFile, type SettingChanges, type ValueCheck } from "./edit.ts";
+import {
+  applyChanges,
+  checkChanges,
+  createSettingsFile,
+  type SettingChanges,
+  type ValueCheck,
+} from "./edit.ts";
 import { explain, type SettingExplanation } from "./explain.ts";
 import { corpLayer, EMPTY_LAYER, type Layer, userLayer } from "./layer.ts";
 import { withFileLock } from "./lock.ts";
-import type { SettingsResponse, SettingValue } from "./node.ts";
+import type { SettingsResponse, SettingValue } from "./node/mod.ts";
 import { resolve, type Resolved } from "./resolve.ts";
 import { type Watch, watchFiles } from "./watch.ts";
 
-/** What a store is made of. */
+/** Options of a settings store. */
 export interface SettingsStoreOptions {
   home: Pick<Home, "dir">;
   definitions: Definitions;
   corp: CorpStore;
-  /** writes settings.toml; the default is {@linkcode writeAtomic} */
+  /** writer of settings.toml, default {@linkcode writeAtomic} */
   write?: (path: string, text: string) => Promise<void>;
-  /** judges values that their definitions cannot: those that are to be written, and those of settings.toml; the default lets all pass */
+  /** check of values beyond their definitions, on edits and in settings.toml; by default all pass */
   check?: ValueCheck;
 }
 
-/** The answer of `GET /settings/info`, ready to send. */
+/** Encoded answer of `GET /settings/info`. */
 export interface SettingsInfoBytes {
   json: Uint8Array<ArrayBuffer>;
-  /** `json` through gzip: a tree is so repetitive that a thirtieth of it is left */
+  /** `json` compressed with gzip, to about 1/30 of its size */
   gzip: Uint8Array<ArrayBuffer>;
-  /** changes exactly when the answer does */
+  /** hash of the answer */
   etag: string;
 }
 
-/** The settings in force, and the one place that writes settings.toml. */
+/** Settings in force; the only writer of settings.toml. */
 export class SettingsStore {
-  /** the user's settings.toml */
+  /** path of the user's settings.toml */
   readonly path: string;
   #options: Required<SettingsStoreOptions>;
   #user: Layer = EMPTY_LAYER;
@@ -45,32 +51,32 @@ export class SettingsStore {
   #resolved: Resolved;
   #bytes?: SettingsInfoBytes;
   #listeners = new Set<(ids: string[]) => void>();
-  /** what the listeners know */
-  #told: Resolved;
+  /** state last sent to the listeners */
+  #lastNotified: Resolved;
   #tail: Promise<unknown> = Promise.resolve();
 
   private constructor(options: SettingsStoreOptions) {
     this.#options = { write: writeAtomic, check: () => Promise.resolve(undefined), ...options };
     this.path = join(options.home.dir, "settings.toml");
-    this.#resolved = this.#told = resolve(options.definitions, EMPTY_LAYER, EMPTY_LAYER);
+    this.#resolved = this.#lastNotified = resolve(options.definitions, EMPTY_LAYER, EMPTY_LAYER);
   }
 
-  /** Reads corp's and the user's files. A broken one is an issue in {@linkcode info}, never a failure here. */
+  /** Reads corp's and the user's files. A broken file is an issue in {@linkcode info}, never an error here. */
   static async open(options: SettingsStoreOptions): Promise<SettingsStore> {
     const store = new SettingsStore(options);
     await store.reload();
     return store;
   }
 
-  /** Every setting's effective state, hidden ones included. */
+  /** Effective state of every setting, hidden ones included. */
   get resolved(): Resolved {
     return this.#resolved;
   }
 
-  /** The effective value of a built-in setting. */
+  /** Effective value of a setting. @throws {SbxError} `settings.not_found` */
   value<T extends SettingValue>(id: string): T {
     const leaf = this.#resolved.byId.get(id);
-    if (!leaf) throw new SbxError("settings.not_found", `no setting has the id ${JSON.stringify(id)}`);
+    if (!leaf) throw new SbxError("settings.not_found", `unknown setting ${JSON.stringify(id)}`);
     return leaf.effective_value as T;
   }
 
@@ -79,7 +85,7 @@ export class SettingsStore {
     return { tree, issues };
   }
 
-  /** {@linkcode info} as JSON, made once for each change. */
+  /** {@linkcode info} as JSON, encoded once per change. */
   infoBytes(): SettingsInfoBytes {
     if (!this.#bytes) {
       const json = new TextEncoder().encode(JSON.stringify(this.info()));
@@ -99,7 +105,7 @@ export class SettingsStore {
 
   /** Reads both files again. */
   reload(): Promise<void> {
-    return this.#inTurn(() => this.#reload());
+    return this.#enqueue(() => this.#reload());
   }
 
   async #reload(): Promise<void> {
@@ -110,15 +116,14 @@ export class SettingsStore {
   }
 
   /**
-   * Changes settings, all or none of them (spec.md, "PATCH /settings/edit rules"). A null value takes the user's
-   * override away.
+   * Changes settings, all or none of them (docs/contracts.md §3). A null value removes the user's override.
    *
-   * @throws {SbxError} `settings.corp_locked`, `settings.invalid`, `settings.conflict` when settings.toml itself is
-   * broken, `settings.busy`
+   * @throws {SbxError} `settings.corp_locked`, `settings.invalid`, `settings.busy`; `settings.conflict`: while
+   * settings.toml is broken
    */
   async edit(changes: SettingChanges): Promise<SettingsResponse> {
     try {
-      await this.#inTurn(async () => {
+      await this.#enqueue(async () => {
         const dir = dirname(this.path);
         await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
         await withFileLock(join(dir, "settings.lock"), () => this.#edit(changes));
@@ -130,28 +135,28 @@ export class SettingsStore {
   }
 
   async #edit(changes: SettingChanges) {
-    // Both files as they are now: a lock that corp has just made holds, and another writer's changes stay.
+    // Reload both files, so that a new corp lock applies and another writer's changes are kept.
     await this.#reload();
     const { definitions, check } = this.#options;
     await checkChanges(changes, this.#resolved.byId, definitions, check);
     const before = await this.#readForEdit();
     const after = applyChanges(before, changes, new Date().toISOString());
     if (after.text === before.text) return;
-    await this.#options.write(await this.#target(), after.text);
+    await this.#options.write(await this.#writePath(), after.text);
     this.#user = await this.#userLayer(after);
     this.#resolve();
   }
 
   /**
-   * Calls `onChange` after each change of what is in force: an edit here, another program's, or one by hand, of
+   * Calls `onChange` after each change of the settings in force: by an edit here, by another program or by hand, in
    * settings.toml or corp.toml.
    *
-   * @param onChange gets the ids of the settings that are not what they were; none when only the issues changed
+   * @param onChange callback with the ids of the changed settings, empty if only the issues changed
    */
   watch(onChange: (ids: string[]) => void): Watch {
     this.#listeners.add(onChange);
     const files = watchFiles([this.path, this.#options.corp.path], () => {
-      this.reload().catch(() => {/* the next change reads again */});
+      this.reload().catch(() => {/* the next change triggers another reload */});
     });
     const close = () => {
       this.#listeners.delete(onChange);
@@ -160,20 +165,22 @@ export class SettingsStore {
     return { close, [Symbol.dispose]: close };
   }
 
-  /** One after the other: a reload that began before an edit must not put the old state back after it. */
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+  /** Runs tasks one at a time: a reload started before an edit must not restore the old state after it. */
+  #enqueue<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#tail.then(work).finally(() => this.#notify());
     this.#tail = result.catch(() => {});
     return result;
   }
 
-  /** An edit that is refused may all the same have found a file that changed. */
+  /**
+   * Notifies the listeners of changes. Runs after failed edits too, since their reload may have found a changed file.
+   */
   #notify() {
-    const [before, now] = [this.#told, this.#resolved];
-    this.#told = now;
-    const isNews = <T>(a: T, b: T) => JSON.stringify(a) !== JSON.stringify(b);
-    const ids = now.leaves.filter((leaf) => isNews(leaf, before.byId.get(leaf.id))).map(({ id }) => id);
-    if (ids.length === 0 && !isNews(before.issues, now.issues)) return;
+    const [before, now] = [this.#lastNotified, this.#resolved];
+    this.#lastNotified = now;
+    const differs = <T>(a: T, b: T) => JSON.stringify(a) !== JSON.stringify(b);
+    const ids = now.leaves.filter((leaf) => differs(leaf, before.byId.get(leaf.id))).map(({ id }) => id);
+    if (ids.length === 0 && !differs(before.issues, now.issues)) return;
     for (const listener of this.#listeners) listener(ids);
   }
 
@@ -182,28 +189,28 @@ export class SettingsStore {
     this.#bytes = undefined;
   }
 
-  /** The user's layer; while their file is broken, what it said before, with an issue. */
+  /** Reads the user's layer; while the file is broken, its previous content with an issue. */
   async #readUser(): Promise<Layer> {
     try {
       return await this.#userLayer(await readToml(this.path));
     } catch (thrown) {
       const error = asSbxError(thrown, `reading ${this.path}`);
       if (error.code === "toml.not_found") return EMPTY_LAYER;
-      const message = `${error.message}\nUntil it is corrected, what it said before holds.`;
+      const message = `${error.message}\nIts previous content stays in force until it is corrected.`;
       return { ...this.#user, issues: [{ id: "settings.toml", severity: "error", message }] };
     }
   }
 
-  /** What settings.toml says. A value that somebody wrote by hand and its reader cannot use stays, with an issue: who uses it fails. */
+  /** Builds the user's layer. A value rejected by `check` stays in force with an issue, and its reader fails on it. */
   async #userLayer(document: TomlDocument): Promise<Layer> {
     const { definitions, check } = this.#options;
     const layer = userLayer(document, definitions);
     const issues = [...layer.issues];
     for (const [id, { value }] of layer.entries) {
-      const wrong = value === undefined ? undefined : await check(id, value);
-      if (wrong === undefined) continue;
+      const problem = value === undefined ? undefined : await check(id, value);
+      if (problem === undefined) continue;
       const place = document.placeOf(["settings", id, "value"]);
-      issues.push({ id, severity: "error", message: `${place}: ${wrong}` });
+      issues.push({ id, severity: "error", message: `${place}: ${problem}` });
     }
     return { ...layer, issues };
   }
@@ -213,7 +220,7 @@ export class SettingsStore {
       return await readToml(this.path);
     } catch (error) {
       if (!(error instanceof SbxError)) throw error;
-      if (error.code === "toml.not_found") return newSettingsFile(this.path);
+      if (error.code === "toml.not_found") return createSettingsFile(this.path);
       throw new SbxError("settings.conflict", `nothing was changed: ${error.message}`, {
         cause: error,
         hint: "correct settings.toml by hand first",
@@ -221,8 +228,8 @@ export class SettingsStore {
     }
   }
 
-  /** The file itself where settings.toml is a symbolic link, so that the link stays one. */
-  async #target(): Promise<string> {
+  /** Path to write: the target of settings.toml if it is a symbolic link, so that the link survives. */
+  async #writePath(): Promise<string> {
     return await Deno.realPath(this.path).catch(() => this.path);
   }
 }

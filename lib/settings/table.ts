@@ -1,7 +1,7 @@
-/** The tables of defaults.toml (spec.md, "Settings nodes"). */
+/** Tables of defaults.toml (docs/contracts.md §3). */
 import { z } from "zod";
+import { ACTION_KINDS, SETTING_TYPES, SIDE_EFFECTS, VALIDATORS, WIDGETS } from "./node/mod.ts";
 import { isGuestVariable } from "./variable.ts";
-import { ACTION_KINDS, SETTING_TYPES, SIDE_EFFECTS, VALIDATORS, WIDGETS } from "./node.ts";
 
 export const MetaTable = z.strictObject({
   choices: z.array(z.string()).optional(),
@@ -17,7 +17,7 @@ export const MetaTable = z.strictObject({
   filetype: z.string().optional(),
   validator: z.enum(VALIDATORS).optional(),
   docs_url: z.string().optional(),
-  env_vars: z.array(z.string().refine(isGuestVariable, "not a variable that a guest may be given"))
+  env_vars: z.array(z.string().refine(isGuestVariable, "not allowed as a guest variable"))
     .optional(),
 });
 export type MetaTable = z.output<typeof MetaTable>;
@@ -40,7 +40,7 @@ export const ActionTable = z.strictObject({
   action: z.enum(ACTION_KINDS),
 });
 
-/** A group's own keys; the tables beside them are its children. */
+/** Keys of a group; the tables beside them are its children. */
 export const GroupTable = z.strictObject({
   name: z.string().optional(),
   description: z.string().optional(),

@@ -2,16 +2,16 @@ import { type CorpCheck, type CorpValidation, loadCorp, validateCorp } from "../
 import { type Definitions, loadDefinitions } from "./definition.ts";
 import { corpLayer } from "./layer.ts";
 
-/** What `sbx corp validate FILE` answers: the file's shape, what it says, and its values against the settings. */
+/** Answer of `sbx corp validate FILE`: shape, content, and values against the settings. */
 export interface CorpFileValidation extends CorpValidation {
-  /** what does not keep the file from being in force, such as a setting that this sbx does not know */
+  /** problems that do not prevent the file from taking effect, such as an unknown setting */
   warnings: string[];
 }
 
 /**
- * Checks one corp.toml, its settings' values included, without putting it in force.
+ * Checks one corp.toml, including its setting values, without applying it.
  *
- * @param check of what it says; the one with which {@linkcode CorpStore} puts files in force
+ * @param check content check, the same as that of {@linkcode CorpStore}
  */
 export async function validateCorpFile(
   path: string,
@@ -22,8 +22,8 @@ export async function validateCorpFile(
   if (!shape.ok) return { ...shape, warnings: [] };
   const config = await loadCorp(path);
   const { issues } = corpLayer({ status: "ok", config }, definitions ?? await loadDefinitions());
-  const of = (severity: string) =>
+  const messages = (severity: string) =>
     issues.filter((issue) => issue.severity === severity).map(({ message }) => message);
-  const problems = [...await check(config, path), ...of("error")];
-  return { ok: problems.length === 0, path, problems, warnings: of("warning") };
+  const problems = [...await check(config, path), ...messages("error")];
+  return { ok: problems.length === 0, path, problems, warnings: messages("warning") };
 }

@@ -1,28 +1,29 @@
-import type { ConfigIssue, FileValue, Metadata, SettingType, SettingValue, Validator } from "./node.ts";
+import type { ConfigIssue, FileValue, Metadata, SettingType, SettingValue, Validator } from "./node/mod.ts";
 
-/** Most characters of one text, and most elements of one list: a setting is a preference, not a store. */
+/** Maximum length of one text value, in characters. */
 const TEXT_MAX = 256 * 1024;
+/** Maximum elements of one list. */
 const LIST_MAX = 1024;
 
-/** A finding about one value; `error` keeps the value from taking effect. */
+/** Problem with one value; severity `error` prevents the value from taking effect. */
 export type ValueProblem = Pick<ConfigIssue, "severity" | "message" | "docs_url">;
 
 export interface CheckedValue {
-  /** the value as it takes effect; undefined when a problem is an error */
+  /** effective value; undefined if any problem is an error */
   value?: SettingValue;
   problems: ValueProblem[];
 }
 
-/** What a value is checked against. */
+/** Type and metadata of a setting. */
 interface Kind {
   type: SettingType;
   metadata: Metadata;
 }
 
-/** Checks one value of any layer: its type first, then the lints of contracts.md §3. */
+/** Checks one value of any layer: first its type, then the lints of docs/contracts.md §3. */
 export function checkValue(kind: Kind, value: unknown): CheckedValue {
-  const wrong = typeProblem(kind.type, value);
-  if (wrong) return { problems: [{ severity: "error", message: wrong }] };
+  const mismatch = typeProblem(kind.type, value);
+  if (mismatch) return { problems: [{ severity: "error", message: mismatch }] };
   const problems = lint(kind, value as SettingValue);
   return problems.some(({ severity }) => severity === "error")
     ? { problems }
@@ -47,7 +48,7 @@ const TYPES: Record<SettingType, { is(value: unknown): boolean; words: string }>
   password: { is: isText, words: "text" },
   apikey: { is: isText, words: "text" },
   file: { is: isFile, words: "{ path, content }, both text" },
-  string_list: { is: isListOf(isText), words: "a list of texts" },
+  string_list: { is: isListOf(isText), words: "a list of text values" },
   int_list: { is: isListOf(isInteger), words: "a list of integers" },
   float_list: { is: isListOf(isFinite), words: "a list of numbers" },
 };
@@ -62,8 +63,8 @@ function lint({ type, metadata }: Kind, value: SettingValue): ValueProblem[] {
   const errors: string[] = [];
   const warnings: string[] = [];
   for (const text of textsOf(value)) {
-    if (text.includes("\0")) errors.push("holds a NUL character");
-    if (!text.isWellFormed()) errors.push("holds half of a surrogate pair, which UTF-8 cannot say");
+    if (text.includes("\0")) errors.push("contains a NUL character");
+    if (!text.isWellFormed()) errors.push("contains an unpaired surrogate, which UTF-8 cannot encode");
     if (text.length > TEXT_MAX) errors.push(`is longer than ${TEXT_MAX} characters`);
   }
   if (Array.isArray(value) && value.length > LIST_MAX) errors.push(`has more than ${LIST_MAX} elements`);
@@ -75,10 +76,10 @@ function lint({ type, metadata }: Kind, value: SettingValue): ValueProblem[] {
     if (value && metadata.validator && !VALIDATOR[metadata.validator].is(value)) {
       errors.push(VALIDATOR[metadata.validator].words);
     }
-    if (type === "apikey" && /\s/.test(value)) warnings.push("has white space in it, which no key has");
+    if (type === "apikey" && /\s/.test(value)) warnings.push("contains white space, which keys never do");
   } else if (Array.isArray(value) && metadata.choices.length) {
-    const other = value.find((element) => !metadata.choices.includes(String(element)));
-    if (other !== undefined) errors.push(`must hold only ${metadata.choices.join(", ")}`);
+    const invalid = value.find((element) => !metadata.choices.includes(String(element)));
+    if (invalid !== undefined) errors.push(`must contain only ${metadata.choices.join(", ")}`);
   }
   if (isFile(value)) lintFile(value, errors, warnings);
   const problem = (severity: "error" | "warning") => (message: string): ValueProblem => ({
@@ -92,8 +93,8 @@ function lint({ type, metadata }: Kind, value: SettingValue): ValueProblem[] {
 function lintFile({ path, content }: FileValue, errors: string[], warnings: string[]) {
   if (!path.startsWith("/")) errors.push("its path must be absolute");
   else if (path.split("/").includes("..")) errors.push("its path must not contain ..");
-  else if (path.endsWith("/")) errors.push("its path is a folder's");
-  else if (!/^\/(root|etc)\//.test(path)) warnings.push("its path is neither in /root nor in /etc");
+  else if (path.endsWith("/")) errors.push("its path is a folder");
+  else if (!/^\/(root|etc)\//.test(path)) warnings.push("its path is outside /root and /etc");
   if (path.endsWith(".json") && content.trim() && !isJson(content)) errors.push("its content is not JSON");
 }
 
@@ -132,6 +133,6 @@ const VALIDATOR: Record<Validator, { is(text: string): boolean; words: string }>
   ssh_public_key: {
     is: (text) =>
       /^(ssh-(ed25519|rsa)|ecdsa-sha2-nistp\d+|sk-\S+) [A-Za-z0-9+/]+=*( [^\n]*)?$/.test(text.trim()),
-    words: "must be one line of an SSH public key, such as ssh-ed25519 AAAA…",
+    words: "must be a single-line SSH public key, such as ssh-ed25519 AAAA…",
   },
 };

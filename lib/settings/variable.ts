@@ -1,6 +1,6 @@
-import { isForbiddenVariable } from "../guest/limit.ts";
+import { isForbiddenVariable } from "../guest/wire/mod.ts";
 
-/** Whether settings may set this variable in a guest (contracts.md §7, "Never set"). */
+/** True for variables that settings may set in a guest (docs/contracts.md §7). */
 export function isGuestVariable(name: string): boolean {
   return /^[A-Za-z_][A-Za-z0-9_]{0,127}$/.test(name) && !isForbiddenVariable(name);
 }

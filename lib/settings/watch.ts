@@ -1,16 +1,16 @@
 import { basename, dirname } from "node:path";
 
-/** Editors write a file in several steps; what comes within this time is one change. */
+/** Quiet time after a file event, in `ms`: editors write a file in several steps, which count as one change. */
 const DEBOUNCE_MS = 100;
 
-/** A running watch. */
+/** Running watch. */
 export interface Watch extends Disposable {
   close(): void;
 }
 
 /**
- * Calls `onChange` some time after one of the files changed, came or went. Folders are watched, since a rename puts a
- * new file in an old one's place; where a folder is missing, the nearest one above it is, until it comes.
+ * Calls `onChange` shortly after one of the files changes, appears or disappears. Watches folders, since a rename
+ * replaces the file itself; for a missing folder, watches the nearest existing parent until it appears.
  */
 export function watchFiles(paths: string[], onChange: () => void): Watch {
   const watch = new FileWatch(paths, onChange);
@@ -26,21 +26,21 @@ class FileWatch implements Watch {
   constructor(readonly paths: string[], readonly onChange: () => void) {}
 
   start() {
-    const folders = new Set(this.paths.map((path) => existing(dirname(path))));
+    const folders = new Set(this.paths.map((path) => nearestExisting(dirname(path))));
     const links = this.paths.flatMap(linkTarget);
     for (const target of links) folders.add(dirname(target));
     const names = new Set([...this.paths, ...links].map((path) => basename(path)));
     this.#watcher = Deno.watchFs([...folders], { recursive: false });
-    this.#run(this.#watcher, names).catch(() => {/* closed while it started */});
+    this.#run(this.#watcher, names).catch(() => {/* closed during start */});
   }
 
   async #run(watcher: Deno.FsWatcher, names: Set<string>) {
-    const missing = this.paths.map(dirname).filter((folder) => existing(folder) !== folder);
+    const missing = this.paths.map(dirname).filter((folder) => nearestExisting(folder) !== folder);
     for await (const { paths, kind } of watcher) {
       if (kind === "access") continue;
-      const isOurs = paths.some((path) => names.has(basename(path)));
-      const folderCame = missing.some((folder) => paths.some((path) => folder.startsWith(path)));
-      if (!isOurs && !folderCame) continue;
+      const isWatched = paths.some((path) => names.has(basename(path)));
+      const hasAppeared = missing.some((folder) => paths.some((path) => folder.startsWith(path)));
+      if (!isWatched && !hasAppeared) continue;
       clearTimeout(this.#timer);
       this.#timer = setTimeout(() => this.#fire(), DEBOUNCE_MS);
     }
@@ -48,7 +48,7 @@ class FileWatch implements Watch {
 
   #fire() {
     if (this.#isClosed) return;
-    // Folders may have come and links may lead elsewhere now.
+    // Folders may have appeared and links may point elsewhere.
     this.#watcher?.close();
     this.start();
     this.onChange();
@@ -66,13 +66,13 @@ class FileWatch implements Watch {
   }
 }
 
-/** The folder, or the nearest one above it that exists. */
-function existing(folder: string): string {
+/** The folder, or its nearest existing parent. */
+function nearestExisting(folder: string): string {
   for (let at = folder;; at = dirname(at)) {
     try {
       if (Deno.statSync(at).isDirectory) return at;
     } catch {
-      // Not there or not to be looked at: the one above may be.
+      // Missing or inaccessible: try the parent.
     }
     if (at === dirname(at)) return at;
   }

@@ -1,20 +1,21 @@
 import { dirname } from "node:path";
 import { asSbxError } from "../base/error/mod.ts";
 import { type FindingRecord, lineOf } from "./record.ts";
-import { NotSent, type Sender } from "./sender.ts";
+import { DeliveryError, type Sender } from "./sender.ts";
 
-/** Bytes after which the audit file begins anew, and old ones that are kept. */
-export const AUDIT_BYTES = 16 * 1024 * 1024;
-export const AUDIT_KEPT = 8;
+/** Default maximum `bytes` of the audit file, and number of rotated files. */
+const AUDIT_BYTES = 16 * 1024 * 1024;
+const AUDIT_FILES = 8;
 
 export interface AuditOptions {
-  /** such as `findings.jsonl`; old ones are `findings.jsonl.1`, the newest, and so on */
+  /** path of the current file, such as `findings.jsonl`; rotated files are `findings.jsonl.1` (newest), `.2`, … */
   path: string;
   maxBytes?: number;
+  /** number of rotated files to keep */
   keep?: number;
 }
 
-/** Appends findings to a JSONL file, a record a line, and rotates it. */
+/** Appends findings to a JSON Lines file and rotates it. */
 export class AuditSender implements Sender {
   readonly batch = 100;
 
@@ -24,7 +25,7 @@ export class AuditSender implements Sender {
     try {
       await this.#append(records.map((record) => lineOf(record) + "\n").join(""));
     } catch (error) {
-      throw new NotSent(asSbxError(error, `writing ${this.options.path}`).message);
+      throw new DeliveryError(asSbxError(error, `writing ${this.options.path}`).message);
     }
     return 0;
   }
@@ -41,14 +42,14 @@ export class AuditSender implements Sender {
       for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
       await file.syncData();
     } catch (error) {
-      // Half a line would spoil the one after it; these records come again.
+      // A partial line would corrupt the next one; these records are sent again.
       await file.truncate(before).catch(() => {});
       throw error;
     }
   }
 
   async #rotate(): Promise<void> {
-    const { path, keep = AUDIT_KEPT } = this.options;
+    const { path, keep = AUDIT_FILES } = this.options;
     for (let number = keep; number > 0; number--) {
       const from = number === 1 ? path : `${path}.${number - 1}`;
       await Deno.rename(from, `${path}.${number}`).catch((error) => {

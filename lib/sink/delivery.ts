@@ -2,42 +2,42 @@ import { join } from "node:path";
 import { asSbxError } from "../base/error/mod.ts";
 import { DiskQueue, type QueueBatch, type QueueOptions } from "./queue.ts";
 import { type FindingRecord, lineOf } from "./record.ts";
-import { NotSent, type Sender } from "./sender.ts";
+import { DeliveryError, type Sender } from "./sender.ts";
 
-/** Milliseconds between attempts: the first, and the longest. */
-export const BACKOFF_FIRST_MS = 1000;
-export const BACKOFF_MAX_MS = 60_000;
-/** The longest that a receiver may ask to be left alone. */
+/** First and longest delay between attempts, in `ms`. */
+const BACKOFF_FIRST_MS = 1000;
+const BACKOFF_MAX_MS = 60_000;
+/** Maximum delay that a receiver can request, in `ms`. */
 const RETRY_AFTER_MAX_MS = 5 * 60_000;
-/** Bytes of what receivers refused that are kept to be looked at. */
-const REFUSED_BYTES = 1024 * 1024;
+/** Maximum `bytes` of refused.jsonl, which stores rejected findings for inspection. */
+const REJECTED_BYTES = 1024 * 1024;
 
 export interface DeliveryOptions extends QueueOptions {
   backoff?: { firstMs: number; maxMs: number };
 }
 
-/** How one sink does. */
+/** Status of one sink. */
 export interface SinkStatus {
   name: string;
-  /** findings that arrived since the process started */
+  /** findings delivered since the process started */
   sent: number;
-  /** bytes that wait */
+  /** `bytes` in the queue */
   queued_bytes: number;
-  /** that found no room in the queue */
+  /** findings dropped because the queue was full */
   dropped: number;
-  /** that the receiver does not take */
+  /** findings that the receiver rejected */
   refused: number;
   last_sent_unix_ms: number | null;
-  /** null when the last attempt went well */
+  /** null after a successful attempt */
   last_error: string | null;
 }
 
-/** One sink: its queue, and the loop that empties it. */
+/** One sink: its queue and the loop that delivers it. */
 export class Delivery {
   readonly #abort = new AbortController();
   readonly #loop: Promise<void>;
   #sent = 0;
-  #refused = 0;
+  #rejected = 0;
   #lastSent: number | null = null;
   #lastError: string | null = null;
 
@@ -50,7 +50,7 @@ export class Delivery {
     this.#loop = this.#run();
   }
 
-  /** @throws {SbxError} `sink.conflict` */
+  /** @throws {SbxError} `sink.conflict`: another process uses the queue */
   static async open(name: string, dir: string, sender: Sender, options: DeliveryOptions): Promise<Delivery> {
     return new Delivery(name, await DiskQueue.open(dir, options), sender, options);
   }
@@ -65,17 +65,17 @@ export class Delivery {
       sent: this.#sent,
       queued_bytes: this.queue.bytes,
       dropped: this.queue.dropped,
-      refused: this.#refused,
+      refused: this.#rejected,
       last_sent_unix_ms: this.#lastSent,
       last_error: this.#lastError,
     };
   }
 
-  /** Delivers what waits for at most `graceMs`; the rest stays on disk for the next process. */
+  /** Delivers queued findings for up to `graceMs`; the rest stays on disk for the next process. */
   async close(graceMs: number): Promise<void> {
-    const late = Date.now() + graceMs;
+    const deadline = Date.now() + graceMs;
     await Promise.race([this.queue.flush(), pause(graceMs, this.#abort.signal)]);
-    while (this.queue.bytes > 0 && this.#lastError === null && Date.now() < late) await pause(20);
+    while (this.queue.bytes > 0 && this.#lastError === null && Date.now() < deadline) await pause(20);
     this.#abort.abort();
     this.queue.end();
     await this.#loop;
@@ -90,32 +90,30 @@ export class Delivery {
       if (this.#abort.signal.aborted) return;
       if (batch) {
         await this.#deliver(batch).catch((error) =>
-          this.#fail(asSbxError(error, "noting what was sent").message)
+          this.#fail(asSbxError(error, `recording deliveries to the sink ${this.name}`).message)
         );
       } else await pause(BACKOFF_FIRST_MS, this.#abort.signal);
     }
   }
 
-  /** Until it is delivered, or the receiver does not take it, or this sink is closed. */
+  /** Retries until the batch is delivered or rejected, or the sink is closed. */
   async #deliver({ lines, commit }: QueueBatch): Promise<void> {
     const { firstMs, maxMs } = this.options.backoff ?? { firstMs: BACKOFF_FIRST_MS, maxMs: BACKOFF_MAX_MS };
     for (let delay = firstMs; !this.#abort.signal.aborted; delay = Math.min(delay * 2, maxMs)) {
       const failure = await this.#attempt(lines);
       if (this.#abort.signal.aborted) return;
       if (!failure) return await commit();
-      if (failure.refused) {
-        // One of many may be what is not taken: each by itself shows which.
-        if (lines.length === 1) await this.#keepRefused(lines[0], failure.message);
-        else {for (const line of lines) {
-            await this.#deliver({
-              lines: [line],
-              commit: () => Promise.resolve(),
-            });
-          }}
+      if (failure.isRejected) {
+        // One record can cause the rejection of a batch: send each by itself to find it.
+        if (lines.length === 1) {
+          await this.#storeRejected(lines[0], failure.message);
+        } else {
+          for (const line of lines) await this.#deliver({ lines: [line], commit: () => Promise.resolve() });
+        }
         return this.#abort.signal.aborted ? undefined : await commit();
       }
       this.#fail(failure.message);
-      // Several machines that lost one receiver do not come back all at once.
+      // Jitter spreads the retries of several machines after a shared outage.
       const jitter = delay * (0.5 + Math.random() / 2);
       await pause(
         Math.max(jitter, Math.min(failure.retryAfterMs ?? 0, RETRY_AFTER_MAX_MS)),
@@ -124,47 +122,47 @@ export class Delivery {
     }
   }
 
-  async #attempt(lines: readonly string[]): Promise<NotSent | undefined> {
-    const records = lines.map(parsed);
-    if (records.includes(undefined)) return new NotSent("the queue's file is damaged there", true);
+  async #attempt(lines: readonly string[]): Promise<DeliveryError | undefined> {
+    const records = lines.map(parseRecord);
+    if (records.includes(undefined)) return new DeliveryError("the queue file is damaged", true);
     try {
       const rejected = await this.sender.send(records as FindingRecord[], this.#abort.signal);
       if (rejected) {
         this.options.onProblem?.(
-          `the sink ${this.name} does not take ${rejected} of ${lines.length} findings`,
+          `the sink ${this.name} rejected ${rejected} of ${lines.length} findings`,
         );
       }
-      this.#refused += rejected;
+      this.#rejected += rejected;
       this.#sent += lines.length - rejected;
     } catch (error) {
-      return error instanceof NotSent
+      return error instanceof DeliveryError
         ? error
-        : new NotSent(asSbxError(error, `sending to ${this.name}`).message);
+        : new DeliveryError(asSbxError(error, `sending to ${this.name}`).message);
     }
     this.#lastSent = Date.now();
     this.#lastError = null;
   }
 
   #fail(message: string): void {
-    // One message an outage, not one an attempt.
+    // One message per outage, not per attempt.
     if (this.#lastError === null) {
-      this.options.onProblem?.(`findings wait for the sink ${this.name}: ${message}`);
+      this.options.onProblem?.(`findings are queued for the sink ${this.name}: ${message}`);
     }
     this.#lastError = message;
   }
 
-  async #keepRefused(line: string, message: string): Promise<void> {
-    this.#refused++;
-    this.options.onProblem?.(`the sink ${this.name} does not take a finding: ${message}`);
+  async #storeRejected(line: string, message: string): Promise<void> {
+    this.#rejected++;
+    this.options.onProblem?.(`the sink ${this.name} rejected a finding: ${message}`);
     const path = join(this.queue.dir, "refused.jsonl");
     const size = await Deno.stat(path).then(({ size }) => size, () => 0);
-    if (size + line.length < REFUSED_BYTES) {
+    if (size + line.length < REJECTED_BYTES) {
       await Deno.writeTextFile(path, line + "\n", { append: true, mode: 0o600 });
     }
   }
 }
 
-function parsed(line: string): FindingRecord | undefined {
+function parseRecord(line: string): FindingRecord | undefined {
   try {
     return JSON.parse(line);
   } catch {
@@ -172,7 +170,7 @@ function parsed(line: string): FindingRecord | undefined {
   }
 }
 
-/** Waits, or until a signal. */
+/** Waits `ms`, or until the signal aborts. */
 function pause(ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return Promise.resolve();
   return new Promise((resolve) => {

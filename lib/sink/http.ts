@@ -1,18 +1,18 @@
-import { NotSent } from "./sender.ts";
+import { DeliveryError } from "./sender.ts";
 
-/** Milliseconds of one request. */
+/** Timeout of a request, in `ms`. */
 const REQUEST_MS = 10_000;
-/** Bytes of an answer that are looked at. */
-const ANSWER_MAX = 64 * 1024;
+/** Maximum characters read of a response body. */
+const RESPONSE_MAX = 64 * 1024;
 
-/** A place that findings are posted to; a name and password of its URL go into a header, and into no message. */
-export class Endpoint {
+/** HTTP receiver of findings. Credentials in its URL are sent as a header and never appear in a message. */
+export class HttpReceiver {
   readonly #url: string;
   readonly #authorization?: string;
-  /** for messages */
+  /** origin of the URL, for messages */
   readonly origin: string;
 
-  /** @throws {TypeError} when it is no URL */
+  /** @throws {TypeError} an invalid URL */
   constructor(url: string | URL) {
     const parsed = new URL(url);
     const { username, password } = parsed;
@@ -28,11 +28,11 @@ export class Endpoint {
   }
 
   /**
-   * Posts JSON. 2xx has arrived; 400, 413, 415 and 422 is a body that is not taken; anything else may be well again
-   * later, also a wrong address or password: somebody will correct it.
+   * Posts JSON. 2xx is success; 400, 413, 415 and 422 reject the body for good; anything else is retried, also a wrong
+   * address or password, because it can be corrected.
    *
-   * @returns the answer, as far as it is short
-   * @throws {NotSent}
+   * @returns the beginning of the response body
+   * @throws {DeliveryError}
    */
   async post(body: unknown, headers: Record<string, string>, signal: AbortSignal): Promise<string> {
     const deadline = AbortSignal.timeout(REQUEST_MS);
@@ -46,44 +46,45 @@ export class Endpoint {
           ...(this.#authorization && { authorization: this.#authorization }),
         },
         body: JSON.stringify(body),
-        // A receiver that sends us elsewhere is not the one that was configured.
+        // A redirect would lead to a receiver that is not configured.
         redirect: "manual",
         signal: AbortSignal.any([signal, deadline]),
       });
     } catch {
-      const what = deadline.aborted ? `does not answer within ${REQUEST_MS / 1000} s` : "cannot be reached";
-      throw new NotSent(`${this.origin} ${what}`);
+      const reason = deadline.aborted ? `did not respond within ${REQUEST_MS / 1000} s` : "cannot be reached";
+      throw new DeliveryError(`${this.origin} ${reason}`);
     }
     const { status } = response;
-    const answer = await shortText(response);
-    if (status >= 200 && status < 300) return answer;
-    const refused = [400, 413, 415, 422].includes(status);
-    throw new NotSent(
-      `${this.origin} answers ${status}`,
-      refused,
-      retryAfter(response.headers.get("retry-after")),
+    const text = await readShortText(response);
+    if (status >= 200 && status < 300) return text;
+    const isRejected = [400, 413, 415, 422].includes(status);
+    throw new DeliveryError(
+      `${this.origin} responded with status ${status}`,
+      isRejected,
+      parseRetryAfter(response.headers.get("retry-after")),
     );
   }
 }
 
-function retryAfter(value: string | null): number | undefined {
+/** Parses a Retry-After header, in seconds or as a date. @returns `ms` */
+function parseRetryAfter(value: string | null): number | undefined {
   if (value === null) return undefined;
   const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
   return Number.isFinite(ms) && ms > 0 ? ms : undefined;
 }
 
-/** The beginning of a body; the rest is not waited for. */
-async function shortText({ body }: Response): Promise<string> {
+/** Reads the beginning of a body. */
+async function readShortText({ body }: Response): Promise<string> {
   if (!body) return "";
   const decoder = new TextDecoder();
   let text = "";
   try {
     for await (const chunk of body) {
       text += decoder.decode(chunk, { stream: true });
-      if (text.length > ANSWER_MAX) break;
+      if (text.length > RESPONSE_MAX) break;
     }
   } catch {
-    // The answer broke off; its status has said enough.
+    // An interrupted body; the status is enough.
   }
   return text;
 }

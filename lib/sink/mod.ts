@@ -1,4 +1,4 @@
-/** Where findings go: an audit file, an HTTP sink as OCSF, OpenTelemetry. Nothing waits for them, and nothing is lost. */
+/** Finding sinks: an audit file, OCSF over HTTP, and OpenTelemetry. Delivery is asynchronous, from a queue on disk. */
 export type { AuditOptions } from "./audit.ts";
 export type { SinkStatus } from "./delivery.ts";
 export { FindingSinks, type SinksOptions } from "./sinks.ts";

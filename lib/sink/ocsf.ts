@@ -1,7 +1,7 @@
-/** Findings as OCSF Detection Finding (class 2004), posted one by one: `sigma_output_endpoint` of corp.toml. */
-import type { Confidence, Severity } from "../detection/mod.ts";
+/** OCSF sink: one Detection Finding (class 2004) per POST to `sigma_output_endpoint` of corp.toml. */
 import { VERSION } from "../base/version/mod.ts";
-import { Endpoint } from "./http.ts";
+import type { Confidence, Severity } from "../detection/mod.ts";
+import { HttpReceiver } from "./http.ts";
 import type { FindingRecord } from "./record.ts";
 import type { Sender } from "./sender.ts";
 
@@ -20,7 +20,7 @@ const CONFIDENCE: Record<Confidence, [number, string]> = {
   high: [3, "High"],
 };
 
-/** OCSF's type of the part of a subject that others know too. */
+/** OCSF observable type of each exported field. */
 const OBSERVABLES: Record<string, [number, string]> = {
   host: [1, "Hostname"],
   qname: [1, "Hostname"],
@@ -28,7 +28,7 @@ const OBSERVABLES: Record<string, [number, string]> = {
   executable: [9, "Process Name"],
 };
 
-/** A finding as one OCSF event. */
+/** Converts a finding to an OCSF event. */
 export function ocsfOf({ finding, common, subject = {} }: FindingRecord): Record<string, unknown> {
   const [severity_id, severity] = SEVERITY[finding.severity];
   const [confidence_id, confidence] = CONFIDENCE[finding.confidence];
@@ -89,25 +89,25 @@ export function ocsfOf({ finding, common, subject = {} }: FindingRecord): Record
 
 function observablesOf(family: string, subject: Record<string, unknown>): unknown[] {
   return Object.entries(OBSERVABLES).flatMap(([key, [type_id, type]]) => {
-    // The path of a URL is none of a file.
+    // Only a file event's path is a file path, not that of a URL.
     if (subject[key] === undefined || (key === "path" && family !== "file")) return [];
     return [{ name: `evidences[0].data.${key}`, type_id, type, value: String(subject[key]) }];
   });
 }
 
-/** Posts to an HTTP sink, one finding a request. */
+/** Posts one finding per request. */
 export class OcsfSender implements Sender {
   readonly batch = 1;
-  readonly #endpoint: Endpoint;
+  readonly #receiver: HttpReceiver;
 
   constructor(endpoint: string) {
-    this.#endpoint = new Endpoint(endpoint);
+    this.#receiver = new HttpReceiver(endpoint);
   }
 
   async send(records: readonly FindingRecord[], signal: AbortSignal): Promise<number> {
     for (const record of records) {
-      // A finding may come twice: after a crash, or when only the answer was lost.
-      await this.#endpoint.post(ocsfOf(record), { "idempotency-key": record.finding.finding_id }, signal);
+      // A finding may be sent twice, after a crash or a lost response.
+      await this.#receiver.post(ocsfOf(record), { "idempotency-key": record.finding.finding_id }, signal);
     }
     return 0;
   }

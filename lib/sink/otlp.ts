@@ -1,15 +1,14 @@
 /**
- * Findings as OTLP/HTTP logs in JSON. Not by OpenTelemetry's own exporters: they keep what waits in memory and drop it
- * when the receiver stays away, while here it comes from a queue on disk; and their serializer alone brings the SDKs for
- * logs, metrics and traces with it, for these forty lines.
+ * OpenTelemetry sink: findings as OTLP/HTTP logs in JSON. OpenTelemetry's own exporters are not used: they queue in
+ * memory and drop records during an outage, and the serializer alone depends on the SDKs for logs, metrics and traces.
  */
-import type { Severity } from "../detection/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
-import { Endpoint } from "./http.ts";
+import type { Severity } from "../detection/mod.ts";
+import { HttpReceiver } from "./http.ts";
 import type { FindingRecord } from "./record.ts";
 import type { Sender } from "./sender.ts";
 
-/** Records of one request. */
+/** Maximum number of records per request. */
 const BATCH = 100;
 
 /** OpenTelemetry's severity numbers. */
@@ -21,19 +20,22 @@ const SEVERITY: Record<Severity, [number, string]> = {
   critical: [21, "FATAL"],
 };
 
-/** An `ExportLogsServiceRequest`. */
+/** Builds an `ExportLogsServiceRequest`. */
 export function otlpOf(records: readonly FindingRecord[]): Record<string, unknown> {
   return {
     resourceLogs: [{
-      resource: { attributes: attributes({ "service.name": "sbx", "service.version": VERSION }) },
-      scopeLogs: [{ scope: { name: "sbx.detection", version: VERSION }, logRecords: records.map(logRecord) }],
+      resource: { attributes: toAttributes({ "service.name": "sbx", "service.version": VERSION }) },
+      scopeLogs: [{
+        scope: { name: "sbx.detection", version: VERSION },
+        logRecords: records.map(toLogRecord),
+      }],
     }],
   };
 }
 
-function logRecord({ finding, common, subject = {} }: FindingRecord): Record<string, unknown> {
+function toLogRecord({ finding, common, subject = {} }: FindingRecord): Record<string, unknown> {
   const [severityNumber, severityText] = SEVERITY[finding.severity];
-  // Nanoseconds do not fit into a number: OTLP's JSON has them as text.
+  // Nanoseconds exceed a safe integer; OTLP's JSON encodes them as a string.
   const timeUnixNano = `${common.timestamp_unix_ms}000000`;
   return {
     timeUnixNano,
@@ -42,7 +44,7 @@ function logRecord({ finding, common, subject = {} }: FindingRecord): Record<str
     severityText,
     eventName: "sbx.finding",
     body: { stringValue: finding.title },
-    attributes: attributes({
+    attributes: toAttributes({
       "sbx.finding.id": finding.finding_id,
       "sbx.finding.severity": finding.severity,
       "sbx.finding.confidence": finding.confidence,
@@ -61,13 +63,13 @@ function logRecord({ finding, common, subject = {} }: FindingRecord): Record<str
   };
 }
 
-function attributes(values: Record<string, unknown>): unknown[] {
+function toAttributes(values: Record<string, unknown>): unknown[] {
   return Object.entries(values).filter(([, value]) => value !== undefined)
-    .map(([key, value]) => ({ key, value: anyValue(value) }));
+    .map(([key, value]) => ({ key, value: toAnyValue(value) }));
 }
 
-function anyValue(value: unknown): Record<string, unknown> {
-  if (Array.isArray(value)) return { arrayValue: { values: value.map(anyValue) } };
+function toAnyValue(value: unknown): Record<string, unknown> {
+  if (Array.isArray(value)) return { arrayValue: { values: value.map(toAnyValue) } };
   if (typeof value === "boolean") return { boolValue: value };
   if (typeof value === "number") {
     return Number.isInteger(value) ? { intValue: String(value) } : { doubleValue: value };
@@ -75,27 +77,27 @@ function anyValue(value: unknown): Record<string, unknown> {
   return { stringValue: String(value) };
 }
 
-/** Posts to a collector, many findings a request. */
+/** Posts findings to a collector in batches. */
 export class OtlpSender implements Sender {
   readonly batch = BATCH;
-  readonly #endpoint: Endpoint;
+  readonly #receiver: HttpReceiver;
 
-  /** @param endpoint of the collector; `/v1/logs` is added unless it is there */
+  /** @param endpoint URL of the collector; `/v1/logs` is appended if missing */
   constructor(endpoint: string) {
     const url = new URL(endpoint);
     if (!/\/v1\/logs\/?$/.test(url.pathname)) url.pathname = `${url.pathname.replace(/\/$/, "")}/v1/logs`;
-    this.#endpoint = new Endpoint(url);
+    this.#receiver = new HttpReceiver(url);
   }
 
-  /** OTLP: what a collector rejects must not be sent again. */
+  /** Sends records; by the OTLP specification, rejected records are not sent again. */
   async send(records: readonly FindingRecord[], signal: AbortSignal): Promise<number> {
-    return rejectedOf(await this.#endpoint.post(otlpOf(records), {}, signal));
+    return countRejected(await this.#receiver.post(otlpOf(records), {}, signal));
   }
 }
 
-function rejectedOf(answer: string): number {
+function countRejected(response: string): number {
   try {
-    return Number(JSON.parse(answer)?.partialSuccess?.rejectedLogRecords ?? 0) || 0;
+    return Number(JSON.parse(response)?.partialSuccess?.rejectedLogRecords ?? 0) || 0;
   } catch {
     return 0;
   }

@@ -1,40 +1,41 @@
 import { join } from "node:path";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import { lockWithin, writeAtomic } from "../base/home/mod.ts";
+import { backgroundDelay } from "../base/time/mod.ts";
 
-/** Bytes of one file of a queue, about. */
+/** Approximate maximum `bytes` of a segment file. */
 const SEGMENT_BYTES = 1024 * 1024;
-/** Lines that wait in memory for the disk, at most. */
+/** Maximum number of lines in memory, waiting to be written. */
 const PENDING_MAX = 10_000;
-/** Bytes of a queue, unless its owner says otherwise: some hundred thousand findings. */
+/** Default maximum `bytes` of a queue: several hundred thousand findings. */
 export const QUEUE_BYTES = 256 * 1024 * 1024;
-/** Milliseconds until writing is tried again after the disk refused. */
+/** Delay before retrying a failed write, in `ms`. */
 const DISK_RETRY_MS = 1000;
-/** Milliseconds within which an old owner's lock has to be gone. */
+/** Time to wait for a previous owner's lock, in `ms`. */
 const LOCK_MS = 2000;
 
 export interface QueueOptions {
-  /** most bytes on disk; what comes when it is full is dropped, counted, and told */
+  /** maximum `bytes` on disk; lines beyond it are dropped, counted and reported */
   maxBytes?: number;
   onProblem?(message: string): void;
 }
 
-/** Lines at the head of a queue. */
+/** Lines from the head of a queue. */
 export interface QueueBatch {
   lines: string[];
-  /** they are done: they are not given again, also not after a restart */
+  /** Marks the lines as done, so that they are not returned again, even after a restart. */
   commit(): Promise<void>;
 }
 
-/** Where the next line to give is. */
+/** Position of the next line to return. */
 interface Position {
   segment: number;
   offset: number;
 }
 
 /**
- * A queue of lines in a folder: whoever puts one in does not wait, and what was put in is there after a restart. A line
- * that was given and not committed is given again.
+ * Queue of lines in a folder. `push` does not wait; written lines survive a restart. A line that was taken but not
+ * committed is returned again.
  */
 export class DiskQueue {
   readonly #sizes = new Map<number, number>();
@@ -58,22 +59,22 @@ export class DiskQueue {
   ) {
     this.#sizes = segments;
     this.#bytes = [...segments.values()].reduce((sum, size) => sum + size, 0);
-    // What a crash left of a line stays at the end of its file; new ones begin another.
+    // A crash can leave a partial line at the end of a segment, so new lines start a new segment.
     this.#writeSegment = Math.max(position.segment, ...segments.keys()) + 1;
   }
 
   /**
-   * Opens a queue, with what an earlier process left in it.
+   * Opens a queue with the lines an earlier process left.
    *
-   * @throws {SbxError} `sink.conflict` when another process has it open
+   * @throws {SbxError} `sink.conflict`: another process has it open
    */
   static async open(dir: string, options: QueueOptions = {}): Promise<DiskQueue> {
     await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
     const lock = await Deno.open(join(dir, "lock"), { create: true, write: true, mode: 0o600 });
     if (!await lockWithin(lock, LOCK_MS)) {
       lock.close();
-      throw new SbxError("sink.conflict", `${dir} is in use by another process`, {
-        hint: "stop it, or give each its own",
+      throw new SbxError("sink.conflict", `the queue ${dir} is in use by another process`, {
+        hint: "stop that process, or use another folder",
       });
     }
     const segments = new Map<number, number>();
@@ -87,24 +88,24 @@ export class DiskQueue {
     return queue;
   }
 
-  /** Bytes that wait, on disk and in memory. */
+  /** Queued `bytes`, on disk and in memory. */
   get bytes(): number {
     return this.#bytes - this.position.offset + this.#pendingBytes;
   }
 
-  /** Lines that found no room. */
+  /** Number of lines dropped because the queue was full. */
   get dropped(): number {
     return this.#dropped;
   }
 
-  /** Puts a line in, without waiting. @returns whether there was room */
+  /** Adds a line without waiting. @returns `false` if the queue is full or closed */
   push(line: string): boolean {
     const { maxBytes = QUEUE_BYTES, onProblem } = this.options;
     const isFull = this.bytes + line.length > maxBytes || this.#pending.length >= PENDING_MAX;
     if (this.#closed || isFull) {
       this.#dropped++;
       if (!this.#full) {
-        onProblem?.(`the queue ${this.dir} is full; findings are only in the ledger until it empties`);
+        onProblem?.(`the queue ${this.dir} is full; new findings go only to the ledger until it has room`);
       }
       this.#full = true;
       return false;
@@ -116,10 +117,10 @@ export class DiskQueue {
     return true;
   }
 
-  /** The next lines, up to `max`; waits for one. Undefined when the queue is closed. */
+  /** Waits for lines and returns up to `max`; `undefined` once the queue is closed. */
   async take(max: number): Promise<QueueBatch | undefined> {
     while (!this.#closed) {
-      // What arrives while this looks must wake it too.
+      // Taken before reading, so that a line arriving meanwhile also wakes this loop.
       const { promise: arrival } = this.#arrival;
       const batch = await this.#read(max);
       if (batch) return batch;
@@ -127,18 +128,18 @@ export class DiskQueue {
     }
   }
 
-  /** Everything that was put in is on disk when this settles. */
+  /** Waits until all pushed lines are on disk. */
   async flush(): Promise<void> {
     while (this.#writing) await this.#writing;
   }
 
-  /** Takes and gives nothing more; who waits for a line is told so. */
+  /** Closes the queue for `push` and `take`, and wakes a waiting `take`. */
   end(): void {
     this.#closed = true;
     this.#arrival.resolve();
   }
 
-  /** Writes what waits in memory, and gives the folder up. */
+  /** Writes the lines in memory and releases the folder. */
   async close(): Promise<void> {
     this.end();
     await this.flush();
@@ -149,7 +150,7 @@ export class DiskQueue {
   #write(): void {
     this.#writing ??= this.#writeAll().finally(() => {
       this.#writing = undefined;
-      // A line may have come in just after the last look.
+      // A line may have arrived after the last check.
       if (this.#pending.length && !this.#closed) this.#write();
     });
   }
@@ -165,9 +166,9 @@ export class DiskQueue {
       } catch (error) {
         this.options.onProblem?.(asSbxError(error, `writing the queue ${this.dir}`).message);
         this.#pending = [...lines, ...this.#pending];
-        // What waits in memory when the process ends is only in the ledger.
+        // Lines still in memory when the process ends are only in the ledger.
         if (this.#closed) return;
-        await new Promise((resolve) => Deno.unrefTimer(setTimeout(resolve, DISK_RETRY_MS)));
+        await backgroundDelay(DISK_RETRY_MS);
         continue;
       }
       this.#pendingBytes -= before;
@@ -184,7 +185,7 @@ export class DiskQueue {
       for (let at = 0; at < bytes.length;) at += await this.#file.write(bytes.subarray(at));
       await this.#file.syncData();
     } catch (error) {
-      // A part of it may be there: these lines go to a new file, whole.
+      // The write may be partial: write these lines again, complete, to a new segment.
       this.#nextSegment(size);
       throw error;
     }
@@ -205,16 +206,16 @@ export class DiskQueue {
       const from = segment === this.position.segment ? this.position.offset : 0;
       const { lines, end } = await this.#readSegment(segment, from, max);
       if (lines.length) return { lines, commit: () => this.#commit({ segment, offset: end }) };
-      // The file that is being written may get more.
+      // The segment being written may get more lines.
       if (segment < this.#writeSegment) await this.#commit({ segment: segment + 1, offset: 0 });
     }
   }
 
-  /** Whole lines of a segment as far as it is known to be written. */
+  /** Reads complete lines of a segment, up to the size known to be written. */
   async #readSegment(segment: number, from: number, max: number): Promise<{ lines: string[]; end: number }> {
     const size = this.#sizes.get(segment) ?? 0;
     if (size <= from) return { lines: [], end: from };
-    const bytes = await readPart(this.#path(segment), from, Math.min(size, from + SEGMENT_BYTES));
+    const bytes = await readRange(this.#path(segment), from, Math.min(size, from + SEGMENT_BYTES));
     const lines: string[] = [];
     let start = 0;
     for (let end = bytes.indexOf(10); end >= 0 && lines.length < max; end = bytes.indexOf(10, start)) {
@@ -248,12 +249,12 @@ async function readPosition(dir: string, first: number): Promise<Position> {
     const { segment, offset } = JSON.parse(await Deno.readTextFile(join(dir, "position.json")));
     if (Number.isSafeInteger(segment) && Number.isSafeInteger(offset)) return { segment, offset };
   } catch {
-    // None yet, or a broken one: everything is given again, which is better than not at all.
+    // Missing or invalid: all lines are returned again, because duplicates are better than losses.
   }
   return { segment: first, offset: 0 };
 }
 
-async function readPart(path: string, from: number, to: number): Promise<Uint8Array> {
+async function readRange(path: string, from: number, to: number): Promise<Uint8Array> {
   using file = await Deno.open(path);
   await file.seek(from, Deno.SeekMode.Start);
   const bytes = new Uint8Array(to - from);

@@ -1,8 +1,8 @@
-/** What a sink is told of a finding: the finding, and so much of its event as it takes to go and look. */
+/** Finding record for sinks: the finding, and enough of its event to locate it. */
 import type { DetectionFinding } from "../detection/mod.ts";
-import type { Event, EventCommon } from "../event/mod.ts";
+import { type Event, type EventCommon, type EventFamily, familyOf } from "../event/mod.ts";
 
-/** Longest record, in characters of its JSON; a longer subject is left out. */
+/** Maximum characters of a record's JSON; a record beyond it is stored without its subject. */
 export const RECORD_MAX = 64 * 1024;
 
 /** One line of a queue and of the audit file. */
@@ -10,12 +10,12 @@ export interface FindingRecord {
   schema: "sbx.finding-record.v1";
   finding: DetectionFinding;
   common: EventCommon;
-  /** what the event is about, without bodies, headers and arguments: those stay on this machine */
+  /** exported fields of the event, without bodies, headers and arguments, which stay on this machine */
   subject?: Record<string, unknown>;
 }
 
-/** The family's parts that leave the machine. */
-const KEPT: Record<string, string[]> = {
+/** Fields of each family that may leave the machine. */
+const EXPORTED_FIELDS: Record<EventFamily, string[]> = {
   http: ["method", "scheme", "host", "port", "path", "path_class", "bytes", "status"],
   dns: ["qname", "qtype", "transport", "rcode", "answers"],
   mcp: ["method", "server_name", "tool_name", "namespaced_tool_name", "is_error"],
@@ -25,18 +25,18 @@ const KEPT: Record<string, string[]> = {
   credential: ["provider", "credential_ref", "host", "location", "outcome"],
 };
 
-/** The record of a finding. */
+/** Builds the record of a finding. */
 export function recordOf(finding: DetectionFinding, event: Event): FindingRecord {
-  const family = event.common.event_type.split(".")[0];
-  const parts = event[family as keyof Event] as Record<string, Record<string, unknown>> | undefined;
+  const family = familyOf(event.common.event_type);
+  const parts = event[family] as Record<string, Record<string, unknown>> | undefined;
   const subject: Record<string, unknown> = {};
   for (const part of Object.values(parts ?? {})) {
-    for (const key of KEPT[family] ?? []) if (part?.[key] !== undefined) subject[key] = part[key];
+    for (const key of EXPORTED_FIELDS[family]) if (part?.[key] !== undefined) subject[key] = part[key];
   }
   return { schema: "sbx.finding-record.v1", finding, common: event.common, subject };
 }
 
-/** The record as one line, without a line end. */
+/** Formats a record as one line, without a line end. */
 export function lineOf(record: FindingRecord): string {
   const text = JSON.stringify(record);
   if (text.length <= RECORD_MAX) return text;

@@ -1,28 +1,28 @@
-/** What it takes to hand findings over, and what may come of it. */
+/** Senders deliver findings to one sink. */
 import type { FindingRecord } from "./record.ts";
 
-/** Hands records over to the outside. */
+/** Delivers records to one sink. */
 export interface Sender {
-  /** records of one call */
+  /** maximum number of records per call */
   readonly batch: number;
   /**
-   * Settles when they have arrived.
+   * Delivers records; settles once they have arrived.
    *
-   * @returns how many of them the receiver got and does not take
-   * @throws {NotSent}
+   * @returns number of records that the receiver rejected
+   * @throws {DeliveryError}
    */
   send(records: readonly FindingRecord[], signal: AbortSignal): Promise<number>;
 }
 
-/** Why records did not arrive. */
-export class NotSent extends Error {
-  override name = "NotSent";
+/** Failed delivery. */
+export class DeliveryError extends Error {
+  override name = "DeliveryError";
 
   constructor(
     message: string,
-    /** they never will: the receiver looked at them and does not take them */
-    readonly refused = false,
-    /** what the receiver says of when to come again, in milliseconds */
+    /** the receiver rejected the records; a retry would fail too */
+    readonly isRejected = false,
+    /** delay that the receiver requested, in `ms` */
     readonly retryAfterMs?: number,
   ) {
     super(message);

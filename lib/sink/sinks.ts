@@ -7,23 +7,23 @@ import { OcsfSender } from "./ocsf.ts";
 import { OtlpSender } from "./otlp.ts";
 import { recordOf } from "./record.ts";
 
-/** Milliseconds that closing waits for what can still be delivered. */
+/** Default time for deliveries on close, in `ms`. */
 const CLOSE_MS = 2000;
 
 export interface SinksOptions extends DeliveryOptions {
-  /** folder of the queues; of one process only */
+  /** folder of the queues, used by one process only */
   dir: string;
   audit?: AuditOptions;
-  /** `sigma_output_endpoint`: OCSF Detection Finding, one a POST */
+  /** `sigma_output_endpoint`: one OCSF Detection Finding per POST */
   http?: { endpoint: string };
   /** `open_telemetry`: OTLP/HTTP logs in JSON */
   otlp?: { endpoint: string };
 }
 
 /**
- * Where findings go beside the ledger (spec.md, "Events"). Each sink has a queue on disk of its own: `send` returns at
- * once, a sink that is away holds up no other, and gets what it missed when it is back, also after a restart. A
- * finding may arrive twice, with the same id.
+ * Sinks of findings in addition to the ledger (docs/detection.md, "Where findings go"). Each has its own queue on disk:
+ * `send` returns at once, an unreachable sink does not block the others, and receives the queued findings later, also
+ * after a restart. A finding may arrive twice, with the same id.
  *
  * @example
  * ```ts
@@ -35,7 +35,7 @@ export interface SinksOptions extends DeliveryOptions {
 export class FindingSinks {
   private constructor(readonly sinks: readonly Delivery[]) {}
 
-  /** @throws {SbxError} `sink.conflict` when another process has the folder */
+  /** @throws {SbxError} `sink.conflict`: another process uses the folder */
   static async open({ dir, audit, http, otlp, ...options }: SinksOptions): Promise<FindingSinks> {
     const senders = [
       ["audit", audit && new AuditSender(audit)],
@@ -55,24 +55,24 @@ export class FindingSinks {
   }
 
   /**
-   * Queues a finding for every sink; never throws, never waits.
+   * Queues a finding for its sinks; never throws, never waits.
    *
-   * @param routes of its pack; without one that is known, all
+   * @param routes `export_routes` of its pack; without a known route, all sinks
    */
   send(finding: DetectionFinding, event: Event, routes: readonly string[] = []): void {
     const record = recordOf(finding, event);
-    const named = routes.filter((route) => EXPORT_ROUTES.includes(route));
+    const selected = routes.filter((route) => EXPORT_ROUTES.includes(route));
     for (const sink of this.sinks) {
-      if (sink.name === "audit" || !named.length || named.includes(sink.name)) sink.put(record);
+      if (sink.name === "audit" || !selected.length || selected.includes(sink.name)) sink.put(record);
     }
   }
 
-  /** How each of them does. */
+  /** Status of each sink. */
   status(): SinkStatus[] {
     return this.sinks.map((sink) => sink.status());
   }
 
-  /** Delivers what it can at once; what is left is on disk, for the next `open`. */
+  /** Delivers findings for up to `graceMs`; the rest stays on disk for the next `open`. */
   async close(graceMs = CLOSE_MS): Promise<void> {
     await Promise.all(this.sinks.map((sink) => sink.close(graceMs)));
   }

@@ -1,27 +1,28 @@
 import { parse, TomlError } from "smol-toml";
 import { SbxError } from "../base/error/mod.ts";
+import { isObject } from "../base/object/mod.ts";
 import { scanKeys, type TomlKey } from "./scan.ts";
 
-/** A place in a file; both count from 1. */
+/** Position in a file, counted from 1. */
 export interface Position {
   line: number;
   column: number;
 }
 
-/** A TOML text with its values, and with the place of each key. */
+/** TOML text with its values and the position of each key. */
 export class TomlDocument {
   #keys?: TomlKey[];
   #byPath?: Map<string, TomlKey>;
 
   constructor(
-    /** the file that it came from, as messages name it */
+    /** file name for messages */
     readonly path: string,
     readonly text: string,
     /** the root table */
     readonly value: Record<string, unknown>,
   ) {}
 
-  /** Every key in the order of the text, found on first use: only errors, explanations and edits ask. */
+  /** Every key in text order. Scanned on first use: only errors, explanations and edits need it. */
   get keys(): readonly TomlKey[] {
     return this.#keys ??= scanKeys(this.text);
   }
@@ -32,7 +33,7 @@ export class TomlDocument {
     return this.#byPath.get(joinPath(path));
   }
 
-  /** Where `path` is written, or else where the nearest table around it begins. */
+  /** Position of `path`, or else of the nearest table around it. */
   positionOf(path: readonly PropertyKey[]): Position {
     for (let length = path.length; length > 0; length--) {
       const key = this.find(path.slice(0, length)) ?? this.#firstWithin(path.slice(0, length));
@@ -46,13 +47,13 @@ export class TomlDocument {
     return this.keys.find((key) => path.every((segment, index) => key.path[index] === String(segment)));
   }
 
-  /** Where `path` is written, as `file:line`. */
+  /** Position of `path` as `file:line`. */
   placeOf(path: readonly PropertyKey[]): string {
     return `${this.path}:${this.positionOf(path).line}`;
   }
 }
 
-/** The line on which `path` is written in a valid TOML text; undefined if it is not there. */
+/** Line of `path` in a valid TOML text; undefined for an absent path. */
 export function lineOf(text: string, path: readonly PropertyKey[]): number | undefined {
   return indexByPath(scanKeys(text)).get(joinPath(path))?.line;
 }
@@ -60,12 +61,12 @@ export function lineOf(text: string, path: readonly PropertyKey[]): number | und
 /**
  * Parses TOML text.
  *
- * @param path names the text in messages
- * @throws {SbxError} `toml.invalid`, its message begins with `path:line:column`
+ * @param path file name for messages
+ * @throws {SbxError} `toml.invalid`; the message begins with `path:line:column`
  */
 export function parseToml(text: string, path: string): TomlDocument {
   const nul = text.indexOf("\0");
-  if (nul >= 0) throw invalid(text, path, nul, "a NUL character");
+  if (nul >= 0) throw invalidError(text, path, nul, "NUL character");
   let value: Record<string, unknown>;
   try {
     value = parse(text);
@@ -76,38 +77,44 @@ export function parseToml(text: string, path: string): TomlDocument {
       hint: "correct that line",
     });
   }
-  // The parser lets days roll over into the next month, whatever the month's length is (docs/toml.md).
-  if (ROLLING_DAY.test(text)) refuseRollingDays(text, path);
+  // The parser accepts any day up to 31 and rolls it over into the next month (docs/toml.md).
+  if (ROLLING_DAY.test(text)) rejectRollingDays(text, path);
   return new TomlDocument(path, text, value);
 }
 
+/** Dates past the end of a short month. */
 const ROLLING_DAY = /\d{4}-(?:02-(?:29|30|31)|(?:04|06|09|11)-31)/;
 
-function refuseRollingDays(text: string, path: string) {
+function rejectRollingDays(text: string, path: string) {
   scanKeys(text, (date, offset) => {
     const [year, month, day] = date.split("-").map(Number);
-    // Day 0 of the next month is the last of this one.
+    // Day 0 of the next month is the last day of this one.
     const last = new Date(0);
     last.setUTCFullYear(year, month, 0);
-    if (day > last.getUTCDate()) throw invalid(text, path, offset, `${date} is not a day of the calendar`);
+    if (day > last.getUTCDate()) throw invalidError(text, path, offset, `${date} is not a calendar date`);
   });
 }
 
-function invalid(text: string, path: string, offset: number, what: string): SbxError {
+function invalidError(text: string, path: string, offset: number, problem: string): SbxError {
   const before = text.slice(0, offset).split("\n");
-  return new SbxError("toml.invalid", `${path}:${before.length}:${before.at(-1)!.length + 1}: ${what}`, {
+  return new SbxError("toml.invalid", `${path}:${before.length}:${before.at(-1)!.length + 1}: ${problem}`, {
     hint: "correct that line",
   });
 }
 
-/** What the parser found, in one line and in our words where its own mislead. */
+/** Parse error in one line, reworded where the parser's own text misleads. */
 function reasonOf(error: unknown): string {
-  if (!(error instanceof TomlError)) return "this is not TOML";
+  if (!(error instanceof TomlError)) return "not valid TOML";
   const reason = error.message.split("\n", 1)[0].replace(/^Invalid TOML document: /, "");
   if (reason.startsWith("trying to redefine")) return "this key or table is defined twice";
-  if (reason.includes("losslessly")) return "an integer beyond ±(2^53 − 1)";
+  if (reason.includes("losslessly")) return "integer beyond ±(2^53 − 1)";
   if (reason.includes("excessively nested")) return "nested too deep";
   return `not valid TOML: ${reason}`;
+}
+
+/** True for a table of a parsed document; dates are objects too, but not tables. */
+export function isTable(value: unknown): value is Record<string, unknown> {
+  return isObject(value) && !(value instanceof Date);
 }
 
 function indexByPath(keys: readonly TomlKey[]): Map<string, TomlKey> {
@@ -119,7 +126,7 @@ function indexByPath(keys: readonly TomlKey[]): Map<string, TomlKey> {
   return index;
 }
 
-/** NUL cannot stand in a TOML text, so it separates keys without ambiguity (an escaped one is as good as absent). */
+/** Joins a path with NUL, which raw TOML text cannot contain (an escaped one is ignored). */
 function joinPath(path: readonly PropertyKey[]): string {
   return path.map(String).join("\0");
 }

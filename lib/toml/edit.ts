@@ -4,17 +4,18 @@ import { encodeKey, encodeValue, type TomlValue } from "./encode.ts";
 import type { TomlKey } from "./scan.ts";
 
 /**
- * The text with `key` of the table at `table` set to `value`; every other byte stays as it is. The table may be
- * written as a header, inline, or with dotted keys; where there is none, a header is added at the end.
+ * Sets `key` of the table at `table` to `value`; every other byte stays as it is. The table may be a header, inline,
+ * or made of dotted keys; a missing table is added with a header at the end.
  *
- * @param document what the text parses to; it is not changed
+ * @param document source document, not modified
+ * @throws {SbxError} `toml.edit.conflict`: for an entry in a form that cannot be edited
  */
 export function setKey(document: TomlDocument, table: string[], key: string, value: TomlValue): TomlDocument {
   const { text } = document;
   const encoded = encodeValue(value, lineBreak(text) === "\n");
   const at = document.find([...table, key]);
-  if (at?.kind === "header") throw notEditable(document, [...table, key]);
-  if (at) return edited(document, at.valueStart, at.valueEnd, encoded);
+  if (at?.kind === "header") throw conflictError(document, [...table, key]);
+  if (at) return splice(document, at.valueStart, at.valueEnd, encoded);
 
   const pair = `${encodeKey(key)} = ${encoded}`;
   const home = document.find(table);
@@ -24,41 +25,65 @@ export function setKey(document: TomlDocument, table: string[], key: string, val
   if (home?.kind === "pair") return addInline(document, home, members.at(-1), pair);
   if (home) {
     const after = lineEnd(text, (members.at(-1) ?? home).valueEnd);
-    return edited(document, after, after, `${lineBreak(text)}${pair}`);
+    return splice(document, after, after, `${lineBreak(text)}${pair}`);
   }
   const dotted = members.at(-1);
   if (dotted) {
-    // `a.b.value = 1` has a sister `a.b.<key>`: the same words before the last segment.
+    // `a.b.value = 1` gets a sibling `a.b.<key>`: the same prefix before the last segment.
     const prefix = text.slice(dotted.start, dotted.lastSegment);
     const after = isInline(document, dotted) ? dotted.valueEnd : lineEnd(text, dotted.valueEnd);
     const glue = isInline(document, dotted) ? ", " : lineBreak(text);
-    return edited(document, after, after, `${glue}${prefix}${pair}`);
+    return splice(document, after, after, `${glue}${prefix}${pair}`);
   }
   return addTable(document, table, pair);
 }
 
 /**
- * The text without the table at `table`. Comments above its header and after its last key stay: they may be about
- * something else.
+ * Appends the table at `table`, which must not exist yet.
+ *
+ * @throws {SbxError} `toml.edit.conflict`: for a table within an inline table
+ */
+export async function appendTable(
+  document: TomlDocument,
+  table: string[],
+  value: Record<string, TomlValue>,
+): Promise<TomlDocument> {
+  for (let length = 1; length < table.length; length++) {
+    const parent = table.slice(0, length);
+    if (document.find(parent)?.kind === "pair") throw conflictError(document, parent);
+  }
+  // Loaded for this only.
+  const { stringify } = await import("@std/toml");
+  const nested = table.reduceRight<TomlValue>((inner, key) => ({ [key]: inner }), value);
+  // DEL is the one control character that `stringify` does not escape.
+  const text = stringify(nested as Record<string, unknown>).trim().replaceAll("\x7f", "\\u007f");
+  return append(document, `${text}\n`.replaceAll("\n", lineBreak(document.text)));
+}
+
+/**
+ * Removes the table at `table`. Comments above its header and after its last key stay: they may belong to something
+ * else.
+ *
+ * @throws {SbxError} `toml.edit.conflict`: for an entry in a form that cannot be edited
  */
 export function removeTable(document: TomlDocument, table: string[]): TomlDocument {
-  let now = document;
-  // A table can be spread over dotted keys, so what is left of it is looked for again after each removal.
+  let edited = document;
+  // A table can be spread over dotted keys, so each removal is followed by another search.
   for (;;) {
-    const first = now.keys.find(({ path }) => isWithin(path, table));
-    if (!first) return now;
-    if (first.kind === "element") throw notEditable(now, table);
-    now = first.kind === "header" ? removeHeader(now, first) : removePair(now, first);
+    const first = edited.keys.find(({ path }) => isWithin(path, table));
+    if (!first) return edited;
+    if (first.kind === "element") throw conflictError(edited, table);
+    edited = first.kind === "header" ? removeHeader(edited, first) : removePair(edited, first);
   }
 }
 
 function removeHeader(document: TomlDocument, header: TomlKey): TomlDocument {
   const { text } = document;
   const next = document.keys.find(({ kind, start }) => kind === "header" && start > header.start);
-  const own = document.keys.filter(({ kind, start }) =>
+  const pairs = document.keys.filter(({ kind, start }) =>
     kind === "pair" && start > header.start && start < (next?.start ?? Infinity)
   );
-  const end = Math.max(header.valueEnd, ...own.map(({ valueEnd }) => valueEnd));
+  const end = Math.max(header.valueEnd, ...pairs.map(({ valueEnd }) => valueEnd));
   return cutLines(document, header.start, lineEnd(text, end));
 }
 
@@ -66,22 +91,23 @@ function removePair(document: TomlDocument, pair: TomlKey): TomlDocument {
   const { text } = document;
   if (!isInline(document, pair)) return cutLines(document, pair.start, lineEnd(text, pair.valueEnd));
   const after = /^\s*,\s*/.exec(text.slice(pair.valueEnd));
-  if (after) return edited(document, pair.start, pair.valueEnd + after[0].length, "");
+  if (after) return splice(document, pair.start, pair.valueEnd + after[0].length, "");
   const before = /\s*,\s*$/.exec(text.slice(0, pair.start));
-  return edited(document, before ? before.index : pair.start, pair.valueEnd, "");
+  return splice(document, before ? before.index : pair.start, pair.valueEnd, "");
 }
 
-/** Cuts whole lines, and the empty line above them where it would set nothing apart any more. */
+/** Removes whole lines, and the empty lines around them that would no longer separate anything. */
 function cutLines(document: TomlDocument, start: number, end: number): TomlDocument {
   const { text } = document;
   let from = text.lastIndexOf("\n", start - 1) + 1;
   if (from === 0 && text.startsWith("\ufeff")) from = 1;
-  const to = /^(\r?\n)?/.exec(text.slice(end))![0].length + end;
+  const isFirst = text.slice(0, from).replace("\ufeff", "") === "";
+  const to = (isFirst ? /^(\r?\n)*/ : /^(\r?\n)?/).exec(text.slice(end))![0].length + end;
   const rest = text.slice(to);
   const gap = rest.trim() === "" || /^\r?\n/.test(rest)
     ? /(\r?\n)(\r?\n)$/.exec(text.slice(0, from))?.[2].length ?? 0
     : 0;
-  return edited(document, from - gap, to, "");
+  return splice(document, from - gap, to, "");
 }
 
 function addInline(
@@ -90,9 +116,9 @@ function addInline(
   last: TomlKey | undefined,
   pair: string,
 ): TomlDocument {
-  if (document.text[home.valueStart] !== "{") throw notEditable(document, home.path);
-  if (last) return edited(document, last.valueEnd, last.valueEnd, `, ${pair}`);
-  return edited(document, home.valueStart, home.valueEnd, `{ ${pair} }`);
+  if (document.text[home.valueStart] !== "{") throw conflictError(document, home.path);
+  if (last) return splice(document, last.valueEnd, last.valueEnd, `, ${pair}`);
+  return splice(document, home.valueStart, home.valueEnd, `{ ${pair} }`);
 }
 
 function addTable(document: TomlDocument, table: string[], pair: string): TomlDocument {
@@ -100,7 +126,7 @@ function addTable(document: TomlDocument, table: string[], pair: string): TomlDo
   const inline = table.slice(0, -1).findLastIndex((_, index) =>
     document.find(table.slice(0, index + 1))?.kind === "pair"
   );
-  // Within an inline table there are no headers: the new table goes in there too.
+  // An inline table cannot contain headers, so the new table is inline too.
   if (inline >= 0) {
     const parent = table.slice(0, inline + 1);
     const members = document.keys.filter(({ path }) => path.length > parent.length && isWithin(path, parent));
@@ -109,22 +135,28 @@ function addTable(document: TomlDocument, table: string[], pair: string): TomlDo
     return addInline(document, document.find(parent)!, last ?? members.at(-1), `${key} = { ${pair} }`);
   }
   const newline = lineBreak(text);
-  const bare = text.replace(/^\ufeff/, "");
-  const gap = bare === "" ? "" : bare.endsWith("\n") ? newline : newline.repeat(2);
-  const header = `[${table.map(encodeKey).join(".")}]`;
-  return edited(document, text.length, text.length, `${gap}${header}${newline}${pair}${newline}`);
+  return append(document, `[${table.map(encodeKey).join(".")}]${newline}${pair}${newline}`);
 }
 
-/** Puts `insert` in place of a range. What comes out is parsed again, so that an edit can never break a file. */
-function edited(document: TomlDocument, start: number, end: number, insert: string): TomlDocument {
+/** Appends tables after an empty line. @param tables text with headers, with the line breaks of the document */
+function append(document: TomlDocument, tables: string): TomlDocument {
+  const { text } = document;
+  const newline = lineBreak(text);
+  const bare = text.replace(/^\ufeff/, "");
+  const gap = bare === "" ? "" : bare.endsWith("\n") ? newline : newline.repeat(2);
+  return splice(document, text.length, text.length, `${gap}${tables}`);
+}
+
+/** Replaces a range with `insert`. The result is parsed again, so that an edit can never break a file. */
+function splice(document: TomlDocument, start: number, end: number, insert: string): TomlDocument {
   return parseToml(document.text.slice(0, start) + insert + document.text.slice(end), document.path);
 }
 
-function notEditable(document: TomlDocument, path: readonly string[]): SbxError {
+function conflictError(document: TomlDocument, path: readonly string[]): SbxError {
   return new SbxError(
     "toml.edit.conflict",
-    `${document.placeOf(path)}: this entry is written in a form that sbx cannot edit`,
-    { hint: `write it as a table of its own: [${path.map(encodeKey).join(".")}]` },
+    `${document.placeOf(path)}: sbx cannot edit an entry in this form`,
+    { hint: `write it as a separate table: [${path.map(encodeKey).join(".")}]` },
   );
 }
 
@@ -132,21 +164,21 @@ function isWithin(path: readonly string[], table: readonly string[]): boolean {
   return path.length >= table.length && table.every((segment, index) => path[index] === segment);
 }
 
-/** Whether the pair stands in an inline table, so among commas and not on a line of its own. */
+/** True for a pair in an inline table, separated by commas instead of line breaks. */
 function isInline(document: TomlDocument, pair: TomlKey): boolean {
   return document.keys.some(({ kind, valueStart, valueEnd }) =>
     kind !== "header" && valueStart < pair.start && pair.valueEnd < valueEnd
   );
 }
 
-/** Where the line ends on which a value ends: after its comment, before its line break. */
+/** Offset of the end of the line at `from`: after its comment, before its line break. */
 function lineEnd(text: string, from: number): number {
   const end = text.indexOf("\n", from);
   if (end < 0) return text.length;
   return text[end - 1] === "\r" ? end - 1 : end;
 }
 
-/** The line break that the text uses. */
+/** Line break used by the text. */
 function lineBreak(text: string): string {
   return /\r?\n/.exec(text)?.[0] ?? "\n";
 }

@@ -1,11 +1,11 @@
-/** What an edit can write. */
+/** Value that an edit can write. */
 export type TomlValue = string | number | boolean | TomlValue[] | { [key: string]: TomlValue };
 
 /**
- * A value as TOML.
+ * Encodes a value as TOML.
  *
- * @param multiline writes text of several lines as it reads, so that a person can go on editing it; not for files
- * whose lines end in CRLF, since those ends would become the text's
+ * @param multiline writes text with line breaks as a multi-line string, readable and editable by people; not for files
+ * with CRLF line ends, which would become part of the text
  */
 export function encodeValue(value: TomlValue, multiline = true): string {
   if (typeof value === "string") {
@@ -20,12 +20,12 @@ export function encodeValue(value: TomlValue, multiline = true): string {
   return pairs.length ? `{ ${pairs.join(", ")} }` : "{}";
 }
 
-/** A key, quoted where it has to be. */
+/** Encodes a key, quoted where necessary. */
 export function encodeKey(key: string): string {
   return /^[A-Za-z0-9_-]+$/.test(key) ? key : basicString(key);
 }
 
-/** JSON's escapes are TOML's too, but for the one control character that JSON leaves as it is. */
+/** JSON escapes are valid TOML; DEL is the one control character JSON leaves unescaped. */
 function basicString(text: string): string {
   return JSON.stringify(text).replaceAll("\x7f", "\\u007f");
 }
@@ -34,6 +34,6 @@ function multilineString(text: string): string {
   const lines = text.split("\n").map((line) =>
     basicString(line).slice(1, -1).replaceAll('\\"', '"').replaceAll('"""', '""\\"')
   );
-  // A quote at the very end would join the closing ones.
+  // A quote at the very end would merge with the closing quotes.
   return `"""\n${lines.join("\n").replace(/"$/, '\\"')}"""`;
 }

@@ -1,28 +1,28 @@
 import type { z } from "zod";
-import { nearest } from "../event/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
-import { knownKeys } from "./known.ts";
+import { nearest } from "../base/text/mod.ts";
 import type { TomlDocument } from "./document.ts";
+import { schemaKeysAt } from "./schema_keys.ts";
 
-/** One thing that is wrong in a document, in a person's words. */
+/** One problem in a document, worded for people. */
 export interface Problem {
   /** from the root of the document */
   path: PropertyKey[];
-  /** 1-based, of the key or of the table around it */
+  /** line of the key or of the table around it, from 1 */
   line: number;
   message: string;
 }
 
-/** Most problems that one error lists; who has more corrects these first. */
+/** Maximum problems listed in one error. */
 const PROBLEMS_SHOWN = 10;
-/** Most problems that are looked at: a hostile file may hold a hundred thousand. */
+/** Maximum problems examined: a hostile file may contain a hundred thousand. */
 const PROBLEMS_MAX = 200;
 
 /**
  * Checks a document against a schema.
  *
- * @param code of the error that is thrown, such as `profile.invalid`
- * @throws {SbxError} with every problem, each as `file:line: path: what`
+ * @param code code of the thrown error, such as `profile.invalid`
+ * @throws {SbxError} `code`: with one line per problem, `file:line: path: problem`
  */
 export function checkToml<S extends z.ZodType>(document: TomlDocument, schema: S, code: string): z.output<S> {
   const result = schema.safeParse(document.value);
@@ -30,7 +30,7 @@ export function checkToml<S extends z.ZodType>(document: TomlDocument, schema: S
   throw problemError(document, problemsOf(result.error, schema, document), code);
 }
 
-/** One error that names every problem with its file and line. */
+/** Builds one error that lists the problems with file and line. */
 export function problemError(document: TomlDocument, problems: Problem[], code: string): SbxError {
   const lines = problems.slice(0, PROBLEMS_SHOWN).map(({ path, line, message }) =>
     `${document.path}:${line}: ${path.length ? `${pathText(path)}: ` : ""}${message}`
@@ -41,7 +41,7 @@ export function problemError(document: TomlDocument, problems: Problem[], code: 
   });
 }
 
-/** What a failed check found, in the order of the lines. */
+/** Problems of a failed check, in line order. */
 export function problemsOf(error: z.ZodError, schema: z.ZodType, document: TomlDocument): Problem[] {
   return error.issues.flatMap((issue) => describe(issue, schema)).slice(0, PROBLEMS_MAX).map((
     { path, message },
@@ -52,30 +52,32 @@ export function problemsOf(error: z.ZodError, schema: z.ZodType, document: TomlD
   })).sort((a, b) => a.line - b.line);
 }
 
-/** A zod issue as path and message; an unknown key becomes one problem each, at the key itself. */
+/** Converts a zod issue to paths and messages; each unknown key becomes a problem at that key. */
 export function describe(
   issue: z.core.$ZodIssue,
   schema: z.ZodType,
 ): { path: PropertyKey[]; message: string }[] {
   if (issue.code === "unrecognized_keys") {
-    const known = knownKeys(schema, issue.path);
+    const keys = schemaKeysAt(schema, issue.path);
     return issue.keys.map((key) => {
-      const near = nearest(key, known);
+      const near = nearest(key, keys);
       return {
         path: [...issue.path, key],
-        message: near ? `unknown key; did you mean "${near}"?` : `unknown key; known are ${known.join(", ")}`,
+        message: near
+          ? `unknown key; did you mean "${near}"?`
+          : `unknown key; expected one of ${keys.join(", ")}`,
       };
     });
   }
   if (issue.code === "invalid_key") {
-    return [{ path: issue.path, message: issue.issues[0]?.message ?? "not a valid name" }];
+    return [{ path: issue.path, message: issue.issues[0]?.message ?? "invalid name" }];
   }
   if (issue.code === "invalid_union") {
-    // The form that fits best is most likely the one that was meant.
-    const [nearestForm] = issue.errors.filter((form) => form.every((inner) => inner.path.length > 0))
+    // The alternative with the fewest issues is most likely the intended one.
+    const [closest] = issue.errors.filter((issues) => issues.every((inner) => inner.path.length > 0))
       .toSorted((a, b) => a.length - b.length);
-    if (nearestForm) {
-      return nearestForm.flatMap((inner) =>
+    if (closest) {
+      return closest.flatMap((inner) =>
         describe({ ...inner, path: [...issue.path, ...inner.path] } as z.core.$ZodIssue, schema)
       );
     }
@@ -86,19 +88,21 @@ export function describe(
 function messageOf(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case "invalid_type":
-      return /received undefined$/.test(issue.message) ? "is missing" : `must be ${article(issue.expected)}`;
+      return /received undefined$/.test(issue.message)
+        ? "is missing"
+        : `must be ${describeType(issue.expected)}`;
     case "invalid_value":
       return `must be ${issue.values.length > 1 ? "one of " : ""}${
         issue.values.map((value) => JSON.stringify(value)).join(", ")
       }`;
     case "too_small":
-      return `must be at least ${issue.minimum}${unit(issue.origin)}`;
+      return `must be at least ${issue.minimum}${unitOf(issue.origin)}`;
     case "too_big":
-      return `must be at most ${issue.maximum}${unit(issue.origin)}`;
+      return `must be at most ${issue.maximum}${unitOf(issue.origin)}`;
     case "invalid_union":
-      return "has none of the forms that are allowed here";
+      return "has an unsupported form";
     default:
-      // Formats and refinements: the schema gives the words.
+      // Formats and refinements carry the schema's own message.
       return issue.message;
   }
 }
@@ -113,15 +117,15 @@ const TYPE_NAMES: Record<string, string> = {
   array: "a list",
 };
 
-function article(type: string): string {
+function describeType(type: string): string {
   return TYPE_NAMES[type] ?? `of type ${type}`;
 }
 
-function unit(origin: string): string {
+function unitOf(origin: string): string {
   return origin === "string" ? " characters" : origin === "array" ? " elements" : "";
 }
 
-/** `mcp.github.args[0]`, with quotes where a segment is not bare. */
+/** Formats a path as `mcp.github.args[0]`, quoting segments where necessary. */
 export function pathText(path: readonly PropertyKey[]): string {
   return path.map((segment, index) => {
     if (typeof segment === "number") return `[${segment}]`;

@@ -1,34 +1,32 @@
 import { SbxError } from "../base/error/mod.ts";
 import { parseToml, type TomlDocument } from "./document.ts";
 
-/** Most bytes of a TOML file that a person writes (issue 3, "Bad input"): settings, corp and profile files. */
+/** Maximum size of a settings, corp or profile file, in `bytes`. */
 export const TOML_FILE_LIMIT = 1024 * 1024;
 
 /**
- * Reads one TOML file that a person wrote.
+ * Reads one TOML file written by a person. Follows symbolic links, since people keep such files in dotfile folders; the
+ * target must be a regular file.
  *
- * A symbolic link is followed, since people keep such files in a folder of their own; what it leads to must be a
- * regular file.
- *
- * @throws {SbxError} `toml.not_found`, `toml.unreadable`, `toml.not_a_file`, `toml.too_large`, `toml.invalid`;
- * the last one's message begins with `file:line:column`
+ * @throws {SbxError} `toml.not_found`, `toml.unreadable`, `toml.not_a_file`, `toml.too_large`, and `toml.invalid` with
+ * `file:line:column` at the start of the message
  */
 export async function readToml(path: string, limit = TOML_FILE_LIMIT): Promise<TomlDocument> {
   return parseToml(await readText(path, limit), path);
 }
 
-/** The text of a file that {@linkcode readToml} would parse, byte order mark and line ends as they are. */
+/** Reads the text of a TOML file with the checks of {@linkcode readToml}; keeps the byte order mark and line ends. */
 export async function readText(path: string, limit = TOML_FILE_LIMIT): Promise<string> {
   return decode(await readBytes(path, limit), path);
 }
 
 async function readBytes(path: string, limit: number): Promise<Uint8Array> {
   try {
-    // Looked at before it is opened: opening a named pipe would wait for its writer.
-    refuse(await Deno.stat(path), path, limit);
+    // Checked before opening: opening a named pipe would wait for its writer.
+    requireRegularFile(await Deno.stat(path), path, limit);
     using file = await Deno.open(path);
-    const { size } = refuse(await file.stat(), path, limit);
-    // One byte more than it had: a file that grows meanwhile is refused, not cut.
+    const { size } = requireRegularFile(await file.stat(), path, limit);
+    // One byte more than its size: a file that grows meanwhile is rejected, not truncated.
     const bytes = new Uint8Array(Math.min(size, limit) + 1);
     let length = 0;
     while (length < bytes.length) {
@@ -39,26 +37,26 @@ async function readBytes(path: string, limit: number): Promise<Uint8Array> {
   } catch (error) {
     throw await asReadError(error, path);
   }
-  throw new SbxError("toml.unreadable", `${path}: the file changed while it was read`, {
+  throw new SbxError("toml.unreadable", `${path}: the file changed during the read`, {
     hint: "try again",
   });
 }
 
-function refuse(info: Deno.FileInfo, path: string, limit: number): Deno.FileInfo {
+function requireRegularFile(info: Deno.FileInfo, path: string, limit: number): Deno.FileInfo {
   if (!info.isFile) {
     throw new SbxError(
       "toml.not_a_file",
-      `${path}: ${info.isDirectory ? "a folder" : "not a regular file"}`,
+      `${path}: ${info.isDirectory ? "is a folder" : "is not a regular file"}`,
       {
-        hint: "move it away, and put a TOML file in its place",
+        hint: "replace it with a TOML file",
       },
     );
   }
   if (info.size > limit) {
     throw new SbxError(
       "toml.too_large",
-      `${path}: ${info.size} bytes, and ${limit} is the most that sbx reads`,
-      { hint: "is this the right file?" },
+      `${path}: the file has ${info.size} bytes, the limit is ${limit}`,
+      { hint: "check that this is the right file" },
     );
   }
   return info;
@@ -67,36 +65,36 @@ function refuse(info: Deno.FileInfo, path: string, limit: number): Deno.FileInfo
 async function asReadError(error: unknown, path: string): Promise<SbxError> {
   if (error instanceof SbxError) return error;
   if (error instanceof Deno.errors.NotFound) {
-    const dangling = await Deno.lstat(path).then((info) => info.isSymlink, () => false);
+    const isDangling = await Deno.lstat(path).then((info) => info.isSymlink, () => false);
     return new SbxError(
-      dangling ? "toml.unreadable" : "toml.not_found",
-      dangling ? `${path}: a symbolic link to a file that does not exist` : `${path}: no such file`,
+      isDangling ? "toml.unreadable" : "toml.not_found",
+      isDangling ? `${path}: broken symbolic link` : `${path}: no such file`,
       { cause: error },
     );
   }
-  const [what, hint] = error instanceof Deno.errors.PermissionDenied
-    ? ["no permission to read it", "give your user read permission on it"]
+  const [problem, hint] = error instanceof Deno.errors.PermissionDenied
+    ? ["permission denied", "give your user read permission"]
     : error instanceof Deno.errors.NotADirectory
-    ? ["a part of the path is a file, not a folder", "move that file away"]
+    ? ["a parent of the path is a file, not a folder", "move that file away"]
     : error instanceof Deno.errors.FilesystemLoop
-    ? ["symbolic links that lead in a circle", "replace the link with a file"]
-    : ["it cannot be read", "the log has the reason"];
-  return new SbxError("toml.unreadable", `${path}: ${what}`, { cause: error, hint });
+    ? ["loop of symbolic links", "replace the link with a file"]
+    : ["the file cannot be read", "see the log for the reason"];
+  return new SbxError("toml.unreadable", `${path}: ${problem}`, { cause: error, hint });
 }
 
 function decode(bytes: Uint8Array, path: string): string {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (cause) {
-    throw new SbxError("toml.invalid", `${path}:${badUtf8Line(bytes)}:1: bytes that are not UTF-8`, {
+    throw new SbxError("toml.invalid", `${path}:${firstInvalidLine(bytes)}:1: invalid UTF-8`, {
       cause,
       hint: "save the file as UTF-8",
     });
   }
 }
 
-/** The first line that is not UTF-8. No byte within a UTF-8 sequence is a line feed, so lines can be tried alone. */
-function badUtf8Line(bytes: Uint8Array): number {
+/** First line with invalid UTF-8. No byte within a UTF-8 sequence is a line feed, so lines can be decoded alone. */
+function firstInvalidLine(bytes: Uint8Array): number {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   for (let line = 1, start = 0;; line++) {
     const end = bytes.indexOf(0x0a, start);

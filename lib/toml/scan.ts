@@ -1,39 +1,40 @@
-/** One key of a TOML text, with where it stands. Offsets are in UTF-16 units. */
+/** One key of a TOML text with its position; offsets in UTF-16 units. */
 export interface TomlKey {
-  /** from the root; an element of an array has its index, as text */
+  /** from the root; array elements by index, as text */
   path: string[];
-  /** how it is written: a `[header]`, a `key = value`, or a value within an array */
+  /** `[header]`, `key = value`, or an array element */
   kind: "header" | "pair" | "element";
-  /** where the key (or the header's bracket) begins */
+  /** offset of the key, or of the header's bracket */
   start: number;
-  /** where its last segment begins; a dotted key has more than one */
+  /** offset of the last segment of a dotted key */
   lastSegment: number;
-  /** the value; for a header, the header itself */
+  /** range of the value; of the header itself for a header */
   valueStart: number;
   valueEnd: number;
   line: number;
   column: number;
 }
 
+/** Date at the current offset. */
 const DATE = /(\d{4}-\d{2}-\d{2})/y;
 
 /**
- * Finds every key of a TOML text that the parser has accepted. It knows just enough grammar to walk over strings,
- * comments and brackets, so it must not be given anything else.
+ * Finds every key of a TOML text. The parser must have accepted the text: this scanner knows only enough grammar to
+ * skip strings, comments and brackets.
  *
- * @param onDate called for each date outside strings, with its `YYYY-MM-DD` and offset
+ * @param onDate callback for each date outside strings, with its `YYYY-MM-DD` and offset
  */
 export function scanKeys(text: string, onDate?: (date: string, offset: number) => void): TomlKey[] {
-  return new Scan(text, onDate).run();
+  return new Scanner(text, onDate).run();
 }
 
-class Scan {
+class Scanner {
   #at = 0;
   #keys: TomlKey[] = [];
   #line = 1;
   #lineStart = 0;
   #counted = 0;
-  /** elements so far of each array of tables, by joined path */
+  /** elements counted in each array of tables, by joined path */
   #arrays = new Map<string, number>();
 
   constructor(readonly text: string, readonly onDate?: (date: string, offset: number) => void) {}
@@ -42,17 +43,17 @@ class Scan {
     let table: string[] = [];
     if (this.text.startsWith("\ufeff")) this.#at = this.#lineStart = this.#counted = 1;
     for (this.#skipSpace(); this.#at < this.text.length; this.#skipSpace()) {
-      if (this.text[this.#at] === "[") table = this.#header();
-      else this.#pair(table);
+      if (this.text[this.#at] === "[") table = this.#scanHeader();
+      else this.#scanPair(table);
     }
     return this.#keys;
   }
 
-  #header(): string[] {
+  #scanHeader(): string[] {
     const start = this.#at;
     const isArray = this.text.startsWith("[[", start);
     this.#at += isArray ? 2 : 1;
-    const { segments, lastSegment } = this.#dottedKey();
+    const { segments, lastSegment } = this.#scanDottedKey();
     const path: string[] = [];
     for (const [index, segment] of segments.entries()) {
       path.push(segment);
@@ -70,9 +71,9 @@ class Scan {
     return path;
   }
 
-  #pair(table: string[]) {
+  #scanPair(table: string[]) {
     const start = this.#at;
-    const { segments, lastSegment } = this.#dottedKey();
+    const { segments, lastSegment } = this.#scanDottedKey();
     this.#at = this.text.indexOf("=", this.#at) + 1;
     this.#skipSpace();
     const path = [...table, ...segments];
@@ -84,27 +85,27 @@ class Scan {
       valueStart: this.#at,
       valueEnd: this.#at,
     });
-    this.#value(path);
+    this.#scanValue(path);
     key.valueEnd = this.#at;
   }
 
-  #dottedKey(): { segments: string[]; lastSegment: number } {
+  #scanDottedKey(): { segments: string[]; lastSegment: number } {
     const segments: string[] = [];
     for (;;) {
       this.#skipSpace();
       const lastSegment = this.#at;
-      segments.push(this.#segment());
+      segments.push(this.#scanSegment());
       this.#skipSpace();
       if (this.text[this.#at] !== ".") return { segments, lastSegment };
       this.#at++;
     }
   }
 
-  #segment(): string {
+  #scanSegment(): string {
     const start = this.#at;
     const quote = this.text[start];
     if (quote === '"' || quote === "'") {
-      this.#string();
+      this.#skipString();
       const inner = this.text.slice(start + 1, this.#at - 1);
       return quote === "'" ? inner : unescape(inner);
     }
@@ -112,15 +113,15 @@ class Scan {
     return this.text.slice(start, this.#at);
   }
 
-  #value(path: string[]) {
+  #scanValue(path: string[]) {
     const first = this.text[this.#at];
-    if (first === '"' || first === "'") this.#string();
-    else if (first === "[") this.#array(path);
-    else if (first === "{") this.#inlineTable(path);
-    else this.#bare();
+    if (first === '"' || first === "'") this.#skipString();
+    else if (first === "[") this.#scanArray(path);
+    else if (first === "{") this.#scanInlineTable(path);
+    else this.#scanBareValue();
   }
 
-  #array(path: string[]) {
+  #scanArray(path: string[]) {
     this.#at++;
     for (let index = 0;; index++) {
       this.#skipSpace(",");
@@ -135,19 +136,19 @@ class Scan {
         valueStart: start,
         valueEnd: start,
       });
-      this.#value(element);
+      this.#scanValue(element);
       key.valueEnd = this.#at;
     }
     this.#at++;
   }
 
-  #inlineTable(path: string[]) {
+  #scanInlineTable(path: string[]) {
     this.#at++;
-    for (this.#skipSpace(","); this.text[this.#at] !== "}"; this.#skipSpace(",")) this.#pair(path);
+    for (this.#skipSpace(","); this.text[this.#at] !== "}"; this.#skipSpace(",")) this.#scanPair(path);
     this.#at++;
   }
 
-  #string() {
+  #skipString() {
     const quote = this.text[this.#at];
     const isMultiline = this.text.startsWith(quote.repeat(3), this.#at);
     const close = isMultiline ? quote.repeat(3) : quote;
@@ -156,21 +157,21 @@ class Scan {
       this.#at += quote === '"' && this.text[this.#at] === "\\" ? 2 : 1;
     }
     this.#at += close.length;
-    // Up to two more quotes belong to the text of a multi-line string.
+    // Up to two more quotes belong to the content of a multi-line string.
     if (isMultiline) { while (this.text[this.#at] === quote) this.#at++; }
   }
 
-  #bare() {
+  #scanBareValue() {
     const start = this.#at;
     while (this.#at < this.text.length && !",]}#\r\n".includes(this.text[this.#at])) this.#at++;
     DATE.lastIndex = start;
     const date = this.onDate && DATE.exec(this.text)?.[1];
     if (date) this.onDate!(date, start);
-    // White space before a comment is not the value's.
+    // White space before a comment is not part of the value.
     while (this.text[this.#at - 1] === " " || this.text[this.#at - 1] === "\t") this.#at--;
   }
 
-  /** Over white space, line ends, comments, and what else `also` names. */
+  /** Skips white space, line ends, comments, and the characters of `also`. */
   #skipSpace(also = "") {
     for (; this.#at < this.text.length; this.#at++) {
       const char = this.text[this.#at];
@@ -189,15 +190,15 @@ class Scan {
       this.#line++;
       this.#lineStart = this.#counted + 1;
     }
-    const whole = { ...key, line: this.#line, column: key.start - this.#lineStart + 1 };
-    this.#keys.push(whole);
-    return whole;
+    const located = { ...key, line: this.#line, column: key.start - this.#lineStart + 1 };
+    this.#keys.push(located);
+    return located;
   }
 }
 
 const ESCAPES: Record<string, string> = { b: "\b", t: "\t", n: "\n", f: "\f", r: "\r", e: "\x1b" };
 
-/** The text of a basic string's inside. */
+/** Decodes the escapes of a basic string. */
 function unescape(inner: string): string {
   return inner.replace(
     /\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|x([0-9A-Fa-f]{2})|(.))/gs,

@@ -1,23 +1,23 @@
 import { join } from "node:path";
-import { writeAtomic } from "../base/home/atomic.ts";
+import { writeAtomic } from "../base/home/mod.ts";
 import { bareArguments } from "./command.ts";
 import type { Accelerator } from "./hypervisor.ts";
 import { findTools } from "./tools.ts";
 
-/** Which accelerator machines get here, and why: shown in a VM's info and in `sbx status`. */
+/** Accelerator of this host's machines, and the reason; shown in a VM's info and in `sbx status`. */
 export interface AcceleratorChoice {
   accelerator: Accelerator;
   reason: string;
 }
 
-/** A stock kernel that has not powered off by then does not run under this KVM. */
+/** Longest time for a stock kernel to boot and power off under a working KVM, in `ms`. */
 const PROBE_DEADLINE_MS = 8000;
 
 /**
- * Whether KVM really runs a guest here. `/dev/kvm` may be there and not work, so the answer is found by booting the
- * kernel to its first program under a deadline, and remembered until the host's kernel or QEMU changes.
+ * Chooses KVM if it really runs a guest. `/dev/kvm` may exist and not work, so this boots the kernel to its
+ * first program under a deadline, and stores the result until the host's kernel or QEMU changes.
  *
- * @param runDir where the answer is kept
+ * @param runDir folder of the stored result
  */
 export async function chooseAccelerator(
   boot: { kernel: string; initrd: string },
@@ -27,19 +27,18 @@ export async function chooseAccelerator(
   if (device instanceof Error) {
     const reason = device instanceof Deno.errors.NotFound
       ? "this host has no /dev/kvm"
-      : "/dev/kvm is there but this user may not open it (add yourself to the group kvm)";
+      : "this user may not open /dev/kvm (add yourself to the group kvm)";
     return { accelerator: "tcg", reason };
   }
   device.close();
   const { qemu } = findTools();
   const key = `${Deno.osRelease()} ${(await Deno.stat(qemu)).mtime?.getTime()}`;
   const path = join(runDir, "accelerator.json");
-  const known = await readChoice(path);
-  if (known?.key === key) return known;
-  const works = await bootsUnderKvm(qemu, boot);
-  const choice: AcceleratorChoice = works
+  const stored = await readChoice(path);
+  if (stored?.key === key) return stored;
+  const choice: AcceleratorChoice = await bootsUnderKvm(qemu, boot)
     ? { accelerator: "kvm", reason: "KVM booted a kernel" }
-    : { accelerator: "tcg", reason: "/dev/kvm is there but does not boot a kernel; VMs are emulated" };
+    : { accelerator: "tcg", reason: "/dev/kvm exists but does not boot a kernel; VMs are emulated" };
   await writeAtomic(path, JSON.stringify({ key, ...choice }));
   return choice;
 }
@@ -57,7 +56,7 @@ async function readChoice(path: string): Promise<AcceleratorChoice & { key: stri
 
 async function bootsUnderKvm(qemu: string, boot: { kernel: string; initrd: string }): Promise<boolean> {
   const args = bareArguments({ ...boot, accelerator: "kvm", cpus: 1, ramMb: 256 }, ["sbx_floor=1"]);
-  // A guest that hangs would outlive a service that is ended meanwhile.
+  // Without setpriv, a hanging guest would outlive a service that ends meanwhile.
   const child = new Deno.Command("setpriv", {
     args: ["--pdeathsig", "KILL", "--", qemu, ...args],
     stdin: "null",

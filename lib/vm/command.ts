@@ -1,9 +1,9 @@
 import type { Accelerator, MachineSpec } from "./hypervisor.ts";
 
-/** Where one machine's programs meet, below its folder. */
+/** Sockets between one machine's programs, in its folder. */
 export const SOCKETS = { vsock: "vsock.sock", files: "fs.sock", monitor: "qmp.sock" } as const;
 
-/** The part of QEMU's command line that every boot shares, the probe's and the benchmark's floor included. */
+/** QEMU arguments of every boot, also of the KVM probe and the benchmark floor. */
 export function bareArguments(
   machine: Pick<MachineSpec, "cpus" | "ramMb" | "kernel" | "initrd" | "accelerator">,
   parameters: string[] = [],
@@ -18,7 +18,7 @@ export function bareArguments(
       "-cpu",
       accelerator === "kvm" ? "host" : "max",
     ],
-    // Without this virtiofs dies: vhost-user devices speak virtio 1.0 only.
+    // virtiofs needs this: vhost-user devices speak only virtio 1.0.
     ...["-global", "virtio-mmio.force-legacy=false"],
     ...["-smp", String(cpus), "-m", String(ramMb)],
     ...["-object", `memory-backend-memfd,id=mem0,size=${ramMb}M,share=on`],
@@ -35,13 +35,13 @@ export function bareArguments(
   ];
 }
 
-/** The whole command line of one machine. */
+/** All QEMU arguments of one machine. */
 export function machineArguments(spec: MachineSpec): string[] {
   const socket = (name: string) => `${spec.dir}/${name}`;
   return [
     ...bareArguments(spec, spec.scratch ? ["sbx_scratch=/dev/vdb"] : []),
     ...["-qmp", `unix:${socket(SOCKETS.monitor)},server=on,wait=off`],
-    // virtio-mmio slots are filled from the last to the first: the disks are named here in the order that makes the root vda.
+    // virtio-mmio slots fill from last to first: in this order the root disk becomes vda.
     ...disk("root", spec.rootfs, "readonly=on"),
     ...(spec.scratch ? disk("scratch", spec.scratch, "discard=unmap") : []),
     ...[
@@ -60,7 +60,7 @@ export function machineArguments(spec: MachineSpec): string[] {
 }
 
 function disk(id: string, path: string, options: string): string[] {
-  // A comma in an option's value is written twice.
+  // A comma in an option's value is escaped by doubling.
   const file = path.replaceAll(",", ",,");
   return [
     "-drive",
@@ -70,25 +70,26 @@ function disk(id: string, path: string, options: string): string[] {
   ];
 }
 
-/** What an emulated guest is told; one that runs on KVM finds everything out by itself. */
+/** Kernel parameters of an emulated guest; a guest on KVM needs none. */
 function emulationParameters(accelerator: Accelerator): string[] {
-  // Emulation translates code by its address: at random addresses every program would be translated anew each time it
-  // starts. With fixed ones a program starts five times faster; what keeps the guest in is the machine, not its ASLR.
-  // For the same reason the agent does without a just-in-time compiler: what it would make is translated once more.
+  // Emulation caches translated code by address: with random addresses every program is translated again at
+  // each start. With fixed ones a program starts five times faster; the machine isolates the guest, not its
+  // ASLR. For the same reason the agent runs without a just-in-time compiler, whose output would be
+  // translated once more.
   return accelerator === "tcg" ? ["norandmaps", "sbx_v8_flags=--jitless", ...clockParameters()] : [];
 }
 
 /**
- * Under emulation the guest measures its clock against an emulated timer, and on a busy host it gives up: then it waits
- * for timer ticks that a microvm never sends, and one boot in four hangs. The guest's counter is the host's, so the host's
- * frequency, where it is constant and known, is simply told.
+ * Kernel parameters for the clock. Under emulation the guest calibrates its clock against an emulated timer,
+ * which fails on a busy host: it then waits for timer ticks that a microvm never sends, and one boot in four
+ * hangs. The guest's counter is the host's, so a constant and known host frequency is passed instead.
  */
 function clockParameters(): string[] {
   try {
     const cpu = Deno.readTextFileSync("/proc/cpuinfo").split("\n\n")[0];
     const mhz = cpu.match(/^cpu MHz\s*:\s*([\d.]+)/m)?.[1];
-    const constant = /\b(tsc_known_freq|hypervisor)\b/.test(cpu) && /\bconstant_tsc\b/.test(cpu);
-    return mhz && constant ? [`tsc_early_khz=${Math.round(Number(mhz) * 1000)}`, "tsc=reliable"] : [];
+    const isConstant = /\b(tsc_known_freq|hypervisor)\b/.test(cpu) && /\bconstant_tsc\b/.test(cpu);
+    return mhz && isConstant ? [`tsc_early_khz=${Math.round(Number(mhz) * 1000)}`, "tsc=reliable"] : [];
   } catch {
     return [];
   }

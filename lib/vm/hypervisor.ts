@@ -1,21 +1,21 @@
-/** What runs a virtual machine, whichever program or framework does it. */
+/** Interface of hypervisors, independent of the program or framework behind it. */
 
-/** What a hypervisor can do; callers ask this record, never the platform. */
+/** Abilities of a hypervisor; callers check this record, never the platform. */
 export interface Features extends Record<string, boolean> {
-  /** freezes and continues the virtual processors */
+  /** can freeze and resume the virtual processors */
   pause: boolean;
-  /** writes a running machine to disk and brings it back */
+  /** can save a running machine to disk and restore it */
   save_state: boolean;
-  /** shares a folder of the host with the guest */
+  /** can share a folder of the host with the guest */
   shared_folder: boolean;
-  /** runs where the processor offers no virtualization */
+  /** runs without virtualization support of the processor */
   emulation: boolean;
 }
 
-/** How the guest's processor instructions are run. */
+/** Execution of the guest's processor instructions. */
 export type Accelerator = "kvm" | "tcg";
 
-/** One machine to start. Paths are on the host. */
+/** Specification of one machine. Paths are on the host. */
 export interface MachineSpec {
   /** folder for this machine's sockets; short, see `instancePaths` */
   dir: string;
@@ -25,46 +25,48 @@ export interface MachineSpec {
   kernel: string;
   initrd: string;
   rootfs: string;
-  /** ext4 image that keeps what the guest writes; without one it is kept in its memory */
+  /** ext4 image for the guest's writes; without one they stay in its memory */
   scratch?: string;
   workspace: string;
   accelerator: Accelerator;
-  /** folder for the logs of the programs that make up the machine */
+  /** folder for the logs of the machine's programs */
   logs: string;
-  /** bytes of the guest's serial console */
+  /** receives output of the guest's serial console */
   onConsole(bytes: Uint8Array): void;
-  /** the machine has stopped, because the host has no room for what the guest writes to its disk; `resume` tries again */
+  /**
+   * called when the machine stops because the host has no space for the guest's disk; `resume` tries again
+   */
   onDiskFull(): void;
 }
 
-/** Why a machine is no longer there. */
+/** Exit status of a machine. */
 export interface MachineExit {
   code: number;
   signal: string | null;
 }
 
-/** A machine that runs. */
+/** A running machine. */
 export interface Machine {
-  /** settles when the machine is gone, for whatever reason */
+  /** settles when the machine has ended for any reason */
   readonly exited: Promise<MachineExit>;
   pause(): Promise<void>;
   resume(): Promise<void>;
-  /** ends it now and everything that belongs to it */
+  /** kills the machine and its helper programs */
   kill(): Promise<void>;
 }
 
-/** One way to run machines. */
+/** Starts machines. */
 export interface Hypervisor {
   readonly name: string;
   readonly features: Features;
   /**
-   * Starts a machine whose vsock is a folder of UDS paths: the guest connecting to host port P reaches
-   * {@linkcode vsockPath}`(dir, P)`, on which the caller listens before it calls this.
+   * Starts a machine whose vsock is a folder of Unix sockets: a guest connection to host port P reaches
+   * {@linkcode vsockPath}`(dir, P)`. The caller listens there before the start.
    */
   start(spec: MachineSpec): Promise<Machine>;
 }
 
-/** UDS on which the guest's connections to one of the host's vsock ports arrive. */
+/** Path of the Unix socket for guest connections to one vsock port of the host. */
 export function vsockPath(dir: string, port: number): string {
   return `${dir}/v_${port}`;
 }

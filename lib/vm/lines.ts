@@ -1,4 +1,4 @@
-/** Splits text into lines without their ends. */
+/** Splits text into lines, without line endings. */
 export class TextLineStream extends TransformStream<string, string> {
   constructor() {
     let rest = "";

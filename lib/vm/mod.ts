@@ -1,4 +1,4 @@
-/** Virtual machines: one interface, and the hypervisors behind it. */
+/** Virtual machines: one interface and its hypervisors. */
 export { type AcceleratorChoice, chooseAccelerator } from "./accelerator.ts";
 export { bareArguments } from "./command.ts";
 export {

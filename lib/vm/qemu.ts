@@ -5,15 +5,15 @@ import type { Features, Hypervisor, Machine, MachineExit, MachineSpec } from "./
 import { Qmp, type QmpEvent } from "./qmp.ts";
 import { findTools, type Tools } from "./tools.ts";
 
-/** The guest's CID; every machine has a vsock of its own, so all may have the same. */
+/** CID of every guest; each machine has its own vsock, so that all can share it. */
 const GUEST_CID = "3";
 
-/** How much later than its helpers QEMU's own end may be seen. */
-const HELPER_HEAD_START_MS = 1000;
+/** Longest time between the end of a helper and the end of QEMU, if QEMU ended first, in `ms`. */
+const EXIT_GRACE_MS = 1000;
 
 /**
- * QEMU's microvm, with its vsock and its shared folder served by programs of their own over vhost-user, so that
- * neither needs a kernel module or root on the host. Saving a machine needs devices that QEMU can migrate; these are not.
+ * QEMU's microvm. Separate programs serve its vsock and shared folder over vhost-user, so that neither needs
+ * a kernel module or root on the host. Saving a machine is not supported: QEMU cannot migrate these devices.
  */
 export class Qemu implements Hypervisor {
   readonly name = "qemu";
@@ -25,17 +25,17 @@ export class Qemu implements Hypervisor {
     const sockets = [SOCKETS.vsock, SOCKETS.files].map((name) => `${spec.dir}/${name}`);
     const ready = await Promise.all(sockets.map((path, i) => waitForSocket(path, helpers[i])));
     if (!ready.every(Boolean)) {
-      await Promise.all(helpers.map(end));
+      await Promise.all(helpers.map(kill));
       const name = ready[0] ? "virtiofsd" : "vhost-device-vsock";
       throw new SbxError("vm.boot_failed", `${name} did not start`, {
-        hint: `${spec.logs}/${name}.log says why`,
+        hint: `its log is ${spec.logs}/${name}.log`,
       });
     }
     return new QemuMachine(spawnBound("qemu", tools.qemu, machineArguments(spec), spec.logs), helpers, spec);
   }
 }
 
-/** How often, and after how long, a monitor that does not listen yet is tried again. */
+/** Number and interval, in `ms`, of attempts to connect to a monitor that does not listen yet. */
 const MONITOR_TRIES = 50;
 const MONITOR_RETRY_MS = 20;
 
@@ -50,45 +50,43 @@ class QemuMachine implements Machine {
     this.#child = child;
     this.#dir = spec.dir;
     relayConsole(child.stdout, spec.onConsole);
-    this.exited = this.#ending(helpers);
+    this.exited = this.#waitForExit(helpers);
     this.#onEvent = ({ event, data }) => {
       if (event === "BLOCK_IO_ERROR" && data?.nospace && data.action === "stop") spec.onDiskFull();
     };
-    // From the start, to hear of a disk that has no room.
-    if (spec.scratch) {
-      this.#listen(child).catch(() => {});
-    }
+    // Connected from the start to receive events of a full disk.
+    if (spec.scratch) this.#listen(child).catch(() => {});
   }
 
   /**
-   * Freezes the whole of QEMU. Its own `stop` also stops the rings that it shares with vhost-device-vsock, whose thread
-   * ends for good when anything happens on a ring that is stopped: the guest would be out of reach afterwards. The
-   * guest's clock goes on meanwhile.
+   * Freezes the whole QEMU process. Its own `stop` would also stop the rings shared with vhost-device-vsock,
+   * whose thread ends on any activity on a stopped ring, and the guest would be unreachable afterwards. The
+   * guest's clock keeps running.
    */
-  // deno-lint-ignore require-await -- what it throws is for whoever awaits it
+  // deno-lint-ignore require-await -- errors must reject, not throw
   async pause(): Promise<void> {
     this.#signal("SIGSTOP");
   }
 
-  /** Also lets one go on that QEMU has stopped itself, for want of room. */
+  /** Resumes the machine, also one that QEMU stopped for lack of disk space. */
   async resume(): Promise<void> {
     this.#signal("SIGCONT");
     await this.#execute("cont");
   }
 
   async kill(): Promise<void> {
-    await end(this.#child);
+    await kill(this.#child);
     await this.exited;
   }
 
-  /** Waits for the end of QEMU or of a helper, which QEMU cannot do without, and ends what is left. */
-  async #ending(helpers: Deno.ChildProcess[]): Promise<MachineExit> {
-    const own = this.#child.status;
-    await Promise.race([own, ...helpers.map((helper) => helper.status)]);
-    // When QEMU ends its helpers end too, and may be noticed first: what counts is how QEMU ended.
-    const late = new Promise<null>((resolve) => setTimeout(() => resolve(null), HELPER_HEAD_START_MS));
-    const status = await Promise.race([own, late]);
-    await Promise.all([this.#child, ...helpers].map(end));
+  /** Waits for the end of QEMU or of a helper, which QEMU needs to run, and kills the others. */
+  async #waitForExit(helpers: Deno.ChildProcess[]): Promise<MachineExit> {
+    const qemu = this.#child.status;
+    await Promise.race([qemu, ...helpers.map((helper) => helper.status)]);
+    // After an end of QEMU its helpers end too and may be seen first; the exit status is QEMU's.
+    const timeout = new Promise<null>((resolve) => setTimeout(() => resolve(null), EXIT_GRACE_MS));
+    const status = await Promise.race([qemu, timeout]);
+    await Promise.all([this.#child, ...helpers].map(kill));
     return status ? { code: status.code, signal: status.signal } : { code: 1, signal: null };
   }
 
@@ -96,20 +94,20 @@ class QemuMachine implements Machine {
     try {
       this.#child.kill(signal);
     } catch (cause) {
-      throw new SbxError("process.gone", "the machine is gone", { cause });
+      throw new SbxError("process.gone", "the machine has ended", { cause });
     }
   }
 
-  /** The monitor's socket is there a moment before QEMU listens on it. */
+  /** Connects to the monitor, whose socket exists a moment before QEMU listens on it. */
   async #listen(child: Deno.ChildProcess): Promise<void> {
     if (!await waitForSocket(`${this.#dir}/${SOCKETS.monitor}`, child)) return;
     for (let tries = 0; tries < MONITOR_TRIES; tries++) {
-      if (await this.#connected().then(() => true, () => false)) return;
+      if (await this.#connect().then(() => true, () => false)) return;
       await new Promise((resolve) => setTimeout(resolve, MONITOR_RETRY_MS));
     }
   }
 
-  #connected(): Promise<Qmp> {
+  #connect(): Promise<Qmp> {
     if (this.#monitor) return this.#monitor;
     const monitor = this.#monitor = Qmp.connect(`${this.#dir}/${SOCKETS.monitor}`, this.#onEvent);
     monitor.catch(() => {
@@ -120,10 +118,10 @@ class QemuMachine implements Machine {
 
   async #execute(command: string): Promise<void> {
     try {
-      await (await this.#connected()).execute(command);
+      await (await this.#connect()).execute(command);
     } catch (cause) {
       this.#monitor = undefined;
-      throw new SbxError("process.gone", `the machine did not answer "${command}"`, { cause });
+      throw new SbxError("process.gone", `QEMU did not execute "${command}"`, { cause });
     }
   }
 }
@@ -137,18 +135,18 @@ function spawnVsock(tools: Tools, spec: MachineSpec): Deno.ChildProcess {
     "--uds-path",
     `${spec.dir}/v`,
   ];
-  return bound("vhost-device-vsock", tools.vsock, args, spec.logs);
+  return spawnHelper("vhost-device-vsock", tools.vsock, args, spec.logs);
 }
 
 function spawnFiles(tools: Tools, spec: MachineSpec): Deno.ChildProcess {
   const socket = `--socket-path=${spec.dir}/${SOCKETS.files}`;
   if (!tools.virtiofsdIsLegacy) {
     const args = [socket, "--shared-dir", spec.workspace, "--cache", "auto", "--sandbox", "namespace"];
-    return bound("virtiofsd", tools.virtiofsd, args, spec.logs);
+    return spawnHelper("virtiofsd", tools.virtiofsd, args, spec.logs);
   }
   const args = [socket, "-o", `source=${spec.workspace}`, "-o", "cache=auto", "-o", "no_posix_lock"];
-  if (Deno.uid() === 0) return bound("virtiofsd", tools.virtiofsd, args, spec.logs);
-  return bound("virtiofsd", "unshare", [
+  if (Deno.uid() === 0) return spawnHelper("virtiofsd", tools.virtiofsd, args, spec.logs);
+  return spawnHelper("virtiofsd", "unshare", [
     ...AS_ROOT_OF_A_NAMESPACE,
     tools.virtiofsd,
     ...args,
@@ -157,8 +155,8 @@ function spawnFiles(tools: Tools, spec: MachineSpec): Deno.ChildProcess {
 }
 
 /**
- * QEMU's own virtiofsd wants to be root and to write below /run. For a user who is not, it is root of a user namespace that
- * has the user's subordinate ids (/etc/subuid), with a /run of its own.
+ * Arguments of unshare for QEMU's own virtiofsd, which needs root and writes below /run. For other users it
+ * runs as root of a user namespace with the user's subordinate ids (/etc/subuid) and a private /run.
  */
 const AS_ROOT_OF_A_NAMESPACE = [
   ...["--map-root-user", "--map-auto", "--mount", "--", "/bin/sh", "-c"],
@@ -166,7 +164,7 @@ const AS_ROOT_OF_A_NAMESPACE = [
   "sh",
 ];
 
-function bound(name: string, program: string, args: string[], logs: string): Deno.ChildProcess {
+function spawnHelper(name: string, program: string, args: string[], logs: string): Deno.ChildProcess {
   const child = spawnBound(name, program, args, logs);
   child.stdout.cancel();
   return child;
@@ -179,11 +177,11 @@ async function relayConsole(
   for await (const chunk of from) onConsole(chunk);
 }
 
-async function end(child: Deno.ChildProcess): Promise<void> {
+async function kill(child: Deno.ChildProcess): Promise<void> {
   try {
     child.kill("SIGKILL");
   } catch {
-    // gone already
+    // already ended
   }
   await child.status;
 }

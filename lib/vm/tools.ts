@@ -1,25 +1,25 @@
 import { SbxError } from "../base/error/mod.ts";
 
-/** Programs of the host that the qemu hypervisor is made of. */
+/** Programs of the QEMU hypervisor on the host. */
 export interface Tools {
   qemu: string;
   vsock: string;
   virtiofsd: string;
-  /** virtiofsd takes the arguments of QEMU's own (`-o source=`) rather than those of its Rust successor */
+  /** virtiofsd is QEMU's own, with arguments like `-o source=`, not its Rust successor */
   virtiofsdIsLegacy: boolean;
 }
 
 const SEARCH = ["/usr/bin", "/usr/local/bin", "/usr/libexec", "/usr/lib/qemu", "/usr/sbin"];
 const QEMU: Record<string, string> = { x86_64: "qemu-system-x86_64", aarch64: "qemu-system-aarch64" };
 
-/** @throws {SbxError} `host.tools_missing`, naming each one */
+/** Finds the host's programs. @throws {SbxError} `host.tools_missing`: names each missing one */
 export function findTools(): Tools {
   const names = [QEMU[Deno.build.arch], "vhost-device-vsock", "virtiofsd"];
   const [qemu, vsock, virtiofsd] = names.map(find);
   const missing = names.filter((_, i) => ![qemu, vsock, virtiofsd][i]);
   if (missing.length > 0) {
     throw new SbxError("host.tools_missing", `this machine cannot run VMs: ${missing.join(", ")} not found`, {
-      hint: "scripts/deps.sh (or make setup) installs what is missing",
+      hint: "install what is missing: scripts/deps.sh, or make setup",
     });
   }
   return {

@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
+import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
 
 interface Outcome {
@@ -9,9 +10,9 @@ interface Outcome {
 }
 
 async function admin(...args: string[]): Promise<Outcome> {
-  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+  const { code, stdout, stderr } = await runChild(Deno.execPath(), {
     args: ["run", "-A", "--quiet", fromRoot("main.ts"), "admin", ...args],
-  }).output();
+  });
   const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   return { code, stdout: decode(stdout), stderr: decode(stderr) };
 }
@@ -25,7 +26,7 @@ async function assetsDir(): Promise<string> {
   return dir;
 }
 
-Deno.test("manifest generate and check print the report, and exit 1 when a file is not as it was", async () => {
+Deno.test("manifest generate and check print the report, and exit with 1 when a file has changed", async () => {
   const dir = await assetsDir();
   const made = await admin("manifest", "generate", dir, "--version", "2026.0102.3", "--json");
   assertEquals(made.code, 0, made.stderr);
@@ -42,9 +43,9 @@ Deno.test("manifest generate and check print the report, and exit 1 when a file 
   await Deno.writeTextFile(join(dir, "arm64/rootfs.erofs"), "ROOTFS.erofs");
   const bad = await admin("manifest", "check", path, "--json");
   assertEquals([bad.code, JSON.parse(bad.stdout).ok], [1, false]);
-  const shown = await admin("manifest", "check", path);
-  assertEquals(shown.code, 1);
-  assert(/NOT OK/.test(shown.stdout) && /rootfs\.erofs .* wrong hash/.test(shown.stdout), shown.stdout);
+  const table = await admin("manifest", "check", path);
+  assertEquals(table.code, 1);
+  assert(/NOT OK/.test(table.stdout) && /rootfs\.erofs .* wrong hash/.test(table.stdout), table.stdout);
   await Deno.remove(dir, { recursive: true });
 });
 
@@ -62,34 +63,44 @@ Deno.test("an invalid manifest is an error with code and message, as text and as
 });
 
 const USAGE: [string[], RegExp][] = [
-  [["manifest", "chekc", "x"], /did you mean "manifest check"\?/],
-  [["nonsense"], /no command "nonsense"/],
-  [["ca"], /sbx-admin ca needs to be told what to do\s+it can show, rotate/],
-  [["ca", "frobnicate"], /sbx-admin ca can show, rotate/],
-  [["manifest", "check"], /<manifest_path> is missing/],
-  [["manifest", "check", "a", "b"], /no place for "b"/],
-  [["manifest", "check", "a", "--jsn"], /did you mean --json\?/],
-  [["manifest", "check", "a", "--json=yes"], /takes no value/],
+  [["manifest", "chekc", "x"], /unknown subcommand "chekc".*\s+did you mean sbx-admin manifest check\?/],
+  [["nonsense"], /unknown command "nonsense"\s+sbx-admin --help lists the commands/],
+  [["polcy"], /did you mean sbx-admin policy\?/],
+  [["ca"], /sbx-admin ca needs a subcommand: show, rotate\s+see sbx-admin ca --help/],
+  [["ca", "frobnicate"], /unknown subcommand "frobnicate"; one of show, rotate/],
+  [["manifest", "check"], /missing argument: sbx-admin manifest check MANIFEST/],
+  [["manifest", "check", "a", "b"], /unexpected argument "b"/],
+  [["manifest", "check", "a", "--jsn"], /unknown option --jsn.*\s+did you mean --json\?/],
+  [["manifest", "check", "a", "--json=yes"], /--json takes no value/],
   [["manifest", "generate", "a", "--version"], /--version needs a value/],
-  [["image", "build", "a", "--arch", "x86_64", "--arch", "arm64"], /given twice/],
+  [["detection", "backtest", "p"], /missing option --events FILE\s+see sbx-admin detection backtest --help/],
+  [["detection", "backtest", "p", "--events", "e", "--limit", "x"], /invalid value "x" of --limit/],
+  [["image", "build", "a", "--arch", "x86_64", "--arch", "arm64"], /--arch may be given only once/],
 ];
 
 for (const [args, message] of USAGE) {
-  Deno.test(`sbx-admin ${args.join(" ")} is refused with exit code 2`, async () => {
+  Deno.test(`sbx-admin ${args.join(" ")} is rejected with exit code 2`, async () => {
     const { code, stderr, stdout } = await admin(...args);
     assertEquals([code, stdout], [2, ""]);
     assert(message.test(stderr), stderr);
   });
 }
 
-Deno.test("help lists every command, and one when it is named", async () => {
+Deno.test("help lists every command, or shows a group or a command", async () => {
   const all = await admin("--help");
   assertEquals(all.code, 0);
   for (const name of ["image build", "manifest generate", "manifest check"]) {
     assert(all.stdout.includes(name), name);
   }
-  const one = await admin("manifest", "check", "--help");
-  assert(one.stdout.includes("manifest check") && !one.stdout.includes("image build"));
+  const group = await admin("manifest", "--help");
+  assert(group.stdout.startsWith("sbx-admin manifest SUBCOMMAND\n"), group.stdout);
+  assert(group.stdout.includes("manifest check MANIFEST") && !group.stdout.includes("image build"));
+  const one = await admin("manifest", "generate", "--help");
+  assertEquals([group.code, one.code], [0, 0]);
+  assert(one.stdout.startsWith("sbx-admin manifest generate ASSETS_DIR"), one.stdout);
+  assert(one.stdout.includes("--version VERSION") && !one.stdout.includes("manifest check"));
+  const none = await admin();
+  assertEquals([none.code, none.stdout], [2, all.stdout]);
 });
 
 Deno.test("image build names an unknown architecture and an unknown profile", async () => {

@@ -1,13 +1,19 @@
-/** `sbx shell` whose input is no terminal: it ends with its input, and takes nobody's terminal with it. */
+/** `sbx shell` with input that is not a terminal: it ends with its input, without ending the shared terminal. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { Hono } from "hono";
 import { home } from "../../lib/base/home/mod.ts";
+import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
 
 const CTRL_D = 4;
 
-/** A service with one terminal: a shell that is only just starting, and so does not hear what comes first. */
-function service(argvs: (string | undefined)[], deaf: number): Hono {
+/**
+ * Creates a service with one terminal, whose shell is still starting.
+ *
+ * @param argvs receives the `argv` of each connection
+ * @param ignored number of ctrl-D that the starting shell ignores
+ */
+function createService(argvs: (string | undefined)[], ignored: number): Hono {
   const app = new Hono();
   app.get("/version", (c) => c.json({}));
   app.get("/vms/:id/status", (c) => c.json({ id: "id-1", status: "Running" }));
@@ -20,7 +26,7 @@ function service(argvs: (string | undefined)[], deaf: number): Hono {
       if (typeof data === "string") return;
       const bytes = new Uint8Array(data);
       if (bytes.at(-1) !== CTRL_D) return socket.send(bytes);
-      if (++ends > deaf) socket.close(1000, "the terminal ended");
+      if (++ends > ignored) socket.close(1000, "the terminal ended");
     };
     return response;
   });
@@ -28,7 +34,7 @@ function service(argvs: (string | undefined)[], deaf: number): Hono {
 }
 
 Deno.test(
-  "shell: the end of the input ends it, also when the shell was not ready to hear it at once",
+  "shell: the end of the input ends it, also if the shell is still starting",
   { sanitizeResources: false, sanitizeOps: false },
   async () => {
     const dir = await Deno.makeTempDir({ prefix: "sbx-shell-" });
@@ -37,10 +43,10 @@ Deno.test(
     const argvs: (string | undefined)[] = [];
     const server = Deno.serve(
       { path: paths.serviceSocket, onListen: () => {} },
-      service(argvs, 2).fetch,
+      createService(argvs, 2).fetch,
     );
     const sbx = (args: string[], input: string) =>
-      new Deno.Command("/bin/sh", {
+      runChild("/bin/sh", {
         args: [
           "-c",
           `printf '${input}' | timeout 30 "$@"`,
@@ -53,13 +59,13 @@ Deno.test(
           ...args,
         ],
         env: { SBX_HOME: dir, SBX_RUN_DIR: paths.runDir, SBX_GATEWAY_PORT: "0", NO_COLOR: "1" },
-      }).output();
+      });
     try {
-      const none = await sbx(["shell", "demo"], "");
-      assertEquals(none.code, 0, new TextDecoder().decode(none.stderr));
-      const some = await sbx(["shell", "demo"], "hi");
-      assertEquals([some.code, new TextDecoder().decode(some.stdout)], [0, "hi"]);
-      // Not the terminal that everybody shares: its end would end theirs.
+      const empty = await sbx(["shell", "demo"], "");
+      assertEquals(empty.code, 0, new TextDecoder().decode(empty.stderr));
+      const short = await sbx(["shell", "demo"], "hi");
+      assertEquals([short.code, new TextDecoder().decode(short.stdout)], [0, "hi"]);
+      // A separate shell, since its end would end the shared terminal.
       assertEquals(argvs, Array(2).fill('["/bin/bash","--login"]'));
       const help = await sbx(["shell", "--help"], "");
       assertStringIncludes(new TextDecoder().decode(help.stdout), "joins the first one's terminal");

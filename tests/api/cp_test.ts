@@ -1,4 +1,4 @@
-/** `sbx cp` through the service's own routes, on a workspace of its own. */
+/** `sbx cp` through the service's routes, on a temporary workspace. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { Hono } from "hono";
 import { join } from "node:path";
@@ -6,20 +6,21 @@ import { download } from "../../cmd/sbx/cp_download.ts";
 import { Remote, UPLOAD_MAX } from "../../cmd/sbx/cp_remote.ts";
 import { upload } from "../../cmd/sbx/cp_upload.ts";
 import { routeFiles } from "../../cmd/service/routes/files.ts";
-import { Client } from "../../lib/client/mod.ts";
 import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
+import { Client } from "../../lib/client/mod.ts";
 import type { Supervisor, Vm } from "../../lib/service/mod.ts";
+import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
 
-interface Given {
-  /** folder of this machine */
+interface Fixture {
+  /** local folder */
   local: string;
   workspace: string;
   remote: Remote;
   url: string;
 }
 
-async function withVm(run: (given: Given) => Promise<void>): Promise<void> {
+async function withVm(run: (fixture: Fixture) => Promise<void>): Promise<void> {
   const dir = await Deno.makeTempDir();
   const [local, workspace] = [join(dir, "local"), join(dir, "workspace")];
   await Deno.mkdir(local);
@@ -46,18 +47,18 @@ async function withVm(run: (given: Given) => Promise<void>): Promise<void> {
 }
 
 async function git(folder: string, ...args: string[]): Promise<string> {
-  const { success, stdout, stderr } = await new Deno.Command("git", {
+  const { success, stdout, stderr } = await runChild("git", {
     args: ["-c", "user.name=A", "-c", "user.email=a@example.com", ...args],
     cwd: folder,
-    // Without it git would look for a repository in the folders above.
+    // Stops git from searching parent folders for a repository.
     env: { GIT_CEILING_DIRECTORIES: join(folder, ".."), GIT_CONFIG_GLOBAL: "/dev/null" },
-  }).output();
+  });
   const decoder = new TextDecoder();
   if (!success) throw new Error(`git ${args.join(" ")}: ${decoder.decode(stderr)}`);
   return decoder.decode(stdout);
 }
 
-Deno.test("a git repository after git gc, whose refs folder is empty, works after a copy in and one back", () =>
+Deno.test("a git repository with an empty refs folder (after git gc) works after a copy in and back", () =>
   withVm(async ({ local, workspace, remote }) => {
     const repository = join(local, "repository");
     await Deno.mkdir(repository);
@@ -68,14 +69,14 @@ Deno.test("a git repository after git gc, whose refs folder is empty, works afte
     await git(repository, "gc", "--quiet");
     const log = await git(repository, "log", "--oneline");
 
-    assertEquals((await upload(remote, repository, "")).leftOut, []);
+    assertEquals((await upload(remote, repository, "")).skipped, []);
     assertEquals(await git(join(workspace, "repository"), "log", "--oneline"), log);
-    assertEquals((await download(remote, "repository", join(local, "back"))).leftOut, []);
+    assertEquals((await download(remote, "repository", join(local, "back"))).skipped, []);
     assertEquals(await git(join(local, "back"), "log", "--oneline"), log);
     assertEquals(await git(join(local, "back"), "status", "--porcelain"), "");
   }));
 
-Deno.test("empty folders are made, also nested ones and the copied folder itself, and anybody in the guest may enter them", () =>
+Deno.test("empty folders are created, also nested ones and the copied folder itself, readable for every user of the guest", () =>
   withVm(async ({ local, workspace, remote }) => {
     await Deno.mkdir(join(local, "tree/empty/deeper"), { recursive: true });
     await Deno.mkdir(join(local, "tree/full"));
@@ -89,11 +90,11 @@ Deno.test("empty folders are made, also nested ones and the copied folder itself
     await Deno.mkdir(join(local, "nothing"));
     await upload(remote, join(local, "nothing"), "/workspace/");
     assertEquals((await Deno.stat(join(workspace, "nothing"))).isDirectory, true);
-    // Once more: what is there stays.
+    // A second copy keeps existing folders.
     assertEquals((await upload(remote, join(local, "tree"), "in/")).copied.length, 1);
   }));
 
-Deno.test("a folder is not made through a link that leads out, over a file, or with a body", () =>
+Deno.test("a folder is not created through a link out of the workspace, over a file, or with a body", () =>
   withVm(async ({ local, workspace, url }) => {
     await Deno.symlink(local, join(workspace, "out"));
     await Deno.writeTextFile(join(workspace, "file"), "x");
@@ -115,42 +116,41 @@ Deno.test("a folder is not made through a link that leads out, over a file, or w
     assertEquals(await make("path=new/"), [200, undefined]);
   }));
 
-Deno.test("one file that is too large is left out with a word on how to get it there, and the others are copied", () =>
+Deno.test("a file over the limit is skipped with a command that copies it, and the others are copied", () =>
   withVm(async ({ local, workspace, url }) => {
     await Deno.mkdir(join(local, "tree"));
     await Deno.writeTextFile(join(local, "tree/z"), "small");
     await Deno.writeTextFile(join(local, "tree/a big one"), "");
     await Deno.truncate(join(local, "tree/a big one"), UPLOAD_MAX + 1);
-    // In a process of its own: what it says goes to its standard error.
+    // In a separate process, to capture its standard error.
     const script = `
       import { upload } from ${JSON.stringify(new URL("../../cmd/sbx/cp_upload.ts", import.meta.url).href)};
       import { Remote } from ${JSON.stringify(new URL("../../cmd/sbx/cp_remote.ts", import.meta.url).href)};
       import { Client } from ${JSON.stringify(new URL("../../lib/client/mod.ts", import.meta.url).href)};
       const remote = new Remote(new Client(${JSON.stringify(url)}), "demo");
       console.log(JSON.stringify(await upload(remote, ${JSON.stringify(join(local, "tree"))}, "")));`;
-    const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    const { stdout, stderr } = await runChild(Deno.execPath(), {
       args: ["eval", "--no-check", `--config=${fromRoot("deno.json")}`, script],
-    }).output();
-    const said = new TextDecoder().decode(stderr);
-    const { copied, leftOut } = JSON.parse(new TextDecoder().decode(stdout));
+    });
+    const output = new TextDecoder().decode(stderr);
+    const { copied, skipped } = JSON.parse(new TextDecoder().decode(stdout));
     assertEquals(copied.map(({ to }: { to: string }) => to), ["tree/z"]);
-    assertEquals(leftOut, [join(local, "tree/a big one")]);
+    assertEquals(skipped, [join(local, "tree/a big one")]);
     assertEquals(await Deno.readTextFile(join(workspace, "tree/z")), "small");
-    assertStringIncludes(said, "up to 10 MiB");
-    const line = said.split("\n").find((each) => each.includes("put it there"))!;
-    const { success } = await new Deno.Command("sh", { args: ["-c", line.slice(line.indexOf("cp "))] })
-      .output();
+    assertStringIncludes(output, "over the upload limit of 10 MiB");
+    const line = output.split("\n").find((each) => each.includes("copy it directly"))!;
+    const { success } = await runChild("sh", { args: ["-c", line.slice(line.indexOf("cp "))] });
     assertEquals([success, (await Deno.stat(join(workspace, "tree/a big one"))).size], [
       true,
       UPLOAD_MAX + 1,
     ]);
   }));
 
-Deno.test("what is left out on the way back is told as well", () =>
+Deno.test("skipped files are reported also on a copy back", () =>
   withVm(async ({ local, workspace, remote }) => {
     await Deno.symlink("/etc/passwd", join(workspace, "link"));
     await Deno.mkdir(join(workspace, "empty"));
-    const { copied, leftOut } = await download(remote, "", join(local, "back"));
-    assertEquals([copied, leftOut], [[], ["link"]]);
+    const { copied, skipped } = await download(remote, "", join(local, "back"));
+    assertEquals([copied, skipped], [[], ["link"]]);
     assertEquals((await Deno.stat(join(local, "back/empty"))).isDirectory, true);
   }));

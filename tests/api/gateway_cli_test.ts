@@ -1,15 +1,16 @@
-import { filled } from "../helper/ledger.ts";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Hono } from "hono";
 import { streamSSE } from "hono/streaming";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { home } from "../../lib/base/home/mod.ts";
+import { limitChild } from "../helper/child.ts";
+import { writeEvents } from "../helper/ledger.ts";
 
 const main = fileURLToPath(import.meta.resolve("../../main.ts"));
 const options = { sanitizeResources: false, sanitizeOps: false };
 
-/** A home whose service is a small upstream, and whose gateway the CLI starts itself. */
+/** A home with a small upstream as its service; the CLI starts the gateway itself. */
 class Place implements AsyncDisposable {
   readonly bodies: Record<string, unknown>[] = [];
   readonly files = new Map<string, Uint8Array>();
@@ -28,7 +29,7 @@ class Place implements AsyncDisposable {
   }
 
   async sbx(args: string[], { stdin, env = {} }: { stdin?: string; env?: Record<string, string> } = {}) {
-    const child = new Deno.Command(Deno.execPath(), {
+    const child = limitChild(new Deno.Command(Deno.execPath(), {
       args: ["run", "-A", "--quiet", main, ...args],
       env: {
         SBX_HOME: this.dir,
@@ -40,7 +41,7 @@ class Place implements AsyncDisposable {
       stdin: stdin === undefined ? "null" : "piped",
       stdout: "piped",
       stderr: "piped",
-    }).spawn();
+    }).spawn());
     if (stdin !== undefined) {
       const writer = child.stdin.getWriter();
       await writer.write(new TextEncoder().encode(stdin));
@@ -191,7 +192,7 @@ class Place implements AsyncDisposable {
   }
 }
 
-Deno.test("cli: starts what is missing, once, and stops it", options, async () => {
+Deno.test("cli: starts missing processes once, and stops them", options, async () => {
   await using place = await Place.make();
   const both = await Promise.all([place.sbx(["list"]), place.sbx(["start", "--json"])]);
   assertEquals(both.map(({ code }) => code), [0, 0], both.map(({ stderr }) => stderr).join());
@@ -201,10 +202,10 @@ Deno.test("cli: starts what is missing, once, and stops it", options, async () =
   assertEquals(JSON.parse(again.stdout).pids.gateway, pid);
   assertEquals(await Deno.readTextFile(`/proc/${pid}/stat`).then((text) => Number(text.split(" ")[5])), pid);
   const other = await place.sbx(["start", "--port", "1"]);
-  assertEquals([other.code, /gateway runs already/.test(other.stderr)], [1, true]);
+  assertEquals([other.code, /gateway is already running at/.test(other.stderr)], [1, true]);
   const stopped = await place.sbx(["stop", "--json"]);
   assertEquals(JSON.parse(stopped.stdout), { stopped: ["gateway"], vms: [] });
-  assertEquals((await place.sbx(["stop"])).stdout, "sbx does not run\n");
+  assertEquals((await place.sbx(["stop"])).stdout, "sbx is not running\n");
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const taken = await place.sbx(["list", "--json"], {
     env: { SBX_GATEWAY_PORT: String(listener.addr.port) },
@@ -223,15 +224,15 @@ Deno.test("cli: run and exec pass bytes, exit codes and input through", options,
       assertMatch(stderr, /err\n$/);
     }
   });
-  await t.step("-v tells of the boot and the events, without control characters", async () => {
+  await t.step("-v shows the boot and the events, without control characters", async () => {
     const { stderr } = await place.sbx(["run", "-v", "--", "x"]);
     assertMatch(stderr, /qemu, tcg[^]*kernel\s+12[^]*process\.exec\s+exec true�\[2J/);
   });
-  await t.step("--json is the whole answer", async () => {
+  await t.step("--json prints the whole result", async () => {
     const { code, stdout } = await place.sbx(["run", "--json", "--", "x"]);
     assertEquals([code, JSON.parse(stdout).stdout], [7, "out"]);
   });
-  await t.step("input, environment and shell line arrive", async () => {
+  await t.step("input, environment and command line arrive", async () => {
     const { stdout } = await place.sbx(["exec", "-i", "-e", "A=b", "demo", "-c", "cat | x"], {
       stdin: "héllo",
     });
@@ -239,7 +240,7 @@ Deno.test("cli: run and exec pass bytes, exit codes and input through", options,
     const { command, env, stdin } = place.bodies.at(-1)!;
     assertEquals([command, env, stdin], ["cat | x", { A: "b" }, btoa("h\xc3\xa9llo")]);
   });
-  await t.step("125 when sbx fails, 2 when the call cannot be meant", async () => {
+  await t.step("125 when sbx fails, 2 for invalid arguments", async () => {
     const failed = await place.sbx(["run", "--", "bad"]);
     assertEquals([failed.code, /sbx: it broke/.test(failed.stderr)], [125, true]);
     assertEquals((await place.sbx(["run", "--", "broken"])).code, 125);
@@ -256,16 +257,16 @@ Deno.test("cli: reports, tables and errors", options, async (t) => {
     assertMatch((await place.sbx(["info", "demo"])).stdout, /workspace {3}\/host\/workspace[^]*kernel {2}12/);
     assertEquals(
       (await place.sbx(["logs", "demo", "--tail", "1"])).stdout,
-      "==> console.log (9 bytes, its end) <==\nt�[31mwo\n",
+      "==> console.log (9 bytes, truncated to its end) <==\nt�[31mwo\n",
     );
     assertEquals(JSON.parse((await place.sbx(["events", "demo", "--json"])).stdout).events.length, 2);
   });
-  await t.step("create sends what was asked and tells how to go on", async () => {
+  await t.step("create sends its options and prints the next steps", async () => {
     const { code, stdout } = await place.sbx(["create", "demo", "--rm", "--cpus", "2", "-e", "A=1"]);
     assertEquals([code, /qemu, tcg[^]*sbx exec/.test(stdout)], [0, true]);
     assertEquals(place.bodies.at(-1), { name: "demo", cpus: 2, persistent: false, env: { A: "1" } });
   });
-  await t.step("an API error is a sentence and a hint, or JSON on stderr", async () => {
+  await t.step("an API error is a message and a hint, or JSON on stderr", async () => {
     const { code, stdout, stderr } = await place.sbx(["info", "nobody"]);
     assertEquals([code, stdout, stderr], [1, "", "sbx: no VM is called that\nsbx list\n"]);
     const json = await place.sbx(["info", "nobody", "--json"]);
@@ -275,14 +276,14 @@ Deno.test("cli: reports, tables and errors", options, async (t) => {
       hint: "sbx list",
     });
   });
-  await t.step("delete goes on after one that fails; purge --all wants to be meant", async () => {
+  await t.step("delete continues after a failure; purge --all requires --yes", async () => {
     const { code, stdout, stderr } = await place.sbx(["delete", "nobody", "demo"]);
     assertEquals([code, stdout, stderr], [1, "deleted demo\n", "sbx: no VM\n"]);
     assertEquals((await place.sbx(["purge", "--all"])).code, 2);
     assertEquals((await place.sbx(["purge", "--all", "--yes"])).stdout, "removed demo\n");
-    assertEquals((await place.sbx(["purge"])).stdout, "nothing to remove\n");
+    assertEquals((await place.sbx(["purge"])).stdout, "no VMs to remove\n");
   });
-  await t.step("completions know the VMs", async () => {
+  await t.step("completions list the VMs", async () => {
     assertEquals((await place.sbx(["completions", "names"])).stdout, "demo\n");
   });
   await t.step("shell copies both ways, and ends with the terminal", async () => {
@@ -292,18 +293,18 @@ Deno.test("cli: reports, tables and errors", options, async (t) => {
 });
 
 Deno.test(
-  "cli: shell on a terminal: raw keys, its size, ctrl-] leaves, and all is as before",
+  "cli: shell on a terminal: raw keys, terminal size, ctrl-] leaves, and the terminal is restored",
   options,
   async () => {
     await using place = await Place.make();
     assertEquals((await place.sbx(["start"])).code, 0);
     const shell = `${Deno.execPath()} run -A --quiet ${main} shell demo`;
-    const child = new Deno.Command("script", {
+    const child = limitChild(new Deno.Command("script", {
       args: ["-qec", `stty rows 33 cols 111; ${shell}; echo "code $?"; stty -a`, "/dev/null"],
       env: { SBX_HOME: place.dir, SBX_RUN_DIR: place.home.runDir, NO_COLOR: "1" },
       stdin: "piped",
       stdout: "piped",
-    }).spawn();
+    }).spawn());
     const writer = child.stdin.getWriter();
     const decoder = new TextDecoder();
     let seen = "";
@@ -311,7 +312,7 @@ Deno.test(
       const before = seen;
       seen += decoder.decode(chunk, { stream: true });
       const first = (text: string) => seen.includes(text) && !before.includes(text);
-      // Ctrl-C and Ctrl-D would not come back if the terminal were not raw.
+      // A terminal that is not raw would not echo Ctrl-C and Ctrl-D.
       if (first("size {")) await writer.write(new TextEncoder().encode("\x1b[?1049h\x03typed"));
       if (first("typed")) await writer.write(new TextEncoder().encode("\x1d"));
     }
@@ -319,7 +320,7 @@ Deno.test(
     await child.status;
     assertMatch(seen, /size \{"cols":111,"rows":33\}/);
     // deno-lint-ignore no-control-regex
-    assertMatch(seen, /\x03typed[^]*left the terminal[^]*\x1b\[\?1049l[^]*code 0/);
+    assertMatch(seen, /\x03typed[^]*detached from the terminal[^]*\x1b\[\?1049l[^]*code 0/);
     assertMatch(seen, / icanon/);
     assertMatch(seen, / echo /);
   },
@@ -334,10 +335,10 @@ Deno.test("cli: cp both ways", options, async (t) => {
   await Deno.symlink("/etc/passwd", join(local, "in", "link"));
   const text = (path: string) => new TextDecoder().decode(place.files.get(path));
 
-  await t.step("a folder up; its links are left out, and the exit code says so", async () => {
+  await t.step("a folder up; its links are skipped, which the exit code reports", async () => {
     const { code, stderr } = await place.sbx(["cp", join(local, "in"), "demo:"]);
     assertEquals([code, [...place.files.keys()]], [1, ["in/a", "in/deep/b"]]);
-    assertMatch(stderr, /left out .*link/);
+    assertMatch(stderr, /skipped .*link/);
     assertEquals(text("in/deep/b"), "bee");
   });
   await t.step("a file up under another name, and into a folder", async () => {
@@ -355,21 +356,24 @@ Deno.test("cli: cp both ways", options, async (t) => {
     const outside = join(place.dir, "outside");
     await Deno.mkdir(outside);
     const escaped = await place.sbx(["cp", "demo:evil", join(local, "e")]);
-    assertEquals([escaped.code, /leads out/.test(escaped.stderr)], [1, true]);
+    assertEquals([escaped.code, /outside the workspace/.test(escaped.stderr)], [1, true]);
     await Deno.mkdir(join(local, "t"));
     await Deno.symlink(outside, join(local, "t", "sub"));
     const linked = await place.sbx(["cp", "demo:tree", `${local}/t/../t`]);
-    assertEquals([linked.code, /left out tree\/link/.test(linked.stderr)], [1, true], linked.stderr);
+    assertEquals([linked.code, /skipped tree\/link/.test(linked.stderr)], [1, true], linked.stderr);
     await Deno.remove(join(local, "t", "tree"), { recursive: true });
     await Deno.mkdir(join(local, "t", "tree"));
     await Deno.symlink(outside, join(local, "t", "tree", "sub"));
-    assertMatch((await place.sbx(["cp", "demo:tree", join(local, "t")])).stderr, /in the way/);
+    assertMatch(
+      (await place.sbx(["cp", "demo:tree", join(local, "t")])).stderr,
+      /exists and is not a folder/,
+    );
     assertEquals(await Array.fromAsync(Deno.readDir(outside)), []);
     await Deno.symlink(join(outside, "victim"), join(local, "f"));
     await place.sbx(["cp", "demo:in/a", join(local, "f")]);
     assertEquals(await Array.fromAsync(Deno.readDir(outside)), []);
   });
-  await t.step("what is too large names the workspace folder, and the exit code says so", async () => {
+  await t.step("a file that is too large fails, and the error names the workspace folder", async () => {
     await Deno.truncate(await touch(join(local, "big")), 10 * 1024 * 1024 + 1);
     const { code, stderr } = await place.sbx(["cp", join(local, "big"), "demo:"]);
     assertEquals([code, /cp \S+\/big \/host\/workspace\/big/.test(stderr)], [1, true]);
@@ -377,26 +381,26 @@ Deno.test("cli: cp both ways", options, async (t) => {
 });
 
 Deno.test(
-  "cli: verify takes a VM's name, a session or a file, and says when there is no seal",
+  "cli: verify takes a VM's name, a session or a file, and reports a missing seal",
   options,
   async () => {
     await using place = await Place.make();
     const id = "00000000-0000-4000-8000-000000000002";
     const path = join(place.dir, "ledgers", id, "session.db");
     await Deno.mkdir(join(path, ".."), { recursive: true });
-    await filled(path, 3);
+    await writeEvents(path, 3);
     for (const what of ["agent", id, path]) {
       const { code, stdout } = await place.sbx(["verify", what]);
       assertEquals([what, code, stdout], [
         what,
         0,
-        `${path}: 3 events, and every one is as it was recorded\n`,
+        `${path}: valid, 3 events as recorded\n`,
       ]);
     }
     await Deno.remove(`${path}.seal`);
     const open = await place.sbx(["verify", "agent"]);
     assertEquals(open.code, 0);
-    assertMatch(open.stdout, /as it was recorded\nIt is NOT sealed, so its end is not proved/);
+    assertMatch(open.stdout, /: valid, 3 events as recorded\nIt is NOT sealed, so its end is not proven/);
     assertEquals(JSON.parse((await place.sbx(["verify", "agent", "--json"])).stdout), {
       ok: true,
       path,
@@ -404,7 +408,10 @@ Deno.test(
       sealed: false,
     });
     const none = await place.sbx(["verify", "nobody"]);
-    assertEquals([none.code, /neither a VM's name[^]*sbx sessions/.test(none.stderr)], [1, true]);
+    assertEquals([
+      none.code,
+      /not the name of a VM, the id of a session or a file[^]*sbx sessions/.test(none.stderr),
+    ], [1, true]);
   },
 );
 

@@ -1,4 +1,4 @@
-/** A real gateway process in a home of its own, and a small upstream that stands where the service would. */
+/** A real gateway process in a temporary home, and a small upstream in place of the service. */
 import { Hono } from "hono";
 import { streamSSE } from "hono/streaming";
 import { join } from "node:path";
@@ -6,17 +6,17 @@ import { fileURLToPath } from "node:url";
 
 const main = fileURLToPath(import.meta.resolve("../../main.ts"));
 
-/** What the upstream saw of a request. */
-export interface Seen {
+/** A request as received by the upstream. */
+export interface ReceivedRequest {
   method: string;
   url: string;
   headers: Record<string, string>;
 }
 
-/** The upstream: routes of the service's table whose answers show what came through. */
+/** The upstream: some routes of the service's table, whose responses show the forwarded request. */
 export class FakeService {
-  readonly seen: Seen[] = [];
-  /** resolves when a stream that the gateway holds ends because the client went away */
+  readonly seen: ReceivedRequest[] = [];
+  /** resolves when a stream through the gateway ends because the client disconnected */
   readonly aborted = Promise.withResolvers<void>();
   #server?: Deno.HttpServer;
 
@@ -101,14 +101,14 @@ export class Gateway implements AsyncDisposable {
     return join(this.home, "run");
   }
 
-  /** A request with the token. */
+  /** Sends a request with the token. */
   fetch(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(init.headers);
     if (!headers.has("authorization")) headers.set("authorization", `Bearer ${this.token}`);
     return fetch(`http://127.0.0.1:${this.port}${path}`, { ...init, headers });
   }
 
-  /** Sends `text` as it is, and answers what comes back until the connection ends or a whole answer is there. */
+  /** Sends `text` unchanged. @returns the bytes received until a response is complete or the connection ends */
   async raw(text: string): Promise<string> {
     using connection = await Deno.connect({ port: this.port });
     await connection.write(new TextEncoder().encode(text));
@@ -126,14 +126,14 @@ export class Gateway implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     try {
       this.child.kill("SIGTERM");
-    } catch { /* it has ended already */ }
+    } catch { /* already exited */ }
     await this.child.status;
     await this.service.stop();
     await Deno.remove(this.home, { recursive: true });
   }
 }
 
-/** A gateway process that is not yet started. */
+/** Command of a gateway process. */
 export function gatewayProcess(home: string, args: string[]): Deno.Command {
   return new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--quiet", "--no-prompt", main, "gateway", ...args],

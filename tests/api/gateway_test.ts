@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { BODY_MAX } from "../../lib/gateway/mod.ts";
 import { exists, Gateway, gatewayProcess } from "./gateway_harness.ts";
 
-/** Connections of the process-wide fetch pool outlive a test. */
+/** The process-wide fetch pool keeps connections open after a test. */
 const options = { sanitizeResources: false, sanitizeOps: false };
 
 Deno.test("gateway: token, CORS, Host, allow-list, limits", options, async (t) => {
@@ -11,7 +11,7 @@ Deno.test("gateway: token, CORS, Host, allow-list, limits", options, async (t) =
   const { port, token } = gateway;
   const code = async (answer: Response) => [answer.status, (await answer.json()).code];
 
-  await t.step("its files are the user's own", async () => {
+  await t.step("its files are accessible to the user only", async () => {
     for (const name of ["gateway.token", "gateway.port", "gateway.pid"]) {
       assertEquals((await Deno.stat(join(gateway.run, name))).mode! & 0o777, 0o600);
     }
@@ -19,12 +19,12 @@ Deno.test("gateway: token, CORS, Host, allow-list, limits", options, async (t) =
     assertEquals(Number(await Deno.readTextFile(join(gateway.run, "gateway.pid"))), gateway.child.pid);
   });
 
-  await t.step("health is open, and tells of the service", async () => {
+  await t.step("health needs no token, and reports the service's state", async () => {
     const answer = await fetch(`http://127.0.0.1:${port}/health`);
     assertEquals(await answer.json(), { ok: true, version: "0.1.0", service: true });
   });
 
-  await t.step("what the service answers comes through", async () => {
+  await t.step("responses of the service are passed on", async () => {
     const answer = await gateway.fetch("/vms/list");
     assertEquals([answer.status, await answer.json()], [200, { vms: [] }]);
     assertEquals(answer.headers.get("content-type"), "application/json");
@@ -32,7 +32,7 @@ Deno.test("gateway: token, CORS, Host, allow-list, limits", options, async (t) =
     assertEquals((await gateway.fetch("/vms/x/delete", { method: "DELETE" })).status, 204);
   });
 
-  await t.step("no token, a wrong one, and one in the query of an ordinary path are refused", async () => {
+  await t.step("no token, an invalid one, and one in the query of an ordinary path are refused", async () => {
     const bare = (path: string, headers = {}) => fetch(`http://127.0.0.1:${port}${path}`, { headers });
     const none = await bare("/vms/list");
     assertEquals(none.headers.get("www-authenticate"), "Bearer");
@@ -43,7 +43,7 @@ Deno.test("gateway: token, CORS, Host, allow-list, limits", options, async (t) =
     }
   });
 
-  await t.step("token, Host, cookies and hop-by-hop headers stay here", async () => {
+  await t.step("token, Host, cookies and hop-by-hop headers are not forwarded", async () => {
     gateway.service.seen.length = 0;
     await gateway.raw(
       `GET /vms/list?a=1&token=secret&%74oken=2&b=%2F HTTP/1.1\r\nHost: localhost:${port}\r\nAuthorization: Bearer ${token}\r\n` +
@@ -54,7 +54,7 @@ Deno.test("gateway: token, CORS, Host, allow-list, limits", options, async (t) =
     assertEquals(headers, { host: "service", "x-kept": "yes" });
   });
 
-  await t.step("pages of this machine may read, others may not", async () => {
+  await t.step("only pages of this machine may read responses", async () => {
     for (const origin of ["http://localhost:3000", "https://127.0.0.1", "http://[::1]:80"]) {
       const answer = await gateway.fetch("/vms/list", { headers: { origin } });
       assertEquals(answer.headers.get("access-control-allow-origin"), origin);
@@ -130,7 +130,7 @@ Deno.test("gateway: token, CORS, Host, allow-list, limits", options, async (t) =
     assertMatch(await gateway.raw(`GET /vms/a%20b/info HTTP/1.1\r\n${head}`), /vm\.not_found/);
   });
 
-  await t.step("two meanings of one request are refused", async () => {
+  await t.step("ambiguous requests are refused", async () => {
     gateway.service.seen.length = 0;
     const head = `POST /run HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n`;
     for (
@@ -148,7 +148,7 @@ Deno.test("gateway: token, CORS, Host, allow-list, limits", options, async (t) =
     assertEquals(gateway.service.seen, []);
   });
 
-  await t.step("bodies end at 10 MiB, with a length and without", async () => {
+  await t.step("bodies are limited to 10 MiB, with a length and without", async () => {
     const path = "/vms/a/files/content?path=x";
     const whole = await gateway.fetch(path, { method: "POST", body: new Uint8Array(BODY_MAX) });
     assertEquals(await whole.json(), { path: "x", size: BODY_MAX });
@@ -172,7 +172,7 @@ Deno.test("gateway: token, CORS, Host, allow-list, limits", options, async (t) =
     }
   });
 
-  await t.step("after 20 bad tokens the answer is 429; the right token still works", async () => {
+  await t.step("after 20 invalid tokens the response is 429; the valid token still works", async () => {
     let limited: Response | undefined;
     for (let attempt = 0; attempt < 22; attempt++) {
       const answer = await gateway.fetch("/vms/list", { headers: { authorization: "Bearer wrong" } });
@@ -185,11 +185,11 @@ Deno.test("gateway: token, CORS, Host, allow-list, limits", options, async (t) =
   });
 });
 
-Deno.test("gateway: streams come at once, and end when the client goes", options, async (t) => {
+Deno.test("gateway: streams arrive at once, and end when the client disconnects", options, async (t) => {
   await using gateway = await Gateway.start();
 
   await t.step(
-    "the first server-sent event arrives while the stream is open, and leaving ends it upstream",
+    "the first server-sent event arrives while the stream is open, and a disconnect ends it upstream",
     async () => {
       const answer = await gateway.fetch("/run", { method: "POST", body: "{}" });
       assertEquals(answer.headers.get("content-type"), "text/event-stream");
@@ -202,19 +202,23 @@ Deno.test("gateway: streams come at once, and end when the client goes", options
   );
 });
 
-Deno.test("gateway: a client that leaves before any answer ends the request upstream", options, async () => {
-  await using gateway = await Gateway.start();
-  const connection = await Deno.connect({ port: gateway.port });
-  await connection.write(
-    new TextEncoder().encode(
-      `POST /vms/a/exec HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${gateway.token}\r\nContent-Length: 2\r\n\r\n{}`,
-    ),
-  );
-  while (gateway.service.seen.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
-  await new Promise((resolve) => setTimeout(resolve, 200));
-  connection.close();
-  await gateway.service.aborted.promise;
-});
+Deno.test(
+  "gateway: a client that disconnects before the response ends the request upstream",
+  options,
+  async () => {
+    await using gateway = await Gateway.start();
+    const connection = await Deno.connect({ port: gateway.port });
+    await connection.write(
+      new TextEncoder().encode(
+        `POST /vms/a/exec HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${gateway.token}\r\nContent-Length: 2\r\n\r\n{}`,
+      ),
+    );
+    while (gateway.service.seen.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    connection.close();
+    await gateway.service.aborted.promise;
+  },
+);
 
 Deno.test("gateway: WebSockets", options, async (t) => {
   await using gateway = await Gateway.start();
@@ -239,7 +243,7 @@ Deno.test("gateway: WebSockets", options, async (t) => {
   });
 
   await t.step(
-    "refused without a token, with a foreign Origin, and with the service's own reason",
+    "refused without a token, with a foreign Origin, and by the service with its own error",
     async () => {
       const upgrade = (path: string, more = "") =>
         gateway.raw(
@@ -257,7 +261,7 @@ Deno.test("gateway: WebSockets", options, async (t) => {
   );
 });
 
-Deno.test("gateway: without the service 502, and again well when it is back", options, async () => {
+Deno.test("gateway: 502 without the service, and normal responses when it is back", options, async () => {
   await using gateway = await Gateway.start({ service: false });
   const down = async () => {
     const answer = await gateway.fetch("/vms/list");
@@ -282,7 +286,7 @@ Deno.test("gateway: SIGTERM removes its files", options, async () => {
 });
 
 Deno.test(
-  "gateway: refuses a taken port, a second start in one home, and unknown arguments",
+  "gateway: a port in use, a second start in one home, and unknown arguments are errors",
   options,
   async () => {
     await using gateway = await Gateway.start();
@@ -291,13 +295,13 @@ Deno.test(
       return [code, new TextDecoder().decode(stderr)] as const;
     };
     const other = await Deno.makeTempDir();
-    const [taken, why] = await failed(other, ["--port", String(gateway.port)]);
+    const [taken, takenError] = await failed(other, ["--port", String(gateway.port)]);
     assertEquals(taken, 1);
-    assertMatch(why, /gateway\.port_taken[^]*SBX_GATEWAY_PORT/);
+    assertMatch(takenError, /gateway\.port_taken[^]*SBX_GATEWAY_PORT/);
     assertEquals(await exists(join(other, "run", "gateway.pid")), false);
-    const [second, whySecond] = await failed(gateway.home, ["--port", "0"]);
+    const [second, secondError] = await failed(gateway.home, ["--port", "0"]);
     assertEquals(second, 1);
-    assertMatch(whySecond, /gateway\.already_running/);
+    assertMatch(secondError, /gateway\.already_running/);
     for (const args of [["--prot", "1"], ["--port", "70000"], ["--port", "x"], ["now"]]) {
       assertEquals((await failed(other, args))[0], 2, args.join(" "));
     }

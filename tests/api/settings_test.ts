@@ -1,16 +1,16 @@
-/** The rules of `PATCH /settings/edit` and its neighbours over HTTP (spec.md, "Settings, debug, profile"). */
+/** The rules of `PATCH /settings/edit` and its neighbours over HTTP (docs/contracts.md §3). */
 import { assert, assertEquals } from "@std/assert";
 import { Hono } from "hono";
 import { join } from "node:path";
 import { routeProfiles } from "../../cmd/service/routes/profiles.ts";
 import { routeSettings } from "../../cmd/service/routes/settings.ts";
-import { CorpStore } from "../../lib/corp/mod.ts";
 import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
 import { blake3 } from "../../lib/base/hash/mod.ts";
 import { home as homeOf } from "../../lib/base/home/mod.ts";
+import { CorpStore } from "../../lib/corp/mod.ts";
 import { currentArch } from "../../lib/profile/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
 import { checkSetting } from "../../lib/service/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
 
 interface Api {
   dir: string;
@@ -102,14 +102,14 @@ for (
       ],
     ],
     ["an unknown id", { "app.auto_update": false, "app.nothing": 1 }, 400, "settings.invalid", [
-      "app.nothing: no setting has this id",
+      "app.nothing: unknown setting",
     ]],
     ["an invalid value", { "app.auto_update": false, "appearance.font_size": 99 }, 400, "settings.invalid", [
       "appearance.font_size: must be between 8 and 32",
     ]],
     ["a profile's business", { "mcp.github": {}, "profiles": {} }, 400, "settings.invalid", [
-      "mcp.github: belongs to profiles or corp; settings cannot change it",
-      "profiles: belongs to profiles or corp; settings cannot change it",
+      "mcp.github: belongs to profiles or corp and cannot be changed in settings",
+      "profiles: belongs to profiles or corp and cannot be changed in settings",
     ]],
     [
       "networks that cannot be opened",
@@ -124,17 +124,18 @@ for (
       "settings.invalid",
       [
         'network.dns_resolvers: "not-an-ip" is not the address of a DNS resolver (write 192.0.2.1, ' +
-        "192.0.2.1:5353 or [2001:db8::1]:5353; names are not possible)",
+        "192.0.2.1:5353 or [2001:db8::1]:5353; names are not allowed)",
         "network.extra_ca_file: there is no file /nope (name a PEM file with certificates that you may read)",
-        "network.model_price_file: there is no price table at /nope",
-        'network.upstream_overrides: "x" is not of the form name=ip:port (write "name=127.0.0.1:8443", or ' +
+        "network.model_price_file: there is no price table at /nope (correct the path, or remove the setting to use " +
+        "the built-in prices)",
+        'network.upstream_overrides: "x" does not have the form name=ip:port (write "name=127.0.0.1:8443", or ' +
         '"name:443=127.0.0.1:8443" for one port)',
       ],
     ],
     ["several at once", { "appearance.theme": 1, "x": 1 }, 423, "settings.corp_locked", [
       "appearance.theme: locked by corp",
       "appearance.theme: must be text",
-      "x: no setting has this id",
+      "x: unknown setting",
     ]],
   ] as const
 ) {

@@ -1,9 +1,10 @@
 /**
  * Backtest of a large file by the command itself, beside a plain loop of line split and `JSON.parse` over the same file
- * in the same run, and the cost of live matching (issue 6). Prints one JSON object.
+ * in the same run, and the cost of live matching. Prints one JSON object.
  */
 import { Matcher } from "../../lib/detection/mod.ts";
 import { httpEvent, ir, rule } from "../helper/detection.ts";
+import { httpRequest } from "../helper/event.ts";
 import { fromRoot } from "../helper/repo.ts";
 
 const EVENTS = Number(Deno.env.get("SBX_BENCH_EVENTS") ?? 1_000_000);
@@ -16,18 +17,7 @@ function contextLine(at: number): string {
   const n = at * 7919 % 100_000;
   const host = n % KINDS === 0 ? `host${n}.example.com` : `site${n}.example.net`;
   const path = n % KINDS === 1 ? `/v1/items/${n}` : `/v1/users/${n}/profile`;
-  const request = {
-    method: n % 3 ? "GET" : "POST",
-    scheme: "https",
-    host,
-    port: 443,
-    path,
-    query: "",
-    url: `https://${host}${path}`,
-    path_class: "api",
-    bytes: n,
-    body: { state: "missing", truncated: false },
-  };
+  const { headers: _, ...request } = httpRequest({ method: n % 3 ? "GET" : "POST", host, path, bytes: n });
   const event_id = at.toString(16).padStart(12, "0");
   return JSON.stringify({
     schema: "sbx.policy-context-fixture.v1",

@@ -1,14 +1,13 @@
 /**
- * Queries that the cache answers, each through the real gate into a real ledger: decoded, decided on, recorded,
- * encoded. The floor is the same packet read and written by `dns-packet` alone.
+ * Queries answered from the cache, each through the real gate into a real ledger: decoded, decided on, recorded, encoded.
+ * The floor is the same packet decoded and encoded by `dns-packet` alone.
  */
+import packet from "dns-packet";
 import { Buffer } from "node:buffer";
 import { join } from "node:path";
-import packet from "dns-packet";
 import { DnsService } from "../../lib/dns/mod.ts";
-import { SessionGate } from "../../lib/session/gate.ts";
 import { ask, TestResolver } from "../helper/resolver.ts";
-import { contractOf } from "../helper/session_gate.ts";
+import { contractOf, openGate } from "../helper/session_gate.ts";
 import { median, rounded } from "../helper/statistics.ts";
 
 const TARGET = 10_000;
@@ -21,27 +20,18 @@ const dir = await Deno.makeTempDir();
 const resolver = await TestResolver.start(({ questions: [{ name, type }] }) => ({
   answers: [1, 2, 3].map((last) => ({ name, type, ttl: 3600, data: `8.8.4.${last}` })),
 }));
-const gate = await SessionGate.open({
-  paths: { ledger: join(dir, "session.db") },
-  record: { id: "session", profile_id: "code", profile_revision: "1.0.0" },
-  contract: contractOf(""),
-  tell: () => {},
-  scrub: (text) => text,
-  onLedgerFailure: (error) => {
-    throw error;
-  },
-});
+const { gate, close, failures } = await openGate(join(dir, "session.db"), contractOf(""));
 const dns = new DnsService({ gate, resolvers: [resolver.endpoint] });
 const queries = Array.from({ length: NAMES }, (_, i) => ask(`host${i}.bench.test`));
 const by = { proto: "udp" as const, process_name: "bench" };
 for (const query of queries) await dns.answer(query, by);
 
-async function served(): Promise<number> {
+async function measureService(): Promise<number> {
   const began = performance.now();
   let next = 0;
   await Promise.all(Array.from({ length: AT_ONCE }, async (_, lane) => {
     while (next++ < QUERIES) {
-      // An id of its own: the same bytes at the same time would be one query.
+      // Equal bytes at the same time would be one query.
       const query = queries[next % NAMES];
       query[0] = next >> 8;
       query[1] = lane;
@@ -52,7 +42,7 @@ async function served(): Promise<number> {
 }
 
 const answer = Buffer.from(await dns.answer(queries[0], by));
-function bare(): number {
+function measureFloor(): number {
   const began = performance.now();
   for (let i = 0; i < QUERIES; i++) {
     packet.decode(Buffer.from(queries[i % NAMES]));
@@ -64,10 +54,11 @@ function bare(): number {
 const values: number[] = [];
 const floors: number[] = [];
 for (let run = 0; run < RUNS; run++) {
-  floors.push(bare());
-  values.push(await served());
+  floors.push(measureFloor());
+  values.push(await measureService());
 }
-await gate.close();
+await close();
+if (failures.length > 0) throw new Error(failures[0]);
 resolver.close();
 await Deno.remove(dir, { recursive: true });
 console.log(JSON.stringify({

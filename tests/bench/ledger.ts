@@ -1,15 +1,15 @@
 /**
- * Events a second that the ledger takes for good, beside bare multi-row INSERTs of the same rows in the same run
- * (issue 4). Prints one JSON object. What a busy machine takes away of the time it does not take of the processor's:
- * the `cpu` figures say what an event costs, of user and system time.
+ * Events per second written to a ledger, beside bare multi-row INSERTs of the same rows in the same run. Prints one JSON
+ * object. The `cpu` figures, user plus system time, vary less on a busy machine.
  */
 import { createClient, type InValue } from "@libsql/client/sqlite3";
 import { join } from "node:path";
 import process from "node:process";
 import { setImmediate } from "node:timers";
 import { type Event, newEventId } from "../../lib/event/mod.ts";
-import { Ledger, verifyLedger } from "../../lib/ledger/mod.ts";
-import { BATCH_ROWS, INSERTS, insertSql, PLAIN_COLUMNS, PRAGMAS, SCHEMA } from "../../lib/ledger/schema.ts";
+import { Ledger } from "../../lib/ledger/mod.ts";
+import { verifyLedger } from "../../lib/ledger/read/mod.ts";
+import { BATCH_ROWS, INSERTS, insertSql, MIGRATE, PLAIN_COLUMNS, PRAGMAS } from "../../lib/ledger/schema.ts";
 import { rounded } from "../helper/statistics.ts";
 
 const EVENTS = 100_000;
@@ -46,7 +46,7 @@ function event(at: number): Event {
   };
 }
 
-/** What some work took, in seconds. */
+/** Cost of some work, in `s`. */
 interface Cost {
   wall: number;
   cpu: number;
@@ -60,7 +60,7 @@ async function costOf(work: () => Promise<unknown>): Promise<Cost> {
   return { wall: (performance.now() - began) / 1000, cpu: (user + system) / 1e6 };
 }
 
-/** From the first append until all is in the database. */
+/** Cost from the first append until all is in the database. */
 async function ledgerCost(path: string, ended = false): Promise<Cost> {
   const events = Array.from({ length: EVENTS }, (_, at) => event(at));
   const ledger = await Ledger.open(path, { sessionId: "bench" });
@@ -68,7 +68,7 @@ async function ledgerCost(path: string, ended = false): Promise<Cost> {
     for (let at = 0; at < EVENTS; at++) {
       ledger.append({ event: events[at] });
       if (ended) ledger.end({ event_id: events[at].common.event_id, duration_ms: at });
-      // As in a VM, events come while others are written.
+      // As in a VM, events arrive while others are written.
       if (at % BATCH_ROWS === 0) await new Promise<void>((resolve) => setImmediate(resolve));
     }
     await ledger.flush();
@@ -77,7 +77,7 @@ async function ledgerCost(path: string, ended = false): Promise<Cost> {
   return cost;
 }
 
-/** The rows that the ledger wrote, in the batches in which it wrote them. */
+/** Reads the rows of a ledger in the batches in which they were written. */
 async function readRows(path: string): Promise<InValue[][]> {
   const client = createClient({ url: `file:${path}` });
   const { rows } = await client.execute(
@@ -93,10 +93,10 @@ async function readRows(path: string): Promise<InValue[][]> {
   return batches;
 }
 
-/** The same rows into the same schema, with nothing worked out. */
+/** Cost of inserting the same rows into the same schema, without hashing. */
 async function bareCost(path: string, batches: InValue[][]): Promise<Cost> {
   const client = createClient({ url: `file:${path}` });
-  await client.executeMultiple(PRAGMAS + SCHEMA);
+  await client.executeMultiple(PRAGMAS + MIGRATE);
   const cost = await costOf(async () => {
     for (const args of batches) {
       await client.execute({ sql: insertSql(INSERTS.plain, args.length / PLAIN_COLUMNS.length), args });

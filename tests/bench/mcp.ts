@@ -4,11 +4,11 @@
  * `sdk` is made with the SDK and answers with events, `bare` is as fast as a server can be and makes the client the
  * bottleneck. Client and driver share this process.
  */
-import { fileURLToPath } from "node:url";
 // @ts-types="@modelcontextprotocol/sdk/client/index"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 // @ts-types="@modelcontextprotocol/sdk/client/streamableHttp"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { fileURLToPath } from "node:url";
 import { Aggregator } from "../../lib/mcp/mod.ts";
 import { definition, result, scriptedServer, sdkServer } from "../helper/mcp_server.ts";
 import { median, rounded, timed } from "../helper/statistics.ts";

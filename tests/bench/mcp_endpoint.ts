@@ -3,14 +3,14 @@
  * address, beside the SDK's own client straight to that server (the floor). Guest and host share this process; the
  * servers (`mcp.ts serve`) and the aggregator are processes of their own. Then the list of 10,000 tools, in its pages.
  */
-import { fileURLToPath } from "node:url";
 // @ts-types="@modelcontextprotocol/sdk/client/index"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 // @ts-types="@modelcontextprotocol/sdk/client/streamableHttp"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { Aggregator } from "../../lib/mcp/mod.ts";
-import type { Catalogue } from "../../lib/mcp/endpoint/mod.ts";
+import { fileURLToPath } from "node:url";
 import type { FrameChannel } from "../../lib/base/wire/mod.ts";
+import type { Catalogue } from "../../lib/mcp/endpoint/mod.ts";
+import { Aggregator } from "../../lib/mcp/mod.ts";
 import { TestGate } from "../helper/gate.ts";
 import { GuestSide } from "../helper/mcp_endpoint_guest.ts";
 import { definition } from "../helper/mcp_server.ts";

@@ -1,7 +1,7 @@
 /**
- * HTTPS of a guest, looked into, decided on and recorded, beside nginx and mitmproxy doing TLS on both sides of the same
- * requests in the same run, and beside the upstream alone (issue 5). Prints one JSON object. nginx and mitmproxy are
- * Debian's packages; without one of them its ratio is missing, and `missing` says so.
+ * HTTPS of a guest, inspected, decided on and recorded, beside nginx and mitmproxy with TLS on both sides of the same
+ * requests in the same run, and beside the upstream alone. Prints one JSON object. nginx and mitmproxy are Debian
+ * packages; without one of them its ratio is left out, and `missing` names it.
  */
 import { join } from "node:path";
 import { caFiles, openCa } from "../../lib/ca/mod.ts";
@@ -16,7 +16,7 @@ const ROUNDS = 3;
 const MANY = 1000;
 const LONG = 50_000;
 const DOWNLOAD = 100 * 1024 * 1024;
-/** Requests of one round: so many that it takes some seconds. */
+/** Requests of one round, enough for some seconds. */
 const REQUESTS = { sbx: 20_000, nginx: 40_000, mitmproxy: 2_000 };
 
 const dir = await Deno.makeTempDir({ prefix: "sbx-bench-net-" });
@@ -69,22 +69,22 @@ async function measure() {
 
   const ours = { port: Number(await sbx.line()), caFile: guest.files.certificate };
   const bare = { port: upstreamPort, caFile: rootFile };
-  const theirs = nginx && { port: nginx, caFile: rootFile };
-  const mitm = mitmproxy && { port: mitmproxy.port, caFile: mitmproxy.caFile };
-  // Everybody runs once before anybody is measured, and rounds take turns: the machine is the same for all.
+  const nginxPeer = nginx && { port: nginx, caFile: rootFile };
+  const mitmproxyPeer = mitmproxy && { port: mitmproxy.port, caFile: mitmproxy.caFile };
+  // A first round warms up, and rounds take turns, so that all run under the same conditions.
   const rates = { sbx: [] as number[], nginx: [] as number[], mitmproxy: [] as number[] };
   const speeds = { sbx: [] as number[], nginx: [] as number[] };
   const latencies = { sbx: [] as number[], bare: [] as number[] };
   let failed = 0;
   for (let round = 0; round <= ROUNDS; round++) {
-    for (const [name, to] of [["sbx", ours], ["nginx", theirs], ["mitmproxy", mitm]] as const) {
+    for (const [name, to] of [["sbx", ours], ["nginx", nginxPeer], ["mitmproxy", mitmproxyPeer]] as const) {
       if (!to) continue;
       const count = REQUESTS[name];
       const result = await run({ ...to, kind: "requests", count });
       failed += result.failed;
       if (round > 0) rates[name].push(count / result.seconds);
     }
-    for (const [name, to] of [["sbx", ours], ["nginx", theirs]] as const) {
+    for (const [name, to] of [["sbx", ours], ["nginx", nginxPeer]] as const) {
       if (!to) continue;
       const result = await run({ ...to, kind: "download", count: DOWNLOAD, connections: 1 });
       failed += result.failed;

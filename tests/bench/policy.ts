@@ -1,10 +1,11 @@
 /**
- * Cost of a decision over mixed rules, beside a plain loop over the same CEL programs in the same run (issue 4).
+ * Cost of a decision over mixed rules, beside a plain loop over the same CEL programs in the same run.
  * Prints one JSON object.
  */
 import type { Event } from "../../lib/event/mod.ts";
-import { compilePolicy, type Rule } from "../../lib/policy/mod.ts";
 import { FlatEvent } from "../../lib/policy/engine/flat.ts";
+import { compilePolicy, type Rule } from "../../lib/policy/mod.ts";
+import { httpRequest, processExec } from "../helper/event.ts";
 
 const EVENTS = 20_000;
 const FLOOR_EVENTS = 400;
@@ -77,7 +78,6 @@ function event(at: number, n: number): Event {
     process: { pid: 1, ppid: 1, executable: "/usr/bin/node", command: "node x.js", cwd: "/root" },
     labels: {},
   });
-  const body = { state: "missing" as const, truncated: false };
   if (family === 0) {
     const host = [
       `host${n}.example.com`,
@@ -90,19 +90,13 @@ function event(at: number, n: number): Event {
       schema_version: 1,
       common: common("http.request"),
       http: {
-        request: {
+        request: httpRequest({
           method: n % 3 ? "GET" : "POST",
-          scheme: "https",
           host,
-          port: 443,
           path,
-          query: "",
-          url: `https://${host}${path}`,
-          path_class: "api",
           bytes: 120,
           headers: { "content-type": ["application/json"] },
-          body,
-        },
+        }),
       },
     };
   }
@@ -136,13 +130,7 @@ function event(at: number, n: number): Event {
     schema_version: 1,
     common: common("process.exec"),
     process: {
-      activity: {
-        operation: "exec",
-        executable,
-        command: executable,
-        argv: [executable, "--force"],
-        cwd: "/root",
-      },
+      activity: processExec({ executable, argv: [executable, "--force"] }),
     },
   };
 }

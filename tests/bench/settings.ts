@@ -1,6 +1,6 @@
 /**
  * Cost of resolving 5,000 leaves with corp and user overrides, beside one structuredClone of the tree that comes out,
- * in the same run (issue 3: at most 10 ×). Prints one JSON object.
+ * in the same run (at most 10 ×). Prints one JSON object.
  */
 import { CorpFile } from "../../lib/corp/mod.ts";
 import { corpLayer, parseDefinitions, resolve, userLayer } from "../../lib/settings/mod.ts";

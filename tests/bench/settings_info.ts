@@ -1,14 +1,14 @@
 /**
  * `GET /settings/info` at 1,000 leaves beside `GET /version`, both on one server over a UDS, one client after another
- * request (issue 3: at least 0.3 ×). Prints one JSON object.
+ * request (at least 0.3 ×). Prints one JSON object.
  */
 import { Hono } from "hono";
 import { join } from "node:path";
 import { routeSettings } from "../../cmd/service/routes/settings.ts";
+import { versionInfo } from "../../lib/base/version/mod.ts";
 import { CorpStore } from "../../lib/corp/mod.ts";
 import { parseDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
 import { parseToml } from "../../lib/toml/mod.ts";
-import { versionInfo } from "../../lib/base/version/mod.ts";
 
 const LEAVES = 1_000;
 const SECONDS = 2;

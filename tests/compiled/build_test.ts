@@ -1,6 +1,7 @@
 /** The compiled program: built, installed and used through its symlinks, up to real VMs, and what it leaves behind. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { dirname, join } from "node:path";
+import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
 import { eventually, type Ran, Sbx } from "../helper/sbx.ts";
 
@@ -158,12 +159,12 @@ async function serves(
   assertEquals(await Deno.stat(pidFile).catch(() => "gone"), "gone");
 }
 
+/** Time limit of one command in `ms`: some of them build images. */
+const BUILD_LIMIT_MS = 1_800_000;
+
 async function command(program: string, args: string[], env: Record<string, string> = {}): Promise<Ran> {
-  const { code, stdout, stderr } = await new Deno.Command(program, {
-    args,
-    env: { NO_COLOR: "1", ...env },
-    stdin: "null",
-  }).output();
+  const options = { args, env: { NO_COLOR: "1", ...env } };
+  const { code, stdout, stderr } = await runChild(program, options, BUILD_LIMIT_MS);
   return { code, stdout: new TextDecoder().decode(stdout), stderr: new TextDecoder().decode(stderr) };
 }
 

@@ -1,6 +1,6 @@
 /**
- * The aggregator's client against the server of one scenario of the conformance suite, whose URL is the last argument:
- * the real process of sbx-mcp-aggregator connects, lists, and calls every tool that it finds.
+ * Runs the real sbx-mcp-aggregator against the server of one scenario of the conformance suite: connects, lists, and
+ * calls every tool. The last argument is the server's URL.
  */
 import { Aggregator } from "../../lib/mcp/mod.ts";
 import { fromRoot } from "../helper/repo.ts";
@@ -40,7 +40,7 @@ try {
   await Deno.remove(dir, { recursive: true });
 }
 
-/** A value for everything that a tool wants. */
+/** Arguments for every property of a tool's schema. */
 function argumentsFor(schema: Record<string, unknown>): Record<string, unknown> {
   const properties = (schema.properties ?? {}) as Record<string, { type?: string }>;
   return Object.fromEntries(

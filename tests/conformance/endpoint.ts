@@ -1,11 +1,11 @@
 /**
- * The guest's MCP endpoint over Streamable HTTP, which is all that the conformance suite speaks: each HTTP session is a
+ * The guest's MCP endpoint over Streamable HTTP, the only transport of the conformance suite. Each HTTP session is a
  * program of a guest, with the guest's own bridge (sbx-mcp-server) and a socket before the endpoint. HTTP itself is the
- * SDK's, and no part of what is tested. Prints its URL, and serves until it is ended.
+ * SDK's and not under test. Prints its URL and serves until it is killed.
  */
 // @ts-types="@modelcontextprotocol/sdk/server/webStandardStreamableHttp"
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";
-import { requireLocalHost, requireLocalOrigin } from "../../lib/gateway/origin.ts";
+import { requireLocalHost, requireLocalOrigin } from "../../lib/gateway/mod.ts";
 import { TestGate } from "../helper/gate.ts";
 import { SdkCatalogue } from "../helper/mcp_endpoint_catalogue.ts";
 import { GuestSide, GuestTransport } from "../helper/mcp_endpoint_guest.ts";
@@ -36,7 +36,7 @@ async function open(): Promise<Session> {
     sessionIdGenerator: () => crypto.randomUUID(),
     onsessioninitialized: (id) => void sessions.set(id, near),
   });
-  /** Requests that are under way, by their progress token: HTTP sends a notification on the stream of its request. */
+  /** Request ids by progress token: over HTTP a notification is sent on the stream of its request. */
   const byToken = new Map<unknown, string | number>();
   let latest: string | number | undefined;
   near.onmessage = (message: any) => {

@@ -1,6 +1,6 @@
 /**
- * The MCP server that the conformance suite wants to find behind what it tests: tools, resources and prompts by the
- * names and with the answers that its scenarios describe.
+ * The MCP server required by the conformance suite: tools, resources and prompts with the names and results that its
+ * scenarios describe.
  */
 // @ts-types="@modelcontextprotocol/sdk/server/index"
 import { Server } from "@modelcontextprotocol/sdk/server/index.js";
@@ -19,7 +19,7 @@ import {
 /** One red pixel. */
 const PNG =
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
-/** A WAV of no samples. */
+/** A WAV file without samples. */
 const WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
 
 const text = (value: string) => ({ type: "text", text: value });

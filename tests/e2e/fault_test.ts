@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { generateManifest, installAssets } from "../../lib/asset/mod.ts";
 import { home as homeOf } from "../../lib/base/home/mod.ts";
 import { currentArch } from "../../lib/profile/mod.ts";
+import { limitChild, runChild } from "../helper/child.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 
 const ARCH = currentArch();
@@ -63,13 +64,13 @@ Deno.test("faults of the host", async (t) => {
     });
 
     await t.step("a client that goes away in the middle of `sbx run` takes its VM with it", async () => {
-      const client = new Deno.Command(join(Deno.cwd(), "bin/sbx"), {
+      const client = limitChild(new Deno.Command(join(Deno.cwd(), "bin/sbx"), {
         args: ["run", "--", "sh", "-c", "echo up; sleep 300"],
         env: sbx.env,
         stdout: "piped",
         stderr: "null",
         stdin: "null",
-      }).spawn();
+      }).spawn());
       const reader = client.stdout.getReader();
       await reader.read();
       client.kill("SIGKILL");
@@ -166,7 +167,7 @@ Deno.test("a disk that fills up: the VM stands still, everybody says why, and al
       assertStringIncludes(stderr, "free some space");
       const resumed = await sbx.cli("resume", "full");
       assertEquals(resumed.code, 1);
-      assertStringIncludes(resumed.stderr, "it goes on by itself");
+      assertStringIncludes(resumed.stderr, "it resumes by itself");
     });
 
     await t.step("sbx status says so, and that not all is well", async () => {
@@ -193,7 +194,7 @@ Deno.test("a disk that fills up: the VM stands still, everybody says why, and al
       await Deno.writeFile(log, new Uint8Array((4096 - size % 4096) % 4096).fill(10), { append: true });
       const { code, stderr } = await sbx.cli("list");
       assertEquals(code, 1);
-      assertStringIncludes(stderr, "sbx-gateway did not start: no space is left on the disk of");
+      assertStringIncludes(stderr, "sbx-gateway did not start: no space left on the disk of");
     });
 
     await t.step("the program whose service was killed was told that", async () => {
@@ -226,13 +227,13 @@ Deno.test("a guest that fills the host's disk through its own stands still, and 
     await eventually("it is paused", async () => (await statusOf(sbx)) === "Paused", 40);
     assertStringIncludes(
       await sbx.cli("status").then(({ stdout }) => stdout),
-      "for what its guest writes to",
+      "has no space left for the guest's disk",
     );
     assertEquals((await sbx.api("POST", "/vms/full/exec", { command: "true" })).body.code, "vm.paused");
     await Deno.remove(taken);
     const { code, stdout, stderr } = await writing;
     assertEquals([code, stdout], [0, "written\n"]);
-    assertStringIncludes(stderr, 'sbx: "full" is paused: no space is left');
+    assertStringIncludes(stderr, 'sbx: "full" is paused: the host has no space left for the guest');
     assertStringIncludes(stderr, 'sbx: "full" goes on');
     assertEquals((await sbx.cli("exec", "full", "--", "echo", "again")).stdout, "again\n");
   }));
@@ -267,13 +268,13 @@ Deno.test("what is written to a guest that stands still reaches it when it goes 
   const sbx = await Sbx.make();
   try {
     await sbx.ok("create", "still");
-    const waiting = new Deno.Command(join(Deno.cwd(), "bin/sbx"), {
+    const waiting = limitChild(new Deno.Command(join(Deno.cwd(), "bin/sbx"), {
       args: ["exec", "still", "--", "sh", "-c", "echo up; sleep 300"],
       env: sbx.env,
       stdout: "piped",
       stderr: "null",
       stdin: "null",
-    }).spawn();
+    }).spawn());
     const reader = waiting.stdout.getReader();
     await reader.read();
     await sbx.ok("pause", "still");
@@ -310,9 +311,9 @@ async function onDisk(
   work: (sbx: Sbx, fill: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const home = await Deno.makeTempDir({ prefix: "sbx-" });
-  const mount = await new Deno.Command("mount", {
+  const mount = await runChild("mount", {
     args: ["-t", "tmpfs", "-o", `size=${megabytes}m`, "sbx-test", home],
-  }).output();
+  });
   if (!mount.success) throw new Error("this test needs to mount a tmpfs, and so root");
   const sbx = await Sbx.make({ home });
   const fill = async () => {
@@ -325,7 +326,7 @@ async function onDisk(
   } finally {
     for (const path of await filled(home)) await Deno.remove(path);
     await sbx.cli("stop", "--all");
-    await new Deno.Command("umount", { args: ["--lazy", home] }).output();
+    await runChild("umount", { args: ["--lazy", home] });
     await Deno.remove(home, { recursive: true });
   }
 }
@@ -344,8 +345,7 @@ async function withAssets(
   const dir = await Deno.makeTempDir({ prefix: "sbx-assets-" });
   const image = join(Deno.cwd(), ".cache/image");
   try {
-    await new Deno.Command("cp", { args: ["-r", "--reflink=auto", join(image, ARCH), join(dir, ARCH)] })
-      .output();
+    await runChild("cp", { args: ["-r", "--reflink=auto", join(image, ARCH), join(dir, ARCH)] });
     await change(dir);
     await generateManifest(dir, { binaryVersion: "0.1.0" });
     const assets = join(dir, "installed");

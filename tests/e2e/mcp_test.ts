@@ -1,8 +1,9 @@
 /** An MCP client in a VM calls published servers outside: policy blocks, rewrites and asks on the way. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { eventually, Sbx } from "../helper/sbx.ts";
+import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
+import { eventually, Sbx } from "../helper/sbx.ts";
 
 /** A client as an agent has one: it starts the server that its configuration names and speaks lines of JSON-RPC to it. */
 const CLIENT = `
@@ -170,7 +171,7 @@ Deno.test("MCP from inside a VM to a published server", async (t) => {
 /** Aggregators below this home's processes: their own command line names neither home nor session. */
 async function aggregators(sbx: Sbx): Promise<number[]> {
   const parents = await sbx.pids("process", sbx.home);
-  const { stdout } = await new Deno.Command("ps", { args: ["-eo", "pid,ppid,args"] }).output();
+  const { stdout } = await runChild("ps", { args: ["-eo", "pid,ppid,args"] });
   const rows = new TextDecoder().decode(stdout).split("\n").map((line) => line.trim().split(/\s+/));
   const found = rows.filter(([, ppid, ...args]) =>
     parents.includes(Number(ppid)) && args.join(" ").includes("aggregator")

@@ -4,14 +4,14 @@
  * tests of its own.
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { home } from "../../lib/base/home/mod.ts";
+import { writeAll } from "../../lib/base/wire/mod.ts";
 import { DnsService, Overrides } from "../../lib/dns/mod.ts";
 import { PORTS } from "../../lib/guest/mod.ts";
-import { home } from "../../lib/base/home/mod.ts";
-import { sessionPaths } from "../../lib/session/files/paths.ts";
+import { sessionPaths } from "../../lib/session/files/mod.ts";
 import { vsockPath } from "../../lib/vm/mod.ts";
-import { writeAll } from "../../lib/base/wire/mod.ts";
 import { TestGate } from "../helper/gate.ts";
-import { GuestNet, type Opened } from "../helper/guest_net.ts";
+import { type GuestConnection, GuestNet } from "../helper/guest_net.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 
 const MEBIBYTE = 1024 * 1024;
@@ -38,7 +38,7 @@ const UP = "table inet sbx\ntable netdev sbx\n1\n";
 const brokenOff: string[] = [];
 
 /** What the stand-in does with a connection, by its port; the connection is closed afterwards. */
-const SERVICES: Record<number, (opened: Opened) => Promise<void>> = {
+const SERVICES: Record<number, (connection: GuestConnection) => Promise<void>> = {
   async 1({ stream }) {
     const chunk = new Uint8Array(100);
     await writeAll(stream, chunk.subarray(0, await stream.read(chunk) ?? 0));
@@ -81,7 +81,7 @@ Deno.test("the network of a guest", async (t) => {
     const gate = new TestGate();
     const overrides = Overrides.parse(["api.test=127.0.0.1:1"]);
     const dns = new DnsService({ gate, resolvers: [], overrides });
-    const host = net = new GuestNet(sockets, dns, (opened) => SERVICES[opened.open.port](opened));
+    const host = net = new GuestNet(sockets, dns, (connection) => SERVICES[connection.open.port](connection));
     const up = "nft list tables 2>/dev/null; ps -C deno -o args= | grep -c net-proxy || true";
     await eventually("sbx-net-proxy is up", async () => await shell(up) === UP);
 
@@ -208,7 +208,7 @@ def break_off(seconds):
 for seconds in 0, 0, 0, 1: break_off(seconds)
 `);
         await eventually("the host hears of it", () => brokenOff.length > 0);
-        assertStringIncludes(brokenOff[0], "broke the connection off");
+        assertStringIncludes(brokenOff[0], "reset the connection");
         assertEquals(await shell(proxy), before, "the proxy has outlived connections that were gone at once");
         host.close();
         await Deno.remove(vsockPath(sockets, PORTS.tcp)).catch(() => {});

@@ -1,8 +1,9 @@
 /** The network of a VM as its programs see it: clients, secrets that stay on the host, and every way out. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
+import { runChild } from "../helper/child.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
-import { World } from "../helper/upstream.ts";
+import { TestUpstreams } from "../helper/upstream.ts";
 
 const SECRET = "sk-ant-api03-e2eSECRETe2eSECRETe2eSECRET0123456789";
 const SHOWN = SECRET.slice(8);
@@ -69,13 +70,11 @@ async function makeRepository(folder: string): Promise<string> {
       GIT_COMMITTER_NAME: "t",
       GIT_COMMITTER_EMAIL: "t@t",
     };
-    const { success } = await new Deno.Command("git", {
+    const { success } = await runChild("git", {
       args,
       cwd: folder,
       env,
-      stdout: "null",
-      stderr: "null",
-    }).output();
+    });
     assert(success, `git ${args.join(" ")}`);
   };
   await git("init", "-q", "work");
@@ -90,7 +89,7 @@ async function makeRepository(folder: string): Promise<string> {
 Deno.test("the network of a VM", async (t) => {
   const folder = await Deno.makeTempDir();
   const repository = await makeRepository(folder);
-  const world = await World.make(
+  const world = await TestUpstreams.make(
     ["site.example", "git.example", "api.anthropic.com", "api.openai.com", "evil.example"],
     async (request, body) => {
       const { pathname, hostname } = new URL(request.url);
@@ -159,9 +158,9 @@ Deno.test("the network of a VM", async (t) => {
         assert((await sh("getent hosts blocked.example")).code !== 0);
         assertEquals((await events("dns")).at(-1).rule_id, "no-blocked");
         await sh("curl -sS -H 'X-Tracking: yes' https://site.example/stripped");
-        const { headers } = world.arrived.find(({ url }) => url.endsWith("/stripped"))!;
+        const { headers } = world.received.find(({ url }) => url.endsWith("/stripped"))!;
         assertEquals(headers["x-tracking"], undefined);
-        assert(!world.arrived.some(({ method }) => method === "DELETE"));
+        assert(!world.received.some(({ method }) => method === "DELETE"));
       },
     );
 
@@ -174,13 +173,13 @@ Deno.test("the network of a VM", async (t) => {
         assertEquals((await sh("echo $ANTHROPIC_API_KEY")).stdout, `${ref}\n`);
         const streamed = await sh(call("claude-sonnet-4-5"));
         assertStringIncludes(streamed.stdout, "message_stop");
-        assertEquals(world.arrived.at(-1)!.headers["x-api-key"], SECRET);
+        assertEquals(world.received.at(-1)!.headers["x-api-key"], SECRET);
         const node =
           `node -e 'fetch("https://api.anthropic.com/node", {headers: {"x-api-key": process.env.ANTHROPIC_API_KEY}})` +
           `.then((r) => r.text()).then(console.log)'`;
         const fetched = await sh(node);
         assertEquals(JSON.parse(fetched.stdout || "{}").key, ref, fetched.stderr);
-        assertEquals(world.arrived.at(-1)!.headers["x-api-key"], SECRET);
+        assertEquals(world.received.at(-1)!.headers["x-api-key"], SECRET);
         const echoed = await sh(`curl -sS https://api.anthropic.com/echo -H "x-api-key: $ANTHROPIC_API_KEY"`);
         assertEquals(JSON.parse(echoed.stdout).key, ref, "an answer that shows the secret shows the ref");
         const [model] = await events("model");
@@ -203,7 +202,7 @@ Deno.test("the network of a VM", async (t) => {
         await sh(`curl -sSL https://api.anthropic.com/redirect ${header}`);
         await sh(`curl -sS http://api.anthropic.com/plain ${header}`);
         await sh(`curl -sS https://site.example/?key=$ANTHROPIC_API_KEY`);
-        for (const { url, headers } of world.arrived) {
+        for (const { url, headers } of world.received) {
           if (!url.includes("api.anthropic.com")) {
             assert(!JSON.stringify([url, headers]).includes(SHOWN), url);
           }
@@ -216,7 +215,7 @@ Deno.test("the network of a VM", async (t) => {
           "critical",
         ]]);
         const slow = sh(`curl -sS https://api.anthropic.com/slow ${header}`);
-        await eventually("it is under way", () => world.arrived.some(({ url }) => url.endsWith("/slow")));
+        await eventually("it is under way", () => world.received.some(({ url }) => url.endsWith("/slow")));
         await sbx.ok("credentials", "revoke", ref);
         assert(!(await slow).stdout.includes("hello"), "a request in flight is broken off");
         assertStringIncludes(
@@ -362,9 +361,9 @@ Deno.test("the network of a VM", async (t) => {
       const { body: found } = await sbx.api("POST", "/vms/dev/exec", { command, stdin: SHOWN });
       assertEquals(found.stdout, "end\n");
       await sbx.ok("delete", "dev");
-      const { stdout } = await new Deno.Command("grep", { args: ["-rlaF", SHOWN, sbx.home] }).output();
+      const { stdout } = await runChild("grep", { args: ["-rlaF", SHOWN, sbx.home] });
       assertEquals(new TextDecoder().decode(stdout), "");
-      assertStringIncludes(await sbx.ok("verify", session_id), "every one is as it was recorded");
+      assertStringIncludes(await sbx.ok("verify", session_id), "events as recorded");
     });
   } finally {
     await sbx.dispose();

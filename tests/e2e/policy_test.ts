@@ -167,7 +167,7 @@ Deno.test("a full ledger stops what cannot be recorded", async (t) => {
       assertEquals(info.status, "Running");
       assertStringIncludes(info.last_error, "full");
       await sbx.ok("delete", "blocking");
-      assertStringIncludes(await sbx.ok("verify", info.id), "every one is as it was recorded");
+      assertStringIncludes(await sbx.ok("verify", info.id), "events as recorded");
     });
 
     await t.step("pause: the VM is paused", async () => {

@@ -1,10 +1,13 @@
 /**
- * Whatever a guest sends and however it is cut: captured and injected again it is what it was, and between the two no
- * secret is anywhere. Seeds are fixed.
+ * Capturing and injecting restores any input of a guest, however it is cut, and no secret appears in between.
+ * Seeds are fixed.
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { join } from "node:path";
+import { SbxError } from "../../lib/base/error/mod.ts";
+import { parseStore } from "../../lib/credential/entry.ts";
+import { Finder } from "../../lib/credential/finder.ts";
 import {
   CredentialBroker,
   CredentialStore,
@@ -12,12 +15,9 @@ import {
   type Provider,
   refOf,
 } from "../../lib/credential/mod.ts";
-import { parseStore } from "../../lib/credential/entry.ts";
-import { Finder } from "../../lib/credential/finder.ts";
 import { StreamReplacer } from "../../lib/credential/stream.ts";
-import { SbxError } from "../../lib/base/error/mod.ts";
-import { CredentialDenied } from "../../lib/net/port/broker.ts";
-import type { Header } from "../../lib/net/message/header.ts";
+import type { Header } from "../../lib/net/mod.ts";
+import { CredentialDenied } from "../../lib/net/port/mod.ts";
 import { Random } from "../helper/random.ts";
 
 const ROUNDS = 1500;
@@ -50,8 +50,8 @@ async function withBroker(
   }
 }
 
-/** A header value as some client writes it. */
-function written(random: Random, header: string, host: string, secret: string): string {
+/** Header value in the format of some client. */
+function formatHeader(random: Random, header: string, host: string, secret: string): string {
   if (header !== "authorization") return secret;
   if (host === "github.com") {
     return `Basic ${btoa(random.pick([`u:${secret}`, `${secret}:x-oauth-basic`, `${secret}:`]))}`;
@@ -59,7 +59,7 @@ function written(random: Random, header: string, host: string, secret: string): 
   return `${random.pick(["Bearer ", "bearer ", "Bearer  "])}${secret}`;
 }
 
-/** No form of any secret in what is recorded. */
+/** Asserts that a record contains no form of any secret. */
 function assertClean(recorded: unknown, secrets: Iterable<string>) {
   const text = typeof recorded === "string" ? recorded : JSON.stringify(recorded);
   const decoded = text.replaceAll(
@@ -67,11 +67,11 @@ function assertClean(recorded: unknown, secrets: Iterable<string>) {
     (part) => Buffer.from(part, "base64").toString("latin1"),
   );
   for (const secret of secrets) {
-    assert(!text.includes(secret) && !decoded.includes(secret), "a secret is in what is recorded");
+    assert(!text.includes(secret) && !decoded.includes(secret), "the record contains a secret");
   }
 }
 
-Deno.test("capturing and injecting gives back the same head, and nothing in between holds a secret", () =>
+Deno.test("capturing and injecting restores the same head, without a secret in between", () =>
   withBroker((broker, secrets) => {
     const random = new Random(20260701);
     for (let round = 0; round < ROUNDS; round++) {
@@ -80,14 +80,14 @@ Deno.test("capturing and injecting gives back the same head, and nothing in betw
       const sent: Header[] = [
         [":path", `/v${random.below(9)}/x?n=${random.next()}`],
         ["x-noise", Buffer.from(random.bytes(random.below(40))).toString("latin1")],
-        [name, written(random, name, host, secret)],
+        [name, formatHeader(random, name, host, secret)],
         ["user-agent", "client/1.0"],
       ];
       const captured = broker.capture(host, sent);
       assertClean(captured, secrets.values());
-      const there = broker.inject({ scheme: "https", host, port: 443 }, captured.headers);
-      assertEquals(there.headers, sent);
-      assertClean(there.substitutions, secrets.values());
+      const injected = broker.inject({ scheme: "https", host, port: 443 }, captured.headers);
+      assertEquals(injected.headers, sent);
+      assertClean(injected.substitutions, secrets.values());
 
       const elsewhere = random.pick(["evil.example.com", `${host}.evil.example`, "169.254.169.254"]);
       const refs = broker.capture(elsewhere, sent).headers;
@@ -99,7 +99,7 @@ Deno.test("capturing and injecting gives back the same head, and nothing in betw
     }
   }));
 
-Deno.test("scrubbed text and bodies of any content hold no secret, wherever they are cut", () =>
+Deno.test("scrubbed text and bodies contain no secret, wherever they are cut", () =>
   withBroker((broker, secrets) => {
     const random = new Random(20260702);
     const all = [...secrets.values()];
@@ -135,12 +135,12 @@ Deno.test("scrubbed text and bodies of any content hold no secret, wherever they
       out.push(filter.end());
       const body = Buffer.concat(out).toString("latin1");
       assertClean(body, all);
-      assert(!/credential:blake3:[0-9a-f]{64}/.test(body), "a ref nobody resolves was sent");
+      assert(!/credential:blake3:[0-9a-f]{64}/.test(body), "an unresolved ref was sent");
       assertClean(filter.substitutions, all);
     }
   }));
 
-Deno.test("a stream that is cut at random gives what it gives in one piece", () => {
+Deno.test("random cuts do not change the output of a stream", () => {
   const random = new Random(20260703);
   const alphabet = "ab-_ :%3AsktigcredntalAIz_ant0123456789\n";
   for (let round = 0; round < 4000; round++) {
@@ -173,7 +173,7 @@ Deno.test("a stream that is cut at random gives what it gives in one piece", () 
   }
 });
 
-Deno.test("damaged store files are refused by name, and never crash", () => {
+Deno.test("damaged store files give credential.store_corrupt and never crash", () => {
   const random = new Random(20260704);
   const good = JSON.stringify({
     version: 1,

@@ -1,14 +1,13 @@
-/** Properties of detections, over random rules, events and files with a fixed seed. */
+/** Properties of detections over random rules, events and files. Seeds are fixed. */
 import { assert, assertEquals } from "@std/assert";
-import { compileRead } from "../../lib/detection/compile.ts";
+import { compileRead } from "../../lib/detection/compile/mod.ts";
 import { type IrRule, type Matchable, Matcher, type MatchValue } from "../../lib/detection/mod.ts";
-import { checkPack } from "../../lib/detection/pack/pack.ts";
-import { parseDocument } from "../../lib/detection/pack/document.ts";
-import { backtest } from "../../lib/detection/replay/backtest.ts";
-import { contextFault } from "../../lib/detection/replay/context.ts";
+import { checkPack, parseDocument } from "../../lib/detection/pack/mod.ts";
+import { checkContext } from "../../lib/detection/replay/context.ts";
 import { readLines } from "../../lib/detection/replay/lines.ts";
+import { backtest } from "../../lib/detection/replay/mod.ts";
 import { Notes } from "../../lib/detection/sigma/notes.ts";
-import { sigmaDocuments } from "../../lib/detection/sigma/read.ts";
+import { readSigmaDocuments } from "../../lib/detection/sigma/read.ts";
 import { readRule } from "../../lib/detection/sigma/rule.ts";
 import { parseJson, TreeError, valueOf } from "../../lib/detection/tree/mod.ts";
 import { catalogue, valueAt } from "../../lib/event/mod.ts";
@@ -41,9 +40,9 @@ const VALUES: Record<string, MatchValue[]> = {
 
 function randomRule(random: Random, id: number): IrRule {
   const family = random.pick(["http", "dns"] as const);
-  const own = PATHS.filter(({ path }) => path.startsWith(`${family}.`) || path.startsWith("common."));
-  // Few fields, so that rules share them.
-  const fields = Array.from({ length: 1 + random.below(3) }, () => own[random.below(8) * 3 % own.length]);
+  const paths = PATHS.filter(({ path }) => path.startsWith(`${family}.`) || path.startsWith("common."));
+  // A small set of fields, so that rules share them.
+  const fields = Array.from({ length: 1 + random.below(3) }, () => paths[random.below(8) * 3 % paths.length]);
   const tests = fields.map(({ path, type }) =>
     [path, Array.from({ length: 1 + random.below(4) }, () => random.pick(VALUES[type]))] as const
   );
@@ -74,8 +73,8 @@ function set(event: Record<string, unknown>, path: string, value: unknown): void
   inner[last] = value;
 }
 
-/** What the specification says, and nothing else. */
-function naive(rules: readonly IrRule[], event: Matchable): string[] {
+/** Reference implementation of docs/contracts.md §6. */
+function matchNaively(rules: readonly IrRule[], event: Matchable): string[] {
   const family = event.common.event_type.split(".")[0];
   return rules.filter(({ event_family, matchers }) =>
     event_family === family &&
@@ -83,29 +82,29 @@ function naive(rules: readonly IrRule[], event: Matchable): string[] {
   ).map(({ id }) => id);
 }
 
-Deno.test("fuzz: the index finds what a plain loop finds", () => {
+Deno.test("fuzz: the index agrees with a plain loop", () => {
   const random = new Random(6);
-  let found = 0;
+  let matches = 0;
   for (const count of [0, 1, 5, 7, 40, 400]) {
     for (let round = 0; round < 20; round++) {
       const rules = Array.from({ length: count }, (_, id) => randomRule(random, id));
       const matcher = new Matcher([ir(rules)]);
       for (let at = 0; at < 60; at++) {
         const event = randomEvent(random);
-        const wanted = naive(rules, event);
-        found += wanted.length;
+        const expected = matchNaively(rules, event);
+        matches += expected.length;
         assertEquals(
           matcher.match(event).map(({ rule_id }) => rule_id),
-          wanted,
+          expected,
           JSON.stringify({ round, event }),
         );
       }
     }
   }
-  assert(found > 1000, `${found} matches`);
+  assert(matches > 1000, `${matches} matches`);
 });
 
-Deno.test("fuzz: a quick look at an event and the schema are of one mind", () => {
+Deno.test("fuzz: the fast event check agrees with the schema", () => {
   const random = new Random(66);
   let [good, bad] = [0, 0];
   for (let round = 0; round < 3000; round++) {
@@ -114,17 +113,17 @@ Deno.test("fuzz: a quick look at an event and the schema are of one mind", () =>
     if (random.below(3) === 0) {
       set(event, random.pick(["http.request.hots", "commn.actor", "http.x", "dns.request"]), "x");
     }
-    const quick = contextFault(event) === undefined;
+    const isContext = checkContext(event) === undefined;
     const full = PolicyContextSchema.safeParse(event);
-    // Enumerations and ranges are the schema's alone.
-    if (full.success) assertEquals(quick, true, JSON.stringify(event));
-    if (!quick) assertEquals(full.success, false, JSON.stringify(event));
-    quick ? good++ : bad++;
+    // Only the schema checks enumerations and ranges.
+    if (full.success) assertEquals(isContext, true, JSON.stringify(event));
+    if (!isContext) assertEquals(full.success, false, JSON.stringify(event));
+    isContext ? good++ : bad++;
   }
   assert(good > 100 && bad > 100, `${good} ${bad}`);
 });
 
-Deno.test("fuzz: broken packs give problems with places, and nothing else", async () => {
+Deno.test("fuzz: damaged packs give problems with locations, and no exceptions", async () => {
   const random = new Random(666);
   const bits = [
     "'",
@@ -156,7 +155,7 @@ Deno.test("fuzz: broken packs give problems with places, and nothing else", asyn
       [format, await Deno.readTextFile(fromRoot(`fixtures/detection/minimal.pack.${format}`))] as const
     ),
   );
-  let refused = 0;
+  let rejected = 0;
   for (let round = 0; round < 1500; round++) {
     const [format, good] = random.pick(texts);
     let text = good;
@@ -171,12 +170,12 @@ Deno.test("fuzz: broken packs give problems with places, and nothing else", asyn
       assertEquals(file, `p.${format}`);
       assert(line! >= 1 && line! <= text.split("\n").length + 1, `${line} ${message}`);
     }
-    if (problems.length) refused++;
+    if (problems.length) rejected++;
   }
-  assert(refused > 500, `${refused} refused`);
+  assert(rejected > 500, `${rejected} rejected`);
 });
 
-Deno.test("fuzz: what portability calls a split finds the same events", () => {
+Deno.test("fuzz: a split matches the same events as its rule", () => {
   const random = new Random(6666);
   const selections = ["a: {F: [1, 2]}", "b: {G: [1]}", "c: {H: [2, 3]}", "d: [{F: 3}, {G: 2, H: 1}]"];
   const holds = (name: string, e: Record<string, number>): boolean =>
@@ -201,7 +200,7 @@ Deno.test("fuzz: what portability calls a split finds the same events", () => {
       selections.join("\n  ")
     }\n  condition: ${condition}\n`;
     const notes = new Notes([], () => ({}));
-    const [node] = sigmaDocuments(text, notes);
+    const [node] = readSigmaDocuments(text, notes);
     const { split } = readRule(node, notes);
     if (!split) continue;
     splits++;
@@ -216,15 +215,15 @@ Deno.test("fuzz: what portability calls a split finds the same events", () => {
       };
       const js = condition.replaceAll("1 of them", "(a || b || c || d)").replaceAll(" and ", " && ")
         .replaceAll(" or ", " || ");
-      const wanted = new Function("a", "b", "c", "d", `return ${js}`)(all.a, all.b, all.c, all.d);
+      const expected = new Function("a", "b", "c", "d", `return ${js}`)(all.a, all.b, all.c, all.d);
       const found = split.parts.some((part) => part.split(" + ").every((name) => holds(name, event)));
-      assertEquals(found, wanted, `${condition} on ${JSON.stringify(event)}`);
+      assertEquals(found, expected, `${condition} on ${JSON.stringify(event)}`);
     }
   }
   assert(splits > 100, `${splits} splits`);
 });
 
-Deno.test("fuzz: JSON with places is the JSON that it is", () => {
+Deno.test("fuzz: JSON parsed with lines equals JSON.parse", () => {
   const random = new Random(7);
   const value = (depth: number): unknown =>
     depth === 0
@@ -233,9 +232,9 @@ Deno.test("fuzz: JSON with places is the JSON that it is", () => {
       ? Array.from({ length: random.below(4) }, () => value(depth - 1))
       : Object.fromEntries(Array.from({ length: random.below(4) }, (_, at) => [`k${at}"`, value(depth - 1)]));
   for (let round = 0; round < 1000; round++) {
-    const wanted = value(1 + random.below(4));
-    const text = JSON.stringify(wanted, null, random.below(3));
-    assertEquals(valueOf(parseJson(text)), wanted);
+    const expected = value(1 + random.below(4));
+    const text = JSON.stringify(expected, null, random.below(3));
+    assertEquals(valueOf(parseJson(text)), expected);
     const broken = text.slice(0, random.below(text.length)) + random.pick(["", "}", "\\", '"', ","]);
     try {
       parseJson(broken);
@@ -245,7 +244,7 @@ Deno.test("fuzz: JSON with places is the JSON that it is", () => {
   }
 });
 
-Deno.test("fuzz: lines of random bytes are those of a plain split", async () => {
+Deno.test("fuzz: lines of random text equal a plain split", async () => {
   const random = new Random(77);
   const path = await Deno.makeTempFile();
   for (let round = 0; round < 60; round++) {
@@ -267,16 +266,16 @@ Deno.test("fuzz: lines of random bytes are those of a plain split", async () => 
       },
       fault: (_, message) => assert(false, message),
     });
-    const wanted = text.split("\n");
-    // What comes after the last line end is a line only if there is something.
-    if (wanted.at(-1) === "") wanted.pop();
-    assertEquals(lines, wanted);
-    assertEquals(numbers, wanted.map((_, at) => at + 1));
+    const expected = text.split("\n");
+    // Text after the last line end is a line only if it is not empty.
+    if (expected.at(-1) === "") expected.pop();
+    assertEquals(lines, expected);
+    assertEquals(numbers, expected.map((_, at) => at + 1));
   }
   await Deno.remove(path);
 });
 
-Deno.test("fuzz: backtest takes anything for an event", () => {
+Deno.test("fuzz: backtest accepts any value as an event", () => {
   const random = new Random(777);
   const rules = [ir(Array.from({ length: 50 }, (_, id) => randomRule(random, id)))];
   const junk = [null, 1, "x", [], {}, { common: null }, { common: { event_type: 7 } }, {

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { Buffer } from "node:buffer";
 import packet from "dns-packet";
+import { Buffer } from "node:buffer";
 import { PacketError, walkPacket } from "../../lib/dns/guard.ts";
 import { DnsService } from "../../lib/dns/mod.ts";
 import { readAnswer } from "../../lib/dns/read.ts";
@@ -37,8 +37,8 @@ function answer(records: unknown[]): Uint8Array {
   return packet.encode({ type: "response", id: 7, questions: [QUESTION], answers: records });
 }
 
-/** A packet with some of its bytes changed, cut off, doubled, or made into pointers. */
-function damaged(random: Random, bytes: Uint8Array): Uint8Array {
+/** Damages a packet: changes bytes, makes some of them pointers, cuts it or appends bytes. */
+function damage(random: Random, bytes: Uint8Array): Uint8Array {
   const copy = new Uint8Array(bytes);
   for (let changes = 1 + random.below(4); changes > 0; changes--) {
     const at = 4 + random.below(copy.length - 4);
@@ -56,17 +56,17 @@ function damaged(random: Random, bytes: Uint8Array): Uint8Array {
   }
 }
 
-Deno.test("damaged answers are read or refused, and what is read holds no name that cannot be written again", () => {
+Deno.test("damaged answers are decoded or refused, and decoded ones can be encoded again", () => {
   const random = new Random(20260501);
-  let good = 0;
+  let decoded = 0;
   for (let round = 0; round < ROUNDS; round++) {
     const records = Array.from({ length: 1 + random.below(4) }, () => random.pick(RECORDS));
-    const bytes = damaged(random, answer(records));
+    const bytes = damage(random, answer(records));
     try {
       const read = readAnswer(bytes, 7, QUESTION);
       if (!read) continue;
-      good++;
-      // What came out of the guard is what the guest gets: it must survive being written and read once more.
+      decoded++;
+      // The guest gets these records: they must survive being encoded and decoded again.
       const again = packet.decode(Buffer.from(answer(read.records)));
       assertEquals(again.answers.length, read.records.length);
       assertEquals(
@@ -77,29 +77,29 @@ Deno.test("damaged answers are read or refused, and what is read holds no name t
       assert(error instanceof PacketError, `round ${round}: ${error}`);
     }
   }
-  assert(good > ROUNDS / 50, `only ${good} could be read`);
+  assert(decoded > ROUNDS / 50, `only ${decoded} were decoded`);
 });
 
-Deno.test("random bytes and damaged queries are answered with the id that they came with, whatever they are", async () => {
+Deno.test("random bytes and damaged queries are answered with their id", async () => {
   const random = new Random(20260502);
   const gate = new TestGate();
   const dns = new DnsService({ gate, resolvers: [] });
   for (let round = 0; round < 2000; round++) {
-    const bytes = random.below(4) === 0 ? random.bytes(random.below(80)) : damaged(
+    const bytes = random.below(4) === 0 ? random.bytes(random.below(80)) : damage(
       random,
       ask(random.pick(["a.test", "www.b.test", "."]), random.pick(["A", "TXT", "ANY", "UNKNOWN_65"])),
     );
-    const said = read(await dns.answer(bytes, { proto: "udp", process_name: "x" }));
+    const reply = read(await dns.answer(bytes, { proto: "udp", process_name: "x" }));
     assertEquals(
-      [said.type, said.id],
+      [reply.type, reply.id],
       ["response", bytes.length < 2 ? 0 : bytes[0] << 8 | bytes[1]],
       `round ${round}`,
     );
-    assertEquals(gate.entries.length, round + 1, "every one of them is an event");
+    assertEquals(gate.entries.length, round + 1, "each query is an event");
   }
 });
 
-Deno.test("packets made to hurt are refused", () => {
+Deno.test("malicious packets are refused", () => {
   const head = (
     ...counts: number[]
   ) => [0, 7, 0x80, 0, ...counts.flatMap((count) => [count >> 8, count & 255])];
@@ -113,21 +113,25 @@ Deno.test("packets made to hurt are refused", () => {
     ["a pointer forward", [...head(1, 1, 0, 0), ...question, ...a([0xc0, 40])], "pointer"],
     ["a pointer into the header", [...head(1, 1, 0, 0), ...question, ...a([0xc0, 4])], "pointer"],
     ["two pointers to each other", [...head(1, 0, 0, 0), 0xc0, 14, 0xc0, 12, 0, 1, 0, 1], "pointer"],
-    ["a count that lies", [...head(1, 9, 0, 0), ...question, ...a([0xc0, 12])], "cut off"],
+    ["a false count", [...head(1, 9, 0, 0), ...question, ...a([0xc0, 12])], "truncated"],
     [
-      "a count of all that there can be",
+      "the largest counts",
       [...head(1, 65535, 65535, 65535), ...question],
       "more than 512 records",
     ],
-    ["no question", head(0, 0, 0, 0), "asks 0 questions"],
+    ["no question", head(0, 0, 0, 0), "0 questions"],
     [
       "data longer than the packet",
       [...head(1, 1, 0, 0), ...question, ...a([0xc0, 12], 60000)],
       "longer than",
     ],
     ["an address of five bytes", [...head(1, 1, 0, 0), ...question, ...a([0xc0, 12], 5), 8], "type 1"],
-    ["bytes after the end", [...head(1, 0, 0, 0), ...question, 0], "bytes follow"],
-    ["a label of 64", [...head(1, 0, 0, 0), 64, ...Array(64).fill(97), 0, 0, 1, 0, 1], "does not exist"],
+    ["bytes after the end", [...head(1, 0, 0, 0), ...question, 0], "bytes after the last record"],
+    [
+      "a label of 64",
+      [...head(1, 0, 0, 0), 64, ...Array(64).fill(97), 0, 0, 1, 0, 1],
+      "invalid label length",
+    ],
     [
       "a name of 256 bytes",
       [...head(1, 0, 0, 0), ...Array(128).fill([1, 97]).flat(), 0, 0, 1, 0, 1],
@@ -136,14 +140,14 @@ Deno.test("packets made to hurt are refused", () => {
     ["a dot within a label", [...head(1, 0, 0, 0), 3, 97, 46, 98, 0, 0, 1, 0, 1], "characters"],
     ["64 KB and one", [...head(1, 0, 0, 0), ...Array(65_524).fill(0)], "65536 bytes"],
   ];
-  for (const [what, bytes, message] of cases) {
+  for (const [name, bytes, message] of cases) {
     try {
       walkPacket(new Uint8Array(bytes));
     } catch (error) {
-      assert(error instanceof PacketError && error.message.includes(message), `${what}: ${error}`);
+      assert(error instanceof PacketError && error.message.includes(message), `${name}: ${error}`);
       continue;
     }
-    throw new Error(`${what} was not refused`);
+    throw new Error(`${name} was not refused`);
   }
   const chain = [...head(1, 40, 0, 0), ...question];
   for (let at = 12, next = 24; next < 12 + 12 + 40 * 16; at = next, next += 16) {

@@ -1,8 +1,8 @@
-/** Random messages and random bytes at the guest's MCP endpoint, and at the guest's own bridge. */
+/** Random messages and bytes for the guest's MCP endpoint, and for the guest's own bridge. */
 import { assert, assertEquals } from "@std/assert";
-import { lines } from "../../cmd/guest/mcp_server/line.ts";
-import type { Catalogue } from "../../lib/mcp/endpoint/mod.ts";
+import { readLines } from "../../cmd/guest/mcp_server/line.ts";
 import { encodeFrame, writeAll } from "../../lib/base/wire/mod.ts";
+import type { Catalogue } from "../../lib/mcp/endpoint/mod.ts";
 import { TestGate } from "../helper/gate.ts";
 import { GuestSide } from "../helper/mcp_endpoint_guest.ts";
 import { Random } from "../helper/random.ts";
@@ -74,7 +74,7 @@ function object(random: Random, depth: number): Record<string, unknown> {
   );
 }
 
-/** Mostly a request that is nearly right. */
+/** A random message, mostly a nearly valid request. */
 function message(random: Random): unknown {
   if (random.below(5) === 0) return value(random);
   return {
@@ -100,7 +100,7 @@ const catalogue: Catalogue = {
   getPrompt: (_, args) => Promise.resolve({ messages: [], args }),
 };
 
-Deno.test("random messages: each is answered at most once, by a code that is known, and events end", async () => {
+Deno.test("random messages: each is answered at most once, with a known code, and every event has an outcome", async () => {
   const random = new Random(20260701);
   const gate = new TestGate();
   await using guest = new GuestSide({ gate, catalogue });
@@ -109,7 +109,7 @@ Deno.test("random messages: each is answered at most once, by a code that is kno
   let answered = 0;
   for (let round = 0; round < MESSAGES; round++) {
     const sent = JSON.parse(JSON.stringify(message(random)));
-    // These two end a connection, as they should.
+    // These two end a connection by design.
     if (sent === null || sent?.t === "End") continue;
     await channel.send(sent);
     const mark = `mark-${round}`;
@@ -142,7 +142,7 @@ Deno.test("random messages: each is answered at most once, by a code that is kno
   channel.close();
 });
 
-Deno.test("random bytes end their own connection and no other", async () => {
+Deno.test("random bytes end their own connection only", async () => {
   const random = new Random(20260702);
   await using guest = new GuestSide({ gate: new TestGate(), catalogue });
   const bystander = await guest.initialized();
@@ -161,13 +161,13 @@ Deno.test("random bytes end their own connection and no other", async () => {
   bystander.close();
 });
 
-Deno.test("lines: random bytes, cut anywhere, are the same lines", async () => {
+Deno.test("lines: random bytes are the same lines wherever they are cut", async () => {
   const random = new Random(20260703);
   for (let round = 0; round < 2000; round++) {
     const bytes = random.bytes(random.below(300)).map((byte) => byte < 40 ? 10 : byte);
     const limit = 1 + random.below(30);
     let at = 0;
-    const read = await Array.fromAsync(lines({
+    const read = await Array.fromAsync(readLines({
       read(into) {
         if (at === bytes.length) return Promise.resolve(null);
         const count = Math.min(1 + random.below(20), into.length, bytes.length - at);

@@ -1,14 +1,14 @@
-/** Lines and frames of outside bytes, cut anywhere. */
+/** Lines and frames of random bytes, cut anywhere. */
 import { assertEquals } from "@std/assert";
 import { isDeeper } from "../../lib/mcp/aggregator/answer.ts";
 import { byteLength, fitsLine, readLines } from "../../lib/mcp/ndjson.ts";
-import { FrameWire, Kind } from "../../lib/mcp/outbound/frame.ts";
+import { FrameKind, FrameWire } from "../../lib/mcp/outbound/frame.ts";
 import { readRequest } from "../../lib/mcp/protocol.ts";
 import { Random } from "../helper/random.ts";
 
 const ROUNDS = 400;
 
-/** Hands bytes out in pieces of random size. */
+/** A source that returns bytes in pieces of random size. */
 function source(bytes: Uint8Array, random: Random) {
   let at = 0;
   return {
@@ -22,7 +22,7 @@ function source(bytes: Uint8Array, random: Random) {
   };
 }
 
-/** Text with everything that lines have to get along with. */
+/** Random text with characters that are special for lines and JSON. */
 function randomText(random: Random, limit: number): string {
   const pieces = [
     "{",
@@ -45,7 +45,7 @@ function randomText(random: Random, limit: number): string {
   return Array.from({ length: random.below(limit) }, () => random.pick(pieces)).join("");
 }
 
-Deno.test("mcp lines: whatever they are cut into, the same lines come out, and long ones are skipped alone", async () => {
+Deno.test("mcp lines: the same lines however the bytes are cut; only overlong ones are skipped", async () => {
   const random = new Random(1);
   const encoder = new TextEncoder();
   const max = 60;
@@ -61,7 +61,7 @@ Deno.test("mcp lines: whatever they are cut into, the same lines come out, and l
   }
 });
 
-Deno.test("mcp lines: random bytes never throw, and what is measured is what is written", async () => {
+Deno.test("mcp lines: random bytes never throw, and the measured length is the written length", async () => {
   const random = new Random(2);
   for (let round = 0; round < ROUNDS; round++) {
     const bytes = random.bytes(random.below(300)).map((byte) => random.below(10) ? byte : 10);
@@ -76,7 +76,7 @@ Deno.test("mcp lines: random bytes never throw, and what is measured is what is 
   }
 });
 
-Deno.test("mcp answers: nesting is counted as JSON counts it", () => {
+Deno.test("mcp answers: nesting is counted like JSON.parse does", () => {
   const random = new Random(3);
   const make = (depth: number): unknown => {
     if (depth === 0) return random.pick(['[[{"', 1, null, "\\", '"]', "}"]);
@@ -90,7 +90,7 @@ Deno.test("mcp answers: nesting is counted as JSON counts it", () => {
   }
 });
 
-Deno.test("mcp frames: whatever was sent comes out, and random bytes end the wire and no more", async () => {
+Deno.test("mcp frames: sent frames are received, and random bytes only end the wire", async () => {
   const random = new Random(4);
   const dir = await Deno.makeTempDir();
   using listener = Deno.listen({ transport: "unix", path: `${dir}/s` });
@@ -116,7 +116,7 @@ Deno.test("mcp frames: whatever was sent comes out, and random bytes end the wir
         seen.push({ id, text: new TextDecoder().decode(payload) }) > 0
       );
       for (const { id, text } of sent) {
-        out.send(Kind.Data, id, random.below(2) ? text : new TextEncoder().encode(text));
+        out.send(FrameKind.Data, id, random.below(2) ? text : new TextEncoder().encode(text));
         if (random.below(2)) await new Promise((resolve) => setTimeout(resolve, 0));
       }
       await new Promise((resolve) => setTimeout(resolve, 10));

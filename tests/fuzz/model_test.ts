@@ -1,4 +1,4 @@
-/** Model calls from damaged and invented bytes: nothing throws, everything stays bounded, and events stay valid. Seeds are fixed. */
+/** Model calls from damaged and random bytes: no exceptions, bounded size, valid events. Seeds are fixed. */
 import { assert, assertEquals } from "@std/assert";
 import { Model } from "../../lib/event/family.ts";
 import { ModelReader } from "../../lib/model/mod.ts";
@@ -9,7 +9,7 @@ const ROUNDS = 3000;
 const reader = new ModelReader();
 const encode = (text: string) => new TextEncoder().encode(text);
 
-function call(host: string, path: string) {
+function startCall(host: string, path: string) {
   return reader.match({
     method: "POST",
     scheme: "https",
@@ -21,8 +21,8 @@ function call(host: string, path: string) {
   })!;
 }
 
-/** JSON that looks like a model's, with values of the wrong kind in any place. */
-function invented(random: Random, depth = 0): unknown {
+/** Random JSON with keys of model APIs and values of any type. */
+function randomJson(random: Random, depth = 0): unknown {
   const keys = [
     "type",
     "message",
@@ -84,68 +84,68 @@ function invented(random: Random, depth = 0): unknown {
     case 4:
       return "\u0000\ud800" + random.next();
     case 5:
-      return Array.from({ length: random.below(4) }, () => invented(random, depth + 1));
+      return Array.from({ length: random.below(4) }, () => randomJson(random, depth + 1));
     default:
       return Object.fromEntries(
-        Array.from({ length: random.below(6) }, () => [random.pick(keys), invented(random, depth + 1)]),
+        Array.from({ length: random.below(6) }, () => [random.pick(keys), randomJson(random, depth + 1)]),
       );
   }
 }
 
-Deno.test("damaged responses never throw, and whatever is read of them is a valid event", () => {
+Deno.test("damaged responses never throw and give valid events", () => {
   const random = new Random(20260801);
   for (let round = 0; round < ROUNDS; round++) {
     const sample = random.pick(WIRE);
-    const reading = call(sample.host, sample.path);
-    const draft = reading.request(encode(JSON.stringify(sample.request)), true, (text) => text)!;
-    reading.head(sample.status, [["content-type", sample.content_type]]);
+    const call = startCall(sample.host, sample.path);
+    const draft = call.request(encode(JSON.stringify(sample.request)), true, (text) => text)!;
+    call.head(sample.status, [["content-type", sample.content_type]]);
     const bytes = encode(sample.response);
     for (let damage = random.below(4); damage > 0; damage--) {
       bytes[random.below(bytes.length)] = random.below(256);
     }
     for (let at = 0; at < bytes.length;) {
-      reading.chunk(bytes.slice(at, at += 1 + random.below(200)));
+      call.chunk(bytes.slice(at, at += 1 + random.below(200)));
       if (random.below(40) === 0) break;
     }
-    const response = reading.end(random.below(3) ? undefined : "reset");
+    const response = call.end(random.below(3) ? undefined : "reset");
     Model.parse({ request: draft.model!.request, response });
   }
 });
 
-Deno.test("invented requests and responses of every API never throw, and stay valid events", () => {
+Deno.test("random requests and responses of every API never throw and give valid events", () => {
   const random = new Random(20260802);
   for (let round = 0; round < ROUNDS; round++) {
     const sample = random.pick(WIRE);
-    const reading = call(sample.host, sample.path);
-    const sent = random.below(3)
-      ? { ...sample.request as object, ...invented(random) as object }
-      : invented(random);
-    const body = encode(JSON.stringify(sent) ?? "");
-    const draft = reading.request(body, random.below(5) > 0, (text) => text);
-    reading.head(200, [["content-type", sample.content_type]]);
+    const call = startCall(sample.host, sample.path);
+    const request = random.below(3)
+      ? { ...sample.request as object, ...randomJson(random) as object }
+      : randomJson(random);
+    const body = encode(JSON.stringify(request) ?? "");
+    const draft = call.request(body, random.below(5) > 0, (text) => text);
+    call.head(200, [["content-type", sample.content_type]]);
     for (let count = random.below(5); count > 0; count--) {
-      const value = JSON.stringify(invented(random));
+      const value = JSON.stringify(randomJson(random));
       const framed = sample.content_type.includes("event") ? `data: ${value}\n\n` : `${value}\n`;
-      reading.chunk(encode(framed));
+      call.chunk(encode(framed));
     }
-    const response = reading.end();
+    const response = call.end();
     assertEquals(response === undefined, draft === undefined);
     if (draft) Model.parse({ request: draft.model!.request, response });
     assert(({} as Record<string, unknown>).polluted === undefined);
   }
 });
 
-Deno.test("random bytes as a response of every framing", () => {
+Deno.test("random bytes as a response in every framing never throw", () => {
   const random = new Random(20260803);
   for (let round = 0; round < ROUNDS; round++) {
     const sample = random.pick(WIRE);
-    const reading = call(sample.host, sample.path);
-    reading.request(encode(JSON.stringify(sample.request)), true, (text) => text);
-    reading.head(random.below(1000), [[
+    const call = startCall(sample.host, sample.path);
+    call.request(encode(JSON.stringify(sample.request)), true, (text) => text);
+    call.head(random.below(1000), [[
       "content-type",
       random.pick(["text/event-stream", "application/x-ndjson", "", "*"]),
     ]]);
-    for (let count = random.below(6); count > 0; count--) reading.chunk(random.bytes(random.below(80)));
-    Model.shape.response.parse(reading.end());
+    for (let count = random.below(6); count > 0; count--) call.chunk(random.bytes(random.below(80)));
+    Model.shape.response.parse(call.end());
   }
 });

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { Random } from "../helper/random.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { parseToml, removeTable, scanKeys, setKey, type TomlDocument } from "../../lib/toml/mod.ts";
+import { Random } from "../helper/random.ts";
 
 const SEED = 0x5bc0de;
 const ROUNDS = 1500;
@@ -46,14 +46,14 @@ const PIECES = [
   ...["[settings]\n", '[settings."x"]\n', "value = 1\n", 'x = { value = "v" }\n', "a = [1, { b = 2 }]\n"],
 ];
 
-/** A text from pieces of TOML: mostly broken, sometimes valid. */
-function anyText(random: Random): string {
+/** Random text from pieces of TOML: mostly broken, sometimes valid. */
+function randomText(random: Random): string {
   return Array.from({ length: random.below(24) }, () => random.pick(PIECES))
     .join("");
 }
 
-/** A valid document in every style that tables can be written in. */
-function validText(random: Random): string {
+/** Random valid document with tables in every style. */
+function randomDocument(random: Random): string {
   const value = () => ["1", '"s # ]"', "[1, # c\n 2]", "'''\n]'''", "{ y = 1 }"][random.below(5)];
   const parts: string[] = [];
   for (let i = 0; i < 6; i++) {
@@ -71,10 +71,10 @@ function settings(document: TomlDocument): Record<string, any> {
   return (document.value.settings ?? {}) as Record<string, any>;
 }
 
-Deno.test("any text parses, or fails with our error and a place", () => {
+Deno.test("any text parses, or fails with an SbxError and a position", () => {
   const random = new Random(SEED);
   for (let round = 0; round < ROUNDS * 4; round++) {
-    const text = anyText(random);
+    const text = randomText(random);
     let document: TomlDocument;
     try {
       document = parseToml(text, "f");
@@ -83,7 +83,7 @@ Deno.test("any text parses, or fails with our error and a place", () => {
       assert(/^f:\d+:\d+: /.test(error.message), error.message);
       continue;
     }
-    // What the parser accepts, the scan walks to the same keys.
+    // The scanner finds the same keys as the parser.
     for (const { path, valueEnd } of scanKeys(text)) {
       const found = path.reduce<any>((at, segment) => at?.[segment], document.value);
       assert(found !== undefined && valueEnd <= text.length, `${JSON.stringify(text)}: ${path}`);
@@ -91,10 +91,10 @@ Deno.test("any text parses, or fails with our error and a place", () => {
   }
 });
 
-Deno.test("an edit changes one table, keeps every comment, and a removal removes it", () => {
+Deno.test("an edit changes one table and keeps every comment; a removal removes the table", () => {
   const random = new Random(SEED + 1);
   for (let round = 0; round < ROUNDS; round++) {
-    const text = validText(random);
+    const text = randomDocument(random);
     const before = parseToml(text, "f");
     const id = `t.${random.below(7)}`;
     const value =

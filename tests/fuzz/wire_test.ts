@@ -4,15 +4,15 @@ import { Random } from "../helper/random.ts";
 
 const ROUNDS = 3000;
 
-Deno.test("random and damaged bytes never make the frame reader hang, crash or misread what came before", async () => {
+Deno.test("random and damaged bytes never make the frame reader hang, crash or misread earlier frames", async () => {
   const random = new Random(20260101);
   for (let round = 0; round < ROUNDS; round++) {
-    const good = Array.from(
+    const messages = Array.from(
       { length: random.below(4) },
       (_, i) => ({ i, text: "y".repeat(random.below(300)) }),
     );
     const bytes = new Uint8Array([
-      ...good.flatMap((message) => [...encodeFrame(message)]),
+      ...messages.flatMap((message) => [...encodeFrame(message)]),
       ...random.bytes(random.below(64)),
     ]);
     let at = 0;
@@ -24,12 +24,14 @@ Deno.test("random and damaged bytes never make the frame reader hang, crash or m
         return Promise.resolve(count);
       },
     }, 4096);
-    const read: unknown[] = [];
+    const received: unknown[] = [];
     try {
-      for await (const message of reader) read.push(message);
+      for await (const message of reader) received.push(message);
     } catch (error) {
       assert(error instanceof FrameError, `${error}`);
     }
-    for (const [i, message] of good.entries()) assert(JSON.stringify(read[i]) === JSON.stringify(message));
+    for (const [i, message] of messages.entries()) {
+      assert(JSON.stringify(received[i]) === JSON.stringify(message));
+    }
   }
 });

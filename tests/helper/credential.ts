@@ -8,7 +8,7 @@ import {
   type Provider,
   refOf,
 } from "../../lib/credential/mod.ts";
-import type { Destination } from "../../lib/net/port/broker.ts";
+import type { Destination } from "../../lib/net/port/mod.ts";
 
 /** A secret of each provider. */
 export const KEY = {

@@ -1,5 +1,7 @@
 /** Detections and events for tests, as short as they can be written. */
 import type { DetectionIr, IrRule, MatchValue } from "../../lib/detection/mod.ts";
+import type { EventCommon, HttpEvent } from "../../lib/event/mod.ts";
+import { eventCommon, httpRequest } from "./event.ts";
 
 /** A rule by its tests: field → values. */
 export function rule(
@@ -44,41 +46,16 @@ export function ir(rules: IrRule[], more: Partial<DetectionIr> = {}): DetectionI
 export function httpEvent(
   id: number,
   request: Record<string, unknown> = {},
-  common: Record<string, unknown> = {},
+  common: Partial<EventCommon> = {},
 ) {
-  const host = String(request.host ?? "example.com");
   return {
     schema_version: 1 as const,
-    common: {
+    common: eventCommon("http.request", {
       event_id: id.toString(16).padStart(12, "0"),
-      event_type: "http.request" as const,
-      session_id: "session-1",
-      vm_id: "vm-1",
-      profile_id: "code",
-      profile_revision: "1.0.0",
       timestamp_unix_ms: 1_760_000_000_000 + id,
       sequence: id,
-      source_engine: "network" as const,
-      enforceability: "inline_blockable" as const,
-      actor: "vm" as const,
-      labels: {},
       ...common,
-    },
-    http: {
-      request: {
-        method: "GET",
-        scheme: "https",
-        host,
-        port: 443,
-        path: "/",
-        query: "",
-        url: `https://${host}/`,
-        path_class: "root",
-        bytes: 0,
-        headers: {},
-        body: { state: "missing" as const, truncated: false },
-        ...request,
-      },
-    },
+    }),
+    http: { request: httpRequest(request as Partial<HttpEvent["request"]>) },
   };
 }

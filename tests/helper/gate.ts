@@ -1,117 +1,74 @@
-/** A gate over the real policy engine and the real queue of asks, with a ledger that is an array. */
-import { type Event, newEventId } from "../../lib/event/mod.ts";
-import {
-  AskQueue,
-  compilePolicy,
-  type Decision,
-  type Draft,
-  type Gate,
-  type Outcome,
-  type PolicyFinding,
-  type Refusal,
-  type Verdict,
-} from "../../lib/policy/mod.ts";
-import { parseRules } from "../../lib/policy/author/read.ts";
+/** The product's gate, over rules and detections that are real, with a record in memory. */
+import type { DetectionIr } from "../../lib/detection/mod.ts";
+import type { Event } from "../../lib/event/mod.ts";
+import { type GateOptions, type Recorder, SessionGate, type SessionNotice } from "../../lib/gate/mod.ts";
+import type { LedgerEntry, LedgerOutcome } from "../../lib/ledger/mod.ts";
+import { parseRules } from "../../lib/policy/author/mod.ts";
+import { compilePolicy, type Decision, type PolicyFinding } from "../../lib/policy/mod.ts";
 
-/** What became of one event. */
+/** The session of every event that these gates make. */
+export const SESSION = { id: "session-1", profile_id: "code", profile_revision: "1.2.3" };
+
+/** The record of one event. */
 export interface GateEntry {
   event: Event;
+  /** the last one: after a person's answer, or after the response */
   decision?: Decision;
-  findings?: PolicyFinding[];
-  outcome?: Outcome;
+  findings: PolicyFinding[];
+  /** how it ended, without the decision; absent while it goes on, and for what was blocked */
+  outcome?: Omit<LedgerOutcome, "event_id" | "decision">;
 }
 
-export class TestGate implements Gate {
-  /** in the order in which the events came */
+/** A record in memory. An event that ends twice, or without being recorded, fails the test that makes it. */
+export class MemoryRecorder implements Recorder {
+  /** in the order of the events */
   readonly entries: GateEntry[] = [];
-  readonly asks = new AskQueue();
   readonly #byId = new Map<string, GateEntry>();
-  readonly #policy;
+  readonly #ended = new Set<string>();
+
+  append({ event, decision, findings = [] }: LedgerEntry): void {
+    event.common.sequence = this.entries.length + 1;
+    const entry = structuredClone({ event, decision, findings }) as GateEntry;
+    this.entries.push(entry);
+    this.#byId.set(event.common.event_id, entry);
+  }
+
+  end({ event_id, decision, ...outcome }: LedgerOutcome): void {
+    const entry = this.#byId.get(event_id);
+    if (!entry) throw new Error(`the end of ${event_id}, which was never recorded`);
+    if (this.#ended.has(event_id)) throw new Error(`a second end of ${JSON.stringify(entry.event)}`);
+    this.#ended.add(event_id);
+    if (decision) entry.decision = decision as Decision;
+    if (Object.keys(outcome).length > 0) entry.outcome = structuredClone(outcome);
+  }
+
+  add(): void {}
+
+  requireWritable(): void {}
+}
+
+/** A gate whose record a test reads. */
+export class TestGate extends SessionGate {
+  readonly entries: GateEntry[];
+  readonly notices: SessionNotice[];
 
   /** @param rules TOML: `[corp.rules.<id>]`, `[profiles.rules.<id>]`, `[default.<id>]` */
-  constructor(rules = "") {
-    this.#policy = compilePolicy(parseRules(rules, "rules.toml"));
-  }
-
-  async decide(draft: Draft, signal?: AbortSignal): Promise<Verdict> {
-    const { event, decision, findings } = this.#policy.evaluate(this.#eventOf(draft));
-    this.#keep({ event, decision, findings });
-    if (decision.decision === "ask") {
-      const denied = new Promise<"block">((resolve) =>
-        signal?.addEventListener("abort", () => resolve("block"))
-      );
-      decision.decision = await Promise.race([this.asks.ask(event, decision), denied]);
-    }
-    return { allowed: decision.decision === "allow", event, decision };
-  }
-
-  preview(draft: Draft): Verdict {
-    const { event, decision } = this.#policy.evaluate(this.#eventOf(draft));
-    return { allowed: decision.decision === "allow", event, decision };
-  }
-
-  review(event: Event): Decision {
-    const { decision } = this.#policy.evaluate(event);
-    const entry = this.#entryOf(event);
-    if (entry && decision.decision === "block") entry.decision = decision;
-    return decision;
-  }
-
-  refuse(draft: Draft, { id, reason, remedy }: Refusal): Verdict {
-    const event = this.#eventOf(draft);
-    const decision: Decision = {
-      event_id: event.common.event_id,
-      decision: "block",
-      rule: { id, name: id, layer: "none", reason },
-      matched_fields: [],
-      rewrites: [],
-      evaluated: 0,
-      near_misses: [],
-      ...(remedy !== undefined && { remedy }),
-    };
-    this.#keep({ event, decision });
-    return { allowed: false, event, decision };
-  }
-
-  observe(draft: Draft): Event {
-    const event = this.#eventOf(draft);
-    this.#keep({ event });
-    return event;
-  }
-
-  finish(event: Event, outcome: Outcome): void {
-    const entry = this.#entryOf(event);
-    if (!entry) throw new Error(`finish of an event that nobody decided on: ${JSON.stringify(event)}`);
-    if (entry.outcome) throw new Error(`the event ended twice: ${JSON.stringify(event)}`);
-    entry.outcome = outcome;
-  }
-
-  #keep(entry: GateEntry): void {
-    this.entries.push(entry);
-    this.#byId.set(entry.event.common.event_id, entry);
-  }
-
-  #entryOf({ common: { event_id } }: Event): GateEntry | undefined {
-    return this.#byId.get(event_id);
-  }
-
-  #eventOf(draft: Draft): Event {
-    return {
-      schema_version: 1,
-      ...draft,
-      common: {
-        event_id: newEventId(),
-        session_id: "session",
-        vm_id: "vm",
-        profile_id: "code",
-        profile_revision: "1.0.0",
-        timestamp_unix_ms: Date.now(),
-        sequence: this.entries.length + 1,
-        enforceability: "inline_blockable",
-        actor: "vm",
-        labels: {},
-        ...draft.common,
-      },
-    };
+  constructor(
+    rules = "",
+    { detections = [], ...options }: Partial<GateOptions> & { detections?: DetectionIr[] } = {},
+  ) {
+    const recorder = new MemoryRecorder();
+    const notices: SessionNotice[] = [];
+    super({
+      session: SESSION,
+      policy: compilePolicy(parseRules(rules, "rules.toml")),
+      detections,
+      recorder,
+      tell: (notice) => notices.push(notice),
+      scrub: (text) => text,
+      ...options,
+    });
+    this.entries = recorder.entries;
+    this.notices = notices;
   }
 }

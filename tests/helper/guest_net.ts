@@ -1,39 +1,39 @@
 /**
- * The host's end of a guest's network, for tests of the guest's end: TCP connections that it opens (port 5003) go where
- * a test says, its DNS queries (port 5007) are answered by the real DnsService.
+ * The host's end of a guest's network, for tests of the guest's end. A test serves its TCP connections (port 5003), the
+ * real DnsService answers its DNS queries (port 5007).
  */
+import { FrameChannel } from "../../lib/base/wire/mod.ts";
 import type { DnsService } from "../../lib/dns/mod.ts";
-import { type DnsFrame, type Open, PORTS, type Refused } from "../../lib/guest/mod.ts";
+import { type DnsFrame, type PacketRefusal, PORTS, type StreamOpen } from "../../lib/guest/mod.ts";
 import * as schema from "../../lib/guest/schema.ts";
 import { GuestStream } from "../../lib/session/guest_stream.ts";
 import { vsockPath } from "../../lib/vm/hypervisor.ts";
-import { FrameChannel } from "../../lib/base/wire/mod.ts";
 
 /** A connection of the guest. */
-export interface Opened {
-  open: Open;
+export interface GuestConnection {
+  open: StreamOpen;
   stream: GuestStream;
 }
 
 export class GuestNet {
-  readonly opened: Open[] = [];
+  readonly opened: StreamOpen[] = [];
   readonly queries: DnsFrame[] = [];
-  /** packets that the guest's kernel refused */
-  readonly refused: Refused[] = [];
-  /** frames that are not what contracts.md §7 says, and connections that broke where none should */
+  /** packets refused by the guest's kernel */
+  readonly refused: PacketRefusal[] = [];
+  /** invalid frames (docs/contracts.md §7), and connections that broke unexpectedly */
   readonly problems: string[] = [];
   #closed = false;
   readonly #listeners: Deno.Listener[] = [];
   readonly #conns = new Set<FrameChannel>();
   readonly #streams = new Map<number, GuestStream>();
-  /** ends that came before the connection that they belong to */
+  /** ends received before their stream, by stream number */
   readonly #ends = new Map<number, number>();
 
-  /** @param sockets folder of the machine's sockets @param serve what becomes of a connection; it closes it */
+  /** @param sockets folder of the VM's sockets @param serve serves a connection, and closes it */
   constructor(
     sockets: string,
     readonly dns: DnsService,
-    readonly serve: (opened: Opened) => Promise<void>,
+    readonly serve: (connection: GuestConnection) => Promise<void>,
   ) {
     this.#accept(vsockPath(sockets, PORTS.tcp), (channel, conn) => this.#tcp(channel, conn));
     this.#accept(vsockPath(sockets, PORTS.dns), (channel) => this.#dns(channel));
@@ -79,7 +79,7 @@ export class GuestNet {
       }
       return;
     }
-    const open: Open = schema.Open.parse(first);
+    const open: StreamOpen = schema.StreamOpen.parse(first);
     this.opened.push(open);
     const stream = new GuestStream(conn, channel.reader.rest());
     this.#streams.set(open.stream, stream);

@@ -1,23 +1,13 @@
-/** Ledgers to look at: events of several families, and a folder that is gone afterwards. */
+/** Ledgers for tests, with events of several families. */
 import { createClient, type Row } from "@libsql/client/sqlite3";
-import { type Event, type EventFamily, type EventType, newEventId } from "../../lib/event/mod.ts";
+import { type Event, type EventFamily, type EventType, familyOf } from "../../lib/event/mod.ts";
 import { Ledger, type LedgerOutcome } from "../../lib/ledger/mod.ts";
+import { eventCommon, httpRequest, processExec } from "./event.ts";
 
 export const SESSION = "session-1";
 
 const REQUESTS: Partial<Record<EventFamily, unknown>> = {
-  http: {
-    method: "GET",
-    scheme: "https",
-    host: "api.example.com",
-    port: 443,
-    path: "/v1/items",
-    query: "",
-    url: "https://api.example.com/v1/items",
-    bytes: 0,
-    headers: {},
-    body: { state: "missing", truncated: false },
-  },
+  http: httpRequest({ host: "api.example.com", path: "/v1/items" }),
   dns: { qname: "example.com", qtype: "A", transport: "udp" },
   mcp: {
     method: "tools/call",
@@ -29,12 +19,12 @@ const REQUESTS: Partial<Record<EventFamily, unknown>> = {
   model: { provider: "anthropic", api_family: "messages", model: "m-1", stream: false, operation: "chat" },
 };
 
-/** An event whose family has a request. */
+/** Event of a family with a request. */
 export function requestEvent(event_type: EventType, request: Record<string, unknown> = {}): Event {
-  const family = event_type.slice(0, event_type.indexOf(".")) as EventFamily;
+  const family = familyOf(event_type);
   return {
     schema_version: 1,
-    common: commonOf(event_type),
+    common: eventCommon(event_type),
     [family]: { request: { ...REQUESTS[family] as object, ...request } },
   };
 }
@@ -42,31 +32,13 @@ export function requestEvent(event_type: EventType, request: Record<string, unkn
 export function execEvent(command = "ls -l"): Event {
   return {
     schema_version: 1,
-    common: { ...commonOf("process.exec"), source_engine: "process" },
-    process: {
-      activity: { operation: "exec", executable: "/bin/ls", command, argv: command.split(" "), cwd: "/root" },
-    },
+    common: eventCommon("process.exec", { source_engine: "process" }),
+    process: { activity: processExec({ executable: "/bin/ls", command }) },
   };
 }
 
-function commonOf(event_type: EventType): Event["common"] {
-  return {
-    event_id: newEventId(),
-    event_type,
-    session_id: SESSION,
-    vm_id: "vm-1",
-    profile_id: "code",
-    profile_revision: "1.0.0",
-    timestamp_unix_ms: 1_700_000_000_000,
-    sequence: 0,
-    source_engine: "network",
-    enforceability: "inline_blockable",
-    actor: "vm",
-    labels: {},
-  };
-}
-
-export async function inFolder(run: (path: string) => Promise<void>): Promise<void> {
+/** Runs a test with the path of a ledger in a temporary folder. */
+export async function withLedgerPath(run: (path: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir();
   try {
     await run(`${folder}/session.db`);
@@ -75,8 +47,8 @@ export async function inFolder(run: (path: string) => Promise<void>): Promise<vo
   }
 }
 
-/** A closed ledger of so many events; every outcome ends the event of its place. */
-export async function filled(
+/** Writes `count` events and closes the ledger. @param outcomes of the first events, in order */
+export async function writeEvents(
   path: string,
   count: number,
   outcomes: Partial<LedgerOutcome>[] = [],
@@ -88,13 +60,14 @@ export async function filled(
   return events;
 }
 
-/** Runs SQL that no ledger would. */
-export async function sql(path: string, statements: string): Promise<void> {
+/** Runs SQL on a ledger's file, past the ledger. */
+export async function runSql(path: string, statements: string): Promise<void> {
   const client = createClient({ url: `file:${path}`, timeout: 1000 });
   await client.executeMultiple(statements);
   client.close();
 }
 
+/** Rows of a query on a ledger's file. */
 export async function select(path: string, query: string): Promise<Row[]> {
   const client = createClient({ url: `file:${path}`, timeout: 1000 });
   const { rows } = await client.execute(query);

@@ -13,11 +13,11 @@ import {
   ToolListChangedNotificationSchema,
 } from "@modelcontextprotocol/sdk/types.js";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import type { CallOptions, Catalogue, CatalogueList } from "../../lib/mcp/endpoint/mod.ts";
+import type { CallOptions, Catalogue, EntryKind } from "../../lib/mcp/endpoint/mod.ts";
 
 export class SdkCatalogue implements Catalogue {
   readonly client = new Client({ name: "catalogue", version: "1.0.0" });
-  readonly #watchers = new Set<(list: CatalogueList) => void>();
+  readonly #watchers = new Set<(list: EntryKind) => void>();
 
   /** @param prefix of names, `everything`; none: names are the server's own */
   private constructor(readonly prefix: string | undefined) {
@@ -97,7 +97,7 @@ export class SdkCatalogue implements Catalogue {
     return this.client.getPrompt({ name: own, arguments: args as Record<string, string> }, { signal });
   }
 
-  watch(changed: (list: CatalogueList) => void): () => void {
+  watch(changed: (list: EntryKind) => void): () => void {
     this.#watchers.add(changed);
     return () => this.#watchers.delete(changed);
   }

@@ -6,9 +6,10 @@ import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 // @ts-types="@modelcontextprotocol/sdk/types"
 import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
 import { bridge, MESSAGE_LIMIT } from "../../cmd/guest/mcp_server/bridge.ts";
-import { lines } from "../../cmd/guest/mcp_server/line.ts";
-import { Endpoint, type EndpointParts, MCP_FRAME_LIMIT } from "../../lib/mcp/endpoint/mod.ts";
+import { readLines } from "../../cmd/guest/mcp_server/line.ts";
 import { FrameChannel } from "../../lib/base/wire/mod.ts";
+import { MCP_FRAME_LIMIT } from "../../lib/guest/wire/mod.ts";
+import { type EndpointParts, McpEndpoint } from "../../lib/mcp/endpoint/mod.ts";
 
 /** Bytes that one side writes and the other reads. */
 class Pipe {
@@ -67,7 +68,7 @@ export class GuestTransport implements Transport {
   }
 
   async #read(): Promise<void> {
-    for await (const line of lines(this.#output, 4 * MESSAGE_LIMIT)) {
+    for await (const line of readLines(this.#output, 4 * MESSAGE_LIMIT)) {
       this.onmessage?.(JSON.parse(new TextDecoder().decode(line)));
     }
     this.onclose?.();
@@ -91,7 +92,7 @@ export class GuestTransport implements Transport {
 
 /** An endpoint on a socket of its own. */
 export class GuestSide {
-  readonly endpoint: Endpoint;
+  readonly endpoint: McpEndpoint;
   readonly #dir = Deno.makeTempDirSync({ prefix: "sbx-mcp-" });
   readonly #listener = Deno.listen({ transport: "unix", path: `${this.#dir}/mcp` });
   readonly #clients: Client[] = [];
@@ -99,7 +100,7 @@ export class GuestSide {
   readonly served: Promise<void>[] = [];
 
   constructor(parts: EndpointParts) {
-    this.endpoint = new Endpoint(parts);
+    this.endpoint = new McpEndpoint(parts);
     this.#accept();
   }
 

@@ -2,12 +2,12 @@
  * Runs a published MCP server under this Deno: `mcp_published.ts everything streamableHttp`. Those that speak stdio only
  * are run behind a bridge: `mcp_published.ts bridge PORT memory` serves one session by Streamable HTTP.
  */
-import process from "node:process";
-import { fileURLToPath } from "node:url";
 // @ts-types="@modelcontextprotocol/sdk/client/stdio"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 // @ts-types="@modelcontextprotocol/sdk/server/webStandardStreamableHttp"
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
 
 const [name, ...args] = Deno.args;
 process.argv.splice(2, process.argv.length, ...args);

@@ -1,28 +1,29 @@
-/** A guest's network for tests: the real proxy behind a socket that stands for the vsock port, real upstreams on loopback. */
+/** A guest's network for tests: the real proxy behind a Unix socket in place of vsock, and real upstreams on loopback. */
 import { join } from "node:path";
 import { openCa } from "../../lib/ca/mod.ts";
-import { type Broker, type NetOptions, NetProxy, type Timeouts } from "../../lib/net/mod.ts";
 import { CredentialBroker, CredentialStore, type Provider } from "../../lib/credential/mod.ts";
+import { type CredentialPort, type NetOptions, NetProxy, type NetTimeouts } from "../../lib/net/mod.ts";
+import { runChild } from "./child.ts";
 import { TestGate } from "./gate.ts";
 import { RawClient } from "./net_client.ts";
 import { eventually } from "./sbx.ts";
 
-/** Addresses of documentation networks stand for upstreams: policy does not take them for private ones. */
+/** Address of upstreams, from a documentation network: policy does not count it as private. */
 export const ADDRESS = "203.0.113.7";
 
 export interface TestNetOptions {
   rules?: string;
-  timeouts?: Partial<Timeouts>;
-  broker?: Broker;
-  /** what the guest was told by DNS; default: every name is at {@linkcode ADDRESS} */
+  timeouts?: Partial<NetTimeouts>;
+  broker?: CredentialPort;
+  /** DNS answers of the guest; default: every name is at {@linkcode ADDRESS} */
   agrees?(name: string, address: string): boolean;
-  /** where connections go, by host and port; default: loopback at the port that the test gives */
-  target?: NetOptions["target"];
+  /** address to connect to, by host and port */
+  target?: NetOptions["dialOverride"];
   models?: NetOptions["models"];
   lookup?: NetOptions["names"]["lookup"];
 }
 
-/** One guest with its proxy. Connections to its socket begin with a line `IP PORT`, then raw bytes. */
+/** One guest with its proxy. */
 export class TestNet implements AsyncDisposable {
   private constructor(
     readonly dir: string,
@@ -31,9 +32,9 @@ export class TestNet implements AsyncDisposable {
     /** PEM of the CA that the guest trusts */
     readonly caCert: string,
     readonly caPath: string,
-    /** PEM of the authority of upstreams, which the proxy trusts */
+    /** PEM of the CA of upstreams, which the proxy trusts */
     readonly roots: string,
-    /** certificate and key for upstreams, good for any name that was asked for */
+    /** certificate and key of an upstream */
     readonly leaf: (name: string) => Promise<{ cert: string; key: string }>,
   ) {}
 
@@ -42,7 +43,7 @@ export class TestNet implements AsyncDisposable {
   static async open(options: TestNetOptions = {}): Promise<TestNet> {
     const dir = await Deno.makeTempDir({ prefix: "sbx-net-" });
     const ca = await openCa({ dir });
-    // The authority of the upstreams is not the guests'.
+    // Upstreams have a CA of their own.
     const roots = await openCa({ dir: join(dir, "upstream") });
     const gate = new TestGate(options.rules);
     const proxy = new NetProxy({
@@ -56,7 +57,7 @@ export class TestNet implements AsyncDisposable {
       broker: options.broker ?? await testBroker(dir),
       caCerts: [roots.certificate],
       ...(options.timeouts && { timeouts: options.timeouts }),
-      ...(options.target && { target: options.target }),
+      ...(options.target && { dialOverride: options.target }),
       ...(options.models && { models: options.models }),
     });
     const caPath = join(dir, "guest-ca.pem");
@@ -72,7 +73,7 @@ export class TestNet implements AsyncDisposable {
     );
   }
 
-  /** One connection of the guest, as its programs see it. */
+  /** Opens a connection of the guest. */
   async connect(port: number, address = ADDRESS): Promise<Deno.Conn> {
     const [guest, host] = await socketPair(join(this.dir, `${crypto.randomUUID()}.sock`));
     const open = { host_ip: address, port, process_name: "curl", pid: 42 };
@@ -80,12 +81,12 @@ export class TestNet implements AsyncDisposable {
     return guest;
   }
 
-  /** A client of plain HTTP, or of whatever its bytes are. */
+  /** Opens a client of a plain connection. */
   async client(port = 80, address = ADDRESS): Promise<RawClient> {
     return new RawClient(await this.connect(port, address));
   }
 
-  /** A client inside TLS. */
+  /** Opens a client of a TLS connection. */
   async tls(name: string, port = 443, address = ADDRESS): Promise<RawClient> {
     const forward = this.forward(port, address);
     const tcp = await Deno.connect({ hostname: "127.0.0.1", port: forward.port });
@@ -101,26 +102,25 @@ export class TestNet implements AsyncDisposable {
   /** Runs curl as a program of the guest. */
   async curl(url: string, ...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
     const { hostname, port, protocol } = new URL(url);
-    const real = Number(port || (protocol === "https:" ? 443 : 80));
-    const forward = this.forward(real);
-    const { code, stdout, stderr } = await new Deno.Command("curl", {
+    const number = Number(port || (protocol === "https:" ? 443 : 80));
+    const forward = this.forward(number);
+    const { code, stdout, stderr } = await runChild("curl", {
       args: ["-sS", "-i", "--max-time", "20", "--cacert", this.caPath, "--connect-to"].concat(
-        `${hostname}:${real}:127.0.0.1:${forward.port}`,
+        `${hostname}:${number}:127.0.0.1:${forward.port}`,
         args,
         url,
       ),
-      stdin: "null",
-    }).output();
+    });
     forward.close();
     return { code, stdout: new TextDecoder().decode(stdout), stderr: new TextDecoder().decode(stderr) };
   }
 
-  /** Waits until no connection is left: what the guest or an upstream has given up must not stay. */
+  /** Waits until every connection of the guest is closed. */
   async idle(): Promise<void> {
-    await eventually("every connection was closed", () => this.proxy.size.guests === 0, 20);
+    await eventually("every connection is closed", () => this.proxy.size.guests === 0, 20);
   }
 
-  /** TCP on loopback that leads into the proxy: for clients that know nothing of vsock. */
+  /** Opens a TCP port on loopback that leads into the proxy, for programs. */
   forward(port: number, address = ADDRESS): { port: number; close(): void } {
     const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     const accept = async () => {
@@ -140,7 +140,7 @@ export class TestNet implements AsyncDisposable {
   }
 }
 
-/** A broker whose store is empty, in a folder of its own. */
+/** Opens a broker with an empty store below a folder. */
 export async function testBroker(dir: string, providers: Provider[] = []): Promise<CredentialBroker> {
   const store = new CredentialStore(join(dir, "credentials", "store.json"));
   return await CredentialBroker.open({ store, providers });

@@ -1,19 +1,19 @@
-/** A client and upstreams that speak byte by byte what a test says. */
+/** A client and upstreams that send exactly the bytes of a test. */
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** An answer as it came. */
-export interface RawAnswer {
+/** A response as received. */
+export interface RawResponse {
   status: number;
   headers: Headers;
   body: string;
   trailers: string;
 }
 
-/** One connection of a client, on which answers are read as HTTP/1.1 says. */
+/** One connection, with a reader for HTTP/1.1 responses. */
 export class RawClient {
-  #held = new Uint8Array();
+  #buffered = new Uint8Array();
 
   constructor(readonly conn: Deno.Conn) {}
 
@@ -22,13 +22,13 @@ export class RawClient {
     for (let at = 0; at < bytes.length;) at += await this.conn.write(bytes.subarray(at));
   }
 
-  /** Sends a request and reads its answer. */
-  async ask(text: string | Uint8Array, method = "GET"): Promise<RawAnswer> {
+  /** Sends a request and reads its response. */
+  async ask(text: string | Uint8Array, method = "GET"): Promise<RawResponse> {
     await this.send(text);
     return await this.answer(method);
   }
 
-  async answer(method = "GET"): Promise<RawAnswer> {
+  async answer(method = "GET"): Promise<RawResponse> {
     const [first, ...lines] = (await this.until("\r\n\r\n")).trimEnd().split("\r\n");
     const headers = new Headers(
       lines.map((line) => /^([^:]*): *(.*)$/.exec(line)!.slice(1, 3) as [string, string]),
@@ -54,10 +54,10 @@ export class RawClient {
     return { status, headers, body, trailers };
   }
 
-  /** Everything up to a mark, with it. */
+  /** Reads up to a mark, and the mark. */
   async until(mark: string): Promise<string> {
     while (true) {
-      const text = decoder.decode(this.#held);
+      const text = decoder.decode(this.#buffered);
       const at = text.indexOf(mark);
       if (at >= 0) return await this.take(encoder.encode(text.slice(0, at + mark.length)).length);
       if (!await this.#more()) {
@@ -67,19 +67,19 @@ export class RawClient {
   }
 
   async take(count: number): Promise<string> {
-    while (this.#held.length < count) if (!await this.#more()) throw new Error("closed within a body");
-    const text = decoder.decode(this.#held.subarray(0, count));
-    this.#held = this.#held.slice(count);
+    while (this.#buffered.length < count) if (!await this.#more()) throw new Error("closed within a body");
+    const text = decoder.decode(this.#buffered.subarray(0, count));
+    this.#buffered = this.#buffered.slice(count);
     return text;
   }
 
-  /** Everything until the other end closes. */
+  /** Reads until the peer closes. */
   async rest(): Promise<string> {
     while (await this.#more());
-    return await this.take(this.#held.length);
+    return await this.take(this.#buffered.length);
   }
 
-  /** Whether the other end has closed, and said nothing more. */
+  /** True when the peer closes without sending more. */
   async closed(): Promise<boolean> {
     return !await this.#more();
   }
@@ -88,10 +88,10 @@ export class RawClient {
     const buffer = new Uint8Array(64 * 1024);
     const count = await this.conn.read(buffer).catch(() => null);
     if (count === null) return false;
-    const held = new Uint8Array(this.#held.length + count);
-    held.set(this.#held);
-    held.set(buffer.subarray(0, count), this.#held.length);
-    this.#held = held;
+    const joined = new Uint8Array(this.#buffered.length + count);
+    joined.set(this.#buffered);
+    joined.set(buffer.subarray(0, count), this.#buffered.length);
+    this.#buffered = joined;
     return true;
   }
 
@@ -99,7 +99,7 @@ export class RawClient {
     try {
       this.conn.close();
     } catch {
-      // the proxy was quicker
+      // closed already
     }
   }
 }
@@ -107,15 +107,15 @@ export class RawClient {
 /** An upstream on loopback. */
 export interface RawUpstream {
   target: { hostname: string; port: number };
-  /** connections that it was given */
+  /** accepted connections */
   conns: Deno.Conn[];
   close(): void;
 }
 
 /**
- * An upstream that does with each connection what a test says.
+ * Starts an upstream that calls `serve` with each connection.
  *
- * @param tls certificate and key; without them it speaks plain TCP
+ * @param tls certificate and key; plain TCP without them
  */
 export function rawUpstream(
   serve: (client: RawClient, conn: Deno.Conn) => Promise<void>,
@@ -143,7 +143,7 @@ export function rawUpstream(
   };
 }
 
-/** The same answer to every request. */
+/** Starts an upstream with the same response to every request. */
 export function fixedUpstream(
   answer: string,
   tls?: { cert: string; key: string },
@@ -164,6 +164,6 @@ export function closeQuietly(conn: { close(): void }): void {
   try {
     conn.close();
   } catch {
-    // it was closed
+    // closed already
   }
 }

@@ -1,7 +1,7 @@
 /** Rules and events to decide on. */
 import type { Event } from "../../lib/event/mod.ts";
+import { completeEvent } from "../../lib/policy/author/mod.ts";
 import type { Action, Layer, Policy, Rule } from "../../lib/policy/mod.ts";
-import { completeEvent } from "../../lib/policy/author/fixture.ts";
 
 /** A rule with the priority of its layer. */
 export function rule(

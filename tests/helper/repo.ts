@@ -1,6 +1,7 @@
 /** The repository that the tests belong to, and the Deno that runs them. */
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { runChild } from "./child.ts";
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 
@@ -11,7 +12,7 @@ export function fromRoot(path: string): string {
 
 /** Standard output of a Deno command run in the repository. */
 export async function runDeno(args: string[]): Promise<string> {
-  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), { args, cwd: ROOT }).output();
+  const { success, stdout, stderr } = await runChild(Deno.execPath(), { args, cwd: ROOT });
   if (!success) throw new Error(`deno ${args.join(" ")}: ${new TextDecoder().decode(stderr)}`);
   return new TextDecoder().decode(stdout);
 }

@@ -1,15 +1,15 @@
-/** A real resolver on loopback, UDP and TCP, that answers what a test wants. */
+/** A real resolver on loopback, over UDP and TCP, whose answers a test makes. */
+import packet from "dns-packet";
 import { Buffer } from "node:buffer";
 import { createSocket, type Socket } from "node:dgram";
-import packet from "dns-packet";
 
-/** What a test's resolver sees and says; `undefined` says nothing. */
+/** Makes the answer to a query; `undefined` sends none. */
 export type Respond = (
   query: { id: number; questions: { name: string; type: string }[] },
   proto: "udp" | "tcp",
 ) => Record<string, unknown> | Uint8Array | undefined;
 
-/** Answers a query with records, and rcode 3 when there are none of them. */
+/** Answers with records, and with rcode 3 without any. */
 export function records(...answers: Record<string, unknown>[]): Respond {
   return () => ({ answers, ...(answers.length === 0 && { flags: 3 }) });
 }
@@ -42,7 +42,7 @@ export class TestResolver {
     return { hostname: "127.0.0.1", port: this.port };
   }
 
-  /** From here on only UDP is answered. */
+  /** Answers UDP only from now on. */
   closeTcp(): void {
     this.#tcp.close();
   }
@@ -52,7 +52,7 @@ export class TestResolver {
     try {
       this.#tcp.close();
     } catch {
-      // closed before
+      // closed already
     }
   }
 
@@ -60,9 +60,9 @@ export class TestResolver {
     const query = packet.decode(Buffer.from(message));
     const [{ name, type }] = query.questions;
     this.seen.push({ name, type, proto, port, id: query.id });
-    const said = this.respond(query, proto);
-    if (said === undefined || said instanceof Uint8Array) return said;
-    return packet.encode({ type: "response", id: query.id, questions: query.questions, ...said });
+    const response = this.respond(query, proto);
+    if (response === undefined || response instanceof Uint8Array) return response;
+    return packet.encode({ type: "response", id: query.id, questions: query.questions, ...response });
   }
 
   async #serveTcp(): Promise<void> {
@@ -81,7 +81,7 @@ export class TestResolver {
   }
 }
 
-/** A guest's query. */
+/** Encodes a query of the guest. */
 export function ask(name: string, type = "A", options: Record<string, unknown> = {}): Uint8Array {
   return packet.encode({
     type: "query",
@@ -92,7 +92,7 @@ export function ask(name: string, type = "A", options: Record<string, unknown> =
   });
 }
 
-/** An answer as a guest reads it, with the text of its Extended DNS Error. */
+/** Decodes an answer, with its Extended DNS Error. */
 // deno-lint-ignore no-explicit-any
 export function read(bytes: Uint8Array): any {
   const answer = packet.decode(Buffer.from(bytes));

@@ -1,6 +1,10 @@
 /** A whole sbx of its own for a test: its own home, service and gateway, the real CLI, and real VMs. */
 import { join } from "node:path";
+import { runChild } from "./child.ts";
 import { fromRoot } from "./repo.ts";
+
+/** Time limit of one command in `ms`: it may boot a VM, or install assets. */
+const RUN_LIMIT_MS = 300_000;
 
 /** What a command printed. */
 export interface Ran {
@@ -58,11 +62,8 @@ export class Sbx {
 
   /** Runs one of the programs. */
   async run(program: string, args: string[], env: Record<string, string> = {}): Promise<Ran> {
-    const { code, stdout, stderr } = await new Deno.Command(join(this.#programs, program), {
-      args,
-      env: { ...this.env, ...env },
-      stdin: "null",
-    }).output();
+    const options = { args, env: { ...this.env, ...env } };
+    const { code, stdout, stderr } = await runChild(join(this.#programs, program), options, RUN_LIMIT_MS);
     return { code, stdout: new TextDecoder().decode(stdout), stderr: new TextDecoder().decode(stderr) };
   }
 

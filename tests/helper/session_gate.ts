@@ -1,10 +1,12 @@
-/** The gate of a session over rules, asks and a ledger that are all real. */
+/** The gate of a session over a real ledger, and drafts of events. */
+import { SessionGate, type SessionNotice } from "../../lib/gate/mod.ts";
+import { Ledger } from "../../lib/ledger/mod.ts";
+import { parseRules } from "../../lib/policy/author/mod.ts";
 import type { Draft } from "../../lib/policy/mod.ts";
-import { parseRules } from "../../lib/policy/author/read.ts";
-import type { Contract } from "../../lib/session/files/contract.ts";
-import { SessionGate, type SessionNotice } from "../../lib/session/gate.ts";
-
-const RECORD = { id: "session-1", profile_id: "code", profile_revision: "1.2.3" };
+import { compileLayers } from "../../lib/policy/mod.ts";
+import { type Contract, detectionsOf } from "../../lib/session/mod.ts";
+import { httpRequest, processExec } from "./event.ts";
+import { SESSION } from "./gate.ts";
 
 /** The contract of a session with these rules. */
 export function contractOf(rules: string, ledger: Partial<Contract["ledger"]> = {}): Contract {
@@ -21,39 +23,63 @@ export function contractOf(rules: string, ledger: Partial<Contract["ledger"]> = 
   };
 }
 
-export interface Given {
+/** A gate and its ledger, as a test sees them. */
+export interface GateFixture {
   gate: SessionGate;
+  ledger: Ledger;
   path: string;
-  told: SessionNotice[];
+  notices: SessionNotice[];
+  /** messages of the ledger's failures */
   failures: string[];
-  /** ids of the findings that were told, without their event's */
+  /** rule ids of the findings in `notices` */
   findings(): string[];
+  /** ends the session, so that its ledger can be read */
+  close(): Promise<void>;
+}
+
+/** Opens the gate of a contract over a ledger at `path`. */
+export async function openGate(
+  path: string,
+  contract: Contract,
+  scrub: (text: string) => string = (text) => text,
+): Promise<GateFixture> {
+  const notices: SessionNotice[] = [];
+  const failures: string[] = [];
+  const ledger = await Ledger.open(path, {
+    sessionId: SESSION.id,
+    maxBytes: contract.ledger.max_bytes,
+    onError: ({ message }) => failures.push(message),
+  });
+  const gate = new SessionGate({
+    session: SESSION,
+    policy: compileLayers(contract),
+    detections: detectionsOf(contract),
+    recorder: ledger,
+    tell: (notice) => notices.push(structuredClone(notice)),
+    scrub,
+  });
+  const findings = () =>
+    notices.flatMap((notice) => notice.type === "finding" ? [notice.payload.rule_id] : []);
+  const close = async () => {
+    gate.close();
+    await ledger.close();
+  };
+  return { gate, ledger, path, notices, failures, findings, close };
 }
 
 /** Runs with a gate over these rules, in a folder of its own. */
 export async function withGate(
   rules: string,
-  run: (given: Given) => Promise<void>,
+  run: (fixture: GateFixture) => Promise<void>,
   ledger?: Partial<Contract["ledger"]>,
-  scrub: (text: string) => string = (text) => text,
+  scrub?: (text: string) => string,
 ): Promise<void> {
   const folder = await Deno.makeTempDir();
-  const path = `${folder}/session.db`;
-  const told: SessionNotice[] = [];
-  const failures: string[] = [];
-  const gate = await SessionGate.open({
-    paths: { ledger: path },
-    record: RECORD,
-    contract: contractOf(rules, ledger),
-    tell: (notice) => told.push(structuredClone(notice)),
-    scrub,
-    onLedgerFailure: ({ message }) => failures.push(message),
-  });
-  const findings = () => told.flatMap((notice) => notice.type === "finding" ? [notice.payload.rule_id] : []);
+  const fixture = await openGate(`${folder}/session.db`, contractOf(rules, ledger), scrub);
   try {
-    await run({ gate, path, told, failures, findings });
+    await run(fixture);
   } finally {
-    await gate.close().catch(() => {});
+    await fixture.close().catch(() => {});
     await Deno.remove(folder, { recursive: true });
   }
 }
@@ -62,19 +88,7 @@ export function http(host = "example.com", method = "GET"): Draft {
   return {
     common: { event_type: "http.request", source_engine: "network" },
     http: {
-      request: {
-        method,
-        scheme: "https",
-        host,
-        port: 443,
-        path: "/",
-        query: "",
-        url: `https://${host}/`,
-        path_class: "root",
-        bytes: 0,
-        headers: {},
-        body: { state: "missing", truncated: false },
-      },
+      request: httpRequest({ method, host }),
     },
   };
 }
@@ -83,7 +97,7 @@ export function exec(executable = "rm"): Draft {
   return {
     common: { event_type: "process.exec", source_engine: "process" },
     process: {
-      activity: { operation: "exec", executable, command: executable, argv: [executable], cwd: "/root" },
+      activity: processExec({ executable }),
     },
   };
 }

@@ -1,35 +1,35 @@
-/** Servers on loopback that stand for the world of a guest: an authority of their own, and what they were sent. */
+/** Servers on loopback in place of the internet, with a CA of their own. */
 import { join } from "node:path";
 import { openCa } from "../../lib/ca/mod.ts";
 
-/** One request as it arrived. */
-export interface Arrived {
+/** A received request. */
+export interface ReceivedRequest {
   url: string;
   method: string;
   headers: Record<string, string>;
   body: string;
 }
 
-export class World {
-  readonly arrived: Arrived[] = [];
+export class TestUpstreams {
+  readonly received: ReceivedRequest[] = [];
   readonly #servers: Deno.HttpServer[] = [];
 
   private constructor(readonly folder: string) {}
 
-  /** @param answer of every name, after the request was noted */
+  /** @param answer responds to a request of any name, after it was collected */
   static async make(
     names: string[],
     answer: (request: Request, body: string) => Response | Promise<Response>,
-  ): Promise<World & { overrides: string[]; caFile: string }> {
+  ): Promise<TestUpstreams & { overrides: string[]; caFile: string }> {
     const folder = await Deno.makeTempDir();
-    const world = new World(folder);
+    const world = new TestUpstreams(folder);
     const ca = await openCa({ dir: folder });
     const caFile = join(folder, "ca/ca.crt");
     const overrides: string[] = [];
     const handler = async (request: Request) => {
       const body = await request.clone().text();
       const { url, method, headers } = request;
-      world.arrived.push({ url, method, headers: Object.fromEntries(headers), body });
+      world.received.push({ url, method, headers: Object.fromEntries(headers), body });
       return await answer(request, body);
     };
     const plain = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, handler);

@@ -1,4 +1,4 @@
-/** sbx-bench: what things cost inside the guest, as JSON, so that the host's figures have something to stand against. */
+/** sbx-bench: measures costs inside the guest, as JSON, for comparison with the host's figures. */
 
 const runs = Number(Deno.args[0] ?? 50);
 const times: number[] = [];

@@ -1,31 +1,32 @@
-/** Between an MCP client's stdin and stdout, and the host's frames (contracts.md §7, port 5002). */
-import type { Channel } from "../../../lib/base/wire/channel.ts";
-import { FrameError } from "../../../lib/base/wire/frame.ts";
-import { writeAll } from "../../../lib/base/wire/write.ts";
-import { lines } from "./line.ts";
+/**
+ * Bridge between an MCP client's stdin and stdout and the host's frames (docs/contracts.md §7, port 5002).
+ */
+import { type Channel, FrameError, writeAll } from "../../../lib/base/wire/mod.ts";
+import { readLines } from "./line.ts";
 
-/** Most bytes of a message, either way: a frame of this port takes no more. */
+/** Longest message in either direction, in `bytes`: the frame limit of this port. */
 export const MESSAGE_LIMIT = 1024 * 1024;
 
 const PARSE_ERROR = -32700;
 const INVALID_REQUEST = -32600;
+const TOO_LONG = `the message is over the limit of ${MESSAGE_LIMIT} bytes`;
 
-/** What is bridged. */
-export interface Ends {
+/** Both ends of a bridge. */
+export interface BridgeOptions {
   input: { read(into: Uint8Array): Promise<number | null> };
   output: { write(bytes: Uint8Array): Promise<number> };
-  /** of frames of at most {@linkcode MESSAGE_LIMIT} */
+  /** channel to the host, with frames of at most {@linkcode MESSAGE_LIMIT} */
   channel: Channel;
-  /** name of the program whose messages these are */
+  /** name of the client program */
   processName: string;
 }
 
 /**
- * Passes messages both ways until the client has ended and its last answers are out.
+ * Relays messages both ways until the client has ended and its last answers are written.
  *
- * @throws {Error} when the host ends it first
+ * @throws {Error} the host ended the connection first
  */
-export async function bridge({ input, output, channel, processName }: Ends): Promise<void> {
+export async function bridge({ input, output, channel, processName }: BridgeOptions): Promise<void> {
   const encoder = new TextEncoder();
   let written: Promise<void> = Promise.resolve();
   const write = (message: unknown) => {
@@ -34,20 +35,20 @@ export async function bridge({ input, output, channel, processName }: Ends): Pro
   };
   await channel.send({ t: "Hello", process_name: processName });
   await Promise.race([
-    up(input, channel, write).then(() => new Promise<never>(() => {})),
-    down(channel, write),
+    sendToHost(input, channel, write).then(() => new Promise<never>(() => {})),
+    sendToClient(channel, write),
   ]);
 }
 
-async function up(
-  input: Ends["input"],
+async function sendToHost(
+  input: BridgeOptions["input"],
   channel: Channel,
   write: (message: unknown) => Promise<void>,
 ): Promise<void> {
   const decoder = new TextDecoder();
-  for await (const line of lines(input, MESSAGE_LIMIT)) {
+  for await (const line of readLines(input, MESSAGE_LIMIT)) {
     if (line === undefined) {
-      await write(refusal(null, INVALID_REQUEST, `a message has at most ${MESSAGE_LIMIT} bytes`));
+      await write(errorResponse(null, INVALID_REQUEST, TOO_LONG));
       continue;
     }
     const text = decoder.decode(line).trim();
@@ -56,7 +57,7 @@ async function up(
     try {
       message = JSON.parse(text);
     } catch {
-      await write(refusal(null, PARSE_ERROR, "a line is not JSON"));
+      await write(errorResponse(null, PARSE_ERROR, "the line is not valid JSON"));
       continue;
     }
     try {
@@ -64,20 +65,20 @@ async function up(
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;
       const id = (message as { id?: unknown } | null)?.id ?? null;
-      await write(refusal(id, INVALID_REQUEST, `a message has at most ${MESSAGE_LIMIT} bytes`));
+      await write(errorResponse(id, INVALID_REQUEST, TOO_LONG));
     }
   }
   await channel.send({ t: "End" });
 }
 
-async function down(channel: Channel, write: (message: unknown) => Promise<void>): Promise<void> {
+async function sendToClient(channel: Channel, write: (message: unknown) => Promise<void>): Promise<void> {
   for (let frame = await channel.next(); frame !== null; frame = await channel.next()) {
     if ((frame as { t?: unknown }).t === "End") return;
     await write(frame);
   }
-  throw new Error("the host has closed the connection");
+  throw new Error("the host closed the connection");
 }
 
-function refusal(id: unknown, code: number, message: string): object {
+function errorResponse(id: unknown, code: number, message: string): object {
   return { jsonrpc: "2.0", id, error: { code, message } };
 }

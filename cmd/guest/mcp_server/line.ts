@@ -1,4 +1,4 @@
-/** Lines of a byte stream, as MCP's stdio transport has them. */
+/** Lines of a byte stream, as in MCP's stdio transport. */
 
 interface ByteSource {
   read(into: Uint8Array): Promise<number | null>;
@@ -8,37 +8,37 @@ const CHUNK = 64 * 1024;
 const NEWLINE = 10;
 
 /**
- * The lines of a source, without their ends. A line over `limit` bytes comes as undefined, and what it holds is let go
- * of as it is read; what follows the last newline is a line too.
+ * Reads the lines of a source, without line endings. A line over `limit` `bytes` yields `undefined` and is
+ * not buffered; text after the last newline is a line too.
  */
-export async function* lines(source: ByteSource, limit: number): AsyncGenerator<Uint8Array | undefined> {
+export async function* readLines(source: ByteSource, limit: number): AsyncGenerator<Uint8Array | undefined> {
   const chunk = new Uint8Array(CHUNK);
   let parts: Uint8Array[] = [];
   let size = 0;
-  const take = (part: Uint8Array) => {
+  const append = (part: Uint8Array) => {
     size += part.length;
     if (size > limit) parts = [];
     else if (part.length > 0) parts.push(part.slice());
   };
-  const line = () => {
-    const whole = size > limit ? undefined : joined(parts, size);
+  const finish = () => {
+    const line = size > limit ? undefined : concat(parts, size);
     parts = [];
     size = 0;
-    return whole;
+    return line;
   };
   for (let read = await source.read(chunk); read !== null; read = await source.read(chunk)) {
     let start = 0;
     for (let end = chunk.indexOf(NEWLINE); end >= 0 && end < read; end = chunk.indexOf(NEWLINE, start)) {
-      take(chunk.subarray(start, end));
+      append(chunk.subarray(start, end));
       start = end + 1;
-      yield line();
+      yield finish();
     }
-    take(chunk.subarray(start, read));
+    append(chunk.subarray(start, read));
   }
-  if (size > 0) yield line();
+  if (size > 0) yield finish();
 }
 
-function joined(parts: Uint8Array[], size: number): Uint8Array {
+function concat(parts: Uint8Array[], size: number): Uint8Array {
   if (parts.length === 1) return parts[0];
   const whole = new Uint8Array(size);
   for (let at = 0, i = 0; i < parts.length; at += parts[i++].length) whole.set(parts[i], at);

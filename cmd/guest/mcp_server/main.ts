@@ -1,24 +1,24 @@
 /**
- * sbx-mcp-server: the MCP server of this VM, on stdin and stdout, that any agent's configuration can name:
+ * sbx-mcp-server: MCP server of this VM on stdin and stdout, for the configuration of any agent:
  *
  *     {"mcpServers": {"sbx": {"command": "sbx-mcp-server"}}}
  *
- * It holds nothing itself: the servers are outside, and what may be asked of them is decided on the host.
+ * Only relays messages: the servers run outside the VM, and the host decides which calls are allowed.
  */
-import { HOST_CID, PORTS } from "../../../lib/guest/messages.ts";
-import { FrameChannel } from "../../../lib/base/wire/channel.ts";
+import { FrameChannel } from "../../../lib/base/wire/mod.ts";
+import { HOST_CID, PORTS } from "../../../lib/guest/wire/mod.ts";
 import { bridge, MESSAGE_LIMIT } from "./bridge.ts";
 
 const ABOUT = `sbx-mcp-server
 
-An MCP server on standard input and output, for the agents in this VM: it passes their messages on to the host, which
-offers the tools of every MCP server of the VM's profile. It takes no arguments.
+MCP server on standard input and output for agents in this VM. Relays their messages to the host, which offers the tools
+of every MCP server of the VM's profile. Takes no arguments.
 `;
 
 if (Deno.args.length > 0) {
-  const help = Deno.args[0] === "--help" || Deno.args[0] === "-h";
-  if (help) console.log(ABOUT.trimEnd());
-  else fail(`unknown argument ${Deno.args[0]}`, "it takes none; --help says what it is");
+  const isHelp = Deno.args[0] === "--help" || Deno.args[0] === "-h";
+  if (isHelp) console.log(ABOUT.trimEnd());
+  else fail(`unknown argument ${Deno.args[0]}`, "sbx-mcp-server takes no arguments; --help describes it");
   Deno.exit(0);
 }
 
@@ -28,7 +28,7 @@ try {
 } catch {
   fail(
     `the host has no MCP endpoint for this VM (vsock port ${PORTS.mcp})`,
-    "on the host, sbx logs NAME says why; an sbx that is older than this image has none",
+    "on the host, read sbx logs NAME; an sbx older than this image has no endpoint",
   );
 }
 
@@ -40,16 +40,16 @@ try {
     processName: parentName(),
   });
 } catch (error) {
-  // Whoever started this has gone: there is nobody to tell.
+  // The client has ended and cannot receive an error.
   if (error instanceof Deno.errors.BrokenPipe) Deno.exit(0);
   fail(
-    `the connection to the host is lost: ${(error as Error).message}`,
-    "start this server again; on the host, sbx logs NAME says more",
+    `lost the connection to the host: ${(error as Error).message}`,
+    "start this server again; on the host, read sbx logs NAME",
   );
 }
 Deno.exit(0);
 
-/** The program that started this one: the agent. */
+/** Name of the parent process, the agent. */
 function parentName(): string {
   try {
     return Deno.readTextFileSync(`/proc/${Deno.ppid}/comm`).trim();
@@ -58,7 +58,7 @@ function parentName(): string {
   }
 }
 
-function fail(what: string, hint: string): never {
-  console.error(`sbx-mcp-server: ${what}\n  ${hint}`);
+function fail(message: string, hint: string): never {
+  console.error(`sbx-mcp-server: ${message}\n  ${hint}`);
   Deno.exit(1);
 }

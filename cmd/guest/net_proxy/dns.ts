@@ -1,20 +1,19 @@
-import { FrameChannel } from "../../../lib/base/wire/channel.ts";
-import { writeAll } from "../../../lib/base/wire/write.ts";
-import { type DnsFrame, PORTS } from "../../../lib/guest/messages.ts";
-import { connectionsOf } from "./accept.ts";
+import { FrameChannel, writeAll } from "../../../lib/base/wire/mod.ts";
+import { type DnsFrame, PORTS } from "../../../lib/guest/wire/mod.ts";
+import { acceptAll } from "./accept.ts";
 import { connectHost } from "./host.ts";
 import { portOwner } from "./owner.ts";
 
-/** Queries that may wait for the host at once; of more the oldest is given up, which its client has done already. */
+/** Most queries waiting for the host; beyond it the oldest is dropped, whose client has given up already. */
 const PENDING_MAX = 1024;
 
-/** Carries DNS queries of programs to the host, all in one vsock connection. */
+/** Relays DNS queries of programs to the host, over one vsock connection. */
 export class Dns {
   #channel?: Promise<FrameChannel>;
   #ids = 0;
   readonly #pending = new Map<number, (answer: Uint8Array<ArrayBuffer> | undefined) => void>();
 
-  /** A client that asks again while its query is under way gets two answers, and looks at one. */
+  /** Serves UDP. A client that repeats a query in progress gets two answers and uses one. */
   async serveUdp(listener: Deno.DatagramConn): Promise<void> {
     for await (const [query, from] of listener) {
       this.#ask(query, "udp", (from as Deno.NetAddr).port).then(async (answer) => {
@@ -24,12 +23,12 @@ export class Dns {
   }
 
   async serveTcp(listener: Deno.TcpListener): Promise<void> {
-    for await (const conn of connectionsOf(listener)) {
+    for await (const conn of acceptAll(listener)) {
       this.#serve(conn).catch(() => {}).finally(() => conn.close());
     }
   }
 
-  /** Messages with their length before them, one after another. */
+  /** Serves one TCP connection: length-prefixed messages, one after another. */
   async #serve(conn: Deno.TcpConn): Promise<void> {
     for (let head = await readExactly(conn, 2); head; head = await readExactly(conn, 2)) {
       const query = await readExactly(conn, head[0] << 8 | head[1]);
@@ -42,7 +41,7 @@ export class Dns {
     }
   }
 
-  /** `undefined` when the host went away: the client hears nothing, and asks again. */
+  /** Asks the host; `undefined` when its connection is lost: the client gets no answer and asks again. */
   async #ask(
     query: Uint8Array<ArrayBuffer>,
     proto: "udp" | "tcp",
@@ -67,7 +66,7 @@ export class Dns {
     return promise;
   }
 
-  /** The connection to the host; opened ahead of the first query it costs that one nothing. */
+  /** Connects to the host; called early, it saves the first query that time. */
   connect(): Promise<FrameChannel> {
     if (this.#channel) return this.#channel;
     const channel = this.#channel = connectHost(PORTS.dns).then((conn) => new FrameChannel(conn));
@@ -87,7 +86,7 @@ export class Dns {
     }
   }
 
-  /** The next query opens a new connection. */
+  /** Drops a lost connection and its queries; the next query opens a new one. */
   #lose(channel: Promise<FrameChannel>): void {
     if (this.#channel !== channel) return;
     this.#channel = undefined;

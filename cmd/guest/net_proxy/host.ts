@@ -1,6 +1,6 @@
-import { HOST_CID } from "../../../lib/guest/messages.ts";
+import { HOST_CID } from "../../../lib/guest/wire/mod.ts";
 
-/** A connection to one of the host's vsock ports. */
+/** Connects to a vsock port of the host. */
 export function connectHost(port: number): Promise<Deno.Conn> {
   return Deno.connect({ transport: "vsock", cid: HOST_CID, port });
 }

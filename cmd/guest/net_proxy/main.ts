@@ -1,13 +1,13 @@
 /**
- * sbx-net-proxy: the only way out of a guest that has no network card. Rules of the kernel lead every TCP connection
- * and every DNS query here (lib/image/network.ts), and from here each goes to the host, which decides. Nothing here
- * does: whatever runs in the guest could talk to the host by itself. Of other packets, which the rules refuse, the host
- * is told.
+ * sbx-net-proxy: the only way out of a guest without a network card. Kernel rules (lib/image/network.ts)
+ * redirect every TCP connection and DNS query here, and the proxy relays them to the host, which decides. The
+ * proxy decides nothing: any program of the guest could talk to the host directly. The rules refuse other
+ * packets, and the proxy reports them.
  */
-import { GUEST_NETWORK, RULES_PATH } from "../../../lib/image/network.ts";
+import { GUEST_NETWORK, RULES_PATH } from "../../../lib/guest/wire/mod.ts";
 import { Dns } from "./dns.ts";
 import { Notes } from "./notes.ts";
-import { tellRefusals } from "./refusals.ts";
+import { reportRefusals } from "./refusals.ts";
 import { Relay } from "./relay.ts";
 
 const HOSTS = ["127.0.0.1", "::1"];
@@ -21,18 +21,18 @@ for (const hostname of HOSTS) {
   dns.serveTcp(Deno.listen({ hostname, port: dnsPort }));
   dns.serveUdp(Deno.listenDatagram({ transport: "udp", hostname, port: dnsPort }));
 }
-// A host that does not answer yet is tried again with the first query.
+// If the host does not answer yet, the first query connects again.
 dns.connect().catch(() => {});
-// Without it the network is as closed as with it; what is refused has no record then.
-tellRefusals(notes).catch((error) => {
-  console.error(`sbx-net-proxy: refused packets are not told of: ${error.message}`);
+// On failure the network stays as closed, but refused packets leave no record.
+reportRefusals(notes).catch((error) => {
+  console.error(`sbx-net-proxy: cannot report refused packets: ${error.message}`);
 });
 
-// Only now: a connection that is led here before somebody listens would be refused, and nobody tries that again.
+// Only after listening: a connection redirected earlier would be refused, and its program would not retry.
 const { success } = await new Deno.Command("/usr/sbin/nft", { args: ["-f", RULES_PATH], stdin: "null" })
   .spawn()
   .status;
 if (!success) {
-  console.error("sbx-net-proxy: the rules that lead connections here cannot be loaded");
+  console.error(`sbx-net-proxy: cannot load the network rules ${RULES_PATH}`);
   Deno.exit(1);
 }

@@ -1,70 +1,77 @@
-/** nfnetlink_log: packets that a rule of the kernel logs to a group are told to who has bound the group. */
-import { Netlink } from "../../../ffi/libc/netlink.ts";
+/** nfnetlink_log: receives the packets that kernel rules log to a group. */
+import {
+  createMessage,
+  HEADER_BYTES,
+  Netlink,
+  NLM_F_ACK,
+  NLM_F_REQUEST,
+  readHeader,
+} from "../../../ffi/libc/netlink.ts";
 
 const NETLINK_NETFILTER = 12;
-const NLM_F_REQUEST = 1;
-const NLM_F_ACK = 4;
 const NLMSG_ERROR = 2;
-/** NFNL_SUBSYS_ULOG << 8, with NFULNL_MSG_PACKET and NFULNL_MSG_CONFIG */
+/** NFNL_SUBSYS_ULOG << 8, with NFULNL_MSG_PACKET and NFULNL_MSG_CONFIG. */
 const MESSAGE_PACKET = 0x400;
 const MESSAGE_CONFIG = 0x401;
 const NFULA_CFG_CMD = 1;
 const NFULNL_CFG_CMD_BIND = 1;
 const NFULA_PAYLOAD = 9;
-/** An attribute's type is its lower bits. */
+/** Mask of the type in an attribute's type field. */
 const TYPE_MASK = 0x3fff;
 
-/** struct nlmsghdr; struct nfgenmsg behind it, then attributes with a header each */
-const HEADER_BYTES = 16;
+/** Offset of the attributes: after struct nlmsghdr and struct nfgenmsg. */
 const ATTRIBUTES_AT = HEADER_BYTES + 4;
+/** Length of an attribute's header, in `bytes`. */
 const ATTRIBUTE_BYTES = 4;
-/** Most that one datagram of the kernel holds: packets are logged with their first bytes only. */
+/** Longest datagram of the kernel, in `bytes`, since only the beginning of a packet is logged. */
 const DATAGRAM_MAX = 64 * 1024;
 
-/** The beginning of a packet that a rule has logged. */
-export interface Logged {
-  /** family of the rule's hook, `NFPROTO_…`: what the bytes begin with depends on it */
+/** Beginning of a packet logged by a rule. */
+export interface LoggedPacket {
+  /** family of the rule's hook, `NFPROTO_…`, which decides the first header in `bytes` */
   family: number;
   bytes: Uint8Array;
 }
 
-/** The packets of a group, from when this resolves its first. @throws {Error} when the group cannot be bound or read */
-export async function* loggedPackets(group: number): AsyncGenerator<Logged> {
+/** Binds a log group and yields its packets. @throws {Error} the group cannot be bound or read */
+export async function* receivePackets(group: number): AsyncGenerator<LoggedPacket> {
   const socket = new Netlink(NETLINK_NETFILTER);
-  const answer = socket.ask(bindMessage(group), new Uint8Array(4096));
-  const said = new DataView(answer.buffer);
-  if (said.getUint16(4, true) !== NLMSG_ERROR || said.getInt32(HEADER_BYTES, true) !== 0) {
-    throw new Error(`the kernel does not tell of log group ${group}`);
+  const answer = socket.request(bindMessage(group), new Uint8Array(4096));
+  const view = new DataView(answer.buffer);
+  if (readHeader(view).type !== NLMSG_ERROR || view.getInt32(HEADER_BYTES, true) !== 0) {
+    throw new Error(`the kernel does not bind log group ${group}`);
   }
   const buffer = new Uint8Array(DATAGRAM_MAX);
-  while (true) yield* packetsOf(await socket.next(buffer));
+  while (true) yield* parsePackets(await socket.receive(buffer));
 }
 
 function bindMessage(group: number): Uint8Array<ArrayBuffer> {
-  const message = new Uint8Array(ATTRIBUTES_AT + ATTRIBUTE_BYTES + 4);
+  const message = createMessage(
+    ATTRIBUTES_AT + ATTRIBUTE_BYTES + 4,
+    MESSAGE_CONFIG,
+    NLM_F_REQUEST | NLM_F_ACK,
+  );
   const view = new DataView(message.buffer);
-  view.setUint32(0, message.length, true);
-  view.setUint16(4, MESSAGE_CONFIG, true);
-  view.setUint16(6, NLM_F_REQUEST | NLM_F_ACK, true);
   view.setUint16(HEADER_BYTES + 2, group);
-  // The command is one byte, which its length says; the rest is padding.
+  // The attribute holds the one-byte command; the rest is padding.
   view.setUint16(ATTRIBUTES_AT, ATTRIBUTE_BYTES + 1, true);
   view.setUint16(ATTRIBUTES_AT + 2, NFULA_CFG_CMD, true);
   view.setUint8(ATTRIBUTES_AT + ATTRIBUTE_BYTES, NFULNL_CFG_CMD_BIND);
   return message;
 }
 
-/** The packets in a datagram of the kernel, views of it. */
-export function* packetsOf(datagram: Uint8Array): Generator<Logged> {
+/** Yields the packets in a datagram of the kernel, as views of it. */
+export function* parsePackets(datagram: Uint8Array): Generator<LoggedPacket> {
   const view = new DataView(datagram.buffer, datagram.byteOffset, datagram.byteLength);
   for (let at = 0; at + ATTRIBUTES_AT <= datagram.length;) {
-    const end = Math.min(at + view.getUint32(at, true), datagram.length);
+    const { length, type } = readHeader(view, at);
+    const end = Math.min(at + length, datagram.length);
     if (end < at + ATTRIBUTES_AT) return;
-    if (view.getUint16(at + 4, true) === MESSAGE_PACKET) {
+    if (type === MESSAGE_PACKET) {
       const bytes = payloadOf(datagram.subarray(at + ATTRIBUTES_AT, end));
       if (bytes) yield { family: datagram[at + HEADER_BYTES], bytes };
     }
-    at = aligned(end);
+    at = align(end);
   }
 }
 
@@ -76,11 +83,11 @@ function payloadOf(attributes: Uint8Array): Uint8Array | undefined {
     if ((view.getUint16(at + 2, true) & TYPE_MASK) === NFULA_PAYLOAD) {
       return attributes.subarray(at + ATTRIBUTE_BYTES, at + length);
     }
-    at = aligned(at + length);
+    at = align(at + length);
   }
 }
 
-/** Messages and attributes begin at every fourth byte. */
-function aligned(at: number): number {
+/** Rounds up to a multiple of four, the alignment of messages and attributes. */
+function align(at: number): number {
   return at + 3 & ~3;
 }

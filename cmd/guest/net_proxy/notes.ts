@@ -1,13 +1,13 @@
-import { FrameChannel } from "../../../lib/base/wire/channel.ts";
-import { type End, PORTS, type Refused } from "../../../lib/guest/messages.ts";
+import { FrameChannel } from "../../../lib/base/wire/mod.ts";
+import { type Note, PORTS } from "../../../lib/guest/wire/mod.ts";
 import { connectHost } from "./host.ts";
 
-/** The connection on which the host is told what no stream can say of itself. */
+/** Connection for notes to the host about streams and refused packets. */
 export class Notes {
   #channel?: Promise<FrameChannel>;
 
-  /** @throws {Error} when the host is not there; the next note tries again */
-  async tell(note: End | Refused): Promise<void> {
+  /** @throws {Error} the host is not reachable; the next note connects again */
+  async send(note: Note): Promise<void> {
     const channel = this.#channel ??= connectHost(PORTS.tcp).then((conn) => new FrameChannel(conn));
     try {
       await (await channel).send(note);

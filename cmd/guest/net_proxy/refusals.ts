@@ -1,26 +1,30 @@
-import { LOG_GROUP } from "../../../lib/image/network.ts";
-import type { Refused } from "../../../lib/guest/messages.ts";
-import { loggedPackets } from "./nflog.ts";
+import { LOG_GROUP, type PacketRefusal } from "../../../lib/guest/wire/mod.ts";
+import { receivePackets } from "./nflog.ts";
 import type { Notes } from "./notes.ts";
-import { portOwner } from "./owner.ts";
-import { readPacket } from "./packet.ts";
+import { portOwner, UNKNOWN } from "./owner.ts";
+import { parsePacket } from "./packet.ts";
 
 const UDP = 17;
-const UNKNOWN = { process_name: "", pid: 0 };
 
 /**
- * Tells the host of the packets that the kernel refuses, for as long as this runs.
+ * Reports packets refused by the kernel to the host; does not return.
  *
- * @throws {Error} when the kernel does not tell of them
+ * @throws {Error} the kernel's log cannot be read
  */
-export async function tellRefusals(notes: Notes): Promise<void> {
-  for await (const logged of loggedPackets(LOG_GROUP)) {
-    const packet = readPacket(logged);
+export async function reportRefusals(notes: Notes): Promise<void> {
+  for await (const logged of receivePackets(LOG_GROUP)) {
+    const packet = parsePacket(logged);
     if (!packet) continue;
     const { protocol, destination: host_ip, ports } = packet;
     const owner = protocol === UDP && ports ? portOwner("udp", ports.from) : UNKNOWN;
-    const refused: Refused = { t: "Refused", protocol, host_ip, ...(ports && { port: ports.to }), ...owner };
-    // A host that is not there hears of none; the packet is refused all the same.
-    await notes.tell(refused).catch(() => {});
+    const refusal: PacketRefusal = {
+      t: "Refused",
+      protocol,
+      host_ip,
+      ...(ports && { port: ports.to }),
+      ...owner,
+    };
+    // Without a host the report is lost; the packet is refused anyway.
+    await notes.send(refusal).catch(() => {});
   }
 }

@@ -1,23 +1,23 @@
-import { encodeFrame } from "../../../lib/base/wire/frame.ts";
-import { writeAll } from "../../../lib/base/wire/write.ts";
-import { type Open, PORTS } from "../../../lib/guest/messages.ts";
-import { connectionsOf } from "./accept.ts";
+import { encodeFrame, writeAll } from "../../../lib/base/wire/mod.ts";
+import { PORTS, type StreamOpen } from "../../../lib/guest/wire/mod.ts";
+import { acceptAll } from "./accept.ts";
 import { connectHost } from "./host.ts";
 import type { Notes } from "./notes.ts";
 import { tcpOwner } from "./owner.ts";
 import { originalDestination, reset } from "./socket.ts";
 
-/** Bytes that one direction of one connection holds; a thousand connections take 32 MiB. */
+/** Buffer for one direction of one connection, in `bytes`; a thousand connections take 32 MiB. */
 const CHUNK = 16 * 1024;
-/** Connections at once; the next ones wait until one of these ends. */
+/** Most connections; further ones wait until one ends. */
 const CONNECTIONS_MAX = 1024;
 
-/** Carries connections of programs to the host, each in a vsock connection of its own. */
+/** Relays connections of programs to the host, each over its own vsock connection. */
 export class Relay {
-  /** from anywhere: after a restart no number may mean a connection of before */
-  #streams = Math.floor(Math.random() * 2 ** 48);
-  #open = 0;
-  #room?: () => void;
+  /** random start, so that after a restart no number repeats an earlier connection */
+  #lastStream = Math.floor(Math.random() * 2 ** 48);
+  #count = 0;
+  /** lets the next connection in */
+  #admit?: () => void;
   readonly #notes: Notes;
 
   constructor(notes: Notes) {
@@ -25,31 +25,31 @@ export class Relay {
   }
 
   async serve(listener: Deno.TcpListener): Promise<void> {
-    for await (const conn of connectionsOf(listener)) {
-      this.#open++;
-      this.#carry(conn).finally(() => {
-        this.#open--;
-        this.#room?.();
+    for await (const conn of acceptAll(listener)) {
+      this.#count++;
+      this.#relay(conn).finally(() => {
+        this.#count--;
+        this.#admit?.();
       });
-      if (this.#open >= CONNECTIONS_MAX) await new Promise<void>((resolve) => this.#room = resolve);
+      if (this.#count >= CONNECTIONS_MAX) await new Promise<void>((resolve) => this.#admit = resolve);
     }
   }
 
-  async #carry(conn: Deno.TcpConn): Promise<void> {
+  async #relay(conn: Deno.TcpConn): Promise<void> {
     const origin = originalDestination(conn);
     if (!origin) return reset(conn);
     const { hostname: host_ip, port } = origin;
     const { process_name, pid } = tcpOwner(conn.remoteAddr, origin);
-    const open: Open = { t: "Open", host_ip, port, process_name, pid, stream: ++this.#streams };
+    const open: StreamOpen = { t: "Open", host_ip, port, process_name, pid, stream: ++this.#lastStream };
     let host: Deno.Conn | undefined;
     try {
       host = await connectHost(PORTS.tcp);
       await writeAll(host, encodeFrame(open));
-      const up = this.#up(conn, host, open.stream);
+      const upload = this.#upload(conn, host, open.stream);
       await copy(host, conn);
       await conn.closeWrite();
-      // The host has ended all of it: what the program still sends has nowhere to go, and that ends this.
-      await up;
+      // The host has closed the connection: the upload fails and ends when the program sends more.
+      await upload;
       conn.close();
     } catch {
       reset(conn);
@@ -58,18 +58,18 @@ export class Relay {
     }
   }
 
-  async #up(conn: Deno.TcpConn, host: Deno.Conn, stream: number): Promise<void> {
+  async #upload(conn: Deno.TcpConn, host: Deno.Conn, stream: number): Promise<void> {
     try {
       const bytes = await copy(conn, host);
-      await this.#notes.tell({ t: "End", stream, bytes });
+      await this.#notes.send({ t: "End", stream, bytes });
     } catch {
-      // The program broke it off, or the host has: without an End the host knows.
+      // The program or the host broke it off; without an End the host treats it so.
       close(host);
     }
   }
 }
 
-/** @returns how many bytes went across */
+/** Copies until the end of `from`. @returns number of `bytes` copied */
 async function copy(from: Deno.Conn, to: Deno.Conn): Promise<number> {
   const chunk = new Uint8Array(CHUNK);
   let bytes = 0;

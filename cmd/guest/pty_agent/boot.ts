@@ -1,19 +1,19 @@
-import type { GuestMessage, GuestStage, HostMessage } from "../../../lib/guest/messages.ts";
+import type { GuestMessage, GuestStage, HostMessage } from "../../../lib/guest/wire/mod.ts";
 import { CA_PATH, trust } from "./trust.ts";
 
-/** Where init leaves what it measured, and where it says that the late mounts are there. */
+/** Files of init: its measured stages, and the signal that the late mounts are done. */
 const STAGES = "/run/sbx/stages";
 const MOUNTED = "/run/sbx/mounted";
 const MOUNT_POLL_MS = 5;
 const MOUNT_DEADLINE_MS = 30_000;
-/** A clock this close is left alone: setting it costs a process. */
+/** Largest deviation of the clock that is not corrected, in `ms`: setting it costs a process. */
 const CLOCK_TOLERANCE_MS = 1000;
 
 type FileWrite = Extract<HostMessage, { t: "FileWrite" }>;
 
-/** The handshake between `Ready` and `BootReady` (contracts.md §7). */
+/** Applies the boot configuration, between `Ready` and `BootReady` (docs/contracts.md §7). */
 export class BootConfig {
-  /** what every program of this VM gets */
+  /** variables of every program in this VM */
   readonly environment: Record<string, string> = {
     PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     HOME: "/root",
@@ -26,7 +26,7 @@ export class BootConfig {
 
   setClock(epochMs: number): void {
     if (Math.abs(Date.now() - epochMs) <= CLOCK_TOLERANCE_MS) return;
-    // Beside the rest of the handshake: nothing in it looks at the clock.
+    // In parallel with the handshake, which does not use the clock.
     this.#clock = new Deno.Command("date", { args: ["-s", `@${epochMs / 1000}`] }).output();
   }
 
@@ -41,12 +41,14 @@ export class BootConfig {
     }
   }
 
-  /** Waits for what init mounts beside us, then tells how the boot went. */
+  /** Waits for init's late mounts, then returns the result of the boot. */
   async finish(): Promise<GuestMessage> {
     await this.#clock;
     const deadline = performance.now() + MOUNT_DEADLINE_MS;
     while (!exists(MOUNTED)) {
-      if (performance.now() > deadline) return { t: "BootFailed", error: "the late mounts did not come up" };
+      if (performance.now() > deadline) {
+        return { t: "BootFailed", error: `init's mounts were not ready after ${MOUNT_DEADLINE_MS / 1000} s` };
+      }
       await new Promise((resolve) => setTimeout(resolve, MOUNT_POLL_MS));
     }
     if (this.#failures.length > 0) return { t: "BootFailed", error: this.#failures.join("; ") };

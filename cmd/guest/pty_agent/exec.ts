@@ -1,66 +1,62 @@
-import { FrameChannel } from "../../../lib/base/wire/channel.ts";
+import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import {
+  type ExecInput,
+  type ExecOutput,
+  type ExecStarted,
   EXIT_CANNOT_RUN,
   EXIT_TIMED_OUT,
-  type GuestMessage,
   type HostMessage,
-  type StreamFrame,
-} from "../../../lib/guest/messages.ts";
+} from "../../../lib/guest/wire/mod.ts";
+import type { Host } from "./host.ts";
 
 type Exec = Extract<HostMessage, { t: "Exec" }>;
 
-interface Host {
-  environment: Record<string, string>;
-  /** a new connection to the host's exec port */
-  connect(): Promise<Deno.Conn>;
-  send(message: GuestMessage): Promise<void>;
-}
-
-/** How long a program that was told to end may take before it is killed. */
+/** Time between SIGTERM and SIGKILL, in `ms`. */
 const GRACE_MS = 2000;
-/** Directory of programs that name none. */
+/** Default directory of a program. */
 const DEFAULT_CWD = "/workspace";
 
-/** The programs that the host has running here, each with a connection of its own for its streams. */
+/** Programs run for the host, each with its own connection for its streams. */
 export class Executions {
   #host: Host;
-  #running = new Map<number, Running>();
+  #executions = new Map<number, Execution>();
   #spare: Promise<Deno.Conn> | undefined;
 
   constructor(host: Host) {
     this.#host = host;
   }
 
-  /** Opens the next program's connection ahead of it: a round trip less when it starts. */
+  /** Opens the next program's connection in advance, to save a round trip at its start. */
   warm(): void {
     this.#spare ??= this.#host.connect();
-    // A failure shows when the connection is taken; until then nobody awaits it.
+    // An error surfaces when the connection is used.
     this.#spare.catch(() => {});
   }
 
   start(request: Exec): void {
     const connection = this.#spare ?? this.#host.connect();
     this.#spare = undefined;
-    const running = new Running(request, this.#host);
-    this.#running.set(request.id, running);
-    running.run(connection).finally(() => this.#running.delete(request.id));
+    const execution = new Execution(request, this.#host);
+    this.#executions.set(request.id, execution);
+    execution.run(connection).finally(() => this.#executions.delete(request.id));
     this.warm();
   }
 
   kill(id: number): void {
-    this.#running.get(id)?.end("killed");
+    this.#executions.get(id)?.end("killed");
   }
 
   killAll(): void {
-    for (const running of this.#running.values()) running.end("killed");
+    for (const execution of this.#executions.values()) execution.end("killed");
   }
 }
 
-class Running {
+/** One program and its streams. */
+class Execution {
   #request: Exec;
   #host: Host;
   #child: Deno.ChildProcess | undefined;
-  #ended: "timed out" | "killed" | undefined;
+  #endReason: "timed out" | "killed" | undefined;
   #truncated = false;
 
   constructor(request: Exec, host: Host) {
@@ -79,21 +75,21 @@ class Running {
       this.#child = this.#spawn();
       if (timeout_ms) deadline = setTimeout(() => this.end("timed out"), timeout_ms);
       channel = new FrameChannel(await connection);
-      await channel.send({ t: "ExecStarted", id });
+      await channel.send({ t: "ExecStarted", id } satisfies ExecStarted);
       if (stdin) this.#feed(channel, this.#child.stdin);
       const [status] = await Promise.all([
         this.#child.status,
         this.#pump(channel, "stdout", this.#child.stdout),
         this.#pump(channel, "stderr", this.#child.stderr),
       ]);
-      await channel.send({ stream: "stdout", end: true } satisfies StreamFrame);
-      exit_code = this.#ended === "timed out" ? EXIT_TIMED_OUT : status.code;
+      await channel.send({ stream: "stdout", end: true } satisfies ExecOutput);
+      exit_code = this.#endReason === "timed out" ? EXIT_TIMED_OUT : status.code;
     } catch (cause) {
-      error = reason(cause);
+      error = describe(cause);
       if (this.#child) this.end("killed");
       else (await connection.catch(() => undefined))?.close();
     } finally {
-      // Deno loads its timers when they are first named, which takes a quarter of a second under emulation.
+      // Deno loads its timers on first use, which takes a quarter of a second under emulation.
       if (deadline !== undefined) clearTimeout(deadline);
     }
     await this.#host.send({
@@ -107,16 +103,16 @@ class Running {
     channel?.close();
   }
 
-  /** SIGTERM to the program and everything in its session, SIGKILL after {@linkcode GRACE_MS}. */
-  end(why: "timed out" | "killed"): void {
-    if (!this.#child || this.#ended) return;
-    this.#ended = why;
+  /** Sends SIGTERM to the program and its session, and SIGKILL after {@linkcode GRACE_MS}. */
+  end(reason: "timed out" | "killed"): void {
+    if (!this.#child || this.#endReason) return;
+    this.#endReason = reason;
     const { pid } = this.#child;
     signal(-pid, "SIGTERM");
     const killer = setTimeout(() => signal(-pid, "SIGKILL"), GRACE_MS);
     this.#child.status.finally(() => {
       clearTimeout(killer);
-      // What it left behind in its session would hold its pipes open for ever.
+      // Processes remaining in its session would hold its pipes open forever.
       signal(-pid, "SIGKILL");
     });
   }
@@ -139,38 +135,38 @@ class Running {
     const writer = stdin.getWriter();
     try {
       for (
-        let frame = await channel.next() as StreamFrame | null;
-        frame && !frame.end;
-        frame = await channel.next() as StreamFrame | null
+        let frame = await channel.next() as ExecInput | null;
+        frame && !("end" in frame);
+        frame = await channel.next() as ExecInput | null
       ) {
         if (frame.data) await writer.write(Uint8Array.fromBase64(frame.data));
       }
       await writer.close();
     } catch {
-      // The program closed its stdin, or the host went away: both end on their own.
+      // The program closed its stdin, or the host closed the connection; neither needs handling.
     }
   }
 
-  /** Sends a stream until the limit, then reads on without sending, so that the program can finish. */
+  /** Sends a stream up to the limit, then drains it without sending, so that the program can finish. */
   async #pump(
     channel: FrameChannel,
     stream: "stdout" | "stderr",
     from: ReadableStream<Uint8Array>,
   ): Promise<void> {
-    let left = this.#request.limit ?? Infinity;
+    let remaining = this.#request.limit ?? Infinity;
     for await (const chunk of from) {
-      if (chunk.length > left) this.#truncated = true;
-      const kept = chunk.length > left ? chunk.subarray(0, left) : chunk;
-      left -= kept.length;
-      if (kept.length > 0) await channel.send({ stream, data: kept.toBase64() } satisfies StreamFrame);
+      if (chunk.length > remaining) this.#truncated = true;
+      const part = chunk.length > remaining ? chunk.subarray(0, remaining) : chunk;
+      remaining -= part.length;
+      if (part.length > 0) await channel.send({ stream, data: part.toBase64() } satisfies ExecOutput);
     }
   }
 }
 
-/** Why a program could not be started, in words that do not need Deno to be known. */
-function reason(cause: unknown): string {
-  if (cause instanceof Deno.errors.NotFound) return "it, or the folder to run it in, was not found";
-  if (cause instanceof Deno.errors.PermissionDenied) return "it is not executable";
+/** Describes the error of a program that could not be started, without Deno's own terms. */
+function describe(cause: unknown): string {
+  if (cause instanceof Deno.errors.NotFound) return "the program or its working directory was not found";
+  if (cause instanceof Deno.errors.PermissionDenied) return "the program is not executable";
   return cause instanceof Error ? cause.message : String(cause);
 }
 
@@ -178,6 +174,6 @@ function signal(pid: number, name: Deno.Signal): void {
   try {
     Deno.kill(pid, name);
   } catch {
-    // gone already
+    // already ended
   }
 }

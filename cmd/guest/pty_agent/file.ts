@@ -1,14 +1,14 @@
-import type { GuestMessage, HostMessage } from "../../../lib/guest/messages.ts";
+import type { GuestMessage, HostMessage } from "../../../lib/guest/wire/mod.ts";
 
 type AwaitFile = Extract<HostMessage, { t: "AwaitFile" }>;
 
 const POLL_MS = 20;
-/** virtiofs forgets what it remembered of a file after a second; twice that is enough. */
+/** Longest wait, in `ms`: virtiofs caches attributes of a file for one second. */
 const DEADLINE_MS = 2500;
 
 /**
- * Answers once a file that the host wrote into the workspace shows its new size here: the guest's kernel may remember
- * the old one for a second, and a program that is started next must see what was just copied in.
+ * Waits until a file written to the workspace by the host shows its new size here. The guest's kernel may
+ * cache the old size for a second, and the next program must see the new content.
  */
 export async function awaitFile(
   { id, path, size }: AwaitFile,

@@ -1,16 +1,16 @@
 /**
- * sbx-pty-agent: the guest's half of a VM. It takes its boot configuration from sbx-process, then runs programs and
- * terminals for it until the VM ends. It runs as root in a guest that has no network card; what it may do is decided
- * on the host.
+ * sbx-pty-agent: the agent of sbx-process in the guest. Applies the boot configuration, then runs programs
+ * and terminals until the VM ends. It runs as root in a guest without a network card; the host decides what
+ * it may do.
  */
-import { FrameChannel } from "../../../lib/base/wire/channel.ts";
-import { type GuestMessage, HOST_CID, type HostMessage, PORTS } from "../../../lib/guest/messages.ts";
+import { FrameChannel } from "../../../lib/base/wire/mod.ts";
+import { type GuestMessage, HOST_CID, type HostMessage, PORTS } from "../../../lib/guest/wire/mod.ts";
 import { BootConfig } from "./boot.ts";
 import { Executions } from "./exec.ts";
 import { awaitFile } from "./file.ts";
 import { Terminals } from "./pty.ts";
 
-/** Version of this wire; the host refuses a guest that it does not know. */
+/** Version of the wire; the host refuses a guest of another version. */
 const AGENT_VERSION = "1";
 
 const connect = (port: number) => Deno.connect({ transport: "vsock", cid: HOST_CID, port });
@@ -67,12 +67,12 @@ async function handle(message: HostMessage): Promise<void> {
   }
 }
 
-/** Init waits for this before it starts sbx-net-proxy, so that a boot does not have to. */
+/** Signals init to start sbx-net-proxy, which is kept out of the boot. */
 function startNetwork(): void {
   Deno.writeTextFile("/run/sbx/booted", "\n").catch(() => {});
 }
 
-/** Everything that was written reaches the disk and the workspace; then init stops the machine. */
+/** Writes all data to the disk and the workspace, then ends; init stops the machine. */
 async function shutDown(): Promise<void> {
   executions.killAll();
   await new Deno.Command("sync").output();

@@ -1,25 +1,18 @@
 import { PseudoTerminal } from "../../../ffi/libc/pty.ts";
-import { encodeFrame } from "../../../lib/base/wire/frame.ts";
-import { writeAll } from "../../../lib/base/wire/write.ts";
-import type { Attach, GuestMessage, HostMessage } from "../../../lib/guest/messages.ts";
+import { encodeFrame, writeAll } from "../../../lib/base/wire/mod.ts";
+import { EXIT_CANNOT_RUN, type HostMessage, type TerminalAttach } from "../../../lib/guest/wire/mod.ts";
+import type { Host } from "./host.ts";
 
 type PtyOpen = Extract<HostMessage, { t: "PtyOpen" }>;
 type PtyResize = Extract<HostMessage, { t: "PtyResize" }>;
 
-interface Host {
-  environment: Record<string, string>;
-  /** a new connection to the host's terminal port */
-  connect(): Promise<Deno.Conn>;
-  send(message: GuestMessage): Promise<void>;
-}
-
 const CHUNK = 16 * 1024;
 const SHELL = ["/bin/bash", "--login"];
 
-/** Opens `$1` as controlling terminal and all three streams, then becomes the program. */
+/** Shell script that opens `$1` as controlling terminal and all three streams, then becomes the program. */
 const START = 'tty=$1; shift; exec setsid --ctty "$@" <>"$tty" >&0 2>&1';
 
-/** The terminals that the host has open here. */
+/** Terminals opened by the host. */
 export class Terminals {
   #host: Host;
   #open = new Map<number, PseudoTerminal>();
@@ -29,7 +22,7 @@ export class Terminals {
   }
 
   async open({ id, argv = SHELL, cols, rows }: PtyOpen): Promise<void> {
-    let exit_code = 126;
+    let exit_code = EXIT_CANNOT_RUN;
     try {
       const terminal = new PseudoTerminal();
       this.#open.set(id, terminal);
@@ -44,7 +37,7 @@ export class Terminals {
         stderr: "null",
       }).spawn();
       const connection = await this.#host.connect();
-      await writeAll(connection, encodeFrame({ t: "Attach", id } satisfies Attach));
+      await writeAll(connection, encodeFrame({ t: "Attach", id } satisfies TerminalAttach));
       const input = this.#input(connection, terminal).then(() => hangUp(child));
       exit_code = (await this.#output(connection, terminal, child)).code;
       connection.close();
@@ -79,8 +72,8 @@ export class Terminals {
     terminal: PseudoTerminal,
     child: Deno.ChildProcess,
   ): Promise<Deno.CommandStatus> {
-    // A read fails while nobody has the other side open, and so also before the program has opened it: only the
-    // program's own end makes that final.
+    // A read fails while no program has the slave side open, also before the program opens it: only the
+    // program's end is final.
     let ended = false;
     const status = child.status.finally(() => ended = true);
     const chunk = new Uint8Array(CHUNK);
@@ -93,11 +86,11 @@ export class Terminals {
   }
 }
 
-/** What a program is told whose window was closed. */
+/** Sends a program SIGHUP, the signal of a closed window. */
 function hangUp(child: Deno.ChildProcess): void {
   try {
     child.kill("SIGHUP");
   } catch {
-    // it ended by itself
+    // already ended
   }
 }

@@ -1,25 +1,27 @@
-/** Where the host puts the certificate that it signs with what it has inspected. */
+/** Path of the host's CA certificate, which signs for inspected connections. */
 export const CA_PATH = "/etc/sbx/ca.pem";
 
-/** What Debian's programs trust, in one file, and where update-ca-certificates looks for more of it. */
+/** Bundle of certificates trusted by Debian's programs. */
 const BUNDLE = "/etc/ssl/certs/ca-certificates.crt";
-const OWN = "/usr/local/share/ca-certificates/sbx.crt";
+/** Source of the certificate for update-ca-certificates. */
+const SOURCE = "/usr/local/share/ca-certificates/sbx.crt";
 
 /**
- * Makes every program of the guest trust `pem`, instead of what was trusted here before. update-ca-certificates would
- * take seconds for the same under emulation; when a package runs it later it finds the certificate where it looks.
+ * Makes every program of the guest trust `pem`, in place of an earlier certificate of the host. Faster than
+ * update-ca-certificates, which takes seconds under emulation; a later run by a package finds the certificate
+ * in its source folder.
  *
- * @param root of the guest's files
+ * @param root root of the guest's files
  */
 export async function trust(pem: string, root = ""): Promise<void> {
-  const before = await Deno.readTextFile(root + OWN).catch(() => undefined);
+  const before = await Deno.readTextFile(root + SOURCE).catch(() => undefined);
   if (before === pem) return;
-  // Added to, and not read: the file has 220 KB, and every boot comes by here.
+  // Appended without reading the 220 KB file, since this is part of every boot.
   if (before === undefined) await Deno.writeTextFile(root + BUNDLE, pem, { append: true });
   else {
     const bundle = await Deno.readTextFile(root + BUNDLE);
     await Deno.writeTextFile(root + BUNDLE, bundle.replace(before, "") + pem);
   }
-  await Deno.mkdir((root + OWN).slice(0, (root + OWN).lastIndexOf("/")), { recursive: true });
-  await Deno.writeTextFile(root + OWN, pem);
+  await Deno.mkdir((root + SOURCE).slice(0, (root + SOURCE).lastIndexOf("/")), { recursive: true });
+  await Deno.writeTextFile(root + SOURCE, pem);
 }

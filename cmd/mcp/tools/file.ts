@@ -1,15 +1,15 @@
-/** Tools of files in a VM's workspace. */
+/** Tools for files in a VM's workspace. */
 import { z } from "zod";
-import { FileWritten } from "../../../lib/api/file.ts";
-import { segment } from "../../../lib/client/mod.ts";
+import { FileWritten } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { segment } from "../../../lib/client/mod.ts";
 import { type Tool, tool } from "../tool.ts";
 import { vm } from "./common.ts";
 
-/** Bytes of a file that one call shows when the agent names none. */
+/** `bytes` of a file in one result, by default and at most. */
 const READ_BYTES = 64 * 1024;
 const READ_BYTES_MAX = 1024 * 1024;
-/** Bytes that one request may carry (contracts.md §2). */
+/** `bytes` of one request (docs/contracts.md §2). */
 const WRITE_BYTES_MAX = 10 * 1024 * 1024;
 
 const path = z.string().min(1).max(4096).describe("relative to the workspace, or below /workspace");
@@ -18,14 +18,14 @@ const encoding = z.enum(["utf8", "base64"]);
 export const FILE_TOOLS: Tool[] = [
   tool({
     name: "read_file",
-    title: "Read a file of the workspace",
+    title: "Read a workspace file",
     description:
-      "Reads a file of a VM's workspace, whether the VM runs or not. Files elsewhere in the VM are read with `exec` (cat). " +
-      "Text comes as it is, bytes that are no UTF-8 as base64. Of a long file read parts: offset and max_bytes.",
+      "Reads a file in a VM's workspace; the VM need not be running. Read files elsewhere in the VM with `exec` (cat). " +
+      "Text is returned as it is, bytes that are not UTF-8 as base64. Read a long file in parts with offset and max_bytes.",
     input: z.strictObject({
       vm,
       path,
-      offset: z.int().min(0).default(0).describe("byte to begin at"),
+      offset: z.int().min(0).default(0).describe("first byte to read"),
       max_bytes: z.int().min(1).max(READ_BYTES_MAX).default(READ_BYTES),
     }),
     output: z.object({
@@ -33,7 +33,7 @@ export const FILE_TOOLS: Tool[] = [
       size: z.int().describe("bytes of the whole file"),
       offset: z.int(),
       bytes: z.int().describe("bytes of content"),
-      truncated: z.boolean().describe("the file goes on: read again with offset + bytes"),
+      truncated: z.boolean().describe("more of the file follows: read again from offset + bytes"),
       encoding,
       content: z.string(),
     }),
@@ -41,25 +41,25 @@ export const FILE_TOOLS: Tool[] = [
     run: async ({ vm, path, offset, max_bytes }, { client, signal }) => {
       const url = `/vms/${segment(vm)}/files/content`;
       const response = await client.send("GET", url, { query: { path }, signal });
-      const bytes = await part(response.body!, offset, max_bytes);
+      const bytes = await readRange(response.body!, offset, max_bytes);
       const size = Number(response.headers.get("content-length") ?? offset + bytes.length);
-      const goesOn = offset + bytes.length < size;
-      const { length, ...content } = contentOf(bytes, goesOn);
-      return { path, size, offset, bytes: length, truncated: goesOn, ...content };
+      const truncated = offset + bytes.length < size;
+      const { length, ...content } = contentOf(bytes, truncated);
+      return { path, size, offset, bytes: length, truncated, ...content };
     },
   }),
   tool({
     name: "write_file",
-    title: "Write a file of the workspace",
+    title: "Write a workspace file",
     description:
-      "Writes a file of a VM's workspace, and the folders above it; what was there is replaced. The VM sees it at once, " +
-      "below /workspace. Files elsewhere in the VM are written with `exec`.",
+      "Writes a file in a VM's workspace and creates its parent folders; an existing file is replaced. The VM sees the file " +
+      "at once below /workspace. Write files elsewhere in the VM with `exec`.",
     input: z.strictObject({
       vm,
       path,
       content: z.string().max(WRITE_BYTES_MAX * 1.4),
       encoding: encoding.default("utf8").describe("of content"),
-      mode: z.string().regex(/^[0-7]{3,4}$/).optional().describe("permission bits, octal; absent: 0644"),
+      mode: z.string().regex(/^[0-7]{3,4}$/).optional().describe("permission bits, octal; default: 0644"),
     }),
     output: FileWritten,
     hints: { readOnly: false, destructive: true, idempotent: true, openWorld: false },
@@ -71,8 +71,8 @@ export const FILE_TOOLS: Tool[] = [
   }),
 ];
 
-/** Bytes of a stream from `offset`, at most `max`. */
-async function part(body: ReadableStream<Uint8Array>, offset: number, max: number): Promise<Uint8Array> {
+/** Reads a stream from `offset`, at most `max` bytes. */
+async function readRange(body: ReadableStream<Uint8Array>, offset: number, max: number): Promise<Uint8Array> {
   const bytes = new Uint8Array(max);
   let skip = offset;
   let size = 0;
@@ -87,24 +87,24 @@ async function part(body: ReadableStream<Uint8Array>, offset: number, max: numbe
   return bytes.subarray(0, size);
 }
 
-/** Text, also where a part ends within a character: its bytes are left for the next part. */
+/** Content as text, or as base64 when it is not UTF-8. The bytes of a cut character are left for the next part. */
 function contentOf(
   bytes: Uint8Array,
-  goesOn: boolean,
+  truncated: boolean,
 ): { content: string; encoding: "utf8" | "base64"; length: number } {
-  const whole = goesOn ? bytes.subarray(0, wholeCharacters(bytes)) : bytes;
+  const whole = truncated ? bytes.subarray(0, lengthOfWholeCharacters(bytes)) : bytes;
   try {
     const content = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(whole);
-    // Fewer bytes were asked for than the first character has.
-    if (whole.length === 0 && goesOn) throw new TypeError();
+    // max_bytes is smaller than the first character.
+    if (whole.length === 0 && truncated) throw new TypeError();
     return { content, encoding: "utf8", length: whole.length };
   } catch {
     return { content: bytes.toBase64(), encoding: "base64", length: bytes.length };
   }
 }
 
-/** Bytes up to the last character that is complete, if these are UTF-8. */
-function wholeCharacters(bytes: Uint8Array): number {
+/** Length in `bytes` without a cut character at the end, for UTF-8. */
+function lengthOfWholeCharacters(bytes: Uint8Array): number {
   for (let back = 1; back <= Math.min(4, bytes.length); back++) {
     const byte = bytes[bytes.length - back];
     if ((byte & 0xc0) === 0x80) continue;
@@ -119,6 +119,9 @@ function bytesOf(content: string, encoding: "utf8" | "base64"): Uint8Array<Array
   try {
     return Uint8Array.fromBase64(content);
   } catch (cause) {
-    throw new SbxError("request.malformed", "content is not base64, as encoding says it is", { cause });
+    throw new SbxError("request.malformed", "content is not valid base64", {
+      cause,
+      hint: 'send base64, or set encoding to "utf8"',
+    });
   }
 }

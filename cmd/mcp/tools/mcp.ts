@@ -1,4 +1,4 @@
-/** Tools of the MCP servers that a VM has through its profile. */
+/** Tools for the MCP servers of a VM's profile. */
 import { z } from "zod";
 import {
   McpCallResult,
@@ -6,10 +6,10 @@ import {
   McpServerView,
   type McpToolList,
   McpToolView,
-} from "../../../lib/api/mcp.ts";
-import type { VmInfo } from "../../../lib/api/vm.ts";
-import { type Client, segment } from "../../../lib/client/mod.ts";
+  type VmInfo,
+} from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
 import { type Tool, tool } from "../tool.ts";
 import { vm } from "./common.ts";
 
@@ -18,11 +18,11 @@ export const MCP_TOOLS: Tool[] = [
     name: "mcp_tools",
     title: "List the MCP tools of a VM",
     description:
-      "The MCP servers that a running VM has through its profile, and with `server` the tools of one of them. A program in " +
-      "the VM reaches them by starting sbx-mcp-server; to call one from here use `mcp_call`.",
+      "Lists the MCP servers of a running VM's profile, and with `server` the tools of one of them. Programs in the VM " +
+      "access them by starting sbx-mcp-server; call a tool from here with `mcp_call`.",
     input: z.strictObject({
       vm,
-      server: z.string().min(1).optional().describe("name of a server whose tools are wanted"),
+      server: z.string().min(1).optional().describe("name of a server whose tools to list"),
     }),
     output: z.object({ servers: z.array(McpServerView), tools: z.array(McpToolView) }),
     hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
@@ -30,7 +30,7 @@ export const MCP_TOOLS: Tool[] = [
       const base = await serversOf(client, vm);
       const { servers } = await client.json<McpServerList>("GET", `${base}/list`);
       if (server === undefined) return { servers, tools: [] };
-      const path = `${base}/${part(server)}/tools/list`;
+      const path = `${base}/${encodeSegment(server)}/tools/list`;
       return { servers, tools: (await client.json<McpToolList>("GET", path)).tools };
     },
   }),
@@ -38,43 +38,41 @@ export const MCP_TOOLS: Tool[] = [
     name: "mcp_call",
     title: "Call an MCP tool of a VM",
     description:
-      "Calls a tool of one of the MCP servers of a running VM, through that VM's policy and into its record, as if a program " +
-      "in it had. `mcp_tools` shows names and input_schema. result.isError tells that the tool itself failed.",
+      "Calls a tool of an MCP server of a running VM. The VM's policy and record apply, as to a call of a program in the VM. " +
+      "`mcp_tools` shows names and input_schema. result.isError means that the tool itself failed.",
     input: z.strictObject({
       vm,
-      name: z.string().regex(/^.+?__.+$/, "a name is <server>__<tool>").describe(
+      name: z.string().regex(/^.+?__.+$/, "must be <server>__<tool>").describe(
         "namespaced_name of the tool",
       ),
-      arguments: z.record(z.string(), z.unknown()).default({}).describe("as its input_schema says"),
+      arguments: z.record(z.string(), z.unknown()).default({}).describe("arguments matching input_schema"),
     }),
     output: McpCallResult,
     hints: { readOnly: false, destructive: true, idempotent: false, openWorld: true },
     run: async ({ vm, name, arguments: args }, { client, signal }) => {
       const at = name.indexOf("__");
-      const [server, tool] = [name.slice(0, at), name.slice(at + 2)].map(part);
+      const [server, tool] = [name.slice(0, at), name.slice(at + 2)].map(encodeSegment);
       const path = `${await serversOf(client, vm)}/${server}/tools/${tool}/call`;
       return await client.json("POST", path, { json: { arguments: args, vm }, signal });
     },
   }),
 ];
 
-/** A name as one segment of a path. */
-function part(name: string): string {
+/** Encodes a name as one segment of a path. */
+function encodeSegment(name: string): string {
   if (!name.includes("/")) return encodeURIComponent(name);
-  throw new SbxError("mcp.invalid", `"${name}" has a / in it, and cannot be called from outside of the VM`, {
+  throw new SbxError("mcp.invalid", `"${name}" contains a / and cannot be called from outside the VM`, {
     hint: "call it in the VM, through sbx-mcp-server",
   });
 }
 
-/** The route of the servers of a VM's profile. @throws SbxError `vm.wrong_state` for one that does not run */
+/** Route of the servers of a VM's profile. @throws {SbxError} `vm.wrong_state`: the VM is not running */
 async function serversOf(client: Client, vm: string): Promise<string> {
   const { profile_id, status } = await client.json<VmInfo>("GET", `/vms/${segment(vm)}/info`);
   if (status === "Running") return `/profiles/${segment(profile_id, "profile")}/mcp/servers`;
   throw new SbxError(
     "vm.wrong_state",
-    `the VM "${vm}" is ${status}, and MCP servers are reached through one that runs`,
-    {
-      hint: "`start` boots a VM that is Stopped; `exec` waits for the boot of one that is Booting",
-    },
+    `the VM "${vm}" is ${status}; its MCP servers are available while it is Running`,
+    { hint: "`start` boots a Stopped VM; `exec` waits for a Booting one" },
   );
 }

@@ -1,8 +1,8 @@
-/** The output of a program, streamed by the service, as much of it as an agent can use. */
-import { serverEvents } from "../../../lib/client/mod.ts";
+/** Output of a program, streamed by the service and limited to a size that an agent can use. */
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { serverEvents } from "../../../lib/client/mod.ts";
 
-/** How a program ended. */
+/** Result of a program. */
 export interface Exit {
   exit_code: number;
   stdout: string;
@@ -12,27 +12,27 @@ export interface Exit {
   event_id: string;
 }
 
-/** Longest line of output that is shown as progress, in characters. */
+/** Characters of an output line reported as progress. */
 const PROGRESS_MAX = 200;
 
 /**
- * Follows the service's events of a program to its end.
+ * Reads the service's events of a program until it ends.
  *
- * @param options.bytes kept of each stream: the first half and the last
- * @throws SbxError what the service says went wrong, or `process.gone` when the stream breaks off
+ * @param options.bytes `bytes` kept of each stream: half from its start, half from its end
+ * @throws {SbxError} the error of the service; `process.gone`: the stream was interrupted
  */
 export async function follow(
   body: ReadableStream<Uint8Array>,
   { bytes, progress }: { bytes: number; progress(message: string): void },
 ): Promise<{ exit: Exit; booted?: unknown }> {
-  const kept = { stdout: new Kept(bytes), stderr: new Kept(bytes) };
+  const streams = { stdout: new HeadAndTail(bytes), stderr: new HeadAndTail(bytes) };
   let exit: Omit<Exit, "stdout" | "stderr"> | undefined;
   let booted: unknown;
   for await (const { event, data } of serverEvents(body)) {
     const value = JSON.parse(data);
     if (event === "stdout" || event === "stderr") {
       const chunk = Uint8Array.fromBase64(value.data);
-      kept[event].add(chunk);
+      streams[event].add(chunk);
       const line = lastLine(chunk);
       if (line) progress(line);
     } else if (event === "exit") exit = value;
@@ -43,35 +43,35 @@ export async function follow(
   }
   if (!exit) {
     throw new SbxError("process.gone", "the connection ended before the program did", {
-      hint: "`list` shows which VMs still run, and `logs` what happened in one",
+      hint: "`list` shows which VMs are running, `logs` shows a VM's logs",
     });
   }
-  const truncated = exit.truncated || kept.stdout.cut || kept.stderr.cut;
-  const [stdout, stderr] = [kept.stdout.text(), kept.stderr.text()];
+  const truncated = exit.truncated || streams.stdout.isCut || streams.stderr.isCut;
+  const [stdout, stderr] = [streams.stdout.text(), streams.stderr.text()];
   return { exit: { ...exit, stdout, stderr, truncated }, booted };
 }
 
-/** The last line of a piece of output that says something. */
+/** The last line of a chunk that is not blank. */
 function lastLine(chunk: Uint8Array): string {
   const text = new TextDecoder().decode(chunk.subarray(-4 * PROGRESS_MAX)).trimEnd();
   return text.slice(text.lastIndexOf("\n") + 1).slice(-PROGRESS_MAX);
 }
 
-/** The first and the last bytes of a stream. */
-export class Kept {
+/** The first and last bytes of a stream. */
+export class HeadAndTail {
   readonly #half: number;
   readonly #first: Uint8Array[] = [];
   #firstSize = 0;
   #last: Uint8Array[] = [];
   #lastSize = 0;
-  #left = 0;
+  #omitted = 0;
 
   constructor(bytes: number) {
     this.#half = bytes >> 1;
   }
 
-  get cut(): boolean {
-    return this.#left > 0;
+  get isCut(): boolean {
+    return this.#omitted > 0;
   }
 
   add(chunk: Uint8Array): void {
@@ -90,13 +90,13 @@ export class Kept {
 
   #drop(bytes: number): void {
     this.#lastSize -= bytes;
-    this.#left += bytes;
+    this.#omitted += bytes;
   }
 
-  /** Bytes that are no UTF-8 are U+FFFD, a character that the cut went through too. */
+  /** The text; invalid UTF-8, and a character split by the cut, becomes U+FFFD. */
   text(): string {
-    if (!this.cut) return textOf([...this.#first, ...this.#last]);
-    return `${textOf(this.#first)}\n… ${this.#left} bytes left out …\n${textOf(this.#last)}`;
+    if (!this.isCut) return textOf([...this.#first, ...this.#last]);
+    return `${textOf(this.#first)}\n… ${this.#omitted} bytes omitted …\n${textOf(this.#last)}`;
   }
 }
 

@@ -1,20 +1,18 @@
-/** Tools of what is kept of a VM: its logs, its events, and why each of them was decided as it was. */
+/** Tools for a VM's logs, its events, and the decisions on them. */
 import { z } from "zod";
-import { WhyResult } from "../../../lib/api/policy.ts";
-import { EventsQuery, EventsResult } from "../../../lib/api/session.ts";
-import { LogsResult } from "../../../lib/api/vm.ts";
+import { EventsQuery, EventsResult, LogsResult, WhyResult } from "../../../lib/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { type Tool, tool } from "../tool.ts";
 import { vm } from "./common.ts";
 
-/** Events of one page when the agent names no number. */
+/** Events of one page, by default and at most. */
 const EVENTS = 50;
 const EVENTS_MAX = 200;
-/** Lines of each log when the agent names no number. */
+/** Lines of each log, by default and at most. */
 const LINES = 50;
 const LINES_MAX = 1000;
 
-const session = vm.describe("name or id of the VM, or the session_id of one that is gone");
+const session = vm.describe("name or id of the VM, or the session_id of a deleted one");
 const hints = { readOnly: true, destructive: false, idempotent: true, openWorld: false };
 
 export const RECORD_TOOLS: Tool[] = [
@@ -22,10 +20,10 @@ export const RECORD_TOOLS: Tool[] = [
     name: "logs",
     title: "Show a VM's logs",
     description:
-      "The ends of a VM's logs: console of its kernel, hypervisor, its process. For a VM that is Defunct.",
+      "Returns the last lines of a VM's logs: kernel console, hypervisor, sbx-process. Use it for a Defunct VM.",
     input: z.strictObject({
       vm,
-      lines: z.int().min(1).max(LINES_MAX).default(LINES).describe("of each log, its last ones"),
+      lines: z.int().min(1).max(LINES_MAX).default(LINES).describe("last lines of each log"),
     }),
     output: LogsResult,
     hints,
@@ -42,17 +40,17 @@ export const RECORD_TOOLS: Tool[] = [
   }),
   tool({
     name: "events",
-    title: "Show what a VM did",
+    title: "Show a VM's events",
     description:
-      "What a VM's session did, oldest first: programs, HTTP and DNS requests, MCP and model calls, files. With denied: " +
-      "true only what policy refused, which is the first thing to look at when something in the VM gets 403 or " +
-      "NXDOMAIN. common.event_id of an event is for `why`.",
+      "Returns the events of a VM's session, oldest first: programs, HTTP and DNS requests, MCP and model calls, files. " +
+      "With denied: true only those that policy refused: check these first when a program in the VM gets 403 or NXDOMAIN. " +
+      "Pass common.event_id of an event to `why`.",
     input: z.strictObject({
       vm: session,
-      family: EventsQuery.shape.family.describe("only events of one family"),
-      denied: z.boolean().default(false).describe("only what was refused"),
-      since: z.int().min(0).optional().describe("only what came after, unix milliseconds"),
-      cursor: z.string().optional().describe("next_cursor of the page before"),
+      family: EventsQuery.shape.family.describe("only events of this family"),
+      denied: z.boolean().default(false).describe("only refused events"),
+      since: z.int().min(0).optional().describe("only events after this time, unix milliseconds"),
+      cursor: z.string().optional().describe("next_cursor of the previous page"),
       limit: z.int().min(1).max(EVENTS_MAX).default(EVENTS),
     }),
     output: EventsResult,
@@ -66,13 +64,13 @@ export const RECORD_TOOLS: Tool[] = [
     name: "why",
     title: "Explain a decision",
     description:
-      "Why an event was allowed or refused: the rule with its file and line, the values that it looked at, rules that " +
-      "nearly matched, and in decision.remedy the smallest change that would let it pass. Rules are for people to " +
-      "change: tell yours what remedy says.",
+      "Explains why an event was allowed or refused: the rule with its file and line, the values it compared, rules that " +
+      "nearly matched, and in decision.remedy the smallest change that would allow the event. Only people change rules: " +
+      "report the remedy to the person you work for.",
     input: z.strictObject({
       vm: session,
       event_id: z.string().regex(/^[0-9a-f]{12}$/, "12 hex characters").describe(
-        "common.event_id of `events`, event_id of `exec`, or the one in a refusal",
+        "common.event_id from `events`, event_id from `exec`, or the id in a refusal",
       ),
     }),
     output: WhyResult,

@@ -1,12 +1,12 @@
-/** Tools of a VM's life. */
+/** Tools that create, control and delete VMs. */
 import { z } from "zod";
-import { CreateRequest, VmInfo, VmSummary } from "../../../lib/api/vm.ts";
+import { CreateRequest, VmInfo, VmSummary } from "../../../lib/api/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { type Tool, tool } from "../tool.ts";
 import { vm } from "./common.ts";
 
 const { name, profile_id, cpus, ram_mb, env, from } = CreateRequest.shape;
-const newName = name.describe("letters, digits, _ and -, at most 64; absent: one is made up");
+const newName = name.describe("letters, digits, _ and -, at most 64; default: a generated name");
 
 const post = async (client: Client, id: string, action: string, json?: unknown): Promise<VmSummary> =>
   await client.json("POST", `/vms/${segment(id)}/${action}`, { json });
@@ -16,18 +16,18 @@ export const VM_TOOLS: Tool[] = [
     name: "create",
     title: "Create a VM",
     description:
-      "Creates a Linux VM without a network card and boots it in the background: what it does outside is decided by the " +
-      "policy of its profile. Answers at once with status Booting; `exec` waits for the boot. Its folder /workspace is " +
-      "shared with the host (`write_file`, `read_file`). For one program in a VM that nobody needs afterwards use `run`. " +
-      "Delete the VM when you are done.",
+      "Creates a Linux VM without a network card and boots it in the background. The policy of its profile decides on all " +
+      "access outside the VM. Returns at once with status Booting; `exec` waits for the boot. The folder /workspace is " +
+      "shared with the host (`write_file`, `read_file`). Use `run` for a single program in a temporary VM. Delete the VM " +
+      "when you are done.",
     input: z.strictObject({
       name: newName,
-      profile_id: profile_id.describe("profile whose policy and image it has; absent: code"),
-      cpus: cpus.describe("1 to 8; absent: the settings'"),
-      ram_mb: ram_mb.describe("256 to 16384 MB; absent: the settings'"),
-      persistent: z.boolean().default(true).describe("false: gone when it is stopped"),
-      env: env.describe("environment variables of everything that runs in it; never put secrets here"),
-      from: from.describe("a stopped VM whose disk and workspace it starts with"),
+      profile_id: profile_id.describe("profile with the VM's policy and image; default: code"),
+      cpus: cpus.describe("1 to 8; default: from the settings"),
+      ram_mb: ram_mb.describe("256 to 16384 MB; default: from the settings"),
+      persistent: z.boolean().default(true).describe("false: the VM is deleted when it stops"),
+      env: env.describe("environment variables of all programs in the VM; never put secrets here"),
+      from: from.describe("stopped VM whose disk and workspace are copied"),
     }),
     output: VmSummary,
     hints: { readOnly: false, destructive: false, idempotent: false, openWorld: false },
@@ -36,7 +36,7 @@ export const VM_TOOLS: Tool[] = [
   tool({
     name: "list",
     title: "List VMs",
-    description: "Every VM with its status, and what can be done with it now (available_actions).",
+    description: "Lists all VMs with their status and the actions available now (available_actions).",
     input: z.strictObject({}),
     output: z.object({ vms: z.array(VmSummary) }),
     hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
@@ -46,8 +46,8 @@ export const VM_TOOLS: Tool[] = [
     name: "info",
     title: "Show a VM",
     description:
-      "All about one VM: status, size, session, boot stages, the host's path of its workspace, and last_error when it is " +
-      "Defunct (then look at `logs`).",
+      "Returns the details of one VM: status, size, session, boot stages, the path of its workspace on the host, and " +
+      "last_error when it is Defunct (then check `logs`).",
     input: z.strictObject({ vm }),
     output: VmInfo,
     hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
@@ -56,7 +56,7 @@ export const VM_TOOLS: Tool[] = [
   tool({
     name: "start",
     title: "Start a stopped VM",
-    description: "Boots a VM that is Stopped. Answers at once; `exec` waits for the boot.",
+    description: "Boots a Stopped VM. Returns at once; `exec` waits for the boot.",
     input: z.strictObject({ vm }),
     output: VmSummary,
     hints: { readOnly: false, destructive: false, idempotent: false, openWorld: false },
@@ -66,8 +66,8 @@ export const VM_TOOLS: Tool[] = [
     name: "stop",
     title: "Stop a VM",
     description:
-      "Ends every program in the VM and shuts it down. A persistent VM keeps disk and workspace for `start`; one that is " +
-      "not persistent is gone.",
+      "Ends every program in the VM and shuts it down. A persistent VM keeps its disk and workspace for `start`; any other " +
+      "VM is deleted.",
     input: z.strictObject({ vm }),
     output: VmSummary,
     hints: { readOnly: false, destructive: true, idempotent: false, openWorld: false },
@@ -77,8 +77,8 @@ export const VM_TOOLS: Tool[] = [
     name: "fork",
     title: "Copy a stopped VM",
     description:
-      "Makes and boots a new VM that starts with the disk and workspace of a stopped one: to try something without " +
-      "risking the original, or to try several ways at once.",
+      "Creates and boots a new VM with a copy of the disk and workspace of a stopped one, to try something without risking " +
+      "the original, or several approaches at once.",
     input: z.strictObject({ vm, name: newName }),
     output: VmSummary,
     hints: { readOnly: false, destructive: false, idempotent: false, openWorld: false },
@@ -88,8 +88,8 @@ export const VM_TOOLS: Tool[] = [
     name: "delete",
     title: "Delete a VM",
     description:
-      "Removes a VM with its disk and its workspace, whether it runs or not. Nothing brings them back; the record of what " +
-      "it did stays (`events`, by its session id).",
+      "Deletes a VM with its disk and workspace, also while it is running. This cannot be undone; the record of its session " +
+      "is kept (`events` with its session id).",
     input: z.strictObject({ vm }),
     output: z.object({ id: z.string(), deleted: z.literal(true) }),
     hints: { readOnly: false, destructive: true, idempotent: false, openWorld: false },

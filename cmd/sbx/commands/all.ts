@@ -1,4 +1,4 @@
-/** Every file that commands.ts loads by a computed name: `deno compile --include` takes this one, and so has them all. */
+/** Imports every file that mod.ts loads by a computed name, for `deno compile --include`. */
 import "./start.ts";
 import "./stop.ts";
 import "./status.ts";

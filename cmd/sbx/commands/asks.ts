@@ -1,34 +1,35 @@
-import type { AskList, AskView } from "../../../lib/api/policy.ts";
-import type { VmSummary } from "../../../lib/api/vm.ts";
-import type { Client } from "../../../lib/client/mod.ts";
+import type { AskList, AskView, VmSummary } from "../../../lib/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { type Command, JSON_OPTION } from "../command.ts";
+import type { Client } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { plain, print, printJson, table } from "../output.ts";
+import { UTC_NOTE } from "../usage.ts";
 
 export const command: Command = {
   name: "asks",
   usage: "[--follow] [--json]",
-  summary: "what waits for a person to allow or deny it",
+  summary: "list the events that wait for a person to allow or deny them",
+  notes: [UTC_NOTE],
   options: [
-    { name: "follow", short: "f", about: "go on with what comes; --json then prints an ask a line" },
+    { name: "follow", short: "f", about: "continue with new asks; with --json one ask per line" },
     JSON_OPTION,
   ],
   examples: ["sbx asks", "sbx asks --follow"],
-  async run(given) {
+  async run(args) {
     const client = await connect();
-    const json = given.on("json");
+    const json = args.has("json");
     const names = new VmNames(client);
-    const { asks: waiting } = await client.json<AskList>("GET", "/asks");
-    const asks = await Promise.all(waiting.map((ask) => names.put(ask)));
-    if (!given.on("follow")) {
-      await (json ? printJson({ asks }) : print(asks.length ? askTable(asks) : "nothing waits"));
+    const { asks: pending } = await client.json<AskList>("GET", "/asks");
+    const asks = await Promise.all(pending.map((ask) => names.addName(ask)));
+    if (!args.has("follow")) {
+      await (json ? printJson({ asks }) : print(asks.length ? askTable(asks) : "no pending asks"));
       return 0;
     }
-    const say = (ask: NamedAsk) => print(json ? JSON.stringify(ask) : askLine(ask));
-    for (const ask of asks) await say(ask);
-    const known = new Set(asks.map(({ ask_id }) => ask_id));
-    await followAsks(client, known, async (ask) => say(await names.put(ask)));
+    const report = (ask: NamedAsk) => print(json ? JSON.stringify(ask) : askLine(ask));
+    for (const ask of asks) await report(ask);
+    const reported = new Set(asks.map(({ ask_id }) => ask_id));
+    await followAsks(client, reported, async (ask) => report(await names.addName(ask)));
     return 0;
   },
 };
@@ -36,7 +37,7 @@ export const command: Command = {
 /** An ask with the name of its VM. */
 export type NamedAsk = AskView & { vm: string };
 
-/** What VMs are called; asked for again when one is not known yet. */
+/** Names of VMs by session, listed again for an unknown session. */
 class VmNames {
   readonly #client: Client;
   readonly #names = new Map<string, string>();
@@ -45,8 +46,8 @@ class VmNames {
     this.#client = client;
   }
 
-  /** An ask of a VM that is gone already has its id in place of the name. */
-  async put(ask: AskView): Promise<NamedAsk> {
+  /** Adds the name of the VM, or the session's id if the VM was deleted. */
+  async addName(ask: AskView): Promise<NamedAsk> {
     if (!this.#names.has(ask.session_id)) {
       const { vms } = await this.#client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
       for (const { id, name } of vms) this.#names.set(id, name);
@@ -55,10 +56,10 @@ class VmNames {
   }
 }
 
-/** What waits, one ask a line. */
+/** Formats pending asks, one per line. */
 export function askTable(asks: NamedAsk[]): string {
   return table(
-    ["ASK", "VM", "TIME LEFT", "TYPE", "WHAT", "RULE", "REASON"],
+    ["ASK", "VM", "TIME LEFT", "TYPE", "SUBJECT", "RULE", "REASON"],
     asks.map((ask) => [
       ask.ask_id,
       ask.vm,
@@ -71,12 +72,12 @@ export function askTable(asks: NamedAsk[]): string {
   );
 }
 
-/** One ask as it begins, or as it ends. */
+/** Formats a new or resolved ask. */
 export function askLine(ask: NamedAsk): string {
   const next = ask.status === "pending"
     ? `sbx allow ${ask.ask_id}, or sbx deny ${ask.ask_id}, within ${secondsLeft(ask)}`
     : ask.status === "expired"
-    ? "nobody answered"
+    ? "not answered in time"
     : ask.status;
   return plain(
     `${ask.ask_id}  ${ask.vm}  ${ask.event_type} ${ask.subject}  ${ask.rule_id}: ${ask.reason}  (${next})`,
@@ -87,23 +88,25 @@ function secondsLeft({ expires_at }: AskView): string {
   return `${Math.max(0, Math.round((Date.parse(expires_at) - Date.now()) / 1000))} s`;
 }
 
-/** Tells each ask as it begins and as it ends, until the service goes away. */
+/** Reports new and resolved asks until the connection to the service is lost. */
 async function followAsks(
   client: Client,
-  known: Set<string>,
-  say: (ask: AskView) => Promise<void>,
+  reported: Set<string>,
+  report: (ask: AskView) => Promise<void>,
 ): Promise<void> {
   const socket = new WebSocket(client.socketUrl("/events"));
   const ended = Promise.withResolvers<never>();
   socket.onmessage = ({ data }) => {
     const { type, payload } = JSON.parse(data) as { type: string; payload: AskView };
-    if (type !== "ask" || (payload.status === "pending" && known.has(payload.ask_id))) return;
-    known.add(payload.ask_id);
-    say(payload).catch(ended.reject);
+    if (type !== "ask" || (payload.status === "pending" && reported.has(payload.ask_id))) return;
+    reported.add(payload.ask_id);
+    report(payload).catch(ended.reject);
   };
   socket.onclose = () =>
     ended.reject(
-      new SbxError("service.unreachable", "the service went away", { hint: "sbx start starts it again" }),
+      new SbxError("service.unreachable", "the connection to the service was lost", {
+        hint: "start the service with sbx start, and run the command again",
+      }),
     );
   await ended.promise;
 }

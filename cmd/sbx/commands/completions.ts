@@ -1,19 +1,29 @@
-import type { VmSummary } from "../../../lib/api/vm.ts";
-import { gatewayClient } from "../../../lib/client/mod.ts";
+import type { VmSummary } from "../../../lib/api/mod.ts";
+import {
+  type Command,
+  type CommandGroup,
+  flagsOf,
+  HELP_OPTION,
+  isGroup,
+  lastWordOf,
+  type Option,
+} from "../../../lib/base/args/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { names, usage } from "../arguments.ts";
-import { type Command, HELP_OPTION } from "../command.ts";
-import { allCommands } from "./mod.ts";
+import { gatewayClient } from "../../../lib/client/mod.ts";
 import { print } from "../output.ts";
+import { usageError } from "../usage.ts";
+import { allCommands } from "./mod.ts";
 
-const SHELLS: Record<string, (commands: Command[]) => string> = { bash, zsh, fish };
-/** Word by which the scripts ask for the names of VMs; never starts anything. */
+type Entry = Command | CommandGroup;
+
+const SHELLS: Record<string, (commands: Entry[]) => string> = { bash, zsh, fish };
+/** Argument of the scripts for the names of VMs; never starts the service. */
 const NAMES = "names";
 
 export const command: Command = {
   name: "completions",
   usage: "bash|zsh|fish",
-  summary: "a script that completes commands, options and names of VMs",
+  summary: "print a shell script that completes commands, options and names of VMs",
   options: [],
   words: { min: 1, max: 1 },
   examples: [
@@ -24,7 +34,7 @@ export const command: Command = {
   async run({ words: [shell] }) {
     if (shell === NAMES) return await printNames();
     if (!Object.hasOwn(SHELLS, shell)) {
-      throw usage(command, `there are no completions for "${shell}"`, "bash, zsh or fish");
+      throw usageError(command, `unsupported shell "${shell}"`, "use bash, zsh or fish");
     }
     await print(SHELLS[shell](await allCommands()));
     return 0;
@@ -39,24 +49,32 @@ async function printNames(): Promise<number> {
   return 0;
 }
 
-function optionsOf({ options }: Command): string[] {
-  return [...options, HELP_OPTION].flatMap(names);
+/** Completions of a command: its options, its subcommands or its fixed words. */
+function wordsOf(command: Entry, commands: Entry[]): string[] {
+  if (isGroup(command)) return command.subcommands.map(lastWordOf);
+  const options = optionsOf(command).flatMap(flagsOf);
+  if (command.name === "completions") return [...options, ...Object.keys(SHELLS)];
+  return command.name === "help" ? [...options, ...commands.map(({ name }) => name)] : options;
 }
 
-/** Words that a command takes beside the names of VMs. */
-function wordsOf({ name }: Command, commands: Command[]): string[] {
-  if (name === "completions") return Object.keys(SHELLS);
-  return name === "help" ? commands.map((other) => other.name) : [];
+function optionsOf({ options }: Command): Option[] {
+  return [...options, HELP_OPTION];
 }
 
-function bash(commands: Command[]): string {
-  const cases = commands.map((one) => {
-    const words = [...optionsOf(one), ...wordsOf(one, commands)].join(" ");
-    const named = one.completesNames ? ` $(sbx completions ${NAMES} 2>/dev/null)` : "";
-    return `    ${one.name}) words="${words}${named}" ;;`;
-  });
+function bash(commands: Entry[]): string {
+  const words = (command: Entry) => {
+    const names = !isGroup(command) && command.completesNames
+      ? ` $(sbx completions ${NAMES} 2>/dev/null)`
+      : "";
+    return `words="${wordsOf(command, commands).join(" ")}${names}"`;
+  };
+  const cases = commands.flatMap((command) => [
+    `    "${command.name} ") ${words(command)} ;;`,
+    ...(isGroup(command) ? command.subcommands.map((each) => `    "${each.name}") ${words(each)} ;;`) : []),
+    ...(isGroup(command) ? [] : [`    "${command.name} "*) ${words(command)} ;;`]),
+  ]);
   return `_sbx() {
-  local word="\${COMP_WORDS[COMP_CWORD]}" words=""
+  local word="\${COMP_WORDS[COMP_CWORD]}" words="" second=""
   local i
   for ((i = 2; i < COMP_CWORD; i++)); do
     [[ "\${COMP_WORDS[i]}" == -- ]] && { COMPREPLY=(); return; }
@@ -64,7 +82,8 @@ function bash(commands: Command[]): string {
   if ((COMP_CWORD == 1)); then
     words="${commands.map(({ name }) => name).join(" ")}"
   else
-    case "\${COMP_WORDS[1]}" in
+    ((COMP_CWORD > 2)) && second="\${COMP_WORDS[2]}"
+    case "\${COMP_WORDS[1]} $second" in
 ${cases.join("\n")}
     esac
   fi
@@ -74,22 +93,35 @@ ${cases.join("\n")}
 complete -F _sbx sbx`;
 }
 
-function zsh(commands: Command[]): string {
+function zsh(commands: Entry[]): string {
   const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
   const list = commands.map(({ name, summary }) => `    ${quote(`${name}:${summary}`)}`);
-  const cases = commands.map((one) => {
-    const options = [...one.options, HELP_OPTION].map((option) =>
-      names(option).map((flag) => quote(`${flag}:${option.about}`)).join(" ")
-    ).join(" ");
-    const words = wordsOf(one, commands).map(quote).join(" ");
-    const named = one.completesNames
-      ? `names=(\${(f)"$(sbx completions ${NAMES} 2>/dev/null)"})`
-      : `names=(${words})`;
-    return `    ${one.name}) options=(${options}); ${named} ;;`;
+  const flags = (command: Command) =>
+    optionsOf(command).flatMap((option) => flagsOf(option).map((flag) => quote(`${flag}:${option.about}`)))
+      .join(" ");
+  const names = (command: Command) => {
+    if (command.completesNames) return `names=(\${(f)"$(sbx completions ${NAMES} 2>/dev/null)"})`;
+    return `names=(${
+      wordsOf(command, commands).filter((word) => !word.startsWith("-")).map(quote).join(" ")
+    })`;
+  };
+  const cases = commands.flatMap((command) => {
+    if (!isGroup(command)) {
+      return [`    "${command.name} "*) options=(${flags(command)}); ${names(command)} ;;`];
+    }
+    const subcommands = command.subcommands.map((each) => quote(`${lastWordOf(each)}:${each.summary}`))
+      .join(" ");
+    return [
+      `    "${command.name} ") options=(${subcommands}); names=(${
+        wordsOf(command, commands).map(quote).join(" ")
+      }) ;;`,
+      ...command.subcommands.map((each) => `    "${each.name}") options=(${flags(each)}); ${names(each)} ;;`),
+    ];
   });
   return `#compdef sbx
 _sbx() {
   local -a commands options names
+  local second=""
   commands=(
 ${list.join("\n")}
   )
@@ -97,7 +129,8 @@ ${list.join("\n")}
     _describe command commands
     return
   fi
-  case "\${words[2]}" in
+  ((CURRENT > 3)) && second="\${words[3]}"
+  case "\${words[2]} $second" in
 ${cases.join("\n")}
   esac
   [[ "\${words[CURRENT]}" == -* ]] && _describe option options
@@ -107,21 +140,37 @@ ${cases.join("\n")}
 compdef _sbx sbx`;
 }
 
-function fish(commands: Command[]): string {
+function fish(commands: Entry[]): string {
   const quote = (text: string) => `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
-  const lines = commands.flatMap((one) => {
-    const used = `-n '__fish_seen_subcommand_from ${one.name}'`;
+  const linesOf = (command: Command, condition: string) => [
+    ...optionsOf(command).map(({ name, short, value, about }) =>
+      `complete -c sbx ${condition} -l ${name}${short ? ` -s ${short}` : ""}${value ? " -r" : ""} -d ${
+        quote(about)
+      }`
+    ),
+    ...wordsOf(command, commands).filter((word) => !word.startsWith("-")).map((word) =>
+      `complete -c sbx ${condition} -f -a ${word}`
+    ),
+    ...(command.completesNames
+      ? [`complete -c sbx ${condition} -f -a '(sbx completions ${NAMES} 2>/dev/null)'`]
+      : []),
+  ];
+  const lines = commands.flatMap((command) => {
+    const first = `complete -c sbx -n __fish_use_subcommand -f -a ${command.name} -d ${
+      quote(command.summary)
+    }`;
+    const seen = `__fish_seen_subcommand_from ${command.name}`;
+    if (!isGroup(command)) return [first, ...linesOf(command, `-n '${seen}'`)];
+    const names = command.subcommands.map(lastWordOf);
+    const none = `-n '${seen}; and not __fish_seen_subcommand_from ${names.join(" ")}'`;
     return [
-      `complete -c sbx -n __fish_use_subcommand -f -a ${one.name} -d ${quote(one.summary)}`,
-      ...[...one.options, HELP_OPTION].map(({ name, short, value, about }) =>
-        `complete -c sbx ${used} -l ${name}${short ? ` -s ${short}` : ""}${value ? " -r" : ""} -d ${
-          quote(about)
-        }`
+      first,
+      ...command.subcommands.map((each) =>
+        `complete -c sbx ${none} -f -a ${lastWordOf(each)} -d ${quote(each.summary)}`
       ),
-      ...wordsOf(one, commands).map((word) => `complete -c sbx ${used} -f -a ${word}`),
-      ...(one.completesNames
-        ? [`complete -c sbx ${used} -f -a '(sbx completions ${NAMES} 2>/dev/null)'`]
-        : []),
+      ...command.subcommands.flatMap((each) =>
+        linesOf(each, `-n '${seen}; and __fish_seen_subcommand_from ${lastWordOf(each)}'`)
+      ),
     ];
   });
   return lines.join("\n");

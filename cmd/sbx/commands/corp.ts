@@ -1,54 +1,63 @@
+import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import type { CorpInfo, CorpValidation } from "../../../lib/corp/mod.ts";
-import { usage } from "../arguments.ts";
-import { type Command, type Given, JSON_OPTION } from "../command.ts";
 import { connect } from "../connect.ts";
 import { note, pairs, print, printJson } from "../output.ts";
 
-export const command: Command = {
+export const command: CommandGroup = {
   name: "corp",
-  usage: "info | validate FILE [--json]",
-  summary: "what the administrator's corp.toml says, and whether one is right",
-  options: [JSON_OPTION],
-  words: { min: 1, max: 2 },
-  examples: ["sbx corp info", "sbx corp validate ./corp.toml"],
-  async run(given) {
-    const [verb, file] = given.words;
-    if (verb === "info" && file === undefined) return await info(given);
-    if (verb === "validate" && file !== undefined) return await validate(file, given);
-    throw usage(command, `sbx corp takes ${command.usage}`);
-  },
+  summary: "show the administrator's corp.toml in force, or validate a new one",
+  subcommands: [
+    {
+      name: "corp info",
+      usage: "[--json]",
+      summary: "show what the corp.toml in force locks, hides and adds",
+      options: [JSON_OPTION],
+      examples: ["sbx corp info"],
+      run: info,
+    },
+    {
+      name: "corp validate",
+      usage: "FILE [--json]",
+      summary: "validate a corp.toml before deploying it",
+      notes: ["The exit code is 1 if the file is invalid."],
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx corp validate ./corp.toml"],
+      run: (args) => validate(args.words[0], args),
+    },
+  ],
 };
 
-async function info(given: Given): Promise<number> {
+async function info(args: Arguments): Promise<number> {
   const corp = await (await connect()).json<CorpInfo>("GET", "/corp/info");
-  if (given.on("json")) {
+  if (args.has("json")) {
     await printJson(corp);
     return 0;
   }
-  const ids = (of: { id: string }[]) => of.length ? of.map(({ id }) => id).join(" ") : undefined;
+  const ids = (items: { id: string }[]) => items.length ? items.map(({ id }) => id).join(" ") : undefined;
   await print(pairs([
     ["corp", corp.summary],
     ...(corp.error?.split("\n") ?? []).map((problem): [string, string] => ["error", problem]),
     ["locks", ids(corp.settings.filter(({ locked }) => locked))],
     ["hides", ids(corp.settings.filter(({ hidden }) => hidden))],
-    ["switches off", ids(corp.settings.filter(({ enabled }) => enabled === false))],
+    ["disables", ids(corp.settings.filter(({ enabled }) => enabled === false))],
     ["MCP servers", ids(corp.mcp_servers.filter(({ enabled }) => enabled))],
-    ["MCP servers off", ids(corp.mcp_servers.filter(({ enabled }) => !enabled))],
+    ["disabled MCP servers", ids(corp.mcp_servers.filter(({ enabled }) => !enabled))],
     ["rules", corp.rule_count ? String(corp.rule_count) : undefined],
   ]));
   return 0;
 }
 
-/** Runs here and asks nothing of the service: an administrator checks a file before it is anywhere in force. */
-async function validate(file: string, given: Given): Promise<number> {
+/** Validates locally, without the service: the file may not be deployed yet. */
+async function validate(file: string, args: Arguments): Promise<number> {
   const { validateCorpFile } = await import("../../../lib/settings/mod.ts");
-  const { checkCorp } = await import("../../../lib/service/value_check.ts");
+  const { checkCorp } = await import("../../../lib/service/value_check/mod.ts");
   const result: CorpValidation & { warnings: string[] } = await validateCorpFile(file, checkCorp);
-  if (given.on("json")) await printJson(result);
+  if (args.has("json")) await printJson(result);
   else {
     for (const problem of result.problems) note(problem);
     for (const warning of result.warnings) note(`warning: ${warning}`);
-    if (result.ok) await print(`${file} is right`);
+    if (result.ok) await print(`${file} is valid`);
   }
   return result.ok ? 0 : 1;
 }

@@ -1,46 +1,47 @@
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
-import { usage } from "../arguments.ts";
-import { type Command, JSON_OPTION } from "../command.ts";
 import { connect } from "../connect.ts";
 import { download } from "../cp_download.ts";
 import { Remote } from "../cp_remote.ts";
 import { upload } from "../cp_upload.ts";
 import { print, printJson } from "../output.ts";
+import { usageError } from "../usage.ts";
 
 export const command: Command = {
   name: "cp",
   usage: "SRC DST [--json]",
-  summary:
-    "copy files and folders to or from a VM's workspace; one side is NAME:path; a file that goes in has at most 10 MiB",
+  summary: "copy files and folders to or from a VM's workspace; one side is NAME:path",
+  notes: ["Files copied in are limited to 10 MiB each. The exit code is 1 if a file was skipped."],
   options: [JSON_OPTION],
   words: { min: 2, max: 2 },
   completesNames: true,
   examples: ["sbx cp notes.txt demo:", "sbx cp src demo:project/src", "sbx cp demo:result.json ."],
-  async run(given) {
-    const [from, to] = given.words.map(sideOf);
+  async run(args) {
+    const [from, to] = args.words.map(parseSide);
     if ((from.vm === undefined) === (to.vm === undefined)) {
-      throw usage(
+      throw usageError(
         command,
-        "one of SRC and DST must be in a VM",
-        "write it NAME:path, and a local one with a colon ./a:b",
+        "exactly one of SRC and DST must be in a VM",
+        "write NAME:path for the side in the VM; a local path with a colon begins with ./",
       );
     }
     const client = await connect();
     const remote = new Remote(client, segment((from.vm ?? to.vm)!));
-    const { copied, leftOut } = from.vm === undefined
+    const { copied, skipped } = from.vm === undefined
       ? await upload(remote, from.path, to.path)
       : await download(remote, from.path, to.path);
-    if (given.on("json")) await printJson({ copied, left_out: leftOut });
+    if (args.has("json")) await printJson({ copied, left_out: skipped });
     else {
-      const count = `copied ${copied.length} ${copied.length === 1 ? "file" : "files"}`;
-      await print(leftOut.length === 0 ? count : `${count}, left out ${leftOut.length}`);
+      const total = `copied ${count(copied.length, "file")}`;
+      await print(skipped.length === 0 ? total : `${total}, skipped ${skipped.length}`);
     }
-    return leftOut.length === 0 ? 0 : 1;
+    return skipped.length === 0 ? 0 : 1;
   },
 };
 
-/** One side of a copy. A path with a slash before its first colon is local. */
-function sideOf(text: string): { vm?: string; path: string } {
+/** Parses one side of a copy. A path with a slash before its first colon is local. */
+function parseSide(text: string): { vm?: string; path: string } {
   const [, vm, path] = /^([A-Za-z0-9][A-Za-z0-9_-]*):([^]*)$/.exec(text) ?? [];
   return vm === undefined ? { path: text } : { vm, path };
 }

@@ -2,7 +2,7 @@ import { vmCommand } from "../each_vm.ts";
 
 export const command = vmCommand({
   name: "delete",
-  summary: "remove VMs, and what is on their disks",
+  summary: "delete VMs with their disks and workspaces",
   method: "DELETE",
   doing: "deleting",
   done: "deleted",

@@ -1,45 +1,69 @@
-import type {
-  DetectionList,
-  EvidenceResult,
-  OverlayRemoved,
-  OverlaySaved,
-} from "../../../lib/api/detection.ts";
-import { type Client, segment } from "../../../lib/client/mod.ts";
-import { usage } from "../arguments.ts";
-import { type Command, type Given, JSON_OPTION } from "../command.ts";
+import type { DetectionList, EvidenceResult, OverlayRemoved, OverlaySaved } from "../../../lib/api/mod.ts";
+import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { evidenceTable } from "../evidence.ts";
-import { counted, print, printJson, table } from "../output.ts";
+import { formatEvidence } from "../evidence.ts";
+import { print, printJson, table } from "../output.ts";
+import { usageError } from "../usage.ts";
 
-export const command: Command = {
-  name: "detection",
-  usage: "list | add PACK_FILE | remove ID | hunt SESSION --pack PACK_FILE",
-  summary: "detections in force, packs put in while VMs run, and hunts through a session's record",
+/** Most rows of a hunt (docs/contracts.md §6). */
+const ROWS_MAX = 10_000;
+
+const HUNT: Command = {
+  name: "detection hunt",
+  usage: "SESSION --pack FILE [--limit N] [--json]",
+  summary: "evaluate a pack over the record of a session",
+  notes: ["The exit code is 0 with or without matches."],
   options: [
-    { name: "pack", value: "FILE", about: "hunt: the pack to hunt with" },
-    { name: "limit", value: "N", about: "hunt: rows of different evidence, 100 if it does not say" },
+    { name: "pack", value: "FILE", about: "the pack to evaluate" },
+    { name: "limit", value: "N", about: "most rows of different evidence; default 100" },
     JSON_OPTION,
   ],
-  words: { min: 1, max: 2 },
-  examples: [
-    "sbx detection list",
-    "sbx detection add exfiltration.yaml",
-    "sbx detection hunt demo --pack exfiltration.yaml",
-  ],
-  async run(given) {
-    const [verb, what] = given.words;
-    if (verb === "list" && what === undefined) return await list(await connect(), given);
-    if (verb === "add" && what !== undefined) return await add(what, given);
-    if (verb === "remove" && what !== undefined) return await remove(await connect(), what, given);
-    if (verb === "hunt" && what !== undefined) return await hunt(what, given);
-    throw usage(command, `sbx detection takes ${command.usage}`);
-  },
+  words: { min: 1, max: 1 },
+  completesNames: true,
+  examples: ["sbx detection hunt demo --pack exfiltration.yaml"],
+  run: hunt,
 };
 
-async function list(client: Client, given: Given): Promise<number> {
-  const answer = await client.json<DetectionList>("GET", "/detection");
-  if (given.on("json")) await printJson(answer);
-  else if (answer.rules.length === 0) await print("no detections are in force");
+export const command: CommandGroup = {
+  name: "detection",
+  summary: "list the detections in force, add or remove packs at runtime, and hunt in a session's record",
+  subcommands: [
+    {
+      name: "detection list",
+      usage: "[--json]",
+      summary: "list the detections in force with their match counts",
+      options: [JSON_OPTION],
+      examples: ["sbx detection list"],
+      run: list,
+    },
+    {
+      name: "detection add",
+      usage: "PACK_FILE [--json]",
+      summary: "add a pack to all running and future VMs",
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx detection add exfiltration.yaml"],
+      run: (args) => add(args.words[0], args),
+    },
+    {
+      name: "detection remove",
+      usage: "ID [--json]",
+      summary: "remove a pack added with sbx detection add",
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx detection remove corp.exfiltration"],
+      run: (args) => remove(args.words[0], args),
+    },
+    HUNT,
+  ],
+};
+
+async function list(args: Arguments): Promise<number> {
+  const answer = await (await connect()).json<DetectionList>("GET", "/detection");
+  if (args.has("json")) await printJson(answer);
+  else if (answer.rules.length === 0) await print("no detections in force");
   else {
     const rows = answer.rules.map((
       { id, pack_id, scope, enabled, compiled, match_count, last_matched_event },
@@ -47,7 +71,7 @@ async function list(client: Client, given: Given): Promise<number> {
       id,
       pack_id,
       scope,
-      compiled ? enabled ? "" : "off" : "does not compile",
+      compiled ? enabled ? "" : "disabled" : "does not compile",
       String(match_count),
       last_matched_event ?? "",
     ]);
@@ -56,54 +80,56 @@ async function list(client: Client, given: Given): Promise<number> {
   return 0;
 }
 
-async function add(path: string, given: Given): Promise<number> {
+async function add(path: string, args: Arguments): Promise<number> {
   const json = { pack: await readPackFile(path) };
   const answer = await (await connect()).json<OverlaySaved>("POST", "/detection", { json });
-  if (given.on("json")) await printJson(answer);
-  else await print(`${answer.rule.id} is in force: ${reach(answer)}`);
+  if (args.has("json")) await printJson(answer);
+  else await print(`added ${answer.rule.id}${formatReach(answer)}`);
   return answer.propagation.failed_session_count === 0 ? 0 : 1;
 }
 
-async function remove(client: Client, id: string, given: Given): Promise<number> {
-  const answer = await client.json<OverlayRemoved>("DELETE", `/detection/${encodeURIComponent(id)}`);
-  if (given.on("json")) await printJson(answer);
-  else await print(`${id} is removed: ${reach(answer)}`);
+async function remove(id: string, args: Arguments): Promise<number> {
+  const answer = await (await connect()).json<OverlayRemoved>(
+    "DELETE",
+    `/detection/${encodeURIComponent(id)}`,
+  );
+  if (args.has("json")) await printJson(answer);
+  else await print(`removed ${id}${formatReach(answer)}`);
   return 0;
 }
 
-/** Exit 0 whether or not something is found: a hunt is a question. */
-async function hunt(session: string, given: Given): Promise<number> {
-  const path = given.text("pack");
-  if (path === undefined) throw usage(command, "a hunt needs --pack FILE");
-  const limit = given.text("limit");
-  const json = { pack: await readPackFile(path), ...(limit !== undefined && { limit: Number(limit) }) };
-  const url = `/sessions/${segment(session)}/detection/hunt`;
-  const found = await (await connect()).json<EvidenceResult>("POST", url, { json });
-  await (given.on("json") ? printJson(found) : print(evidenceTable(found)));
+/** @returns exit code 0 with or without matches */
+async function hunt(args: Arguments): Promise<number> {
+  const path = args.text("pack");
+  if (path === undefined) throw usageError(HUNT, "missing option --pack FILE");
+  const limit = args.number("limit", { min: 1, max: ROWS_MAX });
+  const json = { pack: await readPackFile(path), ...(limit !== undefined && { limit }) };
+  const url = `/sessions/${segment(args.words[0])}/detection/hunt`;
+  const result = await (await connect()).json<EvidenceResult>("POST", url, { json });
+  await (args.has("json") ? printJson(result) : print(formatEvidence(result)));
   return 0;
 }
 
 /**
- * A pack as data, whatever it is written in. It is compiled here already: the service gets no file, and could not say
- * on which line something is wrong.
+ * Reads a pack from YAML, TOML or JSON. Compiles it too: the service gets no file, so its errors have no lines.
  *
- * @throws {SbxError} what is wrong with the file
+ * @throws {SbxError} the errors of the file
  */
 async function readPackFile(path: string): Promise<unknown> {
-  const [{ packData }, { loadPack }] = await Promise.all([
-    import("../../../lib/detection/pack/pack.ts"),
-    import("../../../lib/detection/live/load.ts"),
+  const [{ readPackData }, { loadPack }] = await Promise.all([
+    import("../../../lib/detection/pack/mod.ts"),
+    import("../../../lib/detection/live/mod.ts"),
   ]);
   await loadPack(path);
-  return await packData(path);
+  return await readPackData(path);
 }
 
-function reach(
+function formatReach(
   { propagation: { target_count, failed_session_count } }: OverlayRemoved | OverlaySaved,
 ): string {
   return failed_session_count === 0
-    ? `in ${counted(target_count, "running VM")}`
-    : `${failed_session_count} of ${
-      counted(target_count, "running VM")
-    } could not be reached; sbx status says why`;
+    ? ` in ${count(target_count, "running VM")}`
+    : `; ${failed_session_count} of ${
+      count(target_count, "running VM")
+    } did not take the change; sbx status shows why`;
 }

@@ -1,23 +1,25 @@
-import { usage } from "../arguments.ts";
-import { type Command, JSON_OPTION } from "../command.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { EVENT_FAMILIES } from "../../../lib/event/mod.ts";
 import { connect } from "../connect.ts";
 import { eventPages } from "../event_pages.ts";
 import { decisionOf, type ListedEvent, objectOf, subjectOf, timeOf } from "../event_row.ts";
 import { note, print, printJson, table } from "../output.ts";
+import { usageError, UTC_NOTE } from "../usage.ts";
 
-const FAMILIES = ["http", "dns", "mcp", "model", "file", "process", "credential"];
+const FAMILIES: readonly string[] = EVENT_FAMILIES;
 
 export const command: Command = {
   name: "events",
   usage: "NAME [--family FAMILY] [--denied] [--follow] [--json]",
-  summary: "what a VM's session did, oldest first; also after the VM is gone",
+  summary: "list the events of a session, oldest first; also after the VM was deleted",
+  notes: [UTC_NOTE],
   options: [
-    { name: "family", value: "FAMILY", about: `only one of ${FAMILIES.join(", ")}` },
-    { name: "denied", about: "only what policy blocked" },
+    { name: "family", value: "FAMILY", about: `only this family: ${FAMILIES.join(", ")}` },
+    { name: "denied", about: "only blocked events" },
     {
       name: "follow",
       short: "f",
-      about: "go on with what comes, until the VM is deleted; --json then prints an event a line",
+      about: "continue with new events until the VM is deleted; with --json one event per line",
     },
     JSON_OPTION,
   ],
@@ -28,31 +30,31 @@ export const command: Command = {
     "sbx events demo --family process --json",
     "sbx events demo --denied --follow",
   ],
-  async run(given) {
-    const family = given.text("family");
+  async run(args) {
+    const family = args.text("family");
     if (family !== undefined && !FAMILIES.includes(family)) {
-      throw usage(command, `"${family}" is no family of events`, `one of ${FAMILIES.join(", ")}`);
+      throw usageError(command, `unknown event family "${family}"`, `give one of ${FAMILIES.join(", ")}`);
     }
-    const wanted = { family, ...(given.on("denied") && { denied: "true" as const }) };
-    const json = given.on("json");
-    const pages = eventPages(await connect(), given.words[0], wanted, given.on("follow"));
-    if (given.on("follow")) {
+    const filter = { family, ...(args.has("denied") && { denied: "true" as const }) };
+    const json = args.has("json");
+    const pages = eventPages(await connect(), args.words[0], filter, args.has("follow"));
+    if (args.has("follow")) {
       for await (const events of pages) {
-        if (events.length) await print(json ? jsonLines(events) : follow(events));
+        if (events.length) await print(json ? jsonLines(events) : eventLines(events));
       }
-      if (!json) note(`"${given.words[0]}" is gone; this was its last event`);
+      if (!json) note(`"${args.words[0]}" was deleted; end of its events`);
       return 0;
     }
     const events = (await Array.fromAsync(pages)).flat();
-    await (json ? printJson({ events }) : print(eventTable(events)));
+    await (json ? printJson({ events }) : print(formatEvents(events)));
     return 0;
   },
 };
 
-/** One line an event: when, what, what was decided, and the part of it that says most. */
-export function eventTable(events: ListedEvent[]): string {
+/** Formats events, one per line. */
+export function formatEvents(events: ListedEvent[]): string {
   if (events.length === 0) return "no events";
-  return table(["EVENT", "TIME", "TYPE", "DECISION", "WHAT"], events.map(row));
+  return table(["EVENT", "TIME", "TYPE", "DECISION", "SUBJECT"], events.map(row));
 }
 
 function row(event: ListedEvent): string[] {
@@ -61,8 +63,8 @@ function row(event: ListedEvent): string[] {
   return [String(event_id ?? ""), time, String(event_type ?? ""), decisionOf(event), subjectOf(event)];
 }
 
-/** Rows as they come, without headings and so without common widths. */
-function follow(events: ListedEvent[]): string {
+/** Formats new events, without headings or common column widths. */
+function eventLines(events: ListedEvent[]): string {
   return table(["", "", "", "", ""], events.map(row)).split("\n").slice(1).join("\n");
 }
 

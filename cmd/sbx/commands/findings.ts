@@ -1,22 +1,24 @@
-import type { FindingList } from "../../../lib/api/detection.ts";
+import type { FindingList } from "../../../lib/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
-import { type Command, JSON_OPTION } from "../command.ts";
 import { connect } from "../connect.ts";
 import { print, printJson, table } from "../output.ts";
+import { UTC_NOTE } from "../usage.ts";
 
 export const command: Command = {
   name: "findings",
   usage: "NAME [--json]",
-  summary: "what detections and rules found in a VM's session; also after the VM is gone",
+  summary: "list the findings of detections and rules in a session; also after the VM was deleted",
+  notes: [UTC_NOTE],
   options: [JSON_OPTION],
   words: { min: 1, max: 1 },
   completesNames: true,
   examples: ["sbx findings demo"],
-  async run(given) {
-    const path = `/sessions/${segment(given.words[0])}/findings`;
+  async run(args) {
+    const path = `/sessions/${segment(args.words[0])}/findings`;
     const { findings } = await (await connect()).json<FindingList>("GET", path);
-    if (given.on("json")) await printJson({ findings });
-    else if (findings.length === 0) await print("nothing was found");
+    if (args.has("json")) await printJson({ findings });
+    else if (findings.length === 0) await print("no findings");
     else {
       const rows = findings.map(({ severity, event_id, pack_id, rule_id, title, ...event }) => [
         event.timestamp_unix_ms === undefined
@@ -29,7 +31,7 @@ export const command: Command = {
         title,
         event.subject ?? "",
       ]);
-      await print(table(["TIME", "SEVERITY", "EVENT", "PACK", "RULE", "TITLE", "WHAT"], rows));
+      await print(table(["TIME", "SEVERITY", "EVENT", "PACK", "RULE", "TITLE", "SUBJECT"], rows));
     }
     return 0;
   },

@@ -1,27 +1,30 @@
-import type { VmInfo } from "../../../lib/api/vm.ts";
+import type { VmInfo } from "../../../lib/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
-import { type Command, JSON_OPTION } from "../command.ts";
 import { connect } from "../connect.ts";
-import { counted, pairs, print, printJson, stageTable } from "../output.ts";
+import { pairs, print, printJson, stageTable } from "../output.ts";
+import { UTC_NOTE } from "../usage.ts";
 
 export const command: Command = {
   name: "info",
   usage: "NAME [--json]",
-  summary: "all about one VM",
+  summary: "show the details of a VM",
+  notes: [UTC_NOTE],
   options: [JSON_OPTION],
   words: { min: 1, max: 1 },
   completesNames: true,
   examples: ["sbx info demo", "sbx info demo --json"],
-  async run(given) {
+  async run(args) {
     const client = await connect();
-    const info = await client.json<VmInfo>("GET", `/vms/${segment(given.words[0])}/info`);
-    await (given.on("json") ? printJson(info) : print(human(info)));
+    const info = await client.json<VmInfo>("GET", `/vms/${segment(args.words[0])}/info`);
+    await (args.has("json") ? printJson(info) : print(formatInfo(info)));
     return 0;
   },
 };
 
-function human(info: VmInfo): string {
-  const features = Object.entries(info.features).filter(([, has]) => has).map(([name]) => name);
+function formatInfo(info: VmInfo): string {
+  const features = Object.entries(info.features).filter(([, isPresent]) => isPresent).map(([name]) => name);
   const lines = pairs([
     ["name", info.name],
     ["id", info.id],
@@ -31,7 +34,7 @@ function human(info: VmInfo): string {
     ["persistent", info.persistent ? "yes" : "no"],
     ["created", info.created_at],
     ["session", info.session_id],
-    ["size", `${counted(info.cpus, "CPU")}, ${info.ram_mb} MB`],
+    ["size", `${count(info.cpus, "CPU")}, ${info.ram_mb} MB`],
     ["hypervisor", [info.hypervisor, info.accelerator].filter(Boolean).join(", ")],
     ["features", features.join(" ") || "none"],
     ["pid", info.pid?.toString()],

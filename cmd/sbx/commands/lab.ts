@@ -1,54 +1,60 @@
-import type { DetectionList } from "../../../lib/api/detection.ts";
+import type { DetectionList } from "../../../lib/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import type { DetectionIr, IrRule } from "../../../lib/detection/mod.ts";
 import type { LabEvent, LabReport } from "../../../lib/lab/mod.ts";
-import { usage } from "../arguments.ts";
-import { type Command, JSON_OPTION } from "../command.ts";
 import { connect } from "../connect.ts";
 import { eventPages } from "../event_pages.ts";
-import { evidenceTable } from "../evidence.ts";
-import { counted, note, print, printJson, table } from "../output.ts";
+import { formatEvidence } from "../evidence.ts";
+import { note, print, printJson, table } from "../output.ts";
+import { usageError } from "../usage.ts";
 
 export const command: Command = {
   name: "lab",
   usage: "SESSION… --pack FILE [--rules FILE] [--corp FILE] [--baseline live|FILE]",
   summary:
-    "try detections and rules on recorded sessions: what they would newly find, no longer find, and have blocked; exit code 1 if something is lost or blocked",
+    "replay recorded sessions with other detections and rules: matches gained and lost, events blocked",
+  notes: ["The exit code is 1 if a match is lost or an event is newly blocked."],
   options: [
-    { name: "pack", value: "FILE", many: true, about: "a pack to try" },
-    { name: "rules", value: "FILE", about: "rules of a profile to try" },
-    { name: "corp", value: "FILE", about: "rules of corp to try" },
-    { name: "baseline", value: "WHAT", about: "compare with the detections in force (live), or with a pack" },
+    { name: "pack", value: "FILE", many: true, about: "a pack to evaluate" },
+    { name: "rules", value: "FILE", about: "profile rules to evaluate" },
+    { name: "corp", value: "FILE", about: "corp rules to evaluate" },
+    {
+      name: "baseline",
+      value: "live|FILE",
+      about: "compare with the detections in force (live), or with a pack",
+    },
     JSON_OPTION,
   ],
   words: { min: 1, max: 1000 },
   completesNames: true,
   examples: ["sbx lab demo --pack new.yaml --baseline live", "sbx lab demo --rules rules.toml --json"],
-  async run(given) {
+  async run(args) {
     const [{ runLab }, { loadPack }] = await Promise.all([
       import("../../../lib/lab/mod.ts"),
-      import("../../../lib/detection/live/load.ts"),
+      import("../../../lib/detection/live/mod.ts"),
     ]);
-    const [rules, corp] = [given.text("rules"), given.text("corp")];
-    if (given.list("pack").length === 0 && !rules && !corp) {
-      throw usage(command, "there is nothing to try: give --pack or --rules");
+    const [rules, corp] = [args.text("rules"), args.text("corp")];
+    if (args.list("pack").length === 0 && !rules && !corp) {
+      throw usageError(command, "missing option: give --pack, --rules or --corp");
     }
     const client = await connect();
-    const baseline = given.text("baseline");
-    const packs = await Promise.all(given.list("pack").map(async (path) => (await loadPack(path)).ir));
-    const before = baseline === undefined
+    const baseline = args.text("baseline");
+    const packs = await Promise.all(args.list("pack").map(async (path) => (await loadPack(path)).ir));
+    const baselinePacks = baseline === undefined
       ? []
       : baseline === "live"
-      ? await livePacks(client)
+      ? await fetchLivePacks(client)
       : [(await loadPack(baseline)).ir];
     const report = await runLab({
-      sessions: given.words.map((id) => ({ id, events: eventsOf(client, id) })),
+      sessions: args.words.map((id) => ({ id, events: eventsOf(client, id) })),
       packs,
-      ...((rules || corp) && { rules: await rulesOf(rules, corp) }),
-      baseline: { packs: before },
+      ...((rules || corp) && { rules: await readCandidates(rules, corp) }),
+      baseline: { packs: baselinePacks },
       onSession: (id) => note(`reading ${id}`),
     });
-    await (given.on("json") ? printJson(report) : print(reportText(report)));
+    await (args.has("json") ? printJson(report) : print(formatReport(report)));
     return report.ok ? 0 : 1;
   },
 };
@@ -57,13 +63,13 @@ async function* eventsOf(client: Client, id: string): AsyncGenerator<LabEvent> {
   for await (const page of eventPages(client, id, {})) yield* page as unknown as LabEvent[];
 }
 
-async function livePacks(client: Client): Promise<DetectionIr[]> {
+async function fetchLivePacks(client: Client): Promise<DetectionIr[]> {
   return await packsInForce((await client.json<DetectionList>("GET", "/detection")).rules);
 }
 
-/** Detections that are in force, as packs again: those of packs by their rules, those put in at runtime as they came. */
+/** Groups the detections in force into packs; those added at runtime keep their own form. */
 export async function packsInForce(views: DetectionList["rules"]): Promise<DetectionIr[]> {
-  const { irOfInput } = await import("../../../lib/detection/live/overlay.ts");
+  const { irOfInput } = await import("../../../lib/detection/live/mod.ts");
   const packs = Map.groupBy(views.filter(({ scope }) => scope !== "runtime"), ({ pack_id }) => pack_id);
   const overlays = views.filter(({ scope, enabled, compiled }) => scope === "runtime" && enabled && compiled);
   return [
@@ -79,29 +85,31 @@ export async function packsInForce(views: DetectionList["rules"]): Promise<Detec
   ];
 }
 
-async function rulesOf(rules: string | undefined, corp: string | undefined) {
-  const { readRules } = await import("../../../lib/policy/author/read.ts");
+async function readCandidates(rules: string | undefined, corp: string | undefined) {
+  const { readRules } = await import("../../../lib/policy/author/mod.ts");
   return [...(rules ? await readRules(rules) : []), ...(corp ? await readRules(corp, ["corp"]) : [])];
 }
 
-function reportText({ session_count, event_count, rules, gained, lost, policy }: LabReport): string {
-  const parts = [`${counted(event_count, "event")} of ${counted(session_count, "session")}`];
+function formatReport({ session_count, event_count, rules, gained, lost, policy }: LabReport): string {
+  const parts = [`${count(event_count, "event")} of ${count(session_count, "session")}`];
   if (rules.length) {
     const rows = rules.map(({ rule_id, baseline, candidate, gained, lost }) =>
       [rule_id, baseline, candidate, `+${gained}`, `-${lost}`].map(String)
     );
     parts.push(table(["RULE", "BEFORE", "NOW", "GAINED", "LOST"], rows));
-  } else parts.push("the detections find the same as before");
-  if (gained.rows.length) parts.push(`newly found:\n${evidenceTable(gained)}`);
-  if (lost.rows.length) parts.push(`LOST:\n${evidenceTable(lost)}`);
+  } else parts.push("no change in matches");
+  if (gained.rows.length) parts.push(`gained:\n${formatEvidence(gained)}`);
+  if (lost.rows.length) parts.push(`LOST:\n${formatEvidence(lost)}`);
   if (policy) {
     const changes = policy.changes.map(({ from, to, count }) => [from, to, String(count)]);
     parts.push(
-      changes.length ? table(["DECIDED THEN", "WOULD BE", "EVENTS"], changes) : "the rules decide as before",
+      changes.length
+        ? table(["RECORDED DECISION", "NEW DECISION", "EVENTS"], changes)
+        : "no change in decisions",
     );
-    if (policy.blocked.rows.length) parts.push(`WOULD HAVE BEEN STOPPED:\n${evidenceTable(policy.blocked)}`);
+    if (policy.blocked.rows.length) parts.push(`NEWLY BLOCKED:\n${formatEvidence(policy.blocked)}`);
     if (policy.released.rows.length) {
-      parts.push(`would have gone through:\n${evidenceTable(policy.released)}`);
+      parts.push(`newly allowed:\n${formatEvidence(policy.released)}`);
     }
     for (const { rule_id, event_id, message } of policy.failures) {
       parts.push(`${rule_id} failed on ${event_id}: ${message}`);

@@ -1,20 +1,20 @@
-import type { VmSummary } from "../../../lib/api/vm.ts";
-import { type Command, JSON_OPTION } from "../command.ts";
+import type { VmSummary } from "../../../lib/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { connect } from "../connect.ts";
 import { print, printJson, table } from "../output.ts";
 
 export const command: Command = {
   name: "list",
   usage: "[--json]",
-  summary: "every VM, its state, and what may be done with it",
+  summary: "list the VMs with their states and possible actions",
   options: [JSON_OPTION],
   examples: ["sbx list", "sbx list --json"],
-  async run(given) {
+  async run(args) {
     const client = await connect();
     const { vms } = await client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
-    if (given.on("json")) await printJson({ vms });
+    if (args.has("json")) await printJson({ vms });
     else if (vms.length === 0) {
-      await print("no VMs: sbx create NAME makes one, sbx run -- CMD uses one for one program");
+      await print("no VMs; sbx create NAME creates one, sbx run -- CMD runs a program in a temporary one");
     } else await print(table(["NAME", "STATUS", "PROFILE", "PERSISTENT", "ACTIONS"], vms.map(row)));
     return 0;
   },

@@ -5,63 +5,111 @@ import type {
   McpRefreshed,
   McpServerList,
   McpToolList,
-} from "../../../lib/api/mcp.ts";
-import { type Client, segment } from "../../../lib/client/mod.ts";
+} from "../../../lib/api/mod.ts";
+import {
+  type Arguments,
+  type Command,
+  type CommandGroup,
+  JSON_OPTION,
+  type Option,
+} from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { usage } from "../arguments.ts";
-import { type Command, type Given, JSON_OPTION } from "../command.ts";
+import { isObject } from "../../../lib/base/object/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { counted, plain, print, printJson, table } from "../output.ts";
+import { plain, print, printJson, table } from "../output.ts";
+import { UTC_NOTE } from "../usage.ts";
 
-export const command: Command = {
-  name: "mcp",
-  usage: "servers | tools | call SERVER__TOOL [ARGUMENTS] | refresh SERVER | diff | approve SERVER__TOOL",
-  summary:
-    "the MCP servers of a profile: what they offer, calling them through policy, and tools that changed",
+const PROFILE_OPTION: Option = {
+  name: "profile",
+  short: "p",
+  value: "ID",
+  about: "profile; default code",
+};
+
+const CALL: Command = {
+  name: "mcp call",
+  usage: "SERVER__TOOL [ARGUMENTS] [-p PROFILE] [--vm NAME] [--json]",
+  summary: "call a tool through a VM's policy and ledger",
+  notes: ["The exit code is 1 if the tool reports an error."],
   options: [
-    { name: "profile", short: "p", value: "ID", about: "of this profile; default code" },
-    { name: "vm", value: "NAME", about: "call: through this VM's policy and ledger" },
+    PROFILE_OPTION,
+    {
+      name: "vm",
+      value: "NAME",
+      about: "VM whose policy and ledger apply; default a running VM of the profile",
+    },
     JSON_OPTION,
   ],
-  words: { min: 1, max: 3 },
-  examples: [
-    "sbx mcp servers -p mine",
-    'sbx mcp call -p mine github__search_issues \'{"query": "is:open"}\'',
-    "sbx mcp diff -p mine",
-    "sbx mcp approve -p mine github__search_issues",
+  words: { min: 1, max: 2 },
+  examples: [`sbx mcp call -p mine github__search_issues '{"query": "is:open"}'`],
+  run: (args) => call(args, args.words[0], args.words[1]),
+};
+
+const APPROVE: Command = {
+  name: "mcp approve",
+  usage: "SERVER__TOOL [-p PROFILE] [--json]",
+  summary: "approve the current definition of a changed tool",
+  options: [PROFILE_OPTION, JSON_OPTION],
+  words: { min: 1, max: 1 },
+  examples: ["sbx mcp approve -p mine github__search_issues"],
+  run: (args) => approve(args, args.words[0]),
+};
+
+export const command: CommandGroup = {
+  name: "mcp",
+  summary:
+    "list the MCP servers and tools of a profile, call tools through policy, and approve changed tools",
+  subcommands: [
+    {
+      name: "mcp servers",
+      usage: "[-p PROFILE] [--json]",
+      summary: "list the servers of a profile with their states",
+      options: [PROFILE_OPTION, JSON_OPTION],
+      words: { min: 0, max: 1 },
+      examples: ["sbx mcp servers -p mine"],
+      run: (args) => servers(rejectProfileWord("servers", args)),
+    },
+    {
+      name: "mcp tools",
+      usage: "[-p PROFILE] [--json]",
+      summary: "list the tools of the servers",
+      options: [PROFILE_OPTION, JSON_OPTION],
+      words: { min: 0, max: 1 },
+      examples: ["sbx mcp tools -p mine"],
+      run: (args) => tools(rejectProfileWord("tools", args)),
+    },
+    CALL,
+    {
+      name: "mcp refresh",
+      usage: "SERVER [-p PROFILE] [--json]",
+      summary: "reload a server's definition and reconnect it in every VM of the profile",
+      options: [PROFILE_OPTION, JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx mcp refresh github -p mine"],
+      run: (args) => refresh(args, args.words[0]),
+    },
+    {
+      name: "mcp diff",
+      usage: "[-p PROFILE] [--json]",
+      summary: "show the changes of tools since their approval",
+      notes: [UTC_NOTE],
+      options: [PROFILE_OPTION, JSON_OPTION],
+      words: { min: 0, max: 1 },
+      examples: ["sbx mcp diff -p mine"],
+      run: (args) => diff(rejectProfileWord("diff", args)),
+    },
+    APPROVE,
   ],
-  async run(given) {
-    const [verb, ...rest] = given.words;
-    const known = Object.hasOwn(VERBS, verb) ? VERBS[verb] : undefined;
-    if (!known || rest.length < known.min) throw usage(command, `sbx mcp takes ${command.usage}`);
-    if (rest.length > known.max) {
-      const hint = known.max === 0 ? `a profile is named by -p: sbx mcp ${verb} -p ${rest[0]}` : undefined;
-      throw usage(command, `"${rest[known.max]}" is one word too many`, hint);
-    }
-    return await known.run(await connect(), given, ...rest);
-  },
 };
 
-interface Verb {
-  min: number;
-  max: number;
-  run(client: Client, given: Given, ...words: string[]): Promise<number>;
-}
-
-const VERBS: Record<string, Verb> = {
-  servers: { min: 0, max: 0, run: servers },
-  tools: { min: 0, max: 0, run: tools },
-  call: { min: 1, max: 2, run: call },
-  refresh: { min: 1, max: 1, run: refresh },
-  diff: { min: 0, max: 0, run: diff },
-  approve: { min: 1, max: 1, run: approve },
-};
-
-async function servers(client: Client, given: Given): Promise<number> {
-  const answer = await client.json<McpServerList>("GET", `${pathOf(given)}/servers/list`);
-  if (given.on("json")) await printJson(answer);
+async function servers(args: Arguments): Promise<number> {
+  const client = await connect();
+  const answer = await client.json<McpServerList>("GET", `${pathOf(args)}/servers/list`);
+  if (args.has("json")) await printJson(answer);
   else if (answer.servers.length === 0) {
-    await print("no MCP servers: [mcp.ID] of the profile, or of corp.toml, defines one");
+    await print("no MCP servers; define one as [mcp.ID] in the profile or in corp.toml");
   } else {
     const rows = answer.servers.map(({ name, source, enabled, connected, tool_count, url, last_error }) => [
       name,
@@ -76,16 +124,17 @@ async function servers(client: Client, given: Given): Promise<number> {
   return 0;
 }
 
-async function tools(client: Client, given: Given): Promise<number> {
-  const { servers } = await client.json<McpServerList>("GET", `${pathOf(given)}/servers/list`);
+async function tools(args: Arguments): Promise<number> {
+  const client = await connect();
+  const { servers } = await client.json<McpServerList>("GET", `${pathOf(args)}/servers/list`);
   const lists = await Promise.all(
     servers.map(({ name }) =>
-      client.json<McpToolList>("GET", `${pathOf(given)}/servers/${segment(name)}/tools/list`)
+      client.json<McpToolList>("GET", `${pathOf(args)}/servers/${segment(name)}/tools/list`)
     ),
   );
   const all = lists.flatMap(({ tools }) => tools);
-  if (given.on("json")) await printJson({ tools: all });
-  else if (all.length === 0) await print("no tools: sbx mcp servers says which servers are connected");
+  if (args.has("json")) await printJson({ tools: all });
+  else if (all.length === 0) await print("no tools; sbx mcp servers shows which servers are connected");
   else {
     const rows = all.map(({ namespaced_name, pin_changed, description }) => [
       namespaced_name,
@@ -97,13 +146,14 @@ async function tools(client: Client, given: Given): Promise<number> {
   return 0;
 }
 
-/** Exit 1 when the tool says that it failed. */
-async function call(client: Client, given: Given, name: string, text = "{}"): Promise<number> {
-  const json = { arguments: argumentsOf(text), vm: given.text("vm") };
-  const { result } = await client.json<McpCallResult>("POST", `${pathOf(given)}${toolPath(name)}/call`, {
+/** @returns exit code 1 if the tool reports an error */
+async function call(args: Arguments, name: string, text = "{}"): Promise<number> {
+  const client = await connect();
+  const json = { arguments: parseToolArguments(text), vm: args.text("vm") };
+  const { result } = await client.json<McpCallResult>("POST", `${pathOf(args)}${toolPath(name)}/call`, {
     json,
   });
-  if (given.on("json")) await printJson(result);
+  if (args.has("json")) await printJson(result);
   else {
     for (const item of result.content as { type: string; text?: string }[] ?? []) {
       await print(item.type === "text" ? plain(item.text ?? "", true) : JSON.stringify(item));
@@ -112,53 +162,67 @@ async function call(client: Client, given: Given, name: string, text = "{}"): Pr
   return result.isError === true ? 1 : 0;
 }
 
-async function refresh(client: Client, given: Given, server: string): Promise<number> {
-  const path = `${pathOf(given)}/servers/${segment(server)}/refresh`;
+async function refresh(args: Arguments, server: string): Promise<number> {
+  const client = await connect();
+  const path = `${pathOf(args)}/servers/${segment(server)}/refresh`;
   const answer = await client.json<McpRefreshed>("POST", path);
-  if (given.on("json")) await printJson(answer);
-  else await print(`${counted(answer.instances, "running VM")} connected anew`);
+  if (args.has("json")) await printJson(answer);
+  else await print(`reconnected in ${count(answer.instances, "running VM")}`);
   return answer.success ? 0 : 1;
 }
 
-async function diff(client: Client, given: Given): Promise<number> {
-  const { changes } = await client.json<McpChanges>("GET", `${pathOf(given)}/changes`);
-  if (given.on("json")) await printJson({ changes });
-  else await print(changes.length ? changes.map(changeText).join("\n\n") : "every tool is what was approved");
+async function diff(args: Arguments): Promise<number> {
+  const client = await connect();
+  const { changes } = await client.json<McpChanges>("GET", `${pathOf(args)}/changes`);
+  if (args.has("json")) await printJson({ changes });
+  else await print(changes.length ? changes.map(formatChange).join("\n\n") : "no changed tools");
   return 0;
 }
 
-async function approve(client: Client, given: Given, name: string): Promise<number> {
-  const change = await client.json<McpChange>("POST", `${pathOf(given)}${toolPath(name)}/approve`);
-  if (given.on("json")) await printJson(change);
-  else await print(`${name} is approved as it is now`);
+async function approve(args: Arguments, name: string): Promise<number> {
+  const client = await connect();
+  const change = await client.json<McpChange>("POST", `${pathOf(args)}${toolPath(name)}/approve`);
+  if (args.has("json")) await printJson(change);
+  else await print(`approved the current definition of ${name}`);
   return 0;
 }
 
-function changeText({ server, tool, kind, before, seen_at, diff }: McpChange): string {
-  const what = kind === "renamed" ? `was ${before.name}` : "changed";
+function formatChange({ server, tool, kind, before, seen_at, diff }: McpChange): string {
+  const change = kind === "renamed" ? `was ${before.name}` : "changed";
   const fields = diff.map(({ field, text }) => `  ${field}: ${plain(text, true).replaceAll("\n", "\n    ")}`);
-  return [`${server}__${tool} ${what}, seen ${seen_at}`, ...fields].join("\n");
+  return [`${server}__${tool} ${change}, seen ${seen_at}`, ...fields].join("\n");
 }
 
-function pathOf(given: Given): string {
-  return `/profiles/${segment(given.text("profile") ?? "code", "profile")}/mcp`;
+/** Rejects a profile given as a word, with a hint at `-p`. @throws {SbxError} `usage.invalid` */
+function rejectProfileWord(verb: string, args: Arguments): Arguments {
+  const [word] = args.words;
+  if (word === undefined) return args;
+  throw new SbxError("usage.invalid", `unexpected argument "${word}"`, {
+    hint: `give a profile with -p: sbx mcp ${verb} -p ${word}`,
+  });
 }
 
-/** @throws {SbxError} `usage.invalid` for a name without `__` */
+function pathOf(args: Arguments): string {
+  return `/profiles/${segment(args.text("profile") ?? "code", "profile")}/mcp`;
+}
+
+/** @throws {SbxError} `usage.invalid`: a name without `__` */
 function toolPath(name: string): string {
   const at = name.indexOf("__");
   if (at <= 0) {
-    throw usage(command, `"${name}" is no tool`, "a tool is SERVER__TOOL; sbx mcp tools lists them");
+    throw new SbxError("usage.invalid", `invalid tool name "${name}"`, {
+      hint: "give SERVER__TOOL; sbx mcp tools lists the tools",
+    });
   }
   return `/servers/${encodeURIComponent(name.slice(0, at))}/tools/${encodeURIComponent(name.slice(at + 2))}`;
 }
 
-function argumentsOf(text: string): Record<string, unknown> {
+function parseToolArguments(text: string): Record<string, unknown> {
   try {
     const value = JSON.parse(text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
-  } catch { /* said below */ }
-  throw new SbxError("usage.invalid", "the arguments are no JSON object", {
-    hint: `such as '{"query": "text"}'`,
+    if (isObject(value)) return value;
+  } catch { /* reported below */ }
+  throw new SbxError("usage.invalid", "invalid tool arguments: not a JSON object", {
+    hint: `give an object, such as '{"query": "text"}'`,
   });
 }

@@ -1,7 +1,7 @@
-/** Every subcommand by name; each is in the file of that name, which is loaded only when it is used. */
-import type { Command } from "../command.ts";
+/** Names of the commands; each command is in the file of that name, loaded on use. */
+import type { Command, CommandGroup } from "../../../lib/base/args/mod.ts";
 
-/** In the order in which help lists them. */
+/** Command names, in the order of help. */
 export const COMMANDS: readonly string[] = [
   "start",
   "stop",
@@ -43,16 +43,16 @@ export const COMMANDS: readonly string[] = [
 ];
 
 /**
- * Loads a command that {@linkcode COMMANDS} names. The specifier is computed on purpose: Deno reads every module that
- * a written one names before it runs anything, which doubles the time of `sbx version`. all.ts names them for
- * `deno compile --include` and for whoever checks imports.
+ * Loads a command of {@linkcode COMMANDS}. The specifier is computed, since Deno reads every module of a literal one
+ * before it runs anything, which doubles the time of `sbx version`. all.ts names the modules for
+ * `deno compile --include` and for import checks.
  */
-export async function loadCommand(name: string): Promise<Command> {
+export async function loadCommand(name: string): Promise<Command | CommandGroup> {
   const file = `./${name}.ts`;
   return (await import(file)).command;
 }
 
-/** Loads all of them, for help and completions. */
-export async function allCommands(): Promise<Command[]> {
+/** Loads all commands, for help and completions. */
+export async function allCommands(): Promise<(Command | CommandGroup)[]> {
   return await Promise.all(COMMANDS.map(loadCommand));
 }

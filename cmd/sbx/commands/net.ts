@@ -1,48 +1,49 @@
-import { type Command, JSON_OPTION } from "../command.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { connect } from "../connect.ts";
 import { eventPages } from "../event_pages.ts";
 import { decisionOf, type ListedEvent, objectOf, timeOf } from "../event_row.ts";
 import { note, plain, print, printJson, table } from "../output.ts";
+import { UTC_NOTE } from "../usage.ts";
 
 const HEADINGS = ["TIME", "DECISION", "STATUS", "MS", "BYTES", "PROGRAM", "REQUEST"];
-/** Widths of the columns of a table that grows: what is longer pushes its line to the right. */
+/** Fixed column widths for --follow; longer cells shift the rest of their line. */
 const WIDTHS = [12, 8, 6, 6, 10, 12, 0];
 
 export const command: Command = {
   name: "net",
   usage: "NAME [--follow] [--denied] [--json]",
-  summary:
-    "the requests of a VM's session: where to, what policy said, what came back; --follow goes on live",
+  summary: "list the HTTP requests of a session: destination, decision and response",
+  notes: [UTC_NOTE],
   options: [
     {
       name: "follow",
       short: "f",
-      about: "go on with what comes, until the VM is deleted; --json then prints a request a line",
+      about: "continue with new requests until the VM is deleted; with --json one request per line",
     },
-    { name: "denied", about: "only what policy or a guard refused" },
+    { name: "denied", about: "only requests blocked by policy or a guard" },
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
   completesNames: true,
   examples: ["sbx net demo --follow", "sbx net demo --denied"],
-  async run(given) {
-    const json = given.on("json");
-    const [denied, follow] = [given.on("denied"), given.on("follow")];
-    const wanted = { family: "http", ...(denied && { denied: "true" as const }) };
-    const pages = eventPages(await connect(), given.words[0], wanted, follow);
+  async run(args) {
+    const json = args.has("json");
+    const [denied, follow] = [args.has("denied"), args.has("follow")];
+    const filter = { family: "http", ...(denied && { denied: "true" as const }) };
+    const pages = eventPages(await connect(), args.words[0], filter, follow);
     if (!follow) {
       const requests = (await Array.fromAsync(pages)).flat();
       if (json) await printJson({ requests });
       else if (requests.length) await print(table(HEADINGS, requests.map(row)));
-      else await print(denied ? "no requests that were refused" : "no requests");
+      else await print(denied ? "no blocked requests" : "no requests");
       return 0;
     }
-    if (!json) await print(line(HEADINGS));
+    if (!json) await print(formatLine(HEADINGS));
     for await (const requests of pages) {
-      const lines = requests.map((request) => json ? JSON.stringify(request) : line(row(request)));
+      const lines = requests.map((request) => json ? JSON.stringify(request) : formatLine(row(request)));
       if (lines.length) await print(lines.join("\n"));
     }
-    if (!json) note(`"${given.words[0]}" is gone; this was its last request`);
+    if (!json) note(`"${args.words[0]}" was deleted; end of its requests`);
     return 0;
   },
 };
@@ -56,7 +57,7 @@ function row(event: ListedEvent): string[] {
   return [
     new Date(timeOf(event)).toISOString().slice(11, 23),
     decisionOf(event),
-    String(status ?? (error ? event.decision === "block" ? "refused" : "failed" : "")),
+    String(status ?? (error ? event.decision === "block" ? "blocked" : "failed" : "")),
     duration_ms === undefined ? "" : Number(duration_ms).toFixed(0),
     String(bytes ?? ""),
     String(program ?? ""),
@@ -64,6 +65,6 @@ function row(event: ListedEvent): string[] {
   ];
 }
 
-function line(cells: string[]): string {
+function formatLine(cells: string[]): string {
   return cells.map((cell, at) => plain(cell).padEnd(WIDTHS[at])).join("  ").trimEnd();
 }

@@ -2,7 +2,7 @@ import { vmCommand } from "../each_vm.ts";
 
 export const command = vmCommand({
   name: "pause",
-  summary: "let VMs stand still; they keep their memory",
+  summary: "pause VMs; they keep their memory",
   method: "POST",
   doing: "pausing",
   done: "paused",

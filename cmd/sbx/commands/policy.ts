@@ -1,41 +1,63 @@
-import type { RuleList } from "../../../lib/api/policy.ts";
+import type { RuleList } from "../../../lib/api/mod.ts";
+import { type Arguments, type CommandGroup, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
-import { usage } from "../arguments.ts";
-import { type Command, type Given, JSON_OPTION } from "../command.ts";
 import { connect } from "../connect.ts";
 import { note, print, printJson, table } from "../output.ts";
 
-export const command: Command = {
+const RULES_OPTION: Option = { name: "rules", value: "FILE", about: "rules of the profile" };
+const CORP_OPTION: Option = { name: "corp", value: "FILE", about: "rules of corp" };
+
+export const command: CommandGroup = {
   name: "policy",
-  usage: "list [PROFILE] | lint [PROFILE] | test FILE [--rules FILE] [--corp FILE] [--junit FILE]",
-  summary: "the rules in force with a profile, what the linter says of them, and tests of rules without a VM",
-  options: [
-    { name: "rules", value: "FILE", about: "test: the profile's rules" },
-    { name: "corp", value: "FILE", about: "test: corp's rules" },
-    { name: "junit", value: "FILE", about: "test: write a JUnit report too" },
-    JSON_OPTION,
+  summary: "list and lint the rules in force with a profile, and test rules without a VM",
+  subcommands: [
+    {
+      name: "policy list",
+      usage: "[PROFILE] [--json]",
+      summary: "list the rules in force with a profile; default code",
+      options: [JSON_OPTION],
+      words: { min: 0, max: 1 },
+      examples: ["sbx policy list code"],
+      run: (args) => list(args.words[0] ?? "code", args),
+    },
+    {
+      name: "policy lint",
+      usage: "[PROFILE] [--json]",
+      summary: "lint the rules in force with a profile",
+      notes: ["The exit code is 1 if a remark is an error."],
+      options: [JSON_OPTION],
+      words: { min: 0, max: 1 },
+      examples: ["sbx policy lint mine"],
+      run: (args) => lint(args.words[0] ?? "code", args),
+    },
+    {
+      name: "policy test",
+      usage: "FILE [--rules FILE] [--corp FILE] [--junit FILE] [--json]",
+      summary: "run given/when/then tests of rules without a VM",
+      notes: ["The exit code is 1 if a test fails."],
+      options: [
+        RULES_OPTION,
+        CORP_OPTION,
+        { name: "junit", value: "FILE", about: "also write a JUnit report" },
+        JSON_OPTION,
+      ],
+      words: { min: 1, max: 1 },
+      examples: ["sbx policy test rules_test.jsonl --rules rules.toml"],
+      run: (args) => test(args.words[0], args),
+    },
   ],
-  words: { min: 1, max: 2 },
-  examples: ["sbx policy list code", "sbx policy test rules_test.jsonl --rules rules.toml"],
-  async run(given) {
-    const [verb, what] = given.words;
-    if (verb === "list") return await list(what ?? "code", given);
-    if (verb === "lint") return await lint(what ?? "code", given);
-    if (verb === "test" && what !== undefined) return await test(what, given);
-    throw usage(command, `sbx policy takes ${command.usage}`);
-  },
 };
 
-async function rulesOf(profile: string): Promise<RuleList> {
+async function fetchRules(profile: string): Promise<RuleList> {
   return await (await connect()).json(
     "GET",
     `/profiles/${segment(profile, "profile")}/enforcement/rules/list`,
   );
 }
 
-async function list(profile: string, given: Given): Promise<number> {
-  const answer = await rulesOf(profile);
-  if (given.on("json")) await printJson(answer);
+async function list(profile: string, args: Arguments): Promise<number> {
+  const answer = await fetchRules(profile);
+  if (args.has("json")) await printJson(answer);
   else {
     const rows = answer.rules.map(({ layer, priority, action, id, match }) => [
       layer,
@@ -49,27 +71,27 @@ async function list(profile: string, given: Given): Promise<number> {
   return 0;
 }
 
-/** Exit 1 when there is an error among the remarks; warnings are for people. */
-async function lint(profile: string, given: Given): Promise<number> {
-  const { lints } = await rulesOf(profile);
-  const { lintText } = await import("../../../lib/policy/author/suite.ts");
-  if (given.on("json")) await printJson({ lints });
-  else await print(lints.length ? lints.map((each) => lintText(each as never)).join("\n") : "nothing to say");
+/** @returns exit code 1 if a remark is an error; warnings do not count */
+async function lint(profile: string, args: Arguments): Promise<number> {
+  const { lints } = await fetchRules(profile);
+  const { formatLint } = await import("../../../lib/policy/author/mod.ts");
+  if (args.has("json")) await printJson({ lints });
+  else await print(lints.length ? lints.map((each) => formatLint(each as never)).join("\n") : "no remarks");
   return lints.some(({ severity }) => severity === "error") ? 1 : 0;
 }
 
-/** Exit 1 when a test fails. */
-async function test(path: string, given: Given): Promise<number> {
-  const { failuresText, testFile } = await import("../../../lib/policy/author/suite.ts");
-  const report = await testFile(path, { rules: given.text("rules"), corp: given.text("corp") });
-  const file = given.text("junit");
+/** @returns exit code 1 if a test fails */
+async function test(path: string, args: Arguments): Promise<number> {
+  const { formatFailures, runTestFile } = await import("../../../lib/policy/author/mod.ts");
+  const report = await runTestFile(path, { rules: args.text("rules"), corp: args.text("corp") });
+  const file = args.text("junit");
   if (file) {
-    const { junit } = await import("../../../lib/policy/author/fixture.ts");
-    await Deno.writeTextFile(file, junit(report));
+    const { junitOf } = await import("../../../lib/policy/author/mod.ts");
+    await Deno.writeTextFile(file, junitOf(report));
   }
-  if (given.on("json")) await printJson({ schema: "sbx.policy-test.v1", ...report });
+  if (args.has("json")) await printJson({ schema: "sbx.policy-test.v1", ...report });
   else {
-    for (const failure of failuresText(report)) note(failure);
+    for (const failure of formatFailures(report)) note(failure);
     await print(`${report.passed} passed, ${report.failed} failed`);
   }
   return report.ok ? 0 : 1;

@@ -1,30 +1,46 @@
-import type { ProfileList } from "../../../lib/api/profile.ts";
-import { segment } from "../../../lib/client/mod.ts";
+import type { ProfileList } from "../../../lib/api/mod.ts";
+import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { usage } from "../arguments.ts";
-import { type Command, type Given, JSON_OPTION } from "../command.ts";
+import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { note, pairs, print, printJson, table } from "../output.ts";
 
-export const command: Command = {
+export const command: CommandGroup = {
   name: "profile",
-  usage: "list | info ID | copy ID NEW_ID [--json]",
-  summary: "the profiles that VMs are made from",
-  options: [JSON_OPTION],
-  words: { min: 1, max: 3 },
-  examples: ["sbx profile list", "sbx profile info code", "sbx profile copy code mine"],
-  async run(given) {
-    const [verb, id, newId] = given.words;
-    if (verb === "list" && id === undefined) return await list(given);
-    if (verb === "info" && id !== undefined && newId === undefined) return await info(id, given);
-    if (verb === "copy" && newId !== undefined) return await copy(id, newId, given);
-    throw usage(command, `sbx profile takes ${command.usage}`);
-  },
+  summary: "list, show and copy the profiles of VMs",
+  subcommands: [
+    {
+      name: "profile list",
+      usage: "[--json]",
+      summary: "list the profiles, including invalid ones",
+      options: [JSON_OPTION],
+      examples: ["sbx profile list"],
+      run: list,
+    },
+    {
+      name: "profile info",
+      usage: "ID [--json]",
+      summary: "show a profile and its OBOM",
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx profile info code"],
+      run: (args) => info(args.words[0], args),
+    },
+    {
+      name: "profile copy",
+      usage: "ID NEW_ID [--json]",
+      summary: "create a profile as a copy of another",
+      options: [JSON_OPTION],
+      words: { min: 2, max: 2 },
+      examples: ["sbx profile copy code mine"],
+      run: (args) => copy(args.words[0], args.words[1], args),
+    },
+  ],
 };
 
-async function list(given: Given): Promise<number> {
+async function list(args: Arguments): Promise<number> {
   const answer = await (await connect()).json<ProfileList>("GET", "/profiles/list");
-  if (given.on("json")) {
+  if (args.has("json")) {
     await printJson(answer);
     return 0;
   }
@@ -36,18 +52,18 @@ async function list(given: Given): Promise<number> {
     compatible ? "" : `needs sbx ${min_sbx_version}`,
   ]);
   await print(table(["PROFILE", "NAME", "REVISION", "FROM", ""], rows));
-  for (const { id, error } of answer.broken) note(`broken: ${id}: ${error}`);
+  for (const { id, error } of answer.broken) note(`invalid profile ${id}: ${error}`);
   return 0;
 }
 
-async function info(id: string, given: Given): Promise<number> {
+async function info(id: string, args: Arguments): Promise<number> {
   const answer = await (await connect()).json<
     { profile: ProfileList["profiles"][0]; obom?: Record<string, unknown> }
   >(
     "GET",
     `/profiles/${segment(id, "profile")}/info`,
   );
-  if (given.on("json")) {
+  if (args.has("json")) {
     await printJson(answer);
     return 0;
   }
@@ -58,8 +74,8 @@ async function info(id: string, given: Given): Promise<number> {
     ["description", profile.description],
     ["revision", profile.revision],
     ["from", profile.source],
-    ["compatible", profile.compatible ? "yes" : `no, it needs sbx ${profile.min_sbx_version}`],
-    ["rules", `${profile.rule_count} of its own, ${profile.default_rule_count} by default`],
+    ["compatible", profile.compatible ? "yes" : `no, needs sbx ${profile.min_sbx_version}`],
+    ["rules", `${profile.rule_count} of the profile, ${profile.default_rule_count} defaults`],
     ["MCP servers", String(profile.mcp_server_count)],
     ["packs", String(profile.pack_count)],
     ["OBOM", obom && `${obom.name}, ${obom.hash}, by ${obom.generator} ${obom.generator_version}`],
@@ -67,11 +83,10 @@ async function info(id: string, given: Given): Promise<number> {
   return 0;
 }
 
-/** A profile of one's own to change, made of another. */
-async function copy(id: string, newId: string, given: Given): Promise<number> {
+async function copy(id: string, newId: string, args: Arguments): Promise<number> {
   const { copyProfile } = await import("../../../lib/profile/mod.ts");
   const path = await copyProfile(home(), id, newId);
-  if (given.on("json")) await printJson({ id: newId, path });
-  else await print(`${path} is yours to change; sbx create --profile ${newId} makes a VM of it`);
+  if (args.has("json")) await printJson({ id: newId, path });
+  else await print(`created ${path}; sbx create NAME --profile ${newId} creates a VM from it`);
   return 0;
 }

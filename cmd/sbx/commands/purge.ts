@@ -1,44 +1,44 @@
-import type { PurgeResult } from "../../../lib/api/vm.ts";
+import type { PurgeResult } from "../../../lib/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { type Command, JSON_OPTION } from "../command.ts";
 import { connect } from "../connect.ts";
 import { print, printJson } from "../output.ts";
 
 export const command: Command = {
   name: "purge",
   usage: "[--all] [--yes] [--json]",
-  summary: "remove VMs that have ended and are not persistent; with --all every VM",
+  summary: "remove stopped VMs that are not persistent; with --all every VM",
   options: [
-    { name: "all", about: "persistent and running VMs too" },
-    { name: "yes", short: "y", about: "do not ask" },
+    { name: "all", about: "also persistent and running VMs" },
+    { name: "yes", short: "y", about: "do not ask for confirmation" },
     JSON_OPTION,
   ],
   examples: ["sbx purge", "sbx purge --all --yes"],
-  async run(given) {
-    const all = given.on("all");
-    if (!given.on("yes") && !agreed(all)) return 1;
+  async run(args) {
+    const all = args.has("all");
+    if (!args.has("yes") && !confirm(all)) return 1;
     const client = await connect();
     const { removed } = await client.json<PurgeResult>("POST", "/purge", { json: { all } });
-    if (given.on("json")) await printJson({ removed });
-    else await print(removed.length === 0 ? "nothing to remove" : `removed ${removed.join(", ")}`);
+    if (args.has("json")) await printJson({ removed });
+    else await print(removed.length === 0 ? "no VMs to remove" : `removed ${removed.join(", ")}`);
     return 0;
   },
 };
 
-/** Asks at a terminal. Elsewhere nobody can answer, so that `--all` must be meant: it takes `--yes`. */
-function agreed(all: boolean): boolean {
+/** Asks for confirmation at a terminal. Without one, `--all` requires `--yes`. */
+function confirm(all: boolean): boolean {
   if (Deno.stdin.isTerminal()) {
-    const what = all
-      ? "every VM, persistent and running ones too"
-      : "the VMs that are not persistent and do not run";
-    return /^y(es)?$/i.test(prompt(`remove ${what}? [y/N]`)?.trim() ?? "");
+    const vms = all
+      ? "every VM, including persistent and running ones"
+      : "the stopped VMs that are not persistent";
+    return /^y(es)?$/i.test(prompt(`remove ${vms}? [y/N]`)?.trim() ?? "");
   }
   if (!all) return true;
   throw new SbxError(
     "usage.invalid",
-    "sbx purge --all removes every VM, and there is no terminal to ask at",
+    "sbx purge --all removes every VM and needs a confirmation, but standard input is not a terminal",
     {
-      hint: "sbx purge --all --yes does not ask",
+      hint: "confirm with sbx purge --all --yes",
     },
   );
 }

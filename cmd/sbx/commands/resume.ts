@@ -2,7 +2,7 @@ import { vmCommand } from "../each_vm.ts";
 
 export const command = vmCommand({
   name: "resume",
-  summary: "let paused VMs go on",
+  summary: "resume paused VMs",
   method: "POST",
   doing: "resuming",
   done: "resumed",

@@ -1,20 +1,20 @@
-import type { RunResult, VmInfo } from "../../../lib/api/vm.ts";
-import { type Command, JSON_OPTION } from "../command.ts";
+import type { RunResult, VmInfo } from "../../../lib/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { connect } from "../connect.ts";
-import { eventTable } from "./events.ts";
 import { note, printJson, stageTable } from "../output.ts";
-import { PROGRAM_OPTIONS, programRequest, SBX_FAILED, streamProgram } from "../program.ts";
+import { EXIT_NOTE, PROGRAM_OPTIONS, programRequest, SBX_FAILED, streamProgram } from "../program.ts";
 import { SIZE_OPTIONS, sizeOf } from "../size.ts";
+import { formatEvents } from "./events.ts";
 
 export const command: Command = {
   name: "run",
   usage: "[OPTIONS] -- CMD…",
-  summary:
-    "run a program in a VM that is thrown away; the exit code is the program's, 124 if its time ran out, 125 if sbx failed",
+  summary: "run a program in a temporary VM",
+  notes: [EXIT_NOTE],
   options: [
     ...SIZE_OPTIONS,
     ...PROGRAM_OPTIONS,
-    { name: "verbose", short: "v", about: "tell on stderr how it booted and what it did" },
+    { name: "verbose", short: "v", about: "print boot stages and events to stderr; times are UTC" },
     JSON_OPTION,
   ],
   program: true,
@@ -24,24 +24,24 @@ export const command: Command = {
     "sbx run -e GREETING=hello -- sh -c 'echo $GREETING'",
     "sbx run --timeout 10 --json -- node --version",
   ],
-  async run(given) {
-    const json = { ...await programRequest(command, given), ...sizeOf(given) };
+  async run(args) {
+    const json = { ...await programRequest(command, args), ...sizeOf(args) };
     const client = await connect();
-    if (given.on("json")) {
+    if (args.has("json")) {
       const result = await client.json<RunResult>("POST", "/run", { json });
       await printJson(result);
       return result.exit_code;
     }
     const response = await client.send("POST", "/run", { json, accept: "text/event-stream" });
-    if (!given.on("verbose")) return await streamProgram(response);
+    if (!args.has("verbose")) return await streamProgram(response);
     return await streamProgram(response, {
-      booted: (vm) => note(bootReport(vm)),
-      events: (events) => note(`\n${eventTable(events)}`),
+      booted: (vm) => note(formatBoot(vm)),
+      events: (events) => note(`\n${formatEvents(events)}`),
     });
   },
 };
 
-/** Which accelerator the VM got, and where the time of its boot went. */
-function bootReport({ name, hypervisor, accelerator, boot_stages }: VmInfo): string {
+/** Formats the accelerator and the boot stages of a VM. */
+function formatBoot({ name, hypervisor, accelerator, boot_stages }: VmInfo): string {
   return `${name}: ${hypervisor}, ${accelerator ?? "accelerator unknown"}\n${stageTable(boot_stages)}\n`;
 }

@@ -1,17 +1,19 @@
-import type { SessionList } from "../../../lib/api/session.ts";
-import { type Command, JSON_OPTION } from "../command.ts";
+import type { SessionList } from "../../../lib/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { connect } from "../connect.ts";
 import { print, printJson, table } from "../output.ts";
+import { UTC_NOTE } from "../usage.ts";
 
 export const command: Command = {
   name: "sessions",
   usage: "[--json]",
-  summary: "every session whose record is kept, also of VMs that are gone",
+  summary: "list the recorded sessions, including those of deleted VMs",
+  notes: [UTC_NOTE],
   options: [JSON_OPTION],
   examples: ["sbx sessions"],
-  async run(given) {
+  async run(args) {
     const { sessions } = await (await connect()).json<SessionList>("GET", "/sessions/list");
-    if (given.on("json")) await printJson({ sessions });
+    if (args.has("json")) await printJson({ sessions });
     else {
       const rows = sessions.map(({ id, name, profile_id, created_at, ended_at }) => [
         id,

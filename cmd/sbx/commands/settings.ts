@@ -1,61 +1,84 @@
-import type { LeafNode, SettingsResponse } from "../../../lib/settings/node.ts";
-import type { Client } from "../../../lib/client/mod.ts";
+import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { usage } from "../arguments.ts";
-import { type Command, type Given, JSON_OPTION } from "../command.ts";
+import type { Client } from "../../../lib/client/mod.ts";
+import type { LeafNode, SettingsResponse } from "../../../lib/settings/mod.ts";
 import { connect } from "../connect.ts";
 import { note, print, printJson, table } from "../output.ts";
-import { explanationText } from "../settings_explanation.ts";
-import { editByHand } from "../settings_editor.ts";
-import { leavesOf, parseSetting, shownValue } from "../settings_value.ts";
+import { editSettings } from "../settings_editor.ts";
+import { formatExplanation } from "../settings_explanation.ts";
+import { formatValue, leavesOf, parseSetting } from "../settings_value.ts";
 
-export const command: Command = {
+export const command: CommandGroup = {
   name: "settings",
-  usage: "list | get ID | set ID VALUE | reset ID… | explain ID | edit",
-  summary: "your preferences, and what corp locks of them",
-  options: [JSON_OPTION],
-  words: { min: 1, max: 64 },
-  examples: [
-    "sbx settings list",
-    "sbx settings set appearance.theme dark",
-    "sbx settings set vm.environment.dev.ports 3000,8080",
-    "sbx settings set vm.environment.shell.bashrc @~/.bashrc",
-    "sbx settings reset appearance.theme",
-    "sbx settings explain telemetry.endpoint",
-    "sbx settings edit",
+  summary: "list, explain and change settings",
+  subcommands: [
+    {
+      name: "settings list",
+      usage: "[--json]",
+      summary: "list the settings with their values and sources",
+      options: [JSON_OPTION],
+      examples: ["sbx settings list"],
+      run: list,
+    },
+    {
+      name: "settings get",
+      usage: "ID [--json]",
+      summary: "print the value of a setting",
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx settings get appearance.theme"],
+      run: (args) => get(args.words[0], args),
+    },
+    {
+      name: "settings set",
+      usage: "ID VALUE [--json]",
+      summary: "change a setting; lists are comma-separated, @FILE is the content of a file",
+      notes: ["Put -- before a value that begins with a dash."],
+      options: [JSON_OPTION],
+      words: { min: 2, max: 2 },
+      examples: [
+        "sbx settings set appearance.theme dark",
+        "sbx settings set vm.environment.dev.ports 3000,8080",
+        "sbx settings set vm.environment.shell.bashrc @~/.bashrc",
+      ],
+      run: (args) => set(args.words[0], args.words[1], args),
+    },
+    {
+      name: "settings reset",
+      usage: "ID… [--json]",
+      summary: "reset settings to their defaults",
+      options: [JSON_OPTION],
+      words: { min: 1, max: 63 },
+      examples: ["sbx settings reset appearance.theme"],
+      run: (args) => reset(args.words, args),
+    },
+    {
+      name: "settings explain",
+      usage: "ID [--json]",
+      summary: "show the layer that provides a value, and the values of the other layers",
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx settings explain telemetry.endpoint"],
+      run: (args) => explain(args.words[0], args),
+    },
+    {
+      name: "settings edit",
+      usage: "",
+      summary: "open settings.toml in your editor, then validate it",
+      options: [],
+      examples: ["sbx settings edit"],
+      run: () => editSettings(),
+    },
   ],
-  async run(given) {
-    const [verb, ...words] = given.words;
-    if (!Object.hasOwn(VERBS, verb)) throw usage(command, `sbx settings cannot "${verb}"`);
-    const { min, max, run } = VERBS[verb];
-    if (words.length < min) throw usage(command, `sbx settings ${verb} needs more: ${command.usage}`);
-    if (words.length > max) throw usage(command, `"${words[max]}" is one word too many`);
-    return await run(words, given);
-  },
 };
 
-interface Verb {
-  min: number;
-  max: number;
-  run(words: string[], given: Given): Promise<number>;
-}
-
-const VERBS: Record<string, Verb> = {
-  list: { min: 0, max: 0, run: list },
-  get: { min: 1, max: 1, run: get },
-  set: { min: 2, max: 2, run: set },
-  reset: { min: 1, max: 63, run: reset },
-  explain: { min: 1, max: 1, run: explain },
-  edit: { min: 0, max: 0, run: () => editByHand() },
-};
-
-async function list(_words: string[], given: Given): Promise<number> {
-  const settings = await read();
-  if (given.on("json")) {
+async function list(args: Arguments): Promise<number> {
+  const settings = await fetchSettings(await connect());
+  if (args.has("json")) {
     await printJson(settings);
     return 0;
   }
-  await print(table(["SETTING", "VALUE", "FROM", "", "WHAT"], leavesOf(settings.tree).map(row)));
+  await print(table(["SETTING", "VALUE", "FROM", "", "DESCRIPTION"], leavesOf(settings.tree).map(row)));
   noteIssues(settings);
   return 0;
 }
@@ -63,77 +86,80 @@ async function list(_words: string[], given: Given): Promise<number> {
 function row(leaf: LeafNode): string[] {
   const marks = [
     leaf.corp_locked ? "locked by corp" : "",
-    leaf.enabled ? "" : `off (${leaf.enabled_by ?? "disabled"})`,
+    leaf.enabled ? "" : `disabled${leaf.enabled_by ? ` by ${leaf.enabled_by}` : ""}`,
   ];
-  return [leaf.id, shownValue(leaf), leaf.source, marks.filter(Boolean).join(", "), leaf.description];
+  return [leaf.id, formatValue(leaf), leaf.source, marks.filter(Boolean).join(", "), leaf.description];
 }
 
-async function get([id]: string[], given: Given): Promise<number> {
+async function get(id: string, args: Arguments): Promise<number> {
   const { effective_value } = await find(id);
-  if (given.on("json")) await printJson(effective_value);
+  if (args.has("json")) await printJson(effective_value);
   else await print(typeof effective_value === "string" ? effective_value : JSON.stringify(effective_value));
   return 0;
 }
 
-async function set([id, text]: string[], given: Given): Promise<number> {
-  return await change({ [id]: await parseSetting(await find(id), text) }, given);
+async function set(id: string, text: string, args: Arguments): Promise<number> {
+  return await change({ [id]: await parseSetting(await find(id), text) }, args);
 }
 
-async function reset(ids: string[], given: Given): Promise<number> {
+async function reset(ids: string[], args: Arguments): Promise<number> {
   try {
-    return await change(Object.fromEntries(ids.map((id) => [id, null])), given);
+    return await change(Object.fromEntries(ids.map((id) => [id, null])), args);
   } catch (error) {
-    // There is no value here that could be wrong, so an id is: its own message says more.
+    // A reset has no values, so an id is wrong; `find` reports which one.
     if ((error as SbxError).code === "settings.invalid") { for (const id of ids) await find(id); }
     throw error;
   }
 }
 
-async function change(changes: Record<string, unknown>, given: Given): Promise<number> {
+async function change(changes: Record<string, unknown>, args: Arguments): Promise<number> {
   const client = await connect();
   const settings = await client.json<SettingsResponse>("PATCH", "/settings/edit", { json: changes });
-  if (given.on("json")) {
+  if (args.has("json")) {
     await printJson(settings);
     return 0;
   }
   const changed = leavesOf(settings.tree).filter(({ id }) => Object.hasOwn(changes, id));
-  for (const leaf of changed) await print(`${leaf.id} = ${shownValue(leaf)} (${leaf.source})`);
+  for (const leaf of changed) await print(`${leaf.id} = ${formatValue(leaf)} (${leaf.source})`);
   for (const id of Object.keys(changes).filter((id) => !changed.some((leaf) => leaf.id === id))) {
-    await print(`${id} is changed; it is hidden, and sbx settings explain ${id} shows it`);
+    await print(`changed ${id}; it is hidden, sbx settings explain ${id} shows it`);
   }
   noteIssues(settings);
   return 0;
 }
 
-async function explain([id]: string[], given: Given): Promise<number> {
-  const explanation = await explanationOf(await connect(), id);
-  await (given.on("json") ? printJson(explanation) : print(explanationText(explanation)));
+async function explain(id: string, args: Arguments): Promise<number> {
+  const explanation = await fetchExplanation(await connect(), id);
+  await (args.has("json") ? printJson(explanation) : print(formatExplanation(explanation)));
   return 0;
 }
 
-async function explanationOf(client: Client, id: string): Promise<Parameters<typeof explanationText>[0]> {
+async function fetchExplanation(
+  client: Client,
+  id: string,
+): Promise<Parameters<typeof formatExplanation>[0]> {
   return await client.json("GET", `/settings/explain/${encodeURIComponent(id)}`);
 }
 
-async function read(): Promise<SettingsResponse> {
-  return await (await connect()).json<SettingsResponse>("GET", "/settings/info");
+async function fetchSettings(client: Client): Promise<SettingsResponse> {
+  return await client.json<SettingsResponse>("GET", "/settings/info");
 }
 
 async function find(id: string): Promise<LeafNode> {
   const client = await connect();
-  const { tree } = await client.json<SettingsResponse>("GET", "/settings/info");
+  const { tree } = await fetchSettings(client);
   const leaves = leavesOf(tree);
   const leaf = leaves.find((one) => one.id === id);
   if (leaf) return leaf;
-  if (await explanationOf(client, id).then(() => true, () => false)) {
+  if (await fetchExplanation(client, id).then(() => true, () => false)) {
     throw new SbxError("settings.not_found", `the setting ${id} is hidden`, {
-      hint: `sbx settings explain ${id} shows it; sbx settings edit changes it where corp does not lock it`,
+      hint: `sbx settings explain ${id} shows it; sbx settings edit changes it unless corp locks it`,
     });
   }
-  const { nearest } = await import("../../../lib/event/catalogue.ts");
+  const { nearest } = await import("../../../lib/base/text/mod.ts");
   const near = nearest(id, leaves.map((one) => one.id));
-  throw new SbxError("settings.not_found", `no setting has the id "${id}"`, {
-    hint: near ? `did you mean ${near}?` : "sbx settings list shows those that exist",
+  throw new SbxError("settings.not_found", `unknown setting "${id}"`, {
+    hint: near ? `did you mean ${near}?` : "sbx settings list shows the settings",
   });
 }
 

@@ -1,48 +1,48 @@
-import type { VmSummary } from "../../../lib/api/vm.ts";
-import { daemonPid, gatewayClient, segment, start } from "../../../lib/client/mod.ts";
+import type { VmSummary } from "../../../lib/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { untilRunning } from "../boot.ts";
-import { type Command, JSON_OPTION } from "../command.ts";
-import { portFromEnv, portOf } from "../connect.ts";
+import { daemonPid, gatewayClient, segment, start } from "../../../lib/client/mod.ts";
+import { waitUntilRunning } from "../boot.ts";
+import { parsePort, portFromEnv } from "../connect.ts";
 import { eachVm } from "../each_vm.ts";
 import { print, printJson } from "../output.ts";
 
 export const command: Command = {
   name: "start",
   usage: "[NAME…] [--port N] [--json]",
-  summary: "start the service and the gateway, if they do not run, and VMs that were stopped",
+  summary: "start the service and the gateway if they are not running, and stopped VMs",
   options: [
     {
       name: "port",
       value: "N",
-      about: "TCP port of the gateway on 127.0.0.1 (SBX_GATEWAY_PORT, else 19222; 0: any)",
+      about: "TCP port of the gateway on 127.0.0.1; default SBX_GATEWAY_PORT, or 19222; 0 for any free port",
     },
     JSON_OPTION,
   ],
   words: { min: 0, max: Infinity },
   completesNames: true,
   examples: ["sbx start", "sbx start demo", "sbx start --port 0"],
-  async run(given) {
+  async run(args) {
     const place = home();
-    const asked = given.text("port");
-    const wanted = asked === undefined ? undefined : portOf("--port", asked);
-    const running = wanted ? await gatewayClient(place) : undefined;
-    if (running && new URL(running.base).port !== String(wanted)) {
-      throw new SbxError("gateway.already_running", `the gateway runs already, at ${running.base}`, {
-        hint: "sbx stop first, and then start it on another port",
+    const text = args.text("port");
+    const port = text === undefined ? undefined : parsePort("--port", text);
+    const running = port ? await gatewayClient(place) : undefined;
+    if (running && new URL(running.base).port !== String(port)) {
+      throw new SbxError("gateway.already_running", `the gateway is already running at ${running.base}`, {
+        hint: "stop it with sbx stop, then start it on the other port",
       });
     }
-    const { client, started } = await start(place, { port: wanted ?? portFromEnv() });
+    const { client, started } = await start(place, { port: port ?? portFromEnv() });
     const [service, gateway] = await Promise.all([daemonPid(place, "service"), daemonPid(place, "gateway")]);
-    const json = given.on("json");
-    const { words } = given;
+    const json = args.has("json");
+    const { words } = args;
     if (!json && words.length === 0) {
-      await print(`sbx ${started.length === 0 ? "runs already" : "runs"}: ${client.base}`);
+      await print(`sbx is ${started.length === 0 ? "already running" : "running"}: ${client.base}`);
     }
     const vms = await eachVm(words, "starting", json, async (name) => {
-      await untilRunning(client, await client.json<VmSummary>("POST", `/vms/${segment(name)}/start`));
-      if (!json) await print(`${name} runs`);
+      await waitUntilRunning(client, await client.json<VmSummary>("POST", `/vms/${segment(name)}/start`));
+      if (!json) await print(`started ${name}`);
     });
     if (json) await printJson({ gateway: client.base, started, pids: { service, gateway }, vms });
     return vms.length === words.length ? 0 : 1;

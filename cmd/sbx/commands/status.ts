@@ -1,47 +1,48 @@
-import type { SystemStatus } from "../../../lib/api/system.ts";
+import type { SystemStatus } from "../../../lib/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
 import {
   Client,
   daemonPid,
+  findUnreachableGateway,
   gatewayClient,
   serviceAnswers,
-  unreachableGateway,
 } from "../../../lib/client/mod.ts";
-import { GATEWAY_PERMISSIONS } from "../../../lib/gateway/permission.ts";
-import { home } from "../../../lib/base/home/mod.ts";
-import { type Command, JSON_OPTION } from "../command.ts";
+// Not through mod.ts, which loads the gateway.
+import { GATEWAY_PERMISSIONS } from "../../../lib/gateway/permission/mod.ts";
 import { pairs, print, printJson } from "../output.ts";
 
 export const command: Command = {
   name: "status",
   usage: "[--json]",
-  summary:
-    "what runs, what boots the VMs and why, the assets, what each role may do; exit code 1 if not all is well",
+  summary: "show the service, the gateway, the hypervisor, the assets and the permissions",
+  notes: ["The exit code is 1 if there is a problem."],
   options: [JSON_OPTION],
   examples: ["sbx status", "sbx status --json"],
-  async run(given) {
+  async run(args) {
     const place = home();
-    const [up, gateway] = await Promise.all([serviceAnswers(place), gatewayClient(place)]);
-    const system = up ? await systemStatus(place.serviceSocket) : undefined;
+    const [isUp, gateway] = await Promise.all([serviceAnswers(place), gatewayClient(place)]);
+    const system = isUp ? await fetchSystemStatus(place.serviceSocket) : undefined;
     const pid = await daemonPid(place, "gateway");
-    const lost = gateway ? undefined : await unreachableGateway(place);
-    const well = system?.ok === true && gateway !== undefined;
+    const unreachable = gateway ? undefined : await findUnreachableGateway(place);
+    const ok = system?.ok === true && gateway !== undefined;
     const report = {
-      ok: well,
+      ok,
       gateway: gateway
         ? { running: true, url: gateway.base, pid, permissions: GATEWAY_PERMISSIONS }
-        : lost
-        ? { running: true, pid: lost.pid, missing: lost.missing }
+        : unreachable
+        ? { running: true, pid: unreachable.pid, missing: unreachable.missing }
         : { running: false },
       service: system ? { running: true, ...system } : { running: false },
       home: place.dir,
     };
-    if (given.on("json")) await printJson(report);
-    else await print(human(report.gateway, system, place.dir));
-    return well ? 0 : 1;
+    if (args.has("json")) await printJson(report);
+    else await print(formatStatus(report.gateway, system, place.dir));
+    return ok ? 0 : 1;
   },
 };
 
-async function systemStatus(socket: string): Promise<SystemStatus> {
+async function fetchSystemStatus(socket: string): Promise<SystemStatus> {
   const client = Client.unix(socket);
   try {
     return await client.json<SystemStatus>("GET", "/system/status");
@@ -50,7 +51,7 @@ async function systemStatus(socket: string): Promise<SystemStatus> {
   }
 }
 
-function human(
+function formatStatus(
   gateway: { running: boolean; url?: string; pid?: number; missing?: string },
   system: SystemStatus | undefined,
   dir: string,
@@ -58,13 +59,13 @@ function human(
   const lines: [string, string | undefined][] = [
     ["home", dir],
     ["gateway", gatewayState(gateway)],
-    ["service", system ? `${system.version} (pid ${system.pid})` : "does not run: sbx start"],
+    ["service", system ? `${system.version} (pid ${system.pid})` : "not running; start it with sbx start"],
   ];
-  if (gateway.running) lines.push(["gateway may", permissions(GATEWAY_PERMISSIONS)]);
+  if (gateway.running) lines.push(["gateway permissions", formatPermissions(GATEWAY_PERMISSIONS)]);
   if (system) {
     const { vms, host, hypervisor, assets, issues } = system;
     lines.push(
-      ["service may", permissions(system.permissions)],
+      ["service permissions", formatPermissions(system.permissions)],
       ["host", `${host.os} ${host.arch}, ${host.cpus} CPUs`],
       ["hypervisor", `${hypervisor.name}, ${hypervisor.accelerator}: ${hypervisor.reason}`],
       ["VMs", `${vms.running} running of ${vms.total}`],
@@ -78,15 +79,17 @@ function human(
   return pairs(lines);
 }
 
-function gatewayState({ running, url, pid, missing }: Parameters<typeof human>[0]): string {
-  if (missing) return `runs (pid ${pid}), but its ${missing} file is gone: sbx stop, then sbx start`;
-  return running ? `${url} (pid ${pid})` : "does not run: sbx start";
+function gatewayState({ running, url, pid, missing }: Parameters<typeof formatStatus>[0]): string {
+  if (missing) {
+    return `running (pid ${pid}), but its ${missing} file is missing; restart it with sbx stop and sbx start`;
+  }
+  return running ? `${url} (pid ${pid})` : "not running; start it with sbx start";
 }
 
-function permissions(of: Record<string, string>): string {
-  const held = Object.entries(of).filter(([, state]) =>
+function formatPermissions(states: Record<string, string>): string {
+  const permissions = Object.entries(states).filter(([, state]) =>
     state !== "none" && state !== "denied" && state !== "prompt"
   );
-  return held.map(([name, state]) => state === "granted" ? name : `${name} (${state})`).join(", ") ||
-    "nothing";
+  return permissions.map(([name, state]) => state === "granted" ? name : `${name} (${state})`).join(", ") ||
+    "none";
 }

@@ -1,8 +1,8 @@
-import type { VmSummary } from "../../../lib/api/vm.ts";
-import { type Daemon, gatewayClient, segment, stopDaemon } from "../../../lib/client/mod.ts";
+import type { VmSummary } from "../../../lib/api/mod.ts";
+import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { type Command, type Given, JSON_OPTION } from "../command.ts";
+import { type Daemon, gatewayClient, segment, stopDaemon } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { eachVm } from "../each_vm.ts";
 import { print, printJson } from "../output.ts";
@@ -10,25 +10,24 @@ import { print, printJson } from "../output.ts";
 export const command: Command = {
   name: "stop",
   usage: "[NAME… | --all] [--json]",
-  summary:
-    "stop VMs; without names the gateway and the service: VMs that run go on, and are found again by the next start",
+  summary: "stop VMs; without names, stop the gateway and the service, but leave VMs running",
   options: [
-    { name: "all", about: "stop the running VMs, and then the gateway and the service" },
+    { name: "all", about: "stop the running VMs, then the gateway and the service" },
     JSON_OPTION,
   ],
   words: { min: 0, max: Infinity },
   completesNames: true,
   examples: ["sbx stop demo", "sbx stop", "sbx stop --all"],
-  async run(given) {
-    if (given.words.length > 0) return await stopNamed(given);
+  async run(args) {
+    if (args.words.length > 0) return await stopNamed(args);
     const place = home();
-    const vms = given.on("all") ? await stopVms() : [];
+    const vms = args.has("all") ? await stopVms() : [];
     const stopped: Daemon[] = [];
     for (const daemon of ["gateway", "service"] as const) {
       if (await stopDaemon(place, daemon)) stopped.push(daemon);
     }
-    if (given.on("json")) await printJson({ stopped, vms });
-    else if (stopped.length === 0) await print("sbx does not run");
+    if (args.has("json")) await printJson({ stopped, vms });
+    else if (stopped.length === 0) await print("sbx is not running");
     else await print(`stopped: ${[...vms.map((name) => `VM ${name}`), ...stopped].join(", ")}`);
     return 0;
 
@@ -43,18 +42,18 @@ export const command: Command = {
   },
 };
 
-async function stopNamed(given: Given): Promise<number> {
-  if (given.on("all")) {
-    throw new SbxError("request.invalid", "--all stops every VM, and names some", {
-      hint: "leave out one of them",
+async function stopNamed(args: Arguments): Promise<number> {
+  if (args.has("all")) {
+    throw new SbxError("request.invalid", "--all cannot be combined with names of VMs", {
+      hint: "give --all to stop every VM, or names to stop some",
     });
   }
-  const json = given.on("json");
+  const json = args.has("json");
   const client = await connect();
-  const vms = await eachVm(given.words, "stopping", json, async (name) => {
+  const vms = await eachVm(args.words, "stopping", json, async (name) => {
     await client.json("POST", `/vms/${segment(name)}/stop`);
     if (!json) await print(`stopped ${name}`);
   });
   if (json) await printJson({ stopped: [], vms });
-  return vms.length === given.words.length ? 0 : 1;
+  return vms.length === args.words.length ? 0 : 1;
 }

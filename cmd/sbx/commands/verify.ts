@@ -1,9 +1,11 @@
-import type { SessionList } from "../../../lib/api/session.ts";
+import type { SessionList } from "../../../lib/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { type Verification, verifyLedger } from "../../../lib/ledger/mod.ts";
-import { sessionPaths } from "../../../lib/session/files/paths.ts";
-import { type Command, JSON_OPTION } from "../command.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { type Verification, verifyLedger } from "../../../lib/ledger/read/mod.ts";
+// Not through mod.ts, which loads the session.
+import { sessionPaths } from "../../../lib/session/files/mod.ts";
 import { connect } from "../connect.ts";
 import { print, printJson } from "../output.ts";
 
@@ -13,8 +15,8 @@ const VM_NAME = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 export const command: Command = {
   name: "verify",
   usage: "NAME|SESSION|FILE [--json]",
-  summary:
-    "check a session's record: every event against the hash chain, all of it against its seal; exit code 1 if it does not hold",
+  summary: "verify a session's record: every event against the hash chain, the record against its seal",
+  notes: ["The exit code is 1 if the record is invalid."],
   options: [JSON_OPTION],
   words: { min: 1, max: 1 },
   completesNames: true,
@@ -23,45 +25,46 @@ export const command: Command = {
     "sbx verify 0d9f4a1e-8f5c-4d57-9e6b-1f2a3b4c5d6e",
     "sbx verify ./session.db --json",
   ],
-  async run(given) {
-    const path = await ledgerOf(given.words[0]);
+  async run(args) {
+    const path = await findLedger(args.words[0]);
     const { ok, events, sealed, first_bad } = await verifyLedger(path);
-    if (given.on("json")) await printJson({ ok, path, events, sealed, first_bad });
-    else if (!ok) await print(`${path}: does NOT hold after ${events} good events: ${describe(first_bad)}`);
-    else {
-      await print(`${path}: ${events} events, and every one is as it was recorded`);
+    if (args.has("json")) await printJson({ ok, path, events, sealed, first_bad });
+    else if (!ok) {
+      await print(`${path}: INVALID after ${count(events, "valid event")}: ${describe(first_bad)}`);
+    } else {
+      await print(`${path}: valid, ${count(events, "event")} as recorded`);
       if (!sealed) await print(NOT_SEALED);
     }
     return ok ? 0 : 1;
   },
 };
 
-/** What a record without a seal does not prove. */
+/** Limits of a record without a seal. */
 const NOT_SEALED =
-  "It is NOT sealed, so its end is not proved: events, findings or answers could have been taken off it.\n" +
-  "A record is sealed when its VM stops, and by the service when it finds that the VM's process is gone.";
+  "It is NOT sealed, so its end is not proven: events, findings or answers could have been removed from it.\n" +
+  "A record is sealed when its VM stops, or by the service when the VM's process is gone.";
 
-/** The ledger that is meant. A session's id and a file need no service; a name means the last VM that had it. */
-async function ledgerOf(what: string): Promise<string> {
-  if (SESSION_ID.test(what)) return await ofSession(what);
-  if (await isFile(what)) return what;
-  if (VM_NAME.test(what)) {
+/** Finds a ledger by the session's id, by file, or by the name of a VM, which selects its newest session. Only names need the service. */
+async function findLedger(word: string): Promise<string> {
+  if (SESSION_ID.test(word)) return await ledgerOfSession(word);
+  if (await isFile(word)) return word;
+  if (VM_NAME.test(word)) {
     const { sessions } = await (await connect()).json<SessionList>("GET", "/sessions/list");
-    const newest = sessions.find(({ name }) => name === what);
-    if (newest) return await ofSession(newest.id);
+    const newest = sessions.find(({ name }) => name === word);
+    if (newest) return await ledgerOfSession(newest.id);
   }
-  throw notFound(`"${what}" is neither a VM's name, nor a session's id, nor a file`);
+  throw notFound(`"${word}" is not the name of a VM, the id of a session or a file`);
 }
 
-async function ofSession(id: string): Promise<string> {
+async function ledgerOfSession(id: string): Promise<string> {
   const { ledger } = sessionPaths(home(), id);
   if (await isFile(ledger)) return ledger;
-  throw notFound(`there is no record of the session ${id} at ${ledger}`);
+  throw notFound(`session ${id} has no record at ${ledger}`);
 }
 
 function notFound(message: string): SbxError {
   return new SbxError("ledger.not_found", message, {
-    hint: "sbx sessions lists every session whose record is kept, with the name of its VM",
+    hint: "sbx sessions lists the recorded sessions with the names of their VMs",
   });
 }
 
@@ -70,10 +73,10 @@ function isFile(path: string): Promise<boolean> {
 }
 
 function describe(bad: Verification["first_bad"]): string {
-  const which = bad?.event_id
+  const place = bad?.event_id
     ? `event ${bad.event_id}: `
     : bad?.sequence
     ? `event number ${bad.sequence}: `
     : "";
-  return which + (bad?.reason ?? "unknown");
+  return place + (bad?.reason ?? "unknown reason");
 }

@@ -1,42 +1,42 @@
-import type { SessionList } from "../../../lib/api/session.ts";
-import type { WhyResult } from "../../../lib/api/policy.ts";
-import { type Client, segment } from "../../../lib/client/mod.ts";
+import type { SessionList, WhyResult } from "../../../lib/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { answerLine } from "../../../lib/policy/ask/answer.ts";
-import { guardRemedy, isGuard } from "../../../lib/policy/engine/guard.ts";
-import { usage } from "../arguments.ts";
-import { type Command, JSON_OPTION } from "../command.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
+// Not through mod.ts, which loads the rule engine.
+import { answerLine } from "../../../lib/policy/decision/mod.ts";
+import { guardRemedy, isGuard } from "../../../lib/policy/decision/mod.ts";
 import { connect } from "../connect.ts";
 import { objectOf, subjectOf } from "../event_row.ts";
 import { pairs, print, printJson } from "../output.ts";
+import { usageError, UTC_NOTE } from "../usage.ts";
 
 const EVENT_ID = /^[0-9a-f]{12}$/;
 
 export const command: Command = {
   name: "why",
   usage: "EVENT [SESSION] [--json]",
-  summary:
-    "why an event was allowed or blocked: the rule, the fields that it looked at, what nearly matched, what to do",
+  summary: "explain the decision on an event: its rule, the matched fields, near misses and the remedy",
+  notes: [UTC_NOTE],
   options: [JSON_OPTION],
   words: { min: 1, max: 2 },
   examples: ["sbx why 3f2a90c1d7e4", "sbx why 3f2a90c1d7e4 demo --json"],
-  async run(given) {
-    const [id, session] = given.words;
+  async run(args) {
+    const [id, session] = args.words;
     if (!EVENT_ID.test(id)) {
-      throw usage(
+      throw usageError(
         command,
-        `"${id}" is no event's id`,
-        "sbx events NAME shows the ids: 12 hex characters each",
+        `invalid event id "${id}"`,
+        "give 12 hex characters; sbx events NAME shows the ids",
       );
     }
-    const why = await find(await connect(), id, session);
-    await (given.on("json") ? printJson(why) : print(explanation(why)));
+    const why = await findWhy(await connect(), id, session);
+    await (args.has("json") ? printJson(why) : print(formatWhy(why)));
     return 0;
   },
 };
 
-/** Looks in one session, or in all of them, the newest first. */
-async function find(client: Client, id: string, session?: string): Promise<WhyResult> {
+/** Searches one session, or all sessions from the newest. @throws {SbxError} `event.not_found` */
+async function findWhy(client: Client, id: string, session?: string): Promise<WhyResult> {
   if (session) return await client.json("GET", pathOf(session, id));
   const { sessions } = await client.json<SessionList>("GET", "/sessions/list");
   for (const { id: each } of sessions) {
@@ -46,8 +46,8 @@ async function find(client: Client, id: string, session?: string): Promise<WhyRe
       if (!(error instanceof SbxError) || !error.code.endsWith(".not_found")) throw error;
     }
   }
-  throw new SbxError("event.not_found", `no session that is kept has an event ${id}`, {
-    hint: "sbx events NAME lists those of a session",
+  throw new SbxError("event.not_found", `event ${id} is in none of the recorded sessions`, {
+    hint: "sbx events NAME lists the events of a session",
   });
 }
 
@@ -55,15 +55,15 @@ function pathOf(session: string, id: string): string {
   return `/sessions/${segment(session)}/events/${id}/why`;
 }
 
-/** The record, a line for each thing that it says. */
-export function explanation({ event, decision, findings }: WhyResult): string {
+/** Formats the decision record of an event, one field per line. */
+export function formatWhy({ event, decision, findings }: WhyResult): string {
   const common = objectOf(event.common);
   const lines: [string, string | undefined][] = [
     ["event", `${common.event_id} ${common.event_type}`],
     ["time", new Date(Number(common.timestamp_unix_ms)).toISOString()],
-    ["what", subjectOf(event)],
+    ["subject", subjectOf(event)],
   ];
-  if (!decision) lines.push(["decision", "none: it was only observed"]);
+  if (!decision) lines.push(["decision", "none, only observed"]);
   else {
     const { rule, matched_fields, rewrites, near_misses, remedy, answered } = decision;
     const place = rule.file ? ` (${rule.file}:${rule.line ?? 1})` : "";
@@ -73,18 +73,20 @@ export function explanation({ event, decision, findings }: WhyResult): string {
       [
         "rule",
         isGuard(rule.id)
-          ? `guard "${rule.id}": built in, before any rule`
+          ? `guard "${rule.id}": built in, applied before the rules`
           : `${rule.layer} rule "${rule.id}"${place}`,
       ],
       ["reason", rule.reason ?? rule.name],
-      ...matched_fields.map(({ path, value }): [string, string] => ["field", `${path} = ${shown(value)}`]),
+      ...matched_fields.map((
+        { path, value },
+      ): [string, string] => ["field", `${path} = ${formatFieldValue(value)}`]),
       ...rewrites.map((
         { op, path, rule_id },
       ): [string, string] => ["rewrite", `${op} ${path} by "${rule_id}"`]),
       ...near_misses.map(({ rule_id, failed, path, value }): [string, string] => [
         "near miss",
-        `"${rule_id}" would have matched but for ${failed} (${path} is ${
-          value === undefined ? "absent" : shown(value)
+        `"${rule_id}" did not match only because of ${failed} (${path} is ${
+          value === undefined ? "absent" : formatFieldValue(value)
         })`,
       ]),
       ["remedy", remedy ?? (isGuard(rule.id) ? guardRemedy(rule.id) : undefined)],
@@ -96,6 +98,6 @@ export function explanation({ event, decision, findings }: WhyResult): string {
   return pairs(lines);
 }
 
-function shown(value: unknown): string {
+function formatFieldValue(value: unknown): string {
   return JSON.stringify(value) ?? "absent";
 }

@@ -1,12 +1,11 @@
 import type { Hono } from "hono";
 import { fileRoutes } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { ask } from "../../../lib/ipc/mod.ts";
-import type { Supervisor, Vm } from "../../../lib/service/mod.ts";
-import { guestPath, relativePath, Workspace } from "../../../lib/service/workspace/mod.ts";
+import { awaitFile, type Supervisor, type Vm } from "../../../lib/service/mod.ts";
+import { relativePath, Workspace } from "../../../lib/service/workspace/mod.ts";
 import { handle } from "../handle.ts";
 
-/** Files of a VM's workspace, whether it runs or not. */
+/** Routes of the files in a VM's workspace, whether it runs or not. */
 export function routeFiles(app: Hono, supervisor: Supervisor): void {
   const workspace = (vm: Vm) => new Workspace(vm.paths.workspace);
 
@@ -25,7 +24,7 @@ export function routeFiles(app: Hono, supervisor: Supervisor): void {
       body,
       query.mode === undefined ? undefined : parseInt(query.mode, 8),
     );
-    await shown(vm, query.path, size);
+    await awaitFile(vm, query.path, size);
     return { path: relativePath(query.path), size };
   });
   handle(
@@ -46,10 +45,4 @@ async function makeFolder(vm: Vm, { path, mode }: { path: string; mode?: string 
 async function hasBytes({ body }: Request): Promise<boolean> {
   for await (const chunk of body ?? []) if (chunk.length > 0) return true;
   return false;
-}
-
-/** Waits until a running guest sees what was written: what is started next must not read the file of before. */
-async function shown(vm: Vm, path: string, size: number): Promise<void> {
-  if (vm.state.state !== "Running") return;
-  await ask(vm.paths.socket, { t: "AwaitFile", path: guestPath(relativePath(path)), size }).catch(() => {});
 }

@@ -2,15 +2,14 @@ import type { Hono } from "hono";
 import { policyRoutes, type RuleList } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Rule } from "../../../lib/policy/mod.ts";
-import type { Rules } from "../../../lib/service/rules.ts";
-import type { Governance } from "../../../lib/service/mod.ts";
+import type { AskInbox, ContractRefresh, Rules } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 
 /** A rule as the API shows it. */
 type RuleView = Omit<Rule, "match_line">;
 
-/** Rules, what they say of one event, and what waits for a person (contracts.md §2, §5). */
-export function routePolicy(app: Hono, governance: Governance, rules: Rules): void {
+/** Routes of rules, of their evaluation on one event, and of pending asks (docs/contracts.md §2, §5). */
+export function routePolicy(app: Hono, rules: Rules, refresh: ContractRefresh, asks: AskInbox): void {
   handle(app, policyRoutes.listRules, async ({ params }): Promise<RuleList> => {
     const policy = await rules.policyOf(params.id);
     return { rules: policy.rules.map(({ rule }) => viewOf(rule)), lints: await rules.lint(policy) };
@@ -18,34 +17,34 @@ export function routePolicy(app: Hono, governance: Governance, rules: Rules): vo
   handle(app, policyRoutes.getRule, async ({ params }) => await findRule(params.id, params.rule_id));
   handle(app, policyRoutes.putRule, async ({ params, body }) => {
     await rules.put(params.id, params.rule_id, body);
-    await governance.refreshProfile(params.id);
+    await refresh.refreshProfile(params.id);
     const policy = await rules.policyOf(params.id);
     const lints = (await rules.lint(policy)).filter(({ rule_id }) => rule_id === params.rule_id);
     return { rule: await findRule(params.id, params.rule_id, "profile"), lints };
   });
   handle(app, policyRoutes.deleteRule, async ({ params }) => {
     await rules.delete(params.id, params.rule_id);
-    await governance.refreshProfile(params.id);
+    await refresh.refreshProfile(params.id);
     return { id: params.rule_id, deleted: true };
   });
   handle(app, policyRoutes.evaluate, async ({ params, body }) => {
-    const { completeEvent } = await import("../../../lib/policy/author/fixture.ts");
-    const given = completeEvent(body.event);
+    const { completeEvent } = await import("../../../lib/policy/author/mod.ts");
+    const complete = completeEvent(body.event);
     const policy = await rules.policyOf(params.id);
-    const { decision, findings, event, failures } = policy.evaluate(given, { explain: true });
-    return { decision, findings, failures, ...(event !== given && { event }) };
+    const { decision, findings, event, failures } = policy.evaluate(complete, { explain: true });
+    return { decision, findings, failures, ...(event !== complete && { event }) };
   });
-  handle(app, policyRoutes.asks, async () => ({ asks: await governance.asks() }));
-  handle(app, policyRoutes.resolveAsk, ({ params, body }) => governance.resolve(params.id, body));
+  handle(app, policyRoutes.asks, async () => ({ asks: await asks.list() }));
+  handle(app, policyRoutes.resolveAsk, ({ params, body }) => asks.resolve(params.id, body));
 
   async function findRule(profileId: string, ruleId: string, layer?: string): Promise<RuleView> {
-    const { rules: all } = await rules.policyOf(profileId);
-    const found = all.find(({ rule }) => rule.id === ruleId && (!layer || rule.layer === layer));
-    if (found) return viewOf(found.rule);
+    const { rules: active } = await rules.policyOf(profileId);
+    const match = active.find(({ rule }) => rule.id === ruleId && (!layer || rule.layer === layer));
+    if (match) return viewOf(match.rule);
     const disabled = (await rules.all(profileId)).find(({ id }) => id === ruleId);
     if (disabled) return viewOf(disabled);
     throw new SbxError("policy.rule.not_found", `profile "${profileId}" has no rule "${ruleId}"`, {
-      hint: `GET /profiles/${profileId}/enforcement/rules/list lists those in force`,
+      hint: `GET /profiles/${profileId}/enforcement/rules/list lists the rules in force`,
     });
   }
 }

@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { type ProfileList, profileRoutes } from "../../../lib/api/mod.ts";
+import { type ProfileInfo, type ProfileList, profileRoutes } from "../../../lib/api/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
 import {
   listProfiles,
@@ -11,9 +11,9 @@ import {
 import { handle } from "../handle.ts";
 
 /**
- * Profiles and their evidence.
+ * Routes of profiles and their evidence.
  *
- * @param countDefaultRules how many rules hold whatever the profile says
+ * @param countDefaultRules counts the built-in rules, which every profile has
  */
 export function routeProfiles(app: Hono, home: Home, countDefaultRules: () => Promise<number>): void {
   handle(app, profileRoutes.list, async (): Promise<ProfileList> => {
@@ -29,7 +29,7 @@ export function routeProfiles(app: Hono, home: Home, countDefaultRules: () => Pr
     }
     return answer;
   });
-  handle(app, profileRoutes.info, async ({ params }) => {
+  handle(app, profileRoutes.info, async ({ params }): Promise<ProfileInfo> => {
     const profile = await loadProfile(home, params.id);
     const [defaultRuleCount, obom] = await Promise.all([countDefaultRules(), obomDescriptor(home, profile)]);
     return profileInfo(profile, { defaultRuleCount, obom });

@@ -1,25 +1,25 @@
 import type { Hono } from "hono";
-import { settingsRoutes } from "../../../lib/api/mod.ts";
+import { type CorpInfo, type SettingExplanation, settingsRoutes } from "../../../lib/api/mod.ts";
 import { corpInfo, type CorpStore } from "../../../lib/corp/mod.ts";
 import type { SettingsStore } from "../../../lib/settings/mod.ts";
 import { handle } from "../handle.ts";
 
-/** Settings, and what corp says of them. */
+/** Routes of the settings and of corp. */
 export function routeSettings(app: Hono, settings: SettingsStore, corp: CorpStore): void {
   handle(app, settingsRoutes.info, ({ context }) => {
     const { json, gzip, etag } = settings.infoBytes();
-    // The tree is large and changes rarely: who has it already is told so in a few bytes.
+    // The tree is large and changes rarely: a client that has it gets a few bytes.
     if (context.req.header("if-none-match") === etag) {
       return new Response(null, { status: 304, headers: { etag } });
     }
     const headers = { "content-type": "application/json", etag, vary: "accept-encoding" };
     const takesGzip = /\bgzip\b(?!\s*;\s*q=0(\.0*)?\b)/i.test(context.req.header("accept-encoding") ?? "");
-    // Compressed once for each change; Deno.serve would do it for each request.
+    // Compressed once for each change; Deno.serve would compress it for each request.
     return takesGzip
       ? new Response(gzip, { headers: { ...headers, "content-encoding": "gzip" } })
       : new Response(json, { headers });
   });
   handle(app, settingsRoutes.edit, ({ body }) => settings.edit(body));
-  handle(app, settingsRoutes.explain, ({ params }) => settings.explain(params.id));
-  handle(app, settingsRoutes.corp, () => corpInfo(corp));
+  handle(app, settingsRoutes.explain, ({ params }): SettingExplanation => settings.explain(params.id));
+  handle(app, settingsRoutes.corp, (): CorpInfo => corpInfo(corp));
 }

@@ -1,19 +1,20 @@
 import type { Context, Hono } from "hono";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { IpcCall } from "../../../lib/ipc/mod.ts";
-import type { Supervisor } from "../../../lib/service/mod.ts";
+import type { CallStream } from "../../../lib/ipc/mod.ts";
+import type { Notices, Supervisor } from "../../../lib/service/mod.ts";
 
-/** Size of a terminal until its client says another. */
+/** Size of a terminal until its client sends one. */
 const DEFAULT_SIZE = { cols: 80, rows: 24 };
-/** Bytes that may wait for a slow listener of `/events` before it is cut off. */
+/** `bytes` that may wait for a slow listener of `/events` before it is disconnected. */
 const LISTENER_BACKLOG = 4 * 1024 * 1024;
+/** Limit of a terminal's columns and rows. */
 const MAX_CELLS = 1000;
 
-/** The two WebSockets (contracts.md §2). */
-export function routeSockets(app: Hono, supervisor: Supervisor): void {
+/** The two WebSockets (docs/contracts.md §2). */
+export function routeSockets(app: Hono, supervisor: Supervisor, notices: Notices): void {
   app.get("/events", (context) => {
     const { socket, response } = upgrade(context);
-    const stop = supervisor.listen((notice) => {
+    const stop = notices.listen((notice) => {
       if (socket.readyState !== WebSocket.OPEN) return;
       if (socket.bufferedAmount > LISTENER_BACKLOG) return socket.close(1013, "too slow");
       socket.send(JSON.stringify(notice));
@@ -26,16 +27,16 @@ export function routeSockets(app: Hono, supervisor: Supervisor): void {
     const vm = supervisor.find(context.req.param("id"));
     await supervisor.ready(vm);
     const argv = argvOf(context.req.query("argv"));
-    const call = await IpcCall.open(vm.paths.socket, { t: "Terminal", ...DEFAULT_SIZE, argv });
+    const call = await vm.process.open({ t: "Terminal", ...DEFAULT_SIZE, argv });
     const { socket, response } = upgrade(context);
     socket.binaryType = "arraybuffer";
     socket.onopen = () => void show(call, socket);
     socket.onclose = () => call.close();
     socket.onmessage = ({ data }) =>
       void type(call, data).catch((error) => {
-        const wrong = error instanceof SbxError && error.code === "request.invalid";
+        const isInvalid = error instanceof SbxError && error.code === "request.invalid";
         if (socket.readyState === WebSocket.OPEN) {
-          socket.close(wrong ? 1007 : 1011, wrong ? error.message : "the VM went away");
+          socket.close(isInvalid ? 1007 : 1011, isInvalid ? error.message : "the VM went away");
         }
       });
     return response;
@@ -49,10 +50,10 @@ function upgrade(context: Context): { socket: WebSocket; response: Response } {
   return Deno.upgradeWebSocket(context.req.raw);
 }
 
-async function show(call: IpcCall, socket: WebSocket): Promise<void> {
+async function show(call: CallStream<"Terminal">, socket: WebSocket): Promise<void> {
   try {
     for (let reply = await call.next(); reply !== null; reply = await call.next()) {
-      if (reply.t === "Output" && socket.readyState === WebSocket.OPEN) {
+      if (socket.readyState === WebSocket.OPEN) {
         socket.send(Uint8Array.fromBase64(reply.data));
       }
     }
@@ -64,7 +65,7 @@ async function show(call: IpcCall, socket: WebSocket): Promise<void> {
   }
 }
 
-async function type(call: IpcCall, data: unknown): Promise<void> {
+async function type(call: CallStream<"Terminal">, data: unknown): Promise<void> {
   if (data instanceof ArrayBuffer) {
     return await call.send({ t: "Data", data: new Uint8Array(data).toBase64() });
   }
@@ -74,14 +75,14 @@ async function type(call: IpcCall, data: unknown): Promise<void> {
   await call.send({ t: "Resize", cols: size.cols, rows: size.rows });
 }
 
-/** `?argv=["top"]` runs a program of its own in the terminal. */
+/** Program of a terminal of its own: `?argv=["top"]`. */
 function argvOf(text: string | undefined): string[] | undefined {
   if (text === undefined) return undefined;
   try {
     const argv = JSON.parse(text);
     if (Array.isArray(argv) && argv.length > 0 && argv.every((part) => typeof part === "string")) return argv;
   } catch {
-    // refused below
+    // invalid: see below
   }
   throw new SbxError("request.invalid", "argv is a JSON list of strings");
 }

@@ -3,20 +3,20 @@ import { vmRoutes } from "../../../lib/api/mod.ts";
 import type { Supervisor } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 
-/** Routes of a VM's life. */
+/** Routes of the life of VMs. */
 export function routeVms(app: Hono, supervisor: Supervisor): void {
-  const answer = (id: string) => supervisor.summary(supervisor.find(id));
+  const summaryOf = (id: string) => supervisor.summary(supervisor.find(id));
 
   handle(app, vmRoutes.create, async ({ body }) => supervisor.summary(await supervisor.create(body)));
   handle(app, vmRoutes.list, () => ({ vms: supervisor.list() }));
   handle(app, vmRoutes.info, ({ params }) => supervisor.info(supervisor.find(params.id)));
   handle(app, vmRoutes.status, ({ params }) => {
-    const { id, status, last_error } = answer(params.id);
+    const { id, status, last_error } = summaryOf(params.id);
     return { id, status, last_error };
   });
   handle(app, vmRoutes.start, async ({ params }) => {
     await supervisor.start(supervisor.find(params.id));
-    return answer(params.id);
+    return summaryOf(params.id);
   });
   handle(app, vmRoutes.stop, async ({ params }) => {
     const vm = supervisor.find(params.id);
@@ -25,11 +25,11 @@ export function routeVms(app: Hono, supervisor: Supervisor): void {
   });
   handle(app, vmRoutes.pause, async ({ params }) => {
     await supervisor.pause(supervisor.find(params.id));
-    return answer(params.id);
+    return summaryOf(params.id);
   });
   handle(app, vmRoutes.resume, async ({ params }) => {
     await supervisor.resume(supervisor.find(params.id));
-    return answer(params.id);
+    return summaryOf(params.id);
   });
   handle(app, vmRoutes.save, async ({ params, body }) => {
     const vm = supervisor.find(params.id);

@@ -1,18 +1,18 @@
-/** What else an {@linkcode SbxError} may carry. */
+/** Optional fields of an {@linkcode SbxError}. */
 export interface SbxErrorOptions {
-  /** the lower-level failure, for logs only: its text never reaches a user */
+  /** lower-level failure, for logs only: its text never reaches a user */
   cause?: unknown;
-  /** what the user can do next, one sentence */
+  /** next step for the user, one sentence */
   hint?: string;
 }
 
 /**
- * Every failure that a user may see. `code` is a stable string (`vm.not_found`), whose HTTP status is in
- * {@linkcode statusOf}; `message` says what happened, and to what.
+ * Failure shown to users. `code` is a stable string (`vm.not_found`) with the HTTP status of {@linkcode statusOf};
+ * `message` names the failure and its object.
  *
  * @example
  * ```ts
- * throw new SbxError("vm.not_found", `no VM is called "${name}"`, { hint: "sbx list shows those that exist" });
+ * throw new SbxError("vm.not_found", `no VM is called "${name}"`, { hint: "sbx list shows the VMs" });
  * ```
  */
 export class SbxError extends Error {
@@ -27,27 +27,32 @@ export class SbxError extends Error {
   }
 }
 
-/** `error` itself if it is ours; otherwise an `internal` error that keeps it as cause and hides its text. */
-export function asSbxError(error: unknown, doing: string): SbxError {
+/**
+ * Converts any error to an {@linkcode SbxError}: ours stay as they are, others become the cause of an `internal` error
+ * that hides their text.
+ *
+ * @param action gerund phrase for the message, such as `reading /path`
+ */
+export function asSbxError(error: unknown, action: string): SbxError {
   if (error instanceof SbxError) return error;
   if (error instanceof Deno.errors.NotCapable) {
-    return new SbxError("internal", `${doing}: this role has given up the permission that it needs`, {
+    return new SbxError("internal", `${action}: this process has dropped the required permission`, {
       cause: error,
     });
   }
-  if (isNoSpace(error)) {
-    return new SbxError("disk.full", `${doing}: no space is left on the disk`, {
+  if (isDiskFull(error)) {
+    return new SbxError("disk.full", `${action}: no space left on the disk`, {
       cause: error,
       hint: "free some space (sbx list shows the VMs, sbx delete removes one) and try again",
     });
   }
-  return new SbxError("internal", `${doing} failed`, {
+  return new SbxError("internal", `${action} failed`, {
     cause: error,
-    hint: "sbx logs and the service log say more",
+    hint: "see sbx logs and the service log for details",
   });
 }
 
-function isNoSpace(error: unknown): boolean {
+function isDiskFull(error: unknown): boolean {
   return error instanceof Error &&
     ((error as { code?: string }).code === "ENOSPC" || error.message.includes("os error 28"));
 }

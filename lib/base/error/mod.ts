@@ -1,3 +1,3 @@
-/** The one error type of sbx, and the HTTP status of each of its codes (contracts.md §2). */
+/** The one error type of sbx, and the HTTP status of each code (docs/contracts.md §2). */
 export { asSbxError, SbxError, type SbxErrorOptions } from "./error.ts";
 export { type ErrorBody, errorBody, statusOf } from "./status.ts";

@@ -1,13 +1,13 @@
 import type { SbxError } from "./error.ts";
 
-/** JSON body of every error answer (contracts.md §2). */
+/** JSON body of every error response (docs/contracts.md §2). */
 export interface ErrorBody {
   error: string;
   code: string;
   hint?: string;
 }
 
-/** HTTP status by error code; a code that is not here takes the status of its last segment, or else 500. */
+/** HTTP status by error code; other codes use their last segment, or else 500. */
 const BY_CODE: Record<string, number> = {
   "auth.missing_token": 401,
   "auth.bad_token": 401,
@@ -64,12 +64,12 @@ const BY_CODE: Record<string, number> = {
 
 const BY_LAST_SEGMENT: Record<string, number> = { not_found: 404, invalid: 400, conflict: 409, timeout: 504 };
 
-/** The HTTP status that answers an error of this code. */
+/** HTTP status for an error code. */
 export function statusOf(code: string): number {
   return BY_CODE[code] ?? BY_LAST_SEGMENT[code.slice(code.lastIndexOf(".") + 1)] ?? 500;
 }
 
-/** The JSON body that answers `error`; its cause stays on the host. */
+/** JSON body for `error`; the cause stays on the host. */
 export function errorBody(error: SbxError): ErrorBody {
   return { error: error.message, code: error.code, ...(error.hint && { hint: error.hint }) };
 }

@@ -1,10 +1,10 @@
 import { dirname, join } from "node:path";
 
 /**
- * Writes a file so that a reader sees the old bytes or the new ones, never a part: temporary file in the same
- * folder, fsync, rename. The temporary file is removed when anything fails.
+ * Writes a file atomically: readers see the old bytes or the new ones, never a part. Temporary file in the same folder,
+ * fsync, rename; on failure the temporary file is removed.
  *
- * @param mode permission bits, default 0o600: what sbx keeps is its user's own
+ * @param mode permission bits, default 0o600: files of sbx are private to its user
  */
 export async function writeAtomic(path: string, data: string | Uint8Array, mode = 0o600): Promise<void> {
   const temporary = join(dirname(path), `.${crypto.randomUUID()}.tmp`);

@@ -1,20 +1,20 @@
 /**
- * Takes the exclusive lock of an open file, or gives up after `ms`. The kernel frees it when the file is closed, however
- * that happens. One that was given up is freed as soon as it is granted, because its file is closed by then.
+ * Takes the exclusive lock of an open file, or gives up after `ms`. The kernel frees the lock when the file is closed,
+ * even by a crash. A lock granted after the timeout is freed at once, since its file is closed by then.
  *
- * Made of `lock` alone, which occupies one of Deno's few blocking threads while it waits: the runtime that compiled
- * programs are tested with has no `tryLock`.
+ * Uses `lock` alone, which occupies one of Deno's few blocking threads while waiting: the runtime used to test compiled
+ * programs has no `tryLock`.
  *
- * @returns whether it is held
+ * @returns true if the lock was acquired
  */
 export async function lockWithin(file: Deno.FsFile, ms: number): Promise<boolean> {
-  const locked = file.lock(true).then(() => true);
-  // Given up, it may still fail, and nobody looks.
-  locked.catch(() => {});
+  const acquired = file.lock(true).then(() => true);
+  // After the timeout a rejection has no handler.
+  acquired.catch(() => {});
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<false>((resolve) => timer = setTimeout(() => resolve(false), ms));
+  const timedOut = new Promise<false>((resolve) => timer = setTimeout(() => resolve(false), ms));
   try {
-    return await Promise.race([locked, late]);
+    return await Promise.race([acquired, timedOut]);
   } finally {
     clearTimeout(timer);
   }

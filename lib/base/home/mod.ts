@@ -1,10 +1,10 @@
-/** Where sbx keeps its files (contracts.md §1). */
+/** Locations of sbx's files (docs/contracts.md §1). */
 import { join } from "node:path";
 
 export { writeAtomic } from "./atomic.ts";
 export { lockWithin } from "./lock.ts";
 
-/** Every place that one installation of sbx uses. Two installations with different homes never meet. */
+/** Paths of one sbx installation. Installations with different homes share nothing. */
 export interface Home {
   /** `SBX_HOME`, default `~/.sbx` */
   dir: string;
@@ -14,11 +14,11 @@ export interface Home {
   assetsDir: string;
   /** `SBX_PROFILES_DIR` */
   profilesDir: string;
-  /** one folder a session: its record, logs, ledger and workspace */
+  /** one folder per session: its record, logs, ledger and workspace */
   sessionsDir: string;
   /** logs of the service and the gateway */
   logsDir: string;
-  /** UDS on which the service serves HTTP */
+  /** Unix socket of the service's HTTP API */
   serviceSocket: string;
   servicePidFile: string;
   serviceLockFile: string;
@@ -27,7 +27,7 @@ export interface Home {
   gatewayPidFile: string;
 }
 
-/** The home that the environment names. */
+/** Home named by the environment. */
 export function home(env: { get(name: string): string | undefined } = Deno.env): Home {
   const dir = env.get("SBX_HOME") || join(env.get("HOME") || "/root", ".sbx");
   const runDir = env.get("SBX_RUN_DIR") || join(dir, "run");

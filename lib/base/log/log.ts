@@ -1,10 +1,10 @@
 const encoder = new TextEncoder();
 
 /**
- * Writes one line with the time before it. Never throws: the log is on the same disk as everything else, and when that
- * is full nothing may end for want of a line in it, as it would with `console.error`.
+ * Writes one line, prefixed with the time. Never throws, unlike `console.error`: on a full disk a lost log line must
+ * not end the process.
  *
- * @param parts texts stand as they are, of an error its stack, and of anything else what it holds
+ * @param parts strings as they are, errors with their stack, other values inspected
  */
 export function log(...parts: unknown[]): void {
   const texts = parts.map((part) =>
@@ -13,12 +13,12 @@ export function log(...parts: unknown[]): void {
   say(`${new Date().toISOString()} ${texts.join(" ")}`);
 }
 
-/** Writes a line as it is, such as the last words of a role whose starter reads them. Never throws. */
+/** Writes a line without the time, such as a startup error for the parent process. Never throws. */
 export function say(line: string): void {
   const bytes = encoder.encode(`${line}\n`);
   try {
     for (let at = 0; at < bytes.length;) at += Deno.stderr.writeSync(bytes.subarray(at));
   } catch {
-    // A disk that is full, or a reader that went away: there is nobody left to tell.
+    // Full disk or closed pipe: nowhere left to report it.
   }
 }

@@ -1,3 +1,3 @@
-/** What a role says on its standard error, which for those that run in the background is a file (`lib/base/spawn`). */
+/** Logging to standard error, which is a file for background roles (`lib/base/spawn`). */
 export { log, say } from "./log.ts";
 export { outliveRejections } from "./rejection.ts";

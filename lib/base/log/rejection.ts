@@ -1,8 +1,8 @@
 import { log } from "./log.ts";
 
 /**
- * For a role that serves many: what goes wrong in a promise that nobody awaits ends that one thing, is told in the log,
- * and ends nothing else.
+ * Logs unhandled promise rejections instead of ending the process, for a role that serves many clients: a failure in
+ * one task must not end the others.
  */
 export function outliveRejections(): void {
   globalThis.addEventListener("unhandledrejection", (event) => {

@@ -1,20 +1,22 @@
+import { backgroundInterval } from "../time/mod.ts";
 import type { ProgressSink, Stage } from "./stage.ts";
 
 const encoder = new TextEncoder();
-/** Cells of the bar. */
+/** Width of the bar, in characters. */
 const BAR_WIDTH = 24;
-/** Milliseconds between two drawings of the bar. */
+/** Redraw interval of the bar, in `ms`. */
 const REDRAW_MS = 100;
-/** A pipe gets a line at each of these shares of a stage that counts, so that a log shows life; not of quick ones. */
+/** Share of a counting stage between two plain lines, so that a log shows life. */
 const PLAIN_STEP = 0.25;
+/** Age of a stage before its first plain line, in `ms`: quick stages print none. */
 const PLAIN_AFTER_MS = 3000;
 
-/** Where a {@linkcode Progress} draws; tests give their own. */
+/** Output of a {@linkcode Progress}; tests supply their own. */
 export interface ProgressOutput {
-  /** true draws one line over and over, false prints a line a stage */
+  /** true redraws one line, false prints one line per stage */
   terminal: boolean;
   write(text: string): void;
-  /** milliseconds of a clock that only goes forward */
+  /** monotonic clock, in `ms` */
   now(): number;
 }
 
@@ -25,8 +27,8 @@ const standardError = (): ProgressOutput => ({
 });
 
 /**
- * A progress bar on a terminal's stderr, plain lines elsewhere. Its share is the weight of the stages behind it,
- * plus what the current one has counted.
+ * Progress bar on a terminal's stderr, plain lines elsewhere. The share done is the weight of the finished stages
+ * plus the counted part of the current one.
  *
  * @example
  * ```ts
@@ -44,10 +46,10 @@ export class Progress implements ProgressSink {
   #before = 0;
   #total = 0;
   #count = 0;
-  #shown = 0;
+  #reportedShare = 0;
   #stageStarted = 0;
   readonly #started: number;
-  #timer?: ReturnType<typeof setInterval>;
+  #timer?: number;
 
   constructor(stages: Stage[], output: ProgressOutput = standardError()) {
     this.#stages = stages;
@@ -58,35 +60,37 @@ export class Progress implements ProgressSink {
 
   stage(name: string, total = 0): void {
     const next = this.#stages.findIndex((stage) => stage.name === name);
-    if (next < 0) throw new TypeError(`no stage is called ${name}`);
+    if (next < 0) throw new TypeError(`unknown stage ${name}`);
     this.#before = this.#stages.slice(0, next).reduce((sum, { weight }) => sum + weight, 0);
     this.#at = next;
     this.#total = total;
-    this.#count = this.#shown = 0;
+    this.#count = this.#reportedShare = 0;
     this.#stageStarted = this.#output.now();
-    if (!this.#output.terminal) return this.#output.write(`${name}${total ? `: ${bytes(total)}` : ""}\n`);
-    // The clock moves the seconds on while a stage that cannot count is at work.
-    if (this.#timer === undefined) Deno.unrefTimer(this.#timer = setInterval(() => this.#draw(), REDRAW_MS));
+    if (!this.#output.terminal) {
+      return this.#output.write(`${name}${total ? `: ${formatBytes(total)}` : ""}\n`);
+    }
+    // Keeps the seconds moving during a stage without a count.
+    this.#timer ??= backgroundInterval(() => this.#draw(), REDRAW_MS);
     this.#draw();
   }
 
   advance(units: number): void {
     this.#count += units;
     if (this.#output.terminal || !this.#total) return;
-    if (this.#count / this.#total < this.#shown + PLAIN_STEP) return;
+    if (this.#count / this.#total < this.#reportedShare + PLAIN_STEP) return;
     if (this.#output.now() - this.#stageStarted < PLAIN_AFTER_MS) return;
-    this.#shown = Math.floor(this.#count / this.#total / PLAIN_STEP) * PLAIN_STEP;
-    this.#output.write(`${this.#stages[this.#at].name}: ${Math.round(this.#shown * 100)}%\n`);
+    this.#reportedShare = Math.floor(this.#count / this.#total / PLAIN_STEP) * PLAIN_STEP;
+    this.#output.write(`${this.#stages[this.#at].name}: ${Math.round(this.#reportedShare * 100)}%\n`);
   }
 
-  /** Share of the work that is done, 0 to 1. */
+  /** Share of the work done, 0 to 1. */
   get share(): number {
     if (this.#at < 0) return 0;
     const within = this.#total ? Math.min(this.#count / this.#total, 1) : 0;
     return (this.#before + this.#stages[this.#at].weight * within) / this.#weight;
   }
 
-  /** Wipes the bar: what comes next has the line to itself. */
+  /** Erases the bar, leaving an empty line for later output. */
   [Symbol.dispose](): void {
     clearInterval(this.#timer);
     if (this.#timer !== undefined) this.#output.write("\r\x1b[K");
@@ -97,7 +101,7 @@ export class Progress implements ProgressSink {
     const full = Math.round(this.share * BAR_WIDTH);
     const bar = "#".repeat(full) + "-".repeat(BAR_WIDTH - full);
     const percent = `${Math.floor(this.share * 100)}`.padStart(3);
-    const counted = this.#total ? ` ${bytes(this.#count)} of ${bytes(this.#total)}` : "";
+    const counted = this.#total ? ` ${formatBytes(this.#count)} of ${formatBytes(this.#total)}` : "";
     const seconds = Math.floor((this.#output.now() - this.#started) / 1000);
     this.#output.write(
       `\r\x1b[K[${bar}] ${percent}% ${this.#stages[this.#at].name}${counted} (${seconds} s)`,
@@ -105,8 +109,8 @@ export class Progress implements ProgressSink {
   }
 }
 
-/** A size for people: `12.3 MB`. */
-export function bytes(count: number): string {
+/** Formats a size in `bytes` for people: `12.3 MB`. */
+export function formatBytes(count: number): string {
   for (const [unit, size] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]] as const) {
     if (count >= size) return `${(count / size).toFixed(1)} ${unit}`;
   }

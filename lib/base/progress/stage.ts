@@ -1,17 +1,17 @@
-/** One part of a longer work. */
+/** One part of long-running work. */
 export interface Stage {
   name: string;
-  /** how long it takes beside the others, in any unit */
+  /** duration relative to the other stages, in any unit */
   weight: number;
 }
 
-/** What a longer work tells of itself. */
+/** Receiver of progress reports. */
 export interface ProgressSink {
-  /** The work has come to this stage; `total` units will be counted in it, if it can count. */
+  /** Enters a stage; `total` is its number of units, 0 for a stage without a count. */
   stage(name: string, total?: number): void;
-  /** So many more units of the stage are done. */
+  /** Adds finished units to the current stage. */
   advance(units: number): void;
 }
 
-/** For callers that show nothing. */
+/** Sink that shows nothing. */
 export const silent: ProgressSink = { stage() {}, advance() {} };

@@ -1,25 +1,25 @@
 import { selfCommand } from "./self.ts";
 
-/** A program that outlives the one that started it. */
+/** Process that outlives its parent. */
 export interface Detached {
   pid: number;
-  /** settles when it ends, while its starter is still there to see it */
+  /** settles when the process ends, if the parent is still running */
   exited: Promise<Deno.CommandStatus>;
   kill(): void;
 }
 
-/** Servers are verified against the authorities of this machine too, as its other programs do. */
+/** Verifies TLS servers against this machine's certificate authorities too. */
 const TRUST = { DENO_TLS_CA_STORE: "system,mozilla" };
 
-/** The shell opens the log and becomes the program: Deno cannot give a child a file for its output. */
+/** Shell script that opens the log and execs the program: Deno cannot redirect a child's output to a file. */
 const INTO_LOG = 'log=$1; shift; exec "$@" >>"$log" 2>&1';
 
-/** Starts this build in a role, in a session of its own, with its output in a log that only this user may read. */
+/** Starts this build in a role, in a new process session, with its output in a log file of mode 0600. */
 export function spawnDetached(role: string, args: string[], log: string): Detached {
-  const { cmd, args: all } = selfCommand(role, args);
+  const { cmd, args: command } = selfCommand(role, args);
   Deno.openSync(log, { create: true, append: true, mode: 0o600 }).close();
   const child = new Deno.Command("/bin/sh", {
-    args: ["-c", INTO_LOG, "sh", log, cmd, ...all],
+    args: ["-c", INTO_LOG, "sh", log, cmd, ...command],
     env: Deno.env.has("DENO_TLS_CA_STORE") ? {} : TRUST,
     detached: true,
     stdin: "null",
@@ -34,7 +34,7 @@ export function spawnDetached(role: string, args: string[], log: string): Detach
       try {
         child.kill("SIGKILL");
       } catch {
-        // gone already
+        // Already ended.
       }
     },
   };

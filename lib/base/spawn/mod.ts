@@ -1,3 +1,3 @@
-/** Starting this program again in another role. */
-export { selfCommand } from "./self.ts";
+/** Starts this program again in another role, and finds the programs installed beside it. */
+export { selfCommand, siblingProgram } from "./self.ts";
 export { type Detached, spawnDetached } from "./detached.ts";

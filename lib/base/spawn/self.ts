@@ -1,19 +1,36 @@
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** A program and its arguments. */
+/** Program and its arguments. */
 export interface SelfCommand {
   cmd: string;
   args: string[];
 }
 
-/** What Linux writes after the path of a program whose file was replaced while it runs, as an update does. */
+/** Root of the source tree; without meaning in a compiled program. */
+const SOURCE_ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..");
+/** Suffix that Linux adds to the path of a running program whose file was replaced, as by an update. */
 const REPLACED = / \(deleted\)$/;
 
-/** How this same build is started in a role, from source or compiled. */
+/** Command that starts this build in a role, from source or compiled. */
 export function selfCommand(role: string, args: string[] = []): SelfCommand {
-  if (Deno.build.standalone) return { cmd: Deno.execPath().replace(REPLACED, ""), args: [role, ...args] };
-  const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..");
-  const flags = ["run", "-A", "--no-prompt", "--quiet", "--cached-only", "--config", join(root, "deno.json")];
-  return { cmd: Deno.execPath(), args: [...flags, join(root, "main.ts"), role, ...args] };
+  if (Deno.build.standalone) return { cmd: compiledPath(), args: [role, ...args] };
+  const config = join(SOURCE_ROOT, "deno.json");
+  const flags = ["run", "-A", "--no-prompt", "--quiet", "--cached-only", "--config", config];
+  return { cmd: Deno.execPath(), args: [...flags, join(SOURCE_ROOT, "main.ts"), role, ...args] };
+}
+
+/**
+ * Path of another program of this build: beside this one when compiled, in `bin/` of a source tree.
+ *
+ * @returns `undefined` when it is not installed
+ */
+export async function siblingProgram(name: string): Promise<string | undefined> {
+  const folder = Deno.build.standalone ? dirname(compiledPath()) : join(SOURCE_ROOT, "bin");
+  const path = join(folder, name);
+  return await Deno.stat(path).then(({ isFile }) => isFile, () => false) ? path : undefined;
+}
+
+function compiledPath(): string {
+  return Deno.execPath().replace(REPLACED, "");
 }

@@ -1,12 +1,12 @@
-/** What this program is. Imports nothing: `sbx version` starts as fast as an empty program. */
+/** Version of this program. Imports nothing, so that `sbx version` starts as fast as an empty program. */
 
 /** SemVer of this source; a test compares it with deno.json. */
 export const VERSION = "0.1.0";
 
-/** Commit that a build was made from; `make build` replaces it, a source tree says `dev`. */
+/** Commit of the build; `make build` replaces it, `dev` in a source tree. */
 export const BUILD_HASH = "dev";
 
-/** What `GET /version` and `sbx version --json` answer. */
+/** Answer of `GET /version` and `sbx version --json`. */
 export function versionInfo(): { version: string; build_hash: string; platform: string; runtime: string } {
   return {
     version: VERSION,

@@ -2,14 +2,14 @@ import { encodeFrame, FRAME_LIMIT } from "./frame.ts";
 import { FrameReader } from "./reader.ts";
 import { writeAll } from "./write.ts";
 
-/** Two-way frames over one connection. */
+/** Two-way framed messages over one connection. */
 export interface Channel {
   send(message: unknown): Promise<void>;
   next(): Promise<unknown | null>;
   close(): void;
 }
 
-/** A {@linkcode Channel} over a connection; sends are queued, so that frames of concurrent senders never mix. */
+/** {@linkcode Channel} over a connection. Sends are queued, so frames of concurrent senders never interleave. */
 export class FrameChannel implements Channel {
   readonly reader: FrameReader;
   #conn: Deno.Conn;
@@ -22,19 +22,19 @@ export class FrameChannel implements Channel {
     this.reader = new FrameReader(conn, limit);
   }
 
-  /** Resolves when the frame is in the kernel: awaiting it is the back-pressure. */
+  /** Sends a message; resolves when the kernel has accepted the frame, so awaiting it applies back-pressure. */
   send(message: unknown): Promise<void> {
     const frame = encodeFrame(message, this.#limit);
-    const sent = this.#tail.then(() => writeAll(this.#conn, frame));
-    this.#tail = sent.catch(() => {});
-    return sent;
+    const sending = this.#tail.then(() => writeAll(this.#conn, frame));
+    this.#tail = sending.catch(() => {});
+    return sending;
   }
 
   next(): Promise<unknown | null> {
     return this.reader.next();
   }
 
-  /** Half-closes the write side once what is queued is out. */
+  /** Half-closes the write side after the queued frames. */
   async finish(): Promise<void> {
     await this.#tail;
     await this.#conn.closeWrite().catch(() => {});
@@ -44,7 +44,7 @@ export class FrameChannel implements Channel {
     try {
       this.#conn.close();
     } catch {
-      // closed already
+      // Already closed.
     }
   }
 }

@@ -1,20 +1,20 @@
-/** Most bytes in one frame (contracts.md §7). */
+/** Maximum size of one frame, in `bytes` (docs/contracts.md §7). */
 export const FRAME_LIMIT = 2 * 1024 * 1024;
 
-/** A peer broke the framing. Nothing after this can be trusted, so the connection is closed. */
+/** Framing violation by the peer. Later bytes cannot be trusted, so the connection is closed. */
 export class FrameError extends Error {
   override name = "FrameError";
 }
 
 const encoder = new TextEncoder();
 
-/** One frame: u32 big-endian length, then the UTF-8 JSON of `message`. */
+/** Encodes one frame: u32 big-endian length, then `message` as UTF-8 JSON. */
 export function encodeFrame(message: unknown, limit = FRAME_LIMIT): Uint8Array<ArrayBuffer> {
   const text = JSON.stringify(message);
-  // UTF-8 takes at most three bytes for a UTF-16 unit; encodeInto saves the copy that encode + set would make.
+  // UTF-8 takes at most 3 bytes per UTF-16 unit; encodeInto saves the copy of encode + set.
   const frame = new Uint8Array(4 + text.length * 3);
   const { written } = encoder.encodeInto(text, frame.subarray(4));
-  if (written > limit) throw new FrameError(`a frame of ${written} bytes is over the limit of ${limit}`);
+  if (written > limit) throw new FrameError(`frame of ${written} bytes exceeds the limit of ${limit}`);
   new DataView(frame.buffer).setUint32(0, written);
   return frame.subarray(0, 4 + written);
 }

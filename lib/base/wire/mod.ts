@@ -1,4 +1,4 @@
-/** The frames that every sbx wire speaks (contracts.md §7). Knows nothing of what they say. */
+/** Frame format of every sbx wire (docs/contracts.md §7), independent of the messages. */
 export { encodeFrame, FRAME_LIMIT, FrameError } from "./frame.ts";
 export { FrameReader } from "./reader.ts";
 export { type Channel, FrameChannel } from "./channel.ts";

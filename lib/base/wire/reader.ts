@@ -1,14 +1,16 @@
 import { FRAME_LIMIT, FrameError } from "./frame.ts";
 
+/** Source of bytes, such as a connection. */
 interface ByteSource {
   read(into: Uint8Array): Promise<number | null>;
 }
 
+/** Initial buffer size, in `bytes`. */
 const CHUNK = 64 * 1024;
 
 /**
- * Reads frames from a byte source whose bytes may be hostile. A length over the limit is refused before anything
- * is allocated for it, so a peer cannot make us reserve memory by naming a size.
+ * Reads frames from an untrusted byte source. A length over the limit is rejected before any allocation, so a peer
+ * cannot make us reserve memory by announcing a size.
  */
 export class FrameReader {
   #source: ByteSource;
@@ -24,30 +26,30 @@ export class FrameReader {
   }
 
   /**
-   * The next frame's JSON value, or null when the peer closed between frames.
+   * Reads the next frame's JSON value; null after a close between frames.
    *
-   * @throws {FrameError} on a length over the limit, bytes that are not UTF-8 JSON, or an end within a frame
+   * @throws {FrameError} on a length over the limit, invalid UTF-8 or JSON, or a close within a frame
    */
   async next(): Promise<unknown | null> {
     if (!await this.#fill(4)) {
-      if (this.#end > this.#start) throw new FrameError("the peer closed within a frame header");
+      if (this.#end > this.#start) throw new FrameError("connection closed within a frame header");
       return null;
     }
     const length = new DataView(this.#buffer.buffer, this.#start, 4).getUint32(0);
     if (length > this.#limit) {
-      throw new FrameError(`a frame of ${length} bytes is over the limit of ${this.#limit}`);
+      throw new FrameError(`frame of ${length} bytes exceeds the limit of ${this.#limit}`);
     }
-    if (!await this.#fill(4 + length)) throw new FrameError("the peer closed within a frame");
+    if (!await this.#fill(4 + length)) throw new FrameError("connection closed within a frame");
     const bytes = this.#buffer.subarray(this.#start + 4, this.#start + 4 + length);
     this.#start += 4 + length;
     try {
       return JSON.parse(this.#decoder.decode(bytes));
     } catch (cause) {
-      throw new FrameError("a frame is not UTF-8 JSON", { cause });
+      throw new FrameError("frame is not valid UTF-8 JSON", { cause });
     }
   }
 
-  /** Bytes that came after the last frame: a wire that turns raw after its first frame continues with them. */
+  /** Takes the buffered bytes after the last frame, for a wire that switches to raw bytes. */
   rest(): Uint8Array<ArrayBuffer> {
     const bytes = this.#buffer.slice(this.#start, this.#end);
     this.#start = this.#end = 0;
@@ -77,10 +79,10 @@ export class FrameReader {
   }
 
   #grow(count: number) {
-    // Doubling only as bytes arrive: a named length alone reserves nothing.
-    const bigger = new Uint8Array(Math.min(Math.max(this.#buffer.length * 2, CHUNK), count + CHUNK));
-    bigger.set(this.#buffer.subarray(this.#start, this.#end));
-    this.#buffer = bigger;
+    // Doubles only as bytes arrive: an announced length alone reserves nothing.
+    const grown = new Uint8Array(Math.min(Math.max(this.#buffer.length * 2, CHUNK), count + CHUNK));
+    grown.set(this.#buffer.subarray(this.#start, this.#end));
+    this.#buffer = grown;
     this.#end -= this.#start;
     this.#start = 0;
   }

@@ -1,4 +1,4 @@
-/** Writes every byte; a plain `write` may stop early. */
+/** Writes every byte; a plain `write` may write fewer. */
 export async function writeAll(
   to: { write(bytes: Uint8Array): Promise<number> },
   bytes: Uint8Array,

@@ -1,58 +1,63 @@
 import { isAbsolute, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
-import { compileRead } from "../compile.ts";
-import type { DetectionIr } from "../ir.ts";
-import { readPack } from "../pack/pack.ts";
-import { detectionError, lineText, type Problem } from "../problem.ts";
+import { compileRead } from "../compile/mod.ts";
+import { detectionError, formatProblem, type Problem } from "../compile/mod.ts";
+import type { DetectionIr } from "../ir/ir.ts";
+import { readPack } from "../pack/mod.ts";
 import { type PackPin, requireInstallable, requirePinned } from "./pin.ts";
 
-/** A pack that may run. */
+/** Compiled pack, ready to run. */
 export interface LoadedPack {
   ir: DetectionIr;
   path: string;
-  /** sinks that its findings go to beside the audit file; all of them when empty */
+  /** sinks for its findings, in addition to the audit file; empty means all */
   export_routes: string[];
-  /** one line each, with file and line: a deprecated pack runs, and says so */
+  /** one line each, with file and line, such as for a deprecated pack */
   warnings: string[];
 }
 
 /**
- * Reads and compiles a pack that is to run.
+ * Reads and compiles a pack.
  *
- * @throws {SbxError} `detection.not_found`, `detection.too_large`, `detection.invalid` naming everything that is wrong
- * in it, `detection.revoked`
+ * @throws {SbxError} `detection.not_found`: the file cannot be read; `detection.too_large`; `detection.invalid`: with every
+ * problem; `detection.revoked`
  */
 export async function loadPack(path: string): Promise<LoadedPack> {
-  const read = await readPack(path);
-  const { ir, problems } = await compileRead(read);
-  if (!ir || !read.pack) throw detectionError(problems);
+  const result = await readPack(path);
+  const { ir, problems } = await compileRead(result);
+  if (!ir || !result.pack) throw detectionError(problems);
   requireInstallable(ir);
   return {
     ir,
     path,
-    export_routes: read.pack.findings.export_routes,
-    warnings: problems.filter(isWarning).map(lineText),
+    export_routes: result.pack.findings.export_routes,
+    warnings: problems.filter(isWarning).map(formatProblem),
   };
 }
 
 /**
- * Loads the packs that a profile pins, each from its own path; what they are is what the pins say.
+ * Loads the packs a profile pins and checks them against the pins.
  *
- * @param folder of the profile, where relative paths begin
- * @throws {SbxError} what {@linkcode loadPack} and {@linkcode requirePinned} throw
+ * @param folder the profile's folder, base of relative paths
+ * @throws {SbxError} the errors of {@linkcode loadPack} and {@linkcode requirePinned}; `detection.conflict`: two pins name
+ * the same pack
  */
 export async function loadPinned(
   pins: readonly (PackPin & { path: string })[],
   folder: string,
 ): Promise<LoadedPack[]> {
-  const loaded = await Promise.all(pins.map(async (pin) => {
+  const packs = await Promise.all(pins.map(async (pin) => {
     const pack = await loadPack(isAbsolute(pin.path) ? pin.path : resolve(folder, pin.path));
     requirePinned([pin], [pack.ir]);
     return pack;
   }));
-  const twin = pins.find(({ id }, at) => pins.findIndex((pin) => pin.id === id) !== at);
-  if (twin) throw new SbxError("detection.conflict", `the profile pins the pack "${twin.id}" twice`);
-  return loaded;
+  const duplicate = pins.find(({ id }, at) => pins.findIndex((pin) => pin.id === id) !== at);
+  if (duplicate) {
+    throw new SbxError("detection.conflict", `the profile pins the pack "${duplicate.id}" twice`, {
+      hint: "remove one of the two pins",
+    });
+  }
+  return packs;
 }
 
 function isWarning({ severity }: Problem): boolean {

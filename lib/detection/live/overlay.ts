@@ -1,21 +1,21 @@
-/** Detections that are put in while VMs run (contracts.md §6, "Overlays"): a folder of JSON files. */
+/** Overlays: detections added while VMs run (docs/contracts.md §6), stored as a folder of JSON files. */
 import { join } from "node:path";
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
-import { compileOrThrow } from "../compile.ts";
-import type { DetectionIr } from "../ir.ts";
-import { packOf, readBytes } from "../pack/pack.ts";
-import { PACK_MAX } from "../pack/schema.ts";
+import { compileOrThrow } from "../compile/mod.ts";
+import type { DetectionIr } from "../ir/ir.ts";
+import { PACK_MAX, packOf, readBytes } from "../pack/mod.ts";
 import { requireInstallable } from "./pin.ts";
-import { irOfRule, RuleInputSchema } from "./rule_input.ts";
+import { irOfRule } from "./rule_input.ts";
+import { RuleInputSchema } from "./schema.ts";
 
-/** Most overlays at once. */
+/** Maximum number of overlays. */
 export const OVERLAYS_MAX = 1000;
-/** A file holds a pack, and as JSON the text of its sources is longer than it was. */
+/** Maximum bytes of an overlay file: a pack whose source text grows by JSON escaping. */
 const FILE_MAX = 4 * PACK_MAX;
 
-/** What a request puts in: a pack, or a rule of its own. */
+/** Body of a request to add an overlay: a pack or a single rule. */
 export const OverlayInputSchema = z.union([
   z.strictObject({
     pack: z.record(z.string(), z.unknown()).describe("sbx.detection-pack.v1"),
@@ -31,20 +31,20 @@ const FileSchema = z.strictObject({
   overlay: OverlayInputSchema,
 });
 
-/** One overlay. */
+/** Detections added at run time. */
 export interface Overlay {
-  /** the pack's id, or the rule's */
+  /** id of the pack or rule */
   id: string;
   enabled: boolean;
-  /** the pack or the rule, as it was put in */
+  /** pack or rule as the request defined it */
   definition: unknown;
-  /** absent when what an earlier sbx took does not compile any more */
+  /** absent if the definition, accepted by an earlier sbx, no longer compiles */
   ir?: DetectionIr;
-  /** why there is no IR */
+  /** reason for the missing IR */
   problem?: string;
 }
 
-/** The overlays of one installation: in memory, and in files that survive a restart. */
+/** Overlays of one installation, in memory and in files that survive a restart. */
 export class OverlayStore {
   readonly #overlays = new Map<string, Overlay>();
   #last: Promise<unknown> = Promise.resolve();
@@ -52,9 +52,9 @@ export class OverlayStore {
   private constructor(readonly dir: string) {}
 
   /**
-   * Reads what is there. A file that is broken takes no other with it.
+   * Reads all overlay files; an invalid file does not affect the others.
    *
-   * @param onProblem told of files that are no overlays
+   * @param onProblem called for each file that is not a valid overlay
    */
   static async open(dir: string, onProblem?: (message: string) => void): Promise<OverlayStore> {
     const store = new OverlayStore(dir);
@@ -64,46 +64,52 @@ export class OverlayStore {
       try {
         const overlay = await readOverlay(join(dir, name));
         if (`${overlay.id}.json` !== name) {
-          throw new SbxError("detection.invalid", `it is the overlay "${overlay.id}"`);
+          throw new SbxError(
+            "detection.invalid",
+            `the file name does not match the overlay id "${overlay.id}"`,
+          );
         }
         store.#overlays.set(overlay.id, overlay);
         if (overlay.problem !== undefined) onProblem?.(`${join(dir, name)}: ${overlay.problem}`);
       } catch (error) {
-        onProblem?.(`${join(dir, name)}: ${error instanceof SbxError ? error.message : "it cannot be read"}`);
+        onProblem?.(`${join(dir, name)}: ${error instanceof SbxError ? error.message : "cannot be read"}`);
       }
     }
     return store;
   }
 
-  /** All of them, by id. */
+  /** All overlays, sorted by id. */
   list(): Overlay[] {
     return [...this.#overlays.values()].sort((a, b) => a.id < b.id ? -1 : 1);
   }
 
-  /** What is in force. */
+  /** IR of all enabled overlays. */
   irs(): DetectionIr[] {
-    return inForce(this.list());
+    return enabledIrs(this.list());
   }
 
   /**
-   * Adds an overlay, or replaces the one of the same id. It is in its file when this settles.
+   * Adds an overlay or replaces the one with the same id, and writes its file.
    *
-   * @param accept looks at all overlays as they would be in force, and throws when that cannot be
-   * @throws {SbxError} `detection.invalid`, `detection.revoked`, `detection.limit`, what `accept` throws
+   * @param accept checks the resulting set of IR, and throws to reject the change
+   * @throws {SbxError} `detection.invalid`, `detection.revoked`, `detection.limit`, errors of `accept`
    */
   put(input: OverlayInput, accept?: (irs: DetectionIr[]) => void): Promise<Overlay> {
     return this.#inTurn(async () => {
       const parsed = OverlayInputSchema.safeParse(input);
       if (!parsed.success) {
-        throw new SbxError("detection.invalid", "an overlay is a pack or a rule", { cause: parsed.error });
+        throw new SbxError("detection.invalid", "invalid overlay: neither a pack nor a rule", {
+          cause: parsed.error,
+          hint: 'send {"pack": …} or {"rule": …}, as docs/reference/api.md describes',
+        });
       }
       const overlay = await overlayOf(parsed.data);
       if (!this.#overlays.has(overlay.id) && this.#overlays.size >= OVERLAYS_MAX) {
-        throw new SbxError("detection.limit", `there are ${OVERLAYS_MAX} overlays; no more are possible`, {
-          hint: "delete some, or make a pack of them",
+        throw new SbxError("detection.limit", `${OVERLAYS_MAX} overlays exist, the maximum`, {
+          hint: "delete some, or combine them into a pack",
         });
       }
-      accept?.(inForce([...this.list().filter(({ id }) => id !== overlay.id), overlay]));
+      accept?.(enabledIrs([...this.list().filter(({ id }) => id !== overlay.id), overlay]));
       const file = { schema: "sbx.detection-overlay.v1", id: overlay.id, overlay: parsed.data };
       await writeAtomic(this.#path(overlay.id), JSON.stringify(file, null, 2) + "\n");
       this.#overlays.set(overlay.id, overlay);
@@ -116,8 +122,8 @@ export class OverlayStore {
     return this.#inTurn(async () => {
       const overlay = this.#overlays.get(id);
       if (!overlay) {
-        throw new SbxError("detection.not_found", `no runtime detection is called ${JSON.stringify(id)}`, {
-          hint: "sbx detection list shows those there are; only those of scope runtime can be removed",
+        throw new SbxError("detection.not_found", `there is no runtime detection ${JSON.stringify(id)}`, {
+          hint: "list detections with sbx detection list; only those with scope runtime can be removed",
         });
       }
       await Deno.remove(this.#path(id)).catch((error) => {
@@ -128,7 +134,7 @@ export class OverlayStore {
     });
   }
 
-  /** Changes come one after the other: memory and files must not part. */
+  /** Serializes changes, to keep memory and files consistent. */
   #inTurn<T>(change: () => Promise<T>): Promise<T> {
     const next = this.#last.then(change);
     this.#last = next.catch(() => {});
@@ -140,13 +146,13 @@ export class OverlayStore {
   }
 }
 
-function inForce(overlays: readonly Overlay[]): DetectionIr[] {
+function enabledIrs(overlays: readonly Overlay[]): DetectionIr[] {
   return overlays.flatMap(({ enabled, ir }) => enabled && ir ? [ir] : []);
 }
 
 async function readOverlay(path: string): Promise<Overlay> {
   const parsed = FileSchema.safeParse(JSON.parse(new TextDecoder().decode(await readBytes(path, FILE_MAX))));
-  if (!parsed.success) throw new SbxError("detection.invalid", "not an overlay");
+  if (!parsed.success) throw new SbxError("detection.invalid", "not an overlay file");
   const { id, overlay } = parsed.data;
   try {
     return await overlayOf(overlay);
@@ -157,7 +163,7 @@ async function readOverlay(path: string): Promise<Overlay> {
   }
 }
 
-/** The IR of an overlay's definition, a pack or a rule. @throws {SbxError} `detection.invalid` */
+/** Compiles an overlay's definition, a pack or a rule. @throws {SbxError} `detection.invalid` */
 export function irOfInput(definition: unknown): Promise<DetectionIr> {
   const rule = RuleInputSchema.safeParse(definition);
   return rule.success ? irOfRule(rule.data) : compileOrThrow(packOf(definition));

@@ -1,24 +1,13 @@
-/** A single detection as a request gives it: compiled already, or as Sigma with its mapping. */
-import { z } from "zod";
-import { compileOrThrow } from "../compile.ts";
-import { type DetectionIr, IR_SCHEMA } from "../ir.ts";
-import { IrRuleSchema } from "../ir_schema.ts";
-import { packOf } from "../pack/pack.ts";
-import { MappingSchema, PACK_MAX, PACK_SCHEMA, SOURCE_ID } from "../pack/schema.ts";
+/** Compiler of a single detection in a request: an IR rule, or Sigma with a field mapping. */
+import { compileOrThrow } from "../compile/mod.ts";
+import { type DetectionIr, IR_SCHEMA } from "../ir/ir.ts";
+import { PACK_SCHEMA, packOf } from "../pack/mod.ts";
+import type { RuleInput } from "./schema.ts";
 
-/** Pack of rules that are in no pack. */
+/** Pack id of rules outside any pack. */
 export const RUNTIME_PACK = "runtime";
 
-export const SigmaInputSchema = z.strictObject({
-  id: z.string().regex(SOURCE_ID, "must be a rule id: [a-z0-9_.-], 3 to 128 characters"),
-  sigma: z.string().min(1).max(PACK_MAX).describe("a Sigma rule as YAML"),
-  field_mapping: MappingSchema,
-});
-
-export const RuleInputSchema = z.union([SigmaInputSchema, IrRuleSchema]);
-export type RuleInput = z.output<typeof RuleInputSchema>;
-
-/** The IR of one detection. @throws {SbxError} `detection.invalid` naming everything that is wrong */
+/** Compiles one detection. @throws {SbxError} `detection.invalid`: with every problem */
 export function irOfRule(input: RuleInput): Promise<DetectionIr> {
   const pack = { pack_id: RUNTIME_PACK, pack_version: "1", pack_status: "active", owner: "user" } as const;
   if (!("sigma" in input)) return Promise.resolve({ schema: IR_SCHEMA, ...pack, rules: [input] });

@@ -1,14 +1,8 @@
-/** What a rule has found; of one VM, or of all of them together. */
-export interface RuleCounter {
-  rule_id: string;
-  pack_id: string;
-  match_count: number;
-  /** id of the event that it matched last */
-  last_matched_event: string | null;
-  last_matched_unix_ms: number | null;
-}
+import type { RuleCounter } from "./schema.ts";
 
-/** Counters of the same rules, of several VMs, as one each: counts added, the last match is the last of all. */
+export type { RuleCounter } from "./schema.ts";
+
+/** Merges counters of several VMs into one per rule: sums the counts, keeps the latest match. */
 export function mergeCounters(counters: readonly RuleCounter[]): RuleCounter[] {
   const merged = new Map<string, RuleCounter>();
   for (const counter of counters) {

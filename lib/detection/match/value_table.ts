@@ -1,16 +1,15 @@
-import type { MatchValue } from "../ir.ts";
+import type { MatchValue } from "../ir/ir.ts";
 
-/** Longer texts share one place in the table of lengths. */
+/** Strings of this length or more share one slot in the length table. */
 const LENGTH_MAX = 255;
-/** Places of the filter, at least; a power of two. */
+/** Minimum slots of the filter; a power of two. */
 const FILTER_MIN = 1024;
-/** Places of the filter for each text. */
+/** Filter slots per value. */
 const FILTER_SHARE = 16;
 
 /**
- * A map by values of events. Most values of most events are in no rule, and hashing a text that was just parsed costs
- * more than all else that a match does: so a text is looked up only when one of its length is there, and one with the
- * same few characters.
+ * Map keyed by event values. Most values are in no rule, and hashing a newly parsed string costs more than the rest of a
+ * match, so a string is looked up only if the length table and the filter of sampled characters both contain it.
  */
 export class ValueTable<T> {
   readonly #map: ReadonlyMap<MatchValue, T>;
@@ -20,30 +19,30 @@ export class ValueTable<T> {
 
   constructor(map: ReadonlyMap<MatchValue, T>) {
     this.#map = map;
-    let places = FILTER_MIN;
-    while (places < map.size * FILTER_SHARE) places *= 2;
-    this.#filter = new Uint8Array(places);
-    this.#mask = places - 1;
+    let slots = FILTER_MIN;
+    while (slots < map.size * FILTER_SHARE) slots *= 2;
+    this.#filter = new Uint8Array(slots);
+    this.#mask = slots - 1;
     for (const value of map.keys()) {
       if (typeof value !== "string") continue;
       this.#lengths[Math.min(value.length, LENGTH_MAX)] = 1;
-      this.#filter[sample(value) & this.#mask] = 1;
+      this.#filter[fingerprint(value) & this.#mask] = 1;
     }
   }
 
-  /** What stands for this value; nothing does for what cannot be compared. */
+  /** Looks up a value; values that cannot be compared have no entry. */
   get(value: unknown): T | undefined {
     if (typeof value === "string") {
       const { length } = value;
       if (this.#lengths[length < LENGTH_MAX ? length : LENGTH_MAX] === 0) return undefined;
-      if (this.#filter[sample(value) & this.#mask] === 0) return undefined;
+      if (this.#filter[fingerprint(value) & this.#mask] === 0) return undefined;
     } else if (value === undefined) return undefined;
     return this.#map.get(value as MatchValue);
   }
 }
 
-/** A number made of a text's length and of four of its characters. */
-function sample(text: string): number {
+/** Hashes a string's length and four of its characters. */
+function fingerprint(text: string): number {
   const { length } = text;
   if (length === 0) return 0;
   return length * 131 ^ text.charCodeAt(length - 1) * 7 ^ text.charCodeAt(length >> 1) * 31 ^

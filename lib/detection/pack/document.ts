@@ -1,43 +1,43 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { parseToml, type TomlDocument } from "../../toml/mod.ts";
-import type { Problem } from "../problem.ts";
+import type { Problem } from "../compile/mod.ts";
 import { parseJson, parseYaml, TreeError, type TreeNode, valueOf, walk } from "../tree/mod.ts";
 
 export type PackFormat = "yaml" | "toml" | "json";
 
-/** Where something stands; a document that came as data has no lines. */
+/** Location in a file; data without a file has no lines. */
 export interface Place {
   file?: string;
   /** 1-based */
   line?: number;
 }
 
-/** A pack as it was written, before anything is known of what it says. */
+/** Parsed document of a pack, not validated. */
 export interface PackDocument {
   value: unknown;
-  /** of the value at a path, or of the nearest thing around it */
+  /** location of the value at a path, or of its nearest ancestor */
   placeOf(path: readonly PropertyKey[]): Place;
-  /** of a line of the text at a path: a Sigma rule stands within the pack */
+  /** location of a line within the string at a path, such as a Sigma rule inside the pack */
   textPlaceOf(path: readonly PropertyKey[], line: number): Place;
 }
 
-/** What a file's name says of its format; YAML when it says nothing. */
+/** Format by file extension; YAML by default. */
 export function formatOf(path: string): PackFormat {
   if (/\.toml$/i.test(path)) return "toml";
   return /\.json$/i.test(path) ? "json" : "yaml";
 }
 
-/** A pack that came as data, such as in the body of a request. */
+/** Document of a pack given as data, such as a request body. */
 export function documentOf(value: unknown, name?: string): PackDocument {
   const place = (): Place => name === undefined ? {} : { file: name };
   return { value, placeOf: place, textPlaceOf: place };
 }
 
 /**
- * Reads the text of a pack.
+ * Parses the text of a pack.
  *
- * @param file as messages name it
- * @returns the document, or why there is none
+ * @param file file name for messages
+ * @returns the document, or the syntax error
  */
 export function parseDocument(text: string, file: string, format = formatOf(file)): PackDocument | Problem {
   if (format === "toml") return tomlDocument(text, file);
@@ -70,7 +70,7 @@ function tomlDocument(text: string, file: string): PackDocument | Problem {
     document = parseToml(text, file);
   } catch (error) {
     if (!(error instanceof SbxError)) throw error;
-    // `file:line:column: what`
+    // `file:line:column: message`
     const [, line, message] = /:(\d+):\d+: ([\s\S]*)$/.exec(error.message) ?? [undefined, "1", error.message];
     return { code: "syntax", severity: "error", path: [], file, line: Number(line), message };
   }
@@ -81,7 +81,7 @@ function tomlDocument(text: string, file: string): PackDocument | Problem {
       const key = document.find(path);
       if (!key) return { file, line: document.positionOf(path).line };
       const opening = /^("""|''')(\r?\n)?/.exec(document.text.slice(key.valueStart, key.valueStart + 5));
-      // A line break right after the opening quotes is no part of the text.
+      // A line break right after the opening quotes is not part of the string.
       return { file, line: opening ? key.line + (opening[2] ? line : line - 1) : key.line };
     },
   };

@@ -1,49 +1,49 @@
 import { dirname } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { describe } from "../../toml/mod.ts";
-import { EXPORT_ROUTES } from "../ir.ts";
-import { detectionError, type Diagnostic, diagnosticsOf, hasErrors, type Problem } from "../problem.ts";
+import { detectionError, type Diagnostic, diagnosticsOf, hasErrors, type Problem } from "../compile/mod.ts";
+import { EXPORT_ROUTES } from "../ir/ir.ts";
 import { documentOf, formatOf, type PackDocument, parseDocument } from "./document.ts";
 import { PACK_MAX, type PackFile, PackSchema } from "./schema.ts";
 
-/** A pack whose envelope is in order; what its sources hold is looked at when it is compiled. */
+/** Pack with a valid envelope; its sources are checked when it is compiled. */
 export interface Pack extends PackFile {
   document: PackDocument;
-  /** where its sources' paths begin; absent for a pack that is no file */
+  /** base of its sources' paths; absent for a pack given as data */
   folder?: string;
 }
 
-/** What came of reading a pack. */
-export interface PackRead {
-  /** absent when there is an error among the problems */
+/** Result of reading a pack. */
+export interface PackReadResult {
+  /** absent if `problems` has an error */
   pack?: Pack;
-  /** what the document calls itself, also when it is no pack */
+  /** id stated by the document, also if the pack is invalid */
   id: string | null;
   version: string | null;
   problems: Problem[];
 }
 
-/** Most things that are said of one pack. */
+/** Maximum number of envelope problems. */
 const PROBLEMS_MAX = 200;
 
-/** Report of `validate` (contracts.md §6). */
+/** Report of `validate` (docs/contracts.md §6). */
 export interface PackValidation {
   schema: "sbx.detection-pack-validation.v1";
   ok: boolean;
   path: string;
   diagnostics: Diagnostic[];
-  /** null when the document does not say */
+  /** null if the document states none */
   pack_id: string | null;
   version: string | null;
 }
 
 /**
- * Reads a pack's file: YAML, TOML or JSON by its name.
+ * Reads a pack file: YAML, TOML or JSON by its extension.
  *
- * @throws {SbxError} `detection.not_found`, `detection.too_large`
+ * @throws {SbxError} `detection.not_found`: it cannot be read; `detection.too_large`
  */
-export async function readPack(path: string): Promise<PackRead> {
-  const text = decode(await readBytes(path, PACK_MAX), path);
+export async function readPack(path: string): Promise<PackReadResult> {
+  const text = decodeUtf8(await readBytes(path, PACK_MAX), path);
   if (typeof text !== "string") return { id: null, version: null, problems: [text] };
   const document = parseDocument(text, path, formatOf(path));
   if ("code" in document) return { id: null, version: null, problems: [document] };
@@ -51,50 +51,55 @@ export async function readPack(path: string): Promise<PackRead> {
 }
 
 /**
- * What a pack's file holds, as data: for who sends it on.
+ * Reads a pack file as data, for a client that sends it to the service.
  *
- * @throws {SbxError} `detection.not_found`, `detection.too_large`, `detection.invalid` when it cannot be parsed
+ * @throws {SbxError} `detection.not_found`, `detection.too_large`, `detection.invalid`: it cannot be parsed
  */
-export async function packData(path: string): Promise<unknown> {
-  const text = decode(await readBytes(path, PACK_MAX), path);
+export async function readPackData(path: string): Promise<unknown> {
+  const text = decodeUtf8(await readBytes(path, PACK_MAX), path);
   if (typeof text !== "string") throw detectionError([text]);
   const document = parseDocument(text, path, formatOf(path));
   if ("code" in document) throw detectionError([document]);
   return document.value;
 }
 
-/** A pack that came as data. */
-export function packOf(value: unknown, name?: string): PackRead {
+/** Reads a pack given as data. */
+export function packOf(value: unknown, name?: string): PackReadResult {
   return checkPack(documentOf(value, name));
 }
 
-/** Checks the envelope: every key, and that all of it fits together. */
-export function checkPack(document: PackDocument, folder?: string): PackRead {
+/** Validates the envelope. */
+export function checkPack(document: PackDocument, folder?: string): PackReadResult {
   const problems: Problem[] = [];
   const report = (severity: Problem["severity"], code: string, path: PropertyKey[], message: string) =>
     problems.push({ code, severity, path, message, ...document.placeOf(path) });
   const parsed = PackSchema.safeParse(document.value);
   for (const issue of (parsed.error?.issues ?? []).slice(0, PROBLEMS_MAX)) {
-    // A hostile document has a million wrong keys in one object.
-    const few = issue.code === "unrecognized_keys"
+    // A hostile document may have a million unknown keys in one object.
+    const bounded = issue.code === "unrecognized_keys"
       ? { ...issue, keys: issue.keys.slice(0, PROBLEMS_MAX) }
       : issue;
-    for (const { path, message } of describe(few, PackSchema)) report("error", "envelope", path, message);
+    for (const { path, message } of describe(bounded, PackSchema)) report("error", "envelope", path, message);
   }
   const pack = parsed.data;
   if (pack) {
     const size = pack.sources.reduce((sum, { content }) => sum + (content?.length ?? 0), 0);
     if (size > PACK_MAX) {
-      report("error", "envelope", ["sources"], `the sources hold more than ${PACK_MAX} characters together`);
+      report(
+        "error",
+        "envelope",
+        ["sources"],
+        `the sources have ${size} characters in total; the maximum is ${PACK_MAX}`,
+      );
     }
     pack.findings.export_routes.forEach((route, at) => {
       if (EXPORT_ROUTES.includes(route)) return;
-      const known = EXPORT_ROUTES.join(", ");
+      const routes = EXPORT_ROUTES.join(", ");
       report(
         "warning",
         "export-route",
         ["findings", "export_routes", at],
-        `no sink is called "${route}"; there is ${known}`,
+        `there is no sink "${route}"; use one of ${routes}`,
       );
     });
     if (pack.status === "deprecated") report("warning", "deprecated", ["status"], "the pack is deprecated");
@@ -103,7 +108,7 @@ export function checkPack(document: PackDocument, folder?: string): PackRead {
         "warning",
         "revoked",
         ["status"],
-        "the pack is revoked: it does not install, and no VM starts with it",
+        "the pack is revoked: it cannot be installed, and no VM starts with it",
       );
     }
   }
@@ -118,8 +123,8 @@ export function checkPack(document: PackDocument, folder?: string): PackRead {
   };
 }
 
-/** The report on a pack's envelope. */
-export function validationOf({ id, version, problems }: PackRead, path: string): PackValidation {
+/** Report on a pack's envelope. */
+export function validationOf({ id, version, problems }: PackReadResult, path: string): PackValidation {
   return {
     schema: "sbx.detection-pack-validation.v1",
     ok: !hasErrors(problems),
@@ -131,39 +136,44 @@ export function validationOf({ id, version, problems }: PackRead, path: string):
 }
 
 /**
- * Bytes of a regular file.
+ * Reads a regular file.
  *
- * @throws {SbxError} `detection.not_found`, `detection.too_large`
+ * @param limit maximum `bytes`
+ * @throws {SbxError} `detection.not_found`: it cannot be read or is not a regular file; `detection.too_large`
  */
 export async function readBytes(path: string, limit: number): Promise<Uint8Array> {
   let info: Deno.FileInfo;
   let bytes: Uint8Array;
   try {
-    // Looked at before it is opened: opening a named pipe would wait for its writer.
+    // Checked before opening: opening a named pipe would wait for its writer.
     info = await Deno.stat(path);
     if (info.isFile && info.size <= limit) bytes = await Deno.readFile(path);
     else bytes = new Uint8Array();
   } catch (cause) {
-    throw new SbxError("detection.not_found", `${path}: it cannot be read`, {
+    throw new SbxError("detection.not_found", `${path}: cannot be read`, {
       cause,
       hint: "check the path and its permissions",
     });
   }
-  if (!info.isFile) throw new SbxError("detection.not_found", `${path}: not a regular file`);
+  if (!info.isFile) {
+    throw new SbxError("detection.not_found", `${path}: not a regular file`, {
+      hint: "pass the path of a file",
+    });
+  }
   if (info.size > limit || bytes.length > limit) {
     throw new SbxError(
       "detection.too_large",
-      `${path}: ${info.size} bytes, and ${limit} is the most that sbx reads`,
+      `${path}: ${info.size} bytes, more than the maximum of ${limit}`,
       {
-        hint: "make several packs of it",
+        hint: "split it into several packs",
       },
     );
   }
   return bytes;
 }
 
-/** UTF-8 text without its byte order mark, or what keeps it from being that. */
-export function decode(bytes: Uint8Array, file: string): string | Problem {
+/** Decodes UTF-8 and removes a byte order mark. @returns the text, or a problem for invalid bytes */
+export function decodeUtf8(bytes: Uint8Array, file: string): string | Problem {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
@@ -173,7 +183,7 @@ export function decode(bytes: Uint8Array, file: string): string | Problem {
       path: [],
       file,
       line: 1,
-      message: "bytes that are not UTF-8",
+      message: "invalid UTF-8",
     };
   }
 }

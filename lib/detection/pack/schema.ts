@@ -1,33 +1,35 @@
-/** Detection packs `sbx.detection-pack.v1` (spec.md, "Detection pack"; contracts.md §6), as zod. */
+/** Zod schema of detection packs `sbx.detection-pack.v1` (docs/contracts.md §6). */
 import { z } from "zod";
-import { CONFIDENCES, FAMILIES, OWNERS, PACK_STATUSES, SEVERITIES, TAG_MAX, TAGS_MAX } from "../ir.ts";
+import { GOVERNED_FAMILIES } from "../../event/mod.ts";
+import { CONFIDENCES, OWNERS, PACK_STATUSES, SEVERITIES, TAG_MAX, TAGS_MAX } from "../ir/ir.ts";
 
 export const PACK_SCHEMA = "sbx.detection-pack.v1";
 
-/** Lower case only: two ids cannot differ in nothing but their case. */
+/** Lower case only, so that ids never differ only in case. */
 export const PACK_ID = /^[a-z0-9][a-z0-9_.-]{2,95}$/;
 export const SOURCE_ID = /^[a-z0-9][a-z0-9_.-]{2,127}$/;
 
-/** Most bytes of a pack, and of all that its sources hold together (issue 6, "Bad input": a 10 MB pack is refused). */
+/** Maximum `bytes` of a pack, and maximum characters of all its sources together. */
 export const PACK_MAX = 4 * 1024 * 1024;
-/** Most sources of a pack, and most rules. */
+/** Maximum number of sources and of rules per pack. */
 export const SOURCES_MAX = 10_000;
 export const RULES_MAX = 20_000;
 
-const text = (max: number) => z.string().max(max).refine((value) => !value.includes("\0"), "holds a NUL");
+const text = (max: number) =>
+  z.string().max(max).refine((value) => !value.includes("\0"), "must not contain a NUL");
 const name = (max: number) => text(max).min(1);
 const url = text(2048).refine(
   (value) => /^https?:$/.test(URL.parse(value)?.protocol ?? ""),
   "must be an http or https URL",
 );
 
-/** A path below the pack's own folder. */
+/** Path below the pack's folder. */
 const localPath = name(1024).refine(
   (path) => !path.startsWith("/") && !/\\/.test(path) && !path.split("/").includes(".."),
-  "must be a path below the pack's folder: not absolute, no .. and no backslash",
+  "must be a relative path below the pack's folder, without .. and backslashes",
 );
 
-/** Tags are Sigma's: `attack.t1041`, `exfil`. */
+/** Tags in Sigma's format: `attack.t1041`, `exfil`. */
 export const TagsSchema = z.array(name(TAG_MAX)).max(TAGS_MAX);
 
 export const SourceSchema = z.strictObject({
@@ -46,27 +48,29 @@ export const SourceSchema = z.strictObject({
 }).superRefine((source, context) => {
   const { type, format, content, path, url: from } = source;
   const issue = (key: string, message: string) => context.addIssue({ code: "custom", path: [key], message });
-  if (type === "sigma" && format !== "yaml") issue("format", "a sigma source is yaml");
+  if (type === "sigma" && format !== "yaml") issue("format", "must be yaml for a sigma source");
   if (content === undefined && path === undefined && from === undefined) {
-    issue("content", "is missing; a source has content, a path or a url");
+    issue("content", "is missing; add content, a path or a url");
   }
-  if (content !== undefined && path !== undefined) issue("path", "a source has content or a path, not both");
+  if (content !== undefined && path !== undefined) {
+    issue("path", "cannot be combined with content; remove one");
+  }
 });
 export type Source = z.output<typeof SourceSchema>;
 
-/** Sigma field → event field, of one family. */
+/** Map of Sigma fields to event fields for one family. */
 const FamilyMapping = z.record(
-  name(128).regex(/^[^|]+$/, "a Sigma field has no | in it"),
+  name(128).regex(/^[^|]+$/, "must be a Sigma field without |"),
   name(256),
 ).superRefine((mapping, context) => {
   const seen = new Map<string, string>();
   for (const field of Object.keys(mapping)) {
-    const twin = seen.get(field.toLowerCase());
-    if (twin !== undefined) {
+    const duplicate = seen.get(field.toLowerCase());
+    if (duplicate !== undefined) {
       context.addIssue({
         code: "custom",
         path: [field],
-        message: `differs from "${twin}" in nothing but its case`,
+        message: `differs from "${duplicate}" only in case`,
       });
     }
     seen.set(field.toLowerCase(), field);
@@ -74,14 +78,14 @@ const FamilyMapping = z.record(
 });
 
 export const MappingSchema = z.strictObject(
-  Object.fromEntries(FAMILIES.map((family) => [family, FamilyMapping.optional()])) as Record<
-    typeof FAMILIES[number],
+  Object.fromEntries(GOVERNED_FAMILIES.map((family) => [family, FamilyMapping.optional()])) as Record<
+    typeof GOVERNED_FAMILIES[number],
     z.ZodOptional<typeof FamilyMapping>
   >,
 );
 export type FieldMapping = z.output<typeof MappingSchema>;
 
-/** Every key of a pack; unknown ones are refused. */
+/** Every key of a pack; unknown keys are errors. */
 export const PackSchema = z.strictObject({
   schema: z.literal(PACK_SCHEMA),
   id: text(96).regex(PACK_ID, "must be a pack id: [a-z0-9_.-], 3 to 96 characters, a letter or digit first"),
@@ -105,7 +109,7 @@ export const PackSchema = z.strictObject({
     context.addIssue({
       code: "custom",
       path: ["field_mapping"],
-      message: "a sigma source needs a field_mapping: none of its fields has a meaning without one",
+      message: "must not be empty: sigma sources need a mapping of their fields",
     });
   }
   const seen = new Map<string, number>();
@@ -115,7 +119,7 @@ export const PackSchema = z.strictObject({
       context.addIssue({
         code: "custom",
         path: ["sources", at, "id"],
-        message: `sources[${first}] has this id too`,
+        message: `duplicates the id of sources[${first}]`,
       });
     }
     seen.set(id, first ?? at);

@@ -1,20 +1,20 @@
-/** Backtest of a few events that came with a request (contracts.md §6); a file of them is `check.ts`. */
-import type { DetectionIr } from "../ir.ts";
+/** Backtest of events in a request (docs/contracts.md §6); `check.ts` runs a file of events. */
+import type { DetectionIr } from "../ir/ir.ts";
 import type { Matchable } from "../match/index_node.ts";
 import { type LoadedRule, Matcher } from "../match/matcher.ts";
-import { contextFault } from "./context.ts";
+import { checkContext } from "./context.ts";
 import {
   type EventRef,
   Evidence,
   EVIDENCE_ROWS,
   type EvidenceReport,
-  foundBy,
+  matchesOf,
   type Outcome,
   refOf,
 } from "./evidence.ts";
 import { compareLabels } from "./label.ts";
 
-/** Corpus of events that name none. */
+/** Default corpus of events in a request. */
 export const INLINE_CORPUS = "inline";
 
 const NO_REF: EventRef = {
@@ -25,20 +25,20 @@ const NO_REF: EventRef = {
   timestamp_unix_ms: 0,
 };
 
-/** One event with what is expected of it. */
+/** Event with its expected result. */
 export interface BacktestCase {
   event_ref?: Partial<EventRef>;
-  /** a policy context: any part of an event, with its type */
+  /** policy context: a partial event with at least its type */
   context: unknown;
-  /** whether a rule matches it, or the labels of those that do; anything is right when absent */
+  /** expected match, or labels of the expected rules; no expectation if absent */
   expected?: boolean | string[];
 }
 
 /**
- * What a set of detections says of events. An event that is none becomes a row with the outcome `error`, and hides
- * none of the others.
+ * Runs detections over events. An invalid event becomes a row with outcome `error` and does not affect the others.
  *
- * @throws {SbxError} `detection.conflict`
+ * @param limit maximum number of rows
+ * @throws {SbxError} `detection.conflict`: two rules have the same id
  */
 export function backtest(
   irs: readonly DetectionIr[],
@@ -46,7 +46,7 @@ export function backtest(
   { limit = EVIDENCE_ROWS }: { limit?: number } = {},
 ): EvidenceReport {
   const run = new Run(new Matcher(irs), new Evidence(limit));
-  cases.forEach((each, at) => run.case(each, at));
+  cases.forEach((testCase, at) => run.case(testCase, at));
   return run.evidence.report();
 }
 
@@ -54,32 +54,34 @@ class Run {
   constructor(readonly matcher: Matcher, readonly evidence: Evidence) {}
 
   case({ event_ref, context, expected }: BacktestCase, at: number): void {
-    const fault = contextFault(context);
+    const fault = checkContext(context);
     const event = context as Matchable;
-    const own = fault === undefined ? refOf(event, INLINE_CORPUS, at + 1) : { ...NO_REF, sequence: at + 1 };
-    const ref = { ...own, ...event_ref };
-    if (fault !== undefined) this.#fault(ref, "error", `events[${at}].context: ${fault}`);
+    const defaults = fault === undefined
+      ? refOf(event, INLINE_CORPUS, at + 1)
+      : { ...NO_REF, sequence: at + 1 };
+    const ref = { ...defaults, ...event_ref };
+    if (fault !== undefined) this.#addFault(ref, "error", `events[${at}].context: ${fault}`);
     else this.#compare(event, ref, expected);
   }
 
   #compare(event: Matchable, ref: EventRef, expected: BacktestCase["expected"]): void {
     const hits = this.matcher.hits(event);
     if (expected === undefined || expected === true) {
-      this.evidence.add(event, ref, foundBy(event, hits));
-      if (expected && !hits.length) this.#fault(ref, "no_match", "a match was expected");
+      this.evidence.add(event, ref, matchesOf(event, hits));
+      if (expected && !hits.length) this.#addFault(ref, "no_match", "expected a match");
       return;
     }
     const { missed, unexpected } = compareLabels(expected || [], hits.map(({ rule }) => rule));
-    const message = expected ? "its labels were not expected" : "no match was expected";
+    const message = expected ? "unexpected match" : "expected no match";
     const outcomeOf = ({ rule }: LoadedRule): Outcome =>
       unexpected.includes(rule.id) ? { outcome: "mismatch", message } : { outcome: "matched" };
-    this.evidence.add(event, ref, foundBy(event, hits, outcomeOf));
-    for (const label of missed) this.#fault(ref, "no_match", `"${label}" was expected`, label);
+    this.evidence.add(event, ref, matchesOf(event, hits, outcomeOf));
+    for (const label of missed) this.#addFault(ref, "no_match", `expected label "${label}"`, label);
   }
 
-  #fault(event_ref: EventRef, outcome: Outcome["outcome"], message: string, rule_id = ""): void {
-    const outcomeRow = { outcome, message };
+  #addFault(event_ref: EventRef, outcome: Outcome["outcome"], message: string, rule_id = ""): void {
+    const outcomeWithMessage = { outcome, message };
     const row = { event_ref, rule_id, pack_id: "", evidence_signature: "", matched_fields: [] };
-    this.evidence.fault({ ...row, outcome: outcomeRow });
+    this.evidence.addFault({ ...row, outcome: outcomeWithMessage });
   }
 }

@@ -1,25 +1,25 @@
-/** Backtest of a file of events, of any size (contracts.md §6, `sbx.detection-check.v1`). */
-import { valueAt } from "../../event/mod.ts";
+/** Backtest of an events file of any size (docs/contracts.md §6, `sbx.detection-check.v1`). */
 import { type ProgressSink, silent } from "../../base/progress/mod.ts";
-import type { Confidence, DetectionIr, Severity } from "../ir.ts";
-import { type LoadedRule, Matcher } from "../match/matcher.ts";
+import { valueAt } from "../../event/mod.ts";
+import { type Diagnostic, DIAGNOSTICS_MAX } from "../compile/mod.ts";
+import type { Confidence, DetectionIr, Severity } from "../ir/ir.ts";
 import type { Matchable } from "../match/index_node.ts";
-import { type Diagnostic, PROBLEMS_SHOWN } from "../problem.ts";
+import { type LoadedRule, Matcher } from "../match/matcher.ts";
 import { type FixtureLine, readFixture } from "./fixture.ts";
 import { compareLabels } from "./label.ts";
 import { readLines } from "./lines.ts";
 
-/** Findings that a report lists; memory stays flat however many there are. */
-export const FINDINGS_SHOWN = 10_000;
+/** Default maximum of findings in a report; keeps memory bounded. */
+export const FINDINGS_MAX = 10_000;
 /**
- * Lines that are looked at for fields that no event has. People write short files, and mistakes; programs write long
- * ones in which a line is like the next, and there it would cost a fifth of the speed.
+ * Number of lines checked for unknown fields. Short files are written by hand and contain mistakes; long ones are
+ * generated with uniform lines, where the check would cost a fifth of the speed.
  */
 export const STRICT_LINES = 10_000;
-/** Labelled lines whose result is kept, for JUnit. */
+/** Maximum number of labelled lines with a stored result, for JUnit. */
 const RESULTS_MAX = 100_000;
 
-/** A finding of the report. */
+/** Finding in the report. */
 export interface CheckFinding {
   event_id: string;
   rule_id: string;
@@ -36,7 +36,7 @@ export interface CheckFinding {
 export interface CheckReport {
   schema: "sbx.detection-check.v1";
   ok: boolean;
-  /** null when the pack could not be read */
+  /** null if the pack could not be read */
   pack_id: string | null;
   pack_version: string | null;
   event_count: number;
@@ -48,33 +48,33 @@ export interface CheckReport {
   timing: { duration_ms: number };
 }
 
-/** What became of a line with labels. */
+/** Result of a labelled line. */
 export interface LabelResult {
   line: number;
   event_id: string;
-  /** what was missed and what was not expected; absent when it is as it should be */
+  /** missed labels and unexpected rules; absent if the line passed */
   message?: string;
 }
 
-/** The report, and the labelled lines one by one. */
+/** Report with the results of labelled lines. */
 export interface Check {
   report: CheckReport;
   results: LabelResult[];
 }
 
 export interface CheckOptions {
-  /** most findings that are listed; all are counted */
+  /** maximum number of findings listed; all are counted */
   limit?: number;
-  /** told the bytes that are behind, in a stage `events` */
+  /** receives the bytes read, in stage `events` */
   progress?: ProgressSink;
 }
 
 /**
- * Runs a pack's rules over a file of events, JSON Lines. A bad line is told with its number, and hides no good one.
- * Labels are compared when any line of the file has one: then `[]` means that nothing is to be found there. A file
- * without labels, such as an exported session, expects nothing.
+ * Runs a pack's rules over a JSON Lines file of events. An invalid line is reported with its number and does not affect
+ * the others. Labels are compared if any line of the file has one: then `[]` expects no finding. A file without labels,
+ * such as an exported session, has no expectations.
  *
- * @throws {SbxError} `detection.not_found` when the file cannot be read
+ * @throws {SbxError} `detection.not_found`: the file cannot be read
  */
 export async function checkEvents(ir: DetectionIr, path: string, options: CheckOptions = {}): Promise<Check> {
   const started = performance.now();
@@ -98,9 +98,9 @@ class Run {
   #faults = 0;
   #differences = 0;
   #hasLabels = false;
-  /** lines that expect nothing and were found: a difference only if there are labels elsewhere */
-  readonly #silent: { line: number; event_id: string; hits: string[] }[] = [];
-  #silentCount = 0;
+  /** lines with empty labels and a match: a difference only if another line has labels */
+  readonly #unlabelled: { line: number; event_id: string; hits: string[] }[] = [];
+  #unlabelledCount = 0;
 
   constructor(readonly ir: DetectionIr, readonly path: string, readonly options: CheckOptions) {
     this.#matcher = new Matcher([ir]);
@@ -108,23 +108,25 @@ class Run {
 
   line(text: string, number: number): void {
     if (text.length < 2 && text.trim() === "") return;
-    const read = readFixture(text, number <= STRICT_LINES);
-    if (typeof read === "string") {
-      if (text.trim() !== "") this.fault(number, read);
+    const fixture = readFixture(text, number <= STRICT_LINES);
+    if (typeof fixture === "string") {
+      if (text.trim() !== "") this.fault(number, fixture);
       return;
     }
     this.#events++;
-    const hits = this.#matcher.hits(read.event);
-    if (hits.length) this.#keep(read, hits);
-    if (read.labels !== undefined && (hits.length || read.labels.length)) this.#compare(read, hits, number);
+    const hits = this.#matcher.hits(fixture.event);
+    if (hits.length) this.#addFindings(fixture, hits);
+    if (fixture.labels !== undefined && (hits.length || fixture.labels.length)) {
+      this.#compare(fixture, hits, number);
+    }
   }
 
   fault(number: number, message: string): void {
-    if (this.#faults++ < PROBLEMS_SHOWN) this.#diagnostics.push(this.#at(number, message));
+    if (this.#faults++ < DIAGNOSTICS_MAX) this.#diagnostics.push(this.#at(number, message));
   }
 
-  #keep({ event, event_id }: FixtureLine, hits: readonly LoadedRule[]): void {
-    const limit = this.options.limit ?? FINDINGS_SHOWN;
+  #addFindings({ event, event_id }: FixtureLine, hits: readonly LoadedRule[]): void {
+    const limit = this.options.limit ?? FINDINGS_MAX;
     for (const hit of hits) {
       if (this.#findings.length >= limit) return;
       this.#findings.push(findingOf(event, event_id, hit));
@@ -133,8 +135,8 @@ class Run {
 
   #compare({ labels, event_id }: FixtureLine, hits: readonly LoadedRule[], line: number): void {
     if (!labels!.length) {
-      if (this.#silentCount++ < PROBLEMS_SHOWN) {
-        this.#silent.push({ line, event_id, hits: hits.map(({ rule }) => rule.id) });
+      if (this.#unlabelledCount++ < DIAGNOSTICS_MAX) {
+        this.#unlabelled.push({ line, event_id, hits: hits.map(({ rule }) => rule.id) });
       }
       return;
     }
@@ -142,32 +144,32 @@ class Run {
     const { missed, unexpected } = compareLabels(labels!, hits.map(({ rule }) => rule));
     const message = [
       ...(missed.length ? [`missed labels: ${missed.join(", ")}`] : []),
-      ...(unexpected.length ? [`unexpected: ${unexpected.join(", ")}`] : []),
+      ...(unexpected.length ? [`unexpected rules: ${unexpected.join(", ")}`] : []),
     ].join("; ");
-    this.#result({ line, event_id, ...(message && { message }) });
+    this.#addResult({ line, event_id, ...(message && { message }) });
   }
 
-  #result(result: LabelResult): void {
+  #addResult(result: LabelResult): void {
     if (this.#results.length < RESULTS_MAX) this.#results.push(result);
     if (result.message === undefined) return;
-    if (this.#differences++ < PROBLEMS_SHOWN) this.#diagnostics.push(this.#at(result.line, result.message));
+    if (this.#differences++ < DIAGNOSTICS_MAX) this.#diagnostics.push(this.#at(result.line, result.message));
   }
 
   check(duration_ms: number): Check {
     if (this.#hasLabels) {
-      for (const { line, event_id, hits } of this.#silent) {
-        this.#result({ line, event_id, message: `unexpected: ${hits.join(", ")}` });
+      for (const { line, event_id, hits } of this.#unlabelled) {
+        this.#addResult({ line, event_id, message: `unexpected rules: ${hits.join(", ")}` });
       }
-      this.#differences += this.#silentCount - this.#silent.length;
+      this.#differences += this.#unlabelledCount - this.#unlabelled.length;
     }
     const { matches } = this.#matcher.counters;
-    this.#tellRest(this.#faults, "more bad lines");
-    this.#tellRest(this.#differences, "more lines whose labels differ");
+    this.#addRemainder(this.#faults, "more invalid lines");
+    this.#addRemainder(this.#differences, "more lines with different labels");
     const ok = this.#faults === 0 && this.#differences === 0;
     if (matches > this.#findings.length) {
       this.#diagnostics.push({
         path: this.path,
-        message: `${this.path}: only the first ${this.#findings.length} of ${matches} findings are listed`,
+        message: `${this.path}: ${this.#findings.length} of ${matches} findings are listed`,
       });
     }
     return {
@@ -187,9 +189,12 @@ class Run {
     };
   }
 
-  #tellRest(count: number, what: string): void {
-    const more = count - PROBLEMS_SHOWN;
-    if (more > 0) this.#diagnostics.push({ path: this.path, message: `${this.path}: … and ${more} ${what}` });
+  /** Adds a diagnostic with the number of problems not listed. */
+  #addRemainder(count: number, label: string): void {
+    const more = count - DIAGNOSTICS_MAX;
+    if (more > 0) {
+      this.#diagnostics.push({ path: this.path, message: `${this.path}: … and ${more} ${label}` });
+    }
   }
 
   #at(line: number, message: string): Diagnostic {

@@ -1,16 +1,15 @@
-/** Evidence of a backtest or a hunt: counts, and rows that differ from each other (contracts.md §6, "Evidence-diverse"). */
-import { canonicalJson, valueAt } from "../../event/mod.ts";
+/** Evidence of a backtest or hunt: counts, and one row per distinct signature (docs/contracts.md §6). */
 import { blake3 } from "../../base/hash/mod.ts";
+import { canonicalJson, valueAt } from "../../event/mod.ts";
 import type { Matchable } from "../match/index_node.ts";
 import type { LoadedRule } from "../match/matcher.ts";
+import { EVIDENCE_ROWS } from "./limit.ts";
 
-/** Rows of an answer unless its caller asks for another number, and the most (spec.md, "Limits": evidence rows). */
-export const EVIDENCE_ROWS = 100;
-export const EVIDENCE_ROWS_MAX = 1000;
+export { EVIDENCE_ROWS, EVIDENCE_ROWS_MAX } from "./limit.ts";
 
-/** Where an event is from. */
+/** Reference to an event. */
 export interface EventRef {
-  /** `inline`, `session_db`, or what a fixture says */
+  /** `inline`, `session_db`, or the name a fixture gives */
   corpus: string;
   session_id: string;
   event_id: string;
@@ -18,26 +17,26 @@ export interface EventRef {
   timestamp_unix_ms: number;
 }
 
-/** A field that a rule looked at, with the event's value. */
+/** Field tested by a rule, with the event's value. */
 export interface MatchedField {
   path: string;
   value: unknown;
 }
 
-/** What became of one event and one rule. */
+/** Outcome of one event and one rule. */
 export interface Outcome {
   /**
-   * `matched` as it may; `mismatch`: it matched and should not have; `no_match`: it should have matched and did not;
-   * `error`: the event is none
+   * `matched`: a match, as expected if there is an expectation; `mismatch`: an unexpected match; `no_match`: an expected
+   * match is missing; `error`: the event is invalid
    */
   outcome: "matched" | "no_match" | "mismatch" | "error";
-  /** what was expected, or what is wrong */
+  /** the expectation or the error */
   message?: string;
 }
 
 export interface EvidenceRow {
   event_ref: EventRef;
-  /** "" in the row of an event that no rule matched */
+  /** "" in the row of an event without a match */
   rule_id: string;
   pack_id: string;
   evidence_signature: string;
@@ -45,25 +44,25 @@ export interface EvidenceRow {
   outcome: Outcome;
 }
 
-/** One rule that has something to say of an event. */
-export type Found = Pick<EvidenceRow, "rule_id" | "pack_id" | "matched_fields"> & { outcome?: Outcome };
+/** Match of one rule on an event. */
+export type RuleMatch = Pick<EvidenceRow, "rule_id" | "pack_id" | "matched_fields"> & { outcome?: Outcome };
 
 const MATCHED: Outcome = { outcome: "matched" };
 
-/** Answer of backtest and hunt. */
+/** Report of a backtest or hunt. */
 export interface EvidenceReport {
   /** pairs of event and rule */
   total_matches: number;
   /** distinct signatures among them */
   unique_evidence_matches: number;
-  /** there are more distinct ones than rows */
+  /** true if there are more distinct signatures than rows */
   truncated: boolean;
   rows: EvidenceRow[];
 }
 
 /**
- * What two events have in common when they are the same evidence: BLAKE3 hex of the compact, sorted JSON of type and
- * subject, the family's object.
+ * Evidence signature of an event: BLAKE3 hex of the compact JSON, with sorted keys, of its type and subject (the
+ * family's object).
  */
 export function signatureOf(event: Matchable): string {
   const { event_type } = event.common;
@@ -72,26 +71,30 @@ export function signatureOf(event: Matchable): string {
   return blake3(canonicalJson({ event_type, subject }));
 }
 
-/** The fields by which a rule matched. */
-export function matchedFields(event: Matchable, { rule }: Pick<LoadedRule, "rule">): MatchedField[] {
+/** Fields that a rule tested, with the event's values. */
+function matchedFieldsOf(event: Matchable, { rule }: Pick<LoadedRule, "rule">): MatchedField[] {
   return rule.matchers.map(({ field_path }) => ({ path: field_path, value: valueAt(event, field_path) }));
 }
 
-/** What the rules that match an event say of it. */
-export function foundBy(
+/** Matches of the rules that hit an event. */
+export function matchesOf(
   event: Matchable,
   hits: readonly LoadedRule[],
   outcomeOf?: (hit: LoadedRule) => Outcome,
-): Found[] {
+): RuleMatch[] {
   return hits.map((hit) => ({
     rule_id: hit.rule.id,
     pack_id: hit.pack_id,
-    matched_fields: matchedFields(event, hit),
+    matched_fields: matchedFieldsOf(event, hit),
     ...(outcomeOf && { outcome: outcomeOf(hit) }),
   }));
 }
 
-/** Where an event says that it is from. */
+/**
+ * Reference of an event.
+ *
+ * @param at sequence number for an event without one
+ */
 export function refOf(event: Matchable, corpus: string, at = 0): EventRef {
   const common: Partial<EventRef> = event.common as Partial<EventRef>;
   return {
@@ -103,7 +106,7 @@ export function refOf(event: Matchable, corpus: string, at = 0): EventRef {
   };
 }
 
-/** Collects matches: counts all of them, and keeps the first row of each distinct signature up to a limit. */
+/** Collects matches: counts all, and stores the first row of each distinct signature up to a limit. */
 export class Evidence {
   readonly #limit: number;
   readonly #seen = new Set<string>();
@@ -115,33 +118,33 @@ export class Evidence {
     this.#limit = limit;
   }
 
-  /** Counts what was found about an event. */
-  add(event: Matchable, event_ref: EventRef, found: readonly Found[]): void {
-    if (!found.length) return;
-    this.#total += found.length;
+  /** Adds the matches of an event. */
+  add(event: Matchable, event_ref: EventRef, matches: readonly RuleMatch[]): void {
+    if (!matches.length) return;
+    this.#total += matches.length;
     const evidence_signature = signatureOf(event);
     const isNew = !this.#seen.has(evidence_signature);
     this.#seen.add(evidence_signature);
-    for (const [at, { rule_id, pack_id, matched_fields, outcome = MATCHED }] of found.entries()) {
+    for (const [at, { rule_id, pack_id, matched_fields, outcome = MATCHED }] of matches.entries()) {
       const row = () => ({ event_ref, rule_id, pack_id, evidence_signature, matched_fields, outcome });
       if (isNew && at === 0 && this.#rows.length < this.#limit) this.#rows.push(row());
-      else if (outcome.outcome === "mismatch") this.fault(row());
+      else if (outcome.outcome === "mismatch") this.addFault(row());
     }
   }
 
-  /** Keeps a row that is about no match, or about one that should not be; it counts as none. */
-  fault(row: EvidenceRow): void {
+  /** Adds a row for an error, a missing match or an unexpected match; it is not counted as a match. */
+  addFault(row: EvidenceRow): void {
     if (this.#faults.length < this.#limit) this.#faults.push(row);
   }
 
-  /** What was found; rows of what went wrong come first, because they are what somebody has to look at. */
+  /** Builds the report. Fault rows come first, because they need attention. */
   report(): EvidenceReport {
-    const kept = this.#rows.slice(0, this.#limit - this.#faults.length);
+    const rows = this.#rows.slice(0, this.#limit - this.#faults.length);
     return {
       total_matches: this.#total,
       unique_evidence_matches: this.#seen.size,
-      truncated: this.#seen.size > kept.length,
-      rows: [...this.#faults, ...kept],
+      truncated: this.#seen.size > rows.length,
+      rows: [...this.#faults, ...rows],
     };
   }
 }

@@ -1,20 +1,21 @@
-/** Lines of events files: policy-context fixtures (spec.md, "Detection pack"), or the contexts alone. */
+/** Lines of events files: policy-context fixtures (docs/contracts.md §6), or bare contexts. */
+import { isObject } from "../../base/object/mod.ts";
 import type { Matchable } from "../match/index_node.ts";
-import { jsonReason } from "../tree/mod.ts";
-import { contextFault, typeFault } from "./context.ts";
-import { fitsFixture, isObject } from "./shape.ts";
+import { explainJsonError } from "../tree/json.ts";
+import { checkContext, checkEventType } from "./context.ts";
+import { fitsFixture } from "./shape.ts";
 
 export const FIXTURE_SCHEMA = "sbx.policy-context-fixture.v1";
 
-/** What a line holds. */
+/** Parsed line. */
 export interface FixtureLine {
   event: Matchable;
   event_id: string;
-  /** undefined when the line says nothing of labels */
+  /** undefined if the line has no labels key */
   labels: string[] | undefined;
 }
 
-/** What a line with the schema's name should hold. */
+/** Expected shape of a fixture line. */
 interface Fixture {
   event_ref?: { event_id?: string } | null;
   expected_labels?: string[];
@@ -22,57 +23,58 @@ interface Fixture {
 }
 
 /**
- * Reads one line. Every line is parsed, also one that no rule could match: a line that is skipped unread cannot be told
- * from one that is broken.
+ * Parses one line. Every line is parsed, including lines that no rule could match, because a skipped line could be
+ * invalid.
  *
- * @param strict look also for fields that no event has and for values of other types; otherwise only for what it takes
- * to match the line
- * @returns the line, or what is wrong with it
+ * @param strict also check for unknown fields and wrong types; otherwise check only the fields needed to match
+ * @returns the line, or the problem
  */
 export function readFixture(text: string, strict = true): FixtureLine | string {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    return `not JSON: ${jsonReason(text, (error as Error).message)}`;
+    return `invalid JSON: ${explainJsonError(text, (error as Error).message)}`;
   }
   if (!isObject(value)) return "must be an object";
-  // A context has `common`, a fixture never has.
-  if (value.common !== undefined) return bareContext(value, strict);
+  // Only a bare context has `common`.
+  if (value.common !== undefined) return readBareContext(value, strict);
   if (value.schema !== FIXTURE_SCHEMA) return `schema: must be "${FIXTURE_SCHEMA}"`;
-  if (strict && !fitsFixture(value)) return fixtureFault(value);
+  if (strict && !fitsFixture(value)) return describeFixtureFault(value);
   const { event_ref, expected_labels: labels, context } = value as Fixture;
   if (!isObject(context)) return context === undefined ? "context: is missing" : "context: must be an object";
-  const fault = typeFault(context);
+  const fault = checkEventType(context);
   if (fault !== undefined) return `context.${fault}`;
-  if (labels !== undefined && !areTexts(labels)) return LABELS;
+  if (labels !== undefined && !isStringList(labels)) return LABELS_FAULT;
   return { event: context, event_id: event_ref?.event_id ?? context.common.event_id ?? "", labels };
 }
 
-function bareContext(value: Record<string, unknown>, strict: boolean): FixtureLine | string {
+function readBareContext(value: Record<string, unknown>, strict: boolean): FixtureLine | string {
   const event = value as unknown as Matchable;
-  const fault = strict ? contextFault(value) : typeFault(event);
+  const fault = strict ? checkContext(value) : checkEventType(event);
   return fault ?? { event, event_id: event.common.event_id ?? "", labels: undefined };
 }
 
 const KEYS = ["schema", "event_ref", "expected_labels", "context"];
-const LABELS = "expected_labels: must be a list of text";
+const LABELS_FAULT = "expected_labels: must be a list of strings";
 
-/** What does not fit about a fixture, in words. */
-function fixtureFault({ event_ref, expected_labels, context, ...rest }: Record<string, unknown>): string {
+/** Describes the first problem of a fixture. */
+function describeFixtureFault(
+  { event_ref, expected_labels, context, ...rest }: Record<string, unknown>,
+): string {
   const unknown = Object.keys(rest).find((key) => !KEYS.includes(key));
   if (unknown !== undefined) {
-    return `${unknown.slice(0, 80)}: a fixture has no such key; it has ${KEYS.join(", ")}`;
+    return `${unknown.slice(0, 80)}: unknown key; use ${KEYS.join(", ")}`;
   }
-  const fault = context === undefined ? undefined : contextFault(context);
+  const fault = context === undefined ? undefined : checkContext(context);
   if (fault !== undefined) return isObject(context) ? `context.${fault}` : `context: ${fault}`;
-  if (expected_labels !== undefined && !areTexts(expected_labels)) return LABELS;
+  if (expected_labels !== undefined && !isStringList(expected_labels)) return LABELS_FAULT;
   return isObject(event_ref)
-    ? "event_ref: corpus, session_id and event_id are text, sequence and timestamp_unix_ms are numbers"
+    ? "event_ref: corpus, session_id and event_id must be strings, sequence and timestamp_unix_ms numbers"
     : "event_ref: must be an object";
 }
 
-function areTexts(value: unknown): boolean {
+function isStringList(value: unknown): boolean {
   return Array.isArray(value) &&
     (value.length === 0 || value.every((element) => typeof element === "string"));
 }

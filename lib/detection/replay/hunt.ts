@@ -1,24 +1,24 @@
-/** A hunt: detections over the timeline of a session (contracts.md §6). */
-import type { DetectionIr } from "../ir.ts";
-import { Matcher } from "../match/matcher.ts";
+/** Hunt: detections over the recorded events of a session (docs/contracts.md §6). */
+import type { DetectionIr } from "../ir/ir.ts";
 import type { Matchable } from "../match/index_node.ts";
-import { Evidence, EVIDENCE_ROWS, type EvidenceReport, foundBy, refOf } from "./evidence.ts";
+import { Matcher } from "../match/matcher.ts";
+import { Evidence, EVIDENCE_ROWS, type EvidenceReport, matchesOf, refOf } from "./evidence.ts";
 
-/** Corpus of events that come from a session's ledger. */
+/** Corpus of events from a session's ledger. */
 export const SESSION_CORPUS = "session_db";
 
 export interface HuntOptions {
-  /** most rows of the answer */
+  /** maximum number of rows in the report */
   limit?: number;
   corpus?: string;
   signal?: AbortSignal;
 }
 
 /**
- * Runs detections over events as they come, such as page after page of a ledger. They are sbx's own records: nothing
- * is looked at but what the rules compare.
+ * Runs detections over a stream of events, such as the pages of a ledger. Events are sbx's own records and are not
+ * validated.
  *
- * @throws the signal's reason when it is aborted
+ * @throws the signal's reason, when aborted
  */
 export async function hunt(
   irs: readonly DetectionIr[],
@@ -29,7 +29,7 @@ export async function hunt(
   const evidence = new Evidence(limit);
   for await (const event of events) {
     signal?.throwIfAborted();
-    evidence.add(event, refOf(event, corpus), foundBy(event, matcher.hits(event)));
+    evidence.add(event, refOf(event, corpus), matchesOf(event, matcher.hits(event)));
   }
   return evidence.report();
 }

@@ -1,41 +1,42 @@
 import { SbxError } from "../../base/error/mod.ts";
 
-/** Longest line that is read (issue 6, "Bad input": one of 20 MB is a line like any other). */
+/** Maximum `bytes` of a line. */
 export const LINE_MAX = 32 * 1024 * 1024;
-/** Bytes of one read. */
+/** `bytes` per read. */
 const CHUNK = 256 * 1024;
-/** Bytes after which timers and signals get their turn. */
-const BREATH = 16 * 1024 * 1024;
+/** `bytes` between two yields to timers and signals. */
+const YIELD_INTERVAL = 16 * 1024 * 1024;
 const LF = 10;
 
-/** What is told of a file's lines; both count from 1. */
-export interface LineSink {
-  /** @param text without its line end; an empty line is told too */
+/** Receives the lines of a file; line numbers are 1-based. */
+export interface LineHandler {
+  /** Called for every line, also an empty one. @param text line without its line end */
   line(text: string, number: number): void;
-  /** a line that is no text */
+  /** Called for a line that cannot be decoded or is too long. */
   fault(number: number, message: string): void;
-  /** so many more bytes of the file are behind */
+  /** Called after each read with the number of bytes. */
   read?(bytes: number): void;
 }
 
 /**
- * Reads a file line by line, in one buffer that it goes over and over. A file that grows meanwhile is read up to where
- * it ended when it was opened, and on to the end of the line that was being written there. What is no regular file is
- * read until it ends.
+ * Reads a file line by line with one reused buffer. A regular file is read up to its size at opening, plus the rest of
+ * the line that was being written then; any other file is read until its end.
  *
- * @throws {SbxError} `detection.not_found` when it cannot be read
+ * @throws {SbxError} `detection.not_found`: it cannot be read
  */
-export async function readLines(path: string, sink: LineSink): Promise<void> {
+export async function readLines(path: string, handler: LineHandler): Promise<void> {
   try {
     using file = await Deno.open(path);
     const { isFile, isDirectory, size } = await file.stat();
-    if (isDirectory) throw new SbxError("detection.not_found", `${path}: a folder`);
-    await new Reader(sink).run(file, isFile ? size : Infinity);
+    if (isDirectory) {
+      throw new SbxError("detection.not_found", `${path}: is a folder`, { hint: "pass a file" });
+    }
+    await new Reader(handler).run(file, isFile ? size : Infinity);
   } catch (cause) {
     if (cause instanceof SbxError) throw cause;
     const isIo = Object.values(Deno.errors).some((kind) => cause instanceof kind);
     if (!isIo) throw cause;
-    throw new SbxError("detection.not_found", `${path}: it cannot be read`, {
+    throw new SbxError("detection.not_found", `${path}: cannot be read`, {
       cause,
       hint: "check the path and its permissions",
     });
@@ -44,58 +45,58 @@ export async function readLines(path: string, sink: LineSink): Promise<void> {
 
 class Reader {
   #buffer = new Uint8Array(CHUNK);
-  /** bytes of the buffer that are no whole line yet */
-  #kept = 0;
+  /** bytes of an incomplete line at the start of the buffer */
+  #buffered = 0;
   #number = 0;
-  /** within a line that is too long: what comes of it is thrown away */
+  /** discarding the rest of a line that is too long */
   #skipping = false;
-  /** Not the strict decoder: that takes four times as long. What it replaces bad bytes with is looked for instead. */
+  /** Lenient, because the strict decoder takes four times as long; invalid bytes show as U+FFFD. */
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-  constructor(readonly sink: LineSink) {}
+  constructor(readonly handler: LineHandler) {}
 
   async run(file: Deno.FsFile, end: number): Promise<void> {
-    let [at, unseen] = [0, 0];
+    let [at, sinceYield] = [0, 0];
     for (;;) {
       const room = this.#room();
-      // Not asynchronous: handing each chunk to another thread and back costs more than reading it.
+      // Synchronous: passing each chunk to another thread and back costs more than reading it.
       const read = file.readSync(at < end ? room.subarray(0, Math.min(room.length, end - at)) : room);
       if (read === null) break;
       at += read;
-      if ((unseen += read) > BREATH) unseen = await breath();
-      this.sink.read?.(read);
-      const length = this.#kept + read;
+      if ((sinceYield += read) > YIELD_INTERVAL) sinceYield = await yieldToEventLoop();
+      this.handler.read?.(read);
+      const length = this.#buffered + read;
       if (at > end) {
-        // Beyond what was there when it was opened: only the rest of that line.
-        const lineEnd = this.#buffer.subarray(0, length).indexOf(LF, this.#kept);
+        // Past the size at opening: only the rest of that line.
+        const lineEnd = this.#buffer.subarray(0, length).indexOf(LF, this.#buffered);
         this.#take(lineEnd < 0 ? length : lineEnd + 1);
         if (lineEnd >= 0) break;
       } else {
         this.#take(length);
-        if (at === end && this.#kept === 0 && !this.#skipping) break;
+        if (at === end && this.#buffered === 0 && !this.#skipping) break;
       }
     }
     if (this.#skipping) this.#number++;
-    else if (this.#kept > 0) this.#lines(this.#kept);
+    else if (this.#buffered > 0) this.#emitLines(this.#buffered);
   }
 
-  /** Room for the next read; a line longer than the buffer makes it grow. */
+  /** Free part of the buffer, which grows if one line fills it. */
   #room(): Uint8Array {
-    if (this.#kept === this.#buffer.length) {
+    if (this.#buffered === this.#buffer.length) {
       const larger = new Uint8Array(Math.min(this.#buffer.length * 2, LINE_MAX + 1));
       larger.set(this.#buffer);
       this.#buffer = larger;
     }
-    return this.#buffer.subarray(this.#kept);
+    return this.#buffer.subarray(this.#buffered);
   }
 
-  /** Tells the whole lines among the first bytes of the buffer, and keeps what is behind them. */
+  /** Emits the complete lines in the first `length` bytes of the buffer, and moves the rest to its start. */
   #take(length: number): void {
     let from = 0;
     if (this.#skipping) {
       from = this.#buffer.subarray(0, length).indexOf(LF) + 1;
       if (from === 0) {
-        this.#kept = 0;
+        this.#buffered = 0;
         return;
       }
       this.#skipping = false;
@@ -104,57 +105,59 @@ class Reader {
       length -= from;
     }
     const end = this.#buffer.subarray(0, length).lastIndexOf(LF);
-    if (end >= 0) this.#lines(end);
+    if (end >= 0) this.#emitLines(end);
     this.#buffer.copyWithin(0, end + 1, length);
-    this.#kept = length - end - 1;
-    if (this.#kept > LINE_MAX) {
-      this.sink.fault(this.#number + 1, `longer than ${LINE_MAX} bytes`);
-      [this.#skipping, this.#kept] = [true, 0];
+    this.#buffered = length - end - 1;
+    if (this.#buffered > LINE_MAX) {
+      this.handler.fault(this.#number + 1, `longer than ${LINE_MAX} bytes`);
+      [this.#skipping, this.#buffered] = [true, 0];
     }
-    // A long line is over: what comes now does not need its buffer.
-    if (this.#kept < CHUNK && this.#buffer.length > 4 * CHUNK) this.#buffer = this.#buffer.slice(0, CHUNK);
+    // Shrink the buffer after a long line.
+    if (this.#buffered < CHUNK && this.#buffer.length > 4 * CHUNK) {
+      this.#buffer = this.#buffer.slice(0, CHUNK);
+    }
   }
 
-  /** Tells the lines of the first bytes of the buffer, of which the last may lack its end. */
-  #lines(length: number): void {
+  /** Emits the lines in the first `length` bytes of the buffer; the last one may have no line end. */
+  #emitLines(length: number): void {
     const bytes = this.#buffer.subarray(0, length);
     const text = this.#decoder.decode(bytes);
-    if (text.includes(REPLACEMENT)) return this.#linesOneByOne(bytes);
+    if (text.includes(REPLACEMENT)) return this.#emitLinesStrictly(bytes);
     for (let from = 0; from <= text.length;) {
       const to = text.indexOf("\n", from);
-      this.#line(to < 0 ? text.slice(from) : text.slice(from, to));
+      this.#emitLine(to < 0 ? text.slice(from) : text.slice(from, to));
       if (to < 0) return;
       from = to + 1;
     }
   }
 
-  /** One of the lines may not be UTF-8: it must not take the others with it. */
-  #linesOneByOne(bytes: Uint8Array): void {
+  /** Emits lines decoded strictly one by one, so that one with invalid UTF-8 does not affect the others. */
+  #emitLinesStrictly(bytes: Uint8Array): void {
     for (let from = 0; from <= bytes.length;) {
-      const found = bytes.indexOf(LF, from);
-      const to = found < 0 ? bytes.length : found;
-      const text = strictText(bytes.subarray(from, to));
-      if (text === undefined) this.sink.fault(++this.#number, "bytes that are not UTF-8");
-      else this.#line(text);
+      const lineEnd = bytes.indexOf(LF, from);
+      const to = lineEnd < 0 ? bytes.length : lineEnd;
+      const text = decodeStrict(bytes.subarray(from, to));
+      if (text === undefined) this.handler.fault(++this.#number, "invalid UTF-8");
+      else this.#emitLine(text);
       from = to + 1;
     }
   }
 
-  #line(text: string): void {
+  #emitLine(text: string): void {
     this.#number++;
     if (this.#number === 1 && text.charCodeAt(0) === 0xfeff) text = text.slice(1);
-    this.sink.line(text, this.#number);
+    this.handler.line(text, this.#number);
   }
 }
 
-/** What a decoder puts in the place of bytes that are not UTF-8; a text may also hold it. */
+/** Replacement for invalid UTF-8; valid text may also contain it. */
 const REPLACEMENT = "\ufffd";
 
-function breath(): Promise<0> {
+function yieldToEventLoop(): Promise<0> {
   return new Promise((resolve) => setTimeout(() => resolve(0)));
 }
 
-function strictText(bytes: Uint8Array): string | undefined {
+function decodeStrict(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {

@@ -1,8 +1,9 @@
+import { isObject } from "../../base/object/mod.ts";
 import { catalogue, type CatalogueField } from "../../event/mod.ts";
 
-/** What a field may hold; `below` is an object with fields of its own. */
+/** Type of a field; `object` has catalogued fields of its own, `map` has any keys. */
 const enum Kind {
-  below,
+  object,
   string,
   number,
   bool,
@@ -19,41 +20,41 @@ const KINDS: Record<CatalogueField["type"], Kind> = {
 };
 
 /**
- * The fields of one object of an event. It remembers the keys of the last object that fitted: most look like the one
- * before, and comparing keys in order costs a tenth of looking each up.
+ * Fields of one object of an event. Caches the keys of the last valid object: most objects have the same keys in the
+ * same order, and comparing them costs a tenth of looking each up.
  */
 class Shape {
-  readonly fields = new Map<string, { kind: Kind; below?: Shape }>();
+  readonly fields = new Map<string, { kind: Kind; shape?: Shape }>();
   #keys: string[] = [];
   #kinds: Kind[] = [];
-  #below: (Shape | undefined)[] = [];
+  #shapes: (Shape | undefined)[] = [];
 
   fits(object: Record<string, unknown>): boolean {
     const [keys, kinds] = [this.#keys, this.#kinds];
     let at = 0;
     for (const key in object) {
-      if (key !== keys[at]) return this.#fitsAnew(object);
+      if (key !== keys[at]) return this.#fitsUncached(object);
       const value = object[key];
-      if (kinds[at] === Kind.below) {
-        if (!isObject(value) || !this.#below[at]!.fits(value)) return false;
-      } else if (!isOf(value, kinds[at])) return false;
+      if (kinds[at] === Kind.object) {
+        if (!isObject(value) || !this.#shapes[at]!.fits(value)) return false;
+      } else if (!hasKind(value, kinds[at])) return false;
       at++;
     }
     return true;
   }
 
-  #fitsAnew(object: Record<string, unknown>): boolean {
+  #fitsUncached(object: Record<string, unknown>): boolean {
     const keys = Object.keys(object);
-    const found = keys.map((key) => this.fields.get(key));
+    const fields = keys.map((key) => this.fields.get(key));
     for (let at = 0; at < keys.length; at++) {
-      const field = found[at];
+      const field = fields[at];
       const value = object[keys[at]];
-      if (!field || !isOf(value, field.kind)) return false;
-      if (field.below && !field.below.fits(value as Record<string, unknown>)) return false;
+      if (!field || !hasKind(value, field.kind)) return false;
+      if (field.shape && !field.shape.fits(value as Record<string, unknown>)) return false;
     }
     this.#keys = keys;
-    this.#kinds = found.map((field) => field!.kind);
-    this.#below = found.map((field) => field!.below);
+    this.#kinds = fields.map((field) => field!.kind);
+    this.#shapes = fields.map((field) => field!.shape);
     return true;
   }
 }
@@ -65,8 +66,8 @@ for (const [path, { type }] of catalogue) {
   let shape = EVENT;
   for (const key of keys) {
     let field = shape.fields.get(key);
-    if (!field) shape.fields.set(key, field = { kind: Kind.below, below: new Shape() });
-    shape = field.below!;
+    if (!field) shape.fields.set(key, field = { kind: Kind.object, shape: new Shape() });
+    shape = field.shape!;
   }
   shape.fields.set(last, { kind: KINDS[type] });
 }
@@ -75,20 +76,20 @@ const FIXTURE = new Shape();
 const REF = new Shape();
 for (const key of ["corpus", "session_id", "event_id"]) REF.fields.set(key, { kind: Kind.string });
 for (const key of ["sequence", "timestamp_unix_ms"]) REF.fields.set(key, { kind: Kind.number });
-FIXTURE.fields.set("schema", { kind: Kind.string }).set("event_ref", { kind: Kind.below, below: REF })
-  .set("expected_labels", { kind: Kind.list }).set("context", { kind: Kind.below, below: EVENT });
+FIXTURE.fields.set("schema", { kind: Kind.string }).set("event_ref", { kind: Kind.object, shape: REF })
+  .set("expected_labels", { kind: Kind.list }).set("context", { kind: Kind.object, shape: EVENT });
 
-/** Whether a value has the fields of events and no other, each of its type. */
+/** Checks that a value has only event fields, each of the right type. */
 export function fitsCatalogue(value: unknown): boolean {
   return isObject(value) && EVENT.fits(value);
 }
 
-/** The same of a line of an events file, which has an event as `context`. */
+/** Checks a fixture line, which has an event as `context`. */
 export function fitsFixture(value: Record<string, unknown>): boolean {
   return FIXTURE.fits(value);
 }
 
-function isOf(value: unknown, kind: Kind): boolean {
+function hasKind(value: unknown, kind: Kind): boolean {
   switch (kind) {
     case Kind.string:
       return typeof value === "string";
@@ -101,9 +102,4 @@ function isOf(value: unknown, kind: Kind): boolean {
     default:
       return isObject(value);
   }
-}
-
-/** An object that is no list. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,6 @@
-/** Sigma conditions: understood as far as it takes to say what keeps one out, and what to write instead. */
+/** Parser of Sigma conditions. sbx supports one selection name; the rest is parsed to explain errors and propose splits. */
 
-/** What a condition is made of. */
+/** Parsed condition. */
 export type Condition =
   | { kind: "selection"; name: string }
   | { kind: "and" | "or"; parts: Condition[] }
@@ -8,10 +8,10 @@ export type Condition =
   /** `1 of them`, `all of selection_*` */
   | { kind: "of"; all: boolean; pattern: string };
 
-/** Deepest nesting of a condition that is looked into. */
+/** Maximum nesting of a condition. */
 const DEPTH_MAX = 50;
 
-/** A condition as its parts; undefined when it is none that Sigma's grammar without aggregations has. */
+/** Parses a condition; `undefined` if it is invalid or uses an aggregation. */
 export function parseCondition(text: string): Condition | undefined {
   const words = text.match(/[()]|[^\s()]+/g) ?? [];
   const parser = new Parser(words);
@@ -73,7 +73,7 @@ class Parser {
 
 const NAME = /^[\w.*-]+$/;
 
-/** The names that `1 of …` and `all of …` stand for; those with a leading underscore are not meant by `them`. */
+/** Expands the pattern of `1 of …` or `all of …`; `them` excludes names with a leading underscore. */
 export function namesOf(pattern: string, names: readonly string[]): string[] {
   if (pattern === "them") return names.filter((name) => !name.startsWith("_"));
   const parts = pattern.split("*");
@@ -82,15 +82,15 @@ export function namesOf(pattern: string, names: readonly string[]): string[] {
     let at = parts[0].length;
     if (!name.startsWith(parts[0])) return false;
     for (const part of parts.slice(1, -1)) {
-      const found = name.indexOf(part, at);
-      if (found < 0) return false;
-      at = found + part.length;
+      const start = name.indexOf(part, at);
+      if (start < 0) return false;
+      at = start + part.length;
     }
     return name.length - parts.at(-1)!.length >= at && name.endsWith(parts.at(-1)!);
   });
 }
 
-/** The construct by which a condition is more than the name of one selection. */
+/** Constructs beyond the name of one selection. */
 export type ConditionReason =
   | "condition-aggregation"
   | "condition-not"
@@ -98,14 +98,14 @@ export type ConditionReason =
   | "condition-or"
   | "condition-and";
 
-/** Every construct that a condition uses, each once. */
+/** Lists the constructs of a condition, each once. */
 export function constructsOf(text: string): ConditionReason[] {
   const words = new Set(text.toLowerCase().match(/\||[^\s()|]+/g) ?? []);
-  const found: ConditionReason[] = [];
-  if (words.has("|") || words.has("near")) found.push("condition-aggregation");
-  if (words.has("not")) found.push("condition-not");
-  if (words.has("of")) found.push("condition-of");
-  if (words.has("or")) found.push("condition-or");
-  if (words.has("and")) found.push("condition-and");
-  return found;
+  const constructs: ConditionReason[] = [];
+  if (words.has("|") || words.has("near")) constructs.push("condition-aggregation");
+  if (words.has("not")) constructs.push("condition-not");
+  if (words.has("of")) constructs.push("condition-of");
+  if (words.has("or")) constructs.push("condition-or");
+  if (words.has("and")) constructs.push("condition-and");
+  return constructs;
 }

@@ -1,11 +1,11 @@
-import { nearest } from "../../event/mod.ts";
+import { nearest } from "../../base/text/mod.ts";
 import { entryOf, type MapNode, scalarOf as scalar, type TreeNode } from "../tree/mod.ts";
 import { constructsOf } from "./condition.ts";
-import { type Notes, shown } from "./notes.ts";
+import { type Notes, quote } from "./notes.ts";
 import { fieldsOf, type SigmaField } from "./selection.ts";
 import { type Split, splitOf } from "./split.ts";
 
-/** The detection of a rule, as far as it is supported. */
+/** Supported part of a rule's `detection`. */
 export interface Detection {
   selection?: string;
   fields?: SigmaField[];
@@ -13,21 +13,25 @@ export interface Detection {
   split?: Split;
 }
 
-/** Reads selections and condition; everything that is not one selection of exact values goes to `notes`. */
+/** Reads selections and condition; constructs beyond one selection of exact values are reported to `notes`. */
 export function detectionOf(root: MapNode, notes: Notes): Detection {
   const detection = entryOf(root, "detection");
   if (detection?.value.kind !== "map") {
-    notes.refuse(
+    notes.reject(
       "detection",
       detection?.line ?? root.line,
-      "detection is missing; write a selection and a condition",
+      "detection is missing; add one with a selection and a condition",
     );
     return { fieldNames: [] };
   }
   const map = detection.value;
   const timeframe = entryOf(map, "timeframe");
   if (timeframe) {
-    notes.refuse("timeframe", timeframe.line, "timeframe counts events; detections look at one at a time");
+    notes.reject(
+      "timeframe",
+      timeframe.line,
+      "timeframe is not supported: detections evaluate one event at a time",
+    );
   }
   const selections = map.entries.filter(({ key }) => key !== "condition" && key !== "timeframe");
   const names = selections.map(({ key }) => key);
@@ -35,16 +39,16 @@ export function detectionOf(root: MapNode, notes: Notes): Detection {
   const condition = conditionOf(map, detection.line, names, notes);
   const fieldNames = [...new Set(selections.flatMap(({ value }) => fieldNamesOf(value)))];
   if (selections.length === 0) {
-    notes.refuse(
+    notes.reject(
       "selections",
       detection.line,
-      "detection has no selection; write selection: with fields below it",
+      "detection has no selection; add selection: with its fields",
     );
   } else if (selections.length > 1) {
-    notes.refuse(
+    notes.reject(
       "selections",
       selections[1].line,
-      `there are ${selections.length} selections (${shown(names.join(", "))}); one rule has one`,
+      `a rule has one selection; this one has ${selections.length} (${quote(names.join(", "))})`,
     );
   }
   const split = condition === undefined ? undefined : splitOf(condition, selections);
@@ -55,43 +59,43 @@ export function detectionOf(root: MapNode, notes: Notes): Detection {
   };
 }
 
-/** The condition's text, if it is one; a condition other than the name of a selection goes to `notes`. */
+/** Reads the condition's text; a condition other than a selection name is reported to `notes`. */
 function conditionOf(map: MapNode, line: number, names: string[], notes: Notes): string | undefined {
   const entry = entryOf(map, "condition");
   if (!entry) {
-    notes.refuse("condition", line, `condition is missing; write condition: ${names[0] ?? "selection"}`);
+    notes.reject("condition", line, `condition is missing; add condition: ${names[0] ?? "selection"}`);
     return undefined;
   }
   if (entry.value.kind === "list") {
-    notes.refuse(
+    notes.reject(
       "condition-list",
       entry.line,
-      "a list of conditions is OR-linked; write one rule for each of them",
+      "a list of conditions is not supported; write one rule for each condition",
     );
     const texts = entry.value.items.map(scalar);
     return texts.every((text) => typeof text === "string")
       ? texts.map((text) => `(${text})`).join(" or ")
       : undefined;
   }
-  const written = scalar(entry.value);
-  if (typeof written !== "string") {
-    notes.refuse("condition", entry.line, "condition must be the name of the selection");
+  const value = scalar(entry.value);
+  if (typeof value !== "string") {
+    notes.reject("condition", entry.line, "condition must be the name of the selection");
     return undefined;
   }
-  const text = written.trim();
+  const text = value.trim();
   if (names.includes(text)) return text;
   const constructs = constructsOf(text);
   for (const construct of constructs) {
-    notes.refuse(construct, entry.line, `condition ${shown(text)}: ${INSTEAD[construct]}`);
+    notes.reject(construct, entry.line, `condition ${quote(text)}: ${INSTEAD[construct]}`);
   }
   if (!constructs.length) {
     const near = nearest(text, names);
     const instead = names.length === 1 ? names[0] : near;
-    notes.refuse(
+    notes.reject(
       "condition-selection",
       entry.line,
-      `condition ${shown(text)} is not the name of a selection; ${
-        instead ? `write condition: ${instead}` : "name one"
+      `condition ${quote(text)} is not the name of a selection; ${
+        instead ? `write condition: ${instead}` : "write the name of a selection"
       }`,
     );
   }
@@ -99,11 +103,11 @@ function conditionOf(map: MapNode, line: number, names: string[], notes: Notes):
 }
 
 const INSTEAD = {
-  "condition-aggregation": "aggregations count or order events, which detections do not",
-  "condition-not": "filters (not) are not supported; list the exact values that are meant",
+  "condition-aggregation": "aggregations are not supported: detections evaluate one event at a time",
+  "condition-not": "filters (not) are not supported; list the exact values to match",
   "condition-of": "quantifiers (1 of, all of) are not supported; write one rule for each selection",
-  "condition-or": "OR-linked selections are not supported; write one rule for each",
-  "condition-and": "AND-linked selections are not supported; write their fields in one selection",
+  "condition-or": "OR-linked selections are not supported; write one rule for each selection",
+  "condition-and": "AND-linked selections are not supported; put their fields in one selection",
 };
 
 function fieldNamesOf(node: TreeNode): string[] {

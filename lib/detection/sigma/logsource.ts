@@ -1,9 +1,10 @@
-import { nearest } from "../../event/mod.ts";
-import { type DetectionFamily, FAMILIES } from "../ir.ts";
+import { nearest } from "../../base/text/mod.ts";
+import { GOVERNED_FAMILIES } from "../../event/mod.ts";
+import type { DetectionFamily } from "../ir/ir.ts";
 import { entryOf, type TreeNode } from "../tree/mod.ts";
-import { type Notes, shown } from "./notes.ts";
+import { type Notes, quote } from "./notes.ts";
 
-/** Families that categories of Sigma's own taxonomy come nearest to; a person has to map the fields. */
+/** Nearest event family of each category in Sigma's taxonomy; the fields still need a mapping. */
 export const FOREIGN_CATEGORIES: ReadonlyMap<string, DetectionFamily> = new Map(Object.entries({
   process_creation: "process",
   process_termination: "process",
@@ -19,40 +20,44 @@ export const FOREIGN_CATEGORIES: ReadonlyMap<string, DetectionFamily> = new Map(
   file_rename: "file",
 }));
 
-/** Who a rule is written for. */
+/** Product and category of a rule. */
 export interface Logsource {
   product?: string;
   category?: string;
-  /** set when both are what sbx takes */
+  /** set if product and category are supported */
   family?: DetectionFamily;
 }
 
-/** `product: sbx` and a family as category; everything else is said in `notes`. */
+/** Reads the logsource: `product: sbx` and a family as category; anything else is reported to `notes`. */
 export function logsourceOf(node: TreeNode | undefined, line: number, notes: Notes): Logsource {
   if (node?.kind !== "map") {
-    notes.refuse("logsource", node?.line ?? line, `logsource is missing; write product: sbx and a category`);
+    notes.reject(
+      "logsource",
+      node?.line ?? line,
+      `logsource is missing; add one with product: sbx and a category`,
+    );
     return {};
   }
   for (const { key, line } of node.entries) {
     if (key === "product" || key === "category") continue;
     const code = key === "service" ? "logsource-service" : "unknown-key";
-    notes.refuse(code, line, `logsource.${key} is not supported; remove it`);
+    notes.reject(code, line, `logsource.${key} is not supported; remove it`);
   }
   const product = textOf(entryOf(node, "product")?.value);
   const category = textOf(entryOf(node, "category")?.value);
   const lineOf = (key: string) => entryOf(node, key)?.line ?? node.line;
   if (product !== "sbx") {
-    notes.refuse(
+    notes.reject(
       "logsource-product",
       lineOf("product"),
       product === undefined
-        ? "logsource.product is missing; write product: sbx"
-        : `logsource.product ${shown(product)}: fields of other products have no implicit mapping; ` +
-          "write product: sbx and map the fields in field_mapping",
+        ? "logsource.product is missing; add product: sbx"
+        : `logsource.product ${quote(product)} is not supported; ` +
+          "write product: sbx and map its fields in field_mapping",
     );
   }
-  const family = FAMILIES.find((family) => family === category);
-  if (!family) notes.refuse("logsource-category", lineOf("category"), categoryFault(category));
+  const family = GOVERNED_FAMILIES.find((family) => family === category);
+  if (!family) notes.reject("logsource-category", lineOf("category"), describeCategoryFault(category));
   return {
     ...(product !== undefined && { product }),
     ...(category !== undefined && { category }),
@@ -60,12 +65,12 @@ export function logsourceOf(node: TreeNode | undefined, line: number, notes: Not
   };
 }
 
-function categoryFault(category: string | undefined): string {
-  const known = FAMILIES.join(", ");
-  if (category === undefined) return `logsource.category is missing; write one of ${known}`;
-  const meant = FOREIGN_CATEGORIES.get(category) ?? nearest(category, FAMILIES);
-  return `logsource.category ${shown(category)} is no family of events; ${
-    meant ? `did you mean "${meant}"?` : `write one of ${known}`
+function describeCategoryFault(category: string | undefined): string {
+  const families = GOVERNED_FAMILIES.join(", ");
+  if (category === undefined) return `logsource.category is missing; add one of ${families}`;
+  const suggestion = FOREIGN_CATEGORIES.get(category) ?? nearest(category, GOVERNED_FAMILIES);
+  return `logsource.category ${quote(category)} is not an event family; ${
+    suggestion ? `did you mean "${suggestion}"?` : `write one of ${families}`
   }`;
 }
 

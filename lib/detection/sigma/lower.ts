@@ -1,15 +1,16 @@
-import { catalogue, nearest } from "../../event/mod.ts";
-import { fieldFault } from "../field.ts";
-import type { DetectionFamily, IrMatcher } from "../ir.ts";
+import { nearest } from "../../base/text/mod.ts";
+import { catalogue } from "../../event/mod.ts";
+import { checkField } from "../field.ts";
+import type { DetectionFamily, IrMatcher } from "../ir/ir.ts";
 import type { FieldMapping } from "../pack/schema.ts";
-import type { Notes } from "./notes.ts";
-import { shown } from "./notes.ts";
+import { type Notes, quote } from "./notes.ts";
 import type { SigmaRule } from "./rule.ts";
 import { canHold } from "./value.ts";
 
 /**
- * The matchers that a rule's fields become by an explicit mapping; undefined when one is not mapped, is mapped to what
- * its events do not have, or is compared with what its field never is.
+ * Compiles a rule's fields to matchers by the explicit mapping.
+ *
+ * @returns `undefined` if a field is unmapped, mapped to an invalid path, or compared with an impossible value
  */
 export function matchersOf(
   { fields, logsource }: SigmaRule,
@@ -20,8 +21,10 @@ export function matchersOf(
   const matchers = fields.map(({ name, line, values }): IrMatcher | undefined => {
     const path = pathOf(name, line, family, mapping, notes);
     if (path === undefined) return undefined;
-    const known = catalogue.get(path)!;
-    if (!values.map((value) => canHold(value, name, path, known, notes)).every(Boolean)) return undefined;
+    const definition = catalogue.get(path)!;
+    if (!values.map((value) => canHold(value, name, path, definition, notes)).every(Boolean)) {
+      return undefined;
+    }
     return {
       field_path: path,
       operator: "equals_any",
@@ -42,16 +45,16 @@ function pathOf(
   const fields = mapping[family] ?? {};
   if (!Object.hasOwn(fields, field)) {
     const near = nearest(field, Object.keys(fields));
-    notes.refuse(
+    notes.reject(
       "field-unmapped",
       line,
-      `${shown(field)} is not in field_mapping.${family}; ${
-        near ? `did you mean ${shown(near)}?` : "map it there"
+      `${quote(field)} is not in field_mapping.${family}; ${
+        near ? `did you mean ${quote(near)}?` : "add it there"
       }`,
     );
     return undefined;
   }
-  const fault = fieldFault(family, fields[field]);
+  const fault = checkField(family, fields[field]);
   if (fault === undefined) return fields[field];
-  notes.refuse("field-unknown", line, `field_mapping.${family}.${field}: ${fault}`);
+  notes.reject("field-unknown", line, `field_mapping.${family}.${field}: ${fault}`);
 }

@@ -1,12 +1,12 @@
+import type { Problem } from "../compile/mod.ts";
 import type { Place } from "../pack/document.ts";
-import type { Problem } from "../problem.ts";
 import type { TreeErrorCode } from "../tree/mod.ts";
 
-/** Why a Sigma rule is not taken; `sbx-admin detection portability` counts them. */
+/** Reasons to reject a Sigma rule; `sbx-admin detection portability` counts them. */
 export type SigmaReason =
-  // the text
+  // syntax
   | TreeErrorCode
-  // the rule around its detection
+  // rule keys other than detection
   | "not-a-rule"
   | "unknown-key"
   | "correlation"
@@ -22,7 +22,7 @@ export type SigmaReason =
   | "logsource-product"
   | "logsource-category"
   | "logsource-service"
-  // the detection
+  // detection
   | "detection"
   | "timeframe"
   | "condition"
@@ -37,7 +37,7 @@ export type SigmaReason =
   | "selection-list"
   | "selection-keywords"
   | "selection-empty"
-  // a field and its values
+  // fields and values
   | "field-case"
   | "field-modifier"
   | "field-unmapped"
@@ -54,30 +54,31 @@ export type SigmaReason =
   | "value-impossible"
   | "value-size";
 
-/** Collects what is to be said of one Sigma text. */
+/** Collects the problems of one Sigma text. */
 export class Notes {
   readonly problems: Problem[] = [];
 
   /**
-   * @param path of the text within its document
-   * @param placeOf the place of a line of the text
+   * @param path path of the text in its document
+   * @param placeOf location of a line of the text
    */
   constructor(readonly path: readonly PropertyKey[], readonly placeOf: (line: number) => Place) {}
 
-  /** @param message what it is, and what to write instead */
-  refuse(code: SigmaReason, line: number, message: string): void {
+  /** Adds an error. @param message the problem, and the text to write instead */
+  reject(code: SigmaReason, line: number, message: string): void {
     this.problems.push({ code, severity: "error", path: [...this.path], message, ...this.placeOf(line) });
   }
 
+  /** Adds a warning. */
   warn(code: SigmaReason, line: number, message: string): void {
     this.problems.push({ code, severity: "warning", path: [...this.path], message, ...this.placeOf(line) });
   }
 }
 
-/** Longest text of a rule that a message repeats. */
-const SHOWN_MAX = 60;
+/** Maximum characters of rule text in a message. */
+const QUOTE_MAX = 60;
 
-/** A text of a rule in quotes, shortened. */
-export function shown(text: string): string {
-  return JSON.stringify(text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text);
+/** Quotes and truncates rule text for a message. */
+export function quote(text: string): string {
+  return JSON.stringify(text.length > QUOTE_MAX ? `${text.slice(0, QUOTE_MAX)}…` : text);
 }

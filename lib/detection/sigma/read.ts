@@ -1,33 +1,33 @@
 import { parseYaml, parseYamlAll, TreeError, type TreeNode } from "../tree/mod.ts";
 import type { Notes } from "./notes.ts";
-import { readRule, type SigmaRead } from "./rule.ts";
+import { readRule, type SigmaReadResult } from "./rule.ts";
 
-/** The rules of a source: one map, or a list of them. What is wrong goes to `notes`. */
-export function readSigma(text: string, notes: Notes): SigmaRead[] {
-  return reading(notes, () => {
+/** Reads the rules of a source: one map, or a list of maps. Problems are reported to `notes`. */
+export function readSigma(text: string, notes: Notes): SigmaReadResult[] {
+  return parseOrReject(notes, () => {
     const root = parseYaml(text);
     return root.kind === "list" ? root.items : [root];
   }).map((node) => readRule(node, notes));
 }
 
 /**
- * The rules of a foreign file, which may hold several documents.
+ * Parses a foreign file, which may contain several YAML documents.
  *
- * @returns the tree of each rule, to be read with notes of its own
+ * @returns the tree of each rule
  */
-export function sigmaDocuments(text: string, notes: Notes): TreeNode[] {
-  return reading(
+export function readSigmaDocuments(text: string, notes: Notes): TreeNode[] {
+  return parseOrReject(
     notes,
     () => parseYamlAll(text).flatMap((root) => root.kind === "list" ? root.items : [root]),
   );
 }
 
-function reading(notes: Notes, read: () => TreeNode[]): TreeNode[] {
+function parseOrReject(notes: Notes, parse: () => TreeNode[]): TreeNode[] {
   try {
-    return read();
+    return parse();
   } catch (error) {
     if (!(error instanceof TreeError)) throw error;
-    notes.refuse(error.code, error.line, error.message);
+    notes.reject(error.code, error.line, error.message);
     return [];
   }
 }

@@ -1,14 +1,14 @@
-/** One Sigma rule, as far as sbx takes it (spec.md, "Supported Sigma subset"); the rest is refused with its place. */
-import { nearest } from "../../event/mod.ts";
-import { type Severity, TAG_MAX, TAGS_MAX, TITLE_MAX, UUID } from "../ir.ts";
+/** Reader of Sigma rules (docs/contracts.md §6). Constructs outside the supported subset are errors with a location. */
+import { nearest } from "../../base/text/mod.ts";
+import { type Severity, TAG_MAX, TAGS_MAX, TITLE_MAX, UUID } from "../ir/ir.ts";
 import { entryOf, type MapNode, scalarOf as scalar, type TreeNode } from "../tree/mod.ts";
 import { detectionOf } from "./detection.ts";
 import { type Logsource, logsourceOf } from "./logsource.ts";
-import { type Notes, shown } from "./notes.ts";
+import { type Notes, quote } from "./notes.ts";
 import type { SigmaField } from "./selection.ts";
 import type { Split } from "./split.ts";
 
-/** A rule of which every construct is supported; its fields have still to be mapped. */
+/** Rule with supported constructs only; its fields are not mapped yet. */
 export interface SigmaRule {
   line: number;
   title: string;
@@ -22,15 +22,15 @@ export interface SigmaRule {
   fields: SigmaField[];
 }
 
-/** What came of reading a rule. */
-export interface SigmaRead {
-  /** absent when something is refused */
+/** Result of reading a rule. */
+export interface SigmaReadResult {
+  /** absent if the rule has an error */
   rule?: SigmaRule;
   title?: string;
   logsource: Logsource;
-  /** fields by name, without modifiers; also those of a rule that is refused */
+  /** field names without modifiers, also for a rejected rule */
   fieldNames: string[];
-  /** the rules that this one could be written as, when that finds the same events */
+  /** equivalent split into supported rules, if there is one */
   split?: Split;
 }
 
@@ -43,9 +43,9 @@ const LEVELS: ReadonlyMap<unknown, Severity> = new Map<string, Severity>([
 ]);
 const STATUSES = ["stable", "test", "experimental", "deprecated", "unsupported"];
 
-/** Keys with a meaning of ours, and those of Sigma that only tell people something. */
-const READ = ["title", "id", "status", "level", "tags", "logsource", "detection", "taxonomy"];
-const TOLD = [
+/** Keys that sbx evaluates, and informational keys that it ignores. */
+const EVALUATED_KEYS = ["title", "id", "status", "level", "tags", "logsource", "detection", "taxonomy"];
+const INFORMATIONAL_KEYS = [
   "name",
   "description",
   "author",
@@ -57,41 +57,41 @@ const TOLD = [
   "related",
   "fields",
 ];
-/** Keys that make something else of a rule. */
-const OTHER = new Map(Object.entries(
+/** Unsupported keys with their reason code and message. */
+const UNSUPPORTED_KEYS = new Map(Object.entries(
   {
     correlation: [
       "correlation",
-      "correlations count or order events; detections look at one event at a time",
+      "correlations are not supported: detections evaluate one event at a time",
     ],
-    filter: ["filter", "filters change other rules; write the rule without what it filters"],
-    action: ["collection", "rule collections (action) are not supported; write each rule out"],
-    scope: ["unknown-key", "scope would leave out hosts, which sbx cannot; remove it"],
+    filter: ["filter", "filters are not supported; change the rule that the filter applies to"],
+    action: ["collection", "rule collections (action) are not supported; write each rule in full"],
+    scope: ["unknown-key", "scope is not supported: sbx cannot exclude hosts; remove it"],
   } as const,
 ));
 
-/** Reads the rule that a map is. What is wrong with it goes to `notes`, all of it. */
-export function readRule(root: TreeNode, notes: Notes): SigmaRead {
+/** Reads one rule and reports all its problems to `notes`. */
+export function readRule(root: TreeNode, notes: Notes): SigmaReadResult {
   if (root.kind !== "map") {
-    notes.refuse("not-a-rule", root.line, "a Sigma rule is a map with title, logsource and detection");
+    notes.reject("not-a-rule", root.line, "a Sigma rule is a map with title, logsource and detection");
     return { logsource: {}, fieldNames: [] };
   }
   const before = notes.problems.filter(({ severity }) => severity === "error").length;
-  refuseKeys(root, notes);
+  checkKeys(root, notes);
   const title = titleOf(root, notes);
   const id = idOf(root, notes);
-  refuseStatus(root, notes);
+  checkStatus(root, notes);
   const severity = severityOf(root, notes);
   const tags = tagsOf(root, notes);
-  // A correlation or a filter has neither.
+  // A correlation or filter has neither logsource nor detection.
   if (entryOf(root, "correlation") || entryOf(root, "filter")) return { logsource: {}, fieldNames: [] };
   const logsource = logsourceOf(entryOf(root, "logsource")?.value, root.line, notes);
   const { selection, fields, fieldNames, split } = detectionOf(root, notes);
   const errors = notes.problems.filter(({ severity }) => severity === "error").length;
-  const read: SigmaRead = { ...(title && { title }), logsource, fieldNames, ...(split && { split }) };
-  if (errors > before || !title || !fields || selection === undefined) return read;
+  const result: SigmaReadResult = { ...(title && { title }), logsource, fieldNames, ...(split && { split }) };
+  if (errors > before || !title || !fields || selection === undefined) return result;
   return {
-    ...read,
+    ...result,
     rule: {
       line: root.line,
       title,
@@ -105,26 +105,26 @@ export function readRule(root: TreeNode, notes: Notes): SigmaRead {
   };
 }
 
-function refuseKeys(root: MapNode, notes: Notes): void {
+function checkKeys(root: MapNode, notes: Notes): void {
   for (const { key, line } of root.entries) {
-    if (READ.includes(key) || TOLD.includes(key)) continue;
-    const other = OTHER.get(key);
-    if (other) notes.refuse(other[0], line, other[1]);
+    if (EVALUATED_KEYS.includes(key) || INFORMATIONAL_KEYS.includes(key)) continue;
+    const unsupported = UNSUPPORTED_KEYS.get(key);
+    if (unsupported) notes.reject(unsupported[0], line, unsupported[1]);
     else {
-      const near = nearest(key, [...READ, ...TOLD]);
-      notes.refuse(
+      const near = nearest(key, [...EVALUATED_KEYS, ...INFORMATIONAL_KEYS]);
+      notes.reject(
         "unknown-key",
         line,
-        `the key ${shown(key)} is not supported; ${near ? `did you mean ${near}?` : "remove it"}`,
+        `the key ${quote(key)} is not supported; ${near ? `did you mean ${near}?` : "remove it"}`,
       );
     }
   }
   const taxonomy = entryOf(root, "taxonomy");
   if (taxonomy && scalar(taxonomy.value) !== "sigma") {
-    notes.refuse(
+    notes.reject(
       "taxonomy",
       taxonomy.line,
-      "a taxonomy of its own gives fields other meanings; remove it and map them",
+      "taxonomies other than sigma are not supported; remove it and map the fields",
     );
   }
 }
@@ -133,7 +133,7 @@ function titleOf(root: MapNode, notes: Notes): string | undefined {
   const entry = entryOf(root, "title");
   const title = scalar(entry?.value);
   if (typeof title === "string" && title.trim() && title.length <= TITLE_MAX) return title;
-  notes.refuse("title", entry?.line ?? root.line, `title must be text of 1 to ${TITLE_MAX} characters`);
+  notes.reject("title", entry?.line ?? root.line, `title must be a string of 1 to ${TITLE_MAX} characters`);
 }
 
 function idOf(root: MapNode, notes: Notes): string | undefined {
@@ -141,23 +141,23 @@ function idOf(root: MapNode, notes: Notes): string | undefined {
   if (!entry) return undefined;
   const id = scalar(entry.value);
   if (typeof id === "string" && UUID.test(id)) return id.toLowerCase();
-  notes.refuse("id", entry.line, "id must be a UUID; write one, or leave it out");
+  notes.reject("id", entry.line, "id must be a UUID; correct or remove it");
 }
 
-function refuseStatus(root: MapNode, notes: Notes): void {
+function checkStatus(root: MapNode, notes: Notes): void {
   const entry = entryOf(root, "status");
   if (!entry) return;
   const status = scalar(entry.value);
   if (!STATUSES.includes(status as string)) {
-    notes.refuse("status", entry.line, `status must be one of ${STATUSES.join(", ")}`);
+    notes.reject("status", entry.line, `status must be one of ${STATUSES.join(", ")}`);
   } else if (status === "unsupported") {
-    notes.refuse(
+    notes.reject(
       "status",
       entry.line,
-      "the rule says of itself that it is unsupported; it cannot be used as it is",
+      "the rule has status unsupported; use another rule",
     );
   } else if (status === "deprecated") {
-    notes.warn("status", entry.line, "the rule says of itself that it is deprecated");
+    notes.warn("status", entry.line, "the rule has status deprecated");
   }
 }
 
@@ -165,7 +165,7 @@ function severityOf(root: MapNode, notes: Notes): Severity | undefined {
   const entry = entryOf(root, "level");
   if (!entry) return undefined;
   const severity = LEVELS.get(scalar(entry.value));
-  if (!severity) notes.refuse("level", entry.line, `level must be one of ${[...LEVELS.keys()].join(", ")}`);
+  if (!severity) notes.reject("level", entry.line, `level must be one of ${[...LEVELS.keys()].join(", ")}`);
   return severity;
 }
 
@@ -179,10 +179,10 @@ function tagsOf(root: MapNode, notes: Notes): string[] {
   ) {
     return tags as string[];
   }
-  notes.refuse(
+  notes.reject(
     "tags",
     entry.line,
-    `tags must be a list of up to ${TAGS_MAX} texts of 1 to ${TAG_MAX} characters`,
+    `tags must be a list of up to ${TAGS_MAX} strings of 1 to ${TAG_MAX} characters`,
   );
   return [];
 }

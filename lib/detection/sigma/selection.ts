@@ -1,24 +1,24 @@
 import type { TreeNode } from "../tree/mod.ts";
-import { type Notes, shown } from "./notes.ts";
+import { type Notes, quote } from "./notes.ts";
 import { type Literal, literalsOf } from "./value.ts";
 
-/** A field of a selection with its values: the field has one of them. */
+/** Field of a selection with its OR-linked values. */
 export interface SigmaField {
   name: string;
   line: number;
   values: Literal[];
 }
 
-/** What to write instead of a modifier. */
+/** Replacement advice for each modifier. */
 const MODIFIERS: ReadonlyMap<string, string> = new Map(Object.entries({
   contains: "list the exact values",
   startswith: "list the exact values",
   endswith: "list the exact values",
   all: "write one rule for each combination of exact values",
   re: "list the exact values",
-  cased: "leave it out: values are always compared with their case",
-  exists: "leave the field out: a field with values is there",
-  expand: "list the values that the placeholder stands for",
+  cased: "remove it: values are always compared case-sensitively",
+  exists: "remove the field: a field with values always exists",
+  expand: "list the values of the placeholder",
   cidr: "list the exact addresses",
   lt: "list the exact numbers",
   lte: "list the exact numbers",
@@ -35,12 +35,13 @@ const MODIFIERS: ReadonlyMap<string, string> = new Map(Object.entries({
 }));
 
 /**
- * The fields of a selection, AND-linked; undefined when it is no map of fields to exact values, and `notes` say why.
- * Every field is looked at, so that all of what is wrong is said at once.
+ * Reads the AND-linked fields of a selection. All problems of all fields are reported to `notes`.
+ *
+ * @returns `undefined` if the node is not a map of fields to exact values
  */
 export function fieldsOf(name: string, node: TreeNode, notes: Notes): SigmaField[] | undefined {
   if (node.kind === "scalar") {
-    notes.refuse(
+    notes.reject(
       "selection-keywords",
       node.line,
       `${name}: a keyword without a field is not supported; write field: value`,
@@ -50,13 +51,13 @@ export function fieldsOf(name: string, node: TreeNode, notes: Notes): SigmaField
   if (node.kind === "list") {
     if (node.items.some(({ kind }) => kind === "map")) {
       const line = node.items[1]?.line ?? node.line;
-      notes.refuse(
+      notes.reject(
         "selection-list",
         line,
-        `${name}: a list of maps is OR-linked; write one rule for each of its elements`,
+        `${name}: a list of maps is not supported; write one rule for each map`,
       );
     } else {
-      notes.refuse(
+      notes.reject(
         "selection-keywords",
         node.line,
         `${name}: a list of keywords is not supported; write field: value`,
@@ -65,27 +66,31 @@ export function fieldsOf(name: string, node: TreeNode, notes: Notes): SigmaField
     return undefined;
   }
   if (!node.entries.length) {
-    notes.refuse(
+    notes.reject(
       "selection-empty",
       node.line,
-      `${name}: a selection without fields would match everything; write one`,
+      `${name}: a selection without fields would match everything; add a field`,
     );
     return undefined;
   }
   const seen = new Map<string, string>();
   const fields = node.entries.map(({ key, line, value }): SigmaField | undefined => {
     const [field, ...modifiers] = key.split("|");
-    if (modifiers.length) refuseModifiers(key, modifiers, line, notes);
-    const twin = modifiers.length ? undefined : seen.get(field.toLowerCase());
-    if (twin !== undefined) {
-      notes.refuse(
+    if (modifiers.length) rejectModifiers(key, modifiers, line, notes);
+    const duplicate = modifiers.length ? undefined : seen.get(field.toLowerCase());
+    if (duplicate !== undefined) {
+      notes.reject(
         "field-case",
         line,
-        `${field} and ${twin} differ in nothing but their case; write one of them`,
+        `${field} and ${duplicate} differ only in case; remove one`,
       );
     } else if (!modifiers.length) seen.set(field.toLowerCase(), field);
     if (!field) {
-      notes.refuse("selection-keywords", line, `${shown(key)}: a value without a field is not supported`);
+      notes.reject(
+        "selection-keywords",
+        line,
+        `${quote(key)}: a value without a field is not supported; write field: value`,
+      );
     }
     const values = literalsOf(field, value, notes);
     return values && field && !modifiers.length ? { name: field, line, values } : undefined;
@@ -93,13 +98,13 @@ export function fieldsOf(name: string, node: TreeNode, notes: Notes): SigmaField
   return fields.every((field) => field !== undefined) ? fields : undefined;
 }
 
-function refuseModifiers(key: string, modifiers: string[], line: number, notes: Notes): void {
+function rejectModifiers(key: string, modifiers: string[], line: number, notes: Notes): void {
   for (const modifier of modifiers) {
     const instead = MODIFIERS.get(modifier.toLowerCase()) ?? "write field: exact values";
-    notes.refuse(
+    notes.reject(
       "field-modifier",
       line,
-      `${key}: the modifier ${shown(modifier)} is not supported; ${instead}`,
+      `${key}: the modifier ${quote(modifier)} is not supported; ${instead}`,
     );
   }
 }

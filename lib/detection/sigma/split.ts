@@ -1,32 +1,36 @@
-/** Whether a rule that is refused could be written as several that are not, and find the same events. */
+/** Split of an unsupported rule into supported rules that match the same events. */
 import type { Entry, TreeNode } from "../tree/mod.ts";
 import { type Condition, namesOf, parseCondition } from "./condition.ts";
 import { Notes } from "./notes.ts";
 import { fieldsOf } from "./selection.ts";
 
-/** Rules that together find what one rule finds; an event may be found by more than one of them. */
+/** Rules that together match the events of one rule; an event may match several of them. */
 export interface Split {
   rules: number;
-  /** selections that become one, of each rule: `selection_a + selection_b`; an element of a list is `selection[0]` */
+  /** selections combined in each rule, `selection_a + selection_b`; a list element is `selection[0]` */
   parts: string[];
 }
 
-/** Most rules that a split is worth. */
+/** Maximum number of rules in a split. */
 const SPLIT_MAX = 100;
 
-/** One rule of a split: its fields, by where they are from. */
+/** One rule of a split. */
 interface Part {
+  /** names of its selections */
   from: string[];
+  /** fields in lower case */
   fields: Set<string>;
 }
 
 /**
- * The split of a rule, exact or none: its condition is made of selections with and, or, 1 of and all of; every
- * selection is a map of fields to exact values or a list of such maps; and no two that are to become one have a field
- * in common, of which then both would have to hold. Undefined when the rule is one already.
+ * Computes an exact split. The condition may use selections with `and`, `or`, `1 of` and `all of`; each selection is a
+ * map of fields to exact values, or a list of such maps; combined selections share no field, because both values would
+ * have to match.
+ *
+ * @returns `undefined` if there is no exact split, or the rule needs none
  */
 export function splitOf(condition: string, selections: readonly Entry[]): Split | undefined {
-  // Most rules are one already.
+  // Most rules need no split.
   if (selections.length === 1 && selections[0].key === condition && selections[0].value.kind === "map") {
     return undefined;
   }
@@ -43,7 +47,7 @@ function partsOf(condition: Condition, selections: Map<string, TreeNode>): Part[
   switch (condition.kind) {
     case "selection": {
       const node = selections.get(condition.name);
-      return node && partsOfSelection(condition.name, node);
+      return node && selectionPartsOf(condition.name, node);
     }
     case "of": {
       const parts = namesOf(condition.pattern, [...selections.keys()]).map((name): Condition => ({
@@ -54,16 +58,16 @@ function partsOf(condition: Condition, selections: Map<string, TreeNode>): Part[
     }
     case "or": {
       const all = condition.parts.map((part) => partsOf(part, selections));
-      return all.every((parts) => parts !== undefined) ? bounded(all.flat()) : undefined;
+      return all.every((parts) => parts !== undefined) ? limitParts(all.flat()) : undefined;
     }
     case "and":
-      return condition.parts.map((part) => partsOf(part, selections)).reduce(joined);
+      return condition.parts.map((part) => partsOf(part, selections)).reduce(combine);
     case "not":
       return undefined;
   }
 }
 
-function partsOfSelection(name: string, node: TreeNode): Part[] | undefined {
+function selectionPartsOf(name: string, node: TreeNode): Part[] | undefined {
   const maps = node.kind === "list" ? node.items : [node];
   const parts = maps.map((map, at): Part | undefined => {
     const notes = new Notes([], () => ({}));
@@ -74,11 +78,11 @@ function partsOfSelection(name: string, node: TreeNode): Part[] | undefined {
       fields: new Set(fields.map((field) => field.name.toLowerCase())),
     };
   });
-  return parts.every((part) => part !== undefined) ? bounded(parts) : undefined;
+  return parts.every((part) => part !== undefined) ? limitParts(parts) : undefined;
 }
 
-/** Every part of one side with every part of the other. */
-function joined(left: Part[] | undefined, right: Part[] | undefined): Part[] | undefined {
+/** Combines every part of one side with every part of the other; `undefined` if two share a field. */
+function combine(left: Part[] | undefined, right: Part[] | undefined): Part[] | undefined {
   if (!left || !right || left.length * right.length > SPLIT_MAX) return undefined;
   const parts: Part[] = [];
   for (const a of left) {
@@ -90,6 +94,6 @@ function joined(left: Part[] | undefined, right: Part[] | undefined): Part[] | u
   return parts;
 }
 
-function bounded(parts: Part[]): Part[] | undefined {
+function limitParts(parts: Part[]): Part[] | undefined {
   return parts.length <= SPLIT_MAX ? parts : undefined;
 }

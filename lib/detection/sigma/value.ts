@@ -1,158 +1,165 @@
-/** Exact values of Sigma fields: what is not exact, or means another thing to another YAML reader, is refused. */
+/** Exact values of Sigma fields. Inexact values and values that YAML parsers read differently are errors. */
+import { nearest } from "../../base/text/mod.ts";
 import type { CatalogueField } from "../../event/mod.ts";
-import { nearest } from "../../event/mod.ts";
 import { LOWER_CASE } from "../field.ts";
-import { type MatchValue, VALUE_MAX, VALUES_MAX } from "../ir.ts";
+import { type MatchValue, VALUE_MAX, VALUES_MAX } from "../ir/ir.ts";
 import type { ScalarNode, TreeNode } from "../tree/mod.ts";
-import { type Notes, shown } from "./notes.ts";
+import { type Notes, quote } from "./notes.ts";
 
 /**
- * What YAML 1.1, which Sigma's own tools read, takes for something else than YAML 1.2 does: booleans, octal and
+ * Plain scalars that YAML 1.1, used by Sigma's own tools, reads differently from YAML 1.2: booleans, octal and
  * sexagesimal numbers, dates.
  */
 const AMBIGUOUS = /^(y|n|yes|no|on|off)$|^[-+]?0[0-7_]+$|^[-+]?\d+(:[0-5]?\d)+(\.\d*)?$|^\d{4}-\d\d?-\d\d?/i;
 
-/** `%name%`; but for `%C3%`, which a URL may hold. */
+/** `%name%`, except percent-encoded bytes such as `%C3%`, which a URL may contain. */
 const PLACEHOLDER = /%(?![0-9A-Fa-f]{2}%)[A-Za-z_][\w.-]*%/;
 
-/** An exact value of a field, with its place. */
+/** Exact value of a field, with its line. */
 export interface Literal {
   line: number;
   value: MatchValue;
 }
 
-/** The values of a field, OR-linked; undefined when one of them is refused, and `notes` say why. */
+/** Reads the OR-linked values of a field; `undefined` if one is invalid, with the reason in `notes`. */
 export function literalsOf(field: string, node: TreeNode, notes: Notes): Literal[] | undefined {
   if (node.kind === "map") {
-    notes.refuse(
+    notes.reject(
       "value-map",
       node.line,
-      `${field}: a map below a field is not supported; write exact values`,
+      `${field}: a map as a value is not supported; write exact values`,
     );
     return undefined;
   }
-  if (node.kind === "scalar") return all([literalOf(field, node, notes)]);
+  if (node.kind === "scalar") return allOrNone([literalOf(field, node, notes)]);
   if (!node.items.length) {
-    notes.refuse("value-empty-list", node.line, `${field}: an empty list never matches; write its values`);
+    notes.reject("value-empty-list", node.line, `${field}: an empty list never matches; add values`);
     return undefined;
   }
   if (node.items.length > VALUES_MAX) {
-    notes.refuse(
+    notes.reject(
       "value-size",
       node.line,
-      `${field}: more than ${VALUES_MAX} values; make several rules of it`,
+      `${field}: more than ${VALUES_MAX} values; split the rule`,
     );
     return undefined;
   }
-  return all(node.items.map((item) => {
+  return allOrNone(node.items.map((item) => {
     if (item.kind === "scalar") return literalOf(field, item, notes);
-    const [code, what] = item.kind === "map"
+    const [code, kind] = item.kind === "map"
       ? ["value-map", "a map"] as const
       : ["value-nested-list", "a list"] as const;
-    notes.refuse(code, item.line, `${field}: ${what} among its values is not supported; write exact values`);
+    notes.reject(
+      code,
+      item.line,
+      `${field}: ${kind} in a list of values is not supported; write exact values`,
+    );
   }));
 }
 
-function all(literals: (Literal | undefined)[]): Literal[] | undefined {
+function allOrNone(literals: (Literal | undefined)[]): Literal[] | undefined {
   return literals.every((literal) => literal !== undefined) ? literals : undefined;
 }
 
 function literalOf(field: string, { value, plain, line }: ScalarNode, notes: Notes): Literal | undefined {
   if (value === null) {
-    notes.refuse(
+    notes.reject(
       "value-null",
       line,
-      `${field}: null asks for an absent field, which is not supported; remove it`,
+      `${field}: null (an absent field) is not supported; remove it`,
     );
   } else if (plain !== undefined && AMBIGUOUS.test(plain)) {
-    notes.refuse(
+    notes.reject(
       "value-ambiguous",
       line,
-      `${field}: ${plain} is not the same to every YAML reader; write '${plain}'`,
+      `${field}: YAML parsers read ${plain} differently; write '${plain}'`,
     );
   } else if (typeof value === "number") {
     if (Number.isFinite(value) && (Number.isSafeInteger(value) || !Number.isInteger(value))) {
       return { line, value };
     }
-    notes.refuse(
+    notes.reject(
       "value-number",
       line,
-      `${field}: ${plain ?? value} is no number that can be compared exactly`,
+      `${field}: the number ${
+        plain ?? value
+      } cannot be compared exactly; use a safe integer or a finite decimal`,
     );
   } else if (typeof value === "boolean") return { line, value };
   else {
-    const text = exactText(field, value, line, notes);
+    const text = readText(field, value, line, notes);
     if (text !== undefined) return { line, value: text };
   }
 }
 
-/** The text that a Sigma value stands for: `\*`, `\?` and `\\` are one character each. */
-function exactText(field: string, written: string, line: number, notes: Notes): string | undefined {
-  if (written.length > VALUE_MAX) {
-    notes.refuse("value-size", line, `${field}: longer than ${VALUE_MAX} characters`);
+/** Reads a string value; the escapes `\*`, `\?` and `\\` are one character each. */
+function readText(field: string, source: string, line: number, notes: Notes): string | undefined {
+  if (source.length > VALUE_MAX) {
+    notes.reject("value-size", line, `${field}: the value is longer than ${VALUE_MAX} characters`);
     return undefined;
   }
-  const wildcard = /(?<!\\)(?:\\\\)*([*?])/.exec(written)?.[1];
+  const wildcard = /(?<!\\)(?:\\\\)*([*?])/.exec(source)?.[1];
   if (wildcard) {
-    notes.refuse(
+    notes.reject(
       "value-wildcard",
       line,
-      `${field}: the wildcard ${wildcard} in ${shown(written)} is not supported; ` +
-        `list the exact values, or write \\${wildcard} for the character itself`,
+      `${field}: the wildcard ${wildcard} in ${quote(source)} is not supported; ` +
+        `list the exact values, or write \\${wildcard} for a literal ${wildcard}`,
     );
     return undefined;
   }
-  const placeholder = PLACEHOLDER.exec(written)?.[0];
+  const placeholder = PLACEHOLDER.exec(source)?.[0];
   if (placeholder) {
-    notes.refuse(
+    notes.reject(
       "value-placeholder",
       line,
-      `${field}: the placeholder ${shown(placeholder)} is not supported; list the values that it stands for`,
+      `${field}: the placeholder ${quote(placeholder)} is not supported; list its values`,
     );
     return undefined;
   }
-  return written.replace(/\\([\\*?])/g, "$1");
+  return source.replace(/\\([\\*?])/g, "$1");
 }
 
-const TYPE_WORDS = { string: "text", number: "a number", bool: "true or false" };
+const TYPE_WORDS = { string: "a string", number: "a number", bool: "true or false" };
 
 /**
- * Whether a value is one that the event's field can have; `notes` say why not.
+ * Checks that an event field can have a value; problems are reported to `notes`.
  *
- * @param path of the event's field
+ * @param field the Sigma field
+ * @param path the event field
  */
 export function canHold(
   { value, line }: Literal,
   field: string,
   path: string,
-  known: CatalogueField,
+  definition: CatalogueField,
   notes: Notes,
 ): boolean {
-  const type = known.type as keyof typeof TYPE_WORDS;
-  const given = typeof value === "boolean" ? "bool" : typeof value as "string" | "number";
-  if (given !== type) {
+  const type = definition.type as keyof typeof TYPE_WORDS;
+  const valueType = typeof value === "boolean" ? "bool" : typeof value as "string" | "number";
+  if (valueType !== type) {
     const instead = type === "string"
       ? `write '${value}'`
       : type === "number" && Number.isFinite(Number(value)) && value !== ""
       ? `write ${Number(value)} without quotes`
       : `write ${TYPE_WORDS[type]}`;
-    notes.refuse("value-type", line, `${field}: ${path} is ${TYPE_WORDS[type]}; ${instead}`);
+    notes.reject("value-type", line, `${field}: ${path} must be ${TYPE_WORDS[type]}; ${instead}`);
     return false;
   }
-  if (known.values && !known.values.includes(value as string)) {
-    const near = nearest(value as string, known.values);
-    notes.refuse(
+  if (definition.values && !definition.values.includes(value as string)) {
+    const near = nearest(value as string, definition.values);
+    notes.reject(
       "value-impossible",
       line,
-      `${field}: ${path} is never ${shown(value as string)}; ${
-        near ? `did you mean "${near}"?` : `it is one of ${known.values.join(", ")}`
+      `${field}: ${path} is never ${quote(value as string)}; ${
+        near ? `did you mean "${near}"?` : `use one of ${definition.values.join(", ")}`
       }`,
     );
     return false;
   }
   if (LOWER_CASE.includes(path) && value !== (value as string).toLowerCase()) {
     const lower = (value as string).toLowerCase();
-    notes.refuse("value-impossible", line, `${field}: ${path} is always lower case; write ${shown(lower)}`);
+    notes.reject("value-impossible", line, `${field}: ${path} is always lower case; write ${quote(lower)}`);
     return false;
   }
   return true;

@@ -1,13 +1,20 @@
-import { DEPTH_MAX, type Entry, requireUnique, type ScalarNode, TreeError, type TreeNode } from "./tree.ts";
+import {
+  DEPTH_MAX,
+  type Entry,
+  requireUniqueKeys,
+  type ScalarNode,
+  TreeError,
+  type TreeNode,
+} from "./tree.ts";
 
 /** A token and the white space before it. */
 const TOKEN = /[ \t\n\r]*(?:("(?:[^"\\]|\\.)*")|([{}[\],:])|([^\s{}[\],:"]+))/gy;
 
 /**
- * Reads JSON with the line of each value. `JSON.parse` looks whether it is JSON at all, and would take the last of
- * two equal keys without a word; here that is an error.
+ * Parses JSON and keeps the line of each value. `JSON.parse` checks the syntax; duplicate keys, which it accepts, are
+ * errors here.
  *
- * @throws {TreeError}
+ * @throws {TreeError} invalid JSON, a duplicate key, or nesting that is too deep
  */
 export function parseJson(text: string): TreeNode {
   try {
@@ -18,7 +25,7 @@ export function parseJson(text: string): TreeNode {
   return new Reader(text).value(0);
 }
 
-/** Walks over the tokens of a text that is known to be JSON. */
+/** Reads the tokens of a text already validated as JSON. */
 class Reader {
   #line = 1;
   #counted = 0;
@@ -33,7 +40,7 @@ class Reader {
     if (token === "[") return { kind: "list", line, items: this.#items(depth) };
     if (token !== "{") return { kind: "scalar", line, value: JSON.parse(token) as ScalarNode["value"] };
     const entries = this.#entries(depth);
-    requireUnique(entries);
+    requireUniqueKeys(entries);
     return { kind: "map", line, entries };
   }
 
@@ -56,7 +63,7 @@ class Reader {
     return entries;
   }
 
-  /** The next token; the line is that on which it begins. */
+  /** Reads the next token and advances `#line` to the line it begins on. */
   #next(): string {
     const from = TOKEN.lastIndex;
     const [all, text, mark, word] = TOKEN.exec(this.text)!;
@@ -75,21 +82,21 @@ class Reader {
 }
 
 function syntaxError(text: string, { message }: Error): TreeError {
-  // Without a position the text ended too early.
-  const line = text.slice(0, positionIn(message) ?? text.length).split("\n").length;
-  return new TreeError("syntax", line, `not JSON: ${jsonReason(text, message)}`);
+  // An error without a position is an unexpected end.
+  const line = text.slice(0, positionOf(message) ?? text.length).split("\n").length;
+  return new TreeError("syntax", line, `invalid JSON: ${explainJsonError(text, message)}`);
 }
 
-function positionIn(message: string): number | undefined {
+function positionOf(message: string): number | undefined {
   const position = /position (\d+)/.exec(message)?.[1];
   return position === undefined ? undefined : Number(position);
 }
 
-/** What V8 says is wrong with a JSON text, in few words and without the text itself. */
-export function jsonReason(text: string, message: string): string {
-  const isEnd = (positionIn(message) ?? 0) >= text.trimEnd().length;
-  if (isEnd || /end of|Unterminated/.test(message)) return "it ends too early";
-  if (/after/.test(message)) return "something stands after its end, or a comma is missing";
+/** Shortens V8's message about invalid JSON, and removes the quoted input from it. */
+export function explainJsonError(text: string, message: string): string {
+  const isEnd = (positionOf(message) ?? 0) >= text.trimEnd().length;
+  if (isEnd || /end of|Unterminated/.test(message)) return "unexpected end of input";
+  if (/after/.test(message)) return "text after the end of the value, or a missing comma";
   return message.replace(/,? ?(\.\.\.)?"[\s\S]*$/, "").replace(/ in JSON at position[\s\S]*$/, "").trim() ||
-    "a character that cannot stand there";
+    "unexpected character";
 }

@@ -1,4 +1,4 @@
-/** YAML and JSON that people write, as a tree that knows its lines. */
-export { jsonReason, parseJson } from "./json.ts";
+/** YAML and JSON parsed to a tree with line numbers. Loads the YAML parser. */
+export { explainJsonError, parseJson } from "./json.ts";
 export * from "./tree.ts";
 export { parseYaml, parseYamlAll } from "./yaml.ts";

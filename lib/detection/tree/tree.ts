@@ -1,12 +1,12 @@
-/** A text document as a tree that knows the line of each of its parts; made from YAML or JSON. */
+/** Tree of a YAML or JSON document, with the line of each node. */
 
-/** Deepest nesting of a document; a pack needs seven levels. */
+/** Maximum nesting of a document; a pack needs seven levels. */
 export const DEPTH_MAX = 64;
 
-/** One key of a map with its value. */
+/** Key of a map with its value. */
 export interface Entry {
   key: string;
-  /** 1-based, of the key */
+  /** line of the key, 1-based */
   line: number;
   value: TreeNode;
 }
@@ -25,25 +25,25 @@ export interface ListNode {
   items: TreeNode[];
 }
 
-/** Text, a number, true, false or null. */
+/** String, number, boolean or null. */
 export interface ScalarNode {
   kind: "scalar";
   line: number;
   value: string | number | boolean | null;
-  /** as it is written, when it stands there without quotes: YAML guesses the type of such a value */
+  /** source text of an unquoted value, whose type YAML infers */
   plain?: string;
-  /** line of the document on which the first line of the text stands, when its lines are lines of the document */
+  /** document line of the text's first line, for styles that keep line breaks */
   textLine?: number;
 }
 
 export type TreeNode = MapNode | ListNode | ScalarNode;
 
-/** A document that cannot be read: what is wrong, and where. */
+/** Parse error with its line. */
 export class TreeError extends Error {
   override name = "TreeError";
 
   /**
-   * @param code stable word for the construct, `duplicate-key`
+   * @param code stable identifier of the construct, such as `duplicate-key`
    * @param line 1-based
    */
   constructor(readonly code: TreeErrorCode, readonly line: number, message: string) {
@@ -51,7 +51,7 @@ export class TreeError extends Error {
   }
 }
 
-/** What keeps a document from being read. */
+/** Constructs that make a document invalid. */
 export type TreeErrorCode =
   | "syntax"
   | "duplicate-key"
@@ -64,24 +64,24 @@ export type TreeErrorCode =
   | "nesting"
   | "empty";
 
-/** The entry of a map by its key. */
+/** Finds the entry of a map by its key. */
 export function entryOf(node: TreeNode | undefined, key: string): Entry | undefined {
   return node?.kind === "map" ? node.entries.find((entry) => entry.key === key) : undefined;
 }
 
-/** The value of a scalar; undefined for a map, a list and nothing. */
+/** Value of a scalar; `undefined` for a map, a list or a missing node. */
 export function scalarOf(node: TreeNode | undefined): ScalarNode["value"] | undefined {
   return node?.kind === "scalar" ? node.value : undefined;
 }
 
-/** The tree as plain data. A key may be `__proto__`: it stays a key. */
+/** Converts the tree to plain data; a key `__proto__` becomes an ordinary property. */
 export function valueOf(node: TreeNode): unknown {
   if (node.kind === "scalar") return node.value;
   if (node.kind === "list") return node.items.map(valueOf);
   return Object.fromEntries(node.entries.map(({ key, value }) => [key, valueOf(value)]));
 }
 
-/** What stands at a path, as far as the path leads; `exact` says whether all the way, `line` is that of the last key. */
+/** Finds the node at a path, or its nearest ancestor (`exact` is false then); `line` is that of the last key found. */
 export function walk(
   root: TreeNode,
   path: readonly PropertyKey[],
@@ -100,8 +100,8 @@ export function walk(
   return { node, line, exact: true };
 }
 
-/** Refuses a map in which a key stands twice. @throws {TreeError} */
-export function requireUnique(entries: readonly Entry[]): void {
+/** @throws {TreeError} `duplicate-key`: two entries have the same key */
+export function requireUniqueKeys(entries: readonly Entry[]): void {
   const lines = new Map<string, number>();
   for (const { key, line } of entries) {
     const first = lines.get(key);
@@ -109,7 +109,7 @@ export function requireUnique(entries: readonly Entry[]): void {
       throw new TreeError(
         "duplicate-key",
         line,
-        `the key "${key}" stands here twice, first on line ${first}`,
+        `duplicate key "${key}", first on line ${first}`,
       );
     }
     lines.set(key, line);

@@ -13,23 +13,30 @@ import {
   type ScalarEvent,
   YAMLException,
 } from "js-yaml";
-import { DEPTH_MAX, type Entry, requireUnique, type ScalarNode, TreeError, type TreeNode } from "./tree.ts";
+import {
+  DEPTH_MAX,
+  type Entry,
+  requireUniqueKeys,
+  type ScalarNode,
+  TreeError,
+  type TreeNode,
+} from "./tree.ts";
 
 /**
- * Reads YAML 1.2 of the plain kind: maps with text keys, lists, scalars. Whatever means something else to another
- * reader is refused: anchors and aliases, tags, directives, keys that stand twice.
+ * Parses a subset of YAML 1.2: maps with string keys, lists and scalars. Constructs that other parsers read differently
+ * are errors: anchors, aliases, tags, directives and duplicate keys.
  *
- * @returns the documents of the text, of which there may be none
- * @throws {TreeError}
+ * @returns the documents of the text, possibly none
+ * @throws {TreeError} invalid or unsupported YAML
  */
 export function parseYamlAll(text: string): TreeNode[] {
   return new Reader(text).documents();
 }
 
 /**
- * Reads YAML that is one document.
+ * Parses YAML text with exactly one document.
  *
- * @throws {TreeError}
+ * @throws {TreeError} invalid or unsupported YAML, no document, or several
  */
 export function parseYaml(text: string): TreeNode {
   const documents = parseYamlAll(text);
@@ -38,13 +45,13 @@ export function parseYaml(text: string): TreeNode {
     throw new TreeError(
       "multi-document",
       documents[1].line,
-      "a second YAML document begins here; write one document, or a list in it",
+      "a second YAML document begins here; write one document, or one list",
     );
   }
   return documents[0];
 }
 
-/** Makes a tree of the parser's events; nothing that they could stand for is made before it is looked at. */
+/** Builds a tree from the parser's events; tags and aliases are rejected before anything is constructed. */
 class Reader {
   readonly #events: Event[];
   readonly #lines: LineFinder;
@@ -71,23 +78,23 @@ class Reader {
 
   #document({ directives }: DocumentEvent): TreeNode {
     if (directives.length) {
-      throw new TreeError("directive", 1, "a YAML directive (%…) changes what the text means; remove it");
+      throw new TreeError("directive", 1, "YAML directives (%…) are not supported; remove it");
     }
     return this.#node(this.#events[this.#at++], this.#lines.last);
   }
 
-  /** @param above line for what has no place of its own: a value that is not there */
+  /** @param above line for a node without a position: a missing value */
   #node(event: Event, above: number): TreeNode {
     if (event.type === EVENT_ID.ALIAS) {
       const name = this.text.slice(event.anchorStart, event.anchorEnd);
-      const instead = "write the value, in quotes if it begins with *";
+      const instead = "write the value itself, in quotes if it begins with *";
       throw new TreeError(
         "alias",
         this.#lines.at(event.anchorStart),
-        `*${name} is an alias of a value elsewhere; ${instead}`,
+        `the alias *${name} is not supported; ${instead}`,
       );
     }
-    this.#refuseProperties(event as ScalarEvent);
+    this.#rejectProperties(event as ScalarEvent);
     if (event.type === EVENT_ID.SCALAR) return this.#scalar(event, above);
     const line = this.#lines.at((event as { start: number }).start);
     if (event.type === EVENT_ID.SEQUENCE) {
@@ -99,11 +106,11 @@ class Reader {
     }
     const entries: Entry[] = [];
     for (let next = this.#next(); next; next = this.#next()) entries.push(this.#entry(next, line));
-    requireUnique(entries);
+    requireUniqueKeys(entries);
     return { kind: "map", line, entries };
   }
 
-  /** The next event of a collection; undefined at its end. */
+  /** Next event of a collection; `undefined` at its end. */
   #next(): Event | undefined {
     const event = this.#events[this.#at++];
     return event.type === EVENT_ID.POP ? undefined : event;
@@ -111,41 +118,41 @@ class Reader {
 
   #entry(event: Event, above: number): Entry {
     const key = this.#node(event, above);
-    if (key.kind !== "scalar") throw new TreeError("key", key.line, "a key is plain text");
+    if (key.kind !== "scalar") throw new TreeError("key", key.line, "a key must be a string");
     if (typeof key.value !== "string") {
-      throw new TreeError("key", key.line, `the key ${key.plain} is no text; write it in quotes`);
+      throw new TreeError("key", key.line, `the key ${key.plain} is not a string; put it in quotes`);
     }
     return { key: key.value, line: key.line, value: this.#node(this.#next()!, key.line) };
   }
 
   #scalar(event: ScalarEvent, above: number): ScalarNode {
     const { valueStart, style } = event;
-    // A value that is not there: `key:`
+    // A missing value: `key:`
     if (valueStart < 0) return { kind: "scalar", line: above, value: null, plain: "" };
     const line = this.#lines.at(valueStart);
     const text = getScalarValue(this.text, event);
-    if (style === SCALAR_STYLE.PLAIN) return { kind: "scalar", line, value: plainValue(text), plain: text };
-    // The text of `|` begins on the line after it; all other styles fold lines.
+    if (style === SCALAR_STYLE.PLAIN) return { kind: "scalar", line, value: resolvePlain(text), plain: text };
+    // The text of a `|` block begins on the next line; all other styles fold lines.
     if (style === SCALAR_STYLE.LITERAL_BLOCK) {
       return { kind: "scalar", line: above, value: text, textLine: line };
     }
     return { kind: "scalar", line, value: text };
   }
 
-  #refuseProperties({ tagStart, tagEnd, anchorStart }: ScalarEvent): void {
+  #rejectProperties({ tagStart, tagEnd, anchorStart }: ScalarEvent): void {
     if (tagStart >= 0) {
       const tag = this.text.slice(tagStart, tagEnd);
-      throw new TreeError("tag", this.#lines.at(tagStart), `the tag ${tag} has no meaning here; remove it`);
+      throw new TreeError("tag", this.#lines.at(tagStart), `the tag ${tag} is not supported; remove it`);
     }
     if (anchorStart >= 0) {
-      const what = "an anchor (&…) has no meaning here; write the value where it is used";
-      throw new TreeError("alias", this.#lines.at(anchorStart), what);
+      const message = "an anchor (&…) is not supported; write the value where it is used";
+      throw new TreeError("alias", this.#lines.at(anchorStart), message);
     }
   }
 }
 
-/** What a plain scalar stands for in YAML 1.2's core schema. */
-function plainValue(text: string): ScalarNode["value"] {
+/** Resolves a plain scalar by YAML 1.2's core schema. */
+function resolvePlain(text: string): ScalarNode["value"] {
   for (const tag of [nullCoreTag, boolCoreTag, intCoreTag, floatCoreTag]) {
     const value = tag.resolve(text, false, tag.tagName);
     if (value !== NOT_RESOLVED) return value as ScalarNode["value"];
@@ -153,14 +160,14 @@ function plainValue(text: string): ScalarNode["value"] {
   return text;
 }
 
-/** Lines of offsets that mostly go forward. */
+/** Converts offsets to line numbers; fastest for increasing offsets. */
 class LineFinder {
   #line = 1;
   #counted = 0;
 
   constructor(readonly text: string) {}
 
-  /** The line that was found last. */
+  /** Line of the last offset. */
   get last(): number {
     return this.#line;
   }
@@ -182,10 +189,10 @@ class LineFinder {
 function syntaxError(text: string, { reason, mark }: YAMLException): TreeError {
   const line = (mark?.line ?? 0) + 1;
   if (/^[ ]*\t/.test(text.split("\n")[line - 1] ?? "")) {
-    return new TreeError("tab", line, "a tab indents this line; YAML indents with spaces only");
+    return new TreeError("tab", line, "this line is indented with a tab; use spaces");
   }
   if (/maxDepth/.test(reason)) {
     return new TreeError("nesting", line, `nested deeper than ${DEPTH_MAX} levels`);
   }
-  return new TreeError("syntax", line, `not YAML: ${reason}`);
+  return new TreeError("syntax", line, `invalid YAML: ${reason}`);
 }

@@ -1,23 +1,23 @@
-/** Lines that answer requests (spec.md, "Aggregator protocol", "Errors"). */
+/** Answer lines of the aggregator protocol (docs/contracts.md §8, "Aggregator errors"). */
 import { DEPTH_MAX } from "../limit.ts";
 import { fitsLine } from "../ndjson.ts";
 
-/** The answer with a result; one that cannot be written as such is the spec's serialization failure. */
+/** Answer with a result, or a JSON-RPC error when the result cannot be serialized. */
 export function resultLine(id: number, result: unknown): string {
   let line: string;
   try {
     line = JSON.stringify({ id, result });
   } catch {
-    return unserializable(id, "the result cannot be written as JSON");
+    return serializationError(id, "the result cannot be serialized as JSON");
   }
   if (isDeeper(line, DEPTH_MAX)) {
-    return unserializable(id, `the result is nested deeper than ${DEPTH_MAX} levels`);
+    return serializationError(id, `the result is nested deeper than ${DEPTH_MAX} levels`);
   }
-  return fitting(id, line);
+  return fitLine(id, line);
 }
 
-/** A line as it is, or an error in its place when it is too long. */
-export function fitting(id: number, line: string): string {
+/** Replaces a line that is too long by an error. */
+export function fitLine(id: number, line: string): string {
   return fitsLine(line) ? line : errorLine(id, "the result is too large for one line of the protocol");
 }
 
@@ -25,7 +25,7 @@ export function errorLine(id: number, error: string): string {
   return JSON.stringify({ id, error });
 }
 
-/** Whether JSON is nested beyond `max`: what walks through it afterwards does so on a stack. */
+/** Whether JSON is nested deeper than `max` levels; recursive readers would overflow the stack. */
 export function isDeeper(json: string, max: number): boolean {
   let depth = 0;
   for (let at = 0; at < json.length; at++) {
@@ -43,7 +43,7 @@ const BACKSLASH = 92;
 const BRACKET = 91;
 const BRACE = 123;
 
-/** Where the string that begins at `from` ends. */
+/** Index of the closing quote of the string that begins at `from`. */
 function endOfString(json: string, from: number): number {
   for (let end = json.indexOf('"', from + 1); end >= 0; end = json.indexOf('"', end + 1)) {
     let escapes = 0;
@@ -53,6 +53,6 @@ function endOfString(json: string, from: number): number {
   return json.length;
 }
 
-function unserializable(id: number, message: string): string {
+function serializationError(id: number, message: string): string {
   return JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32603, message } });
 }

@@ -1,21 +1,22 @@
-/** What one server offers, as the JSON in which it is listed: it is asked for far more often than it changes. */
-import type { Kind } from "../entry.ts";
+/** Entries of one server, stored as JSON: they are listed far more often than they change. */
+import { isObject } from "../../base/object/mod.ts";
+import type { EntryKind } from "../entry.ts";
 import { CATALOGUE_BYTES_MAX, DEPTH_MAX, ENTRY_BYTES_MAX } from "../limit.ts";
 import { byteLength } from "../ndjson.ts";
 import { foreignText } from "../text.ts";
 import { isDeeper } from "./answer.ts";
-import { isObject, READERS } from "./listing.ts";
+import { READERS } from "./listing.ts";
 
 /** An entry as JSON. */
 export interface EntryText {
   text: string;
-  /** as UTF-8 */
+  /** UTF-8 length in `bytes` */
   bytes: number;
 }
 
-export class Catalogue {
+export class ServerCatalogue {
   readonly #server: string;
-  readonly #entries: Record<Kind, Map<string, EntryText>> = {
+  readonly #entries: Record<EntryKind, Map<string, EntryText>> = {
     tools: new Map(),
     resources: new Map(),
     prompts: new Map(),
@@ -25,61 +26,61 @@ export class Catalogue {
     this.#server = server;
   }
 
-  count(kind: Kind): number {
+  count(kind: EntryKind): number {
     return this.#entries[kind].size;
   }
 
-  has(kind: Kind, key: string): boolean {
+  has(kind: EntryKind, key: string): boolean {
     return this.#entries[kind].has(key);
   }
 
-  entries(kind: Kind): Iterable<EntryText> {
+  entries(kind: EntryKind): Iterable<EntryText> {
     return this.#entries[kind].values();
   }
 
-  /** Puts what a server lists in place of what it listed before. @returns also what was left out, and why */
-  replace(kind: Kind, listed: unknown[]): { changed: boolean; problems: string[] } {
+  /** Replaces the entries of one kind. @returns also one message for each entry that is omitted */
+  replace(kind: EntryKind, listed: unknown[]): { changed: boolean; problems: string[] } {
     const entries = new Map<string, EntryText>();
     const problems: string[] = [];
     let total = 0;
     for (const raw of listed) {
-      const read = isObject(raw) ? this.#read(kind, raw) : { problem: `one of its ${kind} is no object` };
+      const read = isObject(raw) ? this.#read(kind, raw) : { problem: `${kind}: an entry is not an object` };
       if ("problem" in read) problems.push(read.problem);
-      // Two of the same name: nobody could tell which one is called.
+      // A call could not tell two entries of one name apart.
       else if (entries.has(read.key)) {
-        problems.push(`"${foreignText(read.key)}" of its ${kind} is there twice`);
+        problems.push(`${kind}: "${foreignText(read.key)}" is listed twice; the first entry is used`);
       } else if (total + read.bytes > CATALOGUE_BYTES_MAX) {
-        problems.push(`its ${kind} are over ${CATALOGUE_BYTES_MAX} bytes; the rest is left out`);
+        problems.push(`${kind}: the list exceeds ${CATALOGUE_BYTES_MAX} bytes; the rest is omitted`);
         break;
       } else {
         total += read.bytes;
         entries.set(read.key, { text: read.text, bytes: read.bytes });
       }
     }
-    const changed = !sameEntries(this.#entries[kind], entries);
+    const changed = !hasSameEntries(this.#entries[kind], entries);
     this.#entries[kind] = entries;
     return { changed, problems };
   }
 
-  #read(kind: Kind, raw: Record<string, unknown>): { key: string } & EntryText | { problem: string } {
+  #read(kind: EntryKind, raw: Record<string, unknown>): { key: string } & EntryText | { problem: string } {
     try {
       const read = READERS[kind](this.#server, raw);
       if ("problem" in read) return read;
       const text = JSON.stringify(read.entry);
       const bytes = byteLength(text);
       if (isDeeper(text, DEPTH_MAX)) {
-        return { problem: `"${foreignText(read.key)}" of its ${kind} is nested too deep` };
+        return { problem: `${kind}: "${foreignText(read.key)}" is nested deeper than ${DEPTH_MAX} levels` };
       }
       if (bytes <= ENTRY_BYTES_MAX) return { key: read.key, text, bytes };
-      return { problem: `"${foreignText(read.key)}" of its ${kind} is over ${ENTRY_BYTES_MAX} bytes` };
+      return { problem: `${kind}: "${foreignText(read.key)}" exceeds ${ENTRY_BYTES_MAX} bytes` };
     } catch {
-      // Nested deeper than the stack goes.
-      return { problem: `one of its ${kind} cannot be written as JSON` };
+      // Nesting that overflows the stack.
+      return { problem: `${kind}: an entry cannot be serialized as JSON` };
     }
   }
 }
 
-function sameEntries(a: Map<string, EntryText>, b: Map<string, EntryText>): boolean {
+function hasSameEntries(a: Map<string, EntryText>, b: Map<string, EntryText>): boolean {
   if (a.size !== b.size) return false;
   for (const [key, { text }] of a) if (b.get(key)?.text !== text) return false;
   return true;

@@ -1,4 +1,4 @@
-/** One life of an MCP client: from initialize until the connection is lost or closed. */
+/** One connection to an MCP server: from initialize until it is lost or closed. */
 // @ts-types="@modelcontextprotocol/sdk/client/index"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 // @ts-types="@modelcontextprotocol/sdk/client/sse"
@@ -9,6 +9,7 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 // @ts-types="@modelcontextprotocol/sdk/types"
 import { ErrorCode, type JSONRPCMessage, ResultSchema } from "@modelcontextprotocol/sdk/types.js";
+import { backgroundDelay } from "../../base/time/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
 import type { Progress } from "../entry.ts";
@@ -23,53 +24,56 @@ export interface RequestOptions {
   onprogress?: (progress: Progress) => void;
 }
 
-/** What a connection tells of itself. */
+/** Events of a connection. */
 export interface ConnectionEvents {
-  /** a notification that the server sent */
-  notified(method: string): void;
-  /** its own stream was away, and is opened again */
-  reopened(): void;
-  /** it is of no more use */
-  lost(error: Error): void;
-  /** something that is not as it should be, and that does no harm */
-  warned(error: Error): void;
+  /** the server sent a notification */
+  onNotification(method: string): void;
+  /** the server's own stream was interrupted and is open again */
+  onReopen(): void;
+  /** the connection is lost */
+  onLoss(error: Error): void;
+  /** an error that leaves the connection usable */
+  onWarning(error: Error): void;
 }
 
-/** HTTP answers after which the older HTTP+SSE transport may be what the server speaks (MCP, "Backwards Compatibility"). */
+/** HTTP statuses after which the older HTTP+SSE transport is tried (MCP, "Backwards Compatibility"). */
 const OLDER_TRANSPORT = [400, 404, 405, 406, 410, 415, 422, 501];
-/** What the SDK says when a server's own stream cannot be opened again. */
+/** The SDK's error when it gives up reopening a server's own stream. */
 const STREAM_GIVEN_UP = /^Maximum reconnection attempts/;
-/** The server's output schemas are for whoever uses the results; compiling them here would run code made by strangers. */
+/**
+ * Output schemas are left to the caller of a tool: compiling them here would run code generated from untrusted input.
+ */
 const NO_VALIDATION = {
   getValidator: () => (data: any) => ({ valid: true as const, data, errorMessage: undefined }),
 };
 
-export class Connection {
+export class ServerConnection {
   readonly #client: Client;
   readonly #transport: StreamableHTTPClientTransport | SSEClientTransport;
   readonly #events: ConnectionEvents;
   readonly #pending = new Set<number>();
-  #streamOpened = -Infinity;
+  #streamOpenedAt = -Infinity;
+  /** requests whose response body has ended */
   #ended: { id: number; reason: string; since: number }[] = [];
   #streams = 0;
   #running = 0;
   #isRetired = false;
-  #over = false;
+  #isOver = false;
 
-  /** Connects by Streamable HTTP, or else by HTTP+SSE. */
+  /** Connects by Streamable HTTP, then by HTTP+SSE. */
   static async open(
     definition: AggregatorDefinition,
     fetch: ServerFetch,
     events: ConnectionEvents,
     timeout: number,
-  ): Promise<Connection> {
+  ): Promise<ServerConnection> {
     const url = new URL(definition.url);
     try {
-      return await new Connection(url, fetch, events, StreamableHTTPClientTransport).#connect(timeout);
+      return await new ServerConnection(url, fetch, events, StreamableHTTPClientTransport).#connect(timeout);
     } catch (error) {
       if (!OLDER_TRANSPORT.includes(httpStatus(error) ?? 0)) throw error;
-      // Most servers of today have no such transport; then the first refusal says more.
-      return await new Connection(url, fetch, events, SSEClientTransport).#connect(timeout)
+      // Most servers lack the older transport; then the first error says more.
+      return await new ServerConnection(url, fetch, events, SSEClientTransport).#connect(timeout)
         .catch(() => Promise.reject(error));
     }
   }
@@ -78,16 +82,16 @@ export class Connection {
     url: URL,
     fetch: ServerFetch,
     events: ConnectionEvents,
-    Kind: typeof StreamableHTTPClientTransport | typeof SSEClientTransport,
+    TransportClass: typeof StreamableHTTPClientTransport | typeof SSEClientTransport,
   ) {
     this.#events = events;
     const options = { fetch: (to: string | URL, init?: RequestInit) => this.#fetch(fetch, to, init) };
-    const transport = this.#transport = new Kind(url, options);
+    const transport = this.#transport = new TransportClass(url, options);
     this.#client = new Client({ name: "sbx", version: VERSION }, { jsonSchemaValidator: NO_VALIDATION });
-    this.#client.onerror = (error) => this.#failed(error);
-    this.#client.onclose = () => this.#lose(new Error("the connection to it was closed"));
+    this.#client.onerror = (error) => this.#handleError(error);
+    this.#client.onclose = () => this.#lose(new Error("the connection was closed"));
     this.#client.fallbackNotificationHandler = ({ method }) => {
-      events.notified(method);
+      events.onNotification(method);
       return Promise.resolve();
     };
     const send = transport.send.bind(transport);
@@ -104,7 +108,7 @@ export class Connection {
     return this.#client.getServerCapabilities()?.[capability] !== undefined;
   }
 
-  /** The result of a request, of which no more is known than that it is an object. */
+  /** Sends a request. @returns the result, checked to be an object only */
   async request(
     method: string,
     params: Record<string, unknown>,
@@ -118,18 +122,18 @@ export class Connection {
     }
   }
 
-  /** Takes no part any more, and ends when what is under way on it is answered. */
+  /** Stops reporting events, and closes once the requests in progress are answered. */
   retire(): void {
-    this.#over = true;
+    this.#isOver = true;
     this.#isRetired = true;
     if (this.#running === 0) this.close();
   }
 
-  /** Ends the session, and tells the server so if it listens. */
+  /** Ends the session at the server, then closes the connection. */
   async close(): Promise<void> {
-    this.#over = true;
+    this.#isOver = true;
     if (this.#transport instanceof StreamableHTTPClientTransport) {
-      const late = new Promise((resolve) => Deno.unrefTimer(setTimeout(resolve, GOODBYE_MS)));
+      const late = backgroundDelay(GOODBYE_MS);
       await Promise.race([this.#transport.terminateSession().catch(() => {}), late]);
     }
     await this.#client.close().catch(() => {});
@@ -138,16 +142,16 @@ export class Connection {
   async #connect(timeout: number): Promise<this> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new TypeError("it did not answer in time")), timeout);
+      timer = setTimeout(() => reject(new TypeError("the server did not answer in time")), timeout);
     });
     try {
-      // The timeout of the request does not cover the opening of a stream, nor the notification that follows it.
+      // The request's timeout covers neither the opening of a stream nor the notification that follows.
       const connected = this.#client.connect(this.#transport as Transport, { timeout });
       connected.catch(() => {});
       await Promise.race([connected, late]);
       return this;
     } catch (error) {
-      this.#over = true;
+      this.#isOver = true;
       this.#client.close().catch(() => {});
       throw error;
     } finally {
@@ -160,51 +164,51 @@ export class Connection {
       // The SDK writes the id last; a notification has none.
       const id = /"id":(\d+)\}$/.exec(init.body as string)?.[1];
       const watch = new AnswerWatch((reason, isResumable) =>
-        id && this.#answered(Number(id), reason, isResumable)
+        id && this.#handleBodyEnd(Number(id), reason, isResumable)
       );
       return await fetch(url, init, watch);
     }
     if (init.method === "DELETE") return await fetch(url, init);
-    const pause = this.#streamOpened + STREAM_INTERVAL_MS - performance.now();
-    this.#streamOpened = performance.now() + Math.max(0, pause);
+    const pause = this.#streamOpenedAt + STREAM_INTERVAL_MS - performance.now();
+    this.#streamOpenedAt = performance.now() + Math.max(0, pause);
     if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
-    const isAgain = this.#streams++ > 0;
+    const isReopened = this.#streams++ > 0;
     const response = await fetch(url, init, new StreamWatch());
-    if (isAgain && response.ok) this.#events.reopened();
+    if (isReopened && response.ok) this.#events.onReopen();
     return response;
   }
 
-  /** The answer's bytes are over: if it was not in them, nobody has to wait until time is up. */
-  #answered(id: number, reason: string, isResumable: boolean): void {
+  /** Fails the request of a body that ended without its answer, before the request's timeout. */
+  #handleBodyEnd(id: number, reason: string, isResumable: boolean): void {
     if (isResumable || this.#transport instanceof SSEClientTransport) return;
     this.#ended.push({ id, reason, since: performance.now() });
-    // One timer for all that end meanwhile: nearly every answer is in its bytes.
+    // One timer for all bodies that end meanwhile: nearly every body contains its answer.
     if (this.#ended.length === 1) setTimeout(() => this.#failUnanswered(), ANSWER_GRACE_MS);
   }
 
   #failUnanswered(): void {
     const until = performance.now() - ANSWER_GRACE_MS;
-    const ended = this.#ended.filter(({ since }) => since <= until);
+    const due = this.#ended.filter(({ since }) => since <= until);
     this.#ended = this.#ended.filter(({ since }) => since > until);
     if (this.#ended.length > 0) setTimeout(() => this.#failUnanswered(), ANSWER_GRACE_MS);
-    for (const { id, reason } of ended) {
+    for (const { id, reason } of due) {
       if (!this.#pending.has(id)) continue;
       const error = { code: ErrorCode.InternalError, message: reason };
       (this.#transport as Transport).onmessage?.({ jsonrpc: "2.0", id, error });
     }
   }
 
-  #failed(error: Error): void {
+  #handleError(error: Error): void {
     const isStream = this.#transport instanceof SSEClientTransport && error.name === "SseError";
     if (isStream || error.constructor.name === "SseError" || STREAM_GIVEN_UP.test(error.message)) {
       this.#lose(error);
-    } else if (!this.#over) this.#events.warned(error);
+    } else if (!this.#isOver) this.#events.onWarning(error);
   }
 
   #lose(error: Error): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#isOver) return;
+    this.#isOver = true;
     this.#client.close().catch(() => {});
-    this.#events.lost(error);
+    this.#events.onLoss(error);
   }
 }

@@ -1,13 +1,18 @@
-/** Reading what a server lists: nothing in it is believed before it was looked at. */
-import type { Entries, Kind, PromptArgument } from "../entry.ts";
+/** Reads and validates the lists of a server. */
+import { isObject } from "../../base/object/mod.ts";
+import type { Entries, EntryKind, PromptArgument } from "../entry.ts";
 import { DESCRIPTION_CHARS_MAX, ENTRIES_MAX, NAME_CHARS_MAX, PAGES_MAX, URI_CHARS_MAX } from "../limit.ts";
 import { nameProblem, namespacedName, namespacedUri } from "../name.ts";
 import { pinHash } from "../pin/hash.ts";
 import { foreignText } from "../text.ts";
-import type { Connection } from "./connection.ts";
+import type { ServerConnection } from "./connection.ts";
 
-/** All that a server lists of one kind, page after page, up to the bounds. */
-export async function listAll(connection: Connection, kind: Kind, timeout: number): Promise<unknown[]> {
+/** Fetches all pages of a server's list of one kind, up to the limits. */
+export async function listAll(
+  connection: ServerConnection,
+  kind: EntryKind,
+  timeout: number,
+): Promise<unknown[]> {
   const all: unknown[] = [];
   const seen = new Set<unknown>();
   let cursor: unknown;
@@ -15,32 +20,35 @@ export async function listAll(connection: Connection, kind: Kind, timeout: numbe
     const result = await connection.request(`${kind}/list`, cursor === undefined ? {} : { cursor }, {
       timeout,
     });
-    if (!Array.isArray(result[kind])) throw new TypeError(`its list of ${kind} is none`);
+    if (!Array.isArray(result[kind])) throw new TypeError(`the list of ${kind} is not an array`);
     for (const entry of result[kind]) if (all.length < ENTRIES_MAX) all.push(entry);
     cursor = result.nextCursor;
-    // A cursor that comes again would never end.
+    // A repeated cursor would loop forever.
     if (typeof cursor !== "string" || seen.has(cursor)) break;
     seen.add(cursor);
   }
   return all;
 }
 
-/** One entry of a server, or why it is left out. */
-export type Read<K extends Kind> = { key: string; entry: Entries[K] } | { problem: string };
+/** One entry of a server, or the reason why it is omitted. */
+export type EntryResult<K extends EntryKind> = { key: string; entry: Entries[K] } | { problem: string };
 
-/** How entries of each kind are read. */
-export const READERS: { [K in Kind]: (server: string, raw: Record<string, unknown>) => Read<K> } = {
-  tools: readTool,
-  resources: readResource,
-  prompts: readPrompt,
-};
+/** Reader of each kind of entry. */
+export const READERS: { [K in EntryKind]: (server: string, raw: Record<string, unknown>) => EntryResult<K> } =
+  {
+    tools: readTool,
+    resources: readResource,
+    prompts: readPrompt,
+  };
 
-function readTool(server: string, raw: Record<string, unknown>): Read<"tools"> {
+function readTool(server: string, raw: Record<string, unknown>): EntryResult<"tools"> {
   const { name, inputSchema = { type: "object" }, annotations } = raw;
   const problem = problemOf(name);
   if (problem) return { problem: `a tool ${problem}` };
   const key = name as string;
-  if (!isObject(inputSchema)) return { problem: `the input schema of "${foreignText(key)}" is no object` };
+  if (!isObject(inputSchema)) {
+    return { problem: `the input schema of "${foreignText(key)}" is not an object` };
+  }
   const description = descriptionOf(raw);
   const definition = { name: key, description, input_schema: inputSchema };
   return {
@@ -58,10 +66,10 @@ function readTool(server: string, raw: Record<string, unknown>): Read<"tools"> {
   };
 }
 
-function readResource(server: string, raw: Record<string, unknown>): Read<"resources"> {
+function readResource(server: string, raw: Record<string, unknown>): EntryResult<"resources"> {
   const { uri, name, mimeType } = raw;
   if (typeof uri !== "string" || uri === "" || uri.length > URI_CHARS_MAX || !uri.isWellFormed()) {
-    return { problem: "a resource has no URI, or one that is too long" };
+    return { problem: `a resource has no valid URI of at most ${URI_CHARS_MAX} characters` };
   }
   return {
     key: uri,
@@ -76,18 +84,18 @@ function readResource(server: string, raw: Record<string, unknown>): Read<"resou
   };
 }
 
-function readPrompt(server: string, raw: Record<string, unknown>): Read<"prompts"> {
+function readPrompt(server: string, raw: Record<string, unknown>): EntryResult<"prompts"> {
   const problem = problemOf(raw.name);
   if (problem) return { problem: `a prompt ${problem}` };
   const key = raw.name as string;
-  const given = Array.isArray(raw.arguments) ? raw.arguments.filter(isObject) : [];
+  const args = Array.isArray(raw.arguments) ? raw.arguments.filter(isObject) : [];
   return {
     key,
     entry: {
       namespaced_name: namespacedName(server, key),
       original_name: key,
       description: descriptionOf(raw),
-      arguments: given.filter(({ name }) => typeof name === "string").map(readArgument),
+      arguments: args.filter(({ name }) => typeof name === "string").map(readArgument),
       server_name: server,
     },
   };
@@ -110,21 +118,17 @@ function problemOf(name: unknown): string | undefined {
 function descriptionOf({ description }: Record<string, unknown>): string {
   if (typeof description !== "string") return "";
   if (description.length <= DESCRIPTION_CHARS_MAX) return description;
-  const kept = description.slice(0, DESCRIPTION_CHARS_MAX).toWellFormed();
-  return `${kept}… (cut off by sbx after ${DESCRIPTION_CHARS_MAX} of ${description.length} characters)`;
+  const start = description.slice(0, DESCRIPTION_CHARS_MAX).toWellFormed();
+  return `${start}… (cut off by sbx after ${DESCRIPTION_CHARS_MAX} of ${description.length} characters)`;
 }
 
-/** The hints that MCP knows; others are left out. */
+/** Annotations defined by MCP; others are omitted. */
 function annotationsOf(raw: unknown): Record<string, string | boolean> {
   if (!isObject(raw)) return {};
-  const known: Record<string, string | boolean> = {};
-  if (typeof raw.title === "string") known.title = foreignText(raw.title, NAME_CHARS_MAX);
+  const annotations: Record<string, string | boolean> = {};
+  if (typeof raw.title === "string") annotations.title = foreignText(raw.title, NAME_CHARS_MAX);
   for (const name of ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]) {
-    if (typeof raw[name] === "boolean") known[name] = raw[name];
+    if (typeof raw[name] === "boolean") annotations[name] = raw[name];
   }
-  return known;
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return annotations;
 }

@@ -1,4 +1,5 @@
-/** The inside of sbx-mcp-aggregator. Whoever starts one imports ../mod.ts instead, and does not load an MCP client. */
+/** Implementation of sbx-mcp-aggregator. Its parent imports `../mod.ts` instead, which loads no MCP client. */
+export { runAlone } from "./alone.ts";
 export { boundedLog, type Log } from "./log.ts";
 export { AGGREGATOR_PERMISSIONS, confine } from "./permission.ts";
 export { serveAggregator } from "./serve.ts";

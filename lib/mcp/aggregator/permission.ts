@@ -1,32 +1,31 @@
-/** What sbx-mcp-aggregator may still do once it serves: nothing but its pipes and the connection to its parent. */
-
-import { openNothingMore } from "../../../ffi/libc/confine.ts";
+/** Permissions of sbx-mcp-aggregator while it serves: its pipes and the connection to its parent, nothing else. */
+import { confineProcess } from "../../../ffi/libc/confine.ts";
 
 /**
- * Permissions given up before the first byte of input is read. It needs no network: its HTTP goes over the connection
- * that it has. Deno has no way back without asking at a terminal. From source the module loader looks at `read`; that of a
- * compiled program does not, which is one reason for {@linkcode confine}.
+ * Permissions revoked before the first byte of input is read. HTTP goes over the connection to the parent, so it needs
+ * no network. Deno restores a permission only by a prompt at a terminal. From source the module loader checks `read`;
+ * in a compiled program it does not, one reason for {@linkcode confine}.
  */
-export const GIVEN_UP = ["net", "read", "write", "run", "env", "sys", "ffi", "import"] as const;
+export const REVOKED = ["net", "read", "write", "run", "env", "sys", "ffi", "import"] as const;
 
-/** What is left, by permission name, for `sbx status`. */
+/** State of each permission after that, for `sbx status`. */
 export const AGGREGATOR_PERMISSIONS: Record<string, string> = {
-  ...Object.fromEntries(GIVEN_UP.map((name) => [name, "none"])),
-  net: "by way of sbx-process, to enabled MCP servers",
+  ...Object.fromEntries(REVOKED.map((name) => [name, "none"])),
+  net: "through sbx-process, to enabled MCP servers",
 };
 
 /**
- * Gives up all, and lets the kernel keep watch too: no file and no socket can be opened any more, by whatever code.
+ * Revokes all permissions and installs a kernel filter: no code in this process can open a file or a socket any more.
  *
- * @returns false where only Deno keeps watch
+ * @returns false where the kernel has no such filter and only Deno's permissions apply
  */
 export async function confine(): Promise<boolean> {
-  const isFiltered = openNothingMore();
+  const isFiltered = confineProcess();
   await dropPermissions();
   return isFiltered;
 }
 
-/** Gives up {@linkcode GIVEN_UP} for good. */
-export async function dropPermissions(names: readonly (typeof GIVEN_UP[number])[] = GIVEN_UP): Promise<void> {
+/** Revokes permissions for the rest of the process, {@linkcode REVOKED} by default. */
+export async function dropPermissions(names: readonly (typeof REVOKED[number])[] = REVOKED): Promise<void> {
   for (const name of names) await Deno.permissions.revoke({ name });
 }

@@ -1,19 +1,19 @@
-/** The nine methods (spec.md, "Aggregator protocol") over all servers. */
+/** The nine methods of the aggregator protocol over all servers (docs/contracts.md §8, "Aggregator protocol"). */
+import { isObject } from "../../base/object/mod.ts";
 import { type AggregatorDefinition, readDefinitions } from "../definition.ts";
-import type { Kind } from "../entry.ts";
+import type { EntryKind } from "../entry.ts";
 import { CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, LINE_BYTES_MAX, REQUEST_TIMEOUT_MS } from "../limit.ts";
-import { splitName, splitUri } from "../name.ts";
+import { type QualifiedName, splitName, splitUri } from "../name.ts";
 import { byteLength } from "../ndjson.ts";
 import type { Outbound } from "../outbound/mod.ts";
 import { isMethod, PARAMS, type RequestLine } from "../protocol.ts";
-import { foreignText } from "../text.ts";
-import { fitting, resultLine } from "./answer.ts";
+import { foreignText, STDIO_UNSUPPORTED } from "../text.ts";
+import { fitLine, resultLine } from "./answer.ts";
 import type { EntryText } from "./catalogue.ts";
-import { isObject } from "./listing.ts";
 import type { Log } from "./log.ts";
 import { Server } from "./server.ts";
 
-/** Milliseconds that servers get. */
+/** Timeouts of servers in `ms`. */
 export interface Timeouts {
   connect: number;
   request: number;
@@ -24,9 +24,9 @@ const TIMEOUTS: Timeouts = {
   request: REQUEST_TIMEOUT_MS,
   call: CALL_TIMEOUT_MS,
 };
-/** Room that a page leaves on its line for the rest of the answer. */
+/** `bytes` of the entries of a page, which leaves room for the rest of its line. */
 const PAGE_BYTES = LINE_BYTES_MAX - 256;
-/** Changes that come together are told together. */
+/** `ms` for which changes are collected before they are announced together. */
 const CHANGED_AFTER_MS = 20;
 
 export interface ServiceOptions {
@@ -43,7 +43,7 @@ export class Service {
   #servers = new Map<string, Server>();
   #ready: Promise<unknown> = Promise.resolve();
   #refreshing: Promise<unknown> = Promise.resolve();
-  #changed?: Set<Kind>;
+  #changed?: Set<EntryKind>;
 
   constructor({ outbound, log, timeouts = TIMEOUTS }: ServiceOptions) {
     this.#outbound = outbound;
@@ -52,42 +52,42 @@ export class Service {
     outbound.onAbort = (id) => this.#running.get(id)?.abort(new DOMException("cancelled", "AbortError"));
   }
 
-  /** Begins with these definitions: the first line. */
+  /** Connects to the servers of the first line. */
   start(value: unknown): void {
     this.#connectAll(this.#read(value));
   }
 
   /**
-   * The answer to a request as a line.
+   * Answers a request with a line.
    *
-   * @throws Error whose message is the error of the answer
+   * @throws Error with the error of the answer as its message
    */
   async answer({ id, method, params }: RequestLine): Promise<string> {
-    if (!isMethod(method)) throw new Error(`there is no method "${foreignText(method, 64)}"`);
-    const read = PARAMS[method].safeParse(params);
-    if (!read.success) {
-      const { path, message } = read.error.issues[0];
-      throw new Error(`the params of ${method} do not fit: ${[...path, foreignText(message)].join(" ")}`);
+    if (!isMethod(method)) throw new Error(`unknown method "${foreignText(method, 64)}"`);
+    const parsed = PARAMS[method].safeParse(params);
+    if (!parsed.success) {
+      const { path, message } = parsed.error.issues[0];
+      throw new Error(`invalid params of ${method}: ${[...path, foreignText(message)].join(" ")}`);
     }
-    const given = read.data as any;
+    const args = parsed.data as any;
     switch (method) {
       case "list_servers":
         await this.#ready;
-        return this.#listed(id, "servers", this.#statuses(), given?.cursor);
+        return this.#listLine(id, "servers", this.#statuses(), args?.cursor);
       case "list_tools":
-        return await this.#list(id, "tools", given?.cursor);
+        return await this.#list(id, "tools", args?.cursor);
       case "list_resources":
-        return await this.#list(id, "resources", given?.cursor);
+        return await this.#list(id, "resources", args?.cursor);
       case "list_prompts":
-        return await this.#list(id, "prompts", given?.cursor);
+        return await this.#list(id, "prompts", args?.cursor);
       case "call_tool":
-        return resultLine(id, await this.#call(id, given));
+        return resultLine(id, await this.#callTool(id, args));
       case "read_resource":
-        return resultLine(id, await this.#readResource(id, given.uri));
+        return resultLine(id, await this.#readResource(id, args.uri));
       case "get_prompt":
-        return resultLine(id, await this.#getPrompt(id, given));
+        return resultLine(id, await this.#getPrompt(id, args));
       case "refresh":
-        await this.#refresh(given.servers);
+        await this.#refresh(args.servers);
         return JSON.stringify({ id, ok: true });
       case "shutdown":
         await this.close();
@@ -95,7 +95,7 @@ export class Service {
     }
   }
 
-  /** Disconnects from every server; what they still owe is answered with an error. */
+  /** Disconnects from every server; requests in progress fail. */
   async close(): Promise<void> {
     const servers = [...this.#servers.values()];
     this.#servers = new Map();
@@ -103,10 +103,10 @@ export class Service {
   }
 
   #read(value: unknown): AggregatorDefinition[] {
-    const read = readDefinitions(value);
-    if (!read) this.#log("the definitions are no array; no server is connected");
-    for (const problem of read?.problems ?? []) this.#log(problem);
-    return read?.definitions ?? [];
+    const list = readDefinitions(value);
+    if (!list) this.#log("the definitions are not an array; no server is connected");
+    for (const problem of list?.problems ?? []) this.#log(problem);
+    return list?.definitions ?? [];
   }
 
   #connectAll(definitions: AggregatorDefinition[]): void {
@@ -116,33 +116,33 @@ export class Service {
         fetch: this.#outbound.fetchFor(definition.name),
         log: this.#log,
         connectTimeout: this.#timeouts.connect,
-        changed: (kinds) => this.#tellChanged(kinds),
+        onChanged: (kinds) => this.#announce(kinds),
       }),
     ]));
     const servers = [...this.#servers.values()];
     for (const { definition } of servers) {
       if (definition.enabled && definition.unsupported_stdio) {
-        this.#log(`server "${definition.name}" is skipped: stdio servers are not supported`);
+        this.#log(`server "${definition.name}" is skipped: ${STDIO_UNSUPPORTED}`);
       }
     }
     this.#ready = Promise.all(servers.map(({ ready }) => ready));
   }
 
-  /** One after another: disconnect all, replace, connect. */
+  /** Disconnects all servers, then connects the new ones; refreshes run one after another. */
   #refresh(servers: unknown[]): Promise<void> {
     const refreshed = this.#refreshing.then(async () => {
       await this.close();
       this.#connectAll(this.#read(servers));
       await this.#ready;
-      this.#tellChanged(["tools", "resources", "prompts"]);
+      this.#announce(["tools", "resources", "prompts"]);
     });
     this.#refreshing = refreshed.catch(() => {});
     return refreshed;
   }
 
-  async #list(id: number, kind: Kind, cursor: number | undefined): Promise<string> {
+  async #list(id: number, kind: EntryKind, cursor: number | undefined): Promise<string> {
     await this.#ready;
-    return this.#listed(
+    return this.#listLine(
       id,
       kind,
       [...this.#servers.values()].flatMap(({ catalogue }) => [...catalogue.entries(kind)]),
@@ -157,8 +157,8 @@ export class Service {
     });
   }
 
-  /** A list on one line; with a cursor one page of it, and where the next begins. */
-  #listed(id: number, field: string, entries: EntryText[], cursor: number | undefined): string {
+  /** Answers with a whole list, or with one page and the next cursor when there is a cursor. */
+  #listLine(id: number, field: string, entries: EntryText[], cursor: number | undefined): string {
     let at = cursor ?? 0;
     let bytes = 0;
     const first = at;
@@ -167,20 +167,23 @@ export class Service {
     }
     if (cursor === undefined && at < entries.length) {
       throw new Error(
-        `the list of ${field} does not fit on one line; ask for pages, beginning with "cursor": 0`,
+        `the list of ${field} does not fit on one line; request pages, starting with "cursor": 0`,
       );
     }
     const texts = entries.slice(first, at).map(({ text }) => text).join(",");
-    return fitting(
+    return fitLine(
       id,
       `{"id":${id},"${field}":[${texts}]${at < entries.length ? `,"next_cursor":${at}` : ""}}`,
     );
   }
 
-  async #call(id: number, { name, arguments: args }: { name: string; arguments?: Record<string, unknown> }) {
+  async #callTool(
+    id: number,
+    { name, arguments: args }: { name: string; arguments?: Record<string, unknown> },
+  ) {
     const { server, name: tool } = this.#route(splitName(name), name);
     await server.ready;
-    // What the server has not listed, or what was left out, nobody has looked at.
+    // A tool that is not in the catalogue was never checked.
     if (server.connected && !server.catalogue.has("tools", tool)) {
       throw new Error(`server "${server.definition.name}" has no tool "${foreignText(tool)}"`);
     }
@@ -193,7 +196,7 @@ export class Service {
     );
     if (result.content === undefined) result.content = [];
     if (!Array.isArray(result.content)) {
-      throw new Error(`server "${server.definition.name}": its answer is no tool result`);
+      throw new Error(`server "${server.definition.name}": the response is not a tool result`);
     }
     return result;
   }
@@ -202,7 +205,7 @@ export class Service {
     const { server, name } = this.#route(splitUri(uri), uri);
     const result = await this.#request(id, server, "resources/read", { uri: name }, this.#timeouts.request);
     if (Array.isArray(result.contents)) return result;
-    throw new Error(`server "${server.definition.name}": its answer is no resource`);
+    throw new Error(`server "${server.definition.name}": the response is not a resource`);
   }
 
   async #getPrompt(
@@ -213,14 +216,14 @@ export class Service {
     const params = { name: prompt, arguments: args ?? {} };
     const result = await this.#request(id, server, "prompts/get", params, this.#timeouts.request);
     if (Array.isArray(result.messages)) return result;
-    throw new Error(`server "${server.definition.name}": its answer is no prompt`);
+    throw new Error(`server "${server.definition.name}": the response is not a prompt`);
   }
 
-  #route(routed: { server: string; name: string } | undefined, whole: string) {
-    const server = routed && this.#servers.get(routed.server);
-    if (server) return { server, name: routed.name };
-    if (routed) throw new Error(`there is no server "${foreignText(routed.server)}"`);
-    throw new Error(`"${foreignText(whole)}" names no server`);
+  #route(qualified: QualifiedName | undefined, namespaced: string) {
+    const server = qualified && this.#servers.get(qualified.server);
+    if (server) return { server, name: qualified.name };
+    if (qualified) throw new Error(`unknown server "${foreignText(qualified.server)}"`);
+    throw new Error(`"${foreignText(namespaced)}" does not name a server`);
   }
 
   async #request(
@@ -241,7 +244,7 @@ export class Service {
         ...(method === "tools/call" && { onprogress: (progress) => this.#outbound.progress(id, progress) }),
       });
       if (isObject(result)) return result;
-      throw new Error("its answer is no result");
+      throw new Error("the response is not a result");
     } catch (error) {
       throw new Error(`server "${name}": ${(error as Error).message}`, { cause: error });
     } finally {
@@ -249,7 +252,8 @@ export class Service {
     }
   }
 
-  #tellChanged(kinds: Kind[]): void {
+  /** Announces changed lists to the parent. */
+  #announce(kinds: EntryKind[]): void {
     if (!this.#changed) {
       this.#changed = new Set();
       setTimeout(() => {

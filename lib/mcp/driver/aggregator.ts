@@ -1,58 +1,61 @@
-/** The aggregator as sbx-process drives it (spec.md, "Aggregator subprocess lifecycle"). */
+/** Driver of the aggregator process in sbx-process (docs/contracts.md §8, "Aggregator subprocess lifecycle"). */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { siblingProgram } from "../../base/spawn/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
-import type { Kind, PromptEntry, ResourceEntry, ServerStatus, ToolEntry } from "../entry.ts";
+import type { EntryKind, PromptEntry, ResourceEntry, ServerStatus, ToolEntry } from "../entry.ts";
 import { CALL_TIMEOUT_MS, REQUEST_TIMEOUT_MS } from "../limit.ts";
 import type { CredentialResolver } from "../outbound/mod.ts";
+import { isServed } from "../sources.ts";
 import { foreignText } from "../text.ts";
-import { Channel, channelClosed } from "./channel.ts";
 import { Lists, type ListsOptions } from "./lists.ts";
 import type { CallOptions } from "./pending.ts";
-import { AGGREGATOR, aggregatorProgram } from "./program.ts";
-import { unconnected } from "./statuses.ts";
+import { AggregatorProcess, channelClosed } from "./process.ts";
+import { offlineStatuses } from "./statuses.ts";
 
 export interface AggregatorOptions extends ListsOptions {
   /** in trust order, see `definitionsOf` */
   definitions: AggregatorDefinition[];
-  /** a folder that only this user may enter; the private wire's socket is in it for a moment */
+  /** folder accessible to this user only; holds the private wire's socket while it is being accepted */
   dir: string;
-  /** the credential broker; without it servers with `auth` are not connected */
+  /** credential broker; without it servers with `auth` are not connected */
   resolve?: CredentialResolver;
-  /** program and arguments; default: what is installed beside this program, null: nothing is */
+  /** program and arguments; default: the program installed beside this one; null: not installed */
   command?: string[] | null;
-  /** milliseconds, contracts.md §8 */
+  /** `ms` (docs/contracts.md §8) */
   timeouts?: { request: number; call: number };
-  /** what goes wrong without anybody waiting for it */
+  /** receives failures that no caller waits for */
   log?(line: string): void;
 }
 
-/** Pause before a crashed aggregator is started again; it doubles, up to the longest. */
+/** Name of the aggregator's program. */
+const AGGREGATOR = "sbx-mcp-aggregator";
+/** First and longest pause in `ms` before a crashed aggregator is restarted; the pause doubles after each crash. */
 const RESTART_MIN_MS = 250;
 const RESTART_MAX_MS = 30_000;
-/** One that lived this long starts over with the shortest pause. */
+/** Uptime in `ms` after which the pause is reset to the shortest. */
 const STABLE_MS = 60_000;
-const KINDS: readonly Kind[] = ["tools", "resources", "prompts"];
+const KINDS: readonly EntryKind[] = ["tools", "resources", "prompts"];
 
 /**
- * All external MCP servers of one VM. While its process is not there, requests fail with `mcp.channel_closed` and it is
- * started again; without the program, or without a server to connect to, catalogues are empty and calls fail.
+ * All external MCP servers of one VM. While the process is down, requests fail with `mcp.channel_closed` and it is
+ * restarted; without the program, or without a server to connect to, catalogues are empty and calls fail.
  */
 export class Aggregator {
   readonly #options: AggregatorOptions;
   readonly #lists: Lists;
-  readonly #watchers = new Set<(kind: Kind) => void>();
+  readonly #watchers = new Set<(kind: EntryKind) => void>();
   readonly #timeouts: { request: number; call: number };
   #command: string[] | null = null;
   #definitions: AggregatorDefinition[];
-  #channel?: Channel;
+  #process?: AggregatorProcess;
   #restart?: ReturnType<typeof setTimeout>;
   #failures = 0;
   #closed = false;
 
-  /** Starts the process if there is a server for it; it connects in the background. */
+  /** Starts the process if there is a server to connect to; connects in the background. */
   static async start(options: AggregatorOptions): Promise<Aggregator> {
     const aggregator = new Aggregator(options);
-    const program = options.command === undefined ? await aggregatorProgram() : undefined;
+    const program = options.command === undefined ? await siblingProgram(AGGREGATOR) : undefined;
     aggregator.#command = options.command ?? (program ? [program] : null);
     aggregator.#spawn();
     return aggregator;
@@ -65,14 +68,14 @@ export class Aggregator {
     this.#lists = new Lists((method, cursor) => this.#request(method, { cursor }), options);
   }
 
-  /** Pid of the process; undefined while there is none. */
+  /** Pid of the process; `undefined` while it is down. */
   get pid(): number | undefined {
-    return this.#channel?.pid;
+    return this.#process?.pid;
   }
 
   async listServers(options: CallOptions = {}): Promise<ServerStatus[]> {
-    const why = this.#idle ?? (this.#channel ? undefined : channelClosed().message);
-    if (why !== undefined) return unconnected(this.#definitions, why);
+    const reason = this.#idleReason ?? (this.#process ? undefined : channelClosed().message);
+    if (reason !== undefined) return offlineStatuses(this.#definitions, reason);
     const all: ServerStatus[] = [];
     for (let cursor: unknown = 0; typeof cursor === "number";) {
       const answer = await this.#request("list_servers", { cursor }, options);
@@ -82,18 +85,18 @@ export class Aggregator {
     return all;
   }
 
-  /** Tools of all servers; what is held back has `pin_changed`. @throws {SbxError} as every request */
+  /** Tools of all servers; a tool that is held back has `pin_changed`. @throws {SbxError} as every request */
   async listTools({ signal }: CallOptions = {}): Promise<ToolEntry[]> {
-    if (this.#idle !== undefined) return [];
+    if (this.#idleReason !== undefined) return [];
     return (await abortable(this.#lists.tools(), signal)).list;
   }
 
   async listResources({ signal }: CallOptions = {}): Promise<ResourceEntry[]> {
-    return this.#idle !== undefined ? [] : await abortable(this.#lists.resources(), signal);
+    return this.#idleReason !== undefined ? [] : await abortable(this.#lists.resources(), signal);
   }
 
   async listPrompts({ signal }: CallOptions = {}): Promise<PromptEntry[]> {
-    return this.#idle !== undefined ? [] : await abortable(this.#lists.prompts(), signal);
+    return this.#idleReason !== undefined ? [] : await abortable(this.#lists.prompts(), signal);
   }
 
   /**
@@ -104,21 +107,19 @@ export class Aggregator {
    * `mcp.channel_closed`
    */
   async callTool(name: string, args: Record<string, unknown>, options: CallOptions = {}): Promise<unknown> {
-    this.#refuseIdle(name);
+    this.#requireServed(name);
     const { byName } = await abortable(this.#lists.tools(), options.signal);
     const tool = byName.get(name);
     if (!tool) {
       throw new SbxError("mcp.tool.not_found", `no MCP server offers a tool "${foreignText(name)}"`, {
-        hint: "sbx mcp tools lists those that exist",
+        hint: "sbx mcp tools lists the available tools",
       });
     }
     if (tool.pin_changed) {
       throw new SbxError(
         "mcp.tool.held",
-        `${foreignText(name)} is not the tool that was approved; it is held back`,
-        {
-          hint: "sbx mcp diff shows what changed, sbx mcp approve lets it pass",
-        },
+        `${foreignText(name)} differs from its approved definition and is held back`,
+        { hint: "sbx mcp diff shows the change, sbx mcp approve accepts it" },
       );
     }
     return (await this.#request("call_tool", { name, arguments: args }, options, this.#timeouts.call)).result;
@@ -126,60 +127,62 @@ export class Aggregator {
 
   /** @returns MCP's `ReadResourceResult` */
   async readResource(uri: string, options: CallOptions = {}): Promise<unknown> {
-    this.#refuseIdle(uri);
+    this.#requireServed(uri);
     return (await this.#request("read_resource", { uri }, options)).result;
   }
 
   /** @returns MCP's `GetPromptResult` */
   async getPrompt(name: string, args: Record<string, unknown>, options: CallOptions = {}): Promise<unknown> {
-    this.#refuseIdle(name);
+    this.#requireServed(name);
     return (await this.#request("get_prompt", { name, arguments: args }, options)).result;
   }
 
   /**
-   * Disconnects from all servers and connects to these; settles when they were all tried. Calls that were under way
-   * fail. Pins are compared anew, so that what was approved meanwhile passes.
+   * Disconnects from all servers and connects to these; settles after the first attempt at each. Calls in progress
+   * fail. Pins are compared again, which releases tools approved meanwhile.
    */
   async refresh(definitions: AggregatorDefinition[]): Promise<void> {
     this.#definitions = definitions;
     try {
-      if (this.#channel) await this.#channel.refresh(definitions, this.#timeouts.request);
+      if (this.#process) await this.#process.refresh(definitions, this.#timeouts.request);
       else {
         clearTimeout(this.#restart);
         this.#spawn();
       }
     } finally {
-      this.#changed(KINDS);
+      this.#announce(KINDS);
     }
   }
 
-  /** Compares pins anew: somebody approved a tool. */
+  /** Compares pins again after a tool was approved. */
   recheck(): void {
-    this.#changed(["tools"]);
+    this.#announce(["tools"]);
   }
 
-  /** Calls back when a list is not what it was. @returns ends that */
-  watch(changed: (kind: Kind) => void): () => void {
+  /** Calls `changed` when a list changes. @returns a function that ends the watch */
+  watch(changed: (kind: EntryKind) => void): () => void {
     this.#watchers.add(changed);
     return () => this.#watchers.delete(changed);
   }
 
-  /** Ends the process, which says goodbye to its servers. */
+  /** Ends the process, which closes its servers' sessions. */
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#restart);
-    await this.#channel?.close();
+    await this.#process?.close();
   }
 
-  /** Why there is no process and need not be one. */
-  get #idle(): string | undefined {
+  /** The reason why no process is needed; `undefined` when one is. */
+  get #idleReason(): string | undefined {
     if (this.#command === null) return `${AGGREGATOR} is not installed`;
-    return this.#channel || this.#definitions.some(isServed) ? undefined : "no server is to be connected";
+    return this.#process || this.#definitions.some(isServed)
+      ? undefined
+      : "no enabled HTTP server is configured";
   }
 
-  #refuseIdle(name: string): void {
-    const why = this.#idle;
-    if (why !== undefined) throw new SbxError("mcp.failed", `MCP ${foreignText(name)}: ${why}`);
+  #requireServed(name: string): void {
+    const reason = this.#idleReason;
+    if (reason !== undefined) throw new SbxError("mcp.failed", `MCP ${foreignText(name)}: ${reason}`);
   }
 
   async #request(
@@ -188,44 +191,44 @@ export class Aggregator {
     options: CallOptions = {},
     timeoutMs = this.#timeouts.request,
   ): Promise<Record<string, unknown>> {
-    if (!this.#channel) throw channelClosed();
-    return await this.#channel.request(method, params, timeoutMs, options);
+    if (!this.#process) throw channelClosed();
+    return await this.#process.request(method, params, timeoutMs, options);
   }
 
   #spawn(): void {
     if (this.#closed || this.#command === null || !this.#definitions.some(isServed)) return;
     const began = performance.now();
     try {
-      const channel = this.#channel = new Channel({
+      const process = this.#process = new AggregatorProcess({
         command: this.#command,
         definitions: this.#definitions,
         dir: this.#options.dir,
         resolve: this.#options.resolve,
-        onChanged: (kinds) => this.#changed(kinds),
+        onChanged: (kinds) => this.#announce(kinds),
         log: (line) => this.#log(line),
       });
-      channel.gone.then(() => this.#crashed(performance.now() - began));
+      process.ended.then(() => this.#scheduleRestart(performance.now() - began));
     } catch (error) {
       this.#log(asSbxError(error, `starting ${AGGREGATOR}`).message);
-      this.#crashed(0);
+      this.#scheduleRestart(0);
     }
   }
 
-  #crashed(livedMs: number): void {
-    this.#channel = undefined;
+  #scheduleRestart(uptimeMs: number): void {
+    this.#process = undefined;
     if (this.#closed) return;
-    if (livedMs > STABLE_MS) this.#failures = 0;
+    if (uptimeMs > STABLE_MS) this.#failures = 0;
     const pause = Math.min(RESTART_MAX_MS, RESTART_MIN_MS * 2 ** this.#failures++);
-    this.#log(`${AGGREGATOR} ended; it is started again in ${pause} ms`);
-    // The lists stay as they are for those who look, and are read anew when it is there again.
+    this.#log(`${AGGREGATOR} exited; restarting in ${pause} ms`);
+    // Cached lists stay readable until the restart, and are fetched again after it.
     this.#restart = setTimeout(() => {
       this.#spawn();
-      this.#changed(KINDS);
+      this.#announce(KINDS);
     }, pause);
   }
 
-  #changed(kinds: readonly Kind[]): void {
-    this.#lists.drop(kinds);
+  #announce(kinds: readonly EntryKind[]): void {
+    this.#lists.invalidate(kinds);
     for (const watcher of this.#watchers) for (const kind of kinds) watcher(kind);
   }
 
@@ -234,11 +237,7 @@ export class Aggregator {
   }
 }
 
-function isServed({ enabled, unsupported_stdio }: AggregatorDefinition): boolean {
-  return enabled && !unsupported_stdio;
-}
-
-/** A shared answer for one who may stop waiting. */
+/** A shared promise for one caller, who may stop waiting. */
 async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return await promise;
   signal.throwIfAborted();

@@ -1,12 +1,12 @@
-/** What the aggregator lists, kept until it changes. */
+/** The aggregator's lists, cached until they change. */
 import { SbxError } from "../../base/error/mod.ts";
-import type { Entries, Kind, PromptEntry, ResourceEntry, ToolEntry } from "../entry.ts";
+import type { Entries, EntryKind, PromptEntry, ResourceEntry, ToolEntry } from "../entry.ts";
 import { ENTRIES_MAX, SERVERS_MAX } from "../limit.ts";
 import type { PinChange } from "../pin/change.ts";
 import { pinHash } from "../pin/hash.ts";
 import type { PinStore } from "../pin/store.ts";
 
-/** Answers one page: entries from `cursor` on. */
+/** Fetches one page: entries from `cursor` on. */
 export type FetchPage = (method: string, cursor: number) => Promise<Record<string, unknown>>;
 
 export interface ListsOptions {
@@ -14,21 +14,21 @@ export interface ListsOptions {
   onFinding?(change: PinChange): void;
 }
 
-/** Tools, and the same by name. */
-export interface Tools {
+/** Tools in order, and by namespaced name. */
+export interface ToolList {
   list: ToolEntry[];
   byName: Map<string, ToolEntry>;
 }
 
-/** Hashes made in one go; then others get their turn. */
+/** Hashes computed in one turn of the event loop. */
 const BATCH = 200;
 
 export class Lists {
   readonly #fetch: FetchPage;
   readonly #options: ListsOptions;
-  /** the last tools that were hashed: most are the same the next time */
-  #before = new Map<string, ToolEntry>();
-  #tools?: Promise<Tools>;
+  /** tools hashed last time; most of them do not change */
+  #hashed = new Map<string, ToolEntry>();
+  #tools?: Promise<ToolList>;
   #resources?: Promise<ResourceEntry[]>;
   #prompts?: Promise<PromptEntry[]>;
 
@@ -37,26 +37,26 @@ export class Lists {
     this.#options = options;
   }
 
-  tools(): Promise<Tools> {
-    const found = this.#tools ??= this.#all("tools").then((list) => this.#pinned(list));
-    found.catch(() => this.#tools === found && (this.#tools = undefined));
-    return found;
+  tools(): Promise<ToolList> {
+    const list = this.#tools ??= this.#fetchAll("tools").then((tools) => this.#checkPins(tools));
+    list.catch(() => this.#tools === list && (this.#tools = undefined));
+    return list;
   }
 
   resources(): Promise<ResourceEntry[]> {
-    const found = this.#resources ??= this.#all("resources");
-    found.catch(() => this.#resources === found && (this.#resources = undefined));
-    return found;
+    const list = this.#resources ??= this.#fetchAll("resources");
+    list.catch(() => this.#resources === list && (this.#resources = undefined));
+    return list;
   }
 
   prompts(): Promise<PromptEntry[]> {
-    const found = this.#prompts ??= this.#all("prompts");
-    found.catch(() => this.#prompts === found && (this.#prompts = undefined));
-    return found;
+    const list = this.#prompts ??= this.#fetchAll("prompts");
+    list.catch(() => this.#prompts === list && (this.#prompts = undefined));
+    return list;
   }
 
-  /** What is known of these lists is not so any more. */
-  drop(kinds: Iterable<Kind>): void {
+  /** Drops cached lists that are out of date. */
+  invalidate(kinds: Iterable<EntryKind>): void {
     for (const kind of kinds) {
       if (kind === "tools") this.#tools = undefined;
       else if (kind === "resources") this.#resources = undefined;
@@ -64,13 +64,13 @@ export class Lists {
     }
   }
 
-  async #all<K extends Kind>(kind: K): Promise<Entries[K][]> {
+  async #fetchAll<K extends EntryKind>(kind: K): Promise<Entries[K][]> {
     const all: Entries[K][] = [];
     for (let cursor = 0; cursor < ENTRIES_MAX * SERVERS_MAX;) {
       const answer = await this.#fetch(`list_${kind}`, cursor);
       const page = answer[kind];
       if (!Array.isArray(page)) {
-        throw new SbxError("mcp.failed", `the MCP aggregator's list of ${kind} is none`);
+        throw new SbxError("mcp.failed", `the MCP aggregator returned an invalid list of ${kind}`);
       }
       for (const entry of page) all.push(entry);
       const next = answer.next_cursor;
@@ -81,31 +81,33 @@ export class Lists {
   }
 
   /**
-   * Pins are counted here and not believed: the aggregator talks to servers that nobody knows. A list that cannot be
-   * compared with what was approved is no list.
+   * Computes the pins here instead of trusting the aggregator, which talks to untrusted servers. Rejects when the list
+   * cannot be compared with the approved pins.
    */
-  async #pinned(list: ToolEntry[]): Promise<Tools> {
+  async #checkPins(list: ToolEntry[]): Promise<ToolList> {
     const servers = new Map<string, ToolEntry[]>();
     for (const [at, tool] of list.entries()) {
       if (at % BATCH === BATCH - 1) await new Promise((resolve) => setTimeout(resolve, 0));
-      const before = this.#before.get(tool.namespaced_name);
-      tool.pin_hash = before && isSame(before, tool) ? before.pin_hash : pinHash(definitionOf(tool));
+      const previous = this.#hashed.get(tool.namespaced_name);
+      tool.pin_hash = previous && hasSamePin(previous, tool)
+        ? previous.pin_hash
+        : pinHash(definitionOf(tool));
       tool.pin_changed = false;
-      const others = servers.get(tool.server_name);
-      if (others) others.push(tool);
+      const tools = servers.get(tool.server_name);
+      if (tools) tools.push(tool);
       else servers.set(tool.server_name, [tool]);
     }
     for (const [server, tools] of this.#options.pins ? servers : []) await this.#compare(server, tools);
-    this.#before = new Map(list.map((tool) => [tool.namespaced_name, tool]));
-    return { list, byName: this.#before };
+    this.#hashed = new Map(list.map((tool) => [tool.namespaced_name, tool]));
+    return { list, byName: this.#hashed };
   }
 
   async #compare(server: string, tools: ToolEntry[]): Promise<void> {
     const { pins, onFinding } = this.#options;
     const listed = tools.map((tool) => ({ definition: definitionOf(tool), hash: tool.pin_hash }));
-    const { held, found } = await pins!.check(server, listed);
-    for (const tool of tools) tool.pin_changed = held.has(tool.original_name);
-    for (const change of found) onFinding?.(change);
+    const { heldTools, newChanges } = await pins!.check(server, listed);
+    for (const tool of tools) tool.pin_changed = heldTools.has(tool.original_name);
+    for (const change of newChanges) onFinding?.(change);
   }
 }
 
@@ -113,8 +115,8 @@ function definitionOf({ original_name, description, input_schema }: ToolEntry) {
   return { name: original_name, description, input_schema };
 }
 
-/** Whether the pins of two tools of one name are equal; the opposite is not said. */
-function isSame(a: ToolEntry, b: ToolEntry): boolean {
+/** Whether two tools surely have the same pin; false may be wrong. */
+function hasSamePin(a: ToolEntry, b: ToolEntry): boolean {
   return a.original_name === b.original_name && a.description === b.description &&
     JSON.stringify(a.input_schema) === JSON.stringify(b.input_schema);
 }

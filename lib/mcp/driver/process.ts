@@ -1,97 +1,170 @@
-/** Starting an aggregator process and the private wire to it. */
-import { join } from "node:path";
+/** One aggregator process: its pipes and the requests that wait for an answer. */
 import { SbxError } from "../../base/error/mod.ts";
-import type { OutboundServer } from "../outbound/mod.ts";
+import type { AggregatorDefinition } from "../definition.ts";
+import type { EntryKind } from "../entry.ts";
+import { LINE_BYTES_MAX } from "../limit.ts";
+import { fitsLine, LineWriter, parseJson, readLines } from "../ndjson.ts";
+import { type CredentialResolver, OutboundServer } from "../outbound/mod.ts";
+import { type CallOptions, PendingRequests } from "./pending.ts";
+import { spawnAggregator } from "./spawn.ts";
 
-/** Longest path of a UDS that the kernel takes. */
-const SOCKET_PATH_MAX = 107;
-/** Time that a new aggregator has to connect; a loaded machine takes its time. */
-const ACCEPT_MS = 30_000;
-/** Memory that its JavaScript may take, MB. */
-const HEAP_MB = 512;
+/** `ms` for the process to exit by itself. */
+const GOODBYE_MS = 3000;
 
-export interface AggregatorProcess {
-  child: Deno.ChildProcess;
-  /** settles when the private wire is there; rejects when it never will be */
-  connected: Promise<void>;
+export interface AggregatorProcessOptions {
+  /** program and arguments */
+  command: string[];
+  definitions: AggregatorDefinition[];
+  /** folder accessible to this user only */
+  dir: string;
+  resolve?: CredentialResolver;
+  onChanged(kinds: EntryKind[]): void;
+  log(line: string): void;
 }
 
-/**
- * Starts a program with the private wire's socket as its only argument. The socket takes one connection and is gone.
- *
- * @param dir a folder that only this user may enter
- * @param stdout `inherit` hands the answers on as they are
- * @throws {SbxError} `mcp.failed` when the socket cannot be made or the program cannot be started
- */
-export function startAggregator(
-  [program, ...args]: string[],
-  dir: string,
-  outbound: OutboundServer,
-  stdout: "piped" | "inherit",
-): AggregatorProcess {
-  const path = join(dir, `mcp-${crypto.randomUUID().slice(0, 8)}.sock`);
-  if (path.length > SOCKET_PATH_MAX) {
-    throw new SbxError("mcp.failed", `the path ${path} is too long for a socket`, {
-      hint: "set SBX_RUN_DIR to a shorter path",
+export class AggregatorProcess {
+  /** settles when the process has exited */
+  readonly ended: Promise<void>;
+  readonly pid: number;
+  readonly #pending = new PendingRequests();
+  readonly #outbound: OutboundServer;
+  readonly #writer: LineWriter;
+  readonly #stdin: WritableStreamDefaultWriter<Uint8Array>;
+  readonly #child: Deno.ChildProcess;
+  readonly #log: (line: string) => void;
+  #closed = false;
+
+  /**
+   * @throws {SbxError} `mcp.failed` when it cannot be started; `mcp.too_large` when the definitions do not fit on a
+   * line
+   */
+  constructor({ command, definitions, dir, resolve, onChanged, log }: AggregatorProcessOptions) {
+    const first = checkLine(JSON.stringify(definitions), "the list of MCP server definitions");
+    this.#log = log;
+    this.#outbound = new OutboundServer(definitions, {
+      resolve,
+      onChanged,
+      onProgress: (id, progress) => this.#pending.progress(id, progress),
     });
+    const { child, connected } = spawnAggregator(command, dir, this.#outbound, "piped");
+    this.#child = child;
+    this.pid = child.pid;
+    this.#stdin = child.stdin.getWriter();
+    this.#writer = new LineWriter({ write: (bytes) => this.#stdin.write(bytes) });
+    this.#writer.write(first);
+    connected.catch(() => this.kill());
+    this.ended = this.#run();
   }
-  let listener: Deno.UnixListener;
-  const previous = Deno.umask(0o077);
-  try {
-    listener = Deno.listen({ transport: "unix", path });
-  } catch (cause) {
-    throw new SbxError("mcp.failed", `the socket ${path} cannot be made`, { cause });
-  } finally {
-    Deno.umask(previous);
+
+  /**
+   * Sends a request and waits for its answer.
+   *
+   * @throws {SbxError} `mcp.channel_closed`, `mcp.too_large`, `mcp.timeout`, `mcp.failed`
+   */
+  async request(
+    method: string,
+    params: Record<string, unknown> | undefined,
+    timeoutMs: number,
+    options: CallOptions = {},
+  ): Promise<Record<string, unknown>> {
+    if (this.#closed) throw channelClosed();
+    options.signal?.throwIfAborted();
+    const id = this.#pending.nextId();
+    const line = checkLine(JSON.stringify({ id, method, params }), `the request ${method}`);
+    const label = typeof params?.name === "string" ? `MCP ${method} ${params.name}` : `MCP ${method}`;
+    const answer = this.#pending.wait(id, label, timeoutMs, options, () => this.#outbound.abort(id));
+    this.#writer.write(line);
+    return await answer;
   }
-  const forget = () => {
+
+  /** Replaces the definitions, and with them the servers that the aggregator may reach. */
+  async refresh(definitions: AggregatorDefinition[], timeoutMs: number): Promise<void> {
+    const servers = checkLine(JSON.stringify(definitions), "the list of MCP server definitions");
+    this.#outbound.allow(JSON.parse(servers));
     try {
-      listener.close();
-      Deno.removeSync(path);
-    } catch {
-      // gone already
+      await this.request("refresh", { servers: definitions }, timeoutMs);
+    } finally {
+      this.#outbound.settle();
     }
-  };
-  let child: Deno.ChildProcess;
-  try {
-    child = new Deno.Command(program, {
-      args: [...args, "--outbound", path],
-      clearEnv: true,
-      env: environment(),
-      stdin: "piped",
-      stdout,
-      stderr: "inherit",
-    }).spawn();
-  } catch (cause) {
-    forget();
-    throw new SbxError("mcp.failed", `${program} cannot be started`, { cause });
   }
-  return { child, connected: accept(listener, child, outbound).finally(forget) };
+
+  /** Lets the process close its servers' sessions, then ends it. */
+  async close(): Promise<void> {
+    await this.request("shutdown", undefined, GOODBYE_MS).catch(() => {});
+    await this.#stdin.close().catch(() => {});
+    const timer = setTimeout(() => this.kill(), GOODBYE_MS);
+    await this.ended;
+    clearTimeout(timer);
+  }
+
+  kill(): void {
+    try {
+      this.#child.kill("SIGKILL");
+    } catch {
+      // already exited
+    }
+  }
+
+  async #run(): Promise<void> {
+    await this.#read(new PipeSource(this.#child.stdout));
+    this.#closed = true;
+    // The end of its output counts as its end, even while it still runs.
+    this.kill();
+    this.#outbound.close();
+    this.#pending.rejectAll(channelClosed());
+    await this.#stdin.abort().catch(() => {});
+    await this.#child.status;
+  }
+
+  /** Delivers an answer after all progress of its call. An answer without a waiting caller is ignored. */
+  async #settle(answer: Record<string, unknown>): Promise<void> {
+    if (this.#pending.wantsProgress(answer.id)) await this.#outbound.sync();
+    this.#pending.settle(answer.id, answer);
+  }
+
+  async #read(source: PipeSource): Promise<void> {
+    try {
+      for await (const line of readLines(source)) {
+        const answer = "text" in line ? parseJson(line.text) : undefined;
+        if (typeof answer === "object" && answer !== null) this.#settle(answer as Record<string, unknown>);
+        else this.#log("skipped a malformed line from the MCP aggregator");
+      }
+    } catch {
+      // broken pipe
+    }
+  }
 }
 
-async function accept(
-  listener: Deno.UnixListener,
-  child: Deno.ChildProcess,
-  outbound: OutboundServer,
-): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), ACCEPT_MS);
-    child.status.then(() => resolve(undefined));
+/** A pipe with `read`. One buffer is passed back and forth; a default reader allocates one for every piece. */
+class PipeSource {
+  readonly #reader: ReadableStreamBYOBReader;
+  #buffer = new ArrayBuffer(64 * 1024);
+
+  constructor(stream: ReadableStream<Uint8Array>) {
+    this.#reader = stream.getReader({ mode: "byob" });
+  }
+
+  async read(into: Uint8Array): Promise<number | null> {
+    const length = Math.min(into.length, this.#buffer.byteLength);
+    const { value, done } = await this.#reader.read(new Uint8Array(this.#buffer, 0, length));
+    if (done || !value) return null;
+    into.set(value);
+    this.#buffer = value.buffer;
+    return value.length;
+  }
+}
+
+/** Failure of every request while the aggregator is down (docs/contracts.md §8, "Aggregator subprocess lifecycle"). */
+export function channelClosed(): SbxError {
+  return new SbxError("mcp.channel_closed", "the MCP aggregator is not running: its channel is closed", {
+    hint: "it restarts automatically; try again",
   });
-  const accepted = listener.accept().catch(() => undefined);
-  const conn = await Promise.race([accepted, late]);
-  clearTimeout(timer);
-  if (!conn) throw new SbxError("mcp.channel_closed", "the MCP aggregator did not connect to this process");
-  outbound.serve(conn);
 }
 
-/** Nothing of the parent's environment but what a program needs to be found and started. */
-function environment(): Record<string, string> {
-  const env: Record<string, string> = { DENO_V8_FLAGS: `--max-old-space-size=${HEAP_MB}`, NO_COLOR: "1" };
-  for (const name of ["PATH", "HOME", "DENO_DIR", "TMPDIR"]) {
-    const value = Deno.env.get(name);
-    if (value) env[name] = value;
-  }
-  return env;
+function checkLine(line: string, label: string): string {
+  if (fitsLine(line)) return line;
+  throw new SbxError(
+    "mcp.too_large",
+    `${label} exceeds ${LINE_BYTES_MAX} bytes, the line limit of the aggregator protocol`,
+  );
 }

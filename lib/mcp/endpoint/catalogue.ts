@@ -1,20 +1,21 @@
-/** What the endpoint needs of whoever is connected to the MCP servers: the aggregator's driver implements it. */
+/** Interface between the endpoint and the MCP servers; the aggregator's driver implements it. */
+import type { EntryKind, Progress } from "../entry.ts";
 
-/** A tool (contracts.md §8), as far as a guest is shown it. */
+/** A tool (docs/contracts.md §8), the part visible to a guest. */
 export interface ToolEntry {
   /** `<server>__<tool>` */
   namespaced_name: string;
   description?: string;
-  /** JSON Schema, as the server gave it */
+  /** JSON Schema from the server */
   input_schema: unknown;
   annotations?: unknown;
-  /** it is not the tool that was approved, and is held back until it is (contracts.md §8, "Pin") */
+  /** the tool differs from its approved definition and is held back (docs/contracts.md §8, "Pin") */
   pin_changed?: boolean;
   title?: string;
   output_schema?: unknown;
 }
 
-/** A resource (contracts.md §8). */
+/** A resource (docs/contracts.md §8). */
 export interface ResourceEntry {
   /** `sbx://<server>/<original_uri>` */
   namespaced_uri: string;
@@ -32,35 +33,25 @@ export interface ResourceTemplateEntry {
   mime_type?: string;
 }
 
-/** A prompt (contracts.md §8); named as tools are. */
+/** A prompt (docs/contracts.md §8), named like tools. */
 export interface PromptEntry {
   namespaced_name: string;
   description?: string;
-  /** `{name, description?, required?}` each, as the server gave them */
+  /** `{name, description?, required?}` each, from the server */
   arguments?: unknown[];
 }
 
-/** How far a call is, as MCP says it. */
-export interface Progress {
-  progress: number;
-  total?: number;
-  message?: string;
-}
-
-/** What goes along with a request. */
+/** Options of one request. */
 export interface CallOptions {
-  /** aborts when the guest cancels, goes away, or the time is over */
+  /** aborts when the guest cancels or disconnects, and at the timeout */
   signal: AbortSignal;
-  /** absent when the guest does not want to hear of it */
+  /** receives progress; absent when the guest did not request it */
   progress?(progress: Progress): void;
 }
 
-/** Lists that change while the guest looks on. */
-export type CatalogueList = "tools" | "resources" | "prompts";
-
 /**
- * MCP servers behind one face. Every method may throw an `SbxError`: a code that ends in `not_found` or `invalid` is
- * the guest's mistake, one in `blocked` or `held` a refusal, one in `timeout` a timeout, and any other is a failure of the
+ * All MCP servers behind one interface. Every method may throw an `SbxError`: a code that ends in `not_found` or
+ * `invalid` is an error of the guest, `blocked` or `held` a refusal, `timeout` a timeout; any other is a failure of the
  * aggregator.
  */
 export interface Catalogue {
@@ -68,15 +59,15 @@ export interface Catalogue {
   listResources(options: CallOptions): Promise<ResourceEntry[]>;
   listResourceTemplates?(options: CallOptions): Promise<ResourceTemplateEntry[]>;
   listPrompts(options: CallOptions): Promise<PromptEntry[]>;
-  /** @returns MCP's `CallToolResult`, as the server gave it */
+  /** @returns MCP's `CallToolResult` from the server */
   callTool(name: string, args: Record<string, unknown>, options: CallOptions): Promise<unknown>;
   /** @returns MCP's `ReadResourceResult` */
   readResource(uri: string, options: CallOptions): Promise<unknown>;
   /** @returns MCP's `GetPromptResult` */
   getPrompt(name: string, args: Record<string, unknown>, options: CallOptions): Promise<unknown>;
-  /** Calls back whenever a list is no longer what it was. @returns ends that */
-  watch?(changed: (list: CatalogueList) => void): () => void;
+  /** Calls `changed` when a list changes. @returns a function that ends the watch */
+  watch?(changed: (list: EntryKind) => void): () => void;
 }
 
-/** The part of a catalogue that a built-in server has. */
+/** The part of a catalogue that a built-in server implements. */
 export type ToolServer = Pick<Catalogue, "listTools" | "callTool">;

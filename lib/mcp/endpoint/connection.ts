@@ -1,70 +1,71 @@
-import type { EventProcess } from "../../event/mod.ts";
-import type { Gate } from "../../policy/mod.ts";
 import { type Channel, FrameError } from "../../base/wire/mod.ts";
-import type { Catalogue, CatalogueList, Progress } from "./catalogue.ts";
-import { processOf } from "./event.ts";
+import { type EventProcess, processOf } from "../../event/mod.ts";
+import type { Gate } from "../../policy/mod.ts";
+import type { EntryKind, Progress } from "../entry.ts";
+import type { Catalogue } from "./catalogue.ts";
 import type { EndpointLimits } from "./limit.ts";
 import { METHODS } from "./method.ts";
 import { Outbox } from "./outbox.ts";
 import { helloName, isEnd, progressToken } from "./params.ts";
-import { type Done, perform } from "./perform.ts";
+import { perform, type PerformedRequest } from "./perform.ts";
 import { initializeResult, LOG_LEVELS, logLevel } from "./protocol.ts";
 import { errorAnswer, type Params, readMessage, RPC, RpcError, rpcErrorOf, type RpcId } from "./rpc.ts";
 
-/** What a connection shares with the others of its guest. */
-export interface Shared {
+/** State shared by all connections of one guest. */
+export interface GuestState {
   gate: Gate;
   catalogue: Catalogue;
   limits: EndpointLimits;
-  /** Takes one of the guest's places for a request. @returns false when none is free */
+  /** Reserves one of the guest's concurrent requests. @returns false at the limit */
   enter(): boolean;
   leave(): void;
 }
 
-/** The level of what policy says to a guest. */
+/** Level of log messages about policy refusals. */
 const WARNING = LOG_LEVELS.indexOf("warning");
-const WAYS_TO_START = new Set(["initialize", "ping"]);
+/** Methods allowed before `initialize`. */
+const METHODS_BEFORE_INITIALIZE = new Set(["initialize", "ping"]);
 
-/** One MCP client of a guest: its requests run side by side, and end with it. */
-export class Connection {
+/** One MCP client of a guest: its requests run concurrently, and end with it. */
+export class GuestConnection {
   readonly #channel: Channel;
-  readonly #shared: Shared;
+  readonly #shared: GuestState;
   readonly #out: Outbox;
-  readonly #open = new Map<RpcId, { abort: AbortController; answered: Promise<void> }>();
-  #process: EventProcess = processOf("");
+  readonly #requests = new Map<RpcId, { abort: AbortController; answered: Promise<void> }>();
+  #process?: EventProcess;
   #started = false;
   #initialized = false;
   #logLevel = Infinity;
 
-  constructor(channel: Channel, shared: Shared) {
+  constructor(channel: Channel, shared: GuestState) {
     this.#channel = channel;
     this.#shared = shared;
     this.#out = new Outbox(channel, shared.limits.writeTimeoutMs);
   }
 
-  /** Serves until the guest ends it; what is under way is cancelled then, unless the guest waits for it. */
+  /** Serves until the guest closes it. Requests in progress are cancelled then; after `End` they are answered first. */
   async run(): Promise<void> {
     try {
       const name = helloName(await this.#channel.next());
-      if (name === undefined) throw new FrameError("the first frame is Hello{process_name}");
+      if (name === undefined) throw new FrameError("the first frame must be Hello{process_name}");
       this.#process = processOf(name);
       for (let frame = await this.#channel.next(); frame !== null; frame = await this.#channel.next()) {
-        if (isEnd(frame)) return await this.#drained();
-        await this.#take(frame);
+        if (isEnd(frame)) return await this.#drain();
+        await this.#handle(frame);
       }
     } catch (error) {
-      if (error instanceof FrameError) await this.#lastWords(error);
-      // Anything else is the connection's own end: the guest's program is gone.
+      if (error instanceof FrameError) await this.#reportFrameError(error);
+      // Any other error is the end of the connection: the guest's program has exited.
     } finally {
-      for (const { abort } of this.#open.values()) {
-        abort.abort(new RpcError(RPC.failed, "the guest's program is gone"));
+      for (const { abort } of this.#requests.values()) {
+        abort.abort(new RpcError(RPC.failed, "the guest's program closed the connection"));
       }
       this.#channel.close();
     }
   }
 
-  /** A list is not what the guest was shown. */
-  announce(list: CatalogueList): void {
+  /** Tells the guest that a list changed. */
+  announce(list: EntryKind): void {
     if (this.#initialized) this.#out.notify(`notifications/${list}/list_changed`);
   }
 
@@ -72,72 +73,73 @@ export class Connection {
     this.#channel.close();
   }
 
-  /** Answers what is under way and says so; the guest closes, for a vsock may lose what its closing overtakes. */
-  async #drained(): Promise<void> {
-    await Promise.all([...this.#open.values()].map(({ answered }) => answered));
+  /** Answers the requests in progress, then sends `End`. The guest closes: a vsock may lose data that is in transit. */
+  async #drain(): Promise<void> {
+    await Promise.all([...this.#requests.values()].map(({ answered }) => answered));
     await this.#out.post({ t: "End" });
     await this.#channel.next();
   }
 
-  /** Frames cannot be trusted after a bad one: the guest is told why, and that is all. */
-  async #lastWords({ message, cause }: FrameError): Promise<void> {
+  /** Sends the reason before the connection is closed: frames after a malformed one cannot be trusted. */
+  async #reportFrameError({ message, cause }: FrameError): Promise<void> {
     const error = new RpcError(cause === undefined ? RPC.invalid : RPC.parse, message);
     await this.#out.post(errorAnswer(error)).catch(() => {});
   }
 
-  /** Awaits nothing but its own refusals: a guest that does not read them is not read from. */
-  async #take(frame: unknown): Promise<void> {
+  /** Handles one message. Waits until an error answer is sent: a guest that does not read is not read from. */
+  async #handle(frame: unknown): Promise<void> {
     try {
       const message = readMessage(frame);
-      if (message.kind === "notification") this.#notified(message.method, message.params);
+      if (message.kind === "notification") this.#handleNotification(message.method, message.params);
       if (message.kind === "request") this.#begin(message.id, message.method, message.params);
     } catch (error) {
       await this.#out.post(errorAnswer(rpcErrorOf(error)));
     }
   }
 
-  #notified(method: string, { requestId }: Params): void {
+  #handleNotification(method: string, { requestId }: Params): void {
     if (method === "notifications/initialized") this.#initialized = this.#started;
     if (method === "notifications/cancelled") {
       const reason = new RpcError(RPC.failed, "cancelled by the guest");
-      this.#open.get(requestId as RpcId)?.abort.abort(reason);
+      this.#requests.get(requestId as RpcId)?.abort.abort(reason);
     }
   }
 
   #begin(id: RpcId, method: string, params: Params): void {
-    if (this.#open.has(id)) {
-      throw new RpcError(RPC.invalid, `a request with id ${JSON.stringify(id)} is under way already`);
+    if (this.#requests.has(id)) {
+      throw new RpcError(RPC.invalid, `a request with id ${JSON.stringify(id)} is already in progress`);
     }
     if (!this.#shared.enter()) {
-      const most = this.#shared.limits.inFlight;
-      throw new RpcError(RPC.failed, `${most} requests are under way: wait for one of them`, undefined, id);
+      const limit = this.#shared.limits.inFlight;
+      const message = `${limit} requests are in progress, the limit of this VM; wait for one to finish`;
+      throw new RpcError(RPC.failed, message, undefined, id);
     }
     const abort = new AbortController();
-    // It is entered before anything of it runs, so that it can be cancelled from its first moment on.
+    // Registered before it runs, so that it can be cancelled from the start.
     const answered = Promise.resolve().then(() => this.#answer(id, method, params, abort)).catch(() => {
-      // the guest is gone
+      // the guest has disconnected
     }).finally(() => {
-      this.#open.delete(id);
+      this.#requests.delete(id);
       this.#shared.leave();
     });
-    this.#open.set(id, { abort, answered });
+    this.#requests.set(id, { abort, answered });
   }
 
   async #answer(id: RpcId, method: string, params: Params, abort: AbortController): Promise<void> {
-    let done: Done;
+    let done: PerformedRequest;
     try {
       done = await this.#result(method, params, abort);
     } catch (error) {
-      const known = rpcErrorOf(error);
-      // Whoever has cancelled waits for no answer, and a time that is over is an answer.
-      if (abort.signal.aborted && known.code !== RPC.timeout) return;
-      this.#warn(known);
-      return await this.#out.post(errorAnswer(known, id));
+      const failure = rpcErrorOf(error);
+      // A cancelled request gets no answer; one that timed out does.
+      if (abort.signal.aborted && failure.code !== RPC.timeout) return;
+      this.#warn(failure);
+      return await this.#out.post(errorAnswer(failure, id));
     }
     await this.#send(id, done, abort.signal);
   }
 
-  async #send(id: RpcId, { result, finish }: Done, { aborted }: AbortSignal): Promise<void> {
+  async #send(id: RpcId, { result, finish }: PerformedRequest, { aborted }: AbortSignal): Promise<void> {
     if (aborted) return finish("cancelled by the guest");
     let sent: Promise<void>;
     try {
@@ -145,19 +147,19 @@ export class Connection {
       finish();
     } catch (error) {
       const message = error instanceof FrameError
-        ? "the answer is larger than a frame may be (1 MiB): ask for less of it"
-        : "the server's answer cannot be passed on as JSON";
+        ? "the result exceeds the frame limit of 1 MiB; request less data"
+        : "the server's result cannot be serialized as JSON";
       finish(message);
       sent = this.#out.post(errorAnswer(new RpcError(RPC.failed, message), id));
     }
     await sent;
   }
 
-  async #result(method: string, params: Params, abort: AbortController): Promise<Done> {
-    const own = this.#own(method, params);
-    if (own) return { result: own, finish() {} };
+  async #result(method: string, params: Params, abort: AbortController): Promise<PerformedRequest> {
+    const result = this.#answerLocally(method, params);
+    if (result) return { result, finish() {} };
     const prepare = METHODS.get(method);
-    if (!prepare) throw new RpcError(RPC.unknownMethod, `there is no method ${method.slice(0, 100)} here`);
+    if (!prepare) throw new RpcError(RPC.unknownMethod, `unknown method ${method.slice(0, 100)}`);
     const { gate, catalogue, limits } = this.#shared;
     const token = progressToken(params);
     const options = {
@@ -170,14 +172,14 @@ export class Connection {
     return await perform({ gate, signal, abort: (reason) => abort.abort(reason), ...prepared });
   }
 
-  /** What is answered without policy: nothing of it reaches beyond this connection. */
-  #own(method: string, params: Params): Params | undefined {
-    if (!this.#started && !WAYS_TO_START.has(method)) {
-      throw new RpcError(RPC.invalid, `${method.slice(0, 100)} comes before initialize`);
+  /** Answers the methods that concern this connection only, without policy. @returns `undefined` for all others */
+  #answerLocally(method: string, params: Params): Params | undefined {
+    if (!this.#started && !METHODS_BEFORE_INITIALIZE.has(method)) {
+      throw new RpcError(RPC.invalid, `${method.slice(0, 100)} was sent before initialize`);
     }
     switch (method) {
       case "initialize": {
-        if (this.#started) throw new RpcError(RPC.invalid, "this connection is initialized already");
+        if (this.#started) throw new RpcError(RPC.invalid, "this connection is already initialized");
         const result = initializeResult(params);
         this.#started = true;
         return result;
@@ -196,7 +198,9 @@ export class Connection {
     this.#out.notify("notifications/progress", { progressToken, progress: done, total, message });
   }
 
-  /** Says a refusal as a log message too, to a client that wants those: its people see what the agent may not tell. */
+  /**
+   * Sends a refusal as a log message too, if the client receives those: its user sees what the agent may not report.
+   */
   #warn({ code, message, data }: RpcError): void {
     if (code !== RPC.invalid || data === undefined || this.#logLevel > WARNING) return;
     this.#out.notify("notifications/message", { level: "warning", logger: "policy", data: message });

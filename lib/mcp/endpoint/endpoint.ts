@@ -1,27 +1,27 @@
-import type { Gate } from "../../policy/mod.ts";
 import type { Channel } from "../../base/wire/mod.ts";
+import type { Gate } from "../../policy/mod.ts";
 import type { Catalogue, ToolServer } from "./catalogue.ts";
-import { Connection, type Shared } from "./connection.ts";
+import { GuestConnection, type GuestState } from "./connection.ts";
 import { type EndpointLimits, LIMITS } from "./limit.ts";
 import { withLocal } from "./local.ts";
 
-/** What the endpoint of one guest is made of. */
+/** Parts of the endpoint of one guest. */
 export interface EndpointParts {
   gate: Gate;
-  /** the servers outside */
+  /** external servers */
   catalogue: Catalogue;
-  /** the built-in server; absent when it is switched off */
+  /** built-in server; absent when disabled */
   local?: ToolServer;
   limits?: Partial<EndpointLimits>;
 }
 
 /**
- * The MCP endpoint of one guest (spec.md, "Guest-facing MCP endpoint"; contracts.md §7, port 5002): the policy
- * boundary between the guest's MCP clients and the servers outside.
+ * The MCP endpoint of one guest (docs/contracts.md §7, "MCP port"; §8, "Guest endpoint"): the policy boundary between
+ * the guest's MCP clients and external servers.
  */
-export class Endpoint {
-  readonly #shared: Shared;
-  readonly #connections = new Set<Connection>();
+export class McpEndpoint {
+  readonly #shared: GuestState;
+  readonly #connections = new Set<GuestConnection>();
   readonly #unwatch: () => void;
   #inFlight = 0;
   #closed = false;
@@ -41,19 +41,18 @@ export class Endpoint {
   }
 
   /**
-   * Serves one connection of the guest to its end, and closes it. Never rejects: what a guest breaks is its own
-   * connection.
+   * Serves one connection of the guest until it ends. Never rejects: a malformed frame ends its own connection only.
    *
-   * @param channel of frames of at most `MCP_FRAME_LIMIT`; the first is `Hello{process_name}`
+   * @param channel frames of at most `MCP_FRAME_LIMIT`; the first is `Hello{process_name}`
    */
   async serve(channel: Channel): Promise<void> {
     if (this.#closed || this.#connections.size >= this.#shared.limits.connections) return channel.close();
-    const connection = new Connection(channel, this.#shared);
+    const connection = new GuestConnection(channel, this.#shared);
     this.#connections.add(connection);
     await connection.run().finally(() => this.#connections.delete(connection));
   }
 
-  /** Ends every connection: the VM is over. */
+  /** Closes every connection when the VM ends. */
   close(): void {
     this.#closed = true;
     this.#unwatch();

@@ -1,34 +1,29 @@
-/** The events of MCP requests (contracts.md §5): what policy decides on, and what the ledger keeps of the answer. */
+/** Events of MCP requests (docs/contracts.md §5): the request for policy, and the response for the ledger. */
+import { isObject } from "../../base/object/mod.ts";
 import type { EventProcess, EventType, McpEvent } from "../../event/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
 import { KEPT_ITEMS_MAX, KEPT_TEXT_MAX } from "./limit.ts";
 import { type Names, NO_NAMES } from "./name.ts";
-import { isObject } from "./rpc.ts";
 
 export type McpRequest = McpEvent["request"];
 export type McpResponse = NonNullable<McpEvent["response"]>;
 type Content = McpResponse["content"];
 
-/** The draft of one request of the guest. */
+/** Draft of the event of one request. */
 export function draftOf(
   event_type: EventType & `mcp.${string}`,
   method: string,
-  process: EventProcess,
+  process: EventProcess | undefined,
   names: Names = NO_NAMES,
   args: Record<string, unknown> = {},
 ): Draft {
   return {
-    common: { event_type, source_engine: "mcp", process },
+    common: { event_type, source_engine: "mcp", ...(process && { process }) },
     mcp: { request: { method, ...names, arguments: args as McpRequest["arguments"] } },
   };
 }
 
-/** The guest's program, of which the wire carries the name only. */
-export function processOf(command: string): EventProcess {
-  return { pid: 0, ppid: 0, executable: "", command, cwd: "" };
-}
-
-/** The response object of a result of `tools/call`, `resources/read` or `prompts/get`, complete. */
+/** Complete response object of a result of `tools/call`, `resources/read` or `prompts/get`. */
 export function responseOf(result: Record<string, unknown>): McpResponse {
   const { content, contents, messages, structuredContent, isError } = result;
   const list = [content, contents, messages].find(Array.isArray) ?? [];
@@ -36,24 +31,24 @@ export function responseOf(result: Record<string, unknown>): McpResponse {
   return { is_error: isError === true, content: [...list, ...structured] as Content };
 }
 
-/** The response object of a list: the names that the guest was shown, as objects, so that a rule reads all content alike. */
+/** Response object of a list: the names sent to the guest, as objects so that rules read all content alike. */
 export function listResponse(names: string[]): McpResponse {
   return { is_error: false, content: names.map((name) => ({ name })) };
 }
 
-/** What the ledger keeps of a response: long texts cut, images, audio and other bytes as their size only. */
+/** Response as stored in the ledger: long texts are cut, images, audio and other bytes replaced by their size. */
 export function keptOf({ is_error, content }: McpResponse): McpResponse {
-  const kept = content.slice(0, KEPT_ITEMS_MAX).map((item) => shortened(item, 0)) as Content;
-  const left = content.length - kept.length;
-  return { is_error, content: left > 0 ? [...kept, { omitted: left }] : kept };
+  const items = content.slice(0, KEPT_ITEMS_MAX).map((item) => shorten(item, 0)) as Content;
+  const omitted = content.length - items.length;
+  return { is_error, content: omitted > 0 ? [...items, { omitted }] : items };
 }
 
 /** Members of a content block that are base64 (MCP, "Content"). */
 const BINARY = ["data", "blob"];
-/** Blocks of blocks: a prompt's message holds a content, which may hold a resource. */
+/** Nesting levels kept: a prompt's message has a content, which may have a resource. */
 const DEPTH = 6;
 
-function shortened(value: unknown, depth: number): unknown {
+function shorten(value: unknown, depth: number): unknown {
   if (typeof value === "string") {
     return value.length > KEPT_TEXT_MAX
       ? `${value.slice(0, KEPT_TEXT_MAX)}… (${value.length} characters)`
@@ -62,12 +57,12 @@ function shortened(value: unknown, depth: number): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (depth === DEPTH) return "…";
   if (Array.isArray(value)) {
-    return value.slice(0, KEPT_ITEMS_MAX).map((item) => shortened(item, depth + 1));
+    return value.slice(0, KEPT_ITEMS_MAX).map((item) => shorten(item, depth + 1));
   }
-  const binary = isObject(value) && (typeof value.mimeType === "string" || typeof value.uri === "string");
+  const isBinary = isObject(value) && (typeof value.mimeType === "string" || typeof value.uri === "string");
   const members = Object.entries(value).slice(0, KEPT_ITEMS_MAX).map(([name, member]) => {
-    const bytes = binary && BINARY.includes(name) && typeof member === "string";
-    return [name, bytes ? `(${Math.floor(member.length * 0.75)} bytes)` : shortened(member, depth + 1)];
+    const isBytes = isBinary && BINARY.includes(name) && typeof member === "string";
+    return [name, isBytes ? `(${Math.floor(member.length * 0.75)} bytes)` : shorten(member, depth + 1)];
   });
   return Object.fromEntries(members);
 }

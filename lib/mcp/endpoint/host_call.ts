@@ -1,14 +1,14 @@
 import { SbxError } from "../../base/error/mod.ts";
+import { processOf } from "../../event/mod.ts";
 import type { Gate } from "../../policy/mod.ts";
 import type { Catalogue, ToolServer } from "./catalogue.ts";
-import { processOf } from "./event.ts";
 import { LIMITS } from "./limit.ts";
 import { withLocal } from "./local.ts";
 import { METHODS } from "./method.ts";
 import { perform } from "./perform.ts";
 import { RPC, RpcError } from "./rpc.ts";
 
-/** A call that somebody on the host makes. */
+/** A tool call made on the host. */
 export interface HostCall {
   gate: Gate;
   catalogue: Catalogue;
@@ -19,43 +19,45 @@ export interface HostCall {
 }
 
 /**
- * Calls a tool on behalf of the host: an event with actor `host`, decided on like a guest's.
+ * Calls a tool for the host: an event with actor `host`, subject to policy like a guest's call.
  *
  * @returns MCP's `CallToolResult`
  * @throws {SbxError} `policy.blocked`, `mcp.tool.not_found`, `mcp.timeout`, `mcp.failed`
  */
 export async function callForHost({ gate, catalogue, local, name, args }: HostCall): Promise<unknown> {
-  const over = new AbortController();
+  const abort = new AbortController();
   const prepare = METHODS.get("tools/call")!;
   const { draft, timeoutMs, effect } = prepare({
     params: { name, arguments: args },
     catalogue: withLocal(catalogue, local),
     process: processOf("sbx"),
-    options: { signal: over.signal },
+    options: { signal: abort.signal },
     limits: LIMITS,
   });
   try {
     const { result, finish } = await perform({
       gate,
       draft: { ...draft, common: { ...draft.common, actor: "host" } },
-      signal: over.signal,
+      signal: abort.signal,
       timeoutMs,
-      abort: (reason) => over.abort(reason),
+      abort: (reason) => abort.abort(reason),
       effect,
     });
     finish();
     return result;
   } catch (error) {
-    throw error instanceof RpcError ? ownError(error, name) : error;
+    throw error instanceof RpcError ? sbxErrorOf(error, name) : error;
   }
 }
 
-function ownError({ code, message, data }: RpcError, name: string): SbxError {
-  const known = data as { code?: string; hint?: string; event_id?: string } | undefined;
-  // A decision record is what policy says; an error of the aggregator has a code of its own.
-  if (code === RPC.invalid && known?.event_id) {
-    return new SbxError("policy.blocked", message, { hint: `sbx why ${known.event_id} shows the record` });
+function sbxErrorOf({ code, message, data }: RpcError, name: string): SbxError {
+  const details = data as { code?: string; hint?: string; event_id?: string } | undefined;
+  // Data with an event id is a decision record of policy; an error of the aggregator has its own code.
+  if (code === RPC.invalid && details?.event_id) {
+    return new SbxError("policy.blocked", message, {
+      hint: `sbx why ${details.event_id} shows the decision`,
+    });
   }
   if (code === RPC.timeout) return new SbxError("mcp.timeout", `${name}: ${message}`);
-  return new SbxError(known?.code ?? "mcp.failed", message, { hint: known?.hint });
+  return new SbxError(details?.code ?? "mcp.failed", message, { hint: details?.hint });
 }

@@ -1,20 +1,24 @@
-/** The built-in server `local` (issue 7), in the host's process: its tools are decided on like any other's. */
+/**
+ * Built-in server `local` in the host process (docs/contracts.md §8, "Built-in server"); policy applies to its tools
+ * too.
+ */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { CallOptions, Catalogue, ToolEntry, ToolServer } from "./catalogue.ts";
 import { ECHO, echo } from "./local_echo.ts";
 import { FETCH_HTTP, fetchHttp, type Send } from "./local_fetch.ts";
 
-/** Its name; no other server may have it. */
+/** Name of the built-in server; reserved. */
 export const LOCAL = "local";
 const PREFIX = `${LOCAL}__`;
 
 type Tool = (args: Record<string, unknown>, options: CallOptions) => Promise<unknown> | unknown;
 
-/** The server `local`. */
 export class LocalServer implements ToolServer {
   readonly #tools: Map<string, { entry: ToolEntry; run: Tool }>;
 
-  /** @param send the way that the guest's own HTTP requests go, with its policy and its events; none: no `fetch_http` */
+  /**
+   * @param send sends HTTP requests as the guest does, with its policy and events; without it there is no `fetch_http`
+   */
   constructor({ send }: { send?: Send } = {}) {
     this.#tools = new Map([
       [ECHO.namespaced_name, { entry: ECHO, run: echo }],
@@ -31,7 +35,11 @@ export class LocalServer implements ToolServer {
     return Promise.resolve([...this.#tools.values()].map(({ entry }) => entry));
   }
 
-  /** A tool that fails answers with a result that says so, as MCP wants it. @throws SbxError `mcp.tool.not_found` */
+  /**
+   * Calls a tool; a failure of the tool is a result with `isError`, as MCP requires.
+   *
+   * @throws {SbxError} `mcp.tool.not_found`
+   */
   async callTool(name: string, args: Record<string, unknown>, options: CallOptions): Promise<unknown> {
     const tool = this.#tools.get(name);
     if (!tool) throw new SbxError("mcp.tool.not_found", `the server ${LOCAL} has no tool "${name}"`);
@@ -46,12 +54,12 @@ export class LocalServer implements ToolServer {
   }
 }
 
-/** A catalogue with a built-in server in front of it: what is named `local__*` is its own and nobody else's. */
+/** A catalogue with the built-in server in front; names `local__*` belong to it alone. */
 export function withLocal(catalogue: Catalogue, local: ToolServer): Catalogue {
   return {
     async listTools(options) {
-      const [own, others] = await Promise.all([local.listTools(options), catalogue.listTools(options)]);
-      return [...own, ...others.filter(({ namespaced_name }) => !namespaced_name.startsWith(PREFIX))];
+      const [builtin, external] = await Promise.all([local.listTools(options), catalogue.listTools(options)]);
+      return [...builtin, ...external.filter(({ namespaced_name }) => !namespaced_name.startsWith(PREFIX))];
     },
     callTool: (name, args, options) =>
       (name.startsWith(PREFIX) ? local : catalogue).callTool(name, args, options),

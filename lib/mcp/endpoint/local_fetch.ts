@@ -1,14 +1,14 @@
 import { SbxError } from "../../base/error/mod.ts";
+import { isObject } from "../../base/object/mod.ts";
 import type { CallOptions, ToolEntry } from "./catalogue.ts";
-import { isObject } from "./rpc.ts";
 
 /**
- * Sends one HTTP request as if the guest had: it is an event of its own, policy decides on it, credentials are put in
- * at the boundary. A refusal comes as an `SbxError` or as a 403 that carries the decision record.
+ * Sends one HTTP request as the guest would: with its own event, subject to policy, with credentials added at the
+ * boundary. A refusal is an `SbxError`, or a 403 with the decision record.
  */
 export type Send = (request: Request) => Promise<Response>;
 
-/** Bytes of a body that are answered. */
+/** `bytes` of a response body in the result. */
 export const FETCH_BODY_MAX = 256 * 1024;
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
@@ -16,9 +16,9 @@ export const FETCH_HTTP: ToolEntry = {
   namespaced_name: "local__fetch_http",
   title: "Fetch over HTTP",
   description:
-    "Sends one HTTP(S) request from the host, under the same policy as this VM's own traffic, and answers with status, headers and body. " +
-    `Bodies are cut after ${FETCH_BODY_MAX} bytes (truncated says so); bytes that are no UTF-8 come as body_base64. ` +
-    "Redirects are not followed: call again with the answer's location header.",
+    "Sends one HTTP(S) request from the host, under the same policy as this VM's own traffic, and returns status, headers and body. " +
+    `Bodies are cut after ${FETCH_BODY_MAX} bytes (truncated is true then); bytes that are not UTF-8 are returned as body_base64. ` +
+    "Redirects are not followed: call again with the URL of the location header.",
   input_schema: {
     type: "object",
     properties: {
@@ -44,7 +44,7 @@ export const FETCH_HTTP: ToolEntry = {
   annotations: { openWorldHint: true },
 };
 
-/** @throws SbxError `mcp.arguments.invalid`, and what `send` throws */
+/** @throws {SbxError} `mcp.arguments.invalid`, and the errors of `send` */
 export async function fetchHttp(
   send: Send,
   args: Record<string, unknown>,
@@ -64,10 +64,12 @@ export async function fetchHttp(
 function requestOf(args: Record<string, unknown>, signal: AbortSignal): Request {
   const { url, method = "GET", headers = {}, body } = args;
   const parsed = typeof url === "string" ? URL.parse(url) : null;
-  if (!parsed || !/^https?:$/.test(parsed.protocol)) throw invalid('"url" is an http:// or https:// URL');
-  if (!METHODS.includes(method as string)) throw invalid(`"method" is one of ${METHODS.join(", ")}`);
-  if (!isObject(headers)) throw invalid('"headers" is an object of text');
-  if (body !== undefined && typeof body !== "string") throw invalid('"body" is text');
+  if (!parsed || !/^https?:$/.test(parsed.protocol)) {
+    throw invalid('"url" must be an http:// or https:// URL');
+  }
+  if (!METHODS.includes(method as string)) throw invalid(`"method" must be one of ${METHODS.join(", ")}`);
+  if (!isObject(headers)) throw invalid('"headers" must be an object of strings');
+  if (body !== undefined && typeof body !== "string") throw invalid('"body" must be a string');
   try {
     return new Request(parsed, {
       method: method as string,
@@ -77,9 +79,9 @@ function requestOf(args: Record<string, unknown>, signal: AbortSignal): Request 
       signal,
     });
   } catch (cause) {
-    throw new SbxError("mcp.arguments.invalid", "fetch_http cannot send such a request", {
+    throw new SbxError("mcp.arguments.invalid", "fetch_http: invalid request", {
       cause,
-      hint: "look at the names and values of its headers; GET and HEAD have no body",
+      hint: "check the names and values of the headers; GET and HEAD have no body",
     });
   }
 }
@@ -98,13 +100,13 @@ async function firstBytes(response: Response): Promise<{ bytes: Uint8Array; trun
 
 function bodyOf(bytes: Uint8Array, truncated: boolean): { body: string } | { body_base64: string } {
   try {
-    // A cut may have gone through a character, which is then left out.
+    // A character that was cut in two is dropped.
     return { body: new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: truncated }) };
   } catch {
     return { body_base64: bytes.toBase64() };
   }
 }
 
-function invalid(what: string): SbxError {
-  return new SbxError("mcp.arguments.invalid", `fetch_http: ${what}`);
+function invalid(problem: string): SbxError {
+  return new SbxError("mcp.arguments.invalid", `fetch_http: ${problem}`);
 }

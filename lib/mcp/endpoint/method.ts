@@ -1,4 +1,4 @@
-/** The methods that go through policy: what each asks for, as which event, and what the guest is shown. */
+/** Methods subject to policy: the event, the request to the catalogue, and the result for the guest. */
 import type { EventProcess } from "../../event/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
 import type {
@@ -17,39 +17,52 @@ import { argumentsParam, textParam } from "./params.ts";
 import { type Effect, resultOf } from "./perform.ts";
 import type { Params } from "./rpc.ts";
 
-/** A request, ready to be decided on. */
+/** A request ready for a policy decision. */
 export interface Prepared {
   draft: Draft;
   timeoutMs: number;
   effect: Effect;
 }
 
-/** What a method is prepared with. */
+/** Input of a method. */
 export interface Preparing {
   params: Params;
   catalogue: Catalogue;
-  process: EventProcess;
+  process: EventProcess | undefined;
   options: CallOptions;
   limits: EndpointLimits;
 }
 
 type Method = (preparing: Preparing) => Prepared;
 
-/** By name; a Map, for names that objects have of themselves. @throws RpcError −32602 for bad params */
+/**
+ * Methods by name; a Map, because a method may be named like a member of every object.
+ *
+ * @throws RpcError −32602: invalid params
+ */
 export const METHODS: ReadonlyMap<string, Method> = new Map<string, Method>([
   ["tools/call", callTool],
   ["resources/read", readResource],
   ["prompts/get", getPrompt],
-  ["tools/list", list("tools", "tools", "name", toolOf, shownTools)],
+  ["tools/list", list("tools", "tools", "name", toolOf, visibleTools)],
   [
     "resources/list",
-    list("resources", "resources", "uri", resourceOf, (from, way) => from.listResources(way)),
+    list(
+      "resources",
+      "resources",
+      "uri",
+      resourceOf,
+      (catalogue, options) => catalogue.listResources(options),
+    ),
   ],
   [
     "resources/templates/list",
     list("resources/templates", "resourceTemplates", "uriTemplate", templateOf, templates),
   ],
-  ["prompts/list", list("prompts", "prompts", "name", promptOf, (from, way) => from.listPrompts(way))],
+  [
+    "prompts/list",
+    list("prompts", "prompts", "name", promptOf, (catalogue, options) => catalogue.listPrompts(options)),
+  ],
 ]);
 
 function callTool({ params, catalogue, process, options, limits }: Preparing): Prepared {
@@ -89,38 +102,38 @@ function getPrompt({ params, catalogue, process, options, limits }: Preparing): 
 }
 
 /**
- * A list.
+ * Makes the method of a list.
  *
- * @param method without `/list`
- * @param key under which MCP's result has the items
- * @param named member of an item by which it is recorded
+ * @param method name without `/list`
+ * @param key member of MCP's result that contains the items
+ * @param label member of an item recorded in the event
  */
 function list<T>(
   method: string,
   key: string,
-  named: string,
+  label: string,
   itemOf: (entry: T) => Params,
   entries: (catalogue: Catalogue, options: CallOptions) => Promise<T[]>,
 ): Method {
   const event = key === "tools" ? "mcp.tool_list" : "mcp.event";
-  const names = (items: Params[]) => items.map((item) => String(item[named]));
+  const names = (items: Params[]) => items.map((item) => String(item[label]));
   return ({ params: { cursor }, catalogue, process, options, limits }) => ({
     draft: draftOf(event, `${method}/list`, process),
     timeoutMs: limits.requestTimeoutMs,
     effect: async () => {
       const { items, omitted, nextCursor } = pageOf(await entries(catalogue, options), key, cursor, itemOf);
-      const left = names(omitted).join(", ").slice(0, 1000);
+      const tooLarge = names(omitted).join(", ").slice(0, 1000);
       return {
         result: { [key]: items, ...(nextCursor && { nextCursor }) },
         response: listResponse(names(items)),
-        ...(left && { error: `too large to be listed: ${left}` }),
+        ...(tooLarge && { error: `too large to list: ${tooLarge}` }),
       };
     },
   });
 }
 
-/** Without those that are held back: what nobody may call is not offered. */
-async function shownTools(catalogue: Catalogue, options: CallOptions): Promise<ToolEntry[]> {
+/** Tools without those that are held back, which cannot be called. */
+async function visibleTools(catalogue: Catalogue, options: CallOptions): Promise<ToolEntry[]> {
   return (await catalogue.listTools(options)).filter(({ pin_changed }) => pin_changed !== true);
 }
 
@@ -130,7 +143,7 @@ async function templates(catalogue: Catalogue, options: CallOptions): Promise<Re
 
 function toolOf(tool: ToolEntry): Params {
   const { namespaced_name, title, description, input_schema, output_schema, annotations } = tool;
-  return defined({
+  return omitMissing({
     name: namespaced_name,
     title,
     description,
@@ -141,20 +154,20 @@ function toolOf(tool: ToolEntry): Params {
 }
 
 function resourceOf({ namespaced_uri, name, description, mime_type }: ResourceEntry): Params {
-  return defined({ uri: namespaced_uri, name, description, mimeType: mime_type });
+  return omitMissing({ uri: namespaced_uri, name, description, mimeType: mime_type });
 }
 
 function templateOf(template: ResourceTemplateEntry): Params {
   const { namespaced_uri_template, name, description, mime_type } = template;
-  return defined({ uriTemplate: namespaced_uri_template, name, description, mimeType: mime_type });
+  return omitMissing({ uriTemplate: namespaced_uri_template, name, description, mimeType: mime_type });
 }
 
 function promptOf({ namespaced_name, description, arguments: args }: PromptEntry): Params {
-  return defined({ name: namespaced_name, description, arguments: args });
+  return omitMissing({ name: namespaced_name, description, arguments: args });
 }
 
-/** Without the members that a server did not give, or gave as null. */
-function defined(object: Params): Params {
+/** Removes members that are missing or null. */
+function omitMissing(object: Params): Params {
   return Object.fromEntries(
     Object.entries(object).filter(([, value]) => value !== undefined && value !== null),
   );

@@ -1,13 +1,13 @@
-/** Names of what guests use, taken apart for the event (spec.md, "Namespacing"). */
+/** Names in guests' requests, split for the event (docs/contracts.md §8, "Namespacing"). */
 import type { McpEvent } from "../../event/mod.ts";
 
-/** The three names that an MCP event holds. */
+/** The three names of an MCP event. */
 export type Names = Pick<McpEvent["request"], "server_name" | "tool_name" | "namespaced_tool_name">;
 
-/** Of a request that is about no server, or about all of them. */
+/** Names of a request that concerns no single server. */
 export const NO_NAMES: Names = { server_name: "", tool_name: "", namespaced_tool_name: "" };
 
-/** `<server>__<tool>`, cut at the first `__`; a name without it is of no server. */
+/** Splits `<server>__<tool>` at the first `__`; a name without it has no server. */
 export function namesOf(name: string): Names {
   const at = name.indexOf("__");
   return {
@@ -17,13 +17,13 @@ export function namesOf(name: string): Names {
   };
 }
 
-/** `sbx://<server>/<original_uri>`; another URI is of no server. */
+/** Splits `sbx://<server>/<original_uri>`; any other URI has no server. */
 export function namesOfResource(uri: string): Names {
   const [, server_name = "", tool_name = uri] = /^sbx:\/\/([^/]*)\/([^]*)$/.exec(uri) ?? [];
   return { server_name, tool_name, namespaced_tool_name: uri };
 }
 
-/** Do two requests name the same thing, and each of its parts alike? */
+/** Whether all three names of two requests are equal. */
 export function sameNames(a: Names, b: Names): boolean {
   return a.server_name === b.server_name && a.tool_name === b.tool_name &&
     a.namespaced_tool_name === b.namespaced_tool_name;

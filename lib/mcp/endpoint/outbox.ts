@@ -1,7 +1,7 @@
 import type { Channel } from "../../base/wire/mod.ts";
 import { WAITING_MAX } from "./limit.ts";
 
-/** What is on its way to a guest. One that takes nothing for too long is let go of, with all that waits for it. */
+/** Messages to a guest. The connection of a guest that reads nothing for too long is closed. */
 export class Outbox {
   readonly #channel: Channel;
   readonly #timeoutMs: number;
@@ -14,17 +14,17 @@ export class Outbox {
   }
 
   /**
-   * Sends a message; settles when the guest's side has taken it.
+   * Sends a message; settles when it is in the guest's socket.
    *
-   * @throws {FrameError} at once, for a message that no frame can hold
+   * @throws {FrameError} synchronously: the message does not fit a frame
    */
   post(message: unknown): Promise<void> {
     const sent = this.#channel.send(message);
     if (this.#waiting++ === 0) this.#watch();
-    return sent.finally(() => this.#taken());
+    return sent.finally(() => this.#handleSent());
   }
 
-  /** Sends what the guest can do without: it is dropped when much waits already, and when the guest is gone. */
+  /** Sends a notification; drops it when too many messages wait, or the guest has disconnected. */
   notify(method: string, params?: object): void {
     if (this.#waiting >= WAITING_MAX) return;
     try {
@@ -34,7 +34,7 @@ export class Outbox {
     }
   }
 
-  #taken(): void {
+  #handleSent(): void {
     clearTimeout(this.#timer);
     if (--this.#waiting > 0) this.#watch();
   }

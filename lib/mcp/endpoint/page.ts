@@ -1,12 +1,12 @@
-/** Lists in pages that fit a frame, with cursors as MCP has them. */
+/** Pages of lists that fit a frame, with MCP cursors. */
 import { PAGE_BYTES } from "./limit.ts";
 import { type Params, RPC, RpcError } from "./rpc.ts";
 
-/** A part of a list. */
+/** One page of a list. */
 export interface Page {
   items: Params[];
   nextCursor?: string;
-  /** items of this part that are too large for any page, and are left out */
+  /** omitted items, too large for any page */
   omitted: Params[];
 }
 
@@ -14,11 +14,11 @@ const encoder = new TextEncoder();
 const scratch = new Uint8Array(PAGE_BYTES);
 
 /**
- * The page at `cursor`. A list that changes between two pages is announced, and asked for again from its start.
+ * Returns the page at `cursor`. A list that changes between two pages is announced, and listed again from its start.
  *
- * @param kind of the list: a cursor of another one is refused
- * @param itemOf an entry as the guest is shown it; only those of the page are made
- * @throws RpcError −32602 for a cursor that is none of ours
+ * @param kind list that the cursor has to belong to
+ * @param itemOf converts an entry for the guest; called for entries of the page only
+ * @throws RpcError −32602: invalid cursor
  */
 export function pageOf<T>(
   all: readonly T[],
@@ -30,7 +30,7 @@ export function pageOf<T>(
   let bytes = 0;
   for (let at = startOf(kind, cursor); at < all.length; at++) {
     const item = itemOf(all[at]);
-    const size = sizeOf(item) + 1;
+    const size = measure(item) + 1;
     if (size > PAGE_BYTES) page.omitted.push(item);
     else if (bytes + size > PAGE_BYTES) return { ...page, nextCursor: btoa(`${kind}:${at}`) };
     else {
@@ -43,12 +43,12 @@ export function pageOf<T>(
 
 function startOf(kind: string, cursor: unknown): number {
   if (cursor === undefined) return 0;
-  const [, of, at] = typeof cursor === "string" ? /^(\w+):(\d{1,9})$/.exec(decoded(cursor)) ?? [] : [];
-  if (of === kind) return Number(at);
-  throw new RpcError(RPC.params, "params.cursor is not one that this list gave");
+  const [, list, at] = typeof cursor === "string" ? /^(\w+):(\d{1,9})$/.exec(decode(cursor)) ?? [] : [];
+  if (list === kind) return Number(at);
+  throw new RpcError(RPC.params, "params.cursor was not issued by this list");
 }
 
-function decoded(cursor: string): string {
+function decode(cursor: string): string {
   try {
     return cursor.length > 64 ? "" : atob(cursor);
   } catch {
@@ -56,8 +56,8 @@ function decoded(cursor: string): string {
   }
 }
 
-/** Bytes of the JSON of a value; infinite when they are more than a page, or when it is nested too deep for JSON. */
-function sizeOf(value: unknown): number {
+/** Length of a value's JSON in `bytes`; infinite when it exceeds a page or is nested too deep for JSON. */
+function measure(value: unknown): number {
   try {
     const text = JSON.stringify(value);
     const { read, written } = encoder.encodeInto(text, scratch);

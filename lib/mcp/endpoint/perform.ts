@@ -1,49 +1,51 @@
-/** One request on its way: event → decision → effect → response → ledger. */
+/** One MCP request: event → decision → effect → review → ledger. */
+import { isObject } from "../../base/object/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import { type Draft, type Gate, summary } from "../../policy/mod.ts";
 import { keptOf, type McpRequest, type McpResponse } from "./event.ts";
 import { namesOf, namesOfResource, sameNames } from "./name.ts";
-import { isObject, type Params, RPC, RpcError, rpcErrorOf } from "./rpc.ts";
+import { type Params, RPC, RpcError, rpcErrorOf } from "./rpc.ts";
 
-/** What a request is answered with, and what is left to be recorded of it. */
-export interface Done {
+/** The answer to a request, before it is recorded. */
+export interface PerformedRequest {
   result: Params;
-  /** Records how it ended. @param error why the guest does not get the result after all */
+  /** Finishes the passage. @param error reason why the guest does not get the result */
   finish(error?: string): void;
 }
 
-/** What a request does once policy has let it go. */
+/** The effect of an allowed request. */
 export interface Effect {
   /** the result for the guest, and the response object of the event */
   (request: McpRequest): Promise<{ result: Params; response: McpResponse; error?: string }>;
 }
 
-/** What the parts of a request have in common. */
-export interface Performing {
+/** A request to perform. */
+export interface PerformOptions {
   gate: Gate;
   draft: Draft;
-  /** aborts with the reason for which nobody waits any more */
+  /** aborts when nothing waits for the answer any more, with the reason */
   signal: AbortSignal;
   timeoutMs: number;
-  /** ends the request: the same as `signal`, and it carries this as its reason */
+  /** aborts `signal` with a reason */
   abort(reason: RpcError): void;
   effect: Effect;
 }
 
 /**
- * Asks policy, does it, and looks at the answer again before the guest gets it.
+ * Decides on a request, runs its effect, and reviews the response before the guest gets it.
  *
- * @throws RpcError −32600 with the decision record as data when policy blocks it, and what the effect throws
+ * @throws {RpcError} −32600 with the decision record as data: policy blocks it; those of the effect
  */
-export async function perform({ gate, draft, signal, timeoutMs, abort, effect }: Performing): Promise<Done> {
-  const { allowed, event, decision } = await gate.decide(draft, signal);
-  if (!allowed) throw new RpcError(RPC.invalid, summary(decision), decision);
-  const began = performance.now();
+export async function perform(
+  { gate, draft, signal, timeoutMs, abort, effect }: PerformOptions,
+): Promise<PerformedRequest> {
+  const passage = await gate.decide(draft, signal);
+  const { event, decision } = passage;
+  if (!passage.allowed) throw new RpcError(RPC.invalid, summary(decision), decision);
   const finish = (response?: McpResponse, error?: string) =>
-    gate.finish(event, {
+    passage.finish({
       ...(response && { response: keptOf(response) }),
       ...(error !== undefined && { error }),
-      duration_ms: performance.now() - began,
     });
   const timer = setTimeout(
     () => abort(new RpcError(RPC.timeout, `no answer within ${timeoutMs / 1000} s`)),
@@ -52,14 +54,14 @@ export async function perform({ gate, draft, signal, timeoutMs, abort, effect }:
   try {
     signal.throwIfAborted();
     const request = requestOf(event, draft);
-    const { result, response, error } = await Promise.race([effect(request), aborted(signal)]);
-    const review = gate.review({ ...event, mcp: { request: event.mcp!.request, response } });
-    if (review.decision === "block") throw new RpcError(RPC.invalid, summary(review), review);
-    return { result, finish: (late) => finish(response, late ?? error) };
+    const { result, response, error } = await Promise.race([effect(request), rejectOnAbort(signal)]);
+    const block = passage.review(response);
+    if (block) throw new RpcError(RPC.invalid, summary(block), block);
+    return { result, finish: (lateError) => finish(response, lateError ?? error) };
   } catch (error) {
-    const known = rpcErrorOf(error);
-    finish(undefined, known.message);
-    throw known;
+    const rpcError = rpcErrorOf(error);
+    finish(undefined, rpcError.message);
+    throw rpcError;
   } finally {
     clearTimeout(timer);
   }
@@ -82,13 +84,13 @@ function requestOf(event: Event, draft: Draft): McpRequest {
   );
 }
 
-/** @throws RpcError −32603 when a server answered with something that is no result */
+/** @throws {RpcError} −32603: the server's answer is not an MCP result */
 export function resultOf(value: unknown, what: string): Params {
   if (isObject(value)) return value;
-  throw new RpcError(RPC.failed, `the server's answer to ${what} is no MCP result`);
+  throw new RpcError(RPC.failed, `the server's answer to ${what} is not an MCP result`);
 }
 
-function aborted(signal: AbortSignal): Promise<never> {
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
   });

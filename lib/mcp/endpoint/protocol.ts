@@ -1,22 +1,22 @@
-/** What the endpoint says of itself (MCP, "Lifecycle", "Logging"). */
+/** Versions, capabilities and log levels of the endpoint (MCP, "Lifecycle", "Logging"). */
 import { VERSION } from "../../base/version/mod.ts";
 import { type Params, RPC, RpcError } from "./rpc.ts";
 
-/** Versions of MCP that are spoken, the newest first. */
+/** Supported versions of MCP, newest first. */
 export const PROTOCOL_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
-/** Levels of log messages, the lowest first (RFC 5424). */
+/** Log levels, lowest first (RFC 5424). */
 export const LOG_LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 const INSTRUCTIONS =
   "Tools, resources and prompts of every MCP server that this VM may use, named <server>__<tool> and " +
-  "sbx://<server>/<uri>. Policy decides on each request: one that it blocks is answered with error -32600, whose " +
-  "data says which rule it was and what would make it pass. Do not try the same again in another way.";
+  "sbx://<server>/<uri>. Policy decides on each request. A blocked request is answered with error -32600; its data " +
+  "names the rule and the change that would allow the request. Do not retry a blocked request in another way.";
 
-/** The result of `initialize`: the client's version if it is spoken, or else our newest. */
+/** Result of `initialize`: the client's version if it is supported, otherwise the newest. */
 export function initializeResult({ protocolVersion }: Params): Params {
   if (typeof protocolVersion !== "string") {
-    throw new RpcError(RPC.params, "params.protocolVersion is no text");
+    throw new RpcError(RPC.params, "params.protocolVersion must be a string");
   }
   return {
     protocolVersion: PROTOCOL_VERSIONS.includes(protocolVersion) ? protocolVersion : PROTOCOL_VERSIONS[0],
@@ -31,9 +31,9 @@ export function initializeResult({ protocolVersion }: Params): Params {
   };
 }
 
-/** The place of `params.level` among {@linkcode LOG_LEVELS}. @throws RpcError −32602 */
+/** Index of `params.level` in {@linkcode LOG_LEVELS}. @throws RpcError −32602 */
 export function logLevel({ level }: Params): number {
   const at = LOG_LEVELS.indexOf(level as string);
-  if (at < 0) throw new RpcError(RPC.params, `params.level is one of ${LOG_LEVELS.join(", ")}`);
+  if (at < 0) throw new RpcError(RPC.params, `params.level must be one of ${LOG_LEVELS.join(", ")}`);
   return at;
 }

@@ -1,14 +1,15 @@
-/** JSON-RPC 2.0 as MCP uses it: reading what a guest sent, and the errors that answer it (contracts.md §8). */
+/** JSON-RPC 2.0 for MCP: messages of a guest, and error answers (docs/contracts.md §8, "JSON-RPC errors"). */
 import { SbxError } from "../../base/error/mod.ts";
+import { isObject } from "../../base/object/mod.ts";
 import { ID_MAX, MESSAGE_MAX } from "./limit.ts";
 
 export const RPC = {
   parse: -32700,
-  /** not a request, or refused by policy */
+  /** not a request, or blocked by policy */
   invalid: -32600,
   unknownMethod: -32601,
   params: -32602,
-  /** the aggregator failed, or is not there */
+  /** the aggregator failed, or is not running */
   failed: -32603,
   timeout: -32000,
 } as const;
@@ -16,7 +17,7 @@ export const RPC = {
 export type RpcId = string | number;
 export type Params = Record<string, unknown>;
 
-/** A message of the guest. Answers are none of ours: nothing is asked of a guest. */
+/** A message of the guest. Answers are ignored: the endpoint sends no requests. */
 export type Incoming =
   | { kind: "request"; id: RpcId; method: string; params: Params }
   | { kind: "notification"; method: string; params: Params }
@@ -24,7 +25,7 @@ export type Incoming =
 
 /** An error answer. */
 export class RpcError extends Error {
-  /** @param id of the request, where the error is found before that is known otherwise */
+  /** @param id id of the request, for errors found while the message is read */
   constructor(readonly code: number, message: string, readonly data?: unknown, readonly id?: RpcId) {
     super(message);
   }
@@ -33,16 +34,16 @@ export class RpcError extends Error {
 /**
  * Reads one message.
  *
- * @throws RpcError −32600 for what is none, a batch among it; −32602 for params that are no object
+ * @throws RpcError −32600: not a message, or a batch; −32602: params is not an object
  */
 export function readMessage(value: unknown): Incoming {
   if (Array.isArray(value)) {
-    throw new RpcError(RPC.invalid, "batches are not taken: send one message a frame");
+    throw new RpcError(RPC.invalid, "batches are not supported: send one message per frame");
   }
   if (!isObject(value) || value.jsonrpc !== "2.0") {
     throw new RpcError(
       RPC.invalid,
-      'not a JSON-RPC message: it needs "jsonrpc": "2.0"',
+      'not a JSON-RPC message: "jsonrpc": "2.0" is missing',
       undefined,
       idOf(value),
     );
@@ -50,19 +51,19 @@ export function readMessage(value: unknown): Incoming {
   if (value.method === undefined && ("result" in value || "error" in value)) return { kind: "answer" };
   const id = idOf(value);
   if (typeof value.method !== "string") {
-    throw new RpcError(RPC.invalid, "the method is no text", undefined, id);
+    throw new RpcError(RPC.invalid, "method must be a string", undefined, id);
   }
   if ("id" in value && id === undefined) {
-    throw new RpcError(RPC.invalid, `an id is a whole number, or text of at most ${ID_MAX} characters`);
+    throw new RpcError(RPC.invalid, `id must be an integer or a string of at most ${ID_MAX} characters`);
   }
   const { method, params = {} } = value;
-  if (!isObject(params)) throw new RpcError(RPC.params, "params is no object", undefined, id);
+  if (!isObject(params)) throw new RpcError(RPC.params, "params must be an object", undefined, id);
   return id === undefined
     ? { kind: "notification", method, params }
     : { kind: "request", id, method, params };
 }
 
-/** The error that answers a failed request. The text of a library, or of anything unforeseen, stays on the host. */
+/** Error answer to a failed request. The text of an unexpected error stays on the host. */
 export function rpcErrorOf(error: unknown): RpcError {
   if (error instanceof RpcError) return error;
   if (!(error instanceof SbxError)) return new RpcError(RPC.failed, "the request failed on the host");
@@ -73,14 +74,10 @@ export function rpcErrorOf(error: unknown): RpcError {
   });
 }
 
-/** The JSON of an error answer. */
+/** Message of an error answer. */
 export function errorAnswer(error: RpcError, id: RpcId | null = error.id ?? null): object {
   const { code, message, data } = error;
   return { jsonrpc: "2.0", id, error: { code, message, ...(data !== undefined && { data }) } };
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function idOf(value: unknown): RpcId | undefined {
@@ -89,7 +86,7 @@ function idOf(value: unknown): RpcId | undefined {
   return text || Number.isSafeInteger(id) ? id as RpcId : undefined;
 }
 
-/** A server outside may have had its say in it. */
+/** Limits a message, which may contain text of an external server. */
 function cut(message: string): string {
   return message.length > MESSAGE_MAX ? `${message.slice(0, MESSAGE_MAX)}…` : message;
 }

@@ -1,31 +1,40 @@
 /** The aggregator's end of the private wire. */
-import type { Kind, Progress } from "../entry.ts";
+import { joinBytes } from "../bytes.ts";
+import type { EntryKind, Progress } from "../entry.ts";
+import {
+  type Frame,
+  FrameKind,
+  FrameWire,
+  LIST_BITS,
+  type RequestHead,
+  type ResponseHead,
+  WINDOW,
+} from "./frame.ts";
 import type { BodyWatch } from "./watch.ts";
-import { type Frame, FrameWire, type Head, Kind as FrameKind, LIST_BITS, WINDOW } from "./frame.ts";
 
-/** `fetch` for one server; something may look at the bytes of the answer. */
+/** `fetch` for one server; `watch` inspects the bytes of the response. */
 export type ServerFetch = (url: string | URL, init?: RequestInit, watch?: BodyWatch) => Promise<Response>;
 
-/** How the aggregator reaches the world. */
+/** The aggregator's way to the network and to its parent. */
 export interface Outbound {
-  /** `fetch` that reaches one of the defined servers and nothing else */
+  /** `fetch` limited to one of the defined servers */
   fetchFor(server: string): ServerFetch;
-  /** tells the parent how far the request of this id is */
+  /** reports progress of a request to the parent */
   progress(id: number, progress: Progress): void;
-  /** tells the parent that these lists changed */
-  changed(kinds: Iterable<Kind>): void;
+  /** reports changed lists to the parent */
+  changed(kinds: Iterable<EntryKind>): void;
   /** called with the id of a request that the parent cancelled */
   onAbort?: (id: number) => void;
 }
 
-/** HTTP over the private wire. It opens no connection but the one that it is given. */
+/** HTTP over the private wire; opens no other connection. */
 export class OutboundClient implements Outbound {
   readonly #wire: FrameWire;
-  readonly #exchanges = new Map<number, Exchange>();
+  readonly #requests = new Map<number, WireRequest>();
   readonly #decoder = new TextDecoder();
   #lastId = 0;
   onAbort?: (id: number) => void;
-  /** settles when the other end is gone */
+  /** settles when the other end has closed */
   readonly closed: Promise<void>;
 
   constructor(conn: Deno.Conn) {
@@ -41,7 +50,7 @@ export class OutboundClient implements Outbound {
     this.#wire.send(FrameKind.Progress, id, JSON.stringify(progress));
   }
 
-  changed(kinds: Iterable<Kind>): void {
+  changed(kinds: Iterable<EntryKind>): void {
     let bits = 0;
     for (const kind of kinds) bits |= LIST_BITS[kind];
     this.#wire.send(FrameKind.Changed, bits);
@@ -51,12 +60,12 @@ export class OutboundClient implements Outbound {
     const { method = "GET", headers, body, signal } = init;
     signal?.throwIfAborted();
     const id = this.#lastId = (this.#lastId + 1) >>> 0;
-    const exchange = new Exchange(id, this.#wire, () => this.#exchanges.delete(id), signal, watch);
-    this.#exchanges.set(id, exchange);
+    const request = new WireRequest(id, this.#wire, () => this.#requests.delete(id), signal, watch);
+    this.#requests.set(id, request);
     const all = headers instanceof Headers ? headers : new Headers(headers);
-    const open = { server, method, url, headers: Object.fromEntries(all) };
-    this.#wire.send(FrameKind.Open, id, `${JSON.stringify(open)}\n${typeof body === "string" ? body : ""}`);
-    return await exchange.response;
+    const head: RequestHead = { server, method, url, headers: Object.fromEntries(all) };
+    this.#wire.send(FrameKind.Open, id, `${JSON.stringify(head)}\n${typeof body === "string" ? body : ""}`);
+    return await request.response;
   }
 
   async #receive(): Promise<void> {
@@ -64,17 +73,17 @@ export class OutboundClient implements Outbound {
       const { kind, id } = frame;
       if (kind === FrameKind.Abort) this.onAbort?.(id);
       else if (kind === FrameKind.Sync) this.#wire.send(FrameKind.Sync, id);
-      else this.#exchanges.get(id)?.take(frame, this.#decoder);
+      else this.#requests.get(id)?.receive(frame, this.#decoder);
       return true;
     });
-    for (const exchange of [...this.#exchanges.values()]) exchange.fail("the host closed the connection");
+    for (const request of [...this.#requests.values()]) request.fail("the host closed the connection");
   }
 }
 
 const JSON_TYPE = /^application\/json\b/i;
 
-/** One request and its answer. */
-class Exchange {
+/** One request over the wire, and its response. */
+class WireRequest {
   readonly response: Promise<Response>;
   readonly #id: number;
   readonly #wire: FrameWire;
@@ -84,11 +93,13 @@ class Exchange {
   readonly #watch?: BodyWatch;
   readonly #onAbort = () => this.#cancel(this.#signal?.reason);
   #chunks: Uint8Array<ArrayBuffer>[] = [];
-  #whole?: Head;
-  #over = false;
+  /** head of a response that is collected to its end */
+  #bufferedHead?: ResponseHead;
+  #isOver = false;
   #failure?: Error;
-  #taken = 0;
-  #wanted?: () => void;
+  /** bytes read since credit was last granted */
+  #consumed = 0;
+  #wakeReader?: () => void;
 
   constructor(
     id: number,
@@ -106,21 +117,21 @@ class Exchange {
     signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
 
-  take(frame: Frame, decoder: TextDecoder): void {
+  receive(frame: Frame, decoder: TextDecoder): void {
     try {
-      this.#take(frame, decoder);
+      this.#receive(frame, decoder);
     } catch {
-      // A status or header that no response can have.
-      this.fail("its answer is not valid HTTP");
+      // Invalid status or header.
+      this.fail("the response is not valid HTTP");
     }
   }
 
-  #take({ kind, payload }: Frame, decoder: TextDecoder): void {
-    if (kind === FrameKind.Head) this.#answer(JSON.parse(decoder.decode(payload)));
+  #receive({ kind, payload }: Frame, decoder: TextDecoder): void {
+    if (kind === FrameKind.Head) this.#respond(JSON.parse(decoder.decode(payload)));
     else if (kind === FrameKind.Data) {
       this.#chunks.push(payload.slice());
-      if (this.#whole) this.#collect(payload);
-      else this.#wanted?.();
+      if (this.#bufferedHead) this.#collect(payload);
+      else this.#wakeReader?.();
     } else if (kind === FrameKind.End) this.#end();
     else if (kind === FrameKind.Fail) this.fail(decoder.decode(payload));
   }
@@ -132,28 +143,28 @@ class Exchange {
   }
 
   #end(): void {
-    if (this.#whole && !this.#failure) {
-      this.#head.resolve(new Response(joined(this.#chunks), this.#whole));
+    if (this.#bufferedHead && !this.#failure) {
+      this.#head.resolve(new Response(joinBytes(this.#chunks), this.#bufferedHead));
       this.#watch?.end?.();
     }
-    this.#over = true;
+    this.#isOver = true;
     this.#signal?.removeEventListener("abort", this.#onAbort);
     this.#forget();
-    this.#wanted?.();
+    this.#wakeReader?.();
   }
 
   #cancel(reason: unknown): void {
-    if (!this.#over) this.#wire.send(FrameKind.Cancel, this.#id);
+    if (!this.#isOver) this.#wire.send(FrameKind.Cancel, this.#id);
     this.#failure ??= reason instanceof Error ? reason : new DOMException("cancelled", "AbortError");
     this.#head.reject(this.#failure);
     this.#end();
   }
 
-  #answer({ status, headers }: Head): void {
+  #respond({ status, headers }: ResponseHead): void {
     const hasBody = status !== 204 && status !== 205 && status !== 304;
-    // JSON is of no use before its end; a stream for it would only cost time.
+    // JSON cannot be used before its end; a stream would only cost time.
     if (hasBody && headers.some(([name, value]) => name === "content-type" && JSON_TYPE.test(value))) {
-      this.#whole = { status, headers };
+      this.#bufferedHead = { status, headers };
       return;
     }
     const body = hasBody
@@ -167,7 +178,7 @@ class Exchange {
   #collect(chunk: Uint8Array): void {
     try {
       this.#watch?.chunk(chunk);
-      this.#granted(chunk.length);
+      this.#grantCredit(chunk.length);
     } catch (problem) {
       this.#cancel(problem);
       this.#watch?.end?.(this.#failure);
@@ -175,9 +186,9 @@ class Exchange {
   }
 
   async #pull(to: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
-    if (this.#chunks.length === 0 && !this.#over) {
-      await new Promise<void>((resolve) => this.#wanted = resolve);
-      this.#wanted = undefined;
+    if (this.#chunks.length === 0 && !this.#isOver) {
+      await new Promise<void>((resolve) => this.#wakeReader = resolve);
+      this.#wakeReader = undefined;
     }
     const chunk = this.#failure ? undefined : this.#chunks.shift();
     if (!chunk) return this.#finish(to);
@@ -188,7 +199,7 @@ class Exchange {
       this.#cancel(problem);
       return this.#finish(to);
     }
-    this.#granted(chunk.length);
+    this.#grantCredit(chunk.length);
     to.enqueue(chunk);
   }
 
@@ -198,24 +209,13 @@ class Exchange {
     this.#watch?.end?.(this.#failure);
   }
 
-  /** Bytes that are taken make room for others. */
-  #granted(bytes: number): void {
-    this.#taken += bytes;
-    if (this.#taken < WINDOW / 2 || this.#over) return;
+  /** Allows the host to send as many bytes as were read. */
+  #grantCredit(bytes: number): void {
+    this.#consumed += bytes;
+    if (this.#consumed < WINDOW / 2 || this.#isOver) return;
     const credit = new Uint8Array(4);
-    new DataView(credit.buffer).setUint32(0, this.#taken);
-    this.#taken = 0;
+    new DataView(credit.buffer).setUint32(0, this.#consumed);
+    this.#consumed = 0;
     this.#wire.send(FrameKind.Credit, this.#id, credit);
   }
-}
-
-function joined(chunks: Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuffer> {
-  if (chunks.length === 1) return chunks[0];
-  const whole = new Uint8Array(chunks.reduce((size, { length }) => size + length, 0));
-  let at = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, at);
-    at += chunk.length;
-  }
-  return whole;
 }

@@ -1,50 +1,50 @@
 /**
- * The private wire between the aggregator and whoever started it: HTTP requests go out by it, because the aggregator has
- * no network of its own; and what the nine methods of the NDJSON protocol cannot say (progress, cancellation, a changed
- * catalogue) goes by it too. A frame is u32 big-endian length of the rest, u8 kind, u32 big-endian id, payload.
+ * The private wire between the aggregator and its parent (docs/contracts.md §8, "Privilege boundary"). Carries HTTP
+ * requests, because the aggregator has no network of its own, and the messages that the NDJSON protocol lacks: progress,
+ * cancellation, changed lists. A frame is u32 big-endian length of the rest, u8 kind, u32 big-endian id, payload.
  */
 import { writeAll } from "../../base/wire/mod.ts";
 
-/** What a frame says; the id is that of an exchange, except where another is named. */
-export const Kind = {
-  /** → host: {@linkcode Open} as JSON, a newline, the body */
+/** Kinds of frames; the id is that of an HTTP request, unless noted. */
+export const FrameKind = {
+  /** → host: {@linkcode RequestHead} as JSON, a newline, the body */
   Open: 1,
-  /** → host: nobody waits for this answer any more */
+  /** → host: the response is not needed any more */
   Cancel: 2,
-  /** → host: u32, bytes that may be sent beyond those allowed before */
+  /** → host: u32, additional bytes of the body that may be sent */
   Credit: 3,
-  /** → aggregator: {@linkcode Head} as JSON */
+  /** → aggregator: {@linkcode ResponseHead} as JSON */
   Head: 4,
   /** → aggregator: bytes of the body */
   Data: 5,
   /** → aggregator: the body is complete */
   End: 6,
-  /** → aggregator: why there is no answer, or no more of it, as text */
+  /** → aggregator: reason why the response is missing or incomplete, as text */
   Fail: 7,
-  /** → aggregator: the request of this id is cancelled */
+  /** → aggregator: cancels a request of the NDJSON protocol; the id is that request's */
   Abort: 8,
-  /** → host: `Progress` of the request of this id as JSON */
+  /** → host: `Progress` as JSON of a request of the NDJSON protocol; the id is that request's */
   Progress: 9,
   /** → host: lists changed; the id is the sum of their {@linkcode LIST_BITS} */
   Changed: 10,
-  /** → aggregator, and back as it came: what was sent before it has arrived */
+  /** → aggregator, echoed: everything sent before it has arrived */
   Sync: 11,
 } as const;
-export type Kind = typeof Kind[keyof typeof Kind];
+export type FrameKind = typeof FrameKind[keyof typeof FrameKind];
 
-/** Which lists changed. */
+/** Bit of each list in a `Changed` frame. */
 export const LIST_BITS = { tools: 1, resources: 2, prompts: 4 } as const;
 
-/** An HTTP request to one of the defined servers. */
-export interface Open {
+/** Head of an HTTP request to one of the defined servers. */
+export interface RequestHead {
   server: string;
   method: string;
   url: string;
   headers: Record<string, string>;
 }
 
-/** Status and headers of an answer. */
-export interface Head {
+/** Status and headers of a response. */
+export interface ResponseHead {
   status: number;
   headers: [string, string][];
 }
@@ -55,39 +55,39 @@ export interface Frame {
   payload: Uint8Array<ArrayBuffer>;
 }
 
-/** Most bytes of a frame: a body of 1 MB, with room for what JSON's escapes add to it. */
+/** `bytes` of a frame: a body of 1 MB, with room for JSON escapes. */
 export const FRAME_BYTES_MAX = 4 * 1024 * 1024;
-/** Bytes of a body that may be under way before the reader asks for more. */
+/** `bytes` of a body in transit before the reader grants more. */
 export const WINDOW = 256 * 1024;
-/** Bytes of one data frame. */
+/** `bytes` of one data frame. */
 export const DATA_BYTES = 64 * 1024;
 const HEADER = 9;
 const CHUNK = 64 * 1024;
 
-/** Frames over one connection. Those sent in one turn of the event loop go out in one piece. */
+/** Frames over one connection. Frames sent in one turn of the event loop are written in one piece. */
 export class FrameWire {
   readonly #conn: Deno.Conn;
   readonly #encoder = new TextEncoder();
-  #waiting: { kind: Kind; id: number; payload: string | Uint8Array }[] = [];
+  #waiting: { kind: FrameKind; id: number; payload: string | Uint8Array }[] = [];
   #writing?: Promise<void>;
 
   constructor(conn: Deno.Conn) {
     this.#conn = conn;
   }
 
-  /** Queues a frame. One that cannot be sent any more is dropped: the reader of frames sees the end. */
-  send(kind: Kind, id: number, payload: string | Uint8Array = ""): void {
+  /** Queues a frame. Frames after the connection has failed are dropped; `receive` ends then. */
+  send(kind: FrameKind, id: number, payload: string | Uint8Array = ""): void {
     this.#waiting.push({ kind, id, payload });
     this.#writing ??= this.#drain();
   }
 
   /**
-   * Hands every frame to `take` as it arrives, as many at once as there are. Ends at the end of the connection, at the
-   * first frame that is none, and when `take` answers false: nothing after it can be trusted.
+   * Passes every frame to `handle` as it arrives. Ends with the connection, at the first malformed frame, and when
+   * `handle` returns false: nothing after it can be trusted.
    *
-   * @param take the payload is good only until it returns
+   * @param handle receives a payload that is valid only until it returns
    */
-  async receive(take: (frame: Frame) => boolean): Promise<void> {
+  async receive(handle: (frame: Frame) => boolean): Promise<void> {
     let buffer = new Uint8Array(CHUNK);
     let view = new DataView(buffer.buffer);
     let start = 0;
@@ -98,7 +98,7 @@ export class FrameWire {
         if (length < HEADER - 4 || length > FRAME_BYTES_MAX) return;
         if (end - start < 4 + length) break;
         const payload = buffer.subarray(start + HEADER, start + 4 + length);
-        if (!take({ kind: view.getUint8(start + 4), id: view.getUint32(start + 5), payload })) return;
+        if (!handle({ kind: view.getUint8(start + 4), id: view.getUint32(start + 5), payload })) return;
         start += 4 + length;
       }
       if (start === end) start = end = 0;
@@ -138,7 +138,7 @@ export class FrameWire {
     this.#writing = undefined;
   }
 
-  #encode(frames: { kind: Kind; id: number; payload: string | Uint8Array }[]): Uint8Array {
+  #encode(frames: { kind: FrameKind; id: number; payload: string | Uint8Array }[]): Uint8Array {
     let room = 0;
     // UTF-8 takes at most three bytes for a UTF-16 unit.
     for (const { payload } of frames) room += HEADER + payload.length * (typeof payload === "string" ? 3 : 1);

@@ -1,3 +1,3 @@
-/** HTTP of the aggregator, by way of whoever started it. */
+/** HTTP of the aggregator, carried by its parent process. */
 export { type Outbound, OutboundClient, type ServerFetch } from "./client.ts";
 export { type CredentialResolver, type OutboundOptions, OutboundServer } from "./server.ts";

@@ -1,86 +1,113 @@
-/** The host's end of the private wire: the only way from the aggregator to the network, and where credentials go in. */
+/** The host's end of the private wire: the aggregator's only way to the network, where credentials are added. */
 import type { AggregatorDefinition } from "../definition.ts";
-import type { Kind as ListKind, Progress } from "../entry.ts";
-import { DATA_BYTES, type Frame, FrameWire, Kind, LIST_BITS, WINDOW } from "./frame.ts";
+import type { EntryKind, Progress } from "../entry.ts";
+import {
+  DATA_BYTES,
+  type Frame,
+  FrameKind,
+  FrameWire,
+  LIST_BITS,
+  type ResponseHead,
+  WINDOW,
+} from "./frame.ts";
 import { Scrubber } from "./scrub.ts";
-import { destinationOf, failureText, headersOf, readOpen, type Target, targetsOf } from "./target.ts";
+import {
+  type AllowedServer,
+  allowedServers,
+  failureText,
+  findServer,
+  headersOf,
+  readRequest,
+} from "./target.ts";
 
 /**
- * The secret behind a credential reference, for this URL and no other; undefined when there is none or it is not for this
- * host. `refused` is true when the server turned the last one down, so that an expired token can be renewed.
+ * Resolves a credential reference to its secret for one URL; `undefined` when the reference is unknown or not valid for
+ * this host. `rejected` is true after the server answered 401, so that an expired token can be renewed.
  */
-export type CredentialResolver = (ref: string, url: URL, refused: boolean) => Promise<string | undefined>;
+export type CredentialResolver = (ref: string, url: URL, rejected: boolean) => Promise<string | undefined>;
 
 export interface OutboundOptions {
   resolve?: CredentialResolver;
   onProgress?(id: number, progress: Progress): void;
-  onChanged?(kinds: ListKind[]): void;
+  onChanged?(kinds: EntryKind[]): void;
 }
 
 const LISTS = ["tools", "resources", "prompts"] as const;
-/** Requests under way at once; every server may have a stream, and calls beside it. */
-const EXCHANGES_MAX = 4096;
+/** Concurrent requests; every server may have a stream and calls beside it. */
+const FORWARDED_MAX = 4096;
 
-const KEPT_HEADERS = ["content-type", "location", "retry-after", "mcp-session-id", "mcp-protocol-version"];
+/** Response headers that an MCP client reads; cookies and all others are dropped. */
+const RESPONSE_HEADERS = [
+  "content-type",
+  "location",
+  "retry-after",
+  "mcp-session-id",
+  "mcp-protocol-version",
+];
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
-/** One request on its way. */
-interface Exchange {
+/** One request in progress. */
+interface ForwardedRequest {
   abort: AbortController;
-  target: Target;
+  server: AllowedServer;
+  /** bytes of the body that may be sent */
   credit: number;
-  more?: () => void;
+  /** called when credit is added */
+  onCredit?: () => void;
 }
 
 /** Carries the requests of one aggregator. */
 export class OutboundServer {
   readonly #options: OutboundOptions;
   readonly #http = Deno.createHttpClient({ poolMaxIdlePerHost: 64 });
-  readonly #exchanges = new Map<number, Exchange>();
-  #targets: Map<string, Target>;
-  #former = new Map<string, Target>();
+  readonly #requests = new Map<number, ForwardedRequest>();
+  #servers: Map<string, AllowedServer>;
+  #previousServers = new Map<string, AllowedServer>();
   readonly #syncs = new Map<number, () => void>();
   #lastSync = 0;
   #wire?: FrameWire;
 
   constructor(definitions: AggregatorDefinition[], options: OutboundOptions = {}) {
-    this.#targets = targetsOf(definitions);
+    this.#servers = allowedServers(definitions);
     this.#options = options;
   }
 
-  /** Requests may go to these servers too; those allowed before are, until {@linkcode settle}, told goodbye. */
+  /**
+   * Allows these servers; the previous ones stay allowed until {@linkcode settle}, so that their sessions can be
+   * closed.
+   */
   allow(definitions: AggregatorDefinition[]): void {
-    this.#former = this.#targets;
-    this.#targets = targetsOf(definitions);
+    this.#previousServers = this.#servers;
+    this.#servers = allowedServers(definitions);
   }
 
-  /** Ends what still goes to servers that are not allowed any more. */
+  /** Aborts requests to servers that are not allowed any more. */
   settle(): void {
-    this.#former = new Map();
-    const allowed = new Set(this.#targets.values());
-    for (const { abort, target } of this.#exchanges.values()) if (!allowed.has(target)) abort.abort();
+    this.#previousServers = new Map();
+    const servers = new Set(this.#servers.values());
+    for (const { abort, server } of this.#requests.values()) if (!servers.has(server)) abort.abort();
   }
 
-  /** Tells the aggregator that nobody waits for the request of this id. */
+  /** Cancels a request of the NDJSON protocol in the aggregator. */
   abort(id: number): void {
-    this.#wire?.send(Kind.Abort, id);
+    this.#wire?.send(FrameKind.Abort, id);
   }
 
-  /** Settles when all that the aggregator has sent until now was taken: its pipe and this wire keep no common order. */
+  /** Settles when every frame that the aggregator has sent so far is handled: its pipe and this wire share no order. */
   sync(): Promise<void> {
     const wire = this.#wire;
     if (!wire) return Promise.resolve();
     const id = this.#lastSync = (this.#lastSync + 1) >>> 0;
     return new Promise((resolve) => {
       this.#syncs.set(id, resolve);
-      wire.send(Kind.Sync, id);
+      wire.send(FrameKind.Sync, id);
     });
   }
 
-  /** Serves until the connection ends, and ends everything with it. */
+  /** Serves until the connection ends; all its requests end with it. */
   async serve(conn: Deno.Conn): Promise<void> {
     const wire = this.#wire = new FrameWire(conn);
-    await wire.receive((frame) => this.#take(wire, frame));
+    await wire.receive((frame) => this.#handle(wire, frame));
     this.close();
   }
 
@@ -89,41 +116,41 @@ export class OutboundServer {
     this.#wire = undefined;
     for (const resolve of this.#syncs.values()) resolve();
     this.#syncs.clear();
-    for (const { abort } of this.#exchanges.values()) abort.abort();
+    for (const { abort } of this.#requests.values()) abort.abort();
     try {
       this.#http.close();
     } catch {
-      // closed already
+      // already closed
     }
   }
 
   /** @returns false when the other end breaks the protocol */
-  #take(wire: FrameWire, { kind, id, payload }: Frame): boolean {
-    const exchange = this.#exchanges.get(id);
+  #handle(wire: FrameWire, { kind, id, payload }: Frame): boolean {
+    const request = this.#requests.get(id);
     switch (kind) {
-      case Kind.Open:
-        if (exchange || this.#exchanges.size >= EXCHANGES_MAX) return false;
-        this.#open(wire, id, payload);
+      case FrameKind.Open:
+        if (request || this.#requests.size >= FORWARDED_MAX) return false;
+        this.#forward(wire, id, payload);
         return true;
-      case Kind.Cancel:
-        exchange?.abort.abort();
+      case FrameKind.Cancel:
+        request?.abort.abort();
         return true;
-      case Kind.Credit:
+      case FrameKind.Credit:
         if (payload.length !== 4) return false;
-        if (exchange) {
-          exchange.credit += new DataView(payload.buffer, payload.byteOffset).getUint32(0);
-          exchange.more?.();
+        if (request) {
+          request.credit += new DataView(payload.buffer, payload.byteOffset).getUint32(0);
+          request.onCredit?.();
         }
         return true;
-      case Kind.Progress: {
+      case FrameKind.Progress: {
         const progress = readProgress(payload);
         if (progress) this.#options.onProgress?.(id, progress);
         return progress !== undefined;
       }
-      case Kind.Sync:
+      case FrameKind.Sync:
         this.#syncs.get(id)?.();
         return this.#syncs.delete(id);
-      case Kind.Changed:
+      case FrameKind.Changed:
         this.#options.onChanged?.(LISTS.filter((kind) => id & LIST_BITS[kind]));
         return true;
       default:
@@ -131,45 +158,45 @@ export class OutboundServer {
     }
   }
 
-  async #open(wire: FrameWire, id: number, payload: Uint8Array): Promise<void> {
-    const request = readOpen(payload);
-    if (!request) return wire.send(Kind.Fail, id, "a request that cannot be read");
-    const { open, body } = request;
-    const destination = destinationOf(open, this.#targets.get(open.server), this.#former.get(open.server));
-    if (typeof destination === "string") return wire.send(Kind.Fail, id, destination);
-    const { to, target } = destination;
-    const exchange: Exchange = { abort: new AbortController(), target, credit: WINDOW };
-    this.#exchanges.set(id, exchange);
+  async #forward(wire: FrameWire, id: number, payload: Uint8Array): Promise<void> {
+    const parsed = readRequest(payload);
+    if (!parsed) return wire.send(FrameKind.Fail, id, "malformed request");
+    const { head, body } = parsed;
+    const match = findServer(head, this.#servers.get(head.server), this.#previousServers.get(head.server));
+    if (typeof match === "string") return wire.send(FrameKind.Fail, id, match);
+    const { to, server } = match;
+    const request: ForwardedRequest = { abort: new AbortController(), server, credit: WINDOW };
+    this.#requests.set(id, request);
     try {
-      await this.#carry(wire, id, exchange, to, {
-        method: open.method,
-        headers: headersOf(open, target),
-        body: open.method === "POST" ? body : undefined,
+      await this.#relay(wire, id, request, to, {
+        method: head.method,
+        headers: headersOf(head, server),
+        body: head.method === "POST" ? body : undefined,
         redirect: "manual",
-        signal: exchange.abort.signal,
+        signal: request.abort.signal,
         client: this.#http,
       });
     } catch (error) {
-      wire.send(Kind.Fail, id, error instanceof Refused ? error.message : failureText(error));
-      // What is left of the answer is not read.
-      exchange.abort.abort();
+      wire.send(FrameKind.Fail, id, error instanceof RefusalError ? error.message : failureText(error));
+      // Discards the rest of the response.
+      request.abort.abort();
     } finally {
-      this.#exchanges.delete(id);
+      this.#requests.delete(id);
     }
   }
 
-  async #carry(
+  async #relay(
     wire: FrameWire,
     id: number,
-    exchange: Exchange,
+    request: ForwardedRequest,
     to: URL,
     init: RequestInit & { headers: Record<string, string>; client: Deno.HttpClient },
   ): Promise<void> {
-    const { auth } = exchange.target.definition;
-    let secret = auth && await this.#secret(auth.credential_ref, to, false);
+    const { auth } = request.server.definition;
+    let secret = auth && await this.#resolveSecret(auth.credential_ref, to, false);
     let response = await send(to, init, secret);
     if (auth && response.status === 401) {
-      const renewed = await this.#secret(auth.credential_ref, to, true);
+      const renewed = await this.#resolveSecret(auth.credential_ref, to, true);
       if (renewed !== secret) {
         await response.body?.cancel();
         secret = renewed;
@@ -177,66 +204,69 @@ export class OutboundServer {
       }
     }
     const scrubber = secret === undefined ? undefined : new Scrubber(secret, auth!.credential_ref);
-    const head = { status: response.status, headers: keptHeaders(response.headers) };
+    const head: ResponseHead = { status: response.status, headers: pickHeaders(response.headers) };
     const text = JSON.stringify(head);
-    wire.send(Kind.Head, id, secret === undefined ? text : text.replaceAll(secret, auth!.credential_ref));
+    wire.send(
+      FrameKind.Head,
+      id,
+      secret === undefined ? text : text.replaceAll(secret, auth!.credential_ref),
+    );
     for await (const chunk of isSmall(response) ? [await response.bytes()] : response.body ?? []) {
-      await this.#data(wire, id, exchange, scrubber ? scrubber.pass(chunk) : chunk);
+      await this.#sendData(wire, id, request, scrubber ? scrubber.pass(chunk) : chunk);
     }
-    if (scrubber) await this.#data(wire, id, exchange, scrubber.end());
-    wire.send(Kind.End, id);
+    if (scrubber) await this.#sendData(wire, id, request, scrubber.end());
+    wire.send(FrameKind.End, id);
   }
 
-  /** Sends bytes as far as the other end has room for them. */
-  async #data(wire: FrameWire, id: number, exchange: Exchange, bytes: Uint8Array): Promise<void> {
+  /** Sends bytes within the credit of the other end. */
+  async #sendData(wire: FrameWire, id: number, request: ForwardedRequest, bytes: Uint8Array): Promise<void> {
     for (let at = 0; at < bytes.length;) {
-      while (exchange.credit <= 0) await this.#credit(exchange);
-      const part = bytes.subarray(at, at + Math.min(exchange.credit, DATA_BYTES));
-      exchange.credit -= part.length;
-      wire.send(Kind.Data, id, part);
+      while (request.credit <= 0) await this.#waitForCredit(request);
+      const part = bytes.subarray(at, at + Math.min(request.credit, DATA_BYTES));
+      request.credit -= part.length;
+      wire.send(FrameKind.Data, id, part);
       at += part.length;
     }
   }
 
-  async #credit(exchange: Exchange): Promise<void> {
-    const { signal } = exchange.abort;
+  async #waitForCredit(request: ForwardedRequest): Promise<void> {
+    const { signal } = request.abort;
     signal.throwIfAborted();
     await new Promise<void>((resolve) => {
-      exchange.more = resolve;
+      request.onCredit = resolve;
       signal.addEventListener("abort", () => resolve(), { once: true });
     });
     signal.throwIfAborted();
   }
 
-  async #secret(ref: string, to: URL, refused: boolean): Promise<string> {
+  async #resolveSecret(ref: string, to: URL, rejected: boolean): Promise<string> {
     if (to.protocol !== "https:" && !LOOPBACK.test(to.hostname)) {
-      throw new Refused("a credential is not sent over plain http; its URL has to be https");
+      throw new RefusalError("credentials are not sent over plain http; use an https URL");
     }
-    const secret = await this.#options.resolve?.(ref, to, refused).catch(() => undefined);
-    // An unresolved reference is refused, never sent (contracts.md §9).
-    if (!secret) throw new Refused(`its credential ${ref} is not known, or is not for ${to.host}`);
+    const secret = await this.#options.resolve?.(ref, to, rejected).catch(() => undefined);
+    // An unresolved reference is refused, never sent (docs/contracts.md §9).
+    if (!secret) throw new RefusalError(`credential ${ref} is unknown or not valid for ${to.host}`);
     return secret;
   }
 }
 
-/** Whether the whole body can be taken at once: one read instead of a stream. */
+/** Whether the whole body can be read at once instead of as a stream. */
 function isSmall({ headers, body }: Response): boolean {
   const length = headers.get("content-length");
   return body !== null && length !== null && !headers.has("content-encoding") && Number(length) <= DATA_BYTES;
 }
 
-/** What an MCP client looks at; cookies and the rest stay here. */
-function keptHeaders(headers: Headers): [string, string][] {
-  const kept: [string, string][] = [];
-  for (const name of KEPT_HEADERS) {
+function pickHeaders(headers: Headers): [string, string][] {
+  const picked: [string, string][] = [];
+  for (const name of RESPONSE_HEADERS) {
     const value = headers.get(name);
-    if (value !== null) kept.push([name, value]);
+    if (value !== null) picked.push([name, value]);
   }
-  return kept;
+  return picked;
 }
 
-/** A refusal in words that the aggregator may show. */
-class Refused extends Error {}
+/** A refusal whose message may be shown by the aggregator. */
+class RefusalError extends Error {}
 
 function send(to: URL, init: RequestInit & { headers: Record<string, string> }, secret: string | undefined) {
   if (secret !== undefined) init.headers.authorization = `Bearer ${secret}`;

@@ -1,13 +1,13 @@
 import type { ToolDefinition } from "../entry.ts";
 import { foreignText } from "../text.ts";
 
-/** A tool that is not what was approved, and is held back until somebody approves it. */
+/** A tool that differs from its approved definition; held back until a person approves it. */
 export interface PinChange {
   server: string;
-  /** its name now */
+  /** current name */
   tool: string;
   kind: "changed" | "renamed";
-  /** what was approved; its name tells what the tool was called before */
+  /** approved definition, with the approved name */
   before: ToolDefinition;
   after: ToolDefinition;
   before_hash: string;
@@ -16,7 +16,7 @@ export interface PinChange {
   seen_at: string;
 }
 
-/** A finding (contracts.md §6). */
+/** A finding (docs/contracts.md §6). */
 export interface PinFinding {
   finding_id: string;
   event_id: string;
@@ -31,18 +31,18 @@ export interface PinFinding {
 const RULE_ID = "mcp.tool_pin_changed";
 const PACK_ID = "sbx.builtin";
 
-/** The finding that a change raises, on the event in which the tool was listed. */
+/** The finding of a change, on the event that listed the tool. */
 export function findingOf({ server, tool, kind, before }: PinChange, eventId: string): PinFinding {
   const name = `${server}__${foreignText(tool, 64)}`;
-  const what = kind === "renamed"
-    ? `was called ${foreignText(before.name, 64)} when it was approved`
-    : "is not the tool that was approved";
+  const difference = kind === "renamed"
+    ? `was approved as ${foreignText(before.name, 64)}`
+    : "differs from its approved definition";
   return {
     finding_id: `finding-${eventId}-${RULE_ID}`,
     event_id: eventId,
     rule_id: RULE_ID,
     pack_id: PACK_ID,
-    title: `MCP tool ${name} ${what}; it is held back`,
+    title: `MCP tool ${name} ${difference} and is held back`,
     severity: "high",
     confidence: "high",
     tags: ["mcp", "supply-chain"],

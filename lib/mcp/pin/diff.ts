@@ -1,32 +1,32 @@
-/** What changed in a tool, word by word, for `sbx mcp diff`. */
-import { canonicalJson } from "../../event/canonical.ts";
+/** Differences between two definitions of a tool, word by word, for `sbx mcp diff`. */
+import { canonicalJson } from "../../event/mod.ts";
 import type { ToolDefinition } from "../entry.ts";
 
-/** A run of words that is the same, new, or gone. */
+/** A run of words that is unchanged, added or removed. */
 export interface DiffPart {
   op: "same" | "add" | "remove";
   text: string;
 }
 
-/** Most cells of the table that finds the longest common run; beyond it the middle counts as replaced. */
+/** Cells of the table that finds the longest common subsequence; a larger middle counts as replaced. */
 const CELLS_MAX = 4_000_000;
 
-/** The difference of two texts by words; what is between words belongs to the words. */
+/** Differences of two texts by words; spaces and punctuation are words too. */
 export function wordDiff(before: string, after: string): DiffPart[] {
-  const a = pieces(before);
-  const b = pieces(after);
+  const a = splitWords(before);
+  const b = splitWords(after);
   let head = 0;
   while (head < a.length && head < b.length && a[head] === b[head]) head++;
   let tail = 0;
   while (tail < a.length - head && tail < b.length - head && a.at(-1 - tail) === b.at(-1 - tail)) tail++;
   const parts: DiffPart[] = [];
   add(parts, "same", a.slice(0, head));
-  middle(parts, a.slice(head, a.length - tail), b.slice(head, b.length - tail));
+  diffMiddle(parts, a.slice(head, a.length - tail), b.slice(head, b.length - tail));
   add(parts, "same", a.slice(a.length - tail));
   return parts;
 }
 
-/** The three things that a pin covers, each with its differences. */
+/** Differences of each field that a pin covers; unchanged fields are omitted. */
 export function definitionDiff(
   before: ToolDefinition,
   after: ToolDefinition,
@@ -36,26 +36,26 @@ export function definitionDiff(
     description,
     input_schema: JSON.stringify(JSON.parse(canonicalJson(input_schema)), null, 2),
   });
-  const [old, now] = [text(before), text(after)];
+  const [old, current] = [text(before), text(after)];
   return (["name", "description", "input_schema"] as const)
-    .filter((field) => old[field] !== now[field])
-    .map((field) => ({ field, parts: wordDiff(old[field], now[field]) }));
+    .filter((field) => old[field] !== current[field])
+    .map((field) => ({ field, parts: wordDiff(old[field], current[field]) }));
 }
 
-/** The parts as text: `[-gone-]` and `{+new+}`, as git's word diff prints them. */
+/** Renders parts as git's word diff: `[-removed-]` and `{+added+}`. */
 export function renderDiff(parts: DiffPart[]): string {
   return parts.map(({ op, text }) => op === "same" ? text : op === "add" ? `{+${text}+}` : `[-${text}-]`)
     .join("");
 }
 
-function middle(parts: DiffPart[], a: string[], b: string[]): void {
+function diffMiddle(parts: DiffPart[], a: string[], b: string[]): void {
   if (a.length * b.length > CELLS_MAX) {
     add(parts, "remove", a);
     add(parts, "add", b);
     return;
   }
   const width = b.length + 1;
-  // Length of the longest common run from (i, j) to the ends.
+  // Length of the longest common subsequence from (i, j) to the ends.
   const longest = new Uint32Array((a.length + 1) * width);
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
@@ -78,7 +78,7 @@ function middle(parts: DiffPart[], a: string[], b: string[]): void {
   }
 }
 
-function pieces(text: string): string[] {
+function splitWords(text: string): string[] {
   return text.match(/[\p{L}\p{N}_]+|\s+|[^\p{L}\p{N}_\s]/gu) ?? [];
 }
 

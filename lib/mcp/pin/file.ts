@@ -1,11 +1,11 @@
-/** The pins of one profile as a file. */
+/** File with the pins of one profile. */
 import { dirname } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import type { ToolDefinition } from "../entry.ts";
 import type { PinChange } from "./change.ts";
 
-/** What is remembered of a tool. */
+/** Approved definition of a tool. */
 export interface Pin {
   hash: string;
   definition: ToolDefinition;
@@ -17,14 +17,14 @@ export interface PinFile {
   version: 1;
   /** server → tool → pin */
   pins: Record<string, Record<string, Pin>>;
-  /** what waits for approval */
+  /** changes that wait for approval */
   changes: PinChange[];
 }
 
-/** Longest wait for another process that has the file. */
+/** `ms` to wait for another process that has locked the file. */
 const LOCK_MS = 5000;
 
-/** @throws {SbxError} `mcp.pins.unreadable`: what was approved is not known, so nothing can be taken for approved */
+/** @throws {SbxError} `mcp.pins.unreadable`: without the file no tool counts as approved */
 export async function readPins(path: string): Promise<PinFile> {
   let text: string;
   try {
@@ -35,16 +35,20 @@ export async function readPins(path: string): Promise<PinFile> {
   }
   try {
     const file = JSON.parse(text) as PinFile;
-    const isKnown = file.version === 1 && typeof file.pins === "object" && Array.isArray(file.changes);
-    // Names of servers are anybody's: the object has no prototype that could be one of them.
-    if (isKnown) return { ...file, pins: Object.assign(Object.create(null), file.pins) };
+    const isValid = file.version === 1 && typeof file.pins === "object" && Array.isArray(file.changes);
+    // No prototype: a server may be named like one of its members.
+    if (isValid) return { ...file, pins: Object.assign(Object.create(null), file.pins) };
   } catch (cause) {
     throw unreadable(path, cause);
   }
   throw unreadable(path);
 }
 
-/** Reads, changes and writes the file while no other process does; `change` says whether anything is to be written. */
+/**
+ * Reads, changes and writes the file under a lock.
+ *
+ * @param change returns `isNew` when the file has to be written
+ */
 export async function updatePins<T>(
   path: string,
   change: (file: PinFile) => { result: T; isNew: boolean },
@@ -52,7 +56,7 @@ export async function updatePins<T>(
   await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
   using lock = await Deno.open(`${path}.lock`, { write: true, create: true, mode: 0o600 });
   if (!await lockWithin(lock, LOCK_MS)) {
-    throw new SbxError("mcp.pins.busy", `another process has kept ${path} for ${LOCK_MS / 1000} s`, {
+    throw new SbxError("mcp.pins.busy", `another process has locked ${path} for ${LOCK_MS / 1000} s`, {
       hint: "try again",
     });
   }
@@ -63,8 +67,8 @@ export async function updatePins<T>(
 }
 
 function unreadable(path: string, cause?: unknown): SbxError {
-  return new SbxError("mcp.pins.unreadable", `the approved MCP tools in ${path} cannot be read`, {
+  return new SbxError("mcp.pins.unreadable", `cannot read the approved MCP tools in ${path}`, {
     cause,
-    hint: "restore it, or remove it to approve all tools as they are now",
+    hint: "restore the file, or remove it to approve all tools as they are now",
   });
 }

@@ -1,18 +1,18 @@
-import { canonicalJson } from "../../event/canonical.ts";
+import { canonicalJson } from "../../event/mod.ts";
 import type { ToolDefinition } from "../entry.ts";
 
-/** From this likeness on, a new tool that appears where another went away counts as the same one renamed. */
+/** Similarity at which a new tool counts as a renamed one that disappeared. */
 const NEAR_EQUAL = 0.8;
 
-/** Whether two tools differ in little but their names. Texts and schemas are compared by their words (Dice). */
+/** Whether two tools differ in little but their names. Compares the words of descriptions and schemas (Dice). */
 export function isRenamed(before: ToolDefinition, after: ToolDefinition): boolean {
-  const schemas = likeness(
+  const schemas = similarity(
     words(canonicalJson(before.input_schema)),
     words(canonicalJson(after.input_schema)),
   );
   if (schemas < NEAR_EQUAL) return false;
-  // Many tools take the same arguments, or none: then what they say of themselves decides.
-  const texts = likeness(words(before.description), words(after.description));
+  // Many tools take the same arguments, or none; then the descriptions decide.
+  const texts = similarity(words(before.description), words(after.description));
   return texts >= NEAR_EQUAL || (schemas === 1 && hasProperties(after) && texts >= NEAR_EQUAL / 2);
 }
 
@@ -29,8 +29,8 @@ function words(text: string): Map<string, number> {
   return counts;
 }
 
-/** 0 … 1: twice what is common, over what there is. */
-function likeness(a: Map<string, number>, b: Map<string, number>): number {
+/** Dice coefficient, 0 to 1: twice the common words over all words. */
+function similarity(a: Map<string, number>, b: Map<string, number>): number {
   let common = 0;
   for (const [word, count] of a) common += Math.min(count, b.get(word) ?? 0);
   const all = sum(a) + sum(b);

@@ -1,4 +1,4 @@
-/** Which tools were approved as what, per profile (contracts.md §8, "Pin"). */
+/** Approved tool definitions per profile (docs/contracts.md §8, "Pin"). */
 import { SbxError } from "../../base/error/mod.ts";
 import type { ToolDefinition } from "../entry.ts";
 import type { PinChange } from "./change.ts";
@@ -6,65 +6,65 @@ import { type Pin, type PinFile, readPins, updatePins } from "./file.ts";
 import { pinHash } from "./hash.ts";
 import { isRenamed } from "./similar.ts";
 
-/** A tool as it was listed. */
-export interface Listed {
+/** A tool as listed by its server. */
+export interface ListedTool {
   definition: ToolDefinition;
   /** its {@linkcode pinHash} */
   hash: string;
 }
 
-/** What a listing means. */
+/** Result of comparing a list with the pins. */
 export interface PinCheck {
   /** names of the tools that are held back */
-  held: Set<string>;
-  /** changes that were not known before: each raises a finding */
-  found: PinChange[];
+  heldTools: Set<string>;
+  /** changes seen for the first time; each raises a finding */
+  newChanges: PinChange[];
 }
 
 /**
- * The pins of one profile, shared by every process that runs one. A tool is pinned when it is first seen; from then on
- * it is what it was, or it is held back until it is approved.
+ * The pins of one profile, shared by all processes that run it. A tool is pinned when it is first seen; a later change
+ * is held back until it is approved.
  */
 export class PinStore {
   readonly #path: string;
   readonly #now: () => Date;
 
-  /** @param path a JSON file of the profile's own; it need not exist */
+  /** @param path JSON file of the profile; need not exist */
   constructor(path: string, now: () => Date = () => new Date()) {
     this.#path = path;
     this.#now = now;
   }
 
   /**
-   * Compares what a server lists with what was approved, and remembers what is new.
+   * Compares a server's list with the pins, and pins new tools.
    *
    * @throws {SbxError} `mcp.pins.unreadable`, `mcp.pins.busy`
    */
-  check(server: string, listed: Listed[]): Promise<PinCheck> {
+  check(server: string, listed: ListedTool[]): Promise<PinCheck> {
     return updatePins(this.#path, (file) => {
       const before = JSON.stringify(file.changes.filter((change) => change.server === server));
-      const { held, found, added } = this.#compare(file, server, listed);
+      const { heldTools, newChanges, isPinAdded } = this.#compare(file, server, listed);
       const after = JSON.stringify(file.changes.filter((change) => change.server === server));
-      return { result: { held, found }, isNew: added || before !== after };
+      return { result: { heldTools, newChanges }, isNew: isPinAdded || before !== after };
     });
   }
 
-  /** What waits for approval. @throws {SbxError} `mcp.pins.unreadable` */
+  /** Changes that wait for approval. @throws {SbxError} `mcp.pins.unreadable` */
   async changes(): Promise<PinChange[]> {
     return (await readPins(this.#path)).changes;
   }
 
   /**
-   * Approves a tool as it was seen last.
+   * Approves the latest definition of a tool.
    *
-   * @throws {SbxError} `mcp.pin.not_found` when nothing waits by this name
+   * @throws {SbxError} `mcp.pin.not_found`: the tool has no change that waits for approval
    */
   approve(server: string, tool: string): Promise<PinChange> {
     return updatePins(this.#path, (file) => {
       const at = file.changes.findIndex((change) => change.server === server && change.tool === tool);
       if (at < 0) {
-        throw new SbxError("mcp.pin.not_found", `no change of ${server}__${tool} waits for approval`, {
-          hint: "sbx mcp diff lists those that do",
+        throw new SbxError("mcp.pin.not_found", `${server}__${tool} has no change that waits for approval`, {
+          hint: "sbx mcp diff lists the tools that have one",
         });
       }
       const [change] = file.changes.splice(at, 1);
@@ -75,29 +75,31 @@ export class PinStore {
     });
   }
 
-  #compare(file: PinFile, server: string, listed: Listed[]): PinCheck & { added: boolean } {
+  #compare(file: PinFile, server: string, listed: ListedTool[]): PinCheck & { isPinAdded: boolean } {
     const pins = pinsOf(file, server);
-    const known = new Map(file.changes.filter((change) => change.server === server).map((c) => [c.tool, c]));
+    const pending = new Map(
+      file.changes.filter((change) => change.server === server).map((change) => [change.tool, change]),
+    );
     const names = new Set(listed.map(({ definition }) => definition.name));
-    const gone = Object.values(pins).filter(({ definition }) => !names.has(definition.name));
-    const check: PinCheck & { added: boolean } = { held: new Set(), found: [], added: false };
+    const missing = Object.values(pins).filter(({ definition }) => !names.has(definition.name));
+    const check = { heldTools: new Set<string>(), newChanges: [] as PinChange[], isPinAdded: false };
     for (const { definition, hash } of listed) {
       const { name } = definition;
       const pin = Object.hasOwn(pins, name) ? pins[name] : undefined;
-      const former = pin ?? gone.find((other) => isRenamed(other.definition, definition));
-      if (pin?.hash === hash) known.delete(name);
-      else if (former) {
-        check.held.add(name);
-        if (known.get(name)?.after_hash === hash) continue;
-        const change = this.#change(server, former, definition, hash);
-        known.set(name, change);
-        check.found.push(change);
+      const previous = pin ?? missing.find((other) => isRenamed(other.definition, definition));
+      if (pin?.hash === hash) pending.delete(name);
+      else if (previous) {
+        check.heldTools.add(name);
+        if (pending.get(name)?.after_hash === hash) continue;
+        const change = this.#change(server, previous, definition, hash);
+        pending.set(name, change);
+        check.newChanges.push(change);
       } else {
         pins[name] = this.#pin(definition, hash);
-        check.added = true;
+        check.isPinAdded = true;
       }
     }
-    file.changes = [...file.changes.filter((change) => change.server !== server), ...known.values()];
+    file.changes = [...file.changes.filter((change) => change.server !== server), ...pending.values()];
     return check;
   }
 
@@ -119,7 +121,7 @@ export class PinStore {
   }
 }
 
-/** Names of tools are anybody's: no object with a prototype is asked for them. */
+/** Pins of one server, without a prototype: a tool may be named like one of its members. */
 function pinsOf(file: PinFile, server: string): Record<string, Pin> {
   if (!Object.hasOwn(file.pins, server)) file.pins[server] = {};
   return file.pins[server] = Object.assign(Object.create(null), file.pins[server]);

@@ -1,17 +1,16 @@
-/** Whom a request names, and whether that is whom it goes to. */
-import { parseAddress } from "../../policy/mod.ts";
-import { isHostName } from "../guest/hello.ts";
-import type { Names } from "../port/names.ts";
+/** Hosts that requests name, and the check that a request goes to the host it names. */
+import { parseAddress } from "../../base/address/mod.ts";
+import type { NamePort } from "../port/mod.ts";
 
-/** A host and its port, as `host` and URLs write them. */
+/** A host and its port, as in `host` and in URLs. */
 export interface Authority {
   /** lower case, without brackets and without the last dot */
   host: string;
-  /** absent when it is the scheme's own */
+  /** absent for the default port of the scheme */
   port?: number;
 }
 
-/** Takes an authority apart; `undefined` for what no host can be called. */
+/** Parses an authority; `undefined` for an impossible host or port. */
 export function parseAuthority(text: string): Authority | undefined {
   const [, bracketed, name, port] =
     /^(?:\[([0-9a-fA-F:.]{2,45})\]|([^:@/\[\]]+))(?::([0-9]{1,5}))?$/.exec(text) ?? [];
@@ -21,37 +20,49 @@ export function parseAuthority(text: string): Authority | undefined {
   return Number(port) <= 65535 ? { host, port: Number(port) } : undefined;
 }
 
-/** An authority as it is written; the scheme's own port is left out. */
-export function authorityText(scheme: string, host: string, port: number): string {
+/** Writes an authority; the default port of the scheme is left out. */
+export function formatAuthority(scheme: string, host: string, port: number): string {
   const name = host.includes(":") ? `[${host}]` : host;
   return port === (scheme === "https" ? 443 : 80) ? name : `${name}:${port}`;
 }
 
-/** Where a guest's connection goes, and what it has said of that. */
-export interface Channel {
+/** True for text that can be a host name: labels of letters, digits, `-` and `_`, at most 253 bytes. */
+export function isHostName(text: string): boolean {
+  return text.length <= 253 &&
+    /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$/.test(text);
+}
+
+/** One TCP connection of the guest: its destination, and the server name of its TLS. */
+export interface Flow {
   scheme: "http" | "https";
-  /** the address that the guest connects to */
+  /** destination address of the guest's connection */
   address: string;
   port: number;
-  /** what its ClientHello named */
+  /** server name of its ClientHello */
   name?: string;
 }
 
 /**
- * Why a request must not be taken for what it says: its `host`, the name of its TLS and the DNS answers that the guest
- * got have to agree, or rules on hosts would be about names that nobody goes to.
+ * Finds a contradiction between a request's authority, the TLS server name, the port, and the DNS answers of the guest.
+ * Without this check, rules on hosts would not apply to the real destination.
+ *
+ * @returns the contradiction as a sentence; `undefined` when all agree
  */
-export function disagreement(channel: Channel, { host, port }: Authority, names: Names): string | undefined {
-  const { scheme, address, name } = channel;
-  const said = port ?? (scheme === "https" ? 443 : 80);
-  if (said !== channel.port) return `it names port ${said} and goes to port ${channel.port}`;
-  if (name !== undefined && name !== host) return `its TLS names ${name} and its host is ${host}`;
+export function findMismatch(flow: Flow, { host, port }: Authority, names: NamePort): string | undefined {
+  const { scheme, address, name } = flow;
+  const namedPort = port ?? (scheme === "https" ? 443 : 80);
+  if (namedPort !== flow.port) {
+    return `the request names port ${namedPort}, but its connection goes to port ${flow.port}`;
+  }
+  if (name !== undefined && name !== host) {
+    return `the TLS handshake names ${name}, but the request names ${host}`;
+  }
   if (agrees(host, address, names)) return undefined;
-  return `it goes to ${address}, and no DNS answer of this VM says that this is ${host}`;
+  return `the connection goes to ${address}, which no DNS answer of this VM gives for ${host}`;
 }
 
-/** Whether a host is at an address: a name by the DNS answers of the guest, an address by being it in any spelling. */
-export function agrees(host: string, address: string, names: Names): boolean {
+/** True when a host is at an address: a name by the guest's DNS answers, an address by its bytes in any spelling. */
+export function agrees(host: string, address: string, names: NamePort): boolean {
   const literal = parseAddress(host);
   if (!literal) return names.agrees(host, address);
   const bytes = parseAddress(address);

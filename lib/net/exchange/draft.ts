@@ -1,4 +1,4 @@
-/** Events of HTTP and of what is no HTTP (contracts.md §5). */
+/** Drafts of the network's events (docs/contracts.md §5). */
 import {
   type CredentialSubstitution,
   type EventProcess,
@@ -6,18 +6,22 @@ import {
   httpPathClass,
 } from "../../event/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
-import { authorityText } from "./authority.ts";
-import { eventHeaders, type Header } from "../message/header.ts";
-import { flat } from "../message/latin1.ts";
+import { recordBody } from "../message/body_recorder.ts";
+import { encodingOf } from "../message/encoding.ts";
+import { eventHeaders, type Header, headerValue } from "../message/header.ts";
+import { flatten } from "../message/latin1.ts";
+import { formatAuthority } from "./authority.ts";
+import type { BufferedBody } from "./body_buffer.ts";
+import type { CapturedHead, IncomingRequest } from "./request.ts";
 
-/** Who makes a request. */
+/** Origin of a request. */
 export interface Requester {
   actor: "vm" | "host";
   process?: EventProcess;
 }
 
-/** What an event tells of a request; headers and target hold refs, not secrets. */
-export interface Described {
+/** A request as its event shows it; headers and target hold refs instead of secrets. */
+export interface RequestDescription {
   method: string;
   scheme: string;
   host: string;
@@ -25,39 +29,79 @@ export interface Described {
   /** path and query */
   target: string;
   headers: readonly Header[];
-  /** of head and body, as far as it is known */
+  /** of head and body, as far as known */
   bytes: number;
   body: HttpBody;
 }
 
 export const NO_HTTP_BODY: HttpBody = { state: "missing", truncated: false };
 
-export function httpDraft(by: Requester, request: Described): Draft {
+/** Describes a request for its event. */
+export function describeRequest(
+  { scheme, host, port, headBytes }: IncomingRequest,
+  { method, target, headers }: CapturedHead,
+  { first, rest }: BufferedBody,
+  body: HttpBody,
+): RequestDescription {
+  return {
+    method,
+    scheme,
+    host,
+    port,
+    target,
+    headers: [["host", formatAuthority(scheme, host, port)], ...headers],
+    bytes: headBytes + (rest.length ?? first.length),
+    body,
+  };
+}
+
+/** Describes the body of a request for its event; only for a body that is not empty. */
+export function describeBody(
+  { headers }: CapturedHead,
+  { first, complete, rest }: BufferedBody,
+  scrub: (text: string) => string,
+): Promise<HttpBody> {
+  const content_type = headerValue(headers, "content-type");
+  const content_encoding = encodingOf(headers);
+  return recordBody(
+    first,
+    rest.length ?? first.length,
+    {
+      ...(content_type !== undefined && { content_type }),
+      ...(content_encoding !== undefined && { content_encoding }),
+      scrub,
+    },
+    complete,
+  );
+}
+
+/** Drafts the event of a request. */
+export function httpDraft(by: Requester, request: RequestDescription): Draft {
   const { method, scheme, host, port, target, headers, bytes, body } = request;
-  const cut = target.indexOf("?");
-  const path = cut < 0 ? target : target.slice(0, cut);
+  const mark = target.indexOf("?");
+  const path = mark < 0 ? target : target.slice(0, mark);
   return {
     common: commonOf(by, "http.request"),
     http: {
-      // In the order of canonical JSON, and flat: see `flat`.
+      // In the order of canonical JSON, and flat: see `flatten`.
       request: {
         body,
         bytes,
         headers: eventHeaders(headers),
         host,
         method,
-        path: flat(path),
+        path: flatten(path),
         path_class: httpPathClass(path),
         port,
-        query: cut < 0 ? "" : flat(target.slice(cut + 1)),
+        query: mark < 0 ? "" : flatten(target.slice(mark + 1)),
         scheme,
-        url: [scheme, "://", authorityText(scheme, host, port), target].join(""),
+        url: [scheme, "://", formatAuthority(scheme, host, port), target].join(""),
       },
     },
   };
 }
 
-/** A connection of which only its ends are known. */
+/** Drafts the event of a connection that is not inspected. */
 export function connectDraft(by: Requester, scheme: string, host: string, port: number): Draft {
   return httpDraft(by, {
     method: "CONNECT",
@@ -71,7 +115,7 @@ export function connectDraft(by: Requester, scheme: string, host: string, port: 
   });
 }
 
-/** What the broker did. @param event_id the event that it did it for, where that is known already */
+/** Drafts the event of a substitution by the broker. @param event_id event of its request, once that exists */
 export function substitutionDraft(
   by: Requester,
   substitution: CredentialSubstitution,

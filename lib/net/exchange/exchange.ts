@@ -1,298 +1,286 @@
-/** One request from its bytes to its answer: event → decision → effect → outcome (spec.md, "Events"). */
+/**
+ * One request in five steps: describe it, decide on it, decide on its model call, send it, relay the response
+ * (docs/network.md, docs/contracts.md §5).
+ */
 import { asSbxError } from "../../base/error/mod.ts";
 import type { CredentialSubstitution, Event } from "../../event/mod.ts";
-import type { Decision, Gate, Outcome } from "../../policy/mod.ts";
-import { Answering, errorText } from "./answering.ts";
-import { authorityText } from "./authority.ts";
-import { NO_BODY } from "../message/body.ts";
-import {
-  type BodyFilter,
-  type BodyPlace,
-  type Broker,
-  CredentialDenied,
-  type Destination,
-  type Injected,
-} from "../port/broker.ts";
-import { upstreamError } from "../upstream/connect.ts";
-import { httpDraft, substitutionDraft } from "./draft.ts";
-import { decoded } from "../message/encoding.ts";
+import type { Decision, Draft, Passage } from "../../policy/mod.ts";
 import { ClientLost } from "../fault.ts";
-import { type Header, headerValue } from "../message/header.ts";
-import { described, type Held, heldRecord, Holding, nothingHeld } from "./holding.ts";
-import type { Incoming } from "./incoming.ts";
-import { HELD_MAX } from "../limit.ts";
-import type { ModelCall, ModelRequest, Models } from "../port/model.ts";
-import { ModelTap } from "./model_tap.ts";
-import {
-  encodingOf,
-  filtered,
-  type Head,
-  type HeldBody,
-  outgoingBody,
-  rewrittenBody,
-  rewrittenHead,
-} from "./outgoing.ts";
+import { BUFFERED_BODY_MAX } from "../limit.ts";
+import { decodeBody, encodingOf } from "../message/encoding.ts";
+import { acceptIdentity, dropHeader } from "../message/header.ts";
+import { type BodyFilter, CredentialDenied, type Injected, type ModelCall } from "../port/mod.ts";
+import { upstreamError } from "../upstream/connect.ts";
+import { type ExchangeReply, Flight } from "../upstream/pool.ts";
+import type { PinnedDestination } from "../upstream/upstream.ts";
+import { formatAuthority } from "./authority.ts";
+import { BodyBuffer, type BufferedBody, emptyBody, replacementBody } from "./body_buffer.ts";
+import type { ExchangeContext } from "./context.ts";
+import { describeBody, describeRequest, httpDraft, NO_HTTP_BODY, substitutionDraft } from "./draft.ts";
+import { bodyPlaceOf, filterBytes, prepareBody } from "./filtered_body.ts";
+import { modelRequestOf, ModelTap, type ModelVerdict } from "./model_tap.ts";
 import type { Outlet } from "./outlet.ts";
-import { Flight, type Pool } from "../upstream/pool.ts";
-import { Revocation, withdrawn } from "./revocation.ts";
-import type { Place, Target } from "../upstream/upstream.ts";
+import type { CapturedHead, IncomingRequest } from "./request.ts";
+import { errorText, ResponseRelay } from "./response_relay.ts";
+import { Revocation, revokedError } from "./revocation.ts";
+import { rewriteBody, rewriteHead } from "./rewrite.ts";
 
-/** What exchanges of one VM share. */
-export interface ExchangeContext {
-  gate: Gate;
-  broker: Broker;
-  models?: Models;
-  pool: Pool;
-  /** where a connection is really made to */
-  locate(
-    host: string,
-    port: number,
-    address: string | undefined,
-    actor: "vm" | "host",
-  ): Target | Promise<Target>;
-  /** milliseconds for a relayed connection */
-  relayMs: number;
-  held: Held;
+/** The request of an exchange: the draft of its event, and its head and body to send. */
+interface DraftedRequest {
+  draft: Draft;
+  head: CapturedHead;
+  body: BufferedBody;
+  /** reader of a request that may be a model call */
+  call: ModelCall | undefined;
 }
 
-/** What looks through the bodies of one exchange. */
+/** Filters for the bodies of one exchange. */
 interface Filters {
   request?: BodyFilter;
-  answer?: BodyFilter;
+  response?: BodyFilter;
 }
 
-/** Handles one request: whatever becomes of it, the client gets an answer and the ledger hears of it. */
-export class Exchange {
+/** One request and its response. Every failure is answered and recorded. */
+export class HttpExchange {
   readonly #context: ExchangeContext;
-  readonly #incoming: Incoming;
+  readonly #incoming: IncomingRequest;
   readonly #outlet: Outlet;
   readonly #flight = new Flight();
-  #event?: Event;
+  #passage?: Passage;
   #tap?: ModelTap;
-  #decided = 0;
-  #holding?: Holding;
+  #bodyBuffer?: BodyBuffer;
 
-  constructor(context: ExchangeContext, incoming: Incoming, outlet: Outlet) {
+  constructor(context: ExchangeContext, incoming: IncomingRequest, outlet: Outlet) {
     this.#context = context;
     this.#incoming = incoming;
     this.#outlet = outlet;
   }
 
-  /** @throws {ClientLost} when the request does not come to its end, or nobody takes the answer */
+  /** @throws {ClientLost} the request is incomplete, or the client does not take the response */
   async run(): Promise<void> {
     try {
-      await this.#decide();
+      await this.#runSteps();
     } catch (error) {
-      await this.#failed(error);
+      await this.#fail(error);
     } finally {
-      this.#holding?.release();
+      this.#bodyBuffer?.release();
     }
   }
 
-  async #decide(): Promise<void> {
-    const { gate, broker, models } = this.#context;
+  async #runSteps(): Promise<void> {
+    const request = await this.#describe();
+    const passage = await this.#context.gate.decide(request.draft, this.#outlet.signal);
+    if (!passage.allowed) return await this.#outlet.sendBlock(passage.decision);
+    this.#passage = passage;
+    let { head } = request;
+    let bytes: Uint8Array | undefined;
+    if (passage.decision.rewrites.length > 0) {
+      const [before, after] = [request.draft.http!.request, passage.event.http!.request];
+      head = rewriteHead(head, before, after);
+      bytes = rewriteBody(request.body, before.body, after.body);
+    }
+    if (request.call) {
+      const verdict = await this.#decideModelCall(request.call, request, bytes);
+      if (verdict?.allowed === false) return await this.#blockModelCall(passage, verdict.decision);
+      if (verdict) head = { ...head, headers: acceptIdentity(head.headers) };
+      bytes = verdict?.body ?? bytes;
+    }
+    if (!bytes && encodingOf(head.headers) !== undefined) {
+      bytes = await this.#decodeIfSecret(passage.event, head, request.body);
+    }
+    if (bytes) head = { ...head, headers: dropHeader(head.headers, "content-encoding") };
+    await this.#send(passage, head, bytes ? replacementBody(bytes) : request.body);
+  }
+
+  /** Step 1: puts refs in place of secrets, buffers the body, and drafts the event. */
+  async #describe(): Promise<DraftedRequest> {
+    const { broker, models } = this.#context;
     const { by, host, method, target, headers } = this.#incoming;
     const captured = broker.capture(host, [[":path", target], ...headers]);
-    const head: Head = { method, target: captured.headers[0][1], headers: captured.headers.slice(1) };
-    const call = models?.match(modelRequest(this.#incoming, head));
-    const held = this.#incoming.body.done ? this.#bodiless() : await this.#hold(call?.bodyMax ?? 0);
-    let body = heldRecord(head, held, (text) => broker.scrub(text));
-    if (body instanceof Promise) body = await body;
-    const draft = httpDraft(by, described(this.#incoming, head, held, body));
-    this.#record(captured.substitutions);
-    let verdict = gate.decide(draft, this.#outlet.signal);
-    if (verdict instanceof Promise) verdict = await verdict;
-    const { allowed, event, decision } = verdict;
-    if (!allowed) return await this.#outlet.blocked(decision);
-    this.#event = event;
-    this.#decided = performance.now();
-    const changed = decision.rewrites.length > 0;
-    let wanted = changed ? rewrittenHead(head, draft.http!.request, event.http!.request) : head;
-    let bytes = changed ? rewrittenBody(held, draft.http!.request.body, event.http!.request.body) : undefined;
-    if (call) {
-      const said = await this.#model(call, head, held, bytes);
-      if (said && !said.allowed) {
-        this.#finish({
-          error: "its model call was blocked by policy",
-          decision: ofEvent(said.decision, event),
-        });
-        return await this.#outlet.blocked(said.decision);
-      }
-      bytes = said?.body ?? bytes;
-      if (said) wanted = { ...wanted, headers: asPlain(wanted.headers) };
-    }
-    if (!bytes && encodingOf(wanted.headers) !== undefined) bytes = await this.#bared(event, wanted, held);
-    if (bytes) wanted = { ...wanted, headers: without(wanted.headers, "content-encoding") };
-    await this.#send(event, wanted, bytes ? { first: bytes, complete: true, rest: NO_BODY } : held);
+    const head: CapturedHead = {
+      method,
+      target: captured.headers[0][1],
+      headers: captured.headers.slice(1),
+    };
+    const call = models?.match(modelRequestOf(this.#incoming, head));
+    const body = this.#incoming.body.done
+      ? this.#takeEmptyBody()
+      : await this.#bufferBody(call?.bodyMax ?? 0);
+    const httpBody = body.first.length > 0
+      ? await describeBody(head, body, (text) => broker.scrub(text))
+      : NO_HTTP_BODY;
+    const draft = httpDraft(by, describeRequest(this.#incoming, head, body, httpBody));
+    this.#recordSubstitutions(captured.substitutions);
+    return { draft, head, body, call };
   }
 
-  async #model(call: ModelCall, head: Head, held: HeldBody, changed: Uint8Array | undefined) {
+  /** Step 3: decides on the model call. @param rewritten the body as rules rewrote it */
+  async #decideModelCall(
+    call: ModelCall,
+    { head, body }: DraftedRequest,
+    rewritten: Uint8Array | undefined,
+  ): Promise<ModelVerdict | undefined> {
     const { gate, broker } = this.#context;
-    const encoding = changed ? undefined : encodingOf(head.headers);
-    const body = changed ?? (encoding ? await decoded(held.first, encoding, HELD_MAX) : held.first);
+    const encoding = rewritten ? undefined : encodingOf(head.headers);
+    const plain = rewritten ??
+      (encoding ? await decodeBody(body.first, encoding, BUFFERED_BODY_MAX) : body.first);
     this.#tap = new ModelTap(gate, call);
-    const scrub = (text: string) => broker.scrub(text);
     return await this.#tap.decide(
       this.#incoming.by,
-      body ?? held.first,
-      held.complete,
-      scrub,
+      plain ?? body.first,
+      body.complete,
+      (text) => broker.scrub(text),
       this.#outlet.signal,
     );
   }
 
-  /** Sends what was decided on, and passes the answer on. */
-  async #send(event: Event, head: Head, held: HeldBody): Promise<void> {
-    const { gate, broker, pool, locate, relayMs } = this.#context;
+  async #blockModelCall(passage: Passage, decision: Decision): Promise<void> {
+    const error = "the model call was blocked by policy";
+    passage.finish({ error, decision: attachDecision(decision, passage.event) });
+    await this.#outlet.sendBlock(decision);
+  }
+
+  /** Step 4: puts secrets in place of refs and sends the request; ends when its response is relayed. */
+  async #send(passage: Passage, head: CapturedHead, buffered: BufferedBody): Promise<void> {
+    const { broker, pool, locate } = this.#context;
     const { by, upgrade, trailers, address } = this.#incoming;
+    const { event } = passage;
     const { scheme, host, port } = event.http!.request;
-    const to: Destination = { scheme, host, port };
-    const injected = broker.inject(to, [[":path", head.target], ...head.headers]);
-    this.#record(injected.substitutions);
-    const filters = this.#filters(event, head, held);
-    const body = outgoingBody(held, filters.request);
-    if (held.complete && filters.request) this.#record(filters.request.substitutions);
+    const injected = broker.inject({ scheme, host, port }, [[":path", head.target], ...head.headers]);
+    this.#recordSubstitutions(injected.substitutions);
+    const filters = this.#openFilters(event, head, buffered);
+    const body = prepareBody(buffered, filters.request);
+    if (buffered.complete && filters.request) this.#recordSubstitutions(filters.request.substitutions);
     const headers = injected.headers.slice(1);
-    const moved = host !== this.#incoming.host || port !== this.#incoming.port;
-    let target = locate(host, port, moved ? undefined : address, by.actor);
-    if (target instanceof Promise) target = await target;
-    const place: Place = { scheme, host, port, target };
-    const revocation = this.#revocation(injected, filters);
+    const isRedirected = host !== this.#incoming.host || port !== this.#incoming.port;
+    const dial = await locate(host, port, isRedirected ? undefined : address, by.actor);
+    const destination: PinnedDestination = { scheme, host, port, dial };
+    const revocation = this.#watchRevocation(injected, filters);
     try {
-      const answered = await pool.send(place, {
+      const reply = await pool.send(destination, {
         method: head.method,
-        authority: authorityText(scheme, host, port),
+        authority: formatAuthority(scheme, host, port),
         target: injected.headers[0][1],
-        headers: filters.answer ? asPlain(headers) : headers,
+        headers: filters.response ? acceptIdentity(headers) : headers,
         body,
         trailers,
         ...(upgrade !== undefined && { upgrade }),
       }, this.#flight);
-      await new Answering({
-        gate,
-        broker,
-        outlet: this.#outlet,
-        event,
-        host,
-        decided: this.#decided,
-        relayMs,
-        secret: injected.substitutions.length > 0,
-        record: (substitutions) => void this.#record(substitutions),
-        finish: (outcome) => this.#finish(outcome),
-        ...(upgrade !== undefined && { upgrade }),
-        ...(this.#tap && { tap: this.#tap }),
-        ...(filters.answer && { filter: filters.answer }),
-      }).answer(answered);
+      await this.#relayResponse(passage, reply, injected.substitutions.length > 0, filters.response);
     } catch (error) {
-      if (revocation?.happened) throw withdrawn(error);
-      throw error instanceof ClientLost ? error : upstreamError(error, place);
+      if (revocation?.happened) throw revokedError(error);
+      throw error instanceof ClientLost ? error : upstreamError(error, destination);
     } finally {
       revocation?.end();
-      if (!held.complete && filters.request) this.#record(filters.request.substitutions);
+      if (!buffered.complete && filters.request) this.#recordSubstitutions(filters.request.substitutions);
     }
   }
 
+  /** Step 5: relays the response to the client. @param secret true when secrets were sent in the head */
+  #relayResponse(
+    passage: Passage,
+    reply: ExchangeReply,
+    secret: boolean,
+    filter: BodyFilter | undefined,
+  ): Promise<void> {
+    const { broker, relayMs } = this.#context;
+    const { upgrade } = this.#incoming;
+    return new ResponseRelay({
+      passage,
+      broker,
+      outlet: this.#outlet,
+      host: passage.event.http!.request.host,
+      relayMs,
+      secret,
+      record: (substitutions) => void this.#recordSubstitutions(substitutions),
+      ...(upgrade !== undefined && { upgrade }),
+      ...(this.#tap && { tap: this.#tap }),
+      ...(filter && { filter }),
+    }).relay(reply);
+  }
+
+  #takeEmptyBody(): BufferedBody {
+    this.#watchClient();
+    return emptyBody(this.#incoming);
+  }
+
+  #bufferBody(needed: number): Promise<BufferedBody> {
+    this.#bodyBuffer = new BodyBuffer(this.#context.budget);
+    return this.#bodyBuffer.read(this.#incoming, needed, () => this.#watchClient());
+  }
+
+  /** After the request's body nothing is read from the client, so its disconnect has to be watched for. */
+  #watchClient(): void {
+    this.#outlet.watch(() => this.#flight.abort());
+  }
+
   /**
-   * A body without its encoding, when that hides something that may not go out as it is. One that is too long to be
-   * held goes out as it came (docs/credentials.md, "Limits").
+   * Decodes an encoded body that holds a secret or a ref, which must not be sent as it is.
    *
+   * @returns `undefined` for any other body, and for one that is too long (docs/credentials.md, "Limits"): it is sent as
+   * it came
    * @throws {CredentialDenied}
    */
-  async #bared(event: Event, head: Head, { first, complete }: HeldBody): Promise<Uint8Array | undefined> {
+  async #decodeIfSecret(
+    event: Event,
+    head: CapturedHead,
+    { first, complete }: BufferedBody,
+  ): Promise<Uint8Array | undefined> {
     if (!complete || first.length === 0) return undefined;
-    const plain = await decoded(first, encodingOf(head.headers)!, HELD_MAX + 1);
-    if (!plain || plain.length > HELD_MAX) return undefined;
-    const filter = this.#context.broker.bodies(bodyPlace(event, head, "request"));
+    const plain = await decodeBody(first, encodingOf(head.headers)!, BUFFERED_BODY_MAX + 1);
+    if (!plain || plain.length > BUFFERED_BODY_MAX) return undefined;
+    const filter = this.#context.broker.bodies(bodyPlaceOf(event, head, "request"));
     if (!filter) return undefined;
-    filtered(plain, filter);
+    filterBytes(plain, filter);
     return filter.substitutions.length > 0 ? plain : undefined;
   }
 
-  /** Most requests use no credential. */
-  #revocation(injected: Injected, { request, answer }: Filters): Revocation | undefined {
-    const signals = [injected.released, request?.released, answer?.released];
+  /** Aborts the exchange when one of its credentials is revoked; `undefined` for the many that use none. */
+  #watchRevocation(injected: Injected, { request, response }: Filters): Revocation | undefined {
+    const signals = [injected.released, request?.released, response?.released];
     if (signals.every((signal) => signal === undefined)) return undefined;
     return new Revocation(signals, () => this.#flight.abort());
   }
 
-  #filters(event: Event, head: Head, held: HeldBody): Filters {
+  #openFilters(event: Event, head: CapturedHead, body: BufferedBody): Filters {
     const { broker } = this.#context;
-    const answer = broker.bodies(bodyPlace(event, head, "response"));
-    // What is still encoded here hides its secrets from us and its refs from the upstream.
-    const plain = (held.first.length > 0 || !held.complete) && encodingOf(head.headers) === undefined;
-    const request = plain ? broker.bodies(bodyPlace(event, head, "request")) : undefined;
-    return { ...(request && { request }), ...(answer && { answer }) };
+    const response = broker.bodies(bodyPlaceOf(event, head, "response"));
+    // An encoded body hides its secrets from the filter, and its refs from the upstream.
+    const isPlain = (body.first.length > 0 || !body.complete) && encodingOf(head.headers) === undefined;
+    const request = isPlain ? broker.bodies(bodyPlaceOf(event, head, "request")) : undefined;
+    return { ...(request && { request }), ...(response && { response }) };
   }
 
-  #bodiless(): HeldBody {
-    this.#watch();
-    return nothingHeld(this.#incoming);
-  }
-
-  #hold(wanted: number): Promise<HeldBody> {
-    this.#holding = new Holding(this.#context.held);
-    return this.#holding.read(this.#incoming, wanted, () => this.#watch());
-  }
-
-  /** From here on nothing is read from the client: its going away has to be noticed all the same. */
-  #watch(): void {
-    this.#outlet.watch(() => this.#flight.abort());
-  }
-
-  /** @returns what refused the last one that was */
-  #record(substitutions: Iterable<CredentialSubstitution>): Decision | undefined {
-    let refused: Decision | undefined;
+  /** @returns the decision on the last denied substitution */
+  #recordSubstitutions(substitutions: Iterable<CredentialSubstitution>): Decision | undefined {
+    let denial: Decision | undefined;
     const { gate } = this.#context;
-    const event_id = this.#event?.common.event_id;
-    for (const each of substitutions) {
-      const draft = substitutionDraft(this.#incoming.by, each, event_id);
-      if (each.outcome !== "denied") gate.observe(draft);
+    const event_id = this.#passage?.event.common.event_id;
+    for (const substitution of substitutions) {
+      const draft = substitutionDraft(this.#incoming.by, substitution, event_id);
+      if (substitution.outcome !== "denied") gate.observe(draft);
       else {
-        const reason = each.reason ?? "it may not be used there";
-        refused = gate.refuse(draft, { id: "guard-credential", reason }).decision;
+        const reason = substitution.reason ?? "the credential may not be used there";
+        denial = gate.refuse(draft, { id: "guard-credential", reason });
       }
     }
-    return refused;
+    return denial;
   }
 
-  async #failed(cause: unknown): Promise<void> {
-    const refused = cause instanceof CredentialDenied ? this.#record(cause.substitutions) : undefined;
-    const decision = refused && this.#event && ofEvent(refused, this.#event);
-    this.#finish({ error: errorText(cause), ...(decision && { decision }) });
+  async #fail(cause: unknown): Promise<void> {
+    const denial = cause instanceof CredentialDenied
+      ? this.#recordSubstitutions(cause.substitutions)
+      : undefined;
+    const passage = this.#passage;
+    const decision = denial && passage && attachDecision(denial, passage.event);
+    passage?.finish({ error: errorText(cause), ...(decision && { decision }) });
     this.#tap?.end(errorText(cause));
     if (cause instanceof ClientLost) throw cause;
-    await this.#outlet.failed(asSbxError(cause, "sending the request"));
-  }
-
-  #finish(outcome: Outcome): void {
-    if (!this.#event) return;
-    this.#context.gate.finish(this.#event, { duration_ms: performance.now() - this.#decided, ...outcome });
-    this.#event = undefined;
+    await this.#outlet.sendError(asSbxError(cause, "sending the request"));
   }
 }
 
-/** A decision on something that belongs to an event, as what was decided on the event. */
-function ofEvent(decision: Decision, { common: { event_id } }: Event): Decision {
+/** Makes the decision on a substitution or a model call the decision of its request's event. */
+function attachDecision(decision: Decision, { common: { event_id } }: Event): Decision {
   return { ...decision, event_id };
-}
-
-function bodyPlace(event: Event, { target, headers }: Head, direction: BodyPlace["direction"]): BodyPlace {
-  const { scheme, host, port } = event.http!.request;
-  const content_type = headerValue(headers, "content-type");
-  const path = target.split("?", 1)[0];
-  return { scheme, host, port, direction, path, ...(content_type !== undefined && { content_type }) };
-}
-
-/** Asks for an answer whose bytes are what they say. */
-function asPlain(headers: Header[]): Header[] {
-  return [...without(headers, "accept-encoding"), ["accept-encoding", "identity"]];
-}
-
-function without(headers: Header[], name: string): Header[] {
-  return headers.filter((header) => header[0] !== name);
-}
-
-function modelRequest({ scheme, host, port }: Incoming, { method, target, headers }: Head): ModelRequest {
-  const [path, ...query] = target.split("?");
-  return { method, scheme, host, port, path, query: query.join("?"), headers };
 }

@@ -1,59 +1,56 @@
-/** Requests that the host makes itself (MCP's `fetch_http`): the same path, the same rules, actor `host`. */
+/** Requests of the host (MCP's `fetch_http`), on the guest's path and under its rules, with actor `host`. */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { EventProcess } from "../../event/mod.ts";
 import { type Decision, summary } from "../../policy/mod.ts";
-import { parseAuthority } from "./authority.ts";
-import { WholeBody } from "../message/body.ts";
-import { Exchange, type ExchangeContext } from "./exchange.ts";
 import { ClientLost, ConnectionLost } from "../fault.ts";
-import { endToEnd, type Header } from "../message/header.ts";
-import { bytewise } from "../message/latin1.ts";
+import { WholeBody } from "../message/body.ts";
+import { dropHopByHop, type Header } from "../message/header.ts";
+import { encodeByteText } from "../message/latin1.ts";
+import { parseAuthority } from "./authority.ts";
+import type { ExchangeContext } from "./context.ts";
+import { HttpExchange } from "./exchange.ts";
 import type { Outlet } from "./outlet.ts";
 
-/** A request of the host's own. */
+/** A request of the host. */
 export interface HostRequest {
   method: string;
   /** `http` or `https` */
   url: string;
-  /** header values may hold refs, and no secrets */
+  /** values may hold refs, not secrets */
   headers?: Record<string, string>;
   body?: string | Uint8Array;
-  /** the program on whose behalf it is made, as its event names it */
+  /** process in the event */
   process?: EventProcess;
-  /** ends the request */
+  /** cancels the request */
   signal?: AbortSignal;
 }
 
-/** What policy says of a request that it refuses. */
-export class NetBlocked extends SbxError {
+/** A request that policy blocked. */
+export class RequestBlocked extends SbxError {
   constructor(readonly decision: Decision) {
-    super(
-      "policy.blocked",
-      // The remedy is in it already.
-      summary(decision),
-      { hint: `sbx why ${decision.event_id} shows the record` },
-    );
+    // The summary includes the remedy.
+    super("policy.blocked", summary(decision), { hint: `sbx why ${decision.event_id} shows the record` });
   }
 }
 
-/** @throws {SbxError} see `NetProxy.send` */
+/** Sends a request of the host. @throws {SbxError} as `NetProxy.send` */
 export async function sendFromHost(context: ExchangeContext, request: HostRequest): Promise<Response> {
   const { method, headers = {}, body = "", process, signal } = request;
   const url = URL.parse(request.url);
   const authority = url && parseAuthority(url.host);
   if (!url || !authority || !/^https?:$/.test(url.protocol) || url.username || url.password) {
-    throw new SbxError("request.invalid", "the URL of the request is no http or https URL", {
-      hint: "write it with its host and without a password",
+    throw new SbxError("request.invalid", "the request needs an http or https URL", {
+      hint: "write it with a host and without a password",
     });
   }
   if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/.test(method)) {
-    throw new SbxError("request.invalid", "the request's method is no HTTP method");
+    throw new SbxError("request.invalid", "the request has an invalid HTTP method");
   }
   const scheme = url.protocol.slice(0, -1);
-  const fields = endToEnd(Object.entries(headers).map(asHeader)).filter(([name]) => name !== "host");
+  const fields = dropHopByHop(Object.entries(headers).map(parseHeader)).filter(([name]) => name !== "host");
   const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
   const outlet = new HostOutlet(method, signal);
-  new Exchange(context, {
+  new HttpExchange(context, {
     by: { actor: "host", ...(process && { process }) },
     scheme,
     host: authority.host,
@@ -68,17 +65,14 @@ export async function sendFromHost(context: ExchangeContext, request: HostReques
   return await outlet.response;
 }
 
-function asHeader([name, value]: [string, string]): Header {
+function parseHeader([name, value]: [string, string]): Header {
   if (/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) && /^[\t\x20-\x7e\x80-\uffff]*$/.test(value)) {
-    return [name.toLowerCase(), bytewise(value)];
+    return [name.toLowerCase(), encodeByteText(value)];
   }
-  throw new SbxError(
-    "request.invalid",
-    "a header of the request has a name or a value that no header can have",
-  );
+  throw new SbxError("request.invalid", "a header of the request has an invalid name or value");
 }
 
-/** Turns what an exchange writes into a `Response`; its body is read as fast as it is wanted. */
+/** Makes a `Response` of an exchange; its body is read at the pace of its reader. */
 class HostOutlet implements Outlet {
   readonly signal: AbortSignal;
   readonly response: Promise<Response>;
@@ -86,28 +80,28 @@ class HostOutlet implements Outlet {
   readonly #settled = Promise.withResolvers<Response>();
   readonly #aborted = new AbortController();
   #writer?: WritableStreamDefaultWriter<Uint8Array>;
-  #gone?: () => void;
+  #onGone?: () => void;
 
   constructor(method: string, signal: AbortSignal | undefined) {
     this.#method = method;
     this.response = this.#settled.promise;
     this.signal = signal ? AbortSignal.any([signal, this.#aborted.signal]) : this.#aborted.signal;
-    this.signal.addEventListener("abort", () => this.#gone?.());
+    this.signal.addEventListener("abort", () => this.#onGone?.());
   }
 
-  whole(status: number, headers: readonly Header[], body: Uint8Array): Promise<void> {
+  sendWhole(status: number, headers: readonly Header[], body: Uint8Array): Promise<void> {
     this.#settled.resolve(
       responseOf(status, headers, isBodiless(this.#method, status) ? null : body.slice()),
     );
     return Promise.resolve();
   }
 
-  blocked(decision: Decision): Promise<void> {
-    this.#settled.reject(new NetBlocked(decision));
+  sendBlock(decision: Decision): Promise<void> {
+    this.#settled.reject(new RequestBlocked(decision));
     return Promise.resolve();
   }
 
-  failed(error: SbxError): Promise<void> {
+  sendError(error: SbxError): Promise<void> {
     this.#settled.reject(error);
     return Promise.resolve();
   }
@@ -127,7 +121,7 @@ class HostOutlet implements Outlet {
     try {
       await this.#writer!.write(piece.slice());
     } catch (cause) {
-      throw new ClientLost(new ConnectionLost("wants no more of the answer", false, cause));
+      throw new ClientLost(new ConnectionLost("cancelled the response", false, cause));
     }
   }
 
@@ -136,19 +130,19 @@ class HostOutlet implements Outlet {
   }
 
   cut(): void {
-    this.#writer?.abort(new SbxError("upstream.failed", "the answer was broken off")).catch(() => {});
+    this.#writer?.abort(new SbxError("upstream.failed", "the response was cut off")).catch(() => {});
   }
 
-  watch(gone: () => void): void {
-    this.#gone = gone;
-    if (this.signal.aborted) gone();
+  watch(onGone: () => void): void {
+    this.#onGone = onGone;
+    if (this.signal.aborted) onGone();
   }
 
-  /** Nothing that would write an answer was left to do it. */
+  /** Rejects the response after an error that the exchange could not send. */
   fail(error: unknown): void {
     this.#settled.reject(
       error instanceof ClientLost
-        ? new SbxError("request.cancelled", "the request was given up", { cause: error })
+        ? new SbxError("request.cancelled", "the request was cancelled", { cause: error })
         : asSbxError(error, "sending the request"),
     );
   }

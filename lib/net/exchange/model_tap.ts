@@ -1,20 +1,20 @@
-/** A model call among HTTP: an event of its own, and a reader that never stands in the way of the stream. */
+/** A model call among HTTP requests: an event of its own, and a reader that never disturbs the stream. */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Event } from "../../event/mod.ts";
-import type { Decision, Gate } from "../../policy/mod.ts";
-import type { Requester } from "./draft.ts";
+import type { Decision, Gate, Passage } from "../../policy/mod.ts";
 import type { Header } from "../message/header.ts";
-import type { ModelCall } from "../port/model.ts";
+import type { ModelCall, ModelRequest } from "../port/mod.ts";
+import type { Requester } from "./draft.ts";
+import type { CapturedHead, IncomingRequest } from "./request.ts";
 
-/** What was decided on a model call: it goes out, perhaps with another body, or it does not. */
+/** Decision on a model call: it is sent, with its rewritten body if there is one, or it is blocked. */
 export type ModelVerdict = { allowed: true; body?: Uint8Array } | { allowed: false; decision: Decision };
 
+/** Decides on one model call, and reads its response as it passes. */
 export class ModelTap {
   readonly #gate: Gate;
   #call?: ModelCall;
-  #event?: Event;
-  #began = 0;
-  #first_byte_ms?: number;
+  #passage?: Passage;
 
   constructor(gate: Gate, call: ModelCall) {
     this.#gate = gate;
@@ -22,10 +22,10 @@ export class ModelTap {
   }
 
   /**
-   * Decides on the call; `undefined` when it is none.
+   * Decides on the call; `undefined` when the request is not a model call.
    *
-   * @param body the request's, without encoding
-   * @throws {SbxError} `policy.rewrite.invalid` for a rewrite that the body cannot take
+   * @param body the request's body without encoding
+   * @throws {SbxError} `policy.rewrite.invalid` for a rewrite that cannot be applied to the body
    */
   async decide(
     by: Requester,
@@ -34,69 +34,75 @@ export class ModelTap {
     scrub: (text: string) => string,
     signal: AbortSignal,
   ): Promise<ModelVerdict | undefined> {
-    const draft = this.#safely((call) => call.request(body, complete, scrub));
+    const draft = this.#read((call) => call.request(body, complete, scrub));
     if (!draft) {
       this.#call = undefined;
       return undefined;
     }
     const { actor, process } = by;
     const common = { ...draft.common, actor, ...(process && { process }) };
-    const { allowed, event, decision } = await this.#gate.decide({ ...draft, common }, signal);
+    const passage = await this.#gate.decide({ ...draft, common }, signal);
+    const { allowed, event, decision } = passage;
     if (!allowed) return { allowed, decision };
-    this.#event = event;
-    this.#began = performance.now();
-    const changed = decision.rewrites.length > 0 ? this.#rewritten(event, body, complete) : undefined;
-    return { allowed, ...(changed && { body: changed }) };
+    this.#passage = passage;
+    const rewritten = decision.rewrites.length > 0 ? this.#rewriteBody(event, body, complete) : undefined;
+    return { allowed, ...(rewritten && { body: rewritten }) };
   }
 
   head(status: number, headers: Header[]): void {
-    this.#first_byte_ms ??= performance.now() - this.#began;
-    this.#safely((call) => call.head(status, headers));
+    this.#passage?.markFirstByte();
+    this.#read((call) => call.head(status, headers));
   }
 
   chunk(bytes: Uint8Array): void {
-    if (this.#call) this.#safely((call) => call.chunk(bytes));
+    if (this.#call) this.#read((call) => call.chunk(bytes));
   }
 
-  /** The call is over. Does nothing the second time. */
+  /** Ends the call; a second call does nothing. */
   end(error?: string): void {
-    const event = this.#event;
-    if (!event) return;
-    this.#event = undefined;
-    const response = this.#safely((call) => call.end(error));
-    this.#gate.finish(event, {
-      ...(response && { response }),
-      ...(this.#first_byte_ms !== undefined && { first_byte_ms: this.#first_byte_ms }),
-      duration_ms: performance.now() - this.#began,
-      ...(error !== undefined && { error }),
-    });
+    const passage = this.#passage;
+    if (!passage) return;
+    this.#passage = undefined;
+    const response = this.#read((call) => call.end(error));
+    passage.finish({ ...(response && { response }), ...(error !== undefined && { error }) });
   }
 
-  #rewritten(event: Event, body: Uint8Array, complete: boolean): Uint8Array | undefined {
-    const refused = (cause?: unknown) =>
-      new SbxError(
-        "policy.rewrite.invalid",
-        "a rule rewrites this model call, whose body cannot be rewritten",
-        {
-          cause,
-        },
-      );
-    if (!complete || !this.#call?.rewrite) throw refused();
+  #rewriteBody(event: Event, body: Uint8Array, complete: boolean): Uint8Array | undefined {
+    if (!complete || !this.#call?.rewrite) throw rewriteError();
     try {
       return this.#call.rewrite(event, body);
     } catch (cause) {
-      throw refused(cause);
+      throw rewriteError(cause);
     }
   }
 
-  /** Whatever a reader does wrong ends its reading. */
-  #safely<T>(work: (call: ModelCall) => T): T | undefined {
+  /** Runs a step of the reader; its error ends the reading. */
+  #read<T>(step: (call: ModelCall) => T): T | undefined {
     if (!this.#call) return undefined;
     try {
-      return work(this.#call);
+      return step(this.#call);
     } catch {
       this.#call = undefined;
       return undefined;
     }
   }
+}
+
+/** Request as the model port reads it. */
+export function modelRequestOf(
+  { scheme, host, port }: IncomingRequest,
+  { method, target, headers }: CapturedHead,
+): ModelRequest {
+  const [path, ...query] = target.split("?");
+  return { method, scheme, host, port, path, query: query.join("?"), headers };
+}
+
+function rewriteError(cause?: unknown): SbxError {
+  return new SbxError(
+    "policy.rewrite.invalid",
+    "a rule rewrote a model call whose body cannot be rewritten",
+    {
+      cause,
+    },
+  );
 }

@@ -1,15 +1,15 @@
 import { SbxError } from "../../base/error/mod.ts";
 
-/** Calls back when a credential is revoked while it is in use. */
+/** Calls back when a credential in use is revoked. */
 export class Revocation {
   readonly #signals: AbortSignal[];
   readonly #callback: () => void;
 
-  /** @throws {SbxError} `credential.denied` when one is revoked already */
+  /** @throws {SbxError} `credential.denied` when a credential is revoked already */
   constructor(signals: (AbortSignal | undefined)[], callback: () => void) {
     this.#signals = signals.filter((signal) => signal !== undefined);
     this.#callback = callback;
-    if (this.happened) throw withdrawn();
+    if (this.happened) throw revokedError();
     for (const signal of this.#signals) signal.addEventListener("abort", callback);
   }
 
@@ -22,10 +22,10 @@ export class Revocation {
   }
 }
 
-/** What becomes of a request whose credential is revoked. */
-export function withdrawn(cause?: unknown): SbxError {
-  return new SbxError("credential.denied", "the request was broken off: its credential has been revoked", {
+/** Error of a request whose credential was revoked. */
+export function revokedError(cause?: unknown): SbxError {
+  return new SbxError("credential.denied", "the request was ended because its credential was revoked", {
     cause,
-    hint: "sbx credentials add gives the VM another one",
+    hint: "add another credential for the VM: sbx credentials add",
   });
 }

@@ -1,56 +1,56 @@
 import { errorBody, type SbxError, statusOf } from "../../base/error/mod.ts";
 import type { Decision } from "../../policy/mod.ts";
-import type { Connection } from "../connection.ts";
+import type { BufferedConnection } from "../connection.ts";
+import type { Outlet } from "../exchange/outlet.ts";
 import { ClientLost } from "../fault.ts";
 import type { Header } from "../message/header.ts";
-import type { Outlet } from "../exchange/outlet.ts";
-import { BodyWriter, headText } from "../message/write.ts";
+import { BodyWriter, formatHead } from "../message/write.ts";
 
-/** How an answer is written on a guest's connection. */
+/** Form of a response on a guest's connection. */
 export interface OutletOptions {
   method: string;
   /** HTTP/1.0: no chunks */
   old: boolean;
-  /** whether the connection may serve another request */
+  /** the connection may serve another request */
   alive: boolean;
-  /** milliseconds for each write */
+  /** timeout of each write in `ms` */
   idleMs: number;
   signal: AbortSignal;
   /** called when the client goes away */
-  gone(): void;
+  onGone(): void;
 }
 
-/** Writes one answer on a guest's HTTP/1.1 connection. */
+/** Writes one response on a guest's HTTP/1.1 connection. */
 export class GuestOutlet implements Outlet {
-  /** whether the connection serves another request; settled once the answer is complete */
+  /** the connection serves another request; final once the response is complete */
   alive: boolean;
-  /** whether anything was written: what is refused after that cannot be said */
+  /** a byte was written: a later refusal cannot be sent any more */
   begun = false;
   readonly signal: AbortSignal;
-  readonly #connection: Connection;
+  readonly #connection: BufferedConnection;
   readonly #options: OutletOptions;
   #writer?: BodyWriter;
 
-  constructor(connection: Connection, options: OutletOptions) {
+  constructor(connection: BufferedConnection, options: OutletOptions) {
     this.#connection = connection;
     this.#options = options;
     this.alive = options.alive;
     this.signal = options.signal;
   }
 
-  async whole(
+  async sendWhole(
     status: number,
     headers: readonly Header[],
     body: Uint8Array,
     declared?: string,
   ): Promise<void> {
-    const bodiless = this.#isBodiless(status);
-    const length = bodiless ? declared : `${body.length}`;
+    const isBodiless = this.#isBodiless(status);
+    const length = isBodiless ? declared : `${body.length}`;
     const head = this.#head(status, headers, length === undefined ? "" : `content-length: ${length}\r\n`);
     this.begun = true;
     this.#connection.deadline.set(this.#options.idleMs);
     try {
-      await this.#connection.writeJoined(head, bodiless ? undefined : body);
+      await this.#connection.writeJoined(head, isBodiless ? undefined : body);
     } catch (cause) {
       this.alive = false;
       throw new ClientLost(cause);
@@ -58,45 +58,45 @@ export class GuestOutlet implements Outlet {
     this.#connection.deadline.off();
   }
 
-  blocked(decision: Decision): Promise<void> {
-    return this.refused(403, decision);
+  sendBlock(decision: Decision): Promise<void> {
+    return this.sendJson(403, decision);
   }
 
-  failed(error: SbxError): Promise<void> {
-    return this.refused(statusOf(error.code), errorBody(error));
+  sendError(error: SbxError): Promise<void> {
+    return this.sendJson(statusOf(error.code), errorBody(error));
   }
 
-  /** An answer of our own, as JSON. */
-  refused(status: number, record: unknown): Promise<void> {
+  /** Sends a response of sbx, as JSON. */
+  sendJson(status: number, record: unknown): Promise<void> {
     const body = new TextEncoder().encode(JSON.stringify(record) + "\n");
-    return this.whole(status, [["content-type", "application/json"]], body);
+    return this.sendWhole(status, [["content-type", "application/json"]], body);
   }
 
   begin(status: number, headers: readonly Header[], length: number | undefined): void {
-    const chunked = length === undefined && !this.#options.old;
-    if (length === undefined && !chunked) this.alive = false;
-    const framing = chunked
+    const isChunked = length === undefined && !this.#options.old;
+    if (length === undefined && !isChunked) this.alive = false;
+    const framing = isChunked
       ? "transfer-encoding: chunked\r\n"
       : length === undefined
       ? ""
       : `content-length: ${length}\r\n`;
     const head = this.#head(status, headers, framing);
-    this.#writer = new BodyWriter(this.#connection, head, chunked, this.#options.idleMs);
+    this.#writer = new BodyWriter(this.#connection, head, isChunked, this.#options.idleMs);
   }
 
   flush(): Promise<void> {
     this.begun = true;
-    return this.#writing(() => this.#writer!.flush());
+    return this.#write(() => this.#writer!.flush());
   }
 
   write(piece: Uint8Array): Promise<void> {
     this.begun = true;
-    return this.#writing(() => this.#writer!.write(piece));
+    return this.#write(() => this.#writer!.write(piece));
   }
 
   async end(trailers: readonly Header[]): Promise<void> {
     this.begun = true;
-    await this.#writing(() => this.#writer!.end(trailers));
+    await this.#write(() => this.#writer!.end(trailers));
     this.#connection.deadline.off();
   }
 
@@ -105,23 +105,23 @@ export class GuestOutlet implements Outlet {
     this.#connection.close();
   }
 
-  async upgrade(headers: readonly Header[], protocol: string): Promise<Connection> {
+  async upgrade(headers: readonly Header[], protocol: string): Promise<BufferedConnection> {
     this.alive = false;
     this.begun = true;
     const more = `connection: upgrade\r\nupgrade: ${protocol}\r\n`;
-    await this.#writing(() =>
-      this.#connection.writeJoined(headText("HTTP/1.1 101 Switching Protocols", headers, more))
+    await this.#write(() =>
+      this.#connection.writeJoined(formatHead("HTTP/1.1 101 Switching Protocols", headers, more))
     );
     this.#connection.unlisten();
     return this.#connection;
   }
 
-  watch(gone: () => void): void {
+  watch(onGone: () => void): void {
     this.#connection.deadline.off();
     this.#connection.listen(() => {
       this.alive = false;
-      this.#options.gone();
-      gone();
+      this.#options.onGone();
+      onGone();
     });
   }
 
@@ -132,10 +132,10 @@ export class GuestOutlet implements Outlet {
   #head(status: number, headers: readonly Header[], framing: string): string {
     const { old } = this.#options;
     const connection = this.alive ? old ? "connection: keep-alive\r\n" : "" : "connection: close\r\n";
-    return headText(`HTTP/1.1 ${status} ${REASONS[status] ?? ""}`, headers, framing + connection);
+    return formatHead(`HTTP/1.1 ${status} ${REASONS[status] ?? ""}`, headers, framing + connection);
   }
 
-  async #writing(write: () => Promise<void>): Promise<void> {
+  async #write(write: () => Promise<void>): Promise<void> {
     try {
       await write();
     } catch (cause) {

@@ -1,30 +1,31 @@
 /**
- * Ends a guest's TLS with a certificate of this machine's CA. Deno ends TLS on TCP listeners only, so the guest's bytes
- * go through a listener on loopback; of all who can reach that port, only this relay is let in.
+ * Terminates a guest's TLS with a certificate of this machine's CA. Deno terminates TLS on TCP listeners only, so the
+ * guest's bytes pass through a listener on loopback, which accepts connections of this process only.
  */
-import type { Ca } from "../../ca/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { writeAll } from "../../base/wire/mod.ts";
+import type { Ca } from "../../ca/mod.ts";
 import type { ByteStream } from "../connection.ts";
 import { closeQuietly, copy } from "../copy.ts";
 import { LISTENER_NAMES_MAX } from "../limit.ts";
 
 const ALPN = ["http/1.1"];
-/** Listeners for clients that name no server: each has the certificate of one address. */
+/** Most listeners for clients without a server name: each has the certificate of one address. */
 const ADDRESSES_MAX = 16;
-/** Milliseconds to wait when accepting fails. */
+/** Delay in `ms` after a failed accept. */
 const RETRY_MS = 50;
 
-/** TLS that is ended here. */
-export interface Terminated {
-  /** what the guest says inside; its handshake is not done yet */
+/** A terminated TLS connection. */
+export interface TerminatedTls {
+  /** the decrypted stream; its handshake is still to be done */
   inside: Deno.TlsConn;
-  /** settles when all that was written inside has reached the guest, or cannot any more */
+  /** settles when everything written inside has reached the guest, or no longer can */
   drained: Promise<void>;
   /** closes everything at once */
   close(): void;
 }
 
+/** Terminates the TLS of one guest. */
 export class Terminator {
   readonly #ca: Ca;
   #byName?: Loopback;
@@ -36,20 +37,20 @@ export class Terminator {
   }
 
   /**
-   * Takes a guest's stream over.
+   * Takes over a guest's stream.
    *
-   * @param first bytes that were read from it already
-   * @param name what the ClientHello names
-   * @param address where the guest connects to: whose certificate it gets when it names nothing
-   * @throws {SbxError} what making a certificate throws, `net.closed`
+   * @param first bytes already read from it
+   * @param name server name of the ClientHello
+   * @param address destination address; names the certificate when there is no server name
+   * @throws {SbxError} `net.closed`, and errors of making a certificate
    */
   async accept(
     guest: ByteStream,
     first: Uint8Array,
     name: string | undefined,
     address: string,
-  ): Promise<Terminated> {
-    const loopback = name === undefined ? await this.#ofAddress(address) : await this.#ofName(name);
+  ): Promise<TerminatedTls> {
+    const loopback = name === undefined ? await this.#openForAddress(address) : await this.#openForName(name);
     if (this.#closed) throw new SbxError("net.closed", "the VM's network is closed");
     const { relay, inside } = await loopback.connect();
     const close = () => {
@@ -67,15 +68,15 @@ export class Terminator {
   close(): void {
     this.#closed = true;
     this.#byName?.close();
-    for (const loopback of this.#byAddress.values()) loopback.then((open) => open.close(), () => {});
+    for (const opening of this.#byAddress.values()) opening.then((loopback) => loopback.close(), () => {});
     this.#byAddress.clear();
   }
 
-  async #ofName(name: string): Promise<Loopback> {
-    // Signing may fail, and a handshake could not say why.
+  async #openForName(name: string): Promise<Loopback> {
+    // Signs before the handshake, which could not report a failure.
     await this.#ca.leaf(name);
     if (this.#byName && this.#byName.names.size >= LISTENER_NAMES_MAX && !this.#byName.names.has(name)) {
-      // Deno keeps every certificate that a listener ever used; a guest could ask for names without end.
+      // Deno keeps every certificate that a listener used, and a guest could name endless servers.
       this.#byName.close();
       this.#byName = undefined;
     }
@@ -86,48 +87,47 @@ export class Terminator {
 
   #open(): Loopback {
     const loopback: Loopback = Loopback.open({
-      [Symbol.for("unstableSniResolver")]: (asked: string) => {
-        // Only our own relay gets this far, with a hello that was read before.
-        if (!loopback.names.has(plainName(asked))) {
-          throw new SbxError("net.closed", "nobody asked for this name");
-        }
-        return this.#ca.leaf(plainName(asked));
+      [Symbol.for("unstableSniResolver")]: (serverName: string) => {
+        const name = plainName(serverName);
+        // Only our relay gets this far, with a ClientHello that was parsed before.
+        if (!loopback.names.has(name)) throw new SbxError("net.closed", "unknown server name");
+        return this.#ca.leaf(name);
       },
     });
     return loopback;
   }
 
-  #ofAddress(address: string): Promise<Loopback> {
-    const known = this.#byAddress.get(address);
-    if (known) return known;
+  #openForAddress(address: string): Promise<Loopback> {
+    const existing = this.#byAddress.get(address);
+    if (existing) return existing;
     if (this.#byAddress.size >= ADDRESSES_MAX) {
-      const [oldest, loopback] = this.#byAddress.entries().next().value!;
+      const [oldest, opening] = this.#byAddress.entries().next().value!;
       this.#byAddress.delete(oldest);
-      loopback.then((open) => open.close(), () => {});
+      opening.then((loopback) => loopback.close(), () => {});
     }
-    const made = this.#ca.leaf(address).then((leaf) => Loopback.open({ ...leaf }));
-    this.#byAddress.set(address, made);
-    made.catch(() => this.#byAddress.delete(address));
-    return made;
+    const loopback = this.#ca.leaf(address).then((leaf) => Loopback.open({ ...leaf }));
+    this.#byAddress.set(address, loopback);
+    loopback.catch(() => this.#byAddress.delete(address));
+    return loopback;
   }
 }
 
-/** Deno passes on what the ClientHello says, which `parseHello` has looked at before. */
-function plainName(asked: string): string {
-  return asked.toLowerCase().replace(/\.$/, "");
+/** Server name as `parseHello` returns it; Deno passes it on unchanged. */
+function plainName(serverName: string): string {
+  return serverName.toLowerCase().replace(/\.$/, "");
 }
 
-/** A TLS listener on loopback that knows whom it waits for, by port. */
+/** A TLS listener on loopback. Recognizes its own connections by their local port. */
 class Loopback {
-  /** names that it has certificates for */
+  /** server names that it serves */
   readonly names = new Set<string>();
   readonly #listener: Deno.TlsListener;
   readonly #port: number;
-  readonly #awaited = new Map<number, (conn: Deno.TlsConn) => void>();
-  /** came before it was known whether they are ours */
-  readonly #strangers = new Map<number, Deno.TlsConn>();
+  readonly #waiters = new Map<number, (conn: Deno.TlsConn) => void>();
+  /** accepted before the local port of our connection was known, by port */
+  readonly #unmatched = new Map<number, Deno.TlsConn>();
   #connecting = 0;
-  /** no more connections are made; those under way are still let in */
+  /** takes no new connections; those in progress are still accepted */
   #closing = false;
   #closed = false;
 
@@ -137,13 +137,13 @@ class Loopback {
     this.#accept();
   }
 
-  /** @param certificate fixed, or Deno's resolver by server name */
+  /** @param certificate a certificate and key, or Deno's resolver by server name */
   static open(certificate: object): Loopback {
     const options = { hostname: "127.0.0.1", port: 0, alpnProtocols: ALPN, ...certificate };
     return new Loopback(Deno.listenTls(options as Deno.ListenTlsOptions & Deno.TlsCertifiedKeyPem));
   }
 
-  /** A pair of ends: what is written to `relay` is TLS of what `inside` reads. */
+  /** Connects both ends: TLS written to `relay` is read decrypted from `inside`. */
   async connect(): Promise<{ relay: Deno.TcpConn; inside: Deno.TlsConn }> {
     this.#connecting++;
     let relay: Deno.TcpConn;
@@ -151,20 +151,20 @@ class Loopback {
       relay = await Deno.connect({ hostname: "127.0.0.1", port: this.#port });
     } finally {
       this.#connecting--;
-      if (this.#connecting === 0) queueMicrotask(() => this.#turnAway());
+      if (this.#connecting === 0) queueMicrotask(() => this.#closeUnmatched());
     }
     relay.setNoDelay(true);
     const { port } = relay.localAddr as Deno.NetAddr;
-    const early = this.#strangers.get(port);
-    this.#strangers.delete(port);
-    const inside = early ?? await new Promise<Deno.TlsConn>((resolve) => this.#awaited.set(port, resolve));
+    const early = this.#unmatched.get(port);
+    this.#unmatched.delete(port);
+    const inside = early ?? await new Promise<Deno.TlsConn>((resolve) => this.#waiters.set(port, resolve));
     return { relay, inside };
   }
 
-  /** Takes no more; what it has accepted goes on. */
+  /** Takes no more connections; accepted ones go on. */
   close(): void {
     this.#closing = true;
-    if (this.#closed || this.#awaited.size > 0 || this.#connecting > 0) return;
+    if (this.#closed || this.#waiters.size > 0 || this.#connecting > 0) return;
     this.#closed = true;
     this.#listener.close();
   }
@@ -176,25 +176,25 @@ class Loopback {
         conn = await this.#listener.accept();
       } catch {
         if (this.#closed) return;
-        // Out of descriptors, or the other end was quicker: the next one may do better.
+        // Out of descriptors, or the peer is gone already: the next accept may succeed.
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
         continue;
       }
       const { port } = conn.remoteAddr as Deno.NetAddr;
-      const awaited = this.#awaited.get(port);
-      if (awaited) {
-        this.#awaited.delete(port);
-        awaited(conn);
+      const resolve = this.#waiters.get(port);
+      if (resolve) {
+        this.#waiters.delete(port);
+        resolve(conn);
         if (this.#closing) this.close();
-      } else if (this.#connecting > 0) this.#strangers.set(port, conn);
+      } else if (this.#connecting > 0) this.#unmatched.set(port, conn);
       else closeQuietly(conn);
     }
   }
 
-  /** Nobody of ours is on the way: whoever is left came from elsewhere. */
-  #turnAway(): void {
+  /** Closes connections of other processes, once none of our own is in progress. */
+  #closeUnmatched(): void {
     if (this.#connecting > 0) return;
-    for (const conn of this.#strangers.values()) closeQuietly(conn);
-    this.#strangers.clear();
+    for (const conn of this.#unmatched.values()) closeQuietly(conn);
+    this.#unmatched.clear();
   }
 }

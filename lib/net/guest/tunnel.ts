@@ -1,12 +1,13 @@
-/** Connections whose bytes are passed on as they are: what is no HTTP, and TLS that a rule lets through. */
+/** Connections relayed without inspection: protocols other than HTTP, and TLS that a rule passes uninspected. */
 import { asSbxError } from "../../base/error/mod.ts";
-import type { Event } from "../../event/mod.ts";
-import { errorText } from "../exchange/answering.ts";
-import type { Channel } from "../exchange/authority.ts";
-import type { Connection } from "../connection.ts";
+import type { Draft, Passage } from "../../policy/mod.ts";
+import type { BufferedConnection } from "../connection.ts";
+import type { Flow } from "../exchange/authority.ts";
+import type { ExchangeContext } from "../exchange/context.ts";
 import { connectDraft, NO_HTTP_BODY, type Requester } from "../exchange/draft.ts";
-import type { ExchangeContext } from "../exchange/exchange.ts";
-import { relay, type Relayed } from "../relay.ts";
+import { errorText } from "../exchange/response_relay.ts";
+import { ConnectionLost } from "../fault.ts";
+import { relay, type RelayedBytes } from "../relay.ts";
 
 export class Tunnel {
   readonly #context: ExchangeContext;
@@ -15,63 +16,57 @@ export class Tunnel {
     this.#context = context;
   }
 
-  /** A protocol that is no HTTP: one event for the connection, scheme `tcp`. Inside TLS, the upstream gets TLS too. */
-  async raw(client: Connection, channel: Channel, by: Requester, host: string): Promise<void> {
+  /** Relays a protocol other than HTTP: one event, scheme `tcp`. Inside TLS, the upstream gets TLS too. */
+  async relayRaw(client: BufferedConnection, flow: Flow, by: Requester, host: string): Promise<void> {
     client.deadline.off();
-    const { allowed, event } = await this.#decide(connectDraft(by, "tcp", host, channel.port), client);
-    if (allowed) await this.#relay(client, event, channel, by, channel.scheme);
+    const passage = await this.#decide(connectDraft(by, "tcp", host, flow.port), client);
+    if (passage.allowed) await this.#relay(client, passage, flow, by, flow.scheme);
   }
 
-  /** TLS that nobody looks into, because a rule has set its event's scheme to `tls`. */
-  async uninspected(client: Connection, channel: Channel, by: Requester, host: string): Promise<void> {
+  /** Relays TLS uninspected, for a rule that set the scheme of its event to `tls`. */
+  async relayUninspected(client: BufferedConnection, flow: Flow, by: Requester, host: string): Promise<void> {
     client.deadline.off();
-    const { allowed, event } = await this.#decide(connectDraft(by, "https", host, channel.port), client);
-    // The rules may have changed since they were asked the first time.
-    if (allowed && event.http?.request.scheme === "tls") await this.#relay(client, event, channel, by, "tcp");
+    const passage = await this.#decide(connectDraft(by, "https", host, flow.port), client);
+    if (!passage.allowed) return;
+    // The rules may have changed since the preview.
+    if (passage.event.http?.request.scheme === "tls") await this.#relay(client, passage, flow, by, "tcp");
+    else passage.finish({ error: "the rule that passed it uninspected has changed" });
   }
 
-  async #decide(draft: ReturnType<typeof connectDraft>, client: Connection) {
+  async #decide(draft: Draft, client: BufferedConnection): Promise<Passage> {
     const gone = new AbortController();
     if (client.count === 0) client.listen(() => gone.abort());
     return await this.#context.gate.decide(draft, gone.signal);
   }
 
   async #relay(
-    client: Connection,
-    event: Event,
-    { address }: Channel,
+    client: BufferedConnection,
+    passage: Passage,
+    { address }: Flow,
     by: Requester,
     scheme: string,
   ): Promise<void> {
-    const { gate, pool, locate, relayMs } = this.#context;
-    const { host, port } = event.http!.request;
-    const began = performance.now();
-    const moved: Relayed = { sent: 0, received: 0 };
+    const { pool, locate, relayMs } = this.#context;
+    const { host, port } = passage.event.http!.request;
+    const moved: RelayedBytes = { sent: 0, received: 0 };
     let error: string | undefined;
     try {
-      const target = await locate(host, port, address, by.actor);
+      const dial = await locate(host, port, address, by.actor);
       const upstream = await pool.connect({
         scheme: scheme === "https" ? "https" : "tcp",
         host,
         port,
-        target,
+        dial,
       });
       await relay(client, upstream, relayMs, moved);
     } catch (cause) {
-      error = errorText(asSbxErrorUnlessLost(cause));
+      error = errorText(cause instanceof ConnectionLost ? cause : asSbxError(cause, "relaying a connection"));
     } finally {
       const body = { ...NO_HTTP_BODY, size: moved.received, truncated: moved.received > 0 };
-      gate.finish(event, {
+      passage.finish({
         response: { status: 200, bytes: moved.received, headers: {}, body },
-        duration_ms: performance.now() - began,
         ...(error !== undefined && { error }),
       });
     }
   }
-}
-
-function asSbxErrorUnlessLost(cause: unknown): unknown {
-  return cause instanceof Error && cause.name === "ConnectionLost"
-    ? cause
-    : asSbxError(cause, "relaying a connection");
 }

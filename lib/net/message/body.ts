@@ -1,29 +1,29 @@
-import type { Connection } from "../connection.ts";
-import { Gathered, NOTHING } from "./gathered.ts";
+import type { BufferedConnection } from "../connection.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
-import type { Framing } from "./framing.ts";
+import { CHUNK_LINE_MAX, TRAILERS_MAX } from "../limit.ts";
+import { ByteBuffer, NO_BYTES } from "./byte_buffer.ts";
+import type { BodyFraming } from "./framing.ts";
 import { headEnd, parseTrailers } from "./head.ts";
 import type { Header } from "./header.ts";
-import { latin1 } from "./latin1.ts";
-import { CHUNK_LINE_MAX, TRAILERS_MAX } from "../limit.ts";
+import { decodeLatin1 } from "./latin1.ts";
 
-/** The bytes of one body, piece by piece. */
+/** Bytes of one body, piece by piece. */
 export interface BodySource {
-  /** The next piece, good until the next call; null at the end. @throws {ConnectionLost | MessageFault} */
+  /** Next piece, valid until the next call; null at the end. @throws {ConnectionLost | MessageFault} */
   read(): Promise<Uint8Array | null>;
-  /** its length, where that is known before it came */
+  /** declared length in `bytes`; absent when it is unknown until the end */
   readonly length?: number;
-  /** fields behind it; complete at its end */
+  /** trailer fields; complete at the end */
   readonly trailers: readonly Header[];
-  /** whether its end was read */
+  /** the end was read */
   readonly done: boolean;
-  /** whether the next piece is here already */
+  /** the next piece has been received */
   readonly ready: boolean;
-  /** All of it, when that is here already; good until more is read from where it came. */
-  here?(): Uint8Array | undefined;
+  /** Takes the whole body if it has been received; valid until the next read of its connection. */
+  takeWhole?(): Uint8Array | undefined;
 }
 
-/** A body that is in memory. */
+/** Body in memory. */
 export class WholeBody implements BodySource {
   readonly trailers: readonly Header[];
   readonly length: number;
@@ -46,30 +46,30 @@ export class WholeBody implements BodySource {
   }
 }
 
-export const NO_BODY: BodySource = new WholeBody(NOTHING);
+export const NO_BODY: BodySource = new WholeBody(NO_BYTES);
 
 const LF = 10;
 const CR = 13;
 const CHUNK_LINE = /^([0-9A-Fa-f]{1,12})[ \t]*(;[\t\x20-\x7e\x80-\xff]*)?$/;
 
-/** The body behind a head on a connection. Its deadline is set anew with each wait. */
+/** Body that follows a head on a connection. Each wait sets the deadline again. */
 export class WireBody implements BodySource {
   trailers: readonly Header[] = [];
   done: boolean;
   readonly length?: number;
-  readonly #connection: Connection;
-  readonly #framing: Framing;
+  readonly #connection: BufferedConnection;
+  readonly #framing: BodyFraming;
   readonly #idleMs: number;
-  /** of the body, or of the chunk that is being read */
-  #left: number;
-  /** a chunk was read, and the line break behind it was not */
-  #behind = false;
+  /** `bytes` that remain of the body, or of the current chunk */
+  #remaining: number;
+  /** the line break after the last chunk is still unread */
+  #atChunkEnd = false;
 
-  constructor(connection: Connection, framing: Framing, idleMs: number) {
+  constructor(connection: BufferedConnection, framing: BodyFraming, idleMs: number) {
     this.#connection = connection;
     this.#framing = framing;
     this.#idleMs = idleMs;
-    this.#left = typeof framing === "number" ? framing : 0;
+    this.#remaining = typeof framing === "number" ? framing : 0;
     this.done = framing === 0;
     if (typeof framing === "number") this.length = framing;
   }
@@ -80,28 +80,29 @@ export class WireBody implements BodySource {
 
   async read(): Promise<Uint8Array | null> {
     if (this.done) return null;
-    if (this.#framing === "close") return await this.#rest();
-    if (this.#framing === "chunked" && this.#left === 0 && !await this.#chunk()) return null;
-    if (this.#connection.count === 0) await this.#more();
-    const piece = this.#take(this.#left);
-    this.#left -= piece.length;
-    if (this.#left === 0) {
-      if (this.#framing === "chunked") this.#behind = true;
+    if (this.#framing === "close") return await this.#readUntilClose();
+    if (this.#framing === "chunked" && this.#remaining === 0 && !await this.#beginChunk()) return null;
+    if (this.#connection.count === 0) await this.#fill();
+    const piece = this.#take(this.#remaining);
+    this.#remaining -= piece.length;
+    if (this.#remaining === 0) {
+      if (this.#framing === "chunked") this.#atChunkEnd = true;
       else this.#finish();
     }
     return piece;
   }
 
-  here(): Uint8Array | undefined {
-    const all = this.#framing === this.#left && this.#connection.count >= this.#left && this.#left > 0;
-    if (!all) return undefined;
-    const bytes = this.#take(this.#left);
-    this.#left = 0;
+  takeWhole(): Uint8Array | undefined {
+    const isWhole = this.#framing === this.#remaining && this.#connection.count >= this.#remaining &&
+      this.#remaining > 0;
+    if (!isWhole) return undefined;
+    const bytes = this.#take(this.#remaining);
+    this.#remaining = 0;
     this.#finish();
     return bytes;
   }
 
-  async #rest(): Promise<Uint8Array | null> {
+  async #readUntilClose(): Promise<Uint8Array | null> {
     if (this.#connection.count === 0) {
       this.#connection.deadline.set(this.#idleMs);
       if (!await this.#connection.fill()) {
@@ -113,65 +114,67 @@ export class WireBody implements BodySource {
   }
 
   #take(most: number): Uint8Array {
-    const { waiting } = this.#connection;
-    const piece = waiting.length > most ? waiting.subarray(0, most) : waiting;
+    const { unread } = this.#connection;
+    const piece = unread.length > most ? unread.subarray(0, most) : unread;
     this.#connection.skip(piece.length);
     return piece;
   }
 
-  /** Begins the next chunk; false behind the last one and its trailers. */
-  async #chunk(): Promise<boolean> {
-    if (this.#behind) {
-      while (this.#connection.count < 2) await this.#more();
-      const { waiting } = this.#connection;
-      if (waiting[0] !== CR || waiting[1] !== LF) throw new MessageFault("a chunk is longer than it said");
+  /** Reads the next chunk size line; after the last chunk, the trailers. @returns false at the end of the body */
+  async #beginChunk(): Promise<boolean> {
+    if (this.#atChunkEnd) {
+      while (this.#connection.count < 2) await this.#fill();
+      const { unread } = this.#connection;
+      if (unread[0] !== CR || unread[1] !== LF) {
+        throw new MessageFault("a chunk is longer than its declared size");
+      }
       this.#connection.skip(2);
-      this.#behind = false;
+      this.#atChunkEnd = false;
     }
-    const [, size] = CHUNK_LINE.exec(await this.#line()) ?? [];
-    if (size === undefined) throw new MessageFault("the line before a chunk says no length");
-    this.#left = parseInt(size, 16);
-    if (this.#left > 0) return true;
-    await this.#trail();
+    const [, size] = CHUNK_LINE.exec(await this.#readChunkLine()) ?? [];
+    if (size === undefined) throw new MessageFault("invalid chunk size");
+    this.#remaining = parseInt(size, 16);
+    if (this.#remaining > 0) return true;
+    await this.#readTrailers();
     this.#finish();
     return false;
   }
 
-  async #line(): Promise<string> {
+  async #readChunkLine(): Promise<string> {
     while (true) {
-      const { waiting } = this.#connection;
-      const end = waiting.indexOf(LF);
-      if (end > CHUNK_LINE_MAX || end < 0 && waiting.length > CHUNK_LINE_MAX) {
-        throw new MessageFault("the line before a chunk is too long");
+      const { unread } = this.#connection;
+      const end = unread.indexOf(LF);
+      if (end > CHUNK_LINE_MAX || end < 0 && unread.length > CHUNK_LINE_MAX) {
+        throw new MessageFault("the chunk size line is too long");
       }
       if (end >= 0) {
-        if (waiting[end - 1] !== CR) {
-          throw new MessageFault("the line before a chunk ends without a carriage return");
+        if (unread[end - 1] !== CR) {
+          throw new MessageFault("the chunk size line ends in a bare LF");
         }
         this.#connection.skip(end + 1);
-        return latin1(waiting.subarray(0, end - 1));
+        return decodeLatin1(unread.subarray(0, end - 1));
       }
-      await this.#more();
+      await this.#fill();
     }
   }
 
-  async #trail(): Promise<void> {
+  async #readTrailers(): Promise<void> {
     while (true) {
-      const { waiting } = this.#connection;
-      if (waiting[0] === CR && waiting[1] === LF) return this.#connection.skip(2);
-      const end = headEnd(waiting);
-      if (end > TRAILERS_MAX || end < 0 && waiting.length > TRAILERS_MAX) {
-        throw new MessageFault("its trailers are too long");
+      const { unread } = this.#connection;
+      if (unread[0] === CR && unread[1] === LF) return this.#connection.skip(2);
+      const end = headEnd(unread);
+      if (end > TRAILERS_MAX || end < 0 && unread.length > TRAILERS_MAX) {
+        throw new MessageFault("the trailers are too long");
       }
       if (end >= 0) {
-        this.trailers = parseTrailers(waiting.subarray(0, end));
+        this.trailers = parseTrailers(unread.subarray(0, end));
         return this.#connection.skip(end);
       }
-      await this.#more();
+      await this.#fill();
     }
   }
 
-  async #more(): Promise<void> {
+  async #fill(): Promise<void> {
     this.#connection.deadline.set(this.#idleMs);
     if (!await this.#connection.fill()) throw new ConnectionLost("closed the connection within a body");
   }
@@ -182,7 +185,7 @@ export class WireBody implements BodySource {
   }
 }
 
-/** A body of which the beginning was read already. */
+/** Body whose beginning has been read already. */
 export class RestOfBody implements BodySource {
   #first?: Uint8Array;
 
@@ -214,19 +217,19 @@ export class RestOfBody implements BodySource {
   }
 }
 
-/** Reads all of a body. @returns a view, good until more is read from where it came from */
+/** Reads a whole body. @returns a view, valid until the next read of its connection */
 export async function readWhole(body: BodySource, length: number): Promise<Uint8Array> {
   const first = await body.read();
   if (first !== null && first.length === length) return first;
-  const all = new Gathered();
+  const all = new ByteBuffer();
   for (let piece = first; piece !== null; piece = await body.read()) all.add(piece);
   return all.bytes;
 }
 
-/** Reads a body's beginning: at least `most` bytes of it, or all. @returns a copy */
-export async function readBeginning(body: BodySource, most: number): Promise<Uint8Array> {
-  const all = new Gathered();
-  while (all.count < most && !body.done) {
+/** Reads the beginning of a body: at least `size` bytes, or all of it. @returns a copy */
+export async function readBeginning(body: BodySource, size: number): Promise<Uint8Array> {
+  const all = new ByteBuffer();
+  while (all.count < size && !body.done) {
     const piece = await body.read();
     if (piece === null) break;
     all.add(piece);

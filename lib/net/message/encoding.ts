@@ -1,11 +1,18 @@
-/** Bodies without their content encoding (RFC 9110 §8.4), as far as a limit goes: a bomb never bursts. */
+/** Content encodings of bodies (RFC 9110 §8.4), decoded up to a limit: a compression bomb stays small. */
 import type { Transform } from "node:stream";
+import { type Header, headerValue } from "./header.ts";
+
+/** Content encoding of a body; `undefined` for none and for `identity`. */
+export function encodingOf(headers: readonly Header[]): string | undefined {
+  const encoding = headerValue(headers, "content-encoding")?.toLowerCase();
+  return encoding === "identity" || encoding === "" ? undefined : encoding;
+}
 
 /**
- * The first `most` bytes of what an encoded body stands for; `undefined` for an encoding that is not known. What is
- * damaged or cut off gives what came before.
+ * Decodes the first `most` bytes of an encoded body; `undefined` for an unknown encoding. A damaged or truncated body
+ * gives the bytes before the damage.
  */
-export async function decoded(
+export async function decodeBody(
   bytes: Uint8Array,
   encoding: string,
   most: number,
@@ -19,15 +26,15 @@ export async function decoded(
     "zstd": zlib.createZstdDecompress,
   };
   const decoder = make[encoding]?.();
-  return decoder && await beginning(decoder, bytes, most);
+  return decoder && await decodeBeginning(decoder, bytes, most);
 }
 
 /** The decoder works in steps of 16 KB and is stopped at the limit. */
-function beginning(decoder: Transform, bytes: Uint8Array, most: number): Promise<Uint8Array> {
+function decodeBeginning(decoder: Transform, bytes: Uint8Array, most: number): Promise<Uint8Array> {
   const pieces: Uint8Array[] = [];
   let count = 0;
   return new Promise((resolve) => {
-    const done = () => {
+    const finish = () => {
       decoder.destroy();
       const all = new Uint8Array(Math.min(count, most));
       let at = 0;
@@ -41,10 +48,10 @@ function beginning(decoder: Transform, bytes: Uint8Array, most: number): Promise
       if (count >= most) return;
       pieces.push(piece);
       count += piece.length;
-      if (count >= most) done();
+      if (count >= most) finish();
     });
-    decoder.on("error", done);
-    decoder.on("end", done);
+    decoder.on("error", finish);
+    decoder.on("end", finish);
     decoder.end(bytes);
   });
 }

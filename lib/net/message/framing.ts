@@ -1,52 +1,54 @@
-/** Where the body of an HTTP/1.1 message ends (RFC 9112 §6), and no two opinions on it. */
+/** Body framing of HTTP/1.1 messages (RFC 9112 §6); ambiguous framing is refused. */
 import { MessageFault } from "../fault.ts";
-import type { AnswerHead, RequestHead } from "./head.ts";
+import type { RequestHead, ResponseHead } from "./head.ts";
 import type { Header } from "./header.ts";
 
-/** A length in bytes, `chunked`, or until the connection is closed. */
-export type Framing = number | "chunked" | "close";
+/** A length in `bytes`, `chunked`, or until the connection closes. */
+export type BodyFraming = number | "chunked" | "close";
 
 /** @throws {MessageFault} for two framings, two lengths, and codings other than `chunked` */
-export function requestFraming({ headers, old }: RequestHead): Framing {
-  const { length, coded, lengths } = framingFields(headers);
-  if (lengths > 1) throw new MessageFault("it names its length more than once");
-  if (!coded) return length ?? 0;
-  if (length !== undefined) throw new MessageFault("it has both a length and a transfer coding");
-  if (old) throw new MessageFault("it is HTTP/1.0 and has a transfer coding");
+export function requestFraming({ headers, old }: RequestHead): BodyFraming {
+  const { length, isChunked, lengths } = readFramingFields(headers);
+  if (lengths > 1) throw new MessageFault("more than one content-length header");
+  if (!isChunked) return length ?? 0;
+  if (length !== undefined) throw new MessageFault("both content-length and transfer-encoding");
+  if (old) throw new MessageFault("transfer-encoding in HTTP/1.0");
   return "chunked";
 }
 
 /** @throws {MessageFault} for two framings, lengths that differ, and codings other than `chunked` */
-export function answerFraming({ status, headers, old }: AnswerHead, method: string): Framing {
-  const { length, coded } = framingFields(headers);
-  if (coded && length !== undefined) throw new MessageFault("it has both a length and a transfer coding");
+export function responseFraming({ status, headers, old }: ResponseHead, method: string): BodyFraming {
+  const { length, isChunked } = readFramingFields(headers);
+  if (isChunked && length !== undefined) throw new MessageFault("both content-length and transfer-encoding");
   if (method === "HEAD" || status < 200 || status === 204 || status === 304) return 0;
-  if (coded && old) throw new MessageFault("it is HTTP/1.0 and has a transfer coding");
-  return coded ? "chunked" : length ?? "close";
+  if (isChunked && old) throw new MessageFault("transfer-encoding in HTTP/1.0");
+  return isChunked ? "chunked" : length ?? "close";
 }
 
-function framingFields(headers: readonly Header[]) {
+function readFramingFields(headers: readonly Header[]) {
   let length: number | undefined;
   let lengths = 0;
-  let coded = false;
+  let isChunked = false;
   for (const [name, value] of headers) {
     if (name === "content-length") {
-      const given = /^[0-9]{1,15}$/.test(value) ? Number(value) : NaN;
-      if (Number.isNaN(given)) throw new MessageFault("its length is no number");
-      if (length !== undefined && length !== given) throw new MessageFault("it names two lengths");
-      length = given;
+      const parsed = /^[0-9]{1,15}$/.test(value) ? Number(value) : NaN;
+      if (Number.isNaN(parsed)) throw new MessageFault("content-length is not a number");
+      if (length !== undefined && length !== parsed) {
+        throw new MessageFault("conflicting content-length values");
+      }
+      length = parsed;
       lengths++;
     } else if (name === "transfer-encoding") {
-      if (coded || value.toLowerCase() !== "chunked") {
-        throw new MessageFault("it has a transfer coding other than chunked");
+      if (isChunked || value.toLowerCase() !== "chunked") {
+        throw new MessageFault("a transfer coding other than chunked");
       }
-      coded = true;
+      isChunked = true;
     }
   }
-  return { length, lengths, coded };
+  return { length, lengths, isChunked };
 }
 
-/** Whether the connection stays open behind a message. */
+/** True when the connection stays open after a message. */
 export function keepsAlive({ headers, old }: { headers: readonly Header[]; old: boolean }): boolean {
   let alive = !old;
   for (const [name, value] of headers) {

@@ -1,19 +1,19 @@
-/** Heads of HTTP/1.1 messages, read strictly: whatever two programs could read in two ways is refused (RFC 9112). */
+/** Heads of HTTP/1.1 messages (RFC 9112), parsed strictly: bytes that two programs could read differently are refused. */
 import { MessageFault } from "../fault.ts";
-import type { Header } from "./header.ts";
-import { flat, latin1 } from "./latin1.ts";
 import { HEADERS_MAX, METHOD_MAX } from "../limit.ts";
+import type { Header } from "./header.ts";
+import { decodeLatin1, flatten } from "./latin1.ts";
 
 export interface RequestHead {
   method: string;
-  /** as it was sent; bytes above 0x7e are percent-encoded */
+  /** request target as sent; bytes above 0x7e are percent-encoded */
   target: string;
-  /** HTTP/1.0: no chunks, and a connection closes unless it says otherwise */
+  /** HTTP/1.0: no chunks, and the connection closes unless a header keeps it alive */
   old: boolean;
   headers: Header[];
 }
 
-export interface AnswerHead {
+export interface ResponseHead {
   status: number;
   reason: string;
   old: boolean;
@@ -24,13 +24,13 @@ const LF = 10;
 const CR = 13;
 
 /**
- * Where the head ends that `bytes` begins with: just behind its empty line, −1 when that has not come yet.
+ * Finds the end of the head at the beginning of `bytes`: the offset behind its empty line, −1 while it is incomplete.
  *
  * @throws {MessageFault} for a line that ends without CR
  */
 export function headEnd(bytes: Uint8Array): number {
   for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, at + 1)) {
-    if (bytes[at - 1] !== CR) throw new MessageFault("a line of the head ends without a carriage return");
+    if (bytes[at - 1] !== CR) throw new MessageFault("a line of the head ends in a bare LF");
     if (at >= 3 && bytes[at - 2] === LF) return at + 1;
   }
   return -1;
@@ -47,75 +47,85 @@ export function parseRequestHead(bytes: Uint8Array): RequestHead {
   const lines = linesOf(bytes);
   const [method, target, version, more] = lines[0].split(" ");
   if (more !== undefined || version === undefined) {
-    throw new MessageFault("its first line has not three parts");
+    throw new MessageFault("the request line does not have three parts");
   }
-  if (method.length > METHOD_MAX || !TOKEN.test(method)) throw new MessageFault("its method is no token");
-  if (target === "" || TARGET_BAD.test(target)) throw new MessageFault("its target has control characters");
-  if (target.includes("#")) throw new MessageFault("its target has a fragment");
+  if (method.length > METHOD_MAX || !TOKEN.test(method)) throw new MessageFault("invalid method");
+  if (target === "" || TARGET_BAD.test(target)) {
+    throw new MessageFault("control characters in the request target");
+  }
+  if (target.includes("#")) throw new MessageFault("a fragment in the request target");
   if (version !== "HTTP/1.1" && version !== "HTTP/1.0") {
-    throw new MessageFault("its version is neither HTTP/1.1 nor HTTP/1.0");
+    throw new MessageFault("the version is neither HTTP/1.1 nor HTTP/1.0");
   }
-  const headers = fieldsOf(lines);
-  return { method, target: target.replace(/[\x80-\xff]/g, percent), old: version === "HTTP/1.0", headers };
+  const headers = parseFields(lines);
+  return {
+    method,
+    target: target.replace(/[\x80-\xff]/g, percentEncode),
+    old: version === "HTTP/1.0",
+    headers,
+  };
 }
 
 /** @param bytes one head with its empty line @throws {MessageFault} */
-export function parseAnswerHead(bytes: Uint8Array): AnswerHead {
+export function parseResponseHead(bytes: Uint8Array): ResponseHead {
   const lines = linesOf(bytes);
   const [, minor, status, reason = ""] = /^HTTP\/1\.([01]) ([1-9][0-9]{2})(?: (.*))?$/.exec(lines[0]) ?? [];
-  if (status === undefined || VALUE_BAD.test(reason)) {
-    throw new MessageFault("its first line is no status line");
-  }
-  return { status: Number(status), reason, old: minor === "0", headers: fieldsOf(unfolded(lines)) };
+  if (status === undefined || VALUE_BAD.test(reason)) throw new MessageFault("invalid status line");
+  return { status: Number(status), reason, old: minor === "0", headers: parseFields(unfold(lines)) };
 }
 
-/** Fields of trailers, with their empty line. @throws {MessageFault} */
+/** @param bytes trailer fields with their empty line @throws {MessageFault} */
 export function parseTrailers(bytes: Uint8Array): Header[] {
-  return fieldsOf(["", ...linesOf(bytes)]);
+  return parseFields(["", ...linesOf(bytes)]);
 }
 
 function linesOf(bytes: Uint8Array): string[] {
-  const lines = latin1(bytes).split("\r\n");
-  // The empty line, and what the last line break leaves.
+  const lines = decodeLatin1(bytes).split("\r\n");
+  // The empty line, and the rest after the last line break.
   lines.length -= 2;
   return lines;
 }
 
-/** Upstreams may still fold lines, which says nothing but a space (RFC 9112 §5.2); a guest's request may not. */
-function unfolded(lines: string[]): string[] {
-  const whole: string[] = [];
+/** Joins folded lines with a space (RFC 9112 §5.2): allowed to upstreams, not to guests. */
+function unfold(lines: string[]): string[] {
+  const joined: string[] = [];
   for (const line of lines) {
-    if (/^[ \t]/.test(line) && whole.length > 1) whole.push(`${whole.pop()} ${line.trim()}`);
-    else whole.push(line);
+    if (/^[ \t]/.test(line) && joined.length > 1) joined.push(`${joined.pop()} ${line.trim()}`);
+    else joined.push(line);
   }
-  return whole;
+  return joined;
 }
 
-function fieldsOf(lines: string[]): Header[] {
-  if (lines.length - 1 > HEADERS_MAX) throw new MessageFault(`it has more than ${HEADERS_MAX} header fields`);
+function parseFields(lines: string[]): Header[] {
+  if (lines.length - 1 > HEADERS_MAX) throw new MessageFault(`more than ${HEADERS_MAX} header fields`);
   const headers: Header[] = [];
   for (let at = 1; at < lines.length; at++) {
     const line = lines[at];
-    headers.push(line.length > SEEN_CHARS ? fieldOf(line) : seen.get(line) ?? noted(line, fieldOf(line)));
+    headers.push(
+      line.length > CACHED_LINE_MAX
+        ? parseField(line)
+        : fieldCache.get(line) ?? cacheField(line, parseField(line)),
+    );
   }
   return headers;
 }
 
 /** @throws {MessageFault} */
-function fieldOf(line: string): Header {
+function parseField(line: string): Header {
   const colon = line.indexOf(":");
   const name = line.slice(0, Math.max(colon, 0));
-  if (!TOKEN.test(name)) throw new MessageFault(complaint(line));
-  const value = trimmed(line, colon + 1);
-  if (VALUE_BAD.test(value)) throw new MessageFault("a header field has control characters");
+  if (!TOKEN.test(name)) throw new MessageFault(describeFault(line));
+  const value = trimBlanks(line, colon + 1);
+  if (VALUE_BAD.test(value)) throw new MessageFault("control characters in a header field");
   return [name.toLowerCase(), value];
 }
 
-/** Lines that were read before: most of a head is what the head before it said. Those of fields that may hold secrets are not kept. */
-const seen = new Map<string, Header>();
-const SEEN_CHARS = 200;
-const SEEN_MAX = 512;
-const PLAIN_FIELDS = new Set([
+/** Parsed lines: most lines of a head repeat those of the head before. Fields that may hold secrets are not cached. */
+const fieldCache = new Map<string, Header>();
+/** Longest cached line, in characters. */
+const CACHED_LINE_MAX = 200;
+const CACHED_LINES_MAX = 512;
+const CACHED_FIELDS = new Set([
   "accept",
   "accept-encoding",
   "accept-language",
@@ -134,33 +144,31 @@ const PLAIN_FIELDS = new Set([
   "vary",
 ]);
 
-function noted(line: string, field: Header): Header {
-  if (!PLAIN_FIELDS.has(field[0])) return field;
-  if (seen.size >= SEEN_MAX) seen.clear();
-  const own: Header = [field[0], flat(field[1])];
-  seen.set(flat(line), own);
-  return own;
+function cacheField(line: string, field: Header): Header {
+  if (!CACHED_FIELDS.has(field[0])) return field;
+  if (fieldCache.size >= CACHED_LINES_MAX) fieldCache.clear();
+  const copy: Header = [field[0], flatten(field[1])];
+  fieldCache.set(flatten(line), copy);
+  return copy;
 }
 
-/** Checks fields that came as pairs (HTTP/2), so that none of them can become two. @throws {MessageFault} */
+/** Checks fields received as pairs (HTTP/2), so that no field can become two in HTTP/1.1. @throws {MessageFault} */
 export function checkFields(headers: readonly Header[]): void {
-  if (headers.length > HEADERS_MAX) throw new MessageFault(`it has more than ${HEADERS_MAX} header fields`);
+  if (headers.length > HEADERS_MAX) throw new MessageFault(`more than ${HEADERS_MAX} header fields`);
   for (const [name, value] of headers) {
-    if (!/^:?[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) {
-      throw new MessageFault("a header field has no proper name");
-    }
-    if (VALUE_BAD.test(value)) throw new MessageFault("a header field has control characters");
+    if (!/^:?[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) throw new MessageFault("invalid header field name");
+    if (VALUE_BAD.test(value)) throw new MessageFault("control characters in a header field");
   }
 }
 
-function complaint(line: string): string {
-  if (/^[ \t]/.test(line)) return "a header field is folded over two lines";
-  if (/^[^:]*[ \t]+:/.test(line)) return "a header field has white space before its colon";
-  return "a header field has no proper name";
+function describeFault(line: string): string {
+  if (/^[ \t]/.test(line)) return "a folded header field";
+  if (/^[^:]*[ \t]+:/.test(line)) return "white space before the colon of a header field";
+  return "invalid header field name";
 }
 
-/** Spaces and tabs around a value are no part of it; `trim` would take more than those. */
-function trimmed(line: string, from: number): string {
+/** Cuts spaces and tabs around a value; `trim` would cut more than those. */
+function trimBlanks(line: string, from: number): string {
   let to = line.length;
   while (from < to && isBlank(line.charCodeAt(from))) from++;
   while (to > from && isBlank(line.charCodeAt(to - 1))) to--;
@@ -171,6 +179,6 @@ function isBlank(code: number): boolean {
   return code === 32 || code === 9;
 }
 
-function percent(char: string): string {
+function percentEncode(char: string): string {
   return `%${char.charCodeAt(0).toString(16).toUpperCase()}`;
 }

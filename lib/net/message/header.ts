@@ -1,14 +1,24 @@
-import { flat, readable } from "./latin1.ts";
+import { decodeByteText, flatten } from "./latin1.ts";
 
-/** A header field. Its name is lower case; its value has one char a byte. Lists keep order and repetition. */
+/** Header field: name in lower case, value as byte text. Lists keep order and repetition. */
 export type Header = [name: string, value: string];
 
-/** Value of the first field of a name. */
+/** Value of the first field with a name. */
 export function headerValue(headers: readonly Header[], name: string): string | undefined {
   for (const header of headers) if (header[0] === name) return header[1];
 }
 
-/** Fields that concern one connection only (RFC 9110 §7.6.1), and those that say how long a message is. */
+/** Drops every field with a name. */
+export function dropHeader(headers: readonly Header[], name: string): Header[] {
+  return headers.filter((header) => header[0] !== name);
+}
+
+/** Asks for a response without content encoding. */
+export function acceptIdentity(headers: readonly Header[]): Header[] {
+  return [...dropHeader(headers, "accept-encoding"), ["accept-encoding", "identity"]];
+}
+
+/** Fields of one connection (RFC 9110 §7.6.1), and fields that frame the message. */
 const HOP_BY_HOP = new Set([
   "connection",
   "keep-alive",
@@ -24,20 +34,20 @@ const HOP_BY_HOP = new Set([
   "http2-settings",
 ]);
 
-/** The fields that go on to the next connection; those that `connection` names are left out too. */
-export function endToEnd(headers: readonly Header[]): Header[] {
-  const kept: Header[] = [];
+/** Drops the fields of one connection, with those that `connection` names. */
+export function dropHopByHop(headers: readonly Header[]): Header[] {
+  const remaining: Header[] = [];
   let named: Set<string> | undefined;
   for (const [name, value] of headers) {
     if (name === "connection") named = (named ?? new Set()).union(connectionOptions(value));
   }
   for (const header of headers) {
-    if (!HOP_BY_HOP.has(header[0]) && !named?.has(header[0])) kept.push(header);
+    if (!HOP_BY_HOP.has(header[0]) && !named?.has(header[0])) remaining.push(header);
   }
-  return kept;
+  return remaining;
 }
 
-/** What `connection` may not take away from a message: it is no field of one connection. */
+/** End-to-end fields that `connection` cannot remove. */
 const ALWAYS_KEPT = new Set(["host", "authorization", "cookie", "content-type", "content-encoding"]);
 
 function connectionOptions(value: string): Set<string> {
@@ -45,7 +55,7 @@ function connectionOptions(value: string): Set<string> {
   return new Set(names.filter((name) => !ALWAYS_KEPT.has(name)));
 }
 
-/** Whether a field may stand behind a body: none that says how the message is to be read or who sends it. */
+/** False for fields that frame a message or say who sends it: they may not be trailers. */
 export function mayTrail([name]: Header): boolean {
   return !HOP_BY_HOP.has(name) && !ALWAYS_KEPT.has(name) && !isSensitive(name) && name !== "set-cookie";
 }
@@ -53,36 +63,36 @@ export function mayTrail([name]: Header): boolean {
 const SENSITIVE =
   /^(authorization|proxy-authorization|cookie|set-cookie2?|x-goog-api-key|.*[-_](api-?key|token|secret|password)|api-?key)$/;
 
-/** Whether a field's value is a secret by its name. */
+/** True for names of fields whose values are secrets. */
 export function isSensitive(name: string): boolean {
   return SENSITIVE.test(name);
 }
 
-/** What stands in an event for a value that nobody may keep. */
-export const REDACTED = "[redacted]";
+/** Placeholder in events for a value that must not be recorded. */
+const REDACTED = "[redacted]";
 
 /**
- * Fields as an event has them (contracts.md §5). Where a value is a secret by its name it is left out, unless the broker
- * put a ref there; the scheme of an authorization stays.
+ * Header fields of an event (docs/contracts.md §5). Values of sensitive fields are redacted, unless the broker put a ref
+ * there; the scheme of an authorization stays.
  */
 export function eventHeaders(headers: readonly Header[]): Record<string, string[]> {
   const map: Record<string, string[]> = {};
   for (const [name, value] of headers) {
     if (name.charCodeAt(0) === 58) continue;
-    const shown = flat(eventValue(name, value));
-    if (Object.hasOwn(map, name)) map[name].push(shown);
-    // An assignment would change what the map is made of.
-    else if (name === "__proto__") Object.defineProperty(map, name, { ...OWN, value: [shown] });
-    else map[name] = [shown];
+    const text = flatten(eventValue(name, value));
+    if (Object.hasOwn(map, name)) map[name].push(text);
+    // An assignment would set the map's prototype.
+    else if (name === "__proto__") Object.defineProperty(map, name, { ...PLAIN_PROPERTY, value: [text] });
+    else map[name] = [text];
   }
   return map;
 }
 
-const OWN = { enumerable: true, configurable: true, writable: true };
+const PLAIN_PROPERTY = { enumerable: true, configurable: true, writable: true };
 
-/** One value as an event has it. */
+/** One header value of an event. */
 export function eventValue(name: string, value: string): string {
-  if (!isSensitive(name) || value.includes("credential:blake3:")) return readable(value);
+  if (!isSensitive(name) || value.includes("credential:blake3:")) return decodeByteText(value);
   const [, scheme] = /^(Basic|Bearer|Digest|Negotiate|Token) /i.exec(value) ?? [];
   return scheme ? `${scheme} ${REDACTED}` : REDACTED;
 }

@@ -1,109 +1,113 @@
-/** Connections to upstreams: to the address that policy looked at, under the name that the guest asked for. */
+/** Connects to upstreams: to the address that policy decided on, under the name that the guest used. */
 import { SbxError } from "../../base/error/mod.ts";
-import { Connection } from "../connection.ts";
+import { BufferedConnection } from "../connection.ts";
 import { closeQuietly } from "../copy.ts";
+import type { DeadlineWatch } from "../deadline.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
-import type { Place } from "./upstream.ts";
-import type { Watch } from "../watch.ts";
+import type { PinnedDestination } from "./upstream.ts";
 
 export interface ConnectOptions {
-  watch: Watch;
-  /** milliseconds for TCP and TLS together */
+  watch: DeadlineWatch;
+  /** `ms` for TCP and TLS together */
   timeoutMs: number;
-  /** PEM; trusted beside the roots that this process was started with */
+  /** PEM; trusted in addition to the roots that this process was started with */
   caCerts: readonly string[];
-  /** protocols to offer; `h2` first where HTTP/2 is wanted */
+  /** protocols to offer, in order of preference */
   alpn: string[];
 }
 
 /**
- * Connects, and for `https` does the TLS handshake, in which the certificate is verified for the place's name.
+ * Connects; for `https`, with a TLS handshake that verifies the certificate for the destination's host.
  *
- * @returns the connection, and the protocol that the upstream chose of those offered
+ * @returns the connection, and the protocol that the upstream chose
  * @throws {SbxError} `upstream.failed`, `upstream.timeout`
  */
 export async function connect(
-  place: Place,
+  destination: PinnedDestination,
   { watch, timeoutMs, caCerts, alpn }: ConnectOptions,
-): Promise<{ connection: Connection; protocol?: string }> {
-  const { scheme, host, target } = place;
-  const late = new AbortController();
-  let open: Deno.Conn | undefined;
+): Promise<{ connection: BufferedConnection; protocol?: string }> {
+  const { scheme, host, dial } = destination;
+  const timeout = new AbortController();
+  let conn: Deno.Conn | undefined;
   const deadline = watch.add(() => {
-    late.abort();
-    if (open) closeQuietly(open);
+    timeout.abort();
+    if (conn) closeQuietly(conn);
   });
   deadline.set(timeoutMs);
   try {
-    const tcp = await Deno.connect({ ...target, signal: late.signal });
-    open = tcp;
+    const tcp = await Deno.connect({ ...dial, signal: timeout.signal });
+    conn = tcp;
     tcp.setNoDelay(true);
-    if (scheme !== "https") return { connection: new Connection(tcp, watch) };
+    if (scheme !== "https") return { connection: new BufferedConnection(tcp, watch) };
     const tls = await Deno.startTls(tcp, { hostname: host, caCerts: [...caCerts], alpnProtocols: alpn });
-    open = tls;
+    conn = tls;
     const { alpnProtocol } = await tls.handshake();
     return {
-      connection: new Connection(tls, watch),
+      connection: new BufferedConnection(tls, watch),
       ...(alpnProtocol !== null && { protocol: alpnProtocol }),
     };
   } catch (cause) {
-    if (open) closeQuietly(open);
-    throw late.signal.aborted ? tooSlow(place, cause) : refused(place, cause);
+    if (conn) closeQuietly(conn);
+    throw timeout.signal.aborted ? timeoutError(destination, cause) : connectError(destination, cause);
   } finally {
     watch.remove(deadline);
   }
 }
 
-function tooSlow(place: Place, cause: unknown): SbxError {
-  return new SbxError("upstream.timeout", `${nameOf(place)} did not take the connection in time`, {
+function timeoutError(destination: PinnedDestination, cause: unknown): SbxError {
+  return new SbxError("upstream.timeout", `${nameOf(destination)} did not accept the connection in time`, {
     cause,
-    hint: "is it reachable from this machine?",
+    hint: "check that it can be reached from this machine",
   });
 }
 
-function refused(place: Place, cause: unknown): SbxError {
-  const [what, hint] = complaint(cause);
-  return new SbxError("upstream.failed", `${nameOf(place)} ${what}`, { cause, hint });
+function connectError(destination: PinnedDestination, cause: unknown): SbxError {
+  const [fault, hint] = describeFault(cause);
+  return new SbxError("upstream.failed", `${nameOf(destination)} ${fault}`, { cause, hint });
 }
 
 const UNTRUSTED =
-  "if it is right, name a PEM file with its root certificate: sbx settings set network.extra_ca_file FILE, or corp.toml";
+  "to trust it, name a PEM file with its root certificate: sbx settings set network.extra_ca_file FILE, or corp.toml";
 
-function complaint(cause: unknown): [what: string, hint?: string] {
+/** Predicate of the upstream for an error of connecting. */
+function describeFault(cause: unknown): [fault: string, hint?: string] {
   if (cause instanceof Deno.errors.ConnectionRefused) return ["refused the connection"];
   if (cause instanceof Deno.errors.InvalidData) {
     const { message } = cause;
     if (/UnknownIssuer|CaUsedAsEndEntity/.test(message)) {
-      return ["has a certificate that nobody trusted signed", UNTRUSTED];
+      return ["has a certificate of an untrusted authority", UNTRUSTED];
     }
     if (/Expired|expired/.test(message)) return ["has a certificate that has expired"];
     if (/NotValidYet|not valid yet/.test(message)) {
-      return ["has a certificate that is not valid yet; is the clock right?"];
+      return ["has a certificate that is not valid yet", "check the clock of this machine"];
     }
     if (/NotValidForName|not valid for name/.test(message)) return ["has a certificate for another name"];
     if (/certificate/.test(message)) return ["has a certificate that cannot be trusted"];
-    return ["does not speak TLS as it should"];
+    return ["failed the TLS handshake"];
   }
   if (cause instanceof Deno.errors.ConnectionReset || cause instanceof Deno.errors.UnexpectedEof) {
-    return ["broke the connection off"];
+    return ["dropped the connection"];
   }
-  return ["cannot be reached", "is this machine connected to the network?"];
+  return ["cannot be reached", "check that this machine is connected to the network"];
 }
 
-/** What went wrong with an exchange, as its client is told. */
-export function upstreamError(cause: unknown, place: Place): unknown {
-  const name = nameOf(place);
+/** Error of an exchange with an upstream, for the client; other errors unchanged. */
+export function upstreamError(cause: unknown, destination: PinnedDestination): unknown {
+  const name = nameOf(destination);
   if (cause instanceof MessageFault) {
-    const message = `the answer of ${name} cannot be read safely: ${cause.reason}`;
+    const message = `the response of ${name} cannot be read safely: ${cause.reason}`;
     return new SbxError("upstream.failed", message, { cause });
   }
   if (!(cause instanceof ConnectionLost)) return cause;
   const code = cause.timedOut ? "upstream.timeout" : "upstream.failed";
-  return new SbxError(code, `${name} ${cause.why}`, { cause, hint: "the request may have been acted on" });
+  return new SbxError(code, `${name} ${cause.why}`, {
+    cause,
+    hint: "the request may have taken effect all the same",
+  });
 }
 
-/** An upstream as messages name it. */
-function nameOf({ host, port, target }: Place): string {
-  const where = target.hostname === host ? "" : ` (at ${target.hostname}:${target.port})`;
-  return `${host.includes(":") ? `[${host}]` : host}:${port}${where}`;
+/** Name of an upstream in messages. */
+function nameOf({ host, port, dial }: PinnedDestination): string {
+  const address = dial.hostname === host ? "" : ` (at ${dial.hostname}:${dial.port})`;
+  return `${host.includes(":") ? `[${host}]` : host}:${port}${address}`;
 }

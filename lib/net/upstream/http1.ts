@@ -1,32 +1,31 @@
 /** One HTTP/1.1 exchange on a connection to an upstream. */
-import { type BodySource, WholeBody, WireBody } from "../message/body.ts";
-import type { Connection } from "../connection.ts";
+import type { BufferedConnection } from "../connection.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
-import { answerFraming, keepsAlive } from "../message/framing.ts";
-import { type AnswerHead, headEnd, parseAnswerHead } from "../message/head.ts";
-import { endToEnd, type Header, headerValue, mayTrail } from "../message/header.ts";
-import { HEAD_MAX, INTERIM_MAX, type Timeouts } from "../limit.ts";
-import type { OutgoingRequest, UpstreamAnswer, UpstreamExchange } from "./upstream.ts";
-import { BodyWriter, headText } from "../message/write.ts";
+import { HEAD_MAX, INTERIM_MAX, type NetTimeouts } from "../limit.ts";
+import { type BodySource, WholeBody, WireBody } from "../message/body.ts";
+import { keepsAlive, responseFraming } from "../message/framing.ts";
+import { headEnd, parseResponseHead, type ResponseHead } from "../message/head.ts";
+import { dropHopByHop, type Header, headerValue, mayTrail } from "../message/header.ts";
+import { BodyWriter, formatHead } from "../message/write.ts";
+import type { OutgoingRequest, UpstreamExchange, UpstreamResponse } from "./upstream.ts";
 
-/** An exchange that has begun on a connection which nobody else uses. */
+/** An exchange that has the connection to itself. */
 export class Http1Exchange implements UpstreamExchange {
-  readonly answer: Promise<UpstreamAnswer>;
-  /** whether any byte of an answer has come: until then the upstream may not have seen the request */
-  answered = false;
+  readonly response: Promise<UpstreamResponse>;
+  hasResponded = false;
   readonly refused = false;
-  readonly #connection: Connection;
-  readonly #timeouts: Timeouts;
+  readonly #connection: BufferedConnection;
+  readonly #timeouts: NetTimeouts;
   readonly #free: (reusable: boolean) => void;
   #sent = false;
   #alive = false;
   #freed = false;
 
-  /** @param free called once; `reusable` when the connection may serve another request */
+  /** @param free called once at the end; `reusable` when the connection may serve another request */
   constructor(
-    connection: Connection,
+    connection: BufferedConnection,
     request: OutgoingRequest,
-    timeouts: Timeouts,
+    timeouts: NetTimeouts,
     free: (reusable: boolean) => void,
   ) {
     this.#connection = connection;
@@ -34,18 +33,18 @@ export class Http1Exchange implements UpstreamExchange {
     this.#free = free;
     const { body } = request;
     if (body instanceof WholeBody) {
-      // Where writing fails, reading says why.
+      // When writing fails, reading gives the reason.
       this.#sendWhole(request, body.bytes);
-      this.answer = this.#read(request);
+      this.response = this.#read(request);
     } else {
       const sending = this.#send(request, body);
-      const answer = this.#read(request);
-      // A request that does not get out explains itself best; but an upstream may answer before it has it all.
-      this.answer = Promise.race([answer, sending.then(() => answer)]);
+      const response = this.#read(request);
+      // An error of sending is the better reason; but an upstream may respond before it has the whole request.
+      this.response = Promise.race([response, sending.then(() => response)]);
       sending.catch(() => {});
-      answer.catch(() => {});
+      response.catch(() => {});
     }
-    this.answer.catch(() => {});
+    this.response.catch(() => {});
   }
 
   done(): void {
@@ -68,110 +67,120 @@ export class Http1Exchange implements UpstreamExchange {
     const trailers = request.body.trailers.filter(mayTrail);
     const head = this.#requestHead(request);
     try {
-      // A body with trailers goes in chunks.
+      // Only a chunked body can have trailers.
       if (trailers.length === 0) await this.#connection.writeJoined(head, bytes);
       else {
         const chunk = bytes.length === 0 ? "" : `${bytes.length.toString(16)}\r\n`;
-        await this.#connection.writeJoined(head + chunk, bytes, (chunk && "\r\n") + headText("0", trailers));
+        await this.#connection.writeJoined(
+          head + chunk,
+          bytes,
+          (chunk && "\r\n") + formatHead("0", trailers),
+        );
       }
     } catch {
       return;
     }
     this.#sent = true;
-    this.#connection.deadline.set(this.#timeouts.answer);
+    this.#connection.deadline.set(this.#timeouts.response);
   }
 
   #requestHead({ method, target, authority, headers, body, upgrade, trailers }: OutgoingRequest): string {
     const length = body.trailers.some(mayTrail) ? undefined : body.length;
     let more = "";
     if (length === undefined) more += "transfer-encoding: chunked\r\n";
-    else if (length > 0 || CARRIES.has(method)) more += `content-length: ${length}\r\n`;
+    else if (length > 0 || METHODS_WITH_BODY.has(method)) more += `content-length: ${length}\r\n`;
     if (upgrade !== undefined) more += `connection: upgrade\r\nupgrade: ${upgrade}\r\n`;
     else if (trailers) more += "connection: te\r\nte: trailers\r\n";
     const first = `${method} ${target} HTTP/1.1\r\nhost: ${authority}`;
-    return headText(first, headers, more);
+    return formatHead(first, headers, more);
   }
 
   async #send(request: OutgoingRequest, body: BodySource): Promise<void> {
-    const chunked = body.length === undefined;
-    const writer = new BodyWriter(this.#connection, this.#requestHead(request), chunked, this.#timeouts.body);
+    const isChunked = body.length === undefined;
+    const writer = new BodyWriter(
+      this.#connection,
+      this.#requestHead(request),
+      isChunked,
+      this.#timeouts.body,
+    );
     try {
-      await writer.all(body);
+      await writer.writeAll(body);
       await writer.end(body.trailers.filter(mayTrail));
     } catch (error) {
-      // An upstream that stops reading may have answered before: reading says, or fails as this did.
+      // An upstream may respond and stop reading: then reading succeeds, or fails with the same reason.
       if (error instanceof ConnectionLost) return;
-      // What has gone out is no whole request, and must not look like one.
+      // The request is incomplete, and must not look complete.
       this.#connection.close();
       throw error;
     }
     this.#sent = true;
-    this.#connection.deadline.set(this.#timeouts.answer);
+    this.#connection.deadline.set(this.#timeouts.response);
   }
 
-  async #read(request: OutgoingRequest): Promise<UpstreamAnswer> {
+  async #read(request: OutgoingRequest): Promise<UpstreamResponse> {
     for (let interim = 0; interim <= INTERIM_MAX; interim++) {
-      let head = this.#head();
+      let head = this.#takeHead();
       while (!head) {
         if (!await this.#connection.fill()) {
-          throw new ConnectionLost(this.answered ? "closed the connection within its head" : CLOSED);
+          throw new ConnectionLost(this.hasResponded ? CLOSED_WITHIN_HEAD : CLOSED);
         }
-        head = this.#head();
+        head = this.#takeHead();
       }
-      if (head.status === 101) return this.#upgraded(head, request);
+      if (head.status === 101) return this.#upgrade(head, request);
       if (head.status < 200) continue;
-      const framing = answerFraming(head, request.method);
+      const framing = responseFraming(head, request.method);
       this.#alive = keepsAlive(head) && framing !== "close";
       const body = new WireBody(this.#connection, framing, this.#timeouts.body);
       const declared = headerValue(head.headers, "content-length");
       return {
         status: head.status,
-        headers: endToEnd(head.headers),
+        headers: dropHopByHop(head.headers),
         body,
         ...(declared !== undefined && { declared }),
       };
     }
-    throw new MessageFault("it sends interim answers without end");
+    throw new MessageFault("too many interim responses");
   }
 
-  /** The next head, when all of it is here. */
-  #head(): AnswerHead | undefined {
-    const { waiting } = this.#connection;
-    if (waiting.length === 0) return undefined;
-    this.answered = true;
-    const end = headEnd(waiting);
-    if (end > HEAD_MAX || end < 0 && waiting.length > HEAD_MAX) {
-      throw new MessageFault("its head is too long");
+  /** Takes the next head from the connection; `undefined` while it is incomplete. */
+  #takeHead(): ResponseHead | undefined {
+    const { unread } = this.#connection;
+    if (unread.length === 0) return undefined;
+    this.hasResponded = true;
+    const end = headEnd(unread);
+    if (end > HEAD_MAX || end < 0 && unread.length > HEAD_MAX) {
+      throw new MessageFault("the response head is too long");
     }
     if (end < 0) return undefined;
     this.#connection.skip(end);
-    return parseAnswerHead(waiting.subarray(0, end));
+    return parseResponseHead(unread.subarray(0, end));
   }
 
-  #upgraded(head: AnswerHead, { upgrade }: OutgoingRequest): UpstreamAnswer {
-    const given = headerValue(head.headers, "upgrade");
-    if (upgrade === undefined || given?.toLowerCase() !== upgrade) {
-      throw new MessageFault("it changes to a protocol that nobody asked for");
+  #upgrade(head: ResponseHead, { upgrade }: OutgoingRequest): UpstreamResponse {
+    const protocol = headerValue(head.headers, "upgrade");
+    if (upgrade === undefined || protocol?.toLowerCase() !== upgrade) {
+      throw new MessageFault("a protocol switch that was not requested");
     }
     const body = new WireBody(this.#connection, 0, this.#timeouts.body);
-    return { status: 101, headers: endToEnd(head.headers), body, upgraded: this.#connection };
+    return { status: 101, headers: dropHopByHop(head.headers), body, upgraded: this.#connection };
   }
 }
 
-const CLOSED = "closed the connection without an answer";
-/** Methods whose empty body is said to be empty. */
-const CARRIES = new Set(["POST", "PUT", "PATCH"]);
+const CLOSED = "closed the connection without a response";
+const CLOSED_WITHIN_HEAD = "closed the connection within the response head";
+/** Methods whose requests state the length of an empty body. */
+const METHODS_WITH_BODY = new Set(["POST", "PUT", "PATCH"]);
 
-/** Whether a request may go out twice (RFC 9110 §9.2.2). */
+/** True for methods whose requests may be sent twice (RFC 9110 §9.2.2). */
 export function isIdempotent(method: string): boolean {
   return ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"].includes(method);
 }
 
-/** Fields that say what an upgrade is; without them there is no handshake. */
+/** Requested protocol of an upgrade; only WebSocket is supported. */
 export function upgradeOf(headers: readonly Header[]): string | undefined {
-  const named = headers.some(([name, value]) =>
+  const isNamed = headers.some(([name, value]) =>
     name === "connection" && /(^|[ ,\t])upgrade($|[ ,\t])/i.test(value)
   );
   const protocol = headerValue(headers, "upgrade")?.toLowerCase();
-  return named && protocol === "websocket" ? protocol : undefined;
+  return isNamed && protocol === "websocket" ? protocol : undefined;
 }

@@ -1,28 +1,28 @@
+import type { BufferedConnection } from "../connection.ts";
+import type { DeadlineWatch } from "../deadline.ts";
+import { ConnectionLost } from "../fault.ts";
+import { IDLE_MAX, IDLE_PER_UPSTREAM_MAX, type NetTimeouts } from "../limit.ts";
 import { WholeBody } from "../message/body.ts";
 import { connect } from "./connect.ts";
-import type { Connection } from "../connection.ts";
-import { ConnectionLost } from "../fault.ts";
 import { Http1Exchange, isIdempotent } from "./http1.ts";
 import { Http2Session } from "./http2/mod.ts";
-import { IDLE_MAX, IDLE_PER_UPSTREAM_MAX, type Timeouts } from "../limit.ts";
-import type { OutgoingRequest, Place, UpstreamAnswer, UpstreamExchange } from "./upstream.ts";
-import type { Watch } from "../watch.ts";
+import type { OutgoingRequest, PinnedDestination, UpstreamExchange, UpstreamResponse } from "./upstream.ts";
 
-/** How often a request goes out to an upstream that refuses it without looking at it. */
-const TRIES_MAX = 3;
+/** Most attempts for a request that the upstream refuses without processing it. */
+const ATTEMPTS_MAX = 3;
 
-/** An answer with the exchange that it belongs to. */
-export interface Answered {
-  answer: UpstreamAnswer;
+/** A response with its exchange. */
+export interface ExchangeReply {
+  response: UpstreamResponse;
   exchange: UpstreamExchange;
 }
 
-/** Breaks off what is under way, whatever that is just now. */
+/** The upstream exchange in flight, which can be aborted at any time. */
 export class Flight {
   aborted = false;
   #exchange?: UpstreamExchange;
 
-  /** @throws {ConnectionLost} when it is over already */
+  /** Sets the exchange in flight; aborts it when the flight was aborted before. */
   enter(exchange: UpstreamExchange): void {
     if (this.aborted) exchange.abort();
     this.#exchange = exchange;
@@ -35,61 +35,66 @@ export class Flight {
 }
 
 /**
- * Connections to upstreams, kept between requests. They are shared by requests for the same name at the same address
- * only: what policy looked at is where a request goes.
+ * Connections to upstreams, reused between requests. Only requests for the same host at the same address share one, so
+ * that a request goes to the address that policy decided on.
  */
 export class Pool {
-  readonly #watch: Watch;
-  readonly #timeouts: Timeouts;
+  readonly #watch: DeadlineWatch;
+  readonly #timeouts: NetTimeouts;
   readonly #caCerts: readonly string[];
-  readonly #idle = new Map<string, Connection[]>();
+  readonly #idle = new Map<string, BufferedConnection[]>();
   readonly #sessions = new Map<string, Http2Session[]>();
-  readonly #open = new Set<Connection>();
+  readonly #open = new Set<BufferedConnection>();
   #idleCount = 0;
   #closed = false;
 
-  constructor(watch: Watch, timeouts: Timeouts, caCerts: readonly string[]) {
+  constructor(watch: DeadlineWatch, timeouts: NetTimeouts, caCerts: readonly string[]) {
     this.#watch = watch;
     this.#timeouts = timeouts;
     this.#caCerts = caCerts;
   }
 
-  /** Connections that are open. */
+  /** Number of open connections. */
   get size(): number {
     return this.#open.size;
   }
 
   /**
-   * Sends a request. One that meets a kept connection which the upstream has just closed goes out once more, if that
-   * cannot do harm.
+   * Sends a request. It is sent again when an idle connection turns out to be closed and the request is idempotent, and
+   * when the upstream reports that it has not processed it.
    *
    * @throws {SbxError} `upstream.failed` or `upstream.timeout` from connecting
-   * @throws {ConnectionLost | MessageFault} what the exchange throws
+   * @throws {ConnectionLost | MessageFault} from the exchange
    */
-  async send(place: Place, request: OutgoingRequest, flight: Flight): Promise<Answered> {
+  async send(
+    destination: PinnedDestination,
+    request: OutgoingRequest,
+    flight: Flight,
+  ): Promise<ExchangeReply> {
     const { body } = request;
     const whole = body instanceof WholeBody ? body.bytes : undefined;
-    for (let tries = 1;; tries++) {
+    for (let attempt = 1;; attempt++) {
       if (whole) request.body = new WholeBody(whole);
-      const key = keyOf(place);
-      const started = this.#kept(key, request);
-      const kept = started !== undefined;
-      const exchange = started ?? await this.#begin(key, place, request);
+      const key = keyOf(destination);
+      const reused = this.#reuse(key, request);
+      const exchange = reused ?? await this.#begin(key, destination, request);
       flight.enter(exchange);
       try {
-        return { answer: await exchange.answer, exchange };
+        return { response: await exchange.response, exchange };
       } catch (error) {
         exchange.abort();
-        const lost = error instanceof ConnectionLost && !error.timedOut && !exchange.answered;
-        const harmless = exchange.refused ? tries < TRIES_MAX : kept && lost && isIdempotent(request.method);
-        if (!whole || !harmless || flight.aborted) throw error;
+        const wasClosed = error instanceof ConnectionLost && !error.timedOut && !exchange.hasResponded;
+        const mayRetry = exchange.refused
+          ? attempt < ATTEMPTS_MAX
+          : reused !== undefined && wasClosed && isIdempotent(request.method);
+        if (!whole || !mayRetry || flight.aborted) throw error;
       }
     }
   }
 
-  /** A connection of its own, for protocols that are relayed. @throws {SbxError} */
-  async connect(place: Place): Promise<Connection> {
-    const { connection } = await this.#connect(place, []);
+  /** Connects for a relay; the connection is never reused. @throws {SbxError} */
+  async connect(destination: PinnedDestination): Promise<BufferedConnection> {
+    const { connection } = await this.#connect(destination, []);
     return connection;
   }
 
@@ -99,49 +104,53 @@ export class Pool {
     for (const connection of [...this.#open]) connection.close();
   }
 
-  /** An exchange on a connection that is there already. */
-  #kept(key: string, request: OutgoingRequest): UpstreamExchange | undefined {
+  /** Begins an exchange on an open connection; `undefined` without one. */
+  #reuse(key: string, request: OutgoingRequest): UpstreamExchange | undefined {
     if (request.upgrade === undefined && this.#sessions.size > 0) {
-      const session = this.#sessions.get(key)?.find(({ room }) => room);
+      const session = this.#sessions.get(key)?.find(({ hasRoom }) => hasRoom);
       if (session) return session.exchange(request);
     }
     const idle = this.#takeIdle(key);
-    return idle && this.#http1(key, idle, request);
+    return idle && this.#beginHttp1(key, idle, request);
   }
 
-  async #begin(key: string, place: Place, request: OutgoingRequest): Promise<UpstreamExchange> {
-    // An upgrade is a matter of HTTP/1.1.
+  async #begin(
+    key: string,
+    destination: PinnedDestination,
+    request: OutgoingRequest,
+  ): Promise<UpstreamExchange> {
+    // Only HTTP/1.1 has upgrades.
     const alpn = request.upgrade === undefined ? ["h2", "http/1.1"] : ["http/1.1"];
-    const { connection, protocol } = await this.#connect(place, alpn);
-    if (protocol !== "h2") return this.#http1(key, connection, request);
+    const { connection, protocol } = await this.#connect(destination, alpn);
+    if (protocol !== "h2") return this.#beginHttp1(key, connection, request);
     const session = new Http2Session(connection, this.#timeouts, () => this.#forget(key, session));
     this.#sessions.set(key, [...this.#sessions.get(key) ?? [], session]);
     return session.exchange(request);
   }
 
-  async #connect(place: Place, alpn: string[]) {
-    const made = await connect(place, {
+  async #connect(destination: PinnedDestination, alpn: string[]) {
+    const connected = await connect(destination, {
       watch: this.#watch,
       timeoutMs: this.#timeouts.connect,
       caCerts: this.#caCerts,
       alpn,
     });
-    const { connection } = made;
+    const { connection } = connected;
     if (this.#closed) connection.close();
     else {
       this.#open.add(connection);
       connection.onClose(() => this.#open.delete(connection));
     }
-    return made;
+    return connected;
   }
 
-  #http1(key: string, connection: Connection, request: OutgoingRequest): Http1Exchange {
+  #beginHttp1(key: string, connection: BufferedConnection, request: OutgoingRequest): Http1Exchange {
     return new Http1Exchange(connection, request, this.#timeouts, (reusable) => {
-      if (!reusable || !this.#keep(key, connection)) connection.close();
+      if (!reusable || !this.#park(key, connection)) connection.close();
     });
   }
 
-  #keep(key: string, connection: Connection): boolean {
+  #park(key: string, connection: BufferedConnection): boolean {
     let idle = this.#idle.get(key);
     if (!idle) this.#idle.set(key, idle = []);
     if (this.#closed || idle.length >= IDLE_PER_UPSTREAM_MAX || this.#idleCount >= IDLE_MAX) {
@@ -158,7 +167,7 @@ export class Pool {
     return true;
   }
 
-  #takeIdle(key: string): Connection | undefined {
+  #takeIdle(key: string): BufferedConnection | undefined {
     while (true) {
       const connection = this.#idle.get(key)?.at(-1);
       if (!connection) return undefined;
@@ -169,7 +178,7 @@ export class Pool {
     }
   }
 
-  #drop(key: string, connection: Connection): void {
+  #drop(key: string, connection: BufferedConnection): void {
     const idle = this.#idle.get(key);
     const at = idle?.lastIndexOf(connection) ?? -1;
     if (at < 0) return;
@@ -179,12 +188,12 @@ export class Pool {
   }
 
   #forget(key: string, session: Http2Session): void {
-    const left = (this.#sessions.get(key) ?? []).filter((other) => other !== session);
-    if (left.length > 0) this.#sessions.set(key, left);
+    const remaining = (this.#sessions.get(key) ?? []).filter((other) => other !== session);
+    if (remaining.length > 0) this.#sessions.set(key, remaining);
     else this.#sessions.delete(key);
   }
 }
 
-function keyOf({ scheme, host, port, target }: Place): string {
-  return [scheme, host, port, target.hostname, target.port].join(" ");
+function keyOf({ scheme, host, port, dial }: PinnedDestination): string {
+  return [scheme, host, port, dial.hostname, dial.port].join(" ");
 }

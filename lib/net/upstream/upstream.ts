@@ -1,63 +1,62 @@
-/** What an exchange asks of the way to an upstream, whichever HTTP that speaks. */
+/** Interface between an exchange and its upstream, for HTTP/1.1 and HTTP/2. */
+import type { BufferedConnection } from "../connection.ts";
 import type { BodySource } from "../message/body.ts";
-import type { Connection } from "../connection.ts";
-import type { Destination } from "../port/broker.ts";
 import type { Header } from "../message/header.ts";
+import type { Destination } from "../port/mod.ts";
 
-/** Where a connection is really made to; the name stays what is asked of it, in TLS and in HTTP. */
-export interface Target {
-  /** an address */
+/** Address that a connection is made to; TLS and HTTP keep the host's name. */
+export interface DialAddress {
+  /** an IP address */
   hostname: string;
   port: number;
 }
 
-/** One upstream: a name, pinned to the address that policy looked at. */
-export interface Place extends Destination {
-  target: Target;
+/** A destination, pinned to the address that policy decided on. */
+export interface PinnedDestination extends Destination {
+  dial: DialAddress;
 }
 
-/** A request as it goes out. */
+/** A request to send. */
 export interface OutgoingRequest {
   method: string;
-  /** host and port as `host` says them, or `:authority` */
+  /** `host`, or `:authority` */
   authority: string;
   /** path and query */
   target: string;
   /** end-to-end fields, without `host` */
   headers: readonly Header[];
   body: BodySource;
-  /** asks for another protocol on the connection */
+  /** requested protocol of an upgrade */
   upgrade?: string;
   /** the client reads trailers */
   trailers: boolean;
 }
 
-/** An answer whose body is yet to come. */
-export interface UpstreamAnswer {
+/** A response whose body is still to be read. */
+export interface UpstreamResponse {
   status: number;
   /** end-to-end fields */
   headers: Header[];
   body: BodySource;
-  /** its `content-length`; in an answer to HEAD it is of a body that does not come */
+  /** its `content-length`; in a response to HEAD, that of the missing body */
   declared?: string;
-  /** the connection, when the upstream took an upgrade (101); its waiting bytes are of the new protocol */
-  upgraded?: Connection;
+  /** the connection after an accepted upgrade (101); its unread bytes belong to the new protocol */
+  upgraded?: BufferedConnection;
 }
 
-/** One exchange with an upstream. */
+/** One request on a connection to an upstream, and its response. */
 export interface UpstreamExchange {
   /**
-   * Settles with the final answer; a body that is still going out then goes on.
+   * Settles with the final response; the request's body may still be going out then.
    *
-   * @throws {ConnectionLost | MessageFault}, or what reading the request's body throws
+   * @throws {ConnectionLost | MessageFault}, and errors of reading the request's body
    */
-  answer: Promise<UpstreamAnswer>;
-  /** any byte of an answer has come; until then the upstream may not have seen the request */
-  readonly answered: boolean;
-  /** the upstream said that it has not acted on the request */
+  response: Promise<UpstreamResponse>;
+  /** a byte of a response was received; until then the upstream may not have seen the request */
+  readonly hasResponded: boolean;
+  /** the upstream reported that it has not processed the request */
   readonly refused: boolean;
-  /** Says that the answer's body was read to its end: the connection may serve others. */
+  /** Ends an exchange whose response was read to its end: the connection may be reused. */
   done(): void;
-  /** Breaks it off. */
   abort(): void;
 }

@@ -1,56 +1,31 @@
-/** Decisions that wait for a person (contracts.md §5): pending, resolved, or denied after 60 s. */
+/** Asks: decisions that wait for a person (docs/contracts.md §5). */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Event } from "../../event/mod.ts";
-import { complete } from "./answer.ts";
-import type { Answered, Decision } from "../engine/decision.ts";
+import type { Answered, Decision } from "../decision/mod.ts";
+import { subjectLine } from "../decision/mod.ts";
+import { applyAnswer } from "../decision/mod.ts";
 import type { Layer } from "../engine/rule.ts";
-import { subjectLine } from "../engine/subject.ts";
 import { subjectOf } from "../engine/why.ts";
+import type { Ask, AskAnswer } from "./schema.ts";
 
-/** Milliseconds after which an unanswered ask is a denial (contracts.md §5). */
+/** `ms` after which an unanswered ask is a denial. */
 export const ASK_TIMEOUT_MS = 60_000;
-/** Most asks that wait at once; a guest that asks for more is denied them. */
+/** Most pending asks; further ones are denied at once. */
 export const ASKS_MAX = 100;
-/** Longest approval by minutes. */
+/** Longest approval in minutes. */
 export const APPROVAL_MINUTES_MAX = 24 * 60;
-/** Longest subject of an ask: a URL or a command may have any length, and the ask is for a person's eye. */
+/** Longest subject of an ask in characters: a person reads it. */
 export const SUBJECT_MAX = 512;
 
-export type AskStatus = "pending" | "allowed" | "denied" | "expired";
-
-/** One ask as the API shows it. */
-export interface Ask {
-  ask_id: string;
-  event_id: string;
-  session_id: string;
-  /** what wants to happen: the event's type, and the event on one line */
-  event_type: string;
-  subject: string;
-  rule_id: string;
-  reason: string;
-  /** ISO 8601 */
-  created_at: string;
-  expires_at: string;
-  status: AskStatus;
-}
-
-/** A person's answer. */
-export interface AskAnswer {
-  decision: "allow" | "deny";
-  scope: "once" | "session" | "minutes";
-  /** with scope `minutes` */
-  minutes?: number;
-}
-
-/** What the ledger keeps of an ask that is over. */
+/** The record of an answered or expired ask. */
 export interface AskRecord extends Ask {
   answer?: AskAnswer;
-  /** who answered; absent when nobody did */
+  /** absent when nobody answered */
   resolved_by?: string;
   resolved_at: string;
 }
 
-/** What the queue needs of the outside. */
+/** Callbacks of a queue, and what tests replace. */
 export interface AskOptions {
   onAsk?(ask: Ask): void;
   onResolved?(record: AskRecord): void;
@@ -59,24 +34,24 @@ export interface AskOptions {
   timeoutMs?: number;
 }
 
+/** An ask that no one has answered yet. */
 interface Pending {
   ask: Ask;
-  decision: Decision;
   layer: Layer | "none";
   key: string;
   timer: ReturnType<typeof setTimeout>;
-  settle(decision: "allow" | "block"): void;
+  settle(answered: Answered): void;
 }
 
-/** An answer that covers more than its own event. */
+/** An answer that covers further events. */
 interface Standing {
   answered: Answered;
   until: number;
 }
 
 /**
- * The asks of one session. Answers live in it and die with it. It is consulted only about decisions that are `ask`,
- * so no answer can loosen a block; and an allowance of what a corp rule asks about is good for one event only.
+ * The asks of one session; answers last as long as the session. It gets only decisions that are `ask`, so no answer can
+ * undo a block, and an answer to an ask of a corp rule covers one event only.
  */
 export class AskQueue {
   readonly #pending = new Map<string, Pending>();
@@ -88,54 +63,53 @@ export class AskQueue {
     this.#options = options;
   }
 
-  /** What waits now, oldest first. */
+  /** Pending asks, oldest first. */
   pending(): Ask[] {
     return [...this.#pending.values()].map(({ ask }) => ask);
   }
 
   /**
-   * Asks about an event whose decision is `ask`; the promise settles when a person answers, at the deadline, or at
-   * once when an earlier answer covers it. Nothing else waits for it. By then the decision itself has been given what
-   * became of it: its `answered`, and the remedy of now.
+   * Asks about an event whose decision is `ask`. Settles when a person answers, at the deadline, or at once when an
+   * earlier answer covers it; no other event waits for it.
+   *
+   * @returns the decision that follows: `allow` or `block`, with how it was answered
    */
-  ask(event: Event, decision: Decision): Promise<"allow" | "block"> {
+  async ask(event: Event, decision: Decision): Promise<Decision> {
     const { rule } = decision;
     const key = keyOf(event, rule.layer, rule.id);
     const standing = this.#standing.get(key);
-    if (standing && standing.until > this.#now()) {
-      complete(decision, standing.answered);
-      return Promise.resolve(verdictOf(standing.answered));
-    }
+    if (standing && standing.until > this.#now()) return applyAnswer(decision, standing.answered);
     if (standing) this.#standing.delete(key);
     if (this.#closed || this.#pending.size >= ASKS_MAX) {
-      decision.remedy = this.#closed
-        ? "its VM was about to stop, and nobody could be asked any more"
-        : `${ASKS_MAX} asks wait already: answer those that sbx asks lists, and try it again`;
-      return Promise.resolve("block");
+      const remedy = this.#closed
+        ? "the VM was stopping, so nobody could be asked"
+        : `${ASKS_MAX} asks are pending, the limit: answer those that sbx asks lists, and try again`;
+      return { ...decision, decision: "block", remedy };
     }
     const now = this.#now();
     const timeout = this.#options.timeoutMs ?? ASK_TIMEOUT_MS;
     const ask: Ask = {
-      ask_id: `ask-${event.common.event_id}`,
+      ask_id: askIdOf(event.common.event_id),
       event_id: event.common.event_id,
       session_id: event.common.session_id,
       event_type: event.common.event_type,
-      subject: shortened(subjectLine(event)),
+      subject: shorten(subjectLine(event)),
       rule_id: rule.id,
       reason: rule.reason ?? rule.name,
       created_at: new Date(now).toISOString(),
       expires_at: new Date(now + timeout).toISOString(),
       status: "pending",
     };
-    return new Promise((settle) => {
+    const answered = await new Promise<Answered>((settle) => {
       const timer = setTimeout(() => this.#end(ask.ask_id, "expired"), timeout);
-      this.#pending.set(ask.ask_id, { ask, decision, layer: rule.layer, key, timer, settle });
+      this.#pending.set(ask.ask_id, { ask, layer: rule.layer, key, timer, settle });
       this.#options.onAsk?.(ask);
     });
+    return applyAnswer(decision, answered);
   }
 
   /**
-   * Answers an ask, and every other one that the answer covers.
+   * Answers an ask, and every other pending ask that the answer covers.
    *
    * @throws SbxError `ask.not_found`, `ask.invalid` for minutes out of range, `policy.blocked` for an allowance that
    * would loosen a corp rule
@@ -143,41 +117,42 @@ export class AskQueue {
   resolve(askId: string, answer: AskAnswer, resolvedBy?: string): Ask {
     const pending = this.#pending.get(askId);
     if (!pending) {
-      throw new SbxError("ask.not_found", `no ask ${askId} waits: it was answered, or its time was up`, {
-        hint: "sbx asks lists what waits",
+      throw new SbxError("ask.not_found", `no ask ${askId} is pending: it was answered or expired`, {
+        hint: "sbx asks lists the pending ones",
       });
     }
     const until = this.#until(answer);
     if (pending.layer === "corp" && answer.decision === "allow" && answer.scope !== "once") {
-      throw new SbxError("policy.blocked", `a corp rule asks each time; its asks can be allowed once only`, {
-        hint: "resolve it with scope once",
+      throw new SbxError("policy.blocked", `a corp rule asks each time: ${askId} can only be allowed once`, {
+        hint: "answer with scope once",
       });
     }
     const status = answer.decision === "allow" ? "allowed" : "denied";
-    const ask = this.#end(askId, status, answer, resolvedBy);
+    const answered = this.#end(askId, status, answer, resolvedBy);
     if (answer.scope !== "once") {
-      this.#standing.set(pending.key, { answered: pending.decision.answered!, until });
+      this.#standing.set(pending.key, { answered, until });
       for (const other of [...this.#pending.values()]) {
         if (other.key === pending.key) this.#end(other.ask.ask_id, status, answer, resolvedBy);
       }
     }
-    return ask;
+    return pending.ask;
   }
 
-  /** Takes back an ask whose event nobody waits for any more. */
-  withdraw(askId: string): void {
+  /** Takes back the ask about an event that nothing waits for any more. */
+  withdraw(eventId: string): void {
+    const askId = askIdOf(eventId);
     if (this.#pending.has(askId)) this.#end(askId, "expired");
   }
 
-  /** Denies all that waits, and forgets every answer: the session is over. */
+  /** Denies every pending ask and drops every answer: the session is over. */
   close(): void {
     this.#closed = true;
     this.#standing.clear();
     for (const askId of [...this.#pending.keys()]) this.#end(askId, "expired");
   }
 
-  #end(askId: string, status: Answered["status"], answer?: AskAnswer, resolvedBy?: string): Ask {
-    const { ask, decision, timer, settle } = this.#pending.get(askId)!;
+  #end(askId: string, status: Answered["status"], answer?: AskAnswer, resolvedBy?: string): Answered {
+    const { ask, timer, settle } = this.#pending.get(askId)!;
     clearTimeout(timer);
     this.#pending.delete(askId);
     ask.status = status;
@@ -192,21 +167,20 @@ export class AskQueue {
       status,
       waited_ms: now - Date.parse(ask.created_at),
     };
-    complete(decision, answered);
     this.#options.onResolved?.({
       ...ask,
       ...(answer && { answer }),
       ...(resolvedBy !== undefined && { resolved_by: resolvedBy }),
       resolved_at: at,
     });
-    settle(verdictOf(answered));
-    return ask;
+    settle(answered);
+    return answered;
   }
 
   #until({ scope, minutes }: AskAnswer): number {
     if (scope !== "minutes") return Infinity;
     if (minutes === undefined || !(minutes > 0 && minutes <= APPROVAL_MINUTES_MAX)) {
-      throw new SbxError("ask.invalid", `minutes is a number up to ${APPROVAL_MINUTES_MAX}`, {
+      throw new SbxError("ask.invalid", `minutes must be a number up to ${APPROVAL_MINUTES_MAX}`, {
         hint: "sbx allow ASK --for 10m",
       });
     }
@@ -218,18 +192,18 @@ export class AskQueue {
   }
 }
 
-function verdictOf({ status }: Answered): "allow" | "block" {
-  return status === "allowed" ? "allow" : "block";
+function askIdOf(eventId: string): string {
+  return `ask-${eventId}`;
 }
 
-function shortened(text: string): string {
+function shorten(text: string): string {
   return text.length > SUBJECT_MAX ? `${text.slice(0, SUBJECT_MAX - 1)}…` : text;
 }
 
-/** What an answer covers: the same rule asking about the same subject, and how it is used. */
+/** The scope of an answer: the same rule, subject and operation. */
 function keyOf(event: Event, layer: string, ruleId: string): string {
-  const how = event.http?.request.method ?? event.file?.activity.operation ??
+  const operation = event.http?.request.method ?? event.file?.activity.operation ??
     event.process?.activity.command ??
     event.dns?.request.qtype ?? event.model?.request.model ?? "";
-  return JSON.stringify([layer, ruleId, event.common.event_type, subjectOf(event).value ?? null, how]);
+  return JSON.stringify([layer, ruleId, event.common.event_type, subjectOf(event).value ?? null, operation]);
 }

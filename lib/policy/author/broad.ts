@@ -1,4 +1,4 @@
-/** Tests of text that match more than they look as if they did. */
+/** Text tests that match more than they appear to. */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import type { PolicyContext } from "../../event/mod.ts";
 import type { Program } from "../engine/compile.ts";
@@ -6,25 +6,29 @@ import type { Condition } from "../engine/condition.ts";
 import { chainOf } from "../engine/field.ts";
 import { holds, sampleOf, witnessOf } from "./witness.ts";
 
-/** A test that is broader than it looks, with an event that shows it. */
-export interface Broad {
+/** Test broader than it looks, with an event that shows it. */
+export interface BroadTest {
   message: string;
   witness: PolicyContext;
 }
 
-/** Names of machines: what stands before or after a piece of one is someone else's. */
+/** Host name fields: a name that merely contains, starts or ends with the text may belong to someone else. */
 const HOSTS = new Set(["http.request.host", "dns.request.qname"]);
 const EVIL = "attacker.example";
 
-/** Broad tests in a condition, outside of negations: what a negation matches too much is let through, not caught. */
-export function* broadTests(condition: Condition, program: Program): Generator<Broad> {
+/** Finds broad tests in a condition outside negations, where a broad test makes the rule match less, not more. */
+export function* findBroadTests(condition: Condition, program: Program): Generator<BroadTest> {
   const event = witnessOf(condition, program);
-  if (event) yield* within(condition, event, program);
+  if (event) yield* searchCondition(condition, event, program);
 }
 
-function* within(condition: Condition, event: PolicyContext, program: Program): Generator<Broad> {
+function* searchCondition(
+  condition: Condition,
+  event: PolicyContext,
+  program: Program,
+): Generator<BroadTest> {
   if (condition.kind === "and" || condition.kind === "or") {
-    for (const part of condition.parts) yield* within(part, event, program);
+    for (const part of condition.parts) yield* searchCondition(part, event, program);
   }
   if (condition.kind !== "test" || condition.node.op !== "rcall") return;
   const [name, receiver, [argument]] = condition.node.args as [string, ASTNode, ASTNode[]];
@@ -38,25 +42,30 @@ function* within(condition: Condition, event: PolicyContext, program: Program): 
   }
 }
 
-/** Values that the author of a test would not expect it to match. */
+/** Values that the author of a test would not expect to match, with the reason. */
 function suspects(name: string, path: string, text: string): [value: string, message: string][] {
   if (HOSTS.has(path)) {
     if (name === "contains") {
-      return [[`${text}.${EVIL}`, `contains("${text}") looks anywhere in the name; use in_domain()`]];
+      return [[`${text}.${EVIL}`, `contains("${text}") matches anywhere in the name; use in_domain()`]];
     }
     if (name === "endsWith" && !text.startsWith(".")) {
-      return [[`evil${text}`, `endsWith("${text}") also ends other names; use in_domain() or ".${text}"`]];
+      return [[
+        `evil${text}`,
+        `endsWith("${text}") also matches other names with this ending; use in_domain() or ".${text}"`,
+      ]];
     }
-    if (name === "startsWith") return [[`${text}.${EVIL}`, `startsWith("${text}") also begins other names`]];
+    if (name === "startsWith") {
+      return [[`${text}.${EVIL}`, `startsWith("${text}") also matches other names with this beginning`]];
+    }
     if (name === "matches") return patternSuspects(text);
   }
   if (path === "http.request.url" && name === "startsWith" && /^https?:\/\/[^/]+$/.test(text)) {
-    return [[`${text}.${EVIL}/`, `startsWith("${text}") does not end the host; add a "/"`]];
+    return [[`${text}.${EVIL}/`, `startsWith("${text}") does not end at the host; add a "/"`]];
   }
   if (path === "http.request.url" && name === "contains") {
     return [[
       `https://${EVIL}/?${text}`,
-      `contains("${text}") looks in the path and the query too; test http.request.host`,
+      `contains("${text}") also matches in the path and the query; test http.request.host`,
     ]];
   }
   return [];
@@ -66,13 +75,13 @@ function patternSuspects(pattern: string): [string, string][] {
   const sample = sampleOf(pattern);
   if (sample === undefined) return [];
   const dotted = sample.replace(".", "x");
-  const either = pattern.includes("|");
+  const hasAlternatives = pattern.includes("|");
   const suspects: [boolean, string, string][] = [
-    [either || !pattern.endsWith("$"), `${sample}.${EVIL}`, "the pattern has no $ at its end"],
-    [either || !pattern.startsWith("^"), `evil${sample}`, "the pattern has no ^ at its beginning"],
-    [dotted !== sample, dotted, `a "." in the pattern is any character; write "\\."`],
+    [hasAlternatives || !pattern.endsWith("$"), `${sample}.${EVIL}`, "the pattern has no $ at its end"],
+    [hasAlternatives || !pattern.startsWith("^"), `evil${sample}`, "the pattern has no ^ at its beginning"],
+    [dotted !== sample, dotted, `"." in the pattern matches any character; write "\\."`],
   ];
-  return suspects.filter(([possible]) => possible).map(([, value, message]) => [value, message]);
+  return suspects.filter(([isPossible]) => isPossible).map(([, value, message]) => [value, message]);
 }
 
 function withValue(event: PolicyContext, path: string, value: string): PolicyContext {

@@ -1,9 +1,9 @@
-/** Rules put into and taken out of a TOML file, for the API and the desktop. Loads zod. */
+/** Adds and removes rules in a TOML file, for the API and the desktop. Loads zod. */
 import { SbxError } from "../../base/error/mod.ts";
-import { removeTable, setKey, type TomlDocument, type TomlValue } from "../../toml/mod.ts";
+import { appendTable, removeTable, type TomlDocument, type TomlValue } from "../../toml/mod.ts";
 import { RULE_ID, type RuleTable } from "./schema.ts";
 
-/** Keys in the order in which they are written. */
+/** Keys in output order. */
 const KEYS = [
   "name",
   "action",
@@ -16,35 +16,35 @@ const KEYS = [
 ] as const;
 
 /**
- * The file with the rule `[profiles.rules.<id>]`, in place of one that it has. What is written is not yet compiled:
- * read it with `parseRules` and `compilePolicy` before it is saved.
+ * Returns the file with the rule `[profiles.rules.<id>]` added or replaced. The rule is not compiled: check the
+ * result with `parseRules` and `compilePolicy` before saving.
  *
- * @throws SbxError `policy.invalid` for an id that cannot be one
+ * @throws {SbxError} `policy.invalid`: for an invalid id; `toml.edit.conflict`: for rules in an inline table
  */
-export function withRule(document: TomlDocument, id: string, rule: RuleTable): TomlDocument {
+export async function withRule(document: TomlDocument, id: string, rule: RuleTable): Promise<TomlDocument> {
   if (!RULE_ID.test(id)) {
-    throw new SbxError("policy.invalid", `"${id}" cannot be the id of a rule`, {
-      hint: "a rule id has letters, digits, _ . and -",
+    throw new SbxError("policy.invalid", `invalid rule id "${id}"`, {
+      hint: "use letters, digits, _ . and -, beginning with a letter or digit, at most 128 characters",
     });
   }
   const table = ["profiles", "rules", id];
-  let now = removeTable(document, table);
+  const fields: Record<string, TomlValue> = {};
   for (const key of KEYS) {
     const value = rule[key];
-    // What is as it would be anyway is not written.
+    // Omits default values.
     if (value === undefined || (key === "enabled" && value === true)) continue;
-    now = setKey(now, table, key, value as TomlValue);
+    fields[key] = value as TomlValue;
   }
-  return now;
+  return await appendTable(removeTable(document, table), table, fields);
 }
 
-/** The file without a rule. @throws SbxError `policy.rule.not_found` */
+/** Returns the file without a rule. @throws {SbxError} `policy.rule.not_found` */
 export function withoutRule(document: TomlDocument, id: string): TomlDocument {
-  const now = removeTable(document, ["profiles", "rules", id]);
-  if (now.text === document.text) {
+  const edited = removeTable(document, ["profiles", "rules", id]);
+  if (edited.text === document.text) {
     throw new SbxError("policy.rule.not_found", `${document.path} has no profile rule "${id}"`, {
-      hint: "only rules of the profile's own file can be changed here",
+      hint: "only rules in profile.toml can be changed here",
     });
   }
-  return now;
+  return edited;
 }

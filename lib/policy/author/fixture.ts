@@ -1,44 +1,46 @@
-/** Tests of rules: given a policy, when an event happens, then a decision (issue 4). Loads zod. */
+/** Rule tests: given a policy, when an event occurs, then a decision. Loads zod. */
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
-import { type Event, nearest, type PolicyContext } from "../../event/mod.ts";
+import { formatJunit } from "../../base/junit/mod.ts";
+import { nearest } from "../../base/text/mod.ts";
+import type { Event, PolicyContext } from "../../event/mod.ts";
 import { PolicyContextSchema } from "../../event/schema.ts";
-import type { Decision } from "../engine/decision.ts";
+import type { Decision } from "../decision/mod.ts";
 import type { Policy } from "../engine/policy.ts";
 
 /** One line of a test file. */
 export const PolicyTestSchema = z.strictObject({
   name: z.string().min(1).optional(),
-  /** rule file that this test is about, beside the test file; default: the policy under test */
+  /** rule file relative to the test file; default: the policy under test */
   given: z.strictObject({ rules: z.string().min(1) }).optional(),
   when: PolicyContextSchema,
   then: z.strictObject({
     decision: z.enum(["allow", "ask", "block"]),
     rule: z.string().optional(),
     layer: z.enum(["corp", "profile", "default", "none"]).optional(),
-    /** rules that make a finding, in any order */
+    /** ids of the rules with a finding, in any order */
     findings: z.array(z.string()).optional(),
   }),
 });
 export type PolicyTest = z.infer<typeof PolicyTestSchema>;
 
-/** A test with the line that it stands on. */
+/** Test with its line in the file. */
 export interface LocatedTest extends PolicyTest {
   line: number;
 }
 
-/** What became of one test. */
+/** Result of one test. */
 export interface TestResult {
   name: string;
   line: number;
   ok: boolean;
-  /** what was expected and what came instead */
+  /** expected and actual values of a failed test */
   message?: string;
   decision?: Decision;
   duration_ms: number;
 }
 
-/** What became of a file of tests. */
+/** Results of a test file. */
 export interface TestReport {
   ok: boolean;
   path: string;
@@ -48,9 +50,9 @@ export interface TestReport {
 }
 
 /**
- * Reads tests, one JSON object a line; empty lines and lines that begin with `#` are skipped.
+ * Parses tests, one JSON object per line; skips empty lines and lines that begin with `#`.
  *
- * @throws SbxError `policy.invalid` with file, line and what is wrong there
+ * @throws {SbxError} `policy.invalid`: with file, line and problem
  */
 export function parseTests(text: string, path: string): LocatedTest[] {
   return text.split("\n").flatMap((content, at) => {
@@ -59,11 +61,11 @@ export function parseTests(text: string, path: string): LocatedTest[] {
     try {
       value = JSON.parse(content);
     } catch {
-      throw new SbxError("policy.invalid", `${path}:${at + 1}: not a JSON object`);
+      throw new SbxError("policy.invalid", `${path}:${at + 1}: not valid JSON`);
     }
     const parsed = PolicyTestSchema.safeParse(value);
     if (!parsed.success) {
-      throw new SbxError("policy.invalid", `${path}:${at + 1}: ${issueText(parsed.error)}`);
+      throw new SbxError("policy.invalid", `${path}:${at + 1}: ${describeIssue(parsed.error)}`);
     }
     return [{ ...parsed.data, line: at + 1 }];
   });
@@ -72,7 +74,7 @@ export function parseTests(text: string, path: string): LocatedTest[] {
 /**
  * Runs tests against their policies.
  *
- * @param policyFor the policy for `given.rules`, or the one under test for `undefined`
+ * @param policyFor returns the policy for `given.rules`, or the one under test for `undefined`
  */
 export async function runTests(
   tests: readonly LocatedTest[],
@@ -88,28 +90,28 @@ export async function runTests(
 function runTest({ name, line, when, then }: LocatedTest, policy: Policy): TestResult {
   const started = performance.now();
   const { decision, findings } = policy.evaluate(completeEvent(when), { explain: true });
-  const found = findings.map(({ rule_id }) => rule_id).sort();
-  const wrong: string[] = [];
-  const expect = (what: string, expected: string | undefined, actual: string) => {
+  const ruleIds = findings.map(({ rule_id }) => rule_id).sort();
+  const mismatches: string[] = [];
+  const compare = (field: string, expected: string | undefined, actual: string) => {
     if (expected !== undefined && expected !== actual) {
-      wrong.push(`${what}: expected ${expected}, got ${actual}`);
+      mismatches.push(`${field}: expected ${expected}, got ${actual}`);
     }
   };
-  expect("decision", then.decision, decision.decision);
-  expect("rule", then.rule, decision.rule.id);
-  expect("layer", then.layer, decision.rule.layer);
-  expect("findings", then.findings && then.findings.toSorted().join(", "), found.join(", "));
+  compare("decision", then.decision, decision.decision);
+  compare("rule", then.rule, decision.rule.id);
+  compare("layer", then.layer, decision.rule.layer);
+  compare("findings", then.findings && then.findings.toSorted().join(", "), ruleIds.join(", "));
   return {
     name: name ?? `line ${line}`,
     line,
-    ok: wrong.length === 0,
-    ...(wrong.length && { message: wrong.join("; ") }),
+    ok: mismatches.length === 0,
+    ...(mismatches.length && { message: mismatches.join("; ") }),
     decision,
     duration_ms: Math.round((performance.now() - started) * 1000) / 1000,
   };
 }
 
-/** An event with the common fields that people leave out; nothing else is made up. */
+/** Fills in the required common fields that tests leave out; adds nothing else. */
 export function completeEvent(context: PolicyContext): Event {
   const { common, ...family } = context as {
     common: Partial<Event["common"]> & Pick<Event["common"], "event_type">;
@@ -128,23 +130,18 @@ export function completeEvent(context: PolicyContext): Event {
   } as unknown as Event;
 }
 
-/** The report as JUnit XML, for build servers. */
-export function junit({ path, results, failed }: TestReport): string {
-  const cases = results.map(({ name, ok, message, duration_ms }) => {
-    const open = `  <testcase classname="${xml(path)}" name="${xml(name)}" time="${duration_ms / 1000}"`;
-    return ok ? `${open}/>` : `${open}>\n    <failure message="${xml(message!)}"/>\n  </testcase>`;
-  });
-  return [
-    `<?xml version="1.0" encoding="UTF-8"?>`,
-    `<testsuite name="${xml(path)}" tests="${results.length}" failures="${failed}">`,
-    ...cases,
-    `</testsuite>`,
-    "",
-  ].join("\n");
+/** Formats a report as JUnit XML. */
+export function junitOf({ path, results }: TestReport): string {
+  const cases = results.map(({ name, ok, message, duration_ms }) => ({
+    name,
+    ...(!ok && { failure: message }),
+    durationMs: duration_ms,
+  }));
+  return formatJunit({ name: path, className: path, cases });
 }
 
-/** First issue of a failed check, with what was probably meant. */
-function issueText(error: z.ZodError): string {
+/** Describes the first issue of a failed check, with a suggestion. */
+function describeIssue(error: z.ZodError): string {
   const [issue] = error.issues;
   const path = issue.path.join(".");
   if (issue.code === "unrecognized_keys") {
@@ -163,12 +160,4 @@ function issueText(error: z.ZodError): string {
     }`;
   }
   return `${path ? `${path}: ` : ""}${issue.message}`;
-}
-
-function xml(text: string): string {
-  // deno-lint-ignore no-control-regex
-  return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, "�").replace(
-    /[<>&"\n]/g,
-    (char) => `&#${char.charCodeAt(0)};`,
-  );
 }

@@ -1,10 +1,10 @@
-/** Which conditions follow from which others, as far as their form shows it. What is answered is certain. */
+/** Implication between conditions, decided by their form: a true answer is certain. */
 import { type Condition, conditionText, type Probe } from "../engine/condition.ts";
 
-/** Deepest nesting that is looked into, so that hostile rules cost no time. */
+/** Maximum nesting examined, to bound the time for hostile rules. */
 const DEPTH_MAX = 8;
 
-/** Whether wherever `a` holds `b` holds too; false also where it is not plain to see. */
+/** True if `b` holds wherever `a` holds; false also if that is not evident from the form. */
 export function implies(a: Condition, b: Condition, depth = 0): boolean {
   if (depth > DEPTH_MAX) return false;
   const next = depth + 1;
@@ -25,9 +25,9 @@ type Test = Condition & { kind: "test" };
 function testImplies(a: Test, b: Test): boolean {
   if (conditionText(a) === conditionText(b)) return true;
   if (isPresence(b)) return b.strict.length === 1 && a.strict.includes(b.strict[0]);
-  const [wanted] = b.probes;
-  if (isDomain(b)) return a.probes.some((probe) => domainImplies(a, probe, wanted));
-  return wanted !== undefined && isWhole(b) && a.probes.some((probe) => probeImplies(probe, wanted));
+  const [expected] = b.probes;
+  if (isDomain(b)) return a.probes.some((probe) => domainImplies(a, probe, expected));
+  return expected !== undefined && isExact(b) && a.probes.some((probe) => probeImplies(probe, expected));
 }
 
 /** `has(f)` of one field. */
@@ -35,19 +35,19 @@ function isPresence({ node }: Test): boolean {
   return node.op === "call" && node.args[0] === "has";
 }
 
-/** Whether the test is no more than its probe: a pattern is more than the texts that it requires. */
-function isWhole({ node }: Test): boolean {
+/** True for a test equivalent to its probe; a pattern requires more than its literals. */
+function isExact({ node }: Test): boolean {
   return !(node.op === "rcall" && node.args[0] === "matches") && !(node.op === "call");
 }
 
-/** `in_domain(f, d)`: its probe is the suffix d, but what stands before d is empty or ends in a dot. */
+/** `in_domain(f, d)`: stricter than its probe, the suffix d: the text before d must be empty or end in a dot. */
 function isDomain({ node, probes }: Test): boolean {
   return node.op === "call" && node.args[0] === "in_domain" && probes.length === 1;
 }
 
-function domainImplies(a: Test, { path, op, values }: Probe, wanted: Probe): boolean {
-  const domain = String(wanted.values[0]);
-  return path === wanted.path && (op === "equals" || op === "suffix") &&
+function domainImplies(a: Test, { path, op, values }: Probe, expected: Probe): boolean {
+  const domain = String(expected.values[0]);
+  return path === expected.path && (op === "equals" || op === "suffix") &&
     values.map(String).every((value) =>
       value.endsWith(`.${domain}`) || (value === domain && (op === "equals" || isDomain(a)))
     );
@@ -56,19 +56,19 @@ function domainImplies(a: Test, { path, op, values }: Probe, wanted: Probe): boo
 function probeImplies(a: Probe, b: Probe): boolean {
   if (a.path !== b.path) return false;
   return a.values.every((value) =>
-    b.values.some((wanted) => valueImplies(a.op, String(value), b.op, String(wanted)))
+    b.values.some((expected) => valueImplies(a.op, String(value), b.op, String(expected)))
   );
 }
 
-function valueImplies(op: Probe["op"], value: string, wantedOp: Probe["op"], wanted: string): boolean {
-  switch (wantedOp) {
+function valueImplies(op: Probe["op"], value: string, expectedOp: Probe["op"], expected: string): boolean {
+  switch (expectedOp) {
     case "equals":
-      return op === "equals" && value === wanted;
+      return op === "equals" && value === expected;
     case "prefix":
-      return (op === "equals" || op === "prefix") && value.startsWith(wanted);
+      return (op === "equals" || op === "prefix") && value.startsWith(expected);
     case "suffix":
-      return (op === "equals" || op === "suffix") && value.endsWith(wanted);
+      return (op === "equals" || op === "suffix") && value.endsWith(expected);
     case "contains":
-      return value.includes(wanted);
+      return value.includes(expected);
   }
 }

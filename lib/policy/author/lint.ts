@@ -1,11 +1,12 @@
-/** What is probably not meant in a set of rules, each with an event that shows it (issue 4). */
-import { catalogue, nearest, type PolicyContext } from "../../event/mod.ts";
-import { broadTests } from "./broad.ts";
+/** Probable mistakes in a set of rules, each with an example event. */
+import { nearest } from "../../base/text/mod.ts";
+import { catalogue, type PolicyContext } from "../../event/mod.ts";
 import { type CompiledRule, compileMatch } from "../engine/compile.ts";
 import { ALL_TYPES, type Condition, masksOf, type Probe, TYPES, typesOf } from "../engine/condition.ts";
-import { implies } from "./implies.ts";
 import type { Policy } from "../engine/policy.ts";
 import type { Rule } from "../engine/rule.ts";
+import { findBroadTests } from "./broad.ts";
+import { implies } from "./implies.ts";
 import { eventOf, holds, witnessOf } from "./witness.ts";
 
 export type LintCode =
@@ -18,7 +19,7 @@ export type LintCode =
   | "never-true"
   | "other-families";
 
-/** One remark. */
+/** One lint finding. */
 export interface Lint {
   code: LintCode;
   severity: "error" | "warning";
@@ -26,130 +27,141 @@ export interface Lint {
   layer: string;
   file?: string;
   line?: number;
-  /** the other rule, where two are concerned */
+  /** the other rule, for findings about two */
   other_rule_id?: string;
   message: string;
-  /** an event that shows it */
+  /** example event */
   witness?: PolicyContext;
 }
 
-/** Most earlier rules that one rule is held against; more are looked up by what they share. */
+/** Maximum pairs of rules compared, shared among the rules. */
 const PAIRS_MAX = 2_000_000;
 
-/** Remarks on the rules that people wrote; the built-in ones are not looked at. */
+/** Lints the rules of a policy, except the built-in ones. */
 export function lintPolicy(policy: Policy): Lint[] {
-  const looked = policy.rules.map((compiled): Looked => {
+  const analyzed = policy.rules.map((compiled): AnalyzedRule => {
     const { condition } = compileMatch(compiled.rule.match);
     return { compiled, condition, witness: witnessOf(condition, compiled.program) };
   });
-  const own = looked.filter(({ compiled }) =>
+  const rules = analyzed.filter(({ compiled }) =>
     compiled.rule.file !== undefined || compiled.rule.layer !== "default"
   );
-  const limit = Math.max(50, Math.floor(PAIRS_MAX / Math.max(1, own.length)));
-  return own.flatMap((rule, at) => [
-    ...alone(rule),
-    ...beside(rule, own.slice(Math.max(0, at - limit), at)),
+  const limit = Math.max(50, Math.floor(PAIRS_MAX / Math.max(1, rules.length)));
+  return rules.flatMap((rule, at) => [
+    ...lintRule(rule),
+    ...lintPairs(rule, rules.slice(Math.max(0, at - limit), at)),
   ]);
 }
 
-interface Looked {
+/** Rule with its condition and an event that matches it. */
+interface AnalyzedRule {
   compiled: CompiledRule;
   condition: Condition;
   witness?: PolicyContext;
 }
 
-/** What a rule shows by itself. */
-function* alone({ compiled, condition, witness }: Looked): Generator<Lint> {
+/** Lints a rule by itself. */
+function* lintRule({ compiled, condition, witness }: AnalyzedRule): Generator<Lint> {
   const { rule, program, paths } = compiled;
-  const impossible = neverTrue(condition);
-  if (impossible) {
-    yield lint("never-true", "error", rule, impossible);
+  const contradiction = findContradiction(condition);
+  if (contradiction) {
+    yield createLint("never-true", "error", rule, contradiction);
     return;
   }
-  const everywhere = TYPES.every((type) => holds(program, eventOf(type)));
-  if (everywhere && !witnessOf(condition, program, false)) {
-    const message = "its condition is always true: it decides every event that comes so far";
-    yield lint("always-true", "warning", rule, message, { witness });
-  } else if (paths.length) yield* otherFamilies({ compiled, condition });
-  for (const { message, witness: event } of broadTests(condition, program)) {
-    yield lint("broad", "warning", rule, message, { witness: event });
+  const matchesEveryType = TYPES.every((type) => holds(program, eventOf(type)));
+  if (matchesEveryType && !witnessOf(condition, program, false)) {
+    const message = "its condition is always true: it decides every event not decided by an earlier rule";
+    yield createLint("always-true", "warning", rule, message, { witness });
+  } else if (paths.length) yield* lintFamilies({ compiled, condition });
+  for (const { message, witness: event } of findBroadTests(condition, program)) {
+    yield createLint("broad", "warning", rule, message, { witness: event });
   }
 }
 
-/** A rule that speaks of one family and, by a negation, matches events of others. */
-function* otherFamilies({ compiled: { rule, program, paths }, condition }: Looked): Generator<Lint> {
-  const meant = paths.reduce((mask, path) => {
+/** Finds a rule that names fields of one family and, by a negation, matches events of others. */
+function* lintFamilies({ compiled: { rule, program, paths }, condition }: AnalyzedRule): Generator<Lint> {
+  const intended = paths.reduce((mask, path) => {
     const types = typesOf(path);
     return types === ALL_TYPES ? mask : mask | types;
   }, 0);
-  if (meant === 0) return;
+  if (intended === 0) return;
   const { yes } = masksOf(condition);
-  const other = TYPES.find((type, bit) => yes & ~meant & 1 << bit && holds(program, eventOf(type)));
+  const other = TYPES.find((type, bit) => yes & ~intended & 1 << bit && holds(program, eventOf(type)));
   if (!other) return;
-  const families = [...new Set(TYPES.filter((_, bit) => meant & 1 << bit).map((type) => type.split(".")[0]))];
+  const families = [
+    ...new Set(TYPES.filter((_, bit) => intended & 1 << bit).map((type) => type.split(".")[0])),
+  ];
   const message = `it also matches ${other} events, which have no ${families.join(" or ")} fields: ` +
     `add has(${families[0]}.${families[0] === "file" || families[0] === "process" ? "activity" : "request"})`;
-  yield lint("other-families", "warning", rule, message, { witness: eventOf(other) });
+  yield createLint("other-families", "warning", rule, message, { witness: eventOf(other) });
 }
 
-/** What a rule shows next to those that are looked at before it. */
-function* beside({ compiled, condition, witness }: Looked, earlier: readonly Looked[]): Generator<Lint> {
+/** Lints a rule against the rules evaluated before it. */
+function* lintPairs(
+  { compiled, condition, witness }: AnalyzedRule,
+  earlier: readonly AnalyzedRule[],
+): Generator<Lint> {
   const { rule } = compiled;
   for (const { compiled: other, condition: before } of earlier) {
     if (other.rule.action === "rewrite" || !(other.types & compiled.types)) continue;
     if (rule.action !== "rewrite" && implies(condition, before)) {
-      yield covered(rule, other.rule, witness);
+      yield createCoveredLint(rule, other.rule, witness);
       return;
     }
-    if (!contradicts(rule, other.rule)) continue;
+    if (!isContradiction(rule, other.rule)) continue;
     const both: Condition = { kind: "and", parts: [before, condition] };
     const event = sharedEvent(both, compiled, other, witness);
     if (event) {
       const message = `it contradicts ${
-        named(other.rule)
+        describeRule(other.rule)
       } at the same priority ${rule.priority}: ${other.rule.action} wins over ${rule.action}`;
-      yield lint("contradiction", "warning", rule, message, { other: other.rule, witness: event });
+      yield createLint("contradiction", "warning", rule, message, { other: other.rule, witness: event });
     }
   }
 }
 
-function covered(rule: Rule, other: Rule, witness: PolicyContext | undefined): Lint {
-  const more = { other, witness };
+function createCoveredLint(rule: Rule, other: Rule, witness: PolicyContext | undefined): Lint {
+  const details = { other, witness };
   if (rule.action === other.action) {
-    return lint(
+    return createLint(
       "redundant",
       "warning",
       rule,
-      `${named(other)} already says ${rule.action} to all that it matches`,
-      more,
+      `${describeRule(other)} already decides ${rule.action} for every event it matches`,
+      details,
     );
   }
   if (rule.action === "block" && other.action === "allow") {
-    return lint(
+    return createLint(
       "hidden-block",
       "error",
       rule,
-      `it never blocks: ${named(other)} allows all that it matches, and comes first`,
-      more,
+      `it never blocks: ${describeRule(other)} comes first and allows every event it matches`,
+      details,
     );
   }
-  return lint(
+  return createLint(
     "unreachable",
     "error",
     rule,
-    `it never decides: ${named(other)} (${other.action}) comes first and matches all that it does`,
-    more,
+    `it never decides: ${
+      describeRule(other)
+    } (${other.action}) comes first and matches every event it matches`,
+    details,
   );
 }
 
-/** One lets go what the other holds back. That a block comes before an ask is what both mean, and no contradiction. */
-function contradicts(rule: Rule, other: Rule): boolean {
+/**
+ * True for an allow against a block or ask at the same priority. A block against an ask is no contradiction: both
+ * restrict.
+ */
+function isContradiction(rule: Rule, other: Rule): boolean {
   return rule.priority === other.priority && rule.layer === other.layer && rule.action !== other.action &&
     [rule, other].some(({ action }) => action === "allow") &&
     [rule, other].some(({ action }) => action === "block" || action === "ask");
 }
 
-/** An event that two rules both match: one of theirs, or one made for both. */
+/** Finds an event that both rules match. */
 function sharedEvent(
   both: Condition,
   a: CompiledRule,
@@ -160,46 +172,46 @@ function sharedEvent(
   return witnessOf(both, (flat) => a.program(flat) === true && b.program(flat) === true);
 }
 
-/** Why a condition can hold on no event, where that is plain. */
-function neverTrue(condition: Condition): string | undefined {
+/** Explains why a condition holds on no event; `undefined` if that is not evident. */
+function findContradiction(condition: Condition): string | undefined {
   for (const part of condition.kind === "and" ? condition.parts : [condition]) {
-    const wrong = part.kind === "test" ? part.probes.map(unknownValue).find((text) => text) : undefined;
-    if (wrong) return wrong;
+    const problem = part.kind === "test" ? part.probes.map(findUnknownValue).find((text) => text) : undefined;
+    if (problem) return problem;
   }
   if (masksOf(condition).yes === 0) {
-    return "it can match no event: it asks for fields of two families at once";
+    return "it can match no event: it requires fields of two families";
   }
   if (condition.kind !== "and") return undefined;
-  const wanted = new Map<string, Set<unknown>>();
+  const valuesByPath = new Map<string, Set<unknown>>();
   for (const part of condition.parts) {
     if (part.kind !== "test") continue;
     for (const { path, op, values } of part.probes) {
       if (op !== "equals") continue;
-      const before = wanted.get(path);
-      const now = new Set(before ? values.filter((value) => before.has(value)) : values);
-      if (!now.size) return `it can match no event: ${path} cannot be two things at once`;
-      wanted.set(path, now);
+      const previous = valuesByPath.get(path);
+      const remaining = new Set(previous ? values.filter((value) => previous.has(value)) : values);
+      if (!remaining.size) return `it can match no event: ${path} cannot have two values`;
+      valuesByPath.set(path, remaining);
     }
   }
 }
 
-/** A value that a field never has. */
-function unknownValue({ path, op, values }: Probe): string | undefined {
-  const known = catalogue.get(path)?.values;
-  if (!known || op !== "equals") return undefined;
-  const wrong = values.filter((value) => !known.includes(value as string));
-  if (wrong.length < values.length) return undefined;
-  const near = nearest(String(wrong[0]), known);
-  return `it can match no event: ${path} is never "${wrong[0]}"${
-    near ? `; did you mean "${near}"?` : `, but one of ${known.join(", ")}`
+/** Explains a comparison with values that a field never has. */
+function findUnknownValue({ path, op, values }: Probe): string | undefined {
+  const possible = catalogue.get(path)?.values;
+  if (!possible || op !== "equals") return undefined;
+  const impossible = values.filter((value) => !possible.includes(value as string));
+  if (impossible.length < values.length) return undefined;
+  const near = nearest(String(impossible[0]), possible);
+  return `it can match no event: ${path} is never "${impossible[0]}"${
+    near ? `; did you mean "${near}"?` : `; expected one of ${possible.join(", ")}`
   }`;
 }
 
-function named({ id, layer, file, line }: Rule): string {
+function describeRule({ id, layer, file, line }: Rule): string {
   return `${layer} rule "${id}"${file ? ` (${file}:${line})` : ""}`;
 }
 
-function lint(
+function createLint(
   code: LintCode,
   severity: Lint["severity"],
   { id, layer, file, line }: Rule,

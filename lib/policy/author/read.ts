@@ -1,13 +1,13 @@
-/** Reads rules from TOML. Loads zod: what runs rules takes them as plain data from `mod.ts`. */
+/** Reads rules from TOML. Loads zod; the engine takes rules as plain data. */
 import { SbxError } from "../../base/error/mod.ts";
 import { checkToml, parseToml, type TomlDocument } from "../../toml/mod.ts";
 import { type Layer, PRIORITY_DEFAULT, type Rule } from "../engine/rule.ts";
 import { RuleFileSchema, type RuleTable } from "./schema.ts";
 
-/** Largest rule file, in bytes. */
+/** Maximum size of a rule file, in `bytes`. */
 export const RULE_FILE_MAX = 32 * 1024 * 1024;
 
-/** Where the tables of a layer stand in a file. */
+/** Path of each layer's tables in a file. */
 const TABLES: Record<Layer, string[]> = {
   corp: ["corp", "rules"],
   profile: ["profiles", "rules"],
@@ -15,11 +15,11 @@ const TABLES: Record<Layer, string[]> = {
 };
 
 /**
- * Reads the text of one rule file.
+ * Parses the text of one rule file.
  *
- * @param file names it in messages and decision records
- * @param trusted layers that this file may speak for; a profile's file has no say in corp's
- * @throws SbxError `policy.invalid` or `toml.invalid` with file, line and what was probably meant
+ * @param file file name for messages and decision records
+ * @param trusted layers allowed in this file; a profile's file may not contain corp rules
+ * @throws {SbxError} `policy.invalid` or `toml.invalid`: with file, line and a suggestion
  */
 export function parseRules(
   text: string,
@@ -37,15 +37,15 @@ export function parseRules(
     if (rules && !trusted.includes(layer)) {
       throw new SbxError(
         "policy.invalid",
-        `${document.placeOf(TABLES[layer])}: this file must not hold [${TABLES[layer].join(".")}.*] rules`,
-        { hint: "corp rules belong to corp.toml and to the files that it names" },
+        `${document.placeOf(TABLES[layer])}: this file must not contain [${TABLES[layer].join(".")}.*] rules`,
+        { hint: "corp rules belong in corp.toml and in the rule files it names" },
       );
     }
     return rulesOf(document, layer, TABLES[layer], rules ?? {});
   });
 }
 
-/** Rules of tables that were already checked, such as those of a profile.toml or a corp.toml. */
+/** Rules from checked tables, such as those of a profile.toml or corp.toml. */
 export function rulesOf(
   document: TomlDocument,
   layer: Layer,
@@ -62,7 +62,7 @@ export function rulesOf(
   );
 }
 
-/** One rule of its table. */
+/** Rule from its checked table. */
 export function ruleOf(
   layer: Layer,
   id: string,
@@ -79,7 +79,7 @@ export function ruleOf(
   };
 }
 
-/** Lines of every rule in one pass: looking each of many thousands up alone would not end. */
+/** Lines of every rule, found in one pass: a lookup per rule is too slow for thousands of rules. */
 function linesOf(
   document: TomlDocument,
   at: readonly string[],
@@ -88,12 +88,13 @@ function linesOf(
   for (const { path, line, valueStart } of document.keys) {
     if (path.length <= at.length || at.some((name, index) => path[index] !== name)) continue;
     const id = String(path[at.length]);
-    const known = lines.get(id) ?? { line };
+    const position = lines.get(id) ?? { line };
     if (path.length === at.length + 2 && path[at.length + 1] === "match") {
-      // A line break right after the opening quotes is no part of the text.
-      known.match = line + (/^("""|''')\r?\n/.test(document.text.slice(valueStart, valueStart + 5)) ? 1 : 0);
+      // A line break right after the opening quotes is not part of the text.
+      position.match = line +
+        (/^("""|''')\r?\n/.test(document.text.slice(valueStart, valueStart + 5)) ? 1 : 0);
     }
-    lines.set(id, known);
+    lines.set(id, position);
   }
   return lines;
 }
@@ -101,7 +102,8 @@ function linesOf(
 /**
  * Reads a rule file.
  *
- * @throws SbxError `policy.not_found`, `policy.invalid` when it is no UTF-8 or too large, or what {@linkcode parseRules} throws
+ * @throws {SbxError} `policy.not_found`; `policy.invalid`: for a file not in UTF-8 or too large; and the errors of
+ * {@linkcode parseRules}
  */
 export async function readRules(path: string, trusted?: readonly Layer[]): Promise<Rule[]> {
   let bytes: Uint8Array;
@@ -113,16 +115,16 @@ export async function readRules(path: string, trusted?: readonly Layer[]): Promi
     bytes = await Deno.readFile(path);
   } catch (error) {
     if (error instanceof SbxError) throw error;
-    throw new SbxError("policy.not_found", `the rule file ${path} cannot be read`, {
+    throw new SbxError("policy.not_found", `cannot read the rule file ${path}`, {
       cause: error,
-      hint: "check its path: --rules or --corp of the command, or rule_files of the profile or of corp.toml",
+      hint: "check its path in --rules or --corp, or in the rule files of the profile or corp.toml",
     });
   }
   let text: string;
   try {
     text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (error) {
-    throw new SbxError("policy.invalid", `${path} is not UTF-8 text`, { cause: error });
+    throw new SbxError("policy.invalid", `${path} is not valid UTF-8`, { cause: error });
   }
   return parseRules(text, path, trusted);
 }

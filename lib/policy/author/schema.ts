@@ -1,28 +1,35 @@
-/** Rules as they are written in TOML (contracts.md §5), as zod. */
+/** Rules in TOML (docs/contracts.md §5), as zod. */
 import { z } from "zod";
 import {
   ACTIONS,
   DETECTION_LEVELS,
   type Layer,
+  LAYERS,
   MATCH_MAX,
   PRIORITY_MAX,
   PRIORITY_MIN,
 } from "../engine/rule.ts";
 
-/** Ids are names of tables, of files in no way. */
+/** Valid rule ids, which are TOML table names and never file names. */
 export const RULE_ID = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 
+/** One change that a rewrite rule makes. */
 export const RewriteSchema = z.strictObject({
   op: z.enum(["set", "strip_header", "replace"]),
+  /** a field, or for strip_header the header's field or its bare name */
   path: z.string().min(1),
+  /** the new value, or the replacement of a match (`$1` is the first group) */
   value: z.union([z.string(), z.number(), z.boolean()]).optional(),
+  /** RE2, for replace */
   pattern: z.string().optional(),
 });
+export type RewriteOp = z.infer<typeof RewriteSchema>;
 
-/** One rule's table; `priority` and defaults that hang on the layer are put in when it is read. */
+/** One rule's table; the id, and defaults that depend on the layer, are added when the table is read. */
 export const RuleSchema = z.strictObject({
   name: z.string().min(1).max(200).optional(),
   action: z.enum(ACTIONS),
+  /** CEL over the event's paths */
   match: z.string().min(1).max(MATCH_MAX),
   enabled: z.boolean().default(true),
   priority: z.int().min(PRIORITY_MIN).max(PRIORITY_MAX).optional(),
@@ -32,25 +39,44 @@ export const RuleSchema = z.strictObject({
 });
 export type RuleTable = z.infer<typeof RuleSchema>;
 
-const Rules = z.record(z.string().regex(RULE_ID, "a rule id has letters, digits, _ . and -"), RuleSchema);
+/** One rule with its defaults and its place: the form that the engine takes. */
+export const FullRuleSchema = z.strictObject({
+  ...RuleSchema.shape,
+  enabled: z.boolean(),
+  id: z.string(),
+  layer: z.enum(LAYERS),
+  name: z.string(),
+  priority: z.int(),
+  file: z.string().optional(),
+  /** of its table, from 1 */
+  line: z.int().optional(),
+  /** of its match expression */
+  match_line: z.int().optional(),
+});
+export type Rule = z.infer<typeof FullRuleSchema>;
 
-/** Rules by id, of one layer, with the priorities that the layer may use. */
+const Rules = z.record(
+  z.string().regex(RULE_ID, "rule ids may contain letters, digits, _ . and -"),
+  RuleSchema,
+);
+
+/** Builds the schema of one layer's rules by id, with the priorities allowed for the layer. */
 export function rulesSchema(layer: Layer) {
   return Rules.superRefine((rules, context) => {
     for (const [id, { priority }] of Object.entries(rules)) {
-      const wrong = priority === undefined ? undefined : wrongPriority(layer, priority);
-      if (wrong) context.addIssue({ code: "custom", path: [id, "priority"], message: wrong });
+      const problem = priority === undefined ? undefined : priorityProblem(layer, priority);
+      if (problem) context.addIssue({ code: "custom", path: [id, "priority"], message: problem });
     }
   });
 }
 
-/** Why a layer may not use a priority. */
-export function wrongPriority(layer: Layer, priority: number): string | undefined {
-  if (layer === "corp" && priority > -10) return "a corp rule's priority is -10 or lower";
-  if (layer === "profile" && priority < 10) return "a profile rule's priority is 10 or higher";
+/** Explains why a layer may not use a priority; `undefined` for an allowed one. */
+function priorityProblem(layer: Layer, priority: number): string | undefined {
+  if (layer === "corp" && priority > -10) return "the priority of a corp rule must be -10 or lower";
+  if (layer === "profile" && priority < 10) return "the priority of a profile rule must be 10 or higher";
 }
 
-/** A file of rules: `[corp.rules.<id>]`, `[profiles.rules.<id>]`, `[default.<id>]`. */
+/** Rule file: `[corp.rules.<id>]`, `[profiles.rules.<id>]`, `[default.<id>]`. */
 export const RuleFileSchema = z.strictObject({
   corp: z.strictObject({ rules: rulesSchema("corp") }).optional(),
   profiles: z.strictObject({ rules: rulesSchema("profile") }).optional(),

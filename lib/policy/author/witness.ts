@@ -1,36 +1,40 @@
-/** Finds an event on which a condition holds, to show people what a rule really does. */
+/** Example events for conditions, to show people the effect of a rule. */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { catalogue, type Event, type EventType, type PolicyContext } from "../../event/mod.ts";
 import { resetCost } from "../engine/cel.ts";
 import type { Program } from "../engine/compile.ts";
 import { type Condition, masksOf, type Probe, TYPES } from "../engine/condition.ts";
 import { FlatEvent } from "../engine/flat.ts";
-import { regex } from "../engine/regex.ts";
+import { compileRegex } from "../engine/regex.ts";
 
-/** Values by path. */
+/** Field values by path. */
 type Assignment = ReadonlyMap<string, unknown>;
 
-/** Most assignments that are tried for one condition. */
+/** Maximum assignments tried for one condition. */
 const TRIES_MAX = 200;
 
 /**
- * An event on which `condition` is `wanted`, checked by running `program`; `undefined` when none was found, which
- * proves nothing.
+ * Finds an event on which `condition` is `expected`, verified by running `program`; `undefined` if none was found,
+ * which proves nothing.
  */
-export function witnessOf(condition: Condition, program: Program, wanted = true): PolicyContext | undefined {
+export function witnessOf(
+  condition: Condition,
+  program: Program,
+  expected = true,
+): PolicyContext | undefined {
   const masks = masksOf(condition);
-  const types = TYPES.filter((_, bit) => (wanted ? masks.yes : masks.no) & 1 << bit);
+  const types = TYPES.filter((_, bit) => (expected ? masks.yes : masks.no) & 1 << bit);
   let tries = 0;
-  for (const assignment of solve(condition, wanted, new Map())) {
+  for (const assignment of solve(condition, expected, new Map())) {
     if (tries++ > TRIES_MAX) return undefined;
     for (const type of typesFor(types, assignment)) {
       const event = eventOf(type, assignment);
-      if (holds(program, event) === wanted) return event;
+      if (holds(program, event) === expected) return event;
     }
   }
 }
 
-/** Whether an expression is true on an event; one that fails is not. */
+/** True if an expression is true on an event; false on an error. */
 export function holds(program: Program, event: PolicyContext): boolean {
   resetCost();
   try {
@@ -40,7 +44,7 @@ export function holds(program: Program, event: PolicyContext): boolean {
   }
 }
 
-/** An event of a type with nothing but the values given. */
+/** Creates an event of a type with only the given values. */
 export function eventOf(type: EventType, assignment: Assignment = new Map()): PolicyContext {
   const event: Record<string, unknown> = { schema_version: 1, common: { event_type: type } };
   for (const [path, value] of assignment) {
@@ -52,41 +56,45 @@ export function eventOf(type: EventType, assignment: Assignment = new Map()): Po
   return event as unknown as PolicyContext;
 }
 
-/** Types of the family that the values are of, if they are of one. */
+/** First two types that fit the family of the values. */
 function typesFor(types: readonly EventType[], assignment: Assignment): readonly EventType[] {
   const families = new Set(
     [...assignment.keys()].map((path) => path.split(".")[0]).filter((root) => root !== "common"),
   );
-  const fitting = types.filter((type) => [...families].every((family) => type.startsWith(`${family}.`)));
-  return fitting.slice(0, 2);
+  const candidates = types.filter((type) => [...families].every((family) => type.startsWith(`${family}.`)));
+  return candidates.slice(0, 2);
 }
 
-function* solve(condition: Condition, wanted: boolean, known: Assignment): Generator<Assignment> {
+function* solve(condition: Condition, expected: boolean, assignment: Assignment): Generator<Assignment> {
   switch (condition.kind) {
     case "constant":
-      if (condition.value === wanted) yield known;
+      if (condition.value === expected) yield assignment;
       return;
     case "not":
-      return yield* solve(condition.part, !wanted, known);
+      return yield* solve(condition.part, !expected, assignment);
     case "test":
-      return yield* wanted ? solveTest(condition, known) : failTest(condition, known);
+      return yield* expected ? solveTest(condition, assignment) : failTest(condition, assignment);
   }
-  const all = (condition.kind === "and") === wanted;
+  const all = (condition.kind === "and") === expected;
   if (!all) {
-    for (const part of condition.parts) yield* solve(part, wanted, known);
-  } else yield* solveAll(condition.parts, wanted, known);
+    for (const part of condition.parts) yield* solve(part, expected, assignment);
+  } else yield* solveAll(condition.parts, expected, assignment);
 }
 
-function* solveAll(parts: readonly Condition[], wanted: boolean, known: Assignment): Generator<Assignment> {
+function* solveAll(
+  parts: readonly Condition[],
+  expected: boolean,
+  assignment: Assignment,
+): Generator<Assignment> {
   const [first, ...rest] = parts;
-  if (!first) return yield known;
-  for (const assignment of solve(first, wanted, known)) yield* solveAll(rest, wanted, assignment);
+  if (!first) return yield assignment;
+  for (const partial of solve(first, expected, assignment)) yield* solveAll(rest, expected, partial);
 }
 
-/** An absent field makes a test false; so does a value that nobody would have written. */
-function* failTest({ strict }: Condition & { kind: "test" }, known: Assignment): Generator<Assignment> {
-  yield known;
-  const free = strict.filter((path) => !known.has(path) && !path.startsWith("common."));
+/** Assignments that make a test false: absent fields, or unusual values. */
+function* failTest({ strict }: Condition & { kind: "test" }, assignment: Assignment): Generator<Assignment> {
+  yield assignment;
+  const free = strict.filter((path) => !assignment.has(path) && !path.startsWith("common."));
   for (const path of free) {
     const { type, values } = catalogue.get(path)!;
     const other = type === "string"
@@ -96,32 +104,34 @@ function* failTest({ strict }: Condition & { kind: "test" }, known: Assignment):
       : type === "bool"
       ? false
       : undefined;
-    if (other !== undefined) yield new Map([...known, [path, other]]);
+    if (other !== undefined) yield new Map([...assignment, [path, other]]);
   }
 }
 
 function* solveTest(
   { node, strict, probes }: Condition & { kind: "test" },
-  known: Assignment,
+  assignment: Assignment,
 ): Generator<Assignment> {
   for (const probe of probes) {
     for (const value of [...sampleFor(node), ...valuesOf(probe)]) {
-      const before = known.get(probe.path);
+      const before = assignment.get(probe.path);
       if (before === undefined || before === value) {
-        yield filled(new Map([...known, [probe.path, value]]), strict);
+        yield fillMissing(new Map([...assignment, [probe.path, value]]), strict);
       }
     }
   }
-  // What has no probe is guessed from the literals in it; the caller checks every guess.
-  const free = strict.filter((path) => !known.has(path));
+  // Fields without a probe get values guessed from the literals; the caller verifies every guess.
+  const free = strict.filter((path) => !assignment.has(path));
   const literals = [...sampleFor(node), ...literalsIn(node)];
   for (const path of free) {
-    for (const value of guesses(path, literals)) yield filled(new Map([...known, [path, value]]), strict);
+    for (const value of guesses(path, literals)) {
+      yield fillMissing(new Map([...assignment, [path, value]]), strict);
+    }
   }
-  if (!free.length) yield known;
+  if (!free.length) yield assignment;
 }
 
-/** Values at which a probe hits, the plainest first. */
+/** Values that match a probe, simplest first. */
 export function valuesOf({ op, values }: Probe): unknown[] {
   return values.slice(0, 8).flatMap((value) => {
     const text = String(value);
@@ -131,7 +141,7 @@ export function valuesOf({ op, values }: Probe): unknown[] {
   });
 }
 
-/** A text that the pattern matches, made by leaving out what is special in it. */
+/** Text matched by a pattern, made by simplifying its special parts; `undefined` if that fails. */
 export function sampleOf(pattern: string): string | undefined {
   const texts = [
     pattern.replace(/\\b/g, "").replace(/\\([^A-Za-z0-9])/g, "$1").replace(/^\^|\$$/g, ""),
@@ -139,17 +149,17 @@ export function sampleOf(pattern: string): string | undefined {
       .replace(/\[\^?[^\]]*\][+*?]?|\.[+*?]|\\w[+*]?|\\d[+*]?/g, "a").replace(/\\([^A-Za-z0-9])/g, "$1")
       .replace(/^\^|\$$/g, ""),
   ];
-  return texts.find((text) => /^[A-Za-z0-9.-]+$/.test(text) && regex(pattern).test(text));
+  return texts.find((text) => /^[A-Za-z0-9.-]+$/.test(text) && compileRegex(pattern).test(text));
 }
 
-/** A value for the pattern of `matches`, where that is what a test is. */
+/** Sample value for a `matches` test; empty for other tests. */
 function sampleFor(node: ASTNode): string[] {
   if (node.op !== "rcall" || node.args[0] !== "matches") return [];
   const sample = sampleOf(String(node.args[2][0].args));
   return sample === undefined ? [] : [sample];
 }
 
-function filled(assignment: Map<string, unknown>, strict: readonly string[]): Assignment {
+function fillMissing(assignment: Map<string, unknown>, strict: readonly string[]): Assignment {
   for (const path of strict) {
     if (!assignment.has(path)) assignment.set(path, guesses(path, [])[0]);
   }
@@ -175,7 +185,7 @@ function guesses(path: string, literals: readonly unknown[]): unknown[] {
   return texts.flatMap((key) => texts.map((text) => ({ [key as string]: inner(text) }))).concat([{}]);
 }
 
-/** Every literal in an expression. */
+/** Literals in an expression. */
 function literalsIn(node: unknown): unknown[] {
   if (Array.isArray(node)) return node.flatMap(literalsIn);
   if (node === null || typeof node !== "object" || !("op" in node)) return [];

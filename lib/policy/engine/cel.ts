@@ -1,22 +1,22 @@
-/** The CEL environment of rules: typed variables of the catalogue, absent fields, a budget, and our functions. */
+/** CEL environment of rules: typed catalogue variables, absent fields, a cost budget, and custom functions. */
 import { Environment } from "@marcbachmann/cel-js";
+import { isInCidr, isPrivateHost, parseCidr } from "../../base/address/mod.ts";
 import { catalogue } from "../../event/mod.ts";
-import { inCidr, isPrivateHost, parseCidr } from "../../base/address/address.ts";
 import { variableOf } from "./flat.ts";
-import { regex } from "./regex.ts";
+import { compileRegex } from "./regex.ts";
 
-/** What one evaluation of one rule may cost: a step of a macro counts 10, a character that a regex reads 1. */
+/** Cost budget of one evaluation of one rule: 10 per macro step, 1 per character read by a regex. */
 export const COST_MAX = 1_000_000;
 const STEP_COST = 10;
 
-/** A rule went over {@linkcode COST_MAX}. */
+/** Thrown when a rule exceeds {@linkcode COST_MAX}. */
 export class CostExceeded extends Error {
-  override message = `it costs more than its budget of ${COST_MAX} steps on this event`;
+  override message = `evaluation exceeded the budget of ${COST_MAX} steps`;
 }
 
 let spent = 0;
 
-/** Starts the budget of the next evaluation. Evaluation is synchronous, so one counter is enough. */
+/** Resets the budget for the next evaluation. Evaluation is synchronous, so one counter is enough. */
 export function resetCost(): void {
   spent = 0;
 }
@@ -26,7 +26,7 @@ function spend(cost: number): void {
   if (spent > COST_MAX) throw new CostExceeded();
 }
 
-/** What a variable may hold: structure limits of one expression. */
+/** Structure limits of one expression. */
 const LIMITS = {
   maxAstNodes: 50_000,
   maxDepth: 100,
@@ -35,14 +35,14 @@ const LIMITS = {
   maxCallArguments: 8,
 };
 
-// The library types neither the evaluator nor the checker that it hands to macros.
+// The library does not type the evaluator and the checker passed to macros.
 // deno-lint-ignore no-explicit-any
 type Any = any;
 
-/** Codes of the errors that say "this is not there". */
+/** Error codes for absent values. */
 const ABSENT = new Set(["unknown_variable", "no_such_key", "index_out_of_bounds"]);
 
-/** `__is(f…, e)`: e, but false when a field f, or anything that e reads, is absent (contracts.md §5). */
+/** `__is(f…, e)`: e, or false if a field f or any value read by e is absent (docs/contracts.md §5). */
 function isMacro({ args }: Any) {
   const expression = args[args.length - 1];
   const fields: string[] = args.slice(0, -1).map((node: Any) => node.args);
@@ -60,7 +60,7 @@ function isMacro({ args }: Any) {
   };
 }
 
-/** `__has(f, g…)`: one of the fields is there. */
+/** `__has(f, g…)`: true if any of the fields is present. */
 function hasMacro({ args }: Any) {
   const fields: string[] = args.map((node: Any) => node.args);
   return {
@@ -70,7 +70,7 @@ function hasMacro({ args }: Any) {
   };
 }
 
-/** `__meter(e)`: e, after its size is paid for; `__steps(e)`: e as the range of a macro. */
+/** `__meter(e)`: e, charged by its size; `__steps(e)`: e as the range of a macro, charged per element. */
 function meterMacro(costOf: (value: unknown) => number) {
   return ({ args: [expression] }: Any) => ({
     typeCheck: (checker: Any, _: unknown, context: Any) => checker.check(expression, context),
@@ -88,7 +88,7 @@ function sizeOf(value: unknown): number {
   return value !== null && typeof value === "object" ? 1 + Object.keys(value).length : 1;
 }
 
-/** Most fields that `__is` and `__has` take; more are nested. */
+/** Maximum fields of `__is` and `__has`; longer lists are nested. */
 export const FIELDS_MAX = 3;
 
 function createEnvironment(): Environment {
@@ -107,7 +107,7 @@ function createEnvironment(): Environment {
   environment.registerFunction("__steps(ast): dyn", meterMacro((value) => STEP_COST * sizeOf(value)) as Any);
   environment.registerFunction("string.__matches(string): bool", (text: string, pattern: string) => {
     spend(text.length);
-    return regex(pattern).test(text);
+    return compileRegex(pattern).test(text);
   });
   environment.registerFunction(
     "string.__lowerAscii(): string",
@@ -124,17 +124,17 @@ function createEnvironment(): Environment {
   );
   environment.registerFunction("in_cidr(string, string): bool", (host: string, cidr: string) => {
     const network = parseCidr(cidr);
-    if (!network) throw new Error(`"${cidr}" is no CIDR network`);
-    return inCidr(host, network);
+    if (!network) throw new Error(`invalid CIDR network "${cidr}"`);
+    return isInCidr(host, network);
   });
   return environment;
 }
 
-/** The environment in which lowered expressions are checked and run. */
+/** Environment for checking and running lowered expressions. */
 export const environment = createEnvironment();
 
-/** A second one, with the fields as people write them, for the places of type errors. */
-export function nestedEnvironment(): Environment {
+/** Creates an environment with fields as written in rules, to locate type errors. */
+export function createNestedEnvironment(): Environment {
   const schema: Record<string, Any> = {};
   for (const [path, { cel }] of catalogue) {
     const parts = path.split(".");

@@ -1,6 +1,6 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { SbxError } from "../../base/error/mod.ts";
-import { environment, nestedEnvironment } from "./cel.ts";
+import { createNestedEnvironment, environment } from "./cel.ts";
 import {
   alternativesOf,
   clausesOf,
@@ -16,39 +16,39 @@ import { lower } from "./lower.ts";
 import { compileRewrites, type Rewrite } from "./rewrite.ts";
 import { MATCH_MAX, type Rule, ruleLabel } from "./rule.ts";
 
-/** Runs an expression on an event. @throws whatever the expression runs into */
+/** Compiled expression. @throws {Error} on an evaluation error */
 export type Program = (event: FlatEvent) => unknown;
 
-/** One conjunct of a rule. */
+/** One conjunct of a rule's condition. */
 export interface Clause {
-  /** as people read it */
+  /** CEL text as written */
   text: string;
-  /** the first field that it tests */
+  /** first field tested */
   path: string;
   program: Program;
 }
 
-/** A rule that is ready to run. */
+/** Rule ready to run. */
 export class CompiledRule {
   #program?: Program;
   #clauses?: Clause[];
 
   constructor(
     readonly rule: Rule,
-    /** its place among all rules of the policy; set when the policy is put together */
+    /** position among all rules of the policy, set by {@linkcode Policy} */
     public order: number,
     /** CEL over flat variables */
     readonly text: string,
-    /** every field that it mentions */
+    /** every field mentioned */
     readonly paths: string[],
-    /** event types on which it can match */
+    /** mask of the event types it can match */
     readonly types: number,
-    /** ways to look it up */
+    /** probe sets for the index */
     readonly alternatives: Probe[][],
     readonly rewrites: Rewrite[],
   ) {}
 
-  /** Parsed on first use: of many rules few are ever run. */
+  /** Parsed on first use, since few of many rules ever run. */
   get program(): Program {
     return this.#program ??= environment.parse(this.text) as Program;
   }
@@ -69,7 +69,7 @@ function compileClause(clause: Condition): Clause {
 /**
  * Compiles one rule.
  *
- * @throws SbxError `policy.invalid` with file, line and what was probably meant
+ * @throws {SbxError} `policy.invalid`: with file, line and a suggestion
  */
 export function compileRule(rule: Rule): CompiledRule {
   try {
@@ -78,32 +78,32 @@ export function compileRule(rule: Rule): CompiledRule {
     return new CompiledRule(rule, 0, text, paths, yes, alternativesOf(condition), compileRewrites(rule));
   } catch (error) {
     if (!(error instanceof MatchError)) throw error;
-    throw new SbxError("policy.invalid", `${place(rule, error.at)}: ${error.message}`, {
+    throw new SbxError("policy.invalid", `${placeOf(rule, error.at)}: ${error.message}`, {
       cause: error,
       hint: "docs/reference/event-fields.md lists the fields of each family",
     });
   }
 }
 
-/** Checks an expression and lowers it. @throws MatchError */
+/** Checks and lowers an expression. @throws {MatchError} */
 export function compileMatch(match: string): { text: string; paths: string[]; condition: Condition } {
   if (match.length > MATCH_MAX) throw new MatchError(`the expression is longer than ${MATCH_MAX} characters`);
   const ast = parse(match);
   const { text, fields } = lowerBounded(ast);
-  const checked = environment.check(text);
-  if (!checked.valid) throw typeError(match, checked.error);
-  if (checked.type !== "bool" && checked.type !== "dyn") {
-    throw new MatchError(`the expression is of type ${checked.type}; a rule needs true or false`);
+  const result = environment.check(text);
+  if (!result.valid) throw typeError(match, result.error);
+  if (result.type !== "bool" && result.type !== "dyn") {
+    throw new MatchError(`the expression has type ${result.type}; a rule needs bool`);
   }
   return { text, paths: [...fields], condition: conditionOf(ast) };
 }
 
-/** A chain of operators can be longer than the stack is deep. */
+/** Lowers an expression; a long chain of operators can overflow the stack. @throws {MatchError} */
 function lowerBounded(ast: ASTNode) {
   try {
     return lower(ast);
   } catch (error) {
-    if (error instanceof RangeError) throw new MatchError("the expression is nested too deep");
+    if (error instanceof RangeError) throw new MatchError("the expression is nested too deeply");
     throw error;
   }
 }
@@ -116,17 +116,17 @@ function parse(match: string): ASTNode {
   }
 }
 
-/** A type error at its place in what was written: the lowered text has other offsets. */
+/** Locates a type error in the original text, since the lowered text has other offsets. */
 function typeError(match: string, error: unknown): MatchError {
-  const { valid, error: original } = nestedEnvironment().check(match);
+  const { valid, error: original } = createNestedEnvironment().check(match);
   return valid
     ? new MatchError(celMessage(error))
     : new MatchError(celMessage(original), celOffset(original));
 }
 
-/** What the library says is wrong, in one line and without our own names. */
+/** Message of a library error, in one line and without internal names. */
 export function celMessage(error: unknown): string {
-  if (error instanceof RangeError) return "the expression is nested too deep";
+  if (error instanceof RangeError) return "the expression is nested too deeply";
   const text = (error as { summary?: string }).summary ?? (error as Error).message;
   return text.split("\n")[0].replaceAll(/(\w)__(\w)/g, "$1.$2").replaceAll("__", "");
 }
@@ -135,8 +135,8 @@ function celOffset(error: unknown): number {
   return (error as { range?: { start: number } }).range?.start ?? 0;
 }
 
-/** `file:line: rule "id"`, of the line of the expression in which the offset lies. */
-function place(rule: Rule, at: number): string {
+/** Label `file:line: rule "id"`, with the line of the offset in the expression. */
+function placeOf(rule: Rule, at: number): string {
   const line = (rule.match_line ?? rule.line ?? 1) + rule.match.slice(0, at).split("\n").length - 1;
   return ruleLabel({ ...rule, line });
 }

@@ -1,18 +1,18 @@
-/** The logic of a match expression: what it needs of an event, so that most rules need not be run. */
+/** Boolean structure of a match expression, for an index that avoids running most rules. */
 import { type ASTNode, serialize } from "@marcbachmann/cel-js";
 import { catalogue, type EventType } from "../../event/mod.ts";
 import { fieldOf } from "./field.ts";
-import { strictFields } from "./lower.ts";
 import { requiredLiterals } from "./regex.ts";
+import { strictFields } from "./strict.ts";
 
-/** A test of one field that the index can look up. */
+/** Test of one field that the index can look up. */
 export interface Probe {
   path: string;
   op: "equals" | "prefix" | "suffix" | "contains";
   values: (string | number)[];
 }
 
-/** A boolean expression down to its tests. */
+/** Boolean expression down to its tests. */
 export type Condition =
   | { kind: "and" | "or"; parts: Condition[] }
   | { kind: "not"; part: Condition }
@@ -20,28 +20,28 @@ export type Condition =
   | {
     kind: "test";
     node: ASTNode;
-    /** fields without which it is false */
+    /** fields whose absence makes it false */
     strict: string[];
-    /** each holds where the test is true */
+    /** necessary conditions of the test */
     probes: Probe[];
   };
 
 const EVENT_TYPE = "common.event_type";
 const NO_SCOPE: ReadonlySet<string> = new Set();
 
-/** Event types by the bit that stands for them in a mask. */
+/** Event types by their bit in a mask. */
 export const TYPES: readonly EventType[] = catalogue.get(EVENT_TYPE)!.values as EventType[];
-/** The mask of every type. */
+/** Mask of every event type. */
 export const ALL_TYPES = (1 << TYPES.length) - 1;
 
-/** Types whose events have fields of a path's family. */
+/** Mask of the event types with fields of a path's family. */
 export function typesOf(path: string): number {
   const family = path.slice(0, path.indexOf("."));
   if (family === "common" || family === "") return ALL_TYPES;
   return TYPES.reduce((mask, type, bit) => type.startsWith(`${family}.`) ? mask | 1 << bit : mask, 0);
 }
 
-/** The condition of a parsed expression whose fields are known to exist. */
+/** Converts a parsed expression, already checked for unknown fields, to a condition. */
 export function conditionOf(node: ASTNode): Condition {
   switch (node.op) {
     case "&&":
@@ -55,15 +55,15 @@ export function conditionOf(node: ASTNode): Condition {
     case "value":
       if (typeof node.args === "boolean") return { kind: "constant", value: node.args };
   }
-  return { kind: "test", node, strict: neededBy(node), probes: probesOf(node) };
+  return { kind: "test", node, strict: requiredFields(node), probes: probesOf(node) };
 }
 
-/** The conjuncts of a condition: each has to hold. */
+/** Conjuncts of a condition. */
 export function clausesOf(condition: Condition): Condition[] {
   return condition.kind === "and" ? condition.parts : [condition];
 }
 
-/** A condition as text for people. */
+/** Formats a condition for people. */
 export function conditionText(condition: Condition): string {
   switch (condition.kind) {
     case "constant":
@@ -79,7 +79,7 @@ export function conditionText(condition: Condition): string {
   ).join(glue);
 }
 
-/** Types of events on which a condition can be true, and those on which it can be false. */
+/** Masks of the event types on which a condition can be true (`yes`) and false (`no`). */
 export function masksOf(condition: Condition): { yes: number; no: number } {
   switch (condition.kind) {
     case "constant":
@@ -97,17 +97,17 @@ export function masksOf(condition: Condition): { yes: number; no: number } {
   return condition.kind === "and" ? { yes: all("yes"), no: any("no") } : { yes: any("yes"), no: all("no") };
 }
 
-/** Most alternatives that are weighed for one rule. */
+/** Maximum alternatives considered for one rule. */
 const ALTERNATIVES_MAX = 16;
 
 /**
- * Sets of probes, any one of which can index the rule: it matches only where at least one probe of the set hits.
- * Empty when it has to be run on every event of its types.
+ * Probe sets that can index a rule: for each set, the rule matches only if at least one probe of the set hits.
+ * Empty for a rule that has to run on every event of its types.
  */
 export function alternativesOf(condition: Condition): Probe[][] {
   switch (condition.kind) {
     case "test":
-      // Types of events are told apart before any probe is.
+      // Event types are selected before any probe.
       return condition.probes.filter(({ path }) => path !== EVENT_TYPE).map((probe) => [probe]);
     case "and":
       return condition.parts.flatMap(alternativesOf).slice(0, ALTERNATIVES_MAX);
@@ -121,7 +121,7 @@ export function alternativesOf(condition: Condition): Probe[][] {
   return [];
 }
 
-/** How little a set of probes tells, before it is known how many rules share it. */
+/** Estimated selectivity of a probe set, lower is better, before counting the rules that share it. */
 function weight(probes: Probe[]): number {
   return Math.max(
     ...probes.map(({ path, op, values }) =>
@@ -139,14 +139,14 @@ function typesOfTest({ strict, probes }: Condition & { kind: "test" }): number {
   return strict.reduce((mask, path) => mask & typesOf(path), ALL_TYPES);
 }
 
-/** Fields without which a test is false; of `has(f)` that is f itself. */
-function neededBy(node: ASTNode): string[] {
+/** Fields whose absence makes a test false; for `has(f)`, f itself. */
+function requiredFields(node: ASTNode): string[] {
   if (node.op === "call" && node.args[0] === "has") {
     try {
       const field = fieldOf(node.args[1][0], NO_SCOPE);
       return field ? [field.path] : [];
     } catch {
-      // has() of an object such as http.request: any field below will do.
+      // has() of an object such as http.request: any field below satisfies it.
       return [];
     }
   }
@@ -182,7 +182,7 @@ function probesOf(node: ASTNode): Probe[] {
   return [];
 }
 
-/** Shorter texts are in too many values to be worth looking up. */
+/** Minimum length of a `contains` text in the index, in characters: shorter ones occur in too many values. */
 export const CONTAINS_MIN = 4;
 
 function textProbes(name: string, path: string, value: string): Probe[] {
@@ -199,7 +199,7 @@ function equalsProbes(field: ASTNode, value: ASTNode): Probe[] {
   return path && literal !== undefined ? [{ path, op: "equals", values: [literal] }] : [];
 }
 
-/** Path of a field of text or number that the node is. */
+/** Path of the string or number field that a node refers to. */
 function plainField(node: ASTNode): string | undefined {
   const field = node.op === "." || node.op === "id" ? fieldOf(node, NO_SCOPE) : undefined;
   const type = field && catalogue.get(field.path)?.type;

@@ -1,12 +1,10 @@
-/** The rules that are there without any file (contracts.md §5): they come last. */
-import { familyOf } from "../../event/mod.ts";
+/** Built-in rules (docs/contracts.md §5), evaluated last. */
+import { familyOf, GOVERNED_FAMILIES } from "../../event/mod.ts";
 import { TYPES } from "./condition.ts";
 import { PRIORITY_DEFAULT, type Rule } from "./rule.ts";
 
-const FAMILIES = ["http", "dns", "mcp", "model", "file", "process"];
-
-/** Written over event types, so that they are there for events that have no object of their family too. */
-const allOf = (family: string) => {
+/** Match on event types instead of fields, so that it covers events without their family's object. */
+const matchFamily = (family: string) => {
   const types = TYPES.filter((type) => familyOf(type) === family);
   return `common.event_type in [${types.map((type) => `"${type}"`).join(", ")}]`;
 };
@@ -27,7 +25,7 @@ const PRIVATE = [
   "the address is private, loopback, link-local or a metadata service",
 ] as const;
 
-/** Built-in rules; a `[default.<id>]` of a rule file with the same id replaces one. */
+/** Built-in rules; a `[default.<id>]` in a rule file replaces the one with the same id. */
 export const DEFAULT_RULES: readonly Rule[] = [
   block("block-private-http", "is_private_host(http.request.host)", ...PRIVATE),
   block("block-private-dns", "dns.response.answers.exists(answer, is_private_host(answer))", ...PRIVATE),
@@ -35,14 +33,14 @@ export const DEFAULT_RULES: readonly Rule[] = [
     "block-raw-tcp",
     'http.request.method == "CONNECT" && http.request.scheme == "tcp"',
     "TCP that is neither HTTP nor TLS",
-    "what is neither HTTP nor TLS cannot be inspected, so it needs a rule that allows it",
+    "traffic other than HTTP and TLS cannot be inspected, so a rule must allow it",
   ),
-  ...FAMILIES.map((family): Rule => ({
+  ...GOVERNED_FAMILIES.map((family): Rule => ({
     id: `allow-${family}`,
     layer: "default",
-    name: `${family} events that no rule speaks of`,
+    name: `${family} events not matched by any rule`,
     action: "allow",
-    match: allOf(family),
+    match: matchFamily(family),
     enabled: true,
     priority: PRIORITY_DEFAULT.default,
   })),

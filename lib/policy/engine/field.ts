@@ -1,21 +1,21 @@
-/** Field references in a parsed expression, and what is wrong with them. */
+/** Field references in parsed expressions. */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { catalogue, nearestField } from "../../event/mod.ts";
 
-/** A match expression that is refused; `at` is an offset into its text. */
+/** Error in a match expression; `at` is an offset into its text. */
 export class MatchError extends Error {
   constructor(message: string, readonly at = 0) {
     super(message);
   }
 }
 
-/** A field of the catalogue, and the keys that follow it into a map or a dynamic value. */
+/** Catalogue field, with further keys into a map or a dynamic value. */
 export interface FieldReference {
   path: string;
   rest: string[];
 }
 
-/** Names of the language itself: its types and namespaces. */
+/** CEL types and namespaces. */
 const LANGUAGE = new Set([
   "bool",
   "int",
@@ -32,7 +32,7 @@ const LANGUAGE = new Set([
 ]);
 const ROOTS = new Set([...catalogue.keys()].map((path) => path.split(".")[0]));
 
-/** Names of a chain `a.b.c`; `undefined` when it begins with anything but a name. */
+/** Names of a chain `a.b.c`; `undefined` for a chain that does not begin with a name. */
 export function chainOf(node: ASTNode): string[] | undefined {
   const names: string[] = [];
   let here = node;
@@ -44,9 +44,9 @@ export function chainOf(node: ASTNode): string[] | undefined {
 }
 
 /**
- * The field that a chain refers to; `undefined` for a macro's own variable and for what is no chain.
+ * Resolves a chain to a field; `undefined` for a macro variable and for other expressions.
  *
- * @throws MatchError for a name that no event has, with what it is nearest to
+ * @throws {MatchError} for an unknown field, with the nearest one
  */
 export function fieldOf(node: ASTNode, scope: ReadonlySet<string>): FieldReference | undefined {
   const names = chainOf(node);
@@ -58,15 +58,15 @@ export function fieldOf(node: ASTNode, scope: ReadonlySet<string>): FieldReferen
     if (length < names.length && field.type !== "map") break;
     return { path, rest: names.slice(length) };
   }
-  throw unknownField(names, node.start);
+  throw unknownFieldError(names, node.start);
 }
 
-/** Paths of the fields of an object such as `http.request`; empty when there is no such object. */
+/** Paths of the fields below an object such as `http.request`; empty for an unknown object. */
 export function fieldsBelow(object: string): string[] {
   return [...catalogue.keys()].filter((path) => path.startsWith(`${object}.`));
 }
 
-function unknownField(names: string[], at: number): MatchError {
+function unknownFieldError(names: string[], at: number): MatchError {
   const path = names.join(".");
   const below = fieldsBelow(path);
   if (below.length) {
@@ -76,12 +76,12 @@ function unknownField(names: string[], at: number): MatchError {
     const near = nearestField(path);
     return new MatchError(`unknown name ${path}${near ? `; did you mean ${near}?` : ""}`, at);
   }
-  const near = nearestField(path) ?? sameLastName(names);
+  const near = nearestField(path) ?? fieldWithLastName(names);
   return new MatchError(`unknown field ${path}${near ? `; did you mean ${near}?` : ""}`, at);
 }
 
-/** A field with the same last name in the same family: `http.host` means `http.request.host`. */
-function sameLastName(names: string[]): string | undefined {
+/** Field with the same last name in the same family, such as `http.request.host` for `http.host`. */
+function fieldWithLastName(names: string[]): string | undefined {
   return [...catalogue.keys()].find((path) =>
     path.startsWith(`${names[0]}.`) && path.endsWith(`.${names.at(-1)}`)
   );

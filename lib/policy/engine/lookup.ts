@@ -1,15 +1,14 @@
-/** The index: from the values of an event to the few rules that can match it. */
-import { type Getter, getterOf } from "./flat.ts";
+/** Index from the values of an event to the few rules that can match it. */
+import { type Event, type EventType, type Getter, getterOf } from "../../event/mod.ts";
 import type { CompiledRule } from "./compile.ts";
 import { CONTAINS_MIN, type Probe, TYPES } from "./condition.ts";
-import type { Event, EventType } from "../../event/mod.ts";
 
-/** Longer texts are not cut into grams: every rule that looks for one is run. */
+/** Maximum text length for the gram index, in characters; longer texts run every `contains` rule. */
 const GRAM_TEXT_MAX = 4096;
 
-/** Rules that one event type has to look at. */
+/** Index of the rules for one event type. */
 export class TypeIndex {
-  /** rules without a probe, in order */
+  /** rules without a probe, in order; run on every event */
   readonly always: CompiledRule[] = [];
   readonly #fields = new Map<string, FieldIndex>();
   #list: FieldIndex[] = [];
@@ -29,8 +28,8 @@ export class TypeIndex {
     }
   }
 
-  /** Rules whose probes hit, by order and each once. */
-  hits(event: Event): CompiledRule[] {
+  /** Finds the rules whose probes hit, in order and without duplicates. */
+  find(event: Event): CompiledRule[] {
     const hits: CompiledRule[] = [];
     for (const field of this.#list) field.collect(event, hits);
     if (hits.length < 2) return hits;
@@ -39,7 +38,7 @@ export class TypeIndex {
   }
 }
 
-/** What is looked up by the value of one field. */
+/** Index by the value of one field. */
 class FieldIndex {
   readonly #get: Getter;
   readonly #equals = new Map<unknown, CompiledRule[]>();
@@ -71,17 +70,17 @@ class FieldIndex {
   }
 }
 
-/** Rules by a text that a value begins or ends with; one look-up per length that occurs. */
+/** Rules by a prefix or suffix of the value; one lookup per distinct length. */
 class AffixIndex {
   readonly #rules = new Map<string, CompiledRule[]>();
   #lengths: number[] = [];
-  #has0 = false;
+  #hasEmpty = false;
 
   constructor(readonly cut: (text: string, length: number) => string) {}
 
   add(affix: string, rule: CompiledRule): void {
     push(this.#rules, affix, rule);
-    if (affix === "") this.#has0 = true;
+    if (affix === "") this.#hasEmpty = true;
     else if (!this.#lengths.includes(affix.length)) {
       this.#lengths.push(affix.length);
       this.#lengths.sort((a, b) => a - b);
@@ -89,7 +88,7 @@ class AffixIndex {
   }
 
   collect(text: string, hits: CompiledRule[]): void {
-    if (this.#has0) append(hits, this.#rules.get(""));
+    if (this.#hasEmpty) append(hits, this.#rules.get(""));
     for (const length of this.#lengths) {
       if (length > text.length) return;
       append(hits, this.#rules.get(this.cut(text, length)));
@@ -97,7 +96,7 @@ class AffixIndex {
   }
 }
 
-/** Rules by one gram of a text that a value contains: of its grams the one that fewest rules have. */
+/** Rules by one gram of a text contained in the value, the gram shared by the fewest rules. */
 class GramIndex {
   readonly #rules = new Map<number, CompiledRule[]>();
   readonly #all: CompiledRule[] = [];
@@ -119,7 +118,7 @@ class GramIndex {
   }
 }
 
-/** A number for the {@linkcode CONTAINS_MIN} characters at `at`; two grams may share one. */
+/** Hash of the {@linkcode CONTAINS_MIN} characters at `at`; different grams may collide. */
 function gramAt(text: string, at: number): number {
   return text.charCodeAt(at) ^ text.charCodeAt(at + 1) << 7 ^ text.charCodeAt(at + 2) << 14 ^
     text.charCodeAt(at + 3) << 21;
@@ -135,7 +134,7 @@ function append(hits: CompiledRule[], rules: CompiledRule[] | undefined): void {
   if (rules) { for (let at = 0; at < rules.length; at++) hits.push(rules[at]); }
 }
 
-/** One index per event type, over rules that are in order. */
+/** Builds one index per event type over ordered rules. */
 export function buildIndex(rules: readonly CompiledRule[]): Map<EventType, TypeIndex> {
   const shared = new Map<string, number>();
   for (const { alternatives } of rules) {
@@ -143,17 +142,17 @@ export function buildIndex(rules: readonly CompiledRule[]): Map<EventType, TypeI
       for (const key of keysOf(probes)) shared.set(key, (shared.get(key) ?? 0) + 1);
     }
   }
-  const chosen = rules.map(({ alternatives }) => mostSelective(alternatives, shared));
+  const selected = rules.map(({ alternatives }) => mostSelective(alternatives, shared));
   return new Map(TYPES.map((type, bit) => {
     const index = new TypeIndex();
     rules.forEach((rule, at) => {
-      if (rule.types & 1 << bit) index.add(rule, chosen[at]);
+      if (rule.types & 1 << bit) index.add(rule, selected[at]);
     });
     return [type, index];
   }));
 }
 
-/** The alternative whose keys are shared by the fewest rules. */
+/** Alternative whose keys are shared by the fewest rules. */
 function mostSelective(alternatives: Probe[][], shared: ReadonlyMap<string, number>): Probe[] | undefined {
   let best: Probe[] | undefined;
   let bestCost = Infinity;

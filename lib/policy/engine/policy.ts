@@ -1,26 +1,26 @@
 import { SbxError } from "../../base/error/mod.ts";
 import type { Event, EventType } from "../../event/mod.ts";
+import type { AppliedRewrite, Decision, Evaluation, PolicyFinding, RuleFailure } from "../decision/mod.ts";
 import { resetCost } from "./cel.ts";
 import { celMessage, type CompiledRule, compileRule, type Program } from "./compile.ts";
-import type { AppliedRewrite, Decision, Evaluation, PolicyFinding, RuleFailure } from "./decision.ts";
 import { DEFAULT_RULES } from "./defaults.ts";
 import { FlatEvent } from "./flat.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
 import { compareRules, LAYERS, type Rule, ruleLabel, RULES_MAX } from "./rule.ts";
 import { matchedFields, nearMisses, remedyFor } from "./why.ts";
 
-/** In order of restriction. */
+/** Decisions in order of restriction. */
 const RESTRICTION: Decision["decision"][] = ["allow", "ask", "block"];
 
-/** How one evaluation is asked for. */
+/** Options of one evaluation. */
 export interface EvaluateOptions {
-  /** look for near misses among all rules, not only among those that were run; for people, not for the hot path */
+  /** search near misses among all rules, not only those run; for people, not for the hot path */
   explain?: boolean;
 }
 
-/** A compiled set of rules: immutable, and shared by every event of a VM. */
+/** Compiled set of rules: immutable, shared by every event of a VM. */
 export class Policy {
-  /** every enabled rule in the order in which they are looked at */
+  /** enabled rules in evaluation order */
   readonly rules: readonly CompiledRule[];
   readonly #index: Map<EventType, TypeIndex>;
 
@@ -32,30 +32,30 @@ export class Policy {
   }
 
   /**
-   * Decides on one event (contracts.md §5). Never throws: a rule that fails, or goes over its budget, blocks the
+   * Decides on one event (docs/contracts.md §5). Never throws: a rule that fails or exceeds its budget blocks the
    * event and is reported in `failures`.
    */
   evaluate(event: Event, { explain = false }: EvaluateOptions = {}): Evaluation {
-    const run = new Run(this.#index.get(event.common.event_type)!, event, true);
-    const evaluation = run.evaluation(explain ? this.rules : undefined);
+    const first = new Run(this.#index.get(event.common.event_type)!, event, true);
+    const evaluation = first.evaluation(explain ? this.rules : undefined);
     if (evaluation.event === event) return evaluation;
-    // A rewrite must not lead to where a rule would not have let the event go.
-    const again = new Run(this.#index.get(event.common.event_type)!, evaluation.event, false).evaluation();
+    // The rewritten event must pass the rules too.
+    const second = new Run(this.#index.get(event.common.event_type)!, evaluation.event, false).evaluation();
     const { decision } = evaluation;
-    const stricter = RESTRICTION.indexOf(again.decision.decision) > RESTRICTION.indexOf(decision.decision);
+    const isStricter = RESTRICTION.indexOf(second.decision.decision) > RESTRICTION.indexOf(decision.decision);
     return {
       ...evaluation,
-      decision: { ...(stricter ? again.decision : decision), rewrites: decision.rewrites },
-      failures: [...evaluation.failures, ...again.failures],
+      decision: { ...(isStricter ? second.decision : decision), rewrites: decision.rewrites },
+      failures: [...evaluation.failures, ...second.failures],
     };
   }
 }
 
-/** One pass over the rules that an event has to look at. */
+/** One pass over the candidate rules of an event. */
 class Run {
   readonly #flat: FlatEvent;
-  /** rules that were run and did not match, before the one that decided */
-  readonly #passed: CompiledRule[] = [];
+  /** rules run without a match before the deciding rule */
+  readonly #unmatched: CompiledRule[] = [];
   readonly #rewrites: AppliedRewrite[] = [];
   readonly #findings: PolicyFinding[] = [];
   readonly #failures: RuleFailure[] = [];
@@ -64,14 +64,14 @@ class Run {
   #failure?: string;
   #rewritten: Event;
 
-  constructor(index: TypeIndex, readonly event: Event, readonly rewriting: boolean) {
+  constructor(index: TypeIndex, readonly event: Event, readonly appliesRewrites: boolean) {
     this.#flat = new FlatEvent(event);
     this.#rewritten = event;
-    this.#look(index.hits(event), index.always);
+    this.#evaluate(index.find(event), index.always);
   }
 
-  /** Goes through two ordered lists as if they were one. */
-  #look(hits: CompiledRule[], always: CompiledRule[]): void {
+  /** Evaluates two ordered lists as one merged list. */
+  #evaluate(hits: CompiledRule[], always: CompiledRule[]): void {
     let hit = 0;
     let other = 0;
     while (hit < hits.length || other < always.length) {
@@ -79,8 +79,8 @@ class Run {
         ? hits[hit++]
         : always[other++];
       if (!this.#decider) this.#decide(next);
-      // Findings are made whatever was decided.
-      else if (next.rule.detection_level && this.#matches(next)) this.#find(next);
+      // Findings do not depend on the decision.
+      else if (next.rule.detection_level && this.#matches(next)) this.#addFinding(next);
     }
   }
 
@@ -90,10 +90,10 @@ class Run {
       if (this.#failures.length > failures) {
         this.#decider = next;
         this.#failure = this.#failures.at(-1)!.message;
-      } else this.#passed.push(next);
+      } else this.#unmatched.push(next);
       return;
     }
-    if (next.rule.detection_level) this.#find(next);
+    if (next.rule.detection_level) this.#addFinding(next);
     if (next.rule.action === "rewrite") this.#rewrite(next);
     else this.#decider = next;
   }
@@ -101,9 +101,9 @@ class Run {
   #matches({ program, rule }: CompiledRule): boolean {
     this.#evaluated++;
     try {
-      const value = run(program, this.#flat);
+      const value = runProgram(program, this.#flat);
       if (typeof value === "boolean") return value;
-      throw new Error("it is neither true nor false on this event");
+      throw new Error("the result is not a bool on this event");
     } catch (error) {
       this.#failures.push({
         rule_id: rule.id,
@@ -115,7 +115,7 @@ class Run {
   }
 
   #rewrite({ rule, rewrites }: CompiledRule): void {
-    if (!this.rewriting) return;
+    if (!this.appliesRewrites) return;
     for (const { op, path, apply } of rewrites) {
       const changed = apply(this.#rewritten);
       if (changed === this.#rewritten) continue;
@@ -124,7 +124,7 @@ class Run {
     }
   }
 
-  #find({ rule }: CompiledRule): void {
+  #addFinding({ rule }: CompiledRule): void {
     const { event_id } = this.event.common;
     this.#findings.push({
       finding_id: `finding-${event_id}-${rule.id}`,
@@ -148,9 +148,9 @@ class Run {
     return { decision, findings: this.#findings, event: this.#rewritten, failures: this.#failures };
   }
 
-  /** Rules that come before the one that decided: had one of them matched, it would have. */
+  /** Rules before the deciding one: a match of any of them would have decided. */
   #candidates(all?: readonly CompiledRule[]): readonly CompiledRule[] {
-    return all?.slice(0, this.#decider?.order) ?? this.#passed;
+    return all?.slice(0, this.#decider?.order) ?? this.#unmatched;
   }
 
   #decision(): Decision {
@@ -163,8 +163,8 @@ class Run {
       return { decision: "block", evaluated, event_id, matched_fields: [], near_misses: [], rewrites, rule };
     }
     const { id, name, layer, file, line, reason, action } = decider.rule;
-    const said = this.#failure ?? reason;
-    // In the order of canonical JSON, which then has nothing to sort.
+    const explanation = this.#failure ?? reason;
+    // Keys in canonical JSON order, so that nothing needs sorting.
     return {
       decision: this.#failure === undefined ? action as Decision["decision"] : "block",
       evaluated,
@@ -178,43 +178,43 @@ class Run {
         layer,
         ...(line !== undefined && { line }),
         name,
-        ...(said !== undefined && { reason: said }),
+        ...(explanation !== undefined && { reason: explanation }),
       },
     };
   }
 }
 
-function run(program: Program, flat: FlatEvent): unknown {
+function runProgram(program: Program, flat: FlatEvent): unknown {
   resetCost();
   return program(flat);
 }
 
-/** Most broken rules that one error names. */
+/** Maximum broken rules listed in one error. */
 const PROBLEMS_SHOWN = 10;
 
 /**
- * Compiles rules of every layer, and the built-in defaults, into one policy.
+ * Compiles rules of every layer and the built-in defaults into one policy.
  *
- * @throws SbxError `policy.invalid` naming every rule that is wrong, up to ten, with file and line
+ * @throws {SbxError} `policy.invalid`: with file and line of up to ten broken rules
  */
 export function compilePolicy(rules: readonly Rule[]): Policy {
   if (rules.length > RULES_MAX) {
     throw new SbxError(
       "policy.invalid",
-      `the policy has ${rules.length} rules; at most ${RULES_MAX} are possible`,
+      `the policy has ${rules.length} rules, the limit is ${RULES_MAX}`,
     );
   }
-  const replaced = new Set(rules.filter(({ layer }) => layer === "default").map(({ id }) => id));
+  const replacedIds = new Set(rules.filter(({ layer }) => layer === "default").map(({ id }) => id));
   const problems: string[] = [];
-  const seen = new Map<string, Rule>();
+  const rulesByKey = new Map<string, Rule>();
   const compiled: CompiledRule[] = [];
-  for (const rule of [...rules, ...DEFAULT_RULES.filter(({ id }) => !replaced.has(id))]) {
+  for (const rule of [...rules, ...DEFAULT_RULES.filter(({ id }) => !replacedIds.has(id))]) {
     const key = `${LAYERS.indexOf(rule.layer)} ${rule.id}`;
-    const twin = seen.get(key);
+    const twin = rulesByKey.get(key);
     if (twin) {
-      problems.push(`${ruleLabel(rule)} is defined twice: first at ${twin.file ?? "?"}:${twin.line ?? "?"}`);
+      problems.push(`${ruleLabel(rule)} is defined twice, first at ${twin.file ?? "?"}:${twin.line ?? "?"}`);
     }
-    seen.set(key, rule);
+    rulesByKey.set(key, rule);
     try {
       compiled.push(compileRule(rule));
     } catch (error) {
@@ -227,7 +227,7 @@ export function compilePolicy(rules: readonly Rule[]): Policy {
     throw new SbxError(
       "policy.invalid",
       problems.slice(0, PROBLEMS_SHOWN).join("\n") + (more > 0 ? `\n… and ${more} more` : ""),
-      { hint: "sbx-admin policy check FILE checks rules before they are used" },
+      { hint: "run sbx-admin policy check FILE to check rules before use" },
     );
   }
   return new Policy(compiled);

@@ -1,28 +1,32 @@
-/** Regular expressions in linear time: RE2, so no pattern can hang on any text. */
+/** RE2 regular expressions: linear time, so that no pattern can hang on any text. */
 import { RE2JS } from "re2js";
 
-/** Longest pattern. */
+/** Maximum pattern length, in characters. */
 export const PATTERN_MAX = 2000;
-/** Most instructions that a pattern may compile to: `(a{1000}){1000}` is refused. */
+/** Maximum compiled instructions of a pattern; rejects `(a{1000}){1000}`. */
 const PROGRAM_MAX = 10_000;
 
-const compiled = new Map<string, RE2JS>();
+const cache = new Map<string, RE2JS>();
 
-/** The compiled pattern; every pattern is a literal of a rule, so there are few. @throws Error that says what is wrong */
-export function regex(pattern: string): RE2JS {
-  let known = compiled.get(pattern);
-  if (!known) {
-    if (pattern.length > PATTERN_MAX) throw new Error(`a pattern has at most ${PATTERN_MAX} characters`);
-    known = RE2JS.compile(pattern);
-    if (known.programSize() > PROGRAM_MAX) throw new Error("the pattern repeats too much");
-    compiled.set(pattern, known);
+/**
+ * Compiles a pattern, cached without bound: patterns are literals of rules, so there are few.
+ *
+ * @throws {Error} for an invalid pattern
+ */
+export function compileRegex(pattern: string): RE2JS {
+  let regex = cache.get(pattern);
+  if (!regex) {
+    if (pattern.length > PATTERN_MAX) throw new Error(`the pattern is longer than ${PATTERN_MAX} characters`);
+    regex = RE2JS.compile(pattern);
+    if (regex.programSize() > PROGRAM_MAX) throw new Error("the pattern is too large when compiled");
+    cache.set(pattern, regex);
   }
-  return known;
+  return regex;
 }
 
 /**
- * Texts that every match of `pattern` contains, as far as that is plain to see: they lead from a value to the few
- * patterns that can match it. Empty when nothing is certain.
+ * Literals contained in every match of `pattern`, found by a simple scan. They narrow a value to the few patterns
+ * that can match it. Empty if none is certain.
  */
 export function requiredLiterals(pattern: string): string[] {
   if (/\(\?[a-zA-Z]*[ixU]|\\[QpPx]/.test(pattern)) return [];
@@ -44,7 +48,7 @@ export function requiredLiterals(pattern: string): string[] {
     else if (char === "(") depth++;
     else if (char === ")") depth--;
     else if (char === "{") at = closingBrace(pattern, at);
-    // A character that may be missing, or come again, ends the run; what is in a group may be missing as a whole.
+    // An optional or repeated character ends the run; a group may be absent as a whole.
     const next = pattern[at + 1] ?? "";
     if (!literal || depth > 0 || "*?{".includes(next || " ")) end();
     else {

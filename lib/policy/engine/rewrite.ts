@@ -1,26 +1,27 @@
-/** Changes that rules make to events: typed, and on copies. */
+/** Typed rewrites of events by rules, on copies. */
+import { isObject } from "../../base/object/mod.ts";
 import { catalogue, type Event, type HttpEvent, httpPathClass, pathClass, valueAt } from "../../event/mod.ts";
 import { MatchError } from "./field.ts";
-import { regex } from "./regex.ts";
+import { compileRegex } from "./regex.ts";
 import type { RewriteOp, Rule } from "./rule.ts";
 
-/** A rewrite that is checked: answers the changed event, or the same one when there is nothing to change. */
+/** Checked rewrite; `apply` returns the changed event, or the same object without a change. */
 export interface Rewrite {
   op: RewriteOp["op"];
   path: string;
   apply(event: Event): Event;
 }
 
-/** Fields that follow from others; they are worked out again after a rewrite. */
+/** Fields derived from others; recomputed after a rewrite. */
 const DERIVED = new Set(["http.request.url", "http.request.path_class", "file.activity.path_class"]);
 const HEADERS = ["http.request.headers", "http.response.headers"];
-/** The map of any values: its members are rewritten by name, one argument of a tool each. */
+/** Prefix of tool arguments, which are rewritten by name and may have any type. */
 const ARGUMENTS = "mcp.request.arguments.";
 
-/** @throws MatchError when a rewrite names a field that it cannot change so */
+/** Compiles the rewrites of a rule. @throws {MatchError} for a rewrite that does not fit its field */
 export function compileRewrites({ action, rewrite = [] }: Rule): Rewrite[] {
   if (action !== "rewrite") {
-    if (rewrite.length) throw new MatchError(`a rule with action "${action}" has no rewrite`);
+    if (rewrite.length) throw new MatchError(`a rule with action "${action}" must not have rewrite`);
     return [];
   }
   if (!rewrite.length) throw new MatchError('a rule with action "rewrite" needs rewrite = [...]');
@@ -41,26 +42,28 @@ function compileOp(change: RewriteOp): Rewrite {
 function stripHeader({ op, path }: RewriteOp): Rewrite {
   const parent = HEADERS.find((headers) => path.startsWith(`${headers}.`)) ?? HEADERS[0];
   const name = (path.startsWith(`${parent}.`) ? path.slice(parent.length + 1) : path).toLowerCase();
-  if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) throw new MatchError(`"${path}" is no header`);
+  if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) throw new MatchError(`invalid header name "${path}"`);
   return {
     op,
     path: `${parent}.${name}`,
     apply(event) {
       const headers = valueAt(event, parent) as Record<string, string[]> | undefined;
-      const kept = Object.entries(headers ?? {}).filter(([key]) => key.toLowerCase() !== name);
-      if (!headers || kept.length === Object.keys(headers).length) return event;
-      return withValue(event, parent, Object.fromEntries(kept));
+      const remaining = Object.entries(headers ?? {}).filter(([key]) => key.toLowerCase() !== name);
+      if (!headers || remaining.length === Object.keys(headers).length) return event;
+      return withValue(event, parent, Object.fromEntries(remaining));
     },
   };
 }
 
 function setField({ op, path, value }: RewriteOp): Rewrite {
-  const { type, values } = changeable(path);
-  const given = typeof value === "boolean" ? "bool" : typeof value;
+  const { type, values } = rewritableField(path);
+  const valueType = typeof value === "boolean" ? "bool" : typeof value;
   if (value === undefined) throw new MatchError(`set ${path} needs a value`);
-  if (type !== "any" && given !== type) throw new MatchError(`${path} is a ${type}, the value is a ${given}`);
+  if (type !== "any" && valueType !== type) {
+    throw new MatchError(`${path} is a ${type}, the value is a ${valueType}`);
+  }
   if (values && !values.includes(value as string)) {
-    throw new MatchError(`${path} is one of ${values.join(", ")}`);
+    throw new MatchError(`${path} must be one of ${values.join(", ")}`);
   }
   return {
     op,
@@ -73,16 +76,18 @@ function setField({ op, path, value }: RewriteOp): Rewrite {
 }
 
 function replaceIn({ op, path, pattern, value }: RewriteOp): Rewrite {
-  const { type } = changeable(path);
-  if (type !== "string" && type !== "any") throw new MatchError(`${path} is a ${type}; replace changes text`);
+  const { type } = rewritableField(path);
+  if (type !== "string" && type !== "any") {
+    throw new MatchError(`${path} is a ${type}; replace needs a string field`);
+  }
   if (pattern === undefined) throw new MatchError(`replace in ${path} needs a pattern`);
   if (value !== undefined && typeof value !== "string") {
-    throw new MatchError(`replace in ${path} needs text as value`);
+    throw new MatchError(`replace in ${path} needs a string value`);
   }
   try {
-    regex(pattern);
+    compileRegex(pattern);
   } catch (error) {
-    throw new MatchError(`bad pattern: ${(error as Error).message}`);
+    throw new MatchError(`invalid pattern: ${(error as Error).message}`);
   }
   return {
     op,
@@ -90,34 +95,31 @@ function replaceIn({ op, path, pattern, value }: RewriteOp): Rewrite {
     apply(event) {
       const text = valueAt(event, path);
       if (typeof text !== "string" || !isObject(parentOf(event, path))) return event;
-      const changed = regex(pattern).matcher(text).replaceAll(value ?? "");
+      const changed = compileRegex(pattern).matcher(text).replaceAll(value ?? "");
       return changed === text ? event : withValue(event, path, changed);
     },
   };
 }
 
-function changeable(path: string) {
-  const member = path.startsWith(ARGUMENTS) && !path.split(".").includes("");
-  const field: { type: string; values?: string[] } | undefined = member
+/** Field that may be rewritten. @throws {MatchError} for any other */
+function rewritableField(path: string) {
+  const isArgument = path.startsWith(ARGUMENTS) && !path.split(".").includes("");
+  const field: { type: string; values?: string[] } | undefined = isArgument
     ? { type: "any" }
     : catalogue.get(path);
-  if (!field) throw new MatchError(`there is no field ${path} to rewrite`);
-  if (DERIVED.has(path)) throw new MatchError(`${path} follows from other fields; rewrite those`);
+  if (!field) throw new MatchError(`unknown field ${path}`);
+  if (DERIVED.has(path)) throw new MatchError(`${path} is derived from other fields; rewrite those`);
   if (path.startsWith("common.") || path === "schema_version" || path.startsWith("credential.")) {
-    throw new MatchError(`${path} says what happened; it cannot be rewritten`);
+    throw new MatchError(`${path} describes the event itself and cannot be rewritten`);
   }
   return field;
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function parentOf(event: Event, path: string): unknown {
   return valueAt(event, path.slice(0, path.lastIndexOf(".")));
 }
 
-/** A copy of the event with another value at `path`; objects off the path are shared. */
+/** Copies the event with a new value at `path`; objects off the path are shared. */
 function withValue(event: Event, path: string, value: unknown): Event {
   const copy = { ...event } as Record<string, unknown>;
   let here = copy;
@@ -127,7 +129,7 @@ function withValue(event: Event, path: string, value: unknown): Event {
   return rederive(copy as unknown as Event, path);
 }
 
-/** Puts derived fields right, so that a rule on the URL sees where a request now goes. */
+/** Recomputes derived fields, so that a rule on the URL sees the new destination. */
 function rederive(event: Event, path: string): Event {
   if (path === "file.activity.path" && event.file) {
     const { activity } = event.file;
@@ -139,11 +141,11 @@ function rederive(event: Event, path: string): Event {
   return { ...event, http: { ...event.http, request: derived } };
 }
 
-/** The URL of a request, of which an event in a test may lack parts. */
+/** URL of a request; events in tests may lack parts. */
 function urlOf(
   { scheme = "https", host = "", port, path = "", query }: Partial<HttpEvent["request"]>,
 ): string {
-  const usual = port === undefined || port === (scheme === "https" ? 443 : 80);
+  const isDefaultPort = port === undefined || port === (scheme === "https" ? 443 : 80);
   const name = host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
-  return `${scheme}://${name}${usual ? "" : `:${port}`}${path}${query ? `?${query}` : ""}`;
+  return `${scheme}://${name}${isDefaultPort ? "" : `:${port}`}${path}${query ? `?${query}` : ""}`;
 }

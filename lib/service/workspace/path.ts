@@ -1,10 +1,10 @@
 import { SbxError } from "../../base/error/mod.ts";
-import { GUEST_WORKSPACE } from "../../event/path.ts";
+import { GUEST_WORKSPACE } from "../../event/mod.ts";
 
 /**
- * The path below the workspace that a user means by `notes/a.txt`, `./notes/a.txt` or `/workspace/notes/a.txt`.
+ * The path below the workspace of `notes/a.txt`, `./notes/a.txt` or `/workspace/notes/a.txt`.
  *
- * @throws {SbxError} `path.outside_workspace` for another absolute path or one with `..`, `path.invalid` for one with NUL
+ * @throws {SbxError} `path.outside_workspace`: another absolute path, or a path with `..`; `path.invalid`: a path with NUL
  */
 export function relativePath(path: string): string {
   if (path.includes("\0")) throw new SbxError("path.invalid", "a path may not contain NUL");
@@ -16,7 +16,7 @@ export function relativePath(path: string): string {
   return parts.filter((part) => part !== "" && part !== ".").join("/");
 }
 
-/** The same file as the guest names it. */
+/** Path of the same file in the guest. */
 export function guestPath(relative: string): string {
   return relative === "" ? GUEST_WORKSPACE : `${GUEST_WORKSPACE}/${relative}`;
 }

@@ -1,19 +1,19 @@
 import { basename, dirname, join } from "node:path";
-import type { FileEntry } from "../../api/file.ts";
+import { openBeneath, OpenError, type PathHandle } from "../../../ffi/libc/beneath.ts";
+import type { FileEntry } from "../../api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
-import { findBeneath, type Found, OpenError } from "../../../ffi/libc/beneath.ts";
 import { outside, relativePath } from "./path.ts";
 
-/** Entries of one listing; a tree with more is listed in parts. */
+/** Limit of entries in one listing; a larger tree is listed in parts. */
 const MAX_ENTRIES = 10_000;
 
-/** Permission bits of folders that are made here, whatever the umask: programs of any user in the guest may enter them. */
+/** Permission bits of new folders, whatever the umask: programs of any user in the guest may enter them. */
 const FOLDER_MODE = 0o755;
 
-/** Longest name of one file or folder, in bytes, that Linux file systems take. */
+/** Longest name of a file or folder on Linux file systems, in `bytes`. */
 const NAME_LIMIT = 255;
 
-/** One VM's workspace; nothing done through it reaches a file outside, whatever the guest does at the same time. */
+/** One VM's workspace. No operation reaches a file outside, whatever the guest does at the same time. */
 export class Workspace {
   #root: string;
 
@@ -21,7 +21,7 @@ export class Workspace {
     this.#root = root;
   }
 
-  /** Opens a regular file. @throws {SbxError} `path.outside_workspace`, `file.not_found`, `file.invalid` for what is not a file */
+  /** Opens a regular file. @throws {SbxError} `path.outside_workspace`, `file.not_found`; `file.invalid`: not a regular file */
   async open(path: string): Promise<{ file: Deno.FsFile; size: number }> {
     const relative = relativePath(path);
     using found = this.#find(relative, path);
@@ -34,10 +34,10 @@ export class Workspace {
   }
 
   /**
-   * Writes a file in one step, making the folders that it needs.
+   * Writes a file atomically, and makes the folders above it.
    *
-   * @param mode permission bits; set-user-id and its like are never set
-   * @returns its size in bytes
+   * @param mode permission bits; set-user-id and the like are never set
+   * @returns its size in `bytes`
    */
   async write(path: string, bytes: ReadableStream<Uint8Array>, mode = 0o644): Promise<number> {
     const relative = relativePath(path);
@@ -55,7 +55,7 @@ export class Workspace {
     let size = 0;
     try {
       const file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
-      await bytes.pipeThrough(count((length) => size += length)).pipeTo(file.writable);
+      await bytes.pipeThrough(countBytes((length) => size += length)).pipeTo(file.writable);
       using written = this.#find(join(dirname(relative), basename(temporary)), path);
       await Deno.chmod(written.path, mode & 0o777);
       await Deno.rename(temporary, target);
@@ -67,9 +67,9 @@ export class Workspace {
   }
 
   /**
-   * Makes a folder and those above it; one that is there stays as it is.
+   * Makes a folder and those above it; an existing one stays as it is.
    *
-   * @throws {SbxError} `path.outside_workspace`, `file.invalid` where a file is in the way
+   * @throws {SbxError} `path.outside_workspace`; `file.invalid`: a file is in the way
    */
   async makeFolder(path: string): Promise<void> {
     const relative = relativePath(path);
@@ -78,20 +78,20 @@ export class Workspace {
     using _folder = this.#find(relative, path, true);
   }
 
-  /** What is below a folder, `depth` levels deep; links are shown, never followed. */
+  /** Lists a folder, `depth` levels deep; links are listed, never followed. */
   async list(path = "", depth = 1): Promise<{ entries: FileEntry[]; truncated: boolean }> {
     const entries: FileEntry[] = [];
     const truncated = !await this.#collect(relativePath(path), path, depth, entries);
     return { entries, truncated };
   }
 
-  async #collect(relative: string, asked: string, depth: number, into: FileEntry[]): Promise<boolean> {
-    using folder = this.#find(relative, asked, true);
+  async #collect(relative: string, userPath: string, depth: number, into: FileEntry[]): Promise<boolean> {
+    using folder = this.#find(relative, userPath, true);
     const names: string[] = [];
     for await (const { name } of Deno.readDir(folder.path)) names.push(name);
     for (const name of names.sort()) {
       const info = await Deno.lstat(`${folder.path}/${name}`).catch(() => null);
-      if (!info) continue; // removed meanwhile
+      if (!info) continue; // Removed meanwhile.
       if (into.length >= MAX_ENTRIES) return false;
       const path = relative === "" ? name : `${relative}/${name}`;
       into.push({
@@ -106,48 +106,48 @@ export class Workspace {
     return true;
   }
 
-  async #makeFolders(relative: string, asked: string): Promise<void> {
+  async #makeFolders(relative: string, userPath: string): Promise<void> {
     if (relative === ".") return;
     const parts = relative.split("/");
     for (let i = 0; i < parts.length; i++) {
-      using parent = this.#find(parts.slice(0, i).join("/"), asked, true);
+      using parent = this.#find(parts.slice(0, i).join("/"), userPath, true);
       try {
         await Deno.mkdir(`${parent.path}/${parts[i]}`);
       } catch (error) {
         if (error instanceof Deno.errors.AlreadyExists) continue;
         throw error;
       }
-      // By the folder that is held, and not by its name: the guest may have put a link in its place.
-      using made = this.#find(parts.slice(0, i + 1).join("/"), asked, true);
+      // By the open folder, not by its name: the guest may have put a link in its place.
+      using made = this.#find(parts.slice(0, i + 1).join("/"), userPath, true);
       await Deno.chmod(made.path, FOLDER_MODE);
     }
   }
 
-  #find(relative: string, asked: string, directory = false): Found {
+  #find(relative: string, userPath: string, directory = false): PathHandle {
     try {
-      return findBeneath(this.#root, relative === "" ? "." : relative, { directory });
+      return openBeneath(this.#root, relative === "" ? "." : relative, { directory });
     } catch (error) {
       if (!(error instanceof OpenError)) throw error;
-      if (error.code === "EXDEV" || error.code === "ELOOP") throw outside(asked);
+      if (error.code === "EXDEV" || error.code === "ELOOP") throw outside(userPath);
       if (error.code === "ENOENT") {
-        throw new SbxError("file.not_found", `"${asked}" is not in the VM's workspace`);
+        throw new SbxError("file.not_found", `"${userPath}" is not in the VM's workspace`);
       }
       if (error.code === "ENOTDIR") {
-        throw new SbxError("file.invalid", `a part of "${asked}" is not a folder`);
+        throw new SbxError("file.invalid", `a part of "${userPath}" is not a folder`);
       }
-      throw new SbxError("file.invalid", `"${asked}" cannot be opened (${error.code})`, { cause: error });
+      throw new SbxError("file.invalid", `"${userPath}" cannot be opened (${error.code})`, { cause: error });
     }
   }
 }
 
-/** @throws {SbxError} `file.invalid` for a name that no file system takes */
+/** @throws {SbxError} `file.invalid`: a name is too long for file systems */
 function requireNames(relative: string): void {
   const long = relative.split("/").find((part) => new TextEncoder().encode(part).length > NAME_LIMIT);
   if (long === undefined) return;
   throw new SbxError("file.invalid", `a name may have at most ${NAME_LIMIT} bytes: "${long.slice(0, 40)}…"`);
 }
 
-function count(onBytes: (length: number) => void): TransformStream<Uint8Array, Uint8Array> {
+function countBytes(onBytes: (length: number) => void): TransformStream<Uint8Array, Uint8Array> {
   return new TransformStream({
     transform(chunk, controller) {
       onBytes(chunk.length);

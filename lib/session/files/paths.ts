@@ -2,23 +2,23 @@ import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 
-/** Longest path of a UDS that is used as it is (contracts.md §1); the kernel's own limit is 107. */
+/** Longest path of a UDS in the run folder, in `bytes` (docs/contracts.md §1); the kernel's own limit is 107. */
 const SOCKET_PATH_LIMIT = 90;
 
 /** Every file of one session. */
 export interface SessionPaths {
   dir: string;
-  /** what the VM is and how it ended last: {@linkcode VmRecord} */
+  /** `VmRecord` */
   record: string;
-  /** how it is now: `MachineInfo` */
+  /** `MachineInfo` */
   state: string;
-  /** what holds in this session: `Contract` */
+  /** `Contract` */
   contract: string;
   logs: string;
-  /** outlives the VM: what an agent did must be answerable after its machine is gone */
+  /** outlives the VM: an agent's actions must be traceable after its machine is gone */
   ledger: string;
   workspace: string;
-  /** ext4 image of what the guest wrote */
+  /** ext4 image of the guest's disk */
   scratch: string;
   snapshots: string;
   /** UDS of the VM's process */
@@ -27,7 +27,7 @@ export interface SessionPaths {
   sockets: string;
 }
 
-/** Where one session keeps its files. A run folder whose name is too long for a UDS moves below the system's temporary folder. */
+/** Paths of one session. If the run folder's path is too long for a UDS, sockets are below the system's temporary folder. */
 export function sessionPaths(home: Home, id: string): SessionPaths {
   const dir = join(home.sessionsDir, id);
   const instances = join(home.runDir, "instances");
@@ -48,14 +48,14 @@ export function sessionPaths(home: Home, id: string): SessionPaths {
   };
 }
 
-/** The file of the MCP tools that were approved for a profile. */
+/** File of the MCP tools approved for a profile. */
 export function pinsPath({ dir }: Pick<Home, "dir">, profileId: string): string {
   return join(dir, "mcp", `${profileId}.pins.json`);
 }
 
 /**
- * FNV-1a, 64 bits, as hex: it only has to tell paths apart, and loading BLAKE3 would delay the start of every VM. Who
- * foresees the name gains nothing: a folder that is not ours is refused.
+ * FNV-1a, 64 bits, as hex: it only has to tell paths apart, and loading BLAKE3 would delay the start of every VM. Guessing
+ * the name gains nothing: a folder of another user is refused.
  */
 function fnv1a(text: string): string {
   let hash = 0xcbf29ce484222325n;
@@ -68,7 +68,7 @@ function fnv1a(text: string): string {
 /**
  * Makes the folder of a machine's sockets, which only this user may enter.
  *
- * @throws {SbxError} `session.not_ours` when somebody else made it first, as anybody could below /tmp
+ * @throws {SbxError} `session.not_ours`: another user made it first, which anyone can below /tmp
  */
 export async function makeSockets({ sockets }: SessionPaths): Promise<void> {
   await Deno.mkdir(sockets, { recursive: true, mode: 0o700 });

@@ -1,9 +1,10 @@
 import { z } from "zod";
-import { writeAtomic } from "../../base/home/atomic.ts";
+import { writeAtomic } from "../../base/home/mod.ts";
 import { MachineInfo } from "../../ipc/schema.ts";
 import type { SessionPaths } from "./paths.ts";
+import { readJson } from "./read.ts";
 
-/** What is kept on disk of one VM: enough for its process to boot it and for a restarted service to find it again. */
+/** A VM on disk: enough for its process to boot it and for a restarted service to find it again. */
 export const VmRecord = z.strictObject({
   id: z.uuid(),
   name: z.string(),
@@ -13,25 +14,40 @@ export const VmRecord = z.strictObject({
   persistent: z.boolean(),
   cpus: z.int(),
   ram_mb: z.int(),
-  scratch_gb: z.int().describe("0: what the guest writes stays in its memory"),
+  scratch_gb: z.int().describe("0: the guest's writes stay in its memory"),
   env: z.record(z.string(), z.string()),
   files: z.array(z.strictObject({ path: z.string(), content: z.string(), mode: z.int() })),
   assets: z.strictObject({ version: z.string(), kernel: z.string(), initrd: z.string(), rootfs: z.string() }),
 });
 export type VmRecord = z.infer<typeof VmRecord>;
 
-export async function readRecord(paths: SessionPaths): Promise<VmRecord> {
-  return VmRecord.parse(JSON.parse(await Deno.readTextFile(paths.record)));
+/** @throws {SbxError} `session.record`: missing, damaged, or with a field that is wrong */
+export async function readRecord({ record }: Pick<SessionPaths, "record">): Promise<VmRecord> {
+  return await readJson(record, VmRecord, {
+    code: "session.record",
+    what: "VM record",
+    hint: "sbx delete removes the VM",
+  });
 }
 
 export async function writeRecord(paths: SessionPaths, record: VmRecord): Promise<void> {
   await writeAtomic(paths.record, JSON.stringify(record, null, 2) + "\n");
 }
 
-/** The VM's state as its process last told it; the service writes it only when that process is gone. */
-export async function readState(paths: SessionPaths): Promise<MachineInfo | undefined> {
-  const text = await Deno.readTextFile(paths.state).catch(() => undefined);
-  return text === undefined ? undefined : MachineInfo.parse(JSON.parse(text));
+/**
+ * Reads the last state that the VM's process wrote; the service writes one only after that process is gone.
+ *
+ * @returns undefined for a VM that never had a state
+ * @throws {SbxError} `session.state`: damaged, or with a field that is wrong
+ */
+export async function readState({ state }: Pick<SessionPaths, "state">): Promise<MachineInfo | undefined> {
+  const exists = await Deno.lstat(state).then(() => true, () => false);
+  if (!exists) return undefined;
+  return await readJson(state, MachineInfo, {
+    code: "session.state",
+    what: "VM state",
+    hint: "sbx start boots the VM again",
+  });
 }
 
 export async function writeState(paths: SessionPaths, state: MachineInfo): Promise<void> {

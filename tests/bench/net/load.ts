@@ -1,25 +1,25 @@
 /**
- * The client of the network's bench, in a process of its own: keep-alive requests over TLS, byte by byte the same for
- * every proxy. Reads jobs as JSON lines and prints one JSON line for each.
+ * Client of the network's bench, in a process of its own: keep-alive requests over TLS, with the same bytes for every
+ * proxy. Reads jobs as JSON lines and prints one JSON line for each.
  */
-import { createInterface } from "node:readline";
 import { stdin } from "node:process";
+import { createInterface } from "node:readline";
 
-/** What is to be measured. */
+/** One measurement to make. */
 export interface Job {
   port: number;
   host: string;
   caFile: string;
   kind: "requests" | "download" | "latency" | "connections";
   connections: number;
-  /** requests altogether, bytes of a download, or connections that are held open */
+  /** number of requests, `bytes` of a download, or number of open connections */
   count: number;
 }
 
-/** What was measured. */
+/** Result of one measurement. */
 export interface Result {
   seconds: number;
-  /** milliseconds of each request, sorted; for `latency` */
+  /** latency of a request in `ms`; for `latency` */
   p50_ms?: number;
   p99_ms?: number;
   failed: number;
@@ -41,25 +41,25 @@ async function run(job: Job): Promise<Result> {
     } HTTP/1.1\r\nhost: ${job.host}\r\n` +
       "user-agent: bench/1\r\naccept: application/json\r\n\r\n",
   );
-  let left = job.kind === "download" ? 1 : job.count;
+  let remaining = job.kind === "download" ? 1 : job.count;
   let failed = 0;
   const times: number[] = [];
-  const from = performance.now();
+  const start = performance.now();
   await Promise.all(conns.map(async (conn) => {
     const buffer = new Uint8Array(256 * 1024);
-    while (left-- > 0) {
-      const began = performance.now();
+    while (remaining-- > 0) {
+      const sent = performance.now();
       try {
         await conn.write(request);
-        await answer(conn, buffer);
+        await readResponse(conn, buffer);
       } catch (error) {
         if (failed++ === 0) console.error("a request failed:", (error as Error).message);
         return;
       }
-      if (job.kind === "latency") times.push(performance.now() - began);
+      if (job.kind === "latency") times.push(performance.now() - sent);
     }
   }));
-  const seconds = (performance.now() - from) / 1000;
+  const seconds = (performance.now() - start) / 1000;
   for (const conn of conns) conn.close();
   times.sort((a, b) => a - b);
   const at = (part: number) => times[Math.floor(times.length * part)];
@@ -78,30 +78,30 @@ async function open({ port, host, caFile }: Job): Promise<Deno.TlsConn> {
   return tls;
 }
 
-/** Reads one answer with a length, or in chunks. */
-async function answer(conn: Deno.Conn, buffer: Uint8Array): Promise<void> {
-  let held = 0;
+/** Reads one response with a length, or in chunks. */
+async function readResponse(conn: Deno.Conn, buffer: Uint8Array): Promise<void> {
+  let count = 0;
   let end = -1;
   while (end < 0) {
-    const count = await conn.read(buffer.subarray(held));
-    if (count === null) throw new Error("closed");
-    held += count;
-    end = decoder.decode(buffer.subarray(0, held)).indexOf("\r\n\r\n");
+    const read = await conn.read(buffer.subarray(count));
+    if (read === null) throw new Error("closed");
+    count += read;
+    end = decoder.decode(buffer.subarray(0, count)).indexOf("\r\n\r\n");
   }
   const head = decoder.decode(buffer.subarray(0, end)).toLowerCase();
   if (!head.startsWith("http/1.1 200")) throw new Error(head);
   const length = /content-length: (\d+)/.exec(head)?.[1];
   if (length === undefined) {
-    while (!decoder.decode(buffer.subarray(Math.max(0, held - 5), held)).endsWith("0\r\n\r\n")) {
-      const count = await conn.read(buffer.subarray(held));
-      if (count === null) throw new Error("closed");
-      held += count;
+    while (!decoder.decode(buffer.subarray(Math.max(0, count - 5), count)).endsWith("0\r\n\r\n")) {
+      const read = await conn.read(buffer.subarray(count));
+      if (read === null) throw new Error("closed");
+      count += read;
     }
     return;
   }
-  for (let left = Number(length) - (held - end - 4); left > 0;) {
-    const count = await conn.read(buffer);
-    if (count === null) throw new Error("closed");
-    left -= count;
+  for (let remaining = Number(length) - (count - end - 4); remaining > 0;) {
+    const read = await conn.read(buffer);
+    if (read === null) throw new Error("closed");
+    remaining -= read;
   }
 }

@@ -1,7 +1,7 @@
-/** The other programs of the network's bench. */
+/** Other programs of the network's bench. */
 import { join } from "node:path";
 
-/** What the proxies that are compared with need to know. */
+/** Options of the other proxies. */
 export interface PeerOptions {
   dir: string;
   host: string;
@@ -11,7 +11,7 @@ export interface PeerOptions {
   rootFile: string;
 }
 
-/** A program that talks in lines. */
+/** A program that reads and writes lines. */
 export class Peer {
   readonly #child: Deno.ChildProcess;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
@@ -24,7 +24,7 @@ export class Peer {
     this.#reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
   }
 
-  /** @param all where it is noted, so that it can be stopped */
+  /** @param all list that it is added to, for stopping it later */
   static start(all: Peer[], program: string, args: string[]): Promise<Peer> {
     const command = new Deno.Command(program, { args, stdin: "piped", stdout: "piped", stderr: "inherit" });
     const peer = new Peer(command.spawn());
@@ -53,14 +53,14 @@ export class Peer {
     try {
       this.#child.kill();
     } catch {
-      // it has ended by itself
+      // ended already
     }
     await this.#reader.cancel().catch(() => {});
     await this.#child.status;
   }
 }
 
-/** nginx as a TLS reverse proxy with one worker; its port, or nothing when it is not there. */
+/** Starts nginx as a TLS reverse proxy with one worker. @returns its port, `undefined` when it is not installed */
 export async function startNginx(all: Peer[], options: PeerOptions): Promise<number | undefined> {
   if (!await exists("nginx")) return undefined;
   const { dir, host, upstreamPort, certFile, keyFile, rootFile } = options;
@@ -87,11 +87,11 @@ http {
 `,
   );
   await Peer.start(all, "nginx", ["-c", join(home, "nginx.conf")]);
-  await listening(port);
+  await waitForPort(port);
   return port;
 }
 
-/** mitmproxy as a TLS reverse proxy; nothing when it is not there. */
+/** Starts mitmproxy as a TLS reverse proxy; `undefined` when it is not installed. */
 export async function startMitmproxy(
   all: Peer[],
   { dir, host, upstreamPort, rootFile }: PeerOptions,
@@ -116,14 +116,14 @@ export async function startMitmproxy(
     "--set",
     "ssl_insecure=true",
     "--set",
-    `certs=${host}=${await pairOf(dir)}`,
+    `certs=${host}=${await writePair(dir)}`,
   ]);
-  await listening(port);
+  await waitForPort(port);
   return { port, caFile: rootFile };
 }
 
-/** Certificate and key in one file, as mitmproxy wants them. */
-async function pairOf(dir: string): Promise<string> {
+/** Writes certificate and key to one file, for mitmproxy. */
+async function writePair(dir: string): Promise<string> {
   const path = join(dir, "pair.pem");
   const [key, cert] = await Promise.all(
     ["leaf.key", "leaf.crt"].map((name) => Deno.readTextFile(join(dir, name))),
@@ -148,8 +148,8 @@ function freePort(): number {
   return listener.addr.port;
 }
 
-async function listening(port: number): Promise<void> {
-  for (let left = 300; left > 0; left--) {
+async function waitForPort(port: number): Promise<void> {
+  for (let attempt = 0; attempt < 300; attempt++) {
     try {
       (await Deno.connect({ hostname: "127.0.0.1", port })).close();
       return;

@@ -1,35 +1,34 @@
 /**
- * The proxy of the network's bench, in a process of its own: the real gate with its ledger, the real broker, and TCP in
- * place of the guest's streams. Prints its port, then a JSON line with its memory for each line that it reads.
+ * Proxy of the network's bench, in a process of its own: the real gate with its ledger, the real broker, and TCP in place
+ * of the guest's streams. Prints its port, then a JSON line with its memory for each line that it reads.
  */
 import { join } from "node:path";
 import { stdin } from "node:process";
 import { createInterface } from "node:readline";
 import { openCa } from "../../../lib/ca/mod.ts";
 import { CredentialBroker, CredentialStore } from "../../../lib/credential/mod.ts";
+import { SessionGate } from "../../../lib/gate/mod.ts";
+import { Ledger } from "../../../lib/ledger/mod.ts";
 import { BUILT_IN_PRICES, ModelReader } from "../../../lib/model/mod.ts";
 import { NetProxy } from "../../../lib/net/mod.ts";
-import { SessionGate } from "../../../lib/session/gate.ts";
+import { compilePolicy } from "../../../lib/policy/mod.ts";
 
 const [dir, upstreamPort, rootFile] = Deno.args;
 const ADDRESS = "203.0.113.7";
 
-const nobody = { rules: [], packs: [], mcp: {} };
-const gate = await SessionGate.open({
-  paths: { ledger: join(dir, "session.db") },
-  record: { id: "bench", profile_id: "code", profile_revision: "1.0.0" },
-  contract: {
-    profile: { ...nobody, providers: [] },
-    corp: nobody,
-    detection: { user: [], runtime: [] },
-    network: { resolvers: [], overrides: [] },
-    ledger: { on_full: "block" },
-  },
-  tell() {},
-  scrub: (text) => text,
-  onLedgerFailure(error) {
+const ledger = await Ledger.open(join(dir, "session.db"), {
+  sessionId: "bench",
+  onError(error) {
     throw error;
   },
+});
+const gate = new SessionGate({
+  session: { id: "bench", profile_id: "code", profile_revision: "1.0.0" },
+  policy: compilePolicy([]),
+  detections: [],
+  recorder: ledger,
+  tell() {},
+  scrub: (text) => text,
 });
 const proxy = new NetProxy({
   gate,
@@ -44,7 +43,7 @@ const proxy = new NetProxy({
     store: new CredentialStore(join(dir, "credentials", "store.json")),
     providers: ["anthropic"],
   }),
-  target: () => ({ hostname: "127.0.0.1", port: Number(upstreamPort) }),
+  dialOverride: () => ({ hostname: "127.0.0.1", port: Number(upstreamPort) }),
   caCerts: [await Deno.readTextFile(rootFile)],
 });
 
@@ -52,10 +51,11 @@ const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
 console.log(listener.addr.port);
 accept();
 for await (const _ of createInterface({ input: stdin })) {
-  console.log(JSON.stringify({ rss: Deno.memoryUsage().rss, ...proxy.size, events: gate.ledger.sequence }));
+  console.log(JSON.stringify({ rss: Deno.memoryUsage().rss, ...proxy.size, events: ledger.sequence }));
 }
 proxy.close();
-await gate.close();
+gate.close();
+await ledger.close();
 Deno.exit(0);
 
 async function accept(): Promise<void> {

@@ -1,4 +1,4 @@
-/** A TLS upstream in a process of its own: answers `/` with a small JSON body and `/big/N` with N bytes. Prints its port. */
+/** TLS upstream in a process of its own: `/` has a small JSON body, `/big/N` has N bytes. Prints its port. */
 const [certFile, keyFile] = Deno.args;
 const listener = Deno.listenTls({
   hostname: "127.0.0.1",
@@ -20,21 +20,23 @@ for await (const conn of listener) serve(conn).catch(() => {});
 
 async function serve(conn: Deno.Conn): Promise<void> {
   const buffer = new Uint8Array(16 * 1024);
-  let held = 0;
+  let count = 0;
   while (true) {
-    const count = await conn.read(buffer.subarray(held));
-    if (count === null) return conn.close();
-    held += count;
-    const text = new TextDecoder().decode(buffer.subarray(0, held));
+    const read = await conn.read(buffer.subarray(count));
+    if (read === null) return conn.close();
+    count += read;
+    const text = new TextDecoder().decode(buffer.subarray(0, count));
     if (!text.endsWith("\r\n\r\n")) continue;
-    held = 0;
+    count = 0;
     const big = Number(/^GET \/big\/(\d+)/.exec(text)?.[1] ?? 0);
     if (!big) {
       await writeAll(conn, small);
       continue;
     }
     await writeAll(conn, encoder.encode(`HTTP/1.1 200 OK\r\ncontent-length: ${big}\r\n\r\n`));
-    for (let left = big; left > 0; left -= piece.length) await writeAll(conn, piece.subarray(0, left));
+    for (let remaining = big; remaining > 0; remaining -= piece.length) {
+      await writeAll(conn, piece.subarray(0, remaining));
+    }
   }
 }
 

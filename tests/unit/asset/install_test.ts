@@ -6,13 +6,13 @@ import { blake3 } from "../../../lib/base/hash/mod.ts";
 import { type Home, home as findHome } from "../../../lib/base/home/mod.ts";
 import { Random } from "../../helper/random.ts";
 
-/** Bytes of the one big file: more than one chunk of any reader. */
+/** Content of the one big file, longer than one chunk of any reader. */
 const BIG = new Random(7).bytes(700_000);
 
 /** A folder of published assets, a home, and a web server over the folder that can misbehave. */
 class Publisher implements AsyncDisposable {
   readonly ranges: string[] = [];
-  /** a body of `rootfs.erofs` is cut off after so many bytes, once */
+  /** cuts off the next body of `rootfs.erofs` after this many `bytes` */
   cutAfter?: number;
   resumes = true;
 
@@ -111,7 +111,7 @@ Deno.test("published files may be arch-prefixed", async () => {
   assertEquals((await publisher.install()).fetched.length, 4);
 });
 
-Deno.test("an interrupted download goes on where it stopped", async () => {
+Deno.test("an interrupted download continues where it stopped", async () => {
   await using publisher = await Publisher.start();
   publisher.cutAfter = 300_000;
   assertEquals(await code(publisher.install()), "assets.download_failed");
@@ -121,7 +121,7 @@ Deno.test("an interrupted download goes on where it stopped", async () => {
   assertEquals(await Deno.readFile(join(publisher.home.assetsDir, rootfsName)), BIG);
 });
 
-Deno.test("a server that cannot resume sends it all again", async () => {
+Deno.test("a server that cannot resume sends the whole file again", async () => {
   await using publisher = await Publisher.start();
   publisher.cutAfter = 300_000;
   publisher.resumes = false;
@@ -130,7 +130,7 @@ Deno.test("a server that cannot resume sends it all again", async () => {
   assertEquals(await Deno.readFile(join(publisher.home.assetsDir, rootfsName)), BIG);
 });
 
-Deno.test("a partial file with wrong bytes is fetched anew", async () => {
+Deno.test("a partial file with wrong bytes is fetched again", async () => {
   await using publisher = await Publisher.start();
   await Deno.mkdir(publisher.home.assetsDir);
   await Deno.writeFile(join(publisher.home.assetsDir, `${rootfsName}.part`), new Uint8Array(1000));
@@ -138,7 +138,7 @@ Deno.test("a partial file with wrong bytes is fetched anew", async () => {
   assertEquals(await Deno.readFile(join(publisher.home.assetsDir, rootfsName)), BIG);
 });
 
-Deno.test("a file that is not what the manifest says is refused, and the old pair stays", async () => {
+Deno.test("a file that does not match the manifest is refused, and the old pair stays", async () => {
   await using publisher = await Publisher.start();
   await publisher.install();
   const before = await Deno.readTextFile(join(publisher.home.assetsDir, "manifest.json"));
@@ -149,7 +149,7 @@ Deno.test("a file that is not what the manifest says is refused, and the old pai
     await Deno.writeTextFile(join(publisher.dir, "x86_64/vmlinuz"), bad);
     for (const url of [publisher.url, `file://${publisher.dir}/manifest.json`]) {
       const error = await assertRejects(() => publisher.install(url), SbxError);
-      // A connection that ends early cannot be told from one that broke; a local file can.
+      // A short file cannot be told from a broken connection; a short local file can.
       const short = bad === "next" && url === publisher.url;
       assertEquals(error.code, short ? "assets.download_failed" : "assets.mismatch");
       await Deno.remove(join(publisher.home.assetsDir, `vmlinuz-${blake3("next one").slice(0, 16)}.part`))
@@ -161,7 +161,7 @@ Deno.test("a file that is not what the manifest says is refused, and the old pai
   await verifyAssets(await resolveAssets(publisher.home, "x86_64"));
 });
 
-Deno.test("when the origin cannot be written the old manifest comes back", async () => {
+Deno.test("when the origin cannot be written, the old manifest is restored", async () => {
   await using publisher = await Publisher.start();
   await publisher.install();
   const { assetsDir } = publisher.home;
@@ -181,13 +181,13 @@ Deno.test("a damaged installed file is fetched again by the next update", async 
   assertEquals((await publisher.install()).fetched, [rootfsName]);
 });
 
-Deno.test("two updates at once do not meet", async () => {
+Deno.test("two updates at once do not collide", async () => {
   await using publisher = await Publisher.start();
   const both = await Promise.all([publisher.install(), publisher.install()]);
   assertEquals(both.map(({ fetched }) => fetched.length).sort(), [0, 4]);
 });
 
-Deno.test("addresses of other kinds, nothing there, and no files for an architecture are named", async () => {
+Deno.test("invalid addresses, missing manifests and missing architectures have their own errors", async () => {
   await using publisher = await Publisher.start();
   for (
     const url of ["ftp://host/manifest.json", "manifest.json", "data:application/json,{}", "file://host/x"]
@@ -204,14 +204,14 @@ Deno.test("addresses of other kinds, nothing there, and no files for an architec
   assertEquals(await code(publisher.install()), "assets.not_found");
 });
 
-Deno.test("a password in a manifest's address is not written down", async () => {
+Deno.test("a password in a manifest's address is not stored", async () => {
   await using publisher = await Publisher.start();
   await publisher.install(publisher.url.replace("127.0.0.1", "user:secret@127.0.0.1") + "?token=secret");
   const origin = await Deno.readTextFile(join(publisher.home.assetsDir, "manifest-origin.json"));
   assert(!origin.includes("secret"), origin);
 });
 
-Deno.test("what is missing says how to get it, and a wrong hash names both", async () => {
+Deno.test("the error for missing assets has a hint, and a mismatch names both hashes", async () => {
   await using publisher = await Publisher.start();
   const none = await assertRejects(() => resolveAssets(publisher.home, "x86_64"), SbxError, "no VM assets");
   assertEquals(none.code, "assets.missing");
@@ -230,7 +230,7 @@ Deno.test("what is missing says how to get it, and a wrong hash names both", asy
   assertEquals(await code(verifyAssets(assets)), "assets.missing");
 });
 
-Deno.test("a place that cannot be written to is named, in our words", async () => {
+Deno.test("an unwritable path is named, without the text of the operating system", async () => {
   await using publisher = await Publisher.start();
   await Deno.writeTextFile(publisher.home.assetsDir, "a file");
   const error = await assertRejects(() => publisher.install(), SbxError);

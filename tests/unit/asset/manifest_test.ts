@@ -18,7 +18,7 @@ async function assetsDir(arches = ["x86_64"]): Promise<string> {
   return dir;
 }
 
-/** A valid manifest that tests then damage. */
+/** Valid manifest, to be damaged by tests. */
 function valid(): any {
   const file = { hash: "a".repeat(64), size: 1 };
   const files = Object.fromEntries(Object.keys(FILES).map((name) => [name, file]));
@@ -71,7 +71,7 @@ Deno.test("a generated manifest lists every file under its architecture and chec
   await Deno.remove(dir, { recursive: true });
 });
 
-Deno.test("check tells a missing, a resized and a changed file apart", async () => {
+Deno.test("check distinguishes missing, resized and changed files", async () => {
   const dir = await assetsDir();
   const path = await generateManifest(dir, { binaryVersion: "0.1.0" });
   await Deno.remove(join(dir, "x86_64/initrd.img"));
@@ -93,7 +93,7 @@ Deno.test("check tells a missing, a resized and a changed file apart", async () 
   await Deno.remove(dir, { recursive: true });
 });
 
-Deno.test("files are found as published too", async () => {
+Deno.test("files are also found under their published names", async () => {
   const dir = await assetsDir();
   const path = await generateManifest(dir, { binaryVersion: "0.1.0" });
   for (const name of Object.keys(FILES)) {
@@ -116,7 +116,7 @@ Deno.test("the same files keep their version, others of the same day get the nex
   await Deno.remove(dir, { recursive: true });
 });
 
-Deno.test("generate refuses what could not boot", async () => {
+Deno.test("generate refuses unbootable assets", async () => {
   const dir = await assetsDir();
   const generate = (version?: string) => generateManifest(dir, { binaryVersion: "0.1.0", version });
   const refused = async (code: string, message: string, version?: string) => {
@@ -137,7 +137,7 @@ Deno.test("generate refuses what could not boot", async () => {
   await Deno.remove(dir, { recursive: true });
 });
 
-/** Damages a valid manifest, and says what the refusal must name. */
+/** Damages to a valid manifest, with the pattern each error must match. */
 const DAMAGE: [string, (manifest: any) => void, RegExp][] = [
   ["another format", (m) => m.format = 1, /format/],
   ["an unknown key", (m) => m.extra = 1, /extra/],
@@ -146,19 +146,19 @@ const DAMAGE: [string, (manifest: any) => void, RegExp][] = [
   ["no arches", (m) => release(m).arches = {}, /must not be empty/],
   ["no files", (m) => release(m).arches.x86_64 = {}, /must not be empty/],
   ["an unknown architecture", (m) => release(m).arches.sparc = release(m).arches.x86_64, /arm64 or x86_64/],
-  ["a current that is no release", (m) => m.assets.current = "2026.0304.2", /one of the releases/],
+  ["a current version that is not a release", (m) => m.assets.current = "2026.0304.2", /one of the releases/],
   ["a hash of 63", (m) => release(m).arches.x86_64.vmlinuz.hash = "a".repeat(63), /64 hexadecimal/],
   ["a hash of 65", (m) => release(m).arches.x86_64.vmlinuz.hash = "a".repeat(65), /64 hexadecimal/],
   ["a hash that is not hex", (m) => release(m).arches.x86_64.vmlinuz.hash = "g".repeat(64), /64 hexadecimal/],
   ["a size below 1", (m) => release(m).arches.x86_64.vmlinuz.size = 0, /size/],
-  ["a size that is no integer", (m) => release(m).arches.x86_64.vmlinuz.size = 1.5, /size/],
+  ["a size that is not an integer", (m) => release(m).arches.x86_64.vmlinuz.size = 1.5, /size/],
   ["a file name with /", (m) => rename(m, "../vmlinuz"), /must not contain/],
   ["a file name with \\", (m) => rename(m, "a\\b"), /must not contain/],
   ["a file name with ..", (m) => rename(m, "a..b"), /must not contain/],
   ["a binary version with ..", (m) => m.binaries.current = "1..0", /must not contain/],
   ["a binary version with /", (m) => m.binaries.current = "1/0", /must not contain/],
-  ["an asset version of another form", (m) => release(m, "1.2.3"), /YYYY\.MMDD\.N/],
-  ["a date that is none", (m) => release(m).date = "2026-02-30", /date/],
+  ["an asset version in another format", (m) => release(m, "1.2.3"), /YYYY\.MMDD\.N/],
+  ["an invalid date", (m) => release(m).date = "2026-02-30", /date/],
 ];
 
 function release(manifest: any, rename?: string): any {
@@ -172,7 +172,7 @@ function rename(manifest: any, name: string): void {
   files[name] = files.vmlinuz;
 }
 
-Deno.test("a valid manifest is read as it is", () => {
+Deno.test("a valid manifest is parsed unchanged", () => {
   assertEquals(parseManifest(JSON.stringify(valid()), "x") as any, valid());
 });
 
@@ -186,7 +186,7 @@ for (const [what, damage, message] of DAMAGE) {
   });
 }
 
-Deno.test("a manifest over its limit is refused before it is parsed", () => {
+Deno.test("a manifest over its limit is refused before parsing", () => {
   const text = JSON.stringify(valid()) + " ".repeat(MANIFEST_LIMIT);
   assertThrows(() => parseManifest(text, "x"), SbxError, `over ${MANIFEST_LIMIT} bytes`);
 });

@@ -1,26 +1,27 @@
-/** What roles say in their logs: on a disk without room it is lost, and nothing else is. */
+/** Logs of background roles: on a full disk lines are lost and nothing else fails. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { runChild } from "../../helper/child.ts";
 
 const MODULE = JSON.stringify(new URL("../../../lib/base/log/mod.ts", import.meta.url).href);
 
-/** Runs a program whose standard error is this file. @returns its exit code and its standard output */
+/** Runs a program with standard error redirected to a file. @returns its exit code and standard output */
 async function run(program: string, stderr: string): Promise<{ code: number; stdout: string }> {
   const script =
     `import { log, outliveRejections, say } from ${MODULE};\n${program}\nconsole.log("went on");`;
-  const { code, stdout } = await new Deno.Command("/bin/sh", {
+  const { code, stdout } = await runChild("/bin/sh", {
     args: ["-c", 'exec "$0" eval --no-check "$1" 2>"$2"', Deno.execPath(), script, stderr],
-  }).output();
+  });
   return { code, stdout: new TextDecoder().decode(stdout) };
 }
 
-Deno.test("a log on a full disk ends nothing", async () => {
-  const wentOn = { code: 0, stdout: "went on\n" };
-  assertEquals(await run(`log("a line", new Error("of whatever")); say("words");`, "/dev/full"), wentOn);
+Deno.test("logging to a full disk does not end the process", async () => {
+  const unaffected = { code: 0, stdout: "went on\n" };
+  assertEquals(await run(`log("a line", new Error("of whatever")); say("words");`, "/dev/full"), unaffected);
   const { code } = await run(`console.error("a line");`, "/dev/full");
-  assert(code !== 0, "what this is instead of does end");
+  assert(code !== 0, "console.error ends the process on a full disk");
 });
 
-Deno.test("a line has its time, and an error its stack", async () => {
+Deno.test("a line starts with its time, and an error shows its stack", async () => {
   const path = await Deno.makeTempFile();
   try {
     await run(`log("first:", new Error("gone"), { a: 1 }); say("sbx-x: bare");`, path);
@@ -31,7 +32,7 @@ Deno.test("a line has its time, and an error its stack", async () => {
   }
 });
 
-Deno.test("a promise that fails and that nobody awaits ends nothing, and is told", async () => {
+Deno.test("an unhandled rejection is logged and does not end the process", async () => {
   const path = await Deno.makeTempFile();
   const fail = `Promise.reject(new Error("lost")); await new Promise((done) => setTimeout(done, 50));`;
   try {

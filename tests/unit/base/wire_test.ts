@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { encodeFrame, FRAME_LIMIT, FrameError, FrameReader } from "../../../lib/base/wire/mod.ts";
 
-/** A source that hands out `bytes` at most `step` at a time. */
+/** Source that returns at most `step` of `bytes` per read. */
 function source(bytes: Uint8Array, step = bytes.length || 1) {
   let at = 0;
   return {
@@ -27,7 +27,7 @@ Deno.test("a frame is a big-endian length and UTF-8 JSON", () => {
   assertEquals(new TextDecoder().decode(frame.subarray(4)), '{"t":"é"}');
 });
 
-Deno.test("frames come back whole however the bytes are cut", async () => {
+Deno.test("frames are reassembled from chunks of any size", async () => {
   const messages = [{ a: 1 }, "x".repeat(100_000), [], { text: "ü→😀" }];
   const bytes = join(...messages.map((message) => encodeFrame(message)));
   for (const step of [1, 3, 4096, bytes.length]) {
@@ -35,15 +35,15 @@ Deno.test("frames come back whole however the bytes are cut", async () => {
   }
 });
 
-Deno.test("a length over the limit is refused before a byte of it is read or reserved", async () => {
+Deno.test("a length over the limit is rejected before its body is read or allocated", async () => {
   const header = new Uint8Array([0x80, 0, 0, 0]); // 2 GiB
   const from = source(header);
   const error = await assertRejects(() => new FrameReader(from).next(), FrameError);
-  assertEquals(error.message, `a frame of 2147483648 bytes is over the limit of ${FRAME_LIMIT}`);
+  assertEquals(error.message, `frame of 2147483648 bytes exceeds the limit of ${FRAME_LIMIT}`);
   assertEquals(from.reads, 1);
 });
 
-Deno.test("an end within a frame, and bytes that are not UTF-8 JSON, are errors", async () => {
+Deno.test("a close within a frame and invalid UTF-8 JSON are errors", async () => {
   const whole = encodeFrame({ a: 1 });
   await assertRejects(() => new FrameReader(source(whole.subarray(0, 2))).next(), FrameError);
   await assertRejects(() => new FrameReader(source(whole.subarray(0, 8))).next(), FrameError);
@@ -54,7 +54,7 @@ Deno.test("an end within a frame, and bytes that are not UTF-8 JSON, are errors"
   await assertRejects(() => new FrameReader(source(new Uint8Array([0, 0, 0, 1, 0x7b]))).next(), FrameError);
 });
 
-Deno.test("what follows the last frame is handed on when a wire turns raw", async () => {
+Deno.test("rest() returns the bytes after the last frame, for a wire that switches to raw bytes", async () => {
   const reader = new FrameReader(source(join(encodeFrame({ t: "Attach" }), new Uint8Array([1, 2, 3]))));
   assertEquals(await reader.next(), { t: "Attach" });
   assertEquals([...reader.rest()], [1, 2, 3]);

@@ -1,8 +1,9 @@
-/** The certificate authority of a machine: who may read it, what it signs, and what happens when it is not whole. */
+/** The certificate authority of a machine: permissions, signing, and damaged files. */
 import { assert, assertEquals, assertNotEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { caFiles, openCa, rotateCa } from "../../../lib/ca/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { caFiles, openCa, rotateCa } from "../../../lib/ca/mod.ts";
+import { runChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 /** Runs a test with a home of its own. */
@@ -14,7 +15,7 @@ const withHome = (run: (home: { dir: string }) => Promise<void>) => async () => 
 const mode = (path: string) => Deno.statSync(path).mode! & 0o777;
 
 Deno.test(
-  "it is made once, by whoever is first, for its user alone",
+  "the first use creates it once, accessible to its user only",
   withHome(async (home) => {
     const made = await Promise.all(Array.from({ length: 5 }, () => openCa(home)));
     assertEquals(new Set(made.map(({ fingerprint }) => fingerprint)).size, 1);
@@ -24,7 +25,7 @@ Deno.test(
   }),
 );
 
-Deno.test("what others can read, and what is not whole, is refused with what to do", async (t) => {
+Deno.test("accessible or damaged files are refused with a hint", async (t) => {
   const cases: [name: string, harm: (files: ReturnType<typeof caFiles>) => void, code: string][] = [
     ["key open to others", ({ key }) => Deno.chmodSync(key, 0o644), "ca.insecure"],
     ["key open to the group", ({ key }) => Deno.chmodSync(key, 0o640), "ca.insecure"],
@@ -40,9 +41,9 @@ Deno.test("what others can read, and what is not whole, is refused with what to 
     }, "ca.insecure"],
     ["no key", ({ key }) => Deno.removeSync(key), "ca.missing"],
     ["no certificate", ({ certificate }) => Deno.removeSync(certificate), "ca.missing"],
-    ["key is no key", ({ key }) => Deno.writeTextFileSync(key, "nothing"), "ca.invalid"],
+    ["key is not a key", ({ key }) => Deno.writeTextFileSync(key, "nothing"), "ca.invalid"],
     [
-      "certificate is none",
+      "certificate is not a certificate",
       ({ certificate }) => Deno.writeTextFileSync(certificate, "nothing"),
       "ca.invalid",
     ],
@@ -79,7 +80,7 @@ Deno.test(
 );
 
 Deno.test(
-  "OpenSSL verifies what it signs, strictly, also with a clock that is months behind",
+  "OpenSSL strictly verifies its certificates, also with a clock that is months behind",
   withHome(async (home) => {
     const ca = await openCa(home);
     const names = ["api.example.com", `${"long-".repeat(12)}name.example.com`, "203.0.113.7", "2001:db8::7"];
@@ -88,7 +89,7 @@ Deno.test(
       await Deno.writeTextFile(leaf, (await ca.leaf(name)).cert);
       const isAddress = /^[\d.]+$/.test(name) || name.includes(":");
       for (const at of [Date.now(), Date.now() - 170 * 86_400_000]) {
-        const { stdout, stderr } = await new Deno.Command("openssl", {
+        const { stdout, stderr } = await runChild("openssl", {
           args: [
             ...["verify", "-x509_strict", "-purpose", "sslserver", "-attime", `${Math.floor(at / 1000)}`],
             ...[
@@ -99,13 +100,13 @@ Deno.test(
               leaf,
             ],
           ],
-        }).output();
+        });
         assertStringIncludes(new TextDecoder().decode(stdout), "OK", name + new TextDecoder().decode(stderr));
       }
     }
-    const { stdout } = await new Deno.Command("openssl", {
+    const { stdout } = await runChild("openssl", {
       args: ["x509", "-noout", "-dates", "-in", join(home.dir, "leaf.pem")],
-    }).output();
+    });
     const dates = new TextDecoder().decode(stdout);
     const [from, to] = [...dates.matchAll(/=(.*)/g)].map(([, date]) => Date.parse(date));
     assert(to - from <= 398 * 86_400_000, dates);
@@ -113,7 +114,7 @@ Deno.test(
 );
 
 Deno.test(
-  "certificates are kept, and the same for everyone who asks at once",
+  "certificates are cached, also for concurrent requests",
   withHome(async (home) => {
     const ca = await openCa(home);
     const leaves = await Promise.all(Array.from({ length: 10 }, () => ca.leaf("a.example.com")));
@@ -126,21 +127,21 @@ Deno.test(
   "sbx-admin ca show and rotate",
   withHome(async (home) => {
     const run = async (...args: string[]) => {
-      const { code, stdout, stderr } = await new Deno.Command(fromRoot("bin/sbx-admin"), {
+      const { code, stdout, stderr } = await runChild(fromRoot("bin/sbx-admin"), {
         args: ["ca", ...args],
         env: { SBX_HOME: home.dir, NO_COLOR: "1" },
-      }).output();
+      });
       return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };
     };
-    const shown = JSON.parse((await run("show", "--json")).out);
-    assertEquals(shown.fingerprint_sha256, (await openCa(home)).fingerprint);
+    const report = JSON.parse((await run("show", "--json")).out);
+    assertEquals(report.fingerprint_sha256, (await openCa(home)).fingerprint);
     assertEquals((await run("show", "--pem")).out, (await openCa(home)).certificate);
     const rotated = JSON.parse((await run("rotate", "--json")).out);
-    assertNotEquals(rotated.fingerprint_sha256, shown.fingerprint_sha256);
+    assertNotEquals(rotated.fingerprint_sha256, report.fingerprint_sha256);
     await Deno.chmod(caFiles(home).key, 0o644);
     const refused = await run("show");
     assertEquals(refused.code, 1);
-    assertStringIncludes(refused.err, "is open to others");
-    assert(![shown, rotated].some((report) => JSON.stringify(report).includes("PRIVATE KEY")));
+    assertStringIncludes(refused.err, "is accessible to other users");
+    assert(![report, rotated].some((each) => JSON.stringify(each).includes("PRIVATE KEY")));
   }),
 );

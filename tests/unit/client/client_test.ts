@@ -1,16 +1,17 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { join } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
 import {
   Client,
   daemonPid,
+  findUnreachableGateway,
   segment,
   serverEvents,
   SseParser,
   start,
-  unreachableGateway,
 } from "../../../lib/client/mod.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
-import { home } from "../../../lib/base/home/mod.ts";
-import { join } from "node:path";
+import { limitChild } from "../../helper/child.ts";
 
 const STREAM = ': comment\nevent: stdout\ndata: {"data":"ä€😀"}\n\nretry: 3\ndata:one\ndata: two\r\n\r\n' +
   "event: exit\rdata: x\r\rdata\n\nid: 7\n\nevent: lost\ndata: no end";
@@ -21,7 +22,7 @@ const EVENTS = [
   { event: "message", data: "" },
 ];
 
-Deno.test("sse: the same events however the bytes are cut", async () => {
+Deno.test("sse: cuts between bytes do not change the events", async () => {
   const bytes = new TextEncoder().encode(STREAM);
   for (let first = 0; first <= bytes.length; first++) {
     const body = ReadableStream.from([bytes.subarray(0, first), bytes.subarray(first)]);
@@ -31,7 +32,7 @@ Deno.test("sse: the same events however the bytes are cut", async () => {
   assertEquals(await Array.fromAsync(serverEvents(single)), EVENTS);
 });
 
-Deno.test("sse: a service that goes away in the middle is told, and what it said before is not lost", async () => {
+Deno.test("sse: a lost service is an error, and its earlier events are not lost", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const serving = (async () => {
     using conn = await listener.accept();
@@ -52,7 +53,7 @@ Deno.test("sse: a service that goes away in the middle is told, and what it said
   ]);
 });
 
-Deno.test("sse: random text never breaks the parser, and its cuts change nothing", () => {
+Deno.test("sse: random text never breaks the parser, wherever it is cut", () => {
   let seed = 20260101;
   const random = (below: number) => (seed = (seed * 1103515245 + 12345) % 2 ** 31) % below;
   const pieces = ["event: a", "data: b", "data", ":", "\n", "\r", "\r\n", "\n\n", " ", "x", "id: 1", "\0"];
@@ -70,7 +71,7 @@ Deno.test("sse: random text never breaks the parser, and its cuts change nothing
   }
 });
 
-Deno.test("client: the API's errors keep their code and hint; others get one of their own", async () => {
+Deno.test("client: errors of the API keep their code and hint; other answers get an own code", async () => {
   const answers: Record<string, Response> = {
     "/known": Response.json({ error: "no VM", code: "vm.not_found", hint: "sbx list" }, { status: 404 }),
     "/html": new Response("<html>", { status: 500 }),
@@ -92,7 +93,7 @@ Deno.test("client: the API's errors keep their code and hint; others get one of 
   assertEquals(await failed("/known"), ["gateway.unreachable", true]);
 });
 
-Deno.test("client: names cannot leave their segment, and the token goes into a socket's query only", () => {
+Deno.test("client: names cannot leave their segment, and only a socket's query contains the token", () => {
   assertEquals(segment("..x?y#z"), "..x%3Fy%23z");
   for (const bad of ["", ".", "..", "a/b", "/"]) {
     const { code, message } = assertThrows(() => segment(bad), SbxError);
@@ -105,7 +106,7 @@ Deno.test("client: names cannot leave their segment, and the token goes into a s
   );
 });
 
-Deno.test("client: a pid file that names another program, or another home's daemon, is not believed", async () => {
+Deno.test("client: a pid file with the pid of another program or another home's daemon is ignored", async () => {
   const dir = await Deno.makeTempDir();
   const place = home(new Map([["SBX_HOME", dir]]));
   await Deno.mkdir(place.runDir);
@@ -113,22 +114,25 @@ Deno.test("client: a pid file that names another program, or another home's daem
     await Deno.writeTextFile(place.servicePidFile, text);
     assertEquals(await daemonPid(place, "service"), undefined, text);
   }
-  // A program that looks like the gateway, but of another home.
-  const child = new Deno.Command("sh", {
+  // A program that looks like the gateway of another home.
+  const child = limitChild(new Deno.Command("sh", {
     args: ["-c", "while :; do sleep 1; done", "gateway"],
     env: { SBX_HOME: "/elsewhere" },
-  }).spawn();
+  }).spawn());
   try {
     await Deno.writeTextFile(place.gatewayPidFile, String(child.pid));
     assertEquals(await daemonPid(place, "gateway"), undefined);
-    const there = home(new Map([["SBX_HOME", "/elsewhere"]]));
-    assertEquals(await daemonPid({ ...there, gatewayPidFile: place.gatewayPidFile }, "gateway"), child.pid);
-    const lost = { ...place, runDir: there.runDir };
-    assertEquals(await unreachableGateway(lost), { pid: child.pid, missing: "token" });
+    const elsewhere = home(new Map([["SBX_HOME", "/elsewhere"]]));
+    assertEquals(
+      await daemonPid({ ...elsewhere, gatewayPidFile: place.gatewayPidFile }, "gateway"),
+      child.pid,
+    );
+    const lost = { ...place, runDir: elsewhere.runDir };
+    assertEquals(await findUnreachableGateway(lost), { pid: child.pid, missing: "token" });
     await Deno.writeTextFile(place.gatewayTokenFile, "t");
-    assertEquals(await unreachableGateway(lost), { pid: child.pid, missing: "port" });
+    assertEquals(await findUnreachableGateway(lost), { pid: child.pid, missing: "port" });
     await Deno.writeTextFile(place.gatewayPortFile, "1");
-    assertEquals(await unreachableGateway(lost), undefined);
+    assertEquals(await findUnreachableGateway(lost), undefined);
   } finally {
     child.kill();
     assert(!(await child.status).success);
@@ -136,7 +140,7 @@ Deno.test("client: a pid file that names another program, or another home's daem
   }
 });
 
-Deno.test("start: a home that cannot be used is named, before anything is started", async () => {
+Deno.test("start: an unusable home is an error before any daemon is started", async () => {
   const dir = await Deno.makeTempDir();
   try {
     await Deno.writeTextFile(join(dir, "file"), "");

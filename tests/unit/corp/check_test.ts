@@ -1,25 +1,25 @@
-/** A corp.toml of the right shape that says what does not work: it is never in force, and everybody is told what is wrong. */
+/** A well-formed corp.toml with invalid content never takes effect, and its problems are reported everywhere. */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { corpInfo, CorpStore } from "../../../lib/corp/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { loadDefinitions, SettingsStore, validateCorpFile } from "../../../lib/settings/mod.ts";
-import { checkCorp } from "../../../lib/service/mod.ts";
+import { corpInfo, CorpStore } from "../../../lib/corp/mod.ts";
 import { corpLayer } from "../../../lib/service/contract.ts";
-import { watchCorp } from "../../../lib/service/refresh.ts";
+import { watchCorp } from "../../../lib/service/corp_watch.ts";
+import { checkCorp } from "../../../lib/service/mod.ts";
+import { loadDefinitions, SettingsStore, validateCorpFile } from "../../../lib/settings/mod.ts";
 
 const GOOD = '[corp.rules.a]\naction = "block"\nmatch = \'http.request.host == "x.example"\'\n';
 const set = (id: string, value: unknown) => `[settings."${id}"]\nvalue = ${JSON.stringify(value)}\n`;
 
-interface Given {
+interface Home {
   dir: string;
   file: string;
-  /** writes files beside corp.toml, which is `corp.toml` */
+  /** writes files into `dir`; corp.toml is `corp.toml` */
   write(files: Record<string, string>): Promise<void>;
   store: CorpStore;
 }
 
-async function inHome(run: (given: Given) => Promise<void>): Promise<void> {
+async function inHome(run: (home: Home) => Promise<void>): Promise<void> {
   const dir = await Deno.makeTempDir();
   const file = join(dir, "corp.toml");
   try {
@@ -32,20 +32,20 @@ async function inHome(run: (given: Given) => Promise<void>): Promise<void> {
   }
 }
 
-/** What is wrong, the files, and what the problem says; `DIR` stands for the folder. */
-const WRONG: [string, Record<string, string>, string][] = [
+/** Mistake, files and expected problem; `DIR` stands for the folder. */
+const MISTAKES: [string, Record<string, string>, string][] = [
   [
     "a rule with a field that does not exist",
     { "corp.toml": GOOD.replace("host", "hst") },
     'DIR/corp.toml:3: corp rule "a": unknown field http.request.hst',
   ],
   [
-    "a rule that is no condition",
+    "a rule whose match is not a condition",
     { "corp.toml": GOOD.replace(/match.*/, "match = '1 + 1'") },
     "DIR/corp.toml:3:",
   ],
   [
-    "a rule file that is not there",
+    "a missing rule file",
     { "corp.toml": '[corp_rule_files]\nenforcement = "none.toml"\n' },
     "DIR/none.toml",
   ],
@@ -58,39 +58,39 @@ const WRONG: [string, Record<string, string>, string][] = [
     'DIR/rules.toml:3: corp rule "a": unknown field http.request.hst',
   ],
   [
-    "detections that are not there",
+    "a missing detection file",
     { "corp.toml": '[corp_rule_files]\nsigma = "none.yaml"\n' },
     "DIR/none.yaml",
   ],
   [
-    "detections that are none",
+    "an invalid detection file",
     { "corp.toml": '[corp_rule_files]\nsigma = "pack.yaml"\n', "pack.yaml": "title: 3\n" },
     "pack.yaml",
   ],
   [
-    "a resolver that is no address",
+    "a resolver without an address",
     { "corp.toml": set("network.dns_resolvers", ["192.0.2.1", "not-an-ip"]) },
     'DIR/corp.toml:2: network.dns_resolvers: "not-an-ip" is not the address of a DNS resolver',
   ],
   [
     "an override without an address",
     { "corp.toml": set("network.upstream_overrides", ["x"]) },
-    'DIR/corp.toml:2: network.upstream_overrides: "x" is not of the form name=ip:port',
+    'DIR/corp.toml:2: network.upstream_overrides: "x" does not have the form name=ip:port',
   ],
   [
-    "a CA file that is not there",
+    "a missing CA file",
     { "corp.toml": set("network.extra_ca_file", "/nowhere/ca.pem") },
     "DIR/corp.toml:2: network.extra_ca_file: there is no file /nowhere/ca.pem",
   ],
   [
-    "prices that are not there",
+    "a missing price file",
     { "corp.toml": set("network.model_price_file", "/nowhere/prices.json") },
     "DIR/corp.toml:2: network.model_price_file: there is no price table at /nowhere/prices.json",
   ],
 ];
 
-for (const [what, files, problem] of WRONG) {
-  Deno.test(`corp: ${what} keeps the file from being in force`, () =>
+for (const [what, files, problem] of MISTAKES) {
+  Deno.test(`corp: ${what} keeps the file from taking effect`, () =>
     inHome(async ({ dir, file, write, store }) => {
       await write(files);
       const expected = problem.replaceAll("DIR", dir);
@@ -98,7 +98,7 @@ for (const [what, files, problem] of WRONG) {
       assertEquals(validation.ok, false);
       assertStringIncludes(validation.problems.join("\n"), expected);
 
-      // Nothing good is known: all is locked, and no VM gets rules.
+      // No good version is known: everything is locked, and no VM gets rules.
       const settings = await SettingsStore.open({
         home: { dir },
         corp: store,
@@ -113,7 +113,7 @@ for (const [what, files, problem] of WRONG) {
       assertStringIncludes(info.summary, "IS BROKEN");
       assertEquals((await assertRejects(() => corpLayer(store), SbxError)).code, "corp.closed");
 
-      // With a good one before it, that stays.
+      // After a good version, that one stays in force.
       await write({ "corp.toml": GOOD + set("app.auto_update", true) });
       assertEquals((await store.load()).status, "ok");
       await write(files);
@@ -125,7 +125,7 @@ for (const [what, files, problem] of WRONG) {
     }));
 }
 
-Deno.test("corp: everything that is wrong is named at once, and what is right passes", () =>
+Deno.test("corp: every problem is reported at once, and a valid file passes", () =>
   inHome(async ({ file, write, store }) => {
     await write({
       "corp.toml": GOOD.replace("host", "hst") + set("network.dns_resolvers", ["x"]) +
@@ -147,7 +147,7 @@ Deno.test("corp: everything that is wrong is named at once, and what is right pa
     assertEquals((await store.load()).status, "ok");
   }));
 
-Deno.test("corp: a rule file that is mended puts its corp.toml in force again, without a touch of that", () =>
+Deno.test("corp: a corrected rule file puts its unchanged corp.toml in force again", () =>
   inHome(async ({ write, store }) => {
     await write({
       "corp.toml": '[corp_rule_files]\nenforcement = "rules.toml"\n',
@@ -155,7 +155,7 @@ Deno.test("corp: a rule file that is mended puts its corp.toml in force again, w
     });
     assertEquals((await store.load()).status, "closed");
     const changed = Promise.withResolvers<void>();
-    const late = setTimeout(() => changed.reject(new Error("nobody noticed")), 10_000);
+    const late = setTimeout(() => changed.reject(new Error("the change was not noticed")), 10_000);
     using _watch = watchCorp(store, () => {
       changed.resolve();
       return Promise.resolve();

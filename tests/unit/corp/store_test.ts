@@ -14,7 +14,7 @@ async function inHome(run: (dir: string, file: string) => Promise<void>) {
   }
 }
 
-Deno.test("without a corp.toml nothing is locked", () =>
+Deno.test("nothing is locked without a corp.toml", () =>
   inHome(async (dir, file) => {
     const store = new CorpStore({ dir }, file);
     assertEquals((await store.load()).status, "absent");
@@ -31,7 +31,7 @@ Deno.test("without a corp.toml nothing is locked", () =>
     });
   }));
 
-Deno.test("a file that breaks leaves the last good one in force, and says so loudly", () =>
+Deno.test("a broken file leaves the last good version in force, and the summary says so", () =>
   inHome(async (dir, file) => {
     const store = new CorpStore({ dir }, file);
     await Deno.writeTextFile(file, GOOD);
@@ -48,7 +48,7 @@ Deno.test("a file that breaks leaves the last good one in force, and says so lou
     assertEquals((await store.load()).status, "ok");
   }));
 
-Deno.test("the last good one survives a restart, in a file that only its user may read", () =>
+Deno.test("the last good version survives a restart, in a file of mode 0600", () =>
   inHome(async (dir, file) => {
     await Deno.writeTextFile(file, GOOD);
     await new CorpStore({ dir }, file).load();
@@ -58,7 +58,7 @@ Deno.test("the last good one survives a restart, in a file that only its user ma
     assertEquals((await Deno.stat(join(dir, "corp.last-good.toml"))).mode! & 0o777, 0o600);
   }));
 
-Deno.test("a broken file and no good one: closed", () =>
+Deno.test("a broken file without a good version is closed", () =>
   inHome(async (dir, file) => {
     await Deno.writeTextFile(file, BROKEN);
     const store = new CorpStore({ dir }, file);
@@ -75,7 +75,7 @@ Deno.test("a folder in place of corp.toml is broken, not absent", () =>
     assertEquals((await new CorpStore({ dir }, file).load()).status, "closed");
   }));
 
-Deno.test("a file that is taken away unlocks, and does not come back from its copy", () =>
+Deno.test("removing the file unlocks settings, and the copy does not bring it back", () =>
   inHome(async (dir, file) => {
     const store = new CorpStore({ dir }, file);
     await Deno.writeTextFile(file, GOOD);
@@ -86,7 +86,7 @@ Deno.test("a file that is taken away unlocks, and does not come back from its co
     assertEquals((await store.load()).status, "closed");
   }));
 
-Deno.test("a home that cannot be written to keeps corp in force", () =>
+Deno.test("corp stays in force when the home is not writable", () =>
   inHome(async (dir, file) => {
     await Deno.writeTextFile(file, GOOD);
     const store = new CorpStore({ dir: join(dir, "nowhere") }, file);
@@ -95,7 +95,7 @@ Deno.test("a home that cannot be written to keeps corp in force", () =>
     assertEquals((await store.load()).status, "last_good");
   }));
 
-Deno.test("the fixture uses everything, and is good", async () => {
+Deno.test("the fixture uses every key and is valid", async () => {
   const file = new URL("../../../fixtures/corp/locked.toml", import.meta.url).pathname;
   assertEquals(await validateCorp(file), { ok: true, path: file, problems: [] });
   await inHome(async (dir) => {
@@ -131,22 +131,22 @@ const MISTAKES: [string, string, string][] = [
   [
     "a rule of too high a priority",
     '[corp.rules.a]\nname = "A"\naction = "block"\nmatch = "true"\npriority = 0\n',
-    "5: corp.rules.a.priority: a corp rule's priority is -10 or lower",
+    "5: corp.rules.a.priority: the priority of a corp rule must be -10 or lower",
   ],
   [
-    "an action that is none",
+    "an unknown action",
     '[corp.rules.a]\nname = "A"\naction = "deny"\nmatch = "true"\n',
     '3: corp.rules.a.action: must be one of "block", "ask", "rewrite", "allow"',
   ],
   [
     "a server without an address",
     '[mcp.a]\nname = "A"\ntransport = "http"\n',
-    '1: mcp.a.url: is missing, and transport "http" needs it',
+    '1: mcp.a.url: is missing; transport "http" needs it',
   ],
   [
     "a secret in a header",
     '[mcp.a]\nname = "A"\nurl = "https://a.example"\nheaders = { Authorization = "Bearer x" }\n',
-    "4: mcp.a.headers.Authorization: a header that carries a secret; give auth.credential_ref instead",
+    "4: mcp.a.headers.Authorization: must not be a header that carries a secret; use auth.credential_ref instead",
   ],
   [
     "a path with ..",
@@ -154,7 +154,7 @@ const MISTAKES: [string, string, string][] = [
     "2: corp_rule_files.sigma: must be a path without ..",
   ],
   [
-    "an address that is none",
+    "an unsupported URL scheme",
     '[release]\nmanifest_url = "ftp://x"\n',
     "2: release.manifest_url: must be an http, https or file URL",
   ],
@@ -173,7 +173,7 @@ Deno.test("validate: no file", () =>
     assertEquals((await validateCorp(file)).problems, [`${file}: no such file`]);
   }));
 
-Deno.test("SBX_CORP_CONFIG takes the place of the lookup", () => {
+Deno.test("SBX_CORP_CONFIG replaces the default path", () => {
   assertEquals(corpPath({ get: () => "/x.toml" }), "/x.toml");
   assertEquals(corpPath({ get: () => undefined }), "/etc/sbx/corp.toml");
 });

@@ -1,9 +1,9 @@
-/** Bodies and environments: where secrets pass, and what guests get instead (contracts.md §9). */
+/** Secrets in bodies and environments, and the refs guests get instead (docs/contracts.md §9). */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { DecoyUsed, refOf, withheld } from "../../../lib/credential/mod.ts";
-import { CredentialDenied } from "../../../lib/net/port/broker.ts";
-import type { Header } from "../../../lib/net/message/header.ts";
+import { DecoyUsed, placeholderOf, refOf } from "../../../lib/credential/mod.ts";
+import type { Header } from "../../../lib/net/mod.ts";
+import { CredentialDenied } from "../../../lib/net/port/mod.ts";
 import { added, decode, encode, KEY, to, world } from "../../helper/credential.ts";
 
 Deno.test(
@@ -26,14 +26,14 @@ Deno.test(
     const form = `grant_type=refresh_token&refresh_token=${encodeURIComponent(refs.anthropic)}`;
     assertEquals(run(endpoint, form).text, `grant_type=refresh_token&refresh_token=${KEY.anthropic}`);
     const messages = { host: "api.anthropic.com", path: "/v1/messages" };
-    const given = [refs.anthropic, KEY.openai, KEY.mcp, `sk-ant-${"n".repeat(40)}`];
-    const { text, rows } = run(messages, JSON.stringify({ say: given }));
+    const sent = [refs.anthropic, KEY.openai, KEY.mcp, `sk-ant-${"n".repeat(40)}`];
+    const { text, rows } = run(messages, JSON.stringify({ say: sent }));
     assertEquals(
       text,
-      JSON.stringify({ say: given.map(({ length }) => withheld(length)) }),
-      "as long as it was",
+      JSON.stringify({ say: sent.map(({ length }) => placeholderOf(length)) }),
+      "same length",
     );
-    assert(!given.some((each) => text.includes(each)));
+    assert(!sent.some((each) => text.includes(each)));
     assertEquals(rows.map(({ outcome }) => outcome), ["denied", "denied", "denied", "denied"]);
     assertEquals(run({ ...endpoint, scheme: "http" }, form).text.includes(KEY.anthropic), false);
     assertThrows(() => run(endpoint, `refresh_token=${refOf("anthropic", "not there")}`), CredentialDenied);
@@ -41,7 +41,7 @@ Deno.test(
 );
 
 Deno.test(
-  "answers: an OAuth token becomes a ref that works, and an echo of a secret does not reach the guest",
+  "answers: an OAuth token becomes a usable ref, and an echoed secret does not reach the guest",
   world(added, async ({ open, refs }) => {
     const broker = await open();
     const place = { scheme: "https", port: 443, direction: "response" } as const;
@@ -51,10 +51,10 @@ Deno.test(
       "r".repeat(40)
     }","expires_in":3600}`;
     assertEquals(oauth.push(encode(answer)).length, 0);
-    const got = JSON.parse(decode(oauth.end()));
-    assertEquals(got.access_token, refOf("anthropic", access));
-    assertEquals([got.expires_in, got.refresh_token.startsWith("credential:")], [3600, true]);
-    const header: Header[] = [["authorization", `Bearer ${got.access_token}`]];
+    const body = JSON.parse(decode(oauth.end()));
+    assertEquals(body.access_token, refOf("anthropic", access));
+    assertEquals([body.expires_in, body.refresh_token.startsWith("credential:")], [3600, true]);
+    const header: Header[] = [["authorization", `Bearer ${body.access_token}`]];
     assertEquals(broker.inject(to("api.anthropic.com"), header).headers, [[
       "authorization",
       `Bearer ${access}`,
@@ -110,7 +110,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a decoy in a body is an alarm, and nothing more of the body goes out",
+  "a decoy in a body raises an alarm, and the rest of the body is not sent",
   world([{ provider: "github", secret: "ghp_" + "D".repeat(36), decoy: true }], async ({ open, refs }) => {
     const broker = await open();
     const place = {
@@ -133,7 +133,7 @@ Deno.test(
 );
 
 Deno.test(
-  "an endless answer of a token endpoint is broken off",
+  "an endless answer of a token endpoint is aborted",
   world([], async ({ open }) => {
     const broker = await open();
     const place = { scheme: "https", host: "oauth2.googleapis.com", port: 443, path: "/token" } as const;

@@ -1,13 +1,16 @@
-/** The broker at the upstream boundary: what guests hold, what upstreams get, and what is refused (contracts.md §9). */
+/**
+ * The broker at the upstream boundary: refs for guests, secrets for upstreams, and denials (docs/contracts.md
+ * §9).
+ */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { CredentialStore, DecoyUsed, type Provider, REASON, refOf } from "../../../lib/credential/mod.ts";
-import { CredentialDenied, type Destination } from "../../../lib/net/port/broker.ts";
-import type { Header } from "../../../lib/net/message/header.ts";
+import type { Header } from "../../../lib/net/mod.ts";
+import { CredentialDenied, type Destination } from "../../../lib/net/port/mod.ts";
 import { added, ALL, basic, KEY, to, world } from "../../helper/credential.ts";
 
 Deno.test(
-  "a ref becomes the secret for its provider's own hosts, in every way that clients write it",
+  "a ref becomes the secret for its provider's own hosts, in every format of clients",
   world(added, async ({ open, refs }) => {
     const broker = await open();
     const cases: [host: string, header: Header, expected: string, port?: number][] = [
@@ -60,7 +63,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a ref is refused everywhere else, with a row that says why",
+  "a ref is refused everywhere else, with the reason in its row",
   world(
     [...added, { provider: "github", secret: "ghp_" + "D".repeat(36), decoy: true }],
     async ({ open, refs, store }) => {
@@ -118,7 +121,7 @@ Deno.test(
 );
 
 Deno.test(
-  "what a guest sends itself becomes a ref, is kept, and is good for its owner only",
+  "a secret sent by a guest becomes a stored ref, valid only for its owner",
   world([], async ({ open, store }) => {
     const broker = await open();
     const cases: [host: string, Header, provider: Provider, secret: string][] = [
@@ -165,7 +168,7 @@ Deno.test(
 );
 
 Deno.test(
-  "revoking stops what is in flight and what comes after, in every process, and takes the secret out of the file",
+  "revoking stops current and later requests in every process, and removes the secret from the file",
   world(added, async ({ open, refs, store }) => {
     const [a, b] = [await open(), await open(ALL, "vm-b")];
     const header: Header[] = [["x-api-key", refs.anthropic]];
@@ -189,21 +192,21 @@ Deno.test(
 );
 
 Deno.test(
-  "a credential that is revoked while it is being opened stays revoked",
+  "a credential revoked while it is being opened stays revoked",
   world([], async ({ open, store }) => {
     await store.add([{ provider: "anthropic", secret: KEY.anthropic }]);
-    const [ref, there] = [refOf("anthropic", KEY.anthropic), await Deno.readTextFile(store.path)];
+    const [ref, active] = [refOf("anthropic", KEY.anthropic), await Deno.readTextFile(store.path)];
     await store.revoke(ref);
-    const gone = await Deno.readTextFile(store.path);
+    const revoked = await Deno.readTextFile(store.path);
     const broker = await open();
     const put = (text: string) => {
       Deno.writeTextFileSync(`${store.path}.new`, text, { mode: 0o600 });
       Deno.renameSync(`${store.path}.new`, store.path);
     };
     const use = () => broker.inject(to("api.anthropic.com"), [["x-api-key", ref]]);
-    put(there);
+    put(active);
     assertThrows(use, CredentialDenied);
-    put(gone);
+    put(revoked);
     assertThrows(use, CredentialDenied, REASON.revoked);
     await broker.refresh();
     assertThrows(use, CredentialDenied, REASON.revoked);
@@ -211,7 +214,7 @@ Deno.test(
 );
 
 Deno.test(
-  "the host's own side gets the secret for the server that the credential is bound to, and for no other",
+  "a request of the host gets the secret for the server the credential is bound to, and for no other",
   world(
     [...added, { provider: "mcp", secret: "local-mcp-secret", hosts: ["127.0.0.1:8080"] }],
     async ({ open }) => {

@@ -1,4 +1,4 @@
-/** The service's routes of credentials: secrets go in and never come out (contracts.md §9). */
+/** Routes of the service for credentials, whose answers never hold a secret (docs/contracts.md §9). */
 import { assert, assertEquals } from "@std/assert";
 import { Hono } from "hono";
 import { join } from "node:path";
@@ -9,10 +9,10 @@ import {
   CredentialList,
   credentialRoutes,
 } from "../../../lib/api/credential.ts";
-import { PROVIDERS, refOf } from "../../../lib/credential/mod.ts";
 import { errorBody, type SbxError, statusOf } from "../../../lib/base/error/mod.ts";
-import type { CredentialSubstitution, Event } from "../../../lib/event/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
+import { PROVIDERS, refOf } from "../../../lib/credential/mod.ts";
+import type { CredentialSubstitution, Event } from "../../../lib/event/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { Provider } from "../../../lib/profile/mod.ts";
 
@@ -86,7 +86,7 @@ Deno.test("credentials are added, listed and revoked, and no answer holds a secr
     }
   }));
 
-Deno.test("what cannot be added is refused, and the refusal does not repeat it", () =>
+Deno.test("an invalid credential is refused, and the error does not repeat it", () =>
   withApp(async (call) => {
     const cases: [status: number, body: unknown][] = [
       [400, { provider: "anthropic", secret: "short" }],
@@ -137,7 +137,7 @@ async function ledger(dir: string, id: string, rows: CredentialSubstitution[], a
   await ledger.close();
 }
 
-Deno.test("the audit shows what brokers did in all sessions, the latest first", () =>
+Deno.test("the audit shows the substitutions of all sessions, latest first", () =>
   withApp(async (call, dir) => {
     assertEquals((await call("GET", "/credentials/audit")).body, {
       rows: [],

@@ -1,8 +1,9 @@
-/** The store's file: modes, seals, damage, several processes (contracts.md §9). */
+/** The store's file: modes, seals, damage, several processes (docs/contracts.md §9). */
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { dirname, join } from "node:path";
-import { CredentialBroker, CredentialStore, refOf, storePath } from "../../../lib/credential/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { CredentialBroker, CredentialStore, refOf, storePath } from "../../../lib/credential/mod.ts";
+import { runChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 const SECRET = "sk-ant-api03-" + "Store".repeat(12);
@@ -29,27 +30,27 @@ async function filled(path: string): Promise<CredentialStore> {
 const read = (path: string) => JSON.parse(Deno.readTextFileSync(path));
 const write = (path: string, value: unknown) => Deno.writeTextFile(path, JSON.stringify(value));
 
-/** Why a broker over this store refuses every ref. */
-async function brokenBy(path: string): Promise<string | undefined> {
-  const seen: string[] = [];
+/** Error code of a broker over this store, which refuses every ref. */
+async function errorCodeOf(path: string): Promise<string | undefined> {
+  const codes: string[] = [];
   const broker = await CredentialBroker.open({
     store: new CredentialStore(path),
     providers: ["anthropic"],
-    onError: ({ code }) => seen.push(code),
+    onError: ({ code }) => codes.push(code),
   });
   try {
     assertThrows(() =>
       broker.inject({ scheme: "https", host: "api.anthropic.com", port: 443 }, [["x-api-key", REF]])
     );
-    assertEquals(broker.broken?.code, seen[0]);
+    assertEquals(broker.broken?.code, codes[0]);
     assertEquals(broker.guestEnv(), {});
-    return seen[0];
+    return codes[0];
   } finally {
     await broker.close();
   }
 }
 
-Deno.test("the ref of a secret is the same for ever (contracts.md §9)", () => {
+Deno.test("the ref of a secret never changes (docs/contracts.md §9)", () => {
   assertEquals(
     refOf("anthropic", "sk-ant-test"),
     "credential:blake3:" + "082284ebdb621997bcdb3d08bd477797d013c50a9364231cb501785b0c3ffab8",
@@ -84,28 +85,28 @@ Deno.test(
 );
 
 Deno.test(
-  "a file that others may read is not used, neither the store's nor the key's",
+  "a store or key file accessible to others is not used",
   folder(async (path) => {
     const store = await filled(path);
     for (const mode of [0o640, 0o604, 0o666, 0o620]) {
       await Deno.chmod(path, mode);
       assertEquals(assertThrows(() => store.list(), SbxError).code, "credential.store_insecure");
       await assertRejects(() => store.add([{ provider: "openai", secret: "another-secret-1" }]), SbxError);
-      assertEquals(await brokenBy(path), "credential.store_insecure");
+      assertEquals(await errorCodeOf(path), "credential.store_insecure");
     }
     await Deno.chmod(path, 0o600);
     await Deno.chmod(join(dirname(path), "store.key"), 0o644);
-    assertEquals(await brokenBy(path), "credential.store_insecure");
+    assertEquals(await errorCodeOf(path), "credential.store_insecure");
   }),
 );
 
 const DAMAGES: Record<string, (file: any) => unknown> = {
-  "no JSON": () => undefined,
+  "not JSON": () => undefined,
   "null": () => null,
   "another version": (file) => ({ ...file, version: 2 }),
   "no key": ({ version, entries }) => ({ version, entries }),
-  "entries that are none": (file) => ({ ...file, entries: [{ ref: "x" }] }),
-  "a provider that is none": (file) => ({ ...file, entries: [{ ...file.entries[0], provider: "evil" }] }),
+  "invalid entries": (file) => ({ ...file, entries: [{ ref: "x" }] }),
+  "an unknown provider": (file) => ({ ...file, entries: [{ ...file.entries[0], provider: "evil" }] }),
   "a revoked one with a secret": (file) => ({
     ...file,
     entries: [{ ...file.entries[0], revoked_at: "now" }],
@@ -119,17 +120,17 @@ const DAMAGES: Record<string, (file: any) => unknown> = {
     ...file,
     entries: [{ ...file.entries[0], sealed: btoa("x".repeat(90)) }],
   }),
-  "a seal that is no base64": (file) => ({ ...file, entries: [{ ...file.entries[0], sealed: "%" }] }),
+  "a seal that is not base64": (file) => ({ ...file, entries: [{ ...file.entries[0], sealed: "%" }] }),
 };
 
 for (const [what, damage] of Object.entries(DAMAGES)) {
   Deno.test(
-    `a damaged store is refused, and says so: ${what}`,
+    `a damaged store is refused: ${what}`,
     folder(async (path) => {
       await filled(path);
       const damaged = damage(read(path));
       await (damaged === undefined ? Deno.writeTextFile(path, "{") : write(path, damaged));
-      assertEquals(await brokenBy(path), "credential.store_corrupt");
+      assertEquals(await errorCodeOf(path), "credential.store_corrupt");
     }),
   );
 }
@@ -140,9 +141,9 @@ Deno.test(
     const store = await filled(path);
     const key = join(dirname(path), "store.key");
     await Deno.writeTextFile(key, "0".repeat(64), { mode: 0o600 });
-    assertEquals(await brokenBy(path), "credential.key_missing");
+    assertEquals(await errorCodeOf(path), "credential.key_missing");
     await Deno.remove(key);
-    assertEquals(await brokenBy(path), "credential.key_missing");
+    assertEquals(await errorCodeOf(path), "credential.key_missing");
     const fresh = new CredentialStore(path);
     const more = { provider: "openai", secret: "another-secret-1" } as const;
     assertEquals((await assertRejects(() => fresh.add([more]), SbxError)).code, "credential.key_missing");
@@ -152,7 +153,7 @@ Deno.test(
 );
 
 Deno.test(
-  "what cannot be a secret is not kept, and no message repeats it",
+  "an invalid secret is not stored, and no message repeats it",
   folder(async (path) => {
     const store = new CredentialStore(path);
     for (
@@ -174,7 +175,7 @@ Deno.test(
 );
 
 Deno.test(
-  "two processes that write at once lose nothing",
+  "two processes writing at once lose nothing",
   folder(async (path) => {
     const COUNT = 12;
     const program = `
@@ -187,7 +188,7 @@ Deno.test(
     await Deno.writeTextFile(script, program);
     const args = ["run", "-A", "--no-check", "--quiet", "--config", fromRoot("deno.json"), script];
     const outputs = await Promise.all(
-      ["a", "b"].map((name) => new Deno.Command(Deno.execPath(), { args: [...args, name] }).output()),
+      ["a", "b"].map((name) => runChild(Deno.execPath(), { args: [...args, name] })),
     );
     for (const { success, stderr } of outputs) assert(success, new TextDecoder().decode(stderr));
     const store = new CredentialStore(path);
@@ -197,7 +198,7 @@ Deno.test(
   }),
 );
 
-/** A program that speaks as secret-tool does and keeps what it gets in a folder; `broken` forgets it. */
+/** Stand-in for secret-tool that stores values in a folder, except while the file `broken` exists. */
 const SECRET_TOOL = `#!/bin/sh
 verb=$1; shift
 for word; do account=$word; done
@@ -208,7 +209,7 @@ esac
 `;
 
 Deno.test(
-  "the key is in the keyring where there is one that works, and only there",
+  "the key is in a working keyring, and only there",
   folder(async (path) => {
     const dir = dirname(dirname(path));
     const [programs, kept] = [join(dir, "programs"), join(dir, "kept")];
@@ -227,27 +228,27 @@ Deno.test(
     `,
     );
     const run = async (...args: string[]) => {
-      const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+      const { success, stderr } = await runChild(Deno.execPath(), {
         args: ["run", "-A", "--no-check", "--quiet", "--config", fromRoot("deno.json"), script, ...args],
         env: {
           PATH: `${programs}:${Deno.env.get("PATH")}`,
           DBUS_SESSION_BUS_ADDRESS: "unix:path=/none",
           KEPT: kept,
         },
-      }).output();
+      });
       return success ? "" : new TextDecoder().decode(stderr);
     };
     const key = join(dirname(path), "store.key");
     assertEquals(await run("add", path), "");
     assertEquals(read(path).key.in, "keyring");
     await assertRejects(() => Deno.stat(key), Deno.errors.NotFound);
-    assertEquals(await run("open", path), "", "a later process finds it");
+    assertEquals(await run("open", path), "", "a later process finds the key");
     for await (const { name } of Deno.readDir(kept)) await Deno.remove(join(kept, name));
-    assertStringIncludes(await run("open", path), "is not there");
+    assertStringIncludes(await run("open", path), "(in the OS keyring) is missing");
 
     await Deno.writeTextFile(join(kept, "broken"), "");
     const other = join(dir, "other", "store.json");
     assertEquals(await run("add", other), "");
-    assertEquals(read(other).key.in, "file", "one that does not give back what it got is not used");
+    assertEquals(read(other).key.in, "file", "a keyring that does not return the key is not used");
   }),
 );

@@ -1,4 +1,4 @@
-/** Secrets in streams: wherever the stream is cut, the same comes out, and no part of a secret stays. */
+/** Secrets in streams: cuts of a stream do not change the output, and no part of a secret remains. */
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { Finder } from "../../../lib/credential/finder.ts";
@@ -19,7 +19,7 @@ SECRETS.push([refOf("mcp", AWKWARD), AWKWARD]);
 const finder = new Finder(SECRETS);
 const REF = refOf("anthropic", "x");
 
-function replaced(chunks: Iterable<Uint8Array>): string {
+function replaceAll(chunks: Iterable<Uint8Array>): string {
   const replacer = new StreamReplacer(() => finder, ({ kind }) => `<${kind}>`);
   const out = Array.from(chunks, (chunk) => replacer.push(chunk));
   return Buffer.concat([...out, replacer.end()]).toString("latin1");
@@ -49,15 +49,15 @@ const CASES: [text: string, expected: string][] = [
 
 for (const [text, expected] of CASES) {
   Deno.test(`cut anywhere: ${JSON.stringify(text.slice(0, 60))}`, () => {
-    assertEquals(replaced([latin1(text)]), expected);
-    assertEquals(replaced([...text].map(latin1)), expected, "byte by byte");
+    assertEquals(replaceAll([latin1(text)]), expected);
+    assertEquals(replaceAll([...text].map(latin1)), expected, "byte by byte");
     for (let cut = 1; cut < text.length; cut++) {
-      assertEquals(replaced([latin1(text.slice(0, cut)), latin1(text.slice(cut))]), expected, `at ${cut}`);
+      assertEquals(replaceAll([latin1(text.slice(0, cut)), latin1(text.slice(cut))]), expected, `at ${cut}`);
     }
   });
 }
 
-Deno.test("base64 hides no known secret, whatever stands around it", () => {
+Deno.test("base64 hides no known secret, whatever the text around it", () => {
   for (const [, secret] of SECRETS) {
     for (let before = 0; before < 7; before++) {
       for (const url of [false, true]) {
@@ -65,20 +65,20 @@ Deno.test("base64 hides no known secret, whatever stands around it", () => {
           url ? "base64url" : "base64",
         );
         assert(formsOf(secret).some((form) => whole.includes(form)), `${secret} after ${before}`);
-        assert(replaced([latin1(whole)]).includes("<secret>"));
+        assert(replaceAll([latin1(whole)]).includes("<secret>"));
       }
     }
   }
 });
 
-Deno.test("a chunk without anything passes uncopied, and what ends a line is never held back", () => {
+Deno.test("a chunk without matches passes uncopied, and the end of a line is never held back", () => {
   const replacer = new StreamReplacer(() => finder, () => "");
   const chunk = latin1('data: {"text":"hello"}\n\n');
   assert(replacer.push(chunk) === chunk || replacer.push(chunk).buffer === chunk.buffer);
   assertEquals(replacer.end().length, 0);
 });
 
-Deno.test("what is held back is bounded, and endless input of one secret's beginning costs linear time", () => {
+Deno.test("held bytes are bounded, and endless input of one secret's beginning costs linear time", () => {
   const secret = "a".repeat(2048) + "b" + "a".repeat(2000);
   const hostile = new Finder([[refOf("mcp", secret), secret]]);
   const replacer = new StreamReplacer(() => hostile, () => "");

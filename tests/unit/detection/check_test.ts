@@ -1,9 +1,7 @@
-/** Backtest of a file: whatever its lines are, the good ones count and the bad ones are told. */
+/** Backtest of a file: valid lines are evaluated, invalid ones are reported. */
 import { assert, assertEquals } from "@std/assert";
-import type { Check } from "../../../lib/detection/replay/check.ts";
-import { checkEvents, STRICT_LINES } from "../../../lib/detection/replay/check.ts";
-import { junit } from "../../../lib/detection/replay/junit.ts";
 import { LINE_MAX, readLines } from "../../../lib/detection/replay/lines.ts";
+import { type Check, checkEvents, junitOf, STRICT_LINES } from "../../../lib/detection/replay/mod.ts";
 import { httpEvent, ir, rule } from "../../helper/detection.ts";
 
 const PACK = ir([
@@ -21,11 +19,14 @@ async function inFile<T>(content: string | Uint8Array, run: (path: string) => Pr
   }
 }
 
-/** Checks a file; messages without its path. */
-function check(content: string | Uint8Array, options = {}): Promise<Check["report"] & { said: string[] }> {
+/** Checks a file; `messages` are the diagnostics without its path. */
+function check(
+  content: string | Uint8Array,
+  options = {},
+): Promise<Check["report"] & { messages: string[] }> {
   return inFile(content, async (path) => {
     const { report } = await checkEvents(PACK, path, options);
-    return { ...report, said: report.diagnostics.map(({ message }) => message.replace(`${path}:`, "")) };
+    return { ...report, messages: report.diagnostics.map(({ message }) => message.replace(`${path}:`, "")) };
   });
 }
 
@@ -38,10 +39,10 @@ const line = (id: number, request: Record<string, unknown>, labels?: string[]) =
   });
 const HIT = line(1, { host: "a.example" });
 
-Deno.test("a bad line is told with its number, and hides no good one", async () => {
-  const bad: [string, string][] = [
-    ["not json", "not JSON"],
-    ['{"schema": "sbx.policy-context-fixture.v1"', "not JSON: it ends too early"],
+Deno.test("an invalid line is reported with its number and does not affect the others", async () => {
+  const cases: [string, string][] = [
+    ["not json", "invalid JSON"],
+    ['{"schema": "sbx.policy-context-fixture.v1"', "invalid JSON: unexpected end of input"],
     ["[1]", "must be an object"],
     ["null", "must be an object"],
     ['{"schema":"sbx.policy-context-fixture.v2","context":{}}', "schema: must be"],
@@ -53,25 +54,28 @@ Deno.test("a bad line is told with its number, and hides no good one", async () 
     ],
     [
       line(2, { hots: "x" }),
-      "context.http.request.hots: no event has this field; did you mean http.request.host?",
+      "context.http.request.hots: unknown event field; did you mean http.request.host?",
     ],
     [line(2, { port: "443" }), "context.http.request.port: must be a number"],
     [line(2, { host: "x" }).replace("http.request", "http.reqest"), 'did you mean "http.request"?'],
     [line(2, { host: "x" }).replace('"corpus"', '"corpse"'), "event_ref: "],
-    [line(2, { host: "x" }).replace('"context"', '"extra":1,"context"'), "extra: a fixture has no such key"],
-    [line(2, { host: "x" }, ["x"]).replace('["x"]', "[7]"), "expected_labels: must be a list of text"],
-    [HIT + HIT, "not JSON: something stands after its end"],
+    [
+      line(2, { host: "x" }).replace('"context"', '"extra":1,"context"'),
+      "extra: unknown key; use schema, event_ref, expected_labels, context",
+    ],
+    [line(2, { host: "x" }, ["x"]).replace('["x"]', "[7]"), "expected_labels: must be a list of strings"],
+    [HIT + HIT, "invalid JSON: text after the end of the value, or a missing comma"],
     ['{"__proto__":{"common":{}}}', "schema: must be"],
   ];
-  for (const [text, expected] of bad) {
-    const { ok, event_count, match_count, said } = await check(`${HIT}\n${text}\n${HIT}\n`);
+  for (const [text, expected] of cases) {
+    const { ok, event_count, match_count, messages } = await check(`${HIT}\n${text}\n${HIT}\n`);
     assertEquals([ok, event_count, match_count], [false, 2, 2], text);
-    assert(said[0].startsWith("2: ") && said[0].includes(expected), `${text}: ${said[0]}`);
-    assertEquals(said.length, 1);
+    assert(messages[0].startsWith("2: ") && messages[0].includes(expected), `${text}: ${messages[0]}`);
+    assertEquals(messages.length, 1);
   }
 });
 
-Deno.test("line ends, empty lines, a byte order mark and a last line without an end are no mistakes", async () => {
+Deno.test("line ends, empty lines, a byte order mark and a missing final line end are accepted", async () => {
   const files = [
     `${HIT}\n${HIT}\n`,
     `${HIT}\n${HIT}`,
@@ -85,7 +89,7 @@ Deno.test("line ends, empty lines, a byte order mark and a last line without an 
   assertEquals((await check("")).event_count, 0);
 });
 
-Deno.test("contexts alone are events too, such as sbx events --json prints", async () => {
+Deno.test("bare contexts are accepted, such as the output of sbx events --json", async () => {
   const { ok, findings } = await check(JSON.stringify(httpEvent(1, { host: "a.example" })) + "\n");
   assertEquals([ok, findings[0].event_id, findings[0].matched_fields], [
     true,
@@ -94,7 +98,7 @@ Deno.test("contexts alone are events too, such as sbx events --json prints", asy
   ]);
 });
 
-Deno.test("bytes that are not UTF-8 spoil their line only", async () => {
+Deno.test("invalid UTF-8 affects only its line", async () => {
   const encoder = new TextEncoder();
   const umlaut = line(1, { host: "ä.example", path: "\ufffd" });
   const bytes = [
@@ -102,43 +106,43 @@ Deno.test("bytes that are not UTF-8 spoil their line only", async () => {
     new Uint8Array([0xff, 0xfe]),
     encoder.encode(`"}\n${umlaut}\n`),
   ];
-  const { ok, match_count, said } = await check(new Uint8Array(bytes.flatMap((part) => [...part])));
-  assertEquals([ok, match_count, said], [false, 2, ["2: bytes that are not UTF-8"]]);
+  const { ok, match_count, messages } = await check(new Uint8Array(bytes.flatMap((part) => [...part])));
+  assertEquals([ok, match_count, messages], [false, 2, ["2: invalid UTF-8"]]);
 });
 
-Deno.test("a line of 20 MB is a line like any other, and one beyond the limit is told", async () => {
+Deno.test("a line of 20 MB is read, and one beyond the limit is reported", async () => {
   const long = line(2, { host: "a.example", body: { state: "text", text: "x".repeat(20_000_000) } });
   const { ok, event_count, match_count } = await check(`${HIT}\n${long}\n${HIT}\n`);
   assertEquals([ok, event_count, match_count], [true, 3, 3]);
   const endless = "y".repeat(LINE_MAX + 1000);
   for (const file of [`${HIT}\n${endless}\n${HIT}\n`, `${HIT}\n${HIT}\n${endless}`]) {
-    const { ok, event_count, said } = await check(file);
+    const { ok, event_count, messages } = await check(file);
     assertEquals([ok, event_count], [false, 2]);
-    assertEquals(said, [`${file.endsWith("y") ? 3 : 2}: longer than ${LINE_MAX} bytes`]);
+    assertEquals(messages, [`${file.endsWith("y") ? 3 : 2}: longer than ${LINE_MAX} bytes`]);
   }
 });
 
-Deno.test("a file that grows is read to where it ended, and its last line to its end", async () => {
+Deno.test("a growing file is read up to its size at opening, plus the rest of that line", async () => {
   const half = Math.floor(HIT.length / 2);
   await inFile(`${HIT}\n${HIT.slice(0, half)}`, async (path) => {
     const lines: string[] = [];
-    let grown = false;
+    let isGrown = false;
     await readLines(path, {
       line: (text) => void lines.push(text),
       fault: (_, message) => void lines.push(message),
       read() {
-        // After the first read, while it is at work.
-        if (!grown) {
+        // Grow the file after the first read.
+        if (!isGrown) {
           Deno.writeTextFileSync(path, `${HIT.slice(half)}\n${`${HIT}\n`.repeat(1000)}`, { append: true });
         }
-        grown = true;
+        isGrown = true;
       },
     });
     assertEquals(lines, [HIT, HIT]);
   });
 });
 
-Deno.test("labels: missed and unexpected ones fail the check, line by line", async () => {
+Deno.test("labels: missed labels and unexpected rules fail the check, line by line", async () => {
   const file = [
     line(1, { host: "a.example" }, ["host"]),
     line(2, { host: "a.example" }, ["exfil"]),
@@ -148,39 +152,43 @@ Deno.test("labels: missed and unexpected ones fail the check, line by line", asy
     line(6, { host: "c.example" }, []),
     line(7, { host: "a.example" }),
   ].join("\n");
-  const { ok, said, match_count } = await check(file);
+  const { ok, messages, match_count } = await check(file);
   assertEquals([ok, match_count], [false, 6]);
-  assertEquals(said, ["3: missed labels: exfil, post", "4: unexpected: host", "5: unexpected: host"]);
-  // A file without any label, such as an exported session, expects nothing.
+  assertEquals(messages, [
+    "3: missed labels: exfil, post",
+    "4: unexpected rules: host",
+    "5: unexpected rules: host",
+  ]);
+  // A file without labels, such as an exported session, has no expectations.
   assertEquals((await check(`${line(1, { host: "a.example" }, [])}\n`)).ok, true);
 });
 
-Deno.test("a million findings or faults are counted, and a bounded number is listed", async () => {
-  const { findings, match_count, ok, said } = await check(`${HIT}\n`.repeat(500), { limit: 10 });
+Deno.test("all findings and faults are counted, and a limited number is listed", async () => {
+  const { findings, match_count, ok, messages } = await check(`${HIT}\n`.repeat(500), { limit: 10 });
   assertEquals([findings.length, match_count, ok], [10, 500, true]);
-  assert(said[0].includes("only the first 10 of 500 findings are listed"));
+  assert(messages[0].includes("10 of 500 findings are listed"));
   const broken = await check(`{\n${HIT}\n`.repeat(300));
-  assertEquals([broken.event_count, broken.said.length, broken.ok], [300, 101, false]);
-  assert(broken.said[100].includes("… and 200 more bad lines"));
+  assertEquals([broken.event_count, broken.messages.length, broken.ok], [300, 101, false]);
+  assert(broken.messages[100].includes("… and 200 more invalid lines"));
 });
 
-Deno.test("beyond the first lines only what matching needs is looked at", async () => {
+Deno.test("beyond the strict lines, only the fields needed to match are checked", async () => {
   const odd = line(1, { host: "a.example", hots: "x" });
   const file = `${HIT}\n`.repeat(STRICT_LINES - 1) + `${odd}\n${odd}\nnot json\n`;
-  const { said, event_count } = await check(file);
+  const { messages, event_count } = await check(file);
   assertEquals(event_count, STRICT_LINES);
-  assertEquals(said.map((text) => text.split(":")[0]).slice(0, 2), [
+  assertEquals(messages.map((text) => text.split(":")[0]).slice(0, 2), [
     `${STRICT_LINES}`,
     `${STRICT_LINES + 2}`,
   ]);
 });
 
-Deno.test("JUnit: a case for each labelled line, and text that XML cannot hold", async () => {
+Deno.test("JUnit: one case per labelled line, with escaped text", async () => {
   const xml = await inFile(
     `${line(1, { host: "a.example" }, ["host"])}\n${
       line(2, { host: "c.example" }, ['<&"\u0001'])
     }\nnot json\n`,
-    async (path) => junit(await checkEvents(PACK, path), "a&b.jsonl"),
+    async (path) => junitOf(await checkEvents(PACK, path), "a&b.jsonl"),
   );
   assert(xml.includes('tests="3" failures="2"'), xml);
   assert(xml.includes('name="line 1 (e1)"/>'), xml);

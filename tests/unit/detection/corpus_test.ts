@@ -1,16 +1,15 @@
-/** Hand-written Sigma rules, one per construct: each says on its first line what becomes of it. */
+/** Hand-written Sigma rules, one per construct; the first line of each states the expected result. */
 import { assert, assertEquals } from "@std/assert";
-import { compilePack } from "../../../lib/detection/compile.ts";
-import { checkPack, readPack } from "../../../lib/detection/pack/pack.ts";
-import type { Pack } from "../../../lib/detection/pack/pack.ts";
-import { portability } from "../../../lib/detection/portability.ts";
+import { compilePack } from "../../../lib/detection/compile/mod.ts";
+import { reportPortability } from "../../../lib/detection/compile/mod.ts";
+import { checkPack, type Pack, readPack } from "../../../lib/detection/pack/mod.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 const FOLDER = fromRoot("fixtures/detection/corpus");
 const names = [...Deno.readDirSync(FOLDER)].map(({ name }) => name).sort();
 const { pack } = await readPack(fromRoot("fixtures/detection/corpus.mapping.yaml"));
 
-/** The mapping's pack with one rule of the corpus as its source. */
+/** Pack with the corpus mapping and one rule of the corpus as its source. */
 function packOfRule(name: string): Pack {
   const { document: _, folder, ...envelope } = pack!;
   const source = { id: "the-rule", type: "sigma", format: "yaml", path: `corpus/${name}` };
@@ -40,19 +39,19 @@ for (const name of names) {
       codes.split(","),
       JSON.stringify(errors),
     );
-    // The construct is told with its file and line, and with what to write instead.
+    // Errors have the file, the line and an explanation.
     assertEquals(errors[0].file, `${FOLDER}/${name}`);
     assert(errors.some((error) => error.line === Number(line)), JSON.stringify(errors));
     for (const { message } of errors) assert(message.length > 20, message);
   });
 }
 
-Deno.test("portability says the same of the corpus, with counts", async () => {
-  const report = await portability(FOLDER, { mapping: pack!.field_mapping });
-  const refused = names.filter((name) => name.startsWith("refused-"));
-  // Foreign files may hold several documents: that rule is two, and both are good.
+Deno.test("the portability report agrees with the compiler, and counts the reasons", async () => {
+  const report = await reportPortability(FOLDER, { mapping: pack!.field_mapping });
+  const rejected = names.filter((name) => name.startsWith("refused-"));
+  // Foreign files may have several documents: one rule of the corpus counts as two valid rules.
   assertEquals(report.rule_count, names.length + 1);
-  assertEquals(report.accepted, report.rule_count - refused.length + 1);
+  assertEquals(report.accepted, report.rule_count - rejected.length + 1);
   const count = (code: string) => report.reasons.find((reason) => reason.code === code)?.rules;
   assertEquals(count("field-modifier"), 14);
   assertEquals(count("value-wildcard"), 3);

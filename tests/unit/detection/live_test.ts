@@ -1,11 +1,16 @@
-/** Packs that run: pins, revocation, overlays that survive a restart, and what the API shows of them. */
+/** Detections in force: pins, revocation, overlays that survive a restart, and API views. */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { loadPack, loadPinned } from "../../../lib/detection/live/load.ts";
-import { type OverlayInput, OVERLAYS_MAX, OverlayStore } from "../../../lib/detection/live/overlay.ts";
-import { overlayView, packViews } from "../../../lib/detection/live/view.ts";
+import { SbxError, statusOf } from "../../../lib/base/error/mod.ts";
+import {
+  loadPack,
+  loadPinned,
+  type OverlayInput,
+  OVERLAYS_MAX,
+  OverlayStore,
+  overlayView,
+  packViews,
+} from "../../../lib/detection/live/mod.ts";
 import { type DetectionIr, Matcher, mergeCounters, requirePinned } from "../../../lib/detection/mod.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
-import { statusOf } from "../../../lib/base/error/mod.ts";
 import { httpEvent, ir, rule } from "../../helper/detection.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
@@ -29,26 +34,26 @@ async function inFolder(run: (dir: string) => Promise<void>): Promise<void> {
 
 const codeOf = async (promise: Promise<unknown>) => (await assertRejects(() => promise, SbxError)).code;
 
-Deno.test("pins: the pack of that id and version, not revoked, and no other", () => {
+Deno.test("pins: id and version must match, and the pack must not be revoked", () => {
   const packs = [
     ir([], { pack_id: "a.pack", pack_version: "1" }),
     ir([], { pack_id: "b.pack", pack_version: "2" }),
   ];
   requirePinned([{ id: "a.pack", version: "1" }], packs);
   requirePinned([], packs);
-  const refused = (pins: { id: string; version: string }[], loaded: DetectionIr[]) =>
-    assertThrows(() => requirePinned(pins, loaded), SbxError);
-  assertEquals(refused([{ id: "a.pack", version: "1.0" }], packs).code, "detection.pin_mismatch");
-  assertEquals(refused([{ id: "c.pack", version: "1" }], packs).code, "detection.not_found");
+  const rejection = (pins: { id: string; version: string }[], packs: DetectionIr[]) =>
+    assertThrows(() => requirePinned(pins, packs), SbxError);
+  assertEquals(rejection([{ id: "a.pack", version: "1.0" }], packs).code, "detection.pin_mismatch");
+  assertEquals(rejection([{ id: "c.pack", version: "1" }], packs).code, "detection.not_found");
   const revoked = [ir([], { pack_id: "a.pack", pack_version: "1", pack_status: "revoked" })];
-  assertEquals(refused([{ id: "a.pack", version: "1" }], revoked).code, "detection.revoked");
+  assertEquals(rejection([{ id: "a.pack", version: "1" }], revoked).code, "detection.revoked");
   assertEquals(
     ["detection.pin_mismatch", "detection.revoked", "detection.conflict", "detection.invalid"].map(statusOf),
     [412, 409, 409, 400],
   );
 });
 
-Deno.test("a pinned pack is read at each launch: revoked meanwhile, it does not start", () =>
+Deno.test("a pinned pack is read at each launch, and rejected once it is revoked", () =>
   inFolder(async (dir) => {
     const pins = [{ id: "sbx.minimal", version: "1.0.0", path: "p.yaml" }];
     assertEquals(await codeOf(loadPinned(pins, dir)), "detection.not_found");
@@ -70,7 +75,7 @@ Deno.test("a pinned pack is read at each launch: revoked meanwhile, it does not 
     assertEquals(await codeOf(loadPinned(pins, dir)), "detection.invalid");
   }));
 
-Deno.test("overlays: packs and rules, added, replaced, switched off, deleted; and there after a restart", () =>
+Deno.test("overlays: packs and rules are added, replaced, disabled and removed, and survive a restart", () =>
   inFolder(async (dir) => {
     const store = await OverlayStore.open(`${dir}/overlays`);
     const pack = await store.put({ pack: PACK_VALUE });
@@ -94,11 +99,11 @@ Deno.test("overlays: packs and rules, added, replaced, switched off, deleted; an
       ["sbx.minimal", true],
     ]);
     assertEquals(store.irs().length, 2);
-    const again = await OverlayStore.open(`${dir}/overlays`);
-    assertEquals(again.list(), store.list());
-    assertEquals((await again.remove("ir-rule")).id, "ir-rule");
-    assertEquals(await codeOf(again.remove("ir-rule")), "detection.not_found");
-    assertEquals(await codeOf(again.remove("../secrets")), "detection.not_found");
+    const reopened = await OverlayStore.open(`${dir}/overlays`);
+    assertEquals(reopened.list(), store.list());
+    assertEquals((await reopened.remove("ir-rule")).id, "ir-rule");
+    assertEquals(await codeOf(reopened.remove("ir-rule")), "detection.not_found");
+    assertEquals(await codeOf(reopened.remove("../secrets")), "detection.not_found");
     assertEquals((await OverlayStore.open(`${dir}/overlays`)).list().map(({ id }) => id), [
       "my-rule",
       "sbx.minimal",
@@ -108,7 +113,7 @@ Deno.test("overlays: packs and rules, added, replaced, switched off, deleted; an
     }
   }));
 
-Deno.test("overlays that are not right change nothing", () =>
+Deno.test("invalid overlays change nothing", () =>
   inFolder(async (dir) => {
     const store = await OverlayStore.open(dir);
     const bad: [unknown, string][] = [
@@ -122,7 +127,7 @@ Deno.test("overlays that are not right change nothing", () =>
     ];
     for (const [input, code] of bad) assertEquals(await codeOf(store.put(input as OverlayInput)), code);
     const veto = () => {
-      throw new SbxError("detection.conflict", "a profile's pack has that rule");
+      throw new SbxError("detection.conflict", "a pack of the profile defines that rule");
     };
     assertEquals(await codeOf(store.put({ rule: SIGMA }, veto)), "detection.conflict");
     assertEquals(store.list(), []);
@@ -130,31 +135,31 @@ Deno.test("overlays that are not right change nothing", () =>
     assert(OVERLAYS_MAX >= 100);
   }));
 
-Deno.test("a broken overlay file takes no other with it", () =>
+Deno.test("an invalid overlay file does not affect the others", () =>
   inFolder(async (dir) => {
     const store = await OverlayStore.open(dir);
     await store.put({ rule: SIGMA });
     await store.put({ pack: PACK_VALUE });
     await Deno.writeTextFile(`${dir}/broken.json`, "{");
     await Deno.writeTextFile(`${dir}/other.json`, await Deno.readTextFile(`${dir}/my-rule.json`));
-    // What an earlier sbx took and this one does not.
+    // A definition that only an earlier sbx accepted.
     const old = (await Deno.readTextFile(`${dir}/sbx.minimal.json`)).replace(
       "http.request.host",
       "http.request.hostname",
     );
     await Deno.writeTextFile(`${dir}/sbx.minimal.json`, old);
     const problems: string[] = [];
-    const again = await OverlayStore.open(dir, (message) => problems.push(message));
-    assertEquals(again.list().map(({ id, ir }) => [id, ir !== undefined]), [["my-rule", true], [
+    const reopened = await OverlayStore.open(dir, (message) => problems.push(message));
+    assertEquals(reopened.list().map(({ id, ir }) => [id, ir !== undefined]), [["my-rule", true], [
       "sbx.minimal",
       false,
     ]]);
     assertEquals(problems.length, 3);
-    assertEquals(again.irs().length, 1);
-    assertEquals(overlayView(again.list()[1], []).compiled, false);
+    assertEquals(reopened.irs().length, 1);
+    assertEquals(overlayView(reopened.list()[1], []).compiled, false);
   }));
 
-Deno.test("many changes at once leave memory and files alike", () =>
+Deno.test("concurrent changes leave memory and files consistent", () =>
   inFolder(async (dir) => {
     const store = await OverlayStore.open(dir);
     await Promise.all(Array.from({ length: 40 }, (_, at) =>
@@ -165,7 +170,7 @@ Deno.test("many changes at once leave memory and files alike", () =>
     assertEquals(store.list().length, 20);
   }));
 
-Deno.test("views: a pack's rules one by one, an overlay as a whole, counters of all VMs together", () => {
+Deno.test("views: one per rule of a pack, one per overlay, with counters summed over VMs", () => {
   const pack = ir([
     rule("one", { "http.request.host": "a.example" }),
     rule("two", { "http.request.method": "GET" }),

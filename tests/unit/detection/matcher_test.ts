@@ -1,12 +1,12 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { type Matchable, Matcher } from "../../../lib/detection/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { type Matchable, Matcher } from "../../../lib/detection/mod.ts";
 import { httpEvent, ir, rule } from "../../helper/detection.ts";
 
 const idsOf = (matcher: Matcher, event: unknown) =>
   matcher.match(event as Matchable).map(({ rule_id }) => rule_id);
 
-Deno.test("a rule matches when all of its fields have one of their values", () => {
+Deno.test("a rule matches if every field has one of its values", () => {
   const matcher = new Matcher([ir([
     rule("host", { "http.request.host": ["a.example", "b.example"] }),
     rule("both", { "http.request.host": "a.example", "http.request.method": ["POST", "PUT"] }),
@@ -23,14 +23,14 @@ Deno.test("a rule matches when all of its fields have one of their values", () =
     idsOf(matcher, { common: { event_type: "dns.query" }, dns: { request: { qname: "a.example" } } }),
     ["dns"],
   );
-  // The family is what stands before the first dot, whatever comes after it.
+  // The family is the part before the first dot.
   assertEquals(
     idsOf(matcher, { common: { event_type: "dns.other.query" }, dns: { request: { qname: "a.example" } } }),
     ["dns"],
   );
 });
 
-Deno.test("values are compared with their type; what is absent or no single value matches nothing", () => {
+Deno.test("values are compared with their type; absent and structured values never match", () => {
   const matcher = new Matcher([ir([
     rule("number", { "http.request.port": 443 }),
     rule("boolean", { "http.request.body.truncated": false }),
@@ -48,7 +48,7 @@ Deno.test("values are compared with their type; what is absent or no single valu
   assertEquals(idsOf(matcher, { common: { event_type: "constructor" } }), []);
 });
 
-Deno.test("a finding carries what contracts.md says, and nothing else", () => {
+Deno.test("a finding has exactly the fields of docs/contracts.md §6", () => {
   const more = {
     sigma_id: "0b4c7a3e-5d1f-4e2a-9c6b-8f7e6d5c4b3a",
     severity: "critical",
@@ -70,7 +70,7 @@ Deno.test("a finding carries what contracts.md says, and nothing else", () => {
   }]);
 });
 
-Deno.test("counters: each rule's own, and they go on in the matcher that comes after", () => {
+Deno.test("counters: one per rule, continued by the next matcher", () => {
   const rules = [
     rule("one", { "http.request.host": "a.example" }),
     rule("two", { "http.request.method": "GET" }),
@@ -90,19 +90,19 @@ Deno.test("counters: each rule's own, and they go on in the matcher that comes a
   ]);
   assertEquals(next.ruleCounters()[1].last_matched_event, "000000000002");
   assertEquals(next.ruleCounters()[1].last_matched_unix_ms, 1_760_000_000_002);
-  // A rule of the same id of another pack is another rule.
+  // A rule with the same id in another pack has its own counter.
   const other = new Matcher([ir(rules, { pack_id: "other" })], matcher);
   assertEquals(other.ruleCounters().map(({ match_count }) => match_count), [0, 0]);
 });
 
-Deno.test("two rules of one id would make one finding of two", () => {
+Deno.test("two rules with the same id are a conflict", () => {
   const rules = [rule("one", { "http.request.host": "a.example" })];
   const error = assertThrows(() => new Matcher([ir(rules), ir(rules, { pack_id: "other" })]), SbxError);
   assertEquals(error.code, "detection.conflict");
   assertEquals(error.message.includes("test.pack") && error.message.includes("other"), true);
 });
 
-Deno.test("findings come in the order of packs and rules, also of many", () => {
+Deno.test("findings follow the order of packs and rules, also with many rules", () => {
   const many = Array.from(
     { length: 300 },
     (_, at) =>
@@ -115,7 +115,7 @@ Deno.test("findings come in the order of packs and rules, also of many", () => {
     ir(many.slice(150), { pack_id: "b" }),
     ir(many.slice(0, 150), { pack_id: "a" }),
   ]);
-  const wanted = [...many.slice(150), ...many.slice(0, 150)].map(({ id }) => id);
-  assertEquals(idsOf(matcher, httpEvent(1, { host: "a.example" })), wanted);
+  const expected = [...many.slice(150), ...many.slice(0, 150)].map(({ id }) => id);
+  assertEquals(idsOf(matcher, httpEvent(1, { host: "a.example" })), expected);
   assertEquals(idsOf(matcher, httpEvent(2, { host: "h7" })), ["r7"]);
 });

@@ -1,9 +1,7 @@
-/** Backtest and hunt of a few events: rows, evidence, expectations. */
+/** Backtest and hunt: rows, evidence and expectations. */
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
-import { backtest } from "../../../lib/detection/replay/backtest.ts";
-import { signatureOf } from "../../../lib/detection/replay/evidence.ts";
-import { hunt } from "../../../lib/detection/replay/hunt.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
+import { backtest, hunt, signatureOf } from "../../../lib/detection/replay/mod.ts";
 import { httpEvent, ir, rule } from "../../helper/detection.ts";
 
 const PACK = [ir([
@@ -18,7 +16,7 @@ Deno.test("the signature is BLAKE3 of the sorted JSON of type and subject", () =
   };
   const text = '{"event_type":"http.request","subject":{"request":{"host":"x","port":1}}}';
   assertEquals(signatureOf(event), blake3(text));
-  // Where and when an event was is no part of it.
+  // The other fields of common do not change it.
   assertEquals(
     signatureOf({ ...event, common: { event_type: "http.request", event_id: "2" } }),
     blake3(text),
@@ -40,18 +38,18 @@ Deno.test("hunt and backtest give the same rows for the same events", async () =
   );
   const cases = events.map((context) => ({ context }));
   for (const limit of [1, 3, 100]) {
-    const hunted = await hunt(PACK, events, { corpus: "inline", limit });
-    assertEquals(backtest(PACK, cases, { limit }), hunted);
+    const huntReport = await hunt(PACK, events, { corpus: "inline", limit });
+    assertEquals(backtest(PACK, cases, { limit }), huntReport);
   }
-  const paged = async function* () {
+  const pages = async function* () {
     for (const event of events) yield await Promise.resolve(event);
   };
-  const fromLedger = await hunt(PACK, paged());
+  const fromLedger = await hunt(PACK, pages());
   assertEquals(fromLedger.rows[0].event_ref.corpus, "session_db");
   assertEquals(fromLedger.rows.length, backtest(PACK, cases).rows.length);
 });
 
-Deno.test("evidence: all matches are counted, rows differ, and what is left out is told", () => {
+Deno.test("evidence: all matches are counted, rows are distinct, and truncation is reported", () => {
   const same = Array.from({ length: 10 }, (_, at) => ({ context: httpEvent(at + 1, { host: "a.example" }) }));
   const others = Array.from(
     { length: 5 },
@@ -64,7 +62,7 @@ Deno.test("evidence: all matches are counted, rows differ, and what is left out 
   assertEquals(report.rows[0].matched_fields, [{ path: "http.request.host", value: "a.example" }]);
   assertEquals(report.rows[0].outcome, { outcome: "matched" });
   assertEquals(backtest(PACK, same).truncated, false);
-  // 100 rows unless asked for another number (spec.md, "Limits").
+  // The default limit is 100 rows (docs/contracts.md §14).
   const many = Array.from(
     { length: 150 },
     (_, at) => ({ context: httpEvent(at + 1, { host: "a.example", path: `/${at}` }) }),
@@ -72,7 +70,7 @@ Deno.test("evidence: all matches are counted, rows differ, and what is left out 
   assertEquals(backtest(PACK, many).rows.length, 100);
 });
 
-Deno.test("what was expected: matched, missed, unexpected, broken", () => {
+Deno.test("expectations: matched, missed, unexpected, invalid", () => {
   const hit = httpEvent(1, { host: "a.example" });
   const quiet = httpEvent(2, { host: "c.example" });
   const outcomes = (context: unknown, expected?: boolean | string[]) =>
@@ -88,7 +86,7 @@ Deno.test("what was expected: matched, missed, unexpected, broken", () => {
   assertEquals(outcomes({ common: { event_type: "http.request" }, htpt: {} }), [["error", ""]]);
 });
 
-Deno.test("a context that is none hides no other, and its row says where it is", () => {
+Deno.test("an invalid context does not affect the others, and its row has its location", () => {
   const report = backtest(PACK, [
     { context: { common: { event_type: "http.requst" } } },
     { context: httpEvent(7, { host: "a.example" }) },
@@ -97,8 +95,8 @@ Deno.test("a context that is none hides no other, and its row says where it is",
   ]);
   assertEquals(report.total_matches, 1);
   assertEquals(report.rows.map(({ outcome }) => outcome.message), [
-    'events[0].context: common.event_type: there is no "http.requst"; did you mean "http.request"?',
-    "events[2].context: http.request.hots: no event has this field; did you mean http.request.host?",
+    'events[0].context: common.event_type: unknown value "http.requst"; did you mean "http.request"?',
+    "events[2].context: http.request.hots: unknown event field; did you mean http.request.host?",
     "events[3].context: must be an object",
     undefined,
   ]);
@@ -111,7 +109,7 @@ Deno.test("a context that is none hides no other, and its row says where it is",
   });
 });
 
-Deno.test("two rules on one event are two matches and one piece of evidence", () => {
+Deno.test("two rules on one event are two matches with one signature", () => {
   const report = backtest(PACK, [{ context: httpEvent(1, { host: "a.example", method: "POST" }) }]);
   assertEquals([report.total_matches, report.unique_evidence_matches, report.rows.length], [2, 1, 1]);
   assert(!report.truncated);

@@ -1,19 +1,19 @@
-/** What the DNS of a guest remembers: answers, given addresses, overridden names. All of it is bounded. */
+/** State of a guest's DNS, all of it bounded: cached answers, resolved addresses, overridden names. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { DnsCache } from "../../../lib/dns/cache.ts";
-import { GivenAddresses } from "../../../lib/dns/given.ts";
-import { Overrides } from "../../../lib/dns/mod.ts";
+import { isPrivateHost } from "../../../lib/base/address/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { isPrivateHost } from "../../../lib/policy/mod.ts";
+import { DnsCache } from "../../../lib/dns/cache.ts";
+import { Overrides } from "../../../lib/dns/mod.ts";
+import { ResolvedAddresses } from "../../../lib/dns/resolved_addresses.ts";
 
 const question = (name: string, type = "A") => ({ name, type });
 const record = (name: string, ttl: number) => ({ name, type: "A", ttl, data: "8.8.4.4" });
 
-Deno.test("an answer is kept as long as its TTL, within the limits, and tells what is left of it", () => {
+Deno.test("an answer is cached for its TTL, within the limits, and shows its remaining TTL", () => {
   let seconds = 1000;
   const cache = new DnsCache({ minTtl: 5, maxTtl: 100, negativeTtl: 20 }, () => seconds * 1000);
   const cases: [number | undefined, number][] = [[0, 5], [30, 30], [5000, 100], [undefined, 20]];
-  for (const [ttl, kept] of cases) {
+  for (const [ttl, lifetime] of cases) {
     const records = ttl === undefined ? [] : [record("a.test", ttl)];
     const set = cache.set(
       question("a.test"),
@@ -21,11 +21,11 @@ Deno.test("an answer is kept as long as its TTL, within the limits, and tells wh
       50,
       ttl === undefined ? 90 : undefined,
     );
-    assertEquals(set.records.map(({ ttl }) => ttl), records.map(() => kept));
-    seconds += kept - 1;
+    assertEquals(set.records.map(({ ttl }) => ttl), records.map(() => lifetime));
+    seconds += lifetime - 1;
     assertEquals(cache.get(question("A.TEST."))?.records.map(({ ttl }) => ttl), records.map(() => 1));
     seconds += 1;
-    assertEquals(cache.get(question("a.test")), undefined, `TTL ${ttl} ends after ${kept}`);
+    assertEquals(cache.get(question("a.test")), undefined, `TTL ${ttl} ends after ${lifetime}`);
   }
   cache.set(question("b.test"), { rcode: "NXDOMAIN", records: [] }, 50, 0);
   seconds += 4;
@@ -33,7 +33,7 @@ Deno.test("an answer is kept as long as its TTL, within the limits, and tells wh
   assertEquals(cache.get(question("b.test", "AAAA")), undefined);
 });
 
-Deno.test("a full cache drops what was used least, by number and by bytes", () => {
+Deno.test("a full cache drops the least recently used answers, by number and by bytes", () => {
   const cache = new DnsCache({ entries: 3, bytes: 1000 });
   const set = (name: string, bytes = 10) =>
     cache.set(question(name), { rcode: "NOERROR", records: [record(name, 60)] }, bytes);
@@ -45,23 +45,29 @@ Deno.test("a full cache drops what was used least, by number and by bytes", () =
   set("e", 985);
   assertEquals(has(), ["d", "e"]);
   set("b", 1001);
-  assertEquals(has(), ["d", "e"], "one that does not fit is not kept at all");
+  assertEquals(has(), ["d", "e"], "an answer that does not fit is not cached");
 });
 
-Deno.test("given addresses agree with their name in any spelling, until newer ones push them out", () => {
-  const given = new GivenAddresses(2, 3);
-  given.remember("a.test", ["8.8.8.1", "2001:db8::1"]);
+Deno.test("resolved addresses agree with their name in any spelling, until newer ones replace them", () => {
+  const addresses = new ResolvedAddresses(2, 3);
+  addresses.remember("a.test", ["8.8.8.1", "2001:db8::1"]);
   for (const address of ["8.8.8.1", "::ffff:8.8.8.1", "2001:0db8:0::0001"]) {
-    assert(given.agrees("A.Test.", address));
+    assert(addresses.agrees("A.Test.", address));
   }
-  assertEquals([given.agrees("a.test", "8.8.8.2"), given.agrees("b.test", "8.8.8.1")], [false, false]);
-  given.remember("b.test", ["8.8.8.1"]);
-  assertEquals([given.nameOf("8.8.8.1"), given.agrees("a.test", "8.8.8.1")], ["b.test", true]);
-  given.remember("a.test", ["8.8.8.2", "8.8.8.3"]);
-  assertEquals([given.agrees("a.test", "8.8.8.1"), given.agrees("a.test", "2001:db8::1")], [false, true]);
-  given.remember("c.test", ["8.8.8.9"]);
-  assertEquals([given.agrees("b.test", "8.8.8.1"), given.nameOf("8.8.8.1")], [false, undefined]);
-  assertEquals([given.agrees("a.test", "8.8.8.3"), given.agrees("c.test", "8.8.8.9")], [true, true]);
+  assertEquals([addresses.agrees("a.test", "8.8.8.2"), addresses.agrees("b.test", "8.8.8.1")], [
+    false,
+    false,
+  ]);
+  addresses.remember("b.test", ["8.8.8.1"]);
+  assertEquals([addresses.nameOf("8.8.8.1"), addresses.agrees("a.test", "8.8.8.1")], ["b.test", true]);
+  addresses.remember("a.test", ["8.8.8.2", "8.8.8.3"]);
+  assertEquals([addresses.agrees("a.test", "8.8.8.1"), addresses.agrees("a.test", "2001:db8::1")], [
+    false,
+    true,
+  ]);
+  addresses.remember("c.test", ["8.8.8.9"]);
+  assertEquals([addresses.agrees("b.test", "8.8.8.1"), addresses.nameOf("8.8.8.1")], [false, undefined]);
+  assertEquals([addresses.agrees("a.test", "8.8.8.3"), addresses.agrees("c.test", "8.8.8.9")], [true, true]);
 });
 
 Deno.test("every overridden name has a public address of its own", () => {
@@ -79,27 +85,27 @@ Deno.test("every overridden name has a public address of its own", () => {
   assertEquals(overrides.target("N254.test.", 443), { hostname: "127.0.0.1", port: 255 });
 });
 
-Deno.test("an override for one port leaves the others of its name without a target", () => {
+Deno.test("an override for one port leaves the other ports of its name without a target", () => {
   const overrides = Overrides.parse(["a.test:443=[2001:db8::1]:8443", "b.test = 127.0.0.1:80"]);
   assertEquals(overrides.target("a.test", 443), { hostname: "2001:db8::1", port: 8443 });
   assertEquals([overrides.target("a.test", 80), overrides.target("x.a.test", 443)], [undefined, undefined]);
   assertEquals(overrides.target("b.test", 9), { hostname: "127.0.0.1", port: 80 });
 });
 
-Deno.test("an override that is wrong is named, with what is wrong with it", () => {
+Deno.test("the error of an invalid override names it and its fault", () => {
   const tooMany = Array.from({ length: 509 }, (_, i) => `n${i}.test=127.0.0.1:1`);
   const cases: [string[], string][] = [
-    [["a.test"], "is not of the form name=ip:port"],
-    [["a=b=c"], "is not of the form"],
+    [["a.test"], "does not have the form name=ip:port"],
+    [["a=b=c"], "does not have the form"],
     [["*.test=127.0.0.1:1"], 'overrides "*.test", which is not a plain host name'],
     [["192.0.2.1=127.0.0.1:1"], "not a plain host name"],
     [["=127.0.0.1:1"], "not a plain host name"],
     [["a.test=localhost:1"], 'leads to "localhost:1"'],
     [["a.test=127.0.0.1"], 'leads to "127.0.0.1"'],
-    [["a.test:0=127.0.0.1:1"], "has no port 0"],
-    [["a.test:99999=127.0.0.1:1"], "has no port 99999"],
+    [["a.test:0=127.0.0.1:1"], "has the invalid port 0"],
+    [["a.test:99999=127.0.0.1:1"], "has the invalid port 99999"],
     [["a.test=127.0.0.1:1", "A.test=127.0.0.1:2"], "a second time"],
-    [tooMany, "one name too many"],
+    [tooMany, "exceeds the limit of 508 names"],
   ];
   for (const [list, message] of cases) {
     const error = assertThrows(() => Overrides.parse(list), SbxError, message);

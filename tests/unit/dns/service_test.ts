@@ -1,15 +1,15 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { DnsService, Overrides } from "../../../lib/dns/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import type { Gate } from "../../../lib/policy/mod.ts";
+import { DnsService, Overrides } from "../../../lib/dns/mod.ts";
+import type { Gate, Outcome, Passage } from "../../../lib/policy/mod.ts";
 import { TestGate } from "../../helper/gate.ts";
 import { ask, read, records, type Respond, TestResolver } from "../../helper/resolver.ts";
 
 const BY = { proto: "udp" as const, process_name: "curl" };
 const A = (data: string, name = "a.test", ttl = 300) => ({ name, type: "A", ttl, data });
 
-/** A service over a real resolver. */
-async function serve(
+/** Runs with a service over a real resolver. */
+async function withService(
   respond: Respond,
   run: (dns: DnsService, gate: TestGate, resolver: TestResolver) => Promise<void>,
   { rules, overrides }: { rules?: string; overrides?: string[] } = {},
@@ -30,10 +30,10 @@ async function serve(
 }
 
 Deno.test("a query is an event with its answer and its process, and the cache answers the next one", async () => {
-  await serve(records(A("8.8.4.4"), A("9.9.9.9", "unasked.test")), async (dns, gate, resolver) => {
+  await withService(records(A("8.8.4.4"), A("9.9.9.9", "unasked.test")), async (dns, gate, resolver) => {
     const first = read(await dns.answer(ask("A.Test"), BY));
     assertEquals([first.id, first.rcode, first.data], [4242, "NOERROR", ["8.8.4.4"]]);
-    assertEquals(first.questions[0].name, "A.Test", "the case is the client's");
+    assertEquals(first.questions[0].name, "A.Test", "the name keeps the client's case");
     const second = read(await dns.answer(ask("a.test", "A", { id: 7 }), { ...BY, proto: "tcp" }));
     assertEquals([second.id, second.data], [7, ["8.8.4.4"]]);
     assertEquals(resolver.seen.length, 1);
@@ -43,13 +43,13 @@ Deno.test("a query is an event with its answer and its process, and the cache an
     assertEquals(outcome?.response, { rcode: "NOERROR", answers: ["8.8.4.4"] });
     assertEquals(cached.event.dns?.response, { rcode: "NOERROR", answers: ["8.8.4.4"] });
     assertEquals(cached.event.dns?.request.transport, "tcp");
-    assert(cached.outcome, "one that the cache answers has ended too");
+    assert(cached.outcome, "a question answered from the cache is finished too");
     assertEquals([dns.agrees("A.TEST.", "8.8.4.4"), dns.agrees("b.test", "8.8.4.4")], [true, false]);
     assertEquals([dns.nameOf("::ffff:8.8.4.4"), dns.nameOf("9.9.9.9")], ["a.test", undefined]);
   });
 });
 
-Deno.test("a block says why, and nothing of the question leaves the host", async () => {
+Deno.test("a block gives its reason, and the question does not leave the host", async () => {
   const rules = `
 [profiles.rules.no-evil]
 name = "no evil"
@@ -57,7 +57,7 @@ action = "block"
 match = 'dns.request.qname.endsWith(".evil.test")'
 reason = "exfiltration"
 `;
-  await serve(records(A("8.8.4.4")), async (dns, gate, resolver) => {
+  await withService(records(A("8.8.4.4")), async (dns, gate, resolver) => {
     const answer = read(await dns.answer(ask("secret.evil.test"), BY));
     assertEquals([answer.rcode, answer.data, answer.error.code], ["NXDOMAIN", [], 15]);
     assertStringIncludes(answer.error.text, 'blocked by policy: exfiltration (profile rule "no-evil")');
@@ -75,7 +75,7 @@ Deno.test("an answer that leads into a private network is blocked, from the reso
       "AAAA",
     ]]
   ) {
-    await serve(records({ name: "a.test", type, ttl: 300, data }), async (dns, gate, resolver) => {
+    await withService(records({ name: "a.test", type, ttl: 300, data }), async (dns, gate, resolver) => {
       for (const cached of [false, true]) {
         const answer = read(await dns.answer(ask("a.test", type, { id: cached ? 1 : 2 }), BY));
         assertEquals(
@@ -91,13 +91,13 @@ Deno.test("an answer that leads into a private network is blocked, from the reso
   }
 });
 
-Deno.test("an answer's chain of aliases is passed on and is part of the event, and no longer than it leads", async () => {
+Deno.test("an answer's chain of aliases is relayed and recorded, up to its end", async () => {
   const chain = [
     { name: "www.test", type: "CNAME", ttl: 60, data: "b.test" },
     { name: "b.test", type: "CNAME", ttl: 60, data: "c.test" },
     A("8.8.4.4", "c.test"),
   ];
-  await serve(records(...chain), async (dns, gate) => {
+  await withService(records(...chain), async (dns, gate) => {
     assertEquals(read(await dns.answer(ask("www.test"), BY)).data, ["b.test", "c.test", "8.8.4.4"]);
     const response = gate.entries[0].outcome?.response as { answers: string[] };
     assertEquals(response.answers, ["b.test", "c.test", "8.8.4.4"]);
@@ -107,12 +107,12 @@ Deno.test("an answer's chain of aliases is passed on and is part of the event, a
     { name: "a.test", type: "CNAME", ttl: 60, data: "b.test" },
     { name: "b.test", type: "CNAME", ttl: 60, data: "a.test" },
   ];
-  await serve(records(...loop), async (dns) => {
+  await withService(records(...loop), async (dns) => {
     assertEquals(read(await dns.answer(ask("a.test"), BY)).data, ["b.test", "a.test"]);
   });
 });
 
-Deno.test("what is not there, what fails and what cannot be asked", async () => {
+Deno.test("missing names, failing resolvers and types with empty answers", async () => {
   const soa = {
     mname: "ns.test",
     rname: "hostmaster.test",
@@ -122,17 +122,17 @@ Deno.test("what is not there, what fails and what cannot be asked", async () => 
     expire: 1,
     minimum: 30,
   };
-  await serve(
+  await withService(
     () => ({ flags: 3, authorities: [{ name: "test", type: "SOA", ttl: 30, data: soa }] }),
     async (dns, _, resolver) => {
       for (const id of [1, 2]) {
         assertEquals(read(await dns.answer(ask("no.test", "A", { id }), BY)).rcode, "NXDOMAIN");
       }
-      assertEquals(resolver.seen.length, 1, "that it does not exist is remembered");
+      assertEquals(resolver.seen.length, 1, "a missing name is cached");
       await assertRejects(() => dns.lookup("no.test"), SbxError, "no.test has no address");
     },
   );
-  await serve(() => ({ flags: 2 }), async (dns, gate) => {
+  await withService(() => ({ flags: 2 }), async (dns, gate) => {
     const answer = read(await dns.answer(ask("a.test"), BY));
     assertEquals([answer.rcode, answer.error], ["SERVFAIL", {
       code: 22,
@@ -142,7 +142,7 @@ Deno.test("what is not there, what fails and what cannot be asked", async () => 
     await assertRejects(() => dns.lookup("a.test"), SbxError, "cannot be looked up");
   });
   for (const type of ["HTTPS", "SVCB"]) {
-    await serve(records(), async (dns, gate, resolver) => {
+    await withService(records(), async (dns, gate, resolver) => {
       const number = { HTTPS: "UNKNOWN_65", SVCB: "UNKNOWN_64" }[type]!;
       const answer = read(await dns.answer(ask("a.test", number), BY));
       assertEquals([answer.rcode, answer.data, answer.questions[0].type], ["NOERROR", [], number]);
@@ -151,14 +151,14 @@ Deno.test("what is not there, what fails and what cannot be asked", async () => 
   }
 });
 
-Deno.test("a query that cannot be read is refused, and that is an event", async () => {
+Deno.test("an unreadable query is refused, with an event", async () => {
   const two = ask("a.test", "A", {
     questions: [{ name: "a.test", type: "A" }, { name: "b.test", type: "A" }],
   });
   const cases: [string, Uint8Array, string, string][] = [
     ["nothing", new Uint8Array(), "FORMERR", "guard-dns-malformed"],
     ["two questions", two, "REFUSED", "guard-dns-questions"],
-    ["a type that is not passed on", ask("a.test", "AXFR"), "NOTIMP", "guard-dns-type"],
+    ["an unsupported type", ask("a.test", "AXFR"), "NOTIMP", "guard-dns-type"],
     [
       "another class",
       ask("a.test", "A", { questions: [{ name: "a.test", type: "TXT", class: "CH" }] }),
@@ -169,26 +169,26 @@ Deno.test("a query that cannot be read is refused, and that is an event", async 
     ["a long one", new Uint8Array(5000), "FORMERR", "guard-dns-too-large"],
     ["a name with a NUL in it", ask("a\0b.test"), "FORMERR", "guard-dns-name"],
   ];
-  await serve(records(), async (dns, gate, resolver) => {
-    for (const [what, bytes, rcode, rule] of cases) {
+  await withService(records(), async (dns, gate, resolver) => {
+    for (const [name, bytes, rcode, rule] of cases) {
       const answer = read(await dns.answer(bytes, BY));
-      assertEquals([answer.rcode, answer.error.code], [rcode, 15], what);
+      assertEquals([answer.rcode, answer.error.code], [rcode, 15], name);
       const entry = gate.entries.at(-1)!;
-      assertEquals([entry.decision?.rule.id, entry.decision?.decision], [rule, "block"], what);
+      assertEquals([entry.decision?.rule.id, entry.decision?.decision], [rule, "block"], name);
     }
     assertEquals(gate.entries.length, cases.length);
     assertEquals(resolver.seen, []);
   });
 });
 
-Deno.test("a question that a person is asked about waits, and a client that asks again waits for the same answer", async () => {
+Deno.test("a question waits for a person's answer, and a repeated query waits for the same answer", async () => {
   const rules = `
 [profiles.rules.ask]
 name = "ask"
 action = "ask"
 match = 'dns.request.qname == "a.test"'
 `;
-  await serve(records(A("8.8.4.4")), async (dns, gate, resolver) => {
+  await withService(records(A("8.8.4.4")), async (dns, gate, resolver) => {
     const both = [dns.answer(ask("a.test"), BY), dns.answer(ask("a.test"), BY)];
     assertEquals([gate.asks.pending().length, resolver.seen.length], [1, 0]);
     gate.asks.resolve(gate.asks.pending()[0].ask_id, { decision: "allow", scope: "once" });
@@ -197,7 +197,7 @@ match = 'dns.request.qname == "a.test"'
   }, { rules });
 });
 
-Deno.test("a rule that asks for another name answers under the guest's own", async () => {
+Deno.test("a rewritten name is resolved, and answered under the guest's own", async () => {
   const rules = `
 [profiles.rules.mirror]
 name = "mirror"
@@ -205,16 +205,16 @@ action = "rewrite"
 match = 'dns.request.qname == "a.test"'
 rewrite = [{ op = "set", path = "dns.request.qname", value = "mirror.test" }]
 `;
-  await serve(records(A("8.8.4.4", "mirror.test")), async (dns, _, resolver) => {
+  await withService(records(A("8.8.4.4", "mirror.test")), async (dns, _, resolver) => {
     const answer = read(await dns.answer(ask("a.test"), BY));
     assertEquals([answer.answers[0].name, answer.data], ["a.test", ["8.8.4.4"]]);
     assertEquals([resolver.seen[0].name, dns.agrees("a.test", "8.8.4.4")], ["mirror.test", true]);
   }, { rules });
 });
 
-Deno.test("names of network.upstream_overrides have a public address of their own, and lead where the user says", async () => {
+Deno.test("names of network.upstream_overrides have a public address each, and lead to the user's targets", async () => {
   const overrides = ["api.test=127.0.0.1:8080", "API.test.:443=[::1]:8443", "other.test=127.0.0.1:9"];
-  await serve(records(), async (dns, gate, resolver) => {
+  await withService(records(), async (dns, gate, resolver) => {
     const [address] = read(await dns.answer(ask("api.test"), BY)).data;
     assertEquals(gate.entries[0].decision?.decision, "allow");
     assertEquals(read(await dns.answer(ask("api.test", "AAAA"), BY)).data, []);
@@ -227,7 +227,7 @@ Deno.test("names of network.upstream_overrides have a public address of their ow
   }, { overrides });
 });
 
-Deno.test("without a ledger nothing is asked, and the guest is told", async () => {
+Deno.test("without a ledger no resolver is queried, and the guest gets the reason", async () => {
   const broken = new TestGate() as Gate;
   broken.decide = () => Promise.reject(new SbxError("ledger.unavailable", "the ledger cannot be written"));
   const resolver = await TestResolver.start(records(A("8.8.4.4")));
@@ -236,4 +236,41 @@ Deno.test("without a ledger nothing is asked, and the guest is told", async () =
   assertEquals([answer.rcode, answer.error.text], ["SERVFAIL", "the ledger cannot be written"]);
   assertEquals(resolver.seen, []);
   resolver.close();
+});
+
+Deno.test("an allowed question is finished once, whatever fails after its decision", async () => {
+  const failures: [name: string, error: Error, text: string][] = [
+    [
+      "an error of sbx",
+      new SbxError("ledger.unavailable", "the ledger cannot be written"),
+      "the ledger cannot be written",
+    ],
+    ["an unexpected error", new TypeError("secret detail"), "sbx could not answer this query"],
+  ];
+  for (const [name, error, text] of failures) {
+    const outcomes: (Outcome | undefined)[] = [];
+    const gate = new TestGate();
+    const failing = Object.assign(Object.create(gate) as Gate, {
+      async decide(...args: Parameters<Gate["decide"]>): Promise<Passage> {
+        const { event, decision, allowed } = await gate.decide(...args);
+        return {
+          event,
+          decision,
+          allowed,
+          markFirstByte() {},
+          review() {
+            throw error;
+          },
+          finish: (outcome) => void outcomes.push(outcome),
+        };
+      },
+    });
+    const resolver = await TestResolver.start(records(A("8.8.4.4")));
+    const dns = new DnsService({ gate: failing, resolvers: [resolver.endpoint], tryMs: 300 });
+    const answer = read(await dns.answer(ask("a.test"), BY));
+    assertEquals([answer.rcode, answer.data, answer.error.text], ["SERVFAIL", [], text], name);
+    assertEquals(outcomes, [{ error: text }], name);
+    assertEquals(dns.agrees("a.test", "8.8.4.4"), false, name);
+    resolver.close();
+  }
 });

@@ -1,4 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { eventJsonSchemas, fieldsModule, fieldsPage } from "../../../lib/event/generate.ts";
 import {
   canonicalJson,
   catalogue,
@@ -11,45 +13,19 @@ import {
   pathClass,
   valueAt,
 } from "../../../lib/event/mod.ts";
-import { eventJsonSchemas, fieldsModule, fieldsPage } from "../../../lib/event/generate.ts";
 import { EventSchema, PolicyContextSchema } from "../../../lib/event/schema.ts";
+import { eventCommon, httpRequest } from "../../helper/event.ts";
 import { runDeno } from "../../helper/repo.ts";
-import { Ajv2020 } from "ajv/dist/2020.js";
 
 const EVENT: Event = {
   schema_version: 1,
-  common: {
-    event_id: "0123456789ab",
-    event_type: "http.request",
-    session_id: "s",
-    vm_id: "v",
-    profile_id: "code",
-    profile_revision: "1.0.0",
-    timestamp_unix_ms: 1_700_000_000_000,
-    sequence: 1,
-    source_engine: "network",
-    enforceability: "inline_blockable",
-    actor: "vm",
-    labels: {},
-  },
+  common: eventCommon("http.request", { event_id: "0123456789ab", sequence: 1 }),
   http: {
-    request: {
-      method: "GET",
-      scheme: "https",
-      host: "example.com",
-      port: 443,
-      path: "/",
-      query: "",
-      url: "https://example.com/",
-      path_class: "root",
-      bytes: 0,
-      headers: { accept: ["*/*"] },
-      body: { state: "missing", truncated: false },
-    },
+    request: httpRequest({ headers: { accept: ["*/*"] } }),
   },
 };
 
-Deno.test("a complete event is valid, one with an unknown, missing or foreign part is not", () => {
+Deno.test("a complete event is valid; unknown, missing and foreign parts are rejected", () => {
   assert(EventSchema.safeParse(EVENT).success);
   const { http: _, ...bare } = EVENT;
   const dns = { request: { qname: "x", qtype: "A", transport: "udp" } };
@@ -63,7 +39,7 @@ Deno.test("a complete event is valid, one with an unknown, missing or foreign pa
   }
 });
 
-Deno.test("a policy context needs its type only, and refuses unknown fields at any depth", () => {
+Deno.test("a policy context requires only its type, and rejects unknown fields at any depth", () => {
   const context = {
     schema_version: 1,
     common: { event_type: "http.request" },
@@ -80,11 +56,11 @@ Deno.test("a policy context needs its type only, and refuses unknown fields at a
   }
 });
 
-Deno.test("the field catalogue is what the schema says", async () => {
+Deno.test("the field catalogue matches the schema", async () => {
   const url = new URL("../../../lib/event/fields.ts", import.meta.url);
-  assertEquals(await Deno.readTextFile(url), fieldsModule(), "stale: deno run -A lib/event/generate.ts");
+  assertEquals(await Deno.readTextFile(url), fieldsModule(), "stale: make docs");
   const page = new URL("../../../docs/reference/event-fields.md", import.meta.url);
-  assertEquals(await Deno.readTextFile(page), fieldsPage(), "stale: deno run -A lib/event/generate.ts");
+  assertEquals(await Deno.readTextFile(page), fieldsPage(), "stale: make docs");
   assertEquals(catalogue.get("http.request.port"), { type: "number", cel: "int" });
   assertEquals(catalogue.get("http.request.headers")?.cel, "map<string, list<string>>");
   assertEquals(catalogue.get("file.activity.operation")?.values, [
@@ -99,13 +75,13 @@ Deno.test("the field catalogue is what the schema says", async () => {
   assert(fieldsOfFamily("dns").every((path) => path.startsWith("dns.") || path.startsWith("common.")));
 });
 
-Deno.test("the JSON Schemas are current, and judge as zod does", async () => {
+Deno.test("the JSON Schemas are current and agree with zod", async () => {
   for (const [name, schema] of Object.entries(eventJsonSchemas())) {
     const written = JSON.parse(await Deno.readTextFile(new URL(`../../../schemas/${name}`, import.meta.url)));
     assertEquals(
       written,
       JSON.parse(JSON.stringify(schema)),
-      `${name} is stale: deno run -A lib/event/generate.ts`,
+      `${name} is stale: make docs`,
     );
   }
   const validate = new Ajv2020({ strict: false }).compile(
@@ -116,7 +92,7 @@ Deno.test("the JSON Schemas are current, and judge as zod does", async () => {
 });
 
 for (const entry of ["lib/event/mod.ts", "lib/ledger/mod.ts", "lib/policy/mod.ts"]) {
-  Deno.test(`${entry} loads no zod: sbx-process starts with it`, async () => {
+  Deno.test(`${entry} loads neither zod nor the database, for a fast start of sbx-process`, async () => {
     const { modules, roots } = JSON.parse(await runDeno(["info", "--json", entry])) as {
       roots: string[];
       modules: { specifier: string; dependencies?: { specifier: string; code?: { specifier?: string } }[] }[];
@@ -128,30 +104,30 @@ for (const entry of ["lib/event/mod.ts", "lib/ledger/mod.ts", "lib/policy/mod.ts
         if (code?.specifier) seen.add(code.specifier);
       }
     }
-    assertEquals([...seen].filter((specifier) => specifier.includes("zod")), []);
+    assertEquals([...seen].filter((specifier) => /zod|libsql/.test(specifier)), []);
     assert(seen.size > 3);
   });
 }
 
-Deno.test("a wrong field is named with what was meant", () => {
+Deno.test("a misspelled field gets the nearest path", () => {
   assertEquals(nearestField("http.request.hots"), "http.request.host");
   assertEquals(nearestField("process.activity.comand"), "process.activity.command");
   assertEquals(nearestField("zzzzzzzz"), undefined);
 });
 
-Deno.test("values are read by path, and only own ones", () => {
+Deno.test("values are read by path, own properties only", () => {
   assertEquals(valueAt(EVENT, "http.request.body.state"), "missing");
   assertEquals(valueAt(EVENT, "http.response.status"), undefined);
   assertEquals(valueAt(EVENT, "http.request.headers.constructor"), undefined);
 });
 
-Deno.test("event ids are 12 hex characters and never the same", () => {
+Deno.test("event ids are 12 hex characters and unique", () => {
   const ids = Array.from({ length: 10_000 }, newEventId);
   for (const id of ids) assertMatch(id, /^[0-9a-f]{12}$/);
   assertEquals(new Set(ids).size, ids.length);
 });
 
-Deno.test("families are what stands before the dot", () => {
+Deno.test("the family is the part before the dot", () => {
   assertEquals(familyOf("mcp.tool_call"), "mcp");
   assertEquals(familyOf("credential.substitution"), "credential");
 });
@@ -176,7 +152,7 @@ for (const [value, text] of CANONICAL) {
   Deno.test(`canonical JSON: ${text}`, () => assertEquals(canonicalJson(value), text));
 }
 
-Deno.test("canonical JSON of what is deep takes no longer than what is flat", () => {
+Deno.test("canonical JSON of deep values takes linear time", () => {
   let value: unknown = { b: 1, a: 2 };
   for (let depth = 0; depth < 500; depth++) value = { z: value, a: [value === null] };
   const text = canonicalJson(value);
@@ -208,7 +184,7 @@ for (const [path, expected] of CLASSES) {
   Deno.test(`${path} is ${expected}`, () => assertEquals(pathClass(path), expected));
 }
 
-Deno.test("URL paths have classes too", () => {
+Deno.test("URL paths are classified", () => {
   const classes = ["/", "/oauth2/token", "/api/v1/x", "/v2/items", "/logo.svg", "/about"].map(httpPathClass);
   assertEquals(classes, ["root", "auth", "api", "api", "static", "other"]);
 });

@@ -4,15 +4,16 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { routeMatcher, Upstream } from "../../../lib/gateway/mod.ts";
 import { parseTarget } from "../../../lib/gateway/target.ts";
 import { BAD_TOKEN_WINDOW_MS, BAD_TOKENS_MAX, newToken, TokenGate } from "../../../lib/gateway/token.ts";
+import { runChild } from "../../helper/child.ts";
 
-Deno.test("token: 64 characters of the alphabet, all of them, never the same", () => {
+Deno.test("token: 64 characters, using the whole alphabet, never the same", () => {
   const tokens = Array.from({ length: 200 }, newToken);
   for (const token of tokens) assertMatch(token, /^[A-Za-z0-9]{64}$/);
   assertEquals(new Set(tokens).size, tokens.length);
   assertEquals(new Set(tokens.join("")).size, 62);
 });
 
-Deno.test("token: the 21st wrong one within a minute is one too many; the right one always works", () => {
+Deno.test("token: the 21st invalid one within a minute exceeds the limit; the valid one always works", () => {
   let now = 1000;
   const gate = new TokenGate("right", () => now);
   const code = (token?: string) => assertThrows(() => gate.check(token), SbxError).code;
@@ -27,7 +28,7 @@ Deno.test("token: the 21st wrong one within a minute is one too many; the right 
   assertEquals(code("righty"), "auth.bad_token");
 });
 
-Deno.test("target: the token leaves the query, the rest stays as it was written", () => {
+Deno.test("target: the token is removed from the query, the rest is unchanged", () => {
   const cases: [string, string, string | undefined][] = [
     ["http://localhost/a?token=x", "", "x"],
     ["http://localhost/a?b=%2F&token=x&c", "?b=%2F&c", "x"],
@@ -54,7 +55,7 @@ Deno.test("target: the token leaves the query, the rest stays as it was written"
   }
 });
 
-Deno.test("routes: every route of the table matches, and random paths only when the service would see the same", () => {
+Deno.test("routes: every route of the table matches, and random paths only if URL parsing does not change them", () => {
   const table = routeTable();
   const matches = routeMatcher(table);
   for (const { method, path } of table) assert(matches(method, path.replace(/\{\w+\}/g, "a.b-c~1")), path);
@@ -86,8 +87,8 @@ Deno.test("routes: every route of the table matches, and random paths only when 
   }
 });
 
-Deno.test("permissions: once they are dropped, running, FFI, the environment, the system and asking for more fail", async () => {
-  const module = new URL("../../../lib/gateway/permission.ts", import.meta.url).href;
+Deno.test("permissions: after they are revoked, run, FFI, env, sys and requests for more fail", async () => {
+  const module = new URL("../../../lib/gateway/permission/mod.ts", import.meta.url).href;
   const attempt = `
     import { dropPermissions } from ${JSON.stringify(module)};
     await dropPermissions();
@@ -98,24 +99,22 @@ Deno.test("permissions: once they are dropped, running, FFI, the environment, th
       sys: () => Deno.hostname(),
       back: async () => { if ((await Deno.permissions.request({ name: "run" })).state !== "granted") throw new Deno.errors.NotCapable(); },
     };
-    const held = [];
+    const granted = [];
     for (const [name, act] of Object.entries(tries)) {
-      try { await act(); held.push(name); } catch (e) { if (!(e instanceof Deno.errors.NotCapable) && !/Requires/.test(e.message)) held.push(name + ": " + e); }
+      try { await act(); granted.push(name); } catch (e) { if (!(e instanceof Deno.errors.NotCapable) && !/Requires/.test(e.message)) granted.push(name + ": " + e); }
     }
-    console.log(JSON.stringify(held));`;
+    console.log(JSON.stringify(granted));`;
   const file = await Deno.makeTempFile({ suffix: ".ts" });
   await Deno.writeTextFile(file, attempt);
-  const { stdout } = await new Deno.Command(Deno.execPath(), {
+  const { stdout } = await runChild(Deno.execPath(), {
     args: ["run", "-A", "--no-prompt", "--quiet", file],
-    stdin: "null",
-    stderr: "inherit",
-  }).output();
+  });
   assertEquals(JSON.parse(new TextDecoder().decode(stdout)), []);
   await Deno.remove(file);
 });
 
-/** A service that answers every request with the same bytes, cut as asked. */
-async function answering(
+/** A service that answers every request with the same bytes, in the given pieces. */
+async function serveBytes(
   pieces: Uint8Array[],
 ): Promise<{ upstream: Upstream; path: string } & AsyncDisposable> {
   const dir = await Deno.makeTempDir();
@@ -142,8 +141,8 @@ async function answering(
   };
 }
 
-async function exchange(pieces: Uint8Array[]): Promise<string> {
-  await using service = await answering(pieces);
+async function request(pieces: Uint8Array[]): Promise<string> {
+  await using service = await serveBytes(pieces);
   const { status, body } = await service.upstream.send({ method: "POST", target: "/x", headers: [] });
   const text = await new Response(body).text();
   service.upstream.close();
@@ -152,7 +151,7 @@ async function exchange(pieces: Uint8Array[]): Promise<string> {
 
 const encode = (text: string) => new TextEncoder().encode(text);
 
-Deno.test("upstream: answers are the same however their bytes are cut", async () => {
+Deno.test("upstream: responses are the same however their bytes are cut", async () => {
   const answers: [string, string][] = [
     ["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "200 hello"],
     ["HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "404 "],
@@ -167,16 +166,16 @@ Deno.test("upstream: answers are the same however their bytes are cut", async ()
     const bytes = encode(text);
     for (let cut = 1; cut < bytes.length; cut += 3) {
       assertEquals(
-        await exchange([bytes.subarray(0, cut), bytes.subarray(cut)]),
+        await request([bytes.subarray(0, cut), bytes.subarray(cut)]),
         expected,
         `${expected} at ${cut}`,
       );
     }
-    assertEquals(await exchange([...bytes].map((byte) => new Uint8Array([byte]))), expected);
+    assertEquals(await request([...bytes].map((byte) => new Uint8Array([byte]))), expected);
   }
 });
 
-Deno.test("upstream: malformed and cut-off answers are errors, never half a body that looks whole", async () => {
+Deno.test("upstream: malformed and incomplete responses are errors, never a partial body that looks complete", async () => {
   const bad = [
     "",
     "HTTP/1.1 20",
@@ -195,11 +194,11 @@ Deno.test("upstream: malformed and cut-off answers are errors, never half a body
     `HTTP/1.1 200 OK\r\nx: ${"y".repeat(70_000)}\r\n\r\n`,
   ];
   for (const text of bad) {
-    await assertRejects(() => exchange([encode(text)]), Error, undefined, text.slice(0, 60));
+    await assertRejects(() => request([encode(text)]), Error, undefined, text.slice(0, 60));
   }
 });
 
-Deno.test("upstream: a connection that the service closed while it waited is not used again", async () => {
+Deno.test("upstream: a connection that the service closed while idle is not reused", async () => {
   const dir = await Deno.makeTempDir();
   const path = `${dir}/s`;
   const serve = () =>

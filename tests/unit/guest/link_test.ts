@@ -1,9 +1,9 @@
-/** The host's end of a guest, against a guest that does what it should not. The sockets are real; only the other side is ours. */
+/** The host end of a guest link, against a misbehaving guest over real sockets. */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { checkBootConfig, GuestLink } from "../../../lib/guest/mod.ts";
-import { vsockPath } from "../../../lib/vm/hypervisor.ts";
 import { encodeFrame, FrameChannel } from "../../../lib/base/wire/mod.ts";
+import { checkBootConfig, GuestLink } from "../../../lib/guest/mod.ts";
+import { vsockPath } from "../../../lib/vm/mod.ts";
 
 async function withLink(
   work: (link: GuestLink, connect: (port: number) => Promise<Deno.Conn>) => Promise<void>,
@@ -31,7 +31,7 @@ async function withLink(
   }
 }
 
-/** A guest that behaves until it is ready. */
+/** Connects as a guest and completes the handshake. */
 async function bootedGuest(connect: (port: number) => Promise<Deno.Conn>): Promise<FrameChannel> {
   const control = new FrameChannel(await connect(5000));
   await control.send({ t: "Ready", version: "1" });
@@ -45,13 +45,13 @@ const code = async (promise: Promise<unknown>) => (await assertRejects(() => pro
 for (
   const [what, bytes] of Object.entries({
     "a 2 GiB frame length": new Uint8Array([0x80, 0, 0, 0]),
-    "bytes that are no JSON": new Uint8Array([0, 0, 0, 3, 1, 2, 3]),
+    "bytes that are not JSON": new Uint8Array([0, 0, 0, 3, 1, 2, 3]),
     "an unknown message": encodeFrame({ t: "Reboot" }),
     "a field too many": encodeFrame({ t: "Ready", version: "1", more: true }),
     "a wrong type": encodeFrame({ t: "BootReady", stages: "none" }),
   })
 ) {
-  Deno.test(`a guest that says ${what} on its control connection is not booted`, () =>
+  Deno.test(`a guest that sends ${what} on its control connection does not boot`, () =>
     withLink(async (link, connect) => {
       const boot = link.boot({}, []);
       const conn = await connect(5000);
@@ -60,7 +60,7 @@ for (
     }));
 }
 
-Deno.test("an agent of another version is refused, with what to do", () =>
+Deno.test("an agent of another version is refused with a hint", () =>
   withLink(async (link, connect) => {
     const boot = link.boot({}, []);
     await new FrameChannel(await connect(5000)).send({ t: "Ready", version: "99" });
@@ -76,11 +76,11 @@ Deno.test("the handshake sends variables, then files, then the end, in that orde
     const boot = link.boot({ A: "1", B: "2" }, [{ path: "/etc/x", content: "eA==", mode: 0o600 }]);
     const control = new FrameChannel(await connect(5000));
     await control.send({ t: "Ready", version: "1" });
-    const told: unknown[] = [];
-    while ((told.at(-1) as { t: string } | undefined)?.t !== "BootConfigDone") {
-      told.push(await control.next());
+    const messages: unknown[] = [];
+    while ((messages.at(-1) as { t: string } | undefined)?.t !== "BootConfigDone") {
+      messages.push(await control.next());
     }
-    assertEquals(told.slice(1), [
+    assertEquals(messages.slice(1), [
       { t: "SetEnv", key: "A", value: "1" },
       { t: "SetEnv", key: "B", value: "2" },
       { t: "FileWrite", path: "/etc/x", content: "eA==", mode: 0o600 },
@@ -106,13 +106,13 @@ Deno.test("a second control connection, and garbage on the other ports, change n
     assertEquals(await visible, true);
   }));
 
-Deno.test("a program's output is kept to the limit even if the guest does not keep to it", () =>
+Deno.test("a program's output is limited even if the guest ignores the limit", () =>
   withLink(async (link, connect) => {
     const boot = link.boot({}, []);
     const control = await bootedGuest(connect);
     await boot;
     let received = 0;
-    const ran = link.exec({ argv: ["x"], stdin: false, limit: 1000 }, {
+    const run = link.exec({ argv: ["x"], stdin: false, limit: 1000 }, {
       output: (_, data) => Promise.resolve(void (received += Uint8Array.fromBase64(data).length)),
       input: () => new Promise(() => {}),
     });
@@ -124,25 +124,25 @@ Deno.test("a program's output is kept to the limit even if the guest does not ke
     }
     await streams.send({ stream: "stdout", end: true });
     await control.send({ t: "ExecExited", id, exit_code: 0, truncated: true, duration_ms: 1 });
-    assertEquals((await ran).exit_code, 0);
+    assertEquals((await run).exit_code, 0);
     assertEquals(received, 900);
   }));
 
-Deno.test("a guest that goes away in the middle of a program is an error, not a hang", () =>
+Deno.test("a guest that ends during a program causes an error, not a hang", () =>
   withLink(async (link, connect) => {
     const boot = link.boot({}, []);
     const control = await bootedGuest(connect);
     await boot;
-    const ran = link.exec({ argv: ["x"], stdin: false }, {
+    const run = link.exec({ argv: ["x"], stdin: false }, {
       output: () => Promise.resolve(),
       input: () => new Promise(() => {}),
     });
     await control.next();
     control.close();
-    assertEquals(await code(ran), "guest.failed");
+    assertEquals(await code(run), "guest.failed");
   }));
 
-Deno.test("the boot configuration keeps to its limits and never sets what changes how programs load", () => {
+Deno.test("the boot configuration has limits and never sets variables that change how programs load", () => {
   const refused = (
     env: Record<string, string>,
     files: { path: string; content: string; mode: number }[] = [],

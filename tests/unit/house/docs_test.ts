@@ -1,8 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
 import { COMMANDS as ADMIN } from "../../../cmd/admin/main.ts";
-import { COMMANDS } from "../../../cmd/sbx/commands/mod.ts";
+import { allCommands } from "../../../cmd/sbx/commands/mod.ts";
 import { routeTable } from "../../../lib/api/mod.ts";
+import { isGroup } from "../../../lib/base/args/mod.ts";
 import { PAGES } from "../../../scripts/docs.ts";
+import { ROUTES_FILE, routesModule } from "../../../scripts/gateway_routes.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 for (const { file, text } of PAGES) {
@@ -11,12 +13,21 @@ for (const { file, text } of PAGES) {
   });
 }
 
+Deno.test(`${ROUTES_FILE} is what the code generates (make docs)`, async () => {
+  assertEquals(await Deno.readTextFile(fromRoot(ROUTES_FILE)), routesModule());
+});
+
 const page = (file: string) => Promise.resolve(PAGES.find((page) => page.file === file)!.text());
 
-Deno.test("every command, subcommand of sbx-admin and route has its place in the reference", async () => {
+Deno.test("every command, subcommand and route has its section in the reference", async () => {
   const cli = await page("cli.md");
-  for (const name of COMMANDS) assert(cli.includes(`\n## sbx ${name}\n`), name);
-  for (const { name } of ADMIN) assert(cli.includes(`sbx-admin ${name} `), name);
+  const commands = await allCommands();
+  for (const { name } of commands.flatMap((entry) => isGroup(entry) ? entry.subcommands : [entry])) {
+    assert(cli.includes(`\n## sbx ${name}\n`), name);
+  }
+  for (const { name } of ADMIN.flatMap(({ subcommands }) => subcommands)) {
+    assert(cli.includes(`\n## sbx-admin ${name}\n`), name);
+  }
   const api = await page("api.md");
   // The document itself is in no document.
   const routes = routeTable().filter(({ path }) => path !== "/openapi.json");

@@ -1,5 +1,8 @@
-/** The law of imports (architecture.md): main → cmd → lib → ffi, never back, and no cycles between folders of lib. */
-import { assertEquals } from "@std/assert";
+/**
+ * The law of imports: main → cmd → lib → ffi, never back; a role imports no other; no cycles between folders of lib; a
+ * folder of lib is entered by a `mod.ts` or a `schema.ts`; `base` knows no domain; the gateway reads nothing but HTTP.
+ */
+import { assert, assertEquals } from "@std/assert";
 import { fromRoot, runDeno } from "../../helper/repo.ts";
 
 interface Module {
@@ -7,72 +10,107 @@ interface Module {
   dependencies?: { code?: { specifier?: string }; type?: { specifier?: string } }[];
 }
 
-// cmd/all.ts names what main.ts loads by a computed name; it is no role. A worker is loaded by its name.
+/** One import between two files of this repository, or from one to a package. */
+interface Import {
+  from: string;
+  /** path, or a package's specifier */
+  to: string;
+  local: boolean;
+}
+
+const GUEST = ["pty_agent", "net_proxy", "mcp_server", "bench"];
+
+/** Programs and workers. `cmd/all.ts` names what `main.ts` loads by a computed name; it is no role. */
 const ROOTS = [
   "main.ts",
   "cmd/all.ts",
   "lib/ledger/worker.ts",
-  ...["pty_agent", "net_proxy", "mcp_server", "bench"].map((name) => `cmd/guest/${name}/main.ts`),
+  ...GUEST.map((name) => `cmd/guest/${name}/main.ts`),
 ];
 
-/** Folders of lib/ that know nothing of the domain, and what they may use. */
-const FOUNDATION: Record<string, string[]> = { base: [] };
-/** Who may open the database. */
-const DATABASE_USERS = ["ledger", "session"];
+const LAYERS = ["main.ts", "cmd", "lib", "ffi"];
+/** Folders that may open the database. */
+const DATABASE_USERS = ["ledger"];
+const imports = await allImports(ROOTS);
 
-Deno.test("the law of imports holds", async () => {
-  const broken = new Set<string>();
+Deno.test("imports go down the layers, and a role imports no other", () => {
+  const broken = imports.filter(({ local }) => local).flatMap(({ from, to }) => {
+    const [above, below] = [from, to].map((path) => LAYERS.indexOf(path.split("/")[0]));
+    const up = above > below;
+    const across = from !== "cmd/all.ts" && isCmd(from) && isCmd(to) && roleOf(from) !== roleOf(to);
+    return up || across ? [`${from} → ${to}`] : [];
+  });
+  assertEquals(broken, []);
+});
+
+Deno.test("folders of lib do not import each other in circles", () => {
   const edges = new Map<string, Set<string>>();
-  for (const root of ROOTS) {
+  for (const { from, to, local } of imports) {
+    if (!local || !isLib(from) || !isLib(to) || nounOf(from) === nounOf(to)) continue;
+    edges.set(nounOf(from), (edges.get(nounOf(from)) ?? new Set()).add(nounOf(to)));
+  }
+  assertEquals(cyclesOf(edges), []);
+});
+
+Deno.test("base knows no domain, and event is below policy and detection", () => {
+  const broken = imports.filter(({ from, to, local }) =>
+    local && isLib(from) && isLib(to) && (
+      nounOf(from) === "base" && nounOf(to) !== "base" ||
+      nounOf(from) === "event" && !["event", "base"].includes(nounOf(to))
+    )
+  );
+  assertEquals(broken.map(({ from, to }) => `${from} → ${to}`), []);
+});
+
+Deno.test("a folder of lib is entered by a mod.ts or a schema.ts", () => {
+  const deep = imports.filter(({ from, to, local }) =>
+    local && isLib(to) && roomOf(from) !== roomOf(to) && !/\/(mod|schema)\.ts$/.test(to)
+  );
+  assertEquals([...new Set(deep.map(({ from, to }) => `${from} → ${to}`))].sort(), []);
+});
+
+Deno.test("only the ledger opens the database", () => {
+  const broken = imports.filter(({ from, to, local }) =>
+    !local && to.includes("libsql") && !(isLib(from) && DATABASE_USERS.includes(nounOf(from)))
+  );
+  assertEquals(broken, []);
+});
+
+Deno.test("the gateway, which faces the network, loads nothing but base, itself and the comparison of tokens", async () => {
+  const reached = (await allImports(["cmd/gateway/main.ts"])).filter(({ from }) =>
+    !isCmd(from) || from.includes("gateway")
+  );
+  const foreign = reached.filter(({ to, local }) =>
+    local
+      ? !isCmd(to) && !["base", "gateway"].includes(nounOf(to))
+      : !/^(node:|npm:deno-std@[^/]+\/crypto\/)/.test(to)
+  );
+  assertEquals(foreign.map(({ from, to }) => `${from} → ${to}`), []);
+});
+
+Deno.test("every folder that this law names is there", async () => {
+  for (const noun of [...DATABASE_USERS, "base", "event", "gateway"]) {
+    assert((await Deno.stat(fromRoot(`lib/${noun}`))).isDirectory, noun);
+  }
+});
+
+/** Imports of code and of types, which would become imports of code unnoticed. */
+async function allImports(roots: string[]): Promise<Import[]> {
+  const found = new Map<string, Import>();
+  for (const root of roots) {
     const { modules } = JSON.parse(await runDeno(["info", "--json", root])) as { modules: Module[] };
     for (const { specifier, dependencies = [] } of modules) {
       const from = pathOf(specifier);
       if (!from) continue;
       for (const { code, type } of dependencies) {
-        const target = code?.specifier ?? type?.specifier ?? "";
-        const to = pathOf(target);
-        if (!to) {
-          if (target.includes("libsql") && !DATABASE_USERS.includes(noun(from))) {
-            broken.add(`${from} opens the database`);
-          }
-          continue;
-        }
-        for (const complaint of check(from, to)) broken.add(complaint);
-        if (from.startsWith("lib/") && to.startsWith("lib/") && noun(from) !== noun(to)) {
-          edges.set(noun(from), (edges.get(noun(from)) ?? new Set()).add(noun(to)));
-        }
+        const target = code?.specifier ?? type?.specifier;
+        if (target === undefined) continue;
+        const path = pathOf(target);
+        found.set(`${from} ${target}`, { from, to: path ?? target, local: path !== undefined });
       }
     }
   }
-  for (const cycle of cyclesOf(edges)) broken.add(`lib: ${cycle} import each other`);
-  assertEquals([...broken].sort(), []);
-});
-
-function* check(from: string, to: string): Generator<string> {
-  const rank = ["main.ts", "cmd", "lib", "ffi"];
-  const [above, below] = [from, to].map((path) => rank.indexOf(path.split("/")[0]));
-  if (above > below) yield `${from} → ${to}: up the law`;
-  if (
-    from !== "cmd/all.ts" && from.startsWith("cmd/") && to.startsWith("cmd/") && roleOf(from) !== roleOf(to)
-  ) yield `${from} → ${to}: one role imports another`;
-  if (from.startsWith("lib/") && to.startsWith("lib/")) {
-    const allowed = FOUNDATION[noun(from)];
-    if (allowed && noun(from) !== noun(to) && !allowed.includes(noun(to))) {
-      yield `${from} → ${to}: ${noun(from)} stands below the domain`;
-    }
-    if (noun(from) === "event" && ["policy", "detection"].includes(noun(to))) {
-      yield `${from} → ${to}: event is below ${noun(to)}`;
-    }
-  }
-}
-
-function noun(path: string): string {
-  return path.split("/")[1];
-}
-
-function roleOf(path: string): string {
-  const [, role, program] = path.split("/");
-  return role === "guest" ? `guest/${program}` : role;
+  return [...found.values()];
 }
 
 function pathOf(specifier: string): string | undefined {
@@ -80,7 +118,31 @@ function pathOf(specifier: string): string | undefined {
   return specifier.startsWith(root) ? specifier.slice(root.length) : undefined;
 }
 
-/** Every pair of folders that reach each other. */
+function isLib(path: string): boolean {
+  return path.startsWith("lib/");
+}
+
+function isCmd(path: string): boolean {
+  return path.startsWith("cmd/");
+}
+
+/** `policy` of `lib/policy/engine/cel.ts`. */
+function nounOf(path: string): string {
+  return path.split("/")[1];
+}
+
+/** The folder that shares its files freely: a noun of lib, or one of base's. */
+function roomOf(path: string): string {
+  const [root, noun, room] = path.split("/");
+  return root !== "lib" ? root : noun === "base" ? `base/${room}` : noun;
+}
+
+function roleOf(path: string): string {
+  const [, role, program] = path.split("/");
+  return role === "guest" ? `guest/${program}` : role;
+}
+
+/** Folders that reach themselves. */
 function cyclesOf(edges: Map<string, Set<string>>): string[] {
   const reach = (from: string, seen = new Set<string>()): Set<string> => {
     for (const to of edges.get(from) ?? []) if (!seen.has(to)) reach(to, seen.add(to));

@@ -1,18 +1,20 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
+import { currentArch } from "../../../lib/asset/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { buildImage, bundleGuestPrograms, hostArch, parseArch } from "../../../lib/image/mod.ts";
-import { cpio } from "../../../lib/image/cpio.ts";
-import { buildInitrd } from "../../../lib/image/initrd.ts";
+import { encodeCpio } from "../../../lib/image/cpio.ts";
 import { INIT } from "../../../lib/image/init.ts";
+import { buildInitrd } from "../../../lib/image/initrd.ts";
 import { unpackKernel } from "../../../lib/image/kernel.ts";
-import { ModuleTree, withoutSignature } from "../../../lib/image/module.ts";
+import { buildImage, bundleGuestPrograms, parseArch } from "../../../lib/image/mod.ts";
+import { ModuleTree, stripSignature } from "../../../lib/image/module.ts";
 import { requireSpace } from "../../../lib/image/space.ts";
 import { requireTools } from "../../../lib/image/tool.ts";
+import { limitChild } from "../../helper/child.ts";
 
 const text = (value: string) => new TextEncoder().encode(value);
 
-/** Reads a newc archive back, by the format's description and not by our writer. */
+/** Parses a newc archive by the specification of the format, independently of our encoder. */
 function readCpio(bytes: Uint8Array): { name: string; mode: number; data: string }[] {
   const decode = (at: number, length: number) => new TextDecoder().decode(bytes.subarray(at, at + length));
   const entries = [];
@@ -29,7 +31,7 @@ function readCpio(bytes: Uint8Array): { name: string; mode: number; data: string
 }
 
 Deno.test("a cpio archive holds its entries in order, padded to four bytes", () => {
-  const archive = cpio([
+  const archive = encodeCpio([
     { path: "dev", kind: "directory" },
     { path: "dev/console", kind: "character", major: 5, minor: 1 },
     { path: "a", kind: "file", data: text("1") },
@@ -43,7 +45,7 @@ Deno.test("a cpio archive holds its entries in order, padded to four bytes", () 
   ]);
 });
 
-/** A `/lib/modules/<version>` whose modules say what they depend on, as a kernel's do. */
+/** Creates a `/lib/modules/<version>` whose modules name their dependencies as a kernel's do. */
 async function moduleTree(modules: Record<string, string>, builtin: string[] = []): Promise<ModuleTree> {
   const dir = join(await Deno.makeTempDir(), "6.1.0-test");
   await Deno.mkdir(join(dir, "kernel/net"), { recursive: true });
@@ -58,7 +60,7 @@ async function moduleTree(modules: Record<string, string>, builtin: string[] = [
   return await ModuleTree.open(dir);
 }
 
-Deno.test("modules come after what they need, and without what is built in", async () => {
+Deno.test("modules come after their dependencies, without built-in ones", async () => {
   const tree = await moduleTree({ a: "b,c-d", b: "c-d,built", "c-d": "", unused: "" }, ["fs/built"]);
   const order = await tree.loadOrder(["a", "built", "b"]);
   assertEquals(order.map(({ name, path }) => [name, path]), [
@@ -70,7 +72,7 @@ Deno.test("modules come after what they need, and without what is built in", asy
   await assertRejects(() => tree.loadOrder(["a", "none"]), SbxError, "has no module none");
 });
 
-Deno.test("an initrd has busybox, /init, the nodes that its shell opens, and modules in the groups of init.ts", async () => {
+Deno.test("an initrd has busybox, /init, the nodes its shell opens, and modules in the groups of init.ts", async () => {
   const tree = await moduleTree({
     virtio: "",
     virtio_mmio: "virtio",
@@ -87,7 +89,7 @@ Deno.test("an initrd has busybox, /init, the nodes that its shell opens, and mod
   assertEquals(byName.get("init"), { name: "init", mode: 0o100755, data: INIT });
   assertEquals(byName.get("bin/busybox")?.mode, 0o100755);
   for (const node of ["dev/console", "dev/null"]) assert(byName.has(node), node);
-  // Every folder that /init mounts on at the top must be there.
+  // Every top-level mount point of /init must exist.
   for (const [, folder] of INIT.matchAll(/^\$b mount -t \S+ (?:-o \S+ )?\S+ \/(\w+)(?: |$)/gm)) {
     assert(byName.has(folder), folder);
   }
@@ -111,12 +113,12 @@ Deno.test("a module loses its signature and nothing else", () => {
   new DataView(info.buffer).setUint32(8, signature.length);
   const magic = text("~Module signature appended~\n");
   const signed = Uint8Array.from([...code, ...signature, ...info, ...magic]);
-  assertEquals(withoutSignature(signed), code);
-  assertEquals(withoutSignature(code), code);
-  assertEquals(withoutSignature(magic), magic);
+  assertEquals(stripSignature(signed), code);
+  assertEquals(stripSignature(code), code);
+  assertEquals(stripSignature(magic), magic);
 });
 
-/** A bzImage around a payload, as the boot protocol lays it out. */
+/** Wraps a payload in a bzImage (boot protocol). */
 function bzImage(payload: Uint8Array): Uint8Array {
   const setupSectors = 3, offset = 64;
   const start = (setupSectors + 1) * 512 + offset;
@@ -131,7 +133,7 @@ function bzImage(payload: Uint8Array): Uint8Array {
 }
 
 async function piped(command: string, args: string[], input: Uint8Array): Promise<Uint8Array> {
-  const child = new Deno.Command(command, { args, stdin: "piped", stdout: "piped" }).spawn();
+  const child = limitChild(new Deno.Command(command, { args, stdin: "piped", stdout: "piped" }).spawn());
   const writer = child.stdin.getWriter();
   await writer.write(input);
   await writer.close();
@@ -141,7 +143,7 @@ async function piped(command: string, args: string[], input: Uint8Array): Promis
 const KERNEL = text("\x7fELF" + "kernel".repeat(1000));
 const SIZE_AFTER = [0x74, 0x17, 0, 0];
 
-Deno.test("a kernel is unpacked out of a bzImage, whatever it is packed with", async () => {
+Deno.test("a kernel is unpacked from a bzImage of any compression", async () => {
   const packed: [string, Uint8Array][] = [
     ["lz4", Uint8Array.from([...await piped("lz4", ["-l", "-c"], KERNEL), ...SIZE_AFTER])],
     ["xz", Uint8Array.from([...await piped("xz", ["--check=crc32", "-c"], KERNEL), ...SIZE_AFTER])],
@@ -150,7 +152,7 @@ Deno.test("a kernel is unpacked out of a bzImage, whatever it is packed with", a
   for (const [name, payload] of packed) assertEquals(await unpackKernel(bzImage(payload)), KERNEL, name);
 });
 
-Deno.test("a kernel that is not packed is taken as it is, compressed arm64 images are unpacked", async () => {
+Deno.test("an uncompressed kernel is returned unchanged, a compressed arm64 image is unpacked", async () => {
   assertEquals(await unpackKernel(KERNEL), KERNEL);
   const image = new Uint8Array(100);
   image.set(text("MZ"));
@@ -159,7 +161,7 @@ Deno.test("a kernel that is not packed is taken as it is, compressed arm64 image
   assertEquals(await unpackKernel(await piped("gzip", ["-c"], image)), image);
 });
 
-Deno.test("what is no kernel is refused", async () => {
+Deno.test("an image without a kernel is refused", async () => {
   const refused = async (image: Uint8Array) => {
     const error = await assertRejects(() => unpackKernel(image), SbxError);
     return error.code;
@@ -174,7 +176,7 @@ Deno.test("what is no kernel is refused", async () => {
   assertEquals(await refused(bzImage(gzip.subarray(0, 40))), "image.tool_failed");
 });
 
-Deno.test("missing tools are named with what installs them", async () => {
+Deno.test("missing tools are named with the packages that install them", async () => {
   const error = await assertRejects(
     () => requireTools({ sh: "dash", "no-such-tool": "no-such-package" }),
     SbxError,
@@ -184,22 +186,22 @@ Deno.test("missing tools are named with what installs them", async () => {
   assert(error.hint?.includes("no-such-package") && error.hint.includes("make setup"));
 });
 
-Deno.test("a build that the disk has no room for is not begun", async () => {
+Deno.test("a build does not start without enough disk space", async () => {
   const error = await assertRejects(() => requireSpace("/tmp", 1e18), SbxError);
   assertEquals(error.code, "disk.full");
   await requireSpace("/tmp", 1);
 });
 
-Deno.test("architectures that there are no images for are refused", () => {
+Deno.test("architectures without images are refused", () => {
   assertEquals(parseArch("arm64"), "arm64");
   assertThrows(() => parseArch("amd64"), SbxError, '"amd64"');
 });
 
-Deno.test("a build refuses bad packages and a broken signal, and leaves nothing behind", async () => {
+Deno.test("a build refuses invalid packages and an aborted signal, and leaves nothing behind", async () => {
   const dir = await Deno.makeTempDir();
   const build = (apt: string[], npm: string[] = [], signal?: AbortSignal) =>
     buildImage({
-      arch: hostArch(),
+      arch: currentArch(),
       packages: { apt, npm },
       out: join(dir, "out"),
       binaryVersion: "0.1.0",
@@ -214,7 +216,7 @@ Deno.test("a build refuses bad packages and a broken signal, and leaves nothing 
   assertEquals(await code(build([], [], AbortSignal.abort())), "image.interrupted");
   const version = (text: string) =>
     buildImage({
-      arch: hostArch(),
+      arch: currentArch(),
       packages: { apt: [], npm: [] },
       out: dir,
       binaryVersion: "0.1.0",
@@ -225,7 +227,7 @@ Deno.test("a build refuses bad packages and a broken signal, and leaves nothing 
   await Deno.remove(dir, { recursive: true });
 });
 
-Deno.test("a guest program that is missing, empty or does not bundle fails the build by its name", async () => {
+Deno.test("a guest program that is missing, empty or does not bundle fails the build and is named", async () => {
   const root = await Deno.makeTempDir();
   const out = await Deno.makeTempDir();
   const source = async (folder: string, program: string) => {

@@ -1,7 +1,7 @@
+import library from "@cyclonedx/cyclonedx-library/package.json" with { type: "json" };
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import Ajv from "ajv";
 import addFormats from "ajv-formats";
-import library from "@cyclonedx/cyclonedx-library/package.json" with { type: "json" };
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { generateObom, installedPackages } from "../../../lib/image/obom.ts";
@@ -36,12 +36,12 @@ const INPUT = {
     "zlib1g/copyright:License: Zlib\nzlib1g/copyright:License: Zlib\nlibstdc++6/copyright:License: GPL-3+ with exception\n",
 };
 
-/** CycloneDX's own schema, out of the package that its maintainers publish. */
+/** Validates against CycloneDX's own schema, from the package of its maintainers. */
 async function schemaErrors(document: unknown): Promise<unknown> {
-  // The import above is what brings the package here; its schemas are files beside its package.json.
+  // The import above installs the package; its schemas are files beside its package.json.
   const folder = dirname(createRequire(import.meta.url).resolve(`${library.name}/package.json`));
   const read = async (name: string) => JSON.parse(await Deno.readTextFile(join(folder, "res/schema", name)));
-  // deno-lint-ignore no-explicit-any -- the package's types are of another module system
+  // deno-lint-ignore no-explicit-any -- the package's types use another module system
   const ajv = new (Ajv as any)({ strict: false, allErrors: true });
   (addFormats as any)(ajv);
   for (const format of ["iri-reference", "idn-email"]) ajv.addFormat(format, /^\S+$/);
@@ -55,13 +55,13 @@ async function schemaErrors(document: unknown): Promise<unknown> {
 Deno.test("the OBOM is valid against the CycloneDX 1.6 schema", async () => {
   const obom = JSON.parse(generateObom(INPUT));
   assertEquals(await schemaErrors(obom), []);
-  // The schema is really looked at: these are not valid.
+  // Invalid documents, to show that the schema is applied.
   assertNotEquals(await schemaErrors({ ...obom, extra: 1 }), []);
   obom.components[0].type = "package";
   assertNotEquals(await schemaErrors(obom), []);
 });
 
-Deno.test("the OBOM names every installed package, Deno and the guest programs, and the rootfs that it is of", () => {
+Deno.test("the OBOM names every installed package, Deno, the guest programs, and its rootfs", () => {
   const { components, metadata } = JSON.parse(generateObom(INPUT));
   assertEquals(components.map(({ name }: { name: string }) => name), [
     "libstdc++6",
@@ -82,7 +82,7 @@ Deno.test("the OBOM names every installed package, Deno and the guest programs, 
   assertEquals(metadata.tools.components[0], { type: "application", name: "sbx-admin", version: "0.1.0" });
 });
 
-Deno.test("the same image has the same OBOM, another has another serial number", () => {
+Deno.test("the same image has the same OBOM, another image has another serial number", () => {
   assertEquals(generateObom(INPUT), generateObom({ ...INPUT }));
   const serial = (text: string) => JSON.parse(text).serialNumber;
   assertNotEquals(
@@ -96,7 +96,7 @@ Deno.test("the same image has the same OBOM, another has another serial number",
   );
 });
 
-Deno.test("packages that are not installed, and lines of descriptions, are not listed", () => {
+Deno.test("removed packages and lines of descriptions are not listed", () => {
   assertEquals(installedPackages(STATUS).map(({ name }) => name), ["libstdc++6", "zlib1g"]);
   assertEquals(installedPackages(""), []);
 });

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { bytes, Progress } from "../../../lib/base/progress/mod.ts";
+import { formatBytes, Progress } from "../../../lib/base/progress/mod.ts";
 
 const STAGES = [{ name: "one", weight: 1 }, { name: "two", weight: 3 }];
 
@@ -14,7 +14,7 @@ function recorded(terminal: boolean) {
   return output;
 }
 
-Deno.test("the share is the weight of the stages behind plus what the current one has counted", () => {
+Deno.test("the share is the weight of the finished stages plus the counted part of the current one", () => {
   const progress = new Progress(STAGES, recorded(false));
   assertEquals(progress.share, 0);
   progress.stage("one");
@@ -28,7 +28,7 @@ Deno.test("the share is the weight of the stages behind plus what the current on
   assertThrows(() => progress.stage("three"), TypeError);
 });
 
-Deno.test("a pipe gets a line a stage, and shares of a stage that takes long", () => {
+Deno.test("a pipe gets one line per stage, and shares of a long stage", () => {
   const output = recorded(false);
   const progress = new Progress(STAGES, output);
   progress.stage("one", 4000);
@@ -39,7 +39,7 @@ Deno.test("a pipe gets a line a stage, and shares of a stage that takes long", (
   assertEquals(output.text, "one: 4.0 kB\none: 50%\n");
 });
 
-Deno.test("a terminal gets a bar on one line, which is wiped at the end", () => {
+Deno.test("a terminal gets a bar on one line, erased at the end", () => {
   const output = recorded(true);
   {
     using progress = new Progress(STAGES, output);
@@ -52,6 +52,12 @@ Deno.test("a terminal gets a bar on one line, which is wiped at the end", () => 
   assert(!output.text.includes("\n"));
 });
 
-Deno.test("sizes are for people", () => {
-  assertEquals([0, 999, 1000, 53_243_444, 1.5e9].map(bytes), ["0 B", "999 B", "1.0 kB", "53.2 MB", "1.5 GB"]);
+Deno.test("sizes have a unit and three digits", () => {
+  assertEquals([0, 999, 1000, 53_243_444, 1.5e9].map(formatBytes), [
+    "0 B",
+    "999 B",
+    "1.0 kB",
+    "53.2 MB",
+    "1.5 GB",
+  ]);
 });

@@ -1,18 +1,17 @@
-/** The laboratory over recorded sessions. */
+/** Laboratory runs over recorded sessions. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { ir as pack, rule } from "../../helper/detection.ts";
-import { httpEvent } from "../../helper/detection.ts";
-import { hunt } from "../../../lib/detection/replay/hunt.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { hunt } from "../../../lib/detection/replay/mod.ts";
 import { type LabEvent, runLab } from "../../../lib/lab/mod.ts";
-import { parseRules } from "../../../lib/policy/author/read.ts";
+import { parseRules } from "../../../lib/policy/author/mod.ts";
+import { httpEvent, ir as pack, rule } from "../../helper/detection.ts";
 
 const EVENTS = ["a.example", "b.example", "b.example", "c.example", "d.example"].map((host, at) => ({
   ...httpEvent(at + 1, { host, path: `/${host}` }),
   decision: host === "d.example" ? "block" : "allow",
 })) as LabEvent[];
 
-const OBSERVED = {
+const OBSERVE_ONLY = {
   common: { ...httpEvent(9).common, event_type: "process.exit", enforceability: "observe_only" },
   process: { activity: { operation: "exit", executable: "/bin/sh" } },
 } as unknown as LabEvent;
@@ -23,7 +22,7 @@ async function* sessions() {
   yield {
     id: "second",
     events: (async function* () {
-      for (const event of [...EVENTS.slice(3), OBSERVED]) yield await Promise.resolve(event);
+      for (const event of [...EVENTS.slice(3), OBSERVE_ONLY]) yield await Promise.resolve(event);
     })(),
   };
 }
@@ -38,16 +37,16 @@ const CANDIDATE = [pack([
   rule("new", { "http.request.host": ["b.example", "d.example"] }),
 ], { pack_version: "2" })];
 
-Deno.test("gained and lost: rule by rule, with rows of both", async () => {
-  const seen: string[] = [];
+Deno.test("gained and lost matches: counted per rule, with evidence rows", async () => {
+  const sessionIds: string[] = [];
   const report = await runLab({
     sessions: sessions(),
     packs: CANDIDATE,
     baseline: { packs: BASELINE },
-    onSession: (id) => void seen.push(id),
+    onSession: (id) => void sessionIds.push(id),
   });
   assertEquals([report.session_count, report.event_count, report.ok], [2, 6, false]);
-  assertEquals(seen, ["first", "second"]);
+  assertEquals(sessionIds, ["first", "second"]);
   assertEquals(
     report.rules.map(({ rule_id, baseline, candidate, gained, lost }) => ({
       rule_id,
@@ -70,7 +69,7 @@ Deno.test("gained and lost: rule by rule, with rows of both", async () => {
   assertEquals(report.policy, undefined);
 });
 
-Deno.test("against nothing it is a hunt", async () => {
+Deno.test("an empty baseline gives the result of a hunt", async () => {
   const { gained } = await runLab({
     sessions: [{ id: "session-1", events: EVENTS }],
     packs: CANDIDATE,
@@ -79,12 +78,12 @@ Deno.test("against nothing it is a hunt", async () => {
   assertEquals(gained, await hunt(CANDIDATE, EVENTS));
 });
 
-Deno.test("the same on both sides is nothing, and ok", async () => {
+Deno.test("equal sets give no differences and ok", async () => {
   const report = await runLab({ sessions: sessions(), packs: BASELINE, baseline: { packs: BASELINE } });
   assertEquals([report.ok, report.rules, report.gained.rows, report.lost.rows], [true, [], [], []]);
 });
 
-Deno.test("rules: which calls would have been stopped, and which released", async () => {
+Deno.test("rules: calls that would be blocked, and calls that would be released", async () => {
   const rules = parseRules(
     `[profiles.rules.no-b]\naction = "block"\nmatch = 'http.request.host == "b.example"'\n` +
       `[profiles.rules.ask-c]\naction = "ask"\nmatch = 'http.request.host == "c.example"'\n`,
@@ -93,7 +92,7 @@ Deno.test("rules: which calls would have been stopped, and which released", asyn
   const report = await runLab({ sessions: sessions(), packs: [], rules, baseline: { packs: [] } });
   const policy = report.policy!;
   assertEquals(report.ok, false);
-  // What was only observed cannot be stopped by any rule.
+  // No rule can block an observe-only event.
   assertEquals(policy.decided, 5);
   assertEquals(policy.changes, [
     { from: "allow", to: "block", count: 2 },
@@ -107,18 +106,18 @@ Deno.test("rules: which calls would have been stopped, and which released", asyn
   ]);
   assert(policy.blocked.rows[0].outcome.message!.startsWith("blocked by policy: no-b"));
   assertEquals(policy.released.rows.map(({ event_ref }) => event_ref.sequence), [5]);
-  // Beside other rules instead of what was recorded.
-  const beside = await runLab({ sessions: sessions(), packs: [], rules, baseline: { packs: [], rules } });
-  assertEquals([beside.ok, beside.policy!.changes], [true, []]);
+  // Compared with baseline rules instead of recorded decisions.
+  const compared = await runLab({ sessions: sessions(), packs: [], rules, baseline: { packs: [], rules } });
+  assertEquals([compared.ok, compared.policy!.changes], [true, []]);
 });
 
-Deno.test("what cannot be tried is refused before a session is read; a signal ends it", async () => {
-  const twice = [
+Deno.test("invalid candidates are rejected before a session is read; a signal aborts the run", async () => {
+  const conflicting = [
     pack([rule("one", { "http.request.host": "a" })]),
     pack([rule("one", { "http.request.host": "b" })], { pack_id: "other" }),
   ];
   const error = await assertRejects(
-    () => runLab({ sessions: [], packs: twice, baseline: { packs: [] } }),
+    () => runLab({ sessions: [], packs: conflicting, baseline: { packs: [] } }),
     SbxError,
   );
   assertEquals(error.code, "detection.conflict");

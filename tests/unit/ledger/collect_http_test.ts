@@ -1,22 +1,23 @@
-/** Collecting over the network: no row is lost and none is there twice, whatever the server does. */
+/** Collecting over the network: no row is lost or stored twice, whatever the server does. */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { Ledger } from "../../../lib/ledger/mod.ts";
 import {
   collect,
   type CollectOptions,
   collectRest,
   startCollecting,
   uncollectedMark,
-} from "../../../lib/ledger/collect.ts";
-import { Ledger } from "../../../lib/ledger/mod.ts";
+} from "../../../lib/ledger/read/mod.ts";
+import { limitChild } from "../../helper/child.ts";
 import { HranaServer } from "../../helper/hrana.ts";
-import { execEvent, inFolder, select, SESSION } from "../../helper/ledger.ts";
+import { execEvent, select, SESSION, withLedgerPath } from "../../helper/ledger.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 const TOKEN = "a-token-of-the-collecting-server";
 
-/** A closed ledger of so many events, each with its outcome and every tenth with a finding. */
-async function filled(path: string, count: number): Promise<void> {
+/** Writes a ledger of `count` events with outcomes, every tenth with a finding. */
+async function writeDecisions(path: string, count: number): Promise<void> {
   await using ledger = await Ledger.open(path, { sessionId: SESSION });
   for (let at = 0; at < count; at++) {
     const event = execEvent(`echo ${at}`);
@@ -27,7 +28,7 @@ async function filled(path: string, count: number): Promise<void> {
   }
 }
 
-/** The server has every row of the ledger once, as it is there. */
+/** Asserts that the server has every row of the ledger once, unchanged. */
 async function assertCollected(path: string, server: string, count: number): Promise<void> {
   const pairs = [
     ["entries", "collected_events", "sequence"],
@@ -44,9 +45,9 @@ async function assertCollected(path: string, server: string, count: number): Pro
   assertEquals([first.session_id, first.decision, typeof first.number], [SESSION, "block", "number"]);
 }
 
-Deno.test("thousands of rows reach a server that asks for a token", () =>
-  inFolder(async (path) => {
-    await filled(path, 3210);
+Deno.test("thousands of rows reach a server that requires a token", () =>
+  withLedgerPath(async (path) => {
+    await writeDecisions(path, 3210);
     const file = `${path}.server`;
     await using server = new HranaServer({ file, token: TOKEN });
     const options = { path, sessionId: SESSION, url: server.url, authToken: TOKEN };
@@ -56,9 +57,9 @@ Deno.test("thousands of rows reach a server that asks for a token", () =>
     assertEquals(server.served.refused, 0);
   }));
 
-Deno.test("a wrong token is told as that, and nothing is sent before it is right", () =>
-  inFolder(async (path) => {
-    await filled(path, 20);
+Deno.test("a wrong token is reported, and nothing is sent with it", () =>
+  withLedgerPath(async (path) => {
+    await writeDecisions(path, 20);
     const file = `${path}.server`;
     await using server = new HranaServer({ file, token: TOKEN });
     const { host } = new URL(server.url);
@@ -68,7 +69,7 @@ Deno.test("a wrong token is told as that, and nothing is sent before it is right
         SbxError,
       );
       assertEquals(error.code, "ledger.collector.unavailable");
-      assertEquals(error.message, `the collecting server ${host} does not take events`);
+      assertEquals(error.message, `the collecting server ${host} does not accept events`);
       assertStringIncludes(error.hint!, "ledger.auth_token_file");
     }
     assertEquals([server.served.good, await select(file, "SELECT * FROM sqlite_schema")], [0, []]);
@@ -76,9 +77,9 @@ Deno.test("a wrong token is told as that, and nothing is sent before it is right
     await assertCollected(path, file, 20);
   }));
 
-Deno.test("answers that are lost, before a batch is stored or after, lose and double no row", () =>
-  inFolder(async (path) => {
-    await filled(path, 1500);
+Deno.test("lost answers, before or after a batch is stored, neither lose nor double a row", () =>
+  withLedgerPath(async (path) => {
+    await writeDecisions(path, 1500);
     const file = `${path}.server`;
     let inserts = 0;
     const breaking = (at: number[]) => (sql: string) => {
@@ -104,22 +105,22 @@ Deno.test("answers that are lost, before a batch is stored or after, lose and do
     await assertCollected(path, file, 1500);
   }));
 
-Deno.test("a server that is killed in the middle of batches, again and again, has every row once", () =>
-  inFolder(async (path) => {
-    await filled(path, 2500);
+Deno.test("a server killed repeatedly in the middle of batches has every row once", () =>
+  withLedgerPath(async (path) => {
+    await writeDecisions(path, 2500);
     const file = `${path}.server`;
     let port = "0";
     let failures = 0;
     for (let life = 0;; life++) {
-      const child = new Deno.Command(Deno.execPath(), {
+      const child = limitChild(new Deno.Command(Deno.execPath(), {
         args: ["run", "-A", "--no-check", "--quiet", fromRoot("tests/helper/hrana.ts"), port, file, TOKEN],
         cwd: fromRoot(""),
         stdout: "piped",
         stderr: "inherit",
-      }).spawn();
+      }).spawn());
       const lines = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
       port = (await lines.read()).value!.split("\n")[0];
-      // Of its first lives each ends with the insert that it has just begun.
+      // Each of its first lives ends during an insert.
       const killed = life < 3 && (async () => {
         for (let inserts = 0; inserts < 2;) {
           inserts += ((await lines.read()).value ?? "").split("INSERT").length - 1;
@@ -142,8 +143,8 @@ Deno.test("a server that is killed in the middle of batches, again and again, ha
     await assertCollected(path, file, 2500);
   }));
 
-Deno.test("a session is collected while it runs, slowly if the server is slow, and what is left is sent later", () =>
-  inFolder(async (path) => {
+Deno.test("a running session is collected, also by a slow server, and the rest is sent later", () =>
+  withLedgerPath(async (path) => {
     const file = `${path}.server`;
     const gate = Promise.withResolvers<void>();
     const stored = Promise.withResolvers<void>();
@@ -164,7 +165,7 @@ Deno.test("a session is collected while it runs, slowly if the server is slow, a
     await using server = new HranaServer({ file, token: TOKEN, before, after });
     const target: CollectOptions = { path, sessionId: SESSION, url: server.url, authToken: TOKEN };
     const collecting = startCollecting(target);
-    // The server takes its time: the ledger does not wait for it.
+    // The ledger does not wait for the slow server.
     append(450);
     await ledger.flush();
     assertEquals(ledger.sequence, 500);
@@ -187,10 +188,10 @@ Deno.test("a session is collected while it runs, slowly if the server is slow, a
     }
   }));
 
-Deno.test("a server that is away and comes back is found again, and one that has everything is left alone", () =>
-  inFolder(async (path) => {
+Deno.test("an absent server is found again later, and one that has everything gets no requests", () =>
+  withLedgerPath(async (path) => {
     const file = `${path}.server`;
-    await filled(path, 30);
+    await writeDecisions(path, 30);
     const port = freePort();
     const url = `http://127.0.0.1:${port}`;
     const failed = Promise.withResolvers<void>();
@@ -203,7 +204,7 @@ Deno.test("a server that is away and comes back is found again, and one that has
     const after = (sql: string) => sql.includes("INTO collected_findings") && back.resolve() || undefined;
     await using server = new HranaServer({ file, token: TOKEN, port, after });
     await back.promise;
-    // Some rounds later it has still been asked for three tables, and has been sent three batches.
+    // Some rounds later it has got no more than the requests of the first one.
     const asked = server.served.good;
     await new Promise((resolve) => setTimeout(resolve, 2500));
     await collecting.stop();

@@ -1,32 +1,17 @@
-import { assertEquals, assertRejects } from "@std/assert";
 import { createClient } from "@libsql/client/sqlite3";
+import { assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { type Event, newEventId } from "../../../lib/event/mod.ts";
-import { collect, startCollecting } from "../../../lib/ledger/collect.ts";
+import type { Event } from "../../../lib/event/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
+import { collect, startCollecting } from "../../../lib/ledger/read/mod.ts";
+import { eventCommon } from "../../helper/event.ts";
+import { requestEvent } from "../../helper/ledger.ts";
 
 function event(session_id: string): Event {
-  return {
-    schema_version: 1,
-    common: {
-      event_id: newEventId(),
-      event_type: "dns.query",
-      session_id,
-      vm_id: "vm",
-      profile_id: "code",
-      profile_revision: "1.0.0",
-      timestamp_unix_ms: 1,
-      sequence: 0,
-      source_engine: "network",
-      enforceability: "inline_blockable",
-      actor: "vm",
-      labels: {},
-    },
-    dns: { request: { qname: "example.com", qtype: "A", transport: "udp" } },
-  };
+  return { ...requestEvent("dns.query"), common: eventCommon("dns.query", { session_id }) };
 }
 
-async function inFolder(run: (folder: string) => Promise<void>): Promise<void> {
+async function withFolder(run: (folder: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir();
   try {
     await run(folder);
@@ -35,7 +20,7 @@ async function inFolder(run: (folder: string) => Promise<void>): Promise<void> {
   }
 }
 
-async function collected(url: string): Promise<[unknown, unknown][]> {
+async function countCollected(url: string): Promise<[unknown, unknown][]> {
   const client = createClient({ url });
   const { rows } = await client.execute(
     "SELECT session_id, count(*) AS n, max(sequence) AS last FROM collected_events GROUP BY 1 ORDER BY 1",
@@ -48,7 +33,7 @@ async function collected(url: string): Promise<[unknown, unknown][]> {
 }
 
 Deno.test("events of many sessions reach the collecting server once each", () =>
-  inFolder(async (folder) => {
+  withFolder(async (folder) => {
     const url = `file:${folder}/server.db`;
     for (const [sessionId, count] of [["a", 1203], ["b", 2]] as const) {
       const path = `${folder}/${sessionId}.db`;
@@ -61,11 +46,11 @@ Deno.test("events of many sessions reach the collecting server once each", () =>
       await ledger.flush();
       assertEquals(await collect({ path, sessionId, url }), 1);
     }
-    assertEquals(await collected(url), [["a", 1204], ["b", 3]]);
+    assertEquals(await countCollected(url), [["a", 1204], ["b", 3]]);
   }));
 
-Deno.test("while the server is away events are kept, and they are sent when it is back", () =>
-  inFolder(async (folder) => {
+Deno.test("events are kept while the server is absent, and sent later", () =>
+  withFolder(async (folder) => {
     const path = `${folder}/a.db`;
     const url = `file:${folder}/away/server.db`;
     await using ledger = await Ledger.open(path, { sessionId: "a" });
@@ -77,8 +62,8 @@ Deno.test("while the server is away events are kept, and they are sent when it i
     assertEquals(await collect({ path, sessionId: "a", url }), 10);
   }));
 
-Deno.test("collecting goes on after failures and stops when it is told to", () =>
-  inFolder(async (folder) => {
+Deno.test("collecting continues after failures until it is stopped", () =>
+  withFolder(async (folder) => {
     const path = `${folder}/a.db`;
     const url = `file:${folder}/away/server.db`;
     await using ledger = await Ledger.open(path, { sessionId: "a" });

@@ -1,13 +1,15 @@
-/** Ledgers that cannot be written, that are killed, or that are none. */
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+/** Ledgers that are full, locked, killed, damaged, or no ledgers. */
 import { createClient } from "@libsql/client/sqlite3";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
-import { Ledger, type LedgerDecision, readEvents, verifyLedger } from "../../../lib/ledger/mod.ts";
-import { execEvent, filled, inFolder, select, SESSION, sql } from "../../helper/ledger.ts";
+import { Ledger, type LedgerDecision } from "../../../lib/ledger/mod.ts";
+import { readEvents, verifyLedger } from "../../../lib/ledger/read/mod.ts";
+import { limitChild } from "../../helper/child.ts";
+import { execEvent, runSql, select, SESSION, withLedgerPath, writeEvents } from "../../helper/ledger.ts";
 
-Deno.test("a full ledger fails closed and keeps what it has", () =>
-  inFolder(async (path) => {
+Deno.test("a full ledger fails closed and keeps its rows", () =>
+  withLedgerPath(async (path) => {
     const errors: SbxError[] = [];
     const maxBytes = 800_000;
     const ledger = await Ledger.open(path, {
@@ -28,8 +30,8 @@ Deno.test("a full ledger fails closed and keeps what it has", () =>
     assert(ok && events > 0 && events < appended);
   }));
 
-Deno.test("a full ledger goes on once its limit is raised, and one that is lowered stops", () =>
-  inFolder(async (path) => {
+Deno.test("a full ledger continues after its limit is raised, and stops after it is lowered", () =>
+  withLedgerPath(async (path) => {
     const ledger = await Ledger.open(path, { sessionId: SESSION, maxBytes: 400_000 });
     let appended = 0;
     const fill = async (most: number) => {
@@ -50,7 +52,7 @@ Deno.test("a full ledger goes on once its limit is raised, and one that is lower
     await ledger.flush();
     assertEquals(await fill(500), true);
     await ledger.limit(400_000);
-    assertEquals(await fill(500), false, "below the size that it has it takes no more");
+    assertEquals(await fill(500), false, "a limit below the current size");
     await ledger.limit();
     await ledger.flush();
     assertEquals(await fill(500), true);
@@ -58,8 +60,8 @@ Deno.test("a full ledger goes on once its limit is raised, and one that is lower
     assertEquals(await verifyLedger(path), { ok: true, events: appended, sealed: true });
   }));
 
-Deno.test("a ledger that could not write goes on, without a gap, once it can", () =>
-  inFolder(async (path) => {
+Deno.test("a ledger that could not write continues without a gap", () =>
+  withLedgerPath(async (path) => {
     const ledger = await Ledger.open(path, { sessionId: SESSION });
     const other = createClient({ url: `file:${path}` });
     const lock = await other.transaction("write");
@@ -74,27 +76,27 @@ Deno.test("a ledger that could not write goes on, without a gap, once it can", (
     assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });
   }));
 
-Deno.test("a batch that fails half way leaves nothing behind, and is written as a whole later", () =>
-  inFolder(async (path) => {
+Deno.test("a batch that fails half way is rolled back, and written completely later", () =>
+  withLedgerPath(async (path) => {
     const ledger = await Ledger.open(path, { sessionId: SESSION });
     const first = execEvent();
     ledger.append({ event: first });
     await ledger.flush();
-    await sql(path, "ALTER TABLE outcomes RENAME TO elsewhere");
+    await runSql(path, "ALTER TABLE outcomes RENAME TO elsewhere");
     const events = Array.from({ length: 250 }, () => execEvent());
     for (const event of events) ledger.append({ event });
     ledger.end({ event_id: first.common.event_id, duration_ms: 1 });
     assertEquals((await assertRejects(() => ledger.flush(), SbxError)).code, "ledger.unavailable");
     assertEquals((await select(path, "SELECT sequence FROM entries")).length, 1);
     assertThrows(() => ledger.end({ event_id: first.common.event_id }), SbxError);
-    await sql(path, "ALTER TABLE elsewhere RENAME TO outcomes");
+    await runSql(path, "ALTER TABLE elsewhere RENAME TO outcomes");
     await ledger.close();
     assertEquals(await verifyLedger(path), { ok: true, events: 251, sealed: true });
     assertEquals((await readEvents(path)).events[0].outcome, { duration_ms: 1 });
   }));
 
-Deno.test("a ledger that a reader holds on to while it is closed still verifies, then and later", () =>
-  inFolder(async (path) => {
+Deno.test("a ledger closed while a reader is active verifies, then and later", () =>
+  withLedgerPath(async (path) => {
     const ledger = await Ledger.open(path, { sessionId: SESSION });
     ledger.append({ event: execEvent() });
     await ledger.flush();
@@ -106,13 +108,13 @@ Deno.test("a ledger that a reader holds on to while it is closed still verifies,
     assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });
     await reader.rollback();
     client.close();
-    await sql(path, "PRAGMA wal_checkpoint(TRUNCATE)");
+    await runSql(path, "PRAGMA wal_checkpoint(TRUNCATE)");
     assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });
-    await sql(path, "DELETE FROM entries WHERE sequence = 2");
+    await runSql(path, "DELETE FROM entries WHERE sequence = 2");
     assertEquals((await verifyLedger(path)).ok, false);
   }));
 
-/** Appends until it is killed: events of all sorts, with outcomes, decisions and findings, in batches of every size. */
+/** Script that appends until it is killed: events with outcomes, decisions and findings, in batches of many sizes. */
 const WRITER = `
 const ledger = await Ledger.open(PATH, { sessionId: SESSION });
 const finding = { rule_id: "r", severity: "low" };
@@ -126,13 +128,13 @@ for (let at = 0; ; at++) {
   if (at % 611 === 610) { await ledger.flush(); console.log(at); }
 }`;
 
-Deno.test("a ledger killed in the middle of batches with outcomes verifies, and goes on", () =>
-  inFolder(async (path) => {
+Deno.test("a ledger killed in the middle of batches with outcomes verifies, and continues", () =>
+  withLedgerPath(async (path) => {
     const module = new URL("../../../lib/ledger/mod.ts", import.meta.url).href;
     const script = `import { Ledger } from ${JSON.stringify(module)};` +
       WRITER.replace("PATH", JSON.stringify(path)).replace("SESSION", JSON.stringify(SESSION))
         .replace("EVENT", JSON.stringify(execEvent()));
-    const child = new Deno.Command(Deno.execPath(), {
+    const child = limitChild(new Deno.Command(Deno.execPath(), {
       args: [
         "eval",
         "--no-check",
@@ -141,7 +143,7 @@ Deno.test("a ledger killed in the middle of batches with outcomes verifies, and 
       ],
       stdout: "piped",
       stderr: "inherit",
-    }).spawn();
+    }).spawn());
     const reader = child.stdout.getReader();
     await reader.read();
     await reader.read();
@@ -153,21 +155,21 @@ Deno.test("a ledger killed in the middle of batches with outcomes verifies, and 
     assert(events >= 611);
     const [{ outcomes }] = await select(path, "SELECT count(*) AS outcomes FROM outcomes");
     assertEquals(outcomes, Math.floor(events / 2), "events and their outcomes are written together");
-    await filled(path, 2, [{ error: "x" }]);
+    await writeEvents(path, 2, [{ error: "x" }]);
     assertEquals(await verifyLedger(path), { ok: true, events: events + 2, sealed: true });
   }));
 
-Deno.test("a ledger whose last row is damaged is opened for no more writing, and ends no process", () =>
-  inFolder(async (path) => {
-    await filled(path, 3);
-    await sql(path, "UPDATE entries SET hash = CAST(x'ff61' AS TEXT) WHERE sequence = 3");
+Deno.test("a ledger with a damaged last row is not opened for writing, and ends no process", () =>
+  withLedgerPath(async (path) => {
+    await writeEvents(path, 3);
+    await runSql(path, "UPDATE entries SET hash = CAST(x'ff61' AS TEXT) WHERE sequence = 3");
     const error = await assertRejects(() => Ledger.open(path, { sessionId: SESSION }), SbxError);
     assertEquals(error.code, "ledger.invalid");
     assertEquals((await verifyLedger(path)).first_bad?.sequence, 3);
   }));
 
-Deno.test("what is no ledger is named", () =>
-  inFolder(async (path) => {
+Deno.test("a file that is no ledger is reported", () =>
+  withLedgerPath(async (path) => {
     assertEquals((await assertRejects(() => verifyLedger(path), SbxError)).code, "ledger.not_found");
     await Deno.writeTextFile(path, "no database\n".repeat(400));
     assertEquals((await verifyLedger(path)).ok, false);
@@ -177,18 +179,18 @@ Deno.test("what is no ledger is named", () =>
     assertEquals((await open(`${path}/no/folder`)).code, "ledger.unavailable");
   }));
 
-Deno.test("what cannot be written down is refused by itself, and holds up nothing else", () =>
-  inFolder(async (path) => {
+Deno.test("values without JSON are refused alone, and block nothing else", () =>
+  withLedgerPath(async (path) => {
     const ledger = await Ledger.open(path, { sessionId: SESSION });
     const good = execEvent();
     ledger.append({ event: good });
-    const kept = { finding_id: "f", event_id: good.common.event_id, rule_id: "r" };
-    const finding = { ...kept, count: 1n };
+    const valid = { finding_id: "f", event_id: good.common.event_id, rule_id: "r" };
+    const finding = { ...valid, count: 1n };
     const unwritable = [
       () => ledger.append({ event: { ...execEvent(), extra: 1n } as Event }),
       () =>
         ledger.append({ event: execEvent(), decision: { decision: "allow", extra: 1n } as LedgerDecision }),
-      () => ledger.append({ event: execEvent(), findings: [{ ...kept, finding_id: "g" }, finding] }),
+      () => ledger.append({ event: execEvent(), findings: [{ ...valid, finding_id: "g" }, finding] }),
       () => ledger.end({ event_id: good.common.event_id, response: 1n }),
       () => ledger.add({ findings: [finding] }),
     ];

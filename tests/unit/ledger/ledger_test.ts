@@ -1,11 +1,19 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { Ledger, readEvents, readFindings, readWhy, verifyLedger } from "../../../lib/ledger/mod.ts";
-import { execEvent, filled, inFolder, requestEvent, select, SESSION } from "../../helper/ledger.ts";
+import { Ledger } from "../../../lib/ledger/mod.ts";
+import { readEvents, readFindings, readWhy, verifyLedger } from "../../../lib/ledger/read/mod.ts";
+import {
+  execEvent,
+  requestEvent,
+  select,
+  SESSION,
+  withLedgerPath,
+  writeEvents,
+} from "../../helper/ledger.ts";
 
-Deno.test("a ledger keeps events in order, numbers them and proves it", () =>
-  inFolder(async (path) => {
-    const events = await filled(path, 1203);
+Deno.test("a ledger stores events in order, numbers them and verifies", () =>
+  withLedgerPath(async (path) => {
+    const events = await writeEvents(path, 1203);
     assertEquals(events.map(({ common }) => common.sequence), events.map((_, at) => at + 1));
     assertEquals(await verifyLedger(path), { ok: true, events: 1203, sealed: true });
     const first = await readEvents(path, { limit: 1000 });
@@ -14,23 +22,23 @@ Deno.test("a ledger keeps events in order, numbers them and proves it", () =>
     assertEquals(second.next_cursor, undefined);
   }));
 
-Deno.test("a ledger that is opened again continues its chain", () =>
-  inFolder(async (path) => {
-    await filled(path, 3);
-    const again = await filled(path, 2);
+Deno.test("a reopened ledger continues its chain", () =>
+  withLedgerPath(async (path) => {
+    await writeEvents(path, 3);
+    const again = await writeEvents(path, 2);
     assertEquals(again.map(({ common }) => common.sequence), [4, 5]);
     assertEquals(await verifyLedger(path), { ok: true, events: 5, sealed: true });
   }));
 
 Deno.test("a ledger refuses another session's events", () =>
-  inFolder(async (path) => {
-    await filled(path, 1);
+  withLedgerPath(async (path) => {
+    await writeEvents(path, 1);
     const error = await assertRejects(() => Ledger.open(path, { sessionId: "another" }), SbxError);
     assertEquals(error.code, "ledger.conflict");
   }));
 
 Deno.test("events are filtered by family, by denial and by time", () =>
-  inFolder(async (path) => {
+  withLedgerPath(async (path) => {
     const ledger = await Ledger.open(path, { sessionId: SESSION });
     const blocked = execEvent("rm -rf /");
     const late = requestEvent("dns.query");
@@ -51,8 +59,8 @@ Deno.test("events are filtered by family, by denial and by time", () =>
     );
   }));
 
-Deno.test("decisions, findings, approvals and bodies are kept with their event", () =>
-  inFolder(async (path) => {
+Deno.test("decisions, findings, approvals and bodies are stored with their event", () =>
+  withLedgerPath(async (path) => {
     const event = execEvent();
     const { event_id } = event.common;
     const finding = { finding_id: `finding-${event_id}-r`, event_id, rule_id: "r", severity: "high" };
@@ -75,8 +83,8 @@ Deno.test("decisions, findings, approvals and bodies are kept with their event",
     );
   }));
 
-Deno.test("the family tables show the columns of their events", () =>
-  inFolder(async (path) => {
+Deno.test("the views of families show the fields of their events", () =>
+  withLedgerPath(async (path) => {
     const ledger = await Ledger.open(path, { sessionId: SESSION });
     ledger.append({ event: execEvent("ls -l") });
     ledger.append({ event: requestEvent("dns.query") });

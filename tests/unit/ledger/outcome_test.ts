@@ -1,11 +1,17 @@
-/** How events end: a chain of their own, merged when it is read. */
+/** Outcomes: a chain of their own, merged with the events by readers. */
 import { assertEquals } from "@std/assert";
 import type { Event, EventType } from "../../../lib/event/mod.ts";
-import { Ledger, type LedgerOutcome, readEvents, readWhy, verifyLedger } from "../../../lib/ledger/mod.ts";
-import { execEvent, inFolder, requestEvent, select, SESSION } from "../../helper/ledger.ts";
+import { Ledger, type LedgerOutcome } from "../../../lib/ledger/mod.ts";
+import { readEvents, readFindingRows, readWhy, verifyLedger } from "../../../lib/ledger/read/mod.ts";
+import { execEvent, requestEvent, select, SESSION, withLedgerPath } from "../../helper/ledger.ts";
 
-/** A closed ledger of one event with its decision, ended by each of the outcomes. */
-async function ended(path: string, event: Event, decision: string, ...outcomes: Partial<LedgerOutcome>[]) {
+/** Writes a ledger of one event with a decision and some outcomes. */
+async function writeOutcomes(
+  path: string,
+  event: Event,
+  decision: string,
+  ...outcomes: Partial<LedgerOutcome>[]
+) {
   const { event_id } = event.common;
   await using ledger = await Ledger.open(path, { sessionId: SESSION });
   ledger.append({ event, decision: { decision, rule: { id: "first" } } });
@@ -19,10 +25,10 @@ const HTTP_RESPONSE = {
   body: { state: "missing", truncated: false },
 };
 
-Deno.test("a response is in the event when it is read, and how it ended is beside it", () =>
-  inFolder(async (path) => {
+Deno.test("readers put the response into the event, and the outcome beside it", () =>
+  withLedgerPath(async (path) => {
     const event = requestEvent("http.request");
-    await ended(
+    await writeOutcomes(
       path,
       event,
       "allow",
@@ -44,16 +50,16 @@ Deno.test("a response is in the event when it is read, and how it ended is besid
     assertEquals(await verifyLedger(path), { ok: true, events: 1, sealed: true });
   }));
 
-Deno.test("an event without an outcome is as it was appended", () =>
-  inFolder(async (path) => {
+Deno.test("an event without an outcome is read as it was appended", () =>
+  withLedgerPath(async (path) => {
     const event = requestEvent("http.request");
-    await ended(path, event, "allow");
+    await writeOutcomes(path, event, "allow");
     const { events } = await readEvents(path);
     assertEquals(events as unknown[], [{ ...event, decision: "allow", rule_id: "first" }]);
   }));
 
-/** Decision at first, that of the outcome, and what holds: `denied` lists what was blocked in the end. */
-const DECISIONS: [first: string, later: string | undefined, holds: string, denied: boolean][] = [
+/** Decision of the event, of its outcome, and the final one. */
+const DECISIONS: [first: string, later: string | undefined, final: string, denied: boolean][] = [
   ["ask", "allow", "allow", false],
   ["ask", "block", "block", true],
   ["ask", undefined, "ask", false],
@@ -62,12 +68,12 @@ const DECISIONS: [first: string, later: string | undefined, holds: string, denie
   ["block", undefined, "block", true],
   ["block", "allow", "allow", false],
 ];
-for (const [first, later, holds, denied] of DECISIONS) {
-  Deno.test(`decision: ${first}, then ${later ?? "nothing"}, is ${holds}`, () =>
-    inFolder(async (path) => {
+for (const [first, later, final, denied] of DECISIONS) {
+  Deno.test(`decision: ${first}, then ${later ?? "nothing"}, is ${final}`, () =>
+    withLedgerPath(async (path) => {
       const event = requestEvent("http.request");
       const decision = later && { decision: later, rule: { id: "second", layer: "corp", reason: "later" } };
-      await ended(
+      await writeOutcomes(
         path,
         event,
         first,
@@ -75,19 +81,19 @@ for (const [first, later, holds, denied] of DECISIONS) {
       );
       const rule = later ? "second" : "first";
       const [read] = (await readEvents(path)).events;
-      assertEquals([read.decision, read.rule_id], [holds, rule]);
+      assertEquals([read.decision, read.rule_id], [final, rule]);
       assertEquals((await readEvents(path, { denied: true })).events.length, denied ? 1 : 0);
       const { record } = await readWhy(path, event.common.event_id);
-      assertEquals([record?.decision, record?.rule?.id], [holds, rule]);
+      assertEquals([record?.decision, record?.rule?.id], [final, rule]);
       for (const view of ["security_events", "decisions", "net_events"]) {
         const [row] = await select(path, `SELECT decision, rule_id FROM ${view}`);
-        assertEquals([row.decision, row.rule_id], [holds, rule], view);
+        assertEquals([row.decision, row.rule_id], [final, rule], view);
       }
     }));
 }
 
-Deno.test("denied events come in order and page by page, whichever way they were denied", () =>
-  inFolder(async (path) => {
+Deno.test("denied events are listed in order and in pages, however they were denied", () =>
+  withLedgerPath(async (path) => {
     const denied: number[] = [];
     {
       await using ledger = await Ledger.open(path, { sessionId: SESSION });
@@ -111,7 +117,7 @@ Deno.test("denied events come in order and page by page, whichever way they were
     assertEquals(read, denied);
   }));
 
-/** Family table, an event of it, a response, and the columns that come of them. */
+/** View, event type, response, and the resulting columns. */
 const VIEWS: [string, EventType, unknown, Record<string, unknown>][] = [
   [
     "net_events",
@@ -139,14 +145,14 @@ const VIEWS: [string, EventType, unknown, Record<string, unknown>][] = [
   ],
 ];
 for (const [view, type, response, columns] of VIEWS) {
-  Deno.test(`${view} shows the response, wherever it was, and how long it took`, () =>
-    inFolder(async (path) => {
+  Deno.test(`${view} shows the response of the event or of its outcome, and the times`, () =>
+    withLedgerPath(async (path) => {
       const known = requestEvent(type);
       const [family] = type.split(".") as ["http"];
       Object.assign(known[family]!, { response });
-      await ended(path, requestEvent(type), "allow", { response, first_byte_ms: 2, duration_ms: 31 });
-      await ended(path, known, "allow", { duration_ms: 32, error: "reset" });
-      await ended(path, requestEvent("file.activity"), "allow");
+      await writeOutcomes(path, requestEvent(type), "allow", { response, first_byte_ms: 2, duration_ms: 31 });
+      await writeOutcomes(path, known, "allow", { duration_ms: 32, error: "reset" });
+      await writeOutcomes(path, requestEvent("file.activity"), "allow");
       const rows = await select(path, `SELECT * FROM ${view} ORDER BY sequence`);
       const picked = rows.map((row) =>
         Object.fromEntries(Object.keys(columns).map((name) => [name, row[name]]))
@@ -159,13 +165,13 @@ for (const [view, type, response, columns] of VIEWS) {
     }));
 }
 
-Deno.test("an event ends once: what is said of it later is kept, holds nothing up, and changes nothing", () =>
-  inFolder(async (path) => {
+Deno.test("the first outcome of an event counts: later ones are stored, block nothing and change nothing", () =>
+  withLedgerPath(async (path) => {
     const event = requestEvent("http.request");
     const blocked = { decision: { decision: "block", rule: { id: "second" } } };
-    await ended(path, event, "ask", blocked, { response: HTTP_RESPONSE }, { error: "thrice" });
+    await writeOutcomes(path, event, "ask", blocked, { response: HTTP_RESPONSE }, { error: "thrice" });
     {
-      // Neither in its own batch nor in a later life of the ledger.
+      // In a later batch, after the ledger was reopened.
       await using ledger = await Ledger.open(path, { sessionId: SESSION });
       ledger.end({ event_id: event.common.event_id, decision: { decision: "allow" } });
       await ledger.flush();
@@ -183,8 +189,8 @@ Deno.test("an event ends once: what is said of it later is kept, holds nothing u
     assertEquals((await readWhy(path, event.common.event_id)).record?.decision, "block");
   }));
 
-Deno.test("an outcome of an event that nobody appended is kept, and shown nowhere", () =>
-  inFolder(async (path) => {
+Deno.test("an outcome without an event is stored, and shown nowhere", () =>
+  withLedgerPath(async (path) => {
     {
       await using ledger = await Ledger.open(path, { sessionId: SESSION });
       ledger.append({ event: execEvent() });
@@ -194,8 +200,8 @@ Deno.test("an outcome of an event that nobody appended is kept, and shown nowher
     assertEquals((await readEvents(path, { denied: true })).events, []);
   }));
 
-Deno.test("a page ends early when its events are large, and none is left out", () =>
-  inFolder(async (path) => {
+Deno.test("a page of large events ends early, and no event is left out", () =>
+  withLedgerPath(async (path) => {
     {
       await using ledger = await Ledger.open(path, { sessionId: SESSION });
       for (let at = 0; at < 40; at++) {
@@ -212,4 +218,24 @@ Deno.test("a page ends early when its events are large, and none is left out", (
     }
     assertEquals(pages, [17, 17, 6]);
     assertEquals(await verifyLedger(path), { ok: true, events: 40, sealed: true });
+  }));
+
+Deno.test("a finding is listed once, with the response of the first outcome", () =>
+  withLedgerPath(async (path) => {
+    const event = requestEvent("http.request");
+    const { event_id } = event.common;
+    {
+      await using ledger = await Ledger.open(path, { sessionId: SESSION });
+      const finding = { finding_id: "f", event_id, rule_id: "r" };
+      ledger.append({
+        event,
+        findings: [finding, { ...finding, finding_id: "g", event_id: "0".repeat(12) }],
+      });
+      for (const status of [200, 500]) ledger.end({ event_id, response: { ...HTTP_RESPONSE, status } });
+    }
+    const rows = await readFindingRows(path, 0, 10);
+    assertEquals(rows.map(({ finding, event }) => [finding.finding_id, event.http?.response?.status]), [[
+      "f",
+      200,
+    ]]);
   }));

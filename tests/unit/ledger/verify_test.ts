@@ -1,8 +1,9 @@
-/** What `sbx verify` finds. */
+/** Problems found by `sbx verify`. */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { dirname } from "node:path";
-import { Ledger, sealAbandoned, verifyLedger } from "../../../lib/ledger/mod.ts";
-import { execEvent, filled, inFolder, SESSION, sql } from "../../helper/ledger.ts";
+import { Ledger } from "../../../lib/ledger/mod.ts";
+import { sealAbandoned, verifyLedger } from "../../../lib/ledger/read/mod.ts";
+import { execEvent, runSql, SESSION, withLedgerPath, writeEvents } from "../../helper/ledger.ts";
 
 const TAMPERINGS: [string, string, number][] = [
   [
@@ -28,9 +29,9 @@ const TAMPERINGS: [string, string, number][] = [
 ];
 for (const [what, statement, sequence] of TAMPERINGS) {
   Deno.test(`verify names the first bad event after tampering with ${what}`, () =>
-    inFolder(async (path) => {
-      await filled(path, 10);
-      await sql(path, statement);
+    withLedgerPath(async (path) => {
+      await writeEvents(path, 10);
+      await runSql(path, statement);
       const verification = await verifyLedger(path);
       assertEquals([verification.ok, verification.events, verification.first_bad?.sequence], [
         false,
@@ -40,36 +41,36 @@ for (const [what, statement, sequence] of TAMPERINGS) {
     }));
 }
 
-Deno.test("verify notices a changed decision record", () =>
-  inFolder(async (path) => {
+Deno.test("verify finds a changed decision record", () =>
+  withLedgerPath(async (path) => {
     const ledger = await Ledger.open(path, { sessionId: SESSION });
     ledger.append({ event: execEvent(), decision: { decision: "block", rule: { id: "r" } } });
     await ledger.close();
-    await sql(
+    await runSql(
       path,
       "UPDATE entries SET decision = 'allow', record = replace(record, 'block', 'allow')",
     );
     assertEquals((await verifyLedger(path)).first_bad?.sequence, 1);
   }));
 
-Deno.test("verify names an event that is missing by its number, and no other", () =>
-  inFolder(async (path) => {
-    await filled(path, 10);
-    await sql(path, "DELETE FROM entries WHERE sequence = 5");
+Deno.test("verify names a missing event by its number", () =>
+  withLedgerPath(async (path) => {
+    await writeEvents(path, 10);
+    await runSql(path, "DELETE FROM entries WHERE sequence = 5");
     assertEquals((await verifyLedger(path)).first_bad, { sequence: 5, reason: "event 5 is missing" });
   }));
 
-Deno.test("verify notices events cut off the end of a closed ledger", () =>
-  inFolder(async (path) => {
-    await filled(path, 10);
-    await sql(path, "DELETE FROM entries WHERE sequence > 8");
+Deno.test("verify finds events cut off the end of a closed ledger", () =>
+  withLedgerPath(async (path) => {
+    await writeEvents(path, 10);
+    await runSql(path, "DELETE FROM entries WHERE sequence > 8");
     const { ok, events } = await verifyLedger(path);
     assertEquals([ok, events], [false, 8]);
   }));
 
-Deno.test("verify notices a flipped bit anywhere in a closed ledger", () =>
-  inFolder(async (path) => {
-    await filled(
+Deno.test("verify finds a flipped bit anywhere in a closed ledger", () =>
+  withLedgerPath(async (path) => {
+    await writeEvents(
       path,
       60,
       Array.from({ length: 40 }, (_, at) => ({ duration_ms: at, error: "x".repeat(200) })),
@@ -91,25 +92,30 @@ const OUTCOME_TAMPERINGS: [string, string, RegExp, event?: number][] = [
   [
     "an outcome",
     "UPDATE outcomes SET outcome = replace(outcome, 'reset', 'fine')",
-    /not what was written/,
+    /hash does not match the outcome/,
     2,
   ],
   [
     "a decision column",
     "UPDATE outcomes SET decision = 'allow' WHERE number = 2",
-    /decision of its outcome/,
+    /column decision differs from the outcome/,
     1,
   ],
-  ["a decision that was none", "UPDATE outcomes SET decision = 'allow' WHERE number = 1", /decision of/, 0],
+  [
+    "an added decision",
+    "UPDATE outcomes SET decision = 'allow' WHERE number = 1",
+    /column decision differs/,
+    0,
+  ],
   [
     "its event",
     "UPDATE outcomes SET event_id = (SELECT event_id FROM entries WHERE sequence = 5) WHERE number = 1",
-    /another event's/,
+    /event_id differs from the outcome/,
   ],
   [
     "an outcome's hash",
     "UPDATE outcomes SET hash = 'x' || substr(hash, 2) WHERE number = 1",
-    /its outcome/,
+    /hash does not match the outcome/,
     0,
   ],
   ["its place in the chain", "UPDATE outcomes SET prev_hash = 'x' WHERE number = 2", /prev_hash/, 1],
@@ -125,10 +131,10 @@ const OUTCOME_TAMPERINGS: [string, string, RegExp, event?: number][] = [
   ],
 ];
 for (const [what, statement, reason, event] of OUTCOME_TAMPERINGS) {
-  Deno.test(`verify names what was done to outcomes: ${what}`, () =>
-    inFolder(async (path) => {
-      const events = await filled(path, 5, OUTCOMES);
-      await sql(path, statement);
+  Deno.test(`verify names a change of outcomes: ${what}`, () =>
+    withLedgerPath(async (path) => {
+      const events = await writeEvents(path, 5, OUTCOMES);
+      await runSql(path, statement);
       const { ok, first_bad, events: good } = await verifyLedger(path);
       assertEquals([ok, good], [false, 5]);
       assertMatch(first_bad!.reason, reason);
@@ -136,15 +142,15 @@ for (const [what, statement, reason, event] of OUTCOME_TAMPERINGS) {
     }));
 }
 
-Deno.test("a ledger without a seal verifies and says that it is not sealed; sealed as it was found, it proves its end", () =>
-  inFolder(async (path) => {
-    await filled(path, 5, OUTCOMES);
+Deno.test("a ledger without a seal verifies as not sealed; sealed later, it proves its end", () =>
+  withLedgerPath(async (path) => {
+    await writeEvents(path, 5, OUTCOMES);
     await Deno.remove(`${path}.seal`);
     assertEquals(await verifyLedger(path), { ok: true, events: 5, sealed: false });
     assertEquals(await sealAbandoned(path, SESSION), true);
     assertEquals(await verifyLedger(path), { ok: true, events: 5, sealed: true });
-    assertEquals(await sealAbandoned(path, SESSION), false, "what is sealed stays as it is");
-    await sql(path, "DELETE FROM outcomes WHERE number = 3");
+    assertEquals(await sealAbandoned(path, SESSION), false, "it has a seal");
+    await runSql(path, "DELETE FROM outcomes WHERE number = 3");
     const { ok, sealed } = await verifyLedger(path);
     assertEquals([ok, sealed], [false, true]);
     assertEquals(await sealAbandoned(`${path}.none`, SESSION), false);
@@ -156,9 +162,9 @@ Deno.test("a ledger without a seal verifies and says that it is not sealed; seal
     );
   }));
 
-Deno.test("what cannot be read is not said to be a matter of writing", () =>
-  inFolder(async (path) => {
-    await filled(path, 400);
+Deno.test("failures of reading are not reported as failures of writing", () =>
+  withLedgerPath(async (path) => {
+    await writeEvents(path, 400);
     const bytes = await Deno.readFile(path);
     await Deno.remove(`${path}.seal`);
     for (const size of [100, 5000, bytes.length - 3000]) {

@@ -1,4 +1,4 @@
-/** The driver and the real process: crashes, refreshes, cancellation, progress, and what happens without the program. */
+/** The driver and the real process: crashes, refreshes, cancellation, progress, and a missing program. */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { z } from "zod";
 import { SbxError } from "../../../lib/base/error/mod.ts";
@@ -9,7 +9,7 @@ import { eventually } from "../../helper/sbx.ts";
 
 const text = (value: string) => ({ content: [{ type: "text" as const, text: value }] });
 
-Deno.test("mcp driver: tools of two servers under their names, and what they answer", async () => {
+Deno.test("mcp driver: tools, resources and prompts of two servers under namespaced names", async () => {
   const servers = ["one", "two"].map((name) =>
     sdkServer((server) => {
       server.registerTool(
@@ -70,12 +70,12 @@ Deno.test("mcp driver: tools of two servers under their names, and what they ans
   await Promise.all(servers.map((server) => server.close()));
 });
 
-Deno.test("mcp driver: killed in the middle of ten calls, it fails them all, starts again and serves", async () => {
-  let held: (() => void)[] = [];
+Deno.test("mcp driver: a process killed during ten calls fails them all, restarts and serves", async () => {
+  let waiting: (() => void)[] = [];
   const server = scriptedServer({
     call: ({ id, params }) =>
       params.arguments.wait
-        ? new Promise((resolve) => held.push(() => resolve(result(id, text("late")))))
+        ? new Promise((resolve) => waiting.push(() => resolve(result(id, text("late")))))
         : result(id, text("now")),
   });
   await withAggregator([definition("s", server.url)], async (aggregator, log) => {
@@ -85,16 +85,16 @@ Deno.test("mcp driver: killed in the middle of ten calls, it fails them all, sta
       { length: 10 },
       () => aggregator.callTool("s__do", { wait: true }).then(() => "answered", (error) => error.code),
     );
-    await eventually("ten calls wait", () => held.length === 10);
+    await eventually("ten calls wait", () => waiting.length === 10);
     Deno.kill(first, "SIGKILL");
     assertEquals(await Promise.all(calls), Array(10).fill("mcp.channel_closed"));
     const at = await assertRejects(() => aggregator.callTool("s__do", {}), SbxError);
     assertEquals(at.code, "mcp.channel_closed");
     await eventually("a new process runs", () => aggregator.pid !== undefined && aggregator.pid !== first);
     assertEquals(await aggregator.callTool("s__do", {}), text("now"));
-    assertMatch(log.join("\n"), /sbx-mcp-aggregator ended; it is started again in 250 ms/);
-    held.forEach((answer) => answer());
-    held = [];
+    assertMatch(log.join("\n"), /sbx-mcp-aggregator exited; restarting in 250 ms/);
+    waiting.forEach((answer) => answer());
+    waiting = [];
   });
   await server.close();
 });
@@ -116,7 +116,7 @@ Deno.test("mcp driver: a refresh during calls fails them, and brings the new cat
     await aggregator.refresh([definition("fresh", fresh.url)]);
     for (const error of await Promise.all(calls)) {
       assertEquals(error.code, "mcp.failed");
-      assertMatch(error.message, /server "old": the connection to it was closed/);
+      assertMatch(error.message, /server "old": the connection was closed/);
     }
     assertEquals((await aggregator.listTools()).map((entry) => entry.namespaced_name), ["fresh__new"]);
     assertEquals(await aggregator.callTool("fresh__new", {}), text("fresh"));
@@ -125,7 +125,7 @@ Deno.test("mcp driver: a refresh during calls fails them, and brings the new cat
   await Promise.all([old.close(), fresh.close()]);
 });
 
-Deno.test("mcp driver: a cancelled call is cancelled at the server, and a late one times out", async () => {
+Deno.test("mcp driver: a cancelled call is cancelled at the server, and an unanswered one times out", async () => {
   const server = scriptedServer({ call: () => new Promise<Response>(() => {}) });
   await withAggregator([definition("s", server.url)], async (aggregator) => {
     const abort = new AbortController();
@@ -171,7 +171,7 @@ Deno.test("mcp driver: progress of a call reaches its caller", async () => {
   await server.close();
 });
 
-Deno.test("mcp driver: a list that a server changes is another list, and a server that comes back is connected", async () => {
+Deno.test("mcp driver: a changed list is fetched again, and a server that returns is reconnected", async () => {
   const tools = [tool("a")];
   let notify = (_text: string) => {};
   const script = {
@@ -202,7 +202,7 @@ Deno.test("mcp driver: a list that a server changes is another list, and a serve
   });
 });
 
-Deno.test("mcp driver: a session that a server forgot is begun anew, and the call is not lost", async () => {
+Deno.test("mcp driver: after a server forgot its session, a new one begins and the call is repeated", async () => {
   let sessions = 0;
   let known = "";
   const server = scriptedServer({
@@ -233,7 +233,7 @@ Deno.test("mcp driver: a session that a server forgot is begun anew, and the cal
   await server.close();
 });
 
-Deno.test("mcp driver: without the program catalogues are empty, calls fail, and it is said why", async () => {
+Deno.test("mcp driver: without the program catalogues are empty, and calls fail with the reason", async () => {
   await withAggregator([definition("s", "https://example.com/mcp")], async (aggregator) => {
     assertEquals(await aggregator.listTools(), []);
     assertEquals(await aggregator.listResources(), []);
@@ -245,7 +245,7 @@ Deno.test("mcp driver: without the program catalogues are empty, calls fail, and
   }, { command: null });
 });
 
-Deno.test("mcp driver: a program that ends at once, and one that says nonsense, cost errors and no more", async () => {
+Deno.test("mcp driver: a program that exits at once or writes nonsense causes errors only", async () => {
   for (const script of ["exit 3", "echo nonsense; echo '[1]'; exit 0"]) {
     await withAggregator([definition("s", "https://example.com/mcp")], async (aggregator) => {
       const error = await assertRejects(() => aggregator.listTools(), SbxError);

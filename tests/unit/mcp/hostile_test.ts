@@ -1,4 +1,4 @@
-/** Servers that misbehave: each costs its own caller an error, bounded in time and bytes, and nobody else anything. */
+/** Servers that misbehave: each causes an error for its own caller, bounded in time and bytes, and affects no other. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { TestAggregator } from "../../helper/mcp_aggregator.ts";
 import {
@@ -12,7 +12,7 @@ import {
 
 const MB = 1024 * 1024;
 
-/** Runs one scripted server beside a good one, which has to work whatever the first does. */
+/** Runs a scripted server beside a good one, which has to keep working. */
 async function beside(script: Script, check: (aggregator: TestAggregator, bad: Loopback) => Promise<void>) {
   const bad = scriptedServer(script);
   const good = scriptedServer({
@@ -28,7 +28,7 @@ async function beside(script: Script, check: (aggregator: TestAggregator, bad: L
   }
 }
 
-/** A body that never ends, of one piece again and again. */
+/** An endless body that repeats one piece. */
 function endless(piece: string): ReadableStream<Uint8Array> {
   const bytes = new TextEncoder().encode(piece);
   return new ReadableStream({ pull: (to) => to.enqueue(bytes) });
@@ -40,16 +40,20 @@ const silence = () => new ReadableStream<Uint8Array>({});
 const CALLS: [string, NonNullable<Script["call"]>, RegExp][] = [
   ["hangs without an answer", () => new Promise<Response>(() => {}), /did not answer in time/],
   ["hangs within its answer", () => new Response(silence(), SSE), /did not answer in time/],
-  ["streams for ever", () => new Response(endless(`: ${"x".repeat(65536)}\n\n`), SSE), /over 4194304 bytes/],
+  [
+    "streams for ever",
+    () => new Response(endless(`: ${"x".repeat(65536)}\n\n`), SSE),
+    /exceeds 4194304 bytes/,
+  ],
   [
     "answers with JSON that never ends",
     () => new Response(endless("[".repeat(65536)), JSON_TYPE),
-    /over 4194304 bytes/,
+    /exceeds 4194304 bytes/,
   ],
   [
     "answers with 10 MB",
     ({ id }) => result(id, { content: [{ type: "text", text: "x".repeat(10 * MB) }] }),
-    /over 4194304 bytes/,
+    /exceeds 4194304 bytes/,
   ],
   [
     "answers with more than a line",
@@ -60,9 +64,9 @@ const CALLS: [string, NonNullable<Script["call"]>, RegExp][] = [
   [
     "answers with invalid JSON in an event",
     () => new Response("data: {nonsense\n\n", SSE),
-    /without answering/,
+    /ended without an answer/,
   ],
-  ["answers with another's id", ({ id }) => result(id + 1000, { content: [] }), /without answering/],
+  ["answers with another's id", ({ id }) => result(id + 1000, { content: [] }), /ended without an answer/],
   ["answers with no JSON-RPC", () => Response.json({ hello: 1 }), /not valid MCP/],
   [
     "answers with HTML",
@@ -74,7 +78,7 @@ const CALLS: [string, NonNullable<Script["call"]>, RegExp][] = [
     ({ id }) => Response.json({ jsonrpc: "2.0", id, error: { code: -32602, message: "no\nsuch\u0007" } }),
     /error -32602: no such$/,
   ],
-  ["answers with a result that is none", ({ id }) => result(id, { content: "text" }), /no tool result/],
+  ["answers with a result that is none", ({ id }) => result(id, { content: "text" }), /not a tool result/],
   [
     "refuses the credential mid-session",
     () => new Response("secret words", { status: 401 }),
@@ -94,7 +98,7 @@ for (const [what, call, expected] of CALLS) {
     }));
 }
 
-Deno.test("mcp: a result nested deeper than anything should be is a serialization failure in JSON-RPC's shape", () =>
+Deno.test("mcp: a result nested too deep is a JSON-RPC error", () =>
   beside({
     call: ({ id }) =>
       new Response(
@@ -110,7 +114,7 @@ Deno.test("mcp: a result nested deeper than anything should be is a serializatio
     assertEquals(answer.error.code, -32603);
   }));
 
-Deno.test("mcp: what a server lists is looked at before it is believed", () =>
+Deno.test("mcp: invalid entries of a list are omitted, each with a line in the log", () =>
   beside({
     tools: [
       tool("twice", "first"),
@@ -143,7 +147,7 @@ Deno.test("mcp: what a server lists is looked at before it is believed", () =>
     assertEquals(aggregator.log.filter((line) => line.startsWith('server "bad"')).length, 7);
   }));
 
-Deno.test("mcp: a list whose pages never end is read up to the bound, and a cursor that comes again is the end", async () => {
+Deno.test("mcp: an endless list is read up to the limit, and a repeated cursor ends it", async () => {
   let pages = 0;
   await beside(
     { list: () => ({ tools: [tool(`t${pages}`)], nextCursor: `${++pages}` }) },
@@ -158,7 +162,7 @@ Deno.test("mcp: a list whose pages never end is read up to the bound, and a curs
   });
 });
 
-Deno.test("mcp: a server that ends its own stream at once and wants it opened again is not asked without a pause", () =>
+Deno.test("mcp: a server that ends its own stream at once is reconnected with a pause", () =>
   beside({ stream: () => new Response("retry: 0\nid: 1\n\n", SSE) }, async (aggregator, bad) => {
     await aggregator.request("list_tools");
     await new Promise((resolve) => setTimeout(resolve, 1200));
@@ -166,14 +170,14 @@ Deno.test("mcp: a server that ends its own stream at once and wants it opened ag
     assert(opened >= 1 && opened <= 4, `${opened} streams in 1.2 s`);
   }));
 
-Deno.test("mcp: an event without end on a server's own stream loses that stream only", () =>
+Deno.test("mcp: an endless event on a server's own stream affects that stream only", () =>
   beside({
     stream: () => new Response(endless("data: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n"), SSE),
   }, async (aggregator) => {
     assertEquals((await aggregator.call("bad__do")).result, { content: [] });
   }));
 
-Deno.test("mcp: a server that never answers initialize delays the first lists until its time is up, and no call", async () => {
+Deno.test("mcp: a server that never answers initialize delays the first lists until its timeout, but no call", async () => {
   const began = performance.now();
   let called = 0;
   await beside({ initialize: () => new Promise<Response>(() => {}) }, async (aggregator) => {
@@ -188,7 +192,7 @@ Deno.test("mcp: a server that never answers initialize delays the first lists un
     assertMatch(servers[0].last_error, /did not answer in time/);
     assertMatch(
       (await aggregator.call("bad__do")).error,
-      /"bad": is not connected: it did not answer in time/,
+      /"bad": not connected: the server did not answer in time/,
     );
   });
   assert(called < 1000, `a call to the good server took ${called} ms`);

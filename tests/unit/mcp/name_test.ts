@@ -1,4 +1,4 @@
-/** Namespacing, definitions, and where they come from (spec.md, "Namespacing", "Aggregator server definition"). */
+/** Namespacing, server definitions and their sources (docs/contracts.md §8). */
 import { assertEquals, assertMatch } from "@std/assert";
 import { readDefinitions } from "../../../lib/mcp/definition.ts";
 import {
@@ -11,7 +11,7 @@ import {
 } from "../../../lib/mcp/mod.ts";
 import { McpServers } from "../../../lib/profile/mod.ts";
 
-Deno.test("mcp names: tools are cut at the first __, resources after the server", () => {
+Deno.test("mcp names: tool names split at the first __, resource URIs after the server", () => {
   const names: [string, [string, string] | undefined][] = [
     ["a__b", ["a", "b"]],
     ["a__b__c", ["a", "b__c"]],
@@ -39,14 +39,14 @@ Deno.test("mcp names: tools are cut at the first __, resources after the server"
   }
 });
 
-Deno.test("mcp names: what is put together comes apart the same way", () => {
+Deno.test("mcp names: namespaced names split into their parts", () => {
   for (const name of ["tool", "__tool", "a__b", "with space", "🦀"]) {
     assertEquals(splitName(namespacedName("srv", name)), { server: "srv", name });
     assertEquals(splitUri(namespacedUri("srv", name)), { server: "srv", name });
   }
 });
 
-Deno.test("mcp names: servers that cannot be told apart are refused", () => {
+Deno.test("mcp names: ambiguous or unreadable server names are invalid", () => {
   const problems: [string, RegExp | undefined][] = [
     ["", /empty/],
     ["builtin", /builtin/],
@@ -66,7 +66,7 @@ Deno.test("mcp names: servers that cannot be told apart are refused", () => {
   }
 });
 
-Deno.test("mcp definitions: a bad one is refused with its reason and takes no other with it", () => {
+Deno.test("mcp definitions: an invalid one is reported with its reason and affects no other", () => {
   const url = "https://mcp.example.com/mcp";
   const ref = `credential:blake3:${"0".repeat(64)}`;
   const { definitions, problems } = readDefinitions([
@@ -111,7 +111,7 @@ Deno.test("mcp definitions: a bad one is refused with its reason and takes no ot
   assertEquals(readDefinitions({ name: "x" }), undefined);
 });
 
-Deno.test("mcp definitions: corp comes first, cannot be replaced, and switches off", () => {
+Deno.test("mcp definitions: corp servers come first, cannot be replaced, and disable profile servers", () => {
   const profile = McpServers.parse({
     local: { name: "Local", builtin: true },
     github: { name: "GitHub", url: "https://github.example/mcp" },

@@ -1,4 +1,4 @@
-/** The way out of the aggregator: where it leads, and what is put in and taken out on it. */
+/** The aggregator's way to the network: allowed destinations, headers and credentials. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { AggregatorDefinition, CredentialResolver } from "../../../lib/mcp/mod.ts";
 import { OutboundClient, OutboundServer } from "../../../lib/mcp/outbound/mod.ts";
@@ -44,7 +44,7 @@ Deno.test("mcp outbound: requests go to the exact host and port of an enabled de
       failure(client.fetchFor(name)(url, { method }));
     assertEquals(await get("a", server.url), "HTTP 405");
     assertEquals(await get("a", server.url.replace("/mcp", "/another/path")), "HTTP 405");
-    const only = `only http://127.0.0.1:${server.port} may be reached for this server`;
+    const only = `only http://127.0.0.1:${server.port} is allowed for this server`;
     for (
       const url of [
         other.url,
@@ -56,11 +56,11 @@ Deno.test("mcp outbound: requests go to the exact host and port of an enabled de
         "not a url",
       ]
     ) assertEquals(await get("a", url), only, url);
-    assertEquals(await get("a", server.url, "PUT"), "PUT is no method of MCP");
+    assertEquals(await get("a", server.url, "PUT"), "PUT is not a method of the MCP transport");
     for (const name of ["off", "stdio", "none", ""]) {
       assertEquals(await get(name, server.url), "no enabled server has this name");
     }
-    // A refresh lets it say goodbye to the old, and then no more.
+    // During a refresh the old servers stay reachable, so that their sessions can be closed.
     host.allow([definition("b", other.url)]);
     assertEquals(await get("a", server.url), "HTTP 405");
     assertEquals(await get("b", other.url), "HTTP 405");
@@ -70,7 +70,7 @@ Deno.test("mcp outbound: requests go to the exact host and port of an enabled de
   await Promise.all([server.close(), other.close()]);
 });
 
-Deno.test("mcp outbound: headers of the definition are put in, and none that could carry a credential comes from inside", async () => {
+Deno.test("mcp outbound: headers of the definition are added, and the aggregator's own cannot carry a credential", async () => {
   const server = scriptedServer({});
   await wired([definition("a", server.url, { headers: { "x-team": "blue" } })], async (client) => {
     await client.fetchFor("a")(server.url, {
@@ -95,9 +95,9 @@ Deno.test("mcp outbound: headers of the definition are put in, and none that cou
   await server.close();
 });
 
-Deno.test("mcp outbound: the credential is put in at the boundary, renewed when it is refused, and never seen inside", async () => {
+Deno.test("mcp outbound: the credential is added at the boundary, renewed after a 401, and never visible inside", async () => {
   let valid = SECRET;
-  const asked: [string, string, boolean][] = [];
+  const resolved: [string, string, boolean][] = [];
   const server = scriptedServer({
     call: ({ id, params }, request) =>
       request.headers.get("authorization") === `Bearer ${valid}`
@@ -107,9 +107,9 @@ Deno.test("mcp outbound: the credential is put in at the boundary, renewed when 
         )
         : new Response(`expired: ${request.headers.get("authorization")}`, { status: 401 }),
   });
-  const resolve: CredentialResolver = (ref, url, refused) => {
-    asked.push([ref, url.origin, refused]);
-    return Promise.resolve(refused ? "tok-renewed-9876543210" : SECRET);
+  const resolve: CredentialResolver = (ref, url, rejected) => {
+    resolved.push([ref, url.origin, rejected]);
+    return Promise.resolve(rejected ? "tok-renewed-9876543210" : SECRET);
   };
   const aggregator = await TestAggregator.start([definition("s", server.url, { auth })], { resolve });
   const first = await aggregator.call("s__do", { say: "hi" });
@@ -119,29 +119,29 @@ Deno.test("mcp outbound: the credential is put in at the boundary, renewed when 
   assertEquals(second.result, text(`again Bearer ${REF} twice ${REF}${REF}`));
   valid = "nobody knows";
   const third = await aggregator.call("s__do", { say: "no" });
-  assertMatch(third.error, /it refused the credential, or wants one \(HTTP 401\)/);
-  assert(asked.every(([ref, origin]) => ref === REF && origin === new URL(server.url).origin));
-  assert(asked.some(([, , refused]) => refused));
+  assertMatch(third.error, /the credential is missing or was rejected \(HTTP 401\)/);
+  assert(resolved.every(([ref, origin]) => ref === REF && origin === new URL(server.url).origin));
+  assert(resolved.some(([, , rejected]) => rejected));
   const everything = JSON.stringify([first, second, third, aggregator.log]);
   assertEquals(everything.includes("tok-"), false);
   await aggregator.close();
   await server.close();
 });
 
-Deno.test("mcp outbound: a credential that is not known, or would go out in the clear, is not sent", async () => {
+Deno.test("mcp outbound: an unknown credential is not sent, nor any over plain http", async () => {
   const server = scriptedServer({});
   const cases: [AggregatorDefinition, CredentialResolver | undefined, RegExp][] = [
     [
       definition("s", server.url, { auth }),
       undefined,
-      /its credential credential:blake3:(ab){32} is not known/,
+      /^credential credential:blake3:(ab){32} is unknown/,
     ],
     [
       definition("s", server.url, { auth }),
       () => Promise.resolve(undefined),
-      /is not known, or is not for 127/,
+      /is unknown or not valid for 127/,
     ],
-    [definition("s", server.url, { auth }), () => Promise.reject(new Error(SECRET)), /is not known/],
+    [definition("s", server.url, { auth }), () => Promise.reject(new Error(SECRET)), /is unknown/],
     [
       definition("s", "http://mcp.example.com/mcp", { auth }),
       () => Promise.resolve(SECRET),
@@ -159,7 +159,7 @@ Deno.test("mcp outbound: a credential that is not known, or would go out in the 
   await server.close();
 });
 
-Deno.test("mcp outbound: failures of the network are said in words of our own", async () => {
+Deno.test("mcp outbound: network failures are reported without text of a library", async () => {
   const closed = scriptedServer({});
   await closed.close();
   const plain = Deno.listen({ hostname: "127.0.0.1", port: 0 });
@@ -171,8 +171,11 @@ Deno.test("mcp outbound: failures of the network are said in words of our own", 
   })();
   const cases: [string, RegExp][] = [
     [closed.url, /^the connection was refused$/],
-    [`https://127.0.0.1:${plain.addr.port}/mcp`, /^(TLS with it failed|the connection broke off)$/],
-    [`http://127.0.0.1:${plain.addr.port}/mcp`, /^(the connection broke off|the request failed)$/],
+    [
+      `https://127.0.0.1:${plain.addr.port}/mcp`,
+      /^(the TLS handshake failed|the connection was interrupted)$/,
+    ],
+    [`http://127.0.0.1:${plain.addr.port}/mcp`, /^(the connection was interrupted|the request failed)$/],
   ];
   for (const [url, expected] of cases) {
     const aggregator = await TestAggregator.start([definition("s", url)]);
@@ -201,7 +204,7 @@ Deno.test("mcp outbound: failures of the network are said in words of our own", 
   await good.close();
 });
 
-Deno.test("mcp outbound: a secret is taken out wherever the bytes are cut", () => {
+Deno.test("mcp outbound: a secret is replaced however the bytes are cut", () => {
   const secret = "abcabd";
   const bytes = new TextEncoder().encode(`abcabcabd ${secret}${secret} abcab`);
   const expected = "abc[] [][] abcab";

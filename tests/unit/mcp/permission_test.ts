@@ -1,8 +1,9 @@
-/** The aggregator's process may do nothing but what it is for: a probe inside it tries the rest. */
+/** Permissions of the aggregator process: a probe inside it attempts everything it must not do. */
 import { assertEquals } from "@std/assert";
-import { fromRoot } from "../../helper/repo.ts";
+import { runChild } from "../../helper/child.ts";
 import { withAggregator } from "../../helper/mcp_driver.ts";
 import { definition, result, scriptedServer } from "../../helper/mcp_server.ts";
+import { fromRoot } from "../../helper/repo.ts";
 import { eventually } from "../../helper/sbx.ts";
 
 const CONTROL = [
@@ -24,7 +25,7 @@ const CONTROL = [
   "listen",
 ];
 
-/** Runs the aggregator itself, and tries everything once it serves. */
+/** Runs the aggregator itself, and attempts everything once it serves. */
 const PROBE = `
 const { main } = await import(${JSON.stringify(`file://${fromRoot("cmd/aggregator/main.ts")}`)});
 const process = (await import("node:process")).default;
@@ -70,14 +71,14 @@ async function attempt(names) {
   return did;
 }
 const say = (what, did) => Deno.stderr.write(new TextEncoder().encode(what + " " + JSON.stringify(did) + "\\n"));
-// Before it gives anything up it can do these: an attempt that fails for another reason proves nothing.
+// Control: these succeed before permissions are revoked. An attempt that fails for another reason proves nothing.
 await say("COULD", await attempt(CONTROL));
 served();
 await dropped();
 await say("DID", await attempt(Object.keys(tries)));
 `;
 
-Deno.test("mcp: nothing is left to the aggregator but its pipes and the wire to its parent", async () => {
+Deno.test("mcp: the aggregator has its pipes and the wire to its parent, nothing else", async () => {
   const server = scriptedServer({ call: ({ id }) => result(id, { content: [] }) });
   const dir = await Deno.makeTempDir();
   const probe = `${dir}/probe.ts`;
@@ -97,7 +98,7 @@ Deno.test("mcp: nothing is left to the aggregator but its pipes and the wire to 
     "--config",
     fromRoot("deno.json"),
   ];
-  // A shell keeps what the probe says of itself.
+  // A shell stores the probe's report.
   const command = ["/bin/sh", "-c", `exec "$@" 2>${out}`, "sh", ...deno, probe];
   await withAggregator([definition("s", server.url)], async (aggregator) => {
     assertEquals(await aggregator.callTool("s__do", {}), { content: [] });
@@ -116,14 +117,14 @@ Deno.test("mcp: nothing is left to the aggregator but its pipes and the wire to 
 
 /** With all of Deno's permissions, and the kernel's filter alone. */
 const FILTERED = `
-import { openNothingMore } from ${JSON.stringify(`file://${fromRoot("ffi/libc/confine.ts")}`)};
+import { confineProcess } from ${JSON.stringify(`file://${fromRoot("ffi/libc/confine.ts")}`)};
 const kept = await Deno.open("/etc/hostname");
 const libc = Deno.dlopen("libc.so.6", {
   open: { parameters: ["buffer", "i32"], result: "i32" },
   socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
   unlink: { parameters: ["buffer"], result: "i32", nonblocking: true },
 });
-if (!openNothingMore()) throw new Error("no filter");
+if (!confineProcess()) throw new Error("no filter");
 const path = new TextEncoder().encode("/etc/hostname\\0");
 const denied = async (attempt) => {
   try { await attempt(); return "done"; } catch (error) { return error.name; }
@@ -138,7 +139,7 @@ console.log(JSON.stringify([
   await denied(() => import("/tmp/none.ts".slice())),
   libc.symbols.open(path, 0),
   libc.symbols.socket(1, 1, 0),
-  // In another thread, that ran before the filter came.
+  // In another thread, started before the filter was installed.
   await libc.symbols.unlink(path),
   (await kept.read(new Uint8Array(10))) > 0,
 ]));
@@ -147,9 +148,9 @@ console.log(JSON.stringify([
 Deno.test("mcp: the kernel's filter holds without Deno's permissions, in every thread", async () => {
   const dir = await Deno.makeTempDir();
   await Deno.writeTextFile(`${dir}/filtered.ts`, FILTERED);
-  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+  const { stdout, stderr } = await runChild(Deno.execPath(), {
     args: ["run", "-A", "--quiet", `${dir}/filtered.ts`],
-  }).output();
+  });
   const said = new TextDecoder().decode(stdout);
   const not = "PermissionDenied";
   assertEquals(JSON.parse(said || new TextDecoder().decode(stderr)), [

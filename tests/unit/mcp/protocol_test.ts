@@ -1,18 +1,21 @@
-/** The program as anybody starts it: lines in, lines out (spec.md, "Aggregator protocol", "Errors"). */
+/**
+ * The program started by hand: lines in, lines out (docs/contracts.md §8, "Aggregator protocol", "Aggregator errors").
+ */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { isDeeper, resultLine } from "../../../lib/mcp/aggregator/answer.ts";
 import { boundedLog } from "../../../lib/mcp/aggregator/log.ts";
-import { fromRoot } from "../../helper/repo.ts";
+import { limitChild } from "../../helper/child.ts";
 import { definition, result, scriptedServer } from "../../helper/mcp_server.ts";
+import { fromRoot } from "../../helper/repo.ts";
 
 /** Runs the program with this input until it ends. */
 async function run(input: string): Promise<{ code: number; answers: Record<string, any>[]; stderr: string }> {
-  const child = new Deno.Command(fromRoot("bin/sbx-mcp-aggregator"), {
+  const child = limitChild(new Deno.Command(fromRoot("bin/sbx-mcp-aggregator"), {
     stdin: "piped",
     stdout: "piped",
     stderr: "piped",
   })
-    .spawn();
+    .spawn());
   const writer = child.stdin.getWriter();
   await writer.write(new TextEncoder().encode(input));
   const ended = writer.close().catch(() => {});
@@ -42,11 +45,11 @@ Deno.test("mcp protocol: each of the nine methods, ids echoed, errors as the tab
     { id: 7, method: "call_tool", params: { arguments: {} } },
     { id: 8, method: "dance" },
   ];
-  const child = new Deno.Command(fromRoot("bin/sbx-mcp-aggregator"), {
+  const child = limitChild(new Deno.Command(fromRoot("bin/sbx-mcp-aggregator"), {
     stdin: "piped",
     stdout: "piped",
     stderr: "piped",
-  }).spawn();
+  }).spawn());
   const writer = child.stdin.getWriter();
   const send = (line: string) => writer.write(new TextEncoder().encode(`${line}\n`));
   await send(JSON.stringify(definitions));
@@ -88,20 +91,20 @@ Deno.test("mcp protocol: each of the nine methods, ids echoed, errors as the tab
   ]);
   assertEquals([answers.get(2), answers.get(3)], [{ id: 2, resources: [] }, { id: 3, prompts: [] }]);
   assertEquals(answers.get(4), { id: 4, result: { content: [{ type: "text", text: "hi" }] } });
-  assertEquals(answers.get(5), { id: 5, error: 'there is no server "none"' });
+  assertEquals(answers.get(5), { id: 5, error: 'unknown server "none"' });
   assertEquals(answers.get(6), { id: 6, error: 'server "off" is disabled' });
-  assertMatch(answers.get(7).error, /params of call_tool do not fit: name/);
-  assertEquals(answers.get(8), { id: 8, error: 'there is no method "dance"' });
+  assertMatch(answers.get(7).error, /^invalid params of call_tool: name/);
+  assertEquals(answers.get(8), { id: 8, error: 'unknown method "dance"' });
   assertEquals([answers.get(9), answers.get(10)], [{ id: 9, ok: true }, { id: 10, ok: true }]);
-  assertMatch(stderr, /server "a__b" is refused: name must not contain __/);
-  assertEquals(stderr.match(/a malformed line is skipped/g)?.length, 5);
+  assertMatch(stderr, /server "a__b" is invalid: name must not contain __/);
+  assertEquals(stderr.match(/skipped a malformed line/g)?.length, 5);
   await server.close();
 });
 
-Deno.test("mcp protocol: the input ends within a line, or without one, or begins with none", async () => {
+Deno.test("mcp protocol: the input ends inside a line, is empty, or begins without definitions", async () => {
   const cut = await run('[]\n{"id":1,"met');
   assertEquals([cut.code, cut.answers], [0, []]);
-  assertMatch(cut.stderr, /the input ended within a line/);
+  assertMatch(cut.stderr, /input ended inside a line/);
   assertEquals((await run("")).code, 0);
   for (const first of ["{}", "nonsense", `["${"x".repeat(1024 * 1024)}"]`, "[1,2]"]) {
     const { code, answers } = await run(`${first}\n{"id":7,"method":"shutdown"}\n`);
@@ -109,7 +112,7 @@ Deno.test("mcp protocol: the input ends within a line, or without one, or begins
   }
 });
 
-Deno.test("mcp protocol: a line of 1 MB is read, a longer one is skipped with a word about it", async () => {
+Deno.test("mcp protocol: a line of 1 MB is read, a longer one is skipped and logged", async () => {
   const padded = (bytes: number) => {
     const line = '{"id":1,"method":"dance","params":""}';
     return line.replace('""', `"${"x".repeat(bytes - line.length)}"`);
@@ -119,10 +122,10 @@ Deno.test("mcp protocol: a line of 1 MB is read, a longer one is skipped with a 
   assertEquals(fits.answers.map(({ id }) => id), [1, 2]);
   const over = await run(`[]\n${padded(max + 1)}\n{"id":2,"method":"shutdown"}\n`);
   assertEquals(over.answers, [{ id: 2, ok: true }]);
-  assertMatch(over.stderr, /a line of 1048577 bytes is over the limit of 1048576/);
+  assertMatch(over.stderr, /line of 1048577 bytes exceeds the limit of 1048576 bytes/);
 });
 
-Deno.test("mcp protocol: what cannot be serialized is a JSON-RPC error", () => {
+Deno.test("mcp protocol: a result that cannot be serialized is a JSON-RPC error", () => {
   const circle: Record<string, unknown> = {};
   circle.self = circle;
   const failure = JSON.parse(resultLine(3, circle));
@@ -136,7 +139,7 @@ Deno.test("mcp protocol: what cannot be serialized is a JSON-RPC error", () => {
   assertEquals(isDeeper('[[["\\\\",[]]]]', 3), true);
 });
 
-Deno.test("mcp protocol: the log is bounded, and says how much it left out", () => {
+Deno.test("mcp protocol: the log is bounded, and counts suppressed lines", () => {
   const lines: string[] = [];
   let now = 0;
   const log = boundedLog((line) => lines.push(line), () => now);
@@ -146,5 +149,5 @@ Deno.test("mcp protocol: the log is bounded, and says how much it left out", () 
   now = 60_000;
   log("x".repeat(1000));
   assert(lines[121].length < 600);
-  assertEquals(lines[120], "880 more lines were left out");
+  assertEquals(lines[120], "880 more lines suppressed");
 });

@@ -1,6 +1,6 @@
 /**
- * Published MCP servers behind the aggregator, run under this Deno: `everything` by both of its HTTP transports, and
- * `memory` and `filesystem`, which speak stdio only, behind a bridge that passes their messages on as they are.
+ * Published MCP servers behind the aggregator, run under this Deno: `everything` over both of its HTTP transports, and
+ * `memory` and `filesystem`, which support stdio only, behind a bridge that forwards their messages unchanged.
  */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
@@ -10,14 +10,14 @@ import { definition } from "../../helper/mcp_server.ts";
 import { fromRoot } from "../../helper/repo.ts";
 import { eventually } from "../../helper/sbx.ts";
 
-/** A port that was free a moment ago. */
+/** A free port, not reserved. */
 function freePort(): number {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   return listener.addr.port;
 }
 
-/** Starts one and waits until it listens. */
-async function published(
+/** Starts a published server and waits until it listens. */
+async function startPublished(
   port: number,
   args: string[],
   env: Record<string, string> = {},
@@ -54,8 +54,8 @@ const textOf = (result: any) => result.content.map((part: any) => part.text ?? p
 Deno.test("mcp published: server-everything by Streamable HTTP and by HTTP+SSE, with tools, resources, prompts and progress", async () => {
   const [port, ssePort] = [freePort(), freePort()];
   const children = await Promise.all([
-    published(port, ["everything", "streamableHttp"]),
-    published(ssePort, ["everything", "sse"]),
+    startPublished(port, ["everything", "streamableHttp"]),
+    startPublished(ssePort, ["everything", "sse"]),
   ]);
   const definitions = [
     definition("every", `http://127.0.0.1:${port}/mcp`),
@@ -94,10 +94,10 @@ Deno.test("mcp published: server-memory and server-filesystem, each behind a bri
   await Deno.writeTextFile(`${dir}/note.txt`, "what is in the note");
   const [memoryPort, filesPort] = [freePort(), freePort()];
   const children = await Promise.all([
-    published(memoryPort, ["bridge", String(memoryPort), "memory"], {
+    startPublished(memoryPort, ["bridge", String(memoryPort), "memory"], {
       MEMORY_FILE_PATH: `${dir}/memory.json`,
     }),
-    published(filesPort, ["bridge", String(filesPort), "filesystem", dir]),
+    startPublished(filesPort, ["bridge", String(filesPort), "filesystem", dir]),
   ]);
   const definitions = [
     definition("memory", `http://127.0.0.1:${memoryPort}/mcp`),

@@ -1,6 +1,7 @@
-/** sbx-mcp over stdio, as an agent starts it, against a real service that has no image to boot. */
+/** sbx-mcp over stdio, started like an agent does, against a real service without an image to boot. */
 import { assert, assertEquals } from "@std/assert";
 import { TOOLS } from "../../../cmd/mcp/server.ts";
+import { limitChild } from "../../helper/child.ts";
 import { emptyHome, hostClient } from "../../helper/mcp_host.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
@@ -23,7 +24,7 @@ const NAMES = [
   "mcp_call",
 ];
 
-/** A call, and the code of the error that it is answered with. */
+/** Calls, and the code of the error that each returns. */
 const FAILING: [string, Record<string, unknown>, string][] = [
   ["info", { vm: "nobody" }, "vm.not_found"],
   ["info", { vm: "a/../b" }, "vm.not_found"],
@@ -41,7 +42,7 @@ const FAILING: [string, Record<string, unknown>, string][] = [
   ["create", { profile_id: "nothing-like-it" }, "profile.not_found"],
 ];
 
-/** A call whose arguments are wrong, and what the answer names. */
+/** Calls with invalid arguments, and the text that the error contains. */
 const WRONG: [string, Record<string, unknown>, string][] = [
   ["info", {}, "vm"],
   ["info", { vm: "a", name: "b" }, "name"],
@@ -53,7 +54,7 @@ const WRONG: [string, Record<string, unknown>, string][] = [
   ["write_file", { vm: "a", path: "b", content: "c", mode: "rwx" }, "mode"],
 ];
 
-Deno.test("sbx-mcp: an agent finds its tools, and is told what goes wrong and what to do", async (t) => {
+Deno.test("sbx-mcp: an agent lists its tools, and every failure has a message and a hint", async (t) => {
   const sbx = await emptyHome();
   try {
     const client = await hostClient(sbx);
@@ -62,7 +63,7 @@ Deno.test("sbx-mcp: an agent finds its tools, and is told what goes wrong and wh
       return { isError, text: (content as { text: string }[])[0].text };
     };
 
-    await t.step("every tool says what it is, takes and answers", async () => {
+    await t.step("every tool has a description, an input and an output schema", async () => {
       const { tools } = await client.listTools();
       assertEquals(tools.map(({ name }) => name), NAMES);
       for (const { name, description, annotations, inputSchema, outputSchema } of tools) {
@@ -76,7 +77,7 @@ Deno.test("sbx-mcp: an agent finds its tools, and is told what goes wrong and wh
       assert(client.getInstructions()!.includes("`why`"));
     });
 
-    await t.step("the service is started where it does not run, and again when it has gone", async () => {
+    await t.step("the service is started when it is not running, and again after it stopped", async () => {
       for (let round = 0; round < 2; round++) {
         const { structuredContent, content } = await client.callTool({ name: "list" });
         assertEquals(structuredContent, { vms: [] });
@@ -96,14 +97,14 @@ Deno.test("sbx-mcp: an agent finds its tools, and is told what goes wrong and wh
     }
 
     for (const [name, args, named] of WRONG) {
-      await t.step(`${name} ${JSON.stringify(args)} is refused before anything happens`, async () => {
+      await t.step(`${name} ${JSON.stringify(args)} is rejected before any request`, async () => {
         const { isError, text } = await textOf(name, args);
         assertEquals(isError, true);
         assert(text.includes(named), text);
       });
     }
 
-    await t.step("a VM without an image to boot is an error that names what is missing", async () => {
+    await t.step("a VM without an image to boot is an error that names the missing part", async () => {
       for (const [name, args] of [["create", { name: "one" }], ["run", { command: "true" }]] as const) {
         const { isError, text } = await textOf(name, args);
         assertEquals(isError, true);
@@ -116,7 +117,7 @@ Deno.test("sbx-mcp: an agent finds its tools, and is told what goes wrong and wh
   }
 });
 
-Deno.test("sbx-mcp: what is piped into it is answered before it ends, and nothing else is on stdout", async () => {
+Deno.test("sbx-mcp: piped requests are answered before it exits, and stdout contains nothing else", async () => {
   const sbx = await emptyHome();
   try {
     const params = {
@@ -129,12 +130,12 @@ Deno.test("sbx-mcp: what is piped into it is answered before it ends, and nothin
       { jsonrpc: "2.0", method: "notifications/initialized" },
       { jsonrpc: "2.0", id: 2, method: "tools/call", params: { name: "list", arguments: {} } },
     ];
-    const child = new Deno.Command(fromRoot("bin/sbx-mcp"), {
+    const child = limitChild(new Deno.Command(fromRoot("bin/sbx-mcp"), {
       env: sbx.env,
       stdin: "piped",
       stdout: "piped",
       stderr: "piped",
-    }).spawn();
+    }).spawn());
     const writer = child.stdin.getWriter();
     await writer.write(
       new TextEncoder().encode(messages.map((each) => `${JSON.stringify(each)}\n`).join("")),
@@ -150,7 +151,7 @@ Deno.test("sbx-mcp: what is piped into it is answered before it ends, and nothin
   }
 });
 
-Deno.test("sbx-mcp: every name that a description sends an agent to is a tool", () => {
+Deno.test("sbx-mcp: every tool name in a description exists", () => {
   const known = new Set(TOOLS.map(({ name }) => name));
   const NOT_TOOLS = /^(setsid.*|server)$/;
   for (const { name, description } of TOOLS) {

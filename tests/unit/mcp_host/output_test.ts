@@ -1,29 +1,30 @@
-/** What sbx-mcp shows an agent of a program's output, and what it prints for people to paste. */
+/** Output of programs in the results of sbx-mcp, and the configuration that it prints. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { parse } from "smol-toml";
 import { configFor } from "../../../cmd/mcp/config.ts";
 import { main } from "../../../cmd/mcp/main.ts";
-import { follow, Kept } from "../../../cmd/mcp/tools/output.ts";
+import { follow, HeadAndTail } from "../../../cmd/mcp/tools/output.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { runChild } from "../../helper/child.ts";
 import { Random } from "../../helper/random.ts";
 
-Deno.test("of long output the first and the last bytes are kept, however it is cut", () => {
+Deno.test("the first and last bytes of long output are kept, however it is cut", () => {
   const random = new Random(20260704);
   const encoder = new TextEncoder();
   for (let round = 0; round < 2000; round++) {
     const text = Array.from({ length: random.below(60) }, () => String.fromCharCode(97 + random.below(26)))
       .join("");
     const bytes = 2 * (1 + random.below(20));
-    const kept = new Kept(bytes);
+    const output = new HeadAndTail(bytes);
     for (let at = 0; at < text.length;) {
       const step = 1 + random.below(15);
-      kept.add(encoder.encode(text.slice(at, at += step)));
+      output.add(encoder.encode(text.slice(at, at += step)));
     }
-    const [half, left] = [bytes / 2, text.length - bytes];
-    const expected = left <= 0
+    const [half, omitted] = [bytes / 2, text.length - bytes];
+    const expected = omitted <= 0
       ? text
-      : `${text.slice(0, half)}\n… ${left} bytes left out …\n${text.slice(-half)}`;
-    assertEquals([kept.text(), kept.cut], [expected, left > 0], `${text} ${bytes}`);
+      : `${text.slice(0, half)}\n… ${omitted} bytes omitted …\n${text.slice(-half)}`;
+    assertEquals([output.text(), output.isCut], [expected, omitted > 0], `${text} ${bytes}`);
   }
 });
 
@@ -69,9 +70,9 @@ Deno.test("--print-config names the program and the home, in the agent's own for
     const claude = await configFor("claude");
     assertEquals(JSON.parse(claude.slice(claude.indexOf("\n{"))).mcpServers.sbx.env.SBX_HOME, value);
     const line = claude.split("\n").find((each) => each.startsWith("claude mcp add"))!;
-    const { stdout } = await new Deno.Command("sh", {
+    const { stdout } = await runChild("sh", {
       args: ["-c", `claude() { printf '%s\\n' "$@"; }; ${line}`],
-    }).output();
+    });
     const words = new TextDecoder().decode(stdout).split("\n");
     assertEquals(words[words.indexOf("--env") + 1], `SBX_HOME=${value}`);
   } finally {
@@ -80,7 +81,7 @@ Deno.test("--print-config names the program and the home, in the agent's own for
   }
 });
 
-Deno.test("arguments that cannot be meant are 2", async () => {
+Deno.test("invalid arguments exit with 2", async () => {
   for (
     const args of [["--nope"], ["--http", "1"], ["--http", "--port", "x"], ["--print-config", "emacs"], [
       "--print-config",

@@ -1,4 +1,4 @@
-/** Model calls are read from the bytes that pass, wherever these are cut, and never disturb them (contracts.md §5). */
+/** Model calls read from bytes in transit, however they are split (docs/contracts.md §5). */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { canonicalJson, type Event } from "../../../lib/event/mod.ts";
@@ -18,7 +18,7 @@ import { WIRE, type WireSample } from "../../helper/model_wire.ts";
 
 const reader = new ModelReader();
 const encode = (text: string) => new TextEncoder().encode(text);
-const same = (text: string) => text;
+const identity = (text: string) => text;
 
 function match(
   { host, path, content_type = "application/json" }: { host: string; path: string; content_type?: string },
@@ -34,15 +34,15 @@ function match(
   });
 }
 
-function begun(sample: WireSample): { call: ModelCall; draft: Draft } {
+function startCall(sample: WireSample): { call: ModelCall; draft: Draft } {
   const call = match({ host: sample.host, path: sample.path })!;
-  const draft = call.request(encode(JSON.stringify(sample.request)), true, same)!;
+  const draft = call.request(encode(JSON.stringify(sample.request)), true, identity)!;
   call.head(sample.status, [["content-type", sample.content_type]]);
   return { call, draft };
 }
 
-/** An event as the session would complete it. */
-function completed(draft: Draft, response?: unknown): Event {
+/** Completes a draft to a valid event, as a session does. */
+function completeEvent(draft: Draft, response?: unknown): Event {
   const common = {
     event_id: "0123456789ab",
     session_id: "s",
@@ -66,7 +66,7 @@ function completed(draft: Draft, response?: unknown): Event {
 for (const sample of WIRE) {
   Deno.test(`${sample.what}: request, and response cut at every byte`, () => {
     const bytes = encode(sample.response);
-    const { draft } = begun(sample);
+    const { draft } = startCall(sample);
     const { body, ...facts } = draft.model!.request;
     for (const [key, value] of Object.entries(sample.expected)) {
       assertEquals(facts[key as keyof typeof facts], value, key);
@@ -77,25 +77,24 @@ for (const sample of WIRE) {
       bytes.length,
     ]];
     for (const edges of cuts) {
-      const { call } = begun(sample);
+      const { call } = startCall(sample);
       let at = 0;
       for (const edge of edges) {
         const chunk = bytes.slice(at, edge);
         call.chunk(chunk);
-        // The caller's buffer is used again.
+        // The caller reuses its buffer.
         chunk.fill(0);
         at = edge;
       }
-      const answer = call.end();
-      assertEquals(answer, sample.answer);
+      assertEquals(call.end(), sample.answer);
     }
-    completed(draft, sample.answer);
+    completeEvent(draft, sample.answer);
   });
 }
 
-Deno.test("what is no model call is left alone", () => {
+Deno.test("requests other than model calls are ignored", () => {
   assertEquals(
-    reader.match({ ...place("api.openai.com", "/v1/chat/completions"), method: "GET" }),
+    reader.match({ ...requestHead("api.openai.com", "/v1/chat/completions"), method: "GET" }),
     undefined,
   );
   assertEquals(match({ host: "api.anthropic.com", path: "/v1/files" }), undefined);
@@ -111,31 +110,32 @@ Deno.test("what is no model call is left alone", () => {
   ];
   for (const body of bodies) {
     assertEquals(
-      match({ host: "example.com", path: "/v1/messages" })!.request(encode(body), true, same),
+      match({ host: "example.com", path: "/v1/messages" })!.request(encode(body), true, identity),
       undefined,
     );
     assertEquals(
-      match({ host: "example.com", path: "/graphql" })!.request(encode(body), true, same),
+      match({ host: "example.com", path: "/graphql" })!.request(encode(body), true, identity),
       undefined,
     );
   }
 });
 
-Deno.test("a call to a provider is one whatever its body, its type or its path's spelling", () => {
+Deno.test("a provider's model path identifies a call, whatever the body, content type or path encoding", () => {
   for (const path of ["/v1/messages", "//v1/messages/", "/v1/%6Dessages"]) {
     for (const body of ["", "no json", '{"model":7,"messages":{}}', "[1]", "\xff"]) {
       const call = match({ host: "API.Anthropic.com.", path, content_type: "text/plain" });
-      const draft = call!.request(encode(body), true, same)!;
+      const draft = call!.request(encode(body), true, identity)!;
       assertEquals([draft.model!.request.provider, draft.model!.request.messages_count], ["anthropic", 0]);
-      completed(draft);
+      completeEvent(draft);
     }
   }
-  const cut = match({ host: "api.openai.com", path: "/v1/responses" })!;
-  const { body, model } = cut.request(encode('{"model":"gpt-4o","inp'), false, same)!.model!.request;
-  assertEquals([model, body.truncated, cut.bodyMax], ["", true, REQUEST_MAX]);
+  const truncated = match({ host: "api.openai.com", path: "/v1/responses" })!;
+  const { body, model } =
+    truncated.request(encode('{"model":"gpt-4o","inp'), false, identity)!.model!.request;
+  assertEquals([model, body.truncated, truncated.bodyMax], ["", true, REQUEST_MAX]);
 });
 
-Deno.test("the shape of a body tells the API where nobody knows the host", () => {
+Deno.test("the shape of a body identifies the API on unknown hosts", () => {
   const cases: [body: unknown, family: string][] = [
     [{ model: "m", max_tokens: 5, system: "s", messages: [] }, "anthropic.messages"],
     [
@@ -150,11 +150,14 @@ Deno.test("the shape of a body tells the API where nobody knows the host", () =>
   ];
   for (const [body, family] of cases) {
     const call = match({ host: "gateway.example", path: "/anything" })!;
-    assertEquals(call.request(encode(JSON.stringify(body)), true, same)?.model?.request.api_family, family);
+    assertEquals(
+      call.request(encode(JSON.stringify(body)), true, identity)?.model?.request.api_family,
+      family,
+    );
   }
 });
 
-Deno.test("what cannot be read is reported, and what was cut off is told as far as it came", () => {
+Deno.test("an unreadable response is a parse error, and an interrupted one is recorded as far as it came", () => {
   const [whole, stream] = WIRE;
   const cases: [WireSample, string, error: string | undefined, stop: string | undefined][] = [
     [whole, "<html>", undefined, PARSE_ERROR],
@@ -166,29 +169,29 @@ Deno.test("what cannot be read is reported, and what was cut off is told as far 
     [stream, 'data: 7\n\ndata: null\n\ndata: []\n\ndata: "x"\n\n', undefined, undefined],
   ];
   for (const [sample, text, error, stop] of cases) {
-    const { call } = begun(sample);
+    const { call } = startCall(sample);
     call.chunk(encode(text));
     assertEquals(call.end(error)?.stop_reason, stop, text.slice(0, 30));
   }
-  const { call } = begun(stream);
+  const { call } = startCall(stream);
   call.chunk(encode(stream.response.slice(0, 700)));
   assertEquals(call.end("reset")?.input_tokens, 10);
-  assertEquals(match(whole)!.end(), undefined, "there was no answer");
+  assertEquals(match(whole)!.end(), undefined, "no response");
 });
 
-Deno.test("an answer of many tool calls is kept to a bound", () => {
-  const { call } = begun(WIRE[1]);
+Deno.test("the tool calls of a response are bounded", () => {
+  const { call } = startCall(WIRE[1]);
   for (let index = 0; index < 10_000; index++) {
     const start = { type: "content_block_start", index, content_block: { type: "tool_use", name: "t" } };
     const delta = { type: "content_block_delta", index, delta: { partial_json: `"${"x".repeat(10_000)}"` } };
     call.chunk(encode(`data: ${JSON.stringify(start)}\n\ndata: ${JSON.stringify(delta)}\n\n`));
   }
-  const answer = call.end()!;
-  assertEquals(answer.tool_calls.length, TOOL_CALLS_MAX);
-  assert(JSON.stringify(answer).length < 1_100_000);
+  const response = call.end()!;
+  assertEquals(response.tool_calls.length, TOOL_CALLS_MAX);
+  assert(JSON.stringify(response).length < 1_100_000);
 });
 
-Deno.test("nothing that is recorded of a call escapes the scrubber", () => {
+Deno.test("everything recorded of a call is scrubbed", () => {
   const secret = "sk-very-secret-0123456789";
   const scrub = (text: string) => text.replaceAll(secret, "[redacted]");
   const call = match({
@@ -197,16 +200,16 @@ Deno.test("nothing that is recorded of a call escapes the scrubber", () => {
     content_type: `application/json; x=${secret}`,
   })!;
   const pad = "x".repeat(64 * 1024 - 60);
-  const sent = JSON.stringify({
+  const request = JSON.stringify({
     model: `m-${secret}`,
     messages: [{ role: "user", content: pad + secret + secret }],
   });
-  const draft = call.request(encode(sent), true, scrub)!;
+  const draft = call.request(encode(request), true, scrub)!;
   call.head(200, [["content-type", "application/json"]]);
   const args = JSON.stringify({ key: secret });
   const message = { tool_calls: [{ function: { name: secret, arguments: args } }] };
   call.chunk(encode(JSON.stringify({ choices: [{ message, finish_reason: secret }] })));
-  const text = canonicalJson(completed(draft, call.end()));
+  const text = canonicalJson(completeEvent(draft, call.end()));
   for (let length = secret.length; length > 14; length--) {
     assert(!text.includes(secret.slice(0, length)), `${length}`);
   }
@@ -215,9 +218,9 @@ Deno.test("nothing that is recorded of a call escapes the scrubber", () => {
 Deno.test("rules can rewrite the model and the text of a call", () => {
   const body = { model: "gpt-4o", messages: [{ role: "user", content: "my name is Ada" }] };
   const bytes = encode(JSON.stringify(body));
-  const rewritten = (change: (event: Event) => void) => {
+  const rewrite = (change: (event: Event) => void) => {
     const call = match({ host: "api.openai.com", path: "/v1/chat/completions" })!;
-    const event = structuredClone(completed(call.request(bytes, true, same)!));
+    const event = structuredClone(completeEvent(call.request(bytes, true, identity)!));
     change(event);
     const out = call.rewrite(event, bytes);
     call.head(200, []);
@@ -227,16 +230,16 @@ Deno.test("rules can rewrite the model and the text of a call", () => {
       cost: call.end()!.estimated_cost_micros,
     };
   };
-  assertEquals(rewritten(() => {}), { body: undefined, cost: 2500 });
+  assertEquals(rewrite(() => {}), { body: undefined, cost: 2500 });
   const cheaper = (event: Event) => event.model!.request.model = "gpt-4o-mini";
-  assertEquals(rewritten(cheaper), { body: { ...body, model: "gpt-4o-mini" }, cost: 150 });
+  assertEquals(rewrite(cheaper), { body: { ...body, model: "gpt-4o-mini" }, cost: 150 });
   const nameless = (event: Event) => {
     event.model!.request.body.text = event.model!.request.body.text!.replace("Ada", "X");
   };
-  assertEquals(rewritten(nameless).body.messages[0].content, "my name is X");
+  assertEquals(rewrite(nameless).body.messages[0].content, "my name is X");
 });
 
-Deno.test("costs: only of models that are in the table, which can be replaced", async () => {
+Deno.test("costs: only for models in the table, which can be replaced", async () => {
   const usage = { input: 1000, output: 100 };
   const cases: [provider: string, model: string, cost: number | undefined][] = [
     ["anthropic", "claude-sonnet-4-5", 4500],
@@ -262,13 +265,13 @@ Deno.test("costs: only of models that are in the table, which can be replaced", 
     await Deno.writeTextFile(path, JSON.stringify(table));
     assertEquals((await loadPrices(path)).cost("x", "y", usage), 1200);
     for (
-      const wrong of [
+      const invalid of [
         "{",
         "{}",
         '{"schema":"sbx.model-prices.v1","models":[{"provider":"x","model":"y","input":-1,"output":0}]}',
       ]
     ) {
-      await Deno.writeTextFile(path, wrong);
+      await Deno.writeTextFile(path, invalid);
       assertEquals((await assertRejects(() => loadPrices(path), SbxError)).code, "model.prices.invalid");
     }
   } finally {
@@ -277,6 +280,6 @@ Deno.test("costs: only of models that are in the table, which can be replaced", 
   assertEquals((await assertRejects(() => loadPrices(path), SbxError)).code, "model.prices.not_found");
 });
 
-function place(host: string, path: string) {
+function requestHead(host: string, path: string) {
   return { method: "POST", scheme: "https", host, port: 443, path, query: "", headers: [] };
 }

@@ -1,24 +1,24 @@
-/** Secrets and refs on their way through the proxy, with the real broker (contracts.md §9). */
+/** Secrets and refs through the proxy, with the real broker (docs/contracts.md §9). */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { gzipSync } from "node:zlib";
 import { added, KEY, world } from "../../helper/credential.ts";
-import { eventually } from "../../helper/sbx.ts";
 import { TestNet } from "../../helper/net.ts";
 import { fixedUpstream, rawUpstream } from "../../helper/net_client.ts";
+import { eventually } from "../../helper/sbx.ts";
 
 const OWNER = "api.anthropic.com";
 const OTHER = "api.example.com";
 const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/** Everything that the ledger would hold. */
-const kept = (net: TestNet) => JSON.stringify(net.gate.entries);
-const refused = (net: TestNet) =>
+/** All recorded entries as text. */
+const recorded = (net: TestNet) => JSON.stringify(net.gate.entries);
+const outcomes = (net: TestNet) =>
   net.gate.entries.filter(({ event }) => event.credential).map(({ event }) =>
     event.credential!.substitution.outcome
   );
 
 Deno.test(
-  "a ref becomes the secret for its owner's host, and for no other; a redirect leads nowhere",
+  "a ref becomes the secret for its owner's host only; redirects are not followed",
   world(added, async ({ open, refs }) => {
     let target = { hostname: "", port: 0 };
     await using net = await TestNet.open({ target: () => target, broker: await open() });
@@ -43,17 +43,20 @@ Deno.test(
     assertEquals(other.requests, []);
     const unknown = await ask(OTHER, `Authorization: Bearer credential:blake3:${"0".repeat(64)}`);
     assertEquals([unknown.status, other.requests.length], [403, 0]);
-    assertEquals(refused(net), ["injected", "denied", "denied"]);
-    const guards = net.gate.entries.filter(({ decision }) => decision?.rule.id === "guard-credential");
-    assertEquals(guards.length, 2);
-    assert(!kept(net).includes(KEY.anthropic));
+    assertEquals(outcomes(net), ["injected", "denied", "denied"]);
+    const guarded = net.gate.entries.filter(({ decision }) => decision?.rule.id === "guard-credential");
+    assertEquals(
+      guarded.map(({ event }) => event.common.event_type),
+      ["http.request", "credential.substitution", "http.request", "credential.substitution"],
+    );
+    assert(!recorded(net).includes(KEY.anthropic));
     owner.close();
     other.close();
   }),
 );
 
 Deno.test(
-  "a secret that the guest sends goes out as it is, and is kept as a ref",
+  "a secret that the guest sends is sent unchanged, and recorded as a ref",
   world([], async ({ open }) => {
     let target = { hostname: "", port: 0 };
     await using net = await TestNet.open({ target: () => target, broker: await open(["openai"]) });
@@ -64,15 +67,15 @@ Deno.test(
       `GET /v1/models HTTP/1.1\r\nHost: api.openai.com\r\nAuthorization: Bearer ${KEY.openai}\r\n\r\n`;
     assertEquals((await client.ask(head)).status, 200);
     assertStringIncludes(upstream.requests[0], `authorization: Bearer ${KEY.openai}`);
-    assert(!kept(net).includes(KEY.openai));
-    assertStringIncludes(kept(net), "credential:blake3:");
+    assert(!recorded(net).includes(KEY.openai));
+    assertStringIncludes(recorded(net), "credential:blake3:");
     client.close();
     upstream.close();
   }),
 );
 
 Deno.test(
-  "a secret or a ref in a body, cut anywhere, long or short, neither goes out nor is kept",
+  "a secret or a ref in a body, long or short and cut anywhere, is neither sent nor recorded",
   world(added, async ({ open, refs }) => {
     let target = { hostname: "", port: 0 };
     await using net = await TestNet.open({ target: () => target, broker: await open() });
@@ -113,13 +116,13 @@ Deno.test(
       assert(!body.includes(KEY.github) && !body.includes("credential:blake3:"), body.slice(-200));
       JSON.parse(body);
     }
-    assert(!kept(net).includes(KEY.github));
+    assert(!recorded(net).includes(KEY.github));
     upstream.close();
   }),
 );
 
 Deno.test(
-  "a secret or a ref in an encoded body does not go out either; other encoded bodies go out as they came",
+  "a secret or a ref in an encoded body is not sent either; other encoded bodies are sent unchanged",
   world(added, async ({ open, refs }) => {
     let target = { hostname: "", port: 0 };
     await using net = await TestNet.open({ target: () => target, broker: await open() });
@@ -147,14 +150,14 @@ Deno.test(
     }
     assertStringIncludes(plain.head, "content-encoding: gzip");
     assertStringIncludes(plain.head, `content-length: ${gzipSync('{"a":"nothing of interest"}').length}\r\n`);
-    assertEquals(refused(net), ["denied", "denied"]);
-    assert(!kept(net).includes(KEY.github));
+    assertEquals(outcomes(net), ["denied", "denied"]);
+    assert(!recorded(net).includes(KEY.github));
     upstream.close();
   }),
 );
 
 Deno.test(
-  "revoking a credential breaks off what uses it",
+  "revoking a credential ends the exchanges that use it",
   world(added, async ({ open, refs, store }) => {
     let target = { hostname: "", port: 0 };
     const broker = await open();
@@ -188,7 +191,7 @@ Deno.test(
 );
 
 Deno.test(
-  "what an upstream sends back of a secret comes back as a ref",
+  "a secret that the upstream repeats comes back as a ref",
   world(added, async ({ open, refs }) => {
     let target = { hostname: "", port: 0 };
     await using net = await TestNet.open({ target: () => target, broker: await open() });
@@ -206,7 +209,7 @@ Deno.test(
     assertEquals([answer.status, JSON.parse(answer.body).you_sent], [401, refs.anthropic]);
     assert(!JSON.stringify([...answer.headers]).includes(KEY.anthropic), JSON.stringify([...answer.headers]));
     assertStringIncludes(upstream.requests[0], "accept-encoding: identity");
-    assert(!kept(net).includes(KEY.anthropic));
+    assert(!recorded(net).includes(KEY.anthropic));
     client.close();
     upstream.close();
   }),

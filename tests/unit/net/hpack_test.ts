@@ -6,7 +6,7 @@ import { encodeHeaders, HeaderDecoder } from "../../../lib/net/upstream/http2/hp
 
 const hex = (text: string) => Uint8Array.fromHex(text.replaceAll(" ", ""));
 
-Deno.test("header blocks of RFC 7541 Appendix C are read, with their tables", () => {
+Deno.test("the header blocks of RFC 7541 Appendix C are decoded, with their tables", () => {
   const requests = new HeaderDecoder();
   const get: Header[] = [[":method", "GET"], [":scheme", "http"], [":path", "/"], [
     ":authority",
@@ -26,7 +26,7 @@ Deno.test("header blocks of RFC 7541 Appendix C are read, with their tables", ()
   ]);
 });
 
-Deno.test("what is encoded is decoded to the same, whatever its length", () => {
+Deno.test("encoded headers of any length decode to the same", () => {
   const headers: Header[] = [
     [":method", "GET"],
     [":path", `/${"p".repeat(300)}`],
@@ -37,30 +37,30 @@ Deno.test("what is encoded is decoded to the same, whatever its length", () => {
   assertEquals(new HeaderDecoder().decode(encodeHeaders(headers)), headers);
 });
 
-Deno.test("header blocks that lie are refused", async (t) => {
+Deno.test("invalid header blocks are refused", async (t) => {
   const cases: [name: string, block: string][] = [
-    ["an index of nothing", "ff80 01"],
+    ["an unused index", "ff80 01"],
     ["index zero", "80"],
-    ["a number without end", "ffff ffff ffff ffff 7f"],
+    ["an endless number", "ffff ffff ffff ffff 7f"],
     ["text longer than the block", "4085 6161"],
     ["a block that ends in a number", "ff"],
-    ["padding that is none", "4081 1c 0161"],
+    ["invalid padding", "4081 1c 0161"],
     ["EOS within", "4084 ffff ffff 0161"],
     ["a table larger than allowed", "3fe2 3f"],
-    ["a table size behind a field", "8220"],
+    ["a table size after a field", "8220"],
   ];
   for (const [name, block] of cases) {
     await t.step(name, () => void assertThrows(() => new HeaderDecoder().decode(hex(block)), MessageFault));
   }
 });
 
-Deno.test("a few bytes that stand for many headers are refused", () => {
+Deno.test("a few bytes that expand to many headers are refused", () => {
   const decoder = new HeaderDecoder();
   decoder.decode(encodeIndexed("a", "b".repeat(4000)));
   assertThrows(() => decoder.decode(new Uint8Array(1000).fill(0xbe)), MessageFault, "too long");
 });
 
-/** A field that goes into the table. */
+/** A field that is added to the table. */
 function encodeIndexed(name: string, value: string): Uint8Array {
   const block = encodeHeaders([[name, value]]);
   block[0] = 0x40;

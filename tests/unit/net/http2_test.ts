@@ -1,4 +1,4 @@
-/** HTTP/2 to upstreams: streams, windows, and upstreams that break the rules. */
+/** HTTP/2 to upstreams: streams, windows, and faulty upstreams. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { Header } from "../../../lib/net/message/header.ts";
 import * as h2 from "../../../lib/net/upstream/http2/frame.ts";
@@ -37,7 +37,7 @@ Deno.test("long bodies go both ways at once, within windows", async () => {
   await upstream.shutdown();
 });
 
-/** An upstream that speaks HTTP/2 as a test says: `answer` is called with each stream that begins. */
+/** An upstream whose HTTP/2 responses a test makes: `answer` is called for each new stream. */
 async function h2Upstream(
   net: TestNet,
   answer: (stream: number, send: (...frames: Uint8Array[]) => Promise<void>, count: number) => Promise<void>,
@@ -96,7 +96,7 @@ const ok = (stream: number, ...more: Header[]) =>
 const data = (stream: number, body: string, flags = h2.END_STREAM) =>
   h2.frame(h2.DATA, flags, stream, text(body));
 
-Deno.test("upstreams that use HTTP/2 in all its ways, and some that break it", async (t) => {
+Deno.test("valid and faulty uses of HTTP/2", async (t) => {
   type Answer = Parameters<typeof h2Upstream>[1];
   const cases: [name: string, answer: Answer, status: number, body: string][] = [
     ["head and body", (at, send) => send(ok(at), data(at, "fine")), 200, "fine"],
@@ -121,7 +121,7 @@ Deno.test("upstreams that use HTTP/2 in all its ways, and some that break it", a
       "fine",
     ],
     [
-      "interim answer, ping, unknown frame and trailers",
+      "interim response, ping, unknown frame and trailers",
       (at, send) =>
         send(
           h2.frame(h2.HEADERS, h2.END_HEADERS, at, encodeHeaders([[":status", "103"]])),
@@ -135,7 +135,7 @@ Deno.test("upstreams that use HTTP/2 in all its ways, and some that break it", a
       "fine",
     ],
     [
-      "a stream that was refused is tried again",
+      "a refused stream is retried",
       (at, send, count) =>
         count === 1
           ? send(h2.numberFrame(h2.RST_STREAM, at, h2.REFUSED_STREAM))
@@ -144,14 +144,14 @@ Deno.test("upstreams that use HTTP/2 in all its ways, and some that break it", a
       "fine",
     ],
     [
-      "a farewell before the stream",
+      "GOAWAY before the stream",
       (at, send, count) =>
         count === 1 ? send(h2.frame(h2.GOAWAY, 0, 0, new Uint8Array(8))) : send(ok(at), data(at, "fine")),
       200,
       "fine",
     ],
     [
-      "a farewell behind the stream",
+      "GOAWAY after the stream",
       (at, send) => {
         const last = new Uint8Array(8);
         new DataView(last.buffer).setUint32(0, at);
@@ -164,30 +164,35 @@ Deno.test("upstreams that use HTTP/2 in all its ways, and some that break it", a
       "a reset",
       (at, send) => send(h2.numberFrame(h2.RST_STREAM, at, h2.CANCEL)),
       502,
-      "broke the exchange off",
+      "reset the stream",
     ],
     [
       "no status",
       (at, send) => send(h2.frame(h2.HEADERS, h2.END_HEADERS, at, encodeHeaders([["x", "y"]]))),
       502,
-      "no proper status",
+      "invalid :status",
     ],
     [
-      "a header that would be two",
+      "a header value with a line break",
       (at, send) => send(ok(at, ["x", "a\r\nset-cookie: b"])),
       502,
       "control characters",
     ],
-    ["a name that would be two", (at, send) => send(ok(at, ["x: y\r\nz", "a"])), 502, "proper name"],
+    [
+      "a header name with a line break",
+      (at, send) => send(ok(at, ["x: y\r\nz", "a"])),
+      502,
+      "invalid header field name",
+    ],
     ["a body before its head", (at, send) => send(data(at, "x")), 502, "before its head"],
     [
-      "less than it said",
+      "less than declared",
       (at, send) => send(ok(at, ["content-length", "9"]), data(at, "fine")),
       502,
       "shorter",
     ],
     [
-      "more than it said",
+      "more than declared",
       (at, send) => send(ok(at, ["content-length", "2"]), data(at, "fine")),
       502,
       "longer",
@@ -205,7 +210,7 @@ Deno.test("upstreams that use HTTP/2 in all its ways, and some that break it", a
       "interrupted",
     ],
     [
-      "a block without end",
+      "an endless block",
       async (at, send) => {
         await send(h2.frame(h2.HEADERS, 0, at, new Uint8Array(16_000)));
         for (let n = 0; n < 10_000; n++) await send(h2.frame(h2.CONTINUATION, 0, at, new Uint8Array()));
@@ -217,13 +222,13 @@ Deno.test("upstreams that use HTTP/2 in all its ways, and some that break it", a
       "a push",
       (at, send) => send(h2.frame(h2.PUSH_PROMISE, h2.END_HEADERS, at, new Uint8Array(4))),
       502,
-      "pushes",
+      "server push",
     ],
     [
       "a window that overflows",
       (at, send) => send(h2.numberFrame(h2.WINDOW_UPDATE, at, h2.WINDOW_MAX)),
       502,
-      "larger than allowed",
+      "beyond the maximum",
     ],
     [
       "settings out of range",

@@ -1,18 +1,19 @@
-/** HTTP through the proxy: what goes out, what comes back, and what the ledger hears of it. */
+/** HTTP through the proxy: requests sent, responses returned, and their events. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { httpRequest } from "../../helper/event.ts";
 import { TestNet } from "../../helper/net.ts";
 import { fixedUpstream, rawUpstream } from "../../helper/net_client.ts";
 
 const HOST = "api.example.com";
 
-/** An upstream of Deno's own server: HTTP/1.1 and HTTP/2. */
+/** An upstream served by Deno: HTTP/1.1 and HTTP/2. */
 function serve(handler: Deno.ServeHandler, tls?: { cert: string; key: string }) {
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, ...tls, onListen() {} } as never, handler);
   const { port } = server.addr as unknown as Deno.NetAddr;
   return { target: { hostname: "127.0.0.1", port }, close: () => server.shutdown() };
 }
 
-Deno.test("curl over TLS: the request is an event with its answer, and HTTP/2 goes to an upstream that has it", async () => {
+Deno.test("curl over TLS: the request is an event with its response, over HTTP/2 where the upstream has it", async () => {
   let target = { hostname: "", port: 0 };
   await using net = await TestNet.open({ target: () => target });
   const upstream = serve(async (request) => {
@@ -29,25 +30,28 @@ Deno.test("curl over TLS: the request is an event with its answer, and HTTP/2 go
   );
   assertStringIncludes(stdout, `{"body":"POST https://${HOST}/v1/things?a=b hello","up":"yes"}`, stderr);
   const [{ event, outcome }] = net.gate.entries;
-  const { headers, ...request } = event.http!.request;
-  assertEquals(request, {
-    method: "POST",
-    scheme: "https",
-    host: HOST,
-    port: 443,
-    path: "/v1/things",
-    query: "a=b",
-    url: `https://${HOST}/v1/things?a=b`,
-    path_class: "api",
-    bytes: request.bytes,
-    body: {
-      state: "text",
-      text: "hello",
-      content_type: "application/x-www-form-urlencoded",
-      size: 5,
-      truncated: false,
-    },
-  });
+  const { request } = event.http!;
+  const { headers, bytes: requestBytes } = request;
+  assertEquals(
+    request,
+    httpRequest({
+      method: "POST",
+      host: HOST,
+      path: "/v1/things",
+      query: "a=b",
+      url: `https://${HOST}/v1/things?a=b`,
+      path_class: "api",
+      bytes: requestBytes,
+      headers,
+      body: {
+        state: "text",
+        text: "hello",
+        content_type: "application/x-www-form-urlencoded",
+        size: 5,
+        truncated: false,
+      },
+    }),
+  );
   assertEquals([headers["host"], headers["x-up"]], [[HOST], ["yes"]]);
   assertEquals(event.common.process?.executable, "curl");
   const { status, bytes, body } = outcome!.response as any;
@@ -58,7 +62,7 @@ Deno.test("curl over TLS: the request is an event with its answer, and HTTP/2 go
   await upstream.close();
 });
 
-Deno.test("a keep-alive connection serves many requests, also those that are sent ahead, on one upstream connection", async () => {
+Deno.test("a keep-alive connection serves many requests, pipelined ones too, on one upstream connection", async () => {
   const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nX-Kept: a\r\nx-kept: b\r\n\r\nok");
   await using net = await TestNet.open({ target: () => upstream.target });
   const client = await net.client();
@@ -121,7 +125,7 @@ Deno.test("bodies stream both ways, chunked or not, with trailers and with back-
   upstream.close();
 });
 
-Deno.test("an answer that takes its time is passed on as it comes, its head first", async () => {
+Deno.test("a slow response is relayed as it comes, its head first", async () => {
   const seen = Array.from({ length: 4 }, () => Promise.withResolvers<void>());
   const upstream = rawUpstream(async (client) => {
     await client.until("\r\n\r\n");
@@ -148,7 +152,7 @@ Deno.test("an answer that takes its time is passed on as it comes, its head firs
   upstream.close();
 });
 
-Deno.test("100-continue: the body is asked for, and the upstream gets it without the question", async () => {
+Deno.test("100-continue: the proxy asks for the body, and the upstream does not see the Expect header", async () => {
   const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
   await using net = await TestNet.open({ target: () => upstream.target });
   const client = await net.client();
@@ -163,7 +167,7 @@ Deno.test("100-continue: the body is asked for, and the upstream gets it without
   upstream.close();
 });
 
-Deno.test("answers without a body, interim answers, and HTTP/1.0", async (t) => {
+Deno.test("responses without a body, interim responses, and HTTP/1.0", async (t) => {
   const cases: [
     name: string,
     request: string,
@@ -173,7 +177,7 @@ Deno.test("answers without a body, interim answers, and HTTP/1.0", async (t) => 
     want: unknown,
   ][] = [
     [
-      "HEAD keeps the length of what it does not send",
+      "HEAD keeps the length of the missing body",
       "HEAD / HTTP/1.1",
       "HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n",
       "HEAD",
@@ -190,7 +194,7 @@ Deno.test("answers without a body, interim answers, and HTTP/1.0", async (t) => 
       [304, '"a"', "9"],
     ],
     [
-      "interim answers are no answer",
+      "interim responses are skipped",
       "GET / HTTP/1.1",
       "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nz",
       "GET",
@@ -222,7 +226,7 @@ Deno.test("answers without a body, interim answers, and HTTP/1.0", async (t) => 
       [null, null],
     ],
     [
-      "a target with bytes that are no ASCII is percent-encoded",
+      "non-ASCII bytes of a target are percent-encoded",
       "GET /\u00fc HTTP/1.1",
       "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
       "GET",
@@ -245,7 +249,7 @@ Deno.test("answers without a body, interim answers, and HTTP/1.0", async (t) => 
   }
 });
 
-Deno.test("a WebSocket is an event, and then both sides talk", async () => {
+Deno.test("a WebSocket is an event, and is then relayed", async () => {
   let target = { hostname: "", port: 0 };
   await using net = await TestNet.open({ target: () => target });
   const upstream = serve((request) => {
@@ -255,7 +259,6 @@ Deno.test("a WebSocket is an event, and then both sides talk", async () => {
   });
   target = upstream.target;
   const forward = net.forward(80);
-  // The client dials loopback: its own name for that is what the guest's DNS says in this test.
   const client = await net.client();
   const key = "dGhlIHNhbXBsZSBub25jZQ==";
   const head = `GET /chat HTTP/1.1\r\nHost: ${HOST}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +

@@ -1,16 +1,16 @@
-/** What is read of first bytes: TLS or not, names in ClientHellos, hosts, bodies for events. */
+/** Parsers of the network: first bytes, ClientHellos, hosts, bodies and headers of events. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { gzipSync } from "node:zlib";
 import { parseAuthority } from "../../../lib/net/exchange/authority.ts";
-import { Capture } from "../../../lib/net/message/capture.ts";
 import { MessageFault } from "../../../lib/net/fault.ts";
-import { eventHeaders } from "../../../lib/net/message/header.ts";
 import { parseHello } from "../../../lib/net/guest/hello.ts";
 import { sniff } from "../../../lib/net/guest/sniff.ts";
+import { BodyRecorder } from "../../../lib/net/message/body_recorder.ts";
+import { eventHeaders } from "../../../lib/net/message/header.ts";
 
 const bytes = (text: string) => Uint8Array.from(text, (char) => char.charCodeAt(0));
 
-/** A ClientHello as a real client sends it. */
+/** The ClientHello of a real client. */
 export async function realHello(hostname: string): Promise<Uint8Array> {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const tcp = await Deno.connect({ hostname: "127.0.0.1", port: listener.addr.port });
@@ -26,7 +26,7 @@ export async function realHello(hostname: string): Promise<Uint8Array> {
   return hello;
 }
 
-Deno.test("first bytes say what a client speaks", async (t) => {
+Deno.test("first bytes identify the protocol of a client", async (t) => {
   const cases: [first: string, speech: string][] = [
     ["", "more"],
     ["\x16", "more"],
@@ -56,7 +56,7 @@ Deno.test("first bytes say what a client speaks", async (t) => {
   }
 });
 
-Deno.test("the name in a ClientHello is found, however it is cut", async () => {
+Deno.test("the server name of a ClientHello is found, however the bytes are cut", async () => {
   const hello = await realHello("API.Example.com");
   for (let count = 0; count < hello.length; count++) {
     assertEquals(parseHello(hello.subarray(0, count)), undefined, `${count} bytes`);
@@ -69,7 +69,7 @@ Deno.test("the name in a ClientHello is found, however it is cut", async () => {
   assertEquals(parseHello(await realHello("203.0.113.7")), {});
 });
 
-Deno.test("ClientHellos that lie are refused", async (t) => {
+Deno.test("invalid ClientHellos are refused", async (t) => {
   const hello = await realHello("api.example.com");
   const at = (from: string) => new TextDecoder("latin1").decode(hello).indexOf(from);
   const changed = (change: (copy: Uint8Array) => void) => {
@@ -95,7 +95,7 @@ Deno.test("ClientHellos that lie are refused", async (t) => {
   }
 });
 
-Deno.test("hosts are taken apart one way", async (t) => {
+Deno.test("hosts are parsed strictly", async (t) => {
   const cases: [text: string, host?: string, port?: number][] = [
     ["example.com", "example.com"],
     ["EXAMPLE.com.:8080", "example.com", 8080],
@@ -126,7 +126,7 @@ Deno.test("hosts are taken apart one way", async (t) => {
   }
 });
 
-Deno.test("bodies become part of an event as far as they are text", async (t) => {
+Deno.test("the event of a body holds its text", async (t) => {
   const kind = (content_type?: string, content_encoding?: string) => ({
     ...(content_type && { content_type }),
     ...(content_encoding && { content_encoding }),
@@ -140,7 +140,7 @@ Deno.test("bodies become part of an event as far as they are text", async (t) =>
       truncated: false,
     }],
     ["bytes without a type", bytes("hi\0"), kind(), { state: "binary", truncated: false, size: 3 }],
-    ["bytes that say they are text", bytes("\xff"), kind("text/plain"), { state: "text", text: "\ufffd" }],
+    ["bytes with a text type", bytes("\xff"), kind("text/plain"), { state: "text", text: "\ufffd" }],
     ["an image", bytes("\x89PNG\0"), kind("image/png"), { state: "binary" }],
     ["a character in the middle of the cut", bytes("a".repeat(65535) + "\xc3\xbc"), kind(), {
       state: "text",
@@ -151,9 +151,9 @@ Deno.test("bodies become part of an event as far as they are text", async (t) =>
       text: "[ref]",
       truncated: false,
     }],
-    ["gzip that is damaged", bytes("no gzip"), kind("text/plain", "gzip"), { state: "text", text: "" }],
-    ["an encoding that nobody knows", bytes("?"), kind("text/plain", "pack"), { state: "binary" }],
-    ["a broker that fails", bytes("x"), {
+    ["damaged gzip", bytes("no gzip"), kind("text/plain", "gzip"), { state: "text", text: "" }],
+    ["an unknown encoding", bytes("?"), kind("text/plain", "pack"), { state: "binary" }],
+    ["a failing broker", bytes("x"), {
       scrub: () => {
         throw new Error();
       },
@@ -161,9 +161,9 @@ Deno.test("bodies become part of an event as far as they are text", async (t) =>
   ];
   for (const [name, body, kind, want] of cases) {
     await t.step(name, async () => {
-      const capture = new Capture();
-      for (let at = 0; at < body.length; at += 1000) capture.add(body.subarray(at, at + 1000));
-      const got = await capture.record(kind);
+      const recorder = new BodyRecorder();
+      for (let at = 0; at < body.length; at += 1000) recorder.add(body.subarray(at, at + 1000));
+      const got = await recorder.record(kind);
       for (const [key, value] of Object.entries(want)) {
         assertEquals(got[key as "size"], value, JSON.stringify(got).slice(0, 200));
       }
@@ -172,7 +172,7 @@ Deno.test("bodies become part of an event as far as they are text", async (t) =>
   }
 });
 
-Deno.test("an event holds no value that is a secret by its name, and every name at most once", () => {
+Deno.test("event headers redact sensitive fields, and list each name once", () => {
   const headers = eventHeaders([
     ["accept", "a"],
     ["accept", "b"],

@@ -1,14 +1,14 @@
-/** Requests of the host's own: the same path, the same rules (contracts.md §5, actor `host`). */
+/** Requests of the host, on the guest's path and under its rules (docs/contracts.md §5, actor `host`). */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { NetBlocked } from "../../../lib/net/mod.ts";
-import { eventually } from "../../helper/sbx.ts";
+import { RequestBlocked } from "../../../lib/net/mod.ts";
 import { ADDRESS, TestNet } from "../../helper/net.ts";
 import { fixedUpstream, rawUpstream } from "../../helper/net_client.ts";
+import { eventually } from "../../helper/sbx.ts";
 
 const URL_ = "https://api.example.com/v1/x?a=b";
 
-Deno.test("a request of the host is an event like the guest's", async () => {
+Deno.test("a request of the host is an event like one of the guest", async () => {
   let target = { hostname: "", port: 0 };
   await using net = await TestNet.open({ target: () => target });
   const upstream = fixedUpstream(
@@ -17,7 +17,7 @@ Deno.test("a request of the host is an event like the guest's", async () => {
   );
   target = upstream.target;
   const response = await net.proxy.send({ method: "POST", url: URL_, headers: { "X-A": "ü" }, body: "hi" });
-  // Where a redirect leads is another request.
+  // A redirect is another request.
   assertEquals([response.status, response.headers.get("location")], [302, "https://elsewhere.example.com/"]);
   assertEquals(await response.text(), "no");
   const [{ event, outcome }] = net.gate.entries;
@@ -30,14 +30,14 @@ Deno.test("a request of the host is an event like the guest's", async () => {
   upstream.close();
 });
 
-Deno.test("what policy refuses, what cannot be sent, and what fails are told apart", async (t) => {
+Deno.test("blocked, invalid and failed requests have different errors", async (t) => {
   const cases: [name: string, url: string, code: string][] = [
     ["blocked", "http://metadata.google.internal/", "policy.blocked"],
     ["a private address, spelled otherwise", "http://0x7f.0.0.1/", "policy.blocked"],
-    ["no URL", "nothing", "request.invalid"],
+    ["not a URL", "nothing", "request.invalid"],
     ["another scheme", "file:///etc/passwd", "request.invalid"],
     ["a password", "https://a:b@api.example.com/", "request.invalid"],
-    ["nobody there", "http://closed.example.com/", "upstream.failed"],
+    ["a closed port", "http://closed.example.com/", "upstream.failed"],
   ];
   await using net = await TestNet.open({ target: () => ({ hostname: "127.0.0.1", port: 1 }) });
   for (const [name, url, code] of cases) {
@@ -45,27 +45,27 @@ Deno.test("what policy refuses, what cannot be sent, and what fails are told apa
       const error = await assertRejects(() => net.proxy.send({ method: "GET", url }), SbxError);
       assertEquals(error.code, code);
       if (code === "policy.blocked") {
-        assert(error instanceof NetBlocked);
+        assert(error instanceof RequestBlocked);
         assertEquals(error.decision.rule.id, "block-private-http");
       }
     });
   }
 });
 
-Deno.test("names are looked up under policy, and the answer's address is where the request goes", async () => {
-  const asked: string[] = [];
+Deno.test("names are resolved under policy", async () => {
+  const lookups: string[] = [];
   await using net = await TestNet.open({
     lookup: (name, actor) => {
-      asked.push(`${actor} ${name}`);
-      return Promise.reject(new SbxError("policy.blocked", `${name} is not looked up`));
+      lookups.push(`${actor} ${name}`);
+      return Promise.reject(new SbxError("policy.blocked", `the lookup of ${name} was blocked`));
     },
   });
   const error = await assertRejects(() => net.proxy.send({ method: "GET", url: URL_ }), SbxError);
-  assertEquals([error.code, asked], ["policy.blocked", ["host api.example.com"]]);
+  assertEquals([error.code, lookups], ["policy.blocked", ["host api.example.com"]]);
   assertEquals(ADDRESS, "203.0.113.7");
 });
 
-Deno.test("a long answer is read as fast as it is wanted, and can be given up", async () => {
+Deno.test("a long response is read at the pace of its reader, and can be cancelled", async () => {
   const upstream = rawUpstream(async (client) => {
     await client.until("\r\n\r\n");
     await client.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
@@ -82,16 +82,16 @@ Deno.test("a long answer is read as fast as it is wanted, and can be given up", 
 });
 
 Deno.test("a request of the host can be cancelled while it waits", async () => {
-  const asked = Promise.withResolvers<void>();
+  const received = Promise.withResolvers<void>();
   const upstream = rawUpstream(async (client) => {
     await client.until("\r\n\r\n");
-    asked.resolve();
+    received.resolve();
     await client.rest();
   });
   await using net = await TestNet.open({ target: () => upstream.target });
   const cancel = new AbortController();
   const sent = net.proxy.send({ method: "GET", url: "http://api.example.com/", signal: cancel.signal });
-  await asked.promise;
+  await received.promise;
   cancel.abort();
   await assertRejects(() => sent, SbxError);
   assertEquals(net.proxy.size.upstreams, 0);

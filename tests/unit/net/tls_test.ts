@@ -1,15 +1,15 @@
-/** The end of the guest's TLS, and readers of model calls: what stands beside the path of a request. */
+/** TLS termination, and readers of model calls. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { openCa } from "../../../lib/ca/mod.ts";
-import type { ModelCall } from "../../../lib/net/mod.ts";
 import { Terminator } from "../../../lib/net/guest/terminator.ts";
+import type { ModelCall } from "../../../lib/net/mod.ts";
 import { ADDRESS, TestNet } from "../../helper/net.ts";
 import { fixedUpstream } from "../../helper/net_client.ts";
 
 const HOST = "api.example.com";
 const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-Deno.test("a client that names no server gets a certificate for the address", async () => {
+Deno.test("a client without a server name gets a certificate for the address", async () => {
   let target = { hostname: "", port: 0 };
   await using net = await TestNet.open({ target: () => target });
   const upstream = fixedUpstream(OK, await net.leaf(ADDRESS));
@@ -22,7 +22,7 @@ Deno.test("a client that names no server gets a certificate for the address", as
   upstream.close();
 });
 
-Deno.test("the port where TLS is ended lets in nobody but the relay", async () => {
+Deno.test("the port of TLS termination accepts the relay only", async () => {
   const dir = await Deno.makeTempDir();
   const ca = await openCa({ dir });
   const terminator = new Terminator(ca);
@@ -36,9 +36,9 @@ Deno.test("the port where TLS is ended lets in nobody but the relay", async () =
   for (const name of [HOST, "other.example.com"]) {
     const tcp = await Deno.connect({ hostname: "127.0.0.1", port });
     const stranger = await Deno.startTls(tcp, { hostname: name, caCerts: [ca.certificate] });
-    // Whatever becomes of its handshake, there is nobody behind it.
-    const said = await stranger.read(new Uint8Array(10)).catch(() => null);
-    assertEquals(said, null);
+    // Its handshake may succeed, but its connection is closed without a byte.
+    const read = await stranger.read(new Uint8Array(10)).catch(() => null);
+    assertEquals(read, null);
     stranger.close();
   }
   close();
@@ -49,7 +49,7 @@ Deno.test("the port where TLS is ended lets in nobody but the relay", async () =
   await Deno.remove(dir, { recursive: true });
 });
 
-/** A reader that fails wherever a test says; until then it keeps what it is given. */
+/** A reader that fails at one step; until then it collects its input in `seen`. */
 function reader(failsAt: string, seen: string[]): ModelCall {
   const step = (name: string, text = "") => {
     if (name === failsAt) throw new Error(name);
@@ -111,7 +111,7 @@ Deno.test("a model call is an event of its own, and its reader never breaks the 
   }
 });
 
-Deno.test("a model call that a rule blocks does not go out", async () => {
+Deno.test("a model call that a rule blocks is not sent", async () => {
   const upstream = fixedUpstream(OK);
   await using net = await TestNet.open({
     rules: `[profiles.rules.no-m]\nname = "n"\naction = "block"\nmatch = 'model.request.model == "m-1"'\n`,

@@ -1,16 +1,10 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
-import { answerLine } from "../../../lib/policy/ask/answer.ts";
-import {
-  type AskAnswer,
-  AskQueue,
-  type AskRecord,
-  ASKS_MAX,
-  SUBJECT_MAX,
-} from "../../../lib/policy/ask/queue.ts";
+import { AskQueue, type AskRecord, ASKS_MAX, SUBJECT_MAX } from "../../../lib/policy/ask/queue.ts";
 import { completeEvent } from "../../../lib/policy/author/fixture.ts";
-import { compilePolicy, type Decision, type Rule, summary } from "../../../lib/policy/mod.ts";
+import { answerLine } from "../../../lib/policy/decision/mod.ts";
+import { type AskAnswer, compilePolicy, type Decision, type Rule, summary } from "../../../lib/policy/mod.ts";
 
 const asking = (layer: "corp" | "profile"): Rule => ({
   id: "posts",
@@ -33,12 +27,13 @@ function post(host = "example.com"): Event {
   });
 }
 
-function ask(
+async function ask(
   queue: AskQueue,
   event: Event,
   layer: "corp" | "profile" = "profile",
-): Promise<"allow" | "block"> {
-  return queue.ask(event, compilePolicy([asking(layer)]).evaluate(event).decision);
+): Promise<Decision["decision"]> {
+  const { decision } = await queue.ask(event, compilePolicy([asking(layer)]).evaluate(event).decision);
+  return decision;
 }
 
 Deno.test("an ask waits until it is answered, and is shown and recorded", async () => {
@@ -168,8 +163,9 @@ async function decided(queue: AskQueue, event: Event, end: (askId?: string) => v
   assertStringIncludes(decision.remedy!, "approve it: sbx asks");
   const answer = queue.ask(event, decision);
   end(queue.pending()[0]?.ask_id);
-  const said = await answer;
-  return { ...decision, decision: said };
+  const after = await answer;
+  assertEquals(decision.decision, "ask", "the decision that was asked about stays as it was");
+  return after;
 }
 
 Deno.test("the decision says who answered, when, and for how long; what was let go has no remedy", async () => {
@@ -222,10 +218,10 @@ Deno.test("the remedy of what nobody answered says so, also when nobody could be
   assertStringIncludes(summary(expired), "blocked by policy");
   const closed = new AskQueue();
   closed.close();
-  assertMatch((await decided(closed, post(), () => {})).remedy!, /about to stop/);
+  assertMatch((await decided(closed, post(), () => {})).remedy!, /the VM was stopping/);
   const full = new AskQueue();
   const waiting = Array.from({ length: ASKS_MAX }, (_, at) => ask(full, post(`h${at}.example`)));
-  assertMatch((await decided(full, post(), () => {})).remedy!, /100 asks wait already/);
+  assertMatch((await decided(full, post(), () => {})).remedy!, /100 asks are pending/);
   full.close();
   await Promise.all(waiting);
 });

@@ -1,4 +1,4 @@
-/** More of CEL by construct, with the answers of the language definition: numbers at their ends, time, types, nesting. */
+/** More CEL by construct, with results from the language definition: number limits, time, types, nesting. */
 import { assertEquals, assertThrows } from "@std/assert";
 import type { Event } from "../../../lib/event/mod.ts";
 import { environment, resetCost } from "../../../lib/policy/engine/cel.ts";
@@ -7,13 +7,13 @@ import { FlatEvent } from "../../../lib/policy/engine/flat.ts";
 
 const EVENT = { schema_version: 1, common: { event_type: "http.request" } } as unknown as Event;
 
-function answer(match: string): unknown {
+function evaluate(match: string): unknown {
   const program = environment.parse(compileMatch(match).text) as Program;
   resetCost();
   return program(new FlatEvent(EVENT));
 }
 
-const ANSWERS: [expression: string, expected: boolean][] = [
+const RESULTS: [expression: string, expected: boolean][] = [
   // text and bytes
   [`"\\U0001F600" == "😀"`, true],
   [`"😀".size() == 1`, true],
@@ -97,8 +97,8 @@ const ANSWERS: [expression: string, expected: boolean][] = [
   ["type(1) == type(1.0)", false],
 ];
 
-for (const [expression, expected] of ANSWERS) {
-  Deno.test(`cel: ${expression} is ${expected}`, () => assertEquals(answer(expression), expected));
+for (const [expression, expected] of RESULTS) {
+  Deno.test(`cel: ${expression} is ${expected}`, () => assertEquals(evaluate(expression), expected));
 }
 
 const ERRORS = [
@@ -115,6 +115,6 @@ const ERRORS = [
 ];
 for (const expression of ERRORS) {
   Deno.test(`cel: ${expression} is an error`, () => {
-    assertThrows(() => answer(expression));
+    assertThrows(() => evaluate(expression));
   });
 }

@@ -1,12 +1,11 @@
-/** CEL by construct, with the answers of the language definition; and what rules add to it. */
+/** CEL by construct, with results from the language definition, and the extensions of rules. */
 import { assertEquals, assertThrows } from "@std/assert";
 import type { Event } from "../../../lib/event/mod.ts";
-import { resetCost } from "../../../lib/policy/engine/cel.ts";
+import { environment, resetCost } from "../../../lib/policy/engine/cel.ts";
 import { compileMatch, type Program } from "../../../lib/policy/engine/compile.ts";
-import { environment } from "../../../lib/policy/engine/cel.ts";
 import { FlatEvent } from "../../../lib/policy/engine/flat.ts";
 
-/** An event with most fields of http and mcp, and with some absent. */
+/** Event with most fields of http and mcp, and some absent. */
 const EVENT = {
   schema_version: 1,
   common: {
@@ -33,13 +32,13 @@ const EVENT = {
   },
 } as unknown as Event;
 
-function answer(match: string): unknown {
+function evaluate(match: string): unknown {
   const program = environment.parse(compileMatch(match).text) as Program;
   resetCost();
   return program(new FlatEvent(EVENT));
 }
 
-const ANSWERS: [expression: string, expected: boolean][] = [
+const RESULTS: [expression: string, expected: boolean][] = [
   // literals
   ["true", true],
   ["!false", true],
@@ -88,7 +87,7 @@ const ANSWERS: [expression: string, expected: boolean][] = [
   [`{"a": 1} == {"a": 1}`, true],
   ["dyn(1) == dyn(1.0)", true],
   [`dyn(1) == dyn("1")`, false],
-  // logic, and errors that it absorbs
+  // logic, and errors absorbed by it
   ["true && true", true],
   ["true && false", false],
   ["false || true", true],
@@ -212,7 +211,7 @@ const ANSWERS: [expression: string, expected: boolean][] = [
   ["size(http.request.query) > 0", false],
   [`[1, 2].exists(x, x == 2 && http.request.query == "")`, false],
   [`(has(http.request.query) ? http.request.query : "none") == "none"`, true],
-  // functions of ours
+  // custom functions
   [`in_domain(http.request.host, "github.com")`, true],
   [`in_domain(http.request.host, "hub.com")`, false],
   [`in_domain("github.com", "github.com")`, true],
@@ -224,8 +223,8 @@ const ANSWERS: [expression: string, expected: boolean][] = [
   [`is_private_host(http.request.host)`, false],
 ];
 
-for (const [expression, expected] of ANSWERS) {
-  Deno.test(`cel: ${expression} is ${expected}`, () => assertEquals(answer(expression), expected));
+for (const [expression, expected] of RESULTS) {
+  Deno.test(`cel: ${expression} is ${expected}`, () => assertEquals(evaluate(expression), expected));
 }
 
 const ERRORS: [expression: string, code: RegExp][] = [
@@ -243,16 +242,16 @@ const ERRORS: [expression: string, code: RegExp][] = [
 ];
 for (const [expression, message] of ERRORS) {
   Deno.test(`cel: ${expression} fails`, () => {
-    assertThrows(() => answer(expression), Error, undefined, undefined);
+    assertThrows(() => evaluate(expression), Error, undefined, undefined);
     try {
-      answer(expression);
+      evaluate(expression);
     } catch (error) {
       assertEquals(message.test((error as Error).message), true, (error as Error).message);
     }
   });
 }
 
-const REFUSED: [expression: string, message: string][] = [
+const REJECTED: [expression: string, message: string][] = [
   ["http.request.hots == 1", "unknown field http.request.hots; did you mean http.request.host?"],
   ["http.host == 'x'", "unknown field http.host; did you mean http.request.host?"],
   ["common.event_typ == 'x'", "unknown field common.event_typ; did you mean common.event_type?"],
@@ -261,29 +260,29 @@ const REFUSED: [expression: string, message: string][] = [
   ["http.request.port == '443'", "no such overload: int == string"],
   ["http.request.port == 443.0", "no such overload: int == double"],
   ["http.request.host + 1 == 'x'", "no such overload: string + int"],
-  ["http.request.host", "the expression is of type string; a rule needs true or false"],
-  ["1 + 1", "the expression is of type int; a rule needs true or false"],
+  ["http.request.host", "the expression has type string; a rule needs bool"],
+  ["1 + 1", "the expression has type int; a rule needs bool"],
   ["http.request.host.shout()", "found no matching overload for 'string.shout()'"],
-  ["__is(true)", "there is no function __is"],
-  ["http.request.host.matches('(')", "bad pattern: error parsing regexp: missing closing ): `(`"],
-  ["http.request.host.matches(http.request.path)", "matches() takes a pattern that is written out"],
+  ["__is(true)", "unknown function __is"],
+  ["http.request.host.matches('(')", "invalid pattern: error parsing regexp: missing closing ): `(`"],
+  ["http.request.host.matches(http.request.path)", "matches() needs a literal pattern"],
   [
     "in_cidr(http.request.host, '10/99')",
-    `in_cidr() takes a network that is written out, such as "10.0.0.0/8"`,
+    `in_cidr() needs a literal network, such as "10.0.0.0/8"`,
   ],
-  ["9223372036854775808 > 0", "9223372036854775808 is beyond the range of int"],
-  ["{'a': 1, 'a': 2} == {}", `the map has the key "a" twice`],
-  ["has(1)", "has() takes a field, such as has(http.request.host)"],
+  ["9223372036854775808 > 0", "9223372036854775808 is out of range for int"],
+  ["{'a': 1, 'a': 2} == {}", `duplicate map key "a"`],
+  ["has(1)", "has() needs a field, such as has(http.request.host)"],
   ["true &&", "Unexpected token: EOF"],
   ["", "Unexpected token: EOF"],
 ];
-for (const [expression, message] of REFUSED) {
-  Deno.test(`cel: ${expression || "nothing"} is refused`, () => {
+for (const [expression, message] of REJECTED) {
+  Deno.test(`cel: ${expression || "nothing"} is rejected`, () => {
     assertEquals((assertThrows(() => compileMatch(expression)) as Error).message, message);
   });
 }
 
-Deno.test("cel: an expression of a megabyte is refused", () => {
+Deno.test("cel: an expression of a megabyte is rejected", () => {
   assertThrows(() => compileMatch(`true || "${"x".repeat(2 ** 20)}" == ""`), Error, "longer than");
 });
 
@@ -301,7 +300,7 @@ const BOMBS = [
     .replaceAll("v-1", "[1, 2]"),
 ];
 for (const bomb of BOMBS) {
-  Deno.test(`cel: ${bomb.slice(0, 40)}… goes over its budget`, () => {
-    assertThrows(() => answer(bomb), Error, "budget");
+  Deno.test(`cel: ${bomb.slice(0, 40)}… exceeds its budget`, () => {
+    assertThrows(() => evaluate(bomb), Error, "budget");
   });
 }

@@ -1,7 +1,6 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { withoutRule, withRule } from "../../../lib/policy/author/edit.ts";
-import { parseRules } from "../../../lib/policy/author/read.ts";
+import { parseRules, withoutRule, withRule } from "../../../lib/policy/author/mod.ts";
 import { parseToml } from "../../../lib/toml/mod.ts";
 
 const FILE = `# rules of mine
@@ -16,8 +15,8 @@ action = "block"
 match = 'http.request.host == "x"'
 `;
 
-Deno.test("a rule is put into a file, and everything else stays", () => {
-  const edited = withRule(parseToml(FILE, "f.toml"), "c", {
+Deno.test("a rule is added to a file, and everything else is kept", async () => {
+  const edited = await withRule(parseToml(FILE, "f.toml"), "c", {
     name: "C",
     action: "rewrite",
     match: `http.request.host == "y"`,
@@ -38,26 +37,71 @@ Deno.test("a rule is put into a file, and everything else stays", () => {
   assertEquals(c.rewrite, [{ op: "strip_header", path: "x-id" }]);
 });
 
-Deno.test("a rule that is there is replaced as a whole", () => {
-  const edited = withRule(parseToml(FILE, "f.toml"), "a", { action: "ask", match: "false", enabled: false });
+Deno.test("an existing rule is replaced as a whole", async () => {
+  const edited = await withRule(parseToml(FILE, "f.toml"), "a", {
+    action: "ask",
+    match: "false",
+    enabled: false,
+  });
   const rules = parseRules(edited.text, "f.toml");
   const a = rules.find(({ id }) => id === "a")!;
   assertEquals([rules.length, a.action, a.match, a.enabled], [2, "ask", "false", false]);
   assertEquals(edited.text.includes("# about b"), true);
 });
 
-Deno.test("a rule is taken out; one that is not there is not found", () => {
+Deno.test("a rule is removed; an unknown one is not found", () => {
   const edited = withoutRule(parseToml(FILE, "f.toml"), "a");
   assertEquals(parseRules(edited.text, "f.toml").map(({ id }) => id), ["b"]);
   assertEquals(assertThrows(() => withoutRule(edited, "a"), SbxError).code, "policy.rule.not_found");
 });
 
-Deno.test("an id that cannot be one is refused", () => {
+Deno.test("an invalid id is rejected", async () => {
   for (const id of ["", "a b", "../x", "-a", "a".repeat(129)]) {
     const rule = { action: "allow", match: "true", enabled: true } as const;
     assertEquals(
-      assertThrows(() => withRule(parseToml(FILE, "f.toml"), id, rule), SbxError).code,
+      (await assertRejects(() => withRule(parseToml(FILE, "f.toml"), id, rule), SbxError)).code,
       "policy.invalid",
     );
   }
+});
+
+Deno.test("any text is written: quotes, line breaks, control characters; also into files with CRLF or a byte order mark", async () => {
+  const rule = {
+    name: `"quoted" 'single' \\ back`,
+    action: "rewrite",
+    match: 'http.request.host == "y"\n  && true\r\n',
+    reason: 'NUL \0, DEL \x7f, tab \t, é 🙂, """',
+    enabled: false,
+    rewrite: [
+      { op: "strip_header", path: "x-id" },
+      { op: "replace", path: "http.request.url", pattern: "a\\d]\n[x]", value: "$1" },
+    ],
+  } as const;
+  for (const text of [FILE, "", "\ufeff", FILE.replaceAll("\n", "\r\n"), FILE.trimEnd()]) {
+    const document = parseToml(text, "f.toml");
+    const edited = await withRule(document, "dotted.id", { ...rule, rewrite: [...rule.rewrite] });
+    assertEquals(edited.text.startsWith(text), true);
+    assertEquals(/(?<!\r)\n/.test(edited.text) && edited.text.includes("\r\n"), false);
+    assertEquals((edited.value as any).profiles.rules["dotted.id"], rule);
+    assertEquals(Object.keys((edited.value as any).profiles.rules["dotted.id"]), [
+      ..."name action match enabled reason rewrite".split(" "),
+    ]);
+    // A rule is replaced and removed with the tables below it.
+    const again = await withRule(edited, "dotted.id", { ...rule, rewrite: [...rule.rewrite] });
+    assertEquals(again.text, edited.text);
+    assertEquals(
+      (withoutRule(again, "dotted.id").value as any).profiles?.rules,
+      (document.value as any).profiles?.rules,
+    );
+  }
+});
+
+Deno.test("rules in an inline table are not edited: the error says where, and how to write them", async () => {
+  const document = parseToml('[profiles]\nrules = { a = { action = "allow", match = "true" } }\n', "f.toml");
+  const { code, message, hint } = await assertRejects(
+    () => withRule(document, "b", { action: "allow", match: "true", enabled: true }),
+    SbxError,
+  );
+  assertEquals([code, hint], ["toml.edit.conflict", "write it as a separate table: [profiles.rules]"]);
+  assertEquals(message.startsWith("f.toml:2: "), true);
 });

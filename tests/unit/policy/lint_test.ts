@@ -1,6 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { completeEvent } from "../../../lib/policy/author/fixture.ts";
-import { lintPolicy } from "../../../lib/policy/author/lint.ts";
+import { completeEvent, lintPolicy } from "../../../lib/policy/author/mod.ts";
 import { type Action, compilePolicy, type Layer, type Rule } from "../../../lib/policy/mod.ts";
 
 function rule(layer: Layer, id: string, action: Action, match: string, more: Partial<Rule> = {}): Rule {
@@ -22,7 +21,7 @@ const lints = (...rules: Rule[]) =>
 const HOST = `http.request.host == "a.example"`;
 const late = { priority: 20 };
 
-/** Rules, and what is said of them. */
+/** Rules and the expected lint findings. */
 const CASES: [title: string, rules: Rule[], expected: string[]][] = [
   ["good rules", [
     rule("profile", "a", "allow", HOST),
@@ -31,19 +30,19 @@ const CASES: [title: string, rules: Rule[], expected: string[]][] = [
   ["the same twice", [rule("profile", "a", "allow", HOST), rule("profile", "b", "allow", HOST, late)], [
     "b redundant",
   ]],
-  ["a narrower one behind", [
+  ["a narrower rule after a broader one", [
     rule("profile", "a", "ask", `http.request.host.endsWith(".example")`),
     rule("profile", "b", "block", HOST, late),
   ], ["b unreachable"]],
-  ["a block behind an allow", [
+  ["a block after an allow", [
     rule("corp", "a", "allow", `has(http.request.host)`),
     rule("profile", "b", "block", HOST),
   ], ["b hidden-block"]],
-  ["a block behind an allow with more clauses", [
+  ["a block after an allow with more clauses", [
     rule("profile", "a", "allow", `${HOST} && http.request.port == 443`),
     rule("profile", "b", "block", HOST, late),
   ], []],
-  ["values of a list", [
+  ["a value from a list", [
     rule("profile", "a", "allow", `http.request.method in ["GET", "HEAD"]`),
     rule("profile", "b", "block", `http.request.method == "HEAD" && ${HOST}`, late),
   ], ["b hidden-block"]],
@@ -51,7 +50,7 @@ const CASES: [title: string, rules: Rule[], expected: string[]][] = [
     rule("profile", "a", "block", `${HOST} || http.request.port == 22`),
     rule("profile", "b", "allow", HOST, late),
   ], ["b unreachable"]],
-  ["negations turn around", [
+  ["negations reverse the implication", [
     rule("profile", "a", "block", `has(http.request.host) && !(http.request.method == "GET")`),
     rule(
       "profile",
@@ -70,7 +69,7 @@ const CASES: [title: string, rules: Rule[], expected: string[]][] = [
     ["b unreachable"],
   ],
   [
-    "a suffix that is not only a domain",
+    "a suffix that does not end at a dot",
     [
       rule("profile", "a", "block", `in_domain(http.request.host, "example")`),
       rule("profile", "b", "ask", `http.request.host.endsWith("example")`, late),
@@ -81,7 +80,7 @@ const CASES: [title: string, rules: Rule[], expected: string[]][] = [
     rule("profile", "a", "rewrite", HOST),
     rule("profile", "b", "block", HOST, late),
   ], []],
-  ["what is off hides nothing", [
+  ["a disabled rule hides nothing", [
     rule("profile", "a", "allow", HOST, { enabled: false }),
     rule("profile", "b", "block", HOST, late),
   ], []],
@@ -89,11 +88,11 @@ const CASES: [title: string, rules: Rule[], expected: string[]][] = [
     rule("profile", "a", "allow", `http.request.method == "GET"`),
     rule("profile", "b", "block", HOST),
   ], ["a contradiction"]],
-  ["an ask beside a block that is told to come first", [
+  ["an ask and a block at the same priority", [
     rule("profile", "a", "ask", `http.request.method == "POST"`),
     rule("profile", "b", "block", HOST),
   ], []],
-  ["an ask beside an allow", [
+  ["an ask and an allow at the same priority", [
     rule("profile", "a", "ask", `http.request.method == "POST"`),
     rule("profile", "b", "allow", HOST),
   ], ["b contradiction"]],
@@ -102,13 +101,13 @@ const CASES: [title: string, rules: Rule[], expected: string[]][] = [
     rule("profile", "b", "block", HOST),
   ], []],
   ["always true", [rule("profile", "a", "allow", "true", late)], ["a always-true"]],
-  ["always true by two halves", [
+  ["always true by two complementary parts", [
     rule("profile", "a", "ask", `has(http.request.host) || !has(http.request.host)`),
   ], ["a always-true"]],
   ["a negation that matches other families", [rule("profile", "a", "block", `!(${HOST})`)], [
     "a other-families",
   ]],
-  ["a negation that is kept to its family", [
+  ["a negation limited to its family", [
     rule("profile", "a", "block", `has(http.request) && !(${HOST})`),
   ], []],
   ["a value that no event has", [rule("profile", "a", "block", `file.activity.operation == "wirte"`)], [
@@ -123,13 +122,13 @@ const CASES: [title: string, rules: Rule[], expected: string[]][] = [
   ["a pattern without anchors", [
     rule("profile", "a", "allow", `http.request.host.matches("github\\\\.com")`),
   ], ["a broad"]],
-  ["a pattern without end", [
+  ["a pattern without an end anchor", [
     rule("profile", "a", "allow", `http.request.host.matches("^api\\\\.github\\\\.com")`),
   ], ["a broad"]],
-  ["a pattern whose dot is any character", [
+  ["a pattern with an unescaped dot", [
     rule("profile", "a", "allow", `http.request.host.matches("^api.github.com$")`),
   ], ["a broad"]],
-  ["a pattern that is right", [
+  ["a correct pattern", [
     rule("profile", "a", "allow", `http.request.host.matches("^[a-z]+\\\\.github\\\\.com$")`),
   ], []],
   ["a suffix without dot", [rule("profile", "a", "allow", `http.request.host.endsWith("github.com")`)], [
@@ -153,14 +152,14 @@ for (const [title, rules, expected] of CASES) {
   Deno.test(`lint: ${title}`, () => assertEquals(lints(...rules), expected));
 }
 
-Deno.test("lint: every witness shows what is said", () => {
+Deno.test("lint: every example event shows its finding", () => {
   for (const [title, rules] of CASES) {
     const policy = compilePolicy(rules);
     for (const { code, rule_id, other_rule_id, witness, message } of lintPolicy(policy)) {
       if (code === "never-true") continue;
       if (!witness) throw new Error(`${title}: ${message}: no witness`);
       const { decision } = policy.evaluate(completeEvent(witness));
-      // The rule itself decides, or the other one does in its place.
+      // The rule itself decides, or the other rule in its place.
       assert(
         [rule_id, other_rule_id].includes(decision.rule.id),
         `${title}: ${message}: ${decision.rule.id}`,
@@ -169,12 +168,12 @@ Deno.test("lint: every witness shows what is said", () => {
   }
 });
 
-Deno.test("lint: a remark names both rules, their files and what to do", () => {
-  const [remark] = lintPolicy(compilePolicy([
+Deno.test("lint: a finding names both rules and their files", () => {
+  const [finding] = lintPolicy(compilePolicy([
     rule("profile", "a", "allow", "has(http.request.host)", { file: "a.toml", line: 3 }),
     rule("profile", "b", "block", HOST, { ...late, file: "b.toml", line: 9 }),
   ]));
-  assertEquals(remark, {
+  assertEquals(finding, {
     code: "hidden-block",
     severity: "error",
     rule_id: "b",
@@ -182,7 +181,7 @@ Deno.test("lint: a remark names both rules, their files and what to do", () => {
     file: "b.toml",
     line: 9,
     other_rule_id: "a",
-    message: `it never blocks: profile rule "a" (a.toml:3) allows all that it matches, and comes first`,
+    message: `it never blocks: profile rule "a" (a.toml:3) comes first and allows every event it matches`,
     witness: {
       schema_version: 1,
       common: { event_type: "http.request" },

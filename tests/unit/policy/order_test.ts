@@ -1,12 +1,12 @@
-/** Trust order, priorities and ties (contracts.md §5), and what holds without a rule. */
+/** Trust order, priorities and ties (docs/contracts.md §5), and the defaults. */
 import { assertEquals } from "@std/assert";
-import { completeEvent } from "../../../lib/policy/author/fixture.ts";
+import { completeEvent } from "../../../lib/policy/author/mod.ts";
 import { compilePolicy, type Rule } from "../../../lib/policy/mod.ts";
 import { decided, HOST, http, rule } from "../../helper/policy.ts";
 
-/** Two rules that both match, and the one that decides (contracts.md §5). */
+/** Rules with the expected decision and deciding rule (docs/contracts.md §5). */
 const ORDER: [title: string, rules: Rule[], decision: string, decider: string][] = [
-  ["without rules the defaults allow", [], "allow", "default:allow-http"],
+  ["the defaults allow without rules", [], "allow", "default:allow-http"],
   ["a profile allow", [rule("profile", "a", "allow", HOST)], "allow", "profile:a"],
   ["a profile block", [rule("profile", "a", "block", HOST)], "block", "profile:a"],
   [
@@ -16,7 +16,7 @@ const ORDER: [title: string, rules: Rule[], decision: string, decider: string][]
     "default:allow-http",
   ],
   [
-    "a rule that is off",
+    "a disabled rule",
     [rule("profile", "a", "block", HOST, { enabled: false })],
     "allow",
     "default:allow-http",
@@ -88,7 +88,7 @@ const ORDER: [title: string, rules: Rule[], decision: string, decider: string][]
         rewrite: [{ op: "set", path: "http.request.host", value: "10.0.0.1" }],
       }),
     ],
-    // The rewrite leads to where a default blocks: it came first.
+    // The rewrite comes first, and a default blocks the rewritten event.
     "block",
     "default:block-private-http",
   ],
@@ -165,7 +165,7 @@ const ORDER: [title: string, rules: Rule[], decision: string, decider: string][]
     "default:allow-http",
   ],
   [
-    "a replaced default that is off leaves nothing: blocked",
+    "a disabled replacement of a default leaves no rule: blocked",
     [rule("default", "allow-http", "allow", "true", { enabled: false })],
     "block",
     "none:none",
@@ -273,7 +273,7 @@ const PUBLIC = [
   "cafe.babe",
 ];
 for (const host of PRIVATE) {
-  Deno.test(`defaults block http to ${host}, and a DNS answer of it`, () => {
+  Deno.test(`defaults block http to ${host}, and DNS answers with it`, () => {
     const policy = compilePolicy([]);
     assertEquals(decided(policy, http({ host })), ["block", "default:block-private-http"]);
     const dns = completeEvent({

@@ -1,11 +1,11 @@
 /** Decision records, findings and rewrites. */
 import { assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { parseRules } from "../../../lib/policy/author/mod.ts";
 import { compilePolicy, type Rule, summary } from "../../../lib/policy/mod.ts";
-import { parseRules } from "../../../lib/policy/author/read.ts";
 import { decided, HOST, http, rule } from "../../helper/policy.ts";
 
-Deno.test("the record says which rule, where, and on what", () => {
+Deno.test("the record names the rule, its place and the matched values", () => {
   const [written] = parseRules(
     `# comment\n[profiles.rules.no-posts]\nname = "No posts"\naction = "block"\nreason = "posts leave the company"\nmatch = 'http.request.method == "POST" && http.request.host == "example.com"'\n`,
     "rules.toml",
@@ -37,7 +37,7 @@ Deno.test("the record says which rule, where, and on what", () => {
   );
 });
 
-Deno.test("a near miss names the clause that failed and the value that it failed on", () => {
+Deno.test("a near miss names the failed clause and its value", () => {
   const policy = compilePolicy([
     rule(
       "profile",
@@ -74,7 +74,7 @@ Deno.test("the remedy of a record works", () => {
   }
 });
 
-Deno.test("explain looks among rules that the index ruled out", () => {
+Deno.test("explain examines rules excluded by the index", () => {
   const policy = compilePolicy([
     rule("profile", "github", "allow", `http.request.host == "github.com" && http.request.method == "GET"`),
     rule("profile", "rest", "block", "has(http.request.host)", { priority: 500 }),
@@ -88,7 +88,7 @@ Deno.test("explain looks among rules that the index ruled out", () => {
   );
 });
 
-Deno.test("every matching rule with a detection level makes a finding, whatever was decided", () => {
+Deno.test("every matching rule with a detection level makes a finding, whatever the decision", () => {
   const policy = compilePolicy([
     rule("corp", "first", "block", HOST, { detection_level: "high" }),
     rule("profile", "later", "allow", HOST, { detection_level: "informational" }),
@@ -137,7 +137,7 @@ Deno.test("rewrites before the decision apply in order, on a copy", () => {
   assertEquals(event.http!.request.path, "/");
 });
 
-Deno.test("a rewrite cannot lead to where a corp rule blocks", () => {
+Deno.test("a rewrite cannot bypass a corp block", () => {
   const policy = compilePolicy([
     rule("corp", "no-evil", "block", `http.request.url.contains("evil.example")`),
     rule("profile", "redirect", "rewrite", HOST, {
@@ -149,37 +149,37 @@ Deno.test("a rewrite cannot lead to where a corp rule blocks", () => {
   assertEquals([decision.decision, decision.rule.id, decision.rewrites.length], ["block", "no-evil", 1]);
 });
 
-const BAD_REWRITES: [Rule["rewrite"], string][] = [
+const INVALID_REWRITES: [Rule["rewrite"], string][] = [
   [
     [{ op: "set", path: "http.request.port", value: "443" }],
     "http.request.port is a number, the value is a string",
   ],
-  [[{ op: "set", path: "http.request.hots", value: "x" }], "there is no field http.request.hots to rewrite"],
+  [[{ op: "set", path: "http.request.hots", value: "x" }], "unknown field http.request.hots"],
   [
     [{ op: "set", path: "http.request.url", value: "x" }],
-    "http.request.url follows from other fields; rewrite those",
+    "http.request.url is derived from other fields; rewrite those",
   ],
   [
     [{ op: "set", path: "common.actor", value: "host" }],
-    "common.actor says what happened; it cannot be rewritten",
+    "common.actor describes the event itself and cannot be rewritten",
   ],
   [
     [{ op: "set", path: "file.activity.operation", value: "eat" }],
-    "file.activity.operation is one of read, write, create, delete, rename, import, export",
+    "file.activity.operation must be one of read, write, create, delete, rename, import, export",
   ],
   [
     [{ op: "replace", path: "http.request.port", pattern: "4", value: "5" }],
-    "http.request.port is a number; replace changes text",
+    "http.request.port is a number; replace needs a string field",
   ],
   [
     [{ op: "replace", path: "http.request.path", pattern: "(" }],
-    "bad pattern: error parsing regexp: missing closing ): `(`",
+    "invalid pattern: error parsing regexp: missing closing ): `(`",
   ],
-  [[{ op: "strip_header", path: "no header" }], `"no header" is no header`],
+  [[{ op: "strip_header", path: "no header" }], `invalid header name "no header"`],
   [[], `a rule with action "rewrite" needs rewrite = [...]`],
 ];
-for (const [rewrite, message] of BAD_REWRITES) {
-  Deno.test(`rewrite refused: ${message}`, () => {
+for (const [rewrite, message] of INVALID_REWRITES) {
+  Deno.test(`rewrite rejected: ${message}`, () => {
     const error = assertThrows(
       () => compilePolicy([rule("profile", "r", "rewrite", "true", { rewrite })]),
       SbxError,

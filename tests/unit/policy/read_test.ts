@@ -1,13 +1,12 @@
-/** Rule files, live reload and rule tests. */
+/** Rule files and rule tests. */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { junit, parseTests, runTests } from "../../../lib/policy/author/fixture.ts";
+import { junitOf, parseRules, parseTests, readRules, runTests } from "../../../lib/policy/author/mod.ts";
 import { compilePolicy } from "../../../lib/policy/mod.ts";
-import { parseRules, readRules } from "../../../lib/policy/author/read.ts";
 
 const fixture = (name: string) => new URL(`../../../fixtures/rules/${name}`, import.meta.url).pathname;
 
-Deno.test("a rule file is read with the lines of its rules and the priorities of its layer", () => {
+Deno.test("rules are read with their lines and the priorities of their layer", () => {
   const rules = parseRules(
     `# a comment
 
@@ -38,7 +37,7 @@ true
   );
 });
 
-const REFUSED: [string, string][] = [
+const INVALID_RULES: [string, string][] = [
   [
     `[profiles.rules.a]\naction = "allow"\nmach = "true"`,
     `f.toml:3: profiles.rules.a.mach: unknown key; did you mean "match"?`,
@@ -46,34 +45,34 @@ const REFUSED: [string, string][] = [
   [`[profiles.rules.a]\naction = "alow"\nmatch = "true"`, "f.toml:2: profiles.rules.a.action"],
   [
     `[profiles.rules.a]\naction = "allow"\nmatch = "true"\npriority = 9`,
-    "f.toml:4: profiles.rules.a.priority: a profile rule's priority is 10 or higher",
+    "f.toml:4: profiles.rules.a.priority: the priority of a profile rule must be 10 or higher",
   ],
   [
     `[corp.rules.a]\naction = "allow"\nmatch = "true"\npriority = -9`,
-    "f.toml:4: corp.rules.a.priority: a corp rule's priority is -10 or lower",
+    "f.toml:4: corp.rules.a.priority: the priority of a corp rule must be -10 or lower",
   ],
   [`[corp.rules.a]\naction = "allow"\nmatch = "true"\npriority = -1001`, "f.toml:4: corp.rules.a.priority"],
   [`[corp.rule.a]\naction = "allow"`, "f.toml:1: corp.rule: unknown key"],
   [
     `[profiles.rules."a b"]\naction = "allow"\nmatch = "true"`,
-    `f.toml:1: profiles.rules."a b": a rule id has letters, digits, _ . and -`,
+    `f.toml:1: profiles.rules."a b": rule ids may contain letters, digits, _ . and -`,
   ],
   [`[profiles.rules.a\n`, "f.toml:1:"],
 ];
-for (const [text, message] of REFUSED) {
-  Deno.test(`rules refused: ${message}`, () => {
+for (const [text, message] of INVALID_RULES) {
+  Deno.test(`rules rejected: ${message}`, () => {
     const error = assertThrows(() => parseRules(text, "f.toml"), SbxError);
     assert(error.message.startsWith(message) || error.message.includes(`\n${message}`), error.message);
   });
 }
 
-Deno.test("a profile's file has no say in corp's rules", () => {
+Deno.test("a profile's rule file must not contain corp rules", () => {
   const text = `[corp.rules.a]\naction = "allow"\nmatch = "true"`;
   const error = assertThrows(() => parseRules(text, "f.toml", ["profile", "default"]), SbxError);
-  assertEquals(error.message, "f.toml:1: this file must not hold [corp.rules.*] rules");
+  assertEquals(error.message, "f.toml:1: this file must not contain [corp.rules.*] rules");
 });
 
-Deno.test("a broken expression is named by its own line in the file", () => {
+Deno.test("an error in an expression is reported with its own line in the file", () => {
   const rules = parseRules(
     `[profiles.rules.a]\naction = "allow"\nmatch = '''\ntrue &&\nhttp.request.hots == "x"'''\n`,
     "f.toml",
@@ -85,7 +84,7 @@ Deno.test("a broken expression is named by its own line in the file", () => {
   );
 });
 
-Deno.test("files that are missing, no UTF-8 or no file are named", async () => {
+Deno.test("missing files, folders and invalid UTF-8 are rejected", async () => {
   const folder = await Deno.makeTempDir();
   const code = async (path: string) => (await assertRejects(() => readRules(path), SbxError)).code;
   assertEquals(await code(`${folder}/none.toml`), "policy.not_found");
@@ -106,7 +105,7 @@ Deno.test("the sample rules pass their tests", async () => {
   assertEquals([report.ok, report.passed], [true, 10]);
 });
 
-Deno.test("a test that fails says what was expected and what came, also as JUnit", async () => {
+Deno.test("a failed test reports expected and actual values, also as JUnit", async () => {
   const line =
     `{"name":"<x> & \\"y\\"","when":{"common":{"event_type":"process.exec"}},"then":{"decision":"block","rule":"a"}}`;
   const { ok, failed, results, ...report } = await runTests(
@@ -119,7 +118,7 @@ Deno.test("a test that fails says what was expected and what came, also as JUnit
     results[0].message,
     "decision: expected block, got allow; rule: expected a, got allow-process",
   );
-  const text = junit({ ok, failed, results: [{ ...results[0], duration_ms: 1.5 }], ...report });
+  const text = junitOf({ ok, failed, results: [{ ...results[0], duration_ms: 1.5 }], ...report });
   assertEquals(
     text,
     `<?xml version="1.0" encoding="UTF-8"?>
@@ -132,16 +131,16 @@ Deno.test("a test that fails says what was expected and what came, also as JUnit
   );
 });
 
-const BAD_TESTS: [string, string][] = [
-  ["{", "t.jsonl:1: not a JSON object"],
+const INVALID_TESTS: [string, string][] = [
+  ["{", "t.jsonl:1: not valid JSON"],
   [`{"when":{"common":{"event_type":"process.exec"}},"than":{}}`, "t.jsonl:1: "],
   [
     `\n{"when":{"common":{"event_type":"process.exec"},"proces":{}},"then":{"decision":"block"}}`,
     `t.jsonl:2: when: unknown key "proces"`,
   ],
 ];
-for (const [text, message] of BAD_TESTS) {
-  Deno.test(`tests refused: ${message}`, () => {
+for (const [text, message] of INVALID_TESTS) {
+  Deno.test(`tests rejected: ${message}`, () => {
     const error = assertThrows(() => parseTests(text, "t.jsonl"), SbxError);
     assert(error.message.startsWith(message), error.message);
   });

@@ -1,29 +1,40 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { parseArguments } from "../../../cmd/sbx/arguments.ts";
-import { allCommands, COMMANDS } from "../../../cmd/sbx/commands/mod.ts";
 import { command as completions } from "../../../cmd/sbx/commands/completions.ts";
+import { command as exec } from "../../../cmd/sbx/commands/exec.ts";
+import { command as list } from "../../../cmd/sbx/commands/list.ts";
+import { allCommands, COMMANDS } from "../../../cmd/sbx/commands/mod.ts";
+import { command as run } from "../../../cmd/sbx/commands/run.ts";
+import { command as verify } from "../../../cmd/sbx/commands/verify.ts";
 import { Remote, UPLOAD_MAX } from "../../../cmd/sbx/cp_remote.ts";
 import { upload } from "../../../cmd/sbx/cp_upload.ts";
-import { command as exec } from "../../../cmd/sbx/commands/exec.ts";
-import { helpOf } from "../../../cmd/sbx/commands/help.ts";
-import { command as list } from "../../../cmd/sbx/commands/list.ts";
 import { plain, table } from "../../../cmd/sbx/output.ts";
-import { envOf, programRequest, TIMEOUT_MAX_SECS } from "../../../cmd/sbx/program.ts";
-import { command as run } from "../../../cmd/sbx/commands/run.ts";
+import { parseEnv, programRequest, TIMEOUT_MAX_SECS } from "../../../cmd/sbx/program.ts";
 import { parseSetting, SETTING_FILE_MAX } from "../../../cmd/sbx/settings_value.ts";
 import { sizeOf } from "../../../cmd/sbx/size.ts";
 import { ModeTracker } from "../../../cmd/sbx/terminal.ts";
-import { command as verify } from "../../../cmd/sbx/commands/verify.ts";
-import { CreateRequest, EXEC_TIMEOUT_MAX_SECS, RunRequest } from "../../../lib/api/mod.ts";
-import { Client } from "../../../lib/client/mod.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
-import { BODY_MAX } from "../../../lib/gateway/mod.ts";
-import { VERSION } from "../../../lib/base/version/mod.ts";
-import type { LeafNode } from "../../../lib/settings/node.ts";
 import config from "../../../deno.json" with { type: "json" };
+import { CreateRequest, EXEC_TIMEOUT_MAX_SECS, RunRequest } from "../../../lib/api/mod.ts";
+import {
+  type Arguments,
+  type Command,
+  findSubcommand,
+  formatHelp,
+  isGroup,
+  parseArguments,
+} from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { VERSION } from "../../../lib/base/version/mod.ts";
+import { Client } from "../../../lib/client/mod.ts";
+import { BODY_MAX } from "../../../lib/gateway/mod.ts";
+import type { LeafNode } from "../../../lib/settings/node/mod.ts";
+import { runChild } from "../../helper/child.ts";
+
+function parse(command: Command, argv: string[]): Promise<Arguments> {
+  return parseArguments({ program: "sbx", command }, argv);
+}
 
 Deno.test("arguments: options before and after words, =, short, repeated, and a program that keeps its dashes", async () => {
-  const given = await parseArguments(exec, [
+  const args = await parse(exec, [
     "-e",
     "A=1",
     "demo",
@@ -37,35 +48,35 @@ Deno.test("arguments: options before and after words, =, short, repeated, and a 
     "--json",
     "--",
   ]);
-  assertEquals(given.words, ["demo"]);
-  assertEquals(given.list("env"), ["A=1", "B=2=3"]);
-  assertEquals([given.text("timeout"), given.on("interactive"), given.on("json")], ["1.5", true, false]);
-  assertEquals(given.program, ["ls", "-la", "--json", "--"]);
+  assertEquals(args.words, ["demo"]);
+  assertEquals(args.list("env"), ["A=1", "B=2=3"]);
+  assertEquals([args.text("timeout"), args.has("interactive"), args.has("json")], ["1.5", true, false]);
+  assertEquals(args.program, ["ls", "-la", "--json", "--"]);
 });
 
-Deno.test("arguments: what cannot be meant is refused, with what was probably meant", async () => {
+Deno.test("arguments: an invalid call is rejected, with a suggestion", async () => {
   const cases: [string[], RegExp, RegExp][] = [
-    [["--timeot", "1", "demo"], /no option --timeot/, /--timeout/],
-    [["demo", "-x"], /no option -x/, /--help/],
+    [["--timeot", "1", "demo"], /unknown option --timeot of sbx exec/, /--timeout/],
+    [["demo", "-x"], /unknown option -x of sbx exec/, /--help/],
     [["demo", "--timeout"], /needs a value/, /./],
     [["demo", "--timeout", "--", "ls"], /needs a value/, /./],
-    [["--timeout", "1", "--timeout", "2", "demo"], /given twice/, /./],
+    [["--timeout", "1", "--timeout", "2", "demo"], /--timeout may be given only once/, /./],
     [["--json=1", "demo"], /takes no value/, /./],
-    [[], /needs .*NAME/, /./],
-    [["demo", "ls", "/"], /"ls" is one word too many/, /sbx exec demo -- ls \//],
+    [[], /missing argument: sbx exec .*NAME/, /sbx exec --help/],
+    [["demo", "ls", "/"], /unexpected argument "ls"/, /sbx exec demo -- ls \//],
   ];
-  for (const [args, message, hint] of cases) {
-    const error = await assertRejects(() => parseArguments(exec, args), SbxError);
+  for (const [argv, message, hint] of cases) {
+    const error = await assertRejects(() => parse(exec, argv), SbxError);
     assertEquals(error.code, "usage.invalid");
     assertMatch(error.message, message);
     assertMatch(error.hint!, hint);
   }
-  await assertRejects(() => parseArguments(list, ["--", "ls"]), SbxError, "runs no program");
-  await assertRejects(() => parseArguments(list, ["x"]), SbxError, "one word too many");
+  await assertRejects(() => parse(list, ["--", "ls"]), SbxError, "does not run a program");
+  await assertRejects(() => parse(list, ["x"]), SbxError, 'unexpected argument "x"');
 });
 
-Deno.test("arguments: the requests that they make are valid for the API", async () => {
-  const given = await parseArguments(run, [
+Deno.test("arguments: the resulting requests are valid for the API", async () => {
+  const args = await parse(run, [
     "--profile",
     "code",
     "--cpus",
@@ -83,7 +94,7 @@ Deno.test("arguments: the requests that they make are valid for the API", async 
     "-c",
     "exit 3",
   ]);
-  const request = { ...await programRequest(run, given), ...sizeOf(given) };
+  const request = { ...await programRequest(run, args), ...sizeOf(args) };
   assertEquals(RunRequest.parse(request), {
     command: ["sh", "-c", "exit 3"],
     cwd: "/tmp",
@@ -98,61 +109,86 @@ Deno.test("arguments: the requests that they make are valid for the API", async 
     ["--ram", "256", "255", "ram_mb"],
   ];
   for (const [flag, good, bad, field] of limits) {
-    sizeOf(await parseArguments(run, [flag, good]));
+    sizeOf(await parse(run, [flag, good]));
     assert(CreateRequest.safeParse({ [field]: Number(good) }).success);
     assert(!CreateRequest.safeParse({ [field]: Number(bad) }).success);
     for (const value of [bad, "", "x", "1e999", "2.5"]) {
-      const wrong = await parseArguments(run, [flag, value]);
-      await assertRejects(async () => await Promise.resolve(sizeOf(wrong)), SbxError, flag);
+      await assertRejects(async () => sizeOf(await parse(run, [flag, value])), SbxError, flag);
     }
   }
   for (const bad of ["=x", "1A=x", "A-B=x", "SBX_TEST_UNSET"]) {
-    await assertRejects(async () => await Promise.resolve(envOf(run, [bad])), SbxError);
+    await assertRejects(async () => await Promise.resolve(parseEnv(run, [bad])), SbxError);
   }
   assertEquals(TIMEOUT_MAX_SECS, EXEC_TIMEOUT_MAX_SECS);
   assertEquals(UPLOAD_MAX, BODY_MAX);
 });
 
-Deno.test("commands: each is in its own file under its own name, with help and examples", async () => {
+Deno.test("commands: each is in the file of its name, with help and examples", async () => {
   const commands = await allCommands();
   assertEquals(commands.map(({ name }) => name), COMMANDS);
   const all = await Deno.readTextFile(new URL("../../../cmd/sbx/commands/all.ts", import.meta.url));
   for (const name of COMMANDS) assert(all.includes(`"./${name}.ts"`), `all.ts does not name ${name}`);
   for (const command of commands) {
-    assert(command.examples.length > 0, command.name);
-    for (const example of command.examples) assertMatch(example, new RegExp(`sbx ${command.name}`));
-    const help = helpOf(command);
-    for (const { name } of command.options) assert(help.includes(`--${name}`));
+    const help = formatHelp("sbx", command);
+    const leaves = isGroup(command) ? command.subcommands : [command];
+    for (const leaf of leaves) {
+      assert(leaf.name === command.name || leaf.name.startsWith(`${command.name} `), leaf.name);
+      assert(help.includes(`sbx ${leaf.name}`), leaf.name);
+      assert(leaf.examples.length > 0, leaf.name);
+      for (const example of leaf.examples) assertMatch(example, new RegExp(`sbx ${leaf.name}`));
+      for (const { name } of leaf.options) assert(formatHelp("sbx", leaf).includes(`--${name}`), leaf.name);
+    }
   }
 });
 
-Deno.test("version: the constant is the one of deno.json", () => {
+Deno.test("subcommands: found also after options, with help of their own and of their group", async () => {
+  const settings = (await allCommands()).find(({ name }) => name === "settings")!;
+  const mcp = (await allCommands()).find(({ name }) => name === "mcp")!;
+  if (!isGroup(settings) || !isGroup(mcp)) throw new Error("settings and mcp must be groups");
+  const { command, rest } = await findSubcommand("sbx", mcp, ["-p", "tools", "call", "a__b", "--json"]);
+  assertEquals([command?.name, rest], ["mcp call", ["-p", "tools", "a__b", "--json"]]);
+  assertEquals(await findSubcommand("sbx", settings, ["--help"]), { rest: ["--help"] });
+  const { hint, message } = await assertRejects(() => findSubcommand("sbx", settings, ["gte"]), SbxError);
+  assertEquals([message, hint], [
+    'unknown subcommand "gte"; one of list, get, set, reset, explain, edit',
+    "did you mean sbx settings get?",
+  ]);
+  await assertRejects(() => findSubcommand("sbx", settings, []), SbxError, "needs a subcommand: list, get");
+  const set = settings.subcommands.find(({ name }) => name === "settings set")!;
+  // A switch does not take the following word, and -- ends the options.
+  assertEquals((await parse(set, ["app.auto_update", "--json", "true"])).words, ["app.auto_update", "true"]);
+  assertEquals((await parse(set, ["x", "--", "-5"])).words, ["x", "-5"]);
+  assertMatch(await runSbx(["settings", "set", "--help"]), /^sbx settings set ID VALUE/);
+  assertMatch(await runSbx(["settings", "--help"]), /sbx settings explain ID/);
+});
+
+Deno.test("version: the constant equals the version in deno.json", () => {
   assertEquals(VERSION, config.version);
 });
 
-Deno.test("output: a guest's text cannot move the cursor, and columns fit", () => {
+Deno.test("output: control characters of a guest are replaced, and columns fit", () => {
   assertEquals(plain("a\x1b[2Jb\r\n\u009bc\td"), "a�[2Jb� �c\td");
   assertEquals(table(["A", "BB"], [["long", "x"], ["", "y\n"]]), "A     BB\nlong  x\n      y");
 });
 
-Deno.test("terminal: modes that were left on are turned off, wherever the output is cut", () => {
+Deno.test("terminal: remaining modes are turned off, wherever the output is split", () => {
   const output = new TextEncoder().encode(
     "x\x1b[?1049h\x1b[?25l\x1b[?1000;1006h text \x1b[?1006l\x1b[?2004h\x1b[?2004l",
   );
   for (let cut = 0; cut <= output.length; cut++) {
     const tracker = new ModeTracker();
-    tracker.see(output.subarray(0, cut));
-    tracker.see(output.subarray(cut));
-    assertEquals(tracker.restore(), "\x1b[?1049l\x1b[?1000l\x1b[?25h\x1b[m", `cut at ${cut}`);
+    tracker.track(output.subarray(0, cut));
+    tracker.track(output.subarray(cut));
+    assertEquals(tracker.resetSequence(), "\x1b[?1049l\x1b[?1000l\x1b[?25h\x1b[m", `cut at ${cut}`);
   }
-  assertEquals(new ModeTracker().restore(), "");
+  assertEquals(new ModeTracker().resetSequence(), "");
 });
 
-Deno.test("completions: bash takes the script, and completes commands, options and words", async () => {
-  const script = await captured(["completions", "bash"]);
+Deno.test("completions: the bash script completes commands, options and words", async () => {
+  const script = await runSbx(["completions", "bash"]);
   const complete = async (...words: string[]) => {
     const list = words.map((word) => `'${word}'`).join(" ");
-    const { stdout, stderr, code } = await new Deno.Command("bash", {
+    const { stdout, stderr, code } = await runChild("bash", {
       args: [
         "--norc",
         "-c",
@@ -160,35 +196,38 @@ Deno.test("completions: bash takes the script, and completes commands, options a
           words.length - 1
         }; _sbx; printf '%s\\n' "\${COMPREPLY[@]}"`,
       ],
-    }).output();
+    });
     assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
     return new TextDecoder().decode(stdout).trim().split("\n");
   };
-  const syntax = new Deno.Command("bash", { args: ["-n", "-c", script] });
-  assertEquals((await syntax.output()).code, 0);
+  assertEquals((await runChild("bash", { args: ["-n", "-c", script] })).code, 0);
   assertEquals(await complete("sbx", "st"), ["start", "stop", "status"]);
   assertEquals(await complete("sbx", "run", "--ti"), ["--timeout"]);
   assertEquals(await complete("sbx", "exec", "vm"), ["vm-one"]);
   assertEquals(await complete("sbx", "completions", "z"), ["zsh"]);
+  assertEquals(await complete("sbx", "settings", "ex"), ["explain"]);
+  assertEquals(await complete("sbx", "mcp", "call", "--p"), ["--profile"]);
   assertEquals(await complete("sbx", "exec", "demo", "--", "v"), [""]);
 });
 
 Deno.test("completions: zsh and fish name every command and option", async () => {
   for (const shell of ["zsh", "fish"]) {
-    const script = await captured(["completions", shell]);
-    for (const { name, options } of await allCommands()) {
-      assert(script.includes(name));
-      for (const option of options) assert(script.includes(option.name), `${shell} ${name} ${option.name}`);
+    const script = await runSbx(["completions", shell]);
+    for (const command of await allCommands()) {
+      assert(script.includes(command.name));
+      for (const { name, options } of isGroup(command) ? command.subcommands : [command]) {
+        for (const option of options) assert(script.includes(option.name), `${shell} ${name} ${option.name}`);
+      }
     }
   }
   await assertRejects(
-    async () => completions.run(await parseArguments(completions, ["tcsh"])),
+    async () => completions.run(await parse(completions, ["tcsh"])),
     SbxError,
     "tcsh",
   );
 });
 
-Deno.test("settings: @FILE takes a file, and none that is endless or too large", async () => {
+Deno.test("settings: @FILE reads a file, but no device and no file over the limit", async () => {
   const leaf = { id: "x", setting_type: "file", effective_value: { path: "/p", content: "" } } as LeafNode;
   const file = await Deno.makeTempFile();
   try {
@@ -203,7 +242,7 @@ Deno.test("settings: @FILE takes a file, and none that is endless or too large",
   }
 });
 
-Deno.test("cp: modes go up, links and files that are too large are named, and the others are sent", async () => {
+Deno.test("cp: modes are uploaded, links and files over the limit are skipped, other files are sent", async () => {
   const dir = await Deno.makeTempDir();
   const sent: [string, string][] = [];
   await using server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
@@ -221,34 +260,33 @@ Deno.test("cp: modes go up, links and files that are too large are named, and th
     await Deno.writeTextFile(`${dir}/a`, "a");
     await Deno.chmod(`${dir}/a`, 0o4750);
     await Deno.symlink("a", `${dir}/link`);
-    const { copied, leftOut } = await upload(remote, dir, "to");
+    const { copied, skipped } = await upload(remote, dir, "to");
     assertEquals(sent, [["to/a", "0750"]]);
     assertEquals(copied, [{ from: `${dir}/a`, to: "to/a", size: 1 }]);
-    assertEquals(leftOut, [`${dir}/link`]);
+    assertEquals(skipped, [`${dir}/link`]);
     await Deno.writeTextFile(`${dir}/z`, "");
     await Deno.truncate(`${dir}/z`, UPLOAD_MAX + 1);
-    assertEquals((await upload(remote, dir, "to")).leftOut, [`${dir}/link`, `${dir}/z`]);
+    assertEquals((await upload(remote, dir, "to")).skipped, [`${dir}/link`, `${dir}/z`]);
     assertEquals(sent.length, 2);
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
 });
 
-Deno.test("verify: what is no name, session or file is answered with where to look", async () => {
-  for (const what of ["./no-such-file.db", "00000000-0000-4000-8000-000000000000"]) {
-    const given = await parseArguments(verify, [what]);
-    const { code, hint } = await assertRejects(() => verify.run(given), SbxError);
+Deno.test("verify: an argument that is not a name, session or file is not found, with a hint", async () => {
+  for (const word of ["./no-such-file.db", "00000000-0000-4000-8000-000000000000"]) {
+    const args = await parse(verify, [word]);
+    const { code, hint } = await assertRejects(() => verify.run(args), SbxError);
     assertEquals(code, "ledger.not_found");
     assertMatch(hint!, /sbx sessions lists/);
   }
 });
 
-/** What the CLI prints. */
-async function captured(args: string[]): Promise<string> {
-  const { stdout, code } = await new Deno.Command(Deno.execPath(), {
+/** Runs the CLI. @returns its standard output */
+async function runSbx(args: string[]): Promise<string> {
+  const { stdout, code } = await runChild(Deno.execPath(), {
     args: ["run", "-A", "--quiet", new URL("../../../main.ts", import.meta.url).pathname, ...args],
-    stderr: "inherit",
-  }).output();
+  });
   assertEquals(code, 0);
   return new TextDecoder().decode(stdout);
 }

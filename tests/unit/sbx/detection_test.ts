@@ -1,20 +1,20 @@
-/** sbx-admin detection …, as a program: exit codes, reports, what goes to standard output and what to standard error. */
+/** `sbx-admin detection` as a program: exit codes, reports, standard output and standard error. */
 import { assert, assertEquals } from "@std/assert";
+import { runChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 const PACK = "fixtures/detection/agent-egress.pack.yaml";
 const EVENTS = "fixtures/detection/agent-egress.events.jsonl";
 
 async function admin(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+  const { code, stdout, stderr } = await runChild(Deno.execPath(), {
     args: ["run", "-A", "--no-check", "--quiet", "main.ts", "admin", "detection", ...args],
     cwd: fromRoot(""),
-    stdin: "null",
-  }).output();
+  });
   return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };
 }
 
-async function inFolder(files: Record<string, string>, run: (dir: string) => Promise<void>): Promise<void> {
+async function withFiles(files: Record<string, string>, run: (dir: string) => Promise<void>): Promise<void> {
   const dir = await Deno.makeTempDir();
   try {
     for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(`${dir}/${name}`, text);
@@ -30,7 +30,7 @@ const broken = pack.replace("Host: api.github.com", "Host|contains: github").rep
   "status: deprecated",
 );
 
-Deno.test("validate: the envelope, and exit 1 when it is not in order", async () => {
+Deno.test("validate: reports on the envelope; exit code 1 if it is invalid", async () => {
   const good = await admin("validate", PACK, "--json");
   assertEquals([good.code, JSON.parse(good.out)], [0, {
     schema: "sbx.detection-pack-validation.v1",
@@ -40,14 +40,14 @@ Deno.test("validate: the envelope, and exit 1 when it is not in order", async ()
     pack_id: "sbx.agent-egress",
     version: "1.2.0",
   }]);
-  await inFolder({ "p.yaml": pack.replace("owner: user", "owner: me"), "c.yaml": broken }, async (dir) => {
+  await withFiles({ "p.yaml": pack.replace("owner: user", "owner: me"), "c.yaml": broken }, async (dir) => {
     const { code, out, err } = await admin("validate", `${dir}/p.yaml`);
     assertEquals([code, out, err], [
       1,
       "",
       `${dir}/p.yaml:5: must be one of "corp", "vendor", "user" [owner]\n`,
     ]);
-    // What the sources hold is the compiler's business.
+    // Only the compiler checks the sources.
     assertEquals((await admin("validate", `${dir}/c.yaml`)).code, 0);
     const missing = await admin("validate", `${dir}/none.yaml`, "--json");
     assertEquals([missing.code, JSON.parse(missing.out).code], [1, "detection.not_found"]);
@@ -55,8 +55,8 @@ Deno.test("validate: the envelope, and exit 1 when it is not in order", async ()
   assertEquals((await admin("validate")).code, 2);
 });
 
-Deno.test("compile: the IR to a file or to standard output, and every construct that is refused", async () => {
-  await inFolder({ "p.yaml": pack, "c.yaml": broken }, async (dir) => {
+Deno.test("compile: writes the IR to a file or standard output, and reports every unsupported construct", async () => {
+  await withFiles({ "p.yaml": pack, "c.yaml": broken }, async (dir) => {
     const golden = await Deno.readTextFile(fromRoot("schemas/fixtures/detection-ir-v1-valid.json"));
     const { code, out } = await admin("compile", `${dir}/p.yaml`);
     assertEquals([code, out], [0, golden]);
@@ -80,8 +80,8 @@ Deno.test("compile: the IR to a file or to standard output, and every construct 
   });
 });
 
-Deno.test("backtest: the check report, JUnit, and exit 1 for what differs", async () => {
-  await inFolder({ "c.yaml": broken }, async (dir) => {
+Deno.test("backtest: check report, JUnit; exit code 1 for differences", async () => {
+  await withFiles({ "c.yaml": broken }, async (dir) => {
     const good = await admin("backtest", PACK, "--events", EVENTS, "--junit", `${dir}/j.xml`, "--json");
     const { timing, ...report } = JSON.parse(good.out);
     const golden = JSON.parse(
@@ -96,8 +96,11 @@ Deno.test("backtest: the check report, JUnit, and exit 1 for what differs", asyn
     );
     const bad = await admin("backtest", PACK, "--events", `${dir}/e.jsonl`);
     assertEquals(bad.code, 1);
-    assert(bad.err.includes(`${dir}/e.jsonl:2: not JSON: `), bad.err);
-    assert(bad.err.includes(`${dir}/e.jsonl:1: missed labels: other; unexpected: paste-upload`), bad.err);
+    assert(bad.err.includes(`${dir}/e.jsonl:2: invalid JSON: `), bad.err);
+    assert(
+      bad.err.includes(`${dir}/e.jsonl:1: missed labels: other; unexpected rules: paste-upload`),
+      bad.err,
+    );
     assert(bad.out.includes("NOT OK: 2 findings of 8 rules in 2 events"), bad.out);
     const uncompiled = await admin("backtest", `${dir}/c.yaml`, "--events", EVENTS, "--json");
     const { ok, pack_id, event_count } = JSON.parse(uncompiled.out);
@@ -107,7 +110,7 @@ Deno.test("backtest: the check report, JUnit, and exit 1 for what differs", asyn
   });
 });
 
-Deno.test("portability: counts by construct, of a folder", async () => {
+Deno.test("portability: counts by construct in a folder", async () => {
   const args = [
     "portability",
     "fixtures/detection/corpus",
@@ -118,5 +121,5 @@ Deno.test("portability: counts by construct, of a folder", async () => {
   const { schema, reasons, accepted, rule_count } = JSON.parse(out);
   assertEquals([code, schema, reasons[0].code], [0, "sbx.detection-portability.v1", "field-modifier"]);
   assert(accepted > 15 && accepted < rule_count);
-  assert((await admin(...args)).out.includes("rules  what keeps them out"));
+  assert((await admin(...args)).out.includes("rules  not accepted because of"));
 });

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { explanationText } from "../../../cmd/sbx/settings_explanation.ts";
-import { leavesOf, parseSetting, shownValue } from "../../../cmd/sbx/settings_value.ts";
+import { formatExplanation } from "../../../cmd/sbx/settings_explanation.ts";
+import { formatValue, leavesOf, parseSetting } from "../../../cmd/sbx/settings_value.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { EMPTY_LAYER, type LeafNode, loadDefinitions, resolve } from "../../../lib/settings/mod.ts";
 
@@ -8,7 +8,7 @@ const { tree } = resolve(await loadDefinitions({ get: () => undefined }), EMPTY_
 const leaf = (id: string): LeafNode => leavesOf(tree).find((one) => one.id === id)!;
 const parse = (id: string, text: string) => parseSetting(leaf(id), text);
 
-Deno.test("what a person types becomes the setting's type", async () => {
+Deno.test("text is parsed as the setting's type", async () => {
   assertEquals(await parse("appearance.theme", "dark"), "dark");
   assertEquals(await parse("appearance.font_size", "20"), 20);
   assertEquals(await parse("app.auto_update", "off"), false);
@@ -27,7 +27,7 @@ Deno.test("what a person types becomes the setting's type", async () => {
   });
 });
 
-Deno.test("@FILE gives a file setting its content and keeps its path", async () => {
+Deno.test("@FILE sets the content of a file setting and keeps its path", async () => {
   const path = await Deno.makeTempFile();
   try {
     await Deno.writeTextFile(path, "alias l=ls\n");
@@ -40,7 +40,7 @@ Deno.test("@FILE gives a file setting its content and keeps its path", async () 
   }
 });
 
-Deno.test("what cannot be meant is refused before anything is sent", async () => {
+Deno.test("an invalid value is rejected before any request", async () => {
   for (
     const [id, text] of [
       ["appearance.font_size", "big"],
@@ -53,21 +53,21 @@ Deno.test("what cannot be meant is refused before anything is sent", async () =>
   ) assertEquals((await assertRejects(() => parse(id, text), SbxError)).code, "usage.invalid");
 });
 
-Deno.test("a table shows no secret and no insides of files", () => {
-  const shown = (id: string, effective_value: LeafNode["effective_value"]) =>
-    shownValue({ ...leaf(id), effective_value });
-  assertEquals(shown("telemetry.password", "hunter2"), "••••••");
-  assertEquals(shown("telemetry.password", ""), "");
+Deno.test("a table shows no secrets and no contents of files", () => {
+  const format = (id: string, effective_value: LeafNode["effective_value"]) =>
+    formatValue({ ...leaf(id), effective_value });
+  assertEquals(format("telemetry.password", "hunter2"), "••••••");
+  assertEquals(format("telemetry.password", ""), "");
   assertEquals(
-    shown("vm.environment.shell.bashrc", { path: "/root/.bashrc", content: "abc" }),
+    format("vm.environment.shell.bashrc", { path: "/root/.bashrc", content: "abc" }),
     "/root/.bashrc (3 characters)",
   );
-  assertEquals(shown("vm.environment.shell.lang", "x".repeat(100)), "x".repeat(47) + "…");
-  assertEquals(shown("vm.environment.dev.ports", [1, 2]), "1, 2");
+  assertEquals(format("vm.environment.shell.lang", "x".repeat(100)), "x".repeat(47) + "…");
+  assertEquals(format("vm.environment.dev.ports", [1, 2]), "1, 2");
 });
 
-Deno.test("an explanation as a person reads it", () => {
-  const text = explanationText({
+Deno.test("an explanation as text", () => {
+  const text = formatExplanation({
     id: "telemetry.endpoint",
     name: "Endpoint",
     description: "URL of an OpenTelemetry collector",
@@ -94,13 +94,13 @@ Deno.test("an explanation as a person reads it", () => {
   });
   assertEquals(
     text,
-    `setting  telemetry.endpoint
-what     URL of an OpenTelemetry collector
-form     a URL
-value    "https://a.example"
-from     corp
-locked   by corp, /etc/sbx/corp.toml:4
-enabled  no
+    `setting      telemetry.endpoint
+description  URL of an OpenTelemetry collector
+form         a URL
+value        "https://a.example"
+from         corp
+locked       by corp, /etc/sbx/corp.toml:4
+enabled      no
 
 LAYER    VALUE                      WHERE
 corp     "https://a.example"  wins  /etc/sbx/corp.toml:4

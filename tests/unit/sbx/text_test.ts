@@ -1,17 +1,15 @@
-/** What commands print: tables, records and lines, from the answers that they get. */
+/** Output of commands: tables, records and lines, from the responses of the API. */
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
-import { parseArguments } from "../../../cmd/sbx/arguments.ts";
 import { askLine, askTable, type NamedAsk } from "../../../cmd/sbx/commands/asks.ts";
 import { packsInForce } from "../../../cmd/sbx/commands/lab.ts";
 import { command as mcp } from "../../../cmd/sbx/commands/mcp.ts";
-import { counted } from "../../../cmd/sbx/output.ts";
-import { explanation } from "../../../cmd/sbx/commands/why.ts";
-import { overlayView, packViews } from "../../../lib/detection/live/view.ts";
-import { OverlayStore } from "../../../lib/detection/live/overlay.ts";
+import { formatWhy } from "../../../cmd/sbx/commands/why.ts";
+import { type CommandGroup, findSubcommand, parseArguments } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { readApproval } from "../../../lib/ledger/approvals.ts";
-import { readWhy } from "../../../lib/ledger/mod.ts";
-import { afterAsk } from "../../../lib/policy/ask/answer.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { OverlayStore, overlayView, packViews } from "../../../lib/detection/live/mod.ts";
+import { readApproval, readWhy } from "../../../lib/ledger/read/mod.ts";
+import { afterAsk } from "../../../lib/policy/decision/mod.ts";
 import type { AskRecord } from "../../../lib/policy/mod.ts";
 import { ir, rule } from "../../helper/detection.ts";
 import { fromRoot } from "../../helper/repo.ts";
@@ -23,31 +21,31 @@ match = 'http.request.method == "DELETE"'
 reason = "Ask before a DELETE"
 `;
 
-Deno.test("asks: which VM, what wants to happen, and how long there is", () =>
-  withGate(ASKING, async ({ gate, told }) => {
+Deno.test("asks: the VM, the event, and the remaining time", () =>
+  withGate(ASKING, async ({ gate, notices }) => {
     const verdict = gate.decide(http("api.example.com", "DELETE"));
     const asks = gate.asks.pending().map((ask): NamedAsk => ({ ...ask, vm: "dev" }));
     const [headings, row] = askTable(asks).split("\n");
-    assertMatch(headings, /^ASK +VM +TIME LEFT +TYPE +WHAT +RULE +REASON$/);
+    assertMatch(headings, /^ASK +VM +TIME LEFT +TYPE +SUBJECT +RULE +REASON$/);
     assertMatch(
       row,
       /^ask-[0-9a-f]{12} +dev +(60|59) s +http\.request +DELETE https:\/\/api\.example\.com\/ +ask-del +Ask before a DELETE$/,
     );
     assertMatch(askLine(asks[0]), /dev {2}http\.request DELETE https:.* \(sbx allow ask-\w+, or sbx deny/);
-    // What listens to the service gets it too.
-    const notice = told.find(({ type }) => type === "ask")!.payload as NamedAsk;
+    // The events socket reports it too.
+    const notice = notices.find(({ type }) => type === "ask")!.payload as NamedAsk;
     assertEquals(notice.subject, "DELETE https://api.example.com/");
-    gate.asks.withdraw(asks[0].ask_id);
-    assertMatch(askLine({ ...asks[0], status: "expired" }), /\(nobody answered\)$/);
+    gate.asks.withdraw(asks[0].event_id);
+    assertMatch(askLine({ ...asks[0], status: "expired" }), /\(not answered in time\)$/);
     await verdict;
   }));
 
-Deno.test("why: an ask that was answered says by whom and when, and has no remedy that is over", () =>
-  withGate(ASKING, async ({ gate, path }) => {
+Deno.test("why: an answered ask has who answered and when, and no remedy that no longer applies", () =>
+  withGate(ASKING, async ({ gate, ledger, path }) => {
     const recordOf = async (event_id: string) => {
-      await gate.ledger.flush();
+      await ledger.flush();
       const { record, ...rest } = await readWhy(path, event_id);
-      return explanation({ ...rest, ...(record && { decision: record }) } as never);
+      return formatWhy({ ...rest, ...(record && { decision: record }) } as never);
     };
     const answers = ["allow", "deny", undefined] as const;
     const texts: string[] = [];
@@ -55,9 +53,9 @@ Deno.test("why: an ask that was answered says by whom and when, and has no remed
       const asked = gate.decide(http("api.example.com", "DELETE"));
       const [{ ask_id, event_id }] = gate.asks.pending();
       if (decision) gate.asks.resolve(ask_id, { decision, scope: "once" }, "ann");
-      else gate.asks.withdraw(ask_id);
-      const verdict = await asked;
-      gate.finish(verdict.event, { duration_ms: 1 });
+      else gate.asks.withdraw(event_id);
+      const passage = await asked;
+      if (passage.allowed) passage.finish();
       texts.push(await recordOf(event_id));
     }
     const [allowed, denied, expired] = texts;
@@ -69,12 +67,12 @@ Deno.test("why: an ask that was answered says by whom and when, and has no remed
     for (const text of texts) assert(!text.includes("approve it"), text);
   }));
 
-Deno.test("why: what was allowed and still goes on is allowed, and not to be approved any more", () =>
-  withGate(ASKING, async ({ gate, path }) => {
+Deno.test("why: a request allowed by an answer and still under way is allowed, without a remedy", () =>
+  withGate(ASKING, async ({ gate, ledger, path }) => {
     const asked = gate.decide(http("api.example.com", "DELETE"));
     const [{ ask_id, event_id }] = gate.asks.pending();
     const ofNow = async () => {
-      await gate.ledger.flush();
+      await ledger.flush();
       const { record } = await readWhy(path, event_id);
       assertEquals(record!.decision, "ask");
       return await readApproval<AskRecord>(path, event_id);
@@ -87,20 +85,20 @@ Deno.test("why: what was allowed and still goes on is allowed, and not to be app
     assertEquals(shown.answered, decision.answered);
   }));
 
-Deno.test("why: a guard is no rule of a layer, and says what helps", () =>
-  withGate("", async ({ gate, path }) => {
-    const { event } = gate.refuse(http(), {
+Deno.test("why: a guard has no layer, and has a remedy", () =>
+  withGate("", async ({ gate, ledger, path }) => {
+    const { event_id } = gate.refuse(http(), {
       id: "guard-connections",
       reason: "the VM has 512 connections open",
     });
-    await gate.ledger.flush();
-    const { record, ...rest } = await readWhy(path, event.common.event_id);
-    const text = explanation({ ...rest, decision: record } as never);
-    assertStringIncludes(text, 'guard "guard-connections": built in, before any rule');
-    assertMatch(text, /remedy +close connections/);
+    await ledger.flush();
+    const { record, ...rest } = await readWhy(path, event_id);
+    const text = formatWhy({ ...rest, decision: record } as never);
+    assertStringIncludes(text, 'guard "guard-connections": built in, applied before the rules');
+    assertMatch(text, /remedy +close unused connections and try again/);
   }));
 
-Deno.test("lab: the detections in force are those of packs and those put in at runtime", async () => {
+Deno.test("lab: the detections in force are those of packs and those added at runtime", async () => {
   const dir = await Deno.makeTempDir();
   try {
     const store = await OverlayStore.open(dir);
@@ -126,12 +124,18 @@ Deno.test("lab: the detections in force are those of packs and those put in at r
   }
 });
 
-Deno.test("mcp: a word too many is refused, and the profile goes behind -p", async () => {
-  const given = await parseArguments(mcp, ["servers", "code"]);
-  const error = await assertRejects(() => mcp.run(given), SbxError, "one word too many");
+Deno.test("mcp: an extra word is rejected, with a hint at -p", async () => {
+  const program = "sbx";
+  const { command, rest } = await findSubcommand(program, mcp as CommandGroup, ["servers", "code"]);
+  const args = await parseArguments({ program, command: command! }, rest);
+  const error = await assertRejects(
+    async () => await command!.run(args),
+    SbxError,
+    'unexpected argument "code"',
+  );
   assertStringIncludes(error.hint!, "sbx mcp servers -p code");
 });
 
-Deno.test("one is not many", () => {
-  assertEquals([0, 1, 2].map((number) => counted(number, "CPU")), ["0 CPUs", "1 CPU", "2 CPUs"]);
+Deno.test("count: singular and plural", () => {
+  assertEquals([0, 1, 2].map((number) => count(number, "CPU")), ["0 CPUs", "1 CPU", "2 CPUs"]);
 });

@@ -2,19 +2,19 @@
 import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { installedName } from "../../../lib/asset/mod.ts";
-import { caFiles, openCa } from "../../../lib/ca/mod.ts";
-import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
-import { CorpStore } from "../../../lib/corp/mod.ts";
 import { SbxError, statusOf } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
+import { caFiles, openCa } from "../../../lib/ca/mod.ts";
+import { CorpStore } from "../../../lib/corp/mod.ts";
+import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
 import { currentArch } from "../../../lib/profile/mod.ts";
-import { readNetworkConfig } from "../../../lib/session/files/network_config.ts";
-import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
-import type { Asked } from "../../../lib/service/asked.ts";
+import { makeBoot, maxRunning, requireUnlocked } from "../../../lib/service/boot.ts";
 import { Detections } from "../../../lib/service/detections.ts";
 import { withoutSecrets } from "../../../lib/service/guest_secrets.ts";
-import { makeBoot, maxRunning, requireUnlocked } from "../../../lib/service/boot.ts";
+import type { VmRequest } from "../../../lib/service/request.ts";
+import { readNetworkConfig } from "../../../lib/session/network_config/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
 
 interface World {
   home: Home;
@@ -26,7 +26,7 @@ interface World {
   /** writes the profile `p`, which pins its assets */
   profile(text?: string, options?: { revision?: string }): Promise<void>;
   bootOf(profile: string): ReturnType<typeof makeBoot>;
-  boot(asked?: Partial<Asked>): ReturnType<typeof makeBoot>;
+  boot(asked?: Partial<VmRequest>): ReturnType<typeof makeBoot>;
 }
 
 const FILES = { kernel: "vmlinuz", initrd: "initrd.img", rootfs: "rootfs.erofs" };
@@ -180,7 +180,11 @@ Deno.test(
     await profile("", { revision: "2.0.0" });
     assertEquals((await boot()).record.profile_revision, "2.0.0");
     await Deno.remove(path("initrd"));
-    const missing = await assertRejects(() => boot(), SbxError, 'initrd.img, which profile "p" boots from');
+    const missing = await assertRejects(
+      () => boot(),
+      SbxError,
+      'initrd.img, a boot file of profile "p", is missing',
+    );
     assertEquals(statusOf(missing.code), 412);
     const text = await Deno.readTextFile(join(home.profilesDir, "p", "profile.toml"));
     const other = currentArch() === "arm64" ? "x86_64" : "arm64";
@@ -245,10 +249,15 @@ Deno.test(
 /** Values of the network that are wrong, the code, and what the message says; `DIR` stands for the home. */
 const NETWORKS: [string, unknown, string, string][] = [
   ["network.dns_resolvers", ["not-an-ip"], "dns.resolver.invalid", '"not-an-ip" is not the address'],
-  ["network.upstream_overrides", ["x"], "network.override.invalid", '"x" is not of the form name=ip:port'],
+  [
+    "network.upstream_overrides",
+    ["x"],
+    "network.override.invalid",
+    '"x" does not have the form name=ip:port',
+  ],
   ["network.extra_ca_file", "/nope", "network.ca_file.not_found", "there is no file /nope"],
-  ["network.extra_ca_file", "ca.pem", "network.ca_file.invalid", '"ca.pem" is not a whole path'],
-  ["network.extra_ca_file", "DIR", "network.ca_file.invalid", "DIR is no file of certificates"],
+  ["network.extra_ca_file", "ca.pem", "network.ca_file.invalid", '"ca.pem" is not an absolute path'],
+  ["network.extra_ca_file", "DIR", "network.ca_file.invalid", "DIR is not a file of certificates"],
   ["network.extra_ca_file", "DIR/none.pem", "network.ca_file.invalid", "DIR/none.pem holds no certificate"],
   [
     "network.extra_ca_file",
@@ -261,7 +270,7 @@ const NETWORKS: [string, unknown, string, string][] = [
     "network.model_price_file",
     "DIR/none.pem",
     "model.prices.invalid",
-    "the price table DIR/none.pem is not used",
+    "invalid price table DIR/none.pem",
   ],
 ];
 for (const [id, value, code, message] of NETWORKS) {

@@ -1,17 +1,18 @@
 /** What holds in a session: made of profile, corp and settings, kept beside its VM, and changed while that runs. */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { CorpStore } from "../../../lib/corp/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { CorpStore } from "../../../lib/corp/mod.ts";
 import { CallServer } from "../../../lib/ipc/mod.ts";
-import { parseRules } from "../../../lib/policy/author/read.ts";
+import { parseRules } from "../../../lib/policy/author/mod.ts";
 import { loadProfile } from "../../../lib/profile/mod.ts";
-import { readContract, writeContract } from "../../../lib/session/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
-import { Detections } from "../../../lib/service/detections.ts";
 import { corpLayer, makeContract, profileLayer } from "../../../lib/service/contract.ts";
+import { Detections } from "../../../lib/service/detections.ts";
 import { refreshVm } from "../../../lib/service/refresh.ts";
 import type { Vm } from "../../../lib/service/vm.ts";
+import { VmProcess } from "../../../lib/service/vm_process.ts";
+import { readContract, writeContract } from "../../../lib/session/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
 
 const PROFILE = 'id = "p"\nname = "P"\ndescription = ""\nrevision = "1.0.0"\n';
 
@@ -133,7 +134,7 @@ const REFUSED: [string, Record<string, string>, string, string][] = [
       "profiles/p/rules.toml": rule("corp.rules", "a", "allow"),
     },
     "policy.invalid",
-    "must not hold [corp.rules.*] rules",
+    "must not contain [corp.rules.*] rules",
   ],
   [
     "corp's rule file that speaks for a profile",
@@ -142,7 +143,7 @@ const REFUSED: [string, Record<string, string>, string, string][] = [
       "etc/rules.toml": rule("profiles.rules", "a", "allow"),
     },
     "policy.invalid",
-    "must not hold [profiles.rules.*] rules",
+    "must not contain [profiles.rules.*] rules",
   ],
   ["a corp.toml that was never good", { "etc/corp.toml": "[corp.rules.a\n" }, "corp.closed", "corp.toml"],
 ];
@@ -197,7 +198,7 @@ async function withVm(
     );
   });
   try {
-    await run({ paths, record: { name: "dev" } } as Vm, process);
+    await run({ paths, process: new VmProcess(paths.socket), record: { name: "dev" } } as Vm, process);
   } finally {
     await server.close();
   }
@@ -221,7 +222,7 @@ Deno.test("a refresh is in force when the process took it; one that fails leaves
         [["profile:a"], 1],
         "no process is told of rules that are wrong",
       );
-      assertStringIncludes(vm.problem!, 'VM "dev" goes on with the rules that it had');
+      assertStringIncludes(vm.problem!, 'VM "dev" keeps its previous rules');
 
       process.broken = true;
       assertEquals(await refresh(rule("profiles.rules", "c")), false);

@@ -3,13 +3,16 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { dirname, join } from "node:path";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { SessionIndex } from "../../../lib/ledger/sessions.ts";
-import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
+import { SessionIndex } from "../../../lib/ledger/read/mod.ts";
 import { Sessions } from "../../../lib/service/sessions.ts";
+import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
 import { execEvent } from "../../helper/ledger.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 const [KEPT, GONE] = [crypto.randomUUID(), crypto.randomUUID()];
+/** Records of the two; `GONE` is older, so that their order is the same before and after a rebuild. */
+const kept = recordOf(KEPT, "kept");
+const gone = { ...recordOf(GONE, "gone"), created_at: "2026-01-02T00:00:00.000Z" };
 
 /** A home with one VM that is there and one that has left its ledger. */
 async function inHome(work: (home: Home, sessions: Sessions) => Promise<void>): Promise<void> {
@@ -26,11 +29,11 @@ async function inHome(work: (home: Home, sessions: Sessions) => Promise<void>): 
     }
     const paths = sessionPaths(home, KEPT);
     await Deno.mkdir(paths.dir, { recursive: true });
-    await writeRecord(paths, recordOf(KEPT, "kept"));
+    await writeRecord(paths, kept);
     await writeState(paths, { state: "Running", boot_stages: [], pid: 1 });
     const sessions = new Sessions(home);
-    sessions.put(recordOf(KEPT, "kept"));
-    sessions.put(recordOf(GONE, "gone"), new Date().toISOString());
+    sessions.put(kept);
+    sessions.put(gone, new Date().toISOString());
     await sessions.list();
     await work(home, sessions);
   } finally {
@@ -48,7 +51,7 @@ async function check(home: Home, sessions: Sessions): Promise<void> {
   assertEquals([first.id, first.name, first.ended_at], [KEPT, "kept", undefined]);
   assertEquals([second.id, second.created_at], [GONE, "2026-01-02T00:00:00.000Z"]);
   assert(second.ended_at !== undefined && second.profile_id !== "unknown");
-  assertEquals(await sessions.named("kept"), KEPT);
+  assertEquals(await sessions.findByName("kept"), KEPT);
   assertEquals((await asideOf(home)).length, 1, "what was damaged is kept");
 }
 
@@ -68,10 +71,20 @@ Deno.test("one that is damaged while it is in use is made anew, once, whoever as
     await Deno.truncate(`${path}-wal`, 0);
     using file = await Deno.open(path, { write: true });
     await file.write(new TextEncoder().encode("no database\n".repeat(1000)));
-    const asked = await Promise.all([sessions.list(), sessions.named("kept"), sessions.list()]);
+    const asked = await Promise.all([sessions.list(), sessions.findByName("kept"), sessions.list()]);
     assertEquals(asked[0].map(({ id }) => id), [KEPT, GONE]);
     assertEquals(asked[1], KEPT);
     await check(home, sessions);
     sessions.put(recordOf(crypto.randomUUID(), "later"));
     assertEquals((await sessions.list()).length, 3);
+  }));
+
+Deno.test("sessions that began at the same moment are listed in the order of their ids", () =>
+  inHome(async (_home, sessions) => {
+    const created_at = "2026-01-03T00:00:00.000Z";
+    const ids = Array.from({ length: 5 }, () => crypto.randomUUID());
+    for (const id of ids) sessions.put({ ...recordOf(id, "same"), created_at });
+    const listed = (await sessions.list()).filter(({ name }) => name === "same").map(({ id }) => id);
+    assertEquals(listed, ids.toSorted());
+    assertEquals(await sessions.findByName("same"), ids.toSorted()[0]);
   }));

@@ -1,14 +1,14 @@
 /** What `sbx status` finds wrong. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { dirname, join } from "node:path";
-import { issuesOf } from "../../../lib/service/issue.ts";
+import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import { caFiles, openCa } from "../../../lib/ca/mod.ts";
 import { CorpStore } from "../../../lib/corp/mod.ts";
 import { storePath } from "../../../lib/credential/mod.ts";
-import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
+import { listIssues } from "../../../lib/service/issue.ts";
+import { Service } from "../../../lib/service/mod.ts";
 import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
-import { Supervisor } from "../../../lib/service/mod.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 /** Issues of a home that only this is wrong with; every home of this test has no assets. */
@@ -31,9 +31,9 @@ async function found(home: Home): Promise<string[]> {
     corp,
     definitions: await loadDefinitions({ get: () => undefined }),
   });
-  const supervisor = new Supervisor(home, settings, corp);
-  await supervisor.load();
-  return await issuesOf({ home, supervisor, settings, corp });
+  const service = new Service({ home, settings, corp });
+  await service.supervisor.load();
+  return await listIssues(service);
 }
 
 async function write(path: string, text: string, mode = 0o600): Promise<void> {
@@ -59,7 +59,7 @@ const CASES: [string, (home: Home) => Promise<unknown>, RegExp][] = [
   ["a CA key that others may read", async (home) => {
     await openCa(home);
     await Deno.chmod(caFiles(home).key, 0o644);
-  }, /ca\.key is open to others.*chmod/],
+  }, /ca\.key is accessible to other users.*chmod/],
   ["credentials that others may read", (home) => write(storePath(home), "{}", 0o644), /store\.json/],
   [
     "settings that do not parse",

@@ -1,17 +1,20 @@
 /** What a service finds of the VMs that were there before it, when their files are damaged. */
-import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { CorpStore } from "../../../lib/corp/mod.ts";
+import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
+import { CorpStore } from "../../../lib/corp/mod.ts";
+import { Service } from "../../../lib/service/mod.ts";
+import { Registry } from "../../../lib/service/registry.ts";
+import type { Vm } from "../../../lib/service/vm.ts";
+import { VmProcess } from "../../../lib/service/vm_process.ts";
 import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
-import { Supervisor } from "../../../lib/service/mod.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 /** Leaves three VMs, has `damage` done to the first, and starts a supervisor. */
 async function after(
   damage: (paths: ReturnType<typeof sessionPaths>) => Promise<void>,
-  look: (supervisor: Supervisor, id: string) => Promise<void>,
+  look: (supervisor: Service["supervisor"], id: string) => Promise<void>,
 ): Promise<void> {
   const dir = await Deno.makeTempDir();
   try {
@@ -25,13 +28,14 @@ async function after(
     }
     const corp = new CorpStore(home, `${dir}/corp.toml`);
     const definitions = await loadDefinitions({ get: () => undefined });
-    const supervisor = new Supervisor(home, await SettingsStore.open({ home, corp, definitions }), corp);
+    const settings = await SettingsStore.open({ home, corp, definitions });
+    const { supervisor, sessions } = new Service({ home, settings, corp });
     await damage(sessionPaths(home, ids[0]));
     await supervisor.load();
     assertEquals(supervisor.list().length, 3);
     await look(supervisor, ids[0]);
-    // What is left to be written of it.
-    await supervisor.sessions.list();
+    // Waits for pending writes of the index.
+    await sessions.list();
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
@@ -71,3 +75,47 @@ Deno.test("a VM whose state.json is damaged is Defunct, says why, and can be sta
     await supervisor.delete(supervisor.find(id));
     assertEquals(supervisor.list().length, 2);
   }));
+
+/** A VM in a registry's memory only. */
+function vmOf(id: string, state: Vm["state"]["state"], created_at: string): Vm {
+  return {
+    record: { ...recordOf(id, `vm-${id.slice(0, 2)}`), created_at },
+    paths: {} as Vm["paths"],
+    process: new VmProcess("/nonexistent.sock"),
+    state: { state, boot_stages: [], pid: 1 },
+  };
+}
+
+Deno.test("the limit of running VMs is named with its setting, and counts VMs that boot or are paused", () => {
+  const registry = new Registry(homeOf({ get: () => "/nonexistent" }));
+  const [running, paused, stopped] = (["Running", "Paused", "Stopped"] as const).map((state) =>
+    vmOf(crypto.randomUUID(), state, new Date().toISOString())
+  );
+  registry.add(running);
+  registry.requireRoom(2);
+  const one = assertThrows(() => registry.requireRoom(1), SbxError);
+  assertEquals(one.message, "1 VM is running, the limit of vm.resources.max_concurrent_vms");
+  registry.add(paused);
+  registry.add(stopped);
+  const two = assertThrows(() => registry.requireRoom(2), SbxError);
+  assertEquals([two.code, two.message], [
+    "vm.limit",
+    "2 VMs are running, the limit of vm.resources.max_concurrent_vms",
+  ]);
+  assertStringIncludes(two.hint!, "sbx stop");
+  registry.requireRoom(3);
+});
+
+Deno.test("VMs are listed from the oldest, and by id where they were made at the same moment", () => {
+  const registry = new Registry(homeOf({ get: () => "/nonexistent" }));
+  const [a, b, c] = ["a", "b", "c"].map((letter) => letter.repeat(36));
+  const [early, late] = ["2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z"];
+  for (const vm of [vmOf(c, "Running", late), vmOf(b, "Stopped", late), vmOf(a, "Running", late)]) {
+    registry.add(vm);
+  }
+  assertEquals(registry.all().map(({ record }) => record.id), [a, b, c]);
+  registry.add(vmOf(c, "Running", early));
+  assertEquals(registry.all().map(({ record }) => record.id), [c, a, b]);
+  assertEquals(registry.alive().map(({ record }) => record.id), [c, a]);
+  assertEquals(registry.alive("other"), []);
+});

@@ -25,7 +25,7 @@ async function told(path: string, json: unknown): Promise<[number, string]> {
 }
 
 Deno.test("a wrong request is told which field is wrong, in words", async () => {
-  const name = "a name starts with a letter or digit, then letters, digits, _ and -, at most 64";
+  const name = "must start with a letter or digit, then letters, digits, _ and -, at most 64 characters";
   assertEquals(await told("/vms/create", { name: "a b" }), [400, `name: ${name}`]);
   assertEquals(await told("/vms/create", { cpus: "2" }), [400, "cpus: must be a number"]);
   assertEquals(await told("/vms/create", []), [422, "body: must be an object"]);

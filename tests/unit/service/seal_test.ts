@@ -1,16 +1,19 @@
 /** Records of sessions whose process is gone. */
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
-import { verifyLedger } from "../../../lib/ledger/mod.ts";
-import { settle } from "../../../lib/service/registry.ts";
+import { verifyLedger } from "../../../lib/ledger/read/mod.ts";
+import { settle } from "../../../lib/service/settle.ts";
 import type { SessionPaths } from "../../../lib/session/mod.ts";
-import { filled, SESSION } from "../../helper/ledger.ts";
+import { limitChild } from "../../helper/child.ts";
+import { SESSION, writeEvents } from "../../helper/ledger.ts";
 
-Deno.test("a VM that ended without a word has its record sealed, and not while its process may still write it", async () => {
+Deno.test("the ledger of a VM that exited without a report is sealed, but not while its process may still write it", async () => {
   const base = await Deno.makeTempDir();
   // What a session's process is called is in its command line.
-  const writer = new Deno.Command("sh", { args: ["-c", "read line", SESSION], stdin: "piped" }).spawn();
-  const other = new Deno.Command("cat", { stdin: "piped" }).spawn();
+  const writer = limitChild(
+    new Deno.Command("sh", { args: ["-c", "read line", SESSION], stdin: "piped" }).spawn(),
+  );
+  const other = limitChild(new Deno.Command("cat", { stdin: "piped" }).spawn());
   try {
     const paths = {
       dir: join(base, "sessions", SESSION),
@@ -22,7 +25,7 @@ Deno.test("a VM that ended without a word has its record sealed, and not while i
     await Deno.mkdir(dirname(paths.ledger), { recursive: true });
     await Deno.mkdir(paths.dir, { recursive: true });
     const settled = async (state: "Running" | "Defunct", pid: number) => {
-      await filled(paths.ledger, 1);
+      await writeEvents(paths.ledger, 1);
       await Deno.remove(`${paths.ledger}.seal`);
       const now = await settle(paths, { state, boot_stages: [], pid });
       return [now.state, (await verifyLedger(paths.ledger)).sealed];

@@ -2,6 +2,7 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { relativePath, Workspace } from "../../../lib/service/workspace/mod.ts";
+import { runChild } from "../../helper/child.ts";
 
 async function withWorkspace(
   work: (workspace: Workspace, dir: string, outside: string) => Promise<void>,
@@ -70,7 +71,7 @@ Deno.test("links within the workspace are followed, loops are refused, listings 
 
 Deno.test("pipes, folders and missing files are errors that say what they are, and a pipe does not hang", () =>
   withWorkspace(async (workspace, dir) => {
-    await new Deno.Command("mkfifo", { args: [join(dir, "pipe")] }).output();
+    await runChild("mkfifo", { args: [join(dir, "pipe")] });
     await Deno.mkdir(join(dir, "folder"));
     assertEquals(await code(() => workspace.open("pipe")), "file.invalid");
     assertEquals(await code(() => workspace.open("folder")), "file.invalid");

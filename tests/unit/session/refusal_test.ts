@@ -1,11 +1,11 @@
 /** Packets that a guest's kernel refused, as its session records them; the guest may say anything. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { CredentialBroker, CredentialStore, storePath } from "../../../lib/credential/mod.ts";
-import type { Refused } from "../../../lib/guest/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
+import { FrameChannel } from "../../../lib/base/wire/mod.ts";
+import { CredentialBroker, CredentialStore, storePath } from "../../../lib/credential/mod.ts";
+import type { PacketRefusal } from "../../../lib/guest/mod.ts";
 import { Network } from "../../../lib/session/network.ts";
 import { REFUSALS_MAX } from "../../../lib/session/refusals.ts";
-import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import { eventually } from "../../helper/sbx.ts";
 import { contractOf, withGate } from "../../helper/session_gate.ts";
 
@@ -27,7 +27,7 @@ interface Guest {
 
 /** Runs with the connection for notes between a guest and the network of a real session. */
 function withGuest(run: (guest: Guest) => Promise<void>): Promise<void> {
-  return withGate("", async ({ gate, path, told }) => {
+  return withGate("", async ({ gate, path, notices }) => {
     const folder = path.slice(0, path.lastIndexOf("/"));
     const place = home(new Map([["SBX_HOME", folder]]));
     const broker = await CredentialBroker.open({
@@ -45,7 +45,7 @@ function withGuest(run: (guest: Guest) => Promise<void>): Promise<void> {
     const served = network.serveTcp(host, conn);
     served.catch(() => {});
     const recorded = () =>
-      told.flatMap((notice) => {
+      notices.flatMap((notice) => {
         if (notice.type !== "security-event") return [];
         const { event, decision } = notice.payload;
         assertEquals(decision?.decision, "block");
@@ -65,7 +65,7 @@ function withGuest(run: (guest: Guest) => Promise<void>): Promise<void> {
   });
 }
 
-const packet = (more: Partial<Refused>): Refused => ({
+const packet = (more: Partial<PacketRefusal>): PacketRefusal => ({
   t: "Refused",
   protocol: 17,
   host_ip: "198.51.100.7",

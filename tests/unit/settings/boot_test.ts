@@ -43,7 +43,7 @@ value = { path = "/root/.bashrc", content = "alias l=ls\\n" }
   assertEquals(files, [{ path: "/root/.bashrc", content: "alias l=ls\n", mode: 0o600 }]);
 });
 
-Deno.test("corp beats the user in the guest too", () => {
+Deno.test("corp takes precedence over the user in the guest", () => {
   const corp = {
     entries: new Map([["vm.environment.shell.lang", { value: "de_DE", locked: true }]]),
     issues: [],
@@ -52,7 +52,7 @@ Deno.test("corp beats the user in the guest too", () => {
   assertEquals([env.LANG, [...locked]], ["de_DE", ["LANG"]]);
 });
 
-Deno.test("nothing of the user's takes the place of what corp locks, not even of what it locks away", () => {
+Deno.test("no user setting replaces the file or variable of a corp-locked setting, even an empty one", () => {
   const mine = `[settings."vm.environment.shell.tmux_conf"]
 value = { path = "/root/./.bashrc", content = "mine" }`;
   const definitions = parseDefinitions(parseToml(
@@ -80,7 +80,7 @@ Deno.test("secrets never reach a guest, whatever their metadata says", () => {
   assertEquals([env, files], [{}, []]);
 });
 
-Deno.test("what is disabled stays out, what is hidden does not", () => {
+Deno.test("disabled settings are omitted, hidden ones are not", () => {
   const definitions = define(
     'type = "text"\ndefault = "a"\nenabled = false\nmeta = { env_vars = ["A"] }',
     'type = "text"\ndefault = "b"\nmeta = { hidden = true, env_vars = ["B"] }',
@@ -90,7 +90,7 @@ Deno.test("what is disabled stays out, what is hidden does not", () => {
   assertEquals([env, files], [{ B: "b" }, []]);
 });
 
-Deno.test("every type has its text; a file's variable is its path", () => {
+Deno.test("every type has a text form; the variable of a file is its path", () => {
   const leaf = (type: string, value: string) =>
     `type = "${type}"\ndefault = ${value}\nmeta = { env_vars = ["V_${type}"] }`;
   const definitions = define(
@@ -111,19 +111,19 @@ Deno.test("variables that change what programs load cannot be defined", () => {
     assertThrows(
       () => define(`type = "text"\ndefault = "x"\nmeta = { env_vars = [${JSON.stringify(name)}] }`),
       SbxError,
-      "not a variable that a guest may be given",
+      "not allowed as a guest variable",
     );
   }
 });
 
-Deno.test("limits of contracts.md §7 are refused at one more, and taken at the limit", () => {
+Deno.test("values at the limits of docs/contracts.md §7 are accepted, one more is rejected", () => {
   const variables = (count: number) =>
     define(
       ...Array.from({ length: count }, (_, i) =>
         `type = "text"\ndefault = "x"\nmeta = { env_vars = ["V${i}"] }`),
     );
   assertEquals(Object.keys(boot("", variables(128)).env).length, 128);
-  assertThrows(() => boot("", variables(129)), SbxError, "129 variables, and 128 is the most");
+  assertThrows(() => boot("", variables(129)), SbxError, "129 VM variables, the limit is 128");
 
   const long = (size: number) =>
     boot(
@@ -131,13 +131,13 @@ Deno.test("limits of contracts.md §7 are refused at one more, and taken at the 
       define('type = "text"\ndefault = ""\nmeta = { env_vars = ["V"] }'),
     );
   assertEquals(long(128 * 1024 - 3).env.V.length, 128 * 1024 - 3);
-  assertThrows(() => long(128 * 1024 - 2), SbxError, "the variable V that the settings give a VM is over");
+  assertThrows(() => long(128 * 1024 - 2), SbxError, "the VM variable V exceeds");
 
   const file = (i: number, size: number) =>
     `type = "file"\ndefault = { path = "/root/f${i}", content = "${"x".repeat(size)}" }`;
   const files = (count: number, size = 1) =>
     define(...Array.from({ length: count }, (_, i) => file(i, size)));
   assertEquals(boot("", files(64)).files.length, 64);
-  assertThrows(() => boot("", files(65)), SbxError, "65 files, and 64 is the most");
+  assertThrows(() => boot("", files(65)), SbxError, "65 VM files, the limit is 64");
   assertThrows(() => boot("", files(41, 256 * 1024)), SbxError, "bytes of variables and files");
 });

@@ -1,4 +1,4 @@
-/** The examples of docs/settings.md are files that sbx takes as they are. */
+/** The examples of docs/settings.md are valid files. */
 import { assert, assertEquals } from "@std/assert";
 import { leavesOf, parseSetting } from "../../../cmd/sbx/settings_value.ts";
 import { CorpFile } from "../../../lib/corp/mod.ts";
@@ -38,7 +38,7 @@ Deno.test("the TOML examples of docs/settings.md", async () => {
   for (const [, name, toml] of examples) assertEquals(PROBLEMS[name](parseToml(toml, name)), [], name);
 });
 
-Deno.test("the examples of docs/reference/settings.md are values that the settings take, one for each", async () => {
+Deno.test("docs/reference/settings.md has a valid example value for every setting", async () => {
   const { tree } = resolve(definitions, EMPTY_LAYER, EMPTY_LAYER);
   const leaves = leavesOf(tree);
   assertEquals(leaves.length, definitions.leaves.length);

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CorpFile } from "../../../lib/corp/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { CorpFile } from "../../../lib/corp/mod.ts";
 import {
   corpLayer,
   EMPTY_LAYER,
@@ -25,7 +25,7 @@ function explanation(id: string, userText: string, corpText?: string) {
   return explain(id, { definitions: DEFINITIONS, resolved: resolve(DEFINITIONS, user, corp), user, corp });
 }
 
-Deno.test("every layer with file and line, the winner, the lock and what lost", () => {
+Deno.test("an explanation has every layer with file and line, the winner and the lock", () => {
   const user = '# c\n[settings."appearance.theme"]\nmodified = "m"\nvalue = "light"\n';
   const corp = '\n\n[settings]\n"appearance.theme" = { hidden = true, value = "dark" }\n';
   assertEquals(explanation("appearance.theme", user, corp), {
@@ -55,7 +55,7 @@ Deno.test("every layer with file and line, the winner, the lock and what lost", 
   });
 });
 
-Deno.test("the enabled_by chain says who switched it off, and where", () => {
+Deno.test("the enabled_by chain shows the disabling toggle and its position", () => {
   const { enabled, enabled_by, layers } = explanation(
     "telemetry.endpoint",
     'settings."telemetry.enabled".value = true\n',

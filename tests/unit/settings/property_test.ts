@@ -1,4 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
+import { join } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { CorpStore } from "../../../lib/corp/mod.ts";
 import {
   type Entry,
   type Layer,
@@ -8,10 +11,7 @@ import {
   SettingsStore,
   type SettingValue,
 } from "../../../lib/settings/mod.ts";
-import { CorpStore } from "../../../lib/corp/mod.ts";
 import { encodeValue, parseToml } from "../../../lib/toml/mod.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
-import { join } from "node:path";
 import { Random } from "../../helper/random.ts";
 
 const SEED = 0xc0ffee;
@@ -21,8 +21,8 @@ const next = () => random.next() / 2 ** 32;
 const below = (limit: number) => random.below(limit);
 const maybe = <T>(make: () => T): T | undefined => next() < 0.4 ? make() : undefined;
 
-/** Toggles and numbers, each hanging on any toggle, itself and cycles included, or on nothing. */
-function anyDefinitions(count: number) {
+/** Random toggles and numbers, each enabled by a random setting (cycles included) or by none. */
+function randomDefinitions(count: number) {
   const text = Array.from({ length: count }, (_, i) => {
     const isToggle = i % 2 === 0;
     const parent = maybe(() => `enabled_by = "s${below(count + 1)}"\n`) ?? "";
@@ -33,7 +33,7 @@ function anyDefinitions(count: number) {
   return parseDefinitions(parseToml(text, "defaults.toml"));
 }
 
-function anyLayer(count: number, isCorp: boolean): Layer {
+function randomLayer(count: number, isCorp: boolean): Layer {
   const entries = new Map<string, Entry>();
   for (let i = 0; i < count; i++) {
     if (next() < 0.5) continue;
@@ -48,23 +48,23 @@ function anyLayer(count: number, isCorp: boolean): Layer {
   return { entries, issues: [] };
 }
 
-Deno.test("resolution: corp always wins, a lock is exactly a corp value, and the rules hold for every key", () => {
+Deno.test("resolution: corp always wins, every corp value is a lock, and the rules hold for every setting", () => {
   for (let round = 0; round < 150; round++) {
     const count = 1 + below(40);
-    const definitions = anyDefinitions(count);
-    const [user, corp] = [anyLayer(count, false), anyLayer(count, true)];
+    const definitions = randomDefinitions(count);
+    const [user, corp] = [randomLayer(count, false), randomLayer(count, true)];
     const { leaves, byId, tree } = resolve(definitions, user, corp);
     assertEquals(leaves.map(({ id }) => id), definitions.leaves.map(({ id }) => id));
-    const shown = JSON.stringify(tree);
+    const treeText = JSON.stringify(tree);
     for (const leaf of leaves) {
-      const [mine, theirs] = [user.entries.get(leaf.id), corp.entries.get(leaf.id)];
+      const [userEntry, corpEntry] = [user.entries.get(leaf.id), corp.entries.get(leaf.id)];
       const defined = definitions.byId.get(leaf.id)!;
-      assertEquals(leaf.corp_locked, theirs?.value !== undefined);
-      assertEquals(leaf.effective_value, theirs?.value ?? mine?.value ?? defined.default);
+      assertEquals(leaf.corp_locked, corpEntry?.value !== undefined);
+      assertEquals(leaf.effective_value, corpEntry?.value ?? userEntry?.value ?? defined.default);
       assertEquals(leaf.source === "corp", leaf.corp_locked);
-      const isHidden = theirs?.hidden === true || mine?.hidden === true;
-      assertEquals(shown.includes(`"id":"${leaf.id}"`), !isHidden);
-      const explicit = theirs?.enabled ?? mine?.enabled ?? defined.enabled;
+      const isHidden = corpEntry?.hidden === true || userEntry?.hidden === true;
+      assertEquals(treeText.includes(`"id":"${leaf.id}"`), !isHidden);
+      const explicit = corpEntry?.enabled ?? userEntry?.enabled ?? defined.enabled;
       if (!explicit) assertEquals(leaf.enabled, false);
       if (leaf.enabled_by === null) assertEquals(leaf.enabled, explicit);
       else if (leaf.enabled) {
@@ -75,18 +75,18 @@ Deno.test("resolution: corp always wins, a lock is exactly a corp value, and the
   }
 });
 
-Deno.test("resolution: nothing that a user writes changes a locked value", () => {
+Deno.test("resolution: no user layer changes a locked value", () => {
   for (let round = 0; round < 100; round++) {
-    const definitions = anyDefinitions(20);
-    const corp = anyLayer(20, true);
+    const definitions = randomDefinitions(20);
+    const corp = randomLayer(20, true);
     const locked = (user: Layer) =>
       resolve(definitions, user, corp).leaves.filter(({ corp_locked }) => corp_locked)
         .map(({ id, effective_value }) => [id, effective_value]);
-    assertEquals(locked(anyLayer(20, false)), locked(anyLayer(20, false)));
+    assertEquals(locked(randomLayer(20, false)), locked(randomLayer(20, false)));
   }
 });
 
-Deno.test("edits: whatever is refused or fails while it is written changes nothing at all", async () => {
+Deno.test("edits: a rejected edit or a failed write changes nothing", async () => {
   const dir = await Deno.makeTempDir();
   try {
     const corpFile = join(dir, "corp.toml");

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CorpFile } from "../../../lib/corp/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { CorpFile } from "../../../lib/corp/mod.ts";
 import {
   corpLayer,
   type Definitions,
@@ -16,7 +16,7 @@ import { parseToml } from "../../../lib/toml/mod.ts";
 
 const define = (text: string) => parseDefinitions(parseToml(text, "defaults.toml"));
 
-function resolved(definitions: Definitions, user = "", corp = ""): Resolved {
+function resolveTexts(definitions: Definitions, user = "", corp = ""): Resolved {
   const document = parseToml(corp, "corp.toml");
   return resolve(
     definitions,
@@ -32,11 +32,11 @@ const bool = (id: string, more = "") =>
   `[settings.${id}]\nname = "${id}"\ntype = "bool"\ndefault = true\n${more}\n`;
 const BUILTIN = await loadDefinitions({ get: () => undefined });
 
-Deno.test("corp, then the user, then the defaults, each key by itself", () => {
+Deno.test("each setting resolves independently: corp, then the user, then the defaults", () => {
   const user = '[settings."appearance.font_size"]\nvalue = 20\nmodified = "2026-01-02T03:04:05Z"\n' +
     '[settings."appearance.theme"]\nvalue = "light"\n';
   const corp = '[settings."appearance.theme"]\nvalue = "dark"\n';
-  const result = resolved(BUILTIN, user, corp);
+  const result = resolveTexts(BUILTIN, user, corp);
   const pick = (id: string) => {
     const { default_value, effective_value, source, modified, corp_locked } = leaf(result, id);
     return [default_value, effective_value, source, modified, corp_locked];
@@ -47,16 +47,16 @@ Deno.test("corp, then the user, then the defaults, each key by itself", () => {
   assertEquals(result.issues, [{
     id: "appearance.theme",
     severity: "warning",
-    message: "settings.toml:5: corp locks this setting, so your value is not used",
+    message: "settings.toml:5: corp locks this setting, your value is ignored",
   }]);
 });
 
-Deno.test("enabled: corp, then the user, then the defaults, and the chain above", () => {
+Deno.test("enabled resolves from corp, then the user, then the defaults, and the toggle chain", () => {
   const definitions = define(
     bool("a") + bool("b", 'enabled_by = "a"') + bool("c", 'enabled_by = "b"') + bool("d", "enabled = false"),
   );
   const enabled = (user = "", corp = "") =>
-    resolved(definitions, user, corp).leaves.map((node) => node.enabled);
+    resolveTexts(definitions, user, corp).leaves.map((node) => node.enabled);
   assertEquals(enabled(), [true, true, true, false]);
   assertEquals(enabled("[settings.a]\nvalue = false"), [true, false, false, false]);
   assertEquals(enabled("[settings.d]\nenabled = true"), [true, true, true, true]);
@@ -75,36 +75,36 @@ Deno.test("enabled: corp, then the user, then the defaults, and the chain above"
   ]);
 });
 
-Deno.test("a missing parent disables, and so does one that is no toggle", () => {
+Deno.test("a missing parent disables a setting, and so does a parent that is not a toggle", () => {
   const text = bool("a", 'enabled_by = "nowhere"') + bool("b", 'enabled_by = "t"') +
     '[settings.t]\nname = "t"\ntype = "text"\ndefault = "true"\n';
-  const { leaves, issues } = resolved(define(text));
+  const { leaves, issues } = resolveTexts(define(text));
   assertEquals(leaves.map(({ enabled }) => enabled), [false, false, true]);
   assertEquals(issues.map(({ id, severity }) => [id, severity]), [["a", "error"], ["b", "error"]]);
 });
 
-Deno.test("a cycle is an issue of each member, and disables what hangs on it", () => {
+Deno.test("a cycle is an issue of each member and disables the dependent settings", () => {
   const text = bool("a", 'enabled_by = "b"') + bool("b", 'enabled_by = "c"') + bool("c", 'enabled_by = "a"') +
     bool("d", 'enabled_by = "a"') + bool("e", 'enabled_by = "e"') + bool("f");
-  const { leaves, issues } = resolved(define(text));
+  const { leaves, issues } = resolveTexts(define(text));
   assertEquals(leaves.map(({ enabled }) => enabled), [false, false, false, false, false, true]);
   assertEquals(issues.map(({ id }) => id), ["a", "b", "c", "e"]);
   assertEquals(
     issues[0].message,
-    "enabled_by leads in a circle (a → b → c → a); these settings stay disabled",
+    "cycle in enabled_by (a → b → c → a); these settings stay disabled",
   );
 });
 
 Deno.test("a chain of ten thousand toggles neither hangs nor overflows", () => {
   const text = Array.from({ length: 10_000 }, (_, i) => bool(`t${i}`, i ? `enabled_by = "t${i - 1}"` : ""))
     .join("");
-  const last = (user: string) => resolved(define(text), user).leaves.at(-1)!.enabled;
+  const last = (user: string) => resolveTexts(define(text), user).leaves.at(-1)!.enabled;
   assertEquals([last(""), last("[settings.t0]\nvalue = false")], [true, false]);
 });
 
-Deno.test("a group's toggle holds for what is in the group, but not for the toggle itself", () => {
+Deno.test("a group's toggle applies to the settings in the group, but not to itself", () => {
   const text = '[settings.g]\nname = "G"\nenabled_by = "g.on"\n' + bool("g.on") + bool("g.x");
-  const result = resolved(define(text), '[settings."g.on"]\nvalue = false');
+  const result = resolveTexts(define(text), '[settings."g.on"]\nvalue = false');
   assertEquals(result.leaves.map(({ id, enabled, enabled_by }) => [id, enabled, enabled_by]), [
     ["g.on", true, null],
     ["g.x", false, "g.on"],
@@ -113,23 +113,23 @@ Deno.test("a group's toggle holds for what is in the group, but not for the togg
   assertEquals(group.kind === "group" && [group.enabled, group.enabled_by], [false, "g.on"]);
 });
 
-Deno.test("what any layer hides is not in the tree, and still resolves", () => {
+Deno.test("a setting hidden by any layer is not in the tree, but still resolves", () => {
   const definitions = define(bool("a", "meta = { hidden = true }") + bool("b") + bool("c") + bool("d"));
   const user = "[settings.a]\nvalue = false\nhidden = false\n[settings.b]\nhidden = true\nvalue = false\n";
-  const result = resolved(definitions, user, "[settings.c]\nhidden = true\n");
+  const result = resolveTexts(definitions, user, "[settings.c]\nhidden = true\n");
   assertEquals(result.tree.map((node) => node.kind === "leaf" && node.id), ["d"]);
   assertEquals(result.leaves.map(({ effective_value }) => effective_value), [false, false, true, true]);
 });
 
-Deno.test("a group without a name gives its children to the one around it; an empty one is left out", () => {
+Deno.test("the children of an unnamed group move into the parent group; an empty group is omitted", () => {
   const text = '[settings.g]\nname = "G"\n' + bool("g.quiet.x") + '[settings.h]\nname = "H"\n' +
     bool("h.x", "meta = { hidden = true }");
-  const { tree } = resolved(define(text));
+  const { tree } = resolveTexts(define(text));
   assertEquals(tree.map(outline), [["G", "g.quiet.x"]]);
 });
 
-Deno.test("the tree of the built-ins has every kind, type, and what contracts.md names", () => {
-  const { leaves, tree, issues } = resolved(BUILTIN);
+Deno.test("the built-in tree has every kind, every type, and the settings of docs/contracts.md §3", () => {
+  const { leaves, tree, issues } = resolveTexts(BUILTIN);
   assertEquals(issues, []);
   assertEquals([...new Set(leaves.map(({ setting_type }) => setting_type))].sort(), [
     "apikey",
@@ -171,11 +171,11 @@ Deno.test("the tree of the built-ins has every kind, type, and what contracts.md
   assertEquals(leaves.find(({ id }) => id === "appearance.theme")!.category, "Appearance");
 });
 
-Deno.test("what does not belong in settings.toml is refused with an issue, and the rest holds", () => {
+Deno.test("keys of profiles or corp in settings.toml are issues, and the other entries stay valid", () => {
   const user =
     ["rule_files", "profiles", "corp", "mcp", "plugins", "network", "ai"].map((key) => `[${key}]\nx = 1\n`)
       .join("") + "other = 1\n".replace(/^/, "") + '[settings."app.auto_update"]\nvalue = false\n';
-  const result = resolved(BUILTIN, "other = 1\n" + user.replace("other = 1\n", ""));
+  const result = resolveTexts(BUILTIN, "other = 1\n" + user.replace("other = 1\n", ""));
   assertEquals(leaf(result, "app.auto_update").effective_value, false);
   assertEquals(result.issues.map(({ id, severity }) => `${id} ${severity}`).sort(), [
     "ai error",
@@ -189,7 +189,7 @@ Deno.test("what does not belong in settings.toml is refused with an issue, and t
   ]);
 });
 
-Deno.test("entries of settings.toml that are wrong say where and why, and have no effect", () => {
+Deno.test("invalid entries of settings.toml are issues with position and reason, and have no effect", () => {
   const user = [
     '[settings."appearance.font_size"]',
     "value = 99",
@@ -203,20 +203,20 @@ Deno.test("entries of settings.toml that are wrong say where and why, and have n
     "[settings]",
     '"vm.snapshots.auto_max" = 7',
   ].join("\n");
-  const { issues, leaves } = resolved(BUILTIN, user);
+  const { issues, leaves } = resolveTexts(BUILTIN, user);
   assertEquals(leaves.filter(({ source }) => source !== "default"), []);
   assertEquals(issues.map(({ id, message }) => `${id} ${message}`).sort(), [
-    'app.auto_updat settings.toml:5: no setting has this id; did you mean "app.auto_update"?',
+    'app.auto_updat settings.toml:5: unknown setting; did you mean "app.auto_update"?',
     'app.notifications settings.toml:8: unknown key "valu"; did you mean "value"?',
     "app.notifications settings.toml:9: enabled must be true or false",
-    "appearance.font_size settings.toml:2: must be between 8 and 32; this value is not used",
-    "appearance.theme settings.toml:4: must be text; this value is not used",
+    "appearance.font_size settings.toml:2: must be between 8 and 32; the value is ignored",
+    "appearance.theme settings.toml:4: must be text; the value is ignored",
     'vm.snapshots.auto_max settings.toml:11: must be a table: [settings."vm.snapshots.auto_max"]',
   ]);
 });
 
-Deno.test("a corp value that is wrong locks all the same", () => {
-  const result = resolved(
+Deno.test("an invalid corp value still locks the setting", () => {
+  const result = resolveTexts(
     BUILTIN,
     '[settings."appearance.theme"]\nvalue = "light"',
     '[settings."appearance.theme"]\nvalue = "purple"',
@@ -226,7 +226,7 @@ Deno.test("a corp value that is wrong locks all the same", () => {
   assertEquals(result.issues[0].message.startsWith("corp.toml:2: must be one of system"), true);
 });
 
-Deno.test("a corp file that never was good locks everything", () => {
+Deno.test("a corp file without a good version locks everything", () => {
   const corp = corpLayer(
     { status: "closed", error: new SbxError("corp.invalid", "corp.toml:1:1: bad") },
     BUILTIN,
@@ -237,12 +237,12 @@ Deno.test("a corp file that never was good locks everything", () => {
   assertEquals(issues[0].severity, "error");
 });
 
-Deno.test("a file with a hundred thousand wrong entries costs a hundred issues", () => {
+Deno.test("a file with many invalid entries causes at most a hundred issues", () => {
   const text = Array.from({ length: 20_000 }, (_, i) => `[settings.x${i}]\nvalue = ${i}\n`).join("");
-  assertEquals(resolved(BUILTIN, text).issues.length, 100);
+  assertEquals(resolveTexts(BUILTIN, text).issues.length, 100);
 });
 
-Deno.test("definitions that are wrong name file, line and key", () => {
+Deno.test("invalid definitions name file, line and key", () => {
   for (
     const [text, message] of [
       ['[settings.a]\nname = "A"\ntype = "bol"\ndefault = 1\n', "defaults.toml:3: settings.a.type: "],
@@ -254,8 +254,8 @@ Deno.test("definitions that are wrong name file, line and key", () => {
       ['[settings.a]\nname = "A"\naction = "explode"\n', "defaults.toml:3: settings.a.action: "],
       ['[settings.a]\nname = "A"\ncolour = 1\n', "defaults.toml:3: settings.a.colour: unknown key"],
       [bool("a", 'meta = { env_vars = ["LD_PRELOAD"] }'), "defaults.toml:5: settings.a.meta.env_vars"],
-      ["[other]\n", "defaults.toml:1: other: only [settings] belongs here"],
-      ['[settings."A b"]\nname = "x"\n', 'defaults.toml:1: settings."A b": a key is made of'],
+      ["[other]\n", "defaults.toml:1: other: only [settings] is allowed here"],
+      ['[settings."A b"]\nname = "x"\n', 'defaults.toml:1: settings."A b": keys may contain only'],
     ]
   ) {
     const error = assertThrows(() => define(text), SbxError);

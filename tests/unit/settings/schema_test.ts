@@ -9,8 +9,8 @@ import { fromRoot } from "../../helper/repo.ts";
 
 const readJson = async (path: string) => JSON.parse(await Deno.readTextFile(fromRoot(path)));
 
-/** What a generated schema says of a value; empty when it is valid. */
-async function complaints(schema: string, value: unknown): Promise<string[]> {
+/** Validation errors of a generated schema for a value; empty if valid. */
+async function schemaErrors(schema: string, value: unknown): Promise<string[]> {
   const validate = new Ajv2020({ allErrors: true, strict: false }).compile(
     await readJson(`schemas/${schema}.schema.json`),
   );
@@ -20,12 +20,12 @@ async function complaints(schema: string, value: unknown): Promise<string[]> {
 }
 
 for (const generated of SCHEMAS) {
-  Deno.test(`schemas/${generated.file} is what the code generates (deno run -A scripts/schemas.ts)`, async () => {
+  Deno.test(`schemas/${generated.file} is current (deno run -A scripts/schemas.ts)`, async () => {
     assertEquals(await Deno.readTextFile(fromRoot(`schemas/${generated.file}`)), await schemaText(generated));
   });
 }
 
-Deno.test("the fixtures are valid by their schemas", async () => {
+Deno.test("the fixtures conform to their schemas", async () => {
   for (
     const [schema, path] of [
       ["settings", "fixtures/settings/full.toml"],
@@ -33,25 +33,25 @@ Deno.test("the fixtures are valid by their schemas", async () => {
       ["profile", "fixtures/profiles/minimal/profile.toml"],
       ["profile", "fixtures/profiles/research/profile.toml"],
     ]
-  ) assertEquals(await complaints(schema, (await readToml(fromRoot(path))).value), [], path);
+  ) assertEquals(await schemaErrors(schema, (await readToml(fromRoot(path))).value), [], path);
   for (const [id, text] of BUILTIN_PROFILES) {
-    assertEquals(await complaints("profile", parseToml(text, id).value), []);
+    assertEquals(await schemaErrors("profile", parseToml(text, id).value), []);
   }
 });
 
-Deno.test("the schemas refuse unknown keys and wrong values", async () => {
+Deno.test("the schemas reject unknown keys and invalid values", async () => {
   const settings = (entry: unknown) =>
-    complaints("settings", { settings: { "appearance.font_size": entry } });
+    schemaErrors("settings", { settings: { "appearance.font_size": entry } });
   assertEquals(await settings({ value: 12 }), []);
   for (const wrong of [{ value: 99 }, { value: "12" }, { valu: 12 }]) {
     assertEquals((await settings(wrong)).length > 0, true, JSON.stringify(wrong));
   }
-  assertEquals((await complaints("settings", { mcp: {} })).length > 0, true);
-  assertEquals((await complaints("corp", { setings: {} })).length > 0, true);
-  assertEquals((await complaints("profile", { id: "Bad Id" })).length > 0, true);
+  assertEquals((await schemaErrors("settings", { mcp: {} })).length > 0, true);
+  assertEquals((await schemaErrors("corp", { setings: {} })).length > 0, true);
+  assertEquals((await schemaErrors("profile", { id: "Bad Id" })).length > 0, true);
 });
 
-Deno.test("a golden GET /settings/info: the schema takes it, and it is what the fixtures resolve to", async () => {
+Deno.test("the golden GET /settings/info conforms to its schema and equals the resolved fixtures", async () => {
   const dir = await Deno.makeTempDir();
   try {
     await Deno.copyFile(fromRoot("fixtures/settings/full.toml"), `${dir}/settings.toml`);
@@ -61,15 +61,15 @@ Deno.test("a golden GET /settings/info: the schema takes it, and it is what the 
       corp: new CorpStore({ dir }, fromRoot("fixtures/corp/locked.toml")),
     });
     const answer = JSON.parse(JSON.stringify(store.info()));
-    assertEquals(await complaints("settings-info", answer), []);
+    assertEquals(await schemaErrors("settings-info", answer), []);
     assertEquals(answer, await readJson("fixtures/settings/info.json"));
     const [leaf] = answer.tree[0].children;
     assertEquals(
-      (await complaints("settings-info", { tree: [{ ...leaf, extra: 1 }], issues: [] })).length > 0,
+      (await schemaErrors("settings-info", { tree: [{ ...leaf, extra: 1 }], issues: [] })).length > 0,
       true,
     );
     assertEquals(
-      (await complaints("settings-info", { tree: [{ ...leaf, kind: "leef" }], issues: [] })).length > 0,
+      (await schemaErrors("settings-info", { tree: [{ ...leaf, kind: "leef" }], issues: [] })).length > 0,
       true,
     );
   } finally {

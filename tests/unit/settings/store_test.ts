@@ -1,8 +1,9 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
-import { CorpStore } from "../../../lib/corp/mod.ts";
 import { SbxError, statusOf } from "../../../lib/base/error/mod.ts";
+import { CorpStore } from "../../../lib/corp/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { runChild } from "../../helper/child.ts";
 
 const DEFINITIONS = await loadDefinitions({ get: () => undefined });
 
@@ -13,7 +14,7 @@ interface World {
   open(write?: (path: string, text: string) => Promise<void>): Promise<SettingsStore>;
 }
 
-/** A home of its own, with a settings.toml and a corp.toml if given. */
+/** Runs a test in a new home, with optional settings.toml and corp.toml. */
 function world(files: { settings?: string; corp?: string }, run: (world: World) => Promise<void>) {
   return async () => {
     const dir = await Deno.makeTempDir();
@@ -46,7 +47,7 @@ async function refusal(store: SettingsStore, changes: Record<string, unknown>) {
 }
 
 Deno.test(
-  "an edit is written, resolved and answered; other text stays",
+  "an edit is written, resolved and answered; other text is kept",
   world(
     { settings: '# mine\n[settings."app.auto_update"]\nvalue = false # no\n' },
     async ({ open, settings }) => {
@@ -67,7 +68,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a new settings.toml is its user's own",
+  "a new settings.toml has mode 0600",
   world({}, async ({ open, settings }) => {
     await (await open()).edit({ "app.auto_update": false });
     assertEquals((await Deno.stat(settings)).mode! & 0o777, 0o600);
@@ -75,7 +76,7 @@ Deno.test(
 );
 
 Deno.test(
-  "every type survives the file",
+  "values of every type survive a round trip through the file",
   world({}, async ({ open }) => {
     const changes = {
       "appearance.theme": "light",
@@ -96,7 +97,7 @@ Deno.test(
 );
 
 Deno.test(
-  "null takes an override away",
+  "null removes an override",
   world({ settings: '# a\n[settings."app.auto_update"]\nvalue = false\n' }, async ({ open, settings }) => {
     const store = await open();
     await store.edit({ "app.auto_update": null, "appearance.theme": null });
@@ -106,7 +107,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a batch with anything wrong in it writes nothing and names every reason",
+  "a batch with any problem writes nothing and lists every problem",
   world({}, async ({ open, dir }) => {
     const store = await open();
     const { code, reasons } = await refusal(store, {
@@ -122,14 +123,14 @@ Deno.test(
     });
     assertEquals([code, statusOf(code)], ["settings.invalid", 400]);
     assertEquals(reasons, [
-      'app.auto_updat: no setting has this id; did you mean "app.auto_update"?',
+      'app.auto_updat: unknown setting; did you mean "app.auto_update"?',
       "appearance.font_size: must be between 8 and 32",
       "appearance.theme: must be text",
-      "app.check_update: is an action, which has no value",
-      "vm.resources: is a group, which has no value",
-      "mcp.github: belongs to profiles or corp; settings cannot change it",
-      "__proto__: no setting has this id",
-      "constructor: no setting has this id",
+      "app.check_update: is an action and has no value",
+      "vm.resources: is a group and has no value",
+      "mcp.github: belongs to profiles or corp and cannot be changed in settings",
+      "__proto__: unknown setting",
+      "constructor: unknown setting",
     ]);
     assertEquals([...Deno.readDirSync(dir)].map(({ name }) => name), ["settings.lock"]);
     assertEquals(store.resolved.byId.get("app.auto_update")!.effective_value, true);
@@ -137,7 +138,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a corp lock refuses the whole batch with 423, even for taking an override away",
+  "a corp lock rejects the whole batch with 423, even to remove an override",
   world({ corp: '[settings."appearance.theme"]\nvalue = "dark"\n' }, async ({ open }) => {
     const store = await open();
     for (const value of ["light", "dark", null]) {
@@ -150,7 +151,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a lock that corp made a moment ago holds without a reload",
+  "a new corp lock applies without a reload",
   world({}, async ({ open, corp }) => {
     const store = await open();
     await Deno.writeTextFile(corp, '[settings."appearance.theme"]\nvalue = "dark"\n');
@@ -159,7 +160,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a write that fails leaves the file and what is in force as they were",
+  "a failed write changes neither the file nor the settings in force",
   world({ settings: '[settings."appearance.theme"]\nvalue = "light"\n' }, async ({ open, settings }) => {
     const before = await Deno.readTextFile(settings);
     const store = await open(() => Promise.reject(new Deno.errors.WriteZero("injected")));
@@ -173,7 +174,7 @@ Deno.test(
 Deno.test(
   "a crash between write and rename leaves the old file",
   world({ settings: '[settings."appearance.theme"]\nvalue = "light"\n' }, async ({ open, settings, dir }) => {
-    // What such a crash leaves behind: a temporary file, complete or not.
+    // Such a crash leaves a temporary file, complete or not.
     await Deno.writeTextFile(join(dir, ".crashed.tmp"), '[settings."appearance.theme"]\nval');
     assertEquals((await open()).value("appearance.theme"), "light");
     const store = await open(async (_, text) => {
@@ -187,7 +188,7 @@ Deno.test(
 );
 
 Deno.test(
-  "writers at once, in one process, lose no update",
+  "concurrent writers in one process lose no update",
   world({}, async ({ open }) => {
     const stores = await Promise.all([open(), open(), open()]);
     const ids = ["vm.resources.cpu_count", "vm.resources.ram_gb", "vm.snapshots.auto_max"];
@@ -204,7 +205,7 @@ Deno.test(
 );
 
 Deno.test(
-  "writers at once, in processes of their own, lose no update",
+  "concurrent writers in separate processes lose no update",
   world({}, async ({ dir, corp, open }) => {
     const script = `
       const { loadDefinitions, SettingsStore } = await import(${
@@ -220,10 +221,9 @@ Deno.test(
     const config = new URL(import.meta.resolve("../../../deno.json")).pathname;
     const ids = ["vm.resources.cpu_count", "vm.resources.ram_gb"];
     const results = await Promise.all(ids.map((id) =>
-      new Deno.Command(Deno.execPath(), {
+      runChild(Deno.execPath(), {
         args: ["run", "-A", "--no-check", "--config", config, path, dir, corp, id],
-        stdout: "null",
-      }).output()
+      })
     ));
     assertEquals(
       results.map(({ code, stderr }) => [code, new TextDecoder().decode(stderr).includes("rror")]),
@@ -238,7 +238,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a symbolic link stays one, and its file is edited",
+  "a symbolic link is kept, and its target is edited",
   world({}, async ({ dir, settings, open }) => {
     await Deno.mkdir(join(dir, "dotfiles"));
     await Deno.writeTextFile(join(dir, "dotfiles", "s.toml"), "# kept\n");
@@ -250,7 +250,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a folder in place of settings.toml is an issue, and refuses edits",
+  "a folder in place of settings.toml is an issue, and edits are rejected",
   world({}, async ({ settings, open }) => {
     await Deno.mkdir(settings);
     const store = await open();
@@ -261,7 +261,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a file that breaks keeps what it said before, says where, and is not overwritten",
+  "a broken file keeps its previous content in force, reports the line, and is not overwritten",
   world({ settings: '[settings."appearance.theme"]\nvalue = "light"\n' }, async ({ settings, open }) => {
     const store = await open();
     const broken = '[settings."appearance.theme"]\nvalue = "dark\n';
@@ -277,7 +277,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a file of Windows line ends with a byte order mark keeps both",
+  "Windows line ends and a byte order mark are kept",
   world(
     { settings: '\ufeff[settings."appearance.theme"]\r\nvalue = "light"\r\n' },
     async ({ settings, open }) => {
@@ -296,7 +296,7 @@ Deno.test(
 );
 
 Deno.test(
-  "an edit that would make the file too large is refused",
+  "an edit that would exceed the file size limit is rejected",
   world({}, async ({ open, dir }) => {
     const store = await open();
     const content = "x".repeat(200 * 1024);
@@ -313,7 +313,7 @@ Deno.test(
 );
 
 Deno.test(
-  "the answer's bytes are made anew for each change, and only then",
+  "the answer is encoded once per change",
   world({}, async ({ open }) => {
     const store = await open();
     const first = store.infoBytes();
@@ -327,7 +327,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a watch tells of changes by hand, of corp.toml, and of edits",
+  "a watch reports edits by hand, of corp.toml and through the store",
   world({}, async ({ settings, corp, open }) => {
     const store = await open();
     let wake = () => {};

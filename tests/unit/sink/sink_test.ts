@@ -1,8 +1,8 @@
-/** Findings on their way out: real receivers, away and back, and nothing lost. */
+/** Delivery of findings to real receivers, with outages, restarts and rejections. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { DetectionFinding } from "../../../lib/detection/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
 import { FindingSinks, type SinksOptions } from "../../../lib/sink/mod.ts";
 import { httpEvent } from "../../helper/detection.ts";
 
@@ -26,19 +26,19 @@ const finding = (id: number): DetectionFinding => ({
 const ids = (count: number, from = 0) => Array.from({ length: count }, (_, at) => `finding-${from + at}`);
 const FAST = { firstMs: 10, maxMs: 40 };
 
-/** A receiver on a port of its own; `answer` says what it does with a request. */
+/** HTTP receiver on its own port; `respond` builds its response to each request. */
 class Receiver {
   readonly bodies: any[] = [];
   readonly headers: Headers[] = [];
   readonly paths: string[] = [];
-  answer: () => Response = () => new Response(null, { status: 204 });
+  respond: () => Response = () => new Response(null, { status: 204 });
   #server?: Deno.HttpServer<Deno.NetAddr>;
   port = 0;
 
   start(): this {
     this.#server = Deno.serve({ port: this.port, hostname: "127.0.0.1", onListen() {} }, async (request) => {
       const body = await request.json();
-      const response = this.answer();
+      const response = this.respond();
       if (response.status < 300) this.bodies.push(body);
       this.headers.push(request.headers);
       this.paths.push(new URL(request.url).pathname);
@@ -57,8 +57,8 @@ class Receiver {
   }
 }
 
-async function until(is: () => boolean | Promise<boolean>): Promise<void> {
-  while (!await is()) await new Promise((resolve) => setTimeout(resolve, 10));
+async function waitUntil(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!await condition()) await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
 async function withSinks(
@@ -75,12 +75,12 @@ async function withSinks(
   }
 }
 
-Deno.test("OCSF: one Detection Finding a POST, without bodies, headers or passwords", async () => {
+Deno.test("OCSF: one Detection Finding per POST, without bodies, headers or passwords", async () => {
   const receiver = new Receiver().start();
   const endpoint = `${receiver.url.replace("//", "//user:pass%20word@")}/in?x=1`;
   await withSinks({ http: { endpoint } }, async (sinks) => {
     for (let at = 0; at < 3; at++) sinks.send(finding(at), EVENT);
-    await until(() => receiver.bodies.length === 3);
+    await waitUntil(() => receiver.bodies.length === 3);
     const [event] = receiver.bodies;
     assertEquals(receiver.bodies.map(({ finding_info: { uid } }) => uid), ids(3));
     assertEquals([event.class_uid, event.category_uid, event.type_uid, event.activity_id], [
@@ -116,13 +116,13 @@ Deno.test("OCSF: one Detection Finding a POST, without bodies, headers or passwo
   await receiver.stop();
 });
 
-Deno.test("OTLP: logs by the hundred, to /v1/logs", async () => {
+Deno.test("OTLP: batches of up to 100 logs, posted to /v1/logs", async () => {
   const receiver = new Receiver().start();
   await withSinks({ otlp: { endpoint: receiver.url } }, async (sinks) => {
     for (let at = 0; at < 250; at++) sinks.send(finding(at), EVENT);
     const records = () =>
       receiver.bodies.flatMap(({ resourceLogs: [{ scopeLogs: [{ logRecords }] }] }) => logRecords);
-    await until(() => records().length === 250);
+    await waitUntil(() => records().length === 250);
     assert(receiver.bodies.length < 20, `${receiver.bodies.length} requests`);
     const [record] = records();
     assertEquals([record.severityNumber, record.severityText, record.body], [17, "ERROR", {
@@ -138,7 +138,7 @@ Deno.test("OTLP: logs by the hundred, to /v1/logs", async () => {
   await receiver.stop();
 });
 
-Deno.test("a sink that is away gets what it missed, in order, also after a restart; the others do not wait", async () => {
+Deno.test("an unreachable sink receives queued findings later, in order, also after a restart; the others do not wait", async () => {
   const receiver = new Receiver().start();
   await receiver.stop();
   const dir = await Deno.makeTempDir();
@@ -154,50 +154,51 @@ Deno.test("a sink that is away gets what it missed, in order, also after a resta
   const lines = async () => (await Deno.readTextFile(audit.path).catch(() => "")).split("\n").filter(Boolean);
   let sinks = await FindingSinks.open(options);
   for (let at = 0; at < 50; at++) sinks.send(finding(at), EVENT);
-  await until(async () => (await lines()).length === 50);
-  await until(() => sinks.status()[1].last_error !== null);
+  await waitUntil(async () => (await lines()).length === 50);
+  await waitUntil(() => sinks.status()[1].last_error !== null);
   assertEquals(sinks.status().map(({ name, sent }) => [name, sent]), [["audit", 50], ["http", 0]]);
   assertEquals(sinks.status()[1].last_error, `${receiver.url} cannot be reached`);
   assert(problems.every((message) => !message.includes("hidden")), problems.join());
-  assertEquals(problems.length, 1, "one message an outage");
+  assertEquals(problems.length, 1, "one message per outage");
   await sinks.close();
   sinks = await FindingSinks.open(options);
   for (let at = 50; at < 60; at++) sinks.send(finding(at), EVENT);
   receiver.start();
-  await until(() => receiver.bodies.length === 60);
+  await waitUntil(() => receiver.bodies.length === 60);
   assertEquals(receiver.bodies.map(({ finding_info: { uid } }) => uid), ids(60));
-  await until(() => sinks.status()[1].queued_bytes === 0);
+  await waitUntil(() => sinks.status()[1].queued_bytes === 0);
   assertEquals(sinks.status()[1].last_error, null);
   await sinks.close();
   await receiver.stop();
   await Deno.remove(dir, { recursive: true });
 });
 
-Deno.test("errors of a receiver: tried again but for what it does not take", async () => {
+Deno.test("errors of a receiver: retried, except for rejected findings", async () => {
   const receiver = new Receiver().start();
-  const answers = [500, 429, 401, 302, 400];
-  receiver.answer = () => new Response("x", { status: answers.shift() ?? 200 });
+  const statuses = [500, 429, 401, 302, 400];
+  receiver.respond = () => new Response("x", { status: statuses.shift() ?? 200 });
   await withSinks({ http: { endpoint: receiver.url } }, async (sinks, dir) => {
     sinks.send(finding(0), EVENT);
     sinks.send(finding(1), EVENT);
-    await until(() => receiver.bodies.length === 1);
-    // The first was refused in the end, kept to be looked at, and held nothing up.
+    await waitUntil(() => receiver.bodies.length === 1);
+    // The first was rejected in the end and stored, and did not block the second.
     assertEquals(receiver.bodies[0].finding_info.uid, "finding-1");
-    await until(() => sinks.status()[0].sent === 1);
+    await waitUntil(() => sinks.status()[0].sent === 1);
     assertEquals(sinks.status()[0].refused, 1);
-    const refused = await Deno.readTextFile(`${dir}/http/refused.jsonl`);
-    assertEquals(JSON.parse(refused).finding.finding_id, "finding-0");
+    const rejected = await Deno.readTextFile(`${dir}/http/refused.jsonl`);
+    assertEquals(JSON.parse(rejected).finding.finding_id, "finding-0");
   });
   await receiver.stop();
 });
 
-Deno.test("OTLP: one record that is refused does not take its batch with it", async () => {
+Deno.test("OTLP: one rejected record does not affect the rest of its batch", async () => {
   const receiver = new Receiver().start();
   let requests = 0;
-  receiver.answer = () => new Response(null, { status: requests++ === 0 ? 500 : requests === 2 ? 400 : 200 });
+  receiver.respond = () =>
+    new Response(null, { status: requests++ === 0 ? 500 : requests === 2 ? 400 : 200 });
   await withSinks({ otlp: { endpoint: `${receiver.url}/otel/v1/logs` } }, async (sinks) => {
     for (let at = 0; at < 5; at++) sinks.send(finding(at), EVENT);
-    await until(() => sinks.status()[0].queued_bytes === 0);
+    await waitUntil(() => sinks.status()[0].queued_bytes === 0);
     const { sent, refused } = sinks.status()[0];
     assertEquals(sent + refused, 5);
     assertEquals(receiver.paths[0], "/otel/v1/logs");
@@ -205,7 +206,7 @@ Deno.test("OTLP: one record that is refused does not take its batch with it", as
   await receiver.stop();
 });
 
-Deno.test("a queue is bounded, tells when it is full, and belongs to one process", async () => {
+Deno.test("a queue is bounded, reports when it is full, and belongs to one process", async () => {
   const receiver = new Receiver().start();
   await receiver.stop();
   const problems: string[] = [];
@@ -227,7 +228,7 @@ Deno.test("a queue is bounded, tells when it is full, and belongs to one process
   });
 });
 
-Deno.test("a line that a crash cut off is left out, and what is around it arrives", async () => {
+Deno.test("a line cut off by a crash is skipped, and the lines around it arrive", async () => {
   const receiver = new Receiver().start();
   await receiver.stop();
   const dir = await Deno.makeTempDir();
@@ -241,14 +242,14 @@ Deno.test("a line that a crash cut off is left out, and what is around it arrive
   receiver.start();
   const second = await FindingSinks.open(options);
   second.send(finding(1), EVENT);
-  await until(() => receiver.bodies.length === 2);
+  await waitUntil(() => receiver.bodies.length === 2);
   assertEquals(receiver.bodies.map(({ finding_info: { uid } }) => uid), ids(2));
   await second.close();
   await receiver.stop();
   await Deno.remove(dir, { recursive: true });
 });
 
-Deno.test("routes: the audit file gets everything, other sinks what the pack names", async () => {
+Deno.test("routes: the audit file gets every finding, other sinks those their pack routes to them", async () => {
   const [ocsf, otlp] = [new Receiver().start(), new Receiver().start()];
   const dir = await Deno.makeTempDir();
   const audit = { path: `${dir}/f.jsonl` };
@@ -256,7 +257,7 @@ Deno.test("routes: the audit file gets everything, other sinks what the pack nam
     sinks.send(finding(0), EVENT, ["http"]);
     sinks.send(finding(1), EVENT, ["otlp", "unknown"]);
     sinks.send(finding(2), EVENT, ["unknown"]);
-    await until(() => sinks.status().every(({ queued_bytes }) => queued_bytes === 0));
+    await waitUntil(() => sinks.status().every(({ queued_bytes }) => queued_bytes === 0));
     assertEquals(sinks.status().map(({ name, sent }) => [name, sent]), [["audit", 3], ["http", 2], [
       "otlp",
       2,
@@ -266,12 +267,12 @@ Deno.test("routes: the audit file gets everything, other sinks what the pack nam
   await Deno.remove(dir, { recursive: true });
 });
 
-Deno.test("the audit file begins anew at its size, and old ones are kept up to a number", async () => {
+Deno.test("the audit file rotates at its maximum size, and keeps a maximum number of files", async () => {
   const dir = await Deno.makeTempDir();
   await withSinks({ audit: { path: `${dir}/f.jsonl`, maxBytes: 4000, keep: 2 } }, async (sinks) => {
     for (let at = 0; at < 60; at++) {
       sinks.send(finding(at), EVENT);
-      if (at % 5 === 4) await until(() => sinks.status()[0].queued_bytes === 0);
+      if (at % 5 === 4) await waitUntil(() => sinks.status()[0].queued_bytes === 0);
     }
     assertEquals([...Deno.readDirSync(dir)].map(({ name }) => name).sort(), [
       "f.jsonl",

@@ -12,20 +12,20 @@ Deno.test("a key's value is replaced and nothing else", () => {
   assertEquals(set(text, 2), text.replace("=  1 ", "=  2 "));
 });
 
-Deno.test("a new key goes below the table's last one", () => {
+Deno.test("a new key is added below the table's last one", () => {
   assertEquals(
     set(`[settings."app.x"]\nvalue = 1 # one\n\n# about y\n[settings.y]\n`, "now", "modified"),
     `[settings."app.x"]\nvalue = 1 # one\nmodified = "now"\n\n# about y\n[settings.y]\n`,
   );
 });
 
-Deno.test("a new table goes to the end, after an empty line", () => {
+Deno.test("a new table is added at the end, after an empty line", () => {
   assertEquals(set("", true), `[settings."app.x"]\nvalue = true\n`);
   assertEquals(set("a = 1", true), `a = 1\n\n[settings."app.x"]\nvalue = true\n`);
   assertEquals(set("a = 1\r\n", true), `a = 1\r\n\r\n[settings."app.x"]\r\nvalue = true\r\n`);
 });
 
-Deno.test("a byte order mark stays", () => {
+Deno.test("a byte order mark is kept", () => {
   assertEquals(set("\ufeff", 1), `\ufeff[settings."app.x"]\nvalue = 1\n`);
   assertEquals(remove(`\ufeff[settings."app.x"]\nvalue = 1\n`), "\ufeff");
 });
@@ -43,14 +43,14 @@ Deno.test("inline tables are edited in place", () => {
   assertEquals(set(`settings = {}\n`, 2), `settings = { "app.x" = { value = 2 } }\n`);
 });
 
-Deno.test("dotted keys get dotted sisters", () => {
+Deno.test("dotted keys get dotted siblings", () => {
   assertEquals(
     set(`settings."app.x".value = 1 # c\nz = 1\n`, "n", "modified"),
     `settings."app.x".value = 1 # c\nsettings."app.x".modified = "n"\nz = 1\n`,
   );
 });
 
-Deno.test("removing takes the table's lines, and leaves the comments around it", () => {
+Deno.test("removal deletes the table's lines and keeps the comments around it", () => {
   assertEquals(
     remove(
       `# top\n[settings.a]\nvalue = 1\n\n# above\n[settings."app.x"]\nvalue = 1\n# in\nmodified = "m" # m\n# below\n\n[b]\nc = 1\n`,
@@ -70,13 +70,13 @@ Deno.test("removing takes the table's lines, and leaves the comments around it",
   assertEquals(remove("a = 1\n"), "a = 1\n");
 });
 
-Deno.test("adding and removing gives the text back", () => {
+Deno.test("adding and removing a table restores the text", () => {
   for (const text of ["", "a = 1\n", "# c\r\n[b]\r\nc = 1\r\n", "[settings]\ny = { value = 1 }\n"]) {
     assertEquals(remove(set(text, "v")), text);
   }
 });
 
-Deno.test("text of several lines reads as several lines", () => {
+Deno.test("text with line breaks is written as a multi-line string", () => {
   const content = 'a\n"""quoted"""\n\\back\ttab\r\nend"';
   const text = set("", { path: "/root/x", content });
   assertEquals(text.includes("a\n"), true);
@@ -85,14 +85,14 @@ Deno.test("text of several lines reads as several lines", () => {
   });
 });
 
-Deno.test("lines of text stay as they are in a file with Windows line ends", () => {
+Deno.test("text with line breaks is preserved in a file with Windows line ends", () => {
   assertEquals(parseToml(set("a = 1\r\n", "x\ny"), "f").value, {
     a: 1,
     settings: { "app.x": { value: "x\ny" } },
   });
 });
 
-Deno.test("what cannot be edited is refused with its place", () => {
+Deno.test("an entry that cannot be edited is rejected with its position", () => {
   const error = assertThrows(() => set(`a = 1\n[settings]\n"app.x" = 1\n`, 2), SbxError);
   assertEquals([error.code, error.message.split(": ")[0]], ["toml.edit.conflict", "f:3"]);
 });

@@ -2,7 +2,7 @@ import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseToml } from "../../../lib/toml/mod.ts";
 
-/** Name, document, and the value it has, with dates as their text. */
+/** Name, document and expected value, with dates as text. */
 const VALID: [string, string, Record<string, unknown>][] = [
   ["nothing", "", {}],
   ["comments only", "# a\n\n  # b", {}],
@@ -78,10 +78,10 @@ const VALID: [string, string, Record<string, unknown>][] = [
   }],
 ];
 
-/** Name, document, and the line and column that the message must name. */
+/** Name, document, and the expected line and column in the message. */
 const INVALID: [string, string, string][] = [
   ["the same key twice", "a = 1\na = 2", "2:1"],
-  ["the same key twice, spelt apart", `a = 1\n"a" = 2`, "2:1"],
+  ["the same key twice, quoted and bare", `a = 1\n"a" = 2`, "2:1"],
   ["the same table twice", "[a]\nb = 1\n[a]\nc = 2", "3:2"],
   ["a dotted key that a table repeats", "a.b = 1\n[a]\nc = 1", "2:2"],
   ["a value used as a table", "a = 1\na.b = 2", "2:1"],
@@ -140,7 +140,7 @@ Deno.test("the table has at least 60 documents", () => {
 for (const [name, text, expected] of VALID) {
   Deno.test(`valid: ${name}`, () => {
     const { value } = parseToml(text, "f");
-    assertEquals(plain(value), plain(expected));
+    assertEquals(toPlain(value), toPlain(expected));
   });
 }
 
@@ -153,10 +153,10 @@ for (const [name, text, place] of INVALID) {
   });
 }
 
-/** Plain data, dates as text and objects as sorted pairs, so that `__proto__` is compared as any other key. */
-function plain(value: unknown): unknown {
+/** Converts dates to text and objects to pairs, so that `__proto__` is compared like any other key. */
+function toPlain(value: unknown): unknown {
   if (value instanceof Date) return (value as unknown as { toISOString(): string }).toISOString();
-  if (Array.isArray(value)) return value.map(plain);
+  if (Array.isArray(value)) return value.map(toPlain);
   if (typeof value !== "object" || value === null) return Object.is(value, -0) ? 0 : value;
-  return Object.entries(value).map(([key, inner]) => [key, plain(inner)]);
+  return Object.entries(value).map(([key, inner]) => [key, toPlain(inner)]);
 }

@@ -1,73 +1,75 @@
-import type { BodySource } from "../../message/body.ts";
 import { MessageFault } from "../../fault.ts";
-import { Gathered } from "../../message/gathered.ts";
+import type { BodySource } from "../../message/body.ts";
+import { ByteBuffer } from "../../message/byte_buffer.ts";
 import type { Header } from "../../message/header.ts";
 
-/** What waits of a stream's body until it is read; the stream's window bounds it. */
+/** Body of one stream. Its unread bytes are bounded by the stream's window. */
 export class Http2Body implements BodySource {
   trailers: readonly Header[] = [];
   readonly length?: number;
-  readonly #waits: () => void;
-  readonly #taken: (count: number) => void;
-  #gathered = new Gathered();
+  readonly #onWait: () => void;
+  readonly #onRead: (count: number) => void;
+  #unread = new ByteBuffer();
   #size = 0;
   #ended = false;
   #error?: Error;
   #wake?: () => void;
 
   /**
-   * @param length as the head says it
-   * @param waits called when somebody waits for bytes
-   * @param taken called with the number of bytes that were read
+   * @param length `content-length` of the head
+   * @param onWait called before each wait for bytes
+   * @param onRead called with the number of bytes read
    */
-  constructor(length: number | undefined, waits: () => void, taken: (count: number) => void) {
+  constructor(length: number | undefined, onWait: () => void, onRead: (count: number) => void) {
     if (length !== undefined) this.length = length;
-    this.#waits = waits;
-    this.#taken = taken;
+    this.#onWait = onWait;
+    this.#onRead = onRead;
   }
 
   get done(): boolean {
-    return this.#ended && this.#gathered.count === 0;
+    return this.#ended && this.#unread.count === 0;
   }
 
   get ready(): boolean {
-    return this.#gathered.count > 0;
+    return this.#unread.count > 0;
   }
 
   async read(): Promise<Uint8Array | null> {
     while (true) {
-      const { bytes } = this.#gathered;
+      const { bytes } = this.#unread;
       if (bytes.length > 0) {
-        this.#gathered = new Gathered();
-        this.#taken(bytes.length);
+        this.#unread = new ByteBuffer();
+        this.#onRead(bytes.length);
         return bytes;
       }
       if (this.#error) throw this.#error;
       if (this.#ended) return null;
-      this.#waits();
+      this.#onWait();
       await new Promise<void>((resolve) => this.#wake = resolve);
     }
   }
 
-  /** @throws {MessageFault} for more bytes than the head said */
+  /** @throws {MessageFault} for more bytes than declared */
   push(piece: Uint8Array): void {
     this.#size += piece.length;
     if (this.#size > (this.length ?? Infinity)) {
-      throw new MessageFault("its body is longer than its head says");
+      throw new MessageFault("the body is longer than its content-length");
     }
-    this.#gathered.add(piece);
+    this.#unread.add(piece);
     this.#wake?.();
   }
 
-  /** @throws {MessageFault} for fewer bytes than the head said */
+  /** @throws {MessageFault} for fewer bytes than declared */
   end(trailers: readonly Header[]): void {
-    if (this.#size < (this.length ?? 0)) throw new MessageFault("its body is shorter than its head says");
+    if (this.#size < (this.length ?? 0)) {
+      throw new MessageFault("the body is shorter than its content-length");
+    }
     this.trailers = trailers;
     this.#ended = true;
     this.#wake?.();
   }
 
-  /** What came before is still read. */
+  /** Ends the body with an error; bytes received before can still be read. */
   fail(error: Error): void {
     if (this.#ended) return;
     this.#error ??= error;

@@ -29,11 +29,11 @@ export const PROTOCOL_ERROR = 1;
 export const REFUSED_STREAM = 7;
 export const CANCEL = 8;
 
-/** Bytes of a frame's own head. */
+/** Length of a frame head in `bytes`. */
 export const FRAME_HEAD = 9;
-/** Longest frame that is taken (the default, which is the least). */
+/** Longest accepted payload in `bytes`: the default, which is the minimum. */
 export const FRAME_MAX = 16_384;
-/** What a window begins with, and how large one may become. */
+/** Initial and largest window in `bytes`. */
 export const WINDOW = 65_535;
 export const WINDOW_MAX = 2 ** 31 - 1;
 
@@ -46,7 +46,7 @@ export interface Frame {
   payload: Uint8Array;
 }
 
-/** A frame as bytes. */
+/** Encodes a frame. */
 export function frame(type: number, flags: number, stream: number, payload: Uint8Array): Uint8Array {
   const bytes = new Uint8Array(FRAME_HEAD + payload.length);
   const view = new DataView(bytes.buffer);
@@ -57,14 +57,14 @@ export function frame(type: number, flags: number, stream: number, payload: Uint
   return bytes;
 }
 
-/** A frame whose payload is one number. */
+/** Encodes a frame whose payload is one 32-bit number. */
 export function numberFrame(type: number, stream: number, value: number): Uint8Array {
   const payload = new Uint8Array(4);
   new DataView(payload.buffer).setUint32(0, value);
   return frame(type, 0, stream, payload);
 }
 
-/** A SETTINGS frame. */
+/** Encodes a SETTINGS frame. */
 export function settingsFrame(settings: readonly (readonly [id: number, value: number])[]): Uint8Array {
   const payload = new Uint8Array(settings.length * 6);
   const view = new DataView(payload.buffer);

@@ -1,14 +1,14 @@
-/** Header compression of HTTP/2 (RFC 7541). What is sent uses no dynamic table: there is no state to get wrong. */
+/** Header compression of HTTP/2 (RFC 7541). The encoder uses no dynamic table, and so has no state. */
 import { MessageFault } from "../../fault.ts";
-import type { Header } from "../../message/header.ts";
-import { latin1, putLatin1 } from "../../message/latin1.ts";
 import { HEAD_MAX } from "../../limit.ts";
+import type { Header } from "../../message/header.ts";
+import { decodeLatin1, putLatin1 } from "../../message/latin1.ts";
 import { decodeHuffman } from "./huffman.ts";
 import { STATIC } from "./static.ts";
 
-/** Size of the dynamic table that the other side may use (RFC 9113 §6.5.2, the default). */
+/** Size of the peer's dynamic table (RFC 9113 §6.5.2, the default). */
 const TABLE_MAX = 4096;
-/** What an entry costs beside its text (RFC 7541 §4.1). */
+/** Size of an entry beyond its text (RFC 7541 §4.1). */
 const ENTRY_COST = 32;
 const NEVER_INDEXED = 0x10;
 
@@ -19,7 +19,7 @@ for (const [at, [name, value]] of STATIC.entries()) {
   if (value !== "") staticFields.set(`${name}\n${value}`, at + 1);
 }
 
-/** A header block. Values go as they are, and nobody on the way may remember them. */
+/** Encodes a header block: no Huffman code, and no field that an intermediary may index. */
 export function encodeHeaders(headers: readonly Header[]): Uint8Array {
   let size = 0;
   for (const [name, value] of headers) size += name.length + value.length + 24;
@@ -31,9 +31,9 @@ export function encodeHeaders(headers: readonly Header[]): Uint8Array {
       at = putInteger(block, at, 0x80, 7, field);
       continue;
     }
-    const known = staticNames.get(name);
-    at = putInteger(block, at, NEVER_INDEXED, 4, known ?? 0);
-    if (known === undefined) at = putText(block, at, name);
+    const nameIndex = staticNames.get(name);
+    at = putInteger(block, at, NEVER_INDEXED, 4, nameIndex ?? 0);
+    if (nameIndex === undefined) at = putText(block, at, name);
     at = putText(block, at, value);
   }
   return block.subarray(0, at);
@@ -55,28 +55,28 @@ function putText(block: Uint8Array, at: number, text: string): number {
   return putLatin1(text, block, putInteger(block, at, 0, 7, text.length));
 }
 
-/** Reads the header blocks of one connection, in their order. */
+/** Decodes the header blocks of one connection, in their order. */
 export class HeaderDecoder {
   readonly #table: Header[] = [];
   #size = 0;
   #max = TABLE_MAX;
 
-  /** @throws {MessageFault} the connection is of no more use then: the tables are no longer the same */
+  /** @throws {MessageFault} the connection cannot be used further: the dynamic tables differ */
   decode(block: Uint8Array): Header[] {
     const headers: Header[] = [];
     const reader = new BlockReader(block);
     let size = 0;
-    while (reader.left > 0) {
+    while (reader.remaining > 0) {
       const byte = reader.peek();
       if ((byte & 0xe0) === 0x20) {
-        if (headers.length > 0) throw new MessageFault("a header table changes its size too late");
+        if (headers.length > 0) throw new MessageFault("a late change of the header table size");
         this.#resize(reader.integer(5));
         continue;
       }
       const header = this.#field(reader, byte);
       size += header[0].length + header[1].length + ENTRY_COST;
-      // A few bytes can stand for many.
-      if (size > HEAD_MAX * 2) throw new MessageFault("its head is too long");
+      // A few indexed bytes can expand to many.
+      if (size > HEAD_MAX * 2) throw new MessageFault("the response head is too long");
       headers.push(header);
     }
     return headers;
@@ -84,17 +84,17 @@ export class HeaderDecoder {
 
   #field(reader: BlockReader, byte: number): Header {
     if (byte & 0x80) return this.#entry(reader.integer(7));
-    const kept = (byte & 0x40) !== 0;
-    const index = reader.integer(kept ? 6 : 4);
+    const isIndexed = (byte & 0x40) !== 0;
+    const index = reader.integer(isIndexed ? 6 : 4);
     const name = index === 0 ? reader.text() : this.#entry(index)[0];
     const header: Header = [name, reader.text()];
-    if (kept) this.#add(header);
+    if (isIndexed) this.#add(header);
     return header;
   }
 
   #entry(index: number): Header {
     const header = index <= STATIC.length ? STATIC[index - 1] : this.#table[index - STATIC.length - 1];
-    if (!header) throw new MessageFault("a header field refers to nothing");
+    if (!header) throw new MessageFault("an invalid header table index");
     return header;
   }
 
@@ -105,7 +105,7 @@ export class HeaderDecoder {
   }
 
   #resize(max: number): void {
-    if (max > TABLE_MAX) throw new MessageFault("a header table is larger than allowed");
+    if (max > TABLE_MAX) throw new MessageFault("an oversized header table");
     this.#max = max;
     this.#evict();
   }
@@ -124,7 +124,7 @@ class BlockReader {
 
   constructor(readonly block: Uint8Array) {}
 
-  get left(): number {
+  get remaining(): number {
     return this.block.length - this.#at;
   }
 
@@ -141,19 +141,19 @@ class BlockReader {
       value += (byte & 127) * factor;
       if (byte < 128) return value;
     }
-    throw new MessageFault("a number in a header block is too large");
+    throw new MessageFault("a number too large in a header block");
   }
 
   text(): string {
-    const coded = (this.peek() & 0x80) !== 0;
+    const isHuffman = (this.peek() & 0x80) !== 0;
     const length = this.integer(7);
-    if (length > this.left) throw new MessageFault("a header block is cut short");
+    if (length > this.remaining) throw new MessageFault("a truncated header block");
     const bytes = this.block.subarray(this.#at, this.#at += length);
-    return coded ? decodeHuffman(bytes) : latin1(bytes);
+    return isHuffman ? decodeHuffman(bytes) : decodeLatin1(bytes);
   }
 
   #byte(): number {
-    if (this.left === 0) throw new MessageFault("a header block is cut short");
+    if (this.remaining === 0) throw new MessageFault("a truncated header block");
     return this.block[this.#at++];
   }
 }

@@ -2,39 +2,39 @@
 import { MessageFault } from "../../fault.ts";
 
 /**
- * Length of each symbol's code, as a letter: `a` is 5 bits. The code is canonical, so lengths are all there is to know:
- * codes of one length count up by symbol, and go on from those that are shorter.
+ * Code length of each symbol as a letter: `a` is 5 bits. The code is canonical and follows from the lengths: codes of one
+ * length count up by symbol, continuing from the shorter ones.
  */
 const LENGTHS =
   "isxxxxxxxtzxxzxxxxxxxxzxxxxxxxxxbffhibdgffdgdbbbaaabbbbbbbcdkbhfibccccccccccccccccccccccdcdioijbkabababbbaccbbbabcbaabccccckgjixprpprrrsrssssststtrstssssqrsrsstrqprrssqsrrtqrssqqrqsrssprrrsrrsvvporsruvvvwwvtuoqvwwvwtqqvvxwwwptpqrqqsrruuttvsvwvvwwwwwxwwwwwvz";
 const EOS = 256;
-/** Two places for each node: where 0 and 1 lead. A symbol is kept as −1 − symbol. */
+/** Two entries per node, for the bits 0 and 1: the next node, or a symbol as −1 − symbol. */
 const tree = new Int16Array(2 * 513);
 
-/** Text of a coded string, one char a byte. @throws {MessageFault} for EOS in it and for padding that is none */
+/** Decodes a string to byte text. @throws {MessageFault} for EOS within it, and for invalid padding */
 export function decodeHuffman(bytes: Uint8Array): string {
   let text = "";
   let node = 0;
-  /** bits since the last symbol, and whether they were all ones */
+  /** bits since the last symbol; valid padding is at most 7 ones */
   let rest = 0;
-  let ones = true;
+  let isOnes = true;
   for (const byte of bytes) {
     for (let mask = 0x80; mask > 0; mask >>= 1) {
       const bit = byte & mask ? 1 : 0;
       const next = tree[node * 2 + bit];
       rest++;
-      ones &&= bit === 1;
+      isOnes &&= bit === 1;
       if (next >= 0) {
         node = next;
         continue;
       }
-      if (-1 - next === EOS) throw new MessageFault("a header string has an end within");
+      if (-1 - next === EOS) throw new MessageFault("EOS within a header string");
       text += String.fromCharCode(-1 - next);
       node = rest = 0;
-      ones = true;
+      isOnes = true;
     }
   }
-  if (rest > 7 || !ones) throw new MessageFault("a header string ends within a character");
+  if (rest > 7 || !isOnes) throw new MessageFault("invalid padding of a header string");
   return text;
 }
 

@@ -1,3 +1,3 @@
-/** HTTP/2 to upstreams (RFC 9113): the client's half, without priorities and without push. */
+/** HTTP/2 client for upstreams (RFC 9113), without priorities and server push. */
 export type { Http2Exchange } from "./stream.ts";
 export { Http2Session } from "./session.ts";

@@ -1,19 +1,19 @@
-import type { Connection } from "../../connection.ts";
+import type { BufferedConnection } from "../../connection.ts";
+import type { Deadline } from "../../deadline.ts";
 import { ConnectionLost, MessageFault } from "../../fault.ts";
-import { HEAD_MAX, STREAM_WINDOW, STREAMS_MAX, type Timeouts } from "../../limit.ts";
+import { HEAD_MAX, type NetTimeouts, STREAM_WINDOW, STREAMS_MAX } from "../../limit.ts";
 import type { OutgoingRequest } from "../upstream.ts";
-import type { Deadline } from "../../watch.ts";
 import * as h2 from "./frame.ts";
 import { HeaderDecoder } from "./hpack.ts";
 import { Http2Exchange } from "./stream.ts";
 import { SendWindow } from "./window.ts";
 
-/** Bytes that may be under way on the whole connection. */
+/** Receive window of the whole connection in `bytes`. */
 const CONNECTION_WINDOW = 16 * 1024 * 1024;
-/** Control frames that may wait to be written; an upstream that asks for more answers than it reads is cut off. */
+/** Most unsent control frames; an upstream that causes more of them than it reads is disconnected. */
 const CONTROL_MAX = 1000;
 
-/** A header block that is not complete yet. */
+/** An incomplete header block. */
 interface Block {
   stream: number;
   flags: number;
@@ -21,29 +21,29 @@ interface Block {
   size: number;
 }
 
-/** A connection to one upstream that speaks HTTP/2 (RFC 9113), with its streams. */
+/** HTTP/2 connection to one upstream, with its streams. */
 export class Http2Session {
   readonly window = new SendWindow(h2.WINDOW);
-  readonly timeouts: Timeouts;
-  /** what a stream may send before the upstream gives it more */
+  readonly timeouts: NetTimeouts;
+  /** initial send window of a stream in `bytes` */
   initialWindow = h2.WINDOW;
-  /** longest payload that the upstream takes */
+  /** longest payload that the upstream accepts, in `bytes` */
   frameMax = h2.FRAME_MAX;
-  readonly #connection: Connection;
+  readonly #connection: BufferedConnection;
   readonly #decoder = new HeaderDecoder();
   readonly #streams = new Map<number, Http2Exchange>();
   readonly #onEnd: () => void;
   #next = 1;
-  #most = STREAMS_MAX;
-  #leaving = false;
+  #streamsMax = STREAMS_MAX;
+  #isLeaving = false;
   #ended = false;
   #control = 0;
   #received = 0;
   #block?: Block;
   #tail: Promise<void> = Promise.resolve();
 
-  /** @param onEnd called once, when it takes no more streams */
-  constructor(connection: Connection, timeouts: Timeouts, onEnd: () => void) {
+  /** @param onEnd called once it takes no more streams */
+  constructor(connection: BufferedConnection, timeouts: NetTimeouts, onEnd: () => void) {
     this.#connection = connection;
     this.timeouts = timeouts;
     this.#onEnd = onEnd;
@@ -57,12 +57,13 @@ export class Http2Session {
     this.#run();
   }
 
-  /** Whether it takes one more stream. */
-  get room(): boolean {
-    return !this.#leaving && !this.#ended && this.#streams.size < this.#most && this.#next < h2.WINDOW_MAX;
+  /** True while it takes another stream. */
+  get hasRoom(): boolean {
+    return !this.#isLeaving && !this.#ended && this.#streams.size < this.#streamsMax &&
+      this.#next < h2.WINDOW_MAX;
   }
 
-  /** Begins an exchange; only while there is {@linkcode room}. */
+  /** Begins an exchange; only while it {@linkcode hasRoom}. */
   exchange(request: OutgoingRequest): Http2Exchange {
     const id = this.#next;
     this.#next += 2;
@@ -78,24 +79,24 @@ export class Http2Session {
     return this.#connection.deadline.watch.add(expire);
   }
 
-  /** A stream is over, one way or the other. */
+  /** Removes a stream that has ended. */
   forget(stream: Http2Exchange): void {
     if (!this.#streams.delete(stream.id) || this.#streams.size > 0) return;
-    if (this.#leaving) this.close();
+    if (this.#isLeaving) this.close();
     else this.#connection.deadline.set(this.timeouts.idle);
   }
 
-  /** Writes behind everything that was written before. @throws {ConnectionLost} */
+  /** Writes after all earlier writes. @throws {ConnectionLost} */
   write(bytes: Uint8Array): Promise<void> {
     const written = this.#tail.then(() => this.#connection.write(bytes));
     this.#tail = written.catch(() => {});
     return written;
   }
 
-  /** Writes a frame for which nobody waits. */
+  /** Writes a control frame in the background. */
   control(bytes: Uint8Array): void {
     if (++this.#control > CONTROL_MAX) {
-      return this.#fail(new MessageFault("it does not read what it asks for"));
+      return this.#fail(new MessageFault("unread responses to control frames"));
     }
     this.write(bytes).catch(() => {}).finally(() => this.#control--);
   }
@@ -116,24 +117,24 @@ export class Http2Session {
   }
 
   #take(): h2.Frame | undefined {
-    const { waiting } = this.#connection;
-    if (waiting.length < h2.FRAME_HEAD) return undefined;
-    const view = new DataView(waiting.buffer, waiting.byteOffset);
+    const { unread } = this.#connection;
+    if (unread.length < h2.FRAME_HEAD) return undefined;
+    const view = new DataView(unread.buffer, unread.byteOffset);
     const length = view.getUint32(0) >>> 8;
-    if (length > h2.FRAME_MAX) throw new MessageFault("a frame is longer than allowed");
-    if (waiting.length < h2.FRAME_HEAD + length) return undefined;
+    if (length > h2.FRAME_MAX) throw new MessageFault("a frame longer than allowed");
+    if (unread.length < h2.FRAME_HEAD + length) return undefined;
     this.#connection.skip(h2.FRAME_HEAD + length);
     return {
-      type: waiting[3],
-      flags: waiting[4],
+      type: unread[3],
+      flags: unread[4],
       stream: view.getUint32(5) & h2.WINDOW_MAX,
-      payload: waiting.subarray(h2.FRAME_HEAD, h2.FRAME_HEAD + length),
+      payload: unread.subarray(h2.FRAME_HEAD, h2.FRAME_HEAD + length),
     };
   }
 
   #handle(frame: h2.Frame): void {
     if (this.#block && (frame.type !== h2.CONTINUATION || frame.stream !== this.#block.stream)) {
-      throw new MessageFault("a header block is interrupted");
+      throw new MessageFault("an interrupted header block");
     }
     const stream = this.#streams.get(frame.stream);
     switch (frame.type) {
@@ -144,25 +145,25 @@ export class Http2Session {
       case h2.CONTINUATION:
         return this.#continue(frame);
       case h2.RST_STREAM:
-        if (frame.payload.length !== 4) throw new MessageFault("a reset has the wrong length");
+        if (frame.payload.length !== 4) throw new MessageFault("a reset of the wrong length");
         return stream?.reset(numberOf(frame));
       case h2.SETTINGS:
         return this.#settings(frame);
       case h2.PING:
-        if (frame.payload.length !== 8) throw new MessageFault("a ping has the wrong length");
+        if (frame.payload.length !== 8) throw new MessageFault("a ping of the wrong length");
         if (!(frame.flags & h2.ACK)) this.control(h2.frame(h2.PING, h2.ACK, 0, frame.payload));
         return;
       case h2.GOAWAY:
-        return this.#leave(frame);
+        return this.#goAway(frame);
       case h2.WINDOW_UPDATE:
         return this.#widen(frame, stream);
       case h2.PUSH_PROMISE:
-        throw new MessageFault("it pushes what nobody asked for");
+        throw new MessageFault("an unexpected server push");
     }
   }
 
   #data(frame: h2.Frame, stream: Http2Exchange | undefined): void {
-    // Padding counts too. Streams bound what waits here, so the connection's window is given back at once.
+    // Padding counts too. Streams bound the unread bytes, so the connection's window is restored at once.
     this.#received += frame.payload.length;
     if (this.#received >= CONNECTION_WINDOW / 2) {
       this.control(h2.numberFrame(h2.WINDOW_UPDATE, 0, this.#received));
@@ -172,7 +173,7 @@ export class Http2Session {
   }
 
   #headers(frame: h2.Frame): void {
-    if (frame.stream === 0) throw new MessageFault("a header block belongs to no stream");
+    if (frame.stream === 0) throw new MessageFault("a header block without a stream");
     let piece = unpadded(frame);
     if (frame.flags & h2.WITH_PRIORITY) piece = piece.subarray(5);
     this.#block = { stream: frame.stream, flags: frame.flags, pieces: [], size: 0 };
@@ -180,65 +181,65 @@ export class Http2Session {
   }
 
   #continue(frame: h2.Frame): void {
-    if (!this.#block) throw new MessageFault("a header block goes on that has not begun");
+    if (!this.#block) throw new MessageFault("a continuation without a header block");
     this.#addToBlock(frame.payload, frame.flags);
   }
 
   #addToBlock(piece: Uint8Array, flags: number): void {
     const block = this.#block!;
     block.size += piece.length;
-    // A piece of nothing costs its frame's head, or they could come without end.
+    // An empty piece counts as its frame head, or there could be endless empty pieces.
     if (block.size + block.pieces.length * h2.FRAME_HEAD > HEAD_MAX) {
-      throw new MessageFault("its head is too long");
+      throw new MessageFault("the response head is too long");
     }
     block.pieces.push(piece.slice());
     if (!(flags & h2.END_HEADERS)) return;
     this.#block = undefined;
-    const whole = new Uint8Array(block.size);
+    const joined = new Uint8Array(block.size);
     let at = 0;
-    for (const each of block.pieces) {
-      whole.set(each, at);
-      at += each.length;
+    for (const piece of block.pieces) {
+      joined.set(piece, at);
+      at += piece.length;
     }
-    // Also of streams that are over: the tables have to stay the same.
-    const headers = this.#decoder.decode(whole);
+    // Also for streams that have ended: both tables must stay the same.
+    const headers = this.#decoder.decode(joined);
     this.#streams.get(block.stream)?.headers(headers, (block.flags & h2.END_STREAM) !== 0);
   }
 
   #settings({ flags, payload }: h2.Frame): void {
     if (flags & h2.ACK) return;
-    if (payload.length % 6 !== 0) throw new MessageFault("its settings have the wrong length");
+    if (payload.length % 6 !== 0) throw new MessageFault("settings of the wrong length");
     const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
     for (let at = 0; at < payload.length; at += 6) this.#setting(view.getUint16(at), view.getUint32(at + 2));
     this.control(h2.frame(h2.SETTINGS, h2.ACK, 0, new Uint8Array()));
   }
 
   #setting(id: number, value: number): void {
-    if (id === h2.MAX_CONCURRENT_STREAMS) this.#most = Math.min(value, STREAMS_MAX);
+    if (id === h2.MAX_CONCURRENT_STREAMS) this.#streamsMax = Math.min(value, STREAMS_MAX);
     if (id === h2.MAX_FRAME_SIZE) {
       if (value < h2.FRAME_MAX || value > 2 ** 24 - 1) {
-        throw new MessageFault("its settings are out of range");
+        throw new MessageFault("settings out of range");
       }
       this.frameMax = value;
     }
     if (id === h2.INITIAL_WINDOW_SIZE) {
-      if (value > h2.WINDOW_MAX) throw new MessageFault("its settings are out of range");
+      if (value > h2.WINDOW_MAX) throw new MessageFault("settings out of range");
       for (const stream of this.#streams.values()) stream.window.add(value - this.initialWindow);
       this.initialWindow = value;
     }
   }
 
-  #leave({ payload }: h2.Frame): void {
-    if (payload.length < 8) throw new MessageFault("its farewell is cut short");
+  #goAway({ payload }: h2.Frame): void {
+    if (payload.length < 8) throw new MessageFault("a truncated GOAWAY");
     const last = new DataView(payload.buffer, payload.byteOffset).getUint32(0) & h2.WINDOW_MAX;
-    this.#leaving = true;
+    this.#isLeaving = true;
     this.#onEnd();
     for (const stream of [...this.#streams.values()]) if (stream.id > last) stream.refuse();
     if (this.#streams.size === 0) this.close();
   }
 
   #widen(frame: h2.Frame, stream: Http2Exchange | undefined): void {
-    if (frame.payload.length !== 4) throw new MessageFault("a window update has the wrong length");
+    if (frame.payload.length !== 4) throw new MessageFault("a window update of the wrong length");
     const window = frame.stream === 0 ? this.window : stream?.window;
     window?.add(numberOf(frame) & h2.WINDOW_MAX);
   }
@@ -247,10 +248,10 @@ export class Http2Session {
     if (this.#ended) return;
     this.#ended = true;
     this.#onEnd();
-    const why = this.#connection.timedOut && this.#streams.size > 0
-      ? new ConnectionLost("did nothing for too long", true)
+    const reason = this.#connection.timedOut && this.#streams.size > 0
+      ? new ConnectionLost("was idle for too long", true)
       : error;
-    for (const stream of [...this.#streams.values()]) stream.fail(why);
+    for (const stream of [...this.#streams.values()]) stream.fail(reason);
     this.window.close();
     this.#connection.close();
   }
@@ -263,6 +264,6 @@ function numberOf({ payload }: h2.Frame): number {
 function unpadded({ flags, payload }: h2.Frame): Uint8Array {
   if (!(flags & h2.PADDED)) return payload;
   const end = payload.length - payload[0];
-  if (payload.length === 0 || end < 1) throw new MessageFault("a frame has more padding than it is long");
+  if (payload.length === 0 || end < 1) throw new MessageFault("more padding than payload");
   return payload.subarray(1, end);
 }

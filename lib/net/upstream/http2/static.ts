@@ -1,6 +1,6 @@
 import type { Header } from "../../message/header.ts";
 
-/** Header fields that both sides know (RFC 7541 Appendix A), from index 1. */
+/** Static header table (RFC 7541 Appendix A), from index 1. */
 // deno-fmt-ignore
 export const STATIC: readonly Header[] = [
   [":authority", ""], [":method", "GET"], [":method", "POST"], [":path", "/"], [":path", "/index.html"],

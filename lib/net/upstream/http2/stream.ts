@@ -1,48 +1,46 @@
+import type { Deadline } from "../../deadline.ts";
 import { ConnectionLost, MessageFault } from "../../fault.ts";
-import { checkFields } from "../../message/head.ts";
-import { endToEnd, type Header, headerValue, mayTrail } from "../../message/header.ts";
 import { INTERIM_MAX, STREAM_WINDOW } from "../../limit.ts";
-import type { OutgoingRequest, UpstreamAnswer, UpstreamExchange } from "../upstream.ts";
-import type { Deadline } from "../../watch.ts";
+import { checkFields } from "../../message/head.ts";
+import { dropHopByHop, type Header, headerValue, mayTrail } from "../../message/header.ts";
+import type { OutgoingRequest, UpstreamExchange, UpstreamResponse } from "../upstream.ts";
 import { Http2Body } from "./body.ts";
 import * as h2 from "./frame.ts";
 import { encodeHeaders } from "./hpack.ts";
 import type { Http2Session } from "./session.ts";
 import { SendWindow } from "./window.ts";
 
-/** One request and its answer, as a stream of a session. */
+/** One request and its response, as a stream of a session. */
 export class Http2Exchange implements UpstreamExchange {
-  readonly answer: Promise<UpstreamAnswer>;
+  readonly response: Promise<UpstreamResponse>;
   readonly window: SendWindow;
-  answered = false;
+  hasResponded = false;
   refused = false;
   readonly #session: Http2Session;
   readonly #request: OutgoingRequest;
   readonly #deadline: Deadline;
-  readonly #settled = Promise.withResolvers<UpstreamAnswer>();
+  readonly #settled = Promise.withResolvers<UpstreamResponse>();
   #body?: Http2Body;
-  /** bytes that were read since the upstream was told so */
+  /** `bytes` read since the last window update */
   #read = 0;
-  /** bytes that the upstream may still send */
+  /** `bytes` that the upstream may still send */
   #granted = STREAM_WINDOW;
   #interim = 0;
   #sent = false;
   #received = false;
-  #over = false;
+  #ended = false;
 
   constructor(session: Http2Session, readonly id: number, request: OutgoingRequest) {
     this.#session = session;
     this.#request = request;
     this.window = new SendWindow(session.initialWindow);
-    this.answer = this.#settled.promise;
-    this.answer.catch(() => {});
-    this.#deadline = session.deadline(() =>
-      this.#break(new ConnectionLost("did nothing for too long", true))
-    );
+    this.response = this.#settled.promise;
+    this.response.catch(() => {});
+    this.#deadline = session.deadline(() => this.#abort(new ConnectionLost("was idle for too long", true)));
   }
 
   begin(): void {
-    this.#send().catch((error) => this.#break(error));
+    this.#send().catch((error) => this.#abort(error));
   }
 
   done(): void {
@@ -50,123 +48,129 @@ export class Http2Exchange implements UpstreamExchange {
   }
 
   abort(): void {
-    this.#break(new ConnectionLost("was closed"));
+    this.#abort(new ConnectionLost("was closed"));
   }
 
-  /** A header block has come: the head of an answer, or trailers. */
+  /** Receives a header block: the head of a response, or trailers. */
   headers(headers: Header[], last: boolean): void {
-    this.#guarded(() => {
-      this.answered = true;
+    this.#guard(() => {
+      this.hasResponded = true;
       checkFields(headers);
       if (this.#body) {
-        if (!last) throw new MessageFault("its trailers are not the end");
+        if (!last) throw new MessageFault("data after the trailers");
         this.#body.end(headers.filter(mayTrail));
-        return this.#receivedAll();
+        return this.#endReceiving();
       }
       const status = Number(/^[1-9][0-9]{2}$/.exec(headerValue(headers, ":status") ?? "")?.[0]);
-      if (Number.isNaN(status) || status === 101) throw new MessageFault("its head has no proper status");
+      if (Number.isNaN(status) || status === 101) throw new MessageFault("invalid :status");
       if (status < 200) {
         if (last || ++this.#interim > INTERIM_MAX) {
-          throw new MessageFault("it sends interim answers without end");
+          throw new MessageFault("too many interim responses");
         }
         return;
       }
-      this.#answer(status, headers.filter(([name]) => name[0] !== ":"), last);
+      this.#respond(status, headers.filter(([name]) => name[0] !== ":"), last);
     });
   }
 
-  /** @param count of the window that the piece takes, with its padding */
+  /** @param count `bytes` of the window that the piece takes, with its padding */
   data(piece: Uint8Array, count: number, last: boolean): void {
-    this.#guarded(() => {
-      if (!this.#body) throw new MessageFault("its body comes before its head");
+    this.#guard(() => {
+      if (!this.#body) throw new MessageFault("a body before its head");
       this.#granted -= count;
-      if (this.#granted < 0) throw new MessageFault("it sends more than it was allowed to");
-      this.#taken(count - piece.length);
+      if (this.#granted < 0) throw new MessageFault("more data than the window allows");
+      this.#restoreWindow(count - piece.length);
       this.#body.push(piece);
       if (!last) return;
       this.#body.end([]);
-      this.#receivedAll();
+      this.#endReceiving();
     });
   }
 
   reset(code: number): void {
     if (code === h2.REFUSED_STREAM) return this.refuse();
-    // An upstream that has answered may say in this way that it needs no more of the request.
+    // An upstream that has responded may signal that it does not need the rest of the request.
     if (code === h2.NO_ERROR && this.#received) return;
-    this.answered = true;
-    this.fail(new ConnectionLost("broke the exchange off"));
+    this.hasResponded = true;
+    this.fail(new ConnectionLost("reset the stream"));
   }
 
-  /** The upstream has not acted on it, and says so. */
+  /** The upstream reported that it has not processed the request. */
   refuse(): void {
     this.refused = true;
-    this.fail(new ConnectionLost("refused the exchange"));
+    this.fail(new ConnectionLost("refused the stream"));
   }
 
-  /** It is over without a proper end. */
+  /** Ends the stream with an error. */
   fail(error: Error): void {
     this.#settled.reject(error);
     this.#body?.fail(error);
     this.#close(false);
   }
 
-  #answer(status: number, headers: Header[], last: boolean): void {
-    const given = headerValue(headers, "content-length");
+  #respond(status: number, headers: Header[], last: boolean): void {
+    const declared = headerValue(headers, "content-length");
     const bodiless = this.#request.method === "HEAD" || status === 204 || status === 304;
-    const length = bodiless || given === undefined ? undefined : Number(/^[0-9]{1,15}$/.exec(given)?.[0]);
-    if (Number.isNaN(length)) throw new MessageFault("its length is no number");
+    const length = bodiless || declared === undefined
+      ? undefined
+      : Number(/^[0-9]{1,15}$/.exec(declared)?.[0]);
+    if (Number.isNaN(length)) throw new MessageFault("content-length is not a number");
     const body = this.#body = new Http2Body(
       last && bodiless ? 0 : length,
       () => this.#deadline.set(this.#session.timeouts.body),
-      (count) => this.#taken(count),
+      (count) => this.#restoreWindow(count),
     );
     if (last) {
       body.end([]);
-      this.#receivedAll();
+      this.#endReceiving();
     }
-    const declared = given === undefined ? {} : { declared: given };
-    this.#settled.resolve({ status, headers: endToEnd(headers), body, ...declared });
+    this.#settled.resolve({
+      status,
+      headers: dropHopByHop(headers),
+      body,
+      ...(declared !== undefined && { declared }),
+    });
   }
 
-  #receivedAll(): void {
+  #endReceiving(): void {
     this.#received = true;
     this.#deadline.off();
     if (this.#sent) this.#close(true);
   }
 
-  #taken(count: number): void {
+  #restoreWindow(count: number): void {
     this.#read += count;
-    if (this.#read < STREAM_WINDOW / 2 || this.#over) return;
+    if (this.#read < STREAM_WINDOW / 2 || this.#ended) return;
     this.#session.control(h2.numberFrame(h2.WINDOW_UPDATE, this.id, this.#read));
     this.#granted += this.#read;
     this.#read = 0;
   }
 
-  /** What is wrong with one stream ends it, and not the session. */
-  #guarded(work: () => void): void {
-    if (this.#over || this.#received) return;
+  /** Runs a step; its error ends this stream, not the session. */
+  #guard(step: () => void): void {
+    if (this.#ended || this.#received) return;
     try {
-      work();
+      step();
     } catch (error) {
-      this.#break(error as Error);
+      this.#abort(error as Error);
     }
   }
 
-  #break(error: Error): void {
-    if (this.#over) return;
+  #abort(error: Error): void {
+    if (this.#ended) return;
     this.#settled.reject(error);
     this.#body?.fail(error);
     this.#close(true);
   }
 
-  /** @param tell whether the upstream has to hear of it, when one side is not complete */
-  #close(tell: boolean): void {
-    if (this.#over) return;
-    this.#over = true;
+  /** @param reset resets a stream with an incomplete side */
+  #close(reset: boolean): void {
+    if (this.#ended) return;
+    this.#ended = true;
     this.#deadline.watch.remove(this.#deadline);
     this.window.close();
-    const whole = this.#sent && this.#received;
-    if (tell && !whole) this.#session.control(h2.numberFrame(h2.RST_STREAM, this.id, h2.CANCEL));
+    const isComplete = this.#sent && this.#received;
+    if (reset && !isComplete) this.#session.control(h2.numberFrame(h2.RST_STREAM, this.id, h2.CANCEL));
     this.#session.forget(this);
   }
 
@@ -193,7 +197,7 @@ export class Http2Exchange implements UpstreamExchange {
     }
     this.#sent = true;
     if (this.#received) this.#close(true);
-    else if (!this.#body && !this.#over) this.#deadline.set(this.#session.timeouts.answer);
+    else if (!this.#body && !this.#ended) this.#deadline.set(this.#session.timeouts.response);
   }
 
   #sendHeaders(headers: Header[], last: boolean): Promise<void> {
@@ -211,14 +215,14 @@ export class Http2Exchange implements UpstreamExchange {
 
   async #sendData(piece: Uint8Array): Promise<void> {
     for (let at = 0; at < piece.length;) {
-      while (this.window.left <= 0 || this.#session.window.left <= 0) {
-        await (this.window.left <= 0 ? this.window : this.#session.window).more();
-        if (this.#over || this.#session.window.closed) throw new ConnectionLost("was closed");
+      while (this.window.remaining <= 0 || this.#session.window.remaining <= 0) {
+        await (this.window.remaining <= 0 ? this.window : this.#session.window).more();
+        if (this.#ended || this.#session.window.closed) throw new ConnectionLost("was closed");
       }
       const count = Math.min(
         piece.length - at,
-        this.window.left,
-        this.#session.window.left,
+        this.window.remaining,
+        this.#session.window.remaining,
         this.#session.frameMax,
         h2.FRAME_MAX,
       );

@@ -1,19 +1,19 @@
 import { MessageFault } from "../../fault.ts";
 import { WINDOW_MAX } from "./frame.ts";
 
-/** How much may be sent (RFC 9113 §5.2), with those who wait for more. */
+/** Flow-control window of the sending side (RFC 9113 §5.2). */
 export class SendWindow {
-  #left: number;
+  #remaining: number;
   #closed = false;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiters: (() => void)[] = [];
 
-  constructor(left: number) {
-    this.#left = left;
+  constructor(initial: number) {
+    this.#remaining = initial;
   }
 
-  /** Bytes that may be sent now; a change of settings can make it negative. */
-  get left(): number {
-    return this.#left;
+  /** `bytes` that may be sent now; negative after some changes of settings. */
+  get remaining(): number {
+    return this.#remaining;
   }
 
   get closed(): boolean {
@@ -21,20 +21,20 @@ export class SendWindow {
   }
 
   take(count: number): void {
-    this.#left -= count;
+    this.#remaining -= count;
   }
 
-  /** @throws {MessageFault} for a window that is larger than one may be */
+  /** @throws {MessageFault} for a window beyond the maximum */
   add(count: number): void {
-    this.#left += count;
-    if (this.#left > WINDOW_MAX) throw new MessageFault("a window is larger than allowed");
-    if (this.#left > 0) this.#wake();
+    this.#remaining += count;
+    if (this.#remaining > WINDOW_MAX) throw new MessageFault("a window beyond the maximum");
+    if (this.#remaining > 0) this.#wake();
   }
 
-  /** Settles when there is more, or never will be. */
+  /** Settles when more may be sent, or the window is closed. */
   more(): Promise<void> {
-    if (this.#left > 0 || this.#closed) return Promise.resolve();
-    return new Promise((resolve) => this.#waiting.push(resolve));
+    if (this.#remaining > 0 || this.#closed) return Promise.resolve();
+    return new Promise((resolve) => this.#waiters.push(resolve));
   }
 
   close(): void {
@@ -43,6 +43,6 @@ export class SendWindow {
   }
 
   #wake(): void {
-    for (const resolve of this.#waiting.splice(0)) resolve();
+    for (const resolve of this.#waiters.splice(0)) resolve();
   }
 }

@@ -1,11 +1,12 @@
-/** The pure half of sbx-mcp-server: lines on one side, frames on the other. */
+/** The bridge of sbx-mcp-server: lines on one side, frames on the other. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { bridge, MESSAGE_LIMIT } from "../../../../cmd/guest/mcp_server/bridge.ts";
-import { lines } from "../../../../cmd/guest/mcp_server/line.ts";
+import { readLines } from "../../../../cmd/guest/mcp_server/line.ts";
 import { FrameChannel } from "../../../../lib/base/wire/mod.ts";
+import { runChild } from "../../../helper/child.ts";
 import { fromRoot } from "../../../helper/repo.ts";
 
-/** A source that hands out `text` at most `step` bytes at a time. */
+/** A source that returns `text` in pieces of at most `step` bytes. */
 function source(text: string, step = Infinity) {
   const bytes = new TextEncoder().encode(text);
   let at = 0;
@@ -20,16 +21,16 @@ function source(text: string, step = Infinity) {
   };
 }
 
-Deno.test("lines come whole however the bytes are cut; one that is too long is skipped", async () => {
+Deno.test("lines are complete however the bytes are cut; an overlong one is skipped", async () => {
   const text = `{"a":"é"}\n\n${"x".repeat(40)}\nb\r\n${"y".repeat(31)}\nlast`;
   for (const step of [1, 2, 7, 32, Infinity]) {
     const read = await Array.fromAsync(
-      lines(source(text, step), 32),
+      readLines(source(text, step), 32),
       (line) => line && new TextDecoder().decode(line),
     );
     assertEquals(read, ['{"a":"é"}', "", undefined, "b\r", "y".repeat(31), "last"], `${step}`);
   }
-  assertEquals(await Array.fromAsync(lines(source(""), 32)), []);
+  assertEquals(await Array.fromAsync(readLines(source(""), 32)), []);
 });
 
 /** Both ends of a Unix socket. */
@@ -49,7 +50,7 @@ async function run(input: string, host: (channel: FrameChannel) => Promise<void>
   const [near, far] = await connected();
   const decoder = new TextDecoder();
   let printed = "";
-  // It takes a few bytes at a time, as a pipe that is full does.
+  // Accepts a few bytes at a time, like a full pipe.
   const output = {
     write(bytes: Uint8Array) {
       const part = bytes.subarray(0, 5);
@@ -69,7 +70,7 @@ async function run(input: string, host: (channel: FrameChannel) => Promise<void>
   return printed.split("\n").slice(0, -1);
 }
 
-Deno.test("the bridge says who it is, passes messages both ways, and waits for the last answer", async () => {
+Deno.test("the bridge sends Hello, passes messages both ways, and waits for the last answer", async () => {
   const seen: unknown[] = [];
   const printed = await run('{"id":1}\n  \n{"text":"é\\n"}\r\n{"id":2}', async (host) => {
     for (let frame: any = await host.next(); frame.t !== "End"; frame = await host.next()) seen.push(frame);
@@ -81,9 +82,9 @@ Deno.test("the bridge says who it is, passes messages both ways, and waits for t
   assertEquals(printed, ['{"answer":"ü\\n"}', "[1]"]);
 });
 
-Deno.test("what no frame can carry is answered by the bridge itself", async () => {
+Deno.test("the bridge itself answers messages that do not fit a frame", async () => {
   const long = JSON.stringify({ id: 5, text: "x".repeat(MESSAGE_LIMIT) });
-  // As text it fits its line; as the JSON of a frame it does not.
+  // Fits a line as text, but not a frame as JSON.
   const grows = `{"id":6,"numbers":[${new Array(150_000).fill("1e20").join(",")}]}`;
   const printed = await run(`nonsense\n${long}\n${grows}\n{"id":7}\n`, async (host) => {
     assertEquals(await host.next(), { t: "Hello", process_name: "claude" });
@@ -102,10 +103,10 @@ Deno.test("a host that closes ends the bridge with an error", async () => {
   );
 });
 
-Deno.test("sbx-mcp-server: where there is no endpoint it says so on stderr, and nothing on stdout", async () => {
+Deno.test("sbx-mcp-server: without an endpoint it reports that on stderr and writes nothing to stdout", async () => {
   const run = async (...args: string[]) => {
-    const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      // Without the permission to open a socket: the test machine's own vsock is none of ours.
+    const { code, stdout, stderr } = await runChild(Deno.execPath(), {
+      // No permission to open a socket: keeps the test off the machine's own vsock.
       args: [
         "run",
         "--no-prompt",
@@ -114,8 +115,7 @@ Deno.test("sbx-mcp-server: where there is no endpoint it says so on stderr, and 
         fromRoot("cmd/guest/mcp_server/main.ts"),
         ...args,
       ],
-      stdin: "null",
-    }).output();
+    });
     const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
     return { code, stdout: text(stdout), stderr: text(stderr) };
   };

@@ -1,7 +1,7 @@
-/** The guest's MCP endpoint, asked by the SDK's client through the guest's own bridge: policy, results, ledger. */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+/** The guest's MCP endpoint, used by the SDK's client through the guest's own bridge: policy, results, ledger. */
 // @ts-types="@modelcontextprotocol/sdk/types"
 import { McpError } from "@modelcontextprotocol/sdk/types.js";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { TestGate } from "../../../helper/gate.ts";
 import { SdkCatalogue } from "../../../helper/mcp_endpoint_catalogue.ts";
 import { GuestSide } from "../../../helper/mcp_endpoint_guest.ts";
@@ -55,7 +55,7 @@ async function setUp(rules = RULES) {
 
 const textOf = (result: unknown) => (result as { content: { text: string }[] }).content[0].text;
 
-Deno.test("lists, calls, reads and prompts come through, and each is an event with its decision and its end", async () => {
+Deno.test("lists, calls, reads and prompts work, and each is an event with its decision and outcome", async () => {
   const { guest, gate, calls } = await setUp("");
   await using _ = guest;
   const client = await guest.client();
@@ -108,13 +108,13 @@ Deno.test("lists, calls, reads and prompts come through, and each is an event wi
   assertEquals(call.outcome!.response, { is_error: false, content: [{ type: "text", text: "HI" }] });
 });
 
-Deno.test("a corp rule blocks one tool, an argument of another is rewritten, a third is asked about", async (t) => {
+Deno.test("a corp rule blocks one tool, rewrites an argument of another, and asks about a third", async (t) => {
   const { guest, gate, calls } = await setUp();
   await using _ = guest;
   const client = await guest.client();
 
   await t.step(
-    "blocked: nothing reaches the server, and the answer carries the decision record",
+    "blocked: nothing reaches the server, and the answer contains the decision record",
     async () => {
       const error = await assertRejects(() => client.callTool({ name: "test__delete_all" }), McpError);
       assertEquals(error.code, -32600);
@@ -129,11 +129,11 @@ Deno.test("a corp rule blocks one tool, an argument of another is rewritten, a t
     },
   );
 
-  await t.step("rewritten: the server gets what policy made of it", async () => {
+  await t.step("rewritten: the server receives the rewritten request", async () => {
     const args = { text: "write to me@example.org", more: [1, { a: null }] };
     assertEquals(textOf(await client.callTool({ name: "test__shout", arguments: args })), "WRITE TO ***");
     assertEquals(calls.pop(), { tool: "shout", args: { text: "write to ***" } });
-    // Another tool altogether, when every name of it is rewritten.
+    // Calls another tool when every name is rewritten.
     const other = await client.callTool({ name: "test__fail", arguments: { text: "now" } });
     assertEquals(textOf(other), "NOW");
     const half = await assertRejects(() => client.callTool({ name: "test__image" }), McpError);
@@ -141,7 +141,7 @@ Deno.test("a corp rule blocks one tool, an argument of another is rewritten, a t
     assert(half.message.includes("rewrite server_name, tool_name and namespaced_tool_name together"));
   });
 
-  await t.step("asked about: it waits, and nothing else does", async () => {
+  await t.step("asked: this call waits, others do not", async () => {
     for (const [decision, expected] of [["allow", "deployed prod"], ["deny", undefined]] as const) {
       const call = client.callTool({ name: "test__deploy", arguments: { target: "prod" } });
       call.catch(() => {});
@@ -154,7 +154,7 @@ Deno.test("a corp rule blocks one tool, an argument of another is rewritten, a t
     }
   });
 
-  await t.step("an answer is looked at before the guest gets it, whatever it is of", async () => {
+  await t.step("every result is checked before the guest receives it", async () => {
     assertEquals((await client.listTools()).tools.length, 8);
     assertEquals((await client.readResource({ uri: "sbx://test/file:///readme.md" })).contents.length, 1);
     assertEquals(
@@ -167,14 +167,14 @@ Deno.test("a corp rule blocks one tool, an argument of another is rewritten, a t
     assertEquals(gate.entries.at(-1)!.decision!.decision, "block");
   });
 
-  await t.step("a read is decided on by its own name", async () => {
+  await t.step("policy decides on a read by its own name", async () => {
     const read = () => client.readResource({ uri: "sbx://test/user://ada" });
     assertEquals((await assertRejects(read, McpError)).code, -32600);
     assertEquals(gate.entries.at(-1)!.event.mcp!.request.namespaced_tool_name, "sbx://test/user://ada");
   });
 });
 
-Deno.test("what the ledger keeps of results: texts cut, bytes as their number", async () => {
+Deno.test("the ledger stores results with texts cut and bytes replaced by their size", async () => {
   const { guest, gate } = await setUp("");
   await using _ = guest;
   const client = await guest.client();
@@ -189,7 +189,7 @@ Deno.test("what the ledger keeps of results: texts cut, bytes as their number", 
   assert(cut.content[0].text.length < 17_000 && cut.content[0].text.endsWith("… (500000 characters)"));
 });
 
-Deno.test("what cannot be done is an error with its code, and ends in the ledger as one", async () => {
+Deno.test("a failed request is an error with its code, also in the ledger", async () => {
   const { guest, gate } = await setUp("");
   await using _ = guest;
   const client = await guest.client();
@@ -203,21 +203,21 @@ Deno.test("what cannot be done is an error with its code, and ends in the ledger
     [
       () => client.callTool({ name: "x".repeat(513) }),
       -32602,
-      "params.name is a text of 1 to 512 characters",
+      "params.name must be a string of 1 to 512 characters",
     ],
-    [() => client.listTools({ cursor: "nonsense" }), -32602, "params.cursor is not one that this list gave"],
+    [() => client.listTools({ cursor: "nonsense" }), -32602, "params.cursor was not issued by this list"],
     [
       () => client.callTool({ name: "test__big", arguments: { bytes: 1024 * 1024 } }),
       -32603,
-      "the answer is larger than a frame may be",
+      "the result exceeds the frame limit of 1 MiB",
     ],
-    // The server's own words stay outside; it does not throw ours.
+    // Text of an unexpected error is not passed to the guest.
     [() => client.readResource({ uri: "sbx://test/nowhere:///" }), -32603, "the request failed on the host"],
   ];
   for (const [call, code, message] of cases) {
-    const [got, said] = await rejected(call);
-    assertEquals(got, code, message);
-    assert(String(said).includes(message), `${said}`);
+    const [actual, text] = await rejected(call);
+    assertEquals(actual, code, message);
+    assert(String(text).includes(message), `${text}`);
   }
   const errors = gate.entries.map(({ outcome }) => outcome?.error);
   assertEquals(errors.filter((error) => error !== undefined).length, 5, JSON.stringify(errors));

@@ -1,11 +1,13 @@
-/** The endpoint over time: cancellation, progress, timeouts, lists that change, ends, and guests that do not read. */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+/**
+ * The endpoint over time: cancellation, progress, timeouts, changed lists, disconnects, and guests that do not read.
+ */
 // @ts-types="@modelcontextprotocol/sdk/types"
 import {
   LoggingMessageNotificationSchema,
   McpError,
   ToolListChangedNotificationSchema,
 } from "@modelcontextprotocol/sdk/types.js";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import type { EndpointParts } from "../../../../lib/mcp/endpoint/mod.ts";
 import { TestGate } from "../../../helper/gate.ts";
@@ -42,7 +44,7 @@ Deno.test("a cancelled call is cancelled at the server, and gets no answer", asy
   channel.close();
 });
 
-Deno.test("a guest that goes away has its calls cancelled, and its asks denied", async () => {
+Deno.test("calls of a guest that disconnects are cancelled, and its asks denied", async () => {
   const rules = `[profiles.rules.ask]\naction = "ask"\nmatch = 'mcp.request.tool_name == "deploy"'`;
   const { guest, gate, cancelled, calls } = await setUp({ rules });
   await using _ = guest;
@@ -53,12 +55,12 @@ Deno.test("a guest that goes away has its calls cancelled, and its asks denied",
   channel.close();
   await cancelled;
   await eventually("the call is over", () => gate.entries[0].outcome !== undefined);
-  assertEquals(gate.entries[0].outcome!.error, "the guest's program is gone");
+  assertEquals(gate.entries[0].outcome!.error, "the guest's program closed the connection");
   await eventually("the ask is denied", () => gate.entries[1].decision!.decision === "block");
   assertEquals(calls.map(({ tool }) => tool), ["wait"]);
 });
 
-Deno.test("progress comes through, in order, to who asked for it", async () => {
+Deno.test("progress arrives in order at the client that requested it", async () => {
   const { guest } = await setUp();
   await using _ = guest;
   const client = await guest.client();
@@ -71,7 +73,7 @@ Deno.test("progress comes through, in order, to who asked for it", async () => {
   assertEquals(seen, steps);
 });
 
-Deno.test("a call that takes too long is −32000, and its server hears of it", async () => {
+Deno.test("a call that times out is −32000, and cancelled at its server", async () => {
   const { guest, gate, cancelled } = await setUp({ limits: { callTimeoutMs: 50 } });
   await using _ = guest;
   const client = await guest.client();
@@ -81,7 +83,7 @@ Deno.test("a call that takes too long is −32000, and its server hears of it", 
   assertEquals(gate.entries[0].outcome!.error, "no answer within 0.05 s");
 });
 
-Deno.test("a list that changes is announced, and then listed", async () => {
+Deno.test("a changed list is announced, then listed", async () => {
   const { guest, server } = await setUp();
   await using _ = guest;
   const client = await guest.client();
@@ -94,7 +96,7 @@ Deno.test("a list that changes is announced, and then listed", async () => {
   assertEquals(tools.at(-1)!.name, "test__newcomer");
 });
 
-Deno.test("a refusal is a log message too, for a client that wants warnings", async () => {
+Deno.test("a refusal is a log message too, for a client that requests warnings", async () => {
   const { guest } = await setUp({
     rules: `[profiles.rules.no]\naction = "block"\nmatch = 'mcp.request.tool_name == "fail"'`,
   });
@@ -112,7 +114,7 @@ Deno.test("a refusal is a log message too, for a client that wants warnings", as
   assert(logged[0].data.startsWith("blocked by policy:"));
 });
 
-Deno.test("the aggregator's end is an error of each call, and of no connection", async () => {
+Deno.test("when the aggregator has ended each call fails, but no connection", async () => {
   const { guest, gate, catalogue } = await setUp();
   await using _ = guest;
   const client = await guest.client();
@@ -133,7 +135,7 @@ Deno.test("the aggregator's end is an error of each call, and of no connection",
   ]);
 });
 
-Deno.test("an agent that closes its stdin still gets what it asked for", async () => {
+Deno.test("an agent that closes its stdin still receives its answers", async () => {
   const { guest, calls } = await setUp();
   await using _ = guest;
   const transport = new GuestTransport(await guest.connect());
@@ -155,7 +157,7 @@ Deno.test("an agent that closes its stdin still gets what it asked for", async (
   assertEquals(calls.length, 1);
 });
 
-Deno.test("requests over the limit are refused at once, and the others are answered", async () => {
+Deno.test("requests over the limit are rejected at once, and the others are answered", async () => {
   const { guest, gate } = await setUp({ limits: { inFlight: 3 } });
   await using _ = guest;
   const [one, other] = [await guest.initialized(), await guest.initialized()];
@@ -174,7 +176,7 @@ Deno.test("requests over the limit are refused at once, and the others are answe
   other.close();
 });
 
-Deno.test("a guest that never reads is let go of, and others are served meanwhile", async () => {
+Deno.test("a guest that never reads is disconnected, and others are served meanwhile", async () => {
   const { guest, gate } = await setUp({ limits: { writeTimeoutMs: 300 } });
   await using _ = guest;
   const deaf = await guest.initialized();
@@ -186,7 +188,7 @@ Deno.test("a guest that never reads is let go of, and others are served meanwhil
   );
   await guest.served[0];
   assertEquals(gate.entries.filter(({ outcome }) => outcome !== undefined).length, 21);
-  // What was in the kernel's buffer is still there; then comes the end, in the middle of a frame.
+  // Data in the kernel's buffer remains readable; then the connection ends inside a frame.
   await assertRejects(async () => {
     while (await deaf.next() !== null);
     throw new Error("closed between frames");

@@ -1,7 +1,7 @@
-/** The built-in server `local`: echo, and HTTP through the way that the guest's own requests go. */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+/** The built-in server `local`: echo, and HTTP on the path of the guest's own requests. */
 // @ts-types="@modelcontextprotocol/sdk/types"
 import { McpError } from "@modelcontextprotocol/sdk/types.js";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { LocalServer, type Send } from "../../../../lib/mcp/endpoint/mod.ts";
 import { TestGate } from "../../../helper/gate.ts";
@@ -9,7 +9,7 @@ import { SdkCatalogue } from "../../../helper/mcp_endpoint_catalogue.ts";
 import { GuestSide } from "../../../helper/mcp_endpoint_guest.ts";
 import { testServer } from "../../../helper/mcp_endpoint_server.ts";
 
-/** A server of the outside, on this machine. */
+/** An external site, served on this machine. */
 function site() {
   return Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
     const { pathname } = new URL(request.url);
@@ -38,7 +38,7 @@ match = 'mcp.request.namespaced_tool_name == "local__echo" && mcp.request.argume
   return { guest, gate, client: await guest.client() };
 }
 
-Deno.test("local: its tools stand beside the others', and policy decides on them too", async () => {
+Deno.test("local: its tools are listed with the others, and policy applies to them too", async () => {
   const { guest, gate, client } = await setUp();
   await using _ = guest;
   const { tools } = await client.listTools();
@@ -55,7 +55,7 @@ Deno.test("local: its tools stand beside the others', and policy decides on them
   assertEquals((await assertRejects(missing, McpError)).code, -32602);
 });
 
-Deno.test("local__fetch_http: any request, and of the answer what is of use", async () => {
+Deno.test("local__fetch_http: sends any request and returns status, headers and body", async () => {
   await using server = site();
   const base = `http://127.0.0.1:${server.addr.port}`;
   const sent: string[] = [];
@@ -90,7 +90,7 @@ const BAD: [string, Record<string, unknown>][] = [
   ["a body with GET", { url: "http://a/", body: "x" }],
 ];
 
-Deno.test("local__fetch_http: what it cannot send it says, and what policy refuses it passes on", async (t) => {
+Deno.test("local__fetch_http: invalid requests are reported, and refusals of policy passed on", async (t) => {
   let sent = 0;
   const { guest, client } = await setUp(() => {
     sent++;

@@ -1,12 +1,12 @@
-/** What a hostile or confused guest may put on the wire of its MCP endpoint, and what it gets for it. */
+/** Input of a hostile or faulty guest at its MCP endpoint, and the answers to it. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
-import type { Catalogue, ToolEntry } from "../../../../lib/mcp/endpoint/mod.ts";
 import { encodeFrame, type FrameChannel, writeAll } from "../../../../lib/base/wire/mod.ts";
+import type { Catalogue, ToolEntry } from "../../../../lib/mcp/endpoint/mod.ts";
 import { TestGate } from "../../../helper/gate.ts";
 import { GuestSide } from "../../../helper/mcp_endpoint_guest.ts";
 
-/** A catalogue of many tools, one of which answers with its own name. */
+/** A catalogue of tools that answer with their own name, or with `answer`. */
 function catalogueOf(tools: ToolEntry[], answer?: unknown): Catalogue {
   const none = () => Promise.resolve([]);
   const missing = () => Promise.reject(new SbxError("mcp.resource.not_found", "there is none"));
@@ -43,7 +43,7 @@ let deep: unknown = {};
 for (let i = 0; i < 70; i++) deep = { deep };
 const wide = { list: new Array(100_001).fill(0) };
 
-/** A message of an initialized client, and the code and id of its answer. */
+/** Message of an initialized client, and the code and id of its answer. */
 const MESSAGES: [string, unknown, number, unknown][] = [
   ["a batch", [request("ping")], -32600, null],
   ["an empty batch", [], -32600, null],
@@ -75,7 +75,7 @@ const MESSAGES: [string, unknown, number, unknown][] = [
   ["a second initialize", request("initialize", { protocolVersion: "2025-06-18" }), -32600, 1],
 ];
 
-Deno.test("a message that is wrong is answered, and the connection goes on", async (t) => {
+Deno.test("an invalid message is answered, and the connection stays open", async (t) => {
   await using guest = guestOf();
   const channel = await guest.initialized();
   for (const [name, message, code, id] of MESSAGES) {
@@ -85,7 +85,7 @@ Deno.test("a message that is wrong is answered, and the connection goes on", asy
       assert(answer.error.message.length > 10);
     });
   }
-  // Answers and notifications are answered with nothing, whatever is in them.
+  // Answers and notifications are never answered.
   for (
     const message of [
       { jsonrpc: "2.0", id: 5, result: {} },
@@ -99,10 +99,10 @@ Deno.test("a message that is wrong is answered, and the connection goes on", asy
   channel.close();
 });
 
-Deno.test("nothing but ping comes before initialize, and its version is negotiated", async () => {
+Deno.test("only ping is allowed before initialize, which negotiates the version", async () => {
   await using guest = guestOf();
   for (
-    const [asked, given] of [
+    const [requested, negotiated] of [
       ["2025-11-25", "2025-11-25"],
       ["2025-06-18", "2025-06-18"],
       ["2024-11-05", "2024-11-05"],
@@ -113,8 +113,8 @@ Deno.test("nothing but ping comes before initialize, and its version is negotiat
     assertEquals((await answerTo(channel, request("tools/list"))).error.code, -32600);
     assertEquals((await answerTo(channel, request("ping"))).result, {});
     assertEquals((await answerTo(channel, request("initialize", {}))).error.code, -32602);
-    const { result } = await answerTo(channel, request("initialize", { protocolVersion: asked }));
-    assertEquals(result.protocolVersion, given);
+    const { result } = await answerTo(channel, request("initialize", { protocolVersion: requested }));
+    assertEquals(result.protocolVersion, negotiated);
     assertEquals(Object.keys(result.capabilities).sort(), ["logging", "prompts", "resources", "tools"]);
     channel.close();
   }
@@ -129,7 +129,7 @@ const frameOf = (bytes: Uint8Array) => {
 const utf8 = (text: string) => new TextEncoder().encode(text);
 const HELLO = encodeFrame({ t: "Hello", process_name: "evil" });
 
-/** First bytes of a connection, and the code of the last words that it gets; undefined: none. */
+/** First bytes of a connection, and the code of the error sent before it is closed; `undefined`: none. */
 const BYTES: [string, Uint8Array[], number | undefined][] = [
   ["no Hello", [encodeFrame(request("ping"))], -32600],
   ["a Hello without a name", [encodeFrame({ t: "Hello" })], -32600],
@@ -142,7 +142,7 @@ const BYTES: [string, Uint8Array[], number | undefined][] = [
   ["the end of the stream as a frame", [HELLO, frameOf(utf8("null"))], undefined],
 ];
 
-Deno.test("a connection whose frames cannot be trusted is closed, and no other", async (t) => {
+Deno.test("a connection with a malformed frame is closed, and no other", async (t) => {
   await using guest = guestOf();
   const bystander = await guest.initialized();
   for (const [name, bytes, code] of BYTES) {
@@ -167,7 +167,7 @@ async function readAll(conn: Deno.Conn): Promise<Uint8Array> {
   return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
-Deno.test("one id is one request: a second one of the same id is refused while the first is under way", async () => {
+Deno.test("a request is rejected while another one with the same id is in progress", async () => {
   const waiting = Promise.withResolvers<void>();
   const catalogue = catalogueOf([]);
   catalogue.callTool = () => waiting.promise.then(() => ({ content: [] }));
@@ -181,7 +181,7 @@ Deno.test("one id is one request: a second one of the same id is refused while t
   channel.close();
 });
 
-/** A new connection is closed at once, which its Hello may or may not be too late for. */
+/** Asserts that a new connection is closed at once, before or after its Hello. */
 async function refused(guest: GuestSide): Promise<void> {
   const channel = await guest.frames(null);
   await channel.send({ t: "Hello", process_name: "agent" }).catch(() => {});
@@ -189,7 +189,7 @@ async function refused(guest: GuestSide): Promise<void> {
   channel.close();
 }
 
-Deno.test("a guest has so many connections and no more", async () => {
+Deno.test("connections of a guest are limited", async () => {
   await using guest = new GuestSide({
     gate: new TestGate(),
     catalogue: catalogueOf([]),
@@ -205,7 +205,7 @@ Deno.test("a guest has so many connections and no more", async () => {
   for (const channel of [second, fourth]) channel.close();
 });
 
-Deno.test("long lists come in pages, and a tool that no frame can hold is left out", async () => {
+Deno.test("long lists are paged, and a tool too large for a frame is omitted", async () => {
   const tools = Array.from({ length: 10_000 }, (_, at) => tool(`server__tool_${at}`, "d".repeat(200)));
   tools.splice(5, 0, tool("server__huge", "x".repeat(900_000)), {
     ...tool("server__held"),
@@ -224,11 +224,11 @@ Deno.test("long lists come in pages, and a tool that no frame can hold is left o
   }
   assertEquals(names, tools.map((entry) => entry.namespaced_name).filter((name) => !/huge|held/.test(name)));
   assert(pages > 2 && pages < 8, `${pages} pages`);
-  assertEquals(gate.entries[0].outcome!.error, "too large to be listed: server__huge");
+  assertEquals(gate.entries[0].outcome!.error, "too large to list: server__huge");
   channel.close();
 });
 
-Deno.test("an answer that is no result is an error of that call", async () => {
+Deno.test("an invalid result is an error of its call", async () => {
   for (const answer of ["text", [1], null, 5]) {
     const catalogue = catalogueOf([]);
     catalogue.callTool = () => Promise.resolve(answer);
@@ -240,7 +240,7 @@ Deno.test("an answer that is no result is an error of that call", async () => {
   }
 });
 
-Deno.test("an endpoint that is closed serves nobody", async () => {
+Deno.test("a closed endpoint serves no connection", async () => {
   await using guest = guestOf();
   const channel = await guest.initialized();
   guest.endpoint.close();

@@ -1,0 +1,2 @@
+/** Name of the program in help and errors. */
+export const PROGRAM = "sbx-admin";

@@ -1,0 +1,63 @@
+import { SbxError } from "../error/mod.ts";
+import { type Command, type CommandGroup, isGroup } from "./command.ts";
+import { formatHelp } from "./help.ts";
+import { findSubcommand, parseArguments } from "./parse.ts";
+
+/** A program with commands. */
+export interface Program {
+  /** as typed, such as `sbx` */
+  name: string;
+  /**
+   * Finds a command by its first word.
+   *
+   * @throws {SbxError} `usage.invalid`: unknown command
+   */
+  find(word: string | undefined): Promise<Command | CommandGroup>;
+  /**
+   * Reports an error.
+   *
+   * @param command the failed command; absent if the call did not name one
+   * @returns the exit code
+   */
+  fail(error: unknown, command?: Command): number;
+}
+
+/** Runs the command of a call, or prints its help. @returns the exit code */
+export async function dispatch({ name, find, fail }: Program, argv: string[]): Promise<number> {
+  let command: Command | undefined;
+  try {
+    const [word, ...rest] = argv;
+    const entry = await find(word);
+    const call = isGroup(entry) ? await findSubcommand(name, entry, rest) : { command: entry, rest };
+    command = call.command;
+    if (command) {
+      const args = await parseArguments({ program: name, command }, call.rest);
+      if (!args.has("help")) return await command.run(args);
+    }
+    console.log(formatHelp(name, command ?? entry));
+    return 0;
+  } catch (error) {
+    return fail(error, command);
+  }
+}
+
+/** Returns true if a call asks for JSON, even one with invalid arguments. */
+export function hasJsonOption(argv: string[]): boolean {
+  const end = argv.indexOf("--");
+  return (end < 0 ? argv : argv.slice(0, end)).includes("--json");
+}
+
+/** Creates the error for an unknown command, with the most similar name as its hint. */
+export async function unknownCommand(
+  program: string,
+  word: string,
+  names: readonly string[],
+): Promise<SbxError> {
+  // Loaded for errors only.
+  const { nearest } = await import("../text/mod.ts");
+  const letters = (text: string) => [...text].sort().join("");
+  const near = nearest(word, names) ?? names.find((name) => letters(name) === letters(word));
+  return new SbxError("usage.invalid", `unknown command "${word}"`, {
+    hint: near ? `did you mean ${program} ${near}?` : `${program} --help lists the commands`,
+  });
+}

@@ -1,0 +1,30 @@
+/** Candidate with the smallest edit distance to `word`, if at most a third of its length (at least 1). */
+export function nearest(word: string, candidates: Iterable<string>): string | undefined {
+  let best: string | undefined;
+  let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1;
+  for (const candidate of candidates) {
+    const distance = editDistance(word, candidate, bestDistance);
+    if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
+  }
+  return best;
+}
+
+/** Edit distance, with a swap of neighbours as one edit; stops at `limit`. */
+function editDistance(a: string, b: string, limit: number): number {
+  if (Math.abs(a.length - b.length) >= limit) return limit;
+  let before: number[] = [];
+  let above: number[] = [];
+  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
+  for (let i = 1; i <= a.length; i++) {
+    [before, above, row] = [above, row, [i]];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = above[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1);
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+        ? before[j - 2] + 1
+        : limit;
+      row[j] = Math.min(above[j] + 1, row[j - 1] + 1, replaced, swapped);
+    }
+    if (Math.min(...row) > limit) return limit;
+  }
+  return row[b.length];
+}

@@ -1,0 +1,25 @@
+/** Timers that do not keep the process alive. */
+
+/** `setTimeout` that does not keep the process alive. */
+export function backgroundTimeout(callback: () => void, ms: number): number {
+  const timer = setTimeout(callback, ms) as unknown as number;
+  Deno.unrefTimer(timer);
+  return timer;
+}
+
+/** `setInterval` that does not keep the process alive. */
+export function backgroundInterval(callback: () => void, ms: number): number {
+  const timer = setInterval(callback, ms) as unknown as number;
+  Deno.unrefTimer(timer);
+  return timer;
+}
+
+/** Resolves after `ms`; the process may end earlier. */
+export function backgroundDelay(ms: number): Promise<void> {
+  return new Promise((resolve) => backgroundTimeout(resolve, ms));
+}
+
+/** Rejects with `error()` after `ms`; the process may end earlier. */
+export function rejectAfter(ms: number, error: () => Error): Promise<never> {
+  return new Promise((_, reject) => backgroundTimeout(() => reject(error()), ms));
+}

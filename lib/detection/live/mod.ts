@@ -1,0 +1,13 @@
+/** Detections in force: packs loaded by pins, overlays, and their views. Loads zod and the YAML parser. */
+export { type LoadedPack, loadPack, loadPinned } from "./load.ts";
+export {
+  irOfInput,
+  type Overlay,
+  type OverlayInput,
+  OverlayInputSchema,
+  OVERLAYS_MAX,
+  OverlayStore,
+} from "./overlay.ts";
+export { irOfRule, RUNTIME_PACK } from "./rule_input.ts";
+export { type RuleInput, RuleInputSchema } from "./schema.ts";
+export { type DetectionScope, type DetectionView, overlayView, packViews } from "./view.ts";

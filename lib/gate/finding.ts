@@ -1,0 +1,33 @@
+/** Findings that the gate itself makes. */
+import { REASON } from "../credential/mod.ts";
+import type { Event } from "../event/mod.ts";
+import type { PolicyFinding, RuleFailure } from "../policy/mod.ts";
+
+/** The finding of a used decoy: a program tries credentials that nobody gave it (docs/contracts.md §9). */
+export function decoyFinding({ common: { event_id }, credential }: Event): PolicyFinding | undefined {
+  if (credential?.substitution.reason !== REASON.decoy) return undefined;
+  return {
+    finding_id: `finding-${event_id}-credential-decoy`,
+    event_id,
+    rule_id: "credential-decoy",
+    pack_id: "sbx.builtin",
+    title: "a decoy credential was used",
+    severity: "critical",
+    confidence: "high",
+    tags: ["credential", "decoy"],
+  };
+}
+
+/** The finding of a rule that failed, so that its author hears of it. */
+export function failureFinding({ rule_id, event_id, message }: RuleFailure): PolicyFinding {
+  return {
+    finding_id: `finding-${event_id}-${rule_id}`,
+    event_id,
+    rule_id,
+    pack_id: "policy.failure",
+    title: message,
+    severity: "high",
+    confidence: "high",
+    tags: ["rule-failure"],
+  };
+}

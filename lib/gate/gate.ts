@@ -1,0 +1,241 @@
+import { log } from "../base/log/mod.ts";
+import type { DetectionIr, RuleCounter } from "../detection/mod.ts";
+import { type Event, familyOf, newEventId } from "../event/mod.ts";
+import {
+  AskQueue,
+  type Decision,
+  type Draft,
+  type Evaluation,
+  type Gate,
+  type Outcome,
+  type Policy,
+  type Refusal,
+  type Verdict,
+} from "../policy/mod.ts";
+import { Detector } from "./detector.ts";
+import { decoyFinding, failureFinding } from "./finding.ts";
+import type { Finding, SessionNotice } from "./notice.ts";
+import { EventPassage, type PassageGate, type TimedOutcome } from "./passage.ts";
+import type { Recorder } from "./recorder.ts";
+import { RESPONDING, reviewedFamilies, withResponse } from "./response.ts";
+
+/** The parts that a gate is built from. */
+export interface GateOptions {
+  /** the session, as its events name it */
+  session: { id: string; profile_id: string; profile_revision: string };
+  policy: Policy;
+  detections: readonly DetectionIr[];
+  recorder: Recorder;
+  tell(notice: SessionNotice): void;
+  /** replaces secrets by refs, in text or in JSON */
+  scrub(text: string): string;
+}
+
+/** Families whose parsers replace secrets by refs themselves, where the bytes are. */
+const SCRUBBED = new Set(["http", "model", "credential"]);
+
+const NO_FINDINGS: ReadonlySet<string> = new Set();
+
+/** The gate of one session: completes drafts, evaluates the rules, waits for people, and records before any effect. */
+export class SessionGate implements Gate {
+  readonly asks: AskQueue;
+  readonly #options: GateOptions;
+  readonly #recorder: Recorder;
+  #policy: Policy;
+  #detector: Detector;
+  /** families of which some rule reads responses; the responses of others are not evaluated */
+  #reviewed: ReadonlySet<string>;
+  readonly #passages: PassageGate = {
+    reviewResponse: (...review) => this.#reviewResponse(...review),
+    recordEnd: (event, outcome) => this.#recordEnd(event, outcome),
+  };
+
+  /** @throws {SbxError} `detection.conflict` */
+  constructor(options: GateOptions) {
+    const { recorder, tell } = this.#options = options;
+    this.#recorder = recorder;
+    this.#policy = options.policy;
+    this.#detector = new Detector(options.detections);
+    this.#reviewed = reviewedFamilies(options.policy);
+    this.asks = new AskQueue({
+      onAsk: (payload) => tell({ type: "ask", payload }),
+      onResolved: (record) => {
+        this.#safely(() => recorder.add({ rows: [{ table: "approvals", record }] }));
+        tell({ type: "ask", payload: record });
+      },
+    });
+  }
+
+  /** Replaces rules and detections. @throws {SbxError} `detection.conflict`: the ones before stay */
+  use(policy: Policy, detections: readonly DetectionIr[]): void {
+    this.#detector = new Detector(detections, this.#detector);
+    this.#policy = policy;
+    this.#reviewed = reviewedFamilies(policy);
+  }
+
+  /** Findings so far of each detection rule. */
+  counters(): RuleCounter[] {
+    return this.#detector.counters();
+  }
+
+  async decide(draft: Draft, signal?: AbortSignal): Promise<EventPassage> {
+    const evaluation = this.#policy.evaluate(this.#complete(draft));
+    const { event } = evaluation;
+    const decision = this.#scrub(event, evaluation.decision);
+    const findings = this.#append(event, decision, evaluation);
+    if (decision.decision !== "ask") return new EventPassage(this.#passages, { event, decision, findings });
+    const answer = await this.#ask(this.#redact(event), decision, signal);
+    if (answer.decision === "allow") {
+      // The allowance must be on record before the effect.
+      this.#recorder.requireWritable();
+      if (RESPONDING.has(familyOf(event.common.event_type))) {
+        return new EventPassage(this.#passages, { event, decision: answer, findings, answer });
+      }
+    }
+    this.#end(event, { decision: answer });
+    return new EventPassage(this.#passages, { event, decision: answer, findings });
+  }
+
+  preview(draft: Draft): Verdict {
+    const { event, decision } = this.#policy.evaluate(this.#complete(draft));
+    return { allowed: decision.decision === "allow", event, decision };
+  }
+
+  refuse(draft: Draft, { id, reason, remedy }: Refusal): Decision {
+    const event = this.#complete(draft);
+    const decision: Decision = {
+      decision: "block",
+      evaluated: 0,
+      event_id: event.common.event_id,
+      matched_fields: [],
+      near_misses: [],
+      ...(remedy !== undefined && { remedy }),
+      rewrites: [],
+      rule: { id, layer: "default", name: id, reason },
+    };
+    this.#append(event, decision);
+    return decision;
+  }
+
+  observe(draft: Draft, outcome?: Outcome): Event {
+    const event = this.#complete({ ...draft, common: { enforceability: "observe_only", ...draft.common } });
+    this.#append(event);
+    if (outcome) this.#end(event, this.#scrub(event, outcome));
+    return event;
+  }
+
+  /** Records findings and tells of them. */
+  report(findings: readonly Finding[]): void {
+    if (!findings.length) return;
+    this.#safely(() => this.#recorder.add({ findings }));
+    for (const payload of findings) this.#options.tell({ type: "finding", payload });
+  }
+
+  /** Denies every ask that waits. */
+  close(): void {
+    this.asks.close();
+  }
+
+  #complete({ common, ...family }: Draft): Event {
+    const { id, profile_id, profile_revision } = this.#options.session;
+    const { event_type, source_engine, enforceability, actor, labels, process, trace_id } = common;
+    // In the order of canonical JSON, which then has nothing to sort.
+    return {
+      common: {
+        actor: actor ?? "vm",
+        enforceability: enforceability ?? "inline_blockable",
+        event_id: newEventId(),
+        event_type,
+        labels: labels ?? {},
+        ...(process && { process }),
+        profile_id,
+        profile_revision,
+        sequence: 0,
+        session_id: id,
+        source_engine,
+        timestamp_unix_ms: Date.now(),
+        ...(trace_id !== undefined && { trace_id }),
+        vm_id: id,
+      },
+      ...family,
+      schema_version: 1,
+    };
+  }
+
+  /** The event as it is recorded and told of; effects use the event itself. */
+  #redact(event: Event): Event {
+    const family = familyOf(event.common.event_type);
+    const scrubbed = this.#scrub(event, event[family]);
+    return scrubbed === event[family] ? event : { ...event, [family]: scrubbed };
+  }
+
+  /** A part of an event or of its decision with refs in place of secrets (docs/contracts.md §9). */
+  #scrub<T>(event: Event, part: T): T {
+    if (part === undefined || SCRUBBED.has(familyOf(event.common.event_type))) return part;
+    const text = JSON.stringify(part);
+    const scrubbed = this.#options.scrub(text);
+    return scrubbed === text ? part : JSON.parse(scrubbed);
+  }
+
+  /**
+   * @param decision without secrets
+   * @returns ids of the findings that the rules made
+   */
+  #append(whole: Event, decision?: Decision, evaluation?: Evaluation): ReadonlySet<string> {
+    const event = this.#redact(whole);
+    const findings = evaluation ? findingsOf(evaluation) : [];
+    this.#recorder.append({ event, ...(decision && { decision }), findings });
+    this.#options.tell({ type: "security-event", payload: { event, ...(decision && { decision }) } });
+    for (const payload of findings) this.#options.tell({ type: "finding", payload });
+    const decoy = decoyFinding(event);
+    if (decoy) this.report([decoy]);
+    this.report(this.#detector.matchRequest(event));
+    return findings.length ? new Set(findings.map(({ finding_id }) => finding_id)) : NO_FINDINGS;
+  }
+
+  async #ask(event: Event, decision: Decision, signal?: AbortSignal): Promise<Decision> {
+    const answer = this.asks.ask(event, decision);
+    if (!signal) return await answer;
+    const withdraw = () => this.asks.withdraw(event.common.event_id);
+    if (signal.aborted) withdraw();
+    signal.addEventListener("abort", withdraw);
+    try {
+      return await answer;
+    } finally {
+      signal.removeEventListener("abort", withdraw);
+    }
+  }
+
+  #reviewResponse(event: Event, response: unknown, reported: ReadonlySet<string>): Decision | undefined {
+    if (!this.#reviewed.has(familyOf(event.common.event_type))) return undefined;
+    const evaluation = this.#policy.evaluate(withResponse(event, response));
+    this.report(findingsOf(evaluation).filter(({ finding_id }) => !reported.has(finding_id)));
+    const { decision } = evaluation;
+    return decision.decision === "block" ? this.#scrub(event, decision) : undefined;
+  }
+
+  #recordEnd(event: Event, outcome: TimedOutcome): void {
+    const scrubbed = this.#scrub(event, outcome);
+    this.#end(event, scrubbed);
+    const { response } = scrubbed;
+    if (response === undefined) return;
+    this.report(this.#detector.matchResponse(withResponse(this.#redact(event), response)));
+  }
+
+  #end({ common: { event_id } }: Event, outcome: Outcome): void {
+    this.#safely(() => this.#recorder.end({ event_id, ...outcome }));
+  }
+
+  /** The event has happened and cannot be undone; a failing recorder reports itself, and blocks the events that follow. */
+  #safely(write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      log((error as Error).message);
+    }
+  }
+}
+
+function findingsOf({ findings, failures }: Evaluation): Finding[] {
+  return failures.length ? [...findings, ...failures.map(failureFinding)] : findings;
+}

@@ -1,0 +1,4 @@
+/** The gate of a session: event → decision → ledger → effect (docs/contracts.md §5). */
+export { type GateOptions, SessionGate } from "./gate.ts";
+export type { Finding, SessionNotice } from "./notice.ts";
+export type { Recorder } from "./recorder.ts";

@@ -1,0 +1,91 @@
+/** vsock ports on which one guest connects to the host. */
+import { FrameChannel } from "../base/wire/mod.ts";
+import { vsockPath } from "../vm/mod.ts";
+
+/** Most open connections of a guest on one port; more would be an attack or a bug and are refused. */
+const CONNECTIONS_MAX = 256;
+/** Time for the vsock to deliver what was written before its guest is paused, in `ms`. */
+const DRAIN_MS = 20;
+
+/** Limits of one port. */
+export interface PortLimits {
+  /** most open connections */
+  maxConnections?: number;
+  /** longest frame, in `bytes` */
+  frameLimit?: number;
+}
+
+/** Listeners and open connections of one guest. */
+export class GuestPorts {
+  readonly #dir: string;
+  readonly #listeners: Deno.Listener[] = [];
+  readonly #connections = new Map<FrameChannel, Deno.Conn>();
+  /** settles when the guest runs again; nothing may be written to a paused guest */
+  #paused?: PromiseWithResolvers<void>;
+
+  /** @param dir folder of the machine's sockets */
+  constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  /**
+   * Serves one port; to be called before the machine starts. Any program of the guest may connect: an error
+   * of `serve` closes only its own connection.
+   */
+  async accept(
+    port: number,
+    serve: (channel: FrameChannel, conn: Deno.Conn) => Promise<void>,
+    { maxConnections = CONNECTIONS_MAX, frameLimit }: PortLimits = {},
+  ): Promise<void> {
+    const listener = Deno.listen({ transport: "unix", path: vsockPath(this.#dir, port) });
+    this.#listeners.push(listener);
+    let count = 0;
+    for await (const conn of listener) {
+      const channel = new FrameChannel(conn, frameLimit);
+      if (count >= maxConnections) {
+        channel.close();
+        continue;
+      }
+      count++;
+      this.#connections.set(channel, conn);
+      if (this.#paused) holdWrites(conn, this.#paused.promise);
+      serve(channel, conn).catch(() => {}).finally(() => {
+        count--;
+        this.#connections.delete(channel);
+        channel.close();
+      });
+    }
+  }
+
+  /**
+   * Holds back writes to the guest until {@linkcode release}; to be called before its machine is paused. The
+   * thread of vhost-device-vsock ends when it gets bytes for a machine stopped by QEMU.
+   */
+  async hold(): Promise<void> {
+    if (this.#paused) return;
+    this.#paused = Promise.withResolvers();
+    for (const conn of this.#connections.values()) holdWrites(conn, this.#paused.promise);
+    await new Promise((resolve) => setTimeout(resolve, DRAIN_MS));
+  }
+
+  /** Lets held writes continue; to be called after the machine resumes. */
+  release(): void {
+    for (const conn of this.#connections.values()) delete (conn as { write?: unknown }).write;
+    this.#paused?.resolve();
+    this.#paused = undefined;
+  }
+
+  close(): void {
+    for (const listener of this.#listeners) listener.close();
+    for (const channel of this.#connections.keys()) channel.close();
+  }
+}
+
+/** Shadows the class's `write` with an own property: connections of a running guest pay nothing. */
+function holdWrites(conn: Deno.Conn, until: Promise<void>): void {
+  const write = conn.write.bind(conn);
+  conn.write = async (bytes) => {
+    await until;
+    return await write(bytes);
+  };
+}

@@ -1,0 +1,62 @@
+/**
+ * Wire between sbx-process and the guest's programs (docs/contracts.md §7). Types of the guest's frames come
+ * from `schema.ts`, with which the host validates them.
+ */
+export type {
+  DnsFrame,
+  ExecOutput,
+  ExecStarted,
+  GuestMessage,
+  GuestStage,
+  Note,
+  PacketRefusal,
+  StreamEnd,
+  StreamOpen,
+  TerminalAttach,
+} from "../schema.ts";
+
+/** vsock ports of the host, CID 2 (docs/contracts.md §7). */
+export const PORTS = {
+  control: 5000,
+  terminal: 5001,
+  mcp: 5002,
+  tcp: 5003,
+  exec: 5005,
+  activity: 5006,
+  dns: 5007,
+} as const;
+/** CID of the host in the guest. */
+export const HOST_CID = 2;
+
+/** Control port, host to guest. */
+export type HostMessage =
+  | { t: "BootConfig"; epoch_ms: number }
+  | { t: "SetEnv"; key: string; value: string }
+  | { t: "FileWrite"; path: string; content: string; mode: number }
+  | { t: "BootConfigDone" }
+  | {
+    t: "Exec";
+    id: number;
+    argv: string[];
+    cwd?: string;
+    env?: Record<string, string>;
+    timeout_ms?: number;
+    limit?: number;
+    stdin: boolean;
+  }
+  | { t: "ExecKill"; id: number }
+  | { t: "PtyOpen"; id: number; argv?: string[]; cols: number; rows: number }
+  | { t: "PtyResize"; id: number; cols: number; rows: number }
+  | { t: "AwaitFile"; id: number; path: string; size: number }
+  | { t: "Shutdown" };
+
+/** Exec port, host to guest: base64 of a program's input, or its end. */
+export type ExecInput = { stream: "stdin"; data: string } | { stream: "stdin"; end: true };
+
+/**
+ * Exit code of a program that cannot run: missing, not executable, or without its directory
+ * (docs/contracts.md §2).
+ */
+export const EXIT_CANNOT_RUN = 126;
+/** Exit code of a program that exceeded its time limit (docs/contracts.md §2). */
+export const EXIT_TIMED_OUT = 124;

@@ -1,0 +1,247 @@
+/**
+ * Copies ledgers to a collecting libSQL server (`ledger.url` of corp.toml). The session's own file is written first and is
+ * the spool: a slow or absent server delays nothing, and gets every row later.
+ */
+import type { Client } from "@libsql/client/sqlite3";
+import { SbxError } from "../../base/error/mod.ts";
+import { BATCH_ROWS, EVENT_COLUMNS, OUTCOME_COLUMNS } from "../schema.ts";
+import { withLedger } from "./open.ts";
+import { selectText, type TextRow } from "./text.ts";
+
+/** `ms` between two reads of the ledger, and the longest wait after failures. */
+export const COLLECT_MS = 1000;
+export const COLLECT_WAIT_MAX_MS = 60_000;
+/** Longest wait for one answer, in `ms`; then the request is repeated. */
+const ANSWER_MS = 30_000;
+/** Characters of JSON after which a request is full, and rows read at a time. */
+const SEND_CHARS = 4 * 1024 * 1024;
+const READ_ROWS = 100;
+
+/** File beside a ledger with uncollected rows: JSON of a {@linkcode CollectTarget}. */
+export const uncollectedMark = (path: string) => `${path}.uncollected`;
+
+/** Collecting server, as stored beside a ledger: with the token's file instead of the token. */
+export interface CollectTarget {
+  url: string;
+  auth_token_file?: string;
+}
+
+/** Ledger and collecting server. */
+export interface CollectOptions {
+  /** the ledger's file */
+  path: string;
+  sessionId: string;
+  /** `libsql:`, `https:` or `file:` */
+  url: string;
+  authToken?: string;
+}
+
+/** Table of the ledger and its copy. */
+interface CollectedTable {
+  /** FROM clause in the ledger */
+  from: string;
+  /** name on the server */
+  to: string;
+  /** column that numbers the rows */
+  key: string;
+  columns: readonly string[];
+}
+
+const TABLES: readonly CollectedTable[] = [
+  { from: "entries", to: "collected_events", key: "sequence", columns: EVENT_COLUMNS },
+  { from: "outcomes", to: "collected_outcomes", key: "number", columns: OUTCOME_COLUMNS },
+  {
+    from: "(SELECT rowid AS row, * FROM findings) AS numbered",
+    to: "collected_findings",
+    key: "row",
+    columns: ["row", "finding_id", "event_id", "rule_id", "finding", "hash"],
+  },
+];
+
+/** Number of the last row on the server, by table. */
+type Progress = Map<string, number>;
+
+/**
+ * Sends the rows that the server does not have. May be called again after any failure: session and number identify a
+ * row, so that none is stored twice or left out.
+ *
+ * @param progress map shared by calls for the same ledger: with it, no request is made if there is nothing to send
+ * @returns number of rows sent
+ * @throws {SbxError} `ledger.collector.unavailable`; those of a ledger that cannot be read
+ */
+export async function collect(
+  { path, sessionId, url, authToken }: CollectOptions,
+  progress: Progress = new Map(),
+): Promise<number> {
+  return await withLedger(path, async (local) => {
+    let remote: Client | undefined;
+    try {
+      // Loaded only where there is a server.
+      const { createClient } = await import("@libsql/client");
+      remote = createClient({ url, authToken, fetch: fetchWithDeadline });
+      let sent = 0;
+      for (const table of TABLES) sent += await collectTable(local, remote, sessionId, table, progress);
+      return sent;
+    } catch (error) {
+      progress.clear();
+      const status = (error as { cause?: { status?: number } }).cause?.status;
+      throw new SbxError(
+        "ledger.collector.unavailable",
+        `the collecting server ${hostOf(url)} does not accept events`,
+        {
+          cause: error,
+          hint: status === 401 || status === 403
+            ? "it refuses the token: check ledger.auth_token_file of corp.toml; events are kept and sent later"
+            : "events are kept in the session's ledger and sent later",
+        },
+      );
+    } finally {
+      remote?.close();
+    }
+  });
+}
+
+function fetchWithDeadline(request: Request): Promise<Response> {
+  return fetch(request, { signal: AbortSignal.timeout(ANSWER_MS) });
+}
+
+async function collectTable(
+  local: Client,
+  remote: Client,
+  sessionId: string,
+  table: CollectedTable,
+  progress: Progress,
+): Promise<number> {
+  const { to, columns, key } = table;
+  let after = progress.get(to) ?? await prepareTable(remote, table, sessionId);
+  let sent = 0;
+  for (;;) {
+    const rows = await readRowsAfter(local, table, after);
+    progress.set(to, after);
+    if (!rows.length) return sent;
+    const all = ["session_id", ...columns];
+    const row = `(${all.map(() => "?").join(",")})`;
+    await remote.execute({
+      sql: `INSERT OR IGNORE INTO ${to} (${all.join(",")}) VALUES ${rows.map(() => row).join(",")}`,
+      args: rows.flatMap((each) => [sessionId, ...columns.map((column) => each[column])]),
+    });
+    after = Number(rows.at(-1)![key]);
+    sent += rows.length;
+  }
+}
+
+/** Creates a table if needed. @returns number of the last row of this session on the server */
+async function prepareTable(
+  remote: Client,
+  { to, key, columns }: CollectedTable,
+  sessionId: string,
+): Promise<number> {
+  const typed = ["session_id", ...columns].map((name) => `${name} ${name === key ? "INTEGER" : "TEXT"}`);
+  await remote.execute(
+    `CREATE TABLE IF NOT EXISTS ${to} (${typed.join(", ")}, PRIMARY KEY (session_id, ${key}))`,
+  );
+  const { rows } = await remote.execute({
+    sql: `SELECT max(${key}) AS last FROM ${to} WHERE session_id = ?`,
+    args: [sessionId],
+  });
+  return Number(rows[0].last ?? 0);
+}
+
+/** Reads the rows of one request. */
+async function readRowsAfter(
+  local: Client,
+  { from, key, columns }: CollectedTable,
+  after: number,
+): Promise<TextRow[]> {
+  const name = `${aliasOf(from)}.${key}`;
+  const rest = `FROM ${from} WHERE ${name} > ? ORDER BY ${name} LIMIT ?`;
+  const rows: TextRow[] = [];
+  for (let chars = 0; rows.length < BATCH_ROWS && chars < SEND_CHARS;) {
+    const read = await selectText(local, columns, rest, [after, READ_ROWS]);
+    rows.push(...read);
+    if (read.length < READ_ROWS) break;
+    after = Number(read.at(-1)![key]);
+    for (const row of read) for (const column of columns) chars += row[column]?.length ?? 0;
+  }
+  return rows;
+}
+
+/** Name of the rows in a FROM clause. */
+function aliasOf(from: string): string {
+  return from.slice(from.lastIndexOf(" ") + 1);
+}
+
+/**
+ * Sends the remaining rows of a session that has ended, and removes its mark.
+ *
+ * @throws {SbxError} `ledger.collector.unavailable`: the mark stays
+ */
+export async function collectRest(path: string, sessionId: string): Promise<void> {
+  const mark = uncollectedMark(path);
+  const { url, auth_token_file } = JSON.parse(await Deno.readTextFile(mark)) as CollectTarget;
+  await collect({ path, sessionId, url, authToken: await readToken(auth_token_file) });
+  await Deno.remove(mark);
+}
+
+/** Reads the token of a collecting server. @throws {SbxError} `ledger.collector.unavailable` */
+export async function readToken(file: string | undefined): Promise<string | undefined> {
+  if (file === undefined) return undefined;
+  try {
+    return (await Deno.readTextFile(file)).trim();
+  } catch (cause) {
+    throw new SbxError(
+      "ledger.collector.unavailable",
+      `the collecting server's token ${file} cannot be read`,
+      {
+        cause,
+        hint: "check ledger.auth_token_file of corp.toml",
+      },
+    );
+  }
+}
+
+/** Collects until `stop` is called; waits longer after each failure. */
+export function startCollecting(
+  options: CollectOptions,
+  onError?: (error: SbxError) => void,
+): { stop(): Promise<void> } {
+  const progress: Progress = new Map();
+  let stopped = false;
+  let wake = () => {};
+  const run = async () => {
+    let wait = COLLECT_MS;
+    while (!stopped) {
+      try {
+        await collect(options, progress);
+        wait = COLLECT_MS;
+      } catch (error) {
+        onError?.(error as SbxError);
+        wait = Math.min(wait * 2, COLLECT_WAIT_MAX_MS);
+      }
+      if (!stopped) await pause(wait, (resume) => wake = resume);
+    }
+  };
+  const running = run();
+  return {
+    stop() {
+      stopped = true;
+      wake();
+      return running;
+    },
+  };
+}
+
+function pause(ms: number, wakeable: (resume: () => void) => void): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    wakeable(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+/** Host of a URL, for messages: the rest may hold a token. */
+function hostOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).host || "(a file)" : "(no URL)";
+}

@@ -1,0 +1,40 @@
+import type { Event } from "../../event/mod.ts";
+import type { LedgerFinding } from "../entry.ts";
+import { EVENTS_WITH_OUTCOMES } from "../views.ts";
+import { PAGE_EVENTS_MAX, parseEvent } from "./events.ts";
+import { withLedger } from "./open.ts";
+import { selectText } from "./text.ts";
+
+/** Finding with its event. */
+export interface FindingRow {
+  /** place among the findings of the session, ascending */
+  row: number;
+  finding: LedgerFinding;
+  event: Event;
+}
+
+/** Reads the findings of a session, oldest first. */
+export function readFindings(path: string, { limit = PAGE_EVENTS_MAX } = {}): Promise<LedgerFinding[]> {
+  return withLedger(path, async (client) => {
+    const rows = await selectText(client, ["finding"], "FROM findings ORDER BY rowid LIMIT ?", [limit]);
+    return rows.map(({ finding }) => JSON.parse(finding!));
+  });
+}
+
+/** Reads at most `limit` findings after row `after` with their events, oldest first; skips findings without an event. */
+export function readFindingRows(path: string, after: number, limit: number): Promise<FindingRow[]> {
+  return withLedger(path, async (client) => {
+    const rows = await selectText(
+      client,
+      ["row", "finding", "event", "outcome"],
+      `FROM (SELECT rowid AS row, * FROM findings) AS numbered JOIN ${EVENTS_WITH_OUTCOMES}
+         WHERE entries.event_id = numbered.event_id AND numbered.row > ? ORDER BY numbered.row LIMIT ?`,
+      [after, limit],
+    );
+    return rows.map(({ row, finding, event, outcome }) => ({
+      row: Number(row),
+      finding: JSON.parse(finding!),
+      event: parseEvent(event!, outcome).event,
+    }));
+  });
+}

@@ -1,0 +1,24 @@
+/** Readers of ledgers (docs/contracts.md §12): queries, proofs, collection, and the index of sessions. Loads the database. */
+export { readApproval } from "./approvals.ts";
+export {
+  collect,
+  type CollectOptions,
+  collectRest,
+  type CollectTarget,
+  readToken,
+  startCollecting,
+  uncollectedMark,
+} from "./collect.ts";
+export {
+  type EventFilter,
+  type EventPage,
+  type LedgerEvent,
+  PAGE_EVENTS,
+  PAGE_EVENTS_MAX,
+  readEvents,
+  readWhy,
+} from "./events.ts";
+export { type FindingRow, readFindingRows, readFindings } from "./findings.ts";
+export { sealAbandoned } from "./seal_abandoned.ts";
+export { renameDamagedIndex, type SessionEntry, SessionIndex } from "./sessions.ts";
+export { type Verification, verifyLedger } from "./verify.ts";

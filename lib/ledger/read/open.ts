@@ -1,0 +1,56 @@
+import { type Client, createClient } from "@libsql/client/sqlite3";
+import { pathToFileURL } from "node:url";
+import { SbxError } from "../../base/error/mod.ts";
+import { connect, ledgerError } from "../failure.ts";
+import { BUSY_MS, isOutdated } from "../schema.ts";
+import { CREATE_TEMP_VIEWS } from "../views.ts";
+
+/** Opens or creates a database file. @throws {SbxError} `ledger.unavailable` */
+export function openDatabase(path: string): Client {
+  return connect(path, () => createClient({ url: pathToFileURL(path).href, timeout: BUSY_MS }));
+}
+
+/**
+ * Opens a ledger for reading. One of an older version gets the current views for this connection only, so that its file
+ * stays as it is.
+ *
+ * @throws {SbxError} `ledger.not_found`, `ledger.version.conflict`, `ledger.unavailable`
+ * @throws the database's error if it is damaged
+ */
+export async function openLedger(path: string): Promise<Client> {
+  requireFile(path);
+  const client = openDatabase(path);
+  try {
+    const { rows: [row] } = await client.execute("PRAGMA user_version");
+    if (isOutdated(Number(row.user_version), path)) await client.executeMultiple(CREATE_TEMP_VIEWS);
+    return client;
+  } catch (error) {
+    client.close();
+    throw error;
+  }
+}
+
+/** Opens a ledger, reads from it and closes it. @throws {SbxError} those of {@linkcode openLedger}, `ledger.invalid` */
+export async function withLedger<T>(path: string, read: (client: Client) => Promise<T>): Promise<T> {
+  let client: Client | undefined;
+  try {
+    client = await openLedger(path);
+    return await read(client);
+  } catch (error) {
+    if (error instanceof SyntaxError) throw ledgerError({ code: "SQLITE_CORRUPT", cause: error }, path);
+    throw ledgerError(error, path, "read");
+  } finally {
+    client?.close();
+  }
+}
+
+function requireFile(path: string): void {
+  try {
+    if (Deno.statSync(path).isFile) return;
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw ledgerError(error, path, "read");
+  }
+  throw new SbxError("ledger.not_found", `there is no ledger at ${path}`, {
+    hint: "a session has a ledger from its first boot on",
+  });
+}

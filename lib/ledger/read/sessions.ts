@@ -1,0 +1,143 @@
+/** `main.db`: the index of sessions (docs/contracts.md §12), including those of deleted VMs. */
+import type { Client, Row } from "@libsql/client/sqlite3";
+import { SbxError } from "../../base/error/mod.ts";
+import { ledgerError } from "../failure.ts";
+import { PRAGMAS } from "../schema.ts";
+import { openDatabase } from "./open.ts";
+
+/** One session in a list. */
+export interface SessionEntry {
+  id: string;
+  name: string;
+  profile_id: string;
+  profile_revision: string;
+  /** ISO 8601 */
+  created_at: string;
+  /** last end of its VM; absent while it runs */
+  ended_at?: string;
+}
+
+const SCHEMA = `
+CREATE TABLE IF NOT EXISTS sessions (
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, profile_id TEXT NOT NULL, profile_revision TEXT NOT NULL,
+  created_at TEXT NOT NULL, ended_at TEXT
+);
+CREATE INDEX IF NOT EXISTS sessions_by_name ON sessions (name, created_at);
+`;
+const COLUMNS = "id, name, profile_id, profile_revision, created_at, ended_at";
+
+/**
+ * Renames a damaged index with its log files, so that another one can be created.
+ *
+ * @returns the new path
+ */
+export async function renameDamagedIndex(path: string): Promise<string> {
+  const renamed = `${path}.damaged-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
+  for (const part of ["-wal", "-shm", ""]) {
+    await Deno.rename(path + part, renamed + part).catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    });
+  }
+  return renamed;
+}
+
+function toEntry({ ended_at, ...entry }: Row): SessionEntry {
+  return { ...entry, ...(ended_at !== null && { ended_at }) } as unknown as SessionEntry;
+}
+
+/** Converts a failure of the database. Everything in an index can be created again. */
+function indexError(cause: unknown, path: string): SbxError {
+  const error = ledgerError(cause, path);
+  const full = error.hint !== undefined;
+  if (error.code === "ledger.invalid") {
+    return new SbxError("index.damaged", `the index of sessions ${path} is damaged`, { cause });
+  }
+  return new SbxError(
+    error.code,
+    `the index of sessions ${path} cannot be used${full ? ": its disk is full" : ""}`,
+    {
+      cause,
+      hint: full ? "free some space" : "check the permissions of the file and of its folder",
+    },
+  );
+}
+
+/** The index of one home; the service is its only writer. */
+export class SessionIndex {
+  readonly #path: string;
+  readonly #client: Client;
+
+  private constructor(path: string, client: Client) {
+    this.#path = path;
+    this.#client = client;
+  }
+
+  /** Opens or creates an index. @throws {SbxError} `index.damaged`, `ledger.unavailable` */
+  static async open(path: string): Promise<SessionIndex> {
+    const client = openDatabase(path);
+    try {
+      await client.executeMultiple(PRAGMAS + SCHEMA);
+      return new SessionIndex(path, client);
+    } catch (error) {
+      client.close();
+      throw indexError(error, path);
+    }
+  }
+
+  /** Adds or replaces a session. */
+  async put({ id, name, profile_id, profile_revision, created_at, ended_at }: SessionEntry): Promise<void> {
+    await this.#run(`INSERT OR REPLACE INTO sessions (${COLUMNS}) VALUES (?,?,?,?,?,?)`, [
+      id,
+      name,
+      profile_id,
+      profile_revision,
+      created_at,
+      ended_at ?? null,
+    ]);
+  }
+
+  /** Lists sessions, newest first; those of the same moment are in the order of their ids. */
+  async list(limit = 1000): Promise<SessionEntry[]> {
+    const { rows } = await this.#run(`SELECT ${COLUMNS} FROM sessions ORDER BY created_at DESC, id LIMIT ?`, [
+      limit,
+    ]);
+    return rows.map(toEntry);
+  }
+
+  /** Id of the newest session of a VM with this name. */
+  async findByName(name: string): Promise<string | undefined> {
+    const { rows } = await this.#run(
+      "SELECT id FROM sessions WHERE name = ? ORDER BY created_at DESC, id LIMIT 1",
+      [name],
+    );
+    return rows[0]?.id as string | undefined;
+  }
+
+  /** Reads one session. */
+  async get(id: string): Promise<SessionEntry | undefined> {
+    const { rows } = await this.#run(`SELECT ${COLUMNS} FROM sessions WHERE id = ?`, [id]);
+    return rows.map(toEntry)[0];
+  }
+
+  /** Ids of sessions that ended before `time`, ISO 8601. */
+  async findEndedBefore(time: string): Promise<string[]> {
+    const { rows } = await this.#run("SELECT id FROM sessions WHERE ended_at < ?", [time]);
+    return rows.map(({ id }) => id as string);
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#run("DELETE FROM sessions WHERE id = ?", [id]);
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  async #run(sql: string, args: (string | number | null)[]) {
+    try {
+      return await this.#client.execute({ sql, args });
+    } catch (error) {
+      throw indexError(error, this.#path);
+    }
+  }
+}

@@ -1,0 +1,61 @@
+/** An aggregator started by hand: this process is its way to the network, and a child process does the work. */
+import { say } from "../../base/log/mod.ts";
+import { type AggregatorDefinition, readDefinitions } from "../definition.ts";
+import { spawnAggregator } from "../driver/spawn.ts";
+import { LineWriter, parseJson, readLines } from "../ndjson.ts";
+import { OutboundServer } from "../outbound/mod.ts";
+import { readRequest } from "../protocol.ts";
+import { dropPermissions } from "./permission.ts";
+
+/**
+ * Passes stdin on line by line, and reads the definitions in it: the child may reach those servers. Has no
+ * credentials, so servers with `auth` are not connected.
+ *
+ * @param command aggregator to start
+ * @returns its exit code
+ */
+export async function runAlone(command: string[]): Promise<number> {
+  const outbound = new OutboundServer([]);
+  const dir = await Deno.makeTempDir({ prefix: "sbx-mcp-" });
+  const { child, connected } = spawnAggregator(command, dir, outbound, "inherit");
+  try {
+    await connected;
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+  await dropPermissions(["read", "write", "run", "env", "sys", "ffi", "import"]);
+  relay(child.stdin, outbound);
+  const { code } = await child.status;
+  outbound.close();
+  return code;
+}
+
+async function relay(stdin: WritableStream<Uint8Array>, outbound: OutboundServer): Promise<void> {
+  const pipe = stdin.getWriter();
+  const writer = new LineWriter({ write: (bytes) => pipe.write(bytes) });
+  let isFirst = true;
+  for await (const line of readLines(Deno.stdin)) {
+    if ("problem" in line) {
+      say(`sbx-mcp-aggregator: skipped: ${line.problem}`);
+      // The first line stands for the definitions, even an unreadable one.
+      if (isFirst) writer.write("[]");
+      isFirst = false;
+      continue;
+    }
+    const definitions = isFirst ? readDefinitions(parseJson(line.text))?.definitions : readRefresh(line.text);
+    if (definitions) outbound.allow(definitions);
+    isFirst = false;
+    writer.write(line.text);
+    await writer.flush();
+  }
+  await writer.flush();
+  await pipe.close().catch(() => {});
+}
+
+/** Definitions of a `refresh` request. */
+function readRefresh(line: string): AggregatorDefinition[] | undefined {
+  if (!line.includes('"refresh"')) return undefined;
+  const request = readRequest(line);
+  if (request?.method !== "refresh") return undefined;
+  return readDefinitions((request.params as { servers?: unknown } | undefined)?.servers)?.definitions;
+}

@@ -1,0 +1,32 @@
+import type { BodySource } from "../message/body.ts";
+import type { Header } from "../message/header.ts";
+import type { Destination } from "../port/mod.ts";
+import type { Requester } from "./draft.ts";
+
+/** A parsed request whose destination has been checked. */
+export interface IncomingRequest extends Destination {
+  by: Requester;
+  method: string;
+  /** path and query */
+  target: string;
+  /** end-to-end fields, without `host` */
+  headers: Header[];
+  body: BodySource;
+  /** length of the head in `bytes` */
+  headBytes: number;
+  /** where the guest connected to; absent for requests of the host, whose names are looked up */
+  address?: string;
+  /** requested protocol of an upgrade */
+  upgrade?: string;
+  /** the client reads trailers */
+  trailers: boolean;
+}
+
+/** Head of a request, with refs in place of secrets. */
+export interface CapturedHead {
+  method: string;
+  /** path and query */
+  target: string;
+  /** end-to-end fields, without `host` */
+  headers: Header[];
+}

@@ -1,0 +1,223 @@
+/** Relays the response of an upstream to the client: reviewed by rules, recorded, and not delayed more than needed. */
+import { SbxError } from "../../base/error/mod.ts";
+import type { CredentialSubstitution, HttpBody, HttpEvent } from "../../event/mod.ts";
+import type { Outcome, Passage } from "../../policy/mod.ts";
+import type { BufferedConnection } from "../connection.ts";
+import { ClientLost, ConnectionLost, MessageFault } from "../fault.ts";
+import { WHOLE_RESPONSE_MAX } from "../limit.ts";
+import { type BodySource, readWhole } from "../message/body.ts";
+import { type BodyKind, BodyRecorder, recordBody } from "../message/body_recorder.ts";
+import { NO_BYTES } from "../message/byte_buffer.ts";
+import { encodingOf } from "../message/encoding.ts";
+import { eventHeaders, type Header, headerValue, mayTrail } from "../message/header.ts";
+import type { BodyFilter, CredentialPort } from "../port/mod.ts";
+import { relay, type RelayedBytes } from "../relay.ts";
+import type { ExchangeReply } from "../upstream/pool.ts";
+import { NO_HTTP_BODY } from "./draft.ts";
+import { filterBytes, FilteredBody } from "./filtered_body.ts";
+import type { ModelTap } from "./model_tap.ts";
+import type { Outlet } from "./outlet.ts";
+
+type HttpResponse = NonNullable<HttpEvent["response"]>;
+
+export interface ResponseRelayOptions {
+  /** passage of the request */
+  passage: Passage;
+  broker: CredentialPort;
+  outlet: Outlet;
+  host: string;
+  /** protocol that the client asked to upgrade to */
+  upgrade?: string;
+  /** idle timeout of a relayed connection in `ms` */
+  relayMs: number;
+  /** secrets were sent with the request: the response may repeat them */
+  secret: boolean;
+  filter?: BodyFilter;
+  tap?: ModelTap;
+  /** records substitutions of the broker */
+  record(substitutions: Iterable<CredentialSubstitution>): void;
+}
+
+export class ResponseRelay {
+  readonly #options: ResponseRelayOptions;
+
+  constructor(options: ResponseRelayOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Relays a response to its end. An error before its first byte is thrown; a later error cuts the response and is
+   * recorded.
+   *
+   * @throws {ConnectionLost | MessageFault | SbxError} nothing was sent to the client
+   * @throws {ClientLost}
+   */
+  async relay({ response, exchange }: ExchangeReply): Promise<void> {
+    const { tap, filter, passage } = this.#options;
+    passage.markFirstByte();
+    try {
+      const headers = this.#captureHeaders(response.headers);
+      if (response.upgraded) return await this.#relayUpgraded(response.upgraded, headers);
+      if (filter && encodingOf(headers) !== undefined) {
+        throw new MessageFault("a content encoding that hides credentials");
+      }
+      tap?.head(response.status, headers);
+      const { length } = response.body;
+      if (length !== undefined && length <= WHOLE_RESPONSE_MAX) {
+        const body = length === 0
+          ? NO_BYTES
+          : response.body.takeWhole?.() ?? await readWhole(response.body, length);
+        try {
+          await this.#relayWhole(response.status, headers, body, response.declared);
+        } finally {
+          // Only now: the next response on the connection may overwrite the body.
+          exchange.done();
+        }
+      } else if (await this.#relayStream(response.status, headers, response.body)) exchange.done();
+    } finally {
+      // No effect on an exchange that is done.
+      exchange.abort();
+    }
+  }
+
+  /** Relays a short response, read whole before the client gets a byte: rules see its text and can still block it. */
+  async #relayWhole(
+    status: number,
+    headers: Header[],
+    bytes: Uint8Array,
+    declared: string | undefined,
+  ): Promise<void> {
+    const { outlet, passage, tap, filter } = this.#options;
+    const body = filter ? filterBytes(bytes, filter) : bytes;
+    if (filter) this.#options.record(filter.substitutions);
+    tap?.chunk(body);
+    const httpBody = body.length > 0
+      ? await recordBody(body, body.length, this.#kindOf(headers))
+      : NO_HTTP_BODY;
+    const response = this.#describe(status, headers, body.length, httpBody);
+    const block = passage.review(response);
+    const outcome: Outcome = { response };
+    try {
+      if (block) {
+        outcome.error = BLOCKED;
+        await outlet.sendBlock(block);
+      } else await outlet.sendWhole(status, headers, body, body.length === 0 ? declared : undefined);
+    } catch (error) {
+      outcome.error = errorText(error);
+      throw error;
+    } finally {
+      this.#finish(outcome);
+    }
+  }
+
+  /** Relays a long response as it comes. @returns true when it was complete */
+  async #relayStream(status: number, headers: Header[], body: BodySource): Promise<boolean> {
+    const { outlet, tap, filter } = this.#options;
+    if (await this.#isBlocked(this.#describe(status, headers, 0, { ...NO_HTTP_BODY, truncated: true }))) {
+      return false;
+    }
+    const source = filter ? new FilteredBody(body, filter, false) : body;
+    const recorder = new BodyRecorder();
+    let error: string | undefined;
+    try {
+      outlet.begin(status, headers, source.length);
+      if (!source.ready) await outlet.flush();
+      for (let piece = await source.read(); piece !== null; piece = await source.read()) {
+        recorder.add(piece);
+        tap?.chunk(piece);
+        await outlet.write(piece);
+      }
+      await outlet.end(source.trailers.filter(mayTrail));
+      return true;
+    } catch (cause) {
+      error = errorText(cause);
+      outlet.cut();
+      if (cause instanceof ClientLost) throw cause;
+      return false;
+    } finally {
+      if (filter) this.#options.record(filter.substitutions);
+      const httpBody = await recorder.record(this.#kindOf(headers), error === undefined);
+      const response = this.#describe(status, headers, recorder.size, httpBody);
+      this.#finish({ response, ...(error !== undefined && { error }) });
+    }
+  }
+
+  /** Relays an upgraded connection: its bytes are counted, not inspected. */
+  async #relayUpgraded(upstream: BufferedConnection, headers: Header[]): Promise<void> {
+    const { outlet, upgrade, relayMs } = this.#options;
+    if (await this.#isBlocked(this.#describe(101, headers, 0, NO_HTTP_BODY))) return;
+    if (!outlet.upgrade || upgrade === undefined) throw new MessageFault("an unexpected protocol switch");
+    const moved: RelayedBytes = { sent: 0, received: 0 };
+    let error: string | undefined;
+    try {
+      await relay(await outlet.upgrade(headers, upgrade), upstream, relayMs, moved);
+    } catch (cause) {
+      error = errorText(cause);
+    } finally {
+      const body = { ...NO_HTTP_BODY, size: moved.received, truncated: moved.received > 0 };
+      this.#finish({
+        response: this.#describe(101, headers, moved.received, body),
+        ...(error !== undefined && { error }),
+      });
+    }
+  }
+
+  /** Reviews a response by its head; a blocked one is answered and finished. */
+  async #isBlocked(response: HttpResponse): Promise<boolean> {
+    const { passage, outlet } = this.#options;
+    const block = passage.review(response);
+    if (!block) return false;
+    this.#finish({ response, error: BLOCKED });
+    await outlet.sendBlock(block);
+    return true;
+  }
+
+  /** Header fields for the client, with refs in place of secrets that the upstream repeats. */
+  #captureHeaders(headers: Header[]): Header[] {
+    const { secret, broker, host } = this.#options;
+    if (!secret) return headers;
+    const captured = broker.capture(host, headers);
+    this.#options.record(captured.substitutions);
+    return captured.headers;
+  }
+
+  #describe(status: number, headers: readonly Header[], bytes: number, body: HttpBody): HttpResponse {
+    const { broker } = this.#options;
+    const scrubbed = headers.map((
+      [name, value],
+    ): Header => [name, name === "location" ? broker.scrub(value) : value]);
+    const content_type = headerValue(headers, "content-type");
+    const typed = content_type === undefined || body.content_type !== undefined
+      ? body
+      : { ...body, content_type };
+    return { body: typed, bytes, headers: eventHeaders(scrubbed), status };
+  }
+
+  #kindOf(headers: readonly Header[]): BodyKind {
+    const content_type = headerValue(headers, "content-type");
+    const content_encoding = encodingOf(headers);
+    return {
+      ...(content_type !== undefined && { content_type }),
+      ...(content_encoding !== undefined && { content_encoding }),
+      scrub: (text) => this.#options.broker.scrub(text),
+    };
+  }
+
+  #finish(outcome: Outcome): void {
+    const { tap, passage } = this.#options;
+    tap?.end(outcome.error);
+    passage.finish(outcome);
+  }
+}
+
+const BLOCKED = "blocked by policy";
+
+/** Reason of an exchange's early end, for the ledger. */
+export function errorText(cause: unknown): string {
+  if (cause instanceof ClientLost) return `the client ${cause.why}`;
+  if (cause instanceof ConnectionLost) return `the upstream ${cause.why}`;
+  if (cause instanceof MessageFault) {
+    return `the upstream's response cannot be read safely: ${cause.reason}`;
+  }
+  return cause instanceof SbxError ? cause.message : "an internal error of sbx";
+}

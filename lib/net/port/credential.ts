@@ -1,0 +1,73 @@
+/** Credential port: the network asks it to keep secrets on the host (docs/contracts.md §9). Implemented by lib/credential. */
+import { SbxError } from "../../base/error/mod.ts";
+import type { CredentialSubstitution } from "../../event/mod.ts";
+import type { Header } from "../message/header.ts";
+
+/** Destination of a request. */
+export interface Destination {
+  /** `http` or `https` */
+  scheme: string;
+  /** lower case, without port */
+  host: string;
+  port: number;
+}
+
+/** Header fields after substitutions. */
+export interface Substituted {
+  headers: Header[];
+  substitutions: CredentialSubstitution[];
+}
+
+/** Header fields with secrets in them: only the upstream may see them. */
+export interface Injected extends Substituted {
+  /** aborts when an injected credential is revoked: the exchange has to end */
+  released?: AbortSignal;
+}
+
+/** A body that the broker may change. */
+export interface BodyPlace extends Destination {
+  /** `request`: on its way to the upstream; `response`: on its way to the guest */
+  direction: "request" | "response";
+  /** path of the request, without its query */
+  path: string;
+  /** content type of the request; that of a response is unknown when the filter is made */
+  content_type?: string;
+}
+
+/** Changes one streaming body. Holds bytes back while they may be part of a secret or a ref. */
+export interface BodyFilter {
+  /** Returns the bytes that may be sent so far. @throws {SbxError} `credential.denied`: nothing more may be sent */
+  push(chunk: Uint8Array): Uint8Array;
+  /** Returns the bytes held back, at the end of the body. @throws {SbxError} `credential.denied` */
+  end(): Uint8Array;
+  /** substitutions so far; complete after `end` */
+  readonly substitutions: readonly CredentialSubstitution[];
+  /** as in {@linkcode Injected} */
+  readonly released?: AbortSignal;
+}
+
+/**
+ * Exchanges secrets for refs and back. Header names are lower case; the path and query of a request come as a header
+ * field named `:path`, so that secrets and refs in a query are found too.
+ */
+export interface CredentialPort {
+  /** Replaces the secrets that a guest sent with refs. */
+  capture(host: string, headers: Header[]): Substituted;
+  /**
+   * Replaces refs with secrets, for hosts that the credential's provider owns.
+   *
+   * @throws {SbxError} `credential.denied`, best as {@linkcode CredentialDenied}: an unknown ref, or one not allowed there
+   */
+  inject(to: Destination, headers: Header[]): Injected;
+  /** Removes secrets from text that is about to be recorded. */
+  scrub(text: string): string;
+  /** Filter for one body without content encoding; `undefined` when no part of it can matter. */
+  bodies(place: BodyPlace): BodyFilter | undefined;
+}
+
+/** A denied ref, with the substitutions to record. */
+export class CredentialDenied extends SbxError {
+  constructor(message: string, readonly substitutions: readonly CredentialSubstitution[], hint?: string) {
+    super("credential.denied", message, { hint });
+  }
+}

@@ -1,0 +1,13 @@
+/** The network's ports: what it needs of other parts of sbx. Loads none of the network's own code. */
+export {
+  type BodyFilter,
+  type BodyPlace,
+  CredentialDenied,
+  type CredentialPort,
+  type Destination,
+  type Injected,
+  type Substituted,
+} from "./credential.ts";
+export type { ModelCall, ModelPort, ModelRequest } from "./model.ts";
+export type { NamePort } from "./name.ts";
+export type { Header } from "../message/header.ts";

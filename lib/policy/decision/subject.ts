@@ -1,0 +1,65 @@
+/** One-line subject of an event, for tables, asks and messages. Accepts events as JSON, of any schema version. */
+import { isObject } from "../../base/object/mod.ts";
+
+type Fields = Record<string, unknown>;
+
+/** Formats the subject of an event: request and status, question and answers, program and exit code. */
+export function subjectLine(event: object): string {
+  const fields = event as Fields;
+  const family = String(objectOf(fields.common).event_type ?? "").split(".")[0];
+  const body = objectOf(fields[family]);
+  const format = SUBJECTS[family];
+  return format ? format(body, objectOf(body.request), objectOf(body.response)) : JSON.stringify(body);
+}
+
+const SUBJECTS: Record<string, (body: Fields, request: Fields, response: Fields) => string> = {
+  http: (_, { method, url }, { status, bytes }) => join(method, url, formatStatus(status), formatSize(bytes)),
+  dns: (_, { qtype, qname }, { rcode, answers }) =>
+    join(qtype, qname, formatStatus((answers as string[] | undefined)?.join(" ") || rcode)),
+  mcp: (_, { method, namespaced_tool_name, server_name }, { is_error }) =>
+    join(method, namespaced_tool_name || server_name, is_error ? "→ error" : undefined),
+  model: (
+    _,
+    { provider, model, operation },
+    { status, input_tokens, output_tokens, estimated_cost_micros },
+  ) =>
+    join(
+      provider,
+      model,
+      operation,
+      formatStatus(status),
+      input_tokens !== undefined && `${input_tokens} + ${output_tokens ?? 0} tokens`,
+      estimated_cost_micros !== undefined && `$${(Number(estimated_cost_micros) / 1e6).toFixed(4)}`,
+    ),
+  credential: (body) => {
+    const { outcome, provider, credential_ref, host, reason } = objectOf(body.substitution);
+    return join(outcome, provider, String(credential_ref ?? "").slice(0, 26), host && `for ${host}`, reason);
+  },
+  file: formatActivity,
+  process: formatActivity,
+};
+
+function formatActivity(body: Fields): string {
+  const { operation, command, executable, path, exit_code } = objectOf(body.activity);
+  return join(
+    operation,
+    command ?? executable ?? path,
+    exit_code === undefined ? undefined : `exit ${exit_code}`,
+  );
+}
+
+function formatStatus(value: unknown): string | undefined {
+  return value === undefined ? undefined : `→ ${value}`;
+}
+
+function formatSize(bytes: unknown): string | undefined {
+  return bytes === undefined ? undefined : `${bytes} B`;
+}
+
+function join(...parts: unknown[]): string {
+  return parts.filter((part) => part !== undefined && part !== false && part !== "").join(" ");
+}
+
+function objectOf(value: unknown): Fields {
+  return isObject(value) ? value : {};
+}

@@ -1,0 +1,143 @@
+/** Detections in force in running VMs: a view of them, and changes to the runtime overlays. */
+import type {
+  DetectionList,
+  DetectionStats,
+  DetectionView,
+  OverlayRemoved,
+  OverlayRequest,
+  OverlaySaved,
+  Propagation,
+} from "../api/mod.ts";
+import type { CorpStore } from "../corp/mod.ts";
+import { type OverlayInput, overlayView, packViews } from "../detection/live/mod.ts";
+import { type DetectionIr, Matcher, mergeCounters, type RuleCounter } from "../detection/mod.ts";
+import { type Contract, readContract } from "../session/mod.ts";
+import { corpLayer } from "./contract.ts";
+import type { Detections } from "./detections.ts";
+import type { ContractRefresh } from "./refresh.ts";
+import type { Registry } from "./registry.ts";
+
+/** Sources of the detections in force. */
+export interface ActiveDetectionSources {
+  registry: Registry;
+  detections: Detections;
+  corp: CorpStore;
+  refresh: ContractRefresh;
+}
+
+/** Contracts and match counters of the running VMs. */
+interface Survey {
+  contracts: Contract[];
+  counters: RuleCounter[];
+  /** ids of sessions that did not reply */
+  failed: string[];
+}
+
+/** Detections in force in the running VMs of one home (docs/contracts.md §6). */
+export class ActiveDetections {
+  readonly #sources: ActiveDetectionSources;
+  /** unix milliseconds */
+  #lastSync: number | null = null;
+
+  constructor(sources: ActiveDetectionSources) {
+    this.#sources = sources;
+  }
+
+  /** Every detection in force, with its matches. */
+  async list(): Promise<DetectionList> {
+    return { kind: "detection", rules: await this.#views(await this.#survey()) };
+  }
+
+  /** Adds an overlay, or replaces the one of the same id. @throws {SbxError} `detection.invalid`, `detection.conflict` */
+  async put(request: OverlayRequest): Promise<OverlaySaved> {
+    const overlays = await this.#sources.detections.overlays();
+    const { contracts } = await this.#survey();
+    const overlay = await overlays.put(request as OverlayInput, (runtime) => {
+      for (const { corp, profile, detection } of contracts) {
+        new Matcher([...corp.packs, ...profile.packs, ...detection.user, ...runtime]);
+      }
+    });
+    return { kind: "detection", rule: overlayView(overlay, []), propagation: await this.#propagate() };
+  }
+
+  /** Removes an overlay. @throws {SbxError} `detection.not_found` */
+  async remove(id: string): Promise<OverlayRemoved> {
+    await (await this.#sources.detections.overlays()).remove(id);
+    return { kind: "detection", id, removed: true, propagation: await this.#propagate() };
+  }
+
+  /** Matches of every rule, and the VMs that have the overlays of now. */
+  async stats(): Promise<DetectionStats> {
+    const survey = await this.#survey();
+    const { contracts, counters, failed } = survey;
+    const views = await this.#views(survey);
+    const scopes = new Map(views.map(({ id, pack_id, scope }) => [`${pack_id} ${id}`, scope]));
+    const current = JSON.stringify((await this.#sources.detections.irs()).runtime);
+    const isCurrent = ({ detection }: Contract) => JSON.stringify(detection.runtime) === current;
+    return {
+      kind: "detection",
+      rules: mergeCounters(counters).map(({ rule_id: id, pack_id, ...rest }) => ({
+        id,
+        pack_id,
+        scope: scopes.get(`${pack_id} ${id}`) ?? "runtime",
+        ...rest,
+      })),
+      sync: {
+        target_count: contracts.length + failed.length,
+        synced_count: contracts.filter(isCurrent).length,
+        failed_session_ids: failed,
+        last_sync_unix_ms: this.#lastSync,
+      },
+    };
+  }
+
+  async #survey(): Promise<Survey> {
+    const replies = await Promise.all(
+      this.#sources.registry.alive().map(async (vm) => {
+        try {
+          const { counters } = await vm.process.call({ t: "Counters" });
+          return { contract: await readContract(vm.paths), counters };
+        } catch {
+          return { failed: vm.record.id };
+        }
+      }),
+    );
+    return {
+      contracts: replies.flatMap(({ contract }) => contract ?? []),
+      counters: replies.flatMap(({ counters }) => counters ?? []),
+      failed: replies.flatMap(({ failed }) => failed ?? []),
+    };
+  }
+
+  async #views({ contracts, counters }: Survey): Promise<DetectionView[]> {
+    const { detections, corp } = this.#sources;
+    const [{ user }, overlays, { packs: corpPacks }] = await Promise.all([
+      detections.irs(),
+      detections.overlays(),
+      corpLayer(corp),
+    ]);
+    const profilePacks = new Map(
+      contracts.flatMap(({ profile }) => profile.packs).map((ir) => [ir.pack_id, ir]),
+    );
+    const viewsOf = (scope: "corp" | "profile" | "user", irs: Iterable<DetectionIr>) =>
+      [...irs].flatMap((ir) => packViews(scope, ir, counters));
+    return [
+      ...viewsOf("corp", corpPacks),
+      ...viewsOf("profile", profilePacks.values()),
+      ...viewsOf("user", user),
+      ...overlays.list().map((overlay) => overlayView(overlay, counters)),
+    ];
+  }
+
+  /** Puts the overlays of now in force in every VM. */
+  async #propagate(): Promise<Propagation> {
+    const { detections, refresh } = this.#sources;
+    const { refreshed, failed } = await refresh.refreshDetections(await detections.irs());
+    this.#lastSync = Date.now();
+    return {
+      target_count: refreshed.length + failed.length,
+      failed_session_count: failed.length,
+      failed_session_ids: failed,
+    };
+  }
+}

@@ -1,0 +1,37 @@
+import { SbxError } from "../base/error/mod.ts";
+import type { ReplyTo } from "../ipc/mod.ts";
+import type { AskAnswer } from "../policy/mod.ts";
+import type { Registry } from "./registry.ts";
+
+type Ask = ReplyTo<"Resolve">["ask"];
+
+/** Asks of all running VMs that wait for a person. */
+export class AskInbox {
+  readonly #registry: Registry;
+
+  constructor(registry: Registry) {
+    this.#registry = registry;
+  }
+
+  /** Pending asks, oldest first; a VM that does not reply has none. */
+  async list(): Promise<Ask[]> {
+    const lists = await Promise.all(
+      this.#registry.alive().map((vm) =>
+        vm.process.call({ t: "Asks" }).then(({ asks }) => asks, (): Ask[] => [])
+      ),
+    );
+    return lists.flat().sort((a, b) => a.created_at.localeCompare(b.created_at));
+  }
+
+  /** Answers an ask. @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked` */
+  async resolve(askId: string, answer: AskAnswer): Promise<Ask> {
+    const pending = (await this.list()).find(({ ask_id }) => ask_id === askId);
+    if (!pending) {
+      throw new SbxError("ask.not_found", `no ask ${askId} is pending: it was answered, or it expired`, {
+        hint: "sbx asks lists the pending ones",
+      });
+    }
+    const vm = this.#registry.get(pending.session_id);
+    return (await vm.process.call({ t: "Resolve", ask_id: askId, ...answer })).ask;
+  }
+}

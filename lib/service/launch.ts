@@ -1,0 +1,80 @@
+import { type Assets, verifyAssets } from "../asset/mod.ts";
+import type { Home } from "../base/home/mod.ts";
+import { writeState } from "../session/mod.ts";
+import type { AcceleratorChoice } from "../vm/mod.ts";
+import type { AcceleratorChooser } from "./accelerator.ts";
+import type { ProcessNotice } from "./notice.ts";
+import { settle } from "./settle.ts";
+import { spawnProcess } from "./spawn.ts";
+import { isAlive, type Vm } from "./vm.ts";
+
+/** The launcher's surroundings. */
+export interface LauncherOptions {
+  home: Home;
+  accelerators: AcceleratorChooser;
+  /** a VM's process reported a state, or is gone */
+  onState(vm: Vm, state: Vm["state"]): void;
+  /** a VM's process reported news of its session */
+  onNotice(vm: Vm, notice: ProcessNotice): void;
+}
+
+/** Starts the processes of VMs and follows them until they end. */
+export class Launcher {
+  readonly #options: LauncherOptions;
+
+  constructor(options: LauncherOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Starts the VM's process, verifies the assets meanwhile, and orders the boot; returns once that is ordered.
+   *
+   * @throws {SbxError} `vm.boot_failed`, `assets.mismatch`, `assets.missing`; the VM is Defunct then
+   */
+  async launch(vm: Vm, assets: Assets): Promise<void> {
+    const { home, accelerators } = this.#options;
+    vm.state = { state: "Booting", boot_stages: [], pid: 0 };
+    const process = await spawnProcess(home, vm);
+    try {
+      const [choice] = await Promise.all([
+        accelerators.choose(assets),
+        process.listening,
+        verifyAssets(assets),
+      ]);
+      vm.state = { ...vm.state, accelerator: choice.accelerator };
+      vm.booting = this.#boot(vm, choice);
+      vm.booting.catch(() => {});
+    } catch (error) {
+      process.kill();
+      vm.state = {
+        state: "Defunct",
+        boot_stages: [],
+        pid: 0,
+        last_error: error instanceof Error ? error.message : String(error),
+      };
+      await writeState(vm.paths, await settle(vm.paths, vm.state)).catch(() => {});
+      throw error;
+    }
+  }
+
+  /** Follows the reports of a VM's process until that process is gone. */
+  async watch(vm: Vm): Promise<void> {
+    const { onState, onNotice } = this.#options;
+    try {
+      using stream = await vm.process.open({ t: "Watch" });
+      for (let reply = await stream.next(); reply !== null; reply = await stream.next()) {
+        if (reply.t === "Info") onState(vm, reply.info);
+        else onNotice(vm, { type: reply.type, payload: reply.payload });
+      }
+    } catch {
+      // The process went away: the state on disk has the reason.
+    }
+    if (isAlive(vm.state)) onState(vm, await settle(vm.paths, vm.state));
+  }
+
+  async #boot(vm: Vm, { accelerator }: AcceleratorChoice): Promise<void> {
+    this.watch(vm);
+    const { info } = await vm.process.call({ t: "Boot", accelerator });
+    this.#options.onState(vm, info);
+  }
+}

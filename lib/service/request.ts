@@ -1,0 +1,39 @@
+import { join } from "node:path";
+import { z } from "zod";
+import { CreateRequest, EnvSchema } from "../api/mod.ts";
+import { writeAtomic } from "../base/home/mod.ts";
+import { log } from "../base/log/mod.ts";
+import type { SessionPaths, VmRecord } from "../session/mod.ts";
+
+/**
+ * The part of a request that each boot starts from. The VM's record has the results, made of this, the profile, settings
+ * and corp; the next boot makes them again.
+ */
+export const VmRequest = z.strictObject({
+  cpus: CreateRequest.shape.cpus,
+  ram_mb: CreateRequest.shape.ram_mb,
+  env: EnvSchema,
+});
+export type VmRequest = z.infer<typeof VmRequest>;
+
+export async function writeRequest(paths: SessionPaths, request: VmRequest): Promise<void> {
+  await writeAtomic(pathOf(paths), JSON.stringify(request) + "\n");
+}
+
+/** Reads the request of a VM. Without a usable file it is the VM's own record. */
+export async function readRequest(paths: SessionPaths, record: VmRecord): Promise<VmRequest> {
+  const path = pathOf(paths);
+  try {
+    return VmRequest.parse(JSON.parse(await Deno.readTextFile(path)));
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) {
+      log(`${path} is damaged: the VM boots with the values of its last boot`);
+    }
+    const { cpus, ram_mb, env } = record;
+    return { cpus, ram_mb, env };
+  }
+}
+
+function pathOf({ dir }: SessionPaths): string {
+  return join(dir, "asked.json");
+}

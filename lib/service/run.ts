@@ -1,0 +1,55 @@
+/** Programs in VMs that are thrown away afterwards (`POST /run`). */
+import type { ExecRequest, RunRequest, RunResult } from "../api/mod.ts";
+import { execBuffered, execStreamed, type Send } from "./exec.ts";
+import { sessionEvents } from "./ledger.ts";
+import type { Supervisor } from "./supervisor.ts";
+import type { Vm } from "./vm.ts";
+
+/** A VM that exists for one program. */
+export class OneOffVm {
+  readonly #supervisor: Supervisor;
+  readonly #vm: Vm;
+  readonly #request: ExecRequest;
+
+  private constructor(supervisor: Supervisor, vm: Vm, request: ExecRequest) {
+    this.#supervisor = supervisor;
+    this.#vm = vm;
+    this.#request = request;
+  }
+
+  static async create(supervisor: Supervisor, request: RunRequest): Promise<OneOffVm> {
+    const { profile_id, cpus, ram_mb, ...execRequest } = request;
+    // Without a disk, which would have to be made and removed: writes outside the workspace stay in memory.
+    const vm = await supervisor.create({ profile_id, cpus, ram_mb, persistent: false }, { scratch: false });
+    return new OneOffVm(supervisor, vm, execRequest);
+  }
+
+  /** Runs the program, removes the VM, and returns the output with the session's events. */
+  async runBuffered(): Promise<RunResult> {
+    const result = await this.#discardAfter(async () => ({
+      ...await execBuffered(this.#vm, this.#request),
+      vm: this.#supervisor.info(this.#vm),
+    }));
+    // The ledger is complete once the VM's process has ended, and it outlives the VM.
+    return { ...result, events: await sessionEvents(this.#vm) };
+  }
+
+  /** Runs the program, removes the VM, and sends everything as events. */
+  async runStreamed(send: Send, gone: AbortSignal): Promise<void> {
+    await this.#discardAfter(async () => {
+      await send("booted", this.#supervisor.info(this.#vm));
+      await execStreamed(this.#vm, this.#request, send, gone);
+    });
+    await send("events", { events: await sessionEvents(this.#vm) });
+  }
+
+  /** Removes the VM after the work. A VM whose boot failed stays, Defunct, with its logs. */
+  async #discardAfter<T>(work: () => Promise<T>): Promise<T> {
+    await this.#supervisor.booted(this.#vm);
+    try {
+      return await work();
+    } finally {
+      await this.#supervisor.delete(this.#vm);
+    }
+  }
+}

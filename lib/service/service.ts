@@ -1,0 +1,107 @@
+import type { Home } from "../base/home/mod.ts";
+import type { CorpStore } from "../corp/mod.ts";
+import type { SettingsStore } from "../settings/mod.ts";
+import { AcceleratorChooser } from "./accelerator.ts";
+import { ActiveDetections } from "./active_detections.ts";
+import { AskInbox } from "./asks.ts";
+import { watchCorp } from "./corp_watch.ts";
+import { Detections } from "./detections.ts";
+import { FindingExport } from "./export.ts";
+import { startMaintenance } from "./maintenance.ts";
+import { ProfileMcp } from "./mcp.ts";
+import { Notices } from "./notice.ts";
+import { writePidFile } from "./pid_file.ts";
+import { ContractRefresh } from "./refresh.ts";
+import { Registry } from "./registry.ts";
+import { Rules } from "./rules.ts";
+import { Sessions } from "./sessions.ts";
+import { Supervisor } from "./supervisor.ts";
+
+/** The configuration of one home. */
+export interface Configuration {
+  home: Home;
+  settings: SettingsStore;
+  corp: CorpStore;
+}
+
+/** The parts that serve one home, connected to each other. Each takes only the parts that it needs, and so do routes. */
+export class Service implements Configuration {
+  readonly home: Home;
+  readonly settings: SettingsStore;
+  readonly corp: CorpStore;
+  readonly registry: Registry;
+  readonly sessions: Sessions;
+  readonly notices = new Notices();
+  readonly accelerators: AcceleratorChooser;
+  readonly supervisor: Supervisor;
+  readonly refresh: ContractRefresh;
+  readonly asks: AskInbox;
+  readonly mcp: ProfileMcp;
+  readonly rules: Rules;
+  readonly detections: Detections;
+  readonly activeDetections: ActiveDetections;
+  readonly #findings: FindingExport;
+  readonly #watches: Disposable[] = [];
+
+  constructor({ home, settings, corp }: Configuration) {
+    this.home = home;
+    this.settings = settings;
+    this.corp = corp;
+    this.registry = new Registry(home);
+    this.sessions = new Sessions(home);
+    this.accelerators = new AcceleratorChooser(home);
+    this.detections = new Detections(home);
+    this.#findings = new FindingExport(home, settings, corp);
+    this.supervisor = new Supervisor({
+      home,
+      settings,
+      corp,
+      detections: this.detections,
+      registry: this.registry,
+      sessions: this.sessions,
+      notices: this.notices,
+      accelerators: this.accelerators,
+      onNotice: ({ record }, notice) => {
+        if (notice.type === "finding") this.#findings.queueSession(record.id);
+        this.notices.tell(notice);
+      },
+    });
+    this.refresh = new ContractRefresh(this);
+    this.asks = new AskInbox(this.registry);
+    this.mcp = new ProfileMcp(this);
+    this.rules = new Rules(home, corp);
+    this.activeDetections = new ActiveDetections(this);
+  }
+
+  /** Finds the VMs of earlier runs, and puts the changes of corp since then in force in them. */
+  async load(): Promise<void> {
+    await this.supervisor.load();
+    await this.refresh.refreshCorp();
+    this.#findings.begin().catch(() => {});
+  }
+
+  /** Follows changes of corp and of the settings, until {@linkcode close}. */
+  watch(): void {
+    this.#watches.push(
+      watchCorp(this.corp, () => this.refresh.refreshCorp()),
+      this.settings.watch((ids) => {
+        this.notices.tell({ type: "settings-changed", payload: { ids } });
+        if (ids.some((id) => id.startsWith("ledger."))) this.refresh.refreshLedgers();
+      }),
+    );
+  }
+
+  /** Begins the work of a service that clients can reach: pid file, accelerator and maintenance. */
+  async begin(): Promise<void> {
+    await writePidFile(this.home.servicePidFile);
+    // Ahead of the first VM, which would wait for it. Without assets the first VM chooses it.
+    this.accelerators.choose().catch(() => {});
+    startMaintenance(this);
+  }
+
+  async close(): Promise<void> {
+    for (const watch of this.#watches) watch[Symbol.dispose]();
+    await this.#findings.close();
+    await Deno.remove(this.home.servicePidFile).catch(() => {});
+  }
+}

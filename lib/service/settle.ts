@@ -1,0 +1,23 @@
+import { writeState } from "../session/mod.ts";
+import { sealRecord } from "./seal.ts";
+import type { Vm } from "./vm.ts";
+
+/**
+ * Cleans up after a VM's process that is gone: removes its sockets and seals its ledger.
+ *
+ * @param last state that the process reported
+ * @returns the state of now: Defunct if the process did not report its end
+ */
+export async function settle(paths: Vm["paths"], last: Vm["state"]): Promise<Vm["state"]> {
+  await Deno.remove(paths.socket).catch(() => {});
+  await Deno.remove(paths.sockets, { recursive: true }).catch(() => {});
+  await sealRecord(paths, last.pid);
+  if (last.state === "Stopped" || last.state === "Defunct") return last;
+  const state = {
+    ...last,
+    state: "Defunct" as const,
+    last_error: `its process (pid ${last.pid}) exited without reporting a reason`,
+  };
+  await writeState(paths, state).catch(() => {});
+  return state;
+}

@@ -1,0 +1,78 @@
+import type { ServiceStatus, SystemStatus } from "../api/mod.ts";
+import { asSbxError } from "../base/error/mod.ts";
+import { VERSION } from "../base/version/mod.ts";
+import { bootAssets, currentArch, type ListedProfile, listProfiles } from "../profile/mod.ts";
+import type { AcceleratorChooser } from "./accelerator.ts";
+import { type IssueSources, listIssues } from "./issue.ts";
+
+const PERMISSIONS = ["read", "write", "net", "env", "run", "ffi", "sys", "import"] as const;
+const ALIVE: ReadonlySet<string> = new Set(["Running", "Booting", "Paused"]);
+
+/** Parts of the service that its status shows. */
+export interface StatusSources extends IssueSources {
+  accelerators: AcceleratorChooser;
+}
+
+/** Reports the status of one service. */
+export class StatusReport {
+  readonly #sources: StatusSources;
+  readonly #began = performance.now();
+
+  constructor(sources: StatusSources) {
+    this.#sources = sources;
+  }
+
+  async service(): Promise<ServiceStatus> {
+    const vms = this.#sources.supervisor.list();
+    const issues = await listIssues(this.#sources);
+    return {
+      ok: issues.length === 0,
+      version: VERSION,
+      pid: Deno.pid,
+      uptime_secs: Math.round((performance.now() - this.#began) / 1000),
+      vms: { running: vms.filter(({ status }) => ALIVE.has(status)).length, total: vms.length },
+      issues,
+      permissions: Object.fromEntries(
+        PERMISSIONS.map((name) => [name, Deno.permissions.querySync({ name }).state]),
+      ),
+    };
+  }
+
+  /** The service with its host, hypervisor and assets. */
+  async system(): Promise<SystemStatus> {
+    const { name, features } = this.#sources.supervisor.hypervisor;
+    return {
+      ...await this.service(),
+      host: { os: Deno.build.os, arch: Deno.build.arch, cpus: navigator.hardwareConcurrency },
+      hypervisor: { name, features: { ...features }, ...await this.#accelerator() },
+      assets: await this.#assets(),
+    };
+  }
+
+  async #accelerator(): Promise<{ accelerator: string; reason: string }> {
+    return await this.#sources.accelerators.choose().catch((error) => ({
+      accelerator: "unknown",
+      reason: messageOf(error),
+    }));
+  }
+
+  async #assets(): Promise<SystemStatus["assets"]> {
+    return await Promise.all((await listProfiles(this.#sources.home)).map(async (profile) => {
+      const missing = await this.#missingAssets(profile);
+      return { profile_id: profile.id, arch: currentArch(), ready: missing.length === 0, missing };
+    }));
+  }
+
+  /** Reasons why VMs of a profile cannot boot. */
+  async #missingAssets(profile: ListedProfile): Promise<string[]> {
+    if ("error" in profile) return [profile.error.message];
+    return await bootAssets(this.#sources.home, profile.profile, currentArch()).then(
+      () => [],
+      (error) => [messageOf(error)],
+    );
+  }
+}
+
+function messageOf(error: unknown): string {
+  return asSbxError(error, "a check").message;
+}

@@ -1,0 +1,45 @@
+/** Files of a VM on the host: made for a new VM, copied from the source of a fork. */
+import { dirname } from "node:path";
+import { type Contract, writeContract, writeRecord } from "../session/mod.ts";
+import { type VmRequest, writeRequest } from "./request.ts";
+import { copySparse, makeScratch } from "./scratch.ts";
+import type { Vm } from "./vm.ts";
+import { guestPath, relativePath } from "./workspace/mod.ts";
+
+/** Whatever the umask: programs of any user in the guest may enter the workspace; the folder above it is closed on the host. */
+const WORKSPACE_MODE = 0o755;
+
+/** Makes the folders, the disk and the files of a new VM; workspace and disk of a source are copied. */
+export async function makeVmFiles(
+  vm: Vm,
+  request: VmRequest,
+  contract: Contract,
+  source: Vm | undefined,
+): Promise<void> {
+  const { paths, record } = vm;
+  for (const dir of [paths.dir, paths.logs, paths.snapshots, dirname(paths.ledger)]) {
+    await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
+  }
+  if (source) await copySparse(source.paths.workspace, paths.workspace);
+  else await makeWorkspace(paths.workspace);
+  if (record.scratch_gb > 0) {
+    if (source && source.record.scratch_gb > 0) await copySparse(source.paths.scratch, paths.scratch);
+    else await makeScratch(paths.scratch, record.scratch_gb);
+  }
+  await Promise.all([
+    writeRequest(paths, request),
+    writeRecord(paths, record),
+    writeContract(paths, contract),
+  ]);
+}
+
+/** Waits until a running guest sees a file as it was written: a program started next must not read the old one. */
+export async function awaitFile(vm: Vm, path: string, size: number): Promise<void> {
+  if (vm.state.state !== "Running") return;
+  await vm.process.call({ t: "AwaitFile", path: guestPath(relativePath(path)), size }).catch(() => {});
+}
+
+async function makeWorkspace(path: string): Promise<void> {
+  await Deno.mkdir(path);
+  await Deno.chmod(path, WORKSPACE_MODE);
+}

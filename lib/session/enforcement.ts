@@ -1,0 +1,135 @@
+import type { Home } from "../base/home/mod.ts";
+import { log } from "../base/log/mod.ts";
+import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.ts";
+import { SessionGate, type SessionNotice } from "../gate/mod.ts";
+import { compileLayers } from "../policy/mod.ts";
+import { type Contract, detectionsOf, readContract } from "./files/contract.ts";
+import { pinsPath, type SessionPaths } from "./files/paths.ts";
+import type { VmRecord } from "./files/record.ts";
+import type { McpSide } from "./mcp.ts";
+import { NetworkAccess } from "./network_access.ts";
+import { Recording, type RecordingOptions } from "./recording.ts";
+
+/** The session that a contract is enforced in. */
+export interface EnforcementOptions extends Pick<RecordingOptions, "onUnrecorded" | "onRecorded"> {
+  home: Home;
+  paths: SessionPaths;
+  record: VmRecord;
+  tell(notice: SessionNotice): void;
+  /** the reason why the guest has no network; `undefined` once it has one */
+  onNetwork(problem?: string): void;
+}
+
+/** The parts that stay as long as the session. */
+interface Parts {
+  contract: Contract;
+  broker: CredentialBroker;
+  recording: Recording;
+  gate: SessionGate;
+}
+
+/** Enforces the contract of one session: its gate, and the network and MCP that go through the gate. Loaded while the machine boots. */
+export class Enforcement {
+  readonly gate: SessionGate;
+  readonly network: NetworkAccess;
+  readonly #options: EnforcementOptions;
+  readonly #broker: CredentialBroker;
+  readonly #recording: Recording;
+  #contract: Contract;
+  #mcp?: Promise<McpSide>;
+
+  private constructor(options: EnforcementOptions, { contract, broker, recording, gate }: Parts) {
+    this.#options = options;
+    this.#contract = contract;
+    this.#broker = broker;
+    this.#recording = recording;
+    this.gate = gate;
+    this.network = new NetworkAccess(async () => {
+      const { Network } = await import("./network.ts");
+      return await Network.open({ home: options.home, contract: this.#contract, gate, broker });
+    }, options.onNetwork);
+  }
+
+  /** @throws {SbxError} `session.contract`, `policy.invalid`, `detection.conflict`, or those of opening the ledger */
+  static async open(options: EnforcementOptions): Promise<Enforcement> {
+    const { home, paths, record, tell, onUnrecorded, onRecorded } = options;
+    const contract = await readContract(paths);
+    const broker = await CredentialBroker.open({
+      store: new CredentialStore(storePath(home)),
+      providers: contract.profile.providers,
+      vm: record.id,
+      onError: ({ message }) => log(message),
+    });
+    const policy = compileLayers(contract);
+    const recording = await Recording.open({
+      path: paths.ledger,
+      sessionId: record.id,
+      terms: contract.ledger,
+      onUnrecorded,
+      onRecorded,
+    });
+    const gate = new SessionGate({
+      session: record,
+      policy,
+      detections: detectionsOf(contract),
+      recorder: recording.ledger,
+      tell,
+      scrub: (text) => broker.scrub(text),
+    });
+    const enforcement = new Enforcement(options, { contract, broker, recording, gate });
+    if (hasServers(contract)) enforcement.mcp().catch((error) => log(error));
+    return enforcement;
+  }
+
+  /**
+   * Reads the contract again and puts it in force.
+   *
+   * @param options.mcp reconnects the MCP servers even if their definitions are the same
+   * @throws {SbxError} the problem with the new contract; the one before stays in force
+   */
+  async refresh({ mcp = false } = {}): Promise<void> {
+    const contract = await readContract(this.#options.paths);
+    const previous = this.#contract;
+    this.gate.use(compileLayers(contract), detectionsOf(contract));
+    await this.#recording.use(contract.ledger);
+    this.#contract = contract;
+    if (mcp || serversDiffer(previous, contract)) await (await this.mcp()).refresh(contract);
+  }
+
+  /** MCP of the session, loaded at boot if the contract has servers, else when the guest first uses it. */
+  mcp(): Promise<McpSide> {
+    this.#mcp ??= this.#openMcp();
+    this.#mcp.catch(() => this.#mcp = undefined);
+    return this.#mcp;
+  }
+
+  async close(): Promise<void> {
+    await this.#mcp?.then((mcp) => mcp.close(), () => {});
+    await this.network.close();
+    await this.#broker.close();
+    this.gate.close();
+    await this.#recording.close();
+  }
+
+  async #openMcp(): Promise<McpSide> {
+    const { McpSide } = await import("./mcp.ts");
+    const { home, paths, record } = this.#options;
+    return await McpSide.open({
+      gate: this.gate,
+      contract: this.#contract,
+      dir: paths.sockets,
+      pinsPath: pinsPath(home, record.profile_id),
+      resolve: async (...request) => (await this.network.open()).resolveCredential(...request),
+      send: async (request) => (await this.network.open()).send(request),
+    });
+  }
+}
+
+function hasServers({ profile, corp }: Contract): boolean {
+  return Object.keys(profile.mcp).length + Object.keys(corp.mcp).length > 0;
+}
+
+function serversDiffer(a: Contract, b: Contract): boolean {
+  const servers = ({ profile, corp }: Contract) => JSON.stringify([profile.mcp, corp.mcp]);
+  return servers(a) !== servers(b);
+}

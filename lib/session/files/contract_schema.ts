@@ -1,0 +1,47 @@
+/** Zod schema of a contract. Loaded with the first contract that is read or written: a VM's process answers before that. */
+import { z } from "zod";
+import { PROVIDERS } from "../../credential/mod.ts";
+import { IrSchema } from "../../detection/ir/schema.ts";
+import { FullRuleSchema } from "../../policy/author/schema.ts";
+// Past mod.ts, which reads profiles: a VM's process reads none.
+import { CorpMcpServers, McpServers } from "../../profile/mcp/schema.ts";
+
+/** Reaction to a ledger that cannot be written: the VM is paused, or every action that needs a record is refused. */
+const OnFull = z.enum(["pause", "block"]);
+
+/** Rules and detections of one layer of trust. */
+const layer = { rules: z.array(FullRuleSchema), packs: z.array(IrSchema) };
+
+/** Everything that a VM's process needs to govern its guest. */
+export const Contract = z.strictObject({
+  /** the profile at the VM's boot, or at its last refresh (docs/contracts.md §4) */
+  profile: z.strictObject({
+    ...layer,
+    mcp: McpServers,
+    /** providers whose credentials the VM may use */
+    providers: z.array(z.enum(PROVIDERS)),
+  }),
+  /** corp as it is now */
+  corp: z.strictObject({ ...layer, mcp: CorpMcpServers }),
+  /** the user's own detections, and the runtime overlays */
+  detection: z.strictObject({ user: z.array(IrSchema), runtime: z.array(IrSchema) }),
+  network: z.strictObject({
+    /** `address` or `address:port`; empty: the host's own resolvers */
+    resolvers: z.array(z.string()),
+    /** `name=address:port` */
+    overrides: z.array(z.string()),
+    /** PEM file of additional authorities */
+    extra_ca_file: z.string().optional(),
+    /** JSON price table of models; absent: the built-in one */
+    price_file: z.string().optional(),
+  }),
+  ledger: z.strictObject({
+    on_full: OnFull,
+    /** `bytes`; absent: as many as the disk holds */
+    max_bytes: z.int().positive().optional(),
+    /** collecting server, and the file with the token for it */
+    url: z.string().optional(),
+    auth_token_file: z.string().optional(),
+  }),
+});
+export type Contract = z.infer<typeof Contract>;

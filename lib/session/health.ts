@@ -1,0 +1,131 @@
+/** The health of a session: a machine that must pause while its ledger or its disk cannot be written. */
+import { statfs } from "node:fs/promises";
+import { SbxError } from "../base/error/mod.ts";
+import { backgroundDelay } from "../base/time/mod.ts";
+import type { ExecStreams } from "../guest/mod.ts";
+import type { MachineInfo } from "../ipc/mod.ts";
+
+/** The remedy for a machine that paused itself. */
+export const PAUSED_HINT =
+  "free some space, or raise ledger.max_size_mb (sbx settings): it resumes by itself";
+
+/** `ms` between looks for room on a disk that was full. */
+const ROOM_RETRY_MS = 1000;
+/** Free `bytes` before a guest resumes: with less it would stop again at once. */
+const ROOM_BYTES = 16 * 1024 * 1024;
+
+/** The machine of a session. */
+export interface MonitoredMachine {
+  name: string;
+  /** image of the guest's disk */
+  disk: string;
+  state(): MachineInfo["state"];
+  /** changes what the session reports of the machine */
+  set(change: Partial<MachineInfo>): void;
+  pause(): Promise<void>;
+  resume(): Promise<void>;
+}
+
+/** Pauses a machine while its ledger (with `ledger.on_full = "pause"`) or its disk cannot be written, and resumes it. */
+export class SessionHealth {
+  readonly #machine: MonitoredMachine;
+  /** why the ledger cannot be written, while it cannot */
+  #ledgerProblem?: { message: string; pause: boolean };
+  /** why the guest's disk cannot be written, while it cannot */
+  #diskProblem?: string;
+  /** it paused itself; no person did */
+  #pausedItself = false;
+  /** standard errors of the running programs */
+  readonly #programs = new Set<ExecStreams>();
+
+  constructor(machine: MonitoredMachine) {
+    this.#machine = machine;
+  }
+
+  /** The ledger cannot be written; `pause`: the machine must not go on. */
+  async ledgerFailed({ message }: Error, pause: boolean): Promise<void> {
+    this.#ledgerProblem = { message, pause };
+    this.#machine.set({ last_error: message });
+    await this.pauseIfNeeded();
+  }
+
+  /** The ledger is written again. */
+  async ledgerRecovered(): Promise<void> {
+    this.#ledgerProblem = undefined;
+    await this.#resumeIfHealthy();
+  }
+
+  /** The hypervisor stopped the machine because its disk is full; settles when there is room and the machine goes on. */
+  async diskFull(): Promise<void> {
+    if (this.#diskProblem !== undefined) return;
+    const { disk } = this.#machine;
+    this.#diskProblem = `the host has no space left for the guest's disk ${disk}`;
+    this.#machine.set({ last_error: this.#diskProblem });
+    await this.pauseIfNeeded();
+    while (isLive(this.#machine.state()) && !await hasRoom(disk)) await backgroundDelay(ROOM_RETRY_MS);
+    this.#diskProblem = undefined;
+    await this.#resumeIfHealthy();
+  }
+
+  /** Pauses a running machine that has a problem, also one from before it ran. */
+  async pauseIfNeeded(): Promise<void> {
+    if (this.#problem === undefined || this.#machine.state() !== "Running") return;
+    await this.#machine.pause();
+    // The problem may be over by now.
+    if (this.#problem === undefined) return await this.#machine.resume();
+    this.#pausedItself = true;
+    this.#machine.set({ state: "Paused", last_error: this.#problem });
+    for (const streams of this.#programs) this.#explain(streams);
+  }
+
+  /** @throws {SbxError} `vm.paused` while the machine is paused by a problem */
+  requireHealthy(): void {
+    if (this.#problem !== undefined && this.#machine.state() === "Paused") throw this.#error();
+  }
+
+  /** Runs a program, telling it on its standard error when the machine pauses and resumes. */
+  async notifying<T>(streams: ExecStreams, program: Promise<T>): Promise<T> {
+    this.#programs.add(streams);
+    if (this.#pausedItself) this.#explain(streams);
+    return await program.finally(() => this.#programs.delete(streams));
+  }
+
+  get #problem(): string | undefined {
+    return this.#ledgerProblem?.pause ? this.#ledgerProblem.message : this.#diskProblem;
+  }
+
+  async #resumeIfHealthy(): Promise<void> {
+    if (this.#problem !== undefined || !isLive(this.#machine.state())) return;
+    this.#machine.set({ last_error: this.#ledgerProblem?.message });
+    const pausedItself = this.#pausedItself;
+    this.#pausedItself = false;
+    if (!pausedItself || this.#machine.state() !== "Paused") return;
+    await this.#machine.resume();
+    this.#machine.set({ state: "Running" });
+    for (const streams of this.#programs) write(streams, `"${this.#machine.name}" goes on`);
+  }
+
+  #error(): SbxError {
+    const hint = PAUSED_HINT;
+    return new SbxError("vm.paused", `"${this.#machine.name}" is paused: ${this.#problem}`, { hint });
+  }
+
+  #explain(streams: ExecStreams): void {
+    const { message, hint } = this.#error();
+    write(streams, `${message}\n${hint}`);
+  }
+}
+
+function write(streams: ExecStreams, text: string): void {
+  streams.output("stderr", new TextEncoder().encode(`sbx: ${text}\n`).toBase64()).catch(() => {});
+}
+
+function isLive(state: MachineInfo["state"]): boolean {
+  return state === "Booting" || state === "Running" || state === "Paused";
+}
+
+/** Whether the file system of a file has room again. */
+async function hasRoom(path: string): Promise<boolean> {
+  const { bavail, bsize } = await statfs(path);
+  return bavail * bsize >= ROOM_BYTES;
+}

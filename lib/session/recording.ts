@@ -1,0 +1,84 @@
+/** The record of a running session: its ledger, what happens when that cannot be written, and its collection. */
+import { log } from "../base/log/mod.ts";
+import { backgroundDelay } from "../base/time/mod.ts";
+import { Ledger } from "../ledger/mod.ts";
+import type { Collecting } from "./collecting.ts";
+import type { Contract } from "./files/contract.ts";
+
+/** `ms` between attempts to write a ledger that could not be written. */
+const RETRY_MS = 1000;
+
+type LedgerTerms = Contract["ledger"];
+
+/** The parts that a recording is built from. */
+export interface RecordingOptions {
+  path: string;
+  sessionId: string;
+  terms: LedgerTerms;
+  /** the ledger cannot be written; `pause`: the machine must stand still until it can */
+  onUnrecorded(error: Error, pause: boolean): Promise<void>;
+  /** the ledger is written again */
+  onRecorded(): Promise<void>;
+}
+
+/** The ledger of one running session. */
+export class Recording {
+  readonly ledger: Ledger;
+  readonly #options: RecordingOptions;
+  #terms: LedgerTerms;
+  #collecting?: Collecting;
+
+  private constructor(options: RecordingOptions, ledger: Ledger) {
+    this.#options = options;
+    this.#terms = options.terms;
+    this.ledger = ledger;
+  }
+
+  /** @throws {SbxError} those of {@linkcode Ledger.open} */
+  static async open(options: RecordingOptions): Promise<Recording> {
+    const { path, sessionId, terms } = options;
+    const ledger = await Ledger.open(path, {
+      sessionId,
+      maxBytes: terms.max_bytes,
+      onError: (error) => void recording.#retry(error),
+    });
+    const recording: Recording = new Recording(options, ledger);
+    await recording.#collect();
+    return recording;
+  }
+
+  /** Puts other terms in force; a new collecting server is for the next boot. */
+  async use(terms: LedgerTerms): Promise<void> {
+    if (terms.max_bytes !== this.#terms.max_bytes) await this.ledger.limit(terms.max_bytes);
+    this.#terms = terms;
+  }
+
+  async close(): Promise<void> {
+    await this.ledger.close().catch(() => {});
+    await this.#collecting?.end();
+  }
+
+  /** Copies the ledger to corp's collecting server. A failure is logged, and the service tries again later. */
+  async #collect(): Promise<void> {
+    const { path, sessionId, terms: { url, auth_token_file } } = this.#options;
+    if (url === undefined) return;
+    try {
+      // Loads the database, which this thread needs for nothing else.
+      const { Collecting } = await import("./collecting.ts");
+      this.#collecting = await Collecting.start(path, sessionId, { url, auth_token_file });
+    } catch (error) {
+      log((error as Error).message);
+    }
+  }
+
+  /** Tries until the pending rows are written; the gate refuses everything until then. */
+  async #retry(error: Error): Promise<void> {
+    log(error.message);
+    await this.#options.onUnrecorded(error, this.#terms.on_full === "pause").catch((failure) => log(failure));
+    do {
+      await backgroundDelay(RETRY_MS);
+    } while (!await this.ledger.flush().then(() => true, () => false));
+    log("the ledger is written again");
+    await this.#options.onRecorded().catch((failure) => log(failure));
+  }
+}

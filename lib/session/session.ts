@@ -1,0 +1,297 @@
+import { asSbxError, SbxError } from "../base/error/mod.ts";
+import type { Home } from "../base/home/mod.ts";
+import { log } from "../base/log/mod.ts";
+import { rejectAfter } from "../base/time/mod.ts";
+import type { SessionNotice } from "../gate/mod.ts";
+import { checkBootConfig, type ExecStreams, GuestLink, PORTS, type Terminal } from "../guest/mod.ts";
+import { MCP_FRAME_LIMIT, TCP_STREAMS_MAX } from "../guest/wire/mod.ts";
+import type { ExecCall, MachineInfo } from "../ipc/mod.ts";
+import type { Accelerator, Hypervisor, Machine } from "../vm/mod.ts";
+import { ConsoleLog } from "./console.ts";
+import type { Enforcement } from "./enforcement.ts";
+import type { ExecOutcome } from "./exec.ts";
+import { type SessionPaths, sessionPaths } from "./files/paths.ts";
+import { type VmRecord, writeState } from "./files/record.ts";
+import { SessionHealth } from "./health.ts";
+
+/** Longest boot in `s`; `SBX_BOOT_DEADLINE_SECS` replaces it, for slow machines and for tests. */
+const BOOT_DEADLINE_SECS = 90;
+/** Longest time in `ms` for a guest to write everything out when it is stopped. */
+const STOP_DEADLINE_MS = 15_000;
+/** Longest time in `ms` between the end of the agent's connection and of a machine that powers off. */
+const POWER_OFF_MS = 2000;
+
+/** One life of one VM: the machine, the link to its guest, and the enforcement of its contract. */
+export class Session {
+  readonly record: VmRecord;
+  /** settles when the machine is gone, its record complete and its sockets removed */
+  readonly ended: Promise<void>;
+  /** loaded and opened while the machine boots: database and rules take as long to load as the rest of this process */
+  readonly enforcement: Promise<Enforcement>;
+  #paths: SessionPaths;
+  #hypervisor: Hypervisor;
+  #link: GuestLink;
+  #machine: Machine | undefined;
+  #info: MachineInfo = { state: "Booting", boot_stages: [], pid: Deno.pid };
+  #watchers = new Set<(what: SessionNotice | MachineInfo) => void>();
+  #health: SessionHealth;
+  /** the last write of the state; the next one waits for it */
+  #stateWritten = Promise.resolve();
+  #stopping = false;
+  #end = Promise.withResolvers<void>();
+  #stages: { name: string; ms: number }[] = [];
+  #began = performance.now();
+
+  constructor(record: VmRecord, home: Home, hypervisor: Hypervisor) {
+    this.record = record;
+    this.ended = this.#end.promise;
+    const paths = this.#paths = sessionPaths(home, record.id);
+    this.#hypervisor = hypervisor;
+    this.#link = new GuestLink(paths.sockets);
+    this.#health = new SessionHealth({
+      name: record.name,
+      disk: paths.scratch,
+      state: () => this.#info.state,
+      set: (change) => {
+        this.#set(change);
+        void this.#writeState();
+      },
+      pause: () => this.#pauseMachine(),
+      resume: () => this.#resumeMachine(),
+    });
+    this.enforcement = import("./enforcement.ts").then(({ Enforcement }) =>
+      Enforcement.open({
+        home,
+        paths,
+        record,
+        tell: (notice) => this.#tell(notice),
+        onUnrecorded: (error, pause) => this.#health.ledgerFailed(error, pause),
+        onRecorded: () => this.#health.ledgerRecovered(),
+        onNetwork: (problem) => {
+          if (problem !== this.#info.network_error) this.#set({ network_error: problem });
+        },
+      })
+    );
+    this.enforcement.catch(() => {});
+  }
+
+  get info(): MachineInfo {
+    return this.#info;
+  }
+
+  /** @returns a function that stops the watching */
+  watch(onChange: (what: SessionNotice | MachineInfo) => void): () => void {
+    this.#watchers.add(onChange);
+    return () => this.#watchers.delete(onChange);
+  }
+
+  /** Boots the machine; a boot that fails leaves it Defunct with its logs kept. */
+  async boot(accelerator: Accelerator): Promise<void> {
+    this.#began = performance.now();
+    this.#set({ accelerator });
+    try {
+      await this.#boot(accelerator);
+    } catch (cause) {
+      const error = asSbxError(cause, "booting the VM");
+      await this.#finish("Defunct", error.message);
+      throw error;
+    }
+  }
+
+  async #boot(accelerator: Accelerator): Promise<void> {
+    const { record } = this;
+    checkBootConfig(record.env, record.files);
+    this.#link.listen();
+    this.#acceptGuest();
+    const console = new ConsoleLog(`${this.#paths.logs}/console.log`);
+    this.#machine = await this.#hypervisor.start({
+      dir: this.#paths.sockets,
+      cpus: record.cpus,
+      ramMb: record.ram_mb,
+      ...record.assets,
+      scratch: record.scratch_gb > 0 ? this.#paths.scratch : undefined,
+      workspace: this.#paths.workspace,
+      accelerator,
+      logs: this.#paths.logs,
+      onConsole: (bytes) => console.write(bytes),
+      onDiskFull: () => void this.#health.diskFull().catch((error) => log(error)),
+    });
+    const spawnedMs = this.#stage("machine started");
+    const exited = this.#machine.exited.then(({ code, signal }) => {
+      throw new SbxError(
+        "vm.boot_failed",
+        `the machine ended before the guest was ready (${signal ?? `exit code ${code}`})`,
+        {
+          hint: `${this.#paths.logs}/console.log and qemu.log say more`,
+        },
+      );
+    });
+    exited.catch(() => {});
+    const [stages] = await Promise.race([
+      Promise.all([this.#link.boot(record.env, record.files), this.enforcement]),
+      exited,
+      deadline(),
+    ]);
+    for (const { name, ms } of stages) this.#stages.push({ name: `guest ${name}`, ms: spawnedMs + ms });
+    this.#stage("ready");
+    this.#set({ state: "Running", boot_stages: this.#stages });
+    await this.#writeState();
+    this.#superviseMachine(this.#machine);
+    await this.#health.pauseIfNeeded();
+  }
+
+  /** Runs a program in the guest. @throws {SbxError} `vm.wrong_state`, and those of {@linkcode execProgram} */
+  async exec(call: ExecCall, streams: ExecStreams, signal?: AbortSignal): Promise<ExecOutcome> {
+    this.#require("Running", "exec");
+    const { gate } = await this.enforcement;
+    // Loaded like the enforcement: policy would delay the start of this process.
+    const { execProgram } = await import("./exec.ts");
+    return await execProgram({ gate, link: this.#link, health: this.#health }, call, streams, signal);
+  }
+
+  /** @param argv program in a terminal of its own; absent: the login shell, in the VM's one shared terminal */
+  async terminal(size: { cols: number; rows: number }, argv?: string[]): Promise<Terminal> {
+    this.#require("Running", "shell");
+    if (!argv && this.#link.shell) return this.#link.shell;
+    const { gate } = await this.enforcement;
+    const { openTerminal } = await import("./exec.ts");
+    return await openTerminal({ gate, link: this.#link }, size, argv);
+  }
+
+  awaitFile(path: string, size: number): Promise<boolean> {
+    this.#require("Running", "a file");
+    return this.#link.awaitFile(path, size);
+  }
+
+  async pause(): Promise<void> {
+    this.#require("Running", "pause");
+    await this.#pauseMachine();
+    this.#set({ state: "Paused" });
+    await this.#writeState();
+  }
+
+  /** @throws {SbxError} `vm.paused` while the machine is paused by a problem */
+  async resume(): Promise<void> {
+    this.#require("Paused", "resume");
+    this.#health.requireHealthy();
+    await this.#resumeMachine();
+    this.#set({ state: "Running" });
+    await this.#writeState();
+  }
+
+  /** Stops the machine; unless `force`, its guest writes everything out first. */
+  async stop(force: boolean): Promise<void> {
+    this.#stopping = true;
+    if (!force && this.#info.state === "Running") {
+      const written = await this.#link.shutDown().then(() => true, () => false);
+      if (written) {
+        await Promise.race([
+          this.ended,
+          new Promise((resolve) => setTimeout(resolve, STOP_DEADLINE_MS)),
+        ]);
+      }
+    }
+    if (this.#machine) await this.#machine.kill();
+    else await this.#finish("Stopped");
+    await this.ended;
+  }
+
+  /** The guest's connections for MCP, TCP and DNS. */
+  #acceptGuest(): void {
+    const { enforcement } = this;
+    this.#link.accept(PORTS.mcp, async (channel) => (await (await enforcement).mcp()).serve(channel), {
+      frameLimit: MCP_FRAME_LIMIT,
+    });
+    this.#link.accept(
+      PORTS.tcp,
+      async (channel, conn) => (await (await enforcement).network.open()).serveTcp(channel, conn),
+      { maxConnections: TCP_STREAMS_MAX },
+    );
+    this.#link.accept(PORTS.dns, async (channel) => {
+      await (await (await enforcement).network.retry()).serveDns(channel);
+    });
+  }
+
+  async #superviseMachine(machine: Machine): Promise<void> {
+    const lost = this.#link.lost.catch((error) => error as SbxError);
+    const exit = await Promise.race([machine.exited, lost]);
+    if (exit instanceof SbxError) {
+      // A machine that powers off loses the agent's connection a moment earlier: no failure.
+      const poweredOff = await Promise.race([
+        machine.exited,
+        new Promise<null>((resolve) => setTimeout(() => resolve(null), POWER_OFF_MS)),
+      ]);
+      await machine.kill();
+      if (!poweredOff && !this.#stopping) return this.#finish("Defunct", exit.message);
+    }
+    const { code, signal } = await machine.exited;
+    if (this.#stopping || (code === 0 && !signal)) return this.#finish("Stopped");
+    await this.#finish("Defunct", `the machine ended unexpectedly (${signal ?? `exit code ${code}`})`);
+  }
+
+  async #finish(state: "Stopped" | "Defunct", last_error?: string): Promise<void> {
+    if (this.#info.state === "Stopped" || this.#info.state === "Defunct") return;
+    this.#set({ state, last_error });
+    this.#link.close();
+    await this.#machine?.kill();
+    await (await this.enforcement.catch(() => undefined))?.close();
+    await this.#writeState();
+    await Deno.remove(this.#paths.sockets, { recursive: true }).catch(() => {});
+    this.#end.resolve();
+  }
+
+  #set(change: Partial<MachineInfo>): void {
+    this.#info = { ...this.#info, ...change };
+    for (const watcher of this.#watchers) watcher(this.#info);
+  }
+
+  #tell(notice: SessionNotice): void {
+    for (const watcher of this.#watchers) watcher(notice);
+  }
+
+  async #pauseMachine(): Promise<void> {
+    await this.#link.hold();
+    await this.#machine!.pause().catch((error) => {
+      this.#link.release();
+      throw error;
+    });
+  }
+
+  async #resumeMachine(): Promise<void> {
+    await this.#machine!.resume();
+    this.#link.release();
+  }
+
+  /** Writes the state for the service to find once this process is gone. A full disk delays nothing. */
+  #writeState(): Promise<void> {
+    return this.#stateWritten = this.#stateWritten.then(() => writeState(this.#paths, this.#info)).catch((
+      error,
+    ) => log(asSbxError(error, `writing ${this.#paths.state}`).message));
+  }
+
+  #stage(name: string): number {
+    const ms = performance.now() - this.#began;
+    this.#stages.push({ name, ms });
+    return ms;
+  }
+
+  #require(state: MachineInfo["state"], action: string): void {
+    if (this.#info.state === state) return;
+    this.#health.requireHealthy();
+    throw new SbxError(
+      "vm.wrong_state",
+      `${action} needs a VM that is ${state}; "${this.record.name}" is ${this.#info.state}`,
+    );
+  }
+}
+
+function deadline(): Promise<never> {
+  const seconds = Number(Deno.env.get("SBX_BOOT_DEADLINE_SECS")) || BOOT_DEADLINE_SECS;
+  return rejectAfter(
+    seconds * 1000,
+    () =>
+      new SbxError("vm.boot_timeout", `the guest was not ready after ${seconds} seconds`, {
+        hint: "sbx logs shows its console; SBX_BOOT_DEADLINE_SECS gives it longer",
+      }),
+  );
+}

@@ -1,0 +1,121 @@
+/** Built-in settings of the record, the network, repositories and telemetry. */
+export const HOST_DEFAULTS = `
+[settings.ledger]
+name = "Ledger"
+description = "Record of the activity of programs in VMs"
+
+[settings.ledger.on_full]
+name = "When it cannot be written"
+description = "pause: the VM pauses until the record can be written again; block: it keeps running, and everything that needs a record is refused"
+type = "text"
+default = "pause"
+meta = { builtin = true, choices = ["pause", "block"] }
+
+[settings.ledger.max_size_mb]
+name = "Maximum size"
+description = "Size at which a session's ledger counts as full, in MiB; 0 means limited only by the disk"
+type = "number"
+default = 0
+meta = { builtin = true, min = 0, max = 1048576, step = 1 }
+
+[settings.network]
+name = "Network"
+description = "How VM traffic reaches its destination; rules decide which traffic is allowed"
+collapsed = true
+
+[settings.network.dns_resolvers]
+name = "DNS resolvers"
+description = "Addresses of DNS resolvers, with a port unless it is 53, such as 192.0.2.1, 192.0.2.1:5353 or [2001:db8::1]:5353; empty uses those of the host"
+type = "string_list"
+default = []
+meta = { builtin = true }
+
+[settings.network.extra_ca_file]
+name = "Additional certificate authorities"
+description = "Path of a PEM file on the host with certificate authorities for upstream servers, in addition to those of the system"
+type = "text"
+default = ""
+meta = { builtin = true }
+
+[settings.network.model_price_file]
+name = "Model prices"
+description = "Path of a JSON file on the host with model prices, instead of the built-in table"
+type = "text"
+default = ""
+meta = { builtin = true }
+
+[settings.network.upstream_overrides]
+name = "Upstream overrides"
+description = "NAME=ADDRESS:PORT, or NAME:PORT=ADDRESS:PORT for one port, for tests and labs: connections to the name go to this address only"
+type = "string_list"
+default = []
+meta = { builtin = true }
+
+[settings.repository]
+name = "Repositories"
+
+[settings.repository.git]
+name = "Git"
+
+[settings.repository.git.identity]
+name = "Identity"
+description = "Author of commits made in a VM"
+
+[settings.repository.git.identity.author_name]
+name = "Name"
+description = "Author and committer of commits"
+type = "text"
+default = ""
+meta = { builtin = true, env_vars = ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"] }
+
+[settings.repository.git.identity.author_email]
+name = "E-mail"
+description = "E-mail address in commits"
+type = "text"
+default = ""
+meta = { builtin = true, validator = "email", env_vars = ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"] }
+
+[settings.telemetry]
+name = "Telemetry"
+description = "Findings and counters sent to your own collector; off by default"
+collapsed = true
+
+[settings.telemetry.enabled]
+name = "Send telemetry"
+description = "Send findings and counters to the endpoint"
+type = "bool"
+default = false
+meta = { builtin = true }
+
+[settings.telemetry.endpoint]
+name = "Endpoint"
+description = "URL of an OpenTelemetry collector"
+type = "text"
+default = ""
+enabled_by = "telemetry.enabled"
+meta = { builtin = true, validator = "url" }
+
+[settings.telemetry.api_key]
+name = "API key"
+description = "Bearer token for the endpoint; never sent to a VM"
+type = "apikey"
+default = ""
+enabled_by = "telemetry.enabled"
+meta = { builtin = true, mask = true }
+
+[settings.telemetry.password]
+name = "Password"
+description = "Password for an endpoint with basic authentication; never sent to a VM"
+type = "password"
+default = ""
+enabled_by = "telemetry.enabled"
+meta = { builtin = true, mask = true }
+
+[settings.telemetry.latency_buckets]
+name = "Latency buckets"
+description = "Upper bounds of latency histograms, in seconds"
+type = "float_list"
+default = [0.005, 0.05, 0.5, 5.0]
+enabled_by = "telemetry.enabled"
+meta = { builtin = true, min = 0 }
+`;

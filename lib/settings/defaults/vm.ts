@@ -1,0 +1,128 @@
+/** Built-in settings of VMs: resources, snapshots, guest environment. */
+export const VM_DEFAULTS = `
+[settings.vm]
+name = "Virtual machines"
+
+[settings.vm.resources]
+name = "Resources"
+description = "Resources of a new VM, unless its profile sets them"
+
+[settings.vm.resources.cpu_count]
+name = "CPUs"
+description = "Virtual CPUs of a VM"
+type = "number"
+default = 2
+meta = { builtin = true, min = 1, max = 8, step = 1, widget = "slider" }
+
+[settings.vm.resources.ram_gb]
+name = "Memory"
+description = "Memory of a VM, in GiB"
+type = "number"
+default = 1
+meta = { builtin = true, min = 1, max = 16, step = 1, widget = "slider" }
+
+[settings.vm.resources.scratch_disk_size_gb]
+name = "Scratch disk"
+description = "Disk of a VM for writes outside its workspace, in GiB"
+type = "number"
+default = 4
+meta = { builtin = true, min = 1, max = 128, step = 1 }
+
+[settings.vm.resources.max_concurrent_vms]
+name = "Concurrent VMs"
+description = "Maximum number of VMs running at the same time"
+type = "number"
+default = 10
+meta = { builtin = true, min = 1, max = 20, step = 1 }
+
+[settings.vm.resources.retention_days]
+name = "Session retention"
+description = "Days to keep the record of a deleted VM"
+type = "number"
+default = 30
+meta = { builtin = true, min = 1, max = 3650, step = 1 }
+
+[settings.vm.snapshots]
+name = "Snapshots"
+collapsed = true
+
+[settings.vm.snapshots.auto_interval]
+name = "Interval"
+description = "Seconds between automatic snapshots of a workspace"
+type = "number"
+default = 300
+meta = { builtin = true, min = 30, max = 3600, step = 30 }
+
+[settings.vm.snapshots.auto_max]
+name = "Automatic snapshots"
+description = "Maximum number of automatic snapshots per VM"
+type = "number"
+default = 10
+meta = { builtin = true, min = 1, max = 100, step = 1 }
+
+[settings.vm.snapshots.manual_max]
+name = "Manual snapshots"
+description = "Maximum number of manual snapshots per VM, made by a person or an agent"
+type = "number"
+default = 12
+meta = { builtin = true, min = 1, max = 100, step = 1 }
+
+[settings.vm.environment]
+name = "Environment"
+description = "Environment of programs in a VM; do not put secrets here"
+
+[settings.vm.environment.shell]
+name = "Shell"
+
+[settings.vm.environment.shell.term]
+name = "TERM"
+description = "Terminal type in a VM"
+type = "text"
+default = "xterm-256color"
+meta = { builtin = true, env_vars = ["TERM"] }
+
+[settings.vm.environment.shell.lang]
+name = "LANG"
+description = "Language and encoding in a VM"
+type = "text"
+default = "C.UTF-8"
+meta = { builtin = true, env_vars = ["LANG"] }
+
+[settings.vm.environment.shell.bashrc]
+name = ".bashrc"
+description = "Read by each interactive shell in a VM"
+type = "file"
+default = { path = "/root/.bashrc", content = "" }
+meta = { builtin = true, filetype = "bash" }
+
+[settings.vm.environment.shell.tmux_conf]
+name = ".tmux.conf"
+description = "Read by tmux in a VM"
+type = "file"
+default = { path = "/root/.tmux.conf", content = "" }
+meta = { builtin = true, filetype = "conf" }
+
+[settings.vm.environment.ssh]
+name = "SSH"
+
+[settings.vm.environment.ssh.public_key]
+name = "Public key"
+description = "Your SSH public key, for programs in a VM that display or deploy it"
+type = "text"
+default = ""
+meta = { builtin = true, validator = "ssh_public_key", env_vars = ["SBX_SSH_PUBLIC_KEY"] }
+
+[settings.vm.environment.proxy.no_proxy]
+name = "No proxy"
+description = "Hosts that programs in a VM reach without their own proxy"
+type = "string_list"
+default = []
+meta = { builtin = true, widget = "domain_chips", env_vars = ["NO_PROXY", "no_proxy"] }
+
+[settings.vm.environment.dev.ports]
+name = "Development ports"
+description = "Ports suggested to development servers in a VM"
+type = "int_list"
+default = [3000, 5173, 8000, 8080]
+meta = { builtin = true, min = 1, max = 65535, env_vars = ["SBX_DEV_PORTS"] }
+`;

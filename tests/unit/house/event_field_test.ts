@@ -1,0 +1,329 @@
+/**
+ * Decisions that every field and every family of events needs. After a change of lib/event/family.ts or common.ts, these
+ * tests name the places that lack one; the lists below hold the exceptions, with reasons.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { EVENT_TYPES } from "../../../lib/event/common.ts";
+import { catalogue, EVENT_FAMILIES, type EventFamily, familyOf } from "../../../lib/event/mod.ts";
+import { type Event, EventSchema } from "../../../lib/event/schema.ts";
+import { RESPONDING } from "../../../lib/gate/response.ts";
+import { Ledger } from "../../../lib/ledger/mod.ts";
+import { VIEW_FIELDS, viewOf } from "../../../lib/ledger/views.ts";
+import { compileRewrites } from "../../../lib/policy/engine/rewrite.ts";
+import type { Draft, RewriteOp, Rule } from "../../../lib/policy/mod.ts";
+import { recordOf } from "../../../lib/sink/record.ts";
+import { eventCommon } from "../../helper/event.ts";
+import { TestGate } from "../../helper/gate.ts";
+import { select, SESSION, withLedgerPath } from "../../helper/ledger.ts";
+import { fromRoot } from "../../helper/repo.ts";
+
+/** Reasons by field. */
+type Reasons = Record<string, string>;
+
+/** Fields without a column in any view of a ledger. */
+const NO_COLUMN: Reasons = {
+  "schema_version": "always 1",
+  "common.process.ppid": "no guest tells it",
+  "common.process.command": "repeats executable",
+  "common.process.cwd": "no guest tells it",
+};
+
+/** Fields that no rule rewrites. */
+const NOT_REWRITABLE: Reasons = {
+  "schema_version": "describes the event itself",
+  ...reasons("describes the event itself", (path) => /^(common|credential)\./.test(path)),
+  "http.request.url": "derived",
+  "http.request.path_class": "derived",
+  "file.activity.path_class": "derived",
+  "dns.response.answers": "a list",
+  "mcp.response.content": "a list",
+  "model.response.tool_calls": "a list",
+  "process.activity.argv": "a list",
+};
+
+/** Fields that a rule may rewrite. */
+const REWRITABLE = [
+  ...["method", "scheme", "host", "port", "path", "query", "bytes", "headers"].map((name) =>
+    `http.request.${name}`
+  ),
+  ...["status", "bytes", "headers"].map((name) => `http.response.${name}`),
+  ...["http.request", "http.response", "model.request"].flatMap((part) =>
+    ["state", "text", "content_type", "size", "truncated", "redaction_reason"].map((name) =>
+      `${part}.body.${name}`
+    )
+  ),
+  ...["qname", "qtype", "transport"].map((name) => `dns.request.${name}`),
+  "dns.response.rcode",
+  ...["method", "server_name", "tool_name", "namespaced_tool_name", "arguments"].map((name) =>
+    `mcp.request.${name}`
+  ),
+  "mcp.response.is_error",
+  ...["provider", "api_family", "model", "stream", "operation", "messages_count", "tools_count"].map((name) =>
+    `model.request.${name}`
+  ),
+  ...["status", "stop_reason", "input_tokens", "output_tokens", "estimated_cost_micros"].map((name) =>
+    `model.response.${name}`
+  ),
+  ...["operation", "path", "name", "ext", "byte_count"].map((name) => `file.activity.${name}`),
+  ...["operation", "executable", "command", "cwd", "exit_code"].map((name) => `process.activity.${name}`),
+];
+
+/** Text fields of families that the gate does not scrub, and the code that puts refs in place of their secrets. */
+const SCRUBBED_BY_PARSER: Reasons = {
+  "http.request.path": "Exchange captures the target",
+  "http.request.query": "Exchange captures the target",
+  "http.request.url": "Exchange captures the target",
+  "http.request.headers": "Exchange captures headers; eventHeaders redacts sensitive names",
+  "http.request.body.text": "recordBody",
+  "http.response.headers": "ResponseRelay captures headers; eventHeaders redacts sensitive names",
+  "http.response.body.text": "recordBody",
+  "model.request.model": "ModelCall",
+  "model.request.body.text": "ModelCall",
+  "model.request.body.content_type": "ModelCall",
+  "model.response.stop_reason": "ModelCall",
+  "model.response.tool_calls": "ModelCall",
+};
+
+/** Text fields that are recorded as they are. */
+const NOT_SCRUBBED: Reasons = {
+  ...reasons("set by the host", (path) => /^common\.(?!process\.)/.test(path)),
+  ...reasons("the name of a program", (path) => path.startsWith("common.process.")),
+  ...reasons("set by the broker, with refs only", (path) => path.startsWith("credential.")),
+  ...reasons("one of our own texts", (path) => path.endsWith(".body.redaction_reason")),
+  "http.request.method": "a token of at most 32 characters",
+  "http.request.scheme": "one of few words",
+  "http.request.host": "the name of the upstream",
+  "http.request.path_class": "one of few words",
+  "http.request.body.content_type": "a media type",
+  "http.response.body.content_type": "a media type",
+  "model.request.provider": "one of few words",
+  "model.request.api_family": "one of few words",
+  "model.request.operation": "one of few words",
+};
+
+/** Fields of a family that never leave the machine with a finding. */
+const NOT_EXPORTED: Reasons = {
+  ...reasons("bodies stay on this machine", (path) => path.includes(".body.")),
+  ...reasons("headers stay on this machine", (path) => path.endsWith(".headers")),
+  "http.request.query": "may hold personal data",
+  "http.request.url": "holds the query",
+  "mcp.request.arguments": "arguments stay on this machine",
+  "mcp.response.content": "contents stay on this machine",
+  "model.request.stream": "no use in a finding",
+  "model.request.messages_count": "no use in a finding",
+  "model.request.tools_count": "no use in a finding",
+  "model.response.stop_reason": "no use in a finding",
+  "model.response.estimated_cost_micros": "no use in a finding",
+  "model.response.tool_calls": "arguments stay on this machine",
+  "process.activity.argv": "repeats command",
+  "credential.substitution.reason": "no use in a finding",
+};
+
+/** Source file with the draft of each family's events; `undefined`: not built yet (docs/contracts.md §15). */
+const DRAFTS: Record<EventFamily, string | undefined> = {
+  http: "lib/net/exchange/draft.ts",
+  dns: "lib/dns/draft.ts",
+  mcp: "lib/mcp/endpoint/event.ts",
+  model: "lib/model/call.ts",
+  file: undefined,
+  process: "lib/session/program.ts",
+  credential: "lib/net/exchange/draft.ts",
+};
+
+const FIELDS = [...catalogue.keys()];
+
+function reasons(reason: string, matches: (path: string) => boolean): Reasons {
+  return Object.fromEntries([...catalogue.keys()].filter(matches).map((path) => [path, reason]));
+}
+
+/** Compares a decision on every field with the lists of exceptions. */
+function assertDecided(
+  decided: (path: string) => boolean,
+  exceptions: Reasons,
+  advice: string,
+  fields = FIELDS,
+): void {
+  const problems = fields.filter((path) => !decided(path) && !(path in exceptions)).map((path) =>
+    `${path}: ${advice}`
+  );
+  for (const path of Object.keys(exceptions)) {
+    if (!catalogue.has(path)) problems.push(`${path}: there is no such field; remove the exception`);
+    else if (decided(path)) problems.push(`${path}: is no exception any more; remove it from the list`);
+  }
+  assertEquals(problems, []);
+}
+
+/** An event with every field of its family; `text` is in each text field. */
+function sampleEvent(family: EventFamily, text = "text"): Event {
+  const event_type = EVENT_TYPES.find((type) => familyOf(type) === family)!;
+  const event = {
+    schema_version: 1,
+    common: eventCommon(event_type, {
+      session_id: SESSION,
+      user_id: "user",
+      trace_id: "trace",
+      labels: { key: "value" },
+      process: { pid: 1, ppid: 1, executable: "sh", command: "sh", cwd: "/" },
+    }),
+  } as unknown as Record<string, unknown>;
+  for (const [path, { type, cel, values }] of catalogue) {
+    if (!path.startsWith(`${family}.`)) continue;
+    const keys = path.split(".");
+    let parent = event;
+    for (const key of keys.slice(0, -1)) parent = (parent[key] ??= {}) as Record<string, unknown>;
+    parent[keys.at(-1)!] = type === "number"
+      ? 7
+      : type === "bool"
+      ? true
+      : type === "string"
+      ? values?.[0] ?? text
+      : type === "map"
+      ? { key: cel.includes("list") ? [text] : text }
+      : [cel === "list<string>" ? text : { name: text }];
+  }
+  return EventSchema.parse(event);
+}
+
+Deno.test("every event field has a column in a view of the ledger, or a reason against one", () => {
+  const paths = [...VIEW_FIELDS.values()].flatMap((columns) => Object.values(columns));
+  const hasColumn = (path: string) =>
+    paths.some((column) => path === column || path.startsWith(`${column}.`));
+  assertDecided(hasColumn, NO_COLUMN, "add a column to lib/ledger/views.ts, or a reason to NO_COLUMN");
+  for (const path of paths) {
+    const isPart = catalogue.has(path) || FIELDS.some((field) => field.startsWith(`${path}.`));
+    assert(isPart, `lib/ledger/views.ts has a column of ${path}, and there is no such field`);
+  }
+});
+
+Deno.test("every column of a view holds its field", () =>
+  withLedgerPath(async (path) => {
+    const ledger = await Ledger.open(path, { sessionId: SESSION });
+    for (const family of EVENT_FAMILIES) ledger.append({ event: sampleEvent(family) });
+    await ledger.close();
+    for (const [view, columns] of VIEW_FIELDS) {
+      const rows = await select(path, `SELECT * FROM ${view}`);
+      assertEquals(rows.length, view === "security_events" ? EVENT_FAMILIES.length : 1, view);
+      for (const column of Object.keys(columns)) {
+        assert(rows[0][column] !== null, `${view}.${column} is NULL`);
+      }
+    }
+  }));
+
+Deno.test("every event field is rewritable by rules, or has a reason against it", () => {
+  const listed = new Set(REWRITABLE);
+  assertDecided(
+    (path) => listed.has(path),
+    NOT_REWRITABLE,
+    "decide in lib/policy/engine/rewrite.ts (DERIVED, rewritableField, rederive), and add it to REWRITABLE or NOT_REWRITABLE",
+  );
+  const differing = FIELDS.filter((path) => isRewritable(path) !== listed.has(path));
+  assertEquals(differing, [], "fields whose list differs from lib/policy/engine/rewrite.ts");
+});
+
+function isRewritable(path: string): boolean {
+  const { type, values } = catalogue.get(path)!;
+  const change: RewriteOp = path.endsWith(".headers")
+    ? { op: "strip_header", path: `${path}.x-name` }
+    : path === "mcp.request.arguments"
+    ? { op: "set", path: `${path}.x`, value: "x" }
+    : { op: "set", path, value: type === "number" ? 1 : type === "bool" ? true : values?.[0] ?? "x" };
+  try {
+    compileRewrites({ action: "rewrite", rewrite: [change] } as Rule);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+Deno.test("secrets in every text field of an event are replaced, or there is a reason against it", async () => {
+  const isText = (path: string) => {
+    const { type, values } = catalogue.get(path)!;
+    return type !== "number" && type !== "bool" && !values;
+  };
+  const scrubbed = new Set<string>(Object.keys(SCRUBBED_BY_PARSER));
+  for (const family of EVENT_FAMILIES) {
+    const fields = FIELDS.filter((path) => path.startsWith(`${family}.`) && isText(path));
+    if (!await isScrubbedByGate(family)) continue;
+    for (const path of fields) scrubbed.add(path);
+  }
+  assertDecided(
+    (path) => scrubbed.has(path),
+    Object.fromEntries(Object.entries(NOT_SCRUBBED).filter(([path]) => isText(path))),
+    "scrub it where the event is drafted, and add it to SCRUBBED_BY_PARSER, or a reason to NOT_SCRUBBED",
+    FIELDS.filter(isText),
+  );
+});
+
+/** Records an event with a secret in every text field of its family. */
+async function isScrubbedByGate(family: EventFamily): Promise<boolean> {
+  const secret = "secret-0123456789";
+  const gate = new TestGate("", { scrub: (text) => text.replaceAll(secret, "ref") });
+  const { common, ...rest } = sampleEvent(family, secret);
+  await gate.decide({ common, ...rest } as Draft);
+  return !JSON.stringify(gate.entries[0].event[family]).includes(secret);
+}
+
+Deno.test("every event field leaves the machine with a finding, or has a reason against it", () => {
+  const exported = new Set<string>();
+  for (const family of EVENT_FAMILIES) {
+    const { subject } = recordOf({} as Parameters<typeof recordOf>[0], sampleEvent(family));
+    for (const path of FIELDS.filter((path) => path.startsWith(`${family}.`))) {
+      const keys = path.split(".");
+      if (keys.length === 3 && keys[2] in subject!) exported.add(path);
+    }
+  }
+  assertDecided(
+    (path) => exported.has(path),
+    NOT_EXPORTED,
+    "add it to EXPORTED_FIELDS of lib/sink/record.ts, or a reason to NOT_EXPORTED",
+    FIELDS.filter((path) => EVENT_FAMILIES.some((family) => path.startsWith(`${family}.`))),
+  );
+});
+
+/** Text between two headings of docs/contracts.md. */
+async function contractsSection(from: string, to: string): Promise<string> {
+  const text = await Deno.readTextFile(fromRoot("docs/contracts.md"));
+  const [start, end] = [from, to].map((heading) => text.indexOf(`\n### ${heading}\n`));
+  assert(start >= 0 && end > start, `docs/contracts.md has no headings "${from}" and "${to}" in this order`);
+  return text.slice(start, end);
+}
+
+Deno.test("docs/contracts.md §5 names every event field and every event type", async () => {
+  const types = await contractsSection("Event", "Sources of events");
+  const missing = FIELDS.filter((path) => !new RegExp(`\\b${path.split(".").at(-1)}\\??:`).test(types));
+  assertEquals(missing, [], "add them to docs/contracts.md §5, Event or Families");
+  for (const type of EVENT_TYPES) assert(types.includes(`"${type}"`), `docs/contracts.md §5 lacks ${type}`);
+  const sources = await contractsSection("Sources of events", "Gate");
+  for (const type of EVENT_TYPES) {
+    assert(sources.includes(`\`${type}\``), `docs/contracts.md §5, "Sources of events" lacks ${type}`);
+  }
+});
+
+for (const family of EVENT_FAMILIES) {
+  Deno.test(`family ${family} has fields, types, a draft, a view and a documented object`, async () => {
+    assert(
+      FIELDS.some((path) => path.startsWith(`${family}.`)),
+      "add it to the shape in lib/event/schema.ts",
+    );
+    const types = EVENT_TYPES.filter((type) => familyOf(type) === family);
+    assert(types.length > 0, "add an event type to lib/event/common.ts");
+    const draft = DRAFTS[family];
+    if (draft) {
+      const text = await Deno.readTextFile(fromRoot(draft));
+      assert(
+        text.includes(`${family}.`) || text.includes(`${family}: {`),
+        `${draft} drafts no ${family} event`,
+      );
+    }
+    const rows = (await contractsSection("Event", "Families")).includes(`\n  ${family}?: `);
+    assert(rows, `add ${family} to the type Event in docs/contracts.md §5`);
+    const ledger = await Deno.readTextFile(fromRoot("docs/contracts.md"));
+    assert(ledger.includes(`\`${viewOf(family)}\``), `add ${viewOf(family)} to docs/contracts.md §12, Views`);
+    const hasResponse = FIELDS.some((path) => path.startsWith(`${family}.response.`));
+    assertEquals(RESPONDING.has(family), hasResponse, "correct RESPONDING in lib/gate/response.ts");
+  });
+}
+
+Deno.test("every event type belongs to a family", () => {
+  assertEquals(EVENT_TYPES.filter((type) => !EVENT_FAMILIES.includes(familyOf(type))), []);
+});

@@ -1,0 +1,68 @@
+/** Asks of several running VMs: one inbox, whose answers reach the VM that asks. */
+import { assertEquals, assertRejects } from "@std/assert";
+import { join } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home as homeOf } from "../../../lib/base/home/mod.ts";
+import { type Call, CallServer, type ReplyTo } from "../../../lib/ipc/mod.ts";
+import { AskInbox } from "../../../lib/service/asks.ts";
+import { Registry } from "../../../lib/service/registry.ts";
+import type { Vm } from "../../../lib/service/vm.ts";
+import { VmProcess } from "../../../lib/service/vm_process.ts";
+import { recordOf } from "../../helper/vm.ts";
+
+type Ask = ReplyTo<"Resolve">["ask"];
+
+function askOf(session_id: string, ask_id: string, second: number): Ask {
+  return {
+    ask_id,
+    session_id,
+    event_id: "0123456789ab",
+    event_type: "http.request",
+    subject: "GET https://a.example/",
+    rule_id: "r",
+    reason: "r",
+    created_at: `2026-01-01T00:00:0${second}.000Z`,
+    expires_at: "2026-01-01T00:01:00.000Z",
+    status: "pending",
+  };
+}
+
+Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sends an answer to the right one", async () => {
+  const dir = await Deno.makeTempDir();
+  const registry = new Registry(homeOf({ get: () => dir }));
+  const answers: Call[] = [];
+  /** Adds a VM whose process has these asks; without asks nothing listens. */
+  const addVm = (id: string, asks?: Ask[]) => {
+    const socket = join(dir, `${id.slice(0, 8)}.sock`);
+    registry.add({
+      record: recordOf(id, id.slice(0, 8)),
+      paths: {} as Vm["paths"],
+      process: new VmProcess(socket),
+      state: { state: "Running", boot_stages: [], pid: 1 },
+    });
+    if (!asks) return undefined;
+    return new CallServer(Deno.listen({ transport: "unix", path: socket }), (call, caller) => {
+      if (call.t !== "Resolve") return caller.reply({ t: "Asks", asks });
+      answers.push(call);
+      return caller.reply({ t: "Ask", ask: { ...asks[0], status: "allowed" } });
+    });
+  };
+  const [one, two] = [crypto.randomUUID(), crypto.randomUUID()];
+  const servers = [
+    addVm(one, [askOf(one, "ask-2", 2), askOf(one, "ask-3", 3)]),
+    addVm(two, [askOf(two, "ask-1", 1)]),
+    addVm(crypto.randomUUID()),
+  ];
+  try {
+    const inbox = new AskInbox(registry);
+    assertEquals((await inbox.list()).map(({ ask_id }) => ask_id), ["ask-1", "ask-2", "ask-3"]);
+    const answer = { decision: "allow", scope: "minutes", minutes: 5 } as const;
+    assertEquals((await inbox.resolve("ask-1", answer)).status, "allowed");
+    assertEquals(answers, [{ t: "Resolve", ask_id: "ask-1", ...answer }]);
+    const error = await assertRejects(() => inbox.resolve("ask-9", answer), SbxError);
+    assertEquals(error.code, "ask.not_found");
+  } finally {
+    for (const server of servers) await server?.close();
+    await Deno.remove(dir, { recursive: true });
+  }
+});

@@ -1,0 +1,115 @@
+/** What a session says of itself when something that it needs is not there, and when it is again. */
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { dirname } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
+import { caFiles, openCa } from "../../../lib/ca/mod.ts";
+import { infoOf, requireAction, type Vm } from "../../../lib/service/vm.ts";
+import { Enforcement } from "../../../lib/session/enforcement.ts";
+import { sessionPaths, writeContract } from "../../../lib/session/mod.ts";
+import { Qemu } from "../../../lib/vm/mod.ts";
+import { execEvent } from "../../helper/ledger.ts";
+import { contractOf } from "../../helper/session_gate.ts";
+import { recordOf } from "../../helper/vm.ts";
+
+interface Session {
+  home: Home;
+  paths: ReturnType<typeof sessionPaths>;
+  enforcement: Enforcement;
+  /** what it told of its ledger and of its network, in order */
+  news: string[];
+}
+
+async function withEnforcement(
+  ledger: Parameters<typeof contractOf>[1],
+  work: (session: Session) => Promise<void>,
+): Promise<void> {
+  const dir = await Deno.makeTempDir();
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  const id = crypto.randomUUID();
+  const paths = sessionPaths(home, id);
+  const news: string[] = [];
+  const say = (what: string) => {
+    news.push(what);
+    return Promise.resolve();
+  };
+  try {
+    for (const folder of [paths.dir, dirname(paths.ledger)]) await Deno.mkdir(folder, { recursive: true });
+    await writeContract(paths, contractOf("", ledger));
+    const enforcement = await Enforcement.open({
+      home,
+      paths,
+      record: recordOf(id, "v"),
+      tell() {},
+      onUnrecorded: ({ message }, pause) => say(`${pause ? "pause" : "block"}: ${message}`),
+      onRecorded: () => say("recorded"),
+      onNetwork: (problem) => void say(`network: ${problem ?? "there"}`),
+    });
+    try {
+      await work({ home, paths, enforcement, news });
+    } finally {
+      await enforcement.close();
+    }
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+Deno.test("a network that cannot be opened is told, and so is that it can", () =>
+  withEnforcement({}, async ({ home, enforcement, news }) => {
+    await openCa(home);
+    await Deno.chmod(caFiles(home).key, 0o644);
+    assertEquals((await assertRejects(() => enforcement.network.open(), SbxError)).code, "ca.insecure");
+    assertEquals(news.length, 1);
+    assertStringIncludes(news[0], "ca.key is accessible to other users");
+    // Queries of DNS wait for it.
+    const waiting = enforcement.network.retry();
+    await Deno.chmod(caFiles(home).key, 0o600);
+    await waiting;
+    assertEquals(news.at(-1), "network: there");
+  }));
+
+Deno.test("a larger limit reaches a ledger that is full, which then goes on", () =>
+  withEnforcement({ on_full: "pause", max_bytes: 400_000 }, async ({ paths, enforcement, news }) => {
+    const draft = () => {
+      const { common: { event_type, source_engine }, process } = execEvent("x".repeat(20_000));
+      return { common: { event_type, source_engine }, process };
+    };
+    while (news.length === 0) {
+      for (let at = 0; at < 5; at++) enforcement.gate.observe(draft());
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    assertStringIncludes(news[0], "pause: the ledger");
+    assertStringIncludes(news[0], "its size limit is full");
+    await writeContract(paths, contractOf("", { on_full: "pause", max_bytes: 40_000_000 }));
+    await enforcement.refresh();
+    for (let tries = 0; news.length < 2 && tries < 50; tries++) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    assertEquals(news.slice(1), ["recorded"]);
+    enforcement.gate.observe(draft());
+  }));
+
+Deno.test("what a VM says of itself: why it is paused, and that it has no network", () => {
+  const qemu = new Qemu();
+  const vm = (state: Partial<Vm["state"]>): Vm => ({
+    record: recordOf(crypto.randomUUID(), "v"),
+    paths: {} as Vm["paths"],
+    process: {} as Vm["process"],
+    state: { state: "Running", boot_stages: [], pid: 1, ...state },
+  });
+  const errorOf = (of: Vm) => infoOf(of, qemu).last_error;
+  assertEquals(errorOf(vm({})), undefined);
+  assertEquals(errorOf(vm({ network_error: "no CA" })), "its guest has no network: no CA");
+  assertEquals(errorOf(vm({ network_error: "no CA", state: "Stopped" })), undefined);
+  const paused = vm({ state: "Paused", last_error: "the ledger l cannot be written" });
+  assertEquals(errorOf(paused), "the ledger l cannot be written");
+  try {
+    requireAction(paused, "exec", qemu.features);
+    throw new Error("it may not run programs");
+  } catch (error) {
+    const { code, message, hint } = error as SbxError;
+    assertEquals([code, message], ["vm.paused", '"v" is paused: the ledger l cannot be written']);
+    assertStringIncludes(hint!, "raise ledger.max_size_mb");
+  }
+});
