@@ -167,6 +167,28 @@ Deno.test("valid and faulty uses of HTTP/2", async (t) => {
       "reset the stream",
     ],
     [
+      "a reset without error after a body that has its whole length",
+      (at, send) =>
+        send(
+          ok(at, ["content-length", "80000"]),
+          ...Array.from({ length: 8 }, () => data(at, "fine".repeat(2500), 0)),
+          h2.numberFrame(h2.RST_STREAM, at, h2.NO_ERROR),
+        ),
+      200,
+      "fine",
+    ],
+    [
+      "a reset without error within a body",
+      (at, send) =>
+        send(
+          ok(at, ["content-length", "9"]),
+          data(at, "fine", 0),
+          h2.numberFrame(h2.RST_STREAM, at, h2.NO_ERROR),
+        ),
+      502,
+      "reset the stream",
+    ],
+    [
       "no status",
       (at, send) => send(h2.frame(h2.HEADERS, h2.END_HEADERS, at, encodeHeaders([["x", "y"]]))),
       502,

@@ -30,6 +30,11 @@ export class Http2Body implements BodySource {
     return this.#ended && this.#unread.count === 0;
   }
 
+  /** Whether every byte that the head declared is here. */
+  get isWhole(): boolean {
+    return this.#size === this.length;
+  }
+
   get ready(): boolean {
     return this.#unread.count > 0;
   }
