@@ -268,9 +268,15 @@ export class HttpExchange {
   }
 
   async #fail(cause: unknown): Promise<void> {
-    const denial = cause instanceof CredentialDenied
-      ? this.#recordSubstitutions(cause.substitutions)
-      : undefined;
+    let denial: Decision | undefined;
+    if (cause instanceof CredentialDenied) {
+      try {
+        denial = this.#recordSubstitutions(cause.substitutions);
+      } catch (unrecorded) {
+        // The denial stands without its record; the passage and the client still need an end.
+        cause = unrecorded;
+      }
+    }
     const passage = this.#passage;
     const decision = denial && passage && attachDecision(denial, passage.event);
     passage?.finish({ error: errorText(cause), ...(decision && { decision }) });
