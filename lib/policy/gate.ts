@@ -1,4 +1,4 @@
-/** The path of every event, whatever its family: bytes → event → decision → effect → ledger. `lib/gate` implements it. */
+/** The path of every event, whatever its family: bytes → event → decision → ledger → effect. `lib/gate` implements it. */
 import type { Event, EventCommon } from "../event/mod.ts";
 import type { Decision } from "./decision/mod.ts";
 
@@ -19,8 +19,9 @@ export interface Verdict {
 }
 
 /**
- * One event on its way: decided once, reviewed at most once, finished exactly once if it was allowed. Its decision is
- * never `ask`: the person has answered by then. It measures its own times, from the decision on.
+ * One event on its way: decided once, reviewed at most once, and finished exactly once if it was allowed and its family
+ * has responses (the end of a program is an event of its own). Its decision is never `ask`: the person has answered by
+ * then. It measures its own times, from the decision on.
  */
 export interface Passage extends Verdict {
   /** Notes that the first byte of the response is here. */

@@ -47,6 +47,7 @@ const BY_CODE: Record<string, number> = {
   "mcp.too_large": 413,
   "mcp.tool.held": 403,
   "process.gone": 502,
+  "process.bad_reply": 502,
   "service.unreachable": 502,
   "service.gone": 502,
   "upstream.failed": 502,
