@@ -8,7 +8,7 @@ import { print, printJson, table } from "../output.ts";
 import { usageError } from "../usage.ts";
 
 /** Most rows of a hunt (docs/contracts.md §6). */
-const ROWS_MAX = 10_000;
+export const ROWS_MAX = 1000;
 
 const HUNT: Command = {
   name: "detection hunt",

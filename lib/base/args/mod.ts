@@ -12,4 +12,5 @@ export {
 } from "./command.ts";
 export { dispatch, hasJsonOption, type Program, unknownCommand } from "./dispatch.ts";
 export { formatFlags, formatHelp, formatOverview } from "./help.ts";
-export { findSubcommand, parseArguments, usageError } from "./parse.ts";
+export { findSubcommand, parseArguments } from "./parse.ts";
+export { type Invocation, usageError } from "./usage.ts";

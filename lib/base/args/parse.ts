@@ -1,14 +1,8 @@
 import { SbxError } from "../error/mod.ts";
 import { Arguments } from "./arguments.ts";
-import { type Command, type CommandGroup, flagsOf, HELP_OPTION, lastWordOf, type Option } from "./command.ts";
+import { type Command, type CommandGroup, flagsOf, HELP_OPTION, lastWordOf } from "./command.ts";
 import type { ParsedOptions } from "./options/mod.ts";
-
-/** A program and its command, as named by errors. */
-export interface Invocation {
-  /** such as `sbx` */
-  program: string;
-  command: Command;
-}
+import { type Invocation, usageError } from "./usage.ts";
 
 /**
  * Parses the arguments of a command: `--name value`, `--name=value`, `-n value`, switches, words, and a program after
@@ -37,22 +31,9 @@ export async function parseArguments(invocation: Invocation, argv: string[]): Pr
  * the start of `sbx exec` by 4 ms. cmd/all.ts names the file.
  */
 async function parseOptions(invocation: Invocation, argv: string[]): Promise<ParsedOptions> {
-  const options = [...invocation.command.options, HELP_OPTION];
-  const switches = options.filter(({ value }) => value === undefined).flatMap(flagsOf);
-  const assigned = argv.find((word) => word.includes("=") && switches.includes(word.split("=", 1)[0]));
-  if (assigned) throw usageError(invocation, `${assigned.split("=", 1)[0]} takes no value`);
   const file = "./options/mod.ts";
   const { readOptions } = await import(file) as typeof import("./options/mod.ts");
-  const { words, values, unknown } = readOptions(options, argv);
-  if (unknown !== undefined) throw await unknownOption(invocation, unknown);
-  for (const option of options) checkValues(invocation, option, values.get(option.name) ?? []);
-  return { words, values };
-}
-
-function checkValues(invocation: Invocation, { name, value, many }: Option, list: string[]): void {
-  if (value === undefined) return;
-  if (list.length > 1 && !many) throw usageError(invocation, `--${name} may be given only once`);
-  if (list.includes("")) throw usageError(invocation, `--${name} needs a value: --${name} ${value}`);
+  return readOptions(invocation, argv);
 }
 
 /** @param isEnded the call has a `--` */
@@ -108,21 +89,4 @@ export async function findSubcommand(
   throw new SbxError("usage.invalid", `${program} ${group.name} needs a subcommand: ${names.join(", ")}`, {
     hint: `see ${program} ${group.name} --help`,
   });
-}
-
-/** Creates the error of an invalid call, which ends with exit code 2. */
-export function usageError({ program, command }: Invocation, message: string, hint?: string): SbxError {
-  return new SbxError("usage.invalid", message, { hint: hint ?? `see ${program} ${command.name} --help` });
-}
-
-async function unknownOption(invocation: Invocation, flag: string): Promise<SbxError> {
-  const { program, command } = invocation;
-  // Loaded for errors only.
-  const { nearest } = await import("../text/mod.ts");
-  const near = nearest(flag, [...command.options, HELP_OPTION].map(({ name }) => `--${name}`));
-  return usageError(
-    invocation,
-    `unknown option ${flag} of ${program} ${command.name}`,
-    near && `did you mean ${near}?`,
-  );
 }

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { command as completions } from "../../../cmd/sbx/commands/completions.ts";
+import { ROWS_MAX } from "../../../cmd/sbx/commands/detection.ts";
 import { command as exec } from "../../../cmd/sbx/commands/exec.ts";
 import { command as list } from "../../../cmd/sbx/commands/list.ts";
 import { allCommands, COMMANDS } from "../../../cmd/sbx/commands/mod.ts";
@@ -25,6 +26,7 @@ import {
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { VERSION } from "../../../lib/base/version/mod.ts";
 import { Client } from "../../../lib/client/mod.ts";
+import { EVIDENCE_ROWS_MAX } from "../../../lib/detection/schema.ts";
 import { BODY_MAX } from "../../../lib/gateway/mod.ts";
 import type { LeafNode } from "../../../lib/settings/node/mod.ts";
 import { runChild } from "../../helper/child.ts";
@@ -57,6 +59,11 @@ Deno.test("arguments: options before and after words, =, short, repeated, and a 
 Deno.test("arguments: an invalid call is rejected, with a suggestion", async () => {
   const cases: [string[], RegExp, RegExp][] = [
     [["--timeot", "1", "demo"], /unknown option --timeot of sbx exec/, /--timeout/],
+    // As parseArgs would read them, MY_SECRET of this host would go into the VM.
+    [["demo", "-eTOKEN=MY_SECRET"], /unknown option -eTOKEN=MY_SECRET/, /./],
+    [["demo", "-it"], /unknown option -it/, /./],
+    [["demo", "-e=A"], /unknown option -e=A/, /./],
+    [["demo", "--no-json=1"], /unknown option --no-json/, /./],
     [["demo", "-x"], /unknown option -x of sbx exec/, /--help/],
     [["demo", "--timeout"], /needs a value/, /./],
     [["demo", "--timeout", "--", "ls"], /needs a value/, /./],
@@ -121,6 +128,7 @@ Deno.test("arguments: the resulting requests are valid for the API", async () =>
   }
   assertEquals(TIMEOUT_MAX_SECS, EXEC_TIMEOUT_MAX_SECS);
   assertEquals(UPLOAD_MAX, BODY_MAX);
+  assertEquals(ROWS_MAX, EVIDENCE_ROWS_MAX);
 });
 
 Deno.test("commands: each is in the file of its name, with help and examples", async () => {

@@ -1,6 +1,8 @@
 /** Options of a call, read by `@std/cli`. Loaded only for calls that have some. */
 import { parseArgs } from "@std/cli";
-import { flagsOf, type Option } from "../command.ts";
+import { nearest } from "../../text/mod.ts";
+import { flagsOf, HELP_OPTION, type Option } from "../command.ts";
+import { type Invocation, usageError } from "../usage.ts";
 
 /** Words and options of a call. */
 export interface ParsedOptions {
@@ -9,38 +11,58 @@ export interface ParsedOptions {
   values: Map<string, string[]>;
 }
 
-/** @returns the first unknown flag as `unknown` */
-export function readOptions(
-  options: readonly Option[],
-  argv: readonly string[],
-): ParsedOptions & { unknown?: string } {
-  let unknown: string | undefined;
-  const parsed: Record<string, unknown> & { _: string[] } = parseArgs(assignSwitches(argv, options), {
-    string: ["_", ...options.filter(({ value }) => value !== undefined).map(({ name }) => name)],
-    // Every option is collected, so that duplicates are seen.
-    collect: options.map(({ name }) => name),
-    alias: Object.fromEntries(options.flatMap(({ name, short }) => short ? [[name, short]] : [])),
-    unknown: (flag: string, key?: string) => {
-      if (key !== undefined) unknown ??= flag.split("=", 1)[0];
+/** @throws {SbxError} `usage.invalid`: unknown option, missing or unexpected value, an option given twice */
+export function readOptions(invocation: Invocation, argv: readonly string[]): ParsedOptions {
+  const options = [...invocation.command.options, HELP_OPTION];
+  const parsed: Record<string, unknown> & { _: string[] } = parseArgs(
+    assignValues(invocation, options, argv),
+    {
+      string: ["_", ...options.map(({ name }) => name)],
+      // Every option is collected, so that duplicates are seen.
+      collect: options.map(({ name }) => name),
     },
-  });
+  );
   const values = new Map<string, string[]>();
-  for (const { name, value } of options) {
-    const list = (parsed[name] ?? []) as string[];
-    if (list.length > 0) values.set(name, value === undefined ? [] : list);
+  for (const { name, value, many } of options) {
+    const list = parsed[name] as string[];
+    if (list.length === 0) continue;
+    if (list.length > 1 && value !== undefined && !many) {
+      throw usageError(invocation, `--${name} may be given only once`);
+    }
+    values.set(name, value === undefined ? [] : list);
   }
-  return { words: parsed._, values, ...(unknown !== undefined && { unknown }) };
+  return { words: parsed._, values };
 }
 
 /**
- * Writes every switch with a value: `--json` becomes `--json=true`. Otherwise `parseArgs` would take a following word
- * `true` or `false` as the value of the switch.
+ * Writes every option as `--name=value`, the one form that `parseArgs` reads without guessing: it would take a word
+ * `true` behind a switch as its value, read `-eNAME=VALUE` as `-e VALUE`, `-abc` as three options, and `--no-json=x` as
+ * `--json`.
  */
-function assignSwitches(argv: readonly string[], options: readonly Option[]): string[] {
-  const switches = new Map(
-    options.filter(({ value }) => value === undefined).flatMap((option) =>
-      flagsOf(option).map((flag) => [flag, `--${option.name}=true`])
-    ),
-  );
-  return argv.map((word) => switches.get(word) ?? word);
+function assignValues(invocation: Invocation, options: readonly Option[], argv: readonly string[]): string[] {
+  const byFlag = new Map(options.flatMap((option) => flagsOf(option).map((flag) => [flag, option] as const)));
+  const assigned: string[] = [];
+  for (let at = 0; at < argv.length; at++) {
+    const word = argv[at];
+    if (!word.startsWith("-") || word === "-") {
+      assigned.push(word);
+      continue;
+    }
+    const equals = word.startsWith("--") ? word.indexOf("=") : -1;
+    const flag = equals < 0 ? word : word.slice(0, equals);
+    const option = byFlag.get(flag);
+    if (!option) throw unknownOption(invocation, flag, options);
+    const isSwitch = option.value === undefined;
+    if (isSwitch && equals >= 0) throw usageError(invocation, `${flag} takes no value`);
+    const value = isSwitch ? "true" : equals < 0 ? argv[++at] : word.slice(equals + 1);
+    if (value === undefined) throw usageError(invocation, `${flag} needs a value: ${flag} ${option.value}`);
+    assigned.push(`--${option.name}=${value}`);
+  }
+  return assigned;
+}
+
+function unknownOption(invocation: Invocation, flag: string, options: readonly Option[]) {
+  const near = nearest(flag, options.map(({ name }) => `--${name}`));
+  const what = `unknown option ${flag} of ${invocation.program} ${invocation.command.name}`;
+  return usageError(invocation, what, near && `did you mean ${near}?`);
 }
