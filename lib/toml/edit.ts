@@ -39,9 +39,9 @@ export function setKey(document: TomlDocument, table: string[], key: string, val
 }
 
 /**
- * Appends the table at `table`, which must not exist yet.
+ * Appends the table at `table`, which must not exist yet; within an inline table it becomes one of its members.
  *
- * @throws {SbxError} `toml.edit.conflict`: for a table within an inline table
+ * @throws {SbxError} `toml.edit.conflict`: for an entry in a form that cannot be edited
  */
 export async function appendTable(
   document: TomlDocument,
@@ -50,7 +50,7 @@ export async function appendTable(
 ): Promise<TomlDocument> {
   for (let length = 1; length < table.length; length++) {
     const parent = table.slice(0, length);
-    if (document.find(parent)?.kind === "pair") throw conflictError(document, parent);
+    if (document.find(parent)?.kind === "pair") return setNested(document, parent, table, value);
   }
   // Loaded for this only.
   const { stringify } = await import("@std/toml");
@@ -58,6 +58,25 @@ export async function appendTable(
   // DEL is the one control character that `stringify` does not escape.
   const text = stringify(nested as Record<string, unknown>).trim().replaceAll("\x7f", "\\u007f");
   return append(document, `${text}\n`.replaceAll("\n", lineBreak(document.text)));
+}
+
+/** Sets the value at `table` as a member of the inline table at `parent`. */
+function setNested(
+  document: TomlDocument,
+  parent: string[],
+  table: string[],
+  value: Record<string, TomlValue>,
+): TomlDocument {
+  const [key, ...inner] = table.slice(parent.length);
+  if (inner.length > 0 && document.find([...parent, key])) {
+    return setNested(document, [...parent, key], table, value);
+  }
+  return setKey(
+    document,
+    parent,
+    key,
+    inner.reduceRight<TomlValue>((nested, name) => ({ [name]: nested }), value),
+  );
 }
 
 /**

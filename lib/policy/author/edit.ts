@@ -19,7 +19,7 @@ const KEYS = [
  * Returns the file with the rule `[profiles.rules.<id>]` added or replaced. The rule is not compiled: check the
  * result with `parseRules` and `compilePolicy` before saving.
  *
- * @throws {SbxError} `policy.invalid`: for an invalid id; `toml.edit.conflict`: for rules in an inline table
+ * @throws {SbxError} `policy.invalid`: for an invalid id; `toml.edit.conflict`
  */
 export async function withRule(document: TomlDocument, id: string, rule: RuleTable): Promise<TomlDocument> {
   if (!RULE_ID.test(id)) {

@@ -96,12 +96,21 @@ Deno.test("any text is written: quotes, line breaks, control characters; also in
   }
 });
 
-Deno.test("rules in an inline table are not edited: the error says where, and how to write them", async () => {
-  const document = parseToml('[profiles]\nrules = { a = { action = "allow", match = "true" } }\n', "f.toml");
-  const { code, message, hint } = await assertRejects(
-    () => withRule(document, "b", { action: "allow", match: "true", enabled: true }),
-    SbxError,
-  );
-  assertEquals([code, hint], ["toml.edit.conflict", "write it as a separate table: [profiles.rules]"]);
-  assertEquals(message.startsWith("f.toml:2: "), true);
+Deno.test("a rule is added to inline tables as one of their members", async () => {
+  const rule = { action: "allow", match: "true", enabled: true } as const;
+  for (
+    const text of [
+      '[profiles]\nrules = { a = { action = "allow", match = "true" } }\n',
+      'profiles = { rules = { a = { action = "allow", match = "true" } } }\n',
+      "profiles = { rules = {} }\n",
+      "profiles = {}\n",
+    ]
+  ) {
+    const edited = await withRule(parseToml(text, "f.toml"), "b", rule);
+    // deno-lint-ignore no-explicit-any
+    const { rules } = (parseToml(edited.text, "f.toml").value as any).profiles;
+    assertEquals(rules.b, { action: "allow", match: "true" }, text);
+    assertEquals("a" in rules, text.includes("a = {"), text);
+    assertEquals((await withRule(edited, "b", rule)).text.match(/\bb = /g)?.length, 1, text);
+  }
 });
