@@ -68,17 +68,22 @@ export class Enforcement {
       onUnrecorded,
       onRecorded,
     });
-    const gate = new SessionGate({
-      session: record,
-      policy,
-      detections: detectionsOf(contract),
-      recorder: recording.ledger,
-      tell,
-      scrub: (text) => broker.scrub(text),
-    });
-    const enforcement = new Enforcement(options, { contract, broker, recording, gate });
-    if (hasServers(contract)) enforcement.mcp().catch((error) => log(error));
-    return enforcement;
+    try {
+      const gate = new SessionGate({
+        session: record,
+        policy,
+        detections: detectionsOf(contract),
+        recorder: recording.ledger,
+        tell,
+        scrub: (text) => broker.scrub(text),
+      });
+      const enforcement = new Enforcement(options, { contract, broker, recording, gate });
+      if (hasServers(contract)) enforcement.mcp().catch((error) => log(error));
+      return enforcement;
+    } catch (error) {
+      await recording.close();
+      throw error;
+    }
   }
 
   /**

@@ -19,24 +19,36 @@ export interface GateEntry {
   outcome?: Omit<LedgerOutcome, "event_id" | "decision">;
 }
 
-/** A record in memory. An event that ends twice, or without being recorded, fails the test that makes it. */
+/**
+ * A record in memory. An event that ends twice, that was blocked and ends, or that was never recorded is a problem, which
+ * `entries` throws: the gate itself only logs what a recorder throws.
+ */
 export class MemoryRecorder implements Recorder {
-  /** in the order of the events */
-  readonly entries: GateEntry[] = [];
+  readonly #entries: GateEntry[] = [];
+  readonly #problems: string[] = [];
   readonly #byId = new Map<string, GateEntry>();
   readonly #ended = new Set<string>();
 
+  /** In the order of the events. @throws {Error} when an end was recorded that cannot be */
+  get entries(): GateEntry[] {
+    if (this.#problems.length > 0) throw new Error(this.#problems.join("; "));
+    return this.#entries;
+  }
+
   append({ event, decision, findings = [] }: LedgerEntry): void {
-    event.common.sequence = this.entries.length + 1;
+    event.common.sequence = this.#entries.length + 1;
     const entry = structuredClone({ event, decision, findings }) as GateEntry;
-    this.entries.push(entry);
+    this.#entries.push(entry);
     this.#byId.set(event.common.event_id, entry);
   }
 
   end({ event_id, decision, ...outcome }: LedgerOutcome): void {
     const entry = this.#byId.get(event_id);
-    if (!entry) throw new Error(`the end of ${event_id}, which was never recorded`);
-    if (this.#ended.has(event_id)) throw new Error(`a second end of ${JSON.stringify(entry.event)}`);
+    if (!entry) return void this.#problems.push(`the end of ${event_id}, which was never recorded`);
+    if (this.#ended.has(event_id)) this.#problems.push(`a second end of ${JSON.stringify(entry.event)}`);
+    if (entry.decision?.decision === "block") {
+      this.#problems.push(`the end of a blocked ${JSON.stringify(entry.event)}`);
+    }
     this.#ended.add(event_id);
     if (decision) entry.decision = decision as Decision;
     if (Object.keys(outcome).length > 0) entry.outcome = structuredClone(outcome);
@@ -49,7 +61,7 @@ export class MemoryRecorder implements Recorder {
 
 /** A gate whose record a test reads. */
 export class TestGate extends SessionGate {
-  readonly entries: GateEntry[];
+  readonly #recorder: MemoryRecorder;
   readonly notices: SessionNotice[];
 
   /** @param rules TOML: `[corp.rules.<id>]`, `[profiles.rules.<id>]`, `[default.<id>]` */
@@ -68,7 +80,12 @@ export class TestGate extends SessionGate {
       scrub: (text) => text,
       ...options,
     });
-    this.entries = recorder.entries;
+    this.#recorder = recorder;
     this.notices = notices;
+  }
+
+  /** In the order of the events. @throws {Error} see {@linkcode MemoryRecorder} */
+  get entries(): GateEntry[] {
+    return this.#recorder.entries;
   }
 }
