@@ -9,6 +9,7 @@ import {
   OWNERS,
   PACK_STATUSES,
   SEVERITIES,
+  TAGS_MAX,
   TITLE_MAX,
   UUID,
   VALUE_MAX,
@@ -38,7 +39,8 @@ export const IrRuleSchema = z.strictObject({
   matchers: z.array(IrMatcherSchema).min(1),
   severity: z.enum(SEVERITIES),
   confidence: z.enum(CONFIDENCES),
-  tags: TagsSchema,
+  // Those of the pack and of the rule.
+  tags: z.array(TagsSchema.element).max(2 * TAGS_MAX),
 }).superRefine(({ event_family, matchers }, context) => {
   matchers.forEach(({ field_path, values }, at) => {
     const fault = checkField(event_family, field_path);

@@ -3,8 +3,8 @@ import { assertEquals } from "@std/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import type { SbxError } from "../../../lib/base/error/mod.ts";
 import { compileOrThrow, parseIr, planOf } from "../../../lib/detection/compile/mod.ts";
-import { formatIr } from "../../../lib/detection/mod.ts";
-import { readPack } from "../../../lib/detection/pack/mod.ts";
+import { formatIr, TAGS_MAX } from "../../../lib/detection/mod.ts";
+import { packOf, readPack } from "../../../lib/detection/pack/mod.ts";
 import { checkEvents } from "../../../lib/detection/replay/mod.ts";
 import { readToml } from "../../../lib/toml/mod.ts";
 import { fromRoot } from "../../helper/repo.ts";
@@ -29,6 +29,21 @@ Deno.test("the golden IR produces the golden findings", async () => {
   const golden = await readJson("fixtures/detection/agent-egress.check.json");
   assertEquals({ ...report, diagnostics: [] }, golden);
   assertEquals(typeof timing.duration_ms, "number");
+});
+
+Deno.test("an IR with all the tags that a pack and its rule may have is a valid IR", async () => {
+  const pack = await readJson("fixtures/detection/minimal.pack.json");
+  const tags = (of: string) => Array.from({ length: TAGS_MAX }, (_, at) => `${of}.t${at}`);
+  const [source] = pack.sources;
+  const content = source.content.replace(/\ntags:\n( *- .*\n)+/, "\n") +
+    `\ntags: [${tags("rule").join(", ")}]\n`;
+  const ir = await compileOrThrow(packOf({
+    ...pack,
+    findings: { ...pack.findings, tags: tags("pack") },
+    sources: [{ ...source, content }],
+  }));
+  assertEquals(ir.rules[0].tags.length, 2 * TAGS_MAX);
+  assertEquals(parseIr(JSON.parse(formatIr(ir))), ir);
 });
 
 Deno.test("YAML, TOML and JSON packs compile to the same golden IR", async () => {
