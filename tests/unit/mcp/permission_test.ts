@@ -39,7 +39,7 @@ const tries = {
   "read a file by node": () => fs.readFileSync("/etc/hostname"),
   "read its own environment": () => Deno.readTextFile("/proc/self/environ"),
   "list a folder": () => Deno.readDirSync("/").next(),
-  "write a file": () => Deno.writeTextFile("/tmp/sbx-mcp-probe", "x"),
+  "write a file": () => Deno.writeTextFile("FOLDER/written", "x"),
   "make a temporary file": () => Deno.makeTempFile(),
   "run a program": () => new Deno.Command("/bin/true").output(),
   "run a program by node": () => { child.execFileSync("/bin/true"); },
@@ -55,10 +55,10 @@ const tries = {
   "connect to a socket": () => Deno.connect({ transport: "unix", path: Deno.args[1] }),
   "connect by node": () => new Promise((resolve, reject) => net.connect(PORT, "127.0.0.1", resolve).on("error", reject)),
   "listen": () => Deno.listen({ port: 0 }),
-  "load code from a file": () => import("/tmp/sbx-mcp-probe-module.ts".slice()),
+  "load code from a file": () => import("FOLDER/module.ts".slice()),
   "load code from the network": () => import("http://127.0.0.1:PORT/x.ts".slice()),
   "start a worker from a file": () => new Promise((resolve, reject) => {
-    const worker = new Worker("file://" + "/tmp/sbx-mcp-probe-module.ts", { type: "module" });
+    const worker = new Worker("file://" + "FOLDER/module.ts", { type: "module" });
     worker.onerror = (event) => { event.preventDefault(); reject(new Deno.errors.NotCapable("worker")); };
     worker.onmessage = resolve;
   }),
@@ -83,10 +83,13 @@ Deno.test("mcp: the aggregator has its pipes and the wire to its parent, nothing
   const dir = await Deno.makeTempDir();
   const probe = `${dir}/probe.ts`;
   const out = `${dir}/stderr`;
-  await Deno.writeTextFile("/tmp/sbx-mcp-probe-module.ts", "self.postMessage?.(1); export default 1;");
+  await Deno.writeTextFile(`${dir}/module.ts`, "self.postMessage?.(1); export default 1;");
   await Deno.writeTextFile(
     probe,
-    PROBE.replaceAll("PORT", String(server.port)).replace("CONTROL", JSON.stringify(CONTROL)),
+    PROBE.replaceAll("PORT", String(server.port)).replaceAll("FOLDER", dir).replace(
+      "CONTROL",
+      JSON.stringify(CONTROL),
+    ),
   );
   const deno = [
     Deno.execPath(),
@@ -110,7 +113,6 @@ Deno.test("mcp: the aggregator has its pipes and the wire to its parent, nothing
     assertEquals(/^DID .*$/m.exec(said)?.[0], "DID []");
     assertEquals(await aggregator.callTool("s__do", {}), { content: [] });
   }, { command });
-  await Deno.remove("/tmp/sbx-mcp-probe-module.ts");
   await Deno.remove(dir, { recursive: true });
   await server.close();
 });

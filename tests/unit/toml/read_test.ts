@@ -44,7 +44,7 @@ Deno.test("an unreadable file has a code and a reason", () =>
     await Deno.mkdir(path);
     assertEquals(await readError(path), ["toml.not_a_file", "f: is a folder"]);
     assertEquals(
-      await readError(join(path, "..", "..", "..", "dev", "null")).then(([code]) => code),
+      await readError("/dev/null").then(([code]) => code),
       "toml.not_a_file",
     );
     await Deno.remove(path);
