@@ -6,6 +6,9 @@ import { fileURLToPath } from "node:url";
 
 const main = fileURLToPath(import.meta.resolve("../../main.ts"));
 
+/** Options of tests: the process-wide fetch pool keeps connections open after a test. */
+export const options = { sanitizeResources: false, sanitizeOps: false };
+
 /** A request as received by the upstream. */
 export interface ReceivedRequest {
   method: string;

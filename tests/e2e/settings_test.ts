@@ -1,42 +1,8 @@
 /** Settings, corp and profiles in the running product, seen from inside a guest. One boot is shared by all steps. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { blake3 } from "../../lib/base/hash/mod.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
-
-const API_KEY = "key-4b1d7c0e9f-never-in-a-guest";
-const PASSWORD = "pass-93ae51c2-never-in-a-guest";
-const BASHRC = "alias greet='echo hi'\n";
-const SSH_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEx4 ada@example.org";
-
-const CORP = `
-[settings."repository.git.identity.author_name"]
-value = "Corp Build"
-[settings."vm.resources.cpu_count"]
-value = 1
-[settings."appearance.theme"]
-value = "dark"
-`;
-
-/** What Ada wrote by hand. */
-const USER = `# Ada's settings
-[settings."repository.git.identity.author_name"]
-value = "Ada"
-[settings."repository.git.identity.author_email"]
-value = "ada@example.org"   # work
-[settings."vm.environment.shell.bashrc"]
-value = { path = "/root/.bashrc", content = ${JSON.stringify(BASHRC)} }
-[settings."vm.environment.ssh.public_key"]
-value = "${SSH_KEY}"
-[settings."vm.resources.cpu_count"]
-value = 8
-[settings."telemetry.enabled"]
-value = true
-[settings."telemetry.api_key"]
-value = "${API_KEY}"
-[settings."telemetry.password"]
-value = "${PASSWORD}"
-`;
+import { API_KEY, BASHRC, CORP, PASSWORD, pinsOf, SSH_KEY, USER } from "./settings_world.ts";
 
 Deno.test("settings, corp and a profile decide what a guest is", async (t) => {
   const corpDir = await Deno.makeTempDir({ prefix: "sbx-corp-" });
@@ -282,24 +248,3 @@ Deno.test("settings, corp and a profile decide what a guest is", async (t) => {
     await Deno.remove(corpDir, { recursive: true });
   }
 });
-
-/** The installed assets as a profile pins them, and an OBOM of its own that a test may damage. */
-async function pinsOf(assetsDir: string, obomFile: string): Promise<string> {
-  const arch = Deno.build.arch === "aarch64" ? "arm64" : "x86_64";
-  const { assets } = JSON.parse(await Deno.readTextFile(join(assetsDir, "manifest.json")));
-  const files = assets.releases[assets.current].arches[arch];
-  const installed = await Deno.readTextFile(
-    join(assetsDir, `obom.cdx-${files["obom.cdx.json"].hash.slice(0, 16)}.json`),
-  );
-  await Deno.writeTextFile(obomFile, installed + "\n");
-  const own = { hash: blake3(installed + "\n"), size: (await Deno.stat(obomFile)).size };
-  const table = (head: string, name: string, url: string, { hash, size } = files[name]) =>
-    `[${head}]\nname = "${name}"\nurl = "${url}"\nhash = "blake3:${hash}"\nsize = ${size}\n`;
-  const parts = { kernel: "vmlinuz", initrd: "initrd.img", rootfs: "rootfs.erofs" };
-  const boot = Object.entries(parts).map(([part, name]) =>
-    table(`assets.arch.${arch}.${part}`, name, `https://example.org/${name}`)
-  );
-  const obom = table(`obom.arch.${arch}`, "obom.cdx.json", `file://${obomFile}`, own) +
-    `generator = "test"\ngenerator_version = "1"\nrootfs_hash = "blake3:${files["rootfs.erofs"].hash}"\n`;
-  return boot.join("") + obom;
-}

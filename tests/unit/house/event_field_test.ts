@@ -1,21 +1,19 @@
 /**
- * Decisions that every field and every family of events needs. After a change of lib/event/family.ts or common.ts, these
- * tests name the places that lack one; the lists below hold the exceptions, with reasons.
+ * Decisions that every field of an event needs. After a change of lib/event/family.ts or common.ts, these tests name the
+ * places that lack one; the lists below hold the exceptions, with reasons. Families: event_family_test.ts.
  */
 import { assert, assertEquals } from "@std/assert";
 import { EVENT_TYPES } from "../../../lib/event/common.ts";
 import { catalogue, EVENT_FAMILIES, type EventFamily, familyOf } from "../../../lib/event/mod.ts";
 import { type Event, EventSchema } from "../../../lib/event/schema.ts";
-import { RESPONDING } from "../../../lib/gate/response.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { VIEW_FIELDS, viewOf } from "../../../lib/ledger/views.ts";
+import { VIEW_FIELDS } from "../../../lib/ledger/views.ts";
 import { compileRewrites } from "../../../lib/policy/engine/rewrite.ts";
 import type { Draft, RewriteOp, Rule } from "../../../lib/policy/mod.ts";
 import { recordOf } from "../../../lib/sink/record.ts";
 import { eventCommon } from "../../helper/event.ts";
 import { TestGate } from "../../helper/gate.ts";
 import { select, SESSION, withLedgerPath } from "../../helper/ledger.ts";
-import { fromRoot } from "../../helper/repo.ts";
 
 /** Reasons by field. */
 type Reasons = Record<string, string>;
@@ -117,17 +115,6 @@ const NOT_EXPORTED: Reasons = {
   "model.response.tool_calls": "arguments stay on this machine",
   "process.activity.argv": "repeats command",
   "credential.substitution.reason": "no use in a finding",
-};
-
-/** Source file with the draft of each family's events; `undefined`: not built yet (docs/contracts.md §15). */
-const DRAFTS: Record<EventFamily, string | undefined> = {
-  http: "lib/net/exchange/draft.ts",
-  dns: "lib/dns/draft.ts",
-  mcp: "lib/mcp/endpoint/event.ts",
-  model: "lib/model/call.ts",
-  file: undefined,
-  process: "lib/session/program.ts",
-  credential: "lib/net/exchange/draft.ts",
 };
 
 const FIELDS = [...catalogue.keys()];
@@ -278,52 +265,4 @@ Deno.test("every event field leaves the machine with a finding, or has a reason 
     "add it to EXPORTED_FIELDS of lib/sink/record.ts, or a reason to NOT_EXPORTED",
     FIELDS.filter((path) => EVENT_FAMILIES.some((family) => path.startsWith(`${family}.`))),
   );
-});
-
-/** Text between two headings of docs/contracts.md. */
-async function contractsSection(from: string, to: string): Promise<string> {
-  const text = await Deno.readTextFile(fromRoot("docs/contracts.md"));
-  const [start, end] = [from, to].map((heading) => text.indexOf(`\n### ${heading}\n`));
-  assert(start >= 0 && end > start, `docs/contracts.md has no headings "${from}" and "${to}" in this order`);
-  return text.slice(start, end);
-}
-
-Deno.test("docs/contracts.md §5 names every event field and every event type", async () => {
-  const types = await contractsSection("Event", "Sources of events");
-  const missing = FIELDS.filter((path) => !new RegExp(`\\b${path.split(".").at(-1)}\\??:`).test(types));
-  assertEquals(missing, [], "add them to docs/contracts.md §5, Event or Families");
-  for (const type of EVENT_TYPES) assert(types.includes(`"${type}"`), `docs/contracts.md §5 lacks ${type}`);
-  const sources = await contractsSection("Sources of events", "Gate");
-  for (const type of EVENT_TYPES) {
-    assert(sources.includes(`\`${type}\``), `docs/contracts.md §5, "Sources of events" lacks ${type}`);
-  }
-});
-
-for (const family of EVENT_FAMILIES) {
-  Deno.test(`family ${family} has fields, types, a draft, a view and a documented object`, async () => {
-    assert(
-      FIELDS.some((path) => path.startsWith(`${family}.`)),
-      "add it to the shape in lib/event/schema.ts",
-    );
-    const types = EVENT_TYPES.filter((type) => familyOf(type) === family);
-    assert(types.length > 0, "add an event type to lib/event/common.ts");
-    const draft = DRAFTS[family];
-    if (draft) {
-      const text = await Deno.readTextFile(fromRoot(draft));
-      assert(
-        text.includes(`${family}.`) || text.includes(`${family}: {`),
-        `${draft} drafts no ${family} event`,
-      );
-    }
-    const rows = (await contractsSection("Event", "Families")).includes(`\n  ${family}?: `);
-    assert(rows, `add ${family} to the type Event in docs/contracts.md §5`);
-    const ledger = await Deno.readTextFile(fromRoot("docs/contracts.md"));
-    assert(ledger.includes(`\`${viewOf(family)}\``), `add ${viewOf(family)} to docs/contracts.md §12, Views`);
-    const hasResponse = FIELDS.some((path) => path.startsWith(`${family}.response.`));
-    assertEquals(RESPONDING.has(family), hasResponse, "correct RESPONDING in lib/gate/response.ts");
-  });
-}
-
-Deno.test("every event type belongs to a family", () => {
-  assertEquals(EVENT_TYPES.filter((type) => !EVENT_FAMILIES.includes(familyOf(type))), []);
 });

@@ -1,17 +1,9 @@
 /** More CEL by construct, with results from the language definition: number limits, time, types, nesting. */
 import { assertEquals, assertThrows } from "@std/assert";
 import type { Event } from "../../../lib/event/mod.ts";
-import { environment, resetCost } from "../../../lib/policy/engine/cel.ts";
-import { compileMatch, type Program } from "../../../lib/policy/engine/compile.ts";
-import { FlatEvent } from "../../../lib/policy/engine/flat.ts";
+import { evaluate } from "../../helper/cel.ts";
 
 const EVENT = { schema_version: 1, common: { event_type: "http.request" } } as unknown as Event;
-
-function evaluate(match: string): unknown {
-  const program = environment.parse(compileMatch(match).text) as Program;
-  resetCost();
-  return program(new FlatEvent(EVENT));
-}
 
 const RESULTS: [expression: string, expected: boolean][] = [
   // text and bytes
@@ -98,7 +90,7 @@ const RESULTS: [expression: string, expected: boolean][] = [
 ];
 
 for (const [expression, expected] of RESULTS) {
-  Deno.test(`cel: ${expression} is ${expected}`, () => assertEquals(evaluate(expression), expected));
+  Deno.test(`cel: ${expression} is ${expected}`, () => assertEquals(evaluate(expression, EVENT), expected));
 }
 
 const ERRORS = [
@@ -115,6 +107,6 @@ const ERRORS = [
 ];
 for (const expression of ERRORS) {
   Deno.test(`cel: ${expression} is an error`, () => {
-    assertThrows(() => evaluate(expression));
+    assertThrows(() => evaluate(expression, EVENT));
   });
 }

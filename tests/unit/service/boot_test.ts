@@ -1,84 +1,20 @@
 /** What a VM boots with: who wins between corp, the request, the profile and the settings. */
-import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { installedName } from "../../../lib/asset/mod.ts";
 import { SbxError, statusOf } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
-import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
-import { caFiles, openCa } from "../../../lib/ca/mod.ts";
 import { CorpStore } from "../../../lib/corp/mod.ts";
 import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
 import { currentArch } from "../../../lib/profile/mod.ts";
-import { makeBoot, maxRunning, requireUnlocked } from "../../../lib/service/boot.ts";
-import { Detections } from "../../../lib/service/detections.ts";
+import { maxRunning, requireUnlocked } from "../../../lib/service/boot.ts";
 import { withoutSecrets } from "../../../lib/service/guest_secrets.ts";
-import type { VmRequest } from "../../../lib/service/request.ts";
-import { readNetworkConfig } from "../../../lib/session/network_config/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
-
-interface World {
-  home: Home;
-  settings: SettingsStore;
-  /** writes corp.toml */
-  corp(text: string): Promise<void>;
-  /** writes settings.toml */
-  user(text: string): Promise<void>;
-  /** writes the profile `p`, which pins its assets */
-  profile(text?: string, options?: { revision?: string }): Promise<void>;
-  bootOf(profile: string): ReturnType<typeof makeBoot>;
-  boot(asked?: Partial<VmRequest>): ReturnType<typeof makeBoot>;
-}
-
-const FILES = { kernel: "vmlinuz", initrd: "initrd.img", rootfs: "rootfs.erofs" };
-
-function world(run: (world: World) => Promise<void>) {
-  return async () => {
-    const dir = await Deno.makeTempDir();
-    try {
-      const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
-      const corp = new CorpStore(home, join(dir, "corp.toml"));
-      const settings = await SettingsStore.open({
-        home,
-        corp,
-        definitions: await loadDefinitions({ get: () => undefined }),
-      });
-      await Deno.mkdir(home.assetsDir);
-      for (const [part, name] of Object.entries(FILES)) {
-        await Deno.writeTextFile(join(home.assetsDir, installedName(name, blake3(part))), part);
-      }
-      const profile: World["profile"] = async (text = "", { revision = "1.0.0" } = {}) => {
-        const pins = Object.entries(FILES).map(([part, name]) =>
-          `[assets.arch.${currentArch()}.${part}]\nname = "${name}"\nurl = "https://example.org/${name}"\n` +
-          `hash = "blake3:${blake3(part)}"\nsize = ${part.length}\n`
-        );
-        await Deno.mkdir(join(home.profilesDir, "p"), { recursive: true });
-        await Deno.writeTextFile(
-          join(home.profilesDir, "p", "profile.toml"),
-          `id = "p"\nname = "P"\ndescription = ""\nrevision = "${revision}"\n${text}\n${pins.join("")}`,
-        );
-      };
-      await profile();
-      await run({
-        home,
-        settings,
-        profile,
-        corp: (text) => Deno.writeTextFile(join(dir, "corp.toml"), text),
-        user: (text) => Deno.writeTextFile(join(dir, "settings.toml"), text),
-        bootOf: (id) => makeBoot({ home, settings, corp, detections: new Detections(home) }, id, { env: {} }),
-        boot: (asked) =>
-          makeBoot({ home, settings, corp, detections: new Detections(home) }, "p", { env: {}, ...asked }),
-      });
-    } finally {
-      await Deno.remove(dir, { recursive: true });
-    }
-  };
-}
-
-const set = (id: string, value: unknown) => `[settings."${id}"]\nvalue = ${JSON.stringify(value)}\n`;
+import { FILES, set, withBoot } from "../../helper/boot.ts";
 
 Deno.test(
   "a resource: corp's lock, the request, the profile, the settings, each before the next",
-  world(async ({ boot, user, profile, corp }) => {
+  withBoot(async ({ boot, user, profile, corp }) => {
     const cpus = async (asked?: number) => (await boot({ cpus: asked })).record.cpus;
     assertEquals(await cpus(), 2, "the built-in default");
     await user(set("vm.resources.cpu_count", 3));
@@ -93,7 +29,7 @@ Deno.test(
 
 Deno.test(
   "memory and disk are in GiB, a request's memory in MiB",
-  world(async ({ boot, profile }) => {
+  withBoot(async ({ boot, profile }) => {
     await profile("[vm]\nram_gb = 3\nscratch_disk_size_gb = 7");
     const { record, scratchGb } = await boot();
     assertEquals([record.ram_mb, scratchGb], [3072, 7]);
@@ -103,7 +39,7 @@ Deno.test(
 
 Deno.test(
   "a request for something else than what corp locks is refused; the same, or nothing, is not",
-  world(async ({ boot, corp, settings }) => {
+  withBoot(async ({ boot, corp, settings }) => {
     await corp(set("vm.resources.ram_gb", 2) + set("vm.resources.cpu_count", 1));
     await boot();
     for (const asked of [{ cpus: 2 }, { ram_mb: 1024 }, { cpus: 1, ram_mb: 2049 }]) {
@@ -117,7 +53,7 @@ Deno.test(
 
 Deno.test(
   "variables: the settings', the request's over them, and corp's over both; files are base64 and 0600",
-  world(async ({ boot, corp, user, home }) => {
+  withBoot(async ({ boot, corp, user, home }) => {
     const { bashrc, name } = {
       bashrc: "vm.environment.shell.bashrc",
       name: "repository.git.identity.author_name",
@@ -147,7 +83,7 @@ Deno.test(
 
 Deno.test(
   "a corp.toml that was never good: nothing boots, for its rules are not known",
-  world(async ({ boot, corp }) => {
+  withBoot(async ({ boot, corp }) => {
     await corp("x");
     const error = await assertRejects(() => boot(), SbxError);
     assertEquals([error.code, statusOf(error.code)], ["corp.closed", 423]);
@@ -156,7 +92,7 @@ Deno.test(
 
 Deno.test(
   "variables that no guest is given, and too many of them, are refused before anything exists",
-  world(async ({ boot }) => {
+  withBoot(async ({ boot }) => {
     const many = Object.fromEntries(Array.from({ length: 126 }, (_, i) => [`V${i}`, "x"]));
     for (const env of [{ LD_PRELOAD: "x" }, many]) {
       const { code } = await assertRejects(() => boot({ env }), SbxError);
@@ -167,7 +103,7 @@ Deno.test(
 
 Deno.test(
   "the profile's own assets, by name and hash; a missing one and one for another architecture are named",
-  world(async ({ boot, home, profile }) => {
+  withBoot(async ({ boot, home, profile }) => {
     const { record, assets } = await boot();
     const path = (part: keyof typeof FILES) => join(home.assetsDir, installedName(FILES[part], blake3(part)));
     assertEquals(record.assets, {
@@ -198,7 +134,7 @@ Deno.test(
 
 Deno.test(
   "a profile for a newer sbx, and none, are refused",
-  world(async ({ boot, bootOf, profile }) => {
+  withBoot(async ({ boot, bootOf, profile }) => {
     await profile('min_sbx_version = "999.0.0"');
     const { code } = await assertRejects(() => boot(), SbxError);
     assertEquals([code, statusOf(code)], ["profile.incompatible", 409]);
@@ -212,7 +148,7 @@ Deno.test(
 
 Deno.test(
   "how many may run is a setting, and ten without it",
-  world(async ({ home, settings, user }) => {
+  withBoot(async ({ home, settings, user }) => {
     assertEquals(maxRunning(settings), 10);
     await user(set("vm.resources.max_concurrent_vms", 3));
     await settings.reload();
@@ -231,7 +167,7 @@ Deno.test(
 
 Deno.test(
   "a guest gets refs: of what was added for the profile's providers, and in place of secrets that it was to have",
-  world(async ({ boot, home, profile }) => {
+  withBoot(async ({ boot, home, profile }) => {
     const secret = `sk-ant-api03-${"boot-test-".repeat(4)}`;
     const brought = `ghp_${"a1B2".repeat(9)}`;
     const store = new CredentialStore(storePath(home));
@@ -243,68 +179,5 @@ Deno.test(
     assertEquals([clean.PLAIN, REF.test(clean.GITHUB_TOKEN)], [env.PLAIN, true]);
     assertEquals(JSON.stringify(clean).includes(brought), false);
     assertEquals(store.list().map(({ provider }) => provider).sort(), ["anthropic", "github"]);
-  }),
-);
-
-/** Values of the network that are wrong, the code, and what the message says; `DIR` stands for the home. */
-const NETWORKS: [string, unknown, string, string][] = [
-  ["network.dns_resolvers", ["not-an-ip"], "dns.resolver.invalid", '"not-an-ip" is not the address'],
-  [
-    "network.upstream_overrides",
-    ["x"],
-    "network.override.invalid",
-    '"x" does not have the form name=ip:port',
-  ],
-  ["network.extra_ca_file", "/nope", "network.ca_file.not_found", "there is no file /nope"],
-  ["network.extra_ca_file", "ca.pem", "network.ca_file.invalid", '"ca.pem" is not an absolute path'],
-  ["network.extra_ca_file", "DIR", "network.ca_file.invalid", "DIR is not a file of certificates"],
-  ["network.extra_ca_file", "DIR/none.pem", "network.ca_file.invalid", "DIR/none.pem holds no certificate"],
-  [
-    "network.extra_ca_file",
-    "DIR/bad.pem",
-    "network.ca_file.invalid",
-    "a certificate in DIR/bad.pem is damaged",
-  ],
-  ["network.model_price_file", "/nope", "model.prices.not_found", "there is no price table at /nope"],
-  [
-    "network.model_price_file",
-    "DIR/none.pem",
-    "model.prices.invalid",
-    "invalid price table DIR/none.pem",
-  ],
-];
-for (const [id, value, code, message] of NETWORKS) {
-  Deno.test(
-    `no VM boots with ${id} = ${JSON.stringify(value)}, of the user's or of corp's`,
-    world(async ({ home, user, corp, boot }) => {
-      const here = <T>(of: T): T => JSON.parse(JSON.stringify(of).replaceAll("DIR", home.dir));
-      await Deno.writeTextFile(join(home.dir, "none.pem"), "no certificate\n");
-      await Deno.writeTextFile(
-        join(home.dir, "bad.pem"),
-        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-      );
-      for (const write of [user, corp]) {
-        await write(set(id, here(value)));
-        const error = await assertRejects(() => boot(), SbxError);
-        assertEquals([error.code, statusOf(code) < 500], [code, true]);
-        assertStringIncludes(error.message, `${id}: ${here(message)}`);
-        assertStringIncludes(error.hint!, `sbx settings explain ${id} shows where it is set`);
-        await user("");
-      }
-    }),
-  );
-}
-
-Deno.test(
-  "a network that is right boots, with the authority of a real certificate among it",
-  world(async ({ home, user, boot }) => {
-    await openCa(home);
-    await user(
-      set("network.extra_ca_file", caFiles(home).certificate) + set("network.dns_resolvers", ["192.0.2.1"]) +
-        set("network.upstream_overrides", ["a.example=127.0.0.1:1"]),
-    );
-    const { contract } = await boot();
-    assertEquals(contract.network.resolvers, ["192.0.2.1"]);
-    assertEquals((await readNetworkConfig(contract.network)).caCerts.length, 1);
   }),
 );

@@ -1,0 +1,191 @@
+/** The real CLI with a gateway that it starts itself, and a small upstream in place of the service. */
+import { assertEquals } from "@std/assert";
+import { Hono } from "hono";
+import { streamSSE } from "hono/streaming";
+import { fileURLToPath } from "node:url";
+import { home } from "../../lib/base/home/mod.ts";
+import { limitChild } from "../helper/child.ts";
+
+export const main = fileURLToPath(import.meta.resolve("../../main.ts"));
+
+/** A home with a small upstream as its service; the CLI starts the gateway itself. */
+export class Place implements AsyncDisposable {
+  readonly bodies: Record<string, unknown>[] = [];
+  readonly files = new Map<string, Uint8Array>();
+  readonly home;
+  #server?: Deno.HttpServer;
+
+  private constructor(readonly dir: string) {
+    this.home = home(new Map([["SBX_HOME", dir]]));
+  }
+
+  static async make(): Promise<Place> {
+    const place = new Place(await Deno.makeTempDir({ prefix: "sbx-cli-" }));
+    await Deno.mkdir(place.home.runDir);
+    place.#server = Deno.serve({ path: place.home.serviceSocket, onListen() {} }, place.#app().fetch);
+    return place;
+  }
+
+  async sbx(args: string[], { stdin, env = {} }: { stdin?: string; env?: Record<string, string> } = {}) {
+    const child = limitChild(new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--quiet", main, ...args],
+      env: {
+        SBX_HOME: this.dir,
+        SBX_RUN_DIR: this.home.runDir,
+        SBX_GATEWAY_PORT: "0",
+        NO_COLOR: "1",
+        ...env,
+      },
+      stdin: stdin === undefined ? "null" : "piped",
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn());
+    if (stdin !== undefined) {
+      const writer = child.stdin.getWriter();
+      await writer.write(new TextEncoder().encode(stdin));
+      await writer.close();
+    }
+    const { code, stdout, stderr } = await child.output();
+    return { code, stdout: new TextDecoder().decode(stdout), stderr: new TextDecoder().decode(stderr) };
+  }
+
+  #app(): Hono {
+    const id = "00000000-0000-4000-8000-000000000001";
+    const summary = {
+      id,
+      name: "demo",
+      profile_id: "code",
+      status: "Running",
+      persistent: true,
+      available_actions: ["exec", "stop"],
+    };
+    const info = {
+      ...summary,
+      created_at: "2026-01-01T00:00:00Z",
+      session_id: id,
+      cpus: 2,
+      ram_mb: 512,
+      accelerator: "tcg",
+      hypervisor: "qemu",
+      features: { suspend: true, snapshots: false },
+      workspace: "/host/workspace",
+      logs: "/host/logs",
+      boot_stages: [{ name: "kernel", ms: 12.4 }],
+    };
+    const event = {
+      common: { timestamp_unix_ms: 0, event_type: "process.exec", actor: "host" },
+      process: { activity: { operation: "exec", command: "true\x1b[2J" } },
+    };
+    const result = { exit_code: 7, truncated: false, duration_ms: 1, event_id: "0123456789ab" };
+    const app = new Hono();
+    const body = async (c: { req: { json(): Promise<Record<string, unknown>> } }) => {
+      const json = await c.req.json();
+      this.bodies.push(json);
+      return json;
+    };
+    app.get("/version", (c) => c.json({}));
+    app.get("/vms/list", (c) => c.json({ vms: [summary] }));
+    app.post("/vms/create", async (c) => c.json({ ...summary, name: (await body(c)).name }));
+    app.get("/vms/:id/status", (c) => c.json({ id, status: "Running" }));
+    app.get("/vms/demo/info", (c) => c.json(info));
+    app.get(`/vms/${id}/info`, (c) => c.json(info));
+    app.get(
+      "/vms/:id/info",
+      (c) => c.json({ error: "no VM is called that", code: "vm.not_found", hint: "sbx list" }, 404),
+    );
+    app.get(
+      "/vms/:id/logs",
+      (c) =>
+        c.json({
+          logs: [{ name: "console.log", size_bytes: 9, truncated: false, lines: ["one", "t\x1b[31mwo"] }],
+        }),
+    );
+    app.delete("/vms/demo/delete", (c) => c.json({ id, deleted: true }));
+    app.delete("/vms/:id/delete", (c) => c.json({ error: "no VM", code: "vm.not_found" }, 404));
+    app.post("/purge", async (c) => c.json({ removed: (await body(c)).all ? ["demo"] : [] }));
+    app.get(
+      "/sessions/demo/events",
+      (c) => c.json(c.req.query("cursor") ? { events: [event] } : { events: [event], next_cursor: "1" }),
+    );
+    const run = async (c: any) => {
+      const { command, stdin } = await body(c);
+      if (!c.req.header("accept")?.includes("event-stream")) {
+        return c.json({ stdout: "out", stderr: "", ...result, vm: info, events: [event] });
+      }
+      return streamSSE(c, async (stream) => {
+        const send = (name: string, data: unknown) =>
+          stream.writeSSE({ event: name, data: JSON.stringify(data) });
+        await send("booted", info);
+        await send("stdout", { data: new Uint8Array([0, 255, 10]).toBase64() });
+        if (stdin) await send("stdout", { data: stdin });
+        await send("stderr", { data: btoa("err\n") });
+        if ((command as string[])[0] === "broken") return;
+        if ((command as string[])[0] === "bad") {
+          return await send("error", { error: "it broke", code: "guest.failed" });
+        }
+        await send("exit", result);
+        await send("events", { events: [event] });
+      });
+    };
+    app.post("/run", run);
+    app.post("/vms/demo/exec", run);
+    const session = { id: "00000000-0000-4000-8000-000000000002", name: "agent", profile_id: "code" };
+    const before = { ...session, id: "00000000-0000-4000-8000-000000000001" };
+    app.get("/sessions/list", (c) => c.json({ sessions: [session, before] }));
+    app.post("/vms/demo/files/content", async (c) => {
+      this.files.set(c.req.query("path")!, new Uint8Array(await c.req.arrayBuffer()));
+      return c.json({});
+    });
+    app.get("/vms/demo/files/content", (c) => c.body(this.files.get(c.req.query("path")!) as any ?? "evil"));
+    app.get("/vms/demo/files/list", (c) => this.#list(c.req.query("path") ?? ""));
+    app.get("/terminal/demo", (c) => {
+      const { socket, response } = Deno.upgradeWebSocket(c.req.raw);
+      socket.binaryType = "arraybuffer";
+      socket.onopen = () =>
+        socket.send(new TextEncoder().encode(`argv ${c.req.query("argv") ?? "none"}\r\n`));
+      socket.onmessage = ({ data }) => {
+        if (typeof data === "string") return socket.send(new TextEncoder().encode(`size ${data}\r\n`));
+        const bytes = new Uint8Array(data);
+        if (bytes.at(-1) === 4) return socket.close(1000, "ended");
+        socket.send(bytes);
+      };
+      return response;
+    });
+    return app;
+  }
+
+  #list(path: string): Response {
+    const entry = (name: string, type: string) => ({
+      path: name,
+      type,
+      size: 1,
+      mode: "0644",
+      modified_unix_ms: 0,
+    });
+    if (this.files.has(path)) {
+      return Response.json({ error: "a file", code: "file.invalid" }, { status: 400 });
+    }
+    if (path === "evil") {
+      return Response.json({ entries: [entry("evil/../../escaped", "file")], truncated: false });
+    }
+    if (path === "tree") {
+      const entries = [
+        entry("tree/sub", "directory"),
+        entry("tree/link", "symlink"),
+        entry("tree/sub/a", "file"),
+      ];
+      return Response.json({ entries, truncated: false });
+    }
+    const inside = [...this.files.keys()].filter((name) => path === "" || name.startsWith(`${path}/`));
+    if (inside.length === 0 && path !== "") {
+      return Response.json({ error: "not there", code: "file.not_found" }, { status: 404 });
+    }
+    return Response.json({ entries: inside.map((name) => entry(name, "file")), truncated: false });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    assertEquals((await this.sbx(["stop"])).code, 0);
+    await this.#server?.shutdown();
+    await Deno.remove(this.dir, { recursive: true });
+  }
+}

@@ -1,0 +1,182 @@
+/** A disk or a ledger without room: an error that says so, VMs that wait, and a record without a gap. */
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { runChild } from "../helper/child.ts";
+import { eventually, Sbx } from "../helper/sbx.ts";
+
+Deno.test("no space: the error says so, and neither a part of the file nor a broken VM stays", () =>
+  onDisk(16, async (sbx) => {
+    await sbx.ok("create", "small");
+    const upload = (path: string) =>
+      sbx.fetch(`/vms/small/files/content?path=${path}`, {
+        method: "POST",
+        body: new Uint8Array(9 * 1024 * 1024),
+      });
+    await upload("big").then((answer) => answer.body?.cancel());
+    const answer = await upload("bigger");
+    assertEquals([answer.status, (await answer.json()).code], [500, "disk.full"]);
+    const { entries } = (await sbx.api("GET", "/vms/small/files/list")).body;
+    assertEquals(entries.map(({ path }: { path: string }) => path), ["big"]);
+    assertEquals((await sbx.cli("exec", "small", "--", "echo", "alive")).stdout, "alive\n");
+    await sbx.ok("delete", "small");
+    await sbx.ok("stop");
+  }));
+
+Deno.test("a disk that fills up: the VM stands still, everybody says why, and all goes on when there is room", async (t) => {
+  await onDisk(24, async (sbx, fill) => {
+    await sbx.ok("create", "full");
+    const { id } = (await sbx.api("GET", "/vms/full/info")).body;
+    const counting = sbx.cli(
+      "exec",
+      "full",
+      "--",
+      "sh",
+      "-c",
+      "for i in $(seq 9); do sleep 1; done; echo counted",
+    );
+
+    await t.step("the VM is paused, and who asks for more is told what to do", async () => {
+      await fill();
+      sbx.cli("exec", "full", "--", "sleep", "1").catch(() => {});
+      await eventually("it is paused", async () => (await statusOf(sbx)) === "Paused", 30);
+      const { code, stderr } = await sbx.cli("exec", "full", "--", "echo", "no");
+      assertEquals(code, 125);
+      assertStringIncludes(stderr, '"full" is paused');
+      assertStringIncludes(stderr, "disk or its size limit is full");
+      assertStringIncludes(stderr, "free some space");
+      const resumed = await sbx.cli("resume", "full");
+      assertEquals(resumed.code, 1);
+      assertStringIncludes(resumed.stderr, "it resumes by itself");
+    });
+
+    await t.step("sbx status says so, and that not all is well", async () => {
+      const { code, stdout } = await sbx.cli("status");
+      assertEquals(code, 1);
+      assertStringIncludes(stdout, 'VM "full" is Paused: the ledger');
+    });
+
+    await t.step("the service answers, and one that is started then does too", async () => {
+      await sbx.ok("list");
+      Deno.kill(sbx.pid("service"), "SIGKILL");
+      await fill();
+      assertStringIncludes(await sbx.ok("list"), "Paused");
+    });
+
+    await t.step("a gateway that cannot start for want of room says that", async () => {
+      const gateway = sbx.pid("gateway");
+      Deno.kill(gateway, "SIGTERM");
+      await eventually("it has ended", () => Deno.lstat(`/proc/${gateway}`).then(() => false, () => true));
+      await fill();
+      // A log that ends with a block has no room for the gateway's last words either.
+      const log = join(sbx.home, "logs/gateway.log");
+      const { size } = await Deno.stat(log);
+      await Deno.writeFile(log, new Uint8Array((4096 - size % 4096) % 4096).fill(10), { append: true });
+      const { code, stderr } = await sbx.cli("list");
+      assertEquals(code, 1);
+      assertStringIncludes(stderr, "sbx-gateway did not start: no space left on the disk of");
+    });
+
+    await t.step("the program whose service was killed was told that", async () => {
+      const { code, stderr } = await counting;
+      assertEquals(code, 125);
+      assertStringIncludes(stderr, 'sbx: "full" is paused');
+      assertStringIncludes(stderr, "the service went away while the program ran");
+    });
+
+    await t.step("with room, the VM goes on by itself, and its record has no gap", async () => {
+      for (const path of await filled(sbx.home)) await Deno.remove(path);
+      await sbx.ok("list");
+      await eventually("it runs", async () => (await statusOf(sbx)) === "Running", 20);
+      assertEquals((await sbx.cli("exec", "full", "--", "echo", "again")).stdout, "again\n");
+      await eventually("all is well", async () => (await sbx.cli("status")).code === 0, 10);
+      await sbx.ok("stop", "full");
+      await sbx.ok("verify", id);
+    });
+  });
+});
+
+Deno.test("a guest that fills the host's disk through its own stands still, and finishes when there is room", () =>
+  onDisk(60, async (sbx) => {
+    await sbx.ok("create", "full");
+    const taken = join(sbx.home, "filled-before");
+    await Deno.writeFile(taken, new Uint8Array(45 * 1024 * 1024));
+    const writing = sbx.cli(
+      ...["exec", "full", "--", "sh", "-c", "head -c 20000000 /dev/urandom >/root/big; sync; echo written"],
+    );
+    await eventually("it is paused", async () => (await statusOf(sbx)) === "Paused", 40);
+    assertStringIncludes(
+      await sbx.cli("status").then(({ stdout }) => stdout),
+      "has no space left for the guest's disk",
+    );
+    assertEquals((await sbx.api("POST", "/vms/full/exec", { command: "true" })).body.code, "vm.paused");
+    await Deno.remove(taken);
+    const { code, stdout, stderr } = await writing;
+    assertEquals([code, stdout], [0, "written\n"]);
+    assertStringIncludes(stderr, 'sbx: "full" is paused: the host has no space left for the guest');
+    assertStringIncludes(stderr, 'sbx: "full" goes on');
+    assertEquals((await sbx.cli("exec", "full", "--", "echo", "again")).stdout, "again\n");
+  }));
+
+Deno.test("a program that waits for a VM whose ledger is full hears of it, and of its end", async () => {
+  const sbx = await Sbx.make();
+  try {
+    await sbx.ok("settings", "set", "ledger.max_size_mb", "1");
+    await sbx.ok("create", "full");
+    const { workspace } = (await sbx.api("GET", "/vms/full/info")).body;
+    const loop = "touch /workspace/started; until [ -e /workspace/enough ]; do sleep 0.2; done; echo over";
+    const looping = sbx.cli("exec", "full", "--", "sh", "-c", loop);
+    await eventually("the program runs", async () => {
+      return await Deno.lstat(join(workspace, "started")).then(() => true, () => false);
+    });
+    await eventually("it is paused", async () => {
+      if ((await statusOf(sbx)) === "Paused") return true;
+      // A hundred kilobytes of record.
+      sbx.api("POST", "/vms/full/exec", { command: `true ${"x".repeat(100_000)}` });
+      return false;
+    });
+    await sbx.ok("settings", "set", "ledger.max_size_mb", "200");
+    await Deno.writeTextFile(join(workspace, "enough"), "");
+    const { stdout, stderr, code } = await looping;
+    assertEquals([stdout, code], ["over\n", 0]);
+    assertStringIncludes(stderr, 'sbx: "full" is paused');
+    assertStringIncludes(stderr, "raise ledger.max_size_mb");
+    assertStringIncludes(stderr, 'sbx: "full" goes on');
+  } finally {
+    await sbx.dispose();
+  }
+});
+
+async function statusOf(sbx: Sbx): Promise<string> {
+  return (await sbx.api("GET", "/vms/full/status")).body.status;
+}
+
+/** An sbx whose home is on a disk of its own; `fill` leaves no room on it. */
+async function onDisk(
+  megabytes: number,
+  work: (sbx: Sbx, fill: () => Promise<void>) => Promise<void>,
+): Promise<void> {
+  const home = await Deno.makeTempDir({ prefix: "sbx-" });
+  const mount = await runChild("mount", {
+    args: ["-t", "tmpfs", "-o", `size=${megabytes}m`, "sbx-test", home],
+  });
+  if (!mount.success) throw new Error("this test needs to mount a tmpfs, and so root");
+  const sbx = await Sbx.make({ home });
+  const fill = async () => {
+    using file = await Deno.open(join(home, `filled-${crypto.randomUUID()}`), { write: true, create: true });
+    const nothing = new Uint8Array(4096);
+    while (await file.write(nothing).catch(() => 0)) { /* until there is no room */ }
+  };
+  try {
+    await work(sbx, fill);
+  } finally {
+    for (const path of await filled(home)) await Deno.remove(path);
+    await sbx.cli("stop", "--all");
+    await runChild("umount", { args: ["--lazy", home] });
+    await Deno.remove(home, { recursive: true });
+  }
+}
+
+async function filled(home: string): Promise<string[]> {
+  const names = await Array.fromAsync(Deno.readDir(home), ({ name }) => name);
+  return names.filter((name) => name.startsWith("filled-")).map((name) => join(home, name));
+}

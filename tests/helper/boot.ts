@@ -1,0 +1,75 @@
+/** Boots as the service makes them, from a corp.toml, a settings.toml and a profile in a folder of their own. */
+import { join } from "node:path";
+import { installedName } from "../../lib/asset/mod.ts";
+import { blake3 } from "../../lib/base/hash/mod.ts";
+import { type Home, home as homeOf } from "../../lib/base/home/mod.ts";
+import { CorpStore } from "../../lib/corp/mod.ts";
+import { currentArch } from "../../lib/profile/mod.ts";
+import { makeBoot } from "../../lib/service/boot.ts";
+import { Detections } from "../../lib/service/detections.ts";
+import type { VmRequest } from "../../lib/service/request.ts";
+import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
+
+/** A home whose profile `p` boots. */
+export interface BootHome {
+  home: Home;
+  settings: SettingsStore;
+  /** writes corp.toml */
+  corp(text: string): Promise<void>;
+  /** writes settings.toml */
+  user(text: string): Promise<void>;
+  /** writes the profile `p`, which pins its assets */
+  profile(text?: string, options?: { revision?: string }): Promise<void>;
+  bootOf(profile: string): ReturnType<typeof makeBoot>;
+  boot(asked?: Partial<VmRequest>): ReturnType<typeof makeBoot>;
+}
+
+/** Boot files of the profile; each holds the name of its part. */
+export const FILES = { kernel: "vmlinuz", initrd: "initrd.img", rootfs: "rootfs.erofs" };
+
+/** Runs a test in a new home. */
+export function withBoot(run: (home: BootHome) => Promise<void>) {
+  return async () => {
+    const dir = await Deno.makeTempDir();
+    try {
+      const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+      const corp = new CorpStore(home, join(dir, "corp.toml"));
+      const settings = await SettingsStore.open({
+        home,
+        corp,
+        definitions: await loadDefinitions({ get: () => undefined }),
+      });
+      await Deno.mkdir(home.assetsDir);
+      for (const [part, name] of Object.entries(FILES)) {
+        await Deno.writeTextFile(join(home.assetsDir, installedName(name, blake3(part))), part);
+      }
+      const profile: BootHome["profile"] = async (text = "", { revision = "1.0.0" } = {}) => {
+        const pins = Object.entries(FILES).map(([part, name]) =>
+          `[assets.arch.${currentArch()}.${part}]\nname = "${name}"\nurl = "https://example.org/${name}"\n` +
+          `hash = "blake3:${blake3(part)}"\nsize = ${part.length}\n`
+        );
+        await Deno.mkdir(join(home.profilesDir, "p"), { recursive: true });
+        await Deno.writeTextFile(
+          join(home.profilesDir, "p", "profile.toml"),
+          `id = "p"\nname = "P"\ndescription = ""\nrevision = "${revision}"\n${text}\n${pins.join("")}`,
+        );
+      };
+      await profile();
+      await run({
+        home,
+        settings,
+        profile,
+        corp: (text) => Deno.writeTextFile(join(dir, "corp.toml"), text),
+        user: (text) => Deno.writeTextFile(join(dir, "settings.toml"), text),
+        bootOf: (id) => makeBoot({ home, settings, corp, detections: new Detections(home) }, id, { env: {} }),
+        boot: (asked) =>
+          makeBoot({ home, settings, corp, detections: new Detections(home) }, "p", { env: {}, ...asked }),
+      });
+    } finally {
+      await Deno.remove(dir, { recursive: true });
+    }
+  };
+}
+
+/** TOML of one setting. */
+export const set = (id: string, value: unknown) => `[settings."${id}"]\nvalue = ${JSON.stringify(value)}\n`;

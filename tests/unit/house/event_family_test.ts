@@ -1,0 +1,68 @@
+/** Places that every family and every type of events needs: fields, a draft, a view, and docs/contracts.md. */
+import { assert, assertEquals } from "@std/assert";
+import { EVENT_TYPES } from "../../../lib/event/common.ts";
+import { catalogue, EVENT_FAMILIES, type EventFamily, familyOf } from "../../../lib/event/mod.ts";
+import { RESPONDING } from "../../../lib/gate/response.ts";
+import { viewOf } from "../../../lib/ledger/views.ts";
+import { fromRoot } from "../../helper/repo.ts";
+
+/** Source file with the draft of each family's events; `undefined`: not built yet (docs/contracts.md §15). */
+const DRAFTS: Record<EventFamily, string | undefined> = {
+  http: "lib/net/exchange/draft.ts",
+  dns: "lib/dns/draft.ts",
+  mcp: "lib/mcp/endpoint/event.ts",
+  model: "lib/model/call.ts",
+  file: undefined,
+  process: "lib/session/program.ts",
+  credential: "lib/net/exchange/draft.ts",
+};
+
+const FIELDS = [...catalogue.keys()];
+
+/** Text between two headings of docs/contracts.md. */
+async function contractsSection(from: string, to: string): Promise<string> {
+  const text = await Deno.readTextFile(fromRoot("docs/contracts.md"));
+  const [start, end] = [from, to].map((heading) => text.indexOf(`\n### ${heading}\n`));
+  assert(start >= 0 && end > start, `docs/contracts.md has no headings "${from}" and "${to}" in this order`);
+  return text.slice(start, end);
+}
+
+Deno.test("docs/contracts.md §5 names every event field and every event type", async () => {
+  const types = await contractsSection("Event", "Sources of events");
+  const missing = FIELDS.filter((path) => !new RegExp(`\\b${path.split(".").at(-1)}\\??:`).test(types));
+  assertEquals(missing, [], "add them to docs/contracts.md §5, Event or Families");
+  for (const type of EVENT_TYPES) assert(types.includes(`"${type}"`), `docs/contracts.md §5 lacks ${type}`);
+  const sources = await contractsSection("Sources of events", "Gate");
+  for (const type of EVENT_TYPES) {
+    assert(sources.includes(`\`${type}\``), `docs/contracts.md §5, "Sources of events" lacks ${type}`);
+  }
+});
+
+for (const family of EVENT_FAMILIES) {
+  Deno.test(`family ${family} has fields, types, a draft, a view and a documented object`, async () => {
+    assert(
+      FIELDS.some((path) => path.startsWith(`${family}.`)),
+      "add it to the shape in lib/event/schema.ts",
+    );
+    const types = EVENT_TYPES.filter((type) => familyOf(type) === family);
+    assert(types.length > 0, "add an event type to lib/event/common.ts");
+    const draft = DRAFTS[family];
+    if (draft) {
+      const text = await Deno.readTextFile(fromRoot(draft));
+      assert(
+        text.includes(`${family}.`) || text.includes(`${family}: {`),
+        `${draft} drafts no ${family} event`,
+      );
+    }
+    const rows = (await contractsSection("Event", "Families")).includes(`\n  ${family}?: `);
+    assert(rows, `add ${family} to the type Event in docs/contracts.md §5`);
+    const ledger = await Deno.readTextFile(fromRoot("docs/contracts.md"));
+    assert(ledger.includes(`\`${viewOf(family)}\``), `add ${viewOf(family)} to docs/contracts.md §12, Views`);
+    const hasResponse = FIELDS.some((path) => path.startsWith(`${family}.response.`));
+    assertEquals(RESPONDING.has(family), hasResponse, "correct RESPONDING in lib/gate/response.ts");
+  });
+}
+
+Deno.test("every event type belongs to a family", () => {
+  assertEquals(EVENT_TYPES.filter((type) => !EVENT_FAMILIES.includes(familyOf(type))), []);
+});
