@@ -5,7 +5,7 @@ export interface RouteKey {
   path: string;
 }
 
-/** Whether the service has a route for a method and a path. */
+/** Tests whether the service has a route for a method and a path. */
 export type RouteMatcher = (method: string, path: string) => boolean;
 
 /** One path segment (RFC 3986). */
@@ -39,7 +39,7 @@ export function routeMatcher(table: readonly RouteKey[]): RouteMatcher {
   };
 }
 
-/** Whether the decoded segment is an ordinary name, also if it is decoded again. */
+/** Tests whether the decoded segment is an ordinary name, also if it is decoded again. */
 function isPlain(segment: string): boolean {
   let decoded: string;
   try {

@@ -14,7 +14,7 @@ const TOO_SLOW = 4508;
 
 const isTerminal = pathMatcher("/terminal/{id}");
 
-/** Whether a path is a WebSocket, whose token may be in the query. */
+/** Tests whether a path is a WebSocket, whose token may be in the query. */
 export function isSocketPath(path: string): boolean {
   return path === "/events" || isTerminal(path);
 }

@@ -105,7 +105,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Whether a line fits the protocol; a short line is not measured. */
+/** Tests whether a line fits the protocol; a short line is not measured. */
 export function fitsLine(text: string, max = LINE_BYTES_MAX): boolean {
   return text.length * 3 <= max || (text.length <= max && byteLength(text) <= max);
 }

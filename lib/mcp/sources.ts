@@ -20,7 +20,7 @@ export function definitionsOf(profile: McpServers, corp: CorpMcpServers = {}): A
   return definitions;
 }
 
-/** Whether the aggregator connects to a server. */
+/** Tests whether the aggregator connects to a server. */
 export function isServed({ enabled, unsupported_stdio }: AggregatorDefinition): boolean {
   return enabled && !unsupported_stdio;
 }

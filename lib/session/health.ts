@@ -124,7 +124,7 @@ function isLive(state: MachineInfo["state"]): boolean {
   return state === "Booting" || state === "Running" || state === "Paused";
 }
 
-/** Whether the file system of a file has room again. */
+/** Tests whether the file system of a file has room again. */
 async function hasRoom(path: string): Promise<boolean> {
   const { bavail, bsize } = await statfs(path);
   return bavail * bsize >= ROOM_BYTES;

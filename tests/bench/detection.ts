@@ -106,7 +106,7 @@ for await (const chunk of file.readable) {
 console.log(JSON.stringify({ event_count: count }));
 `;
 
-/** What a program took. */
+/** Time and memory of a program. */
 interface Took {
   seconds: number;
   /** of the processor, by all its threads */

@@ -11,7 +11,7 @@ const CLIENTS = [1, 8, 32];
 const self = fileURLToPath(import.meta.url);
 const main = fileURLToPath(import.meta.resolve("../../main.ts"));
 
-/** What the client process needs to know. */
+/** Parameters of the client process. */
 interface Load {
   url: string;
   socket?: string;

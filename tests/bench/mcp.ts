@@ -18,7 +18,7 @@ const ROUNDS = 3;
 const IN_FLIGHT = 10;
 const SERVERS = 200;
 const TOOLS = 50;
-/** What the slowest server takes for initialize. */
+/** `ms` that the slowest server takes for initialize. */
 const SLOWEST_MS = 1000;
 const self = fileURLToPath(import.meta.url);
 const ANSWER = { content: [{ type: "text" as const, text: "x".repeat(200) }] };

@@ -1,4 +1,4 @@
-/** What goes wrong, and what is left of it: a clear error with a code, and no process, socket or folder. */
+/** Faults, and their remains: a clear error with a code, and no process, socket or folder. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { generateManifest, installAssets } from "../../lib/asset/mod.ts";

@@ -37,7 +37,7 @@ const UP = "table inet sbx\ntable netdev sbx\n1\n";
 
 const brokenOff: string[] = [];
 
-/** What the stand-in does with a connection, by its port; the connection is closed afterwards. */
+/** Behaviour of the stand-in by port; the connection is closed afterwards. */
 const SERVICES: Record<number, (connection: GuestConnection) => Promise<void>> = {
   async 1({ stream }) {
     const chunk = new Uint8Array(100);

@@ -16,7 +16,7 @@ interface WireRequest {
   stmt?: { sql: string; args?: WireValue[] };
 }
 
-/** What a server does beside answering. */
+/** Faults of a server. */
 export interface HranaOptions {
   /** database file */
   file: string;

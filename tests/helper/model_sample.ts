@@ -1,4 +1,4 @@
-/** What samples of model calls are made of. */
+/** Parts of samples of model calls. */
 import type { ModelEvent } from "../../lib/event/mod.ts";
 
 type Response = NonNullable<ModelEvent["response"]>;

@@ -6,7 +6,7 @@ import { fromRoot } from "./repo.ts";
 /** Time limit of one command in `ms`: it may boot a VM, or install assets. */
 const RUN_LIMIT_MS = 300_000;
 
-/** What a command printed. */
+/** Output of a command. */
 export interface Ran {
   code: number;
   stdout: string;

@@ -25,7 +25,7 @@ export function errorLine(id: number, error: string): string {
   return JSON.stringify({ id, error });
 }
 
-/** Whether JSON is nested deeper than `max` levels; recursive readers would overflow the stack. */
+/** Tests whether JSON is nested deeper than `max` levels; recursive readers would overflow the stack. */
 export function isDeeper(json: string, max: number): boolean {
   let depth = 0;
   for (let at = 0; at < json.length; at++) {

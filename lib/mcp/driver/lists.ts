@@ -115,7 +115,7 @@ function definitionOf({ original_name, description, input_schema }: ToolEntry) {
   return { name: original_name, description, input_schema };
 }
 
-/** Whether two tools surely have the same pin; false may be wrong. */
+/** Tests whether two tools surely have the same pin; false may be wrong. */
 function hasSamePin(a: ToolEntry, b: ToolEntry): boolean {
   return a.original_name === b.original_name && a.description === b.description &&
     JSON.stringify(a.input_schema) === JSON.stringify(b.input_schema);

@@ -80,7 +80,7 @@ export class PendingRequests {
     this.#requests.get(id as number)?.settle(answer);
   }
 
-  /** Whether the caller of a request receives progress. */
+  /** Tests whether the caller of a request receives progress. */
   wantsProgress(id: unknown): boolean {
     return this.#requests.get(id as number)?.progress !== undefined;
   }

@@ -23,7 +23,7 @@ export function namesOfResource(uri: string): Names {
   return { server_name, tool_name, namespaced_tool_name: uri };
 }
 
-/** Whether all three names of two requests are equal. */
+/** Tests whether all three names of two requests are equal. */
 export function sameNames(a: Names, b: Names): boolean {
   return a.server_name === b.server_name && a.tool_name === b.tool_name &&
     a.namespaced_tool_name === b.namespaced_tool_name;

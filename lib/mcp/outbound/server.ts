@@ -250,7 +250,7 @@ export class OutboundServer {
   }
 }
 
-/** Whether the whole body can be read at once instead of as a stream. */
+/** Tests whether the whole body can be read at once instead of as a stream. */
 function isSmall({ headers, body }: Response): boolean {
   const length = headers.get("content-length");
   return body !== null && length !== null && !headers.has("content-encoding") && Number(length) <= DATA_BYTES;

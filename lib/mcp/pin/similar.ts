@@ -4,7 +4,7 @@ import type { ToolDefinition } from "../entry.ts";
 /** Similarity at which a new tool counts as a renamed one that disappeared. */
 const NEAR_EQUAL = 0.8;
 
-/** Whether two tools differ in little but their names. Compares the words of descriptions and schemas (Dice). */
+/** Tests whether two tools differ in little but their names. Compares the words of descriptions and schemas (Dice). */
 export function isRenamed(before: ToolDefinition, after: ToolDefinition): boolean {
   const schemas = similarity(
     words(canonicalJson(before.input_schema)),

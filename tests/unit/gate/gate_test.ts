@@ -110,7 +110,7 @@ Deno.test("an ask that is allowed: how the event ended and who let it go are one
     assertEquals(gate.asks.pending().length, 1);
   }));
 
-/** How an ask ends without an allowance, and what of it people see. */
+/** Ends of an ask without an allowance. */
 const DENIALS: [string, (fixture: GateFixture, abort: AbortController) => void][] = [
   [
     "denied",

@@ -201,7 +201,7 @@ Deno.test("the remedy of a denied ask tells who denied it, and for how long", as
   assertEquals(once.answered?.status, "denied");
   assertMatch(once.remedy!, /^a person denied it at 2026-01-01T00:00:00\.000Z: when it is tried again/);
   assertEquals(answerLine(once.answered!), "denied by a person at 2026-01-01T00:00:00.000Z, once");
-  // What the guest is told.
+  // The guest's answer.
   assertStringIncludes(summary(once), "a person denied it");
   const session = await decided(
     queue,

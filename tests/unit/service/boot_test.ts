@@ -1,4 +1,4 @@
-/** What a VM boots with: who wins between corp, the request, the profile and the settings. */
+/** Boot configuration: precedence of corp, request, profile and settings. */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { installedName } from "../../../lib/asset/mod.ts";

@@ -1,4 +1,4 @@
-/** What `sbx status` finds wrong. */
+/** Issues that `sbx status` reports. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { dirname, join } from "node:path";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";

@@ -1,4 +1,4 @@
-/** What a service finds of the VMs that were there before it, when their files are damaged. */
+/** VMs with damaged files, as a service finds them when it starts. */
 import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";

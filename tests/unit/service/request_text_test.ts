@@ -1,4 +1,4 @@
-/** What a request that is wrong is told: the field as its sender knows it, and words that are not a library's. */
+/** Errors of invalid requests: the field as its sender knows it, in our own words. */
 import { assertEquals } from "@std/assert";
 import { Hono } from "hono";
 import { handle } from "../../../cmd/service/handle.ts";

@@ -9,7 +9,7 @@ import { SESSION, writeEvents } from "../../helper/ledger.ts";
 
 Deno.test("the ledger of a VM that exited without a report is sealed, but not while its process may still write it", async () => {
   const base = await Deno.makeTempDir();
-  // What a session's process is called is in its command line.
+  // The command line of a session's process names the session.
   const writer = limitChild(
     new Deno.Command("sh", { args: ["-c", "read line", SESSION], stdin: "piped" }).spawn(),
   );

@@ -1,4 +1,4 @@
-/** What a session says of itself when something that it needs is not there, and when it is again. */
+/** News of a session that lacks its network or its ledger, and has it again. */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { dirname } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

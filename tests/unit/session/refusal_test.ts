@@ -9,7 +9,7 @@ import { REFUSALS_MAX } from "../../../lib/session/refusals.ts";
 import { eventually } from "../../helper/sbx.ts";
 import { contractOf, withGate } from "../../helper/session_gate.ts";
 
-/** What became of one refused packet. */
+/** Record of one refused packet. */
 interface Recorded {
   url: string;
   program?: string;

@@ -30,7 +30,7 @@ export class Http2Body implements BodySource {
     return this.#ended && this.#unread.count === 0;
   }
 
-  /** Whether every byte that the head declared is here. */
+  /** Tests whether every byte that the head declared is here. */
   get isWhole(): boolean {
     return this.#size === this.length;
   }
