@@ -43,7 +43,7 @@ export function readPrivate(path: string, max: number): PrivateText | undefined 
   return { text: new TextDecoder().decode(bytes.subarray(0, at)), stamp: stampOf(info) };
 }
 
-/** Stamp that changes whenever a file written by rename does; "" when there is none. */
+/** Stamp that changes whenever a file written by rename does; "" for a missing file. */
 export function stampAt(path: string): string {
   try {
     return stampOf(Deno.statSync(path));

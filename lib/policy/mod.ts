@@ -2,7 +2,8 @@
  * Policy engine for all event families (docs/contracts.md §5): rules → compiled set → decision. Does not load zod:
  * import `author/mod.ts` to read rule files.
  */
-export { ASK_TIMEOUT_MS, type AskOptions, AskQueue, type AskRecord } from "./ask/queue.ts";
+export { ASK_TIMEOUT_MS } from "./ask/limit.ts";
+export { type AskOptions, AskQueue, type AskRecord } from "./ask/queue.ts";
 export type { Ask, AskAnswer } from "./ask/schema.ts";
 export { COST_MAX } from "./engine/cel.ts";
 export * from "./decision/mod.ts";

@@ -18,14 +18,14 @@ import { type Effect, resultOf } from "./perform.ts";
 import type { Params } from "./rpc.ts";
 
 /** A request ready for a policy decision. */
-export interface Prepared {
+export interface PreparedRequest {
   draft: Draft;
   timeoutMs: number;
   effect: Effect;
 }
 
 /** Input of a method. */
-export interface Preparing {
+export interface MethodContext {
   params: Params;
   catalogue: Catalogue;
   process: EventProcess | undefined;
@@ -33,7 +33,7 @@ export interface Preparing {
   limits: EndpointLimits;
 }
 
-type Method = (preparing: Preparing) => Prepared;
+type Method = (context: MethodContext) => PreparedRequest;
 
 /**
  * Methods by name; a Map, because a method may be named like a member of every object.
@@ -65,7 +65,7 @@ export const METHODS: ReadonlyMap<string, Method> = new Map<string, Method>([
   ],
 ]);
 
-function callTool({ params, catalogue, process, options, limits }: Preparing): Prepared {
+function callTool({ params, catalogue, process, options, limits }: MethodContext): PreparedRequest {
   const names = namesOf(textParam(params, "name"));
   return {
     draft: draftOf("mcp.tool_call", "tools/call", process, names, argumentsParam(params)),
@@ -77,7 +77,7 @@ function callTool({ params, catalogue, process, options, limits }: Preparing): P
   };
 }
 
-function readResource({ params, catalogue, process, options, limits }: Preparing): Prepared {
+function readResource({ params, catalogue, process, options, limits }: MethodContext): PreparedRequest {
   const names = namesOfResource(textParam(params, "uri", URI_MAX));
   return {
     draft: draftOf("mcp.event", "resources/read", process, names),
@@ -89,7 +89,7 @@ function readResource({ params, catalogue, process, options, limits }: Preparing
   };
 }
 
-function getPrompt({ params, catalogue, process, options, limits }: Preparing): Prepared {
+function getPrompt({ params, catalogue, process, options, limits }: MethodContext): PreparedRequest {
   const names = namesOf(textParam(params, "name"));
   return {
     draft: draftOf("mcp.event", "prompts/get", process, names, argumentsParam(params)),

@@ -6,16 +6,8 @@ import { subjectLine } from "../decision/mod.ts";
 import { applyAnswer } from "../decision/mod.ts";
 import type { Layer } from "../engine/rule.ts";
 import { subjectOf } from "../engine/why.ts";
+import { APPROVAL_MINUTES_MAX, ASK_TIMEOUT_MS, ASKS_MAX, SUBJECT_MAX } from "./limit.ts";
 import type { Ask, AskAnswer } from "./schema.ts";
-
-/** `ms` after which an unanswered ask is a denial. */
-export const ASK_TIMEOUT_MS = 60_000;
-/** Most pending asks; further ones are denied at once. */
-export const ASKS_MAX = 100;
-/** Longest approval in minutes. */
-export const APPROVAL_MINUTES_MAX = 24 * 60;
-/** Longest subject of an ask in characters: a person reads it. */
-export const SUBJECT_MAX = 512;
 
 /** The record of an answered or expired ask. */
 export interface AskRecord extends Ask {

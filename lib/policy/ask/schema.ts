@@ -1,5 +1,6 @@
 /** Zod schemas of an ask and its answer (docs/contracts.md §5), for messages; the queue takes them as plain data. */
 import { z } from "zod";
+import { APPROVAL_MINUTES_MAX } from "./limit.ts";
 
 /** One ask. */
 export const Ask = z.strictObject({
@@ -20,6 +21,6 @@ export type Ask = z.infer<typeof Ask>;
 export const AskAnswer = z.strictObject({
   decision: z.enum(["allow", "deny"]),
   scope: z.enum(["once", "session", "minutes"]),
-  minutes: z.number().positive().max(24 * 60).optional().describe("required with scope minutes"),
+  minutes: z.number().positive().max(APPROVAL_MINUTES_MAX).optional().describe("required with scope minutes"),
 });
 export type AskAnswer = z.infer<typeof AskAnswer>;

@@ -12,7 +12,7 @@ Deno.test("executable and command of a guest's process are the name that the gue
   assertEquals(processOf("x".repeat(1000))?.executable, "x".repeat(256));
 });
 
-Deno.test("a guest's process without a name is none", () => {
+Deno.test("a guest's process without a name is left out", () => {
   assertEquals(processOf(""), undefined);
   assertEquals(processOf("\x00\n", 42), undefined);
 });

@@ -78,7 +78,11 @@ const CALLS: [string, NonNullable<Script["call"]>, RegExp][] = [
     ({ id }) => Response.json({ jsonrpc: "2.0", id, error: { code: -32602, message: "no\nsuch\u0007" } }),
     /error -32602: no such$/,
   ],
-  ["answers with a result that is none", ({ id }) => result(id, { content: "text" }), /not a tool result/],
+  [
+    "answers with something that is not a result",
+    ({ id }) => result(id, { content: "text" }),
+    /not a tool result/,
+  ],
   [
     "refuses the credential mid-session",
     () => new Response("secret words", { status: 401 }),

@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
-import { AskQueue, type AskRecord, ASKS_MAX, SUBJECT_MAX } from "../../../lib/policy/ask/queue.ts";
+import { ASKS_MAX, SUBJECT_MAX } from "../../../lib/policy/ask/limit.ts";
+import { AskQueue, type AskRecord } from "../../../lib/policy/ask/queue.ts";
 import { completeEvent } from "../../../lib/policy/author/fixture.ts";
 import { answerLine } from "../../../lib/policy/decision/mod.ts";
 import { type AskAnswer, compilePolicy, type Decision, type Rule, summary } from "../../../lib/policy/mod.ts";
