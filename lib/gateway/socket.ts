@@ -39,6 +39,8 @@ export async function proxySocket(
   service.binaryType = "arraybuffer";
   const early: MessageEvent["data"][] = [];
   service.onmessage = ({ data }) => early.push(data);
+  let earlyClose: CloseEvent | undefined;
+  service.addEventListener("close", (event) => earlyClose = event);
   if (!(await waitForOpen(service))) return await fetchRefusal(target, upstream);
 
   let upgrade;
@@ -54,11 +56,12 @@ export async function proxySocket(
   upgrade.socket.binaryType = "arraybuffer";
   upgrade.socket.onopen = () => {
     for (const data of early.splice(0)) upgrade.socket.send(data);
+    // The service may have closed already: closing a socket that is not open yet leaves its client waiting.
+    if (earlyClose) return close(upgrade.socket, earlyClose.code, earlyClose.reason);
     copy(service, upgrade.socket);
     copy(upgrade.socket, service);
   };
   upgrade.socket.onerror = () => close(service, GONE, "");
-  service.onclose = ({ code, reason }) => close(upgrade.socket, code, reason);
   return upgrade.response;
 }
 

@@ -67,6 +67,11 @@ export class FakeService {
       "/terminal/missing",
       (c) => c.json({ error: "no VM is called missing", code: "vm.not_found" }, 404),
     );
+    app.get("/terminal/blocked", (c) => {
+      const { socket, response } = Deno.upgradeWebSocket(c.req.raw);
+      socket.onopen = () => socket.close(1011, "blocked by policy");
+      return response;
+    });
     app.get("/terminal/:id", (c) => {
       const { socket, response } = Deno.upgradeWebSocket(c.req.raw);
       socket.binaryType = "arraybuffer";

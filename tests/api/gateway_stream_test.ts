@@ -59,6 +59,14 @@ Deno.test("gateway: WebSockets", options, async (t) => {
     assertEquals(headers.authorization, undefined);
   });
 
+  await t.step("a service that closes at once ends the client with its code and reason", async () => {
+    for (let round = 0; round < 20; round++) {
+      const socket = new WebSocket(`${url}/terminal/blocked?token=${gateway.token}`);
+      const { code, reason } = await new Promise<CloseEvent>((resolve) => socket.onclose = resolve);
+      assertEquals([code, reason], [1011, "blocked by policy"], `round ${round}`);
+    }
+  });
+
   await t.step(
     "refused without a token, with a foreign Origin, and by the service with its own error",
     async () => {
