@@ -1,29 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
 import { parseManifest } from "../../lib/asset/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
+import { manifestOf } from "../helper/manifest.ts";
 import { Random } from "../helper/random.ts";
 
 const ROUNDS = 4000;
 
-const GOOD = JSON.stringify({
-  format: 2,
-  refresh_policy: "24h",
-  assets: {
-    current: "2026.0304.1",
-    releases: {
-      "2026.0304.1": {
-        date: "2026-03-04",
-        deprecated: false,
-        min_binary: "0.1.0",
-        arches: { arm64: { vmlinuz: { hash: "ab".repeat(32), size: 5 } } },
-      },
-    },
-  },
-  binaries: {
-    current: "0.1.0",
-    releases: { "0.1.0": { date: "2026-03-04", deprecated: false, min_assets: "2026.0304.1" } },
-  },
-});
+const GOOD = JSON.stringify(manifestOf({ arm64: { vmlinuz: { hash: "ab".repeat(32), size: 5 } } }));
 
 const SPLICES = [
   "..",

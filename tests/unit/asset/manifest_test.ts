@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { checkManifest, generateManifest, MANIFEST_LIMIT, parseManifest } from "../../../lib/asset/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
+import { manifestOf } from "../../helper/manifest.ts";
 
 const FILES = { vmlinuz: "kernel", "initrd.img": "initrd", "rootfs.erofs": "rootfs", "obom.cdx.json": "{}" };
 const NOW = new Date("2026-03-04T05:06:07Z");
@@ -21,26 +22,7 @@ async function assetsDir(arches = ["x86_64"]): Promise<string> {
 /** Valid manifest, to be damaged by tests. */
 function valid(): any {
   const file = { hash: "a".repeat(64), size: 1 };
-  const files = Object.fromEntries(Object.keys(FILES).map((name) => [name, file]));
-  return {
-    format: 2,
-    refresh_policy: "24h",
-    assets: {
-      current: "2026.0304.1",
-      releases: {
-        "2026.0304.1": {
-          date: "2026-03-04",
-          deprecated: false,
-          min_binary: "0.1.0",
-          arches: { x86_64: files },
-        },
-      },
-    },
-    binaries: {
-      current: "0.1.0",
-      releases: { "0.1.0": { date: "2026-03-04", deprecated: false, min_assets: "2026.0304.1" } },
-    },
-  };
+  return manifestOf({ x86_64: Object.fromEntries(Object.keys(FILES).map((name) => [name, file])) });
 }
 
 Deno.test("a generated manifest lists every file under its architecture and checks", async () => {
