@@ -18,11 +18,11 @@ test: setup deps image
 
 # Tests that need no Debian package, no image and no root. TEST=path and FILTER=name choose some of them.
 unit: setup
-	@scripts/test.sh unit fuzz
+	@scripts/test.sh unit fuzz attack/host
 
 # Tests that boot VMs; TEST and FILTER as above.
 e2e: setup deps image
-	@SBX_REQUIRE_VM=1 scripts/test.sh e2e
+	@SBX_REQUIRE_VM=1 scripts/test.sh attack/vm e2e
 
 # Deno, its cache and bin/: everything that runs from source.
 setup:

@@ -1,6 +1,7 @@
 #!/bin/bash
 # test.sh [SUITE…]: runs the named suites of tests/, or without a name the checks and every suite. The last line is
 # "N passed, N failed"; the exit code is 1 when one failed.
+# A suite is a folder of tests/: unit, attack/host, …
 # TEST=path runs that file or folder alone, FILTER=text the tests whose name contains it.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -9,7 +10,7 @@ deno="$root/.deno/deno"
 log=$(mktemp); trap 'rm -f "$log"' EXIT
 passed=0; failed=0
 # VMs and services share the machine's two cores badly; everything else runs in parallel.
-parallel=" unit fuzz "
+parallel=" unit fuzz attack/host "
 
 # run NAME PATH…: one suite. Its own closing line is counted; a suite that ends without one has failed.
 run() {
@@ -40,7 +41,7 @@ else
     check "types" "$deno" check --quiet main.ts $(find cmd lib tests scripts -name '*.ts')
     check "lint" "$deno" lint --quiet
     check "format" "$deno" fmt --quiet --check
-    set -- unit fuzz api compiled e2e
+    set -- unit fuzz attack/host api compiled attack/vm e2e
   fi
   for suite in "$@"; do run "$suite" "tests/$suite/"; done
 fi
