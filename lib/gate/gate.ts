@@ -1,3 +1,4 @@
+import { SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
 import type { DetectionIr, RuleCounter } from "../detection/mod.ts";
 import { type Event, familyOf, newEventId } from "../event/mod.ts";
@@ -6,7 +7,10 @@ import {
   type Decision,
   type Draft,
   type Evaluation,
+  failedEvaluation,
   type Gate,
+  GUARD_EVALUATION,
+  guardDecision,
   type Outcome,
   type Policy,
   type Refusal,
@@ -15,7 +19,8 @@ import {
 import { Detector } from "./detector.ts";
 import { decoyFinding, failureFinding } from "./finding.ts";
 import type { Finding, SessionNotice } from "./notice.ts";
-import { EventPassage, type PassageGate, type TimedOutcome } from "./passage.ts";
+import { outlineOf } from "./outline.ts";
+import { type Decided, EventPassage, type PassageGate, type TimedOutcome } from "./passage.ts";
 import type { Recorder } from "./recorder.ts";
 import { RESPONDING, reviewedFamilies, withResponse } from "./response.ts";
 
@@ -52,16 +57,16 @@ export class SessionGate implements Gate {
 
   /** @throws {SbxError} `detection.conflict` */
   constructor(options: GateOptions) {
-    const { recorder, tell } = this.#options = options;
+    const { recorder } = this.#options = options;
     this.#recorder = recorder;
     this.#policy = options.policy;
     this.#detector = new Detector(options.detections);
     this.#reviewed = reviewedFamilies(options.policy);
     this.asks = new AskQueue({
-      onAsk: (payload) => tell({ type: "ask", payload }),
+      onAsk: (payload) => this.#tell({ type: "ask", payload }),
       onResolved: (record) => {
         this.#safely(() => recorder.add({ rows: [{ table: "approvals", record }] }));
-        tell({ type: "ask", payload: record });
+        this.#tell({ type: "ask", payload: record });
       },
     });
   }
@@ -79,10 +84,7 @@ export class SessionGate implements Gate {
   }
 
   async decide(draft: Draft, signal?: AbortSignal): Promise<EventPassage> {
-    const evaluation = this.#policy.evaluate(this.#complete(draft));
-    const { event } = evaluation;
-    const decision = this.#scrub(event, evaluation.decision);
-    const findings = this.#append(event, decision, evaluation);
+    const { event, decision, findings } = this.#evaluate(this.#complete(draft));
     if (decision.decision !== "ask") return new EventPassage(this.#passages, { event, decision, findings });
     const answer = await this.#ask(this.#redact(event), decision, signal);
     if (answer.decision === "allow") {
@@ -101,19 +103,15 @@ export class SessionGate implements Gate {
     return { allowed: decision.decision === "allow", event, decision };
   }
 
-  refuse(draft: Draft, { id, reason, remedy }: Refusal): Decision {
+  refuse(draft: Draft, refusal: Refusal): Decision {
     const event = this.#complete(draft);
-    const decision: Decision = {
-      decision: "block",
-      evaluated: 0,
-      event_id: event.common.event_id,
-      matched_fields: [],
-      near_misses: [],
-      ...(remedy !== undefined && { remedy }),
-      rewrites: [],
-      rule: { id, layer: "default", name: id, reason },
-    };
-    this.#append(event, decision);
+    const decision = guardDecision(event.common.event_id, refusal);
+    try {
+      this.#append(event, decision);
+    } catch (error) {
+      if (error instanceof SbxError) throw error;
+      this.#append(outlineOf(event), decision);
+    }
     return decision;
   }
 
@@ -128,7 +126,7 @@ export class SessionGate implements Gate {
   report(findings: readonly Finding[]): void {
     if (!findings.length) return;
     this.#safely(() => this.#recorder.add({ findings }));
-    for (const payload of findings) this.#options.tell({ type: "finding", payload });
+    for (const payload of findings) this.#tell({ type: "finding", payload });
   }
 
   /** Denies every ask that waits. */
@@ -162,6 +160,25 @@ export class SessionGate implements Gate {
     };
   }
 
+  /** Evaluates the rules and records the event. An event that cannot be recorded as it is: a block, over its outline. */
+  #evaluate(complete: Event): Decided {
+    const evaluation = this.#policy.evaluate(complete);
+    const { event } = evaluation;
+    try {
+      const decision = this.#scrub(event, evaluation.decision);
+      return { event, decision, findings: this.#append(event, decision, evaluation) };
+    } catch (error) {
+      if (error instanceof SbxError) throw error;
+      const outline = outlineOf(event);
+      const failed = failedEvaluation(outline, error);
+      return {
+        event: outline,
+        decision: failed.decision,
+        findings: this.#append(outline, failed.decision, failed),
+      };
+    }
+  }
+
   /** The event as it is recorded and told of; effects use the event itself. */
   #redact(event: Event): Event {
     const family = familyOf(event.common.event_type);
@@ -185,12 +202,24 @@ export class SessionGate implements Gate {
     const event = this.#redact(whole);
     const findings = evaluation ? findingsOf(evaluation) : [];
     this.#recorder.append({ event, ...(decision && { decision }), findings });
-    this.#options.tell({ type: "security-event", payload: { event, ...(decision && { decision }) } });
-    for (const payload of findings) this.#options.tell({ type: "finding", payload });
+    this.#tell({ type: "security-event", payload: { event, ...(decision && { decision }) } });
+    for (const payload of findings) this.#tell({ type: "finding", payload });
     const decoy = decoyFinding(event);
     if (decoy) this.report([decoy]);
-    this.report(this.#detector.matchRequest(event));
+    this.#detect(event, () => this.#detector.matchRequest(event));
     return findings.length ? new Set(findings.map(({ finding_id }) => finding_id)) : NO_FINDINGS;
+  }
+
+  /** Reports the findings of detections, or that the detections failed: the event is decided and on record by then. */
+  #detect({ common: { event_id } }: Event, match: () => Finding[]): void {
+    let findings: Finding[];
+    try {
+      findings = match();
+    } catch (error) {
+      const message = `the detections cannot be evaluated on this event: ${(error as Error).message}`;
+      findings = [failureFinding({ rule_id: GUARD_EVALUATION, event_id, message })];
+    }
+    this.report(findings);
   }
 
   async #ask(event: Event, decision: Decision, signal?: AbortSignal): Promise<Decision> {
@@ -215,15 +244,29 @@ export class SessionGate implements Gate {
   }
 
   #recordEnd(event: Event, outcome: TimedOutcome): void {
-    const scrubbed = this.#scrub(event, outcome);
-    this.#end(event, scrubbed);
+    let scrubbed = outcome;
+    try {
+      scrubbed = this.#scrub(event, outcome);
+      this.#recorder.end({ event_id: event.common.event_id, ...scrubbed });
+    } catch (error) {
+      log((error as Error).message);
+      if (error instanceof SbxError) return;
+      // The end stays on record, without the part that cannot be.
+      const { response: _, ...rest } = outcome;
+      return this.#end(event, { ...rest, error: "the response cannot be recorded" });
+    }
     const { response } = scrubbed;
     if (response === undefined) return;
-    this.report(this.#detector.matchResponse(withResponse(this.#redact(event), response)));
+    this.#detect(event, () => this.#detector.matchResponse(withResponse(this.#redact(event), response)));
   }
 
   #end({ common: { event_id } }: Event, outcome: Outcome): void {
     this.#safely(() => this.#recorder.end({ event_id, ...outcome }));
+  }
+
+  /** A watcher that fails changes no decision. */
+  #tell(notice: SessionNotice): void {
+    this.#safely(() => this.#options.tell(notice));
   }
 
   /** The event has happened and cannot be undone; a failing recorder reports itself, and blocks the events that follow. */

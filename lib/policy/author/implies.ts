@@ -1,5 +1,6 @@
 /** Implication between conditions, decided by their form: a true answer is certain. */
-import { type Condition, conditionText, type Probe } from "../engine/condition.ts";
+import type { Condition, Probe } from "../engine/condition.ts";
+import { lower } from "../engine/lower.ts";
 
 /** Maximum nesting examined, to bound the time for hostile rules. */
 const DEPTH_MAX = 8;
@@ -23,11 +24,20 @@ export function implies(a: Condition, b: Condition, depth = 0): boolean {
 type Test = Condition & { kind: "test" };
 
 function testImplies(a: Test, b: Test): boolean {
-  if (conditionText(a) === conditionText(b)) return true;
+  if (formOf(a) === formOf(b)) return true;
   if (isPresence(b)) return b.strict.length === 1 && a.strict.includes(b.strict[0]);
   const [expected] = b.probes;
   if (isDomain(b)) return a.probes.some((probe) => domainImplies(a, probe, expected));
   return expected !== undefined && isExact(b) && a.probes.some((probe) => probeImplies(probe, expected));
+}
+
+const forms = new WeakMap<Test, string>();
+
+/** The test with every grouping written out: equal forms are equal tests. */
+function formOf(test: Test): string {
+  let form = forms.get(test);
+  if (form === undefined) forms.set(test, form = lower(test.node).text);
+  return form;
 }
 
 /** `has(f)` of one field. */

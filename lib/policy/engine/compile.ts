@@ -1,15 +1,8 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { SbxError } from "../../base/error/mod.ts";
 import { createNestedEnvironment, environment } from "./cel.ts";
-import {
-  alternativesOf,
-  clausesOf,
-  type Condition,
-  conditionOf,
-  conditionText,
-  masksOf,
-  type Probe,
-} from "./condition.ts";
+import { conjunctsOf, SourceText } from "./clause.ts";
+import { alternativesOf, type Condition, conditionOf, masksOf, type Probe } from "./condition.ts";
 import { MatchError } from "./field.ts";
 import type { FlatEvent } from "./flat.ts";
 import { lower } from "./lower.ts";
@@ -54,16 +47,17 @@ export class CompiledRule {
   }
 
   get clauses(): Clause[] {
-    return this.#clauses ??= clausesOf(conditionOf(environment.parse(this.rule.match).ast)).map(
-      compileClause,
-    );
+    return this.#clauses ??= compileClauses(this.rule.match);
   }
 }
 
-function compileClause(clause: Condition): Clause {
-  const text = conditionText(clause);
-  const { text: lowered, fields } = lower(environment.parse(text).ast);
-  return { text, path: [...fields][0] ?? "", program: environment.parse(lowered) as Program };
+/** Compiles each conjunct from its parsed form: its text is for people, and is never parsed again. */
+function compileClauses(match: string): Clause[] {
+  const source = new SourceText(match);
+  return conjunctsOf(environment.parse(match).ast).map((node) => {
+    const { text, fields } = lower(node);
+    return { text: source.of(node), path: [...fields][0] ?? "", program: environment.parse(text) as Program };
+  });
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Boolean structure of a match expression, for an index that avoids running most rules. */
-import { type ASTNode, serialize } from "@marcbachmann/cel-js";
+import type { ASTNode } from "@marcbachmann/cel-js";
 import { catalogue, type EventType } from "../../event/mod.ts";
 import { fieldOf } from "./field.ts";
 import { requiredLiterals } from "./regex.ts";
@@ -56,27 +56,6 @@ export function conditionOf(node: ASTNode): Condition {
       if (typeof node.args === "boolean") return { kind: "constant", value: node.args };
   }
   return { kind: "test", node, strict: requiredFields(node), probes: probesOf(node) };
-}
-
-/** Conjuncts of a condition. */
-export function clausesOf(condition: Condition): Condition[] {
-  return condition.kind === "and" ? condition.parts : [condition];
-}
-
-/** Formats a condition for people. */
-export function conditionText(condition: Condition): string {
-  switch (condition.kind) {
-    case "constant":
-      return String(condition.value);
-    case "test":
-      return serialize(condition.node);
-    case "not":
-      return `!(${conditionText(condition.part)})`;
-  }
-  const glue = condition.kind === "and" ? " && " : " || ";
-  return condition.parts.map((part) =>
-    part.kind === "and" || part.kind === "or" ? `(${conditionText(part)})` : conditionText(part)
-  ).join(glue);
 }
 
 /** Masks of the event types on which a condition can be true (`yes`) and false (`no`). */

@@ -1,6 +1,7 @@
 import { SbxError } from "../../base/error/mod.ts";
 import type { Event, EventType } from "../../event/mod.ts";
 import type { AppliedRewrite, Decision, Evaluation, PolicyFinding, RuleFailure } from "../decision/mod.ts";
+import { failedEvaluation } from "../decision/mod.ts";
 import { resetCost } from "./cel.ts";
 import { celMessage, type CompiledRule, compileRule, type Program } from "./compile.ts";
 import { DEFAULT_RULES } from "./defaults.ts";
@@ -33,9 +34,17 @@ export class Policy {
 
   /**
    * Decides on one event (docs/contracts.md §5). Never throws: a rule that fails or exceeds its budget blocks the
-   * event and is reported in `failures`.
+   * event, any other error is a block by `guard-evaluation`; both are reported in `failures`.
    */
-  evaluate(event: Event, { explain = false }: EvaluateOptions = {}): Evaluation {
+  evaluate(event: Event, options: EvaluateOptions = {}): Evaluation {
+    try {
+      return this.#evaluate(event, options);
+    } catch (error) {
+      return failedEvaluation(event, error);
+    }
+  }
+
+  #evaluate(event: Event, { explain = false }: EvaluateOptions): Evaluation {
     const first = new Run(this.#index.get(event.common.event_type)!, event, true);
     const evaluation = first.evaluation(explain ? this.rules : undefined);
     if (evaluation.event === event) return evaluation;

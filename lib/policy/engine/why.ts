@@ -54,7 +54,7 @@ export function nearMisses(flat: FlatEvent, rules: readonly CompiledRule[], deni
     const value = path ? valueAt(flat.event, path) : undefined;
     misses.push({
       rule_id: rule.id,
-      failed: text,
+      failed: shorten(text) as string,
       path,
       ...(value !== undefined && { value: shorten(value) }),
       failed_clauses: failed.length,

@@ -64,7 +64,7 @@ Deno.test("cel: an expression of a megabyte is rejected", () => {
 
 Deno.test("cel: nesting is bounded", () => {
   assertThrows(() => compileMatch("(".repeat(5000) + "true" + ")".repeat(5000)));
-  assertThrows(() => compileMatch("!".repeat(5000) + "true"));
+  assertThrows(() => compileMatch("!".repeat(50_000) + "true"));
 });
 
 const BOMBS = [

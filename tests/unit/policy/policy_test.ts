@@ -187,3 +187,40 @@ for (const [rewrite, message] of INVALID_REWRITES) {
     assertEquals(error.message, `profile rule "r": ${message}`);
   });
 }
+
+/** Expressions, and the clauses of theirs that fail on a GET of https://example.com/. */
+const CLAUSES: [match: string, failed: string][] = [
+  [
+    '(http.request.port == 1 ? http.request.path == "/x" : http.request.path == "/y") && has(http.request.host)',
+    'http.request.port == 1 ? http.request.path == "/x" : http.request.path == "/y"',
+  ],
+  [
+    "!(http.request.port == 443 || (http.request.port == 1 ? true : false)) && has(http.request.host)",
+    "!(http.request.port == 443 || (http.request.port == 1 ? true : false))",
+  ],
+  [
+    '// first (\n  http.request.path\n    .contains("(  ") // second )\n&& has(http.request.host)',
+    'http.request.path .contains("(  ")',
+  ],
+  [
+    '!(http.request.host == "example.com") && has(http.request.host)',
+    '!(http.request.host == "example.com")',
+  ],
+  [
+    '((http.request.host + "😀)\\"").endsWith(r"(\\")")) && has(http.request.host)',
+    '(http.request.host + "😀)\\"").endsWith(r"(\\")")',
+  ],
+  [
+    "has(http.request.host) && (http.request.port + 1) * 2 == 5 && has(http.request.path)",
+    "(http.request.port + 1) * 2 == 5",
+  ],
+];
+for (const [match, failed] of CLAUSES) {
+  Deno.test(`the failed clause of a near miss is as it was written: ${failed}`, () => {
+    const policy = compilePolicy([
+      rule("profile", "near", "allow", match),
+      rule("profile", "rest", "block", "has(http.request.host)", { priority: 500 }),
+    ]);
+    assertEquals(policy.evaluate(http()).decision.near_misses.map((miss) => miss.failed), [failed]);
+  });
+}
