@@ -3,5 +3,6 @@ export { canonicalJson } from "./canonical.ts";
 export { catalogue, type CatalogueField, fieldsOfFamily, nearestField, valueAt } from "./catalogue.ts";
 export * from "./event.ts";
 export { type Getter, getterOf } from "./getter.ts";
+export { providerOf, UNKNOWN_PROVIDER } from "./model_provider.ts";
 export { GUEST_WORKSPACE, type HttpPathClass, httpPathClass, type PathClass, pathClass } from "./path.ts";
 export { processOf } from "./process.ts";

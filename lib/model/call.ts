@@ -1,10 +1,9 @@
-import type { Event, ModelEvent } from "../event/mod.ts";
+import { type Event, type ModelEvent, UNKNOWN_PROVIDER } from "../event/mod.ts";
 import type { Draft } from "../policy/mod.ts";
 import type { Api } from "./api.ts";
 import { type Json, objectOf } from "./json.ts";
 import { BODY_TEXT_MAX } from "./limit.ts";
 import type { Prices, Usage } from "./price.ts";
-import { UNKNOWN_PROVIDER } from "./provider.ts";
 import { ResponseFacts } from "./response_facts.ts";
 import type { Header, ModelCall, ModelResponse } from "./types.ts";
 import { framingOf, ValueReader } from "./value_reader.ts";

@@ -2,6 +2,5 @@
 export { PARSE_ERROR } from "./call.ts";
 export * from "./limit.ts";
 export { BUILT_IN_PRICES, loadPrices, Prices, type Usage } from "./price.ts";
-export { providerOf, UNKNOWN_PROVIDER } from "./provider.ts";
 export { ModelReader } from "./reader.ts";
 export type { Header, ModelCall, ModelRequest, ModelResponse } from "./types.ts";

@@ -7,7 +7,7 @@ import { ollamaChat, ollamaGenerate } from "./ollama.ts";
 import { openaiChat } from "./openai_chat.ts";
 import { openaiResponses } from "./openai_responses.ts";
 import { BUILT_IN_PRICES, type Prices } from "./price.ts";
-import { providerOf } from "./provider.ts";
+import { providerOf } from "../event/mod.ts";
 import type { Header, ModelCall, ModelRequest } from "./types.ts";
 
 /** APIs in the order their shapes are tested: the most distinctive first. */

@@ -73,6 +73,13 @@ export class RawClient {
     return text;
   }
 
+  async takeBytes(count: number): Promise<Uint8Array> {
+    while (this.#buffered.length < count) if (!await this.#more()) throw new Error("closed within a frame");
+    const bytes = this.#buffered.slice(0, count);
+    this.#buffered = this.#buffered.slice(count);
+    return bytes;
+  }
+
   /** Reads until the peer closes. */
   async rest(): Promise<string> {
     while (await this.#more());

@@ -38,7 +38,7 @@ export const NO_HTTP_BODY: HttpBody = { state: "missing", truncated: false };
 
 /** Describes a request for its event. */
 export function describeRequest(
-  { scheme, host, port, headBytes }: IncomingRequest,
+  { scheme, host, port, headBytes, upgrade }: IncomingRequest,
   { method, target, headers }: CapturedHead,
   { first, rest }: BufferedBody,
   body: HttpBody,
@@ -49,7 +49,12 @@ export function describeRequest(
     host,
     port,
     target,
-    headers: [["host", formatAuthority(scheme, host, port)], ...headers],
+    headers: [
+      ["host", formatAuthority(scheme, host, port)],
+      // Rules decide on upgrades; the field itself belongs to the connection.
+      ...(upgrade === undefined ? [] : [["upgrade", upgrade] satisfies Header]),
+      ...headers,
+    ],
     bytes: headBytes + (rest.length ?? first.length),
     body,
   };

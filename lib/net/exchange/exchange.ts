@@ -23,7 +23,7 @@ import type { Outlet } from "./outlet.ts";
 import type { CapturedHead, IncomingRequest } from "./request.ts";
 import { errorText, ResponseRelay } from "./response_relay.ts";
 import { Revocation, revokedError } from "./revocation.ts";
-import { rewriteBody, rewriteHead } from "./rewrite.ts";
+import { rewriteBody, rewriteHead, rewriteUpgrade } from "./rewrite.ts";
 
 /** The request of an exchange: the draft of its event, and its head and body to send. */
 interface DraftedRequest {
@@ -143,8 +143,9 @@ export class HttpExchange {
   /** Step 4: puts secrets in place of refs and sends the request; ends when its response is relayed. */
   async #send(passage: Passage, head: CapturedHead, buffered: BufferedBody): Promise<void> {
     const { broker, pool, locate } = this.#context;
-    const { by, upgrade, trailers, address } = this.#incoming;
+    const { by, trailers, address } = this.#incoming;
     const { event } = passage;
+    const upgrade = rewriteUpgrade(this.#incoming.upgrade, event.http!.request);
     const { scheme, host, port } = event.http!.request;
     const injected = broker.inject({ scheme, host, port }, [[":path", head.target], ...head.headers]);
     this.#recordSubstitutions(injected.substitutions);
@@ -184,7 +185,7 @@ export class HttpExchange {
     filter: BodyFilter | undefined,
   ): Promise<void> {
     const { broker, relayMs } = this.#context;
-    const { upgrade } = this.#incoming;
+    const upgrade = rewriteUpgrade(this.#incoming.upgrade, passage.event.http!.request);
     return new ResponseRelay({
       passage,
       broker,

@@ -30,10 +30,13 @@ export function rewriteHead(head: CapturedHead, before: HttpRequest, after: Http
   return { method, target, headers };
 }
 
+/** Fields of an event that are written by the connection to the upstream. */
+const CONNECTION_FIELDS = new Set(["host", "upgrade"]);
+
 /** Unchanged values are sent as they came: the event may hold them redacted or decoded. */
 function rewriteHeaders(headers: readonly Header[], after: Record<string, string[]>): Header[] {
   const before = Map.groupBy(headers, ([name]) => name);
-  return Object.entries(after).filter(([name]) => name !== "host").flatMap(([name, values]) =>
+  return Object.entries(after).filter(([name]) => !CONNECTION_FIELDS.has(name)).flatMap(([name, values]) =>
     values.map((value, at): Header => {
       const original = before.get(name)?.[at]?.[1];
       if (original !== undefined && eventValue(name, original) === value) return [name, original];
@@ -47,6 +50,11 @@ function rewriteHeaders(headers: readonly Header[], after: Record<string, string
       return [name, encodeByteText(value)];
     })
   );
+}
+
+/** Upgrade to ask the upstream for; `undefined` when the rules removed it. */
+export function rewriteUpgrade(upgrade: string | undefined, after: HttpRequest): string | undefined {
+  return after.headers["upgrade"]?.[0] === upgrade ? upgrade : undefined;
 }
 
 /**

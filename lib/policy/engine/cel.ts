@@ -1,7 +1,7 @@
 /** CEL environment of rules: typed catalogue variables, absent fields, a cost budget, and custom functions. */
 import { Environment } from "@marcbachmann/cel-js";
 import { isInCidr, isPrivateHost, parseCidr } from "../../base/address/mod.ts";
-import { catalogue } from "../../event/mod.ts";
+import { catalogue, providerOf } from "../../event/mod.ts";
 import { variableOf } from "./flat.ts";
 import { compileRegex } from "./regex.ts";
 
@@ -119,6 +119,10 @@ function createEnvironment(): Environment {
   );
   environment.registerFunction("is_private_host(string): bool", (host: string) => isPrivateHost(host));
   environment.registerFunction(
+    "is_model_host(string): bool",
+    (host: string) => providerOf(host) !== undefined,
+  );
+  environment.registerFunction(
     "in_domain(string, string): bool",
     (host: string, domain: string) => host === domain || host.endsWith(`.${domain}`),
   );
@@ -148,6 +152,7 @@ export function createNestedEnvironment(): Environment {
     else nested.registerVariable({ name, schema: type } as Any);
   }
   nested.registerFunction("is_private_host(string): bool", () => false);
+  nested.registerFunction("is_model_host(string): bool", () => false);
   nested.registerFunction("in_domain(string, string): bool", () => false);
   nested.registerFunction("in_cidr(string, string): bool", () => false);
   return nested;

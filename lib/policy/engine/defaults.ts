@@ -35,6 +35,12 @@ export const DEFAULT_RULES: readonly Rule[] = [
     "TCP that is neither HTTP nor TLS",
     "traffic other than HTTP and TLS cannot be inspected, so a rule must allow it",
   ),
+  block(
+    "block-model-websocket",
+    'http.request.headers["upgrade"][0] == "websocket" && is_model_host(http.request.host)',
+    "WebSockets at hosts of model providers",
+    "model calls in this WebSocket cannot be decided on; use HTTPS, which clients fall back to",
+  ),
   ...GOVERNED_FAMILIES.map((family): Rule => ({
     id: `allow-${family}`,
     layer: "default",

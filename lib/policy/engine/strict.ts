@@ -13,6 +13,7 @@ export const TESTS = new Set([
   "contains",
   "matches",
   "is_private_host",
+  "is_model_host",
   "in_domain",
   "in_cidr",
   "all",

@@ -3,6 +3,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { httpRequest } from "../../helper/event.ts";
 import { TestNet } from "../../helper/net.ts";
 import { fixedUpstream, rawUpstream } from "../../helper/net_client.ts";
+import { upgradeHead } from "../../helper/websocket.ts";
 
 const HOST = "api.example.com";
 
@@ -247,6 +248,20 @@ Deno.test("responses without a body, interim responses, and HTTP/1.0", async (t)
       upstream.close();
     });
   }
+});
+
+Deno.test("a rule that strips the upgrade sends the request without it", async () => {
+  const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+  const rule =
+    `[profiles.rules.plain]\nname = "no sockets"\naction = "rewrite"\nmatch = 'http.request.headers["upgrade"][0] == "websocket"'\n` +
+    `rewrite = [{ op = "strip_header", path = "upgrade" }]\n`;
+  await using net = await TestNet.open({ target: () => upstream.target, rules: rule });
+  const client = await net.client();
+  assertEquals((await client.ask(upgradeHead(HOST, "/chat"))).status, 200);
+  assert(!/upgrade/i.test(upstream.requests[0]), upstream.requests[0]);
+  assertEquals((await client.ask(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`)).status, 200);
+  client.close();
+  upstream.close();
 });
 
 Deno.test("a WebSocket is an event, and is then relayed", async () => {
