@@ -6,7 +6,7 @@ import type { KernelModule, ModuleTree } from "./module.ts";
  * Modules the root file system needs, then modules that may load while it is mounted (groups of `init.ts`).
  */
 const MODULE_GROUPS = [
-  ["virtio_mmio", "virtio_blk", "erofs", "overlay"],
+  ["virtio_pci", "virtio_blk", "erofs", "overlay"],
   ["vmw_vsock_virtio_transport", "virtiofs"],
 ];
 

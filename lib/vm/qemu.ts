@@ -12,7 +12,7 @@ const GUEST_CID = "3";
 const EXIT_GRACE_MS = 1000;
 
 /**
- * QEMU's microvm. Separate programs serve its vsock and shared folder over vhost-user, so that neither needs
+ * A q35 machine of QEMU. Separate programs serve its vsock and shared folder over vhost-user, so that neither needs
  * a kernel module or root on the host. Saving a machine is not supported: QEMU cannot migrate these devices.
  */
 export class Qemu implements Hypervisor {
