@@ -28,6 +28,8 @@ export interface RequestDescription {
   port: number;
   /** path and query */
   target: string;
+  /** path as the client wrote it, where that differs; without secrets */
+  rawPath?: string;
   headers: readonly Header[];
   /** of head and body, as far as known */
   bytes: number;
@@ -42,6 +44,7 @@ export function describeRequest(
   { method, target, headers }: CapturedHead,
   { first, rest }: BufferedBody,
   body: HttpBody,
+  rawPath: string | undefined,
 ): RequestDescription {
   return {
     method,
@@ -49,6 +52,7 @@ export function describeRequest(
     host,
     port,
     target,
+    ...(rawPath !== undefined && { rawPath }),
     headers: [
       ["host", formatAuthority(scheme, host, port)],
       // Rules decide on upgrades; the field itself belongs to the connection.
@@ -58,6 +62,19 @@ export function describeRequest(
     bytes: headBytes + (rest.length ?? first.length),
     body,
   };
+}
+
+/**
+ * Path of a request as its client wrote it, for the event. A path that held a secret is not repeated: another spelling
+ * could hide the secret from `scrub`.
+ */
+export function rawPathOf(
+  { rawPath, target }: IncomingRequest,
+  captured: CapturedHead,
+  scrub: (text: string) => string,
+): string | undefined {
+  if (rawPath === undefined) return undefined;
+  return captured.target === target ? scrub(rawPath) : "[redacted]";
 }
 
 /** Describes the body of a request for its event; only for a body that is not empty. */
@@ -82,7 +99,7 @@ export function describeBody(
 
 /** Drafts the event of a request. */
 export function httpDraft(by: Requester, request: RequestDescription): Draft {
-  const { method, scheme, host, port, target, headers, bytes, body } = request;
+  const { method, scheme, host, port, target, rawPath, headers, bytes, body } = request;
   const mark = target.indexOf("?");
   const path = mark < 0 ? target : target.slice(0, mark);
   return {
@@ -99,6 +116,7 @@ export function httpDraft(by: Requester, request: RequestDescription): Draft {
         path_class: httpPathClass(path),
         port,
         query: mark < 0 ? "" : flatten(target.slice(mark + 1)),
+        ...(rawPath !== undefined && { raw_path: flatten(rawPath) }),
         scheme,
         url: [scheme, "://", formatAuthority(scheme, host, port), target].join(""),
       },

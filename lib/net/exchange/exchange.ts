@@ -16,7 +16,14 @@ import type { PinnedDestination } from "../upstream/upstream.ts";
 import { formatAuthority } from "./authority.ts";
 import { BodyBuffer, type BufferedBody, emptyBody, replacementBody } from "./body_buffer.ts";
 import type { ExchangeContext } from "./context.ts";
-import { describeBody, describeRequest, httpDraft, NO_HTTP_BODY, substitutionDraft } from "./draft.ts";
+import {
+  describeBody,
+  describeRequest,
+  httpDraft,
+  NO_HTTP_BODY,
+  rawPathOf,
+  substitutionDraft,
+} from "./draft.ts";
 import { bodyPlaceOf, filterBytes, prepareBody } from "./filtered_body.ts";
 import { modelRequestOf, ModelTap, type ModelVerdict } from "./model_tap.ts";
 import type { Outlet } from "./outlet.ts";
@@ -109,7 +116,8 @@ export class HttpExchange {
     const httpBody = body.first.length > 0
       ? await describeBody(head, body, (text) => broker.scrub(text))
       : NO_HTTP_BODY;
-    const draft = httpDraft(by, describeRequest(this.#incoming, head, body, httpBody));
+    const rawPath = rawPathOf(this.#incoming, head, (text) => broker.scrub(text));
+    const draft = httpDraft(by, describeRequest(this.#incoming, head, body, httpBody, rawPath));
     this.#recordSubstitutions(captured.substitutions);
     return { draft, head, body, call };
   }

@@ -1,4 +1,5 @@
 /** Passes bodies through the broker's filters. */
+import { lenientPath } from "../../base/url/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import { type BodySource, RestOfBody, WholeBody } from "../message/body.ts";
 import { type Header, headerValue } from "../message/header.ts";
@@ -14,7 +15,7 @@ export function bodyPlaceOf(
 ): BodyPlace {
   const { scheme, host, port } = event.http!.request;
   const content_type = headerValue(headers, "content-type");
-  const path = target.split("?", 1)[0];
+  const path = lenientPath(target.split("?", 1)[0]);
   return { scheme, host, port, direction, path, ...(content_type !== undefined && { content_type }) };
 }
 

@@ -1,5 +1,6 @@
 /** Requests of the host (MCP's `fetch_http`), on the guest's path and under its rules, with actor `host`. */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { canonicalPath } from "../../base/url/mod.ts";
 import type { EventProcess } from "../../event/mod.ts";
 import { type Decision, summary } from "../../policy/mod.ts";
 import { ClientLost, ConnectionLost } from "../fault.ts";
@@ -47,6 +48,12 @@ export async function sendFromHost(context: ExchangeContext, request: HostReques
     throw new SbxError("request.invalid", "the request has an invalid HTTP method");
   }
   const scheme = url.protocol.slice(0, -1);
+  const { path, fault } = canonicalPath(url.pathname);
+  if (fault !== undefined) {
+    throw new SbxError("request.invalid", `the request cannot be read safely: ${fault}`, {
+      hint: "write the path without it",
+    });
+  }
   const fields = dropHopByHop(Object.entries(headers).map(parseHeader)).filter(([name]) => name !== "host");
   const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
   const outlet = new HostOutlet(method, signal);
@@ -56,7 +63,8 @@ export async function sendFromHost(context: ExchangeContext, request: HostReques
     host: authority.host,
     port: authority.port ?? (scheme === "https" ? 443 : 80),
     method,
-    target: url.pathname + url.search,
+    target: path + url.search,
+    ...(path !== url.pathname && { rawPath: url.pathname }),
     headers: fields,
     body: new WholeBody(bytes),
     headBytes: 0,

@@ -1,5 +1,6 @@
 /** A model call among HTTP requests: an event of its own, and a reader that never disturbs the stream. */
 import { SbxError } from "../../base/error/mod.ts";
+import { lenientPath } from "../../base/url/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import type { Decision, Gate, Passage } from "../../policy/mod.ts";
 import type { Header } from "../message/header.ts";
@@ -94,7 +95,7 @@ export function modelRequestOf(
   { method, target, headers }: CapturedHead,
 ): ModelRequest {
   const [path, ...query] = target.split("?");
-  return { method, scheme, host, port, path, query: query.join("?"), headers };
+  return { method, scheme, host, port, path: lenientPath(path), query: query.join("?"), headers };
 }
 
 function rewriteError(cause?: unknown): SbxError {

@@ -7,8 +7,10 @@ import type { Requester } from "./draft.ts";
 export interface IncomingRequest extends Destination {
   by: Requester;
   method: string;
-  /** path and query */
+  /** path in its canonical spelling, and query */
   target: string;
+  /** path as the client wrote it, where that differs */
+  rawPath?: string;
   /** end-to-end fields, without `host` */
   headers: Header[];
   body: BodySource;

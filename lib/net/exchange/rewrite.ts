@@ -1,5 +1,6 @@
 /** Applies the rewrites of rules to a request. */
 import { SbxError } from "../../base/error/mod.ts";
+import { canonicalPath } from "../../base/url/mod.ts";
 import type { HttpBody, HttpEvent } from "../../event/mod.ts";
 import { eventValue, type Header } from "../message/header.ts";
 import { encodeByteText } from "../message/latin1.ts";
@@ -19,9 +20,11 @@ export function rewriteHead(head: CapturedHead, before: HttpRequest, after: Http
   const { method, path, query } = after;
   const isSameTarget = path === before.path && query === before.query;
   const target = isSameTarget ? head.target : encodeByteText(path + (query === "" ? "" : `?${query}`));
-  if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/.test(method) || !/^(\/|\*$)[\x21-\x7e\x80-\xff]*$/.test(target)) {
+  const isMethod = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/.test(method);
+  if (!isMethod || !/^(\/|\*$)[\x21-\x7e\x80-\xff]*$/.test(target) || !isSameTarget && !isCanonical(path)) {
     throw new SbxError("policy.rewrite.invalid", "a rule rewrote the request to one that cannot be sent", {
-      hint: "method and path have no spaces, and a path begins with /",
+      hint:
+        "method and path have no spaces; a path begins with / and has no dot segments or needless escapes",
     });
   }
   const headers = after.headers === before.headers
@@ -32,6 +35,11 @@ export function rewriteHead(head: CapturedHead, before: HttpRequest, after: Http
 
 /** Fields of an event that are written by the connection to the upstream. */
 const CONNECTION_FIELDS = new Set(["host", "upgrade"]);
+
+/** What is sent is what later readers of the path are asked about, in its one spelling. */
+function isCanonical(path: string): boolean {
+  return path === "*" || canonicalPath(path).path === path;
+}
 
 /** Unchanged values are sent as they came: the event may hold them redacted or decoded. */
 function rewriteHeaders(headers: readonly Header[], after: Record<string, string[]>): Header[] {

@@ -1,4 +1,5 @@
 /** HTTP/1.1 on one connection of the guest: each request is an exchange, and an event before it goes anywhere. */
+import { canonicalPath } from "../../base/url/mod.ts";
 import type { Decision, Refusal } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import {
@@ -34,6 +35,8 @@ export interface GuestHttpOptions {
 interface NamedRequest {
   request: IncomingRequest;
   authority: Authority;
+  /** reason why its path can be read in more than one way; its target is as the guest wrote it */
+  fault?: string;
 }
 
 /** Serves one connection until it ends. */
@@ -76,7 +79,7 @@ export class GuestHttp {
       else if (!(error instanceof ConnectionLost)) throw error;
       return false;
     }
-    const { request, authority } = named;
+    const { request, authority, fault } = named;
     const outlet = new GuestOutlet(this.#connection, {
       method: head.method,
       old: head.old,
@@ -86,8 +89,12 @@ export class GuestHttp {
       onGone: () => this.#gone.abort(),
     });
     const mismatch = findMismatch(flow, authority, names);
-    if (mismatch !== undefined) {
-      await this.#refuseFronting(request, mismatch, outlet);
+    if (mismatch !== undefined || fault !== undefined) {
+      await this.#refuseRequest(
+        request,
+        mismatch === undefined ? pathRefusal(fault!) : frontingRefusal(mismatch),
+        outlet,
+      );
       return false;
     }
     try {
@@ -135,6 +142,10 @@ export class GuestHttp {
     const { flow, by } = this.#options;
     const authority = this.#authorityOf(head);
     const upgrade = upgradeOf(head.headers);
+    const target = originForm(head, authority, flow);
+    const [path] = target.split("?", 1);
+    const canonical = path === "*" ? { path } : canonicalPath(path);
+    const isChanged = canonical.path !== undefined && canonical.path !== path;
     const request: IncomingRequest = {
       by,
       scheme: flow.scheme,
@@ -142,14 +153,15 @@ export class GuestHttp {
       port: flow.port,
       address: flow.address,
       method: head.method,
-      target: originForm(head, authority, flow),
+      target: isChanged ? canonical.path + target.slice(path.length) : target,
+      ...(isChanged && { rawPath: path }),
       headers: dropHopByHop(head.headers).filter(([name]) => name !== "host"),
       body,
       headBytes,
       trailers: head.headers.some(([name, value]) => name === "te" && /(^|[ ,])trailers/i.test(value)),
       ...(upgrade !== undefined && { upgrade }),
     };
-    return { request, authority };
+    return { request, authority, ...(canonical.fault !== undefined && { fault: canonical.fault }) };
   }
 
   /** Host that a request names; for HTTP/1.0 without a Host header, the connection's. @throws {MessageFault} */
@@ -165,8 +177,8 @@ export class GuestHttp {
     return authority;
   }
 
-  /** Refuses a request whose connection goes to another host than it names. */
-  async #refuseFronting(request: IncomingRequest, reason: string, outlet: GuestOutlet): Promise<void> {
+  /** Refuses a request by a guard; the connection is closed. */
+  async #refuseRequest(request: IncomingRequest, refusal: Refusal, outlet: GuestOutlet): Promise<void> {
     const { context: { gate, broker }, flow, by } = this.#options;
     const { host, target, headBytes } = request;
     const captured = broker.capture(host, [[":path", target], ...request.headers]).headers;
@@ -177,11 +189,7 @@ export class GuestHttp {
       bytes: headBytes,
       body: NO_HTTP_BODY,
     });
-    const decision = gate.refuse(draft, {
-      id: "guard-domain-fronting",
-      reason,
-      remedy: "look the name up again, and connect to its address",
-    });
+    const decision = gate.refuse(draft, refusal);
     outlet.alive = false;
     await outlet.sendBlock(decision);
     await this.#drain(request.body);
@@ -236,6 +244,22 @@ export class GuestHttp {
     }
     return body.done;
   }
+}
+
+function frontingRefusal(reason: string): Refusal {
+  return {
+    id: "guard-domain-fronting",
+    reason,
+    remedy: "look the name up again, and connect to its address",
+  };
+}
+
+function pathRefusal(fault: string): Refusal {
+  return {
+    id: "guard-ambiguous-path",
+    reason: `servers read the path of the request in different ways: ${fault}`,
+    remedy: "send the path in the form of RFC 3986, without it",
+  };
 }
 
 const CONTINUE = new TextEncoder().encode("HTTP/1.1 100 Continue\r\n\r\n");

@@ -5,6 +5,7 @@ import type { Header } from "./header.ts";
 import { decodeLatin1, flatten } from "./latin1.ts";
 
 export interface RequestHead {
+  /** a method of HTTP is in upper case, as servers that ignore case read it */
   method: string;
   /** request target as sent; bytes above 0x7e are percent-encoded */
   target: string;
@@ -36,6 +37,7 @@ export function headEnd(bytes: Uint8Array): number {
   return -1;
 }
 
+const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"]);
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 // deno-lint-ignore no-control-regex
 const VALUE_BAD = /[\x00-\x08\x0a-\x1f\x7f]/;
@@ -59,7 +61,7 @@ export function parseRequestHead(bytes: Uint8Array): RequestHead {
   }
   const headers = parseFields(lines);
   return {
-    method,
+    method: METHODS.has(method.toUpperCase()) ? method.toUpperCase() : method,
     target: target.replace(/[\x80-\xff]/g, percentEncode),
     old: version === "HTTP/1.0",
     headers,

@@ -28,7 +28,7 @@ export interface Injected extends Substituted {
 export interface BodyPlace extends Destination {
   /** `request`: on its way to the upstream; `response`: on its way to the guest */
   direction: "request" | "response";
-  /** path of the request, without its query */
+  /** path of the request as a lenient server reads it, without its query */
   path: string;
   /** content type of the request; that of a response is unknown when the filter is made */
   content_type?: string;

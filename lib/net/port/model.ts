@@ -9,6 +9,7 @@ export interface ModelRequest {
   scheme: string;
   host: string;
   port: number;
+  /** as a lenient server reads it */
   path: string;
   query: string;
   headers: Header[];

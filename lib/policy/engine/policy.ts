@@ -7,6 +7,7 @@ import { celMessage, type CompiledRule, compileRule, type Program } from "./comp
 import { DEFAULT_RULES } from "./defaults.ts";
 import { FlatEvent } from "./flat.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
+import { lenientReading } from "./reading.ts";
 import { compareRules, LAYERS, type Rule, ruleLabel, RULES_MAX } from "./rule.ts";
 import { matchedFields, nearMisses, remedyFor } from "./why.ts";
 
@@ -45,20 +46,45 @@ export class Policy {
   }
 
   #evaluate(event: Event, { explain = false }: EvaluateOptions): Evaluation {
-    const first = new Run(this.#index.get(event.common.event_type)!, event, true);
-    const evaluation = first.evaluation(explain ? this.rules : undefined);
-    if (evaluation.event === event) return evaluation;
+    const first = this.#run(event, true, explain);
+    if (first.event === event) return first;
     // The rewritten event must pass the rules too.
-    const second = new Run(this.#index.get(event.common.event_type)!, evaluation.event, false).evaluation();
-    const { decision } = evaluation;
-    const isStricter = RESTRICTION.indexOf(second.decision.decision) > RESTRICTION.indexOf(decision.decision);
-    return {
-      ...evaluation,
-      decision: { ...(isStricter ? second.decision : decision), rewrites: decision.rewrites },
-      failures: [...evaluation.failures, ...second.failures],
-    };
+    const second = this.#run(first.event, false, false);
+    return withRestriction(first, second);
+  }
+
+  /** Evaluates one event as it is, and as a lenient server reads it. */
+  #run(event: Event, appliesRewrites: boolean, explain: boolean): Evaluation {
+    const index = this.#index.get(event.common.event_type)!;
+    const run = new Run(index, event, appliesRewrites ? "all" : "without-rewrites");
+    const evaluation = run.evaluation(explain ? this.rules : undefined);
+    const reading = lenientReading(event);
+    if (!reading) return evaluation;
+    const restricting = new Run(index, reading, "restrictions");
+    const found = restricting.evaluation();
+    const ids = new Set(evaluation.findings.map(({ rule_id }) => rule_id));
+    const findings = [...evaluation.findings, ...found.findings.filter(({ rule_id }) => !ids.has(rule_id))];
+    const both = { ...evaluation, findings };
+    return restricting.order < run.order ? withRestriction(both, found) : both;
   }
 }
+
+/** The stricter of two decisions on an event; the rest is that of the first. */
+function withRestriction(first: Evaluation, second: Evaluation): Evaluation {
+  const { decision } = first;
+  const isStricter = RESTRICTION.indexOf(second.decision.decision) > RESTRICTION.indexOf(decision.decision);
+  return {
+    ...first,
+    decision: { ...(isStricter ? second.decision : decision), rewrites: decision.rewrites },
+    failures: [...first.failures, ...second.failures],
+  };
+}
+
+/**
+ * Rules that count in a pass: `restrictions` are blocks and asks, for a reading of the event that is not the one that
+ * is sent.
+ */
+type Pass = "all" | "without-rewrites" | "restrictions";
 
 /** One pass over the candidate rules of an event. */
 class Run {
@@ -73,10 +99,15 @@ class Run {
   #failure?: string;
   #rewritten: Event;
 
-  constructor(index: TypeIndex, readonly event: Event, readonly appliesRewrites: boolean) {
+  constructor(index: TypeIndex, readonly event: Event, readonly pass: Pass) {
     this.#flat = new FlatEvent(event);
     this.#rewritten = event;
     this.#evaluate(index.find(event), index.always);
+  }
+
+  /** Place of the deciding rule in the order of evaluation. */
+  get order(): number {
+    return this.#decider?.order ?? Infinity;
   }
 
   /** Evaluates two ordered lists as one merged list. */
@@ -87,10 +118,14 @@ class Run {
       const next = other >= always.length || (hit < hits.length && hits[hit].order < always[other].order)
         ? hits[hit++]
         : always[other++];
-      if (!this.#decider) this.#decide(next);
+      if (!this.#decider && this.#counts(next)) this.#decide(next);
       // Findings do not depend on the decision.
       else if (next.rule.detection_level && this.#matches(next)) this.#addFinding(next);
     }
+  }
+
+  #counts({ rule: { action } }: CompiledRule): boolean {
+    return this.pass !== "restrictions" || action === "block" || action === "ask";
   }
 
   #decide(next: CompiledRule): void {
@@ -124,7 +159,7 @@ class Run {
   }
 
   #rewrite({ rule, rewrites }: CompiledRule): void {
-    if (!this.appliesRewrites) return;
+    if (this.pass !== "all") return;
     for (const { op, path, apply } of rewrites) {
       const changed = apply(this.#rewritten);
       if (changed === this.#rewritten) continue;

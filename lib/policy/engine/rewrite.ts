@@ -14,6 +14,8 @@ export interface Rewrite {
 
 /** Fields derived from others; recomputed after a rewrite. */
 const DERIVED = new Set(["http.request.url", "http.request.path_class", "file.activity.path_class"]);
+/** Path as the client wrote it; it is not sent. */
+const RAW_PATH = "http.request.raw_path";
 const HEADERS = ["http.request.headers", "http.response.headers"];
 /** Prefix of tool arguments, which are rewritten by name and may have any type. */
 const ARGUMENTS = "mcp.request.arguments.";
@@ -109,6 +111,9 @@ function rewritableField(path: string) {
     : catalogue.get(path);
   if (!field) throw new MatchError(`unknown field ${path}`);
   if (DERIVED.has(path)) throw new MatchError(`${path} is derived from other fields; rewrite those`);
+  if (path === RAW_PATH) {
+    throw new MatchError(`${path} says what the client wrote; rewrite http.request.path`);
+  }
   if (path.startsWith("common.") || path === "schema_version" || path.startsWith("credential.")) {
     throw new MatchError(`${path} describes the event itself and cannot be rewritten`);
   }
@@ -120,7 +125,7 @@ function parentOf(event: Event, path: string): unknown {
 }
 
 /** Copies the event with a new value at `path`; objects off the path are shared. */
-function withValue(event: Event, path: string, value: unknown): Event {
+export function withValue(event: Event, path: string, value: unknown): Event {
   const copy = { ...event } as Record<string, unknown>;
   let here = copy;
   const keys = path.split(".");

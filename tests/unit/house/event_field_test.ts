@@ -24,6 +24,7 @@ const NO_COLUMN: Reasons = {
   "common.process.ppid": "no guest tells it",
   "common.process.command": "repeats executable",
   "common.process.cwd": "no guest tells it",
+  "http.request.raw_path": "rare, and path is what counts",
 };
 
 /** Fields that no rule rewrites. */
@@ -32,6 +33,7 @@ const NOT_REWRITABLE: Reasons = {
   ...reasons("describes the event itself", (path) => /^(common|credential)\./.test(path)),
   "http.request.url": "derived",
   "http.request.path_class": "derived",
+  "http.request.raw_path": "never sent",
   "file.activity.path_class": "derived",
   "dns.response.answers": "a list",
   "mcp.response.content": "a list",
@@ -69,6 +71,7 @@ const REWRITABLE = [
 /** Text fields of families that the gate does not scrub, and the code that puts refs in place of their secrets. */
 const SCRUBBED_BY_PARSER: Reasons = {
   "http.request.path": "Exchange captures the target",
+  "http.request.raw_path": "rawPathOf",
   "http.request.query": "Exchange captures the target",
   "http.request.url": "Exchange captures the target",
   "http.request.headers": "Exchange captures headers; eventHeaders redacts sensitive names",
@@ -104,6 +107,7 @@ const NOT_EXPORTED: Reasons = {
   ...reasons("bodies stay on this machine", (path) => path.includes(".body.")),
   ...reasons("headers stay on this machine", (path) => path.endsWith(".headers")),
   "http.request.query": "may hold personal data",
+  "http.request.raw_path": "another spelling of path",
   "http.request.url": "holds the query",
   "mcp.request.arguments": "arguments stay on this machine",
   "mcp.response.content": "contents stay on this machine",
