@@ -8,7 +8,7 @@ OUT ?= dist
 ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp
 GUEST := $(notdir $(wildcard cmd/guest/*))
 
-.PHONY: demo test unit e2e setup deps check fmt bench build install clean image docs
+.PHONY: demo test unit e2e setup deps check fmt bench mutate build install clean image docs
 
 demo: setup deps image
 	@scripts/demo.sh
@@ -45,6 +45,10 @@ fmt: setup
 
 bench: setup deps image
 	@$(DENO) task --quiet bench
+
+# Mutations of the code that its unit tests should notice; NOUN=… and COUNT=… choose fewer.
+mutate: setup
+	@$(DENO) run -A --quiet scripts/mutate.ts --count $(or $(COUNT),300) $(NOUN)
 
 docs: setup
 	@$(DENO) run -A scripts/docs.ts
