@@ -45,8 +45,8 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
     case "Asks":
       return { t: "Asks", asks: enforcement.gate.asks.pending() };
     case "Resolve": {
-      const { t: _, ask_id, ...answer } = call;
-      return { t: "Ask", ask: enforcement.gate.asks.resolve(ask_id, answer) };
+      const { t: _, ask_id, by, ...answer } = call;
+      return { t: "Ask", ask: enforcement.gate.asks.resolve(ask_id, answer, by) };
     }
     case "Counters":
       return { t: "Counters", counters: enforcement.gate.counters() };

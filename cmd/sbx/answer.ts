@@ -1,6 +1,7 @@
 /** `sbx allow` and `sbx deny`: answers to an ask. */
 import type { AskAnswer, AskView } from "../../lib/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
+import { count } from "../../lib/base/text/mod.ts";
 import { connect } from "./connect.ts";
 import { plain, print, printJson } from "./output.ts";
 import { usageError, UTC_NOTE } from "./usage.ts";
@@ -10,13 +11,13 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
   const command: Command = {
     name: decision,
     usage: "ASK [--for TIME]",
-    summary: `${decision} a waiting event: once, or with --for every event like it for a time`,
+    summary: `${decision} a waiting event: once, or with --for every event that sbx asks shows as covered`,
     notes: [UTC_NOTE],
     options: [
       {
         name: "for",
         value: "TIME",
-        about: "answer similar events alike for minutes or hours, such as 10m or 2h, or for the session",
+        about: "answer the covered events alike for minutes or hours, such as 10m or 2h, or for the session",
       },
       JSON_OPTION,
     ],
@@ -26,13 +27,19 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
       const json: AskAnswer = { decision, ...scopeOf(command, args) };
       const path = `/asks/${encodeURIComponent(args.words[0])}/resolve`;
       const ask = await (await connect()).json<AskView>("POST", path, { json });
-      await (args.has("json")
-        ? printJson(ask)
-        : print(plain(`${ask.ask_id} ${ask.status}: ${ask.event_type} ${ask.subject} (${ask.rule_id})`)));
+      await (args.has("json") ? printJson(ask) : print(
+        plain(`${ask.ask_id} ${ask.status}: ${ask.event_type} ${reachOf(ask, json)} (${ask.rule_id})`),
+      ));
       return 0;
     },
   };
   return command;
+}
+
+/** The event of an answer given once, the covered events of one that lasts. */
+function reachOf({ subject, covers }: AskView, { scope, minutes }: AskAnswer): string {
+  if (scope === "once" || !covers) return subject;
+  return `${covers}, for ${scope === "session" ? "the session" : count(minutes!, "minute")}`;
 }
 
 function scopeOf(command: Command, args: Arguments): Omit<AskAnswer, "decision"> {

@@ -1,7 +1,7 @@
 /** Routes of enforcement rules, asks and decisions (docs/contracts.md §2, §5). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { PolicyContextSchema } from "../event/schema.ts";
-import { Ask, AskAnswer } from "../policy/ask/schema.ts";
+import { AnsweredBy, Ask, AskAnswer } from "../policy/ask/schema.ts";
 import { FullRuleSchema, RULE_ID, RuleSchema } from "../policy/author/schema.ts";
 import { answers, body, VmParam } from "./common.ts";
 
@@ -49,7 +49,7 @@ export const DecisionView = z.object({
     waited_ms: z.number(),
     scope: z.enum(["once", "session", "minutes"]).optional(),
     minutes: z.number().optional(),
-    by: z.string().optional(),
+    by: z.object(AnsweredBy.shape).optional().describe("who answered"),
   }).optional().describe("answer to the ask of this event; expired when nobody answered"),
 }).openapi("Decision");
 

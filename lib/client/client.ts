@@ -1,4 +1,5 @@
 import { SbxError } from "../base/error/mod.ts";
+import { VERSION } from "../base/version/mod.ts";
 
 /** Parts of one request. */
 export interface RequestParts {
@@ -35,7 +36,7 @@ export class Client {
    * @throws {SbxError} the error of the API; `gateway.unreachable`; `gateway.bad_answer`
    */
   async send(method: string, path: string, parts: RequestParts = {}): Promise<Response> {
-    const headers = new Headers();
+    const headers = new Headers({ "user-agent": `sbx/${VERSION}` });
     if (this.token) headers.set("authorization", `Bearer ${this.token}`);
     if (parts.accept) headers.set("accept", parts.accept);
     if (parts.json !== undefined) headers.set("content-type", "application/json");

@@ -14,6 +14,7 @@ import {
   type Outcome,
   type Policy,
   type Refusal,
+  type Rule,
   type Verdict,
 } from "../policy/mod.ts";
 import { Detector } from "./detector.ts";
@@ -84,9 +85,9 @@ export class SessionGate implements Gate {
   }
 
   async decide(draft: Draft, signal?: AbortSignal): Promise<EventPassage> {
-    const { event, decision, findings } = this.#evaluate(this.#complete(draft));
+    const { event, decision, decider, findings } = this.#evaluate(this.#complete(draft));
     if (decision.decision !== "ask") return new EventPassage(this.#passages, { event, decision, findings });
-    const answer = await this.#ask(this.#redact(event), decision, signal);
+    const answer = await this.#ask(this.#redact(event), decision, decider?.ask_timeout, signal);
     if (answer.decision === "allow") {
       // The allowance must be on record before the effect.
       this.#recorder.requireWritable();
@@ -161,12 +162,13 @@ export class SessionGate implements Gate {
   }
 
   /** Evaluates the rules and records the event. An event that cannot be recorded as it is: a block, over its outline. */
-  #evaluate(complete: Event): Decided {
+  #evaluate(complete: Event): Decided & { decider?: Rule } {
     const evaluation = this.#policy.evaluate(complete);
     const { event } = evaluation;
     try {
       const decision = this.#scrub(event, evaluation.decision);
-      return { event, decision, findings: this.#append(event, decision, evaluation) };
+      const findings = this.#append(event, decision, evaluation);
+      return { event, decision, decider: evaluation.decider, findings };
     } catch (error) {
       if (error instanceof SbxError) throw error;
       const outline = outlineOf(event);
@@ -222,8 +224,8 @@ export class SessionGate implements Gate {
     this.report(findings);
   }
 
-  async #ask(event: Event, decision: Decision, signal?: AbortSignal): Promise<Decision> {
-    const answer = this.asks.ask(event, decision);
+  async #ask(event: Event, decision: Decision, timeout?: number, signal?: AbortSignal): Promise<Decision> {
+    const answer = this.asks.ask(event, decision, timeout);
     if (!signal) return await answer;
     const withdraw = () => this.asks.withdraw(event.common.event_id);
     if (signal.aborted) withdraw();

@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { RuleCounter } from "../detection/match/schema.ts";
 import { ServerStatus, ToolEntry } from "../mcp/schema.ts";
-import { Ask, AskAnswer } from "../policy/ask/schema.ts";
+import { AnsweredBy, Ask, AskAnswer } from "../policy/ask/schema.ts";
 
 /** Version of this wire; both sides send theirs first. */
 export const IPC_VERSION = 1;
@@ -33,7 +33,7 @@ export const Call = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Terminal"), argv: z.array(z.string()).min(1).optional(), ...size }),
   z.strictObject({ t: z.literal("AwaitFile"), path: z.string(), size: z.int() }),
   z.strictObject({ t: z.literal("Asks") }),
-  z.strictObject({ t: z.literal("Resolve"), ask_id: z.string(), ...AskAnswer.shape }),
+  z.strictObject({ t: z.literal("Resolve"), ask_id: z.string(), ...AskAnswer.shape, by: AnsweredBy }),
   /** match counters of the detection rules */
   z.strictObject({ t: z.literal("Counters") }),
   z.strictObject({ t: z.literal("McpListServers") }),

@@ -2,9 +2,9 @@
  * Policy engine for all event families (docs/contracts.md §5): rules → compiled set → decision. Does not load zod:
  * import `author/mod.ts` to read rule files.
  */
-export { ASK_TIMEOUT_MS } from "./ask/limit.ts";
+export { ASK_TIMEOUT, ASK_TIMEOUT_MAX } from "./ask/limit.ts";
 export { type AskOptions, AskQueue, type AskRecord } from "./ask/queue.ts";
-export type { Ask, AskAnswer } from "./ask/schema.ts";
+export type { AnsweredBy, Ask, AskAnswer } from "./ask/schema.ts";
 export { COST_MAX } from "./engine/cel.ts";
 export * from "./decision/mod.ts";
 export { DEFAULT_RULES } from "./engine/defaults.ts";

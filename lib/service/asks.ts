@@ -1,6 +1,6 @@
 import { SbxError } from "../base/error/mod.ts";
 import type { ReplyTo } from "../ipc/mod.ts";
-import type { AskAnswer } from "../policy/mod.ts";
+import type { AnsweredBy, AskAnswer } from "../policy/mod.ts";
 import type { Registry } from "./registry.ts";
 
 type Ask = ReplyTo<"Resolve">["ask"];
@@ -24,7 +24,7 @@ export class AskInbox {
   }
 
   /** Answers an ask. @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked` */
-  async resolve(askId: string, answer: AskAnswer): Promise<Ask> {
+  async resolve(askId: string, answer: AskAnswer, by: AnsweredBy): Promise<Ask> {
     const pending = (await this.list()).find(({ ask_id }) => ask_id === askId);
     if (!pending) {
       throw new SbxError("ask.not_found", `no ask ${askId} is pending: it was answered, or it expired`, {
@@ -32,6 +32,6 @@ export class AskInbox {
       });
     }
     const vm = this.#registry.get(pending.session_id);
-    return (await vm.process.call({ t: "Resolve", ask_id: askId, ...answer })).ask;
+    return (await vm.process.call({ t: "Resolve", ask_id: askId, ...answer, by })).ask;
   }
 }

@@ -56,10 +56,13 @@ class VmNames {
   }
 }
 
+/** Scope of an ask that can be answered once only. */
+const ONCE = "this event only";
+
 /** Formats pending asks, one per line. */
 export function askTable(asks: NamedAsk[]): string {
   return table(
-    ["ASK", "VM", "TIME LEFT", "TYPE", "SUBJECT", "RULE", "REASON"],
+    ["ASK", "VM", "TIME LEFT", "TYPE", "SUBJECT", "RULE", "REASON", "--for COVERS"],
     asks.map((ask) => [
       ask.ask_id,
       ask.vm,
@@ -68,6 +71,7 @@ export function askTable(asks: NamedAsk[]): string {
       ask.subject,
       ask.rule_id,
       ask.reason,
+      ask.covers ?? ONCE,
     ]),
   );
 }
@@ -75,7 +79,9 @@ export function askTable(asks: NamedAsk[]): string {
 /** Formats a new or resolved ask. */
 export function askLine(ask: NamedAsk): string {
   const next = ask.status === "pending"
-    ? `sbx allow ${ask.ask_id}, or sbx deny ${ask.ask_id}, within ${secondsLeft(ask)}`
+    ? `sbx allow ${ask.ask_id}, or sbx deny ${ask.ask_id}, within ${secondsLeft(ask)}; --for covers: ${
+      ask.covers ?? ONCE
+    }`
     : ask.status === "expired"
     ? "not answered in time"
     : ask.status;

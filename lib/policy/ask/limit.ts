@@ -1,10 +1,14 @@
 /** Limits of asks (docs/contracts.md §5, "Asks"). */
 
-/** `ms` after which an unanswered ask is a denial. */
-export const ASK_TIMEOUT_MS = 60_000;
+/** `s` after which an unanswered ask is a denial, unless its rule has `ask_timeout`. */
+export const ASK_TIMEOUT = 60;
+/** Longest `ask_timeout` of a rule, in `s`. */
+export const ASK_TIMEOUT_MAX = 86_400;
 /** Most pending asks; further ones are denied at once. */
 export const ASKS_MAX = 100;
 /** Longest approval in minutes. */
 export const APPROVAL_MINUTES_MAX = 24 * 60;
+/** Longest scope of an answer in characters: a longer one cannot be read, so the answer holds once. */
+export const COVERS_MAX = 1024;
 /** Longest subject of an ask in characters: a person reads it. */
 export const SUBJECT_MAX = 512;

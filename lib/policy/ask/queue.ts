@@ -5,15 +5,15 @@ import type { Answered, Decision } from "../decision/mod.ts";
 import { subjectLine } from "../decision/mod.ts";
 import { applyAnswer } from "../decision/mod.ts";
 import type { Layer } from "../engine/rule.ts";
-import { subjectOf } from "../engine/why.ts";
-import { APPROVAL_MINUTES_MAX, ASK_TIMEOUT_MS, ASKS_MAX, SUBJECT_MAX } from "./limit.ts";
-import type { Ask, AskAnswer } from "./schema.ts";
+import { APPROVAL_MINUTES_MAX, ASK_TIMEOUT, ASKS_MAX, SUBJECT_MAX } from "./limit.ts";
+import type { AnsweredBy, Ask, AskAnswer } from "./schema.ts";
+import { scopeOf } from "./scope.ts";
 
 /** The record of an answered or expired ask. */
 export interface AskRecord extends Ask {
   answer?: AskAnswer;
   /** absent when nobody answered */
-  resolved_by?: string;
+  answered_by?: AnsweredBy;
   resolved_at: string;
 }
 
@@ -23,14 +23,14 @@ export interface AskOptions {
   onResolved?(record: AskRecord): void;
   /** unix milliseconds; for tests */
   now?(): number;
-  timeoutMs?: number;
 }
 
 /** An ask that no one has answered yet. */
 interface Pending {
   ask: Ask;
   layer: Layer | "none";
-  key: string;
+  /** absent: an answer covers this event only */
+  key?: string;
   timer: ReturnType<typeof setTimeout>;
   settle(answered: Answered): void;
 }
@@ -64,14 +64,15 @@ export class AskQueue {
    * Asks about an event whose decision is `ask`. Settles when a person answers, at the deadline, or at once when an
    * earlier answer covers it; no other event waits for it.
    *
+   * @param timeout `s` until the deadline
    * @returns the decision that follows: `allow` or `block`, with how it was answered
    */
-  async ask(event: Event, decision: Decision): Promise<Decision> {
+  async ask(event: Event, decision: Decision, timeout = ASK_TIMEOUT): Promise<Decision> {
     const { rule } = decision;
-    const key = keyOf(event, rule.layer, rule.id);
-    const standing = this.#standing.get(key);
+    const scope = scopeOf(event, rule);
+    const standing = scope && this.#standing.get(scope.key);
     if (standing && standing.until > this.#now()) return applyAnswer(decision, standing.answered);
-    if (standing) this.#standing.delete(key);
+    if (standing) this.#standing.delete(scope.key);
     if (this.#closed || this.#pending.size >= ASKS_MAX) {
       const remedy = this.#closed
         ? "the VM was stopping, so nobody could be asked"
@@ -79,22 +80,22 @@ export class AskQueue {
       return { ...decision, decision: "block", remedy };
     }
     const now = this.#now();
-    const timeout = this.#options.timeoutMs ?? ASK_TIMEOUT_MS;
     const ask: Ask = {
       ask_id: askIdOf(event.common.event_id),
       event_id: event.common.event_id,
       session_id: event.common.session_id,
       event_type: event.common.event_type,
-      subject: shorten(subjectLine(event)),
+      subject: shorten(askLine(event)),
+      ...(scope && { covers: scope.covers }),
       rule_id: rule.id,
       reason: rule.reason ?? rule.name,
       created_at: new Date(now).toISOString(),
-      expires_at: new Date(now + timeout).toISOString(),
+      expires_at: new Date(now + timeout * 1000).toISOString(),
       status: "pending",
     };
     const answered = await new Promise<Answered>((settle) => {
-      const timer = setTimeout(() => this.#end(ask.ask_id, "expired"), timeout);
-      this.#pending.set(ask.ask_id, { ask, layer: rule.layer, key, timer, settle });
+      const timer = setTimeout(() => this.#end(ask.ask_id, "expired"), timeout * 1000);
+      this.#pending.set(ask.ask_id, { ask, layer: rule.layer, key: scope?.key, timer, settle });
       this.#options.onAsk?.(ask);
     });
     return applyAnswer(decision, answered);
@@ -103,10 +104,10 @@ export class AskQueue {
   /**
    * Answers an ask, and every other pending ask that the answer covers.
    *
-   * @throws SbxError `ask.not_found`, `ask.invalid` for minutes out of range, `policy.blocked` for an allowance that
-   * would loosen a corp rule
+   * @throws SbxError `ask.not_found`; `ask.invalid`: minutes out of range, or a lasting answer to an ask that has no
+   * scope; `policy.blocked`: an allowance that would loosen a corp rule
    */
-  resolve(askId: string, answer: AskAnswer, resolvedBy?: string): Ask {
+  resolve(askId: string, answer: AskAnswer, answeredBy?: AnsweredBy): Ask {
     const pending = this.#pending.get(askId);
     if (!pending) {
       throw new SbxError("ask.not_found", `no ask ${askId} is pending: it was answered or expired`, {
@@ -119,12 +120,17 @@ export class AskQueue {
         hint: "answer with scope once",
       });
     }
+    if (pending.key === undefined && answer.scope !== "once") {
+      throw new SbxError("ask.invalid", `the event of ${askId} is too long to be shown whole`, {
+        hint: "answer with scope once, which covers this event only",
+      });
+    }
     const status = answer.decision === "allow" ? "allowed" : "denied";
-    const answered = this.#end(askId, status, answer, resolvedBy);
-    if (answer.scope !== "once") {
+    const answered = this.#end(askId, status, answer, answeredBy);
+    if (answer.scope !== "once" && pending.key !== undefined) {
       this.#standing.set(pending.key, { answered, until });
       for (const other of [...this.#pending.values()]) {
-        if (other.key === pending.key) this.#end(other.ask.ask_id, status, answer, resolvedBy);
+        if (other.key === pending.key) this.#end(other.ask.ask_id, status, answer, answeredBy);
       }
     }
     return pending.ask;
@@ -143,7 +149,7 @@ export class AskQueue {
     for (const askId of [...this.#pending.keys()]) this.#end(askId, "expired");
   }
 
-  #end(askId: string, status: Answered["status"], answer?: AskAnswer, resolvedBy?: string): Answered {
+  #end(askId: string, status: Answered["status"], answer?: AskAnswer, by?: AnsweredBy): Answered {
     const { ask, timer, settle } = this.#pending.get(askId)!;
     clearTimeout(timer);
     this.#pending.delete(askId);
@@ -153,7 +159,7 @@ export class AskQueue {
     const answered: Answered = {
       ask_id: askId,
       at,
-      ...(resolvedBy !== undefined && { by: resolvedBy }),
+      ...(by && { by }),
       ...(answer?.scope === "minutes" && { minutes: answer.minutes }),
       ...(answer && { scope: answer.scope }),
       status,
@@ -162,7 +168,7 @@ export class AskQueue {
     this.#options.onResolved?.({
       ...ask,
       ...(answer && { answer }),
-      ...(resolvedBy !== undefined && { resolved_by: resolvedBy }),
+      ...(by && { answered_by: by }),
       resolved_at: at,
     });
     settle(answered);
@@ -192,10 +198,9 @@ function shorten(text: string): string {
   return text.length > SUBJECT_MAX ? `${text.slice(0, SUBJECT_MAX - 1)}…` : text;
 }
 
-/** The scope of an answer: the same rule, subject and operation. */
-function keyOf(event: Event, layer: string, ruleId: string): string {
-  const operation = event.http?.request.method ?? event.file?.activity.operation ??
-    event.process?.activity.command ??
-    event.dns?.request.qtype ?? event.model?.request.model ?? "";
-  return JSON.stringify([layer, ruleId, event.common.event_type, subjectOf(event).value ?? null, operation]);
+/** The event that a person decides on: a tool call is judged by its arguments. */
+function askLine(event: Event): string {
+  const line = subjectLine(event);
+  const args = event.mcp?.request.arguments ?? {};
+  return Object.keys(args).length ? `${line} ${JSON.stringify(args)}` : line;
 }

@@ -8,7 +8,10 @@ export const Ask = z.strictObject({
   event_id: z.string(),
   session_id: z.string(),
   event_type: z.string(),
-  subject: z.string().describe("subject of the event on one line"),
+  subject: z.string().describe("subject of the event on one line, cut where it is too long"),
+  covers: z.string().optional().describe(
+    "events that an answer for minutes or the session covers; absent: this event only",
+  ),
   rule_id: z.string(),
   reason: z.string(),
   created_at: z.iso.datetime(),
@@ -16,6 +19,13 @@ export const Ask = z.strictObject({
   status: z.enum(["pending", "allowed", "denied", "expired"]),
 });
 export type Ask = z.infer<typeof Ask>;
+
+/** The person and the program that answered an ask. */
+export const AnsweredBy = z.strictObject({
+  user: z.string().describe("user of the host"),
+  client: z.string().describe("User-Agent of the request, cut to 128 characters"),
+});
+export type AnsweredBy = z.infer<typeof AnsweredBy>;
 
 /** A person's answer to an ask. */
 export const AskAnswer = z.strictObject({

@@ -1,5 +1,6 @@
 /** Rules in TOML (docs/contracts.md §5), as zod. */
 import { z } from "zod";
+import { ASK_TIMEOUT_MAX } from "../ask/limit.ts";
 import {
   ACTIONS,
   DETECTION_LEVELS,
@@ -35,6 +36,8 @@ export const RuleSchema = z.strictObject({
   priority: z.int().min(PRIORITY_MIN).max(PRIORITY_MAX).optional(),
   detection_level: z.enum(DETECTION_LEVELS).optional(),
   reason: z.string().max(1000).optional(),
+  /** `s` that an ask of this rule waits; with action ask only */
+  ask_timeout: z.int().min(1).max(ASK_TIMEOUT_MAX).optional(),
   rewrite: z.array(RewriteSchema).max(100).optional(),
 });
 export type RuleTable = z.infer<typeof RuleSchema>;

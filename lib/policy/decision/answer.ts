@@ -11,7 +11,7 @@ export function applyAnswer({ remedy: _, ...asked }: Decision, answered: Answere
 
 /** The decision on an event whose end is not recorded yet, such as a request under way, from the record of its ask. */
 export function afterAsk(decision: Decision, record: AskRecord): Decision {
-  const { ask_id, answer, created_at, resolved_at: at, resolved_by: by } = record;
+  const { ask_id, answer, created_at, resolved_at: at, answered_by: by } = record;
   return applyAnswer(decision, {
     ask_id,
     at,
@@ -28,15 +28,19 @@ export function answerLine({ status, at, waited_ms, by, ...scope }: Answered): s
   if (status === "expired") {
     return `${nobody(waited_ms)}; it counted as denied at ${at}`;
   }
-  return `${status} by ${by ?? "a person"} at ${at}, ${reachOf(scope)}`;
+  return `${status} by ${nameOf(by)} at ${at}, ${reachOf(scope)}`;
 }
 
 function remedyAfter({ status, at, waited_ms, by, ...scope }: Answered): string {
   const again = "when it is tried again, sbx asks lists it and sbx allow ASK lets it pass";
   if (status === "expired") return `${nobody(waited_ms)}: ${again}`;
-  const denied = `${by ?? "a person"} denied it at ${at}`;
+  const denied = `${nameOf(by)} denied it at ${at}`;
   if (scope.scope === "once") return `${denied}: ${again}`;
   return `${denied}, ${reachOf(scope)}: after that, or after sbx stop and sbx start, it is asked again`;
+}
+
+function nameOf(by: Answered["by"]): string {
+  return by ? `${by.user} (${by.client})` : "a person";
 }
 
 function reachOf({ scope, minutes, ask_id }: Pick<Answered, "scope" | "minutes" | "ask_id">): string {

@@ -1,6 +1,7 @@
 /** Decisions of policy on events (docs/contracts.md §5). */
 import type { Event } from "../../event/mod.ts";
-import type { Layer } from "../engine/rule.ts";
+import type { AnsweredBy } from "../ask/schema.ts";
+import type { Layer, Rule } from "../engine/rule.ts";
 import { isGuard } from "./guard.ts";
 
 /** Field tested by the deciding rule, with the event's value; long text is truncated. */
@@ -50,8 +51,8 @@ export interface Answered {
   scope?: "once" | "session" | "minutes";
   /** duration in `min`, with scope `minutes` */
   minutes?: number;
-  /** person who answered, if known */
-  by?: string;
+  /** who answered; absent when nobody did */
+  by?: AnsweredBy;
 }
 
 /** Decision record, the same object for the CLI, the API and the guest. */
@@ -93,6 +94,8 @@ export interface RuleFailure {
 /** Result of evaluating one event. */
 export interface Evaluation {
   decision: Decision;
+  /** deciding rule; absent for a guard, and where no rule matched */
+  decider?: Rule;
   findings: PolicyFinding[];
   /** event with its rewrites; the same object without any */
   event: Event;

@@ -67,6 +67,9 @@ function compileClauses(match: string): Clause[] {
  */
 export function compileRule(rule: Rule): CompiledRule {
   try {
+    if (rule.ask_timeout !== undefined && rule.action !== "ask") {
+      throw new MatchError(`a rule with action "${rule.action}" must not have ask_timeout`);
+    }
     const { text, paths, condition } = compileMatch(rule.match);
     const { yes } = masksOf(condition);
     return new CompiledRule(rule, 0, text, paths, yes, alternativesOf(condition), compileRewrites(rule));

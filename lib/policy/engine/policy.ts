@@ -76,6 +76,7 @@ function withRestriction(first: Evaluation, second: Evaluation): Evaluation {
   return {
     ...first,
     decision: { ...(isStricter ? second.decision : decision), rewrites: decision.rewrites },
+    decider: isStricter ? second.decider : first.decider,
     failures: [...first.failures, ...second.failures],
   };
 }
@@ -189,7 +190,13 @@ class Run {
     if (denied) {
       decision.remedy = remedyFor(this.event, decision, this.#decider?.rule, this.#failure !== undefined);
     }
-    return { decision, findings: this.#findings, event: this.#rewritten, failures: this.#failures };
+    return {
+      decision,
+      decider: this.#decider?.rule,
+      findings: this.#findings,
+      event: this.#rewritten,
+      failures: this.#failures,
+    };
   }
 
   /** Rules before the deciding one: a match of any of them would have decided. */

@@ -18,13 +18,17 @@ const asking = (layer: "corp" | "profile"): Rule => ({
   reason: "someone looks first",
 });
 
+const ANN = { user: "ann", client: "sbx/0.1.0" };
+
 let number = 0;
 function post(host = "example.com"): Event {
   const event_id = (++number).toString(16).padStart(12, "0");
   return completeEvent({
     schema_version: 1,
     common: { event_type: "http.request", event_id, session_id: "s" },
-    http: { request: { method: "POST", host, url: `https://${host}/` } },
+    http: {
+      request: { method: "POST", scheme: "https", host, port: 443, path: "/", url: `https://${host}/` },
+    },
   });
 }
 
@@ -50,18 +54,19 @@ Deno.test("an ask waits until it is answered, and is shown and recorded", async 
     session_id: "s",
     event_type: "http.request",
     subject: "POST https://example.com/",
+    covers: "POST https://example.com:443/, with any query, headers and body",
     rule_id: "posts",
     reason: "someone looks first",
     created_at: "2026-01-01T00:00:00.000Z",
     expires_at: "2026-01-01T00:01:00.000Z",
     status: "pending",
   });
-  queue.resolve(shown.ask_id, { decision: "allow", scope: "once" }, "ann");
+  queue.resolve(shown.ask_id, { decision: "allow", scope: "once" }, ANN);
   assertEquals(await answer, "allow");
   assertEquals(queue.pending(), []);
-  assertEquals(records.map(({ status, resolved_by, answer }) => [status, resolved_by, answer?.scope]), [[
+  assertEquals(records.map(({ status, answered_by, answer }) => [status, answered_by, answer?.scope]), [[
     "allowed",
-    "ann",
+    ANN,
     "once",
   ]]);
   const error = assertThrows(
@@ -73,8 +78,9 @@ Deno.test("an ask waits until it is answered, and is shown and recorded", async 
 
 Deno.test("an ask that nobody answers is denied", async () => {
   const records: AskRecord[] = [];
-  const queue = new AskQueue({ timeoutMs: 1, onResolved: (record) => records.push(record) });
-  assertEquals(await ask(queue, post()), "block");
+  const queue = new AskQueue({ onResolved: (record) => records.push(record) });
+  const waiting = queue.ask(post(), compilePolicy([asking("profile")]).evaluate(post()).decision, 0.001);
+  assertEquals((await waiting).decision, "block");
   assertEquals(records.map(({ status, answer }) => [status, answer]), [["expired", undefined]]);
 });
 
@@ -159,10 +165,15 @@ Deno.test("a guest that floods the queue is denied, and a closed queue denies", 
 });
 
 /** The decision that an ask was about, as it is once it is over. */
-async function decided(queue: AskQueue, event: Event, end: (askId?: string) => void): Promise<Decision> {
+async function decided(
+  queue: AskQueue,
+  event: Event,
+  end: (askId?: string) => void,
+  timeout?: number,
+): Promise<Decision> {
   const { decision } = compilePolicy([asking("profile")]).evaluate(event);
   assertStringIncludes(decision.remedy!, "approve it: sbx asks");
-  const answer = queue.ask(event, decision);
+  const answer = queue.ask(event, decision, timeout);
   end(queue.pending()[0]?.ask_id);
   const after = await answer;
   assertEquals(decision.decision, "ask", "the decision that was asked about stays as it was");
@@ -175,13 +186,13 @@ Deno.test("the decision says who answered, when, and for how long; what was let 
   const first = post();
   const allowed = await decided(queue, first, (id) => {
     now += 2000;
-    queue.resolve(id!, { decision: "allow", scope: "minutes", minutes: 10 }, "ann");
+    queue.resolve(id!, { decision: "allow", scope: "minutes", minutes: 10 }, ANN);
   });
   assertEquals(allowed.remedy, undefined);
   assertEquals(allowed.answered, {
     ask_id: `ask-${first.common.event_id}`,
     at: "2026-01-01T00:00:02.000Z",
-    by: "ann",
+    by: ANN,
     minutes: 10,
     scope: "minutes",
     status: "allowed",
@@ -189,7 +200,7 @@ Deno.test("the decision says who answered, when, and for how long; what was let 
   });
   assertEquals(
     answerLine(allowed.answered!),
-    `allowed by ann at 2026-01-01T00:00:02.000Z, for 10 minutes (ask-${first.common.event_id})`,
+    `allowed by ann (sbx/0.1.0) at 2026-01-01T00:00:02.000Z, for 10 minutes (ask-${first.common.event_id})`,
   );
   // Nobody was asked about the second: the answer to the first is on its record.
   const second = await decided(queue, post(), (id) => assertEquals(id, undefined));
@@ -213,7 +224,7 @@ Deno.test("the remedy of a denied ask tells who denied it, and for how long", as
 });
 
 Deno.test("the remedy of what nobody answered says so, also when nobody could be asked", async () => {
-  const expired = await decided(new AskQueue({ timeoutMs: 1 }), post(), () => {});
+  const expired = await decided(new AskQueue(), post(), () => {}, 0.001);
   assertEquals([expired.decision, expired.answered?.status], ["block", "expired"]);
   assertMatch(expired.remedy!, /^nobody answered within the \d+ s that it waited: when it is tried again/);
   assertStringIncludes(summary(expired), "blocked by policy");

@@ -26,10 +26,10 @@ Deno.test("asks: the VM, the event, and the remaining time", () =>
     const verdict = gate.decide(http("api.example.com", "DELETE"));
     const asks = gate.asks.pending().map((ask): NamedAsk => ({ ...ask, vm: "dev" }));
     const [headings, row] = askTable(asks).split("\n");
-    assertMatch(headings, /^ASK +VM +TIME LEFT +TYPE +SUBJECT +RULE +REASON$/);
+    assertMatch(headings, /^ASK +VM +TIME LEFT +TYPE +SUBJECT +RULE +REASON +--for COVERS$/);
     assertMatch(
       row,
-      /^ask-[0-9a-f]{12} +dev +(60|59) s +http\.request +DELETE https:\/\/api\.example\.com\/ +ask-del +Ask before a DELETE$/,
+      /^ask-[0-9a-f]{12} +dev +(60|59) s +http\.request +DELETE https:\/\/api\.example\.com\/ +ask-del +Ask before a DELETE +DELETE https:\/\/api\.example\.com:443\/, with any query, headers and body$/,
     );
     assertMatch(askLine(asks[0]), /dev {2}http\.request DELETE https:.* \(sbx allow ask-\w+, or sbx deny/);
     // The events socket reports it too.
@@ -52,17 +52,17 @@ Deno.test("why: an answered ask has who answered and when, and no remedy that no
     for (const decision of answers) {
       const asked = gate.decide(http("api.example.com", "DELETE"));
       const [{ ask_id, event_id }] = gate.asks.pending();
-      if (decision) gate.asks.resolve(ask_id, { decision, scope: "once" }, "ann");
+      if (decision) gate.asks.resolve(ask_id, { decision, scope: "once" }, { user: "ann", client: "sbx/1" });
       else gate.asks.withdraw(event_id);
       const passage = await asked;
       if (passage.allowed) passage.finish();
       texts.push(await recordOf(event_id));
     }
     const [allowed, denied, expired] = texts;
-    assertMatch(allowed, /decision +allow\nanswer +allowed by ann at 20\S+, once\n/);
+    assertMatch(allowed, /decision +allow\nanswer +allowed by ann \(sbx\/1\) at 20\S+, once\n/);
     assert(!allowed.includes("remedy"), allowed);
-    assertMatch(denied, /decision +block\nanswer +denied by ann at 20\S+, once\n/);
-    assertMatch(denied, /remedy +ann denied it at 20\S+: when it is tried again/);
+    assertMatch(denied, /decision +block\nanswer +denied by ann \(sbx\/1\) at 20\S+, once\n/);
+    assertMatch(denied, /remedy +ann \(sbx\/1\) denied it at 20\S+: when it is tried again/);
     assertMatch(expired, /answer +nobody answered within the 0 s that it waited; it counted as denied/);
     for (const text of texts) assert(!text.includes("approve it"), text);
   }));

@@ -1,10 +1,14 @@
 /** Asks of several running VMs: one inbox, whose answers reach the VM that asks. */
 import { assertEquals, assertRejects } from "@std/assert";
+import { Hono } from "hono";
+import { userInfo } from "node:os";
 import { join } from "node:path";
+import { routePolicy } from "../../../cmd/service/routes/policy.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { type Call, CallServer, type ReplyTo } from "../../../lib/ipc/mod.ts";
 import { AskInbox } from "../../../lib/service/asks.ts";
+import type { ContractRefresh, Rules } from "../../../lib/service/mod.ts";
 import { Registry } from "../../../lib/service/registry.ts";
 import type { Vm } from "../../../lib/service/vm.ts";
 import { VmProcess } from "../../../lib/service/vm_process.ts";
@@ -57,9 +61,18 @@ Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sen
     const inbox = new AskInbox(registry);
     assertEquals((await inbox.list()).map(({ ask_id }) => ask_id), ["ask-1", "ask-2", "ask-3"]);
     const answer = { decision: "allow", scope: "minutes", minutes: 5 } as const;
-    assertEquals((await inbox.resolve("ask-1", answer)).status, "allowed");
-    assertEquals(answers, [{ t: "Resolve", ask_id: "ask-1", ...answer }]);
-    const error = await assertRejects(() => inbox.resolve("ask-9", answer), SbxError);
+    // Over the API, so that the record names the user and the program that answers.
+    const app = new Hono();
+    routePolicy(app, {} as Rules, {} as ContractRefresh, inbox);
+    const response = await app.request("/asks/ask-1/resolve", {
+      method: "POST",
+      headers: { "content-type": "application/json", "user-agent": "sbx/0.1.0" },
+      body: JSON.stringify(answer),
+    });
+    assertEquals((await response.json()).status, "allowed");
+    const by = { user: userInfo().username, client: "sbx/0.1.0" };
+    assertEquals(answers, [{ t: "Resolve", ask_id: "ask-1", ...answer, by }]);
+    const error = await assertRejects(() => inbox.resolve("ask-9", answer, by), SbxError);
     assertEquals(error.code, "ask.not_found");
   } finally {
     for (const server of servers) await server?.close();

@@ -1,0 +1,166 @@
+/** An answer of a person covers what the question showed, and nothing that a guest makes of it afterwards. */
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import type { Draft } from "../../../lib/policy/mod.ts";
+import { httpRequest, processExec } from "../../helper/event.ts";
+import { TestGate } from "../../helper/gate.ts";
+import { ANY, rule } from "../../helper/session_gate.ts";
+
+const request = (overrides: Parameters<typeof httpRequest>[0]): Draft => ({
+  common: { event_type: "http.request", source_engine: "network" },
+  http: { request: httpRequest({ method: "POST", ...overrides }) },
+});
+const program = (overrides: Parameters<typeof processExec>[0]): Draft => ({
+  common: { event_type: "process.exec", source_engine: "process" },
+  process: { activity: processExec({ executable: "rm", command: "rm -rf x", ...overrides }) },
+});
+const call = (tool: string, method = "tools/call", args: Record<string, string> = {}): Draft => ({
+  common: { event_type: "mcp.tool_call", source_engine: "mcp" },
+  mcp: {
+    request: {
+      method,
+      server_name: "files",
+      tool_name: tool,
+      namespaced_tool_name: `files__${tool}`,
+      arguments: args,
+    },
+  },
+});
+const model = (name: string, operation = "messages"): Draft => ({
+  common: { event_type: "model.call", source_engine: "model" },
+  model: {
+    request: {
+      provider: "anthropic",
+      api_family: "anthropic",
+      model: name,
+      operation,
+      stream: false,
+      messages_count: 1,
+      tools_count: 0,
+      body: { state: "missing", truncated: false },
+    },
+  },
+});
+const lookup = (qname: string, qtype = "A"): Draft => ({
+  common: { event_type: "dns.query", source_engine: "network" },
+  dns: { request: { qname, qtype, transport: "udp" } },
+});
+const file = (path: string, operation: "read" | "write" | "delete" = "write"): Draft => ({
+  common: { event_type: "file.activity", source_engine: "file" },
+  file: { activity: { operation, path, path_class: "workspace", name: "a", ext: "", byte_count: 1 } },
+});
+
+/** Approved events: the scope as it is shown, events inside and outside of it. */
+const CASES: { approved: Draft; shown: string; inside: Draft[]; outside: Draft[] }[] = [
+  {
+    approved: request({ path: "/comments" }),
+    shown: "POST https://example.com:443/comments, with any query, headers and body",
+    inside: [request({ path: "/comments", query: "a=1" })],
+    outside: [
+      request({ path: "/admin/delete" }),
+      request({ path: "/comments", host: "evil.example" }),
+      request({ path: "/comments", port: 8443 }),
+      request({ path: "/comments", scheme: "http" }),
+      request({ path: "/comments", method: "DELETE" }),
+    ],
+  },
+  {
+    approved: program({ cwd: "/workspace" }),
+    shown: "exec rm -rf x in /workspace",
+    inside: [],
+    outside: [
+      program({ cwd: "/etc" }),
+      program({ cwd: "/workspace", command: "rm -rf /" }),
+      program({ cwd: "/workspace", argv: ["rm", "-rf x"] }),
+    ],
+  },
+  {
+    approved: call("read", "tools/call", { path: "/a" }),
+    shown: "tools/call files__read, with any arguments",
+    inside: [call("read", "tools/call", { path: "/b" })],
+    outside: [call("write"), call("read", "prompts/get")],
+  },
+  {
+    approved: model("claude-haiku"),
+    shown: "anthropic claude-haiku messages, with any content",
+    inside: [model("claude-haiku")],
+    outside: [model("claude-opus"), model("claude-haiku", "batches")],
+  },
+  {
+    approved: lookup("a.example"),
+    shown: "A a.example",
+    inside: [lookup("a.example")],
+    outside: [lookup("b.example"), lookup("a.example", "TXT")],
+  },
+  {
+    approved: file("/workspace/a"),
+    shown: "write /workspace/a, with any content",
+    inside: [file("/workspace/a")],
+    outside: [file("/workspace/b"), file("/workspace/a", "delete")],
+  },
+];
+for (const { approved, shown, inside, outside } of CASES) {
+  Deno.test(`an answer for the session covers ${shown}, and no other event`, async () => {
+    const gate = new TestGate(rule("profiles", "ask", "ask", ANY));
+    const first = gate.decide(approved);
+    const [{ ask_id, covers }] = gate.asks.pending();
+    assertEquals(covers, shown);
+    gate.asks.resolve(ask_id, { decision: "allow", scope: "session" });
+    assert((await first).allowed);
+    for (const draft of inside) assert((await gate.decide(draft)).allowed, JSON.stringify(draft));
+    const waiting = outside.map((draft) => gate.decide(draft));
+    assertEquals(gate.asks.pending().length, outside.length);
+    gate.close();
+    assertEquals((await Promise.all(waiting)).map(({ allowed }) => allowed), outside.map(() => false));
+  });
+}
+
+Deno.test("what is too long to be shown can be answered once only", async () => {
+  const gate = new TestGate(rule("profiles", "ask", "ask", ANY));
+  const path = `/${"a".repeat(2000)}/harmless`;
+  const first = gate.decide(request({ path }));
+  const [{ ask_id, covers }] = gate.asks.pending();
+  assertEquals(covers, undefined);
+  const code =
+    assertThrows(() => gate.asks.resolve(ask_id, { decision: "allow", scope: "session" }), SbxError).code;
+  assertEquals(code, "ask.invalid");
+  gate.asks.resolve(ask_id, { decision: "allow", scope: "once" });
+  assert((await first).allowed);
+  const second = gate.decide(request({ path }));
+  assertEquals(gate.asks.pending().length, 1);
+  gate.close();
+  assertEquals((await second).allowed, false);
+});
+
+Deno.test("the question about a tool call shows its arguments", async () => {
+  const gate = new TestGate(rule("profiles", "ask", "ask", ANY));
+  const waiting = gate.decide(call("write", "tools/call", { path: "/etc/passwd" }));
+  assertStringIncludes(gate.asks.pending()[0].subject, 'files__write {"path":"/etc/passwd"}');
+  gate.close();
+  await waiting;
+});
+
+Deno.test("an ask waits for as long as its rule says", async () => {
+  const gate = new TestGate(
+    rule("profiles", "short", "ask", 'http.request.path == "/short"', "ask_timeout = 1") +
+      rule("profiles", "long", "ask", 'http.request.path == "/long"', "ask_timeout = 86400") +
+      rule("profiles", "usual", "ask", 'http.request.path == "/usual"'),
+  );
+  const waiting = ["/short", "/long", "/usual"].map((path) => gate.decide(request({ path })));
+  const seconds = gate.asks.pending().map(({ created_at, expires_at }) =>
+    (Date.parse(expires_at) - Date.parse(created_at)) / 1000
+  );
+  assertEquals(seconds, [1, 86_400, 60]);
+  gate.close();
+  await Promise.all(waiting);
+});
+
+for (const [action, seconds] of [["block", 5], ["ask", 0], ["ask", 86_401], ["ask", 1.5]] as const) {
+  Deno.test(`ask_timeout = ${seconds} with action ${action} is an error of its rule`, () => {
+    const code = assertThrows(
+      () => new TestGate(rule("profiles", "a", action, ANY, `ask_timeout = ${seconds}`)),
+      SbxError,
+    ).code;
+    assertEquals(code, "policy.invalid");
+  });
+}
