@@ -1,4 +1,5 @@
 /** Drafts of DNS events (docs/contracts.md §5). */
+import { canonicalHost } from "../base/address/mod.ts";
 import { processOf } from "../event/mod.ts";
 import type { Draft } from "../policy/mod.ts";
 import type { DnsAnswer } from "./cache.ts";
@@ -25,10 +26,15 @@ export function draftOf(
   return {
     common: { event_type: "dns.query", source_engine: "network", actor, ...(process && { process }) },
     dns: {
-      request: { qname: plainName(name), qtype: type, transport: client.proto },
+      request: { qname: qnameOf(name), qtype: type, transport: client.proto },
       ...(answer && { response: responseOf(answer) }),
     },
   };
+}
+
+/** Name of a question in its event: as rules match hosts, where it can be a host. */
+export function qnameOf(name: string): string {
+  return canonicalHost(name) ?? plainName(name);
 }
 
 /** Response object of an event. */

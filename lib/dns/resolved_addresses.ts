@@ -1,4 +1,4 @@
-import { parseAddress } from "../base/address/mod.ts";
+import { canonicalHost } from "../base/address/mod.ts";
 import { RESOLVED_ADDRESSES_MAX, RESOLVED_NAMES_MAX } from "./limit.ts";
 import { plainName } from "./packet.ts";
 
@@ -21,7 +21,7 @@ export class ResolvedAddresses {
     this.#names.delete(key);
     this.#names.set(key, all);
     for (const address of addresses) {
-      const plain = plainAddress(address);
+      const plain = canonicalHost(address);
       if (plain === undefined) continue;
       all.delete(plain);
       all.add(plain);
@@ -40,27 +40,17 @@ export class ResolvedAddresses {
 
   /** True when the guest received `address` for `name`, in any spelling. */
   agrees(name: string, address: string): boolean {
-    const plain = plainAddress(address);
+    const plain = canonicalHost(address);
     return plain !== undefined && (this.#names.get(plainName(name))?.has(plain) ?? false);
   }
 
   /** Latest name for which the guest received `address`. */
   nameOf(address: string): string | undefined {
-    return this.#addresses.get(plainAddress(address) ?? "");
+    return this.#addresses.get(canonicalHost(address) ?? "");
   }
 
   #forget(name: string, addresses: Set<string>, address: string): void {
     addresses.delete(address);
     if (this.#addresses.get(address) === name) this.#addresses.delete(address);
   }
-}
-
-/** Hex form of an address; IPv4 in IPv6 becomes the IPv4 address that a connection to it reaches. */
-function plainAddress(address: string): string | undefined {
-  const bytes = parseAddress(address);
-  if (!bytes) return undefined;
-  const isMapped = bytes.length === 16 && bytes.subarray(0, 10).every((byte) => byte === 0) &&
-    bytes[10] === 255 &&
-    bytes[11] === 255;
-  return (isMapped ? bytes.subarray(12) : bytes).toHex();
 }

@@ -2,7 +2,7 @@ import { SbxError } from "../base/error/mod.ts";
 import { type Decision, type Gate, summary } from "../policy/mod.ts";
 import { type DnsAnswer, DnsCache } from "./cache.ts";
 import { chainOf } from "./chain.ts";
-import { type Actor, type DnsClient, draftOf, responseOf } from "./draft.ts";
+import { type Actor, type DnsClient, draftOf, qnameOf, responseOf } from "./draft.ts";
 import { PacketError } from "./guard.ts";
 import { type CacheLimits, OVERRIDE_TTL, PENDING_MAX } from "./limit.ts";
 import type { Overrides, OverrideTarget } from "./override.ts";
@@ -139,7 +139,7 @@ export class DnsService {
     const passage = await this.#gate.decide(draftOf(question, client, actor, local));
     if (!passage.allowed) return { blocked: passage.decision };
     const { qname, qtype } = passage.event.dns!.request;
-    const isSame = qname === plainName(question.name) && qtype === question.type;
+    const isSame = qname === qnameOf(question.name) && qtype === question.type;
     if (isSame && local) {
       passage.finish();
       return this.#deliver(question, local);

@@ -1,3 +1,4 @@
+import { canonicalHost } from "../base/address/mod.ts";
 import { ANSWER_TEXT_MAX } from "./limit.ts";
 import { type DnsRecord, plainName } from "./packet.ts";
 
@@ -11,7 +12,7 @@ function textOf(type: string, data: any): string {
   switch (type) {
     case "A":
     case "AAAA":
-      return data;
+      return canonicalHost(data) ?? data;
     case "CNAME":
     case "NS":
     case "PTR":

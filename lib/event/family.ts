@@ -19,7 +19,7 @@ export const Http = z.strictObject({
   request: z.strictObject({
     method: z.string(),
     scheme: z.string(),
-    host: z.string().describe("lower case, without port"),
+    host: z.string().describe("canonical, without port"),
     port: z.int().min(0).max(65535),
     path: z.string().describe("canonical, as it is sent"),
     raw_path: z.string().optional().describe("path as the client wrote it, where that differs from `path`"),

@@ -25,7 +25,7 @@ export const FIELDS: Record<string, CatalogueField> = {
   "common.labels": {"type":"map","cel":"map<string, string>"},
   "http.request.method": {"type":"string","cel":"string"},
   "http.request.scheme": {"type":"string","cel":"string"},
-  "http.request.host": {"type":"string","cel":"string","description":"lower case, without port"},
+  "http.request.host": {"type":"string","cel":"string","description":"canonical, without port"},
   "http.request.port": {"type":"number","cel":"int"},
   "http.request.path": {"type":"string","cel":"string","description":"canonical, as it is sent"},
   "http.request.raw_path": {"type":"string","cel":"string","description":"path as the client wrote it, where that differs from `path`"},

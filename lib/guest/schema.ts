@@ -3,7 +3,7 @@
  * closes the connection.
  */
 import { z } from "zod";
-import { parseAddress } from "../base/address/mod.ts";
+import { isAddress } from "../base/address/mod.ts";
 
 const id = z.int().nonnegative();
 
@@ -50,7 +50,8 @@ export type TerminalAttach = z.infer<typeof TerminalAttach>;
 const port = z.int().min(1).max(65_535);
 /** empty for an unknown process; its pid is 0 then */
 const processName = z.string().max(64);
-const address = z.string().max(45).regex(/^[0-9a-fA-F:.]+$/);
+/** no name: `face.cc` has the letters of an address too, and would be looked up */
+const address = z.string().max(45).refine(isAddress);
 
 /** TCP port: the guest's only frame, before the raw bytes of one connection to `host_ip`. */
 export const StreamOpen = z.strictObject({
@@ -78,7 +79,7 @@ export type StreamEnd = z.infer<typeof StreamEnd>;
 export const PacketRefusal = z.strictObject({
   t: z.literal("Refused"),
   protocol: z.int().min(0).max(255).describe("IP protocol number of IANA"),
-  host_ip: address.refine((text) => parseAddress(text) !== undefined).describe("destination"),
+  host_ip: address.describe("destination"),
   port: z.int().min(0).max(65_535).optional(),
   process_name: processName,
   pid: id,

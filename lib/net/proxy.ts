@@ -1,3 +1,4 @@
+import { canonicalHost, isAddress } from "../base/address/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { processOf } from "../event/mod.ts";
 import { TCP_STREAMS_MAX } from "../guest/wire/mod.ts";
@@ -84,7 +85,13 @@ export class NetProxy {
     rest: Uint8Array,
   ): Promise<void> {
     const by = requesterOf(process_name, pid);
-    const flow: Flow = { scheme: "http", address: host_ip, port };
+    const address = isAddress(host_ip) ? canonicalHost(host_ip) : undefined;
+    if (address === undefined) {
+      // The frames are checked where they are read; this host must not look up what a guest sends as an address.
+      closeQuietly(conn);
+      throw new SbxError("net.address.invalid", "a guest opened a stream to something that is no address");
+    }
+    const flow: Flow = { scheme: "http", address, port };
     if (this.#closed) return closeQuietly(conn);
     if (this.#guests.size >= TCP_STREAMS_MAX) {
       closeQuietly(conn);

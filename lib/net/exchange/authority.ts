@@ -1,10 +1,10 @@
 /** Hosts that requests name, and the check that a request goes to the host it names. */
-import { parseAddress } from "../../base/address/mod.ts";
+import { canonicalHost, isAddress } from "../../base/address/mod.ts";
 import type { NamePort } from "../port/mod.ts";
 
 /** A host and its port, as in `host` and in URLs. */
 export interface Authority {
-  /** lower case, without brackets and without the last dot */
+  /** canonical (docs/contracts.md §5, "Hosts") */
   host: string;
   /** absent for the default port of the scheme */
   port?: number;
@@ -14,8 +14,8 @@ export interface Authority {
 export function parseAuthority(text: string): Authority | undefined {
   const [, bracketed, name, port] =
     /^(?:\[([0-9a-fA-F:.]{2,45})\]|([^:@/\[\]]+))(?::([0-9]{1,5}))?$/.exec(text) ?? [];
-  const host = (bracketed ?? name ?? "").toLowerCase().replace(/\.$/, "");
-  if (bracketed !== undefined ? !parseAddress(host) : !isHostName(host)) return undefined;
+  const host = canonicalHost(bracketed ?? name ?? "");
+  if (host === undefined || bracketed?.includes(":") === false) return undefined;
   if (port === undefined) return { host };
   return Number(port) <= 65535 ? { host, port: Number(port) } : undefined;
 }
@@ -26,19 +26,13 @@ export function formatAuthority(scheme: string, host: string, port: number): str
   return port === (scheme === "https" ? 443 : 80) ? name : `${name}:${port}`;
 }
 
-/** True for text that can be a host name: labels of letters, digits, `-` and `_`, at most 253 bytes. */
-export function isHostName(text: string): boolean {
-  return text.length <= 253 &&
-    /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$/.test(text);
-}
-
 /** One TCP connection of the guest: its destination, and the server name of its TLS. */
 export interface Flow {
   scheme: "http" | "https";
-  /** destination address of the guest's connection */
+  /** destination address of the guest's connection, canonical */
   address: string;
   port: number;
-  /** server name of its ClientHello */
+  /** server name of its ClientHello, canonical */
   name?: string;
 }
 
@@ -61,11 +55,7 @@ export function findMismatch(flow: Flow, { host, port }: Authority, names: NameP
   return `the connection goes to ${address}, which no DNS answer of this VM gives for ${host}`;
 }
 
-/** True when a host is at an address: a name by the guest's DNS answers, an address by its bytes in any spelling. */
+/** True when a host is at an address: a name by the guest's DNS answers, an address by itself. */
 export function agrees(host: string, address: string, names: NamePort): boolean {
-  const literal = parseAddress(host);
-  if (!literal) return names.agrees(host, address);
-  const bytes = parseAddress(address);
-  return bytes !== undefined && bytes.length === literal.length &&
-    bytes.every((byte, at) => byte === literal[at]);
+  return isAddress(host) ? canonicalHost(address) === host : names.agrees(host, address);
 }

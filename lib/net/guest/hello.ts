@@ -1,11 +1,11 @@
 /** Server name of a TLS client, parsed from its ClientHello (RFC 8446 §4.1.2, RFC 6066 §3). */
-import { isHostName } from "../exchange/authority.ts";
+import { canonicalHost } from "../../base/address/mod.ts";
 import { MessageFault } from "../fault.ts";
 import { HELLO_MAX } from "../limit.ts";
 
 /** Parsed part of a ClientHello. */
 export interface ClientHello {
-  /** server name, in lower case without the last dot; absent for clients that connect to an address */
+  /** server name, canonical; absent for clients that connect to an address */
   name?: string;
 }
 
@@ -88,9 +88,10 @@ function readServerName(data: Cursor): string {
   if (type !== 0 || list.remaining > 0 || data.remaining > 0) {
     throw new MessageFault("an unknown form of server name in the ClientHello");
   }
-  const name = String.fromCharCode(...bytes).toLowerCase().replace(/\.$/, "");
-  if (!isHostName(name)) throw new MessageFault("an invalid server name in the ClientHello");
-  return name;
+  const text = String.fromCharCode(...bytes).toLowerCase().replace(/\.$/, "");
+  // An address in another spelling would get a certificate for a name that no client asked for.
+  if (canonicalHost(text) !== text) throw new MessageFault("an invalid server name in the ClientHello");
+  return text;
 }
 
 /** Reads numbers and pieces. @throws {RangeError} past the end */

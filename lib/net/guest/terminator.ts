@@ -2,6 +2,7 @@
  * Terminates a guest's TLS with a certificate of this machine's CA. Deno terminates TLS on TCP listeners only, so the
  * guest's bytes pass through a listener on loopback, which accepts connections of this process only.
  */
+import { canonicalHost } from "../../base/address/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { writeAll } from "../../base/wire/mod.ts";
 import type { Ca } from "../../ca/mod.ts";
@@ -88,7 +89,7 @@ export class Terminator {
   #open(): Loopback {
     const loopback: Loopback = Loopback.open({
       [Symbol.for("unstableSniResolver")]: (serverName: string) => {
-        const name = plainName(serverName);
+        const name = canonicalHost(serverName) ?? "";
         // Only our relay gets this far, with a ClientHello that was parsed before.
         if (!loopback.names.has(name)) throw new SbxError("net.closed", "unknown server name");
         return this.#ca.leaf(name);
@@ -110,11 +111,6 @@ export class Terminator {
     loopback.catch(() => this.#byAddress.delete(address));
     return loopback;
   }
-}
-
-/** Server name as `parseHello` returns it; Deno passes it on unchanged. */
-function plainName(serverName: string): string {
-  return serverName.toLowerCase().replace(/\.$/, "");
 }
 
 /** A TLS listener on loopback. Recognizes its own connections by their local port. */

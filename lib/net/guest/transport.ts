@@ -1,4 +1,5 @@
 /** Packets outside of TCP connections and DNS: the guest's kernel refuses them. */
+import { canonicalHost } from "../../base/address/mod.ts";
 import type { Draft, Refusal } from "../../policy/mod.ts";
 import { formatAuthority } from "../exchange/authority.ts";
 import { connectDraft, type Requester } from "../exchange/draft.ts";
@@ -30,8 +31,9 @@ function protocolOf(number: number): [scheme: string, name: string] {
 /** Drafts the event of a refused packet, as a connection; port 0 for a protocol without ports. */
 export function transportDraft(by: Requester, { protocol, host_ip, port }: RefusedPacket): Draft {
   const [scheme] = protocolOf(protocol);
-  const draft = connectDraft(by, scheme, host_ip, port ?? 0);
-  if (port === undefined) draft.http!.request.url = `${scheme}://${formatAuthority("http", host_ip, 80)}`;
+  const host = canonicalHost(host_ip) ?? host_ip;
+  const draft = connectDraft(by, scheme, host, port ?? 0);
+  if (port === undefined) draft.http!.request.url = `${scheme}://${formatAuthority("http", host, 80)}`;
   return draft;
 }
 

@@ -1,4 +1,5 @@
 /** Typed rewrites of events by rules, on copies. */
+import { canonicalHost } from "../../base/address/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import { catalogue, type Event, type HttpEvent, httpPathClass, pathClass, valueAt } from "../../event/mod.ts";
 import { MatchError } from "./field.ts";
@@ -141,7 +142,8 @@ function rederive(event: Event, path: string): Event {
     return { ...event, file: { activity: { ...activity, path_class: pathClass(activity.path) } } };
   }
   if (!event.http || !/^http\.request\.(scheme|host|port|path|query)$/.test(path)) return event;
-  const { request } = event.http;
+  const request = { ...event.http.request };
+  if (path === "http.request.host") request.host = canonicalHost(request.host) ?? request.host;
   const derived = { ...request, url: urlOf(request), path_class: httpPathClass(request.path ?? "") };
   return { ...event, http: { ...event.http, request: derived } };
 }

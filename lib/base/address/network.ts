@@ -1,0 +1,101 @@
+/** Networks of addresses, and which of them are private. */
+import { parseAddress, unescape } from "./parse.ts";
+
+/** A CIDR network: the first `bits` bits of `bytes`. */
+interface Network {
+  bytes: Uint8Array;
+  bits: number;
+}
+
+/** Parses CIDR text. @returns `undefined` for invalid text */
+export function parseCidr(text: string): Network | undefined {
+  const [address, bits, extra] = text.split("/");
+  const bytes = parseAddress(address);
+  const count = bits === undefined ? (bytes?.length ?? 0) * 8 : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
+  return bytes && extra === undefined && count >= 0 && count <= bytes.length * 8
+    ? { bytes, bits: count }
+    : undefined;
+}
+
+/** True for an address within the network, never for a name. IPv4 embedded in IPv6 is tested as IPv4 too. */
+export function isInCidr(host: string, network: Network): boolean {
+  const bytes = parseAddress(host);
+  if (!bytes) return false;
+  if (isWithin(bytes, network)) return true;
+  return embeddedV4Of(bytes).some((inner) => isWithin(inner, network));
+}
+
+function isWithin(bytes: Uint8Array, { bytes: net, bits }: Network): boolean {
+  if (bytes.length !== net.length) return false;
+  const whole = bits >> 3;
+  for (let at = 0; at < whole; at++) if (bytes[at] !== net[at]) return false;
+  const rest = bits & 7;
+  return rest === 0 || (bytes[whole] ^ net[whole]) >> (8 - rest) === 0;
+}
+
+/**
+ * IPv4 addresses embedded in one of IPv6: mapped, compatible, NAT64 and ISATAP (the last four bytes), 6to4, and Teredo
+ * (the server, and the client with its bits inverted).
+ */
+function embeddedV4Of(bytes: Uint8Array): Uint8Array[] {
+  if (bytes.length !== 16) return [];
+  if (isWithin(bytes, SIX_TO_FOUR)) return [bytes.subarray(2, 6)];
+  if (isWithin(bytes, TEREDO)) return [bytes.subarray(4, 8), bytes.slice(12).map((byte) => ~byte)];
+  return isIsatap(bytes) || CARRIERS.some((carrier) => isWithin(bytes, carrier)) ? [bytes.subarray(12)] : [];
+}
+
+/** Interface identifier `[02]00:5efe:a.b.c.d` under any prefix (RFC 5214 §6.1). */
+function isIsatap(bytes: Uint8Array): boolean {
+  return (bytes[8] & 0xfd) === 0 && bytes[9] === 0 && bytes[10] === 0x5e && bytes[11] === 0xfe;
+}
+
+const SIX_TO_FOUR = parseCidr("2002::/16")!;
+const TEREDO = parseCidr("2001::/32")!;
+/** IPv6 networks whose addresses end in an IPv4 address. */
+const CARRIERS = ["::ffff:0:0/96", "::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48"].map((text) =>
+  parseCidr(text)!
+);
+
+/**
+ * Networks closed to guests unless a rule allows them: this host, its neighbours, cloud metadata services, and tunnels
+ * and translators whose other side is not known.
+ */
+const PRIVATE_NETWORKS = [
+  "0.0.0.0/8",
+  "10.0.0.0/8",
+  "100.64.0.0/10",
+  "127.0.0.0/8",
+  "169.254.0.0/16",
+  "172.16.0.0/12",
+  "192.0.0.0/24",
+  "192.168.0.0/16",
+  "198.18.0.0/15",
+  "224.0.0.0/4",
+  "240.0.0.0/4",
+  "::/128",
+  "::1/128",
+  "64:ff9b:1::/48",
+  "100::/64",
+  "2001::/32",
+  "fc00::/7",
+  "fe80::/10",
+  "fec0::/10",
+  "ff00::/8",
+].map((text) => parseCidr(text)!);
+
+const PRIVATE_NAMES =
+  /^(.*\.)?localhost(\.localdomain)?$|^localhost[46](\.localdomain[46])?$|^ip6-(localhost|loopback)$|^metadata(\.google\.internal|\.goog)?$|^instance-data(\.ec2\.internal)?$/;
+
+/**
+ * True for this machine, a private, link-local or shared network, or a metadata service: by address in every spelling,
+ * and by well-known name, without DNS.
+ */
+export function isPrivateHost(host: string): boolean {
+  const bytes = parseAddress(host);
+  if (bytes) {
+    return [bytes, ...embeddedV4Of(bytes)].some((address) =>
+      PRIVATE_NETWORKS.some((network) => isWithin(address, network))
+    );
+  }
+  return PRIVATE_NAMES.test(unescape(host).toLowerCase().replace(/\.$/, ""));
+}

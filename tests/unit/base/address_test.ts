@@ -1,0 +1,122 @@
+import { assert, assertEquals } from "@std/assert";
+import {
+  canonicalHost,
+  formatAddress,
+  isAddress,
+  isPrivateHost,
+  parseAddress,
+} from "../../../lib/base/address/mod.ts";
+
+Deno.test("a host has one canonical spelling", () => {
+  const cases: [text: string, host: string | undefined][] = [
+    ["example.com", "example.com"],
+    ["EXAMPLE.Com.", "example.com"],
+    ["_acme-challenge.example.com", "_acme-challenge.example.com"],
+    ["localhost", "localhost"],
+    ["203.0.113.9", "203.0.113.9"],
+    ["203.0.113.9.", "203.0.113.9"],
+    ["0xcb007109", "203.0.113.9"],
+    ["0XCB.0.0x71.9", "203.0.113.9"],
+    ["0313.0.0161.011", "203.0.113.9"],
+    ["3405803785", "203.0.113.9"],
+    ["203.0.28937", "203.0.113.9"],
+    ["127.1", "127.0.0.1"],
+    ["[::ffff:203.0.113.9]", "203.0.113.9"],
+    ["::ffff:cb00:7109", "203.0.113.9"],
+    ["[2001:DB8:0:0:0:0:0:1]", "2001:db8::1"],
+    ["2001:db8::0:1", "2001:db8::1"],
+    ["::", "::"],
+    ["1::", "1::"],
+    ["::1", "::1"],
+    ["1:0:0:2:0:0:0:3", "1:0:0:2::3"],
+    ["1:0:2:0:3:0:4:0", "1:0:2:0:3:0:4:0"],
+    ["10:0:0:1::", "10:0:0:1::"],
+    ["foo.123", undefined],
+    ["1.2.3.4.5", undefined],
+    ["256.1.1.1", undefined],
+    ["foo.0x1", undefined],
+    ["1e100.net", "1e100.net"],
+    ["foo.1e100", "foo.1e100"],
+    ["a..b", undefined],
+    ["a b", undefined],
+    ["", undefined],
+    ["face.cc", "face.cc"],
+  ];
+  for (const [text, host] of cases) {
+    assertEquals(canonicalHost(text), host, text);
+    if (host !== undefined) assertEquals(canonicalHost(host), host, `again: ${text}`);
+  }
+});
+
+Deno.test("every IPv6 address is formatted as URL parsers do", () => {
+  let state = 1;
+  const next = () => state = (state * 1103515245 + 12345) & 0x7fffffff;
+  for (let run = 0; run < 5000; run++) {
+    const bytes = new Uint8Array(16);
+    for (let at = 0; at < 16; at += 2) {
+      const kind = (next() >> 8) % 3;
+      if (kind > 0) bytes[at + 1] = next() >> 8;
+      if (kind > 1) bytes[at] = next() >> 8;
+    }
+    const text = formatAddress(bytes);
+    assertEquals(`[${text}]`, new URL(`http://[${text}]`).hostname);
+    assertEquals(parseAddress(text), bytes, text);
+  }
+});
+
+Deno.test("only addresses in a plain spelling are addresses to the wire", () => {
+  for (const text of ["203.0.113.7", "0.0.0.0", "::1", "2001:db8::7", "::ffff:203.0.113.7", "fe80::1"]) {
+    assert(isAddress(text), text);
+  }
+  const names = [
+    "face.cc",
+    "dead.beef",
+    "cafe",
+    "1.2.3",
+    "0x7f.0.0.1",
+    "010.0.0.1",
+    "256.0.0.1",
+    "1.2.3.4.",
+    "",
+  ];
+  for (const text of [...names, ":", ":::", "1:2", "fe80::1%eth0", "[::1]", "1.2.3.4:80", "::1.2.3"]) {
+    assert(!isAddress(text), text);
+  }
+});
+
+Deno.test("private addresses are private in every spelling and every tunnel", () => {
+  const hidden = [
+    "0x7f000001",
+    "0177.1",
+    "127.1",
+    "%31%32%37.0.0.1",
+    "loc%61lhost",
+    "%6cocalhost.",
+    "localhost.localdomain",
+    "ip6-localhost",
+    "[::ffff:10.0.0.1]",
+    "::10.0.0.1",
+    "::ffff:0:10.0.0.1",
+    "64:ff9b::10.0.0.1",
+    "64:ff9b:1:abcd::1",
+    "64:ff9b:1:abc:7f:0:100:0",
+    "2002:7f00:1::",
+    "2002:a00:1::5",
+    "100::",
+    "100::ffff",
+    "2001:0:cb00:7109:0:0:f5ff:fffe",
+    "2001:0:a00:1::1",
+    "2001:db8::5efe:10.0.0.1",
+    "2001:db8::200:5efe:a9fe:a9fe",
+    "fe80::1%25eth0",
+    "１２７.0.0.1",
+    "127。0。0。1",
+  ];
+  for (const host of hidden) assert(isPrivateHost(host), host);
+  const open = ["203.0.113.9", "2001:db8::1", "2002:cb00:7109::1", "64:ff9b::203.0.113.9", "100:0:0:1::1"];
+  for (
+    const host of [...open, "2001:db8::5efe:203.0.113.9", "2001:4860:4860::8888", "notlocalhost", "a%zz"]
+  ) {
+    assert(!isPrivateHost(host), host);
+  }
+});
