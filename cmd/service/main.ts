@@ -2,7 +2,7 @@
 import { asSbxError } from "../../lib/base/error/mod.ts";
 import { home as findHome } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections, say } from "../../lib/base/log/mod.ts";
-import { corpPath, CorpStore } from "../../lib/corp/mod.ts";
+import { corpPlaces, CorpStore } from "../../lib/corp/mod.ts";
 import { checkCorp, checkSetting, Service, takeLock } from "../../lib/service/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
 import { makeApp } from "./app.ts";
@@ -15,7 +15,7 @@ export async function main(): Promise<number> {
   try {
     await Deno.mkdir(home.runDir, { recursive: true, mode: 0o700 });
     using _lock = await takeLock(home);
-    const corp = new CorpStore(home, corpPath(), checkCorp);
+    const corp = new CorpStore(home, corpPlaces(), checkCorp);
     const definitions = await loadDefinitions();
     const settings = await SettingsStore.open({ home, corp, definitions, check: checkSetting });
     const service = new Service({ home, settings, corp });

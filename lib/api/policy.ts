@@ -63,6 +63,7 @@ export const FindingView = z.object({
   severity: z.enum(["info", "low", "medium", "high", "critical"]),
   confidence: z.enum(["low", "medium", "high"]),
   tags: z.array(z.string()),
+  export_routes: z.array(z.string()).optional().describe("sinks that its pack names; absent: all"),
 }).openapi("Finding");
 
 export type FindingView = z.infer<typeof FindingView>;

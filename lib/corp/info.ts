@@ -1,3 +1,4 @@
+import type { SbxError } from "../base/error/mod.ts";
 import type { CorpStore } from "./store.ts";
 
 /** Answer of `GET /corp/info`. */
@@ -57,8 +58,14 @@ export function corpSummary({ path, state }: Pick<CorpStore, "path" | "state">):
     case "ok":
       return `${path} is in force`;
     case "last_good":
-      return `${path} IS BROKEN; its last good version stays in force until it is corrected`;
+      return `${path} ${trouble(state.error)}; the last good version stays in force until it is corrected`;
     case "closed":
-      return `${path} IS BROKEN and has no known good version; every setting is locked until it is corrected`;
+      return `${path} ${
+        trouble(state.error)
+      } and has no known good version; every setting is locked until it is corrected`;
   }
+}
+
+function trouble({ code }: SbxError): string {
+  return code === "corp.not_found" ? "IS MISSING" : "IS BROKEN";
 }

@@ -1,15 +1,15 @@
+import { resolve } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { checkToml, readToml, type TomlDocument } from "../toml/mod.ts";
 import { CorpFile } from "./schema.ts";
-
-/** Path of corp.toml as installed by device management (docs/contracts.md §3). */
-const CORP_CONFIG = "/etc/sbx/corp.toml";
 
 /** Content of a valid corp.toml. */
 export interface CorpConfig {
   file: CorpFile;
   /** source text with the line of each key, for explanations */
   document: TomlDocument;
+  /** absolute path of the file it was written as; relative paths in it begin there */
+  path: string;
 }
 
 /**
@@ -19,11 +19,6 @@ export interface CorpConfig {
  * @returns one line per problem, beginning with `file:line` where known
  */
 export type CorpCheck = (config: CorpConfig, path: string) => Promise<string[]>;
-
-/** Path of corp.toml: `SBX_CORP_CONFIG`, or else the device management path. */
-export function corpPath(env: { get(name: string): string | undefined } = Deno.env): string {
-  return env.get("SBX_CORP_CONFIG") || CORP_CONFIG;
-}
 
 /**
  * Reads and checks one corp.toml.
@@ -39,7 +34,7 @@ export async function loadCorp(path: string): Promise<CorpConfig> {
     const code = error.code === "toml.not_found" ? "corp.not_found" : "corp.invalid";
     throw new SbxError(code, error.message, { cause: error, hint: error.hint });
   }
-  return { file: checkToml(document, CorpFile, "corp.invalid"), document };
+  return { file: checkToml(document, CorpFile, "corp.invalid"), document, path: resolve(path) };
 }
 
 /** Answer of `sbx corp validate FILE`. */

@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import { type Home, writeAtomic } from "../base/home/mod.ts";
-import { type CorpCheck, type CorpConfig, corpPath, loadCorp } from "./load.ts";
+import { type CorpCheck, type CorpConfig, loadCorp } from "./load.ts";
+import { type CorpPlaces, corpPlaces, findCorpPlace } from "./place.ts";
 
 /**
  * State of the corp configuration.
@@ -24,9 +25,14 @@ export type CorpState =
  * and as a copy in the home, stays in force.
  */
 export class CorpStore {
-  readonly path: string;
+  /** every place that corp.toml may have, to be watched */
+  readonly paths: readonly string[];
+  readonly #places: CorpPlaces;
   readonly #copyPath: string;
+  /** file with the path that the copy is of */
+  readonly #originPath: string;
   readonly #check: CorpCheck;
+  #path: string;
   #state: CorpState = { status: "absent" };
   #lastGood?: CorpConfig;
   #loading: Promise<unknown> = Promise.resolve();
@@ -34,12 +40,20 @@ export class CorpStore {
   /** @param check content check required before a file takes effect; by default all pass */
   constructor(
     { dir }: Pick<Home, "dir">,
-    path = corpPath(),
+    places = corpPlaces(),
     check: CorpCheck = () => Promise.resolve([]),
   ) {
-    this.path = path;
+    const { managed, named } = this.#places = places;
+    this.paths = named === undefined ? [managed] : [managed, named];
+    this.#path = named ?? managed;
     this.#check = check;
     this.#copyPath = join(dir, "corp.last-good.toml");
+    this.#originPath = join(dir, "corp.last-good.path");
+  }
+
+  /** Place of corp.toml at the last {@linkcode load}. */
+  get path(): string {
+    return this.#path;
   }
 
   /** State after the last {@linkcode load}. */
@@ -55,6 +69,8 @@ export class CorpStore {
   }
 
   async #load(): Promise<CorpState> {
+    const place = await findCorpPlace(this.#places);
+    this.#path = place.path;
     let candidate: CorpConfig | undefined;
     try {
       candidate = await loadCorp(this.path);
@@ -64,9 +80,12 @@ export class CorpStore {
       return this.#state = { status: "ok", config: candidate };
     } catch (thrown) {
       const error = asSbxError(thrown, `reading ${this.path}`);
-      if (error.code === "corp.not_found") return await this.#forget();
+      if (error.code === "corp.not_found" && !place.isRequired) return await this.#forget();
       const config = this.#lastGood ?? await this.#readCopy();
-      const failure = { error, ...(candidate && { rejected: candidate }) };
+      const failure = {
+        error: sayMissing(error),
+        ...(candidate && { rejected: candidate }),
+      };
       return this.#state = config
         ? { status: "last_good", config, ...failure }
         : { status: "closed", ...failure };
@@ -74,10 +93,12 @@ export class CorpStore {
   }
 
   async #saveCopy(config: CorpConfig) {
-    const isChanged = this.#lastGood?.document.text !== config.document.text;
+    const isChanged = this.#lastGood?.document.text !== config.document.text ||
+      this.#lastGood.path !== config.path;
     this.#lastGood = config;
     if (!isChanged) return;
     try {
+      await writeAtomic(this.#originPath, config.path);
       await writeAtomic(this.#copyPath, config.document.text);
     } catch {
       // Without a copy, a later start with a broken file locks everything, which is safe. The old copy might unlock
@@ -89,15 +110,27 @@ export class CorpStore {
   /** Drops the last good version: the administrator removed the file on purpose. */
   async #forget(): Promise<CorpState> {
     this.#lastGood = undefined;
-    await Deno.remove(this.#copyPath).catch(() => {});
+    for (const path of [this.#copyPath, this.#originPath]) await Deno.remove(path).catch(() => {});
     return this.#state = { status: "absent" };
   }
 
   async #readCopy(): Promise<CorpConfig | undefined> {
     try {
-      return this.#lastGood = await loadCorp(this.#copyPath);
+      const copy = await loadCorp(this.#copyPath);
+      // Copies of an earlier version have no origin; they were of the file in force.
+      const path = await Deno.readTextFile(this.#originPath).catch(() => this.#path);
+      return this.#lastGood = { ...copy, path };
     } catch {
       return undefined;
     }
   }
+}
+
+/** Says of a file that is required and missing how to be without it. */
+function sayMissing(error: SbxError): SbxError {
+  if (error.code !== "corp.not_found") return error;
+  return new SbxError(error.code, error.message, {
+    cause: error,
+    hint: "put the file back; to be without it, start the service without SBX_CORP_CONFIG",
+  });
 }

@@ -13,6 +13,8 @@ export interface DetectionFinding {
   severity: Severity;
   confidence: Confidence;
   tags: string[];
+  /** sinks that its pack names; absent: all */
+  export_routes?: string[];
 }
 
 /** Builds the finding of a rule that matched an event. */

@@ -1,6 +1,9 @@
 import { type DetectionFinding, type DetectionIr, Matcher, type RuleCounter } from "../detection/mod.ts";
 import { type Event, familyOf } from "../event/mod.ts";
 
+/** Names of sinks by pack id. */
+export type ExportRoutes = Readonly<Record<string, readonly string[]>>;
+
 /**
  * The detections of one session. A rule that reads a response is evaluated when the response is complete, every other
  * rule when the event happens, so that each rule sees each event once.
@@ -8,12 +11,15 @@ import { type Event, familyOf } from "../event/mod.ts";
 export class Detector {
   readonly #requests: Matcher;
   readonly #responses: Matcher;
+  readonly #exportRoutes: ExportRoutes;
 
   /**
+   * @param exportRoutes sinks for the findings of each pack that names some
    * @param previous detector whose counters go on
    * @throws {SbxError} `detection.conflict`
    */
-  constructor(irs: readonly DetectionIr[], previous?: Detector) {
+  constructor(irs: readonly DetectionIr[], exportRoutes: ExportRoutes = {}, previous?: Detector) {
+    this.#exportRoutes = exportRoutes;
     this.#requests = new Matcher(irs.map((ir) => selectRules(ir, false)), previous && previous.#requests);
     this.#responses = new Matcher(irs.map((ir) => selectRules(ir, true)), previous && previous.#responses);
   }
@@ -21,13 +27,23 @@ export class Detector {
   /** Findings of an event as it is appended, and of its response if it has one already. */
   matchRequest(event: Event): DetectionFinding[] {
     const family = event[familyOf(event.common.event_type)] as { response?: unknown } | undefined;
-    const findings = this.#requests.match(event);
-    return family?.response === undefined ? findings : [...findings, ...this.#responses.match(event)];
+    const findings = this.#route(this.#requests.match(event));
+    return family?.response === undefined ? findings : [...findings, ...this.matchResponse(event)];
   }
 
   /** Findings of an event whose response came later. */
   matchResponse(event: Event): DetectionFinding[] {
-    return this.#responses.match(event);
+    return this.#route(this.#responses.match(event));
+  }
+
+  /** Keeps the routes with the finding: it may be exported when its VM and its pack are gone. */
+  #route(findings: DetectionFinding[]): DetectionFinding[] {
+    return findings.map((finding) => {
+      const routes = Object.hasOwn(this.#exportRoutes, finding.pack_id)
+        ? this.#exportRoutes[finding.pack_id]
+        : [];
+      return routes.length ? { ...finding, export_routes: [...routes] } : finding;
+    });
   }
 
   counters(): RuleCounter[] {

@@ -17,7 +17,7 @@ import {
   type Rule,
   type Verdict,
 } from "../policy/mod.ts";
-import { Detector } from "./detector.ts";
+import { Detector, type ExportRoutes } from "./detector.ts";
 import { decoyFinding, failureFinding } from "./finding.ts";
 import type { Finding, SessionNotice } from "./notice.ts";
 import { outlineOf } from "./outline.ts";
@@ -31,6 +31,7 @@ export interface GateOptions {
   session: { id: string; profile_id: string; profile_revision: string };
   policy: Policy;
   detections: readonly DetectionIr[];
+  exportRoutes?: ExportRoutes;
   recorder: Recorder;
   tell(notice: SessionNotice): void;
   /** replaces secrets by refs, in text or in JSON */
@@ -49,6 +50,7 @@ export class SessionGate implements Gate {
   readonly #recorder: Recorder;
   #policy: Policy;
   #detector: Detector;
+  #profileRevision: string;
   /** families of which some rule reads responses; the responses of others are not evaluated */
   #reviewed: ReadonlySet<string>;
   readonly #passages: PassageGate = {
@@ -61,7 +63,8 @@ export class SessionGate implements Gate {
     const { recorder } = this.#options = options;
     this.#recorder = recorder;
     this.#policy = options.policy;
-    this.#detector = new Detector(options.detections);
+    this.#detector = new Detector(options.detections, options.exportRoutes);
+    this.#profileRevision = options.session.profile_revision;
     this.#reviewed = reviewedFamilies(options.policy);
     this.asks = new AskQueue({
       onAsk: (payload) => this.#tell({ type: "ask", payload }),
@@ -72,9 +75,17 @@ export class SessionGate implements Gate {
     });
   }
 
-  /** Replaces rules and detections. @throws {SbxError} `detection.conflict`: the ones before stay */
-  use(policy: Policy, detections: readonly DetectionIr[]): void {
-    this.#detector = new Detector(detections, this.#detector);
+  /** Replaces rules and detections, and the revision that events name. @throws {SbxError} `detection.conflict`: the ones before stay */
+  use(
+    policy: Policy,
+    detections: readonly DetectionIr[],
+    { exportRoutes, profileRevision = this.#profileRevision }: {
+      exportRoutes?: ExportRoutes;
+      profileRevision?: string;
+    } = {},
+  ): void {
+    this.#detector = new Detector(detections, exportRoutes, this.#detector);
+    this.#profileRevision = profileRevision;
     this.#policy = policy;
     this.#reviewed = reviewedFamilies(policy);
   }
@@ -136,7 +147,7 @@ export class SessionGate implements Gate {
   }
 
   #complete({ common, ...family }: Draft): Event {
-    const { id, profile_id, profile_revision } = this.#options.session;
+    const { id, profile_id } = this.#options.session;
     const { event_type, source_engine, enforceability, actor, labels, process, trace_id } = common;
     // In the order of canonical JSON, which then has nothing to sort.
     return {
@@ -148,7 +159,7 @@ export class SessionGate implements Gate {
         labels: labels ?? {},
         ...(process && { process }),
         profile_id,
-        profile_revision,
+        profile_revision: this.#profileRevision,
         sequence: 0,
         session_id: id,
         source_engine,

@@ -20,6 +20,22 @@ export function definitionsOf(profile: McpServers, corp: CorpMcpServers = {}): A
   return definitions;
 }
 
+/** Id of the built-in server, which also prefixes its tools. */
+export const LOCAL = "local";
+
+/**
+ * Tests whether the built-in server is on. An entry configures it by the id `local` or by `builtin = true`; corp's entries
+ * count more than the profile's.
+ */
+export function isLocalEnabled(profile: McpServers, corp: CorpMcpServers = {}): boolean {
+  const isBuiltin = (id: string) =>
+    [corp[id], profile[id]].some((server) => server && "builtin" in server && server.builtin);
+  const states = (servers: CorpMcpServers) =>
+    Object.keys(servers).filter((id) => id === LOCAL || isBuiltin(id)).map((id) => servers[id].enabled);
+  const forced = states(corp);
+  return (forced.length > 0 ? forced : states(profile)).every(Boolean);
+}
+
 /** Tests whether the aggregator connects to a server. */
 export function isServed({ enabled, unsupported_stdio }: AggregatorDefinition): boolean {
   return enabled && !unsupported_stdio;

@@ -10,7 +10,13 @@ import type {
 } from "../api/mod.ts";
 import type { CorpStore } from "../corp/mod.ts";
 import { type OverlayInput, overlayView, packViews } from "../detection/live/mod.ts";
-import { type DetectionIr, Matcher, mergeCounters, type RuleCounter } from "../detection/mod.ts";
+import {
+  type DetectionIr,
+  dropDuplicates,
+  Matcher,
+  mergeCounters,
+  type RuleCounter,
+} from "../detection/mod.ts";
 import { type Contract, readContract } from "../session/mod.ts";
 import { corpLayer } from "./contract.ts";
 import type { Detections } from "./detections.ts";
@@ -52,10 +58,15 @@ export class ActiveDetections {
   async put(request: OverlayRequest): Promise<OverlaySaved> {
     const overlays = await this.#sources.detections.overlays();
     const { contracts } = await this.#survey();
-    const overlay = await overlays.put(request as OverlayInput, (runtime) => {
-      for (const { corp, profile, detection } of contracts) {
-        new Matcher([...corp.packs, ...profile.packs, ...detection.user, ...runtime]);
-      }
+    const [{ user }, corpTerms] = await Promise.all([
+      this.#sources.detections.irs(),
+      corpLayer(this.#sources.corp),
+    ]);
+    const overlay = await overlays.put(request as OverlayInput, (added, others) => {
+      // Only the new one is judged: others that conflict are left out already.
+      const profiles = contracts.flatMap(({ profile }) => profile.packs);
+      const { irs } = dropDuplicates([...corpTerms.packs, ...profiles, ...user, ...others]);
+      new Matcher([...irs, added]);
     });
     return { kind: "detection", rule: overlayView(overlay, []), propagation: await this.#propagate() };
   }
@@ -131,8 +142,7 @@ export class ActiveDetections {
 
   /** Puts the overlays of now in force in every VM. */
   async #propagate(): Promise<Propagation> {
-    const { detections, refresh } = this.#sources;
-    const { refreshed, failed } = await refresh.refreshDetections(await detections.irs());
+    const { refreshed, failed } = await this.#sources.refresh.refreshDetections();
     this.#lastSync = Date.now();
     return {
       target_count: refreshed.length + failed.length,

@@ -139,9 +139,8 @@ function lockedValue(settings: SettingsStore, { setting }: Resource): number | u
   return settings.resolved.byId.get(setting)?.corp_locked ? numberOf(settings, setting) : undefined;
 }
 
-/** Absent where `SBX_DEFAULTS_CONFIG` names a file without this setting. */
 function numberOf(settings: SettingsStore, id: string): number | undefined {
-  const value = settings.resolved.byId.get(id)?.effective_value;
+  const value = settings.inForce(id);
   return typeof value === "number" ? value : undefined;
 }
 

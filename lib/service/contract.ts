@@ -2,12 +2,11 @@
 import { dirname, resolve } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import type { CorpConfig, CorpStore } from "../corp/mod.ts";
-import { loadPack, loadPinned } from "../detection/live/mod.ts";
-import { type DetectionIr, Matcher } from "../detection/mod.ts";
+import { exportRoutes, type LoadedPack, loadPack, loadPinned } from "../detection/live/mod.ts";
 import type { RuleTable } from "../policy/author/mod.ts";
 import type { Rule } from "../policy/mod.ts";
 import type { Profile } from "../profile/mod.ts";
-import { type Contract, detectionsOf, type OnFull } from "../session/mod.ts";
+import type { Contract, OnFull } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import type { TomlDocument } from "../toml/mod.ts";
 import type { Detections } from "./detections.ts";
@@ -43,18 +42,22 @@ export async function makeContract(
     ledger: ledgerOf(settings, corp),
   };
   await requireGood(contract);
+  detections.noteDropped(profile.id, contract);
   return contract;
 }
 
 /** The part of a contract that is the profile's. @throws {SbxError} `policy.invalid`, `policy.not_found` */
 export async function profileLayer(profile: Profile): Promise<Contract["profile"]> {
   const { document, rules, rule_files, path } = profile;
+  const packs = await profilePacks(profile);
   return {
     rules: await readLayer(
       { document, layer: "profile", at: ["profiles", "rules"], rules },
       rule_files?.enforcement && besideOf(path, rule_files.enforcement),
     ),
-    packs: await profilePacks(profile),
+    packs: packs.map(({ ir }) => ir),
+    export_routes: exportRoutes(packs),
+    revision: profile.revision,
     mcp: profile.mcp,
     providers: profile.credentials.providers,
   };
@@ -75,14 +78,16 @@ export async function corpLayer(
       hint: `ask your administrator to repair ${path}`,
     });
   }
-  const { file, document } = state.config;
+  const { file, document, path: origin } = state.config;
   const { enforcement, sigma } = file.corp_rule_files;
+  const packs = sigma ? [await loadPack(besideOf(origin, sigma))] : [];
   return {
     rules: await readLayer(
       { document, layer: "corp", at: ["corp", "rules"], rules: file.corp.rules },
-      enforcement && besideOf(path, enforcement),
+      enforcement && besideOf(origin, enforcement),
     ),
-    packs: sigma ? [(await loadPack(besideOf(path, sigma))).ir] : [],
+    packs: packs.map(({ ir }) => ir),
+    export_routes: exportRoutes(packs),
     mcp: file.mcp,
   };
 }
@@ -106,27 +111,26 @@ async function readLayer(tables: RuleTables, ruleFile: string | undefined): Prom
 }
 
 /** Packs that a profile pins, and the pack that is its rule file. */
-async function profilePacks({ detection, rule_files, path }: Profile): Promise<DetectionIr[]> {
+async function profilePacks({ detection, rule_files, path }: Profile): Promise<LoadedPack[]> {
   const pinned = await loadPinned(detection.packs, path ? dirname(path) : ".");
   const ruleFile = rule_files?.sigma ? [await loadPack(besideOf(path, rule_files.sigma))] : [];
-  return [...pinned, ...ruleFile].map(({ ir }) => ir);
+  return [...pinned, ...ruleFile];
 }
 
 /** Files that corp.toml names; relative paths start at its folder. */
-export function corpFiles({ file }: CorpConfig, path: string): string[] {
+export function corpFiles({ file, path }: CorpConfig): string[] {
   const { enforcement, sigma } = file.corp_rule_files;
   return [enforcement, sigma].flatMap((each) => each ? [besideOf(path, each)] : []);
 }
 
 /**
- * Refuses rules that do not compile and detections that conflict, before any process gets them.
+ * Refuses rules that do not compile, before any process gets them.
  *
- * @throws {SbxError} `policy.invalid`, `detection.conflict`
+ * @throws {SbxError} `policy.invalid`
  */
 export async function requireGood(
-  contract: Pick<Contract, "corp" | "profile" | "detection">,
+  contract: Pick<Contract, "corp" | "profile">,
 ): Promise<void> {
-  new Matcher(detectionsOf(contract));
   const { corp, profile } = contract;
   // A VM without rules of its own has the built-in ones, which need no check.
   if (corp.rules.length + profile.rules.length === 0) return;
@@ -135,30 +139,26 @@ export async function requireGood(
 }
 
 function networkOf(settings: SettingsStore): Contract["network"] {
-  const extraCaFile = valueOf(settings, "network.extra_ca_file");
-  const priceFile = valueOf(settings, "network.model_price_file");
+  const extraCaFile = settings.inForce("network.extra_ca_file");
+  const priceFile = settings.inForce("network.model_price_file");
   return {
-    resolvers: (valueOf(settings, "network.dns_resolvers") ?? []) as string[],
-    overrides: (valueOf(settings, "network.upstream_overrides") ?? []) as string[],
+    resolvers: (settings.inForce("network.dns_resolvers") ?? []) as string[],
+    overrides: (settings.inForce("network.upstream_overrides") ?? []) as string[],
     ...(extraCaFile ? { extra_ca_file: extraCaFile as string } : {}),
     ...(priceFile ? { price_file: priceFile as string } : {}),
   };
 }
 
-/** Absent where `SBX_DEFAULTS_CONFIG` names a file without this setting. */
-function valueOf(settings: SettingsStore, id: string): unknown {
-  return settings.resolved.byId.get(id)?.effective_value;
-}
-
 /** Limit of a session's ledger, the reaction to a full one, and corp's collecting server. */
 export function ledgerOf(settings: SettingsStore, { state }: CorpStore): Contract["ledger"] {
-  const size = valueOf(settings, "ledger.max_size_mb");
-  const { url, auth_token_file } = "config" in state ? state.config.file.ledger : {};
+  const size = settings.inForce("ledger.max_size_mb");
+  const corp = "config" in state ? state.config : undefined;
+  const { url, auth_token_file } = corp?.file.ledger ?? {};
   return {
-    on_full: (valueOf(settings, "ledger.on_full") ?? "pause") as OnFull,
+    on_full: (settings.inForce("ledger.on_full") ?? "pause") as OnFull,
     ...(typeof size === "number" && size > 0 && { max_bytes: size * MIB }),
     ...(url !== undefined && { url }),
-    ...(auth_token_file !== undefined && { auth_token_file }),
+    ...(auth_token_file !== undefined && { auth_token_file: besideOf(corp?.path, auth_token_file) }),
   };
 }
 

@@ -7,12 +7,12 @@ export function watchCorp(corp: CorpStore, onChange: () => Promise<void>): Watch
   let watch: Watch;
   let isClosed = false;
   const start = () => {
-    const { state, path } = corp;
+    const { state, paths } = corp;
     // The files of a rejected corp.toml too: they may be the reason.
     const rejected = "rejected" in state ? state.rejected ?? [] : [];
     const configs = ["config" in state ? state.config : [], rejected].flat();
-    const files = configs.flatMap((config) => corpFiles(config, path));
-    watch = watchFiles([path, ...new Set(files)], async () => {
+    const files = configs.flatMap(corpFiles);
+    watch = watchFiles([...new Set([...paths, ...files])], async () => {
       await corp.load();
       await onChange();
       if (isClosed) return;

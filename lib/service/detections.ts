@@ -1,8 +1,11 @@
 import { join } from "node:path";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { type LoadedPack, loadPack, OverlayStore } from "../detection/live/mod.ts";
-import type { DetectionIr } from "../detection/mod.ts";
+import { exportRoutes, type LoadedPack, loadPack, OverlayStore } from "../detection/live/mod.ts";
+import { dropDuplicates } from "../detection/mod.ts";
+import type { Contract } from "../session/mod.ts";
+
+type DetectionTerms = Contract["detection"];
 
 /**
  * Detections of one home that belong neither to a profile nor to corp: the user's packs, files in
@@ -11,6 +14,11 @@ import type { DetectionIr } from "../detection/mod.ts";
 export class Detections {
   readonly #dir: string;
   #overlays?: Promise<OverlayStore>;
+  /** problems of overlay files and of the user's packs, as they were last read */
+  #overlayProblems: string[] = [];
+  #packProblems: string[] = [];
+  /** rules left out, by the id of the profile that they were left out for */
+  readonly #dropped = new Map<string, string[]>();
 
   constructor({ dir }: Pick<Home, "dir">) {
     this.#dir = join(dir, "detection");
@@ -19,29 +27,70 @@ export class Detections {
   /** Overlays, read at the first call. */
   overlays(): Promise<OverlayStore> {
     this.#overlays ??= OverlayStore.open(join(this.#dir, "overlays"), (message) => {
+      this.#overlayProblems.push(message);
       log(message);
     });
     return this.#overlays;
   }
 
-  /** IR of the user's packs and of the overlays in force. */
-  async irs(): Promise<{ user: DetectionIr[]; runtime: DetectionIr[] }> {
+  /** IR of the user's packs and of the overlays in force, with their sinks. */
+  async irs(): Promise<DetectionTerms> {
     const [overlays, user] = await Promise.all([this.overlays(), this.#userPacks()]);
-    return { user: user.map(({ ir }) => ir), runtime: overlays.irs() };
+    return {
+      user: user.map(({ ir }) => ir),
+      runtime: overlays.irs(),
+      export_routes: { ...overlays.exportRoutes(), ...exportRoutes(user) },
+    };
   }
 
-  /** A pack that is broken or revoked is logged and skipped. */
+  /**
+   * Notes the rules that are left out of a contract, for {@linkcode problems}.
+   *
+   * @param key profile of the contract; a later call replaces what was noted
+   */
+  noteDropped(key: string, contract: Pick<Contract, "corp" | "profile" | "detection">): void {
+    const { corp, profile, detection } = contract;
+    const { dropped } = dropDuplicates([
+      ...corp.packs,
+      ...profile.packs,
+      ...detection.user,
+      ...detection.runtime,
+    ]);
+    const problems = dropped.map(({ rule_id, pack_id, kept }) =>
+      `the detection "${rule_id}" of the pack "${pack_id}" is left out: the pack "${kept}" has one of that id ` +
+      "(rename or remove one of the two; sbx detection list shows them)"
+    );
+    const known = this.problems();
+    for (const problem of problems) if (!known.includes(problem)) log(problem);
+    this.#dropped.set(key, problems);
+  }
+
+  /** Detections that are not in force, each with the reason. */
+  problems(): string[] {
+    return [...this.#overlayProblems, ...this.#packProblems, ...[...this.#dropped.values()].flat()];
+  }
+
+  /** Forgets the rules that were left out, before a change that may bring them in again. */
+  forgetDropped(): void {
+    this.#dropped.clear();
+  }
+
+  /** A pack that is broken or revoked is reported and skipped. */
   async #userPacks(): Promise<LoadedPack[]> {
     const dir = join(this.#dir, "packs");
     const names = await Array.fromAsync(Deno.readDir(dir), ({ name }) => name).catch((): string[] => []);
     const packs: LoadedPack[] = [];
+    const problems: string[] = [];
     for (const name of names.filter((name) => /^[^.].*\.(ya?ml|toml|json)$/.test(name)).sort()) {
       try {
         packs.push(await loadPack(join(dir, name)));
       } catch (error) {
-        log((error as Error).message);
+        const [message] = (error as Error).message.split("\n");
+        problems.push(message);
+        if (!this.#packProblems.includes(message)) log((error as Error).message);
       }
     }
+    this.#packProblems = problems;
     return packs;
   }
 }

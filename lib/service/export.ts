@@ -1,13 +1,14 @@
-/** Export of findings to the sinks (docs/contracts.md §12). They are read from the ledgers, so none is lost while no service runs. */
+/** Export of findings to the sinks (docs/contracts.md §6, "Sinks"). They are read from the ledgers, so none is lost while no service runs. */
 import { join } from "node:path";
 import { type Home, writeAtomic } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
+import { count } from "../base/text/mod.ts";
 import { backgroundTimeout } from "../base/time/mod.ts";
 import type { CorpStore } from "../corp/mod.ts";
 import type { DetectionFinding } from "../detection/mod.ts";
 import { sessionPaths } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
-import type { FindingSinks } from "../sink/mod.ts";
+import type { FindingSinks, SinksOptions, SinkStatus } from "../sink/mod.ts";
 
 /** Findings read from a ledger at once. */
 const BATCH = 500;
@@ -22,6 +23,8 @@ export class FindingExport {
   #sinks?: FindingSinks;
   /** options of the open sinks, as JSON */
   #sinkOptions = "";
+  /** reason why the last export failed */
+  #problem?: string;
   readonly #waiting = new Set<string>();
   #tail: Promise<unknown> = Promise.resolve();
 
@@ -31,8 +34,9 @@ export class FindingExport {
     this.#corp = corp;
   }
 
-  /** Queues every session: there may be findings from the time when no service ran. */
+  /** Opens the sinks and queues every session: there may be findings from the time when no service ran. */
   async begin(): Promise<void> {
+    this.reconfigure();
     for await (const { name } of Deno.readDir(join(this.#home.dir, "ledgers"))) this.#queue(name);
   }
 
@@ -43,18 +47,42 @@ export class FindingExport {
     backgroundTimeout(() => this.#queue(sessionId), GATHER_MS);
   }
 
+  /** Puts the sinks in force that corp and the settings name now. Without any, they open with the first finding. */
+  reconfigure(): void {
+    this.#inTurn(async () => {
+      if (this.#sinks || Object.keys(this.#endpoints()).length > 0) await this.#openSinks();
+    });
+  }
+
+  /** Sinks that findings wait for, and findings that were lost, each as one line. */
+  problems(): string[] {
+    const sinks = this.#sinks?.status() ?? [];
+    return [...sinks.flatMap(sinkProblems), ...this.#problem === undefined ? [] : [this.#problem]];
+  }
+
   async close(): Promise<void> {
     await this.#tail;
-    await this.#sinks?.close();
+    const open = this.#sinks;
+    this.#sinks = undefined;
+    await open?.close();
   }
 
   #queue(sessionId: string): void {
-    this.#tail = this.#tail.then(async () => {
+    this.#inTurn(async () => {
       this.#waiting.delete(sessionId);
+      await this.#send(sessionId);
+    });
+  }
+
+  #inTurn(work: () => Promise<void>): void {
+    this.#tail = this.#tail.then(async () => {
       try {
-        await this.#send(sessionId);
+        await work();
+        this.#problem = undefined;
       } catch (error) {
-        log("exporting findings:", (error as Error).message);
+        const problem = `findings are not exported: ${(error as Error).message}`;
+        if (problem !== this.#problem) log(problem);
+        this.#problem = problem;
       }
     });
   }
@@ -75,27 +103,51 @@ export class FindingExport {
     }
   }
 
-  async #openSinks(): Promise<FindingSinks> {
+  /** Addresses of the sinks in force. A collector of the settings counts only while its setting is switched on. */
+  #endpoints(): Pick<SinksOptions, "http" | "otlp"> {
     const { state } = this.#corp;
     const corp = "config" in state ? state.config.file.corp_rule_files : {};
-    const valueOf = (id: string) => this.#settings.resolved.byId.get(id)?.effective_value;
-    const telemetry = valueOf("telemetry.enabled") ? valueOf("telemetry.endpoint") : undefined;
-    const options = {
+    const telemetry = this.#settings.inForce("telemetry.enabled") === true
+      ? this.#settings.inForce("telemetry.endpoint")
+      : undefined;
+    const otlp = corp.open_telemetry ?? telemetry;
+    return {
       ...(corp.sigma_output_endpoint && { http: { endpoint: corp.sigma_output_endpoint } }),
-      ...((corp.open_telemetry || telemetry) && {
-        otlp: { endpoint: corp.open_telemetry ?? String(telemetry) },
-      }),
+      ...(otlp && { otlp: { endpoint: String(otlp) } }),
     };
-    const optionText = JSON.stringify(options);
+  }
+
+  async #openSinks(): Promise<FindingSinks> {
+    const endpoints = this.#endpoints();
+    const optionText = JSON.stringify(endpoints);
     if (this.#sinks && optionText === this.#sinkOptions) return this.#sinks;
-    await this.#sinks?.close();
+    const open = this.#sinks;
+    this.#sinks = undefined;
+    // At once: what waits must not go to a sink that is no longer named.
+    await open?.close(0);
     const { FindingSinks } = await import("../sink/mod.ts");
     this.#sinks = await FindingSinks.open({
       dir: join(this.#home.dir, "sinks"),
       audit: { path: join(this.#home.dir, "logs", "findings.jsonl") },
-      ...options,
+      onProblem: log,
+      ...endpoints,
     });
     this.#sinkOptions = optionText;
     return this.#sinks;
   }
+}
+
+function sinkProblems({ name, last_error, queued_bytes, dropped, refused }: SinkStatus): string[] {
+  const lost = [
+    ...dropped ? [`${count(dropped, "finding")} did not fit its queue`] : [],
+    ...refused ? [`${count(refused, "finding")} it refused`] : [],
+  ];
+  return [
+    ...last_error === null ? [] : [
+      `findings wait for the sink "${name}" (${queued_bytes} bytes): ${last_error}; they are sent once it answers`,
+    ],
+    ...lost.length
+      ? [`the sink "${name}" lacks findings: ${lost.join(", ")}; the ledgers have them all`]
+      : [],
+  ];
 }

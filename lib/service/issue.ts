@@ -7,6 +7,8 @@ import { CredentialStore, storePath } from "../credential/mod.ts";
 import { bootAssets, currentArch, listProfiles } from "../profile/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import { findTools } from "../vm/mod.ts";
+import type { Detections } from "./detections.ts";
+import type { FindingExport } from "./export.ts";
 import type { ContractRefresh } from "./refresh.ts";
 import type { Supervisor } from "./supervisor.ts";
 
@@ -17,11 +19,13 @@ export interface IssueSources {
   settings: SettingsStore;
   corp: CorpStore;
   refresh: ContractRefresh;
+  detections: Detections;
+  findings: FindingExport;
 }
 
 /** Lists all issues: reasons why VMs cannot start, configuration that is not in force, and VMs that failed or stand still. */
 export async function listIssues(sources: IssueSources): Promise<string[]> {
-  const { home, supervisor, settings, corp, refresh } = sources;
+  const { home, supervisor, settings, corp, refresh, detections, findings } = sources;
   const checks: (() => unknown)[] = [
     findTools,
     () => resolveAssets(home, currentArch()),
@@ -37,6 +41,8 @@ export async function listIssues(sources: IssueSources): Promise<string[]> {
       ...corpIssues(corp),
       ...settingsIssues(settings),
       ...refresh.problems(),
+      ...detections.problems(),
+      ...findings.problems(),
       ...results.flat(),
       ...await profileIssues(home),
       ...vmIssues(supervisor),
@@ -47,7 +53,9 @@ export async function listIssues(sources: IssueSources): Promise<string[]> {
 /** A broken corp.toml comes first: the administrator's rules are not those in force. */
 function corpIssues(corp: CorpStore): string[] {
   const { state } = corp;
-  return "error" in state ? [`${corpSummary(corp)}: ${state.error.message.split("\n")[0]}`] : [];
+  if (!("error" in state)) return [];
+  const { message, hint } = state.error;
+  return [`${corpSummary(corp)}: ${message.split("\n")[0]}${hint ? ` (${hint})` : ""}`];
 }
 
 /** An unreadable settings.toml, and values that are not in force. */

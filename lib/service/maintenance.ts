@@ -21,7 +21,7 @@ export interface MaintenanceParts {
 export function startMaintenance({ registry, sessions, settings }: MaintenanceParts): void {
   const idsOf = (vms: ReturnType<Registry["all"]>) => new Set(vms.map(({ record }) => record.id));
   const prune = () => {
-    const days = settings.resolved.byId.get(RETENTION_SETTING)?.effective_value;
+    const days = settings.inForce(RETENTION_SETTING);
     if (typeof days === "number") sessions.prune(days, idsOf(registry.all()));
   };
   backgroundTimeout(prune, PRUNE_DELAY_MS);

@@ -7,6 +7,7 @@ import { loadProfile } from "../profile/mod.ts";
 import { type Contract, readContract, writeContract } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import { corpLayer, ledgerOf, profileLayer, requireGood } from "./contract.ts";
+import type { Detections } from "./detections.ts";
 import type { Registry } from "./registry.ts";
 import type { Vm } from "./vm.ts";
 
@@ -28,6 +29,7 @@ export interface RefreshSources {
   settings: SettingsStore;
   corp: CorpStore;
   registry: Registry;
+  detections: Detections;
 }
 
 /** Refreshes the contracts of running VMs. */
@@ -41,7 +43,10 @@ export class ContractRefresh {
   /** Puts corp as it is now in force in every VM. */
   async refreshCorp(): Promise<void> {
     const { registry, corp } = this.#sources;
-    await refreshVms(registry.alive(), async (current) => ({ ...current, corp: await corpLayer(corp) }));
+    await this.#refreshVms(
+      registry.alive(),
+      async (current) => ({ ...current, corp: await corpLayer(corp) }),
+    );
   }
 
   /** Puts a profile as it is now in force in every VM of it (docs/contracts.md §4). */
@@ -51,33 +56,54 @@ export class ContractRefresh {
       ...current,
       profile: await profileLayer(await loadProfile(home, id)),
     });
-    return await refreshVms(registry.alive(id), change, call);
+    return await this.#refreshVms(registry.alive(id), change, call);
   }
 
   /** Puts the ledger's limit, and the reaction to a full one, in force in every VM. */
   async refreshLedgers(): Promise<void> {
     const { registry, settings, corp } = this.#sources;
     const ledger = ledgerOf(settings, corp);
-    await refreshVms(registry.alive(), (current) => Promise.resolve({ ...current, ledger }));
+    await this.#refreshVms(registry.alive(), (current) => Promise.resolve({ ...current, ledger }));
   }
 
-  /** Puts detections in force in every VM. */
-  async refreshDetections(detection: Contract["detection"]): Promise<RefreshResult> {
-    const { registry } = this.#sources;
-    return await refreshVms(registry.alive(), (current) => Promise.resolve({ ...current, detection }));
+  /** Puts the user's detections and the overlays of now in force in every VM. */
+  async refreshDetections(): Promise<RefreshResult> {
+    const { registry, detections } = this.#sources;
+    await this.checkDetections();
+    return await this.#refreshVms(registry.alive(), async (current) => ({
+      ...current,
+      detection: await detections.irs(),
+    }));
+  }
+
+  /** Notes the detections of corp and the user that are left out, also while no VM runs. */
+  async checkDetections(): Promise<void> {
+    const { detections, corp } = this.#sources;
+    detections.forgetDropped();
+    const none = { rules: [], packs: [], mcp: {} };
+    const [detection, corpTerms] = await Promise.all([detections.irs(), corpLayer(corp).catch(() => none)]);
+    detections.noteDropped("", { corp: corpTerms, profile: { ...none, providers: [] }, detection });
   }
 
   /** Reasons why VMs keep an older contract. */
   problems(): string[] {
     return this.#sources.registry.alive().flatMap(({ problem }) => problem ?? []);
   }
-}
 
-async function refreshVms(vms: Vm[], change: Change, call?: RefreshCall): Promise<RefreshResult> {
-  const results = await Promise.all(vms.map((vm) => refreshVm(vm, change, call)));
-  const idsOf = (result: boolean) =>
-    vms.filter((_, at) => results[at] === result).map(({ record }) => record.id);
-  return { refreshed: idsOf(true), failed: idsOf(false) };
+  async #refreshVms(vms: Vm[], change: Change, call?: RefreshCall): Promise<RefreshResult> {
+    const { detections } = this.#sources;
+    const results = await Promise.all(vms.map((vm) => {
+      const noted: Change = async (current) => {
+        const after = await change(current);
+        detections.noteDropped(vm.record.profile_id, after);
+        return after;
+      };
+      return refreshVm(vm, noted, call);
+    }));
+    const idsOf = (result: boolean) =>
+      vms.filter((_, at) => results[at] === result).map(({ record }) => record.id);
+    return { refreshed: idsOf(true), failed: idsOf(false) };
+  }
 }
 
 /** The last refresh of each VM. The next one waits for it: two at once would lose one change. */

@@ -1,5 +1,6 @@
 import type { Home } from "../base/home/mod.ts";
-import type { CorpStore } from "../corp/mod.ts";
+import { log } from "../base/log/mod.ts";
+import { type CorpStore, corpSummary } from "../corp/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import { AcceleratorChooser } from "./accelerator.ts";
 import { ActiveDetections } from "./active_detections.ts";
@@ -40,7 +41,7 @@ export class Service implements Configuration {
   readonly rules: Rules;
   readonly detections: Detections;
   readonly activeDetections: ActiveDetections;
-  readonly #findings: FindingExport;
+  readonly findings: FindingExport;
   readonly #watches: Disposable[] = [];
 
   constructor({ home, settings, corp }: Configuration) {
@@ -51,7 +52,7 @@ export class Service implements Configuration {
     this.sessions = new Sessions(home);
     this.accelerators = new AcceleratorChooser(home);
     this.detections = new Detections(home);
-    this.#findings = new FindingExport(home, settings, corp);
+    this.findings = new FindingExport(home, settings, corp);
     this.supervisor = new Supervisor({
       home,
       settings,
@@ -62,7 +63,7 @@ export class Service implements Configuration {
       notices: this.notices,
       accelerators: this.accelerators,
       onNotice: ({ record }, notice) => {
-        if (notice.type === "finding") this.#findings.queueSession(record.id);
+        if (notice.type === "finding") this.findings.queueSession(record.id);
         this.notices.tell(notice);
       },
     });
@@ -76,17 +77,25 @@ export class Service implements Configuration {
   /** Finds the VMs of earlier runs, and puts the changes of corp since then in force in them. */
   async load(): Promise<void> {
     await this.supervisor.load();
+    this.#logCorp();
     await this.refresh.refreshCorp();
-    this.#findings.begin().catch(() => {});
+    await this.refresh.checkDetections();
+    this.findings.begin().catch(() => {});
   }
 
   /** Follows changes of corp and of the settings, until {@linkcode close}. */
   watch(): void {
     this.#watches.push(
-      watchCorp(this.corp, () => this.refresh.refreshCorp()),
+      watchCorp(this.corp, async () => {
+        this.#logCorp();
+        await this.refresh.refreshCorp();
+        await this.refresh.checkDetections();
+        this.findings.reconfigure();
+      }),
       this.settings.watch((ids) => {
         this.notices.tell({ type: "settings-changed", payload: { ids } });
         if (ids.some((id) => id.startsWith("ledger."))) this.refresh.refreshLedgers();
+        if (ids.some((id) => id.startsWith("telemetry."))) this.findings.reconfigure();
       }),
     );
   }
@@ -99,9 +108,15 @@ export class Service implements Configuration {
     startMaintenance(this);
   }
 
+  /** A corp.toml that is not in force is said where its administrator looks. */
+  #logCorp(): void {
+    const { state } = this.corp;
+    if ("error" in state) log(`${corpSummary(this.corp)}: ${state.error.message}`);
+  }
+
   async close(): Promise<void> {
     for (const watch of this.#watches) watch[Symbol.dispose]();
-    await this.#findings.close();
+    await this.findings.close();
     await Deno.remove(this.home.servicePidFile).catch(() => {});
   }
 }

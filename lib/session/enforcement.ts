@@ -3,7 +3,7 @@ import { log } from "../base/log/mod.ts";
 import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.ts";
 import { SessionGate, type SessionNotice } from "../gate/mod.ts";
 import { compileLayers } from "../policy/mod.ts";
-import { type Contract, detectionsOf, readContract } from "./files/contract.ts";
+import { type Contract, detectionsOf, exportRoutesOf, readContract } from "./files/contract.ts";
 import { pinsPath, type SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import type { McpSide } from "./mcp.ts";
@@ -70,9 +70,11 @@ export class Enforcement {
     });
     try {
       const gate = new SessionGate({
-        session: record,
+        // The service may have refreshed the contract since it wrote the record.
+        session: { ...record, profile_revision: contract.profile.revision ?? record.profile_revision },
         policy,
         detections: detectionsOf(contract),
+        exportRoutes: exportRoutesOf(contract),
         recorder: recording.ledger,
         tell,
         scrub: (text) => broker.scrub(text),
@@ -95,7 +97,10 @@ export class Enforcement {
   async refresh({ mcp = false } = {}): Promise<void> {
     const contract = await readContract(this.#options.paths);
     const previous = this.#contract;
-    this.gate.use(compileLayers(contract), detectionsOf(contract));
+    this.gate.use(compileLayers(contract), detectionsOf(contract), {
+      exportRoutes: exportRoutesOf(contract),
+      profileRevision: contract.profile.revision,
+    });
     await this.#recording.use(contract.ledger);
     this.#contract = contract;
     if (mcp || serversDiffer(previous, contract)) await (await this.mcp()).refresh(contract);

@@ -7,6 +7,7 @@ import {
   type CredentialResolver,
   definitionsOf,
   findingOf,
+  isLocalEnabled,
   PinStore,
   type ServerStatus,
   type ToolEntry,
@@ -63,7 +64,9 @@ export class McpSide {
       },
       log,
     });
-    return new McpSide(gate, aggregator, new LocalServer({ send }));
+    const local = new LocalServer({ send });
+    local.isEnabled = isLocalEnabled(contract.profile.mcp, contract.corp.mcp);
+    return new McpSide(gate, aggregator, local);
   }
 
   /** One connection of the guest (docs/contracts.md §7, port 5002). */
@@ -77,9 +80,9 @@ export class McpSide {
     const local: ServerStatus = {
       name: LOCAL,
       url: "",
-      enabled: true,
+      enabled: this.#local.isEnabled,
       source: "builtin",
-      connected: true,
+      connected: this.#local.isEnabled,
       tool_count: tools.length,
       resource_count: 0,
       prompt_count: 0,
@@ -115,6 +118,7 @@ export class McpSide {
 
   /** Disconnects all servers and connects to those of the contract (docs/contracts.md §8, "Hot reload"). */
   async refresh(contract: Contract): Promise<void> {
+    this.#local.isEnabled = isLocalEnabled(contract.profile.mcp, contract.corp.mcp);
     await this.#aggregator.refresh(serversOf(contract));
   }
 

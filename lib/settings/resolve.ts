@@ -27,7 +27,11 @@ export function resolve(definitions: Definitions, user: Layer, corp: Layer): Res
     const corpEntry = corp.entries.get(leaf.id);
     const isLocked = corp.locksAll === true || corpEntry?.locked === true;
     const userValue = isLocked ? undefined : userEntry?.value;
-    if (isLocked && userEntry?.value !== undefined) overrideIssues.push(lockedIssue(leaf.id, user));
+    // A user who could switch a locked setting off could take corp's value away.
+    const userEnabled = isLocked ? undefined : userEntry?.enabled;
+    if (isLocked && (userEntry?.value ?? userEntry?.enabled) !== undefined) {
+      overrideIssues.push(lockedIssue(leaf.id, user));
+    }
     const parent = parents[index];
     const toggle = parent >= 0 ? leaves[parent] : undefined;
     const isOn = parent === NONE ||
@@ -46,7 +50,7 @@ export function resolve(definitions: Definitions, user: Layer, corp: Layer): Res
       modified: userEntry?.modified ?? null,
       corp_locked: isLocked,
       enabled_by: leaf.enabledBy,
-      enabled: (corpEntry?.enabled ?? userEntry?.enabled ?? leaf.enabled) && isOn,
+      enabled: (corpEntry?.enabled ?? userEnabled ?? leaf.enabled) && isOn,
       metadata: hidden === leaf.metadata.hidden ? leaf.metadata : { ...leaf.metadata, hidden },
       collapsed: leaf.collapsed,
     };
@@ -62,8 +66,9 @@ export function resolve(definitions: Definitions, user: Layer, corp: Layer): Res
 }
 
 function lockedIssue(id: string, user: Layer): ConfigIssue {
-  const place = user.document ? `${user.document.placeOf(["settings", id, "value"])}: ` : "";
-  return { id, severity: "warning", message: `${place}corp locks this setting, your value is ignored` };
+  const key = user.entries.get(id)?.value === undefined ? "enabled" : "value";
+  const place = user.document ? `${user.document.placeOf(["settings", id, key])}: ` : "";
+  return { id, severity: "warning", message: `${place}corp locks this setting, your ${key} is ignored` };
 }
 
 /** Nodes that are not hidden; the children of an unnamed group move into the parent group. */

@@ -80,6 +80,17 @@ export class SettingsStore {
     return leaf.effective_value as T;
   }
 
+  /**
+   * Value of a setting that is switched on. Readers of settings that do not go to the guest use this: a value whose
+   * setting corp or the user switched off has no effect (docs/contracts.md §3).
+   *
+   * @returns undefined where the setting is switched off, or absent from the file in `SBX_DEFAULTS_CONFIG`
+   */
+  inForce(id: string): SettingValue | undefined {
+    const leaf = this.#resolved.byId.get(id);
+    return leaf?.enabled ? leaf.effective_value : undefined;
+  }
+
   info(): SettingsResponse {
     const { tree, issues } = this.#resolved;
     return { tree, issues };
@@ -155,7 +166,7 @@ export class SettingsStore {
    */
   watch(onChange: (ids: string[]) => void): Watch {
     this.#listeners.add(onChange);
-    const files = watchFiles([this.path, this.#options.corp.path], () => {
+    const files = watchFiles([this.path, ...this.#options.corp.paths], () => {
       this.reload().catch(() => {/* the next change triggers another reload */});
     });
     const close = () => {

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { type DetectionFinding, EXPORT_ROUTES } from "../detection/mod.ts";
+import type { DetectionFinding } from "../detection/mod.ts";
 import type { Event } from "../event/mod.ts";
 import { type AuditOptions, AuditSender } from "./audit.ts";
 import { Delivery, type DeliveryOptions, type SinkStatus } from "./delivery.ts";
@@ -55,15 +55,14 @@ export class FindingSinks {
   }
 
   /**
-   * Queues a finding for its sinks; never throws, never waits.
-   *
-   * @param routes `export_routes` of its pack; without a known route, all sinks
+   * Queues a finding for the sinks that its `export_routes` name, or for all; the audit file gets every finding. Never
+   * throws, never waits.
    */
-  send(finding: DetectionFinding, event: Event, routes: readonly string[] = []): void {
+  send(finding: DetectionFinding, event: Event): void {
     const record = recordOf(finding, event);
-    const selected = routes.filter((route) => EXPORT_ROUTES.includes(route));
+    const { export_routes: routes = [] } = finding;
     for (const sink of this.sinks) {
-      if (sink.name === "audit" || !selected.length || selected.includes(sink.name)) sink.put(record);
+      if (sink.name === "audit" || routes.length === 0 || routes.includes(sink.name)) sink.put(record);
     }
   }
 

@@ -31,7 +31,7 @@ function api(corpText: string, run: (api: Api) => Promise<void>) {
       const corpFile = join(dir, "corp.toml");
       if (corpText) await Deno.writeTextFile(corpFile, corpText);
       const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
-      const corp = new CorpStore(home, corpFile);
+      const corp = new CorpStore(home, { managed: corpFile });
       const settings = await SettingsStore.open({
         home,
         corp,

@@ -47,7 +47,10 @@ const userText = overrides(USER_EVERY, 'modified = "2026-01-01T00:00:00Z"');
 const corpDocument = parseToml(overrides(CORP_EVERY, "hidden = false"), "corp.toml");
 const user = userLayer(parseToml(userText, "settings.toml"), definitions);
 const corp = corpLayer(
-  { status: "ok", config: { file: CorpFile.parse(corpDocument.value), document: corpDocument } },
+  {
+    status: "ok",
+    config: { file: CorpFile.parse(corpDocument.value), document: corpDocument, path: "corp.toml" },
+  },
   definitions,
 );
 const { tree, leaves } = resolve(definitions, user, corp);

@@ -20,7 +20,7 @@ const text = Array.from(
   (_, i) =>
     `[settings.s${i}]\nname = "Setting ${i}"\ndescription = "What it is for"\ntype = "number"\ndefault = ${i}\n`,
 ).join("");
-const corp = new CorpStore({ dir }, join(dir, "corp.toml"));
+const corp = new CorpStore({ dir }, { managed: join(dir, "corp.toml") });
 const settings = await SettingsStore.open({
   home: { dir },
   corp,

@@ -33,7 +33,7 @@ export function withBoot(run: (home: BootHome) => Promise<void>) {
     const dir = await Deno.makeTempDir();
     try {
       const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
-      const corp = new CorpStore(home, join(dir, "corp.toml"));
+      const corp = new CorpStore(home, { managed: join(dir, "corp.toml") });
       const settings = await SettingsStore.open({
         home,
         corp,

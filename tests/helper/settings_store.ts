@@ -34,7 +34,7 @@ export function withSettings(
           SettingsStore.open({
             home: { dir },
             definitions: DEFINITIONS,
-            corp: new CorpStore({ dir }, corp),
+            corp: new CorpStore({ dir }, { managed: corp }),
             ...(write && { write }),
           }),
       });

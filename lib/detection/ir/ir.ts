@@ -32,7 +32,13 @@ export const TAGS_MAX = 64;
 export const UUID = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/;
 
 /** Sinks that `export_routes` of a pack can name; the audit file always receives every finding. */
-export const EXPORT_ROUTES: readonly string[] = ["http", "otlp"];
+export const EXPORT_ROUTES = ["http", "otlp"] as const;
+export type ExportRoute = (typeof EXPORT_ROUTES)[number];
+
+/** Tests whether a sink of this name exists. */
+export function isExportRoute(route: string): route is ExportRoute {
+  return EXPORT_ROUTES.some((known) => known === route);
+}
 
 /** Event value that can be compared. */
 export type MatchValue = string | number | boolean;

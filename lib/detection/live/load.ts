@@ -2,7 +2,7 @@ import { isAbsolute, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { compileRead } from "../compile/mod.ts";
 import { detectionError, formatProblem, type Problem } from "../compile/mod.ts";
-import type { DetectionIr } from "../ir/ir.ts";
+import { type DetectionIr, type ExportRoute, isExportRoute } from "../ir/ir.ts";
 import { readPack } from "../pack/mod.ts";
 import { type PackPin, requireInstallable, requirePinned } from "./pin.ts";
 
@@ -11,7 +11,7 @@ export interface LoadedPack {
   ir: DetectionIr;
   path: string;
   /** sinks for its findings, in addition to the audit file; empty means all */
-  export_routes: string[];
+  export_routes: ExportRoute[];
   /** one line each, with file and line, such as for a deprecated pack */
   warnings: string[];
 }
@@ -30,7 +30,7 @@ export async function loadPack(path: string): Promise<LoadedPack> {
   return {
     ir,
     path,
-    export_routes: result.pack.findings.export_routes,
+    export_routes: result.pack.findings.export_routes.filter(isExportRoute),
     warnings: problems.filter(isWarning).map(formatProblem),
   };
 }
@@ -58,6 +58,15 @@ export async function loadPinned(
     });
   }
   return packs;
+}
+
+/** Sinks for the findings of each pack that names some. */
+export function exportRoutes(
+  packs: readonly Pick<LoadedPack, "ir" | "export_routes">[],
+): Record<string, ExportRoute[]> {
+  return Object.fromEntries(
+    packs.flatMap(({ ir, export_routes }) => export_routes.length ? [[ir.pack_id, export_routes]] : []),
+  );
 }
 
 function isWarning({ severity }: Problem): boolean {

@@ -1,5 +1,5 @@
 /** Detections in force: packs loaded by pins, overlays, and their views. Loads zod and the YAML parser. */
-export { type LoadedPack, loadPack, loadPinned } from "./load.ts";
+export { exportRoutes, type LoadedPack, loadPack, loadPinned } from "./load.ts";
 export {
   irOfInput,
   type Overlay,

@@ -4,7 +4,8 @@ import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
 import { compileOrThrow } from "../compile/mod.ts";
-import type { DetectionIr } from "../ir/ir.ts";
+import { type DetectionIr, type ExportRoute, isExportRoute } from "../ir/ir.ts";
+import { exportRoutes } from "./load.ts";
 import { PACK_MAX, packOf, readBytes } from "../pack/mod.ts";
 import { requireInstallable } from "./pin.ts";
 import { irOfRule } from "./rule_input.ts";
@@ -38,6 +39,8 @@ export interface Overlay {
   enabled: boolean;
   /** pack or rule as the request defined it */
   definition: unknown;
+  /** sinks for its findings; empty means all */
+  export_routes: ExportRoute[];
   /** absent if the definition, accepted by an earlier sbx, no longer compiles */
   ir?: DetectionIr;
   /** reason for the missing IR */
@@ -88,13 +91,20 @@ export class OverlayStore {
     return enabledIrs(this.list());
   }
 
+  /** Sinks for the findings of each overlay that names some. */
+  exportRoutes(): Record<string, ExportRoute[]> {
+    return exportRoutes(
+      this.list().flatMap(({ enabled, ir, export_routes }) => enabled && ir ? [{ ir, export_routes }] : []),
+    );
+  }
+
   /**
    * Adds an overlay or replaces the one with the same id, and writes its file.
    *
-   * @param accept checks the resulting set of IR, and throws to reject the change
+   * @param accept checks an enabled overlay beside the IR of the other ones, and throws to reject it
    * @throws {SbxError} `detection.invalid`, `detection.revoked`, `detection.limit`, errors of `accept`
    */
-  put(input: OverlayInput, accept?: (irs: DetectionIr[]) => void): Promise<Overlay> {
+  put(input: OverlayInput, accept?: (added: DetectionIr, others: DetectionIr[]) => void): Promise<Overlay> {
     return this.#inTurn(async () => {
       const parsed = OverlayInputSchema.safeParse(input);
       if (!parsed.success) {
@@ -109,7 +119,8 @@ export class OverlayStore {
           hint: "delete some, or combine them into a pack",
         });
       }
-      accept?.(enabledIrs([...this.list().filter(({ id }) => id !== overlay.id), overlay]));
+      const others = enabledIrs(this.list().filter(({ id }) => id !== overlay.id));
+      if (overlay.enabled && overlay.ir) accept?.(overlay.ir, others);
       const file = { schema: "sbx.detection-overlay.v1", id: overlay.id, overlay: parsed.data };
       await writeAtomic(this.#path(overlay.id), JSON.stringify(file, null, 2) + "\n");
       this.#overlays.set(overlay.id, overlay);
@@ -159,7 +170,7 @@ async function readOverlay(path: string): Promise<Overlay> {
   } catch (error) {
     if (!(error instanceof SbxError)) throw error;
     const definition = "pack" in overlay ? overlay.pack : overlay.rule;
-    return { id, enabled: overlay.enabled, definition, problem: error.message };
+    return { id, enabled: overlay.enabled, definition, export_routes: [], problem: error.message };
   }
 }
 
@@ -171,9 +182,14 @@ export function irOfInput(definition: unknown): Promise<DetectionIr> {
 
 async function overlayOf(input: z.output<typeof OverlayInputSchema>): Promise<Overlay> {
   const { enabled } = input;
-  const ir = "pack" in input ? await compileOrThrow(packOf(input.pack)) : await irOfRule(input.rule);
+  if (!("pack" in input)) {
+    const ir = await irOfRule(input.rule);
+    requireInstallable(ir);
+    return { id: input.rule.id, enabled, definition: input.rule, export_routes: [], ir };
+  }
+  const pack = packOf(input.pack);
+  const ir = await compileOrThrow(pack);
   requireInstallable(ir);
-  return "pack" in input
-    ? { id: ir.pack_id, enabled, definition: input.pack, ir }
-    : { id: input.rule.id, enabled, definition: input.rule, ir };
+  const export_routes = pack.pack?.findings.export_routes.filter(isExportRoute) ?? [];
+  return { id: ir.pack_id, enabled, definition: input.pack, export_routes, ir };
 }

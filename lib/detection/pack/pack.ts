@@ -2,7 +2,7 @@ import { dirname } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { describe } from "../../toml/mod.ts";
 import { detectionError, type Diagnostic, diagnosticsOf, hasErrors, type Problem } from "../compile/mod.ts";
-import { EXPORT_ROUTES } from "../ir/ir.ts";
+import { EXPORT_ROUTES, isExportRoute } from "../ir/ir.ts";
 import { documentOf, formatOf, type PackDocument, parseDocument } from "./document.ts";
 import { PACK_MAX, type PackFile, PackSchema } from "./schema.ts";
 
@@ -93,7 +93,7 @@ export function checkPack(document: PackDocument, folder?: string): PackReadResu
       );
     }
     pack.findings.export_routes.forEach((route, at) => {
-      if (EXPORT_ROUTES.includes(route)) return;
+      if (isExportRoute(route)) return;
       const routes = EXPORT_ROUTES.join(", ");
       report(
         "warning",

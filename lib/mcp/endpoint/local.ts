@@ -3,17 +3,18 @@
  * too.
  */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { LOCAL } from "../sources.ts";
 import type { CallOptions, Catalogue, ToolEntry, ToolServer } from "./catalogue.ts";
 import { ECHO, echo } from "./local_echo.ts";
 import { FETCH_HTTP, fetchHttp, type Send } from "./local_fetch.ts";
 
-/** Name of the built-in server; reserved. */
-export const LOCAL = "local";
 const PREFIX = `${LOCAL}__`;
 
 type Tool = (args: Record<string, unknown>, options: CallOptions) => Promise<unknown> | unknown;
 
 export class LocalServer implements ToolServer {
+  /** false once corp or the profile disables it; then it has no tools */
+  isEnabled = true;
   readonly #tools: Map<string, { entry: ToolEntry; run: Tool }>;
 
   /**
@@ -32,7 +33,7 @@ export class LocalServer implements ToolServer {
   }
 
   listTools(): Promise<ToolEntry[]> {
-    return Promise.resolve([...this.#tools.values()].map(({ entry }) => entry));
+    return Promise.resolve(this.isEnabled ? [...this.#tools.values()].map(({ entry }) => entry) : []);
   }
 
   /**
@@ -41,6 +42,12 @@ export class LocalServer implements ToolServer {
    * @throws {SbxError} `mcp.tool.not_found`
    */
   async callTool(name: string, args: Record<string, unknown>, options: CallOptions): Promise<unknown> {
+    if (!this.isEnabled) {
+      throw new SbxError(
+        "mcp.tool.not_found",
+        `the server ${LOCAL} is disabled in this VM, by corp or the profile`,
+      );
+    }
     const tool = this.#tools.get(name);
     if (!tool) throw new SbxError("mcp.tool.not_found", `the server ${LOCAL} has no tool "${name}"`);
     try {

@@ -15,6 +15,7 @@ export type {
 export { callForHost, type HostCall } from "./host_call.ts";
 export { type EndpointParts, McpEndpoint } from "./endpoint.ts";
 export { type EndpointLimits, LIMITS } from "./limit.ts";
-export { LOCAL, LocalServer } from "./local.ts";
+export { LOCAL } from "../sources.ts";
+export { LocalServer } from "./local.ts";
 export type { Send } from "./local_fetch.ts";
 export { PROTOCOL_VERSIONS } from "./protocol.ts";

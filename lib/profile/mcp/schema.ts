@@ -60,12 +60,26 @@ export const McpServers = z.record(
     "a server id is 1 to 64 of A-Z a-z 0-9 _ - without __, and does not end in _",
   ),
   McpServer,
-);
+).superRefine(refuseReserved);
+
+/** Refuses ids that would hide or be hidden by the built-in server, whose tools are `local__…`. */
+function refuseReserved(
+  servers: Record<string, McpServer | { enabled: false }>,
+  { addIssue }: z.RefinementCtx,
+) {
+  const refuse = (id: string, message: string) => addIssue({ code: "custom", path: [id], message });
+  if (Object.hasOwn(servers, "builtin")) refuse("builtin", "is a reserved id; give the server another one");
+  const local = Object.hasOwn(servers, "local") ? servers.local : undefined;
+  if (local && "name" in local && !local.builtin) {
+    refuse("local", "is the id of the built-in server; give the server another one, or set builtin = true");
+  }
+}
+
 export type McpServers = z.output<typeof McpServers>;
 
 /** Servers of corp: its own, or `enabled = false` to disable a profile's server (docs/contracts.md §3). */
 export const CorpMcpServers = z.record(
   McpServers.keyType,
   z.union([McpServer, z.strictObject({ enabled: z.literal(false) })]),
-);
+).superRefine(refuseReserved);
 export type CorpMcpServers = z.output<typeof CorpMcpServers>;

@@ -53,7 +53,7 @@ export const checkCorp: CorpCheck = async (config, path) => {
   const problems: string[] = [];
   try {
     const corp = await corpLayer({ path, state: { status: "ok", config } });
-    await requireGood({ corp, profile: NO_PROFILE, detection: NO_DETECTION });
+    await requireGood({ corp, profile: NO_PROFILE });
   } catch (error) {
     problems.push(...asSbxError(error, `checking ${path}`).message.split("\n"));
   }
@@ -67,4 +67,3 @@ export const checkCorp: CorpCheck = async (config, path) => {
 };
 
 const NO_PROFILE: Contract["profile"] = { rules: [], packs: [], mcp: {}, providers: [] };
-const NO_DETECTION: Contract["detection"] = { user: [], runtime: [] };

@@ -4,7 +4,7 @@
  * settings, and its rules outlive the service.
  */
 import { writeAtomic } from "../../base/home/mod.ts";
-import type { DetectionIr } from "../../detection/mod.ts";
+import { type DetectionIr, dropDuplicates } from "../../detection/mod.ts";
 import type { Contract } from "./contract_schema.ts";
 import type { SessionPaths } from "./paths.ts";
 import { checkJson, type FileError, readJson } from "./read.ts";
@@ -20,11 +20,18 @@ const ERROR: FileError = {
   hint: "stop the VM and start it again: that writes a new contract",
 };
 
-/** Every detection of a session. */
+/** Every detection of a session, each id once: corp's count more than the profile's, those more than the user's and the overlays. */
 export function detectionsOf(
   { corp, profile, detection }: Pick<Contract, "corp" | "profile" | "detection">,
 ): DetectionIr[] {
-  return [...corp.packs, ...profile.packs, ...detection.user, ...detection.runtime];
+  return dropDuplicates([...corp.packs, ...profile.packs, ...detection.user, ...detection.runtime]).irs;
+}
+
+/** Sinks for the findings of each pack that names some. Of two packs with one id, corp's counts. */
+export function exportRoutesOf(
+  { corp, profile, detection }: Pick<Contract, "corp" | "profile" | "detection">,
+): Record<string, string[]> {
+  return { ...detection.export_routes, ...profile.export_routes, ...corp.export_routes };
 }
 
 /** @throws {SbxError} `session.contract`: missing, damaged, or with a field that is wrong; nothing runs without a contract */

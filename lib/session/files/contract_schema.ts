@@ -1,6 +1,7 @@
 /** Zod schema of a contract. Loaded with the first contract that is read or written: a VM's process answers before that. */
 import { z } from "zod";
 import { PROVIDERS } from "../../credential/mod.ts";
+import { EXPORT_ROUTES } from "../../detection/mod.ts";
 import { IrSchema } from "../../detection/ir/schema.ts";
 import { FullRuleSchema } from "../../policy/author/schema.ts";
 // Past mod.ts, which reads profiles: a VM's process reads none.
@@ -9,14 +10,23 @@ import { CorpMcpServers, McpServers } from "../../profile/mcp/schema.ts";
 /** Reaction to a ledger that cannot be written: the VM is paused, or every action that needs a record is refused. */
 const OnFull = z.enum(["pause", "block"]);
 
+/** Sinks for the findings of each pack that names some (docs/contracts.md §6, "Sinks"). */
+const exportRoutes = z.record(z.string(), z.array(z.enum(EXPORT_ROUTES))).optional();
+
 /** Rules and detections of one layer of trust. */
-const layer = { rules: z.array(FullRuleSchema), packs: z.array(IrSchema) };
+const layer = {
+  rules: z.array(FullRuleSchema),
+  packs: z.array(IrSchema),
+  export_routes: exportRoutes,
+};
 
 /** Everything that a VM's process needs to govern its guest. */
 export const Contract = z.strictObject({
   /** the profile at the VM's boot, or at its last refresh (docs/contracts.md §4) */
   profile: z.strictObject({
     ...layer,
+    /** revision that events name */
+    revision: z.string().optional(),
     mcp: McpServers,
     /** providers whose credentials the VM may use */
     providers: z.array(z.enum(PROVIDERS)),
@@ -24,7 +34,11 @@ export const Contract = z.strictObject({
   /** corp as it is now */
   corp: z.strictObject({ ...layer, mcp: CorpMcpServers }),
   /** the user's own detections, and the runtime overlays */
-  detection: z.strictObject({ user: z.array(IrSchema), runtime: z.array(IrSchema) }),
+  detection: z.strictObject({
+    user: z.array(IrSchema),
+    runtime: z.array(IrSchema),
+    export_routes: exportRoutes,
+  }),
   network: z.strictObject({
     /** `address` or `address:port`; empty: the host's own resolvers */
     resolvers: z.array(z.string()),

@@ -26,7 +26,7 @@ async function inHome(run: (home: Home) => Promise<void>): Promise<void> {
     const write = async (files: Record<string, string>) => {
       for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(join(dir, name), text);
     };
-    await run({ dir, file, write, store: new CorpStore({ dir }, file, checkCorp) });
+    await run({ dir, file, write, store: new CorpStore({ dir }, { managed: file }, checkCorp) });
   } finally {
     await Deno.remove(dir, { recursive: true });
   }

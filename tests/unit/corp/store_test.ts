@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
-import { corpInfo, corpPath, CorpStore, corpSummary, validateCorp } from "../../../lib/corp/mod.ts";
+import { corpInfo, corpPlaces, CorpStore, corpSummary, validateCorp } from "../../../lib/corp/mod.ts";
 
 const GOOD = '[settings."app.auto_update"]\nvalue = true\n';
 const BROKEN = '[settings."app.auto_update"]\nvalue = \n';
@@ -16,7 +16,7 @@ async function inHome(run: (dir: string, file: string) => Promise<void>) {
 
 Deno.test("nothing is locked without a corp.toml", () =>
   inHome(async (dir, file) => {
-    const store = new CorpStore({ dir }, file);
+    const store = new CorpStore({ dir }, { managed: file });
     assertEquals((await store.load()).status, "absent");
     assertEquals(corpInfo(store), {
       present: false,
@@ -33,7 +33,7 @@ Deno.test("nothing is locked without a corp.toml", () =>
 
 Deno.test("a broken file leaves the last good version in force, and the summary says so", () =>
   inHome(async (dir, file) => {
-    const store = new CorpStore({ dir }, file);
+    const store = new CorpStore({ dir }, { managed: file });
     await Deno.writeTextFile(file, GOOD);
     assertEquals((await store.load()).status, "ok");
     for (const bad of [BROKEN, "[setings]\n", "[settings.x]\nvalue = 1\nlock = true\n", "\xff"]) {
@@ -51,9 +51,9 @@ Deno.test("a broken file leaves the last good version in force, and the summary 
 Deno.test("the last good version survives a restart, in a file of mode 0600", () =>
   inHome(async (dir, file) => {
     await Deno.writeTextFile(file, GOOD);
-    await new CorpStore({ dir }, file).load();
+    await new CorpStore({ dir }, { managed: file }).load();
     await Deno.writeTextFile(file, BROKEN);
-    const state = await new CorpStore({ dir }, file).load();
+    const state = await new CorpStore({ dir }, { managed: file }).load();
     assert(state.status === "last_good" && state.config.file.settings["app.auto_update"].value === true);
     assertEquals((await Deno.stat(join(dir, "corp.last-good.toml"))).mode! & 0o777, 0o600);
   }));
@@ -61,23 +61,23 @@ Deno.test("the last good version survives a restart, in a file of mode 0600", ()
 Deno.test("a broken file without a good version is closed", () =>
   inHome(async (dir, file) => {
     await Deno.writeTextFile(file, BROKEN);
-    const store = new CorpStore({ dir }, file);
+    const store = new CorpStore({ dir }, { managed: file });
     const state = await store.load();
     assert(state.status === "closed" && state.error.message.startsWith(`${file}:2:`));
     assert(corpSummary(store).includes("every setting is locked"));
     await Deno.writeTextFile(join(dir, "corp.last-good.toml"), BROKEN);
-    assertEquals((await new CorpStore({ dir }, file).load()).status, "closed");
+    assertEquals((await new CorpStore({ dir }, { managed: file }).load()).status, "closed");
   }));
 
 Deno.test("a folder in place of corp.toml is broken, not absent", () =>
   inHome(async (dir, file) => {
     await Deno.mkdir(file);
-    assertEquals((await new CorpStore({ dir }, file).load()).status, "closed");
+    assertEquals((await new CorpStore({ dir }, { managed: file }).load()).status, "closed");
   }));
 
 Deno.test("removing the file unlocks settings, and the copy does not bring it back", () =>
   inHome(async (dir, file) => {
-    const store = new CorpStore({ dir }, file);
+    const store = new CorpStore({ dir }, { managed: file });
     await Deno.writeTextFile(file, GOOD);
     await store.load();
     await Deno.remove(file);
@@ -89,7 +89,7 @@ Deno.test("removing the file unlocks settings, and the copy does not bring it ba
 Deno.test("corp stays in force when the home is not writable", () =>
   inHome(async (dir, file) => {
     await Deno.writeTextFile(file, GOOD);
-    const store = new CorpStore({ dir: join(dir, "nowhere") }, file);
+    const store = new CorpStore({ dir: join(dir, "nowhere") }, { managed: file });
     assertEquals((await store.load()).status, "ok");
     await Deno.writeTextFile(file, BROKEN);
     assertEquals((await store.load()).status, "last_good");
@@ -99,7 +99,7 @@ Deno.test("the fixture uses every key and is valid", async () => {
   const file = new URL("../../../fixtures/corp/locked.toml", import.meta.url).pathname;
   assertEquals(await validateCorp(file), { ok: true, path: file, problems: [] });
   await inHome(async (dir) => {
-    const store = new CorpStore({ dir }, file);
+    const store = new CorpStore({ dir }, { managed: file });
     await store.load();
     const { settings, mcp_servers, rule_count, rule_files, release, refresh_policy } = corpInfo(store);
     assertEquals(settings, [
@@ -173,7 +173,9 @@ Deno.test("validate: no file", () =>
     assertEquals((await validateCorp(file)).problems, [`${file}: no such file`]);
   }));
 
-Deno.test("SBX_CORP_CONFIG replaces the default path", () => {
-  assertEquals(corpPath({ get: () => "/x.toml" }), "/x.toml");
-  assertEquals(corpPath({ get: () => undefined }), "/etc/sbx/corp.toml");
+Deno.test("SBX_CORP_CONFIG names a file beside the managed one", () => {
+  const managed = "/etc/sbx/corp.toml";
+  assertEquals(corpPlaces({ get: () => "/x.toml" }), { managed, named: "/x.toml" });
+  assertEquals(corpPlaces({ get: () => "" }), { managed });
+  assertEquals(corpPlaces({ get: () => undefined }), { managed });
 });

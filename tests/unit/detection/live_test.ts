@@ -190,7 +190,7 @@ Deno.test("views: one per rule of a pack, one per overlay, with counters summed 
       ["two", "profile", 2, "000000000009"],
     ],
   );
-  const overlay = { id: "test.pack", enabled: true, definition: {}, ir: pack };
+  const overlay = { id: "test.pack", enabled: true, definition: {}, export_routes: [], ir: pack };
   const { match_count, last_matched_unix_ms, scope, compiled } = overlayView(overlay, counters);
   assertEquals([match_count, last_matched_unix_ms, scope, compiled], [3, 1_760_000_000_009, "runtime", true]);
 });

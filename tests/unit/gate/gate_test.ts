@@ -171,6 +171,18 @@ Deno.test("other rules hold at once; rules that are wrong leave those that were,
     assertEquals(gate.counters().map(({ match_count }) => match_count), [2, 0]);
   }));
 
+Deno.test("after a refresh events name the new revision, and findings the sinks of their pack", () =>
+  withGate(rule("profiles", "yes", "allow", ANY), async ({ gate, notices }) => {
+    gate.use(compileLayers(contractOf("")), [detecting("first")], {
+      exportRoutes: { [detecting("first").pack_id]: ["otlp"] },
+      profileRevision: "9.0.0",
+    });
+    const { event } = await gate.decide(http());
+    assertEquals(event.common.profile_revision, "9.0.0");
+    const findings = notices.flatMap(({ type, payload }) => type === "finding" ? [payload] : []);
+    assertEquals((findings[0] as { export_routes?: string[] }).export_routes, ["otlp"]);
+  }));
+
 /** Detections that find every request, and one more thing in its response. */
 function detecting(id: string): DetectionIr {
   const find = (id: string, field_path: string, value: string | number): IrRule => ({

@@ -158,7 +158,7 @@ Deno.test(
     const definitions = await loadDefinitions({ get: () => path });
     const other = await SettingsStore.open({
       home,
-      corp: new CorpStore(home, join(home.dir, "none")),
+      corp: new CorpStore(home, { managed: join(home.dir, "none") }),
       definitions,
     });
     assertEquals(maxRunning(other), 10);

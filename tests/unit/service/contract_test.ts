@@ -31,7 +31,7 @@ interface Given {
 async function inHome(run: (given: Given) => Promise<void>): Promise<void> {
   const dir = await Deno.makeTempDir();
   const corpPath = join(dir, "etc/corp.toml");
-  const corp = new CorpStore({ dir }, corpPath);
+  const corp = new CorpStore({ dir }, { managed: corpPath });
   const write = async (files: Record<string, string>) => {
     for (const [name, text] of Object.entries(files)) {
       await Deno.mkdir(join(dir, name, ".."), { recursive: true });
@@ -159,7 +159,7 @@ for (const [what, files, code, named] of REFUSED) {
 
 Deno.test("a corp.toml that breaks leaves its last good rules in every contract that is made", () =>
   inHome(async ({ dir, write, corpPath }) => {
-    const store = new CorpStore({ dir }, corpPath);
+    const store = new CorpStore({ dir }, { managed: corpPath });
     await write({ "etc/corp.toml": rule("corp.rules", "stays") });
     await store.load();
     await write({ "etc/corp.toml": "[corp.rules.stays\n" });

@@ -25,7 +25,7 @@ async function issues(spoil: (home: Home) => Promise<unknown>): Promise<string[]
 }
 
 async function found(home: Home): Promise<string[]> {
-  const corp = new CorpStore(home, join(home.dir, "corp.toml"));
+  const corp = new CorpStore(home, { managed: join(home.dir, "corp.toml") });
   const settings = await SettingsStore.open({
     home,
     corp,

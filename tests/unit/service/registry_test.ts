@@ -26,7 +26,7 @@ async function after(
       await writeRecord(paths, recordOf(id, `vm-${at}`));
       await writeState(paths, { state: "Stopped", boot_stages: [], pid: 0 });
     }
-    const corp = new CorpStore(home, `${dir}/corp.toml`);
+    const corp = new CorpStore(home, { managed: `${dir}/corp.toml` });
     const definitions = await loadDefinitions({ get: () => undefined });
     const settings = await SettingsStore.open({ home, corp, definitions });
     const { supervisor, sessions } = new Service({ home, settings, corp });

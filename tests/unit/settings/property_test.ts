@@ -64,7 +64,8 @@ Deno.test("resolution: corp always wins, every corp value is a lock, and the rul
       assertEquals(leaf.source === "corp", leaf.corp_locked);
       const isHidden = corpEntry?.hidden === true || userEntry?.hidden === true;
       assertEquals(treeText.includes(`"id":"${leaf.id}"`), !isHidden);
-      const explicit = corpEntry?.enabled ?? userEntry?.enabled ?? defined.enabled;
+      const userEnabled = leaf.corp_locked ? undefined : userEntry?.enabled;
+      const explicit = corpEntry?.enabled ?? userEnabled ?? defined.enabled;
       if (!explicit) assertEquals(leaf.enabled, false);
       if (leaf.enabled_by === null) assertEquals(leaf.enabled, explicit);
       else if (leaf.enabled) {
@@ -96,7 +97,7 @@ Deno.test("edits: a rejected edit or a failed write changes nothing", async () =
     const store = await SettingsStore.open({
       home: { dir },
       definitions: await loadDefinitions({ get: () => undefined }),
-      corp: new CorpStore({ dir }, corpFile),
+      corp: new CorpStore({ dir }, { managed: corpFile }),
       write: async (target, text) => {
         if (fails) throw new Error("injected");
         await Deno.writeTextFile(target, text);

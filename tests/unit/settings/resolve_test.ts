@@ -22,7 +22,10 @@ function resolveTexts(definitions: Definitions, user = "", corp = ""): Resolved 
     definitions,
     userLayer(parseToml(user, "settings.toml"), definitions),
     corp
-      ? corpLayer({ status: "ok", config: { file: CorpFile.parse(document.value), document } }, definitions)
+      ? corpLayer({
+        status: "ok",
+        config: { file: CorpFile.parse(document.value), document, path: "corp.toml" },
+      }, definitions)
       : EMPTY_LAYER,
   );
 }

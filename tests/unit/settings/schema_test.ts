@@ -58,7 +58,7 @@ Deno.test("the golden GET /settings/info conforms to its schema and equals the r
     const store = await SettingsStore.open({
       home: { dir },
       definitions: await loadDefinitions({ get: () => undefined }),
-      corp: new CorpStore({ dir }, fromRoot("fixtures/corp/locked.toml")),
+      corp: new CorpStore({ dir }, { managed: fromRoot("fixtures/corp/locked.toml") }),
     });
     const answer = JSON.parse(JSON.stringify(store.info()));
     assertEquals(await schemaErrors("settings-info", answer), []);

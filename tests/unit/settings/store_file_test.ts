@@ -73,7 +73,7 @@ Deno.test(
     });
       const { CorpStore } = await import(${JSON.stringify(import.meta.resolve("../../../lib/corp/mod.ts"))});
       const [dir, corp, id] = Deno.args;
-      const store = await SettingsStore.open({ home: { dir }, definitions: await loadDefinitions(), corp: new CorpStore({ dir }, corp) });
+      const store = await SettingsStore.open({ home: { dir }, definitions: await loadDefinitions(), corp: new CorpStore({ dir }, { managed: corp }) });
       for (let value = 1; value <= 8; value++) await store.edit({ [id]: value });
     `;
     const path = join(dir, "writer.ts");

@@ -254,9 +254,9 @@ Deno.test("routes: the audit file gets every finding, other sinks those their pa
   const dir = await Deno.makeTempDir();
   const audit = { path: `${dir}/f.jsonl` };
   await withSinks({ audit, http: { endpoint: ocsf.url }, otlp: { endpoint: otlp.url } }, async (sinks) => {
-    sinks.send(finding(0), EVENT, ["http"]);
-    sinks.send(finding(1), EVENT, ["otlp", "unknown"]);
-    sinks.send(finding(2), EVENT, ["unknown"]);
+    sinks.send({ ...finding(0), export_routes: ["http"] }, EVENT);
+    sinks.send({ ...finding(1), export_routes: ["otlp"] }, EVENT);
+    sinks.send(finding(2), EVENT);
     await waitUntil(() => sinks.status().every(({ queued_bytes }) => queued_bytes === 0));
     assertEquals(sinks.status().map(({ name, sent }) => [name, sent]), [["audit", 3], ["http", 2], [
       "otlp",

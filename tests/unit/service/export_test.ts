@@ -1,0 +1,141 @@
+/** Export of findings from real ledgers to a real collector. */
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { dirname, join } from "node:path";
+import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
+import { CorpStore } from "../../../lib/corp/mod.ts";
+import { Ledger } from "../../../lib/ledger/mod.ts";
+import { FindingExport } from "../../../lib/service/export.ts";
+import { sessionPaths } from "../../../lib/session/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { requestEvent } from "../../helper/ledger.ts";
+
+interface Given {
+  home: Home;
+  findings: FindingExport;
+  /** paths of the requests that the collector got */
+  got: string[];
+  /** status that the collector answers with */
+  answer: { status: number };
+  /** writes corp.toml and settings.toml and puts them in force */
+  configure(files: { corp?: string; settings?: string }): Promise<void>;
+  /** records a finding in a session's ledger */
+  record(finding?: { export_routes?: string[] }): Promise<string>;
+  url: string;
+}
+
+async function withExport(run: (given: Given) => Promise<void>): Promise<void> {
+  const dir = await Deno.makeTempDir();
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  const got: string[] = [];
+  const answer = { status: 204 };
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+    await request.body?.cancel();
+    got.push(new URL(request.url).pathname);
+    return new Response(null, { status: answer.status });
+  });
+  const corp = new CorpStore(home, { managed: join(dir, "corp.toml") });
+  const settings = await SettingsStore.open({
+    home,
+    corp,
+    definitions: await loadDefinitions({ get: () => undefined }),
+  });
+  const findings = new FindingExport(home, settings, corp);
+  let number = 0;
+  try {
+    await Deno.mkdir(join(dir, "ledgers"));
+    await run({
+      home,
+      findings,
+      got,
+      answer,
+      url: `http://127.0.0.1:${server.addr.port}`,
+      configure: async (files) => {
+        for (const [name, text] of Object.entries(files)) {
+          await Deno.writeTextFile(join(dir, `${name}.toml`), text);
+        }
+        await settings.reload();
+        findings.reconfigure();
+      },
+      record: async (finding = {}) => {
+        const id = `s${++number}`;
+        const { ledger: path } = sessionPaths(home, id);
+        await Deno.mkdir(dirname(path), { recursive: true });
+        const event = requestEvent("http.request");
+        const { event_id } = event.common;
+        const base = { pack_id: "p", title: "T", severity: "low", confidence: "low", tags: [] };
+        const rows = [{ finding_id: `finding-${id}`, event_id, rule_id: "r", ...base, ...finding }];
+        await using ledger = await Ledger.open(path, { sessionId: id });
+        ledger.append({ event, findings: rows });
+        return id;
+      },
+    });
+  } finally {
+    await findings.close();
+    await server.shutdown();
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+async function waitUntil(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!await condition()) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+const TELEMETRY = (url: string) =>
+  `[settings."telemetry.enabled"]\nvalue = true\n[settings."telemetry.endpoint"]\nvalue = "${url}"\n`;
+
+async function audited({ home }: Given): Promise<number> {
+  const text = await Deno.readTextFile(join(home.logsDir, "findings.jsonl")).catch(() => "");
+  return text.split("\n").length - 1;
+}
+
+Deno.test("findings stay on the machine while corp has switched telemetry off, and leave it again after", () =>
+  withExport(async (given) => {
+    const { configure, url, record, findings, got } = given;
+    await configure({ settings: TELEMETRY(url), corp: '[settings."telemetry.enabled"]\nenabled = false\n' });
+    await record();
+    await findings.begin();
+    await waitUntil(async () => await audited(given) === 1);
+    assertEquals(got, []);
+    await configure({ corp: "" });
+    await record();
+    await findings.begin();
+    await waitUntil(() => got.length > 0);
+    assertEquals(got, ["/v1/logs"]);
+  }));
+
+Deno.test("a finding goes to the sinks that its pack names", () =>
+  withExport(async ({ configure, url, record, findings, got }) => {
+    await configure({
+      corp: `[corp_rule_files]\nsigma_output_endpoint = "${url}/ocsf"\nopen_telemetry = "${url}/otlp"\n`,
+    });
+    await record({ export_routes: ["http"] });
+    await record({ export_routes: ["otlp"] });
+    await findings.begin();
+    await waitUntil(() => got.length >= 2);
+    await findings.close();
+    assertEquals(got.toSorted(), ["/ocsf", "/otlp/v1/logs"]);
+  }));
+
+Deno.test("a sink in trouble is a problem until it answers, also after a restart and without a new finding", () =>
+  withExport(async ({ home, configure, url, record, findings, got, answer }) => {
+    answer.status = 500;
+    await configure({ corp: `[corp_rule_files]\nopen_telemetry = "${url}"\n` });
+    assertEquals(findings.problems(), []);
+    await record();
+    await findings.begin();
+    await waitUntil(() => findings.problems().length > 0);
+    assertStringIncludes(findings.problems()[0], 'findings wait for the sink "otlp"');
+    assertStringIncludes(findings.problems()[0], "status 500");
+    await findings.close();
+
+    answer.status = 204;
+    got.length = 0;
+    const corp = new CorpStore(home, { managed: join(home.dir, "corp.toml") });
+    const definitions = await loadDefinitions({ get: () => undefined });
+    const settings = await SettingsStore.open({ home, corp, definitions });
+    const next = new FindingExport(home, settings, corp);
+    await next.begin();
+    await waitUntil(() => got.length === 1);
+    await waitUntil(() => next.problems().length === 0);
+    await next.close();
+  }));
