@@ -1,7 +1,7 @@
 /** Findings that the gate itself makes. */
 import { REASON } from "../credential/mod.ts";
 import type { Event } from "../event/mod.ts";
-import type { PolicyFinding, RuleFailure } from "../policy/mod.ts";
+import type { Evaluation, PolicyFinding, RuleFailure } from "../policy/mod.ts";
 
 /** The finding of a used decoy: a program tries credentials that nobody gave it (docs/contracts.md §9). */
 export function decoyFinding({ common: { event_id }, credential }: Event): PolicyFinding | undefined {
@@ -30,4 +30,9 @@ export function failureFinding({ rule_id, event_id, message }: RuleFailure): Pol
     confidence: "high",
     tags: ["rule-failure"],
   };
+}
+
+/** Findings of an evaluation: those of its rules, and one for each rule that failed. */
+export function findingsOf({ findings, failures }: Evaluation): PolicyFinding[] {
+  return failures.length ? [...findings, ...failures.map(failureFinding)] : findings;
 }

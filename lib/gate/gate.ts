@@ -18,7 +18,8 @@ import {
   type Verdict,
 } from "../policy/mod.ts";
 import { Detector, type ExportRoutes } from "./detector.ts";
-import { decoyFinding, failureFinding } from "./finding.ts";
+import { withoutBinaryText } from "./body.ts";
+import { decoyFinding, failureFinding, findingsOf } from "./finding.ts";
 import type { Finding, SessionNotice } from "./notice.ts";
 import { outlineOf } from "./outline.ts";
 import { type Decided, EventPassage, type PassageGate, type TimedOutcome } from "./passage.ts";
@@ -110,6 +111,10 @@ export class SessionGate implements Gate {
     return new EventPassage(this.#passages, { event, decision: answer, findings });
   }
 
+  reads(part: string): boolean {
+    return this.#policy.reads(part);
+  }
+
   preview(draft: Draft): Verdict {
     const { event, decision } = this.#policy.evaluate(this.#complete(draft));
     return { allowed: decision.decision === "allow", event, decision };
@@ -199,9 +204,9 @@ export class SessionGate implements Gate {
     return scrubbed === event[family] ? event : { ...event, [family]: scrubbed };
   }
 
-  /** A part of an event or of its decision with refs in place of secrets (docs/contracts.md §9). */
+  /** A part of an event or of its decision as it is recorded, with refs in place of secrets (docs/contracts.md §9). */
   #scrub<T>(event: Event, part: T): T {
-    if (part === undefined || SCRUBBED.has(familyOf(event.common.event_type))) return part;
+    if (part === undefined || SCRUBBED.has(familyOf(event.common.event_type))) return withoutBinaryText(part);
     const text = JSON.stringify(part);
     const scrubbed = this.#options.scrub(text);
     return scrubbed === text ? part : JSON.parse(scrubbed);
@@ -290,8 +295,4 @@ export class SessionGate implements Gate {
       log((error as Error).message);
     }
   }
-}
-
-function findingsOf({ findings, failures }: Evaluation): Finding[] {
-  return failures.length ? [...findings, ...failures.map(failureFinding)] : findings;
 }

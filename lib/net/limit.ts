@@ -19,6 +19,10 @@ export const INTERIM_MAX = 16;
 
 /** Most `bytes` of a body in its event (docs/contracts.md §5), with and without its content encoding. */
 export const CAPTURE_MAX = 64 * 1024;
+/** Most content encodings of one body; a body with more is not decoded. */
+export const ENCODINGS_MAX = 4;
+/** Most zstd frames of one body. */
+export const FRAMES_MAX = 64;
 /** Longest response read whole before the guest gets its first byte, in `bytes`: rules can still block its text. */
 export const WHOLE_RESPONSE_MAX = 64 * 1024;
 /**

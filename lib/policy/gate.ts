@@ -67,6 +67,11 @@ export interface Gate {
    * @throws {SbxError} `ledger.unavailable`: an event that cannot be recorded must not happen
    */
   decide(draft: Draft, signal?: AbortSignal): Promise<Passage>;
+  /**
+   * True when a rule reads a part of events: a family (`model`) or a path (`http.request.body`). Bytes that hide that
+   * part are then refused by a guard.
+   */
+  reads(part: string): boolean;
   /** Evaluates without recording or asking; `ask` counts as not allowed. */
   preview(draft: Draft): Verdict;
   /** Blocks an event without asking the rules, and records that. @throws {SbxError} `ledger.unavailable` */

@@ -10,6 +10,7 @@ import { recordBody } from "../message/body_recorder.ts";
 import { encodingOf } from "../message/encoding.ts";
 import { eventHeaders, type Header, headerValue } from "../message/header.ts";
 import { flatten } from "../message/latin1.ts";
+import type { ModelCall } from "../port/mod.ts";
 import { formatAuthority } from "./authority.ts";
 import type { BufferedBody } from "./body_buffer.ts";
 import type { CapturedHead, IncomingRequest } from "./request.ts";
@@ -34,6 +35,15 @@ export interface RequestDescription {
   /** of head and body, as far as known */
   bytes: number;
   body: HttpBody;
+}
+
+/** The request of an exchange: the draft of its event, and its head and body to send. */
+export interface DraftedRequest {
+  draft: Draft;
+  head: CapturedHead;
+  body: BufferedBody;
+  /** reader of a request that may be a model call */
+  call: ModelCall | undefined;
 }
 
 export const NO_HTTP_BODY: HttpBody = { state: "missing", truncated: false };
@@ -77,10 +87,15 @@ export function rawPathOf(
   return captured.target === target ? scrub(rawPath) : "[redacted]";
 }
 
-/** Describes the body of a request for its event; only for a body that is not empty. */
+/**
+ * Describes the body of a request for its event; only for a body that is not empty.
+ *
+ * @param forRules rules read it
+ */
 export function describeBody(
   { headers }: CapturedHead,
   { first, complete, rest }: BufferedBody,
+  forRules: boolean,
   scrub: (text: string) => string,
 ): Promise<HttpBody> {
   const content_type = headerValue(headers, "content-type");
@@ -91,6 +106,7 @@ export function describeBody(
     {
       ...(content_type !== undefined && { content_type }),
       ...(content_encoding !== undefined && { content_encoding }),
+      forRules,
       scrub,
     },
     complete,

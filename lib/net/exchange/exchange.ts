@@ -4,7 +4,7 @@
  */
 import { asSbxError } from "../../base/error/mod.ts";
 import type { CredentialSubstitution, Event } from "../../event/mod.ts";
-import type { Decision, Draft, Passage } from "../../policy/mod.ts";
+import type { Decision, Passage } from "../../policy/mod.ts";
 import { ClientLost } from "../fault.ts";
 import { BUFFERED_BODY_MAX } from "../limit.ts";
 import { decodeBody, encodingOf } from "../message/encoding.ts";
@@ -19,27 +19,21 @@ import type { ExchangeContext } from "./context.ts";
 import {
   describeBody,
   describeRequest,
+  type DraftedRequest,
   httpDraft,
   NO_HTTP_BODY,
   rawPathOf,
   substitutionDraft,
 } from "./draft.ts";
 import { bodyPlaceOf, filterBytes, prepareBody } from "./filtered_body.ts";
+import { modelBodyOf } from "./model_body.ts";
 import { modelRequestOf, ModelTap, type ModelVerdict } from "./model_tap.ts";
 import type { Outlet } from "./outlet.ts";
 import type { CapturedHead, IncomingRequest } from "./request.ts";
 import { errorText, ResponseRelay } from "./response_relay.ts";
 import { Revocation, revokedError } from "./revocation.ts";
 import { rewriteBody, rewriteHead, rewriteUpgrade } from "./rewrite.ts";
-
-/** The request of an exchange: the draft of its event, and its head and body to send. */
-interface DraftedRequest {
-  draft: Draft;
-  head: CapturedHead;
-  body: BufferedBody;
-  /** reader of a request that may be a model call */
-  call: ModelCall | undefined;
-}
+import { bodyRefusal, REQUEST_BODY, RESPONSE_BODY } from "./unreadable.ts";
 
 /** Filters for the bodies of one exchange. */
 interface Filters {
@@ -76,6 +70,8 @@ export class HttpExchange {
 
   async #runSteps(): Promise<void> {
     const request = await this.#describe();
+    const unreadable = bodyRefusal(this.#context.gate, request.draft);
+    if (unreadable) return await this.#outlet.sendBlock(unreadable);
     const passage = await this.#context.gate.decide(request.draft, this.#outlet.signal);
     if (!passage.allowed) return await this.#outlet.sendBlock(passage.decision);
     this.#passage = passage;
@@ -101,7 +97,7 @@ export class HttpExchange {
 
   /** Step 1: puts refs in place of secrets, buffers the body, and drafts the event. */
   async #describe(): Promise<DraftedRequest> {
-    const { broker, models } = this.#context;
+    const { broker, gate, models } = this.#context;
     const { by, host, method, target, headers } = this.#incoming;
     const captured = broker.capture(host, [[":path", target], ...headers]);
     const head: CapturedHead = {
@@ -114,7 +110,7 @@ export class HttpExchange {
       ? this.#takeEmptyBody()
       : await this.#bufferBody(call?.bodyMax ?? 0);
     const httpBody = body.first.length > 0
-      ? await describeBody(head, body, (text) => broker.scrub(text))
+      ? await describeBody(head, body, gate.reads(REQUEST_BODY), (text) => broker.scrub(text))
       : NO_HTTP_BODY;
     const rawPath = rawPathOf(this.#incoming, head, (text) => broker.scrub(text));
     const draft = httpDraft(by, describeRequest(this.#incoming, head, body, httpBody, rawPath));
@@ -129,14 +125,12 @@ export class HttpExchange {
     rewritten: Uint8Array | undefined,
   ): Promise<ModelVerdict | undefined> {
     const { gate, broker } = this.#context;
-    const encoding = rewritten ? undefined : encodingOf(head.headers);
-    const plain = rewritten ??
-      (encoding ? await decodeBody(body.first, encoding, BUFFERED_BODY_MAX) : body.first);
+    const { bytes, fault } = await modelBodyOf(head, body, rewritten);
     this.#tap = new ModelTap(gate, call);
     return await this.#tap.decide(
       this.#incoming.by,
-      plain ?? body.first,
-      body.complete,
+      bytes,
+      fault === undefined,
       (text) => broker.scrub(text),
       this.#outlet.signal,
     );
@@ -192,7 +186,7 @@ export class HttpExchange {
     secret: boolean,
     filter: BodyFilter | undefined,
   ): Promise<void> {
-    const { broker, relayMs } = this.#context;
+    const { broker, gate, relayMs } = this.#context;
     const upgrade = rewriteUpgrade(this.#incoming.upgrade, passage.event.http!.request);
     return new ResponseRelay({
       passage,
@@ -202,6 +196,7 @@ export class HttpExchange {
       relayMs,
       secret,
       record: (substitutions) => void this.#recordSubstitutions(substitutions),
+      rulesRead: gate.reads(RESPONSE_BODY),
       ...(upgrade !== undefined && { upgrade }),
       ...(this.#tap && { tap: this.#tap }),
       ...(filter && { filter }),
@@ -236,8 +231,9 @@ export class HttpExchange {
     { first, complete }: BufferedBody,
   ): Promise<Uint8Array | undefined> {
     if (!complete || first.length === 0) return undefined;
-    const plain = await decodeBody(first, encodingOf(head.headers)!, BUFFERED_BODY_MAX + 1);
-    if (!plain || plain.length > BUFFERED_BODY_MAX) return undefined;
+    const decoded = await decodeBody(first, encodingOf(head.headers)!, BUFFERED_BODY_MAX + 1);
+    if (!decoded || decoded.bytes.length > BUFFERED_BODY_MAX) return undefined;
+    const plain = decoded.bytes;
     const filter = this.#context.broker.bodies(bodyPlaceOf(event, head, "request"));
     if (!filter) return undefined;
     filterBytes(plain, filter);

@@ -6,7 +6,7 @@ import type { BufferedConnection } from "../connection.ts";
 import { ClientLost, ConnectionLost, MessageFault } from "../fault.ts";
 import { WHOLE_RESPONSE_MAX } from "../limit.ts";
 import { type BodySource, readWhole } from "../message/body.ts";
-import { type BodyKind, BodyRecorder, recordBody } from "../message/body_recorder.ts";
+import { type BodyKind, BodyRecorder, isUnreadable, recordBody } from "../message/body_recorder.ts";
 import { NO_BYTES } from "../message/byte_buffer.ts";
 import { encodingOf } from "../message/encoding.ts";
 import { eventHeaders, type Header, headerValue, mayTrail } from "../message/header.ts";
@@ -32,6 +32,8 @@ export interface ResponseRelayOptions {
   relayMs: number;
   /** secrets were sent with the request: the response may repeat them */
   secret: boolean;
+  /** rules read the bodies of responses */
+  rulesRead: boolean;
   filter?: BodyFilter;
   tap?: ModelTap;
   /** records substitutions of the broker */
@@ -87,13 +89,16 @@ export class ResponseRelay {
     bytes: Uint8Array,
     declared: string | undefined,
   ): Promise<void> {
-    const { outlet, passage, tap, filter } = this.#options;
+    const { outlet, passage, tap, filter, rulesRead } = this.#options;
     const body = filter ? filterBytes(bytes, filter) : bytes;
     if (filter) this.#options.record(filter.substitutions);
     tap?.chunk(body);
     const httpBody = body.length > 0
-      ? await recordBody(body, body.length, this.#kindOf(headers))
+      ? await recordBody(body, body.length, { ...this.#kindOf(headers), forRules: rulesRead })
       : NO_HTTP_BODY;
+    if (rulesRead && isUnreadable(httpBody)) {
+      throw new MessageFault("an encoding that hides its body from rules");
+    }
     const response = this.#describe(status, headers, body.length, httpBody);
     const block = passage.review(response);
     const outcome: Outcome = { response };

@@ -4,6 +4,7 @@ import { canonicalPath } from "../../base/url/mod.ts";
 import type { HttpBody, HttpEvent } from "../../event/mod.ts";
 import { eventValue, type Header } from "../message/header.ts";
 import { encodeByteText } from "../message/latin1.ts";
+import { charsetOf } from "../message/text.ts";
 import type { BufferedBody } from "./body_buffer.ts";
 import type { CapturedHead } from "./request.ts";
 
@@ -76,6 +77,11 @@ export function rewriteBody(body: BufferedBody, before: HttpBody, after: HttpBod
   if (!body.complete || before.truncated) {
     throw new SbxError("policy.rewrite.invalid", "a rule rewrote a body that is too long to be rewritten", {
       hint: "let the rule match http.request.body.truncated == false",
+    });
+  }
+  if (before.state !== "text" || charsetOf(before.content_type) !== "utf-8") {
+    throw new SbxError("policy.rewrite.invalid", "a rule rewrote a body that is not UTF-8 text", {
+      hint: 'let the rule match http.request.body.state == "text"',
     });
   }
   return new TextEncoder().encode(text);

@@ -3,11 +3,15 @@ import type { HttpBody } from "../../event/mod.ts";
 import { CAPTURE_MAX } from "../limit.ts";
 import { ByteBuffer } from "./byte_buffer.ts";
 import { decodeBody } from "./encoding.ts";
+import { isUnambiguous, possibleText, recordedText } from "./text.ts";
 
 /** Facts about a body that its record depends on. */
 export interface BodyKind {
   content_type?: string;
+  /** as `encodingOf` returns it */
   content_encoding?: string;
+  /** rules read the body: a binary one has text too, which is not recorded */
+  forRules?: boolean;
   /** removes secrets */
   scrub(text: string): string;
 }
@@ -45,57 +49,47 @@ export async function recordBody(
 ): Promise<HttpBody> {
   const { content_type, content_encoding } = kind;
   const shape = { size, ...(content_type !== undefined && { content_type }) };
-  const beginning = bytes.length > CAPTURE_MAX ? bytes.subarray(0, CAPTURE_MAX) : bytes;
-  const truncated = !complete || beginning.length < size;
-  if (beginning.length === 0) return { state: "missing", ...shape, truncated };
-  if (content_encoding === undefined || content_encoding === "identity") {
-    return recordText(beginning, truncated, shape, kind);
+  const isCut = !complete || bytes.length < size;
+  if (bytes.length === 0) return { state: "missing", ...shape, truncated: isCut };
+  let plain = bytes;
+  if (content_encoding !== undefined) {
+    const decoded = await decodeBody(bytes, content_encoding, CAPTURE_MAX + 1);
+    if (!decoded || isDamaged(decoded, isCut)) return { state: "binary", ...shape, truncated: isCut };
+    plain = decoded.bytes;
   }
-  const plain = await decodeBody(beginning, content_encoding, CAPTURE_MAX + 1);
-  if (plain === undefined) return { state: "binary", ...shape, truncated };
-  const isCut = plain.length > CAPTURE_MAX;
-  return recordText(isCut ? plain.subarray(0, CAPTURE_MAX) : plain, truncated || isCut, shape, kind);
+  const isLong = plain.length > CAPTURE_MAX;
+  return recordText(isLong ? plain.subarray(0, CAPTURE_MAX) : plain, isCut || isLong, shape, kind);
 }
 
-const TEXT_TYPE =
-  /^(text\/|application\/([\w.+-]*(json|xml|yaml|javascript|graphql|x-ndjson|x-www-form-urlencoded|toml)|x-git))/i;
-const strict = new TextDecoder("utf-8", { fatal: true });
-const lenient = new TextDecoder("utf-8");
+/**
+ * True for a body that rules cannot read: its encoding cannot be undone, or its charset is unknown.
+ *
+ * @param body made with `forRules`
+ */
+export function isUnreadable({ state, text }: HttpBody): boolean {
+  return state === "binary" && text === undefined;
+}
+
+/** True for a body that ends before its end, unless it was cut or is longer than an event holds. */
+function isDamaged({ bytes, whole }: { bytes: Uint8Array; whole: boolean }, isCut: boolean): boolean {
+  if (whole || bytes.length > CAPTURE_MAX) return false;
+  return !isCut || bytes.length === 0;
+}
 
 function recordText(
   bytes: Uint8Array,
   truncated: boolean,
   shape: Pick<HttpBody, "size" | "content_type">,
-  { content_type, scrub }: BodyKind,
+  { content_type, forRules, scrub }: BodyKind,
 ): HttpBody {
-  const text = decodeText(bytes, content_type, truncated);
-  if (text === undefined) return { state: "binary", ...shape, truncated };
+  const recorded = recordedText(bytes, content_type, truncated);
+  const isPlain = recorded !== undefined && isUnambiguous(bytes, content_type);
+  const text = forRules && !isPlain ? possibleText(bytes, content_type) : recorded;
+  const state = recorded === undefined ? "binary" : "text";
+  if (text === undefined) return { state, ...shape, truncated };
   try {
-    return { state: "text", text: scrub(text), ...shape, truncated };
+    return { state, text: scrub(text), ...shape, truncated };
   } catch {
     return { state: "redacted", ...shape, truncated, redaction_reason: "the broker could not scrub it" };
-  }
-}
-
-/** Decodes bytes with a text type, and bytes that are UTF-8 without NUL. */
-function decodeText(bytes: Uint8Array, type: string | undefined, truncated: boolean): string | undefined {
-  if (type !== undefined && TEXT_TYPE.test(type)) return lenient.decode(bytes);
-  if (bytes.includes(0)) return undefined;
-  try {
-    // A cut may go through a character.
-    return truncated ? strict.decode(bytes, { stream: true }) : strict.decode(bytes);
-  } catch {
-    return undefined;
-  } finally {
-    if (truncated) resetDecoder();
-  }
-}
-
-/** After `stream: true`, the decoder would begin the next text with the rest of this one. */
-function resetDecoder(): void {
-  try {
-    strict.decode();
-  } catch {
-    // the half character at the cut
   }
 }

@@ -1,57 +1,87 @@
 /** Content encodings of bodies (RFC 9110 §8.4), decoded up to a limit: a compression bomb stays small. */
-import type { Transform } from "node:stream";
-import { type Header, headerValue } from "./header.ts";
+import { BUFFERED_BODY_MAX, ENCODINGS_MAX, FRAMES_MAX } from "../limit.ts";
+import { isKnownEncoding, runDecoder } from "./decoder.ts";
+import type { Header } from "./header.ts";
 
-/** Content encoding of a body; `undefined` for none and for `identity`. */
+/** Encodings that change no byte of the payload's text: `aws-chunked` puts lines with sizes between its pieces. */
+const PLAIN = new Set(["", "identity", "aws-chunked"]);
+
+/**
+ * Content encodings of a body, from all its fields and in the order in which they were applied, separated by commas;
+ * `undefined` for none.
+ */
 export function encodingOf(headers: readonly Header[]): string | undefined {
-  const encoding = headerValue(headers, "content-encoding")?.toLowerCase();
-  return encoding === "identity" || encoding === "" ? undefined : encoding;
+  const encodings: string[] = [];
+  for (const [name, value] of headers) {
+    if (name !== "content-encoding") continue;
+    for (const encoding of value.toLowerCase().split(",")) {
+      if (!PLAIN.has(encoding.trim())) encodings.push(encoding.trim());
+    }
+  }
+  return encodings.length > 0 ? encodings.join(",") : undefined;
+}
+
+/** A decoded body. */
+export interface Decoded {
+  bytes: Uint8Array;
+  /** false when the limit cut it, or when it is damaged or followed by other bytes */
+  whole: boolean;
 }
 
 /**
- * Decodes the first `most` bytes of an encoded body; `undefined` for an unknown encoding. A damaged or truncated body
- * gives the bytes before the damage.
+ * Undoes the encodings of a body, the last one first.
+ *
+ * @param encoding as {@linkcode encodingOf} returns it
+ * @param most `bytes` of the result
+ * @returns `undefined` for an unknown encoding, and for more than {@linkcode ENCODINGS_MAX}
  */
 export async function decodeBody(
   bytes: Uint8Array,
   encoding: string,
   most: number,
-): Promise<Uint8Array | undefined> {
-  const zlib = await import("node:zlib");
-  const make: Record<string, (() => Transform) | undefined> = {
-    "gzip": zlib.createGunzip,
-    "x-gzip": zlib.createGunzip,
-    "deflate": zlib.createInflate,
-    "br": zlib.createBrotliDecompress,
-    "zstd": zlib.createZstdDecompress,
-  };
-  const decoder = make[encoding]?.();
-  return decoder && await decodeBeginning(decoder, bytes, most);
+): Promise<Decoded | undefined> {
+  const encodings = encoding.split(",").reverse();
+  if (encodings.length > ENCODINGS_MAX) return undefined;
+  let decoded: Decoded = { bytes, whole: true };
+  for (const [step, name] of encodings.entries()) {
+    const limit = step === encodings.length - 1 ? most : BUFFERED_BODY_MAX;
+    const next = await decodeOnce(decoded.bytes, name, limit);
+    if (!next) return undefined;
+    decoded = { bytes: next.bytes, whole: decoded.whole && next.whole };
+  }
+  return decoded;
 }
 
-/** The decoder works in steps of 16 KB and is stopped at the limit. */
-function decodeBeginning(decoder: Transform, bytes: Uint8Array, most: number): Promise<Uint8Array> {
+async function decodeOnce(bytes: Uint8Array, name: string, most: number): Promise<Decoded | undefined> {
+  if (!isKnownEncoding(name)) return undefined;
+  if (bytes.length === 0) return { bytes, whole: true };
+  if (name === "deflate") {
+    const wrapped = await runDecoder(name, bytes, most);
+    if (wrapped.bytes.length > 0 || wrapped.whole) return wrapped;
+    // Some senders leave out the zlib header, and servers accept that.
+    return await runDecoder("deflate-raw", bytes, most);
+  }
   const pieces: Uint8Array[] = [];
-  let count = 0;
-  return new Promise((resolve) => {
-    const finish = () => {
-      decoder.destroy();
-      const all = new Uint8Array(Math.min(count, most));
-      let at = 0;
-      for (const piece of pieces) {
-        all.set(piece.subarray(0, all.length - at), at);
-        at += Math.min(piece.length, all.length - at);
-      }
-      resolve(all);
-    };
-    decoder.on("data", (piece: Uint8Array) => {
-      if (count >= most) return;
-      pieces.push(piece);
-      count += piece.length;
-      if (count >= most) finish();
-    });
-    decoder.on("error", finish);
-    decoder.on("end", finish);
-    decoder.end(bytes);
-  });
+  let room = most;
+  let rest = bytes;
+  // A zstd body may have several frames, of which the decoder reads one.
+  for (let frame = 0; frame < (name === "zstd" ? FRAMES_MAX : 1); frame++) {
+    const { bytes: piece, whole, read } = await runDecoder(name, rest, room);
+    pieces.push(piece);
+    room -= piece.length;
+    if (whole || room <= 0 || read === 0 || read >= rest.length) return join(pieces, whole);
+    rest = rest.subarray(read);
+  }
+  return join(pieces, false);
+}
+
+function join(pieces: readonly Uint8Array[], whole: boolean): Decoded {
+  if (pieces.length === 1) return { bytes: pieces[0], whole };
+  const bytes = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  return { bytes, whole };
 }

@@ -7,6 +7,7 @@ import { celMessage, type CompiledRule, compileRule, type Program } from "./comp
 import { DEFAULT_RULES } from "./defaults.ts";
 import { FlatEvent } from "./flat.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
+import { readsPart } from "./part.ts";
 import { lenientReading } from "./reading.ts";
 import { compareRules, LAYERS, type Rule, ruleLabel, RULES_MAX } from "./rule.ts";
 import { matchedFields, nearMisses, remedyFor } from "./why.ts";
@@ -25,12 +26,20 @@ export class Policy {
   /** enabled rules in evaluation order */
   readonly rules: readonly CompiledRule[];
   readonly #index: Map<EventType, TypeIndex>;
+  readonly #reads = new Map<string, boolean>();
 
   /** @param rules compiled rules; use {@linkcode compilePolicy} */
   constructor(rules: readonly CompiledRule[]) {
     this.rules = rules.filter(({ rule }) => rule.enabled).sort((a, b) => compareRules(a.rule, b.rule));
     this.rules.forEach((rule, at) => rule.order = at);
     this.#index = buildIndex(this.rules);
+  }
+
+  /** True when a rule reads a part of events: a family or a path, as in {@linkcode readsPart}. */
+  reads(part: string): boolean {
+    let reads = this.#reads.get(part);
+    if (reads === undefined) this.#reads.set(part, reads = this.rules.some((rule) => readsPart(rule, part)));
+    return reads;
   }
 
   /**

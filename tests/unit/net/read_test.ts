@@ -5,7 +5,7 @@ import { parseAuthority } from "../../../lib/net/exchange/authority.ts";
 import { MessageFault } from "../../../lib/net/fault.ts";
 import { parseHello } from "../../../lib/net/guest/hello.ts";
 import { sniff } from "../../../lib/net/guest/sniff.ts";
-import { BodyRecorder } from "../../../lib/net/message/body_recorder.ts";
+import { type BodyKind, BodyRecorder } from "../../../lib/net/message/body_recorder.ts";
 import { eventHeaders } from "../../../lib/net/message/header.ts";
 
 const bytes = (text: string) => Uint8Array.from(text, (char) => char.charCodeAt(0));
@@ -132,7 +132,7 @@ Deno.test("the event of a body holds its text", async (t) => {
     ...(content_encoding && { content_encoding }),
     scrub: (text: string) => text.replaceAll("hunter2", "[ref]"),
   });
-  const cases: [name: string, body: Uint8Array, kind: ReturnType<typeof kind>, want: object][] = [
+  const cases: [name: string, body: Uint8Array, kind: BodyKind, want: object][] = [
     ["nothing", bytes(""), kind(), { state: "missing", truncated: false, size: 0 }],
     ["text without a type", bytes("hi hunter2"), kind(), {
       state: "text",
@@ -151,7 +151,16 @@ Deno.test("the event of a body holds its text", async (t) => {
       text: "[ref]",
       truncated: false,
     }],
-    ["damaged gzip", bytes("no gzip"), kind("text/plain", "gzip"), { state: "text", text: "" }],
+    ["damaged gzip", bytes("no gzip"), kind("text/plain", "gzip"), { state: "binary", text: undefined }],
+    ["gzip twice", gzipSync(gzipSync("hi")), kind("text/plain", "gzip,gzip"), { state: "text", text: "hi" }],
+    ["text in its charset", bytes("h\xef"), kind("text/plain; charset=latin1"), {
+      state: "text",
+      text: "hï",
+    }],
+    ["bytes that rules read", bytes("\0hi hunter2"), { ...kind(), forRules: true }, {
+      state: "binary",
+      text: "\0hi [ref]\nhi [ref]",
+    }],
     ["an unknown encoding", bytes("?"), kind("text/plain", "pack"), { state: "binary" }],
     ["a failing broker", bytes("x"), {
       scrub: () => {

@@ -1,0 +1,90 @@
+/** Text of bodies: for the record, and for rules, which read every body. */
+
+const TEXT_TYPE =
+  /^(text\/|application\/([\w.+-]*(json|xml|yaml|javascript|graphql|x-ndjson|x-www-form-urlencoded|toml)|x-git))/i;
+/** Charsets of one byte a character, in which ASCII is ASCII. */
+const SINGLE_BYTE = /^(iso-8859-|windows-|koi8-|ibm866$|macintosh$|x-mac-)/;
+const strict = new TextDecoder("utf-8", { fatal: true });
+const lenient = new TextDecoder("utf-8");
+
+/**
+ * Text of bytes with a text type in their declared charset, and of bytes that are UTF-8 without NUL; `undefined` for
+ * other bytes.
+ */
+export function recordedText(
+  bytes: Uint8Array,
+  type: string | undefined,
+  truncated: boolean,
+): string | undefined {
+  const charset = charsetOf(type);
+  if (charset === undefined) return undefined;
+  if (type !== undefined && TEXT_TYPE.test(type)) {
+    return new TextDecoder(utf16Of(bytes) ?? charset).decode(bytes);
+  }
+  if (charset !== "utf-8" || bytes.includes(0)) return undefined;
+  try {
+    // A cut may go through a character.
+    return truncated ? strict.decode(bytes, { stream: true }) : strict.decode(bytes);
+  } catch {
+    return undefined;
+  } finally {
+    if (truncated) resetDecoder();
+  }
+}
+
+/** True when every receiver reads the same text in bytes that have a {@linkcode recordedText}. */
+export function isUnambiguous(bytes: Uint8Array, type: string | undefined): boolean {
+  const charset = charsetOf(type);
+  return charset !== undefined && (charset === "utf-8" || SINGLE_BYTE.test(charset)) &&
+    utf16Of(bytes) === undefined && !bytes.includes(0);
+}
+
+/**
+ * Every text that a receiver may read, one after the other: as UTF-8 with invalid bytes replaced, in the charset that is
+ * declared or marked, and without the NUL bytes of UTF-16 and UTF-32.
+ *
+ * @returns `undefined` for an unknown charset, such as UTF-7: then nobody knows the text
+ */
+export function possibleText(bytes: Uint8Array, type: string | undefined): string | undefined {
+  const charset = charsetOf(type);
+  if (charset === undefined) return undefined;
+  const texts = new Set([lenient.decode(bytes)]);
+  if (charset !== "utf-8") texts.add(new TextDecoder(charset).decode(bytes));
+  const utf16 = utf16Of(bytes);
+  if (utf16 !== undefined) texts.add(new TextDecoder(utf16).decode(bytes));
+  if (bytes.includes(0)) texts.add(lenient.decode(bytes.filter((byte) => byte !== 0)));
+  return [...texts].join("\n");
+}
+
+/** Declared charset of a content type by its canonical name, `utf-8` by default; `undefined` for an unknown one. */
+export function charsetOf(type = ""): string | undefined {
+  const labels = type.matchAll(/;\s*charset\s*=\s*"?([^\s";,]*)/gi).map(([, label]) => label.toLowerCase());
+  const names = new Set(labels.map(encodingName));
+  if (names.size > 1) return undefined;
+  return names.size === 0 ? "utf-8" : [...names][0];
+}
+
+function encodingName(label: string): string | undefined {
+  if (label === "" || label === "us-ascii") return "utf-8";
+  try {
+    const { encoding } = new TextDecoder(label);
+    return encoding === "replacement" ? undefined : encoding;
+  } catch {
+    return undefined;
+  }
+}
+
+/** UTF-16 as a byte order mark tells it. */
+function utf16Of([first, second]: Uint8Array): string | undefined {
+  if (first === 0xff && second === 0xfe) return "utf-16le";
+  if (first === 0xfe && second === 0xff) return "utf-16be";
+}
+
+/** After `stream: true`, the decoder would begin the next text with the rest of this one. */
+function resetDecoder(): void {
+  try {
+    strict.decode();
+  } catch {
+    // the half character at the cut
+  }
+}

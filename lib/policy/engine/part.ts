@@ -1,0 +1,34 @@
+/** Parts of events that rules read, so that bytes that hide such a part can be refused (docs/contracts.md §5, "Guards"). */
+import type { ASTNode } from "@marcbachmann/cel-js";
+import { environment } from "./cel.ts";
+import type { CompiledRule } from "./compile.ts";
+import { ALL_TYPES, typesOf } from "./condition.ts";
+import { DEFAULT_RULES } from "./defaults.ts";
+import { chainOf } from "./field.ts";
+
+/**
+ * True when a rule tests or rewrites a part of events; a built-in rule reads nothing.
+ *
+ * @param part a family (`model`), which a rule also reads by selecting its event types, or a path (`http.request.body`)
+ */
+export function readsPart({ rule, types }: CompiledRule, part: string): boolean {
+  if (DEFAULT_RULES.includes(rule)) return false;
+  const isFamily = !part.includes(".");
+  if (isFamily && types !== ALL_TYPES && (types & typesOf(`${part}.`)) !== 0) return true;
+  if (rule.rewrite?.some(({ path }) => isWithin(path, part))) return true;
+  // Reading the syntax tree is slow for thousands of rules, and the last name of the part is in the text of those that read it.
+  if (!rule.match.includes(part.slice(part.lastIndexOf(".") + 1))) return false;
+  return chainsIn(environment.parse(rule.match).ast).some((path) => isWithin(path, part));
+}
+
+function isWithin(path: string, part: string): boolean {
+  return path === part || path.startsWith(`${part}.`);
+}
+
+/** Every chain of names in an expression, such as `http.request.host`. */
+function chainsIn(node: unknown): string[] {
+  if (Array.isArray(node)) return node.flatMap(chainsIn);
+  if (node === null || typeof node !== "object" || !("op" in node)) return [];
+  const chain = chainOf(node as ASTNode);
+  return chain ? [chain.join(".")] : chainsIn((node as ASTNode).args);
+}
