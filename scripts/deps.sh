@@ -22,7 +22,7 @@ wanted() {
   esac
   # bookworm's QEMU brings its own virtiofsd.
   [ "${VERSION_CODENAME:-}" = bookworm ] || echo "virtiofsd|shares a VM's workspace with the host"
-  [ "$(id -u)" -eq 0 ] || echo "uidmap|lets a user who is not root share a VM's workspace"
+  echo "uidmap|lets users who are not root share a VM's workspace"
   command -v mount >/dev/null || echo "mount|mounts the guest's root file system while it is made"
   echo "mmdebstrap|makes the guest's root file system out of Debian packages"
   echo "erofs-utils|packs the root file system"

@@ -1,4 +1,5 @@
 import { SbxError } from "../base/error/mod.ts";
+import { checkUserNamespace } from "./user_namespace.ts";
 
 /** Programs of the QEMU hypervisor on the host. */
 export interface Tools {
@@ -12,7 +13,11 @@ export interface Tools {
 const SEARCH = ["/usr/bin", "/usr/local/bin", "/usr/libexec", "/usr/lib/qemu", "/usr/sbin"];
 const QEMU: Record<string, string> = { x86_64: "qemu-system-x86_64", aarch64: "qemu-system-aarch64" };
 
-/** Finds the host's programs. @throws {SbxError} `host.tools_missing`: names each missing one */
+/**
+ * Finds the host's programs, and checks that this user can run them.
+ *
+ * @throws {SbxError} `host.tools_missing`: names each missing one
+ */
 export function findTools(): Tools {
   const names = [QEMU[Deno.build.arch], "vhost-device-vsock", "virtiofsd"];
   const [qemu, vsock, virtiofsd] = names.map(find);
@@ -22,12 +27,21 @@ export function findTools(): Tools {
       hint: "install what is missing: scripts/deps.sh, or make setup",
     });
   }
+  checkUserNamespace({ uid: Deno.uid() ?? 0, find, read });
   return {
     qemu: qemu!,
     vsock: vsock!,
     virtiofsd: virtiofsd!,
     virtiofsdIsLegacy: virtiofsd!.startsWith("/usr/lib/qemu/"),
   };
+}
+
+function read(path: string): string {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch {
+    return "";
+  }
 }
 
 function find(name: string): string | undefined {
