@@ -12,5 +12,6 @@ code=0
 sbx run --verbose -- sh -c 'echo "hello from $(uname -sr)" | tee hello.txt' || code=$?
 echo
 echo "exit code $code"
-echo "The VM is gone; its record stays. Next: sbx create dev, sbx shell dev, sbx --help (put bin/ on your PATH)."
+echo "The VM is gone; its record stays (sbx sessions). The service runs on in the background until: bin/sbx stop"
+echo "Next: sbx create dev, sbx shell dev, sbx --help (put bin/ on your PATH)."
 exit $code

@@ -20,7 +20,8 @@ import {
 const DEFAULT_PORT = 19222;
 const USAGE = `sbx-gateway [--port N]
 
-Serves the HTTP API of sbx on 127.0.0.1 until SIGTERM. The default port is ${DEFAULT_PORT}; --port 0 selects a free one.
+Serves the HTTP API of sbx on 127.0.0.1 until SIGTERM. The default port is ${DEFAULT_PORT},
+or a free one where another program has it; --port 0 selects a free one.
 `;
 
 /** Serves until SIGTERM or SIGINT. @returns the exit code */
@@ -40,7 +41,8 @@ export async function main(args: string[]): Promise<number> {
   }
 }
 
-async function serve(port: number): Promise<number> {
+/** @param port none: the default port, or a free one where another user's gateway or program has that */
+async function serve(port: number | undefined): Promise<number> {
   const place = home();
   using _lock = await lockGateway(place);
   const token = newToken();
@@ -58,7 +60,7 @@ async function serve(port: number): Promise<number> {
   // An unhandled rejection of one request must not end the others.
   outliveRejections();
   await dropPermissions();
-  const server = listen(port, handler);
+  const server = listen(port ?? DEFAULT_PORT, handler, port === undefined);
   await writeGatewayFiles(place, token, server.addr.port);
   say(`sbx-gateway ${VERSION}: http://127.0.0.1:${server.addr.port}`);
   await stopped;
@@ -69,11 +71,14 @@ async function serve(port: number): Promise<number> {
 function listen(
   port: number,
   handler: (request: Request) => Promise<Response>,
+  orAny: boolean,
 ): Deno.HttpServer<Deno.NetAddr> {
   try {
     return Deno.serve({ hostname: "127.0.0.1", port, onListen() {} }, handler);
   } catch (cause) {
     if (!(cause instanceof Deno.errors.AddrInUse)) throw cause;
+    // Clients read the port from its file, never assume it: whoever has the default one gets no token of ours.
+    if (orAny) return listen(0, handler, false);
     throw new SbxError("gateway.port_taken", `another program is listening on 127.0.0.1:${port}`, {
       cause,
       hint: `stop it ("ss -ltnp sport = :${port}" shows it), or set SBX_GATEWAY_PORT to a free port`,
@@ -81,8 +86,8 @@ function listen(
   }
 }
 
-function portOf(args: string[]): number {
-  if (args.length === 0) return DEFAULT_PORT;
+function portOf(args: string[]): number | undefined {
+  if (args.length === 0) return undefined;
   const text = args.length === 1
     ? /^--port=(.*)$/.exec(args[0])?.[1]
     : args[0] === "--port"

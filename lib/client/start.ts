@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
-import { spawnDetached } from "../base/spawn/mod.ts";
+import { type Detached, spawnDetached } from "../base/spawn/mod.ts";
 import type { Client } from "./client.ts";
 import { type Daemon, findUnreachableGateway, gatewayClient, serviceAnswers } from "./running.ts";
 
@@ -24,7 +24,7 @@ export interface StartResult {
 
 /** Options of a start. */
 export interface StartOptions {
-  /** TCP port of a newly started gateway; default is the gateway's own, 19222 */
+  /** TCP port of a newly started gateway; default is the gateway's own choice: 19222, or a free one */
   port?: number;
   /** called before the first daemon is started */
   onStart?: () => void;
@@ -44,6 +44,7 @@ export async function start(place: Home, { port, onStart }: StartOptions = {}): 
   using lock = await Deno.open(join(place.runDir, "start.lock"), { write: true, create: true, mode: 0o600 });
   await lock.lock(true);
   const started: Daemon[] = [];
+  let service: Detached | undefined;
   const begin = (daemon: Daemon) => {
     if (started.length === 0) onStart?.();
     started.push(daemon);
@@ -51,7 +52,12 @@ export async function start(place: Home, { port, onStart }: StartOptions = {}): 
   if (!(await serviceAnswers(place))) {
     checkSocketPath(place.serviceSocket);
     begin("service");
-    await launch(place, "service", [], async () => await serviceAnswers(place) || undefined);
+    ({ child: service } = await launch(
+      place,
+      "service",
+      [],
+      async () => await serviceAnswers(place) || undefined,
+    ));
   }
   let client = await gatewayClient(place);
   if (client === undefined) {
@@ -65,7 +71,14 @@ export async function start(place: Home, { port, onStart }: StartOptions = {}): 
     }
     begin("gateway");
     const args = port === undefined ? [] : ["--port", String(port)];
-    client = await launch(place, "gateway", args, () => gatewayClient(place));
+    try {
+      ({ answer: client } = await launch(place, "gateway", args, () => gatewayClient(place)));
+    } catch (error) {
+      // Nobody can reach a service without a gateway, and nobody asked for it alone.
+      service?.stop();
+      await service?.exited;
+      throw error;
+    }
   }
   return { client, started };
 }
@@ -103,7 +116,7 @@ async function launch<T>(
   daemon: Daemon,
   args: string[],
   ready: () => Promise<T | undefined>,
-): Promise<T> {
+): Promise<{ answer: T; child: Detached }> {
   const log = join(place.logsDir, `${daemon}.log`);
   const before = await Deno.stat(log).then(({ size }) => size, () => 0);
   const child = spawnDetached(daemon, args, log);
@@ -113,7 +126,7 @@ async function launch<T>(
   while (performance.now() < deadline) {
     const exited = ended;
     const answer = await ready();
-    if (answer !== undefined) return answer;
+    if (answer !== undefined) return { answer, child };
     if (exited) break;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }

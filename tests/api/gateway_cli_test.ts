@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";
-import { limitChild } from "../helper/child.ts";
+import { limitChild, runChild } from "../helper/child.ts";
 import { writeEvents } from "../helper/ledger.ts";
+import { fromRoot } from "../helper/repo.ts";
 import { main, Place } from "./cli_harness.ts";
 
 const options = { sanitizeResources: false, sanitizeOps: false };
@@ -27,6 +28,46 @@ Deno.test("cli: starts missing processes once, and stops them", options, async (
   listener.close();
   assertEquals(taken.code, 1);
   assertEquals(JSON.parse(taken.stderr.split("\n")[1]).code, "gateway.port_taken");
+});
+
+Deno.test("a start whose gateway cannot get its port leaves no service behind", async () => {
+  const dir = await Deno.makeTempDir();
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  try {
+    const env = { SBX_HOME: dir, SBX_GATEWAY_PORT: String(listener.addr.port) };
+    const { code, stderr } = await runChild(fromRoot("bin/sbx"), { args: ["start"], env });
+    assertEquals(code, 1);
+    assertMatch(new TextDecoder().decode(stderr), /another program is listening on 127\.0\.0\.1/);
+    const left = (await Array.fromAsync(Deno.readDir(join(dir, "run")))).map(({ name }) => name);
+    assertEquals(left.filter((name) => /\.(sock|pid|token)$/.test(name)), []);
+  } finally {
+    listener.close();
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("a gateway whose default port is taken takes a free one, and clients find it", async () => {
+  const dir = await Deno.makeTempDir();
+  // Where a gateway of this machine has the port already, that one is in the way.
+  const listener = await Promise.resolve().then(() => Deno.listen({ hostname: "127.0.0.1", port: 19222 }))
+    .catch(() => undefined);
+  const env = { SBX_HOME: dir, SBX_GATEWAY_PORT: "" };
+  const sbx = (...args: string[]) => runChild(fromRoot("bin/sbx"), { args, env });
+  try {
+    const started = await sbx("start");
+    assertEquals(started.code, 0, new TextDecoder().decode(started.stderr));
+    const port = (await Deno.readTextFile(join(dir, "run/gateway.port"))).trim();
+    assert(port !== "19222");
+    assertEquals(
+      new TextDecoder().decode(started.stdout).split("\n")[0],
+      `sbx is running: http://127.0.0.1:${port}`,
+    );
+    assertEquals((await sbx("list")).code, 0);
+  } finally {
+    await sbx("stop");
+    listener?.close();
+    await Deno.remove(dir, { recursive: true });
+  }
 });
 
 Deno.test("cli: run and exec pass bytes, exit codes and input through", options, async (t) => {

@@ -16,7 +16,8 @@ export const command: Command = {
     {
       name: "port",
       value: "N",
-      about: "TCP port of the gateway on 127.0.0.1; default SBX_GATEWAY_PORT, or 19222; 0 for any free port",
+      about:
+        "TCP port of the gateway on 127.0.0.1; default SBX_GATEWAY_PORT, or 19222 where it is free; 0 for any free port",
     },
     JSON_OPTION,
   ],

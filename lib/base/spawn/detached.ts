@@ -5,6 +5,8 @@ export interface Detached {
   pid: number;
   /** settles when the process ends, if the parent is still running */
   exited: Promise<Deno.CommandStatus>;
+  /** asks it to end (SIGTERM) */
+  stop(): void;
   kill(): void;
 }
 
@@ -27,15 +29,12 @@ export function spawnDetached(role: string, args: string[], log: string): Detach
     stderr: "null",
   }).spawn();
   child.unref();
-  return {
-    pid: child.pid,
-    exited: child.status,
-    kill: () => {
-      try {
-        child.kill("SIGKILL");
-      } catch {
-        // Already ended.
-      }
-    },
+  const send = (signal: Deno.Signal) => {
+    try {
+      child.kill(signal);
+    } catch {
+      // Already ended.
+    }
   };
+  return { pid: child.pid, exited: child.status, stop: () => send("SIGTERM"), kill: () => send("SIGKILL") };
 }
