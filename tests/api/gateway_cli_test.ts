@@ -46,6 +46,24 @@ Deno.test("a start whose gateway cannot get its port leaves no service behind", 
   }
 });
 
+Deno.test("a service started in a folder with a relative home keeps neither", async () => {
+  const dir = await Deno.makeTempDir();
+  const env = { SBX_HOME: "home", SBX_GATEWAY_PORT: "0" };
+  const sbx = (...args: string[]) => runChild(fromRoot("bin/sbx"), { args, env, cwd: dir });
+  try {
+    const started = await sbx("start");
+    assertEquals(started.code, 0, new TextDecoder().decode(started.stderr));
+    for (const daemon of ["service", "gateway"]) {
+      const pid = (await Deno.readTextFile(join(dir, `home/run/${daemon}.pid`))).trim();
+      assertEquals(await Deno.readLink(`/proc/${pid}/cwd`), "/");
+    }
+    assertEquals((await sbx("list")).code, 0);
+  } finally {
+    await sbx("stop");
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
 Deno.test("a gateway whose default port is taken takes a free one, and clients find it", async () => {
   const dir = await Deno.makeTempDir();
   // Where a gateway of this machine has the port already, that one is in the way.

@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { selfCommand } from "./self.ts";
 
 /** Process that outlives its parent. */
@@ -13,16 +14,31 @@ export interface Detached {
 /** Verifies TLS servers against this machine's certificate authorities too. */
 const TRUST = { DENO_TLS_CA_STORE: "system,mozilla" };
 
+/** Variables that name files; a daemon resolves them elsewhere than its parent. */
+const PATH_VARIABLES = [
+  "SBX_HOME",
+  "SBX_RUN_DIR",
+  "SBX_ASSETS_DIR",
+  "SBX_PROFILES_DIR",
+  "SBX_DEFAULTS_CONFIG",
+  "SBX_CORP_CONFIG",
+  "SBX_CREDENTIAL_STORE_PATH",
+];
+
 /** Shell script that opens the log and execs the program: Deno cannot redirect a child's output to a file. */
 const INTO_LOG = 'log=$1; shift; exec "$@" >>"$log" 2>&1';
 
-/** Starts this build in a role, in a new process session, with its output in a log file of mode 0600. */
+/**
+ * Starts this build in a role, in a new process session, with its output in a log file of mode 0600. Its working
+ * directory is `/`: the parent's may be removed while it runs, and it could start no program from then on.
+ */
 export function spawnDetached(role: string, args: string[], log: string): Detached {
   const { cmd, args: command } = selfCommand(role, args);
   Deno.openSync(log, { create: true, append: true, mode: 0o600 }).close();
   const child = new Deno.Command("/bin/sh", {
-    args: ["-c", INTO_LOG, "sh", log, cmd, ...command],
-    env: Deno.env.has("DENO_TLS_CA_STORE") ? {} : TRUST,
+    args: ["-c", INTO_LOG, "sh", resolve(log), cmd, ...command],
+    cwd: "/",
+    env: { ...absolutePaths(), ...Deno.env.has("DENO_TLS_CA_STORE") ? {} : TRUST },
     detached: true,
     stdin: "null",
     stdout: "null",
@@ -37,4 +53,12 @@ export function spawnDetached(role: string, args: string[], log: string): Detach
     }
   };
   return { pid: child.pid, exited: child.status, stop: () => send("SIGTERM"), kill: () => send("SIGKILL") };
+}
+
+function absolutePaths(): Record<string, string> {
+  const set = PATH_VARIABLES.flatMap((name) => {
+    const value = Deno.env.get(name);
+    return value ? [[name, resolve(value)]] : [];
+  });
+  return Object.fromEntries(set);
 }
