@@ -149,7 +149,11 @@ export const CorpInfo = z.object({
     enforcement: z.string().optional(),
     sigma: z.string().optional(),
     sigma_output_endpoint: z.string().optional(),
+    sigma_output_credential_ref: z.string().optional(),
+    sigma_output_user: z.string().optional(),
     open_telemetry: z.string().optional(),
+    open_telemetry_credential_ref: z.string().optional(),
+    open_telemetry_user: z.string().optional(),
   }),
   release: z.object({ manifest_url: z.string().optional(), hmac_key_file: z.string().optional() }),
 }).openapi("CorpInfo");

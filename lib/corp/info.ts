@@ -18,7 +18,11 @@ export interface CorpInfo {
     enforcement?: string;
     sigma?: string;
     sigma_output_endpoint?: string;
+    sigma_output_credential_ref?: string;
+    sigma_output_user?: string;
     open_telemetry?: string;
+    open_telemetry_credential_ref?: string;
+    open_telemetry_user?: string;
   };
   release: { manifest_url?: string; hmac_key_file?: string };
 }

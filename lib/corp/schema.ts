@@ -24,9 +24,17 @@ const path = z.string().min(1).refine(
   "must be a path without ..",
 );
 const httpUrl = z.string().refine(
-  (value) => /^https?:$/.test(URL.parse(value)?.protocol ?? ""),
-  "must be an http or https URL",
+  (value) => {
+    const url = URL.parse(value);
+    return url !== null && /^https?:$/.test(url.protocol) && !url.username && !url.password;
+  },
+  "must be an http or https URL without a user or password; a credential_ref beside it names a credential",
 );
+const credentialRef = z.string().regex(
+  /^credential:blake3:[0-9a-f]{64}$/,
+  'must be "credential:blake3:" and 64 hex characters, never the secret',
+);
+const user = z.string().regex(/^[^:\p{Cc}]{1,256}$/u, "must be a user name without a colon");
 
 /** Complete corp.toml. */
 export const CorpFile = z.strictObject({
@@ -37,7 +45,11 @@ export const CorpFile = z.strictObject({
     enforcement: path.optional(),
     sigma: path.optional(),
     sigma_output_endpoint: httpUrl.optional(),
+    sigma_output_credential_ref: credentialRef.optional(),
+    sigma_output_user: user.optional(),
     open_telemetry: httpUrl.optional(),
+    open_telemetry_credential_ref: credentialRef.optional(),
+    open_telemetry_user: user.optional(),
   }).prefault({}),
   corp: z.strictObject({ rules: rulesSchema("corp").prefault({}) }).prefault({}),
   /** collector of events from many hosts (docs/contracts.md §12) */

@@ -8,12 +8,24 @@ import type { CorpStore } from "../corp/mod.ts";
 import type { DetectionFinding } from "../detection/mod.ts";
 import { sessionPaths } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
-import type { FindingSinks, SinksOptions, SinkStatus } from "../sink/mod.ts";
+import type { Endpoint, FindingSinks, SinkStatus } from "../sink/mod.ts";
+import { type SinkAuth, sinkAuthorization } from "./sink_credential.ts";
 
 /** Findings read from a ledger at once. */
 const BATCH = 500;
 /** Wait for further findings of a session before its ledger is read, in `ms`. */
 const GATHER_MS = 200;
+
+/** A sink as the configuration names it. */
+interface Target {
+  endpoint: string;
+  auth?: SinkAuth;
+}
+
+interface Targets {
+  http?: Target;
+  otlp?: Target;
+}
 
 /** Reads findings from ledgers and sends them to the sinks. A file beside each ledger has the position. */
 export class FindingExport {
@@ -50,7 +62,7 @@ export class FindingExport {
   /** Puts the sinks in force that corp and the settings name now. Without any, they open with the first finding. */
   reconfigure(): void {
     this.#inTurn(async () => {
-      if (this.#sinks || Object.keys(this.#endpoints()).length > 0) await this.#openSinks();
+      if (this.#sinks || Object.keys(this.#targets()).length > 0) await this.#openSinks();
     });
   }
 
@@ -104,22 +116,27 @@ export class FindingExport {
   }
 
   /** Addresses of the sinks in force. A collector of the settings counts only while its setting is switched on. */
-  #endpoints(): Pick<SinksOptions, "http" | "otlp"> {
+  #targets(): Targets {
     const { state } = this.#corp;
     const corp = "config" in state ? state.config.file.corp_rule_files : {};
-    const telemetry = this.#settings.inForce("telemetry.enabled") === true
-      ? this.#settings.inForce("telemetry.endpoint")
+    const http = targetOf(
+      corp.sigma_output_endpoint,
+      corp.sigma_output_credential_ref,
+      corp.sigma_output_user,
+    );
+    const otlp = corp.open_telemetry
+      ? targetOf(corp.open_telemetry, corp.open_telemetry_credential_ref, corp.open_telemetry_user)
+      : this.#settings.inForce("telemetry.enabled") === true
+      ? targetOf(
+        ...["endpoint", "credential_ref", "user"].map((key) => this.#settings.inForce(`telemetry.${key}`)),
+      )
       : undefined;
-    const otlp = corp.open_telemetry ?? telemetry;
-    return {
-      ...(corp.sigma_output_endpoint && { http: { endpoint: corp.sigma_output_endpoint } }),
-      ...(otlp && { otlp: { endpoint: String(otlp) } }),
-    };
+    return { ...(http && { http }), ...(otlp && { otlp }) };
   }
 
   async #openSinks(): Promise<FindingSinks> {
-    const endpoints = this.#endpoints();
-    const optionText = JSON.stringify(endpoints);
+    const targets = this.#targets();
+    const optionText = JSON.stringify(targets);
     if (this.#sinks && optionText === this.#sinkOptions) return this.#sinks;
     const open = this.#sinks;
     this.#sinks = undefined;
@@ -130,11 +147,25 @@ export class FindingExport {
       dir: join(this.#home.dir, "sinks"),
       audit: { path: join(this.#home.dir, "logs", "findings.jsonl") },
       onProblem: log,
-      ...endpoints,
+      ...(targets.http && { http: this.#endpointOf(targets.http) }),
+      ...(targets.otlp && { otlp: this.#endpointOf(targets.otlp) }),
     });
     this.#sinkOptions = optionText;
     return this.#sinks;
   }
+
+  #endpointOf({ endpoint, auth }: Target): Endpoint {
+    return { endpoint, ...(auth && { authorize: sinkAuthorization(this.#home, auth) }) };
+  }
+}
+
+/** A sink as the configuration names it; undefined without an address. */
+function targetOf(endpoint?: unknown, credential_ref?: unknown, user?: unknown): Target | undefined {
+  if (!endpoint) return undefined;
+  const auth = credential_ref
+    ? { credential_ref: String(credential_ref), ...(user ? { user: String(user) } : {}) }
+    : undefined;
+  return { endpoint: String(endpoint), ...(auth && { auth }) };
 }
 
 function sinkProblems({ name, last_error, queued_bytes, dropped, refused }: SinkStatus): string[] {

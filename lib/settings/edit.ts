@@ -11,6 +11,7 @@ import {
 import type { Definitions } from "./definition.ts";
 import { FOREIGN_KEYS } from "./layer.ts";
 import type { LeafNode, SettingValue } from "./node/mod.ts";
+import { retiredMessage } from "./retired.ts";
 import { checkValue } from "./value.ts";
 
 /** New values by setting id; null removes the user's override. */
@@ -36,6 +37,8 @@ export async function checkChanges(
   let isLocked = false;
   for (const [id, value] of Object.entries(changes)) {
     const leaf = current.get(id);
+    // A retired entry can be taken out of the file.
+    if (value === null && retiredMessage(id) !== undefined) continue;
     if (!leaf) {
       reasons.push(`${id}: ${describeUnknownId(id, definitions)}`);
       continue;
@@ -65,6 +68,8 @@ export async function checkChanges(
 }
 
 function describeUnknownId(id: string, { tree, byId }: Definitions): string {
+  const retired = retiredMessage(id);
+  if (retired !== undefined) return retired;
   const kind = kindOf(id, tree);
   if (kind) return `is ${kind} and has no value`;
   if (FOREIGN_KEYS.has(id.split(".")[0])) {

@@ -4,7 +4,7 @@ import type { TomlDocument } from "../toml/mod.ts";
 import { definitionPath, type Definitions } from "./definition.ts";
 import { formOf } from "./form.ts";
 import type { Layer } from "./layer.ts";
-import { isSecret, type LeafNode, type SettingSource, type SettingValue } from "./node/mod.ts";
+import { type LeafNode, maskSecret, type SettingSource, type SettingValue } from "./node/mod.ts";
 import type { Resolved } from "./resolve.ts";
 
 /** Position of an entry in a file. */
@@ -60,8 +60,6 @@ export interface ExplainSources {
   user: Layer;
   corp: Layer;
 }
-
-const MASK = "••••••";
 
 /** Explains the state of one setting. @throws {SbxError} `settings.not_found` */
 export function explain(id: string, sources: ExplainSources): SettingExplanation {
@@ -147,8 +145,4 @@ function findPlace(layer: SettingSource, id: string, sources: ExplainSources): P
 
 function placeIn(document: TomlDocument, path: string[]): Place {
   return { file: document.path, line: document.positionOf(path).line };
-}
-
-function maskSecret({ setting_type }: LeafNode, value: SettingValue): SettingValue {
-  return isSecret(setting_type) && value !== "" ? MASK : value;
 }

@@ -16,9 +16,12 @@ const FORMS: Record<SettingType, string> = {
 /** Describes the form of a setting's values: `an integer from 1 to 8`. */
 export function formOf(type: SettingType, { choices, min, max, validator }: Metadata): string {
   if (choices.length) return choices.join(", ").replace(/, ([^,]*)$/, " or $1");
-  const form = validator === null
-    ? FORMS[type]
-    : { email: "an e-mail address", url: "a URL", ssh_public_key: "an SSH public key" }[validator];
+  const form = validator === null ? FORMS[type] : {
+    email: "an e-mail address",
+    url: "a URL",
+    ssh_public_key: "an SSH public key",
+    credential_ref: "a ref of sbx credentials list",
+  }[validator];
   if (min !== null && max !== null) return `${form} from ${min} to ${max}`;
   if (min !== null) return `${form}, at least ${min}`;
   return max === null ? form : `${form}, at most ${max}`;

@@ -3,6 +3,7 @@ import type { CorpState } from "../corp/mod.ts";
 import { isTable, type TomlDocument } from "../toml/mod.ts";
 import type { Definitions } from "./definition.ts";
 import type { ConfigIssue, SettingValue } from "./node/mod.ts";
+import { retiredMessage } from "./retired.ts";
 import { checkValue } from "./value.ts";
 
 /** Entry of one layer for one setting. */
@@ -121,7 +122,8 @@ function checkEntries(
       entries.delete(id);
       if (issues.isFull) continue;
       const near = nearest(id, definitions.byId.keys());
-      const message = `${place()}: unknown setting${near ? `; did you mean "${near}"?` : ""}`;
+      const problem = retiredMessage(id) ?? `unknown setting${near ? `; did you mean "${near}"?` : ""}`;
+      const message = `${place()}: ${problem}`;
       issues.add({ id, severity: "warning", message });
     } else if (entry.value !== undefined) {
       const { value, problems } = checkValue(leaf, entry.value);

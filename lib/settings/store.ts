@@ -17,7 +17,7 @@ import {
 import { explain, type SettingExplanation } from "./explain.ts";
 import { corpLayer, EMPTY_LAYER, type Layer, userLayer } from "./layer.ts";
 import { withFileLock } from "./lock.ts";
-import type { SettingsResponse, SettingValue } from "./node/mod.ts";
+import { type SettingsResponse, type SettingValue, withoutSecrets } from "./node/mod.ts";
 import { resolve, type Resolved } from "./resolve.ts";
 import { type Watch, watchFiles } from "./watch.ts";
 
@@ -93,7 +93,7 @@ export class SettingsStore {
 
   info(): SettingsResponse {
     const { tree, issues } = this.#resolved;
-    return { tree, issues };
+    return { tree: withoutSecrets(tree), issues };
   }
 
   /** {@linkcode info} as JSON, encoded once per change. */

@@ -127,8 +127,16 @@ function numbersOf(value: SettingValue): number[] {
 const VALIDATOR: Record<Validator, { is(text: string): boolean; words: string }> = {
   email: { is: (text) => /^[^\s@<>]+@[^\s@<>]+$/.test(text), words: "must be an e-mail address" },
   url: {
-    is: (text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ""),
-    words: "must be an http or https URL",
+    is: (text) => {
+      const url = URL.parse(text);
+      return url !== null && /^https?:$/.test(url.protocol) && !url.username && !url.password;
+    },
+    words: "must be an http or https URL, without a user or password",
+  },
+  credential_ref: {
+    is: (text) => /^credential:blake3:[0-9a-f]{64}$/.test(text),
+    words:
+      'must be "credential:blake3:" and 64 hex characters, as sbx credentials list shows it, never the secret',
   },
   ssh_public_key: {
     is: (text) =>

@@ -1,3 +1,4 @@
+import { asSbxError } from "../base/error/mod.ts";
 import { DeliveryError } from "./sender.ts";
 
 /** Timeout of a request, in `ms`. */
@@ -5,26 +6,27 @@ const REQUEST_MS = 10_000;
 /** Maximum characters read of a response body. */
 const RESPONSE_MAX = 64 * 1024;
 
-/** HTTP receiver of findings. Credentials in its URL are sent as a header and never appear in a message. */
+/** Address of a receiver. */
+export interface Endpoint {
+  /** http or https URL, without a user or password */
+  endpoint: string;
+  /** makes the `authorization` header of each request; a failure is a failed delivery */
+  authorize?: (url: URL) => Promise<string>;
+}
+
+/** HTTP receiver of findings. Its credential is in no message. */
 export class HttpReceiver {
-  readonly #url: string;
-  readonly #authorization?: string;
+  readonly #url: URL;
+  readonly #authorize: Endpoint["authorize"];
   /** origin of the URL, for messages */
   readonly origin: string;
 
   /** @throws {TypeError} an invalid URL */
-  constructor(url: string | URL) {
-    const parsed = new URL(url);
-    const { username, password } = parsed;
-    if (username || password) {
-      const bytes = new TextEncoder().encode(
-        `${decodeURIComponent(username)}:${decodeURIComponent(password)}`,
-      );
-      this.#authorization = `Basic ${bytes.toBase64()}`;
-    }
-    parsed.username = parsed.password = "";
-    this.#url = parsed.href;
-    this.origin = parsed.origin;
+  constructor(url: URL, authorize?: Endpoint["authorize"]) {
+    this.#url = new URL(url);
+    this.#url.username = this.#url.password = "";
+    this.#authorize = authorize;
+    this.origin = url.origin;
   }
 
   /**
@@ -35,6 +37,10 @@ export class HttpReceiver {
    * @throws {DeliveryError}
    */
   async post(body: unknown, headers: Record<string, string>, signal: AbortSignal): Promise<string> {
+    const authorization = await this.#authorize?.(this.#url).catch((error) => {
+      const { message, hint } = asSbxError(error, `authenticating to ${this.origin}`);
+      throw new DeliveryError(hint ? `${message} (${hint})` : message);
+    });
     const deadline = AbortSignal.timeout(REQUEST_MS);
     let response: Response;
     try {
@@ -43,7 +49,7 @@ export class HttpReceiver {
         headers: {
           "content-type": "application/json",
           ...headers,
-          ...(this.#authorization && { authorization: this.#authorization }),
+          ...(authorization && { authorization }),
         },
         body: JSON.stringify(body),
         // A redirect would lead to a receiver that is not configured.

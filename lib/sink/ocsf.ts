@@ -1,7 +1,7 @@
 /** OCSF sink: one Detection Finding (class 2004) per POST to `sigma_output_endpoint` of corp.toml. */
 import { VERSION } from "../base/version/mod.ts";
 import type { Confidence, Severity } from "../detection/mod.ts";
-import { HttpReceiver } from "./http.ts";
+import { type Endpoint, HttpReceiver } from "./http.ts";
 import type { FindingRecord } from "./record.ts";
 import type { Sender } from "./sender.ts";
 
@@ -100,8 +100,8 @@ export class OcsfSender implements Sender {
   readonly batch = 1;
   readonly #receiver: HttpReceiver;
 
-  constructor(endpoint: string) {
-    this.#receiver = new HttpReceiver(endpoint);
+  constructor({ endpoint, authorize }: Endpoint) {
+    this.#receiver = new HttpReceiver(new URL(endpoint), authorize);
   }
 
   async send(records: readonly FindingRecord[], signal: AbortSignal): Promise<number> {

@@ -4,7 +4,7 @@
  */
 import { VERSION } from "../base/version/mod.ts";
 import type { Severity } from "../detection/mod.ts";
-import { HttpReceiver } from "./http.ts";
+import { type Endpoint, HttpReceiver } from "./http.ts";
 import type { FindingRecord } from "./record.ts";
 import type { Sender } from "./sender.ts";
 
@@ -82,11 +82,11 @@ export class OtlpSender implements Sender {
   readonly batch = BATCH;
   readonly #receiver: HttpReceiver;
 
-  /** @param endpoint URL of the collector; `/v1/logs` is appended if missing */
-  constructor(endpoint: string) {
+  /** @param address URL of the collector; `/v1/logs` is appended if missing */
+  constructor({ endpoint, authorize }: Endpoint) {
     const url = new URL(endpoint);
     if (!/\/v1\/logs\/?$/.test(url.pathname)) url.pathname = `${url.pathname.replace(/\/$/, "")}/v1/logs`;
-    this.#receiver = new HttpReceiver(url);
+    this.#receiver = new HttpReceiver(url, authorize);
   }
 
   /** Sends records; by the OTLP specification, rejected records are not sent again. */

@@ -3,6 +3,7 @@ import type { DetectionFinding } from "../detection/mod.ts";
 import type { Event } from "../event/mod.ts";
 import { type AuditOptions, AuditSender } from "./audit.ts";
 import { Delivery, type DeliveryOptions, type SinkStatus } from "./delivery.ts";
+import type { Endpoint } from "./http.ts";
 import { OcsfSender } from "./ocsf.ts";
 import { OtlpSender } from "./otlp.ts";
 import { recordOf } from "./record.ts";
@@ -15,9 +16,9 @@ export interface SinksOptions extends DeliveryOptions {
   dir: string;
   audit?: AuditOptions;
   /** `sigma_output_endpoint`: one OCSF Detection Finding per POST */
-  http?: { endpoint: string };
+  http?: Endpoint;
   /** `open_telemetry`: OTLP/HTTP logs in JSON */
-  otlp?: { endpoint: string };
+  otlp?: Endpoint;
 }
 
 /**
@@ -39,8 +40,8 @@ export class FindingSinks {
   static async open({ dir, audit, http, otlp, ...options }: SinksOptions): Promise<FindingSinks> {
     const senders = [
       ["audit", audit && new AuditSender(audit)],
-      ["http", http && new OcsfSender(http.endpoint)],
-      ["otlp", otlp && new OtlpSender(otlp.endpoint)],
+      ["http", http && new OcsfSender(http)],
+      ["otlp", otlp && new OtlpSender(otlp)],
     ] as const;
     const sinks: Delivery[] = [];
     try {

@@ -95,21 +95,21 @@ default = ""
 enabled_by = "telemetry.enabled"
 meta = { builtin = true, validator = "url" }
 
-[settings.telemetry.api_key]
-name = "API key"
-description = "Bearer token for the endpoint; never sent to a VM"
-type = "apikey"
+[settings.telemetry.credential_ref]
+name = "Credential"
+description = "Ref of the credential for the endpoint, from sbx credentials add mcp --host HOST; sent as a bearer token, or as the password of the user"
+type = "text"
 default = ""
 enabled_by = "telemetry.enabled"
-meta = { builtin = true, mask = true }
+meta = { builtin = true, validator = "credential_ref" }
 
-[settings.telemetry.password]
-name = "Password"
-description = "Password for an endpoint with basic authentication; never sent to a VM"
-type = "password"
+[settings.telemetry.user]
+name = "User"
+description = "User for an endpoint with basic authentication; empty sends the credential as a bearer token"
+type = "text"
 default = ""
 enabled_by = "telemetry.enabled"
-meta = { builtin = true, mask = true }
+meta = { builtin = true }
 
 [settings.telemetry.latency_buckets]
 name = "Latency buckets"

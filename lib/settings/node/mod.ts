@@ -34,7 +34,7 @@ export const ACTION_KINDS = ["check_update", "preset_select"] as const;
 export type ActionKind = (typeof ACTION_KINDS)[number];
 
 /** Named checks of text values; empty text always passes. */
-export const VALIDATORS = ["email", "url", "ssh_public_key"] as const;
+export const VALIDATORS = ["email", "url", "ssh_public_key", "credential_ref"] as const;
 export type Validator = (typeof VALIDATORS)[number];
 
 /** File for the guest. */
@@ -127,4 +127,26 @@ export interface SettingsResponse {
 /** True for types with secret values, which never reach a guest, an explanation or a log. */
 export function isSecret(type: SettingType): boolean {
   return type === "password" || type === "apikey";
+}
+
+const MASK = "••••••";
+
+/** A value as it may be shown: a secret one is masked. */
+export function maskSecret(
+  { setting_type }: Pick<LeafNode, "setting_type">,
+  value: SettingValue,
+): SettingValue {
+  return isSecret(setting_type) && value !== "" ? MASK : value;
+}
+
+/** Nodes as `GET /settings/info` shows them: without secret values. */
+export function withoutSecrets(nodes: SettingsNode[]): SettingsNode[] {
+  return nodes.map((node) => {
+    if (node.kind === "group") return { ...node, children: withoutSecrets(node.children) };
+    if (node.kind === "action" || !isSecret(node.setting_type)) return node;
+    const [default_value, effective_value] = [node.default_value, node.effective_value].map((value) =>
+      maskSecret(node, value)
+    );
+    return { ...node, default_value, effective_value };
+  });
 }

@@ -56,8 +56,9 @@ Deno.test("an invalid value is rejected before any request", async () => {
 Deno.test("a table shows no secrets and no contents of files", () => {
   const format = (id: string, effective_value: LeafNode["effective_value"]) =>
     formatValue({ ...leaf(id), effective_value });
-  assertEquals(format("telemetry.password", "hunter2"), "••••••");
-  assertEquals(format("telemetry.password", ""), "");
+  const secret = { ...leaf("telemetry.user"), setting_type: "password" as const };
+  assertEquals(formatValue({ ...secret, effective_value: "hunter2" }), "••••••");
+  assertEquals(formatValue({ ...secret, effective_value: "" }), "");
   assertEquals(
     format("vm.environment.shell.bashrc", { path: "/root/.bashrc", content: "abc" }),
     "/root/.bashrc (3 characters)",

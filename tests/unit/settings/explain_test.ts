@@ -6,8 +6,10 @@ import {
   EMPTY_LAYER,
   explain,
   loadDefinitions,
+  parseDefinitions,
   resolve,
   userLayer,
+  withoutSecrets,
 } from "../../../lib/settings/mod.ts";
 import { parseToml } from "../../../lib/toml/mod.ts";
 
@@ -69,10 +71,15 @@ Deno.test("the enabled_by chain shows the disabling toggle and its position", ()
 });
 
 Deno.test("secrets are masked in every layer", () => {
-  const text = JSON.stringify(
-    explanation("telemetry.password", '[settings."telemetry.password"]\nvalue = "hunter2"\n'),
-  );
-  assertEquals([text.includes("hunter2"), text.includes("••••••")], [false, true]);
+  const text = '[settings.key]\nname = "Key"\ntype = "password"\ndefault = "d3fault"\n';
+  const definitions = parseDefinitions(parseToml(text, "defaults.toml"));
+  const user = userLayer(parseToml('[settings.key]\nvalue = "hunter2"\n', "settings.toml"), definitions);
+  const resolved = resolve(definitions, user, EMPTY_LAYER);
+  const sources = { definitions, resolved, user, corp: EMPTY_LAYER };
+  for (const shown of [explain("key", sources), withoutSecrets(resolved.tree)]) {
+    const text = JSON.stringify(shown);
+    assertEquals([/hunter2|d3fault/.test(text), text.includes("••••••")], [false, true]);
+  }
 });
 
 Deno.test("an unknown id names the nearest one", () => {

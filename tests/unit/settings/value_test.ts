@@ -124,6 +124,8 @@ Deno.test("validators accept empty text", () => {
     const [validator, good, bad] of [
       ["email", "a@b.example", "a b@c"],
       ["url", "https://a.example/x", "ftp://a.example"],
+      ["url", "http://a.example", "https://user:secret@a.example"],
+      ["credential_ref", `credential:blake3:${"a".repeat(64)}`, "sk-secret"],
       ["ssh_public_key", "ssh-ed25519 AAAAC3Nz me@here", "-----BEGIN KEY-----"],
     ]
   ) {
