@@ -10,13 +10,16 @@ export interface Pipes {
   output: { write(bytes: Uint8Array): Promise<unknown> };
 }
 
-/** Serves until `shutdown` or the end of the input, then disconnects from every server. */
+/**
+ * Serves until `shutdown` or the end of the input, then disconnects from every server. Requests that are pending then
+ * are answered with an error, before `shutdown` is.
+ */
 export async function serveAggregator({ input, output }: Pipes, options: ServiceOptions): Promise<void> {
   const { log } = options;
   const service = new Service(options);
   const writer = new LineWriter(output);
+  const pending = new PendingAnswers(writer);
   let started = false;
-  let running = 0;
   for await (const line of readLines(input)) {
     if ("problem" in line) {
       log(`skipped: ${line.problem}`);
@@ -31,24 +34,54 @@ export async function serveAggregator({ input, output }: Pipes, options: Service
     }
     const request = readRequest(line.text);
     if (!request) log("skipped a malformed line");
-    else if (running >= REQUESTS_MAX) {
-      writer.write(errorLine(request.id, `${REQUESTS_MAX} requests are running, the limit`));
-    } else {
-      running++;
-      const done = respond(service, request, writer).finally(() => running--);
-      if (request.method !== "shutdown") continue;
-      await done;
+    else if (request.method === "shutdown") {
+      await pending.failAll();
+      const answer = await answerOf(service, request);
+      writer.write(answer);
       return await writer.flush();
-    }
+    } else if (pending.count >= REQUESTS_MAX) {
+      writer.write(errorLine(request.id, `${REQUESTS_MAX} requests are running, the limit`));
+    } else pending.add(request.id, answerOf(service, request));
   }
+  await pending.failAll();
   await service.close();
   await writer.flush();
 }
 
-async function respond(service: Service, request: RequestLine, writer: LineWriter): Promise<void> {
+/** Answers that are not written yet. */
+class PendingAnswers {
+  readonly #writer: LineWriter;
+  readonly #requests = new Set<{ id: number }>();
+
+  constructor(writer: LineWriter) {
+    this.#writer = writer;
+  }
+
+  get count(): number {
+    return this.#requests.size;
+  }
+
+  /** Writes an answer when it is there, unless the request has failed by then. */
+  add(id: number, answer: Promise<string>): void {
+    const request = { id };
+    this.#requests.add(request);
+    answer.then((line) => this.#requests.delete(request) && this.#writer.write(line));
+  }
+
+  /** Answers every request with an error, except those that are answered in this turn of the event loop. */
+  async failAll(): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    for (const { id } of this.#requests) {
+      this.#writer.write(errorLine(id, "the MCP aggregator is shutting down"));
+    }
+    this.#requests.clear();
+  }
+}
+
+async function answerOf(service: Service, request: RequestLine): Promise<string> {
   try {
-    writer.write(await service.answer(request));
+    return await service.answer(request);
   } catch (error) {
-    writer.write(errorLine(request.id, (error as Error).message));
+    return errorLine(request.id, (error as Error).message);
   }
 }

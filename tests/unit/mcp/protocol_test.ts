@@ -2,7 +2,8 @@
  * The program started by hand: lines in, lines out (docs/contracts.md §8, "Aggregator protocol", "Aggregator errors").
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { isDeeper, resultLine } from "../../../lib/mcp/aggregator/answer.ts";
+import { resultLine } from "../../../lib/mcp/aggregator/answer.ts";
+import { isDeeper } from "../../../lib/mcp/depth.ts";
 import { boundedLog } from "../../../lib/mcp/aggregator/log.ts";
 import { limitChild } from "../../helper/child.ts";
 import { definition, result, scriptedServer } from "../../helper/mcp_server.ts";
@@ -110,6 +111,39 @@ Deno.test("mcp protocol: the input ends inside a line, is empty, or begins witho
     const { code, answers } = await run(`${first}\n{"id":7,"method":"shutdown"}\n`);
     assertEquals([code, answers], [0, [{ id: 7, ok: true }]], first.slice(0, 20));
   }
+});
+
+Deno.test("mcp protocol: requests that are pending at shutdown are answered with an error before it", async () => {
+  const called = Promise.withResolvers<void>();
+  const server = scriptedServer({
+    call: () => {
+      called.resolve();
+      return new Promise<Response>(() => {});
+    },
+  });
+  for (const end of ["shutdown", "EOF"]) {
+    const child = limitChild(new Deno.Command(fromRoot("bin/sbx-mcp-aggregator"), {
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "null",
+    }).spawn());
+    const writer = child.stdin.getWriter();
+    const send = (value: unknown) => writer.write(new TextEncoder().encode(`${JSON.stringify(value)}\n`));
+    await send([definition("s", server.url)]);
+    for (const id of [1, 2]) {
+      await send({ id, method: "call_tool", params: { name: "s__do", arguments: {} } });
+    }
+    await called.promise;
+    if (end === "shutdown") await send({ id: 3, method: "shutdown" });
+    else await writer.close();
+    const { code, stdout } = await child.output();
+    await writer.close().catch(() => {});
+    const error = "the MCP aggregator is shutting down";
+    const answers = new TextDecoder().decode(stdout).trimEnd().split("\n").map((line) => JSON.parse(line));
+    const expected = [{ id: 1, error }, { id: 2, error }];
+    assertEquals([code, answers], [0, end === "shutdown" ? [...expected, { id: 3, ok: true }] : expected]);
+  }
+  await server.close();
 });
 
 Deno.test("mcp protocol: a line of 1 MB is read, a longer one is skipped and logged", async () => {
