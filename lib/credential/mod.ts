@@ -3,6 +3,7 @@ export { type BrokerOptions, CredentialBroker } from "./broker.ts";
 export { placeholderOf, TOKEN_BODY_MAX } from "./body.ts";
 export { decoySecret } from "./decoy.ts";
 export { ENTRIES_MAX, type KeyPlace, LABEL_MAX, type StoredEntry, type StoreFile } from "./entry.ts";
+export { Finder } from "./finder.ts";
 export { SECRET_MAX, SECRET_MIN } from "./form.ts";
 export { type DecoyFinding, DecoyUsed, REASON } from "./grant.ts";
 export { findKeyring, type Keyring } from "./keyring.ts";

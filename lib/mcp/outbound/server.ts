@@ -10,7 +10,9 @@ import {
   type ResponseHead,
   WINDOW,
 } from "./frame.ts";
-import { Scrubber } from "./scrub.ts";
+import { filterOf } from "./answer_filter.ts";
+import { OutboundRefusal } from "./refusal.ts";
+import { SecretFilter } from "./secret.ts";
 import {
   type AllowedServer,
   allowedServers,
@@ -63,12 +65,16 @@ export class OutboundServer {
   readonly #requests = new Map<number, ForwardedRequest>();
   #servers: Map<string, AllowedServer>;
   #previousServers = new Map<string, AllowedServer>();
+  /** secrets sent since the start: a server may pass one on to another */
+  readonly #secrets = new SecretFilter();
+  #hasSecrets: boolean;
   readonly #syncs = new Map<number, () => void>();
   #lastSync = 0;
   #wire?: FrameWire;
 
   constructor(definitions: AggregatorDefinition[], options: OutboundOptions = {}) {
     this.#servers = allowedServers(definitions);
+    this.#hasSecrets = usesSecrets(definitions);
     this.#options = options;
   }
 
@@ -79,6 +85,7 @@ export class OutboundServer {
   allow(definitions: AggregatorDefinition[]): void {
     this.#previousServers = this.#servers;
     this.#servers = allowedServers(definitions);
+    this.#hasSecrets ||= usesSecrets(definitions);
   }
 
   /** Aborts requests to servers that are not allowed any more. */
@@ -177,7 +184,7 @@ export class OutboundServer {
         client: this.#http,
       });
     } catch (error) {
-      wire.send(FrameKind.Fail, id, error instanceof RefusalError ? error.message : failureText(error));
+      wire.send(FrameKind.Fail, id, error instanceof OutboundRefusal ? error.message : failureText(error));
       // Discards the rest of the response.
       request.abort.abort();
     } finally {
@@ -203,19 +210,23 @@ export class OutboundServer {
         response = await send(to, init, secret);
       }
     }
-    const scrubber = secret === undefined ? undefined : new Scrubber(secret, auth!.credential_ref);
-    const head: ResponseHead = { status: response.status, headers: pickHeaders(response.headers) };
-    const text = JSON.stringify(head);
-    wire.send(
-      FrameKind.Head,
-      id,
-      secret === undefined ? text : text.replaceAll(secret, auth!.credential_ref),
-    );
+    const filter = this.#hasSecrets ? filterOf(response, init.method, this.#secrets) : undefined;
+    const head: ResponseHead = { status: response.status, headers: this.#pickHeaders(response.headers) };
+    wire.send(FrameKind.Head, id, JSON.stringify(head));
     for await (const chunk of isSmall(response) ? [await response.bytes()] : response.body ?? []) {
-      await this.#sendData(wire, id, request, scrubber ? scrubber.pass(chunk) : chunk);
+      await this.#sendData(wire, id, request, filter ? filter.push(chunk) : chunk);
     }
-    if (scrubber) await this.#sendData(wire, id, request, scrubber.end());
+    if (filter) await this.#sendData(wire, id, request, filter.end());
     wire.send(FrameKind.End, id);
+  }
+
+  #pickHeaders(headers: Headers): [string, string][] {
+    const picked: [string, string][] = [];
+    for (const name of RESPONSE_HEADERS) {
+      const value = headers.get(name);
+      if (value !== null) picked.push([name, this.#secrets.text(value)]);
+    }
+    return picked;
   }
 
   /** Sends bytes within the credit of the other end. */
@@ -241,13 +252,18 @@ export class OutboundServer {
 
   async #resolveSecret(ref: string, to: URL, rejected: boolean): Promise<string> {
     if (to.protocol !== "https:" && !LOOPBACK.test(to.hostname)) {
-      throw new RefusalError("credentials are not sent over plain http; use an https URL");
+      throw new OutboundRefusal("credentials are not sent over plain http; use an https URL");
     }
     const secret = await this.#options.resolve?.(ref, to, rejected).catch(() => undefined);
     // An unresolved reference is refused, never sent (docs/contracts.md §9).
-    if (!secret) throw new RefusalError(`credential ${ref} is unknown or not valid for ${to.host}`);
+    if (!secret) throw new OutboundRefusal(`credential ${ref} is unknown or not valid for ${to.host}`);
+    this.#secrets.add(ref, secret);
     return secret;
   }
+}
+
+function usesSecrets(definitions: AggregatorDefinition[]): boolean {
+  return definitions.some(({ auth }) => auth !== undefined);
 }
 
 /** Tests whether the whole body can be read at once instead of as a stream. */
@@ -255,18 +271,6 @@ function isSmall({ headers, body }: Response): boolean {
   const length = headers.get("content-length");
   return body !== null && length !== null && !headers.has("content-encoding") && Number(length) <= DATA_BYTES;
 }
-
-function pickHeaders(headers: Headers): [string, string][] {
-  const picked: [string, string][] = [];
-  for (const name of RESPONSE_HEADERS) {
-    const value = headers.get(name);
-    if (value !== null) picked.push([name, value]);
-  }
-  return picked;
-}
-
-/** A refusal whose message may be shown by the aggregator. */
-class RefusalError extends Error {}
 
 function send(to: URL, init: RequestInit & { headers: Record<string, string> }, secret: string | undefined) {
   if (secret !== undefined) init.headers.authorization = `Bearer ${secret}`;

@@ -2,7 +2,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { AggregatorDefinition, CredentialResolver } from "../../../lib/mcp/mod.ts";
 import { OutboundClient, OutboundServer } from "../../../lib/mcp/outbound/mod.ts";
-import { Scrubber } from "../../../lib/mcp/outbound/scrub.ts";
+import { EventFilter } from "../../../lib/mcp/outbound/answer_filter.ts";
+import { SecretFilter } from "../../../lib/mcp/outbound/secret.ts";
 import { TestAggregator } from "../../helper/mcp_aggregator.ts";
 import { definition, result, scriptedServer } from "../../helper/mcp_server.ts";
 
@@ -204,18 +205,21 @@ Deno.test("mcp outbound: network failures are reported without text of a library
   await good.close();
 });
 
-Deno.test("mcp outbound: a secret is replaced however the bytes are cut", () => {
-  const secret = "abcabd";
-  const bytes = new TextEncoder().encode(`abcabcabd ${secret}${secret} abcab`);
-  const expected = "abc[] [][] abcab";
-  for (let first = 0; first <= bytes.length; first++) {
-    for (let second = first; second <= bytes.length; second++) {
-      const scrubber = new Scrubber(secret, "[]");
-      const parts = [bytes.slice(0, first), bytes.slice(first, second), bytes.slice(second)];
-      const out = [...parts.map((part) => scrubber.pass(part)), scrubber.end()].map((part) =>
-        new TextDecoder().decode(part)
-      );
-      assertEquals(out.join(""), expected, `cut at ${first} and ${second}`);
-    }
+Deno.test("mcp outbound: a secret in an event is replaced however the bytes are cut", () => {
+  const secrets = new SecretFilter();
+  secrets.add(REF, SECRET);
+  const escaped = SECRET.replaceAll("-", "\\u002d");
+  const stream =
+    `\ufeffid: 1\r\ndata:{"a":"${escaped}",\r\ndata: "b":"é"}\r\r: ${SECRET}\nevent: x\ndata: ${SECRET}\n\n`;
+  const expected = `id: 1\ndata: {"a":"${REF}","b":"é"}\n\n: ${REF}\nevent: x\ndata: ${REF}\n\n`;
+  const bytes = new TextEncoder().encode(stream);
+  for (let cut = 0; cut <= bytes.length; cut++) {
+    const filter = new EventFilter(secrets, 4096);
+    const parts = [filter.push(bytes.slice(0, cut)), filter.push(bytes.slice(cut)), filter.end()];
+    const out = parts.map((part) => new TextDecoder().decode(part)).join("");
+    assertEquals(out, expected, `cut at ${cut}`);
   }
+  const single = new EventFilter(secrets, 4096);
+  const out = Array.from(bytes, (byte) => new TextDecoder().decode(single.push(Uint8Array.of(byte))));
+  assertEquals(out.join(""), expected);
 });

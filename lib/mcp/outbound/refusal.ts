@@ -1,0 +1,2 @@
+/** A refusal whose message may be shown by the aggregator. */
+export class OutboundRefusal extends Error {}
