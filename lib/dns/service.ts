@@ -1,5 +1,5 @@
-import { SbxError } from "../base/error/mod.ts";
-import { type Decision, type Gate, summary } from "../policy/mod.ts";
+import { guestErrorBody, SbxError } from "../base/error/mod.ts";
+import { type Decision, type Gate, guestLine } from "../policy/mod.ts";
 import { type DnsAnswer, DnsCache } from "./cache.ts";
 import { chainOf } from "./chain.ts";
 import { type Actor, type DnsClient, draftOf, qnameOf, responseOf } from "./draft.ts";
@@ -87,7 +87,7 @@ export class DnsService {
       if ("blocked" in resolution) {
         throw new SbxError(
           "policy.blocked",
-          `the lookup of ${name} was blocked: ${summary(resolution.blocked)}`,
+          `the lookup of ${name} was blocked: ${guestLine(resolution.blocked)}`,
         );
       }
       if ("failed" in resolution) {
@@ -127,7 +127,7 @@ export class DnsService {
         reason: `the DNS query was refused: ${message}`,
       });
       const rcode = guard === "type" ? "NOTIMP" : guard === "questions" ? "REFUSED" : "FORMERR";
-      return writeRefusal(bytes, rcode, summary(decision), EDE.BLOCKED);
+      return writeRefusal(bytes, rcode, guestLine(decision), EDE.BLOCKED);
     } catch (error) {
       return writeRefusal(bytes, "SERVFAIL", errorText(error), EDE.OTHER);
     }
@@ -157,7 +157,7 @@ export class DnsService {
       if (block) return { blocked: block };
       return this.#deliver(question, { ...answer, records });
     } catch (error) {
-      passage.finish({ error: errorText(error) });
+      passage.finish({ error: error instanceof SbxError ? error.message : errorText(error) });
       if (!(error instanceof ResolverError)) throw error;
       return { failed: { code: error.code, text: error.message } };
     }
@@ -203,14 +203,13 @@ function addressesOf(records: readonly DnsRecord[]): string[] {
 function replyOf(resolution: Resolution): DnsReply {
   if ("answer" in resolution) return resolution.answer;
   if ("blocked" in resolution) {
-    return { rcode: "NXDOMAIN", error: { code: EDE.BLOCKED, text: summary(resolution.blocked) } };
+    return { rcode: "NXDOMAIN", error: { code: EDE.BLOCKED, text: guestLine(resolution.blocked) } };
   }
   return { rcode: "SERVFAIL", error: resolution.failed };
 }
 
 /** Text of an error that a guest may see. */
 function errorText(error: unknown): string {
-  return error instanceof SbxError || error instanceof ResolverError
-    ? error.message
-    : "sbx could not answer this query";
+  if (error instanceof SbxError) return guestErrorBody(error).error;
+  return error instanceof ResolverError ? error.message : "sbx could not answer this query";
 }

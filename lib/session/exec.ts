@@ -2,7 +2,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import type { ExecStreams, GuestLink, Terminal } from "../guest/mod.ts";
 import type { ExecCall } from "../ipc/mod.ts";
-import { type Gate, type Passage, summary } from "../policy/mod.ts";
+import { type Gate, guestLine, type Passage, summary } from "../policy/mod.ts";
 import type { SessionHealth } from "./health.ts";
 import { execDraft, exitDraft, type Program, programOf } from "./program.ts";
 
@@ -39,7 +39,7 @@ export async function execProgram(
   const { allowed, event, decision } = await gate.decide(execDraft(request), signal);
   const { event_id } = event.common;
   if (!allowed) {
-    await streams.output("stderr", encodeLine(`sbx: ${summary(decision)}; ${whyHint(event_id)}`));
+    await streams.output("stderr", encodeLine(`sbx: ${guestLine(decision)}; ${whyHint(event_id)}`));
     return { exit_code: NOT_PERMITTED, truncated: false, duration_ms: 0, event_id };
   }
   const rewritten = { ...request, ...programOf(event, request) };

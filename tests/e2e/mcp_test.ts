@@ -97,11 +97,7 @@ Deno.test("MCP from inside a VM to a published server", async (t) => {
       "a corp rule blocks one tool, an argument of another is rewritten, a third is asked about",
       async () => {
         const { error } = await call("everything__get-env");
-        assertEquals([error.code, error.data.rule.id, error.data.rule.layer], [
-          -32600,
-          "no-environment",
-          "corp",
-        ]);
+        assertEquals([error.code, error.data.rule.id], [-32600, "no-environment"]);
         const echoed = await call("everything__echo", { message: "my token-123 is it" });
         assertStringIncludes(JSON.stringify(echoed.result.content), "my *** is it");
         const asking = call("everything__get-sum", { a: 2, b: 3 });

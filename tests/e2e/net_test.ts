@@ -49,7 +49,7 @@ Deno.test("the network of a VM", async (t) => {
     });
 
     await t.step(
-      "a block is 403 with the record, or NXDOMAIN; a rewrite is made before the first byte goes out",
+      "a block is 403 with rule and reason, or NXDOMAIN; a rewrite is made before the first byte goes out",
       async () => {
         const refused = await sh("curl -sS -w '%{http_code}' -X DELETE https://site.example/x");
         assert(refused.stdout.endsWith("403"));

@@ -39,7 +39,7 @@ Deno.test("policy in a running VM", async (t) => {
       assertEquals([ran.code, ran.stdout], [126, ""]);
       assertMatch(
         ran.stderr,
-        /^sbx: blocked by policy: curl is not for agents here \(profile rule "no-curl"\).*\n$/,
+        /^sbx: blocked by policy: curl is not for agents here \(rule "no-curl"\).*\n$/,
       );
       assertEquals((await sbx.cli("exec", "dev", "--", "echo", "hi")).stdout, "hi\n");
       assertEquals((await sbx.cli("exec", "dev", "--", "ls")).stdout, "rewritten\n");

@@ -6,6 +6,9 @@ import type { LedgerEntry, LedgerOutcome } from "../../lib/ledger/mod.ts";
 import { parseRules } from "../../lib/policy/author/mod.ts";
 import { compilePolicy, type Decision, type PolicyFinding } from "../../lib/policy/mod.ts";
 
+/** File of the rules, as a path of the host. */
+export const RULES_FILE = "/home/ann/.sbx/profiles/code/profile.toml";
+
 /** The session of every event that these gates make. */
 export const SESSION = { id: "session-1", profile_id: "code", profile_revision: "1.2.3" };
 
@@ -73,7 +76,7 @@ export class TestGate extends SessionGate {
     const notices: SessionNotice[] = [];
     super({
       session: SESSION,
-      policy: compilePolicy(parseRules(rules, "rules.toml")),
+      policy: compilePolicy(parseRules(rules, RULES_FILE)),
       detections,
       recorder,
       tell: (notice) => notices.push(notice),

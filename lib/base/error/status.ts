@@ -45,6 +45,7 @@ const BY_CODE: Record<string, number> = {
   "mcp.failed": 502,
   "mcp.pins.busy": 503,
   "mcp.too_large": 413,
+  "mcp.unavailable": 502,
   "mcp.tool.held": 403,
   "process.gone": 502,
   "process.bad_reply": 502,

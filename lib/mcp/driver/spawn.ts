@@ -21,7 +21,7 @@ export interface SpawnedAggregator {
  *
  * @param dir folder accessible to this user only
  * @param stdout `inherit` passes the answers on unread
- * @throws {SbxError} `mcp.failed`: the socket cannot be created or the program cannot be started
+ * @throws {SbxError} `mcp.unavailable`: the socket cannot be created or the program cannot be started
  */
 export function spawnAggregator(
   [program, ...args]: string[],
@@ -31,7 +31,7 @@ export function spawnAggregator(
 ): SpawnedAggregator {
   const path = join(dir, `mcp-${crypto.randomUUID().slice(0, 8)}.sock`);
   if (path.length > SOCKET_PATH_MAX) {
-    throw new SbxError("mcp.failed", `the socket path ${path} is longer than ${SOCKET_PATH_MAX} bytes`, {
+    throw new SbxError("mcp.unavailable", `the socket path ${path} is longer than ${SOCKET_PATH_MAX} bytes`, {
       hint: "set SBX_RUN_DIR to a shorter path",
     });
   }
@@ -40,7 +40,7 @@ export function spawnAggregator(
   try {
     listener = Deno.listen({ transport: "unix", path });
   } catch (cause) {
-    throw new SbxError("mcp.failed", `cannot create the socket ${path}`, { cause });
+    throw new SbxError("mcp.unavailable", `cannot create the socket ${path}`, { cause });
   } finally {
     Deno.umask(previous);
   }
@@ -64,7 +64,7 @@ export function spawnAggregator(
     }).spawn();
   } catch (cause) {
     removeSocket();
-    throw new SbxError("mcp.failed", `cannot start ${program}`, { cause });
+    throw new SbxError("mcp.unavailable", `cannot start ${program}`, { cause });
   }
   return { child, connected: accept(listener, child, outbound).finally(removeSocket) };
 }

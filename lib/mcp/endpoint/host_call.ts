@@ -1,12 +1,12 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { processOf } from "../../event/mod.ts";
-import type { Gate } from "../../policy/mod.ts";
+import { type Gate, summary } from "../../policy/mod.ts";
 import type { Catalogue, ToolServer } from "./catalogue.ts";
 import { LIMITS } from "./limit.ts";
 import { withLocal } from "./local.ts";
 import { METHODS } from "./method.ts";
 import { perform } from "./perform.ts";
-import { RPC, RpcError } from "./rpc.ts";
+import { PolicyError, RPC, RpcError } from "./rpc.ts";
 
 /** A tool call made on the host. */
 export interface HostCall {
@@ -50,14 +50,13 @@ export async function callForHost({ gate, catalogue, local, name, args }: HostCa
   }
 }
 
-function sbxErrorOf({ code, message, data }: RpcError, name: string): SbxError {
-  const details = data as { code?: string; hint?: string; event_id?: string } | undefined;
-  // Data with an event id is a decision record of policy; an error of the aggregator has its own code.
-  if (code === RPC.invalid && details?.event_id) {
-    return new SbxError("policy.blocked", message, {
-      hint: `sbx why ${details.event_id} shows the decision`,
+function sbxErrorOf(error: RpcError, name: string): SbxError {
+  const { code, message } = error;
+  if (error instanceof PolicyError) {
+    return new SbxError("policy.blocked", summary(error.decision), {
+      hint: `sbx why ${error.decision.event_id} shows the decision`,
     });
   }
   if (code === RPC.timeout) return new SbxError("mcp.timeout", `${name}: ${message}`);
-  return new SbxError(details?.code ?? "mcp.failed", message, { hint: details?.hint });
+  return error.cause ?? new SbxError("mcp.failed", message);
 }

@@ -2,7 +2,7 @@
  * Built-in server `local` in the host process (docs/contracts.md §8, "Built-in server"); policy applies to its tools
  * too.
  */
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, guestErrorBody, SbxError } from "../../base/error/mod.ts";
 import { LOCAL } from "../sources.ts";
 import type { CallOptions, Catalogue, ToolEntry, ToolServer } from "./catalogue.ts";
 import { ECHO, echo } from "./local_echo.ts";
@@ -54,7 +54,7 @@ export class LocalServer implements ToolServer {
       return await tool.run(args, options);
     } catch (error) {
       options.signal.throwIfAborted();
-      const { message, hint } = asSbxError(error, name);
+      const { error: message, hint } = guestErrorBody(asSbxError(error, name));
       const text = hint ? `${message}\n${hint}` : message;
       return { isError: true, content: [{ type: "text", text }] };
     }

@@ -1,10 +1,10 @@
 /** One MCP request: event → decision → effect → review → ledger. */
 import { isObject } from "../../base/object/mod.ts";
 import type { Event } from "../../event/mod.ts";
-import { type Draft, type Gate, summary } from "../../policy/mod.ts";
+import type { Draft, Gate } from "../../policy/mod.ts";
 import { keptOf, type McpRequest, type McpResponse } from "./event.ts";
 import { namesOf, namesOfResource, sameNames } from "./name.ts";
-import { type Params, RPC, RpcError, rpcErrorOf } from "./rpc.ts";
+import { type Params, PolicyError, RPC, RpcError, rpcErrorOf } from "./rpc.ts";
 
 /** The answer to a request, before it is recorded. */
 export interface PerformedRequest {
@@ -34,14 +34,14 @@ export interface PerformOptions {
 /**
  * Decides on a request, runs its effect, and reviews the response before the guest gets it.
  *
- * @throws {RpcError} −32600 with the decision record as data: policy blocks it; those of the effect
+ * @throws {RpcError} −32600 with the refusal as data: policy blocks it; those of the effect
  */
 export async function perform(
   { gate, draft, signal, timeoutMs, abort, effect }: PerformOptions,
 ): Promise<PerformedRequest> {
   const passage = await gate.decide(draft, signal);
   const { event, decision } = passage;
-  if (!passage.allowed) throw new RpcError(RPC.invalid, summary(decision), decision);
+  if (!passage.allowed) throw new PolicyError(decision);
   const finish = (response?: McpResponse, error?: string) =>
     passage.finish({
       ...(response && { response: keptOf(response) }),
@@ -56,11 +56,11 @@ export async function perform(
     const request = requestOf(event, draft);
     const { result, response, error } = await Promise.race([effect(request), rejectOnAbort(signal)]);
     const block = passage.review(response);
-    if (block) throw new RpcError(RPC.invalid, summary(block), block);
+    if (block) throw new PolicyError(block);
     return { result, finish: (lateError) => finish(response, lateError ?? error) };
   } catch (error) {
     const rpcError = rpcErrorOf(error);
-    finish(undefined, rpcError.message);
+    finish(undefined, rpcError.cause?.message ?? rpcError.message);
     throw rpcError;
   } finally {
     clearTimeout(timer);

@@ -1,6 +1,7 @@
 /** JSON-RPC 2.0 for MCP: messages of a guest, and error answers (docs/contracts.md §8, "JSON-RPC errors"). */
-import { SbxError } from "../../base/error/mod.ts";
+import { guestErrorBody, SbxError } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
+import { type Decision, guestLine, guestRefusal } from "../../policy/mod.ts";
 import { ID_MAX, MESSAGE_MAX } from "./limit.ts";
 
 export const RPC = {
@@ -25,9 +26,25 @@ export type Incoming =
 
 /** An error answer. */
 export class RpcError extends Error {
-  /** @param id id of the request, for errors found while the message is read */
-  constructor(readonly code: number, message: string, readonly data?: unknown, readonly id?: RpcId) {
+  /**
+   * @param id id of the request, for errors found while the message is read
+   * @param cause error of the host, whose text is not for guests
+   */
+  constructor(
+    readonly code: number,
+    message: string,
+    readonly data?: unknown,
+    readonly id?: RpcId,
+    override readonly cause?: SbxError,
+  ) {
     super(message);
+  }
+}
+
+/** A request that policy blocks: the guest gets a line and the refusal, the host the decision. */
+export class PolicyError extends RpcError {
+  constructor(readonly decision: Decision) {
+    super(RPC.invalid, guestLine(decision), guestRefusal(decision));
   }
 }
 
@@ -67,11 +84,9 @@ export function readMessage(value: unknown): Incoming {
 export function rpcErrorOf(error: unknown): RpcError {
   if (error instanceof RpcError) return error;
   if (!(error instanceof SbxError)) return new RpcError(RPC.failed, "the request failed on the host");
-  const { code, message, hint } = error;
-  return new RpcError(codeOf(code), cut(hint ? `${message}; ${hint}` : message), {
-    code,
-    ...(hint && { hint }),
-  });
+  const { code, error: message, hint } = guestErrorBody(error);
+  const data = { code, ...(hint && { hint }) };
+  return new RpcError(codeOf(code), cut(hint ? `${message}; ${hint}` : message), data, undefined, error);
 }
 
 /** Message of an error answer. */

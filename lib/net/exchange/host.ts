@@ -2,7 +2,7 @@
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { canonicalPath } from "../../base/url/mod.ts";
 import type { EventProcess } from "../../event/mod.ts";
-import { type Decision, summary } from "../../policy/mod.ts";
+import { type Decision, guestLine } from "../../policy/mod.ts";
 import { ClientLost, ConnectionLost } from "../fault.ts";
 import { WholeBody } from "../message/body.ts";
 import { dropHopByHop, type Header } from "../message/header.ts";
@@ -29,8 +29,8 @@ export interface HostRequest {
 /** A request that policy blocked. */
 export class RequestBlocked extends SbxError {
   constructor(readonly decision: Decision) {
-    // The summary includes the remedy.
-    super("policy.blocked", summary(decision), { hint: `sbx why ${decision.event_id} shows the record` });
+    // Tools of the guest quote it.
+    super("policy.blocked", guestLine(decision), { hint: `sbx why ${decision.event_id} shows the record` });
   }
 }
 

@@ -1,6 +1,6 @@
 /** HTTP/1.1 on one connection of the guest: each request is an exchange, and an event before it goes anywhere. */
 import { canonicalPath } from "../../base/url/mod.ts";
-import type { Decision, Refusal } from "../../policy/mod.ts";
+import { type Decision, guestRefusal, type Refusal } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import {
   type Authority,
@@ -211,7 +211,7 @@ export class GuestHttp {
       signal: this.#gone.signal,
       onGone: () => {},
     });
-    await outlet.sendJson(400, decision);
+    await outlet.sendJson(400, guestRefusal(decision));
     await this.#connection.closeWrite();
   }
 

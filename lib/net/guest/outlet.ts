@@ -1,5 +1,5 @@
-import { errorBody, type SbxError, statusOf } from "../../base/error/mod.ts";
-import type { Decision } from "../../policy/mod.ts";
+import { guestErrorBody, type SbxError, statusOf } from "../../base/error/mod.ts";
+import { type Decision, guestRefusal } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import type { Outlet } from "../exchange/outlet.ts";
 import { ClientLost } from "../fault.ts";
@@ -59,11 +59,11 @@ export class GuestOutlet implements Outlet {
   }
 
   sendBlock(decision: Decision): Promise<void> {
-    return this.sendJson(403, decision);
+    return this.sendJson(403, guestRefusal(decision));
   }
 
   sendError(error: SbxError): Promise<void> {
-    return this.sendJson(statusOf(error.code), errorBody(error));
+    return this.sendJson(statusOf(error.code), guestErrorBody(error));
   }
 
   /** Sends a response of sbx, as JSON. */

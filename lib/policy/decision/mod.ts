@@ -1,5 +1,6 @@
 /** Decision records and their words (docs/contracts.md §5). Loads no rule engine. */
 export { afterAsk, answerLine, applyAnswer } from "./answer.ts";
 export * from "./decision.ts";
+export { guestLine, type GuestRefusal, guestRefusal } from "./guest.ts";
 export { failedEvaluation, GUARD_EVALUATION, guardDecision, guardRemedy, isGuard } from "./guard.ts";
 export { subjectLine } from "./subject.ts";

@@ -106,7 +106,10 @@ class Run {
   readonly #failures: RuleFailure[] = [];
   #evaluated = 0;
   #decider?: CompiledRule;
+  /** reason of a decision by a rule that failed */
   #failure?: string;
+  /** message of the last failure, without the rule's place, which is not for guests */
+  #error = "";
   #rewritten: Event;
 
   constructor(index: TypeIndex, readonly event: Event, readonly pass: Pass) {
@@ -143,7 +146,7 @@ class Run {
     if (!this.#matches(next)) {
       if (this.#failures.length > failures) {
         this.#decider = next;
-        this.#failure = this.#failures.at(-1)!.message;
+        this.#failure = `the rule failed on this event: ${this.#error}`;
       } else this.#unmatched.push(next);
       return;
     }
@@ -159,10 +162,11 @@ class Run {
       if (typeof value === "boolean") return value;
       throw new Error("the result is not a bool on this event");
     } catch (error) {
+      this.#error = celMessage(error);
       this.#failures.push({
         rule_id: rule.id,
         event_id: this.event.common.event_id,
-        message: `${ruleLabel(rule)} failed: ${celMessage(error)}`,
+        message: `${ruleLabel(rule)} failed: ${this.#error}`,
       });
       return false;
     }

@@ -60,7 +60,10 @@ reason = "exfiltration"
   await withService(records(A("8.8.4.4")), async (dns, gate, resolver) => {
     const answer = read(await dns.answer(ask("secret.evil.test"), BY));
     assertEquals([answer.rcode, answer.data, answer.error.code], ["NXDOMAIN", [], 15]);
-    assertStringIncludes(answer.error.text, 'blocked by policy: exfiltration (profile rule "no-evil")');
+    assertStringIncludes(
+      answer.error.text,
+      'blocked by policy: exfiltration (rule "no-evil"); ask your user',
+    );
     assertEquals([resolver.seen.length, gate.entries.length], [0, 1]);
     assertEquals([gate.entries[0].decision?.decision, gate.entries[0].outcome], ["block", undefined]);
     await assertRejects(() => dns.lookup("x.evil.test", "host"), SbxError, "exfiltration");
@@ -233,21 +236,27 @@ Deno.test("without a ledger no resolver is queried, and the guest gets the reaso
   const resolver = await TestResolver.start(records(A("8.8.4.4")));
   const dns = new DnsService({ gate: broken, resolvers: [resolver.endpoint] });
   const answer = read(await dns.answer(ask("a.test"), BY));
-  assertEquals([answer.rcode, answer.error.text], ["SERVFAIL", "the ledger cannot be written"]);
+  assertEquals([answer.rcode, answer.error.text], [
+    "SERVFAIL",
+    "sbx cannot record this now, so it does not happen",
+  ]);
   assertEquals(resolver.seen, []);
   resolver.close();
 });
 
+const UNANSWERED = "sbx could not answer this query";
+
 Deno.test("an allowed question is finished once, whatever fails after its decision", async () => {
-  const failures: [name: string, error: Error, text: string][] = [
+  const failures: [name: string, error: Error, text: string, recorded: string][] = [
     [
       "an error of sbx",
       new SbxError("ledger.unavailable", "the ledger cannot be written"),
+      "sbx cannot record this now, so it does not happen",
       "the ledger cannot be written",
     ],
-    ["an unexpected error", new TypeError("secret detail"), "sbx could not answer this query"],
+    ["an unexpected error", new TypeError("secret detail"), UNANSWERED, UNANSWERED],
   ];
-  for (const [name, error, text] of failures) {
+  for (const [name, error, text, recorded] of failures) {
     const outcomes: (Outcome | undefined)[] = [];
     const gate = new TestGate();
     const failing = Object.assign(Object.create(gate) as Gate, {
@@ -269,7 +278,7 @@ Deno.test("an allowed question is finished once, whatever fails after its decisi
     const dns = new DnsService({ gate: failing, resolvers: [resolver.endpoint], tryMs: 300 });
     const answer = read(await dns.answer(ask("a.test"), BY));
     assertEquals([answer.rcode, answer.data, answer.error.text], ["SERVFAIL", [], text], name);
-    assertEquals(outcomes, [{ error: text }], name);
+    assertEquals(outcomes, [{ error: recorded }], name);
     assertEquals(dns.agrees("a.test", "8.8.4.4"), false, name);
     resolver.close();
   }

@@ -20,7 +20,8 @@ for (const match of FAILING) {
       assertEquals([decision.decision, decision.rule.id], ["block", "bad"]);
       assertEquals(failures.length, 1);
       assert(failures[0].message.startsWith('f.toml:3: profile rule "bad" failed: '), failures[0].message);
-      assertEquals(decision.rule.reason, failures[0].message);
+      const [, problem] = failures[0].message.split(" failed: ");
+      assertEquals(decision.rule.reason, `the rule failed on this event: ${problem}`);
       assertEquals(decided(policy, http({ host: "other.example" }))[0], "allow");
     });
   }

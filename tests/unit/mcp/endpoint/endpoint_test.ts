@@ -114,17 +114,20 @@ Deno.test("a corp rule blocks one tool, rewrites an argument of another, and ask
   const client = await guest.client();
 
   await t.step(
-    "blocked: nothing reaches the server, and the answer contains the decision record",
+    "blocked: nothing reaches the server, and the answer contains rule and reason",
     async () => {
       const error = await assertRejects(() => client.callTool({ name: "test__delete_all" }), McpError);
       assertEquals(error.code, -32600);
       assert(
-        error.message.includes('blocked by policy: nothing is deleted (corp rule "no-deleting")'),
+        error.message.includes('blocked by policy: nothing is deleted (rule "no-deleting"); ask your user'),
         error.message,
       );
-      const { decision, rule, event_id } = error.data as any;
-      assertEquals([decision, rule.id, rule.layer], ["block", "no-deleting", "corp"]);
-      assertEquals(event_id, gate.entries[0].event.common.event_id);
+      assertEquals(error.data, {
+        event_id: gate.entries[0].event.common.event_id,
+        decision: "block",
+        rule: { id: "no-deleting", reason: "nothing is deleted" },
+        hint: "ask your user",
+      });
       assertEquals(calls, []);
     },
   );

@@ -130,8 +130,8 @@ Deno.test("when the aggregator has ended each call fails, but no connection", as
   }
   assertEquals((await client.ping()) as unknown, {});
   assertEquals(gate.entries.map(({ outcome }) => outcome!.error), [
-    "the MCP aggregator has ended; try again in a moment",
-    "the MCP aggregator has ended; try again in a moment",
+    "the MCP aggregator has ended",
+    "the MCP aggregator has ended",
   ]);
 });
 

@@ -106,5 +106,5 @@ Deno.test("local__fetch_http: invalid requests are reported, and refusals of pol
     await t.step(name, async () => assert((await failed(args)).includes("fetch_http")));
   }
   assertEquals(sent, 0);
-  assertEquals(await failed({ url: "http://blocked.example/" }), "blocked by policy: no\nask for it");
+  assertEquals(await failed({ url: "http://blocked.example/" }), "blocked by policy: no\nask your user");
 });
