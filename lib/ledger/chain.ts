@@ -2,15 +2,17 @@ import { Buffer } from "node:buffer";
 import { blake3 } from "../base/hash/mod.ts";
 import { APPROVAL_WIDTH, EVENT_WIDTH, FINDING_WIDTH, OUTCOME_WIDTH, type Rows, type Value } from "./batch.ts";
 import { digestText } from "./digest.ts";
-import { type Insert, INSERTS } from "./schema.ts";
+import { journalLink } from "./link.ts";
+import { type Insert, INSERTS, type JournalKind } from "./schema.ts";
 import type { ChainHeads } from "./seal.ts";
 
 /** Value of any column. The database's library ends the process on values of other types. */
 export type Column = Value | Buffer;
 
 /**
- * The two chains of a ledger, of events and of outcomes: each row has a hash over itself and the hash before. Gathers
- * hashed rows until they are written.
+ * The chains of a ledger: of events with their decisions, of outcomes, and of the journal, which has a row for every
+ * finding, answer and body. Each row has a hash over itself and the hash before. Gathers hashed rows until they are
+ * written.
  */
 export class Chain {
   readonly heads: ChainHeads;
@@ -29,10 +31,12 @@ export class Chain {
   add({ events, outcomes, findings, approvals, bodies, count, size }: Rows): void {
     this.#addEvents(events);
     if (outcomes.length) this.#addOutcomes(outcomes);
-    addRecords(this.#values(INSERTS.finding), findings, FINDING_WIDTH);
-    addRecords(this.#values(INSERTS.approval), approvals, APPROVAL_WIDTH);
+    this.#addRecords("finding", INSERTS.finding, findings, FINDING_WIDTH);
+    this.#addRecords("approval", INSERTS.approval, approvals, APPROVAL_WIDTH);
     for (const { bytes, content_type } of bodies) {
-      this.#values(INSERTS.body).push(blake3(bytes), content_type, Buffer.from(bytes));
+      const hash = blake3(bytes);
+      this.#values(INSERTS.body).push(hash, content_type, Buffer.from(bytes));
+      this.#bind("body", hash, hash);
     }
     this.rows += count;
     this.size += size;
@@ -59,8 +63,12 @@ export class Chain {
       const hash = digestText(text, previous);
       const values = record === null ? plain : decided;
       values.push(events[at], events[at + 1], events[at + 2], text, previous, hash);
-      if (record !== null) values.push(events[at + 4], events[at + 5], record, digestText(record, hash));
       this.heads.head_hash = hash;
+      if (record !== null) {
+        // The next event follows the decision, which follows its event: neither can be taken out.
+        this.heads.head_hash = digestText(record, hash);
+        values.push(events[at + 4], events[at + 5], record, this.heads.head_hash);
+      }
       this.heads.events++;
     }
   }
@@ -76,12 +84,22 @@ export class Chain {
       this.heads.outcomes++;
     }
   }
-}
 
-/** Copies rows whose last value is their text, and adds the hash of that. */
-function addRecords(values: Column[], records: readonly string[], width: number): void {
-  for (let at = 0; at < records.length; at += width) {
-    for (let each = at; each < at + width; each++) values.push(records[each]);
-    values.push(digestText(records[at + width - 1]));
+  /** Copies rows whose first value is their id and whose last one is their text, adds the hash of that, and binds them. */
+  #addRecords(kind: JournalKind, insert: Insert, records: readonly string[], width: number): void {
+    const values = this.#values(insert);
+    for (let at = 0; at < records.length; at += width) {
+      for (let each = at; each < at + width; each++) values.push(records[each]);
+      const hash = digestText(records[at + width - 1]);
+      values.push(hash);
+      this.#bind(kind, records[at], hash);
+    }
+  }
+
+  #bind(kind: JournalKind, id: string, hash: string): void {
+    const previous = this.heads.journal_hash;
+    const link = journalLink(kind, id, hash, previous);
+    this.#values(INSERTS.journal).push(++this.heads.journal, kind, id, hash, previous, link);
+    this.heads.journal_hash = link;
   }
 }

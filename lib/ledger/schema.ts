@@ -7,9 +7,13 @@ import { RECREATE_VIEWS } from "./views.ts";
 
 /**
  * Version of tables and views, stored as `PRAGMA user_version`. Ledgers without one are of version 1: same tables, other
- * views. A change of a view needs a new version; a change of a table also a step in {@linkcode MIGRATE}.
+ * views. Since version 3 decisions, findings, answers and bodies are bound into chains. A change of a view needs a new
+ * version; a change of a table also a step in {@linkcode MIGRATE}.
  */
-export const SCHEMA_VERSION = 2;
+export const SCHEMA_VERSION = 3;
+
+/** First version whose chains bind decisions, findings, answers and bodies. */
+export const BOUND_VERSION = 3;
 
 /** Most rows written in one transaction, and most characters of their JSON. */
 export const BATCH_ROWS = 500;
@@ -24,6 +28,11 @@ export const PLAIN_COLUMNS = ["sequence", "event_id", "event_type", "event", "pr
 export const EVENT_COLUMNS = [...PLAIN_COLUMNS, "decision", "rule_id", "record", "record_hash"] as const;
 /** Columns of an outcome. Outcomes are a chain of their own, beside that of the events. */
 export const OUTCOME_COLUMNS = ["number", "event_id", "decision", "outcome", "prev_hash", "hash"] as const;
+
+/** Columns of the journal: the chain of the rows that are neither events nor outcomes. */
+export const JOURNAL_COLUMNS = ["number", "kind", "id", "hash", "prev_hash", "link"] as const;
+/** Kinds of rows in the journal. */
+export type JournalKind = "finding" | "approval" | "body";
 
 /** Statement that adds rows. */
 export interface Insert {
@@ -46,6 +55,7 @@ export const INSERTS = {
   },
   approval: { into: "approvals", columns: ["ask_id", "event_id", "record", "hash"], or: "REPLACE" },
   body: { into: "body_blobs", columns: ["hash", "content_type", "bytes"], or: "IGNORE" },
+  journal: { into: "journal", columns: JOURNAL_COLUMNS },
 } satisfies Record<string, Insert>;
 
 /** SQL of an insert of `rows` rows. */
@@ -99,6 +109,13 @@ CREATE TABLE IF NOT EXISTS approvals (
   ask_id TEXT PRIMARY KEY, event_id TEXT NOT NULL, record TEXT NOT NULL, hash TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS body_blobs (hash TEXT PRIMARY KEY, content_type TEXT, bytes BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS journal (
+  number INTEGER PRIMARY KEY, kind TEXT NOT NULL, id TEXT NOT NULL, hash TEXT NOT NULL,
+  prev_hash TEXT NOT NULL, link TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS journal_by_id ON journal (kind, id);
+CREATE TABLE IF NOT EXISTS ledger_bound (id INTEGER PRIMARY KEY CHECK (id = 1), after_sequence INTEGER NOT NULL);
+INSERT OR IGNORE INTO ledger_bound SELECT 1, coalesce(max(sequence), 0) FROM entries;
 ${RECREATE_VIEWS}
 PRAGMA user_version = ${SCHEMA_VERSION};
 `;

@@ -6,17 +6,23 @@
 import { blake3File } from "../base/hash/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
 
-/** Ends of the two chains of a ledger. */
+/** Ends of the chains of a ledger. */
 export interface ChainHeads {
   events: number;
+  /** hash that the next event follows: of the last event, with its decision */
   head_hash: string;
   outcomes: number;
   outcome_hash: string;
+  /** rows of the journal */
+  journal: number;
+  journal_hash: string;
 }
 
 /** Content of a seal. */
 export interface Seal extends ChainHeads {
   schema: "sbx.ledger-seal.v1";
+  /** absent in seals of ledgers before version 3 */
+  session_id?: string;
   /** absent if a reader kept the last rows out of the file: then only the heads are sealed */
   file_hash?: string;
   size?: number;
@@ -25,8 +31,13 @@ export interface Seal extends ChainHeads {
 const sealPath = (path: string) => `${path}.seal`;
 
 /** Seals a closed ledger. @param whole all of its rows are in its file */
-export async function writeSeal(path: string, heads: ChainHeads, whole: boolean): Promise<void> {
-  const seal: Seal = { schema: "sbx.ledger-seal.v1", ...heads };
+export async function writeSeal(
+  path: string,
+  session_id: string,
+  heads: ChainHeads,
+  whole: boolean,
+): Promise<void> {
+  const seal: Seal = { schema: "sbx.ledger-seal.v1", session_id, ...heads };
   if (whole) {
     const { hash, size } = await blake3File(path);
     Object.assign(seal, { file_hash: hash, size });
@@ -57,6 +68,7 @@ export async function readSeal(path: string): Promise<string | undefined> {
 export async function findSealMismatch(
   path: string,
   text: string,
+  sessionId: string,
   heads: ChainHeads,
 ): Promise<string | undefined> {
   let seal: Partial<Seal>;
@@ -65,11 +77,20 @@ export async function findSealMismatch(
   } catch {
     return "the seal is damaged";
   }
+  if (seal.session_id !== undefined && seal.session_id !== sessionId) {
+    return `the seal is that of session ${seal.session_id}`;
+  }
   if (seal.events !== heads.events || seal.head_hash !== heads.head_hash) {
     return `the ledger was sealed with ${seal.events} events and has ${heads.events}`;
   }
   if (seal.outcomes !== heads.outcomes || seal.outcome_hash !== heads.outcome_hash) {
     return `the ledger was sealed with ${seal.outcomes} outcomes and has ${heads.outcomes}`;
+  }
+  // A seal of an older ledger has no journal.
+  if (
+    seal.journal !== undefined && (seal.journal !== heads.journal || seal.journal_hash !== heads.journal_hash)
+  ) {
+    return `the ledger was sealed with ${seal.journal} findings, answers and bodies and has ${heads.journal}`;
   }
   if (seal.file_hash === undefined) return undefined;
   const { hash } = await blake3File(path);

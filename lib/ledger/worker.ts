@@ -21,6 +21,8 @@ const port = self as unknown as {
 const HASH = /^[0-9a-f]{64}$/;
 
 let path = "";
+/** session that the ledger belongs to */
+let owner = "";
 let writer: Writer;
 let chain: Chain;
 let progress: Int32Array;
@@ -72,7 +74,9 @@ function open(request: Request & { do: "open" }): Opened {
       throw new SbxError("ledger.conflict", `the ledger ${path} belongs to session ${sessionId}`);
     }
     // A chain that does not end in a hash cannot be continued to one that verifies.
-    if (!HASH.test(heads.head_hash) || !HASH.test(heads.outcome_hash)) throw { code: "SQLITE_CORRUPT" };
+    const ends = [heads.head_hash, heads.outcome_hash, heads.journal_hash];
+    if (!ends.every((hash) => HASH.test(hash))) throw { code: "SQLITE_CORRUPT" };
+    owner = sessionId;
     removeSeal(path);
     chain = new Chain(heads);
     return { events: heads.events, outcomes: heads.outcomes };
@@ -85,7 +89,7 @@ function open(request: Request & { do: "open" }): Opened {
 async function close(): Promise<void> {
   const folded = writer.fold();
   writer.close();
-  await writeSeal(path, chain.heads, folded);
+  await writeSeal(path, owner, chain.heads, folded);
 }
 
 /** @throws the database's error; unwritten rows stay in `chain` */

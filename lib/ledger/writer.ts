@@ -4,8 +4,19 @@
  */
 import Database from "libsql";
 import type { Chain, Column } from "./chain.ts";
+import { journalLink } from "./link.ts";
 import { connect } from "./failure.ts";
-import { GENESIS, type Insert, insertSql, isOutdated, MIGRATE, PAGE_BYTES, PRAGMAS } from "./schema.ts";
+import {
+  GENESIS,
+  type Insert,
+  INSERTS,
+  insertSql,
+  isOutdated,
+  type JournalKind,
+  MIGRATE,
+  PAGE_BYTES,
+  PRAGMAS,
+} from "./schema.ts";
 import type { ChainHeads } from "./seal.ts";
 
 /** Rows of one statement; the remaining rows are inserted one by one. */
@@ -42,17 +53,24 @@ export class Writer {
    */
   open(sessionId: string): { sessionId: string; heads: ChainHeads } {
     const database = this.#connection();
-    if (isOutdated(this.#userVersion(), this.#path)) this.#transact(database, () => database.exec(MIGRATE));
+    if (isOutdated(this.#userVersion(), this.#path)) {
+      this.#transact(database, () => {
+        database.exec(MIGRATE);
+        bindExisting(database);
+      });
+    }
     database.prepare("INSERT OR IGNORE INTO ledger_info VALUES (1, ?)").run(sessionId);
     const owner = first(database, "SELECT CAST(session_id AS BLOB) AS owner FROM ledger_info");
     const event = first(
       database,
-      "SELECT sequence, CAST(hash AS BLOB) AS hash FROM entries ORDER BY sequence DESC LIMIT 1",
+      `SELECT sequence, CAST(iif(sequence > (SELECT after_sequence FROM ledger_bound), coalesce(record_hash, hash), hash)
+         AS BLOB) AS hash FROM entries ORDER BY sequence DESC LIMIT 1`,
     );
     const outcome = first(
       database,
       "SELECT number, CAST(hash AS BLOB) AS hash FROM outcomes ORDER BY number DESC LIMIT 1",
     );
+    const journal = lastOfJournal(database);
     return {
       sessionId: String(owner?.owner),
       heads: {
@@ -60,6 +78,8 @@ export class Writer {
         head_hash: String(event?.hash ?? GENESIS),
         outcomes: Number(outcome?.number ?? 0),
         outcome_hash: String(outcome?.hash ?? GENESIS),
+        journal: journal.number,
+        journal_hash: journal.link,
       },
     };
   }
@@ -133,6 +153,40 @@ export class Writer {
     }
     this.close();
   }
+}
+
+/** The rows that the journal of a migrated ledger begins with. */
+const EXISTING: [JournalKind, string][] = [
+  [
+    "finding",
+    "SELECT CAST(finding_id AS BLOB) AS id, CAST(hash AS BLOB) AS hash FROM findings ORDER BY rowid",
+  ],
+  ["approval", "SELECT CAST(ask_id AS BLOB) AS id, CAST(hash AS BLOB) AS hash FROM approvals ORDER BY rowid"],
+  ["body", "SELECT CAST(hash AS BLOB) AS id, CAST(hash AS BLOB) AS hash FROM body_blobs ORDER BY rowid"],
+];
+
+const decoder = new TextDecoder();
+
+/** Binds the findings, answers and bodies of an older ledger as they are found. */
+function bindExisting(database: Database.Database): void {
+  const insert = database.prepare(insertSql(INSERTS.journal, 1));
+  let { number, link } = lastOfJournal(database);
+  for (const [kind, select] of EXISTING) {
+    for (const row of database.prepare(select).all() as Record<string, unknown>[]) {
+      const [id, hash] = [row.id, row.hash].map((bytes) => decoder.decode(bytes as ArrayBuffer));
+      const previous = link;
+      link = journalLink(kind, id, hash, previous);
+      insert.run([++number, kind, id, hash, previous, link]);
+    }
+  }
+}
+
+function lastOfJournal(database: Database.Database): { number: number; link: string } {
+  const last = first(
+    database,
+    "SELECT number, CAST(link AS BLOB) AS link FROM journal ORDER BY number DESC LIMIT 1",
+  );
+  return { number: Number(last?.number ?? 0), link: String(last?.link ?? GENESIS) };
 }
 
 function first(database: Database.Database, sql: string): Record<string, unknown> | undefined {

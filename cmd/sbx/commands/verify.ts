@@ -26,8 +26,8 @@ export const command: Command = {
     "sbx verify ./session.db --json",
   ],
   async run(args) {
-    const path = await findLedger(args.words[0]);
-    const { ok, events, sealed, first_bad } = await verifyLedger(path);
+    const { path, session } = await findLedger(args.words[0]);
+    const { ok, events, sealed, first_bad } = await verifyLedger(path, session);
     if (args.has("json")) await printJson({ ok, path, events, sealed, first_bad });
     else if (!ok) {
       await print(`${path}: INVALID after ${count(events, "valid event")}: ${describe(first_bad)}`);
@@ -45,9 +45,9 @@ const NOT_SEALED =
   "A record is sealed when its VM stops, or by the service when the VM's process is gone.";
 
 /** Finds a ledger by the session's id, by file, or by the name of a VM, which selects its newest session. Only names need the service. */
-async function findLedger(word: string): Promise<string> {
+async function findLedger(word: string): Promise<{ path: string; session?: string }> {
   if (SESSION_ID.test(word)) return await ledgerOfSession(word);
-  if (await isFile(word)) return word;
+  if (await isFile(word)) return { path: word };
   if (VM_NAME.test(word)) {
     const { sessions } = await (await connect()).json<SessionList>("GET", "/sessions/list");
     const newest = sessions.find(({ name }) => name === word);
@@ -56,9 +56,9 @@ async function findLedger(word: string): Promise<string> {
   throw notFound(`"${word}" is not the name of a VM, the id of a session or a file`);
 }
 
-async function ledgerOfSession(id: string): Promise<string> {
+async function ledgerOfSession(id: string): Promise<{ path: string; session: string }> {
   const { ledger } = sessionPaths(home(), id);
-  if (await isFile(ledger)) return ledger;
+  if (await isFile(ledger)) return { path: ledger, session: id };
   throw notFound(`session ${id} has no record at ${ledger}`);
 }
 

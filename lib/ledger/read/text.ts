@@ -30,3 +30,12 @@ export async function selectText(
     }))
   );
 }
+
+/** Parses JSON of a column that may be damaged. */
+export function parseJson<T>(text: string | null): T | undefined {
+  try {
+    return JSON.parse(text!) as T;
+  } catch {
+    return undefined;
+  }
+}

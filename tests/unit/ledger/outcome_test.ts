@@ -189,14 +189,15 @@ Deno.test("the first outcome of an event counts: later ones are stored, block no
     assertEquals((await readWhy(path, event.common.event_id)).record?.decision, "block");
   }));
 
-Deno.test("an outcome without an event is stored, and shown nowhere", () =>
+Deno.test("an outcome without an event is shown nowhere, and does not verify", () =>
   withLedgerPath(async (path) => {
     {
       await using ledger = await Ledger.open(path, { sessionId: SESSION });
       ledger.append({ event: execEvent() });
       ledger.end({ event_id: "0".repeat(12), decision: { decision: "block" } });
     }
-    assertEquals(await verifyLedger(path), { ok: true, events: 1, sealed: true });
+    const reason = "outcomes has a row of an event that is not there";
+    assertEquals((await verifyLedger(path)).first_bad, { event_id: "0".repeat(12), reason });
     assertEquals((await readEvents(path, { denied: true })).events, []);
   }));
 

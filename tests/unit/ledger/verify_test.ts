@@ -176,3 +176,93 @@ Deno.test("failures of reading are not reported as failures of writing", () =>
     await Deno.mkdir(path);
     assertMatch((await assertRejects(() => verifyLedger(path))).message, /there is no ledger/);
   }));
+
+/** A ledger with a finding, two answers to one ask and decisions on every event, left open: it has no seal. */
+async function writeOpenLedger(path: string): Promise<void> {
+  const ledger = await Ledger.open(path, { sessionId: SESSION });
+  for (const number of [1, 2, 3, 4]) {
+    const event = execEvent(`echo ${number}`);
+    const { event_id } = event.common;
+    ledger.append({
+      event,
+      decision: { decision: number === 2 ? "block" : "allow", rule: { id: "r" } },
+      findings: [{ finding_id: `finding-${number}`, event_id, rule_id: "r" }],
+      rows: [{ table: "approvals", record: { ask_id: "ask", event_id } }, {
+        table: "body_blobs",
+        bytes: new Uint8Array([number]),
+      }],
+    });
+    ledger.end({ event_id });
+  }
+  await ledger.close();
+  await Deno.remove(`${path}.seal`);
+}
+
+const UNSEALED: [string, string, RegExp][] = [
+  [
+    "a decision taken from an event",
+    "UPDATE entries SET decision = NULL, rule_id = NULL, record = NULL, record_hash = NULL WHERE sequence = 2",
+    /prev_hash is not the hash of the event before/,
+  ],
+  [
+    "a finding gone",
+    "DELETE FROM findings WHERE finding_id = 'finding-2'",
+    /row finding-2 of findings is missing/,
+  ],
+  [
+    "a finding gone with its row of the journal",
+    "DELETE FROM findings WHERE finding_id = 'finding-2'; DELETE FROM journal WHERE id = 'finding-2'",
+    /row of the journal 2 is missing/,
+  ],
+  [
+    "a finding added",
+    "INSERT INTO findings SELECT 'finding-x', event_id, rule_id, replace(finding, 'finding-1', 'finding-x'), hash FROM findings LIMIT 1",
+    /row finding-x of findings was changed/,
+  ],
+  ["an answer gone", "DELETE FROM approvals", /row ask of approvals is missing/],
+  [
+    "an older answer in the place of a later one",
+    "UPDATE approvals SET event_id = (SELECT event_id FROM entries LIMIT 1), record = json_set(record, '$.event_id', (SELECT event_id FROM entries LIMIT 1)), hash = (SELECT hash FROM journal WHERE kind = 'approval' ORDER BY number LIMIT 1)",
+    /row ask of approvals was (added or )?changed/,
+  ],
+  ["a body gone", "DELETE FROM body_blobs WHERE rowid = 3", /of body_blobs is missing/],
+];
+for (const [what, statement, reason] of UNSEALED) {
+  Deno.test(`verify names a change in a ledger without a seal: ${what}`, () =>
+    withLedgerPath(async (path) => {
+      await writeOpenLedger(path);
+      assertEquals(await verifyLedger(path), { ok: true, events: 4, sealed: false });
+      await runSql(path, statement);
+      const { ok, first_bad } = await verifyLedger(path);
+      assertEquals(ok, false);
+      assertMatch(first_bad!.reason, reason);
+    }));
+}
+
+const OTHER = "0d9f4a1e-8f5c-4d57-9e6b-1f2a3b4c5d6e";
+
+Deno.test("a ledger of another session does not verify in the place of this one, whatever it says of itself", () =>
+  withLedgerPath(async (path) => {
+    const folder = `${dirname(path)}/${OTHER}`;
+    await Deno.mkdir(folder);
+    await writeEvents(path, 3, OUTCOMES);
+    for (const end of ["", ".seal"]) await Deno.copyFile(path + end, `${folder}/session.db${end}`);
+    assertMatch(
+      (await verifyLedger(`${folder}/session.db`)).first_bad!.reason,
+      /is that of session session-1, not of/,
+    );
+    assertMatch((await verifyLedger(path, OTHER)).first_bad!.reason, /is that of session session-1, not of/);
+    await runSql(`${folder}/session.db`, `UPDATE ledger_info SET session_id = '${OTHER}'`);
+    assertMatch(
+      (await verifyLedger(`${folder}/session.db`)).first_bad!.reason,
+      /the event is one of session/,
+    );
+  }));
+
+Deno.test("an empty ledger with the seal of another session does not verify", () =>
+  withLedgerPath(async (path) => {
+    await writeEvents(path, 0);
+    await (await Ledger.open(`${path}.2`, { sessionId: OTHER })).close();
+    await Deno.copyFile(`${path}.2.seal`, `${path}.seal`);
+    assertMatch((await verifyLedger(path)).first_bad!.reason, /the seal is that of session/);
+  }));

@@ -1,6 +1,6 @@
 /** Ledgers of other schema versions: older ones are read and continued, newer ones refused. */
 import type { InValue } from "@libsql/client/sqlite3";
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { blake3File } from "../../../lib/base/hash/mod.ts";
 import { EVENT_FAMILIES } from "../../../lib/event/mod.ts";
@@ -36,15 +36,22 @@ const TYPES = [
   "credential.substitution",
 ];
 
-/** Runs a test with a copy of the ledger of version 1, and its seal. */
-function withOldLedger(run: (path: string) => Promise<void>): Promise<void> {
-  return withLedgerPath(async (path) => {
-    for (const end of ["", ".seal"]) await Deno.copyFile(fromRoot(`fixtures/ledger/v1.db${end}`), path + end);
-    assertEquals(await versionOf(path), 0);
-    const columns = await select(path, "SELECT name FROM pragma_table_info('net_events')");
-    assert(!columns.some(({ name }) => name === "path_class"), "the fixture has today's views");
-    await run(path);
-  });
+/** Values of `PRAGMA user_version` of the fixtures. */
+const OLD_VERSIONS: Record<string, number> = { v1: 0, v2: 2 };
+
+/** Runs a test with copies of the older ledgers, and their seals. */
+async function withOldLedger(run: (path: string, version: number) => Promise<void>): Promise<void> {
+  for (const [name, version] of Object.entries(OLD_VERSIONS)) {
+    await withLedgerPath(async (path) => {
+      for (const end of ["", ".seal"]) {
+        await Deno.copyFile(fromRoot(`fixtures/ledger/${name}.db${end}`), path + end);
+      }
+      assertEquals(await versionOf(path), version);
+      const columns = await select(path, "SELECT name FROM pragma_table_info('net_events')");
+      assertEquals(columns.some(({ name }) => name === "path_class"), version >= 2);
+      await run(path, version);
+    });
+  }
 }
 
 async function versionOf(path: string): Promise<number> {
@@ -130,6 +137,30 @@ Deno.test("an older ledger is migrated by its next writer, and continues", () =>
     assertEquals(await verifyLedger(path), { ok: true, events: 18, sealed: true });
   }));
 
+Deno.test("a migrated ledger binds what it had, and every decision from then on", () =>
+  withOldLedger(async (path) => {
+    const cases: [string, RegExp][] = [
+      ["DELETE FROM findings WHERE rowid = 1", /of findings is missing/],
+      ["DELETE FROM approvals", /of approvals is missing/],
+      [
+        "UPDATE entries SET decision = NULL, rule_id = NULL, record = NULL, record_hash = NULL WHERE sequence = 17",
+        /prev_hash/,
+      ],
+    ];
+    const ledger = await Ledger.open(path, { sessionId: SESSION });
+    const decision = { decision: "block", rule: { id: "r" } };
+    for (const _ of [17, 18]) ledger.append({ event: execEvent(), decision });
+    await ledger.close();
+    await Deno.remove(`${path}.seal`);
+    assertEquals(await verifyLedger(path), { ok: true, events: 18, sealed: false });
+    for (const [at, [statement, reason]] of cases.entries()) {
+      const copy = `${path}.${at}`;
+      await Deno.copyFile(path, copy);
+      await runSql(copy, statement);
+      assertMatch((await verifyLedger(copy)).first_bad!.reason, reason);
+    }
+  }));
+
 Deno.test("an older ledger without a seal is sealed", () =>
   withOldLedger(async (path) => {
     await Deno.remove(`${path}.seal`);
@@ -138,14 +169,14 @@ Deno.test("an older ledger without a seal is sealed", () =>
   }));
 
 Deno.test("an older ledger that is locked stays as it is", () =>
-  withOldLedger(async (path) => {
+  withOldLedger(async (path, version) => {
     const client = await openLedger(path);
     const lock = await client.transaction("write");
     const error = await assertRejects(() => Ledger.open(path, { sessionId: SESSION }), SbxError);
     assertEquals(error.code, "ledger.unavailable");
     await lock.rollback();
     client.close();
-    assertEquals(await versionOf(path), 0);
+    assertEquals(await versionOf(path), version);
     assertEquals(await verifyLedger(path), { ok: true, events: 16, sealed: true });
   }));
 
