@@ -154,7 +154,7 @@ function encoder(contentType = ""): (secret: string) => string {
 }
 
 /** Substitutions of one body, each ref and outcome once. */
-class UniqueRows {
+export class UniqueRows {
   readonly rows: CredentialSubstitution[];
   readonly #seen = new Set<string>();
 

@@ -7,6 +7,8 @@ import type {
   CredentialPort,
   Destination,
   Injected,
+  MessageFilter,
+  MessagePlace,
   Substituted,
 } from "../net/port/mod.ts";
 import { requestBody, responseBody } from "./body.ts";
@@ -14,6 +16,7 @@ import { Capture } from "./capture.ts";
 import { captureDotEnv, guestEnvOf } from "./env.ts";
 import { Finder } from "./finder.ts";
 import { Injection } from "./inject.ts";
+import { messageFilter } from "./message.ts";
 import { allowsHeader, plainHost, type Provider, PROVIDERS } from "./provider.ts";
 import type { CredentialStore } from "./store.ts";
 import { Vault } from "./vault.ts";
@@ -87,6 +90,10 @@ export class CredentialBroker implements CredentialPort {
       return responseBody(this.#vault, place, this.#sentSecrets.get(plainHost(place.host))?.finder);
     }
     return requestBody(this.#vault, this.#providers, place);
+  }
+
+  messages(place: MessagePlace): MessageFilter {
+    return messageFilter(this.#vault, place);
   }
 
   /** Replaces known secrets with refs and redacts text shaped like a secret. JSON stays valid. */

@@ -50,6 +50,8 @@ export const REASON = {
   notHttps: "not over https",
   wrongPlace: "secrets do not travel here",
   inBody: "withheld from a body",
+  inMessage: "withheld from a message",
+  inPart: "a part withheld from a message",
   unreadable: "the credential store cannot be read",
   notOpen: "the credential is not open yet",
   tooMany: "this VM brought too many secrets",

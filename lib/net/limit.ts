@@ -45,6 +45,13 @@ export const STREAM_WINDOW = 1024 * 1024;
 /** Most `bytes` of a refused request that are read and dropped, so that its client reads the response. */
 export const DRAIN_MAX = 1024 * 1024;
 
+/** Longest payload of a WebSocket's control frame, in `bytes` (RFC 6455 §5.5). */
+export const CONTROL_PAYLOAD_MAX = 125;
+/** Longest frame of a WebSocket that is held whole and keeps its boundaries, in `bytes`; longer ones become several. */
+export const FRAME_WHOLE_MAX = 1024 * 1024;
+/** Most pings of one side of a WebSocket whose answers are awaited. */
+export const PINGS_MAX = 16;
+
 /** Timeouts in `ms`. */
 export interface NetTimeouts {
   /** a guest's head, ClientHello or handshake, from its first byte: no slow loris */
@@ -63,6 +70,8 @@ export interface NetTimeouts {
   idle: number;
   /** next bytes of a relayed connection (WebSocket, TCP, uninspected TLS) */
   relay: number;
+  /** closing handshake of a WebSocket, and the end of both connections */
+  close: number;
 }
 
 export const TIMEOUTS: Readonly<NetTimeouts> = {
@@ -74,6 +83,7 @@ export const TIMEOUTS: Readonly<NetTimeouts> = {
   response: 600_000,
   idle: 60_000,
   relay: 3_600_000,
+  close: 5_000,
 };
 
 /** Interval of the deadline check in `ms`: a timeout comes late by at most this. */

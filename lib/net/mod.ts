@@ -6,6 +6,8 @@ export {
   type CredentialPort,
   type Destination,
   type Injected,
+  type MessageFilter,
+  type MessagePlace,
   type ModelCall,
   type ModelPort,
   type ModelRequest,

@@ -62,6 +62,7 @@ export class NetProxy {
       pool: new Pool(this.#watch, this.#timeouts, options.caCerts ?? []),
       locate: (host, port, address, actor) => this.#locate(host, port, address, actor),
       relayMs: this.#timeouts.relay,
+      closeMs: this.#timeouts.close,
       budget: { bytes: 0 },
     };
     this.#tunnel = new Tunnel(this.#context);

@@ -125,12 +125,13 @@ function acceptOf(key: string): string {
 /** A server by Deno that upgrades each request. */
 export function socketServer(
   tls: { cert: string; key: string },
-  open: (socket: WebSocket, request: Request) => void,
+  open: (socket: WebSocket, headers: Headers) => void,
 ) {
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, ...tls, onListen() {} } as never, (request) => {
     if (request.headers.get("upgrade") !== "websocket") return new Response("no upgrade", { status: 426 });
+    const headers = new Headers(request.headers);
     const { socket, response } = Deno.upgradeWebSocket(request);
-    open(socket, request);
+    open(socket, headers);
     return response;
   });
   const { port } = server.addr as unknown as Deno.NetAddr;

@@ -23,5 +23,7 @@ export interface ExchangeContext {
   ): Promise<DialAddress>;
   /** idle timeout of a relayed connection in `ms` */
   relayMs: number;
+  /** time for the closing handshake of a WebSocket in `ms` */
+  closeMs: number;
   budget: BufferBudget;
 }

@@ -33,6 +33,7 @@ import type { CapturedHead, IncomingRequest } from "./request.ts";
 import { errorText, ResponseRelay } from "./response_relay.ts";
 import { Revocation, revokedError } from "./revocation.ts";
 import { rewriteBody, rewriteHead, rewriteUpgrade } from "./rewrite.ts";
+import { SocketExchange } from "./socket.ts";
 import { bodyRefusal, REQUEST_BODY, RESPONSE_BODY } from "./unreadable.ts";
 
 /** Filters for the bodies of one exchange. */
@@ -186,18 +187,19 @@ export class HttpExchange {
     secret: boolean,
     filter: BodyFilter | undefined,
   ): Promise<void> {
-    const { broker, gate, relayMs } = this.#context;
-    const upgrade = rewriteUpgrade(this.#incoming.upgrade, passage.event.http!.request);
+    const { broker, gate } = this.#context;
+    const { event } = passage;
+    const record = (rows: Iterable<CredentialSubstitution>) => void this.#recordSubstitutions(rows);
+    const upgrade = rewriteUpgrade(this.#incoming.upgrade, event.http!.request);
     return new ResponseRelay({
       passage,
       broker,
       outlet: this.#outlet,
-      host: passage.event.http!.request.host,
-      relayMs,
+      host: event.http!.request.host,
       secret,
-      record: (substitutions) => void this.#recordSubstitutions(substitutions),
+      record,
       rulesRead: gate.reads(RESPONSE_BODY),
-      ...(upgrade !== undefined && { upgrade }),
+      ...(upgrade !== undefined && { socket: new SocketExchange(this.#context, { event, record }) }),
       ...(this.#tap && { tap: this.#tap }),
       ...(filter && { filter }),
     }).relay(reply);

@@ -11,12 +11,13 @@ import { NO_BYTES } from "../message/byte_buffer.ts";
 import { encodingOf } from "../message/encoding.ts";
 import { eventHeaders, type Header, headerValue, mayTrail } from "../message/header.ts";
 import type { BodyFilter, CredentialPort } from "../port/mod.ts";
-import { relay, type RelayedBytes } from "../relay.ts";
+import type { RelayedBytes } from "../relay.ts";
 import type { ExchangeReply } from "../upstream/pool.ts";
 import { NO_HTTP_BODY } from "./draft.ts";
 import { filterBytes, FilteredBody } from "./filtered_body.ts";
 import type { ModelTap } from "./model_tap.ts";
 import type { Outlet } from "./outlet.ts";
+import type { SocketExchange } from "./socket.ts";
 
 type HttpResponse = NonNullable<HttpEvent["response"]>;
 
@@ -26,10 +27,8 @@ export interface ResponseRelayOptions {
   broker: CredentialPort;
   outlet: Outlet;
   host: string;
-  /** protocol that the client asked to upgrade to */
-  upgrade?: string;
-  /** idle timeout of a relayed connection in `ms` */
-  relayMs: number;
+  /** the WebSocket that the client asked for */
+  socket?: SocketExchange;
   /** secrets were sent with the request: the response may repeat them */
   secret: boolean;
   /** rules read the bodies of responses */
@@ -147,15 +146,15 @@ export class ResponseRelay {
     }
   }
 
-  /** Relays an upgraded connection: its bytes are counted, not inspected. */
+  /** Relays the messages of a WebSocket. */
   async #relayUpgraded(upstream: BufferedConnection, headers: Header[]): Promise<void> {
-    const { outlet, upgrade, relayMs } = this.#options;
+    const { outlet, socket } = this.#options;
     if (await this.#isBlocked(this.#describe(101, headers, 0, NO_HTTP_BODY))) return;
-    if (!outlet.upgrade || upgrade === undefined) throw new MessageFault("an unexpected protocol switch");
+    if (!outlet.upgrade || !socket) throw new MessageFault("an unexpected protocol switch");
     const moved: RelayedBytes = { sent: 0, received: 0 };
     let error: string | undefined;
     try {
-      await relay(await outlet.upgrade(headers, upgrade), upstream, relayMs, moved);
+      error = await socket.relay(await outlet.upgrade(headers, "websocket"), upstream, moved);
     } catch (cause) {
       error = errorText(cause);
     } finally {

@@ -20,7 +20,7 @@ import { keepsAlive, requestFraming } from "../message/framing.ts";
 import { headEnd, parseRequestHead, type RequestHead } from "../message/head.ts";
 import { dropHopByHop } from "../message/header.ts";
 import type { NamePort } from "../port/mod.ts";
-import { upgradeOf } from "../upstream/http1.ts";
+import { EXTENSIONS, upgradeOf } from "../websocket/mod.ts";
 import { GuestOutlet } from "./outlet.ts";
 
 export interface GuestHttpOptions {
@@ -141,7 +141,7 @@ export class GuestHttp {
   #nameRequest(head: RequestHead, body: WireBody, headBytes: number): NamedRequest {
     const { flow, by } = this.#options;
     const authority = this.#authorityOf(head);
-    const upgrade = upgradeOf(head.headers);
+    const upgrade = upgradeOf(head, !body.done);
     const target = originForm(head, authority, flow);
     const [path] = target.split("?", 1);
     const canonical = path === "*" ? { path } : canonicalPath(path);
@@ -155,7 +155,7 @@ export class GuestHttp {
       method: head.method,
       target: isChanged ? canonical.path + target.slice(path.length) : target,
       ...(isChanged && { rawPath: path }),
-      headers: dropHopByHop(head.headers).filter(([name]) => name !== "host"),
+      headers: dropHopByHop(head.headers).filter(([name]) => name !== "host" && name !== EXTENSIONS),
       body,
       headBytes,
       trailers: head.headers.some(([name, value]) => name === "te" && /(^|[ ,])trailers/i.test(value)),

@@ -46,6 +46,25 @@ export interface BodyFilter {
   readonly released?: AbortSignal;
 }
 
+/** A direction of a WebSocket. */
+export interface MessagePlace extends Destination {
+  /** `request`: on its way to the upstream; `response`: on its way to the guest */
+  direction: "request" | "response";
+}
+
+/** Changes the messages of one direction of a WebSocket. Finds secrets that are cut into frames or messages, too. */
+export interface MessageFilter {
+  /**
+   * Returns the bytes that may be sent so far; nothing is held back beyond the end of a message.
+   *
+   * @param isLast true for the end of a message
+   * @throws {SbxError} `credential.denied`: nothing more may be sent
+   */
+  push(piece: Uint8Array, isLast: boolean): Uint8Array;
+  /** substitutions so far */
+  readonly substitutions: readonly CredentialSubstitution[];
+}
+
 /**
  * Exchanges secrets for refs and back. Header names are lower case; the path and query of a request come as a header
  * field named `:path`, so that secrets and refs in a query are found too.
@@ -63,6 +82,8 @@ export interface CredentialPort {
   scrub(text: string): string;
   /** Filter for one body without content encoding; `undefined` when no part of it can matter. */
   bodies(place: BodyPlace): BodyFilter | undefined;
+  /** Filter for the messages of one direction of a WebSocket. */
+  messages(place: MessagePlace): MessageFilter;
 }
 
 /** A denied ref, with the substitutions to record. */

@@ -6,6 +6,8 @@ export {
   type CredentialPort,
   type Destination,
   type Injected,
+  type MessageFilter,
+  type MessagePlace,
   type Substituted,
 } from "./credential.ts";
 export type { ModelCall, ModelPort, ModelRequest } from "./model.ts";

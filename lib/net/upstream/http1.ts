@@ -5,8 +5,9 @@ import { HEAD_MAX, INTERIM_MAX, type NetTimeouts } from "../limit.ts";
 import { type BodySource, WholeBody, WireBody } from "../message/body.ts";
 import { keepsAlive, responseFraming } from "../message/framing.ts";
 import { headEnd, parseResponseHead, type ResponseHead } from "../message/head.ts";
-import { dropHopByHop, type Header, headerValue, mayTrail } from "../message/header.ts";
+import { dropHopByHop, headerValue, mayTrail } from "../message/header.ts";
 import { BodyWriter, formatHead } from "../message/write.ts";
+import { checkAccept } from "../websocket/mod.ts";
 import type { OutgoingRequest, UpstreamExchange, UpstreamResponse } from "./upstream.ts";
 
 /** An exchange that has the connection to itself. */
@@ -156,11 +157,12 @@ export class Http1Exchange implements UpstreamExchange {
     return parseResponseHead(unread.subarray(0, end));
   }
 
-  #upgrade(head: ResponseHead, { upgrade }: OutgoingRequest): UpstreamResponse {
+  #upgrade(head: ResponseHead, { upgrade, headers }: OutgoingRequest): UpstreamResponse {
     const protocol = headerValue(head.headers, "upgrade");
     if (upgrade === undefined || protocol?.toLowerCase() !== upgrade) {
       throw new MessageFault("a protocol switch that was not requested");
     }
+    checkAccept(headers, head.headers);
     const body = new WireBody(this.#connection, 0, this.#timeouts.body);
     return { status: 101, headers: dropHopByHop(head.headers), body, upgraded: this.#connection };
   }
@@ -174,13 +176,4 @@ const METHODS_WITH_BODY = new Set(["POST", "PUT", "PATCH"]);
 /** True for methods whose requests may be sent twice (RFC 9110 §9.2.2). */
 export function isIdempotent(method: string): boolean {
   return ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"].includes(method);
-}
-
-/** Requested protocol of an upgrade; only WebSocket is supported. */
-export function upgradeOf(headers: readonly Header[]): string | undefined {
-  const isNamed = headers.some(([name, value]) =>
-    name === "connection" && /(^|[ ,\t])upgrade($|[ ,\t])/i.test(value)
-  );
-  const protocol = headerValue(headers, "upgrade")?.toLowerCase();
-  return isNamed && protocol === "websocket" ? protocol : undefined;
 }

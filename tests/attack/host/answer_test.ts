@@ -65,6 +65,7 @@ Deno.test("HTTP: errors of the host", async () => {
       },
       scrub: (text) => text,
       bodies: () => undefined,
+      messages: () => ({ push: (piece) => piece, substitutions: [] }),
     },
   });
   const client = await net.client();

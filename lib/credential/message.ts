@@ -1,0 +1,141 @@
+/** Filters for the messages of WebSockets (docs/contracts.md §9): no secret passes, in one message or cut into several. */
+import { Buffer } from "node:buffer";
+import type { CredentialSubstitution } from "../event/mod.ts";
+import type { MessageFilter, MessagePlace } from "../net/port/mod.ts";
+import { placeholderOf, UniqueRows } from "./body.ts";
+import { Finder, type SecretMatch } from "./finder.ts";
+import { SECRET_MAX } from "./form.ts";
+import { DecoyUsed, REASON } from "./grant.ts";
+import { plainHost } from "./provider.ts";
+import { latin1 } from "./stream.ts";
+import { providerOfToken } from "./token.ts";
+import type { Vault } from "./vault.ts";
+
+/** Most `bytes` held back within a message, and most characters remembered between messages. */
+const MEMORY_MAX = 4 * SECRET_MAX;
+/** Shortest beginning of a known secret, in characters, that may not end a message. */
+export const PART_MIN = 8;
+const EMPTY = new Uint8Array(0);
+
+/** Finders of {@linkcode secretsFinder}, by the finder that a vault has at the time. */
+const cache = new WeakMap<Finder, Finder>();
+
+/** Finder of a vault's secrets, without refs and shapes. */
+function secretsFinder(vault: Vault): Finder {
+  let secrets = cache.get(vault.finder);
+  if (!secrets) cache.set(vault.finder, secrets = new Finder(vault.secrets(), { shapes: false }));
+  return secrets;
+}
+
+/** Start of a beginning of a known secret at the end of a text; the length of the text without one. */
+function startOfPart(vault: Vault, text: string): number {
+  const start = secretsFinder(vault).partialStart(text);
+  return text.length - start < PART_MIN ? text.length : start;
+}
+
+/** Filter for one direction of a WebSocket: what it replaces is as in bodies. */
+export function messageFilter(vault: Vault, place: MessagePlace): MessageFilter {
+  return place.direction === "request"
+    ? new RequestMessages(vault, place)
+    : new ResponseMessages(vault, place);
+}
+
+/** Replacer of the matches in one direction. */
+abstract class Messages implements MessageFilter {
+  readonly vault: Vault;
+  readonly #rows = new UniqueRows();
+  readonly place: { host: string; location: string };
+  /** end of the text so far, as it came: what may be the beginning of a match, after one character before it */
+  #tail = "";
+  #held: Uint8Array = EMPTY;
+
+  constructor(vault: Vault, { host }: MessagePlace) {
+    this.vault = vault;
+    this.place = { host: plainHost(host), location: "message" };
+  }
+
+  get substitutions(): readonly CredentialSubstitution[] {
+    return this.#rows.rows;
+  }
+
+  push(piece: Uint8Array, isLast: boolean): Uint8Array {
+    if (piece.length === 0 && !isLast) return EMPTY;
+    const bytes = this.#held.length ? Buffer.concat([this.#held, piece]) : piece;
+    const base = this.#tail.length;
+    const text = this.#tail + latin1(bytes);
+    const matches = this.finder.find(text).filter(({ end }) => end > base);
+    const partial = this.finder.partialStart(text);
+    let cut = isLast ? text.length : Math.max(base, partial);
+    for (const { start, end } of matches.toReversed()) {
+      if (start < cut && cut < end) cut = Math.max(base, start);
+    }
+    if (text.length - cut > MEMORY_MAX) cut = text.length;
+    const pieces: Uint8Array[] = [];
+    let at = base;
+    for (const match of matches) {
+      if (match.end > cut) break;
+      const start = Math.max(match.start, at);
+      const replacement = this.replace(match);
+      // The beginning of a match is gone already: its rest becomes no ref.
+      const written = match.start < base ? placeholderOf(match.end - start) : replacement;
+      if (replacement === undefined || written === undefined) continue;
+      pieces.push(bytes.subarray(at - base, start - base), Buffer.from(written, "latin1"));
+      at = match.end;
+    }
+    const partOfSecret = isLast ? startOfPart(this.vault, text) : text.length;
+    const part = Math.min(Math.max(at, partOfSecret), cut);
+    pieces.push(bytes.subarray(at - base, part - base));
+    if (part < cut) pieces.push(this.#withholdPart(cut - part));
+    this.#held = cut === text.length ? EMPTY : bytes.slice(cut - base);
+    // A match that is complete at the end needs no rest, unless it is a part of a longer secret.
+    const isComplete = isLast && matches.at(-1)?.end === text.length;
+    const from = isComplete ? partOfSecret : Math.min(partial, partOfSecret);
+    this.#tail = text.slice(Math.max(0, Math.min(cut, from) - 1, cut - MEMORY_MAX), cut);
+    return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
+  }
+
+  #withholdPart(length: number): Uint8Array {
+    this.record({ provider: "unknown", credential_ref: "unknown", outcome: "denied", reason: REASON.inPart });
+    return Buffer.from(placeholderOf(length), "latin1");
+  }
+
+  protected record(row: Omit<CredentialSubstitution, "host" | "location">): void {
+    this.#rows.add({ ...row, ...this.place });
+  }
+
+  protected abstract get finder(): Finder;
+
+  /** Replacement for a match, one byte a character; `undefined` leaves it. */
+  protected abstract replace(match: SecretMatch): string | undefined;
+}
+
+/** Messages to an upstream: refs and secrets are withheld from them, as from request bodies. */
+class RequestMessages extends Messages {
+  protected get finder(): Finder {
+    return this.vault.finder;
+  }
+
+  protected replace({ kind, text, ref: found, start, end }: SecretMatch): string {
+    const provider = kind === "token" ? providerOfToken(text) : this.vault.get(found!)?.entry.provider;
+    const credential_ref = found ?? this.vault.refOf(provider!, text);
+    const row = { provider: provider ?? "unknown", credential_ref, outcome: "denied" } as const;
+    if (this.vault.get(credential_ref)?.entry.decoy) {
+      throw new DecoyUsed([{ ...row, ...this.place, reason: REASON.decoy }]);
+    }
+    this.record({ ...row, reason: REASON.inMessage });
+    return placeholderOf(end - start);
+  }
+}
+
+/** Messages to a guest: it gets refs in place of the secrets that are known. */
+class ResponseMessages extends Messages {
+  protected get finder(): Finder {
+    return secretsFinder(this.vault);
+  }
+
+  protected replace({ ref }: SecretMatch): string | undefined {
+    const { provider } = this.vault.get(ref!)!.entry;
+    this.record({ provider, credential_ref: ref!, outcome: "brokered" });
+    return ref;
+  }
+}

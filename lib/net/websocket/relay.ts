@@ -1,0 +1,218 @@
+/** Relay of a WebSocket: every frame is parsed, changed where it must be, and written anew. */
+import type { BufferedConnection } from "../connection.ts";
+import { ConnectionLost } from "../fault.ts";
+import { DRAIN_MAX } from "../limit.ts";
+import type { RelayedBytes } from "../relay.ts";
+import { CLOSE, formatClose, parseClose } from "./close.ts";
+import { SocketFault } from "./fault.ts";
+import type { Side } from "./frame.ts";
+import { PingTable } from "./ping.ts";
+import { type ControlFrame, type DataPiece, FrameReader } from "./reader.ts";
+import { FrameWriter } from "./writer.ts";
+
+/** Ends a WebSocket from within: both sides are told the code. */
+export class SocketEnded extends Error {
+  override name = "SocketEnded";
+
+  /** @param message reason, for the record */
+  constructor(message: string, readonly code: number, cause?: unknown) {
+    super(message, { cause });
+  }
+}
+
+/** Changes the data of one direction. */
+export interface SocketChannel {
+  /**
+   * Takes the next part of a message.
+   *
+   * @returns bytes to send instead, which may be overwritten; `undefined` for none, not even the end of the message
+   * @throws {SocketEnded}
+   */
+  take(piece: DataPiece): Uint8Array | undefined | Promise<Uint8Array | undefined>;
+  /** Takes the reason of a close frame, the last text of its side. @throws {SocketEnded} */
+  takeReason(reason: Uint8Array): Uint8Array;
+}
+
+/** How a WebSocket ended. */
+export interface SocketEnd {
+  /** reason of an early end */
+  error?: string;
+  /** frames that could not be read safely */
+  fault?: { side: Side; reason: string };
+}
+
+export interface SocketOptions {
+  /** idle timeout in `ms` */
+  relayMs: number;
+  /** time for the closing handshake in `ms` */
+  closeMs: number;
+  moved: RelayedBytes;
+}
+
+/** One WebSocket between a guest and an upstream. */
+export class SocketRelay {
+  readonly #connections: Record<Side, BufferedConnection>;
+  readonly #writers: Record<Side, FrameWriter>;
+  /** pings of each side, on their way to the other */
+  readonly #pings: Record<Side, PingTable> = { guest: new PingTable(), upstream: new PingTable() };
+  readonly #options: SocketOptions;
+  readonly #over = new AbortController();
+  #closedSides = new Set<Side>();
+  #end: SocketEnd = {};
+
+  constructor(guest: BufferedConnection, upstream: BufferedConnection, options: SocketOptions) {
+    this.#connections = { guest, upstream };
+    this.#writers = {
+      guest: new FrameWriter(guest, "guest"),
+      upstream: new FrameWriter(upstream, "upstream"),
+    };
+    this.#options = options;
+  }
+
+  /** Aborts when the relay ends. */
+  get over(): AbortSignal {
+    return this.#over.signal;
+  }
+
+  /** Sends a text message of sbx to the guest. */
+  async tellGuest(text: string): Promise<void> {
+    await this.#writers.guest.writeText(text);
+  }
+
+  /** Ends the relay when the guest goes away while nothing is read from it. */
+  watchGuest(): void {
+    this.#connections.guest.listen(() => this.#finish());
+  }
+
+  /** Relays until both sides have ended. @param channels of the data that comes from each side */
+  async run(channels: Record<Side, SocketChannel>): Promise<SocketEnd> {
+    this.#keepAlive();
+    try {
+      await Promise.all([this.#serve("guest", channels.guest), this.#serve("upstream", channels.upstream)]);
+    } finally {
+      this.#over.abort();
+      for (const connection of Object.values(this.#connections)) connection.close();
+    }
+    return this.#end;
+  }
+
+  /** Relays what comes from one side, then drops what it sends until it closes its connection. */
+  async #serve(side: Side, channel: SocketChannel): Promise<void> {
+    try {
+      await this.#relay(side, channel);
+    } catch (error) {
+      this.#fail(side, error);
+    }
+    await this.#drop(this.#connections[side]);
+  }
+
+  async #relay(side: Side, channel: SocketChannel): Promise<void> {
+    const reader = new FrameReader(this.#connections[side], side);
+    const to = side === "guest" ? "upstream" : "guest";
+    const count = side === "guest" ? "sent" : "received";
+    while (!this.over.aborted) {
+      const next = await reader.next();
+      this.#options.moved[count] = reader.bytes;
+      if (this.over.aborted) return;
+      if (next === null) return this.#finish();
+      this.#keepAlive();
+      if (next.kind === "data") {
+        const bytes = await channel.take(next);
+        if (bytes && !this.over.aborted) {
+          await blame(to, this.#writers[to].writeData(next.isText, bytes, next.isLast));
+        }
+      } else if (next.kind === "close") return await this.#relayClose(next, channel, side, to);
+      else await this.#relayPing(next, side, to);
+    }
+  }
+
+  async #relayPing({ kind, payload }: ControlFrame, side: Side, to: Side): Promise<void> {
+    if (kind === "ping") {
+      return await blame(to, this.#writers[to].writeControl("ping", this.#pings[side].send(payload)));
+    }
+    const answered = this.#pings[to].receive(payload);
+    if (answered) await blame(to, this.#writers[to].writeControl("pong", answered));
+  }
+
+  async #relayClose({ payload }: ControlFrame, channel: SocketChannel, side: Side, to: Side): Promise<void> {
+    const close = parseClose(payload);
+    const passed = close ? formatClose(close.code, channel.takeReason(close.reason)) : new Uint8Array();
+    await blame(to, this.#writers[to].writeControl("close", passed));
+    this.#closedSides.add(side);
+    if (this.#closedSides.size === 2) this.#finish();
+    else this.#setDeadline(this.#options.closeMs);
+  }
+
+  #fail(side: Side, error: unknown): void {
+    if (this.over.aborted || this.#closedSides.size > 0 && error instanceof ConnectionLost) {
+      return this.#finish();
+    }
+    if (error instanceof SocketFault) {
+      const reason = error.reason;
+      this.#end = { error: `${NAMES[side]} sent a WebSocket frame that cannot be read safely: ${reason}` };
+      this.#end.fault = { side, reason };
+      this.#finish(error.code);
+    } else if (error instanceof SocketEnded) {
+      this.#end = { error: error.message };
+      this.#finish(error.code);
+    } else if (error instanceof ConnectionLost) {
+      this.#end = { error: `${NAMES[error instanceof SideLost ? error.side : side]} ${error.why}` };
+      this.#finish();
+    } else {
+      this.#finish(CLOSE.internal);
+      throw error;
+    }
+  }
+
+  /** Stops relaying. @param code of a close frame to both sides; without one, connections just end */
+  #finish(code?: number): void {
+    if (this.over.aborted) return;
+    this.#over.abort();
+    for (const writer of Object.values(this.#writers)) {
+      if (code !== undefined) writer.writeControl("close", formatClose(code)).catch(() => {});
+      writer.end();
+    }
+    this.#setDeadline(this.#options.closeMs);
+  }
+
+  /** Reads and drops what a side still sends, so that it reads what was sent to it. */
+  async #drop(connection: BufferedConnection): Promise<void> {
+    let dropped = 0;
+    try {
+      do {
+        dropped += connection.count;
+        connection.skip(connection.count);
+      } while (dropped < DRAIN_MAX && await connection.fill());
+    } catch {
+      // Gone already.
+    }
+    // A side that closed its connection without a close frame ends the relay.
+    if (dropped >= DRAIN_MAX) connection.close();
+    this.#finish();
+  }
+
+  #keepAlive(): void {
+    if (this.#closedSides.size === 0) this.#setDeadline(this.#options.relayMs);
+  }
+
+  #setDeadline(ms: number): void {
+    for (const { deadline } of Object.values(this.#connections)) deadline.set(ms);
+  }
+}
+
+const NAMES: Record<Side, string> = { guest: "the client", upstream: "the upstream" };
+
+/** A side that was lost while it was written to. */
+class SideLost extends ConnectionLost {
+  constructor(readonly side: Side, { why, timedOut }: ConnectionLost) {
+    super(why, timedOut);
+  }
+}
+
+async function blame(side: Side, writing: Promise<void>): Promise<void> {
+  try {
+    await writing;
+  } catch (error) {
+    throw error instanceof ConnectionLost ? new SideLost(side, error) : error;
+  }
+}
