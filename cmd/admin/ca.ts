@@ -1,3 +1,4 @@
+import { formatJson, note, print } from "../../lib/base/print/mod.ts";
 import { type Arguments, type Command, JSON_OPTION, type Option } from "../../lib/base/args/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { type Ca, openCa, rotateCa } from "../../lib/ca/mod.ts";
@@ -12,7 +13,7 @@ export const caShow: Command = {
   options: OPTIONS,
   examples: ["sbx-admin ca show", "sbx-admin ca show --pem > ca.pem"],
   async run(args) {
-    print(await openCa(home()), args);
+    await report(await openCa(home()), args);
     return 0;
   },
 };
@@ -25,22 +26,22 @@ export const caRotate: Command = {
   options: OPTIONS,
   examples: ["sbx-admin ca rotate"],
   async run(args) {
-    print(await rotateCa(home()), args);
+    await report(await rotateCa(home()), args);
     // On standard error: standard output may be PEM or JSON.
-    console.error("running VMs keep the old CA until they are restarted: sbx list shows them");
+    note("running VMs keep the old CA until they are restarted: sbx list shows them");
     return 0;
   },
 };
 
-function print({ certificate, fingerprint, files }: Ca, args: Arguments): void {
-  if (args.has("pem")) return console.log(certificate.trimEnd());
-  const report = {
+async function report({ certificate, fingerprint, files }: Ca, args: Arguments): Promise<void> {
+  if (args.has("pem")) return await print(certificate.trimEnd());
+  const fields = {
     fingerprint_sha256: fingerprint,
     certificate_path: files.certificate,
     key_path: files.key,
   };
-  if (args.has("json")) return console.log(JSON.stringify({ ...report, certificate }));
-  console.log(`SHA-256      ${fingerprint.replace(/..(?!$)/g, "$&:").toUpperCase()}`);
-  console.log(`certificate  ${files.certificate}`);
-  console.log(`key          ${files.key} (never leaves this machine)`);
+  if (args.has("json")) return await print(formatJson({ ...fields, certificate }));
+  await print(`SHA-256      ${fingerprint.replace(/..(?!$)/g, "$&:").toUpperCase()}`);
+  await print(`certificate  ${files.certificate}`);
+  await print(`key          ${files.key} (never leaves this machine)`);
 }

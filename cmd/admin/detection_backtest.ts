@@ -1,3 +1,4 @@
+import { print, printJson } from "../../lib/base/print/mod.ts";
 import { type Command, JSON_OPTION, usageError } from "../../lib/base/args/mod.ts";
 import { Progress } from "../../lib/base/progress/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
@@ -47,8 +48,8 @@ export const detectionBacktest: Command = {
     const check = await run(path, events, args.number("limit", { min: 0, max: LIMIT_MAX }) ?? FINDINGS_MAX);
     const out = args.text("junit");
     if (out !== undefined) await write(out, junitOf(check, events));
-    if (args.has("json")) console.log(JSON.stringify(check.report, null, 2));
-    else print(check.report, events);
+    if (args.has("json")) await printJson(check.report);
+    else await printReport(check.report, events);
     return check.report.ok ? 0 : 1;
   },
 };
@@ -82,16 +83,19 @@ async function run(path: string, events: string, limit: number): Promise<Check> 
   return { report, results: [] };
 }
 
-function print({ ok, diagnostics, findings, ...counts }: CheckReport, events: string): void {
+async function printReport(
+  { ok, diagnostics, findings, ...counts }: CheckReport,
+  events: string,
+): Promise<void> {
   printDiagnostics(diagnostics);
   for (const { event_id, rule_id, severity, title, matched_fields } of findings.slice(0, FINDINGS_PRINTED)) {
     const fields = Object.entries(matched_fields).map(([path, value]) => `${path}=${JSON.stringify(value)}`)
       .join(" ");
-    console.log(`${severity.padEnd(8)} ${event_id || "-"} ${rule_id}: ${title} (${fields})`);
+    await print(`${severity.padEnd(8)} ${event_id || "-"} ${rule_id}: ${title} (${fields})`);
   }
-  if (findings.length > FINDINGS_PRINTED) console.log(`… and ${counts.match_count - FINDINGS_PRINTED} more`);
+  if (findings.length > FINDINGS_PRINTED) await print(`… and ${counts.match_count - FINDINGS_PRINTED} more`);
   const { event_count, rule_count, match_count, timing: { duration_ms } } = counts;
-  console.log(
+  await print(
     `${events}: ${ok ? "ok" : "NOT OK"}: ${count(match_count, "finding")} of ${
       count(rule_count, "rule")
     } in ${count(event_count, "event")} ` +

@@ -1,3 +1,4 @@
+import { note, print, printJson } from "../../lib/base/print/mod.ts";
 import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { writeAtomic } from "../../lib/base/home/mod.ts";
@@ -20,10 +21,10 @@ export const detectionValidate: Command = {
   async run(args) {
     const [path] = args.words;
     const report = validationOf(await readPack(path), path);
-    if (args.has("json")) console.log(JSON.stringify(report, null, 2));
+    if (args.has("json")) await printJson(report);
     else {
       printDiagnostics(report.diagnostics);
-      if (report.ok) console.log(`${path} is valid: pack ${report.pack_id} ${report.version}`);
+      if (report.ok) await print(`${path} is valid: pack ${report.pack_id} ${report.version}`);
     }
     return report.ok ? 0 : 1;
   },
@@ -51,14 +52,14 @@ export const detectionCompile: Command = {
     const compiled = await compileRead(read);
     if (compiled.ir && out !== undefined) await write(out, formatIr(compiled.ir));
     const report = createCompileReport(compiled, read, out);
-    if (args.has("json")) console.log(JSON.stringify(report, null, 2));
+    if (args.has("json")) await printJson(report);
     else {
       printDiagnostics(report.diagnostics);
       // Without --out, the IR goes to standard output.
       if (compiled.ir && out === undefined) {
         await Deno.stdout.write(new TextEncoder().encode(formatIr(compiled.ir)));
       } else if (report.ok) {
-        console.log(`${out}: ${count(report.rule_count, "rule")} of ${read.id} ${read.version}`);
+        await print(`${out}: ${count(report.rule_count, "rule")} of ${read.id} ${read.version}`);
       }
     }
     return report.ok ? 0 : 1;
@@ -68,7 +69,7 @@ export const detectionCompile: Command = {
 /** Prints diagnostics as text to standard error. */
 export function printDiagnostics(diagnostics: readonly Diagnostic[]): void {
   for (const { path, message } of diagnostics) {
-    console.error(path && !message.includes(path) ? `${message} [${path}]` : message);
+    note(path && !message.includes(path) ? `${message} [${path}]` : message);
   }
 }
 

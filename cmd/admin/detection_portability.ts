@@ -1,3 +1,4 @@
+import { print, printJson } from "../../lib/base/print/mod.ts";
 import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { Progress } from "../../lib/base/progress/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
@@ -31,8 +32,8 @@ export const detectionPortability: Command = {
     const path = args.text("mapping");
     const mapping = path === undefined ? {} : await mappingOf(path);
     const report = await measure(args.words[0], mapping);
-    if (args.has("json")) console.log(JSON.stringify(report, null, 2));
-    else print(report);
+    if (args.has("json")) await printJson(report);
+    else await printReport(report);
     return 0;
   },
 };
@@ -52,23 +53,23 @@ async function mappingOf(path: string) {
   return pack.field_mapping;
 }
 
-function print(
+async function printReport(
   { path, rule_count, accepted, accepted_after_split, reasons, missing_mappings, rules }: PortabilityReport,
 ) {
-  console.log(
+  await print(
     `${path}: ${accepted} of ${
       count(rule_count, "rule")
     } accepted, ${accepted_after_split} more after a split`,
   );
-  if (reasons.length) console.log("\nrules  not accepted because of");
-  for (const { code, rules } of reasons.slice(0, LINES)) console.log(`${String(rules).padStart(5)}  ${code}`);
-  if (missing_mappings.length) console.log("\nrules  fields without a mapping");
+  if (reasons.length) await print("\nrules  not accepted because of");
+  for (const { code, rules } of reasons.slice(0, LINES)) await print(`${String(rules).padStart(5)}  ${code}`);
+  if (missing_mappings.length) await print("\nrules  fields without a mapping");
   for (const { logsource, field, family, rules } of missing_mappings.slice(0, LINES)) {
-    console.log(`${String(rules).padStart(5)}  ${logsource}: ${field}${family ? ` (${family})` : ""}`);
+    await print(`${String(rules).padStart(5)}  ${logsource}: ${field}${family ? ` (${family})` : ""}`);
   }
   const splits = rules.filter(({ split }) => split);
-  if (splits.length) console.log("\nequivalent splits");
-  for (const rule of splits.slice(0, LINES)) console.log(`  ${formatSplit(rule)}`);
+  if (splits.length) await print("\nequivalent splits");
+  for (const rule of splits.slice(0, LINES)) await print(`  ${formatSplit(rule)}`);
 }
 
 function formatSplit({ path, line, title, split }: PortabilityRule): string {

@@ -1,3 +1,4 @@
+import { formatJson, print } from "../../lib/base/print/mod.ts";
 import { currentArch, readManifest } from "../../lib/asset/mod.ts";
 import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
@@ -66,7 +67,7 @@ async function report(path: string, arch: string, durationMs: number, json: bool
   const { manifest: { assets } } = await readManifest(path);
   const files = assets.releases[assets.current].arches[arch];
   if (json) {
-    console.log(JSON.stringify({
+    await print(formatJson({
       ok: true,
       manifest: path,
       asset_version: assets.current,
@@ -76,9 +77,9 @@ async function report(path: string, arch: string, durationMs: number, json: bool
     }));
     return;
   }
-  console.log(`Built image ${assets.current} for ${arch} in ${Math.round(durationMs / 1000)} s:`);
+  await print(`Built image ${assets.current} for ${arch} in ${Math.round(durationMs / 1000)} s:`);
   for (const [name, { size }] of Object.entries(files)) {
-    console.log(`  ${name.padEnd(14)} ${formatBytes(size).padStart(9)}`);
+    await print(`  ${name.padEnd(14)} ${formatBytes(size).padStart(9)}`);
   }
-  console.log(`Install it with: sbx update --assets --manifest file://${path}`);
+  await print(`Install it with: sbx update --assets --manifest file://${path}`);
 }

@@ -1,4 +1,5 @@
 /** sbx-admin: builds guest images, and creates and checks the parts of releases. */
+import { formatJson, note, print } from "../../lib/base/print/mod.ts";
 import {
   type CommandGroup,
   dispatch,
@@ -47,17 +48,17 @@ export const COMMANDS: CommandGroup[] = [
 export async function main(argv: string[]): Promise<number> {
   const [word] = argv;
   if (word === undefined || ["help", "--help", "-h"].includes(word)) {
-    printOverview();
+    await printOverview();
     return word === undefined ? 2 : 0;
   }
   return await dispatch({ name: PROGRAM, find: findGroup, fail }, argv);
 
-  function fail(cause: unknown): number {
+  async function fail(cause: unknown): Promise<number> {
     const error = asSbxError(cause, `${PROGRAM} ${argv.slice(0, 2).join(" ")}`);
-    if (hasJsonOption(argv)) console.log(JSON.stringify(errorBody(error)));
-    else console.error(`${PROGRAM}: ${error.message}${error.hint ? `\n  ${error.hint}` : ""}`);
+    if (hasJsonOption(argv)) await print(formatJson(errorBody(error)));
+    else note(`${PROGRAM}: ${error.message}${error.hint ? `\n  ${error.hint}` : ""}`);
     // A bug of sbx: print the cause for its developers.
-    if (error.code === "internal") console.error(error.cause);
+    if (error.code === "internal") note(Deno.inspect(error.cause));
     if (error.code === "usage.invalid") return 2;
     return error.code === "image.interrupted" ? 130 : 1;
   }
@@ -69,8 +70,8 @@ async function findGroup(word = ""): Promise<CommandGroup> {
   throw await unknownCommand(PROGRAM, word, COMMANDS.map(({ name }) => name));
 }
 
-function printOverview(): void {
-  console.log(formatOverview(
+async function printOverview(): Promise<void> {
+  await print(formatOverview(
     `${PROGRAM} COMMAND: guest images, and the parts of releases`,
     COMMANDS.flatMap(({ subcommands }) => subcommands),
     `${PROGRAM} COMMAND --help shows the options of a command.`,

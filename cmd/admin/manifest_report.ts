@@ -1,11 +1,12 @@
+import { print, printJson } from "../../lib/base/print/mod.ts";
 import type { ManifestReport } from "../../lib/asset/mod.ts";
 import { formatBytes } from "../../lib/base/progress/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 
 /** Prints a report as JSON or as a table; returns the exit code. */
-export function printReport(report: ManifestReport, json: boolean): number {
-  if (json) console.log(JSON.stringify(report, null, 2));
-  else console.log(formatTable(report));
+export async function printReport(report: ManifestReport, json: boolean): Promise<number> {
+  if (json) await printJson(report);
+  else await print(formatTable(report));
   return report.ok ? 0 : 1;
 }
 

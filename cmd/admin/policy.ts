@@ -1,3 +1,4 @@
+import { formatJson, note, print } from "../../lib/base/print/mod.ts";
 import { type Command, JSON_OPTION, type Option } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
@@ -26,10 +27,10 @@ export const policyCheck: Command = {
   async run(args) {
     const [path] = args.words;
     const report = await check(path);
-    if (args.has("json")) console.log(JSON.stringify(report));
+    if (args.has("json")) await print(formatJson(report));
     else if (report.ok) {
-      console.log(`${path} is valid: ${count(report.rule_count, "rule")}`);
-    } else console.error(report.problems.join("\n"));
+      await print(`${path} is valid: ${count(report.rule_count, "rule")}`);
+    } else note(report.problems.join("\n"));
     return report.ok ? 0 : 1;
   },
 };
@@ -48,9 +49,9 @@ export const policyLint: Command = {
     const remarks = lintPolicy(await policyOfFiles({ rules: path, corp: args.text("corp") }));
     const ok = remarks.every(({ severity }) => severity !== "error");
     if (args.has("json")) {
-      console.log(JSON.stringify({ schema: "sbx.policy-lint.v1", ok, path, lints: remarks }));
-    } else if (!remarks.length) console.log(`${path}: no remarks`);
-    else for (const remark of remarks) console.log(formatLint(remark));
+      await print(formatJson({ schema: "sbx.policy-lint.v1", ok, path, lints: remarks }));
+    } else if (!remarks.length) await print(`${path}: no remarks`);
+    else for (const remark of remarks) await print(formatLint(remark));
     return ok ? 0 : 1;
   },
 };
@@ -73,10 +74,10 @@ export const policyTest: Command = {
     const report = await runTestFile(args.words[0], { rules: args.text("rules"), corp: args.text("corp") });
     const out = args.text("junit");
     if (out) await Deno.writeTextFile(out, junitOf(report));
-    if (args.has("json")) console.log(JSON.stringify({ schema: "sbx.policy-test.v1", ...report }));
+    if (args.has("json")) await print(formatJson({ schema: "sbx.policy-test.v1", ...report }));
     else {
-      for (const failure of formatFailures(report)) console.error(failure);
-      console.log(`${report.passed} passed, ${report.failed} failed`);
+      for (const failure of formatFailures(report)) note(failure);
+      await print(`${report.passed} passed, ${report.failed} failed`);
     }
     return report.ok ? 0 : 1;
   },

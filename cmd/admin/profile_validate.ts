@@ -1,3 +1,4 @@
+import { formatJson, note, print } from "../../lib/base/print/mod.ts";
 import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { requireCompatible, validateProfile } from "../../lib/profile/mod.ts";
@@ -14,9 +15,9 @@ export const profileValidate: Command = {
   async run(args) {
     const [path] = args.words;
     const report = await check(path);
-    if (args.has("json")) console.log(JSON.stringify(report));
-    else if (report.ok) console.log(`${path} is valid: profile ${report.id} ${report.revision}`);
-    else console.error(report.problems.join("\n"));
+    if (args.has("json")) await print(formatJson(report));
+    else if (report.ok) await print(`${path} is valid: profile ${report.id} ${report.revision}`);
+    else note(report.problems.join("\n"));
     return report.ok ? 0 : 1;
   },
 };

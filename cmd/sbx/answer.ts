@@ -3,7 +3,7 @@ import type { AskAnswer, AskView } from "../../lib/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 import { connect } from "./connect.ts";
-import { plain, print, printJson } from "./output.ts";
+import { plain, print, printJson } from "../../lib/base/print/mod.ts";
 import { usageError, UTC_NOTE } from "./usage.ts";
 
 /** Creates the command for one decision. */

@@ -1,7 +1,7 @@
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { type Client, start } from "../../lib/client/mod.ts";
-import { note } from "./output.ts";
+import { note } from "../../lib/base/print/mod.ts";
 
 /** Returns the client of this home's gateway; starts the gateway and the service if necessary. */
 export async function connect(): Promise<Client> {

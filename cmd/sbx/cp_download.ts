@@ -1,7 +1,7 @@
 import { basename, dirname, join } from "node:path";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { type CopiedFile, type CopyResult, joinPath, type Remote } from "./cp_remote.ts";
-import { note } from "./output.ts";
+import { note, plain } from "../../lib/base/print/mod.ts";
 
 /**
  * Copies a file or folder out of the workspace. The guest's files are not trusted: links are skipped, names with `..`
@@ -26,7 +26,7 @@ export async function download(remote: Remote, from: string, to: string): Promis
       await createFolders(root, dirname(inside));
       copied.push(await downloadFile(remote, path, join(root, inside), parseInt(mode, 8) & 0o777));
     } else {
-      note(`sbx: skipped ${path}: a ${type === "symlink" ? "symbolic link" : "special file"}`);
+      note(`sbx: skipped ${plain(path)}: a ${type === "symlink" ? "symbolic link" : "special file"}`);
       skipped.push(path);
     }
   }

@@ -1,7 +1,7 @@
 import { basename, join, resolve } from "node:path";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { type CopiedFile, type CopyResult, joinPath, type Remote, UPLOAD_MAX } from "./cp_remote.ts";
-import { note } from "./output.ts";
+import { note } from "../../lib/base/print/mod.ts";
 
 /** Copied mode bits: permissions, without set-user-id, set-group-id and sticky. */
 const PERMISSIONS = 0o777;

@@ -2,7 +2,8 @@ import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { asSbxError } from "../../lib/base/error/mod.ts";
 import { segment } from "../../lib/client/mod.ts";
 import { connect } from "./connect.ts";
-import { print, printError, printJson } from "./output.ts";
+import { print, printJson } from "../../lib/base/print/mod.ts";
+import { printError } from "./output.ts";
 
 /**
  * Runs an action on each VM of a list. Failures are reported and do not stop the others.

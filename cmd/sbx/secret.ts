@@ -1,5 +1,5 @@
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { note } from "./output.ts";
+import { note } from "../../lib/base/print/mod.ts";
 
 /** Most `bytes` of a secret. */
 const SECRET_BYTES_MAX = 64 * 1024;

@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { home, writeAtomic } from "../../lib/base/home/mod.ts";
-import { note } from "./output.ts";
+import { note } from "../../lib/base/print/mod.ts";
 
 /** Opens settings.toml in the user's editor, then validates it. @returns the exit code */
 export async function editSettings(): Promise<number> {

@@ -3,7 +3,8 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { plain, print, printJson, table } from "../output.ts";
+import { formatJson, plain, print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";
 
 export const command: Command = {
@@ -26,7 +27,7 @@ export const command: Command = {
       await (json ? printJson({ asks }) : print(asks.length ? askTable(asks) : "no pending asks"));
       return 0;
     }
-    const report = (ask: NamedAsk) => print(json ? JSON.stringify(ask) : askLine(ask));
+    const report = (ask: NamedAsk) => print(json ? formatJson(ask) : askLine(ask));
     for (const ask of asks) await report(ask);
     const reported = new Set(asks.map(({ ask_id }) => ask_id));
     await followAsks(client, reported, async (ask) => report(await names.addName(ask)));

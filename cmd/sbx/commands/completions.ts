@@ -10,7 +10,7 @@ import {
 } from "../../../lib/base/args/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { gatewayClient } from "../../../lib/client/mod.ts";
-import { print } from "../output.ts";
+import { print } from "../../../lib/base/print/mod.ts";
 import { usageError } from "../usage.ts";
 import { allCommands } from "./mod.ts";
 

@@ -1,7 +1,8 @@
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import type { CorpInfo, CorpValidation } from "../../../lib/corp/mod.ts";
 import { connect } from "../connect.ts";
-import { note, pairs, print, printJson } from "../output.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { pairs } from "../output.ts";
 
 export const command: CommandGroup = {
   name: "corp",

@@ -5,7 +5,7 @@ import { connect } from "../connect.ts";
 import { download } from "../cp_download.ts";
 import { Remote } from "../cp_remote.ts";
 import { upload } from "../cp_upload.ts";
-import { print, printJson } from "../output.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { usageError } from "../usage.ts";
 
 export const command: Command = {

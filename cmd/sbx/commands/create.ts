@@ -2,7 +2,7 @@ import type { CreateRequest, VmInfo, VmSummary } from "../../../lib/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { waitUntilRunning } from "../boot.ts";
 import { connect } from "../connect.ts";
-import { print, printJson } from "../output.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { parseEnv } from "../program.ts";
 import { SIZE_OPTIONS, sizeOf } from "../size.ts";
 

@@ -3,7 +3,8 @@ import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "..
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { print, printJson, table } from "../output.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
 import { readSecret } from "../secret.ts";
 import { usageError, UTC_NOTE } from "../usage.ts";
 

@@ -4,7 +4,8 @@ import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { formatEvidence } from "../evidence.ts";
-import { print, printJson, table } from "../output.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
 import { usageError } from "../usage.ts";
 
 /** Most rows of a hunt (docs/contracts.md §6). */

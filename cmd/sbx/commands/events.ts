@@ -3,7 +3,8 @@ import { EVENT_FAMILIES } from "../../../lib/event/mod.ts";
 import { connect } from "../connect.ts";
 import { eventPages } from "../event_pages.ts";
 import { decisionOf, type ListedEvent, objectOf, subjectOf, timeOf } from "../event_row.ts";
-import { note, print, printJson, table } from "../output.ts";
+import { formatJson, note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
 import { usageError, UTC_NOTE } from "../usage.ts";
 
 const FAMILIES: readonly string[] = EVENT_FAMILIES;
@@ -69,5 +70,5 @@ function eventLines(events: ListedEvent[]): string {
 }
 
 function jsonLines(events: ListedEvent[]): string {
-  return events.map((event) => JSON.stringify(event)).join("\n");
+  return events.map((event) => formatJson(event)).join("\n");
 }

@@ -2,7 +2,7 @@ import type { ExecResult } from "../../../lib/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { printJson } from "../output.ts";
+import { printJson } from "../../../lib/base/print/mod.ts";
 import { EXIT_NOTE, PROGRAM_OPTIONS, programRequest, SBX_FAILED, streamProgram } from "../program.ts";
 
 export const command: Command = {

@@ -2,7 +2,8 @@ import type { FindingList } from "../../../lib/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { print, printJson, table } from "../output.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";
 
 export const command: Command = {

@@ -1,5 +1,5 @@
 import { type Command, formatHelp, formatOverview, unknownCommand } from "../../../lib/base/args/mod.ts";
-import { print } from "../output.ts";
+import { print } from "../../../lib/base/print/mod.ts";
 import { PROGRAM, UTC_NOTE } from "../usage.ts";
 import { allCommands, COMMANDS, loadCommand } from "./mod.ts";
 

@@ -3,7 +3,8 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { pairs, print, printJson, stageTable } from "../output.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { pairs, stageTable } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";
 
 export const command: Command = {

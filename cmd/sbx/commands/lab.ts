@@ -7,7 +7,8 @@ import type { LabEvent, LabReport } from "../../../lib/lab/mod.ts";
 import { connect } from "../connect.ts";
 import { eventPages } from "../event_pages.ts";
 import { formatEvidence } from "../evidence.ts";
-import { note, print, printJson, table } from "../output.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
 import { usageError } from "../usage.ts";
 
 export const command: Command = {

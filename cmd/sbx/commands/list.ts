@@ -1,7 +1,8 @@
 import type { VmSummary } from "../../../lib/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { connect } from "../connect.ts";
-import { print, printJson, table } from "../output.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
 
 export const command: Command = {
   name: "list",

@@ -2,7 +2,7 @@ import type { LogsResult } from "../../../lib/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { plain, print, printJson } from "../output.ts";
+import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { UTC_NOTE } from "../usage.ts";
 
 const TAIL_MAX = 1_000_000;

@@ -18,7 +18,8 @@ import { isObject } from "../../../lib/base/object/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { plain, print, printJson, table } from "../output.ts";
+import { formatJson, plain, print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";
 
 const PROFILE_OPTION: Option = {
@@ -156,7 +157,7 @@ async function call(args: Arguments, name: string, text = "{}"): Promise<number>
   if (args.has("json")) await printJson(result);
   else {
     for (const item of result.content as { type: string; text?: string }[] ?? []) {
-      await print(item.type === "text" ? plain(item.text ?? "", true) : JSON.stringify(item));
+      await print(item.type === "text" ? item.text ?? "" : formatJson(item));
     }
   }
   return result.isError === true ? 1 : 0;

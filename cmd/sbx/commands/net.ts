@@ -2,7 +2,8 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { connect } from "../connect.ts";
 import { eventPages } from "../event_pages.ts";
 import { decisionOf, type ListedEvent, objectOf, timeOf } from "../event_row.ts";
-import { note, plain, print, printJson, table } from "../output.ts";
+import { formatJson, note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";
 
 const HEADINGS = ["TIME", "DECISION", "STATUS", "MS", "BYTES", "PROGRAM", "REQUEST"];
@@ -40,7 +41,7 @@ export const command: Command = {
     }
     if (!json) await print(formatLine(HEADINGS));
     for await (const requests of pages) {
-      const lines = requests.map((request) => json ? JSON.stringify(request) : formatLine(row(request)));
+      const lines = requests.map((request) => json ? formatJson(request) : formatLine(row(request)));
       if (lines.length) await print(lines.join("\n"));
     }
     if (!json) note(`"${args.words[0]}" was deleted; end of its requests`);

@@ -2,7 +2,8 @@ import type { RuleList } from "../../../lib/api/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { note, print, printJson, table } from "../output.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
 
 const RULES_OPTION: Option = { name: "rules", value: "FILE", about: "rules of the profile" };
 const CORP_OPTION: Option = { name: "corp", value: "FILE", about: "rules of corp" };

@@ -3,7 +3,8 @@ import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/bas
 import { home } from "../../../lib/base/home/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { note, pairs, print, printJson, table } from "../output.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { pairs, table } from "../output.ts";
 
 export const command: CommandGroup = {
   name: "profile",

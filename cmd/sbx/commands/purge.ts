@@ -2,7 +2,7 @@ import type { PurgeResult } from "../../../lib/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { connect } from "../connect.ts";
-import { print, printJson } from "../output.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
 
 export const command: Command = {
   name: "purge",

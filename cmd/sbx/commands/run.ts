@@ -1,7 +1,8 @@
 import type { RunResult, VmInfo } from "../../../lib/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { connect } from "../connect.ts";
-import { note, printJson, stageTable } from "../output.ts";
+import { note, printJson } from "../../../lib/base/print/mod.ts";
+import { stageTable } from "../output.ts";
 import { EXIT_NOTE, PROGRAM_OPTIONS, programRequest, SBX_FAILED, streamProgram } from "../program.ts";
 import { SIZE_OPTIONS, sizeOf } from "../size.ts";
 import { formatEvents } from "./events.ts";

@@ -3,7 +3,8 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import type { LeafNode, SettingsResponse } from "../../../lib/settings/mod.ts";
 import { connect } from "../connect.ts";
-import { note, print, printJson, table } from "../output.ts";
+import { formatJson, note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
 import { editSettings } from "../settings_editor.ts";
 import { formatExplanation } from "../settings_explanation.ts";
 import { formatValue, leavesOf, parseSetting } from "../settings_value.ts";
@@ -94,7 +95,7 @@ function row(leaf: LeafNode): string[] {
 async function get(id: string, args: Arguments): Promise<number> {
   const { effective_value } = await find(id);
   if (args.has("json")) await printJson(effective_value);
-  else await print(typeof effective_value === "string" ? effective_value : JSON.stringify(effective_value));
+  else await print(typeof effective_value === "string" ? effective_value : formatJson(effective_value));
   return 0;
 }
 

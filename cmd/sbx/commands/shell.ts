@@ -2,7 +2,7 @@ import type { Command } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { note } from "../output.ts";
+import { writeAll } from "../../../lib/base/print/mod.ts";
 import { RawTerminal } from "../terminal.ts";
 import { usageError } from "../usage.ts";
 
@@ -82,7 +82,7 @@ async function sendInput(socket: WebSocket): Promise<void> {
     const end = Deno.stdin.isTerminal() ? bytes.indexOf(DETACH) : -1;
     if (end > 0 || end < 0) socket.send(end < 0 ? bytes : bytes.subarray(0, end));
     if (end < 0) continue;
-    note("\r\nsbx: detached from the terminal\r");
+    await writeAll(Deno.stderr, new TextEncoder().encode("\r\nsbx: detached from the terminal\r\n"));
     return socket.close(1000);
   }
   while (socket.readyState === WebSocket.OPEN) {

@@ -6,7 +6,7 @@ import { daemonPid, gatewayClient, segment, start } from "../../../lib/client/mo
 import { waitUntilRunning } from "../boot.ts";
 import { parsePort, portFromEnv } from "../connect.ts";
 import { eachVm } from "../each_vm.ts";
-import { print, printJson } from "../output.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
 
 export const command: Command = {
   name: "start",

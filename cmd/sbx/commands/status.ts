@@ -10,7 +10,8 @@ import {
 } from "../../../lib/client/mod.ts";
 // Not through mod.ts, which loads the gateway.
 import { GATEWAY_PERMISSIONS } from "../../../lib/gateway/permission/mod.ts";
-import { pairs, print, printJson } from "../output.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { pairs } from "../output.ts";
 
 export const command: Command = {
   name: "status",

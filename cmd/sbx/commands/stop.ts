@@ -5,7 +5,7 @@ import { home } from "../../../lib/base/home/mod.ts";
 import { type Daemon, gatewayClient, segment, stopDaemon } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { eachVm } from "../each_vm.ts";
-import { print, printJson } from "../output.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
 
 export const command: Command = {
   name: "stop",

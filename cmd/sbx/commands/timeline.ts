@@ -2,7 +2,7 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { connect } from "../connect.ts";
 import { eventPages } from "../event_pages.ts";
 import { type ListedEvent, objectOf, subjectOf, timeOf } from "../event_row.ts";
-import { plain, print, printJson } from "../output.ts";
+import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
 
 /** Characters of the bar that shows the time of an event within the session. */
 const BAR_WIDTH = 24;

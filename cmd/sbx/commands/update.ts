@@ -1,7 +1,7 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
-import { print, printJson } from "../output.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { usageError } from "../usage.ts";
 
 export const command: Command = {

@@ -7,7 +7,7 @@ import { type Verification, verifyLedger } from "../../../lib/ledger/read/mod.ts
 // Not through mod.ts, which loads the session.
 import { sessionPaths } from "../../../lib/session/files/mod.ts";
 import { connect } from "../connect.ts";
-import { print, printJson } from "../output.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
 
 const SESSION_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const VM_NAME = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;

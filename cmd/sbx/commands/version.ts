@@ -1,3 +1,4 @@
+import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { versionInfo } from "../../../lib/base/version/mod.ts";
 
@@ -7,10 +8,10 @@ export const command: Command = {
   summary: "show the version of sbx",
   options: [JSON_OPTION],
   examples: ["sbx version", "sbx version --json"],
-  run(args) {
+  async run(args) {
     const info = versionInfo();
-    if (args.has("json")) console.log(JSON.stringify(info, null, 2));
-    else console.log(`sbx ${info.version} (${info.build_hash}) ${info.platform}, ${info.runtime}`);
-    return Promise.resolve(0);
+    if (args.has("json")) await printJson(info);
+    else await print(`sbx ${info.version} (${info.build_hash}) ${info.platform}, ${info.runtime}`);
+    return 0;
   },
 };

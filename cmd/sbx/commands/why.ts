@@ -7,7 +7,8 @@ import { answerLine } from "../../../lib/policy/decision/mod.ts";
 import { guardRemedy, isGuard } from "../../../lib/policy/decision/mod.ts";
 import { connect } from "../connect.ts";
 import { objectOf, subjectOf } from "../event_row.ts";
-import { pairs, print, printJson } from "../output.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { pairs } from "../output.ts";
 import { usageError, UTC_NOTE } from "../usage.ts";
 
 const EVENT_ID = /^[0-9a-f]{12}$/;

@@ -19,7 +19,7 @@ export interface Program {
    * @param command the failed command; absent if the call did not name one
    * @returns the exit code
    */
-  fail(error: unknown, command?: Command): number;
+  fail(error: unknown, command?: Command): number | Promise<number>;
 }
 
 /** Runs the command of a call, or prints its help. @returns the exit code */
@@ -37,7 +37,7 @@ export async function dispatch({ name, find, fail }: Program, argv: string[]): P
     console.log(formatHelp(name, command ?? entry));
     return 0;
   } catch (error) {
-    return fail(error, command);
+    return await fail(error, command);
   }
 }
 

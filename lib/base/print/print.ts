@@ -1,0 +1,26 @@
+import { formatJson, plain } from "./plain.ts";
+
+const encoder = new TextEncoder();
+
+/** Writes all bytes to a stream, as they are. */
+export async function writeAll(
+  to: { write(bytes: Uint8Array): Promise<number> },
+  bytes: Uint8Array,
+): Promise<void> {
+  for (let at = 0; at < bytes.length;) at += await to.write(bytes.subarray(at));
+}
+
+/** Writes lines to stdout, as {@linkcode plain} text. */
+export async function print(text: string): Promise<void> {
+  await writeAll(Deno.stdout, encoder.encode(`${plain(text, true)}\n`));
+}
+
+/** Writes lines to stderr, as {@linkcode plain} text. */
+export function note(text: string): void {
+  console.error(plain(text, true));
+}
+
+/** Writes a value to stdout as indented JSON. */
+export async function printJson(value: unknown): Promise<void> {
+  await print(formatJson(value, 2));
+}
