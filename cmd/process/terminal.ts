@@ -26,5 +26,5 @@ export async function serveTerminal(
   };
   await Promise.race([over.promise, typing()]);
   terminal.detach(viewer);
-  if (argv) terminal.hangUp();
+  if (argv) await terminal.hangUp();
 }

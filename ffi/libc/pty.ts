@@ -2,6 +2,8 @@
 
 const O_RDWR = 2;
 const O_NOCTTY = 0o400;
+/** Programs that this process starts must not inherit a terminal of another program. */
+const O_CLOEXEC = 0o2000000;
 const TIOCGPTN = 0x80045430;
 const TIOCSPTLCK = 0x40045431;
 const TIOCSWINSZ = 0x5414;
@@ -28,7 +30,7 @@ export class PseudoTerminal {
   /** @throws {Error} no pseudo-terminal is free */
   constructor() {
     const path = new TextEncoder().encode("/dev/ptmx\0");
-    this.#fd = this.#libc.symbols.open(path, O_RDWR | O_NOCTTY);
+    this.#fd = this.#libc.symbols.open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (this.#fd < 0) throw new Error("no pseudo-terminal is free");
     const unlock = new Int32Array([0]);
     const number = new Int32Array(1);

@@ -1,4 +1,5 @@
 import { SbxError } from "../base/error/mod.ts";
+import { backgroundTimeout } from "../base/time/mod.ts";
 import type { FrameChannel } from "../base/wire/mod.ts";
 import { GuestPorts, type PortLimits } from "./port.ts";
 import { type ExecRequest, type ExecResult, type ExecStreams, Programs } from "./program.ts";
@@ -7,7 +8,11 @@ import { Terminal } from "./terminal.ts";
 import { type BootFile, type GuestStage, type HostMessage, PORTS } from "./wire/mod.ts";
 
 /** Supported version of sbx-pty-agent. */
-const AGENT_VERSION = "1";
+const AGENT_VERSION = "2";
+/** Length of an id, in `bytes`: other programs of the guest cannot guess it. */
+const ID_BYTES = 16;
+/** Longest wait for the guest's word on a file, in `ms` (docs/contracts.md §14); the agent gives up before. */
+const FILE_DEADLINE_MS = 5000;
 
 /** Host end of one guest: its control connection, programs and terminals. */
 export class GuestLink {
@@ -19,9 +24,8 @@ export class GuestLink {
   #control: FrameChannel | undefined;
   #ready = Promise.withResolvers<string>();
   #booted = Promise.withResolvers<GuestStage[]>();
-  #lastId = 0;
-  #files = new Map<number, (visible: boolean) => void>();
-  #terminals = new Map<number, Terminal>();
+  #files = new Map<string, (visible: boolean) => void>();
+  #terminals = new Map<string, Terminal>();
   #shell: Terminal | undefined;
 
   /** @param dir folder of the machine's sockets */
@@ -34,7 +38,7 @@ export class GuestLink {
     this.#programs = new Programs({
       send: (message) => this.#send(message),
       lost: promise,
-      nextId: () => ++this.#lastId,
+      newId,
     });
   }
 
@@ -89,7 +93,7 @@ export class GuestLink {
    */
   terminal(size: { cols: number; rows: number }, argv?: string[]): Terminal {
     if (!argv && this.shell) return this.shell;
-    const id = ++this.#lastId;
+    const id = newId();
     const terminal = new Terminal(id, (message) => this.#send(message));
     this.#terminals.set(id, terminal);
     if (!argv) this.#shell = terminal;
@@ -97,15 +101,18 @@ export class GuestLink {
     return terminal;
   }
 
-  /** Waits until a file written by the host shows its size in the guest. */
-  async awaitFile(path: string, size: number): Promise<boolean> {
-    const id = ++this.#lastId;
-    const { promise, resolve } = Promise.withResolvers<boolean>();
+  /** Waits until a file written by the host shows its size in the guest; false when the guest says nothing in time. */
+  async awaitFile(path: string, size: number, deadlineMs = FILE_DEADLINE_MS): Promise<boolean> {
+    const id = newId();
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     this.#files.set(id, resolve);
+    const deadline = backgroundTimeout(() => resolve(false), deadlineMs);
+    // A guest that takes no frames, paused or not, holds up the write itself.
+    this.#send({ t: "AwaitFile", id, path, size }).catch(reject);
     try {
-      await this.#send({ t: "AwaitFile", id, path, size });
       return await Promise.race([promise, this.lost]);
     } finally {
+      clearTimeout(deadline);
       this.#files.delete(id);
     }
   }
@@ -168,8 +175,9 @@ export class GuestLink {
       case "FileVisible":
         return this.#files.get(message.id)?.(message.visible);
       case "PtyExited":
-        this.#terminals.get(message.id)?.end();
+        this.#terminals.get(message.id)?.exited();
         this.#terminals.delete(message.id);
+        if (this.#shell?.id === message.id) this.#shell = undefined;
     }
   }
 
@@ -182,4 +190,8 @@ export class GuestLink {
 function protocolError(cause: unknown): SbxError {
   if (cause instanceof SbxError) return cause;
   return new SbxError("guest.failed", "the guest broke the protocol of its control connection", { cause });
+}
+
+function newId(): string {
+  return crypto.getRandomValues(new Uint8Array(ID_BYTES)).toHex();
 }

@@ -1,9 +1,13 @@
 /** vsock ports on which one guest connects to the host. */
+import { acceptAll } from "../base/accept/mod.ts";
+import { backgroundTimeout } from "../base/time/mod.ts";
 import { FrameChannel } from "../base/wire/mod.ts";
 import { vsockPath } from "../vm/mod.ts";
 
-/** Most open connections of a guest on one port; more would be an attack or a bug and are refused. */
+/** Most open connections of a guest on one port (docs/contracts.md §14); more would be an attack or a bug. */
 const CONNECTIONS_MAX = 256;
+/** Time for a connection to send its first frame, in `ms` (docs/contracts.md §14). */
+const FIRST_FRAME_MS = 10_000;
 /** Time for the vsock to deliver what was written before its guest is paused, in `ms`. */
 const DRAIN_MS = 20;
 
@@ -13,6 +17,8 @@ export interface PortLimits {
   maxConnections?: number;
   /** longest frame, in `bytes` */
   frameLimit?: number;
+  /** time for the first frame, in `ms` */
+  firstFrameMs?: number;
 }
 
 /** Listeners and open connections of one guest. */
@@ -29,32 +35,48 @@ export class GuestPorts {
   }
 
   /**
-   * Serves one port; to be called before the machine starts. Any program of the guest may connect: an error
-   * of `serve` closes only its own connection.
+   * Serves one port until {@linkcode close}; to be called before the machine starts. Any program of the guest
+   * may connect: an error of `serve` closes only its own connection. A connection that sends no frame is
+   * closed after a time, and before that it makes room for a new one when the port is full, so that silent
+   * connections of one program keep no other from the port.
    */
   async accept(
     port: number,
     serve: (channel: FrameChannel, conn: Deno.Conn) => Promise<void>,
-    { maxConnections = CONNECTIONS_MAX, frameLimit }: PortLimits = {},
+    { maxConnections = CONNECTIONS_MAX, frameLimit, firstFrameMs = FIRST_FRAME_MS }: PortLimits = {},
   ): Promise<void> {
     const listener = Deno.listen({ transport: "unix", path: vsockPath(this.#dir, port) });
     this.#listeners.push(listener);
-    let count = 0;
-    for await (const conn of listener) {
+    /** open connections of this port, in the order of their arrival */
+    const open = new Set<FrameChannel>();
+    for await (const conn of acceptAll(listener)) {
       const channel = new FrameChannel(conn, frameLimit);
-      if (count >= maxConnections) {
-        channel.close();
-        continue;
+      if (open.size >= maxConnections) {
+        const silent = open.values().find(({ reader }) => !reader.begun);
+        if (!silent) {
+          channel.close();
+          continue;
+        }
+        open.delete(silent);
+        silent.close();
       }
-      count++;
+      open.add(channel);
       this.#connections.set(channel, conn);
       if (this.#paused) holdWrites(conn, this.#paused.promise);
+      const deadline = backgroundTimeout(() => this.#closeSilent(channel), firstFrameMs);
       serve(channel, conn).catch(() => {}).finally(() => {
-        count--;
+        clearTimeout(deadline);
+        open.delete(channel);
         this.#connections.delete(channel);
         channel.close();
       });
     }
+  }
+
+  /** Closes a connection without a frame; a close is a write too, and waits until the guest runs. */
+  async #closeSilent(channel: FrameChannel): Promise<void> {
+    await this.#paused?.promise;
+    if (!channel.reader.begun) channel.close();
   }
 
   /**

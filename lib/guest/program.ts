@@ -7,6 +7,8 @@ import type { ExecInput, GuestMessage, HostMessage } from "./wire/mod.ts";
 
 /** Time after a program's own limit until the host stops waiting for the guest, in `ms`. */
 const OVERDUE_MS = 10_000;
+/** Time after a program's end for the connection of its streams to appear, in `ms`. */
+const STREAMS_MS = 10_000;
 
 /** One program to run in the guest. */
 export type ExecRequest = Omit<Extract<HostMessage, { t: "Exec" }>, "t" | "id">;
@@ -27,7 +29,8 @@ export interface Control {
   send(message: HostMessage): Promise<void>;
   /** rejects when the guest is lost */
   readonly lost: Promise<never>;
-  nextId(): number;
+  /** an id that no other program of the guest can guess */
+  newId(): string;
 }
 
 interface PendingExec {
@@ -35,14 +38,17 @@ interface PendingExec {
   /** most `bytes` of each output stream */
   limit: number;
   exited: PromiseWithResolvers<ExecResult>;
-  /** settles when the guest has closed the program's streams */
+  /** resolves when the program's streams have their connection; only the first one counts */
+  attached: PromiseWithResolvers<void>;
+  isAttached: boolean;
+  /** resolves at the end of the program's streams; rejects when they break off */
   drained: PromiseWithResolvers<void>;
 }
 
 /** Programs in progress in one guest. */
 export class Programs {
   readonly #control: Control;
-  readonly #pending = new Map<number, PendingExec>();
+  readonly #pending = new Map<string, PendingExec>();
 
   constructor(control: Control) {
     this.#control = control;
@@ -51,22 +57,29 @@ export class Programs {
   /** Runs a program to its end. */
   async run(request: ExecRequest, streams: ExecStreams, cancelled?: AbortSignal): Promise<ExecResult> {
     const { lost } = this.#control;
-    const id = this.#control.nextId();
+    const id = this.#control.newId();
     const pending: PendingExec = {
       streams,
       limit: request.limit ?? Infinity,
       exited: Promise.withResolvers(),
+      attached: Promise.withResolvers(),
+      isAttached: false,
       drained: Promise.withResolvers(),
     };
+    // A program that fails to start ends without streams.
+    pending.drained.promise.catch(() => {});
     this.#pending.set(id, pending);
     const kill = () => this.#control.send({ t: "ExecKill", id }).catch(() => {});
     cancelled?.addEventListener("abort", kill);
     try {
       await this.#control.send({ t: "Exec", id, ...request });
       const result = await Promise.race([pending.exited.promise, lost, rejectOverdue(request.timeout_ms)]);
-      // A program that never started has no streams; those of any other may still be open on their own
-      // connection.
-      if (!result.error) await Promise.race([pending.drained.promise, lost]);
+      if (result.error) return result;
+      // The streams are on a connection of their own: its end may come later than the program's.
+      if (!pending.isAttached) {
+        await Promise.race([pending.attached.promise, lost, rejectAfter(STREAMS_MS, brokenOff)]);
+      }
+      await Promise.race([pending.drained.promise, lost]);
       return result;
     } finally {
       cancelled?.removeEventListener("abort", kill);
@@ -84,22 +97,40 @@ export class Programs {
     const first = await channel.next();
     if (first === null) return;
     const pending = this.#pending.get(ExecStarted.parse(first).id);
-    if (!pending) return;
+    if (!pending || pending.isAttached) return;
+    pending.isAttached = true;
+    pending.attached.resolve();
     sendInput(channel, pending.streams);
-    await receiveOutput(channel, pending).finally(() => pending.drained.resolve());
+    await receiveOutput(channel, pending).then(pending.drained.resolve, pending.drained.reject);
   }
 }
 
+/** @throws {SbxError} `guest.failed`: the connection ends before the output does, or with a frame that is not allowed */
 async function receiveOutput(channel: FrameChannel, { streams, limit }: PendingExec): Promise<void> {
   const remaining = { stdout: limit, stderr: limit };
-  for (let frame = await channel.next(); frame !== null; frame = await channel.next()) {
-    const output = ExecOutput.parse(frame);
+  while (true) {
+    const output = await nextOutput(channel);
     if ("end" in output) return;
     const { stream, data } = output;
     // The agent enforces the limit; a guest that does not is cut off here.
     remaining[stream] -= data.length * 0.75 - 2;
     if (remaining[stream] >= 0) await streams.output(stream, data);
   }
+}
+
+async function nextOutput(channel: FrameChannel): Promise<ExecOutput> {
+  try {
+    return ExecOutput.parse(await channel.next());
+  } catch (cause) {
+    throw brokenOff(cause);
+  }
+}
+
+function brokenOff(cause?: unknown): SbxError {
+  return new SbxError("guest.failed", "the guest broke off the output of the program: its end is missing", {
+    cause,
+    hint: "run the program again; sbx logs shows the guest's console",
+  });
 }
 
 async function sendInput(channel: FrameChannel, streams: ExecStreams): Promise<void> {

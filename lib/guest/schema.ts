@@ -4,8 +4,11 @@
  */
 import { z } from "zod";
 import { isAddress } from "../base/address/mod.ts";
+import { ERROR_CHARACTERS } from "./wire/messages.ts";
 
 const id = z.int().nonnegative();
+/** id of a program, a terminal or a wait for a file, made by the host */
+const secretId = z.string().regex(/^[0-9a-f]{32}$/);
 
 /** One stage of the boot; `ms` of the guest's uptime. */
 const GuestStage = z.strictObject({ name: z.string().max(64), ms: z.number() });
@@ -15,22 +18,22 @@ export type GuestStage = z.infer<typeof GuestStage>;
 export const GuestMessage = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Ready"), version: z.string().max(64) }),
   z.strictObject({ t: z.literal("BootReady"), stages: z.array(GuestStage).max(32) }),
-  z.strictObject({ t: z.literal("BootFailed"), error: z.string().max(4096) }),
+  z.strictObject({ t: z.literal("BootFailed"), error: z.string().max(ERROR_CHARACTERS) }),
   z.strictObject({
     t: z.literal("ExecExited"),
-    id,
+    id: secretId,
     exit_code: z.int().min(0).max(255),
     truncated: z.boolean(),
     duration_ms: z.number(),
-    error: z.string().max(4096).optional(),
+    error: z.string().max(ERROR_CHARACTERS).optional(),
   }),
-  z.strictObject({ t: z.literal("PtyExited"), id, exit_code: z.int().min(0).max(255) }),
-  z.strictObject({ t: z.literal("FileVisible"), id, visible: z.boolean() }),
+  z.strictObject({ t: z.literal("PtyExited"), id: secretId, exit_code: z.int().min(0).max(255) }),
+  z.strictObject({ t: z.literal("FileVisible"), id: secretId, visible: z.boolean() }),
 ]);
 export type GuestMessage = z.infer<typeof GuestMessage>;
 
 /** Exec port: the guest's first frame; {@linkcode ExecOutput} follows. */
-export const ExecStarted = z.strictObject({ t: z.literal("ExecStarted"), id });
+export const ExecStarted = z.strictObject({ t: z.literal("ExecStarted"), id: secretId });
 export type ExecStarted = z.infer<typeof ExecStarted>;
 
 /**
@@ -38,13 +41,13 @@ export type ExecStarted = z.infer<typeof ExecStarted>;
  * the connection.
  */
 export const ExecOutput = z.union([
-  z.strictObject({ stream: z.enum(["stdout", "stderr"]), data: z.string() }),
+  z.strictObject({ stream: z.enum(["stdout", "stderr"]), data: z.base64() }),
   z.strictObject({ stream: z.literal("stdout"), end: z.literal(true) }),
 ]);
 export type ExecOutput = z.infer<typeof ExecOutput>;
 
 /** Terminal port: the guest's only frame, before raw bytes. */
-export const TerminalAttach = z.strictObject({ t: z.literal("Attach"), id });
+export const TerminalAttach = z.strictObject({ t: z.literal("Attach"), id: secretId });
 export type TerminalAttach = z.infer<typeof TerminalAttach>;
 
 const port = z.int().min(1).max(65_535);

@@ -1,9 +1,14 @@
+import { backgroundTimeout } from "../base/time/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
 import type { HostMessage } from "./wire/mod.ts";
 
 /** Output replayed to a newly attached client, in `bytes` (docs/contracts.md §2). */
 const REPLAY_BYTES = 64 * 1024;
 const CHUNK = 32 * 1024;
+/** Time for the last output of a program that has exited: its connection's end may get lost, in `ms`. */
+const LAST_OUTPUT_MS = 1000;
+/** Time for the guest to close a terminal that was hung up, in `ms`. */
+const CLOSE_MS = 10_000;
 
 /** Client attached to a terminal. */
 export interface Viewer {
@@ -13,7 +18,7 @@ export interface Viewer {
 
 /** Pseudo-terminal of the guest with any number of viewers; it stays open without any. */
 export class Terminal {
-  readonly id: number;
+  readonly id: string;
   ended = false;
   #send: (message: HostMessage) => Promise<void>;
   #conn: Deno.Conn | undefined;
@@ -21,7 +26,7 @@ export class Terminal {
   #viewers = new Set<Viewer>();
   #replay = new Uint8Array(0);
 
-  constructor(id: number, send: (message: HostMessage) => Promise<void>) {
+  constructor(id: string, send: (message: HostMessage) => Promise<void>) {
     this.id = id;
     this.#send = send;
   }
@@ -47,8 +52,9 @@ export class Terminal {
     if (!this.ended) await this.#send({ t: "PtyResize", id: this.id, cols, rows });
   }
 
-  /** Relays the guest's output to the viewers until the guest closes. */
+  /** Relays the guest's output to the viewers until the guest closes. Only the first connection counts. */
   async serve(conn: Deno.Conn, first: Uint8Array<ArrayBuffer>): Promise<void> {
+    if (this.#conn) return;
     this.#conn = conn;
     this.#connected.resolve();
     if (first.length > 0) await this.#broadcast(first);
@@ -59,9 +65,24 @@ export class Terminal {
     this.end();
   }
 
-  /** Ends the program by closing its terminal, as a closed window does. */
-  hangUp(): void {
+  /** Ends once the output under way has arrived, after the program has exited. */
+  exited(): void {
+    if (this.#conn) backgroundTimeout(() => this.end(), LAST_OUTPUT_MS);
+    else this.end();
+  }
+
+  /**
+   * Ends the program by closing its terminal, as a closed window does. Output is taken, and dropped, until the
+   * guest has closed the connection: a vhost-user vsock may lose the end of one with bytes under way.
+   */
+  async hangUp(): Promise<void> {
+    if (this.ended) return;
     this.end();
+    await this.#send({ t: "PtyClose", id: this.id }).catch(() => {});
+    backgroundTimeout(() => this.#close(), CLOSE_MS);
+  }
+
+  #close(): void {
     try {
       this.#conn?.close();
     } catch {
@@ -78,6 +99,7 @@ export class Terminal {
   }
 
   async #broadcast(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+    if (this.ended) return;
     const output = new Uint8Array(this.#replay.length + bytes.length);
     output.set(this.#replay);
     output.set(bytes, this.#replay.length);

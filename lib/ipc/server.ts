@@ -1,3 +1,4 @@
+import { acceptAll } from "../base/accept/mod.ts";
 import { asSbxError } from "../base/error/mod.ts";
 import { backgroundDelay } from "../base/time/mod.ts";
 import { FrameChannel } from "../base/wire/mod.ts";
@@ -33,7 +34,7 @@ export class CallServer {
   }
 
   async #accept(handle: Handler): Promise<void> {
-    for await (const conn of this.#listener) {
+    for await (const conn of acceptAll(this.#listener)) {
       const call = serveCall(new FrameChannel(conn), handle);
       this.#pending.add(call);
       call.finally(() => this.#pending.delete(call));

@@ -1,6 +1,6 @@
+import { acceptAll } from "../../../lib/base/accept/mod.ts";
 import { FrameChannel, writeAll } from "../../../lib/base/wire/mod.ts";
 import { type DnsFrame, PORTS } from "../../../lib/guest/wire/mod.ts";
-import { acceptAll } from "./accept.ts";
 import { connectHost } from "./host.ts";
 import { portOwner } from "./owner.ts";
 

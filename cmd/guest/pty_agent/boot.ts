@@ -1,4 +1,9 @@
-import type { GuestMessage, GuestStage, HostMessage } from "../../../lib/guest/wire/mod.ts";
+import {
+  ERROR_CHARACTERS,
+  type GuestMessage,
+  type GuestStage,
+  type HostMessage,
+} from "../../../lib/guest/wire/mod.ts";
 import { CA_PATH, trust } from "./trust.ts";
 
 /** Files of init: its measured stages, and the signal that the late mounts are done. */
@@ -51,7 +56,9 @@ export class BootConfig {
       }
       await new Promise((resolve) => setTimeout(resolve, MOUNT_POLL_MS));
     }
-    if (this.#failures.length > 0) return { t: "BootFailed", error: this.#failures.join("; ") };
+    if (this.#failures.length > 0) {
+      return { t: "BootFailed", error: this.#failures.join("; ").slice(0, ERROR_CHARACTERS) };
+    }
     return {
       t: "BootReady",
       stages: [...initStages(), { name: "agent", ms: this.#started }, { name: "ready", ms: uptimeMs() }],

@@ -1,5 +1,6 @@
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import {
+  ERROR_CHARACTERS,
   type ExecInput,
   type ExecOutput,
   type ExecStarted,
@@ -19,30 +20,19 @@ const DEFAULT_CWD = "/workspace";
 /** Programs run for the host, each with its own connection for its streams. */
 export class Executions {
   #host: Host;
-  #executions = new Map<number, Execution>();
-  #spare: Promise<Deno.Conn> | undefined;
+  #executions = new Map<string, Execution>();
 
   constructor(host: Host) {
     this.#host = host;
   }
 
-  /** Opens the next program's connection in advance, to save a round trip at its start. */
-  warm(): void {
-    this.#spare ??= this.#host.connect();
-    // An error surfaces when the connection is used.
-    this.#spare.catch(() => {});
-  }
-
   start(request: Exec): void {
-    const connection = this.#spare ?? this.#host.connect();
-    this.#spare = undefined;
     const execution = new Execution(request, this.#host);
     this.#executions.set(request.id, execution);
-    execution.run(connection).finally(() => this.#executions.delete(request.id));
-    this.warm();
+    execution.run().finally(() => this.#executions.delete(request.id));
   }
 
-  kill(id: number): void {
+  kill(id: string): void {
     this.#executions.get(id)?.end("killed");
   }
 
@@ -64,13 +54,16 @@ class Execution {
     this.#host = host;
   }
 
-  async run(connection: Promise<Deno.Conn>): Promise<void> {
+  async run(): Promise<void> {
     const { id, timeout_ms, stdin } = this.#request;
     const started = performance.now();
     let deadline: ReturnType<typeof setTimeout> | undefined;
     let exit_code = EXIT_CANNOT_RUN;
     let error: string | undefined;
     let channel: FrameChannel | undefined;
+    // Opened while the program starts.
+    const connection = this.#host.connect();
+    connection.catch(() => {});
     try {
       this.#child = this.#spawn();
       if (timeout_ms) deadline = setTimeout(() => this.end("timed out"), timeout_ms);
@@ -87,7 +80,7 @@ class Execution {
     } catch (cause) {
       error = describe(cause);
       if (this.#child) this.end("killed");
-      else (await connection.catch(() => undefined))?.close();
+      else connection.then((open) => open.close(), () => {});
     } finally {
       // Deno loads its timers on first use, which takes a quarter of a second under emulation.
       if (deadline !== undefined) clearTimeout(deadline);
@@ -167,7 +160,7 @@ class Execution {
 function describe(cause: unknown): string {
   if (cause instanceof Deno.errors.NotFound) return "the program or its working directory was not found";
   if (cause instanceof Deno.errors.PermissionDenied) return "the program is not executable";
-  return cause instanceof Error ? cause.message : String(cause);
+  return (cause instanceof Error ? cause.message : String(cause)).slice(0, ERROR_CHARACTERS);
 }
 
 function signal(pid: number, name: Deno.Signal): void {

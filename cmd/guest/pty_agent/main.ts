@@ -11,9 +11,15 @@ import { awaitFile } from "./file.ts";
 import { Terminals } from "./pty.ts";
 
 /** Version of the wire; the host refuses a guest of another version. */
-const AGENT_VERSION = "1";
+const AGENT_VERSION = "2";
 
 const connect = (port: number) => Deno.connect({ transport: "vsock", cid: HOST_CID, port });
+
+// A failure in one program or terminal must not end the VM; init writes this to the console.
+addEventListener("unhandledrejection", (event) => {
+  event.preventDefault();
+  console.error("sbx-pty-agent:", event.reason);
+});
 
 const control = new FrameChannel(await connect(PORTS.control));
 const send = (message: GuestMessage) => control.send(message);
@@ -31,10 +37,14 @@ const terminals = new Terminals({
 });
 
 await send({ t: "Ready", version: AGENT_VERSION });
-executions.warm();
+// Only the end of this connection ends the agent, and init stops the machine then.
+for (let message = await nextMessage(); message !== null; message = await nextMessage()) {
+  await handle(message).catch((error) => console.error(`sbx-pty-agent: ${message?.t}:`, error));
+}
+Deno.exit(1);
 
-for (let message = await control.next(); message !== null; message = await control.next()) {
-  await handle(message as HostMessage);
+async function nextMessage(): Promise<HostMessage | null> {
+  return await control.next().catch(() => null) as HostMessage | null;
 }
 
 async function handle(message: HostMessage): Promise<void> {
@@ -59,6 +69,8 @@ async function handle(message: HostMessage): Promise<void> {
       return;
     case "PtyResize":
       return terminals.resize(message);
+    case "PtyClose":
+      return terminals.close(message.id);
     case "AwaitFile":
       awaitFile(message, send);
       return;

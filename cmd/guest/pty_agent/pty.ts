@@ -12,10 +12,17 @@ const SHELL = ["/bin/bash", "--login"];
 /** Shell script that opens `$1` as controlling terminal and all three streams, then becomes the program. */
 const START = 'tty=$1; shift; exec setsid --ctty "$@" <>"$tty" >&0 2>&1';
 
+/** A terminal and its end by the host. */
+interface OpenTerminal {
+  device: PseudoTerminal;
+  /** resolves when the host closes the terminal; the connection's own end may get lost */
+  closed: PromiseWithResolvers<void>;
+}
+
 /** Terminals opened by the host. */
 export class Terminals {
   #host: Host;
-  #open = new Map<number, PseudoTerminal>();
+  #open = new Map<string, OpenTerminal>();
 
   constructor(host: Host) {
     this.#host = host;
@@ -23,73 +30,106 @@ export class Terminals {
 
   async open({ id, argv = SHELL, cols, rows }: PtyOpen): Promise<void> {
     let exit_code = EXIT_CANNOT_RUN;
+    let connection: Deno.Conn | undefined;
+    let device: PseudoTerminal | undefined;
     try {
-      const terminal = new PseudoTerminal();
+      // Before anything that waits: the next message may resize or close it.
+      device = new PseudoTerminal();
+      const terminal = { device, closed: Promise.withResolvers<void>() };
       this.#open.set(id, terminal);
-      terminal.resize(cols, rows);
-      const child = new Deno.Command("/bin/sh", {
-        args: ["-c", START, "sh", terminal.device, ...argv],
-        cwd: "/workspace",
-        env: { TERM: "xterm-256color", ...this.#host.environment },
-        clearEnv: true,
-        stdin: "null",
-        stdout: "null",
-        stderr: "null",
-      }).spawn();
-      const connection = await this.#host.connect();
+      device.resize(cols, rows);
+      connection = await this.#host.connect();
       await writeAll(connection, encodeFrame({ t: "Attach", id } satisfies TerminalAttach));
-      const input = this.#input(connection, terminal).then(() => hangUp(child));
-      exit_code = (await this.#output(connection, terminal, child)).code;
-      connection.close();
-      await input;
-      terminal.close();
+      exit_code = await relay(connection, terminal, this.#spawn(device, argv));
     } finally {
       this.#open.delete(id);
+      close(connection);
+      device?.close();
       await this.#host.send({ t: "PtyExited", id, exit_code });
     }
   }
 
   resize({ id, cols, rows }: PtyResize): void {
-    this.#open.get(id)?.resize(cols, rows);
+    this.#open.get(id)?.device.resize(cols, rows);
   }
 
-  async #input(connection: Deno.Conn, terminal: PseudoTerminal): Promise<void> {
-    const chunk = new Uint8Array(CHUNK);
-    try {
-      for (let read = await connection.read(chunk); read !== null; read = await connection.read(chunk)) {
-        await writeAll(
-          { write: (bytes) => terminal.write(bytes as Uint8Array<ArrayBuffer>) },
-          chunk.subarray(0, read),
-        );
-      }
-    } catch {
-      // the host detached for good, or the program is gone
-    }
+  close(id: string): void {
+    this.#open.get(id)?.closed.resolve();
   }
 
-  async #output(
-    connection: Deno.Conn,
-    terminal: PseudoTerminal,
-    child: Deno.ChildProcess,
-  ): Promise<Deno.CommandStatus> {
-    // A read fails while no program has the slave side open, also before the program opens it: only the
-    // program's end is final.
-    let ended = false;
-    const status = child.status.finally(() => ended = true);
-    const chunk = new Uint8Array(CHUNK);
-    while (true) {
-      const read = await terminal.read(chunk);
-      if (read !== null) await writeAll(connection, chunk.subarray(0, read));
-      else if (ended) return status;
-      else await new Promise((resolve) => setTimeout(resolve, 10));
-    }
+  #spawn(terminal: PseudoTerminal, argv: string[]): Deno.ChildProcess {
+    return new Deno.Command("/bin/sh", {
+      args: ["-c", START, "sh", terminal.device, ...argv],
+      cwd: "/workspace",
+      env: { TERM: "xterm-256color", ...this.#host.environment },
+      clearEnv: true,
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+    }).spawn();
   }
 }
 
-/** Sends a program SIGHUP, the signal of a closed window. */
-function hangUp(child: Deno.ChildProcess): void {
+/** Copies both ways until the program ends or the host closes, which hangs the program up. @returns its exit code */
+async function relay(
+  connection: Deno.Conn,
+  { device, closed }: OpenTerminal,
+  child: Deno.ChildProcess,
+): Promise<number> {
+  const input = relayInput(connection, device).catch(() => {});
+  const gone = Promise.race([input, closed.promise]).then(() => signal(child, "SIGHUP"));
+  await relayOutput(connection, device, child.status, gone);
+  close(connection);
+  const { code } = await child.status;
+  // A write under way still uses the terminal's descriptor.
+  await input;
+  return code;
+}
+
+/** Copies the host's input until it detaches for good; a terminal without a program takes none. */
+async function relayInput(connection: Deno.Conn, terminal: PseudoTerminal): Promise<void> {
+  const chunk = new Uint8Array(CHUNK);
+  const to = { write: (bytes: Uint8Array) => terminal.write(bytes as Uint8Array<ArrayBuffer>) };
+  for (let read = await connection.read(chunk); read !== null; read = await connection.read(chunk)) {
+    await writeAll(to, chunk.subarray(0, read));
+  }
+}
+
+/** Copies the terminal's output until its program ends. Once the host is `gone`, output is dropped. */
+async function relayOutput(
+  connection: Deno.Conn,
+  terminal: PseudoTerminal,
+  status: Promise<unknown>,
+  gone: Promise<void>,
+): Promise<void> {
+  // A read fails while no program has the slave side open, also before the program opens it: only the
+  // program's end is final.
+  let ended = false, isGone = false;
+  status.finally(() => ended = true);
+  gone.then(() => isGone = true);
+  const chunk = new Uint8Array(CHUNK);
+  while (true) {
+    const read = await terminal.read(chunk);
+    if (read !== null) {
+      // A copy, since a write that `gone` abandons goes on.
+      const written = isGone ? gone : writeAll(connection, chunk.slice(0, read)).catch(() => {});
+      await Promise.race([written, gone]);
+    } else if (ended) return;
+    else await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+function close(connection: Deno.Conn | undefined): void {
   try {
-    child.kill("SIGHUP");
+    connection?.close();
+  } catch {
+    // closed already
+  }
+}
+
+function signal(child: Deno.ChildProcess, name: Deno.Signal): void {
+  try {
+    child.kill(name);
   } catch {
     // already ended
   }

@@ -19,10 +19,16 @@ export class FrameReader {
   #start = 0;
   #end = 0;
   #decoder = new TextDecoder("utf-8", { fatal: true });
+  #begun = false;
 
   constructor(source: ByteSource, limit = FRAME_LIMIT) {
     this.#source = source;
     this.#limit = limit;
+  }
+
+  /** a whole frame has arrived */
+  get begun(): boolean {
+    return this.#begun;
   }
 
   /**
@@ -42,6 +48,7 @@ export class FrameReader {
     if (!await this.#fill(4 + length)) throw new FrameError("connection closed within a frame");
     const bytes = this.#buffer.subarray(this.#start + 4, this.#start + 4 + length);
     this.#start += 4 + length;
+    this.#begun = true;
     try {
       return JSON.parse(this.#decoder.decode(bytes));
     } catch (cause) {

@@ -25,10 +25,12 @@ export const PORTS = {
   activity: 5006,
   dns: 5007,
 } as const;
+/** Longest text of a guest's error, in characters; the host takes no longer one (docs/contracts.md §7). */
+export const ERROR_CHARACTERS = 4096;
 /** CID of the host in the guest. */
 export const HOST_CID = 2;
 
-/** Control port, host to guest. */
+/** Control port, host to guest. Ids are secrets of host and agent: no other program of the guest may guess one. */
 export type HostMessage =
   | { t: "BootConfig"; epoch_ms: number }
   | { t: "SetEnv"; key: string; value: string }
@@ -36,7 +38,7 @@ export type HostMessage =
   | { t: "BootConfigDone" }
   | {
     t: "Exec";
-    id: number;
+    id: string;
     argv: string[];
     cwd?: string;
     env?: Record<string, string>;
@@ -44,10 +46,11 @@ export type HostMessage =
     limit?: number;
     stdin: boolean;
   }
-  | { t: "ExecKill"; id: number }
-  | { t: "PtyOpen"; id: number; argv?: string[]; cols: number; rows: number }
-  | { t: "PtyResize"; id: number; cols: number; rows: number }
-  | { t: "AwaitFile"; id: number; path: string; size: number }
+  | { t: "ExecKill"; id: string }
+  | { t: "PtyOpen"; id: string; argv?: string[]; cols: number; rows: number }
+  | { t: "PtyResize"; id: string; cols: number; rows: number }
+  | { t: "PtyClose"; id: string }
+  | { t: "AwaitFile"; id: string; path: string; size: number }
   | { t: "Shutdown" };
 
 /** Exec port, host to guest: base64 of a program's input, or its end. */

@@ -34,7 +34,7 @@ async function withLink(
 /** Connects as a guest and completes the handshake. */
 async function bootedGuest(connect: (port: number) => Promise<Deno.Conn>): Promise<FrameChannel> {
   const control = new FrameChannel(await connect(5000));
-  await control.send({ t: "Ready", version: "1" });
+  await control.send({ t: "Ready", version: "2" });
   while ((await control.next() as { t: string }).t !== "BootConfigDone");
   await control.send({ t: "BootReady", stages: [] });
   return control;
@@ -47,7 +47,7 @@ for (
     "a 2 GiB frame length": new Uint8Array([0x80, 0, 0, 0]),
     "bytes that are not JSON": new Uint8Array([0, 0, 0, 3, 1, 2, 3]),
     "an unknown message": encodeFrame({ t: "Reboot" }),
-    "a field too many": encodeFrame({ t: "Ready", version: "1", more: true }),
+    "a field too many": encodeFrame({ t: "Ready", version: "2", more: true }),
     "a wrong type": encodeFrame({ t: "BootReady", stages: "none" }),
   })
 ) {
@@ -75,7 +75,7 @@ Deno.test("the handshake sends variables, then files, then the end, in that orde
   withLink(async (link, connect) => {
     const boot = link.boot({ A: "1", B: "2" }, [{ path: "/etc/x", content: "eA==", mode: 0o600 }]);
     const control = new FrameChannel(await connect(5000));
-    await control.send({ t: "Ready", version: "1" });
+    await control.send({ t: "Ready", version: "2" });
     const messages: unknown[] = [];
     while ((messages.at(-1) as { t: string } | undefined)?.t !== "BootConfigDone") {
       messages.push(await control.next());
@@ -101,7 +101,7 @@ Deno.test("a second control connection, and garbage on the other ports, change n
       assertEquals(await conn.read(new Uint8Array(1)).catch(() => null), null, `port ${port}`);
     }
     const visible = link.awaitFile("/workspace/a", 1);
-    const { id } = await control.next() as { id: number };
+    const { id } = await control.next() as { id: string };
     await control.send({ t: "FileVisible", id, visible: true });
     assertEquals(await visible, true);
   }));
@@ -116,7 +116,7 @@ Deno.test("a program's output is limited even if the guest ignores the limit", (
       output: (_, data) => Promise.resolve(void (received += Uint8Array.fromBase64(data).length)),
       input: () => new Promise(() => {}),
     });
-    const { id } = await control.next() as { id: number };
+    const { id } = await control.next() as { id: string };
     const streams = new FrameChannel(await connect(5005));
     await streams.send({ t: "ExecStarted", id });
     for (let i = 0; i < 10; i++) {
@@ -126,6 +126,77 @@ Deno.test("a program's output is limited even if the guest ignores the limit", (
     await control.send({ t: "ExecExited", id, exit_code: 0, truncated: true, duration_ms: 1 });
     assertEquals((await run).exit_code, 0);
     assertEquals(received, 900);
+  }));
+
+for (
+  const [what, frames] of Object.entries({
+    "is not base64": [{ stream: "stdout", data: "not base64!" }],
+    "breaks off": [{ stream: "stdout", data: "eA==" }],
+  })
+) {
+  Deno.test(`output that ${what} fails the program instead of ending it early`, () =>
+    withLink(async (link, connect) => {
+      const boot = link.boot({}, []);
+      const control = await bootedGuest(connect);
+      await boot;
+      const run = link.exec({ argv: ["x"], stdin: false }, {
+        output: () => Promise.resolve(),
+        input: () => new Promise(() => {}),
+      });
+      const { id } = await control.next() as { id: string };
+      const streams = new FrameChannel(await connect(5005));
+      await streams.send({ t: "ExecStarted", id });
+      for (const frame of frames) await streams.send(frame);
+      await streams.finish();
+      await control.send({ t: "ExecExited", id, exit_code: 0, truncated: false, duration_ms: 1 });
+      assertEquals(await code(run), "guest.failed");
+    }));
+}
+
+Deno.test("ids cannot be guessed, and only the first connection of a program or terminal counts", () =>
+  withLink(async (link, connect) => {
+    const boot = link.boot({}, []);
+    const control = await bootedGuest(connect);
+    await boot;
+    let output = "";
+    const run = link.exec({ argv: ["x"], stdin: false }, {
+      output: (_, data) => Promise.resolve(void (output += atob(data))),
+      input: () => new Promise(() => {}),
+    });
+    const exec = await control.next() as { id: string };
+    const terminal = link.terminal({ cols: 80, rows: 24 }, ["y"]);
+    const open = await control.next() as { id: string };
+    for (const { id } of [exec, open]) assertEquals(/^[0-9a-f]{32}$/.test(id), true, id);
+
+    const [streams, late] = [new FrameChannel(await connect(5005)), new FrameChannel(await connect(5005))];
+    for (const channel of [streams, late]) {
+      await channel.send({ t: "ExecStarted", id: exec.id });
+      if (channel === late) assertEquals(await channel.next().catch(() => null), null);
+      else await channel.send({ stream: "stdout", data: btoa("mine") });
+    }
+    await streams.send({ stream: "stdout", end: true });
+    await control.send({ t: "ExecExited", id: exec.id, exit_code: 0, truncated: false, duration_ms: 1 });
+    await run;
+    assertEquals(output, "mine");
+
+    const [screen, spy] = [await connect(5001), await connect(5001)];
+    for (const conn of [screen, spy]) {
+      await conn.write(encodeFrame({ t: "Attach", id: open.id }));
+      if (conn === spy) assertEquals(await conn.read(new Uint8Array(1)).catch(() => null), null);
+      else await terminal.type(new Uint8Array([1]));
+    }
+    await terminal.type(new Uint8Array([2]));
+    const typed = new Uint8Array(8);
+    for (let at = 0; at < 2;) at += (await screen.read(typed.subarray(at)))!;
+    assertEquals(typed.subarray(0, 2), new Uint8Array([1, 2]));
+  }));
+
+Deno.test("a guest that says nothing of a file does not hold up its writer", () =>
+  withLink(async (link, connect) => {
+    const boot = link.boot({}, []);
+    await bootedGuest(connect);
+    await boot;
+    assertEquals(await link.awaitFile("/workspace/a", 1, 50), false);
   }));
 
 Deno.test("a guest that ends during a program causes an error, not a hang", () =>
