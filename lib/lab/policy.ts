@@ -1,5 +1,5 @@
 import { type EventRef, Evidence, type RuleMatch } from "../detection/replay/mod.ts";
-import { compilePolicy, type Decision, type Policy, type Rule, summary } from "../policy/mod.ts";
+import { compilePolicy, type Decision, isGuard, type Policy, type Rule, summary } from "../policy/mod.ts";
 import type { LabEvent } from "./event.ts";
 import type { DecisionChange, LabPolicy } from "./report.ts";
 
@@ -15,6 +15,7 @@ export class PolicyTrial {
   readonly #changes = new Map<string, DecisionChange>();
   readonly #failures: LabPolicy["failures"] = [];
   #decided = 0;
+  #guarded = 0;
 
   /** @throws {SbxError} `policy.invalid` */
   constructor(rules: readonly Rule[], baseline: readonly Rule[] | undefined, limit: number) {
@@ -25,6 +26,8 @@ export class PolicyTrial {
   }
 
   run(event: LabEvent, ref: EventRef): void {
+    // Code refused it before any rule was asked, and would again.
+    if (event.rule_id !== undefined && isGuard(event.rule_id)) return void this.#guarded++;
     const from = this.#baselineDecision(event);
     if (from === undefined) return;
     this.#decided++;
@@ -47,6 +50,7 @@ export class PolicyTrial {
   report(): LabPolicy {
     return {
       decided: this.#decided,
+      guarded: this.#guarded,
       changes: [...this.#changes.values()].sort((a, b) => b.count - a.count),
       blocked: this.#blocked.report(),
       released: this.#released.report(),

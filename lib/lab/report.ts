@@ -24,6 +24,8 @@ export interface DecisionChange {
 export interface LabPolicy {
   /** number of events that policy could have blocked */
   decided: number;
+  /** number of events that a guard refused, which no rule can change */
+  guarded: number;
   changes: DecisionChange[];
   /** calls that were allowed, and would be blocked or need approval */
   blocked: EvidenceReport;

@@ -108,6 +108,9 @@ function formatReport({ session_count, event_count, rules, gained, lost, policy 
         ? table(["RECORDED DECISION", "NEW DECISION", "EVENTS"], changes)
         : "no change in decisions",
     );
+    if (policy.guarded) {
+      parts.push(`${count(policy.guarded, "event")} refused by a guard, whatever the rules`);
+    }
     if (policy.blocked.rows.length) parts.push(`NEWLY BLOCKED:\n${formatEvidence(policy.blocked)}`);
     if (policy.released.rows.length) {
       parts.push(`newly allowed:\n${formatEvidence(policy.released)}`);

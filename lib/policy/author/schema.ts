@@ -11,8 +11,8 @@ import {
   PRIORITY_MIN,
 } from "../engine/rule.ts";
 
-/** Valid rule ids, which are TOML table names and never file names. */
-export const RULE_ID = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
+/** Valid rule ids, which are TOML table names and never file names. Those of guards are reserved. */
+export const RULE_ID = /^(?!guard-)[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 
 /** One change that a rewrite rule makes. */
 export const RewriteSchema = z.strictObject({
@@ -59,7 +59,7 @@ export const FullRuleSchema = z.strictObject({
 export type Rule = z.infer<typeof FullRuleSchema>;
 
 const Rules = z.record(
-  z.string().regex(RULE_ID, "rule ids may contain letters, digits, _ . and -"),
+  z.string().regex(RULE_ID, "rule ids may contain letters, digits, _ . and -, and do not begin with guard-"),
   RuleSchema,
 );
 

@@ -111,6 +111,15 @@ Deno.test("rules: calls that would be blocked, and calls that would be released"
   assertEquals([compared.ok, compared.policy!.changes], [true, []]);
 });
 
+Deno.test("rules: what a guard refused is refused again, whatever the rules", async () => {
+  const guarded = { ...EVENTS[4], rule_id: "guard-malformed-http" };
+  const options = { packs: [], rules: [], baseline: { packs: [] } };
+  const { policy, ok } = await runLab({ ...options, sessions: [{ id: "s", events: [guarded, EVENTS[4]] }] });
+  assertEquals([ok, policy!.guarded, policy!.decided], [true, 1, 1]);
+  assertEquals(policy!.released.rows.map(({ event_ref }) => event_ref.sequence), [5]);
+  assertEquals(policy!.changes, [{ from: "block", to: "allow", count: 1 }]);
+});
+
 Deno.test("invalid candidates are rejected before a session is read; a signal aborts the run", async () => {
   const conflicting = [
     pack([rule("one", { "http.request.host": "a" })]),

@@ -55,7 +55,7 @@ const INVALID_RULES: [string, string][] = [
   [`[corp.rule.a]\naction = "allow"`, "f.toml:1: corp.rule: unknown key"],
   [
     `[profiles.rules."a b"]\naction = "allow"\nmatch = "true"`,
-    `f.toml:1: profiles.rules."a b": rule ids may contain letters, digits, _ . and -`,
+    `f.toml:1: profiles.rules."a b": rule ids may contain letters, digits, _ . and -, and do not begin with guard-`,
   ],
   [`[profiles.rules.a\n`, "f.toml:1:"],
 ];
