@@ -7,7 +7,8 @@ import { requireCompatible, validateProfile } from "../../lib/profile/mod.ts";
 export const profileValidate: Command = {
   name: "profile validate",
   usage: "PROFILE_FILE [--json]",
-  summary: "check a profile.toml; its folder's name must be its id",
+  summary:
+    "check a profile.toml with the rule files and packs that it names; its folder's name must be its id",
   notes: ["The exit code is 1 if the profile is invalid or needs a newer sbx."],
   options: [JSON_OPTION],
   words: { min: 1, max: 1 },
@@ -37,7 +38,9 @@ async function check(path: string): Promise<Report> {
   try {
     const profile = await validateProfile(path);
     requireCompatible(profile);
-    return { schema, ok: true, path, id: profile.id, revision: profile.revision, problems: [] };
+    const { profileProblems } = await import("../../lib/service/mod.ts");
+    const problems = await profileProblems(profile);
+    return { schema, ok: problems.length === 0, path, id: profile.id, revision: profile.revision, problems };
   } catch (error) {
     if (!(error instanceof SbxError)) throw error;
     return { schema, ok: false, path, problems: error.message.split("\n") };

@@ -1,10 +1,10 @@
 /** The contract of a VM's session, made from its profile, corp and the settings (`Contract`). */
 import { dirname, resolve } from "node:path";
-import { SbxError } from "../base/error/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { CorpConfig, CorpStore } from "../corp/mod.ts";
 import { exportRoutes, type LoadedPack, loadPack, loadPinned } from "../detection/live/mod.ts";
 import type { RuleTable } from "../policy/author/mod.ts";
-import type { Rule } from "../policy/mod.ts";
+import type { Rule, RuleLayers } from "../policy/mod.ts";
 import type { Profile } from "../profile/mod.ts";
 import type { Contract, OnFull } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
@@ -48,19 +48,41 @@ export async function makeContract(
 
 /** The part of a contract that is the profile's. @throws {SbxError} `policy.invalid`, `policy.not_found` */
 export async function profileLayer(profile: Profile): Promise<Contract["profile"]> {
-  const { document, rules, rule_files, path } = profile;
   const packs = await profilePacks(profile);
   return {
-    rules: await readLayer(
-      { document, layer: "profile", at: ["profiles", "rules"], rules },
-      rule_files?.enforcement && besideOf(path, rule_files.enforcement),
-    ),
+    rules: await profileRules(profile),
     packs: packs.map(({ ir }) => ir),
     export_routes: exportRoutes(packs),
     revision: profile.revision,
     mcp: profile.mcp,
     providers: profile.credentials.providers,
   };
+}
+
+/**
+ * Checks everything that a VM of this profile needs of its files: rules, rule files, packs.
+ *
+ * @returns one line for each problem, with its place
+ */
+export async function profileProblems(profile: Profile): Promise<string[]> {
+  const checks: [path: string[], check: () => Promise<unknown>][] = [
+    [
+      ["rule_files"],
+      async () => await requireGood({ profile: { rules: await profileRules(profile) }, corp: { rules: [] } }),
+    ],
+    [["detection"], () => profilePacks(profile)],
+  ];
+  const problems = await Promise.all(checks.map(async ([path, check]) => {
+    try {
+      await check();
+      return [];
+    } catch (error) {
+      const { message } = asSbxError(error, `reading the files of profile "${profile.id}"`);
+      const place = profile.document.placeOf(path);
+      return message.split("\n").map((line) => /^\S+:\d+: /.test(line) ? line : `${place}: ${line}`);
+    }
+  }));
+  return problems.flat();
 }
 
 /**
@@ -110,6 +132,14 @@ async function readLayer(tables: RuleTables, ruleFile: string | undefined): Prom
   return ruleFile ? [...inDocument, ...await readRules(ruleFile, [layer, "default"])] : inDocument;
 }
 
+/** Rules of a profile and of the rule file that it names. */
+async function profileRules({ document, rules, rule_files, path }: Profile): Promise<Rule[]> {
+  return await readLayer(
+    { document, layer: "profile", at: ["profiles", "rules"], rules },
+    rule_files?.enforcement && besideOf(path, rule_files.enforcement),
+  );
+}
+
 /** Packs that a profile pins, and the pack that is its rule file. */
 async function profilePacks({ detection, rule_files, path }: Profile): Promise<LoadedPack[]> {
   const pinned = await loadPinned(detection.packs, path ? dirname(path) : ".");
@@ -129,9 +159,8 @@ export function corpFiles({ file, path }: CorpConfig): string[] {
  * @throws {SbxError} `policy.invalid`
  */
 export async function requireGood(
-  contract: Pick<Contract, "corp" | "profile">,
+  { corp, profile }: RuleLayers,
 ): Promise<void> {
-  const { corp, profile } = contract;
   // A VM without rules of its own has the built-in ones, which need no check.
   if (corp.rules.length + profile.rules.length === 0) return;
   const { compileLayers } = await import("../policy/mod.ts");

@@ -1,10 +1,11 @@
 /** The service of one home: the life of its VMs, their contracts, asks, records and credentials. */
 export { ActiveDetections } from "./active_detections.ts";
 export { AskInbox } from "./asks.ts";
-export { corpLayer, profileLayer } from "./contract.ts";
+export { corpLayer, profileLayer, profileProblems } from "./contract.ts";
 export { auditCredentials, credentialView, newCredential } from "./credentials.ts";
 export { execBuffered, execStreamed, type Send } from "./exec.ts";
 export { listFindings } from "./findings.ts";
+export { ProfilesInForce } from "./in_force.ts";
 export {
   contextsOf,
   eventsOf,

@@ -113,3 +113,29 @@ Deno.test("image build names an unknown architecture and an unknown profile", as
   assertEquals(await Array.fromAsync(Deno.readDir(dir)), []);
   await Deno.remove(dir, { recursive: true });
 });
+
+Deno.test("profile validate reads the rule files and packs that a profile names", async () => {
+  const dir = await Deno.makeTempDir();
+  const path = join(dir, "mine", "profile.toml");
+  const validate = async (text: string) => {
+    await Deno.mkdir(join(dir, "mine"), { recursive: true });
+    await Deno.writeTextFile(path, `id = "mine"\nname = "M"\ndescription = ""\nrevision = "1.0.0"\n${text}`);
+    const { code, stdout } = await admin("profile", "validate", path, "--json");
+    const { ok, problems } = JSON.parse(stdout);
+    assertEquals([code, ok], problems.length ? [1, false] : [0, true]);
+    return problems as string[];
+  };
+  assertEquals(await validate(""), []);
+  const files = '[rule_files]\nenforcement = "rules.toml"\nsigma = "pack.yaml"\n';
+  assertEquals(await validate(files), [
+    `${path}:5: cannot read the rule file ${join(dir, "mine", "rules.toml")}`,
+    `${path}:1: ${join(dir, "mine", "pack.yaml")}: cannot be read`,
+  ]);
+  const broken = '[profiles.rules.a]\naction = "block"\nmatch = "http.request.hots == 1"\n';
+  const [problem] = await validate(broken);
+  assert(problem.startsWith(`${path}:7: profile rule "a": unknown field http.request.hots`), problem);
+  await Deno.writeTextFile(join(dir, "mine", "rules.toml"), broken);
+  const [inFile] = await validate('[rule_files]\nenforcement = "rules.toml"\n');
+  assert(inFile.startsWith(`${join(dir, "mine", "rules.toml")}:3: `), inFile);
+  await Deno.remove(dir, { recursive: true });
+});
