@@ -20,15 +20,15 @@ import { routeVms } from "./routes/vms.ts";
 
 /** The complete HTTP API of one home. */
 export function makeApp(service: Service): Hono {
-  const { home, settings, corp, supervisor, sessions, notices, rules, refresh } = service;
+  const { home, settings, corp, supervisor, sessions, notices, rules } = service;
   const findLedger = ledgerFinder(supervisor, sessions, home);
   const app = new Hono();
   routeSystem(app, new StatusReport(service));
   routeSettings(app, settings, corp);
   routeProfiles(app, home, () => rules.countDefaults());
-  routePolicy(app, rules, refresh, service.asks);
+  routePolicy(app, service);
   routeMcp(app, service.mcp);
-  routeVms(app, supervisor);
+  routeVms(app, supervisor, service.inForce);
   routeRun(app, supervisor);
   routeFiles(app, supervisor);
   routeCredentials(app, home);

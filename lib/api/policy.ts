@@ -4,6 +4,7 @@ import { PolicyContextSchema } from "../event/schema.ts";
 import { AnsweredBy, Ask, AskAnswer } from "../policy/ask/schema.ts";
 import { FullRuleSchema, RULE_ID, RuleSchema } from "../policy/author/schema.ts";
 import { answers, body, VmParam } from "./common.ts";
+import { ProfileInForce } from "./vm.ts";
 
 const { match_line: _, ...fullRule } = FullRuleSchema.shape;
 export const RuleView = z.object({ ...RuleSchema.shape, ...fullRule, enabled: RuleSchema.shape.enabled })
@@ -68,7 +69,13 @@ export const FindingView = z.object({
 
 export type FindingView = z.infer<typeof FindingView>;
 
-export const RuleList = z.object({ rules: z.array(RuleView), lints: z.array(LintView) }).openapi("RuleList");
+export const RuleList = z.object({
+  rules: z.array(RuleView),
+  lints: z.array(LintView),
+  vms: z.array(ProfileInForce.extend({ id: z.uuid(), name: z.string() })).describe(
+    "running VMs of the profile; an outdated one enforces other rules than these",
+  ),
+}).openapi("RuleList");
 export type RuleList = z.infer<typeof RuleList>;
 
 export const RuleSaved = z.object({ rule: RuleView, lints: z.array(LintView) }).openapi("RuleSaved");

@@ -60,6 +60,12 @@ export type VmSummary = z.infer<typeof VmSummary>;
 export const BootStage = z.object({ name: z.string(), ms: z.number() }).openapi("BootStage");
 export type BootStage = z.infer<typeof BootStage>;
 
+/** The profile that a running VM enforces (docs/contracts.md §4, "Refresh"). */
+export const ProfileInForce = z.object({
+  revision: z.string().describe("revision that its events name"),
+  outdated: z.boolean().describe("the profile's files have changed since, and are not in force in this VM"),
+}).openapi("ProfileInForce");
+
 export const VmInfo = VmSummary.extend({
   created_at: z.iso.datetime(),
   session_id: z.string(),
@@ -72,6 +78,7 @@ export const VmInfo = VmSummary.extend({
   workspace: z.string().describe("path of the shared folder on the host"),
   logs: z.string().describe("path of the VM's log folder on the host"),
   boot_stages: z.array(BootStage),
+  profile_in_force: ProfileInForce.optional().describe("profile that a running VM enforces"),
 }).openapi("VmInfo");
 export type VmInfo = z.infer<typeof VmInfo>;
 

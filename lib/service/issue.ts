@@ -9,6 +9,7 @@ import type { SettingsStore } from "../settings/mod.ts";
 import { findTools } from "../vm/mod.ts";
 import type { Detections } from "./detections.ts";
 import type { FindingExport } from "./export.ts";
+import type { ProfilesInForce } from "./in_force.ts";
 import type { ContractRefresh } from "./refresh.ts";
 import type { Supervisor } from "./supervisor.ts";
 
@@ -19,13 +20,14 @@ export interface IssueSources {
   settings: SettingsStore;
   corp: CorpStore;
   refresh: ContractRefresh;
+  inForce: ProfilesInForce;
   detections: Detections;
   findings: FindingExport;
 }
 
 /** Lists all issues: reasons why VMs cannot start, configuration that is not in force, and VMs that failed or stand still. */
 export async function listIssues(sources: IssueSources): Promise<string[]> {
-  const { home, supervisor, settings, corp, refresh, detections, findings } = sources;
+  const { home, supervisor, settings, corp, inForce, refresh, detections, findings } = sources;
   const checks: (() => unknown)[] = [
     findTools,
     () => resolveAssets(home, currentArch()),
@@ -41,6 +43,7 @@ export async function listIssues(sources: IssueSources): Promise<string[]> {
       ...corpIssues(corp),
       ...settingsIssues(settings),
       ...refresh.problems(),
+      ...await inForce.problems(),
       ...detections.problems(),
       ...findings.problems(),
       ...results.flat(),

@@ -8,6 +8,7 @@ import { AskInbox } from "./asks.ts";
 import { watchCorp } from "./corp_watch.ts";
 import { Detections } from "./detections.ts";
 import { FindingExport } from "./export.ts";
+import { ProfilesInForce } from "./in_force.ts";
 import { startMaintenance } from "./maintenance.ts";
 import { ProfileMcp } from "./mcp.ts";
 import { Notices } from "./notice.ts";
@@ -39,6 +40,7 @@ export class Service implements Configuration {
   readonly asks: AskInbox;
   readonly mcp: ProfileMcp;
   readonly rules: Rules;
+  readonly inForce: ProfilesInForce;
   readonly detections: Detections;
   readonly activeDetections: ActiveDetections;
   readonly findings: FindingExport;
@@ -71,6 +73,7 @@ export class Service implements Configuration {
     this.asks = new AskInbox(this.registry);
     this.mcp = new ProfileMcp(this);
     this.rules = new Rules(home, corp);
+    this.inForce = new ProfilesInForce(this);
     this.activeDetections = new ActiveDetections(this);
   }
 

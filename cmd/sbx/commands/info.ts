@@ -24,6 +24,13 @@ export const command: Command = {
   },
 };
 
+function formatProfile({ profile_id, profile_in_force }: VmInfo): string {
+  if (!profile_in_force) return profile_id;
+  const { revision, outdated } = profile_in_force;
+  const text = `${profile_id}, revision ${revision}`;
+  return outdated ? `${text} as it was at the start; its files have changed: stop and start the VM` : text;
+}
+
 function formatInfo(info: VmInfo): string {
   const features = Object.entries(info.features).filter(([, isPresent]) => isPresent).map(([name]) => name);
   const lines = pairs([
@@ -31,7 +38,7 @@ function formatInfo(info: VmInfo): string {
     ["id", info.id],
     ["status", info.status],
     ["error", info.last_error],
-    ["profile", info.profile_id],
+    ["profile", formatProfile(info)],
     ["persistent", info.persistent ? "yes" : "no"],
     ["created", info.created_at],
     ["session", info.session_id],

@@ -68,6 +68,13 @@ async function list(profile: string, args: Arguments): Promise<number> {
       match.replaceAll(/\s+/g, " "),
     ]);
     await print(table(["LAYER", "PRIORITY", "ACTION", "RULE", "MATCH"], rows));
+    for (const { name, revision, outdated } of answer.vms) {
+      if (!outdated) continue;
+      note(
+        `VM "${name}" is running with revision ${revision} of the profile as it was at its start, not with these rules: ` +
+          `sbx stop ${name}, then sbx start ${name} puts them in force`,
+      );
+    }
   }
   return 0;
 }

@@ -3,7 +3,7 @@ import type { Hono } from "hono";
 import { policyRoutes, type RuleList } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { AnsweredBy, Rule } from "../../../lib/policy/mod.ts";
-import type { AskInbox, ContractRefresh, Rules } from "../../../lib/service/mod.ts";
+import type { Service } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Longest name of a client in a record, in characters. */
@@ -12,11 +12,19 @@ const CLIENT_MAX = 128;
 /** A rule as the API shows it. */
 type RuleView = Omit<Rule, "match_line">;
 
+/** Parts of the service that these routes use. */
+type PolicyParts = Pick<Service, "rules" | "refresh" | "inForce" | "asks">;
+
 /** Routes of rules, of their evaluation on one event, and of pending asks (docs/contracts.md §2, §5). */
-export function routePolicy(app: Hono, rules: Rules, refresh: ContractRefresh, asks: AskInbox): void {
+export function routePolicy(app: Hono, { rules, refresh, inForce, asks }: PolicyParts): void {
   handle(app, policyRoutes.listRules, async ({ params }): Promise<RuleList> => {
     const policy = await rules.policyOf(params.id);
-    return { rules: policy.rules.map(({ rule }) => viewOf(rule)), lints: await rules.lint(policy) };
+    const vms = await inForce.list(params.id);
+    return {
+      rules: policy.rules.map(({ rule }) => viewOf(rule)),
+      lints: await rules.lint(policy),
+      vms: vms.map(({ vm: { record: { id, name } }, ...rest }) => ({ id, name, ...rest })),
+    };
   });
   handle(app, policyRoutes.getRule, async ({ params }) => await findRule(params.id, params.rule_id));
   handle(app, policyRoutes.putRule, async ({ params, body }) => {

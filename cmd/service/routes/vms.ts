@@ -1,15 +1,19 @@
 import type { Hono } from "hono";
 import { vmRoutes } from "../../../lib/api/mod.ts";
-import type { Supervisor } from "../../../lib/service/mod.ts";
+import type { ProfilesInForce, Supervisor } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of the life of VMs. */
-export function routeVms(app: Hono, supervisor: Supervisor): void {
+export function routeVms(app: Hono, supervisor: Supervisor, inForce: ProfilesInForce): void {
   const summaryOf = (id: string) => supervisor.summary(supervisor.find(id));
 
   handle(app, vmRoutes.create, async ({ body }) => supervisor.summary(await supervisor.create(body)));
   handle(app, vmRoutes.list, () => ({ vms: supervisor.list() }));
-  handle(app, vmRoutes.info, ({ params }) => supervisor.info(supervisor.find(params.id)));
+  handle(app, vmRoutes.info, async ({ params }) => {
+    const vm = supervisor.find(params.id);
+    const profile_in_force = await inForce.of(vm);
+    return { ...supervisor.info(vm), ...(profile_in_force && { profile_in_force }) };
+  });
   handle(app, vmRoutes.status, ({ params }) => {
     const { id, status, last_error } = summaryOf(params.id);
     return { id, status, last_error };

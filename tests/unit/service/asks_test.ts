@@ -8,7 +8,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { type Call, CallServer, type ReplyTo } from "../../../lib/ipc/mod.ts";
 import { AskInbox } from "../../../lib/service/asks.ts";
-import type { ContractRefresh, Rules } from "../../../lib/service/mod.ts";
+import type { Service } from "../../../lib/service/mod.ts";
 import { Registry } from "../../../lib/service/registry.ts";
 import type { Vm } from "../../../lib/service/vm.ts";
 import { VmProcess } from "../../../lib/service/vm_process.ts";
@@ -63,7 +63,7 @@ Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sen
     const answer = { decision: "allow", scope: "minutes", minutes: 5 } as const;
     // Over the API, so that the record names the user and the program that answers.
     const app = new Hono();
-    routePolicy(app, {} as Rules, {} as ContractRefresh, inbox);
+    routePolicy(app, { asks: inbox } as Service);
     const response = await app.request("/asks/ask-1/resolve", {
       method: "POST",
       headers: { "content-type": "application/json", "user-agent": "sbx/0.1.0" },
