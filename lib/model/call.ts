@@ -1,11 +1,14 @@
 import { type Event, type ModelEvent, UNKNOWN_PROVIDER } from "../event/mod.ts";
-import type { Draft } from "../policy/mod.ts";
 import type { Api } from "./api.ts";
 import { type Json, objectOf } from "./json.ts";
 import { BODY_TEXT_MAX } from "./limit.ts";
+import { namesOf } from "./name.ts";
+import type { Operation } from "./operation.ts";
+import { other } from "./other.ts";
 import type { Prices, Usage } from "./price.ts";
+import { readRequestBody, type RequestBody } from "./request_body.ts";
 import { ResponseFacts } from "./response_facts.ts";
-import type { Header, ModelCall, ModelResponse } from "./types.ts";
+import type { Header, ModelCall, ModelDraft, ModelRequest, ModelResponse } from "./types.ts";
 import { framingOf, ValueReader } from "./value_reader.ts";
 
 /** `stop_reason` of a response that could not be parsed. */
@@ -15,12 +18,14 @@ const SCRUB_MARGIN = 8 * 1024;
 
 /** Properties of a call known from its request head. */
 export interface CallOptions {
+  head: ModelRequest;
   /** candidate APIs; one if the path identifies it */
   apis: readonly Api[];
   match: RegExpExecArray | null;
   provider: string | undefined;
+  /** operation by the path, for requests of no candidate; absent at unknown hosts */
+  operation?: Operation;
   bodyMax: number;
-  contentType: string | undefined;
   prices: Prices;
 }
 
@@ -43,47 +48,80 @@ export class CallReader implements ModelCall {
     this.bodyMax = options.bodyMax;
   }
 
-  /** Reads the request. @returns the event draft for the gate, or `undefined` if this is not a model call */
-  request(bytes: Uint8Array, complete: boolean, scrub: (text: string) => string): Draft | undefined {
-    const { match, provider, contentType } = this.#options;
-    const text = new TextDecoder().decode(bytes);
-    const body = complete ? objectOf(jsonOf(text)) : {};
-    this.#api = this.#apiOf(body);
-    if (!this.#api) return undefined;
+  request(
+    bytes: Uint8Array,
+    missing: string | undefined,
+    scrub: (text: string) => string,
+  ): ModelDraft | undefined {
+    const { head, match, provider, operation } = this.#options;
+    const body = readRequestBody(bytes, head.headers, missing);
+    const api = this.#api = this.#apiOf(body.json);
+    if (!api) return undefined;
+    const naming = api === other ? operation!.naming : "top";
+    const { names, fault } = namesOf({ ...head, provider }, body.json, naming === "anywhere");
+    const isGuess = naming === "perhaps" && names.size === 0 && fault === undefined;
     this.#scrub = scrub;
-    const facts = this.#api.readRequest(body, match);
+    const facts = api.readRequest(body.json, match);
+    const [name = facts.model] = names;
+    const method = match && !api.modelInBody ? match[2] : api.operation;
     this.#request = {
-      provider: provider ?? (this.#api.family.startsWith("ollama.") ? "ollama" : UNKNOWN_PROVIDER),
-      api_family: this.#api.family,
-      operation: match && !this.#api.modelInBody ? match[2] : this.#api.operation,
+      provider: provider ?? (api.family.startsWith("ollama.") ? "ollama" : UNKNOWN_PROVIDER),
+      api_family: api.family,
+      operation: api === other ? operation!.name : method,
       ...facts,
-      model: scrub(facts.model),
-      body: {
-        state: bytes.length ? "text" : "missing",
-        ...(bytes.length &&
-          { text: scrub(text.slice(0, BODY_TEXT_MAX + SCRUB_MARGIN)).slice(0, BODY_TEXT_MAX) }),
-        ...(contentType !== undefined && { content_type: scrub(contentType) }),
-        size: bytes.length,
-        truncated: !complete || text.length > BODY_TEXT_MAX,
-      },
+      model: scrub(name),
+      body: this.#describe(bytes.length, body, missing !== undefined),
+    };
+    const faultOf = () => {
+      if (naming === "none") return undefined;
+      const isNameless = provider !== undefined && naming !== "perhaps" && names.size === 0;
+      return body.fault() ?? fault ?? (isNameless ? "it names no model" : undefined);
     };
     return {
-      common: { event_type: "model.call", source_engine: "model" },
-      model: { request: this.#request },
+      draft: {
+        common: { event_type: "model.call", source_engine: "model" },
+        model: { request: this.#request },
+      },
+      isGuess,
+      fault: () => {
+        const text = faultOf();
+        return text === undefined ? undefined : scrub(text);
+      },
     };
   }
 
-  /** Builds the body for a rewritten event; `undefined` if no field in the body changed. */
+  #describe(size: number, { text, isForm }: RequestBody, isCut: boolean): Request["body"] {
+    const content_type = this.#options.head.headers.find(([name]) => name === "content-type")?.[1];
+    const shown = this.#scrub(text.slice(0, BODY_TEXT_MAX + SCRUB_MARGIN)).slice(0, BODY_TEXT_MAX);
+    return {
+      // The text of a form holds files: rules read it, the record does not hold it.
+      state: size === 0 ? "missing" : isForm ? "binary" : "text",
+      ...(size > 0 && { text: shown }),
+      ...(content_type !== undefined && { content_type: this.#scrub(content_type) }),
+      size,
+      truncated: isCut || text.length > BODY_TEXT_MAX,
+    };
+  }
+
+  /**
+   * Builds the body for a rewritten event; `undefined` if no field in the body changed.
+   *
+   * @throws {TypeError} for a change that the body cannot carry
+   */
   rewrite(event: Event, bytes: Uint8Array): Uint8Array | undefined {
     const [original, rewritten] = [this.#request, event.model?.request];
     if (!original || !rewritten || !this.#api) return undefined;
-    const isTextChanged = rewritten.body.text !== original.body.text && !original.body.truncated;
+    const isTextChanged = rewritten.body.text !== original.body.text;
+    if (isTextChanged && (original.body.truncated || original.body.state !== "text")) {
+      throw new TypeError("the event does not hold the body");
+    }
     let text = isTextChanged ? rewritten.body.text : undefined;
-    if (
-      this.#api.modelInBody &&
-      (rewritten.model !== original.model || rewritten.stream !== original.stream)
-    ) {
+    if (rewritten.model !== original.model || rewritten.stream !== original.stream) {
       const body = objectOf(jsonOf(text ?? new TextDecoder().decode(bytes)));
+      // Elsewhere, as in the path of Google's APIs, the new value would not reach the upstream.
+      if (!this.#api.modelInBody || typeof body.model !== "string") {
+        throw new TypeError("the body does not name the model");
+      }
       if (rewritten.model !== original.model) body.model = rewritten.model;
       if (rewritten.stream !== original.stream) body.stream = rewritten.stream;
       text = JSON.stringify(body);
@@ -97,6 +135,8 @@ export class CallReader implements ModelCall {
     this.#status = status;
     const type = headers.find(([name]) => name === "content-type")?.[1];
     this.#responseFacts = new ResponseFacts();
+    // Operations without a reader of their own may answer with audio or files.
+    if (this.#api === other && !/json|event-stream/i.test(type ?? "")) return;
     this.#values = new ValueReader(
       framingOf(type),
       (value) => this.#api?.readResponse(objectOf(value), this.#responseFacts),
@@ -133,9 +173,11 @@ export class CallReader implements ModelCall {
 
   /** Finds the API by the path of a known provider, else by the shape of the body. */
   #apiOf(body: Json): Api | undefined {
-    const { apis, match, provider } = this.#options;
-    if (match && (provider !== undefined || isPlausible(apis[0], body))) return apis[0];
-    return match ? undefined : apis.find((api) => api.looksLike(body));
+    const { apis, match, provider, operation } = this.#options;
+    if (match) return provider !== undefined || isPlausible(apis[0], body) ? apis[0] : undefined;
+    const isListed = operation !== undefined && operation.naming !== "perhaps";
+    const shaped = isListed ? undefined : apis.find((api) => api.looksLike(body));
+    return shaped ?? (operation ? other : undefined);
   }
 
   #readSafely(read: (values: ValueReader) => void): void {

@@ -1,7 +1,7 @@
 /** Limits for model calls; requests and responses are untrusted. */
 
-/** Maximum `bytes` of a request body on a known model path, the largest a provider accepts. */
-export const REQUEST_MAX = 32 * 1024 * 1024;
+/** Maximum `bytes` of a request body on a known model path, as much as the network holds of any. */
+export const REQUEST_MAX = 8 * 1024 * 1024;
 /** Maximum `bytes` of a request body elsewhere, where a call is recognized by its shape. */
 export const PROBE_MAX = 1024 * 1024;
 /** Maximum characters of a request body in an event (docs/contracts.md §5). */
@@ -10,6 +10,8 @@ export const BODY_TEXT_MAX = 64 * 1024;
 export const RESPONSE_MAX = 16 * 1024 * 1024;
 /** Maximum characters of a stream line or event. */
 export const LINE_MAX = 2 * 1024 * 1024;
+/** Maximum nesting of a request body that is read. */
+export const JSON_DEPTH_MAX = 200;
 /** Maximum number of tool calls per response; the first ones are recorded. */
 export const TOOL_CALLS_MAX = 128;
 /** Maximum characters of all tool call arguments of a response. */

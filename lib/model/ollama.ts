@@ -25,7 +25,7 @@ function hasOptions(body: Json): boolean {
 export const ollamaChat: Api = {
   family: "ollama.chat",
   operation: "chat",
-  path: /\/api\/chat$/,
+  path: /\/api\/chat$/i,
   modelInBody: true,
   needs: ["messages"],
   looksLike: (body) => typeof body.model === "string" && Array.isArray(body.messages) && hasOptions(body),
@@ -42,7 +42,7 @@ export const ollamaChat: Api = {
 export const ollamaGenerate: Api = {
   family: "ollama.generate",
   operation: "generate",
-  path: /\/api\/generate$/,
+  path: /\/api\/generate$/i,
   modelInBody: true,
   needs: ["prompt"],
   looksLike: (body) => typeof body.model === "string" && typeof body.prompt === "string" && hasOptions(body),

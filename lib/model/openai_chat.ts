@@ -6,7 +6,7 @@ import type { ResponseFacts } from "./response_facts.ts";
 export const openaiChat: Api = {
   family: "openai.chat",
   operation: "chat.completions",
-  path: /(?:\/deployments\/([^/]+))?\/(?:chat\/)?completions$/,
+  path: /(?:\/deployments\/([^/]+))?\/(?:chat\/)?completions$/i,
   modelInBody: true,
   needs: ["messages", "prompt"],
   looksLike: (body) =>

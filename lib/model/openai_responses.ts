@@ -6,7 +6,7 @@ import type { ResponseFacts } from "./response_facts.ts";
 export const openaiResponses: Api = {
   family: "openai.responses",
   operation: "responses",
-  path: /\/responses$/,
+  path: /\/responses$/i,
   modelInBody: true,
   needs: ["input"],
   looksLike: (body) =>

@@ -4,6 +4,7 @@ import { CallReader } from "./call.ts";
 import { google } from "./google.ts";
 import { PROBE_MAX, REQUEST_MAX } from "./limit.ts";
 import { ollamaChat, ollamaGenerate } from "./ollama.ts";
+import { operationOf } from "./operation.ts";
 import { openaiChat } from "./openai_chat.ts";
 import { openaiResponses } from "./openai_responses.ts";
 import { BUILT_IN_PRICES, type Prices } from "./price.ts";
@@ -23,35 +24,31 @@ export class ModelReader {
   }
 
   /** Creates a reader for a possible model call; `undefined` if the request head excludes one. */
-  match({ method, host, path, headers }: ModelRequest): ModelCall | undefined {
-    if (method !== "POST") return undefined;
-    const contentType = headerOf(headers, "content-type");
-    const isJson = contentType?.toLowerCase().includes("json") ?? false;
+  match(request: ModelRequest): ModelCall | undefined {
+    const { method, host, path, headers } = request;
     const provider = providerOf(host);
-    const prices = this.#prices();
-    const normalized = normalizePath(path);
+    const options = { head: request, provider, prices: this.#prices(), match: null };
+    const isJson = headerOf(headers, "content-type")?.toLowerCase().includes("json") ?? false;
+    if (provider === undefined ? method !== "POST" || !isJson : isReading(method, headers)) return undefined;
     for (const api of APIS) {
-      const match = api.path.exec(normalized);
-      if (!match) continue;
+      const match = api.path.exec(path);
       // Known providers parse JSON whatever the content type; other hosts may not.
-      if (provider === undefined && !isJson) return undefined;
-      return new CallReader({ apis: [api], match, provider, bodyMax: REQUEST_MAX, contentType, prices });
+      if (match) return new CallReader({ ...options, apis: [api], match, bodyMax: REQUEST_MAX });
     }
-    // A known provider serves models only on known paths; any other JSON request may be a call.
-    if (provider !== undefined || !isJson) return undefined;
-    return new CallReader({ apis: APIS, match: null, provider, bodyMax: PROBE_MAX, contentType, prices });
+    if (provider === undefined) return new CallReader({ ...options, apis: APIS, bodyMax: PROBE_MAX });
+    const operation = operationOf(path);
+    const bodyMax = operation.naming === "none" ? 0 : REQUEST_MAX;
+    return new CallReader({ ...options, apis: APIS, operation, bodyMax });
   }
 }
 
-/** Decodes a path and removes empty segments, as servers do. */
-function normalizePath(path: string): string {
-  let decoded = path;
-  try {
-    decoded = decodeURIComponent(path);
-  } catch {
-    // Invalid percent-encoding: the path is used as it is.
-  }
-  return decoded.replaceAll(/\/{2,}/g, "/").replace(/\/$/, "");
+/** Headers by which a request asks for another method than its own. */
+const OVERRIDES = new Set(["x-http-method-override", "x-http-method", "x-method-override"]);
+
+/** True for a request that calls no model: it reads or deletes. */
+function isReading(method: string, headers: readonly Header[]): boolean {
+  return ["GET", "HEAD", "OPTIONS", "DELETE"].includes(method) &&
+    !headers.some(([name]) => OVERRIDES.has(name));
 }
 
 function headerOf(headers: readonly Header[], name: string): string | undefined {

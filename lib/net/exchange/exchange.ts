@@ -126,12 +126,11 @@ export class HttpExchange {
     rewritten: Uint8Array | undefined,
   ): Promise<ModelVerdict | undefined> {
     const { gate, broker } = this.#context;
-    const { bytes, fault } = await modelBodyOf(head, body, rewritten);
+    const plain = await modelBodyOf(head, body, rewritten);
     this.#tap = new ModelTap(gate, call);
     return await this.#tap.decide(
       this.#incoming.by,
-      bytes,
-      fault === undefined,
+      plain,
       (text) => broker.scrub(text),
       this.#outlet.signal,
     );

@@ -2,10 +2,11 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { lenientPath } from "../../base/url/mod.ts";
 import type { Event } from "../../event/mod.ts";
-import type { Decision, Gate, Passage } from "../../policy/mod.ts";
+import type { Decision, Gate, Passage, Refusal } from "../../policy/mod.ts";
 import type { Header } from "../message/header.ts";
-import type { ModelCall, ModelRequest } from "../port/mod.ts";
+import type { ModelCall, ModelDraft, ModelRequest } from "../port/mod.ts";
 import type { Requester } from "./draft.ts";
+import type { ModelBody } from "./model_body.ts";
 import type { CapturedHead, IncomingRequest } from "./request.ts";
 
 /** Decision on a model call: it is sent, with its rewritten body if there is one, or it is blocked. */
@@ -25,29 +26,50 @@ export class ModelTap {
   /**
    * Decides on the call; `undefined` when the request is not a model call.
    *
-   * @param body the request's body without encoding
-   * @throws {SbxError} `policy.rewrite.invalid` for a rewrite that cannot be applied to the body
+   * @throws {SbxError} `policy.rewrite.invalid` for a rewrite that cannot be applied to the body, `model.request.invalid`
+   * when the reader fails and rules read models
    */
   async decide(
     by: Requester,
-    body: Uint8Array,
-    complete: boolean,
+    { bytes, fault: missing }: ModelBody,
     scrub: (text: string) => string,
     signal: AbortSignal,
   ): Promise<ModelVerdict | undefined> {
-    const draft = this.#read((call) => call.request(body, complete, scrub));
-    if (!draft) {
+    const rulesRead = this.#gate.reads("model");
+    const read = this.#readRequest(bytes, missing, scrub, rulesRead);
+    const fault = rulesRead ? read?.fault() : undefined;
+    if (!read || read.isGuess && fault === undefined) {
       this.#call = undefined;
       return undefined;
     }
     const { actor, process } = by;
-    const common = { ...draft.common, actor, ...(process && { process }) };
-    const passage = await this.#gate.decide({ ...draft, common }, signal);
+    const common = { ...read.draft.common, actor, ...(process && { process }) };
+    const draft = { ...read.draft, common };
+    if (fault !== undefined) return { allowed: false, decision: this.#gate.refuse(draft, refusalOf(fault)) };
+    const passage = await this.#gate.decide(draft, signal);
     const { allowed, event, decision } = passage;
     if (!allowed) return { allowed, decision };
     this.#passage = passage;
-    const rewritten = decision.rewrites.length > 0 ? this.#rewriteBody(event, body, complete) : undefined;
+    const rewritten = decision.rewrites.length > 0
+      ? this.#rewriteBody(event, bytes, missing === undefined)
+      : undefined;
     return { allowed, ...(rewritten && { body: rewritten }) };
+  }
+
+  #readRequest(
+    bytes: Uint8Array,
+    missing: string | undefined,
+    scrub: (text: string) => string,
+    rulesRead: boolean,
+  ): ModelDraft | undefined {
+    try {
+      return this.#call?.request(bytes, missing, scrub);
+    } catch (cause) {
+      if (!rulesRead) return undefined;
+      throw new SbxError("model.request.invalid", "a request that may be a model call cannot be read", {
+        cause,
+      });
+    }
   }
 
   head(status: number, headers: Header[]): void {
@@ -87,6 +109,14 @@ export class ModelTap {
       return undefined;
     }
   }
+}
+
+function refusalOf(fault: string): Refusal {
+  return {
+    id: "guard-model",
+    reason: `a rule reads models, and this request to a provider cannot be read: ${fault}`,
+    remedy: "send one model's name in a JSON body of at most 8 MiB, in UTF-8 and without repeated keys",
+  };
 }
 
 /** Request as the model port reads it. */

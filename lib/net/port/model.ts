@@ -15,6 +15,18 @@ export interface ModelRequest {
   headers: Header[];
 }
 
+/** A request that is a model call, or may be one. */
+export interface ModelDraft {
+  draft: Draft;
+  /** true when only an unreadable body makes it one: without rules on models it is none */
+  isGuess: boolean;
+  /**
+   * Finds why the call cannot be read whole and unambiguously, as a clause without secrets; `undefined` when it can.
+   * Where rules read models, such a call is refused.
+   */
+  fault(): string | undefined;
+}
+
 /**
  * Reads one model call from the bytes that pass. An error ends the reading, never the stream. The upstream is asked for
  * an unencoded response.
@@ -25,12 +37,20 @@ export interface ModelCall {
   /**
    * Drafts the event to decide on before the request is sent; `undefined` when it is not a model call.
    *
-   * @param body beginning of the request's body without encoding, with refs and secrets as the guest sent them: text for
-   * the draft goes through `scrub` first
-   * @param complete true when `body` is the whole body
+   * @param body the request's body without encoding, with refs and secrets as the guest sent them: text for the draft
+   * goes through `scrub` first
+   * @param missing why `body` is not the whole body, as a clause; absent when it is
    */
-  request(body: Uint8Array, complete: boolean, scrub: (text: string) => string): Draft | undefined;
-  /** Body for a rewritten event; `undefined` when no field of the body changed. */
+  request(
+    body: Uint8Array,
+    missing: string | undefined,
+    scrub: (text: string) => string,
+  ): ModelDraft | undefined;
+  /**
+   * Body for a rewritten event; `undefined` when no field of the body changed.
+   *
+   * @throws {Error} for a change that cannot be sent
+   */
   rewrite?(event: Event, body: Uint8Array): Uint8Array | undefined;
   /** Reads the head of the response. */
   head(status: number, headers: Header[]): void;

@@ -3,6 +3,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { openCa } from "../../../lib/ca/mod.ts";
 import { Terminator } from "../../../lib/net/guest/terminator.ts";
 import type { ModelCall } from "../../../lib/net/mod.ts";
+import type { Draft } from "../../../lib/policy/mod.ts";
 import { ADDRESS, TestNet } from "../../helper/net.ts";
 import { fixedUpstream } from "../../helper/net_client.ts";
 
@@ -59,7 +60,7 @@ function reader(failsAt: string, seen: string[]): ModelCall {
     bodyMax: 1000,
     request(body) {
       step("request", new TextDecoder().decode(body));
-      return {
+      const draft: Draft = {
         common: { event_type: "model.call", source_engine: "model" },
         model: {
           request: {
@@ -74,6 +75,7 @@ function reader(failsAt: string, seen: string[]): ModelCall {
           },
         },
       };
+      return { draft, isGuess: false, fault: () => undefined };
     },
     head: (status) => step("head", `${status}`),
     chunk: (bytes) => step("chunk", new TextDecoder().decode(bytes)),
@@ -109,6 +111,20 @@ Deno.test("a model call is an event of its own, and its reader never breaks the 
       upstream.close();
     });
   }
+});
+
+Deno.test("a request whose reader fails is not sent where a rule reads models", async () => {
+  const upstream = fixedUpstream(OK);
+  await using net = await TestNet.open({
+    rules: `[profiles.rules.no-m]\naction = "block"\nmatch = 'model.request.model == "m-1"'\n`,
+    target: () => upstream.target,
+    models: { match: () => reader("request", []) },
+  });
+  const client = await net.client();
+  const { status } = await client.ask(`POST / HTTP/1.1\r\nHost: ${HOST}\r\nContent-Length: 2\r\n\r\nhi`);
+  assertEquals([status, upstream.requests.length], [400, 0]);
+  client.close();
+  upstream.close();
 });
 
 Deno.test("a model call that a rule blocks is not sent", async () => {

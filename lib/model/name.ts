@@ -1,0 +1,76 @@
+/** Model names of a request, wherever a provider looks for them. */
+import { isObject } from "../base/object/mod.ts";
+import { type Json, listOf, objectOf } from "./json.ts";
+import { JSON_DEPTH_MAX, NAME_MAX } from "./limit.ts";
+
+/** Names of models, as far as they are names. */
+export interface Names {
+  names: Set<string>;
+  /** why they cannot be told, as a clause */
+  fault?: string;
+}
+
+const IN_PATH = [
+  /\/(?:models|tunedModels|endpoints)\/([^/:]+):\w+$/,
+  /\/(?:deployments|engines)\/([^/]+)\//i,
+];
+/** Providers that take a name in the path for the model, whatever the body says. */
+const PATH_FIRST = new Set(["azure"]);
+
+/** Finds every name of a model in a request. */
+export function namesOf(
+  { path, query, provider }: { path: string; query: string; provider: string | undefined },
+  body: Json,
+  anywhere: boolean,
+): Names {
+  const inPath = IN_PATH.map((pattern) => pattern.exec(path)?.[1]).find((name) => name !== undefined);
+  if (inPath !== undefined && provider !== undefined && PATH_FIRST.has(provider)) return checked([inPath]);
+  const values = [...(anywhere ? valuesAnywhere(body) : valuesAtTop(body))];
+  values.push(...new URLSearchParams(query).getAll("model"));
+  if (inPath !== undefined) values.push(inPath);
+  const folded = Object.keys(body).find((key) => !KEYS.has(key) && KEYS.has(fold(key)));
+  if (folded !== undefined) {
+    return { names: new Set(), fault: `its body has the key ${JSON.stringify(folded)}` };
+  }
+  return checked(values);
+}
+
+const KEYS = new Set(["model", "models", "stream"]);
+
+/** Key as lenient parsers compare it; `ſ` and `K` fold to ASCII letters. */
+function fold(key: string): string {
+  return key.toUpperCase().toLowerCase();
+}
+
+/** Values of `model`, of the list `models` (fallbacks), and of tools that are models themselves. */
+function* valuesAtTop(body: Json): Generator<unknown> {
+  if (body.model !== undefined && body.model !== null) yield body.model;
+  yield* listOf(body.models);
+  for (const tool of listOf(body.tools)) {
+    const { type, model } = objectOf(tool);
+    if (model !== undefined && type !== undefined && type !== "function" && type !== "custom") yield model;
+  }
+}
+
+function* valuesAnywhere(value: unknown, depth = 0): Generator<unknown> {
+  if (depth > JSON_DEPTH_MAX) return;
+  if (Array.isArray(value)) { for (const item of value) yield* valuesAnywhere(item, depth + 1); }
+  else if (isObject(value)) {
+    for (const [key, item] of Object.entries(value)) {
+      if (key === "model" && typeof item === "string") yield item;
+      else yield* valuesAnywhere(item, depth + 1);
+    }
+  }
+}
+
+function checked(values: readonly unknown[]): Names {
+  const names = new Set<string>();
+  for (const value of values) {
+    const isName = typeof value === "string" && value.length <= NAME_MAX && /^[\x21-\x7e]+$/.test(value);
+    if (!isName) return { names, fault: "its model is not a name" };
+    // Google writes the collection in front of the name.
+    names.add(value.replace(/^(?:publishers\/[^/]+\/)?models\//, ""));
+  }
+  if (names.size < 2) return { names };
+  return { names, fault: `it names several models: ${[...names].slice(0, 4).join(", ")}` };
+}

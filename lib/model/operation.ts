@@ -1,0 +1,50 @@
+/** Operations of providers by their path, beside the calls that an {@linkcode Api} reads (docs/contracts.md §5, "Models"). */
+
+/** Where a request names its model. */
+export type Naming =
+  /** at the top of its body, in its path or in its query; a request that names none is refused like an unreadable one */
+  | "top"
+  /** anywhere in its body: batches, sessions */
+  | "anywhere"
+  /** nowhere: it uses none */
+  | "none"
+  /** at the top of its body, if it is a model operation at all */
+  | "perhaps";
+
+export interface Operation {
+  name: string;
+  naming: Naming;
+}
+
+/** Patterns of paths in lower case: some providers do not tell case apart. */
+const OPERATIONS: [path: RegExp, name: string, naming: Naming][] = [
+  [/\/messages\/count_tokens$/, "messages.count_tokens", "top"],
+  [/\/messages\/batches$/, "messages.batches", "anywhere"],
+  [/\/responses\/(input_tokens|compact)$/, "responses.$1", "top"],
+  [/\/embeddings$|\/api\/embed$/, "embeddings", "top"],
+  [/\/moderations$/, "moderations", "top"],
+  [/\/rerank$/, "rerank", "top"],
+  [/\/images\/(generations|edits|variations)$/, "images.$1", "top"],
+  [/\/audio\/(speech|transcriptions|translations)$/, "audio.$1", "top"],
+  [/\/videos$/, "videos", "top"],
+  [/\/fine_tuning\/jobs$/, "fine_tuning", "top"],
+  [/\/threads(?:\/[^/]+)?\/runs$|\/agents\/completions$/, "runs", "top"],
+  [/\/evals(?:\/[^/]+\/runs)?$/, "evals", "anywhere"],
+  [/\/realtime\/\w+$/, "realtime", "anywhere"],
+  [/\/batches$|\/batch\/jobs$|\/batchpredictionjobs$/, "batches", "anywhere"],
+  [/\/files$|\/uploads(?:\/[^/]+\/\w+)?$/, "files", "none"],
+];
+
+/** Google's methods of a model, such as `:embedContent`. */
+const METHOD = /\/(?:models|tunedModels|endpoints)\/[^/:]+:(\w+)$/;
+
+/** Operation of a path at a known provider. */
+export function operationOf(path: string): Operation {
+  for (const [pattern, name, naming] of OPERATIONS) {
+    const match = pattern.exec(path.toLowerCase());
+    if (match) return { name: name.replace("$1", match[1] ?? ""), naming };
+  }
+  const method = METHOD.exec(path)?.[1];
+  if (method !== undefined) return { name: method, naming: "top" };
+  return { name: "other", naming: "perhaps" };
+}
