@@ -1,4 +1,4 @@
-import { note, print, printJson } from "../../lib/base/print/mod.ts";
+import { note, print, printJson, writeAll } from "../../lib/base/print/mod.ts";
 import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { writeAtomic } from "../../lib/base/home/mod.ts";
@@ -57,7 +57,7 @@ export const detectionCompile: Command = {
       printDiagnostics(report.diagnostics);
       // Without --out, the IR goes to standard output.
       if (compiled.ir && out === undefined) {
-        await Deno.stdout.write(new TextEncoder().encode(formatIr(compiled.ir)));
+        await writeAll(Deno.stdout, new TextEncoder().encode(formatIr(compiled.ir)));
       } else if (report.ok) {
         await print(`${out}: ${count(report.rule_count, "rule")} of ${read.id} ${read.version}`);
       }

@@ -1,7 +1,7 @@
 import { basename, dirname, join } from "node:path";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { type CopiedFile, type CopyResult, joinPath, type Remote } from "./cp_remote.ts";
-import { note, plain } from "../../lib/base/print/mod.ts";
+import { type CopiedFile, type CopyResult, incompleteError, joinPath, type Remote } from "./cp_remote.ts";
+import { note, plain, writeAll } from "../../lib/base/print/mod.ts";
 
 /**
  * Copies a file or folder out of the workspace. The guest's files are not trusted: links are skipped, names with `..`
@@ -90,19 +90,17 @@ async function downloadFile(remote: Remote, from: string, to: string, mode?: num
       hint: "move the folder, or copy to another path",
     });
   }
-  const body = await remote.read(from);
+  const { body, size: expected } = await remote.read(from);
   const temporary = join(dirname(to), `.sbx-${crypto.randomUUID()}.part`);
   let size = 0;
   try {
-    const file = await Deno.open(temporary, { write: true, createNew: true });
-    try {
-      for await (const chunk of body) {
-        for (let at = 0; at < chunk.length;) at += await file.write(chunk.subarray(at));
-        size += chunk.length;
-      }
-    } finally {
-      file.close();
+    using file = await Deno.open(temporary, { write: true, createNew: true });
+    for await (const chunk of body) {
+      await writeAll(file, chunk);
+      size += chunk.length;
     }
+    const written = (await file.stat()).size;
+    if (written !== (expected ?? size)) throw incompleteError(to, written, expected ?? size);
     if (mode !== undefined) await Deno.chmod(temporary, mode);
     await Deno.rename(temporary, to);
   } catch (cause) {

@@ -1,4 +1,4 @@
-import type { FileEntry, FileList, VmInfo } from "../../lib/api/mod.ts";
+import type { FileEntry, FileList, FileWritten, VmInfo } from "../../lib/api/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import type { Client } from "../../lib/client/mod.ts";
 
@@ -60,14 +60,21 @@ export class Remote {
     }
   }
 
-  async read(path: string): Promise<ReadableStream<Uint8Array>> {
-    return (await this.#client.send("GET", this.#url("content"), { query: { path } })).body!;
+  /** Opens a file; `size` in `bytes`, where the service says it. */
+  async read(path: string): Promise<{ body: ReadableStream<Uint8Array>; size?: number }> {
+    const { body, headers } = await this.#client.send("GET", this.#url("content"), { query: { path } });
+    const length = headers.get("content-length");
+    return { body: body!, size: length === null ? undefined : Number(length) };
   }
 
   /** @param mode permission bits */
   async write(path: string, bytes: Uint8Array<ArrayBuffer>, mode: number): Promise<void> {
     const query = { path, mode: mode.toString(8).padStart(4, "0") };
-    await this.#client.json("POST", this.#url("content"), { query, body: bytes });
+    const { size } = await this.#client.json<FileWritten>("POST", this.#url("content"), {
+      query,
+      body: bytes,
+    });
+    if (size !== bytes.length) throw incompleteError(path, size, bytes.length);
   }
 
   /** Creates a folder and its parents. */
@@ -88,4 +95,11 @@ export class Remote {
 /** Joins path parts with single slashes. */
 export function joinPath(...parts: string[]): string {
   return parts.filter((part) => part !== "").join("/").replace(/\/+/g, "/");
+}
+
+/** Error of a copy that has fewer or more bytes than its source. */
+export function incompleteError(path: string, written: number, size: number): SbxError {
+  return new SbxError("file.conflict", `"${path}" was copied with ${written} of ${size} bytes`, {
+    hint: "copy it again; a file that changes meanwhile cannot be copied",
+  });
 }

@@ -15,6 +15,7 @@ export const FileList = z.object({ entries: z.array(FileEntry), truncated: z.boo
 export type FileList = z.infer<typeof FileList>;
 
 export const FileWritten = z.object({ path: z.string(), size: z.int() }).openapi("FileWritten");
+export type FileWritten = z.infer<typeof FileWritten>;
 
 const PathQuery = z.object({
   path: z.string().openapi({ description: "relative to the workspace, or below /workspace" }),

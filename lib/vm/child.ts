@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { writeAll } from "../base/wire/mod.ts";
 
 /** Longest log of a machine's helper program, in `bytes`; the rest is dropped. */
 const LOG_LIMIT = 1024 * 1024;
@@ -27,7 +28,7 @@ async function drainToLog(from: ReadableStream<Uint8Array>, path: string): Promi
   for await (const chunk of from) {
     if (remaining <= 0) continue;
     // On a full disk the log stops; the machine must not.
-    await file?.write(chunk.subarray(0, remaining)).catch(() => remaining = 0);
+    if (file) await writeAll(file, chunk.subarray(0, remaining)).catch(() => remaining = 0);
     remaining -= chunk.length;
   }
 }

@@ -133,8 +133,9 @@ export class Place implements AsyncDisposable {
     const before = { ...session, id: "00000000-0000-4000-8000-000000000001" };
     app.get("/sessions/list", (c) => c.json({ sessions: [session, before] }));
     app.post("/vms/demo/files/content", async (c) => {
-      this.files.set(c.req.query("path")!, new Uint8Array(await c.req.arrayBuffer()));
-      return c.json({});
+      const [path, bytes] = [c.req.query("path")!, new Uint8Array(await c.req.arrayBuffer())];
+      this.files.set(path, bytes);
+      return c.json({ path, size: bytes.length });
     });
     app.get("/vms/demo/files/content", (c) => c.body(this.files.get(c.req.query("path")!) as any ?? "evil"));
     app.get("/vms/demo/files/list", (c) => this.#list(c.req.query("path") ?? ""));

@@ -5,7 +5,7 @@ import { runChild } from "../helper/child.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 
 Deno.test("no space: the error says so, and neither a part of the file nor a broken VM stays", () =>
-  onDisk(16, async (sbx) => {
+  onDisk(16, async (sbx, fill) => {
     await sbx.ok("create", "small");
     const upload = (path: string) =>
       sbx.fetch(`/vms/small/files/content?path=${path}`, {
@@ -15,6 +15,16 @@ Deno.test("no space: the error says so, and neither a part of the file nor a bro
     await upload("big").then((answer) => answer.body?.cancel());
     const answer = await upload("bigger");
     assertEquals([answer.status, (await answer.json()).code], [500, "disk.full"]);
+    const [source, target] = [await Deno.makeTempFile(), join(sbx.home, "copied")];
+    await Deno.writeFile(source, new Uint8Array(100_000));
+    await fill();
+    const copied = await sbx.cli("cp", source, "small:little");
+    assertEquals(copied.code, 1);
+    assertStringIncludes(copied.stderr, "no space left on the disk");
+    const back = await sbx.cli("cp", "small:big", target);
+    assertEquals([back.code, await Deno.lstat(target).catch(() => null)], [1, null]);
+    assertStringIncludes(back.stderr, "no space left on the disk");
+    for (const path of [source, ...await filled(sbx.home)]) await Deno.remove(path);
     const { entries } = (await sbx.api("GET", "/vms/small/files/list")).body;
     assertEquals(entries.map(({ path }: { path: string }) => path), ["big"]);
     assertEquals((await sbx.cli("exec", "small", "--", "echo", "alive")).stdout, "alive\n");

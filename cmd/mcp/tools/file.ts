@@ -66,7 +66,16 @@ export const FILE_TOOLS: Tool[] = [
     run: async ({ vm, path, content, encoding, mode }, { client, signal }) => {
       const body = bytesOf(content, encoding);
       const query = { path, mode };
-      return await client.json("POST", `/vms/${segment(vm)}/files/content`, { query, body, signal });
+      const url = `/vms/${segment(vm)}/files/content`;
+      const written = await client.json<FileWritten>("POST", url, { query, body, signal });
+      if (written.size === body.length) return written;
+      throw new SbxError(
+        "file.conflict",
+        `"${path}" was written with ${written.size} of ${body.length} bytes`,
+        {
+          hint: "write it again",
+        },
+      );
     },
   }),
 ];

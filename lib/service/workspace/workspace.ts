@@ -2,6 +2,7 @@ import { basename, dirname, join } from "node:path";
 import { openBeneath, OpenError, type PathHandle } from "../../../ffi/libc/beneath.ts";
 import type { FileEntry } from "../../api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
+import { writeAll } from "../../base/wire/mod.ts";
 import { outside, relativePath } from "./path.ts";
 
 /** Limit of entries in one listing; a larger tree is listed in parts. */
@@ -54,8 +55,17 @@ export class Workspace {
     const temporary = `${folder.path}/.sbx-${crypto.randomUUID()}`;
     let size = 0;
     try {
-      const file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
-      await bytes.pipeThrough(countBytes((length) => size += length)).pipeTo(file.writable);
+      using file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
+      // No pipeTo(file.writable): it settles without an error when the last write finds no space.
+      for await (const chunk of bytes) {
+        await writeAll(file, chunk);
+        size += chunk.length;
+      }
+      if ((await file.stat()).size !== size) {
+        throw new SbxError("file.conflict", `"${path}" was changed while it was written`, {
+          hint: "write it again; a program of the VM changes files whose names begin with .sbx-",
+        });
+      }
       using written = this.#find(join(dirname(relative), basename(temporary)), path);
       await Deno.chmod(written.path, mode & 0o777);
       await Deno.rename(temporary, target);
@@ -145,13 +155,4 @@ function requireNames(relative: string): void {
   const long = relative.split("/").find((part) => new TextEncoder().encode(part).length > NAME_LIMIT);
   if (long === undefined) return;
   throw new SbxError("file.invalid", `a name may have at most ${NAME_LIMIT} bytes: "${long.slice(0, 40)}…"`);
-}
-
-function countBytes(onBytes: (length: number) => void): TransformStream<Uint8Array, Uint8Array> {
-  return new TransformStream({
-    transform(chunk, controller) {
-      onBytes(chunk.length);
-      controller.enqueue(chunk);
-    },
-  });
 }

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { relativePath, Workspace } from "../../../lib/service/workspace/mod.ts";
 import { runChild } from "../../helper/child.ts";
+import { fromRoot } from "../../helper/repo.ts";
 
 async function withWorkspace(
   work: (workspace: Workspace, dir: string, outside: string) => Promise<void>,
@@ -93,4 +94,24 @@ Deno.test("a write that fails in the middle leaves the old file and nothing else
     await assertRejects(() => workspace.write("f", broken));
     assertEquals(await Deno.readTextFile(join(dir, "f")), "old");
     assertEquals(await Array.fromAsync(Deno.readDir(dir), ({ name }) => name), ["f"]);
+  }));
+
+Deno.test("a file that finds no space is an error, whatever its size, and leaves the old one", () =>
+  withWorkspace(async (_, dir) => {
+    await Deno.writeTextFile(join(dir, "a"), "old");
+    // A limit on file sizes fails writes as a full disk does, for any user.
+    const program = `import { Workspace } from ${JSON.stringify(fromRoot("lib/service/workspace/mod.ts"))};
+      const bytes = new Response(new Uint8Array(Number(Deno.args[1]))).body;
+      await new Workspace(Deno.args[0]).write("a", bytes).then(console.log, () => console.log("failed"));`;
+    const script = join(dir, "../write.ts");
+    await Deno.writeTextFile(script, program);
+    const deno = [Deno.execPath(), "run", "--no-check", "-A", "--config", fromRoot("deno.json"), script, dir];
+    for (const size of [5000, 9000, 200_000]) {
+      const { stdout } = await runChild("sh", {
+        args: ["-c", `trap '' XFSZ; ulimit -f 8; exec "$@"`, "sh", ...deno, String(size)],
+      });
+      assertEquals(new TextDecoder().decode(stdout), "failed\n", `${size} bytes`);
+      assertEquals(await Deno.readTextFile(join(dir, "a")), "old");
+      assertEquals((await Array.fromAsync(Deno.readDir(dir))).length, 1);
+    }
   }));
