@@ -22,6 +22,7 @@ import { withoutBinaryText } from "./body.ts";
 import { decoyFinding, failureFinding, findingsOf } from "./finding.ts";
 import type { Finding, SessionNotice } from "./notice.ts";
 import { outlineOf } from "./outline.ts";
+import { recordRefusal } from "./unrecorded.ts";
 import { type Decided, EventPassage, type PassageGate, type TimedOutcome } from "./passage.ts";
 import type { Recorder } from "./recorder.ts";
 import { RESPONDING, reviewedFamilies, withResponse } from "./response.ts";
@@ -186,7 +187,7 @@ export class SessionGate implements Gate {
       const findings = this.#append(event, decision, evaluation);
       return { event, decision, decider: evaluation.decider, findings };
     } catch (error) {
-      if (error instanceof SbxError) throw error;
+      if (error instanceof SbxError) throw recordRefusal(this.#recorder, () => this.#redact(event), error);
       const outline = outlineOf(event);
       const failed = failedEvaluation(outline, error);
       return {

@@ -1,11 +1,15 @@
 import { SbxError } from "../base/error/mod.ts";
 import { Batch } from "./batch.ts";
 import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
+import { refusalBytes } from "./limit.ts";
 import type { Opened } from "./message.ts";
 import { LedgerThread } from "./thread.ts";
 
 /** `ms` that an event waits here at most. Together with the wait of the thread: half of the flush time of docs/contracts.md §12. */
 const SEND_MS = 10;
+
+/** `bytes` of a row in the file beyond its text: ids, hashes, indexes. */
+const ROW_BYTES = 1024;
 
 /** Options of {@linkcode Ledger.open}. */
 export interface LedgerOptions {
@@ -30,12 +34,16 @@ export class Ledger {
   #outcomes = 0;
   #timer?: ReturnType<typeof setTimeout>;
   #failure?: SbxError;
+  #maxBytes?: number;
+  /** `bytes` of the reserve that refusals and ends may still take; 0 unless the ledger is full */
+  #reserve = 0;
   #closing?: Promise<void>;
   #closed = false;
 
   private constructor(path: string, options: LedgerOptions) {
     this.#path = path;
     this.#options = options;
+    this.#maxBytes = options.maxBytes;
     this.#thread = new LedgerThread((error) => this.#fail(error));
   }
 
@@ -73,15 +81,16 @@ export class Ledger {
   }
 
   /**
-   * Appends an event with its decision and findings, and sets its `common.sequence`.
+   * Appends an event with its decision and findings, and sets its `common.sequence`. A full ledger takes blocks only, as
+   * long as its reserve has room.
    *
    * @returns the sequence
    * @throws {SbxError} `ledger.unavailable`: earlier rows could not be written; fail closed
    */
   append(entry: LedgerEntry): number {
-    this.#requireOpen();
+    this.#requireOpen(entry.decision?.decision === "block");
     entry.event.common.sequence = this.#events + 1;
-    this.#batch.addEvent(entry);
+    this.#add(() => this.#batch.addEvent(entry));
     this.#events++;
     this.#schedule();
     return this.#events;
@@ -93,8 +102,8 @@ export class Ledger {
    * @throws {SbxError} `ledger.unavailable`
    */
   end(outcome: LedgerOutcome): void {
-    this.#requireOpen();
-    this.#batch.addOutcome({ ...outcome, number: this.#outcomes + 1 });
+    this.#requireOpen(true);
+    this.#add(() => this.#batch.addOutcome({ ...outcome, number: this.#outcomes + 1 }));
     this.#outcomes++;
     this.#schedule();
   }
@@ -106,8 +115,8 @@ export class Ledger {
 
   /** Adds rows without a new event: an approval, findings of a later hunt. */
   add({ findings, rows }: { findings?: readonly LedgerFinding[]; rows?: readonly LedgerRow[] }): void {
-    this.#requireOpen();
-    this.#batch.addRows(findings, rows);
+    this.#requireOpen(true);
+    this.#add(() => this.#batch.addRows(findings, rows));
     this.#schedule();
   }
 
@@ -117,6 +126,7 @@ export class Ledger {
       this.#send();
       await this.#thread.ask({ do: "flush" });
       this.#failure = undefined;
+      this.#reserve = 0;
     } catch (error) {
       throw this.#fail(error as SbxError);
     }
@@ -130,6 +140,7 @@ export class Ledger {
    */
   async limit(maxBytes?: number): Promise<void> {
     await this.#thread.ask({ do: "limit", maxBytes });
+    this.#maxBytes = maxBytes;
   }
 
   /** Flushes, seals the file and closes it. @throws {SbxError} `ledger.unavailable`: the last rows are lost */
@@ -140,7 +151,7 @@ export class Ledger {
   async #close(): Promise<void> {
     try {
       // Asks that still wait are denied meanwhile, and their outcomes come in before the close.
-      await this.flush();
+      await this.flush().catch(() => {/* the close tries again, from the reserve */});
       this.#closed = true;
       this.#send();
       await this.#thread.ask({ do: "close" });
@@ -157,9 +168,18 @@ export class Ledger {
     await this.close();
   }
 
-  #requireOpen(): void {
+  /** @param mayUseReserve the row is written to a full ledger as well, while its reserve has room */
+  #requireOpen(mayUseReserve: boolean): void {
     if (this.#closed) throw new SbxError("ledger.unavailable", `the ledger ${this.#path} is closed`);
-    if (this.#failure) throw this.#failure;
+    if (this.#failure && !(mayUseReserve && this.#reserve > 0)) throw this.#failure;
+  }
+
+  #add(add: () => void): void {
+    const { size, count } = this.#batch.rows;
+    add();
+    if (this.#reserve === 0) return;
+    const { rows } = this.#batch;
+    this.#reserve = Math.max(0, this.#reserve - (rows.size - size) - (rows.count - count) * ROW_BYTES);
   }
 
   #schedule(): void {
@@ -188,9 +208,16 @@ export class Ledger {
 
   #fail(error: SbxError): SbxError {
     const first = !this.#failure;
-    this.#failure = error.code === "ledger.unavailable"
-      ? error
-      : new SbxError("ledger.unavailable", `the ledger ${this.#path} cannot be written`, { cause: error });
+    const isFull = error.code === "ledger.full";
+    if (first && isFull) this.#reserve = refusalBytes(this.#maxBytes);
+    this.#failure = error.code === "ledger.unavailable" ? error : new SbxError(
+      "ledger.unavailable",
+      isFull ? error.message : `the ledger ${this.#path} cannot be written`,
+      {
+        cause: error,
+        ...(isFull && { hint: error.hint }),
+      },
+    );
     if (first) this.#options.onError?.(this.#failure);
     return this.#failure;
   }

@@ -6,6 +6,7 @@ import { SbxError } from "../base/error/mod.ts";
 import { Chain } from "./chain.ts";
 import { ledgerError } from "./failure.ts";
 import { type Opened, type Reply, type Request, toPlainError } from "./message.ts";
+import { fullError } from "./limit.ts";
 import { BATCH_CHARS, BATCH_ROWS } from "./schema.ts";
 import { removeSeal, writeSeal } from "./seal.ts";
 import { Writer } from "./writer.ts";
@@ -60,8 +61,8 @@ function writeOrReport(): void {
 function handle(request: Exclude<Request, { do: "write" }>): unknown {
   if (request.do === "open") return open(request);
   if (request.do === "limit") return writer.limit(request.maxBytes);
-  writeAll();
   if (request.do === "close") return close();
+  writeAll();
 }
 
 function open(request: Request & { do: "open" }): Opened {
@@ -87,17 +88,27 @@ function open(request: Request & { do: "open" }): Opened {
 }
 
 async function close(): Promise<void> {
+  try {
+    writeAll();
+  } catch (error) {
+    // A full ledger with all of its rows is sealed like any other.
+    if (chain.rows > 0) throw error;
+  }
   const folded = writer.fold();
   writer.close();
   await writeSeal(path, owner, chain.heads, folded);
 }
 
-/** @throws the database's error; unwritten rows stay in `chain` */
+/**
+ * @throws {SbxError} `ledger.full`: every row is written, and there is room for no more
+ * @throws the database's error; unwritten rows stay in `chain`
+ */
 function writeAll(): void {
   clearTimeout(timer);
   timer = undefined;
   failed = true;
   if (chain.rows > 0) writer.write(chain);
   chain.clear();
+  if (writer.isFull()) throw fullError(path);
   failed = false;
 }

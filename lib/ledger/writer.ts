@@ -4,6 +4,7 @@
  */
 import Database from "libsql";
 import type { Chain, Column } from "./chain.ts";
+import { type PageLimit, pageLimit } from "./limit.ts";
 import { journalLink } from "./link.ts";
 import { connect } from "./failure.ts";
 import {
@@ -14,7 +15,6 @@ import {
   isOutdated,
   type JournalKind,
   MIGRATE,
-  PAGE_BYTES,
   PRAGMAS,
 } from "./schema.ts";
 import type { ChainHeads } from "./seal.ts";
@@ -24,17 +24,14 @@ const CHUNK_ROWS = 100;
 /** A statement keeps the values that it wrote last, so that batches with more characters get statements of their own. */
 const REUSE_CHARS = 1024 * 1024;
 
-/** Most pages of an SQLite database. */
-const PAGES_MAX = 4_294_967_294;
-
-function limitPragma(maxBytes?: number): string {
-  return `PRAGMA max_page_count = ${maxBytes ? Math.ceil(maxBytes / PAGE_BYTES) : PAGES_MAX};`;
+function limitPragma(pages: number): string {
+  return `PRAGMA max_page_count = ${pages};`;
 }
 
 /** Writes batches, each completely or not at all. */
 export class Writer {
   readonly #path: string;
-  #limitPragma: string;
+  #limit: PageLimit;
   #database?: Database.Database;
   readonly #chunks = new Map<Insert, Database.Statement>();
   readonly #singles = new Map<Insert, Database.Statement>();
@@ -42,7 +39,7 @@ export class Writer {
   /** @param maxBytes size in `bytes` at which the ledger is full; default: no limit but the disk */
   constructor(path: string, maxBytes?: number) {
     this.#path = path;
-    this.#limitPragma = limitPragma(maxBytes);
+    this.#limit = pageLimit(maxBytes);
   }
 
   /**
@@ -84,8 +81,30 @@ export class Writer {
     };
   }
 
-  /** @throws the database's error: nothing of the batch is written, and the next attempt gets a new connection */
-  write({ inserts, size }: Chain): void {
+  /**
+   * Writes a batch, from the reserve if there is no other room: its rows were accepted, and their effects have happened.
+   *
+   * @throws the database's error: nothing of the batch is written, and the next attempt gets a new connection
+   */
+  write(chain: Chain): void {
+    try {
+      this.#write(chain);
+    } catch (error) {
+      if ((error as { code?: string }).code !== "SQLITE_FULL" || this.#limit.ordinary === this.#limit.all) {
+        throw error;
+      }
+      this.#connection().exec(limitPragma(this.#limit.all));
+      this.#write(chain);
+      this.#database?.exec(limitPragma(this.#limit.ordinary));
+    }
+  }
+
+  /** True once rows are in the reserve, until the limit is raised. */
+  isFull(): boolean {
+    return Number(first(this.#connection(), "PRAGMA page_count")?.page_count) > this.#limit.ordinary;
+  }
+
+  #write({ inserts, size }: Chain): void {
     try {
       const database = this.#connection();
       this.#transact(database, () => {
@@ -99,8 +118,8 @@ export class Writer {
 
   /** Changes the size limit; below the current size, the ledger is full at once. */
   limit(maxBytes?: number): void {
-    this.#limitPragma = limitPragma(maxBytes);
-    this.#database?.exec(this.#limitPragma);
+    this.#limit = pageLimit(maxBytes);
+    this.#database?.exec(limitPragma(this.#limit.ordinary));
   }
 
   /** Folds the log into the file. @returns false if a reader prevented a part of it */
@@ -140,7 +159,7 @@ export class Writer {
   #connection(): Database.Database {
     if (this.#database) return this.#database;
     const database = connect(this.#path, () => new Database(this.#path));
-    database.exec(PRAGMAS + this.#limitPragma);
+    database.exec(PRAGMAS + limitPragma(this.#limit.ordinary));
     return this.#database = database;
   }
 

@@ -12,6 +12,8 @@ import type { TomlDocument } from "../toml/mod.ts";
 import type { Detections } from "./detections.ts";
 
 const MIB = 1024 * 1024;
+/** Limit of a ledger whose setting is switched off (docs/contracts.md §12). */
+const LEDGER_MIB = 1024;
 
 /** Sources of a contract, besides the profile. */
 export interface ContractSources {
@@ -180,7 +182,7 @@ function networkOf(settings: SettingsStore): Contract["network"] {
 
 /** Limit of a session's ledger, the reaction to a full one, and corp's collecting server. */
 export function ledgerOf(settings: SettingsStore, { state }: CorpStore): Contract["ledger"] {
-  const size = settings.inForce("ledger.max_size_mb");
+  const size = settings.inForce("ledger.max_size_mb") ?? LEDGER_MIB;
   const corp = "config" in state ? state.config : undefined;
   const { url, auth_token_file } = corp?.file.ledger ?? {};
   return {

@@ -22,7 +22,7 @@ function event(at: number): Event {
     common: {
       event_id: newEventId(),
       event_type: "file.activity",
-      session_id: "0b6a3f86-7ad0-4d92-9b4e-3a4f7c1d0a55",
+      session_id: "bench",
       vm_id: "5e0c8a3a-41f5-4b2e-9f0a-9c1d7b7f3a10",
       profile_id: "code",
       profile_revision: "1.0.0",

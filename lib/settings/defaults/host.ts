@@ -15,7 +15,7 @@ meta = { builtin = true, choices = ["pause", "block"] }
 name = "Maximum size"
 description = "Size at which a session's ledger counts as full, in MiB; 0 means limited only by the disk"
 type = "number"
-default = 0
+default = 1024
 meta = { builtin = true, min = 0, max = 1048576, step = 1 }
 
 [settings.network]

@@ -58,7 +58,7 @@ Deno.test("while the ledger cannot be written nothing is decided, and it goes on
   }));
 
 Deno.test("a full ledger refuses what it cannot take, and says why", () =>
-  withGate("", async ({ gate, ledger, path, failures }) => {
+  withGate("", async ({ gate, ledger, path, failures, close }) => {
     const decided = async () => {
       for (let at = 0; at < 5000; at++) {
         await gate.decide(exec("x".repeat(1000)));
@@ -68,7 +68,13 @@ Deno.test("a full ledger refuses what it cannot take, and says why", () =>
     assertEquals((await assertRejects(decided, SbxError)).code, "ledger.unavailable");
     assertEquals(failures.length, 1);
     assertMatch(failures[0], /full/);
+    const code = async () => (await assertRejects(() => gate.decide(exec("the last one")), SbxError)).code;
+    assertEquals(await code(), "ledger.unavailable");
+    await close();
     assertEquals((await verifyLedger(path)).ok, true);
+    const { events } = await readEvents(path, { denied: true });
+    assertEquals(events.at(-1)?.rule_id, "guard-ledger");
+    assertEquals(events.at(-1)?.process?.activity.command.includes("the last one"), true);
   }, { max_bytes: 1_000_000 }));
 
 for (const draft of [http(), exec()]) {

@@ -1,6 +1,6 @@
 /** Ledgers that are full, locked, killed, damaged, or no ledgers. */
 import { createClient } from "@libsql/client/sqlite3";
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
 import { Ledger, type LedgerDecision } from "../../../lib/ledger/mod.ts";
@@ -8,7 +8,7 @@ import { readEvents, verifyLedger } from "../../../lib/ledger/read/mod.ts";
 import { limitChild } from "../../helper/child.ts";
 import { execEvent, runSql, select, SESSION, withLedgerPath, writeEvents } from "../../helper/ledger.ts";
 
-Deno.test("a full ledger fails closed and keeps its rows", () =>
+Deno.test("a full ledger fails closed, keeps every row that it took, and is sealed from its reserve", () =>
   withLedgerPath(async (path) => {
     const errors: SbxError[] = [];
     const maxBytes = 800_000;
@@ -25,9 +25,42 @@ Deno.test("a full ledger fails closed and keeps its rows", () =>
     assertEquals(errors.map(({ code }) => code), ["ledger.unavailable"]);
     const refused = assertThrows(() => ledger.append({ event: execEvent() }), SbxError);
     assertEquals(refused.code, "ledger.unavailable");
-    await assertRejects(() => ledger.close(), SbxError);
-    const { ok, events } = await verifyLedger(path);
-    assert(ok && events > 0 && events < appended);
+    assertStringIncludes(refused.message, "its size limit is full");
+    assertStringIncludes(refused.hint!, "ledger.max_size_mb");
+    // What was allowed before ends, and what is refused is on record, for a quarter of the limit at most.
+    const blocked = { decision: "block", rule: { id: "guard-ledger" } };
+    let refusals = 0;
+    const refuse = () => ledger.append({ event: execEvent(), decision: blocked });
+    try {
+      for (; refusals < 1000; refusals++) refuse();
+    } catch (error) {
+      assertEquals((error as SbxError).code, "ledger.unavailable");
+    }
+    assert(refusals > 10 && refusals < 1000, String(refusals));
+    await assertRejects(() => ledger.flush(), SbxError);
+    await ledger.close();
+    assertEquals(await verifyLedger(path), { ok: true, events: appended + refusals, sealed: true });
+    assert((await Deno.stat(path)).size <= maxBytes + 16_384);
+  }));
+
+Deno.test("a full ledger that was closed is opened again for reading and for its rest", () =>
+  withLedgerPath(async (path) => {
+    const options = { sessionId: SESSION, maxBytes: 400_000 };
+    const ledger = await Ledger.open(path, options);
+    for (let tries = 0; tries < 400; tries++) {
+      try {
+        ledger.append({ event: execEvent("x".repeat(1000)) });
+        if (tries % 20 === 0) await ledger.flush();
+      } catch {
+        break;
+      }
+    }
+    await ledger.close();
+    const again = await Ledger.open(path, options);
+    await assertRejects(() => again.flush(), SbxError, "its size limit is full");
+    assertThrows(() => again.append({ event: execEvent() }), SbxError);
+    await again.close();
+    assertEquals((await verifyLedger(path)).ok, true);
   }));
 
 Deno.test("a full ledger continues after its limit is raised, and stops after it is lowered", () =>
