@@ -4,7 +4,11 @@ import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 
-Deno.test("no space: the error says so, and neither a part of the file nor a broken VM stays", () =>
+/** A test on a small disk of its own, which only root can mount. */
+const test = (name: string, fn: (t: Deno.TestContext) => Promise<void>) =>
+  Deno.test({ name, ignore: Deno.uid() !== 0, fn });
+
+test("no space: the error says so, and neither a part of the file nor a broken VM stays", () =>
   onDisk(16, async (sbx, fill) => {
     await sbx.ok("create", "small");
     const upload = (path: string) =>
@@ -32,7 +36,7 @@ Deno.test("no space: the error says so, and neither a part of the file nor a bro
     await sbx.ok("stop");
   }));
 
-Deno.test("a disk that fills up: the VM stands still, everybody says why, and all goes on when there is room", async (t) => {
+test("a disk that fills up: the VM stands still, everybody says why, and all goes on when there is room", async (t) => {
   await onDisk(24, async (sbx, fill) => {
     await sbx.ok("create", "full");
     const { id } = (await sbx.api("GET", "/vms/full/info")).body;
@@ -105,7 +109,7 @@ Deno.test("a disk that fills up: the VM stands still, everybody says why, and al
   });
 });
 
-Deno.test("a guest that fills the host's disk through its own stands still, and finishes when there is room", () =>
+test("a guest that fills the host's disk through its own stands still, and finishes when there is room", () =>
   onDisk(60, async (sbx) => {
     await sbx.ok("create", "full");
     const taken = join(sbx.home, "filled-before");
@@ -169,7 +173,7 @@ async function onDisk(
   const mount = await runChild("mount", {
     args: ["-t", "tmpfs", "-o", `size=${megabytes}m`, "sbx-test", home],
   });
-  if (!mount.success) throw new Error("this test needs to mount a tmpfs, and so root");
+  if (!mount.success) throw new Error("mounting a tmpfs failed");
   const sbx = await Sbx.make({ home });
   const fill = async () => {
     using file = await Deno.open(join(home, `filled-${crypto.randomUUID()}`), { write: true, create: true });

@@ -187,7 +187,7 @@ Deno.test("the network of a VM", async (t) => {
       const raw = (protocol: number, address: string) =>
         `s = socket(AF_INET, SOCK_RAW, ${protocol}); s.sendto(bytes.fromhex("0800f7fd00010001"), ("${address}", 0)); s.recv(1)`;
       await packet("UDP", udp("AF_INET", "198.51.100.7"), "udp://198.51.100.7:4242");
-      await packet("UDP, IPv6", udp("AF_INET6", "2001:db8::7"), "udp://[2001:db8:0:0:0:0:0:7]:4242");
+      await packet("UDP, IPv6", udp("AF_INET6", "2001:db8::7"), "udp://[2001:db8::7]:4242");
       await packet("ping", raw(1, "198.51.100.8"), "icmp://198.51.100.8");
       await packet("raw IP", raw(89, "198.51.100.9"), "ip://198.51.100.9");
       await packet(

@@ -171,7 +171,9 @@ Deno.test("a VM from create to delete", async (t) => {
         );
         assertEquals([status, body.code], [403, "path.outside_workspace"], path);
       }
-      assertEquals((await sbx.api("GET", "/vms/dev/files/content?path=disk")).status, 400);
+      // Only root's virtiofsd can make a device.
+      const disk = Deno.uid() === 0 ? 400 : 404;
+      assertEquals((await sbx.api("GET", "/vms/dev/files/content?path=disk")).status, disk);
       assertEquals(
         (await sbx.fetch("/vms/dev/files/content?path=root/tmp/x", { method: "POST", body: "x" })).status,
         403,
@@ -220,7 +222,8 @@ Deno.test("a VM from create to delete", async (t) => {
       await exec({ command: "echo kept > /root/kept; echo shared > shared" });
       await sbx.ok("exec", "dev", "--", "sync");
       assertEquals(await sbx.ok("stop", "dev"), "stopped dev\n");
-      assertEquals(await sbx.left(id), []);
+      // virtiofsd of a user who is not root has a process of its own in its namespace, which ends a moment later.
+      await eventually("nothing is left", async () => (await sbx.left(id)).length === 0);
       const { status, body } = await sbx.api("POST", "/vms/dev/exec", { command: "true" });
       assertEquals([status, body.code, body.hint], [
         409,

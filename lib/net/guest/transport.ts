@@ -40,7 +40,8 @@ export function transportDraft(by: Requester, { protocol, host_ip, port }: Refus
 /** @param packets number of packets that the event stands for: above a limit, not every packet gets an event */
 export function transportRefusal({ protocol, host_ip, port }: RefusedPacket, packets: number): Refusal {
   const [, name] = protocolOf(protocol);
-  const destination = port === undefined ? host_ip : `${host_ip} port ${port}`;
+  const host = canonicalHost(host_ip) ?? host_ip;
+  const destination = port === undefined ? host : `${host} port ${port}`;
   const more = packets > 1 ? `; one of ${packets} in a second, too many for an event each` : "";
   return {
     id: "guard-transport",

@@ -30,8 +30,8 @@ export function scopeOf(event: Event, { layer, id, reason, name }: DecidingRule)
 
 const NAMED: Record<string, (event: Event) => Named | undefined> = {
   http: ({ http }) => {
-    if (!http) return undefined;
-    const { method, scheme, host, port, path } = http.request;
+    const { method, scheme, host, port, path } = http?.request ?? {};
+    if (!host) return undefined;
     const authority = `${host.includes(":") ? `[${host}]` : host}:${port}`;
     return {
       fields: [method, scheme, host, port, path],

@@ -75,7 +75,8 @@ Deno.test("modules come after their dependencies, without built-in ones", async 
 Deno.test("an initrd has busybox, /init, the nodes its shell opens, and modules in the groups of init.ts", async () => {
   const tree = await moduleTree({
     virtio: "",
-    virtio_mmio: "virtio",
+    virtio_pci_modern_dev: "",
+    virtio_pci: "virtio,virtio_pci_modern_dev",
     virtio_blk: "virtio",
     erofs: "",
     overlay: "",
@@ -95,10 +96,11 @@ Deno.test("an initrd has busybox, /init, the nodes its shell opens, and modules 
   }
   assertEquals(entries.map(({ name }) => name).filter((name) => name.endsWith(".ko")), [
     "modules/100-virtio.ko",
-    "modules/101-virtio_mmio.ko",
-    "modules/102-virtio_blk.ko",
-    "modules/103-erofs.ko",
-    "modules/104-overlay.ko",
+    "modules/101-virtio_pci_modern_dev.ko",
+    "modules/102-virtio_pci.ko",
+    "modules/103-virtio_blk.ko",
+    "modules/104-erofs.ko",
+    "modules/105-overlay.ko",
     "modules/200-vsock.ko",
     "modules/201-vmw_vsock_virtio_transport.ko",
     "modules/202-fuse.ko",

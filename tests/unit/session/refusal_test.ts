@@ -91,9 +91,9 @@ Deno.test("each refused packet is an event of guard-transport that says what it 
         rule,
       },
       {
-        url: "icmp://[2001:db8:0:0:0:0:0:7]",
+        url: "icmp://[2001:db8::7]",
         program: undefined,
-        reason: "ICMP to 2001:db8:0:0:0:0:0:7 has no way out of a VM",
+        reason: "ICMP to 2001:db8::7 has no way out of a VM",
         rule,
       },
       {

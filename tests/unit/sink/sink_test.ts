@@ -157,6 +157,7 @@ Deno.test("an unreachable sink receives queued findings later, in order, also af
   for (let at = 0; at < 50; at++) sinks.send(finding(at), EVENT);
   await waitUntil(async () => (await lines()).length === 50);
   await waitUntil(() => sinks.status()[1].last_error !== null);
+  await waitUntil(() => sinks.status()[0].sent === 50);
   assertEquals(sinks.status().map(({ name, sent }) => [name, sent]), [["audit", 50], ["http", 0]]);
   assertEquals(sinks.status()[1].last_error, `${receiver.url} cannot be reached`);
   assert(problems.every((message) => !message.includes("hidden")), problems.join());
