@@ -2,11 +2,18 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { say } from "../../lib/base/log/mod.ts";
 import { type Client, start } from "../../lib/client/mod.ts";
+import { OwnVms } from "./own_vms.ts";
 
 /** Access of tool calls to this home's gateway. */
 export class Host {
+  readonly vms: OwnVms;
   #busy = 0;
   #waiters: (() => void)[] = [];
+
+  /** @param all whether agents may touch VMs that they did not make */
+  constructor({ all }: { all: boolean }) {
+    this.vms = new OwnVms(all);
+  }
 
   /**
    * Runs `work` with a client of the API. Like the CLI, starts service and gateway before a call when they are not

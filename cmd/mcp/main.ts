@@ -7,18 +7,21 @@ import { Host, portOf } from "./host.ts";
 
 /** Default TCP port of --http, next to the gateway's. */
 const HTTP_PORT = 19223;
-const USAGE = `sbx-mcp [--http [--port N]]
+const USAGE = `sbx-mcp [--all] [--http [--port N]]
 sbx-mcp --print-config claude|codex|vscode
 
 MCP server for agents on this machine: they create VMs, run programs in them, read and write files, and see the decisions
 of policy. Serves on standard input and output; with --http on http://127.0.0.1:${HTTP_PORT}/mcp, with the gateway's token.
+Agents can touch the VMs that they made through it, and with --all every VM.
 --print-config prints an entry for an agent's configuration. Starts sbx when it is not running.
 `;
 
-type Invocation = { kind: "help" | "version" | "stdio" } | { kind: "http"; port: number } | {
-  kind: "config";
-  agent: string;
-};
+type Invocation =
+  | { kind: "help" }
+  | { kind: "version" }
+  | { kind: "stdio"; all: boolean }
+  | { kind: "http"; all: boolean; port: number }
+  | { kind: "config"; agent: string };
 
 /** Serves until its client disconnects, or until SIGTERM. @returns the exit code */
 export async function main(args: string[]): Promise<number> {
@@ -27,9 +30,9 @@ export async function main(args: string[]): Promise<number> {
     if (invocation.kind === "help") console.log(USAGE.trimEnd());
     else if (invocation.kind === "version") console.log(`sbx-mcp ${VERSION}`);
     else if (invocation.kind === "config") console.log(await configFor(invocation.agent));
-    else if (invocation.kind === "http") {
-      await (await import("./http.ts")).serveHttp(new Host(), invocation.port);
-    } else await (await import("./stdio.ts")).serveStdio(new Host());
+    else if (invocation.kind === "stdio") {
+      await (await import("./stdio.ts")).serveStdio(new Host(invocation));
+    } else await (await import("./http.ts")).serveHttp(new Host(invocation), invocation.port);
     return 0;
   } catch (error) {
     const failure = asSbxError(error, "serving MCP");
@@ -40,18 +43,20 @@ export async function main(args: string[]): Promise<number> {
   }
 }
 
-function parseArguments([first, ...rest]: string[]): Invocation {
-  if (first === undefined) return { kind: "stdio" };
-  if (rest.length === 0) {
-    if (first === "--help" || first === "-h") return { kind: "help" };
-    if (first === "--version") return { kind: "version" };
-    if (first === "--http") return { kind: "http", port: HTTP_PORT };
+function parseArguments(args: string[]): Invocation {
+  if (args.length === 1) {
+    if (args[0] === "--help" || args[0] === "-h") return { kind: "help" };
+    if (args[0] === "--version") return { kind: "version" };
   }
-  if (first === "--http" && rest[0] === "--port" && rest.length === 2) {
-    return { kind: "http", port: portOf("--port", rest[1]) };
+  if (args[0] === "--print-config" && args.length <= 2) return { kind: "config", agent: args[1] ?? "" };
+  const all = args.includes("--all");
+  const [first, second, port, ...rest] = args.filter((arg) => arg !== "--all");
+  if (first === undefined) return { kind: "stdio", all };
+  if (first === "--http" && second === undefined) return { kind: "http", all, port: HTTP_PORT };
+  if (first === "--http" && second === "--port" && port !== undefined && rest.length === 0) {
+    return { kind: "http", all, port: portOf("--port", port) };
   }
-  if (first === "--print-config" && rest.length <= 1) return { kind: "config", agent: rest[0] ?? "" };
-  throw new SbxError("usage.invalid", `unknown arguments: ${[first, ...rest].join(" ")}`, {
+  throw new SbxError("usage.invalid", `unknown arguments: ${args.join(" ")}`, {
     hint: "sbx-mcp --help lists the arguments",
   });
 }

@@ -3,6 +3,7 @@ import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { VERSION } from "../../lib/base/version/mod.ts";
 import type { Host } from "./host.ts";
 import { offer } from "./tool.ts";
+import { ASK_TOOLS } from "./tools/ask.ts";
 import { FILE_TOOLS } from "./tools/file.ts";
 import { MCP_TOOLS } from "./tools/mcp.ts";
 import { PROGRAM_TOOLS } from "./tools/program.ts";
@@ -12,10 +13,17 @@ import { VM_TOOLS } from "./tools/vm.ts";
 const INSTRUCTIONS =
   "sbx runs Linux VMs on this machine for work that should not touch it. `run` runs one program in a new VM; `create`, " +
   "`exec` and `delete` are for work in several steps. A policy decides what a VM may access; when something is refused, " +
-  "`events` with denied: true and `why` name the rule. You cannot change rules: ask the person you work for.";
+  "denied in the result of `exec`, `events` with denied: true and `why` name the rule. You cannot change rules: ask the person you work for.";
 
 /** All tools, in the order of the list. */
-export const TOOLS = [...VM_TOOLS, ...PROGRAM_TOOLS, ...FILE_TOOLS, ...RECORD_TOOLS, ...MCP_TOOLS];
+export const TOOLS = [
+  ...VM_TOOLS,
+  ...PROGRAM_TOOLS,
+  ...FILE_TOOLS,
+  ...RECORD_TOOLS,
+  ...ASK_TOOLS,
+  ...MCP_TOOLS,
+];
 
 /** Makes the MCP server of one client. */
 export function makeServer(host: Host): McpServer {

@@ -4,16 +4,21 @@ import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import type { z } from "zod";
 import { asSbxError, type SbxError } from "../../lib/base/error/mod.ts";
 import { log } from "../../lib/base/log/mod.ts";
-import type { Client } from "../../lib/client/mod.ts";
+import { Client, type RequestParts } from "../../lib/client/mod.ts";
+import { fitResult, RESULT_BYTES_MAX } from "./fit.ts";
+import { hintForAgent } from "./hint.ts";
 import type { Host } from "./host.ts";
+import type { OwnVms } from "./own_vms.ts";
 
 /** Context of a call. */
 export interface Context {
+  /** its requests end when the agent cancels the call */
   client: Client;
-  /** aborts when the agent cancels the call */
-  signal: AbortSignal;
-  /** reports progress if the agent requests it; at most a few lines per second */
-  progress(message: string): void;
+  vms: OwnVms;
+  /** id of a VM that the agent may touch. @throws {SbxError} `vm.not_found` */
+  vm(idOrName: string): Promise<string>;
+  /** reports progress if the agent requests it; at most a few lines per second, unless it is important */
+  progress(message: string, important?: boolean): void;
 }
 
 /** All hints of MCP; none is left to its default. */
@@ -63,17 +68,26 @@ export function offer(
     const token = _meta?.progressToken;
     let step = 0;
     let last = -Infinity;
-    const progress = (message: string) => {
-      if (token === undefined || performance.now() - last < PROGRESS_INTERVAL_MS) return;
+    const progress = (message: string, important = false) => {
+      if (token === undefined) return;
+      if (!important && performance.now() - last < PROGRESS_INTERVAL_MS) return;
       last = performance.now();
       const params = { progressToken: token, progress: ++step, message };
       sendNotification({ method: "notifications/progress", params }).catch(() => {});
     };
     try {
-      const result = await host.use((client) => run(args, { client, signal, progress }));
+      const result = await host.use((open) => {
+        const client = new CallClient(open, signal);
+        const { vms } = host;
+        return run(args, { client, vms, vm: (idOrName) => vms.find(client, idOrName), progress });
+      });
       // Fields outside the schema are dropped: a newer service may add some, and clients validate the result.
-      const structuredContent = output.parse(result) as Record<string, unknown>;
-      return { structuredContent, content: [{ type: "text", text: JSON.stringify(structuredContent) }] };
+      const { result: structuredContent, isCut } = fitResult(output.parse(result));
+      const content = [{ type: "text" as const, text: JSON.stringify(structuredContent) }];
+      if (isCut) {
+        content.push({ type: "text", text: `cut to ${RESULT_BYTES_MAX} bytes: ask for less at once` });
+      }
+      return { structuredContent, content };
     } catch (error) {
       return { isError: true, content: [{ type: "text", text: textOf(asSbxError(error, name)) }] };
     }
@@ -82,5 +96,19 @@ export function offer(
 
 function textOf({ message, code, hint, cause }: SbxError): string {
   if (code === "internal") log(`sbx-mcp: ${message}:`, cause);
-  return `${message} (${code})${hint ? `\n${hint}` : ""}`;
+  return `${message} (${code})${hint ? `\n${hintForAgent(hint)}` : ""}`;
+}
+
+/** Client of one call, whose requests end with it. */
+class CallClient extends Client {
+  readonly #signal: AbortSignal;
+
+  constructor({ base, token, http }: Client, signal: AbortSignal) {
+    super(base, token, http);
+    this.#signal = signal;
+  }
+
+  override send(method: string, path: string, parts: RequestParts = {}): Promise<Response> {
+    return super.send(method, path, { signal: this.#signal, ...parts });
+  }
 }

@@ -79,6 +79,11 @@ export function segment(text: string, kind: "vm" | "profile" = "vm"): string {
   });
 }
 
+/** Encodes the name of an MCP tool as one segment: `~1` is `/` and `~0` is `~`, as in a JSON Pointer. */
+export function toolSegment(name: string): string {
+  return encodeURIComponent(name.replaceAll("~", "~0").replaceAll("/", "~1"));
+}
+
 function queryOf(query: RequestParts["query"]): string {
   const pairs = Object.entries(query ?? {}).filter(([, value]) => value !== undefined);
   return pairs.length === 0

@@ -1,6 +1,6 @@
 /** Tools for files in a VM's workspace. */
 import { z } from "zod";
-import { FileWritten } from "../../../lib/api/mod.ts";
+import { FileList, FileWritten } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { type Tool, tool } from "../tool.ts";
@@ -8,9 +8,13 @@ import { vm } from "./common.ts";
 
 /** `bytes` of a file in one result, by default and at most. */
 const READ_BYTES = 64 * 1024;
-const READ_BYTES_MAX = 1024 * 1024;
+const READ_BYTES_MAX = 256 * 1024;
 /** `bytes` of one request (docs/contracts.md §2). */
 const WRITE_BYTES_MAX = 10 * 1024 * 1024;
+
+/** Entries of a folder in one result, and levels of folders (docs/contracts.md §2). */
+const ENTRIES_MAX = 1000;
+const DEPTH_MAX = 32;
 
 const path = z.string().min(1).max(4096).describe("relative to the workspace, or below /workspace");
 const encoding = z.enum(["utf8", "base64"]);
@@ -38,9 +42,9 @@ export const FILE_TOOLS: Tool[] = [
       content: z.string(),
     }),
     hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
-    run: async ({ vm, path, offset, max_bytes }, { client, signal }) => {
-      const url = `/vms/${segment(vm)}/files/content`;
-      const response = await client.send("GET", url, { query: { path }, signal });
+    run: async ({ path, offset, max_bytes, ...input }, { client, vm }) => {
+      const url = `/vms/${segment(await vm(input.vm))}/files/content`;
+      const response = await client.send("GET", url, { query: { path } });
       const bytes = await readRange(response.body!, offset, max_bytes);
       const size = Number(response.headers.get("content-length") ?? offset + bytes.length);
       const truncated = offset + bytes.length < size;
@@ -63,11 +67,11 @@ export const FILE_TOOLS: Tool[] = [
     }),
     output: FileWritten,
     hints: { readOnly: false, destructive: true, idempotent: true, openWorld: false },
-    run: async ({ vm, path, content, encoding, mode }, { client, signal }) => {
+    run: async ({ path, content, encoding, mode, ...input }, { client, vm }) => {
       const body = bytesOf(content, encoding);
       const query = { path, mode };
-      const url = `/vms/${segment(vm)}/files/content`;
-      const written = await client.json<FileWritten>("POST", url, { query, body, signal });
+      const url = `/vms/${segment(await vm(input.vm))}/files/content`;
+      const written = await client.json<FileWritten>("POST", url, { query, body });
       if (written.size === body.length) return written;
       throw new SbxError(
         "file.conflict",
@@ -76,6 +80,39 @@ export const FILE_TOOLS: Tool[] = [
           hint: "write it again",
         },
       );
+    },
+  }),
+  tool({
+    name: "list_folder",
+    title: "List a workspace folder",
+    description:
+      "Lists a folder of a VM's workspace; the VM need not be running. List folders elsewhere in the VM with `exec` (ls).",
+    input: z.strictObject({
+      vm,
+      path: path.default("."),
+      depth: z.int().min(1).max(DEPTH_MAX).default(1).describe("levels of folders below it"),
+    }),
+    output: FileList,
+    hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
+    run: async ({ path, depth, ...input }, { client, vm }) => {
+      const query = { path, depth };
+      const url = `/vms/${segment(await vm(input.vm))}/files/list`;
+      const { entries, truncated } = await client.json<FileList>("GET", url, { query });
+      const shown = entries.slice(0, ENTRIES_MAX);
+      return { entries: shown, truncated: truncated || shown.length < entries.length };
+    },
+  }),
+  tool({
+    name: "make_folder",
+    title: "Make a workspace folder",
+    description:
+      "Makes a folder in a VM's workspace, with its parent folders. An existing folder stays as it is.",
+    input: z.strictObject({ vm, path }),
+    output: FileWritten,
+    hints: { readOnly: false, destructive: false, idempotent: true, openWorld: false },
+    run: async ({ path, ...input }, { client, vm }) => {
+      const query = { path, type: "directory" };
+      return await client.json("POST", `/vms/${segment(await vm(input.vm))}/files/content`, { query });
     },
   }),
 ];
@@ -106,6 +143,8 @@ function contentOf(
     const content = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(whole);
     // max_bytes is smaller than the first character.
     if (whole.length === 0 && truncated) throw new TypeError();
+    // Control characters are longer as JSON than as base64.
+    if (JSON.stringify(content).length > 2 * whole.length + 2) throw new TypeError();
     return { content, encoding: "utf8", length: whole.length };
   } catch {
     return { content: bytes.toBase64(), encoding: "base64", length: bytes.length };

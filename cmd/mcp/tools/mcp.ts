@@ -9,8 +9,9 @@ import {
   type VmInfo,
 } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { type Client, segment } from "../../../lib/client/mod.ts";
+import { type Client, segment, toolSegment } from "../../../lib/client/mod.ts";
 import { type Tool, tool } from "../tool.ts";
+import { AskSummary, AskWatch } from "./ask.ts";
 import { vm } from "./common.ts";
 
 export const MCP_TOOLS: Tool[] = [
@@ -26,11 +27,11 @@ export const MCP_TOOLS: Tool[] = [
     }),
     output: z.object({ servers: z.array(McpServerView), tools: z.array(McpToolView) }),
     hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
-    run: async ({ vm, server }, { client }) => {
-      const base = await serversOf(client, vm);
+    run: async ({ server, ...input }, { client, vm }) => {
+      const base = await serversOf(client, await vm(input.vm));
       const { servers } = await client.json<McpServerList>("GET", `${base}/list`);
       if (server === undefined) return { servers, tools: [] };
-      const path = `${base}/${encodeSegment(server)}/tools/list`;
+      const path = `${base}/${encodeURIComponent(server)}/tools/list`;
       return { servers, tools: (await client.json<McpToolList>("GET", path)).tools };
     },
   }),
@@ -47,24 +48,20 @@ export const MCP_TOOLS: Tool[] = [
       ),
       arguments: z.record(z.string(), z.unknown()).default({}).describe("arguments matching input_schema"),
     }),
-    output: McpCallResult,
+    output: z.object({ ...McpCallResult.shape, asks: z.array(AskSummary) }),
     hints: { readOnly: false, destructive: true, idempotent: false, openWorld: true },
-    run: async ({ vm, name, arguments: args }, { client, signal }) => {
+    run: async ({ name, arguments: args, ...input }, context) => {
+      const vm = await context.vm(input.vm);
+      const { client } = context;
       const at = name.indexOf("__");
-      const [server, tool] = [name.slice(0, at), name.slice(at + 2)].map(encodeSegment);
-      const path = `${await serversOf(client, vm)}/${server}/tools/${tool}/call`;
-      return await client.json("POST", path, { json: { arguments: args, vm }, signal });
+      const server = encodeURIComponent(name.slice(0, at));
+      const path = `${await serversOf(client, vm)}/${server}/tools/${toolSegment(name.slice(at + 2))}/call`;
+      using watch = await AskWatch.open(context, vm);
+      const answer = await client.json<McpCallResult>("POST", path, { json: { arguments: args, vm } });
+      return { ...answer, asks: watch.asks };
     },
   }),
 ];
-
-/** Encodes a name as one segment of a path. */
-function encodeSegment(name: string): string {
-  if (!name.includes("/")) return encodeURIComponent(name);
-  throw new SbxError("mcp.invalid", `"${name}" contains a / and cannot be called from outside the VM`, {
-    hint: "call it in the VM, through sbx-mcp-server",
-  });
-}
 
 /** Route of the servers of a VM's profile. @throws {SbxError} `vm.wrong_state`: the VM is not running */
 async function serversOf(client: Client, vm: string): Promise<string> {

@@ -1,6 +1,8 @@
 /** Output of a program, streamed by the service and limited to a size that an agent can use. */
+import type { VmInfo } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { serverEvents } from "../../../lib/client/mod.ts";
+import type { ListedEvent } from "./event.ts";
 
 /** Result of a program. */
 export interface Exit {
@@ -15,19 +17,27 @@ export interface Exit {
 /** Characters of an output line reported as progress. */
 const PROGRESS_MAX = 200;
 
+export interface FollowOptions {
+  /** `bytes` kept of each stream: half from its start, half from its end */
+  bytes: number;
+  progress(message: string): void;
+  /** receives the VM of a run when it has booted */
+  onBoot?(vm: VmInfo): void;
+}
+
 /**
  * Reads the service's events of a program until it ends.
  *
- * @param options.bytes `bytes` kept of each stream: half from its start, half from its end
+ * @returns its result, and for a run the events of the session
  * @throws {SbxError} the error of the service; `process.gone`: the stream was interrupted
  */
 export async function follow(
   body: ReadableStream<Uint8Array>,
-  { bytes, progress }: { bytes: number; progress(message: string): void },
-): Promise<{ exit: Exit; booted?: unknown }> {
+  { bytes, progress, onBoot }: FollowOptions,
+): Promise<{ exit: Exit; events?: ListedEvent[] }> {
   const streams = { stdout: new HeadAndTail(bytes), stderr: new HeadAndTail(bytes) };
   let exit: Omit<Exit, "stdout" | "stderr"> | undefined;
-  let booted: unknown;
+  let events: ListedEvent[] | undefined;
   for await (const { event, data } of serverEvents(body)) {
     const value = JSON.parse(data);
     if (event === "stdout" || event === "stderr") {
@@ -37,9 +47,10 @@ export async function follow(
       if (line) progress(line);
     } else if (event === "exit") exit = value;
     else if (event === "booted") {
-      booted = value;
+      onBoot?.(value);
       progress("the VM has booted");
-    } else if (event === "error") throw new SbxError(value.code, value.error, { hint: value.hint });
+    } else if (event === "events") events = value.events;
+    else if (event === "error") throw new SbxError(value.code, value.error, { hint: value.hint });
   }
   if (!exit) {
     throw new SbxError("process.gone", "the connection ended before the program did", {
@@ -48,7 +59,7 @@ export async function follow(
   }
   const truncated = exit.truncated || streams.stdout.isCut || streams.stderr.isCut;
   const [stdout, stderr] = [streams.stdout.text(), streams.stderr.text()];
-  return { exit: { ...exit, stdout, stderr, truncated }, booted };
+  return { exit: { ...exit, stdout, stderr, truncated }, events };
 }
 
 /** The last line of a chunk that is not blank. */

@@ -1,16 +1,18 @@
 /** Tools that run programs: in an existing VM, or in a temporary one. */
 import { z } from "zod";
-import { EXEC_TIMEOUT_MAX_SECS, ExecRequest, RunRequest, type VmInfo } from "../../../lib/api/mod.ts";
+import { EXEC_TIMEOUT_MAX_SECS, ExecRequest, RunRequest } from "../../../lib/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { type Context, type Tool, tool } from "../tool.ts";
+import { AskSummary, AskWatch } from "./ask.ts";
 import { vm } from "./common.ts";
 import { follow } from "./output.ts";
+import { fetchRefusals, Refusal, REFUSALS_MAX, refusalsIn } from "./refusal.ts";
 
 /** Default time limit of a program in `s`. */
 const TIMEOUT_SECS = 300;
 /** `bytes` of each stream in the result, by default and at most; more would fill the agent's context. */
 const OUTPUT_BYTES = 32 * 1024;
-const OUTPUT_BYTES_MAX = 1024 * 1024;
+const OUTPUT_BYTES_MAX = 128 * 1024;
 
 const { command, cwd, env, stdin } = ExecRequest.shape;
 const program = {
@@ -34,6 +36,10 @@ const outcome = {
   truncated: z.boolean().describe("the middle of a stream was omitted"),
   duration_ms: z.number(),
   event_id: z.string().describe("pass it to `why` for the decision on this program"),
+  denied: z.array(Refusal).describe(
+    `the first ${REFUSALS_MAX} refusals of policy in the VM while the program ran`,
+  ),
+  asks: z.array(AskSummary).describe("what a person was asked while the program ran, with the answer"),
 };
 const hints = { readOnly: false, destructive: true, idempotent: false, openWorld: true };
 
@@ -42,14 +48,29 @@ interface ProgramInput {
   [request: string]: unknown;
 }
 
-/** Runs a program and streams its output, which is reported as progress. */
+/** Runs a program and streams its output, which is reported as progress, as are asks. */
 async function run(
   path: string,
   { max_output_bytes, ...json }: ProgramInput,
-  { client, signal, progress }: Context,
+  context: Context,
+  session?: string,
 ) {
-  const response = await client.send("POST", path, { json, accept: "text/event-stream", signal });
-  return await follow(response.body!, { bytes: max_output_bytes, progress });
+  const { client, vms, progress } = context;
+  using watch = await AskWatch.open(context, session);
+  const since = Date.now() - 1;
+  const response = await client.send("POST", path, { json, accept: "text/event-stream" });
+  const { exit, events } = await follow(response.body!, {
+    bytes: max_output_bytes,
+    progress,
+    onBoot(vm) {
+      vms.add(vm);
+      watch.session = vm.session_id;
+    },
+  });
+  const denied = events
+    ? refusalsIn(events)
+    : await fetchRefusals(client, watch.session!, since, exit.event_id);
+  return { ...exit, denied, asks: watch.asks, session_id: watch.session };
 }
 
 export const PROGRAM_TOOLS: Tool[] = [
@@ -58,12 +79,15 @@ export const PROGRAM_TOOLS: Tool[] = [
     title: "Run a program in a VM",
     description:
       "Runs a program in a VM as root and returns its exit code and output. Waits while the VM boots. Network, model and " +
-      "MCP traffic is subject to the VM's policy: a refused request fails inside the program (HTTP 403, NXDOMAIN), and " +
-      "`events` with denied: true lists it. Start servers in the background (`setsid … &`).",
+      "MCP traffic is subject to the VM's policy: a refused request fails inside the program (HTTP 403, NXDOMAIN) and is in " +
+      "denied. What a rule leaves to a person waits for the answer, which is in asks. Start servers in the background (`setsid … &`).",
     input: z.strictObject({ vm, ...program }),
     output: z.object(outcome),
     hints,
-    run: async ({ vm, ...input }, context) => (await run(`/vms/${segment(vm)}/exec`, input, context)).exit,
+    run: async ({ vm, ...input }, context) => {
+      const id = await context.vm(vm);
+      return await run(`/vms/${segment(id)}/exec`, input, context, id);
+    },
   }),
   tool({
     name: "run",
@@ -81,9 +105,6 @@ export const PROGRAM_TOOLS: Tool[] = [
     }),
     output: z.object({ ...outcome, session_id: z.string().optional() }),
     hints,
-    run: async (input, context) => {
-      const { exit, booted } = await run("/run", input, context);
-      return { ...exit, session_id: (booted as VmInfo | undefined)?.session_id };
-    },
+    run: (input, context) => run("/run", input, context),
   }),
 ];

@@ -2,12 +2,16 @@
 import { z } from "zod";
 import { EventsQuery, EventsResult, LogsResult, WhyResult } from "../../../lib/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
+import { jsonBytes } from "../fit.ts";
 import { type Tool, tool } from "../tool.ts";
 import { vm } from "./common.ts";
+import { commonOf, eventLine, fetchEvents, type ListedEvent } from "./event.ts";
 
 /** Events of one page, by default and at most. */
 const EVENTS = 50;
 const EVENTS_MAX = 200;
+/** `bytes` of a page of whole events (docs/contracts.md §14). */
+const EVENTS_BYTES = 128 * 1024;
 /** Lines of each log, by default and at most. */
 const LINES = 50;
 const LINES_MAX = 1000;
@@ -27,8 +31,8 @@ export const RECORD_TOOLS: Tool[] = [
     }),
     output: LogsResult,
     hints,
-    run: async ({ vm, lines }, { client, signal }) => {
-      const { logs } = await client.json<LogsResult>("GET", `/vms/${segment(vm)}/logs`, { signal });
+    run: async ({ lines, ...input }, { client, vm }) => {
+      const { logs } = await client.json<LogsResult>("GET", `/vms/${segment(await vm(input.vm))}/logs`);
       return {
         logs: logs.map((log) => ({
           ...log,
@@ -42,22 +46,38 @@ export const RECORD_TOOLS: Tool[] = [
     name: "events",
     title: "Show a VM's events",
     description:
-      "Returns the events of a VM's session, oldest first: programs, HTTP and DNS requests, MCP and model calls, files. " +
-      "With denied: true only those that policy refused: check these first when a program in the VM gets 403 or NXDOMAIN. " +
-      "Pass common.event_id of an event to `why`.",
+      "Returns the events of a VM's session, oldest first, a line each: time, event_id, type, decision and rule, subject. " +
+      "Programs, HTTP and DNS requests, MCP and model calls, files. With denied: true only those that policy refused: check " +
+      "these first when a program in the VM gets 403 or NXDOMAIN. Pass an event_id to `why`; bodies: true returns whole " +
+      "events with their headers and bodies.",
     input: z.strictObject({
       vm: session,
       family: EventsQuery.shape.family.describe("only events of this family"),
       denied: z.boolean().default(false).describe("only refused events"),
+      bodies: z.boolean().default(false).describe(
+        "whole events instead of lines; narrow the selection first",
+      ),
       since: z.int().min(0).optional().describe("only events after this time, unix milliseconds"),
       cursor: z.string().optional().describe("next_cursor of the previous page"),
       limit: z.int().min(1).max(EVENTS_MAX).default(EVENTS),
     }),
-    output: EventsResult,
+    output: z.object({
+      lines: z.array(z.string()).optional(),
+      events: EventsResult.shape.events.optional(),
+      next_cursor: EventsResult.shape.next_cursor,
+    }),
     hints,
-    run: ({ vm, denied, ...rest }, { client, signal }) => {
-      const query = { ...rest, ...(denied && { denied: "true" }) };
-      return client.json("GET", `/sessions/${segment(vm)}/events`, { query, signal });
+    run: async ({ denied, bodies, ...query }, { client, vm }) => {
+      const { vm: idOrName, ...rest } = query;
+      const page = await fetchEvents(client, await vm(idOrName), {
+        ...rest,
+        ...(denied && { denied: "true" }),
+      });
+      const events = fitEvents(page.events, bodies);
+      const next_cursor = events.length < page.events.length
+        ? String(commonOf(page.events[events.length - 1]).sequence)
+        : page.next_cursor;
+      return bodies ? { events, next_cursor } : { lines: events.map(eventLine), next_cursor };
     },
   }),
   tool({
@@ -75,7 +95,15 @@ export const RECORD_TOOLS: Tool[] = [
     }),
     output: WhyResult,
     hints,
-    run: ({ vm, event_id }, { client, signal }) =>
-      client.json("GET", `/sessions/${segment(vm)}/events/${event_id}/why`, { signal }),
+    run: async ({ event_id, ...input }, { client, vm }) =>
+      await client.json("GET", `/sessions/${segment(await vm(input.vm))}/events/${event_id}/why`),
   }),
 ];
+
+/** The first events that fit a result, at least one; as lines they always fit. */
+function fitEvents(events: ListedEvent[], bodies: boolean): ListedEvent[] {
+  if (!bodies) return events;
+  let bytes = 0;
+  const at = events.findIndex((event) => (bytes += jsonBytes(event) + 1) > EVENTS_BYTES);
+  return at < 0 ? events : events.slice(0, Math.max(1, at));
+}

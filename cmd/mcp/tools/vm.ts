@@ -1,15 +1,22 @@
 /** Tools that create, control and delete VMs. */
 import { z } from "zod";
-import { CreateRequest, VmInfo, VmSummary } from "../../../lib/api/mod.ts";
-import { type Client, segment } from "../../../lib/client/mod.ts";
-import { type Tool, tool } from "../tool.ts";
+import { CreateRequest, ProfileList, VmInfo, VmSummary } from "../../../lib/api/mod.ts";
+import { segment } from "../../../lib/client/mod.ts";
+import { type Context, type Tool, tool } from "../tool.ts";
 import { vm } from "./common.ts";
 
 const { name, profile_id, cpus, ram_mb, env, from } = CreateRequest.shape;
 const newName = name.describe("letters, digits, _ and -, at most 64; default: a generated name");
 
-const post = async (client: Client, id: string, action: string, json?: unknown): Promise<VmSummary> =>
-  await client.json("POST", `/vms/${segment(id)}/${action}`, { json });
+/** Acts on a VM that the agent may touch. */
+async function act(
+  { client, vm }: Context,
+  idOrName: string,
+  action: string,
+  json?: unknown,
+): Promise<VmSummary> {
+  return await client.json("POST", `/vms/${segment(await vm(idOrName))}/${action}`, { json });
+}
 
 export const VM_TOOLS: Tool[] = [
   tool({
@@ -31,16 +38,25 @@ export const VM_TOOLS: Tool[] = [
     }),
     output: VmSummary,
     hints: { readOnly: false, destructive: false, idempotent: false, openWorld: false },
-    run: (json, { client, signal }) => client.json("POST", "/vms/create", { json, signal }),
+    run: async ({ from, ...json }, { client, vms, vm }) => {
+      const source = from === undefined ? undefined : await vm(from);
+      const made = await client.json<VmSummary>("POST", "/vms/create", { json: { ...json, from: source } });
+      vms.add(made);
+      return made;
+    },
   }),
   tool({
     name: "list",
     title: "List VMs",
-    description: "Lists all VMs with their status and the actions available now (available_actions).",
+    description:
+      "Lists the VMs made with these tools, with their status and the actions available now (available_actions).",
     input: z.strictObject({}),
     output: z.object({ vms: z.array(VmSummary) }),
     hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
-    run: (_, { client, signal }) => client.json("GET", "/vms/list", { signal }),
+    run: async (_, { client, vms }) => {
+      const { vms: every } = await client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
+      return { vms: every.filter(({ id }) => vms.has(id)) };
+    },
   }),
   tool({
     name: "info",
@@ -51,7 +67,8 @@ export const VM_TOOLS: Tool[] = [
     input: z.strictObject({ vm }),
     output: VmInfo,
     hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
-    run: ({ vm }, { client, signal }) => client.json("GET", `/vms/${segment(vm)}/info`, { signal }),
+    run: async (input, { client, vm }) =>
+      await client.json("GET", `/vms/${segment(await vm(input.vm))}/info`),
   }),
   tool({
     name: "start",
@@ -60,7 +77,7 @@ export const VM_TOOLS: Tool[] = [
     input: z.strictObject({ vm }),
     output: VmSummary,
     hints: { readOnly: false, destructive: false, idempotent: false, openWorld: false },
-    run: ({ vm }, { client }) => post(client, vm, "start"),
+    run: ({ vm }, context) => act(context, vm, "start"),
   }),
   tool({
     name: "stop",
@@ -71,7 +88,7 @@ export const VM_TOOLS: Tool[] = [
     input: z.strictObject({ vm }),
     output: VmSummary,
     hints: { readOnly: false, destructive: true, idempotent: false, openWorld: false },
-    run: ({ vm }, { client }) => post(client, vm, "stop"),
+    run: ({ vm }, context) => act(context, vm, "stop"),
   }),
   tool({
     name: "fork",
@@ -82,7 +99,11 @@ export const VM_TOOLS: Tool[] = [
     input: z.strictObject({ vm, name: newName }),
     output: VmSummary,
     hints: { readOnly: false, destructive: false, idempotent: false, openWorld: false },
-    run: ({ vm, ...json }, { client }) => post(client, vm, "fork", json),
+    run: async ({ vm, ...json }, context) => {
+      const made = await act(context, vm, "fork", json);
+      context.vms.add(made);
+      return made;
+    },
   }),
   tool({
     name: "delete",
@@ -93,6 +114,18 @@ export const VM_TOOLS: Tool[] = [
     input: z.strictObject({ vm }),
     output: z.object({ id: z.string(), deleted: z.literal(true) }),
     hints: { readOnly: false, destructive: true, idempotent: false, openWorld: false },
-    run: ({ vm }, { client }) => client.json("DELETE", `/vms/${segment(vm)}/delete`),
+    run: async (input, { client, vm }) =>
+      await client.json("DELETE", `/vms/${segment(await vm(input.vm))}/delete`),
+  }),
+  tool({
+    name: "profiles",
+    title: "List profiles",
+    description:
+      "Lists the profiles that `create` and `run` take as profile_id. A profile decides on a VM's policy, image and MCP " +
+      "servers; only people change profiles.",
+    input: z.strictObject({}),
+    output: ProfileList,
+    hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
+    run: (_, { client }) => client.json("GET", "/profiles/list"),
   }),
 ];

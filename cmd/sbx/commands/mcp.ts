@@ -16,7 +16,7 @@ import {
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { isObject } from "../../../lib/base/object/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
-import { segment } from "../../../lib/client/mod.ts";
+import { segment, toolSegment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { formatJson, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
@@ -215,7 +215,7 @@ function toolPath(name: string): string {
       hint: "give SERVER__TOOL; sbx mcp tools lists the tools",
     });
   }
-  return `/servers/${encodeURIComponent(name.slice(0, at))}/tools/${encodeURIComponent(name.slice(at + 2))}`;
+  return `/servers/${encodeURIComponent(name.slice(0, at))}/tools/${toolSegment(name.slice(at + 2))}`;
 }
 
 function parseToolArguments(text: string): Record<string, unknown> {

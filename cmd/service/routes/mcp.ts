@@ -7,8 +7,17 @@ import { handle } from "../handle.ts";
 export function routeMcp(app: Hono, mcp: ProfileMcp): void {
   handle(app, mcpRoutes.servers, ({ params }) => mcp.listServers(params.id));
   handle(app, mcpRoutes.tools, ({ params: { id, sid } }) => mcp.listTools(id, sid));
-  handle(app, mcpRoutes.call, ({ params: { id, sid, tid }, body }) => mcp.callTool(id, sid, tid, body));
+  handle(
+    app,
+    mcpRoutes.call,
+    ({ params: { id, sid, tid }, body }) => mcp.callTool(id, sid, toolOf(tid), body),
+  );
   handle(app, mcpRoutes.refresh, ({ params: { id, sid } }) => mcp.refresh(id, sid));
   handle(app, mcpRoutes.changes, async ({ params }) => ({ changes: await mcp.listChanges(params.id) }));
-  handle(app, mcpRoutes.approve, ({ params: { id, sid, tid } }) => mcp.approve(id, sid, tid));
+  handle(app, mcpRoutes.approve, ({ params: { id, sid, tid } }) => mcp.approve(id, sid, toolOf(tid)));
+}
+
+/** Name of the tool in a path: `~1` is `/`, which no segment of a path can hold, and `~0` is `~`. */
+function toolOf(segment: string): string {
+  return segment.replaceAll("~1", "/").replaceAll("~0", "~");
 }

@@ -13,13 +13,17 @@ const NAMES = [
   "stop",
   "fork",
   "delete",
+  "profiles",
   "exec",
   "run",
   "read_file",
   "write_file",
+  "list_folder",
+  "make_folder",
   "logs",
   "events",
   "why",
+  "asks",
   "mcp_tools",
   "mcp_call",
 ];
@@ -35,6 +39,9 @@ const FAILING: [string, Record<string, unknown>, string][] = [
   ["exec", { vm: "nobody", command: "true" }, "vm.not_found"],
   ["read_file", { vm: "nobody", path: "a" }, "vm.not_found"],
   ["write_file", { vm: "nobody", path: "a", content: "b" }, "vm.not_found"],
+  ["list_folder", { vm: "nobody" }, "vm.not_found"],
+  ["make_folder", { vm: "nobody", path: "a" }, "vm.not_found"],
+  ["create", { from: "nobody" }, "vm.not_found"],
   ["logs", { vm: "nobody" }, "vm.not_found"],
   ["events", { vm: "nobody", denied: true, family: "http" }, "vm.not_found"],
   ["mcp_tools", { vm: "nobody" }, "vm.not_found"],
@@ -93,8 +100,15 @@ Deno.test("sbx-mcp: an agent lists its tools, and every failure has a message an
         assertEquals(isError, true);
         assert(text.includes(`(${code})`), text);
         assert(text.split("\n").length === 2, `a hint follows: ${text}`);
+        assert(!/^sbx |[^:] sbx [a-z]+ /.test(text), `in the words of tools: ${text}`);
       });
     }
+
+    await t.step("what exists without VMs is listed", async () => {
+      const { structuredContent } = await client.callTool({ name: "profiles" }) as any;
+      assert(structuredContent.profiles.some(({ id }: { id: string }) => id === "code"));
+      assertEquals((await client.callTool({ name: "asks" })).structuredContent, { asks: [] });
+    });
 
     for (const [name, args, named] of WRONG) {
       await t.step(`${name} ${JSON.stringify(args)} is rejected before any request`, async () => {

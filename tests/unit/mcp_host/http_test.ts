@@ -4,6 +4,7 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 // @ts-types="@modelcontextprotocol/sdk/client/streamableHttp"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { TOOLS } from "../../../cmd/mcp/server.ts";
 import { limitChild } from "../../helper/child.ts";
 import { emptyHome } from "../../helper/mcp_host.ts";
 import { fromRoot } from "../../helper/repo.ts";
@@ -88,7 +89,7 @@ Deno.test("sbx-mcp --http: serves requests with the token only", async (t) => {
 
     await t.step("the SDK's client lists and calls tools, and receives errors", async () => {
       const client = await connect(sbx.token);
-      assertEquals((await client.listTools()).tools.length, 16);
+      assertEquals((await client.listTools()).tools.length, TOOLS.length);
       assertEquals((await client.callTool({ name: "list" })).structuredContent, { vms: [] });
       assertEquals((await client.callTool({ name: "info", arguments: { vm: "nobody" } })).isError, true);
       await client.close();
@@ -99,7 +100,7 @@ Deno.test("sbx-mcp --http: serves requests with the token only", async (t) => {
       await sbx.ok("stop", "--all");
       await sbx.ok("start");
       await assertRejects(() => connect(old));
-      assertEquals((await (await connect(sbx.token)).listTools()).tools.length, 16);
+      assertEquals((await (await connect(sbx.token)).listTools()).tools.length, TOOLS.length);
     });
   } finally {
     await end();

@@ -38,17 +38,23 @@ const EXIT = { exit_code: 3, truncated: false, duration_ms: 5, event_id: "012345
 
 Deno.test("a program's stream becomes its result, and its lines are progress", async () => {
   const lines: string[] = [];
-  const options = { bytes: 1024, progress: (line: string) => void lines.push(line) };
+  const booted: unknown[] = [];
+  const options = {
+    bytes: 1024,
+    progress: (line: string) => void lines.push(line),
+    onBoot: (vm: unknown) => void booted.push(vm),
+  };
   const events: [string, unknown][] = [
     ["booted", { session_id: "s" }],
     ["stdout", out("one\ntwo\n")],
     ["stderr", out("oops\n")],
     ["stdout", out("\n")],
     ["exit", EXIT],
+    ["events", { events: [{ decision: "block" }] }],
   ];
-  const { exit, booted } = await follow(stream(...events), options);
+  const { exit, events: recorded } = await follow(stream(...events), options);
   assertEquals(exit, { ...EXIT, stdout: "one\ntwo\n\n", stderr: "oops\n" });
-  assertEquals(booted, { session_id: "s" });
+  assertEquals([booted, recorded], [[{ session_id: "s" }], [{ decision: "block" }]]);
   assertEquals(lines, ["the VM has booted", "two", "oops"]);
   const failed = ["error", { error: "gone", code: "vm.not_found", hint: "look" }] as [string, unknown];
   const error = await assertRejects(() => follow(stream(events[0], failed), options), SbxError);

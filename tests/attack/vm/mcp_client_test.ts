@@ -1,0 +1,127 @@
+/** An agent on the host drives VMs through sbx-mcp: it touches its own only, and sees what was refused and asked. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { hostClient } from "../../helper/mcp_host.ts";
+import { eventually, Sbx } from "../../helper/sbx.ts";
+
+const RULES = `
+[profiles.rules.look-first]
+action = "ask"
+match = 'http.request.host == "203.0.113.2"'
+
+[profiles.rules.never]
+action = "block"
+match = 'http.request.host == "203.0.113.1"'
+`;
+
+/** Every tool that takes a VM, with arguments that would be valid for one. */
+const TOUCHES: [string, string, Record<string, unknown>][] = [
+  ["info", "vm", {}],
+  ["stop", "vm", {}],
+  ["start", "vm", {}],
+  ["fork", "vm", {}],
+  ["delete", "vm", {}],
+  ["create", "from", {}],
+  ["exec", "vm", { command: "true" }],
+  ["read_file", "vm", { path: "secret" }],
+  ["write_file", "vm", { path: "secret", content: "x" }],
+  ["list_folder", "vm", {}],
+  ["make_folder", "vm", { path: "a" }],
+  ["logs", "vm", {}],
+  ["events", "vm", {}],
+  ["why", "vm", { event_id: "0123456789ab" }],
+  ["mcp_tools", "vm", {}],
+  ["mcp_call", "vm", { name: "local__echo", arguments: { text: "x" } }],
+];
+
+Deno.test("an agent touches the VMs that it made, and no other", async (t) => {
+  const sbx = await Sbx.make();
+  try {
+    await sbx.ok("profile", "copy", "code", "agent");
+    const profile = `${sbx.home}/profiles/agent/profile.toml`;
+    await Deno.writeTextFile(profile, await Deno.readTextFile(profile) + RULES);
+    await sbx.ok("create", "persons");
+    const persons = JSON.parse(await sbx.ok("info", "persons", "--json"));
+    const client = await hostClient(sbx);
+    const call = async (name: string, args: Record<string, unknown> = {}, options = {}) => {
+      const { isError, content, structuredContent } = await client.callTool(
+        { name, arguments: args },
+        undefined,
+        options,
+      ) as any;
+      return { isError, text: content[0].text as string, result: structuredContent };
+    };
+
+    await t.step("a person's VM does not exist for its tools, by name or id", async () => {
+      for (const [tool, key, args] of TOUCHES) {
+        for (const vm of [persons.name, persons.id]) {
+          const { isError, text } = await call(tool, { ...args, [key]: vm });
+          assertEquals(isError, true, tool);
+          assertStringIncludes(text, "(vm.not_found)", tool);
+        }
+      }
+      assertEquals((await call("list")).result, { vms: [] });
+      assertEquals(JSON.parse(await sbx.ok("info", "persons", "--json")).id, persons.id);
+    });
+
+    const own = (await call("create", { name: "own", profile_id: "agent" })).result;
+
+    await t.step("its own VM works, and refusals and asks are in the result of exec", async () => {
+      const progress: string[] = [];
+      const curl = (host: string) => `curl -s -o /dev/null http://${host}/`;
+      const done = call("exec", {
+        vm: "own",
+        command: `${curl("203.0.113.1")}; ${curl("203.0.113.2")}; true`,
+      }, { onprogress: ({ message }: { message?: string }) => progress.push(message ?? "") });
+      await eventually(
+        "a person is asked",
+        () => progress.some((line) => line.includes("waiting for a person")),
+      );
+      const [ask] = (await call("asks")).result.asks;
+      assertEquals([ask.rule_id, ask.vm, ask.status], ["look-first", own.id, "pending"]);
+      await sbx.ok("deny", ask.ask_id);
+      const { result } = await done;
+      assertEquals(result.exit_code, 0);
+      assertEquals(result.denied.map(({ rule_id }: any) => rule_id), ["never", "look-first"]);
+      assertEquals(result.asks.map(({ rule_id, status }: any) => [rule_id, status]), [[
+        "look-first",
+        "denied",
+      ]]);
+      const { result: events } = await call("events", { vm: "own", denied: true });
+      assertEquals(events.lines.length, 2);
+      assert(/block never GET http:\/\/203\.0\.113\.1\//.test(events.lines[0]), events.lines[0]);
+      const { result: bodies } = await call("events", { vm: "own", denied: true, bodies: true, limit: 1 });
+      assertEquals(bodies.events[0].http.request.host, "203.0.113.1");
+      assert(
+        (await call("events", { vm: "own", denied: true, cursor: bodies.next_cursor })).result.lines
+          .length === 1,
+      );
+    });
+
+    await t.step("a cancelled program ends in the VM", async () => {
+      const abort = new AbortController();
+      const progress: string[] = [];
+      const done = call("exec", { vm: "own", command: "echo begun; exec sleep 4711" }, {
+        signal: abort.signal,
+        onprogress: ({ message }: { message?: string }) => progress.push(message ?? ""),
+      }).catch(() => "cancelled");
+      await eventually("it runs", () => progress.includes("begun"));
+      abort.abort();
+      assertEquals(await done, "cancelled");
+      await eventually(
+        "it is gone",
+        async () =>
+          (await call("exec", { vm: "own", command: "pgrep -f 'sleep 471[1]'" })).result.exit_code === 1,
+      );
+    });
+
+    await t.step("a person's VM that takes the name of a deleted one is not the agent's", async () => {
+      await call("delete", { vm: "own" });
+      await sbx.ok("create", "own");
+      assertStringIncludes((await call("info", { vm: "own" })).text, "(vm.not_found)");
+      assert((await call("events", { vm: own.id })).result.lines.length > 0, "the record stays readable");
+    });
+    await client.close();
+  } finally {
+    await sbx.dispose();
+  }
+});
