@@ -5,8 +5,13 @@ interface ByteSource {
   read(into: Uint8Array): Promise<number | null>;
 }
 
-/** Initial buffer size, in `bytes`. */
+/** Buffer sizes in `bytes`: small at first, because most connections send one short frame; a busy one grows. */
+const BUFFER_MIN = 1024;
 const CHUNK = 64 * 1024;
+
+const NO_BYTES = new Uint8Array(0);
+/** Shared by all readers: it keeps no state between frames. */
+const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /**
  * Reads frames from an untrusted byte source. A length over the limit is rejected before any allocation, so a peer
@@ -15,10 +20,11 @@ const CHUNK = 64 * 1024;
 export class FrameReader {
   #source: ByteSource;
   #limit: number;
-  #buffer = new Uint8Array(CHUNK);
+  #buffer = NO_BYTES;
   #start = 0;
   #end = 0;
-  #decoder = new TextDecoder("utf-8", { fatal: true });
+  /** the last read filled the buffer, so there is more to read */
+  #wasFilled = false;
   #begun = false;
 
   constructor(source: ByteSource, limit = FRAME_LIMIT) {
@@ -50,7 +56,7 @@ export class FrameReader {
     this.#start += 4 + length;
     this.#begun = true;
     try {
-      return JSON.parse(this.#decoder.decode(bytes));
+      return JSON.parse(decoder.decode(bytes));
     } catch (cause) {
       throw new FrameError("frame is not valid UTF-8 JSON", { cause });
     }
@@ -60,6 +66,8 @@ export class FrameReader {
   rest(): Uint8Array<ArrayBuffer> {
     const bytes = this.#buffer.slice(this.#start, this.#end);
     this.#start = this.#end = 0;
+    // The raw wire has buffers of its own, and may be open for hours.
+    this.#buffer = NO_BYTES;
     return bytes;
   }
 
@@ -70,10 +78,13 @@ export class FrameReader {
   /** Reads until `count` bytes are buffered; false when the source ends first. */
   async #fill(count: number): Promise<boolean> {
     while (this.#end - this.#start < count) {
-      if (this.#start > 0 && this.#buffer.length - this.#end < CHUNK / 2) this.#compact();
-      if (this.#buffer.length === this.#end) this.#grow(count);
-      const read = await this.#source.read(this.#buffer.subarray(this.#end));
+      if (this.#start > 0 && this.#buffer.length - this.#end < this.#buffer.length / 2) this.#compact();
+      const isSmall = this.#wasFilled && this.#buffer.length < CHUNK;
+      if (isSmall || this.#buffer.length === this.#end) this.#grow(count);
+      const room = this.#buffer.subarray(this.#end);
+      const read = await this.#source.read(room);
       if (read === null) return false;
+      this.#wasFilled = read === room.length;
       this.#end += read;
     }
     return true;
@@ -87,7 +98,8 @@ export class FrameReader {
 
   #grow(count: number) {
     // Doubles only as bytes arrive: an announced length alone reserves nothing.
-    const grown = new Uint8Array(Math.min(Math.max(this.#buffer.length * 2, CHUNK), count + CHUNK));
+    const size = this.#buffer.length < CHUNK ? this.#buffer.length * 4 : this.#buffer.length * 2;
+    const grown = new Uint8Array(Math.min(Math.max(size, BUFFER_MIN), count + CHUNK));
     grown.set(this.#buffer.subarray(this.#start, this.#end));
     this.#buffer = grown;
     this.#end -= this.#start;
