@@ -63,7 +63,7 @@ export class CallReader implements ModelCall {
     this.#scrub = scrub;
     const facts = api.readRequest(body.json, match);
     const [name = facts.model] = names;
-    const method = match && !api.modelInBody ? match[2] : api.operation;
+    const method = api.modelInBody ? api.operation : match?.[2] ?? api.operation;
     this.#request = {
       provider: provider ?? (api.family.startsWith("ollama.") ? "ollama" : UNKNOWN_PROVIDER),
       api_family: api.family,

@@ -9,7 +9,8 @@ import { openaiChat } from "./openai_chat.ts";
 import { openaiResponses } from "./openai_responses.ts";
 import { BUILT_IN_PRICES, type Prices } from "./price.ts";
 import { providerOf } from "../event/mod.ts";
-import type { Header, ModelCall, ModelRequest } from "./types.ts";
+import { socketOf } from "./socket.ts";
+import type { Header, ModelCall, ModelRequest, ModelSocket } from "./types.ts";
 
 /** APIs in the order their shapes are tested: the most distinctive first. */
 const APIS: readonly Api[] = [google, anthropic, ollamaChat, ollamaGenerate, openaiResponses, openaiChat];
@@ -21,6 +22,11 @@ export class ModelReader {
   /** @param prices called for each model call, so that a changed table applies from the next call */
   constructor(prices: () => Prices = () => BUILT_IN_PRICES) {
     this.#prices = prices;
+  }
+
+  /** Creates a reader for the messages of a WebSocket; `undefined` for an API that is not read. */
+  socket(request: ModelRequest): ModelSocket | undefined {
+    return socketOf(request, this.#prices);
   }
 
   /** Creates a reader for a possible model call; `undefined` if the request head excludes one. */

@@ -52,6 +52,9 @@ export const FRAME_WHOLE_MAX = 1024 * 1024;
 /** Most pings of one side of a WebSocket whose answers are awaited. */
 export const PINGS_MAX = 16;
 
+/** Most model calls of one WebSocket that wait for their responses. */
+export const SOCKET_CALLS_MAX = 64;
+
 /** Timeouts in `ms`. */
 export interface NetTimeouts {
   /** a guest's head, ClientHello or handshake, from its first byte: no slow loris */

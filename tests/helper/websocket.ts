@@ -172,7 +172,10 @@ export async function openSocket(
     waiting.shift()?.();
   };
   const { promise: closed, resolve: onClose } = Promise.withResolvers<CloseEvent>();
+  let isDisposed = false;
   const dispose = () => {
+    if (isDisposed) return;
+    isDisposed = true;
     if (socket.readyState <= WebSocket.OPEN) socket.close();
     client.close();
     tunnel.close();

@@ -34,7 +34,7 @@ import { errorText, ResponseRelay } from "./response_relay.ts";
 import { Revocation, revokedError } from "./revocation.ts";
 import { rewriteBody, rewriteHead, rewriteUpgrade } from "./rewrite.ts";
 import { SocketExchange } from "./socket.ts";
-import { bodyRefusal, REQUEST_BODY, RESPONSE_BODY } from "./unreadable.ts";
+import { REQUEST_BODY, requestRefusal, RESPONSE_BODY } from "./unreadable.ts";
 
 /** Filters for the bodies of one exchange. */
 interface Filters {
@@ -71,7 +71,7 @@ export class HttpExchange {
 
   async #runSteps(): Promise<void> {
     const request = await this.#describe();
-    const unreadable = bodyRefusal(this.#context.gate, request.draft);
+    const unreadable = requestRefusal(this.#context, request.draft);
     if (unreadable) return await this.#outlet.sendBlock(unreadable);
     const passage = await this.#context.gate.decide(request.draft, this.#outlet.signal);
     if (!passage.allowed) return await this.#outlet.sendBlock(passage.decision);

@@ -2,7 +2,8 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { lenientPath } from "../../base/url/mod.ts";
 import type { Event } from "../../event/mod.ts";
-import type { Decision, Gate, Passage, Refusal } from "../../policy/mod.ts";
+import type { Decision, Draft, Gate, Outcome, Passage, Refusal } from "../../policy/mod.ts";
+import { NO_BYTES } from "../message/byte_buffer.ts";
 import type { Header } from "../message/header.ts";
 import type { ModelCall, ModelDraft, ModelRequest } from "../port/mod.ts";
 import type { Requester } from "./draft.ts";
@@ -17,6 +18,9 @@ export class ModelTap {
   readonly #gate: Gate;
   #call?: ModelCall;
   #passage?: Passage;
+  /** draft of a call that the upstream made by itself */
+  #unasked?: Draft;
+  #begun = false;
 
   constructor(gate: Gate, call: ModelCall) {
     this.#gate = gate;
@@ -72,6 +76,21 @@ export class ModelTap {
     }
   }
 
+  /** Records a call that the upstream makes by itself; it passes whatever the rules say. */
+  observe(by: Requester, scrub: (text: string) => string): void {
+    const draft = this.#read((call) => call.request(NO_BYTES, undefined, scrub))?.draft;
+    if (!draft) return;
+    const { actor, process } = by;
+    const common = { ...draft.common, actor, ...(process && { process }) };
+    this.#unasked = { ...draft, common };
+  }
+
+  /** As {@linkcode ModelTap.head}, for the first of several messages. */
+  begin(status: number, headers: Header[]): void {
+    if (!this.#begun) this.head(status, headers);
+    this.#begun = true;
+  }
+
   head(status: number, headers: Header[]): void {
     this.#passage?.markFirstByte();
     this.#read((call) => call.head(status, headers));
@@ -84,10 +103,16 @@ export class ModelTap {
   /** Ends the call; a second call does nothing. */
   end(error?: string): void {
     const passage = this.#passage;
+    if (this.#unasked) this.#gate.observe(this.#unasked, this.#outcomeOf(error));
+    this.#unasked = undefined;
     if (!passage) return;
     this.#passage = undefined;
+    passage.finish(this.#outcomeOf(error));
+  }
+
+  #outcomeOf(error: string | undefined): Outcome {
     const response = this.#read((call) => call.end(error));
-    passage.finish({ ...(response && { response }), ...(error !== undefined && { error }) });
+    return { ...(response && { response }), ...(error !== undefined && { error }) };
   }
 
   #rewriteBody(event: Event, body: Uint8Array, complete: boolean): Uint8Array | undefined {

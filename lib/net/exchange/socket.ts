@@ -1,11 +1,13 @@
 /** The WebSocket of an exchange: its messages pass through the broker, and its faults are recorded. */
 import { SbxError } from "../../base/error/mod.ts";
+import { lenientPath } from "../../base/url/mod.ts";
 import type { CredentialSubstitution, Event } from "../../event/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
-import { CredentialDenied, type MessageFilter } from "../port/mod.ts";
+import { CredentialDenied, type MessageFilter, type ModelRequest } from "../port/mod.ts";
 import type { RelayedBytes } from "../relay.ts";
 import { CLOSE, type DataPiece, type SocketChannel, SocketEnded, SocketRelay } from "../websocket/mod.ts";
 import type { ExchangeContext } from "./context.ts";
+import { SocketModel } from "./socket_model.ts";
 
 export interface SocketExchangeOptions {
   /** event of the upgrade, as policy allowed it */
@@ -31,10 +33,11 @@ export class SocketExchange {
   ): Promise<string | undefined> {
     const { relayMs, closeMs } = this.#context;
     const relay = new SocketRelay(guest, upstream, { relayMs, closeMs, moved });
-    const { error, fault } = await relay.run({
-      guest: this.#channelOf("request"),
-      upstream: this.#channelOf("response"),
-    });
+    const channels = { guest: this.#channelOf("request"), upstream: this.#channelOf("response") };
+    const model = this.#modelOf(relay);
+    const { error, fault } = await relay.run(
+      model ? { guest: model.guest(channels.guest), upstream: model.upstream(channels.upstream) } : channels,
+    ).finally(() => model?.end());
     if (fault?.side === "guest") this.#refuse(fault.reason);
     return error;
   }
@@ -43,6 +46,15 @@ export class SocketExchange {
     const { event, record } = this.#options;
     const { scheme, host, port } = event.http!.request;
     return new SecretChannel(this.#context.broker.messages({ scheme, host, port, direction }), record);
+  }
+
+  /** Model calls of the WebSocket; `undefined` where its messages are of no API that is read. */
+  #modelOf(relay: SocketRelay): SocketModel | undefined {
+    const { gate, broker, models } = this.#context;
+    const { actor, process } = this.#options.event.common;
+    const socket = models?.socket?.(socketRequestOf(this.#options.event));
+    const by = { actor, ...(process && { process }) };
+    return socket && new SocketModel({ gate, broker, by, socket, relay });
   }
 
   /** Records frames of the guest that cannot be read safely. */
@@ -58,6 +70,12 @@ export class SocketExchange {
       remedy: "send frames as RFC 6455 requires, without extensions",
     });
   }
+}
+
+/** Upgraded request as the model port reads it. */
+export function socketRequestOf({ http }: Pick<Event, "http">): ModelRequest {
+  const { method, scheme, host, port, path, query } = http!.request;
+  return { method, scheme, host, port, path: lenientPath(path), query, headers: [] };
 }
 
 /** Messages of one direction through the broker's filter. */

@@ -1,13 +1,36 @@
-/** Bodies that rules read and cannot: refused, so that no encoding hides a body from them (docs/contracts.md §5, "Guards"). */
+/** Requests that hide what rules read: refused, so that no encoding and no WebSocket gets past them (docs/contracts.md §5, "Guards"). */
+import { providerOf } from "../../event/mod.ts";
 import type { Decision, Draft, Gate } from "../../policy/mod.ts";
 import { isUnreadable } from "../message/body_recorder.ts";
+import type { ModelPort } from "../port/mod.ts";
+import type { ExchangeContext } from "./context.ts";
+import { socketRequestOf } from "./socket.ts";
 
 /** Parts of events that hold bodies, as {@linkcode Gate.reads} takes them. */
 export const REQUEST_BODY = "http.request.body";
 export const RESPONSE_BODY = "http.response.body";
 
-/** Refuses a request whose body rules read and cannot; `undefined` for one that may be decided on. */
-export function bodyRefusal(gate: Gate, draft: Draft): Decision | undefined {
+/** Refuses a request that hides what rules read; `undefined` for one that may be decided on. */
+export function requestRefusal({ gate, models }: ExchangeContext, draft: Draft): Decision | undefined {
+  return bodyRefusal(gate, draft) ?? socketRefusal(gate, models, draft);
+}
+
+/** Refuses a WebSocket to a model provider whose messages are not read, where rules read models. */
+function socketRefusal(gate: Gate, models: ModelPort | undefined, draft: Draft): Decision | undefined {
+  const { headers, host } = draft.http!.request;
+  if (headers["upgrade"] === undefined || providerOf(host) === undefined || !gate.reads("model")) {
+    return undefined;
+  }
+  if (models?.socket?.(socketRequestOf(draft))) return undefined;
+  return gate.refuse(draft, {
+    id: "guard-model",
+    reason: "a rule reads models, and the messages of this WebSocket to a provider cannot be read",
+    remedy: "use the provider's API over HTTPS",
+  });
+}
+
+/** Refuses a request whose body rules read and cannot. */
+function bodyRefusal(gate: Gate, draft: Draft): Decision | undefined {
   if (!gate.reads(REQUEST_BODY) || !isUnreadable(draft.http!.request.body)) return undefined;
   return gate.refuse(draft, {
     id: "guard-body",

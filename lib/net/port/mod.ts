@@ -10,6 +10,14 @@ export {
   type MessagePlace,
   type Substituted,
 } from "./credential.ts";
-export type { ModelCall, ModelDraft, ModelPort, ModelRequest } from "./model.ts";
+export type {
+  ModelCall,
+  ModelDraft,
+  ModelPort,
+  ModelRequest,
+  ModelSocket,
+  SocketRequest,
+  SocketResponse,
+} from "./model.ts";
 export type { NamePort } from "./name.ts";
 export type { Header } from "../message/header.ts";

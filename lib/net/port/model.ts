@@ -60,8 +60,47 @@ export interface ModelCall {
   end(error?: string): ModelEvent["response"] | undefined;
 }
 
+/** A message of a guest on a WebSocket that carries model calls. */
+export interface SocketRequest {
+  call: ModelCall;
+  /** a call decided on before, which this one takes the place of */
+  replaces?: ModelCall;
+}
+
+/** A message of an upstream on a WebSocket that carries model calls. */
+export interface SocketResponse {
+  call: ModelCall;
+  /** the upstream made the response without being asked: the call was not decided on */
+  isUnasked: boolean;
+  /** status of an HTTP response that would say the same */
+  status: number;
+  /** the reader of the call needs this message */
+  isRead: boolean;
+  /** the response ends with this message */
+  isEnd: boolean;
+}
+
+/** Reads the model calls of one WebSocket. */
+export interface ModelSocket {
+  /** longest message of a guest that is read, in `bytes`; a longer one ends the WebSocket */
+  readonly messageMax: number;
+  /**
+   * Finds the call that a message of the guest makes; `undefined` for one that makes none. The message itself goes to
+   * {@linkcode ModelCall.request}.
+   *
+   * @param text `undefined` for a binary message
+   */
+  request(text: string | undefined): SocketRequest | undefined;
+  /** Forgets a call that was not sent. @returns the message that tells the client, an error of this API */
+  refuse(call: ModelCall, code: string, message: string): string;
+  /** Finds the call that a message of the upstream belongs to. */
+  response(text: string): SocketResponse | undefined;
+}
+
 /** Recognizes model calls among requests. */
 export interface ModelPort {
   /** Reader for a request that may be a model call, by its head; `undefined` for one that cannot be. */
   match(request: ModelRequest): ModelCall | undefined;
+  /** Reader for the messages of an upgraded request; `undefined` for one whose messages nobody here can read. */
+  socket?(request: ModelRequest): ModelSocket | undefined;
 }

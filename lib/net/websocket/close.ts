@@ -4,7 +4,7 @@ import { NO_BYTES } from "../message/byte_buffer.ts";
 import { SocketFault } from "./fault.ts";
 
 /** Codes of sbx's own close frames, beside those of a {@linkcode SocketFault}. */
-export const CLOSE = { policy: 1008, internal: 1011 } as const;
+export const CLOSE = { policy: 1008, tooBig: 1009, internal: 1011 } as const;
 
 /** Content of a close frame. */
 export interface CloseReason {

@@ -79,9 +79,17 @@ export class SocketRelay {
     await this.#writers.guest.writeText(text);
   }
 
-  /** Ends the relay when the guest goes away while nothing is read from it. */
-  watchGuest(): void {
-    this.#connections.guest.listen(() => this.#finish());
+  /** Waits for a decision, which may take a person: ends the relay when the guest goes away meanwhile. */
+  async wait<T>(decision: Promise<T>): Promise<T> {
+    const { guest } = this.#connections;
+    this.#setDeadline(Infinity);
+    guest.listen(() => this.#finish());
+    try {
+      return await decision;
+    } finally {
+      guest.unlisten();
+      this.#keepAlive();
+    }
   }
 
   /** Relays until both sides have ended. @param channels of the data that comes from each side */
@@ -192,7 +200,7 @@ export class SocketRelay {
   }
 
   #keepAlive(): void {
-    if (this.#closedSides.size === 0) this.#setDeadline(this.#options.relayMs);
+    if (this.#closedSides.size === 0 && !this.over.aborted) this.#setDeadline(this.#options.relayMs);
   }
 
   #setDeadline(ms: number): void {

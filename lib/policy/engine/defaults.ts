@@ -25,6 +25,11 @@ const PRIVATE = [
   "the address is private, loopback, link-local or a metadata service",
 ] as const;
 
+/** OpenAI's Responses and Realtime APIs, whose messages are decided on one by one (lib/model/socket.ts). */
+const READ_SOCKET =
+  '(in_domain(http.request.host, "api.openai.com") || http.request.host == "chatgpt.com") && ' +
+  'http.request.path.matches("^/(v1|backend-api/codex)/(responses|realtime)$")';
+
 /** Built-in rules; a `[default.<id>]` in a rule file replaces the one with the same id. */
 export const DEFAULT_RULES: readonly Rule[] = [
   block("block-private-http", "is_private_host(http.request.host)", ...PRIVATE),
@@ -37,8 +42,9 @@ export const DEFAULT_RULES: readonly Rule[] = [
   ),
   block(
     "block-model-websocket",
-    'http.request.headers["upgrade"][0] == "websocket" && is_model_host(http.request.host)',
-    "WebSockets at hosts of model providers",
+    'http.request.headers["upgrade"][0] == "websocket" && is_model_host(http.request.host) && !(' +
+      READ_SOCKET + ")",
+    "WebSockets at hosts of model providers whose messages are not read",
     "model calls in this WebSocket cannot be decided on; use HTTPS, which clients fall back to",
   ),
   ...GOVERNED_FAMILIES.map((family): Rule => ({

@@ -57,7 +57,7 @@ function framings(text: string, cut: number): Record<string, WireFrame[]> {
   };
 }
 
-Deno.test("model calls do not hide in a WebSocket: the upgrade at a provider's host is refused", async () => {
+Deno.test("model calls do not hide in a WebSocket whose messages nobody reads: its upgrade is refused", async () => {
   await using net = await TestNet.open({ target: () => target });
   for (
     const host of ["api.openai.com", "generativelanguage.googleapis.com", "eu-aiplatform.googleapis.com"]

@@ -1,0 +1,168 @@
+/** Model calls on a WebSocket: each is an event of its own, decided on before its message is sent. */
+import { Buffer } from "node:buffer";
+import { SbxError } from "../../base/error/mod.ts";
+import { type Decision, type Gate, guestLine } from "../../policy/mod.ts";
+import { SOCKET_CALLS_MAX } from "../limit.ts";
+import type { Header } from "../message/header.ts";
+import type { CredentialPort, ModelCall, ModelSocket, SocketResponse } from "../port/mod.ts";
+import {
+  CLOSE,
+  type DataPiece,
+  type SocketChannel,
+  SocketEnded,
+  type SocketRelay,
+} from "../websocket/mod.ts";
+import type { Requester } from "./draft.ts";
+import { ModelTap } from "./model_tap.ts";
+
+export interface SocketModelOptions {
+  gate: Gate;
+  broker: CredentialPort;
+  by: Requester;
+  socket: ModelSocket;
+  relay: SocketRelay;
+}
+
+/** Events of an upstream as the readers of responses take them: JSON, one a line. */
+const EVENT_LINES: Header[] = [["content-type", "application/x-ndjson"]];
+
+/** The model calls of one WebSocket. */
+export class SocketModel {
+  readonly #options: SocketModelOptions;
+  readonly #taps = new Map<ModelCall, ModelTap>();
+
+  constructor(options: SocketModelOptions) {
+    this.#options = options;
+  }
+
+  /** Messages of the guest. @param channel takes those that may be sent */
+  guest(channel: SocketChannel): SocketChannel {
+    const message = new MessageBuffer();
+    return {
+      take: async (piece) => {
+        const bytes = message.add(piece);
+        if (message.size > this.#options.socket.messageMax) throw tooLong(this.#options.socket.messageMax);
+        const sent = bytes && await this.#decide(bytes, piece.isText);
+        return sent && await channel.take({ kind: "data", isText: piece.isText, bytes: sent, isLast: true });
+      },
+      takeReason: (reason) => channel.takeReason(reason),
+    };
+  }
+
+  /** Messages of the upstream. @param channel takes them before they are read: readers see refs */
+  upstream(channel: SocketChannel): SocketChannel {
+    const message = new MessageBuffer();
+    return {
+      take: async (piece) => {
+        const bytes = await channel.take(piece);
+        const whole = message.add(
+          { ...piece, bytes: bytes ?? new Uint8Array() },
+          this.#options.socket.messageMax,
+        );
+        if (whole && piece.isText) this.#readSafely(new TextDecoder().decode(whole));
+        return bytes;
+      },
+      takeReason: (reason) => channel.takeReason(reason),
+    };
+  }
+
+  /** Ends the calls whose responses are incomplete. */
+  end(error = "the WebSocket was closed before the response was complete"): void {
+    for (const tap of this.#taps.values()) tap.end(error);
+    this.#taps.clear();
+  }
+
+  /** @returns the message to send; `undefined` when its call is refused, which the guest is told */
+  async #decide(bytes: Uint8Array, isText: boolean): Promise<Uint8Array | undefined> {
+    const { gate, broker, by, socket, relay } = this.#options;
+    const request = socket.request(isText ? new TextDecoder().decode(bytes) : undefined);
+    if (!request) return bytes;
+    const { call, replaces } = request;
+    if (replaces) this.#end(replaces, "the client asked for the response itself");
+    if (this.#taps.size >= SOCKET_CALLS_MAX) throw tooMany();
+    const tap = new ModelTap(gate, call);
+    const scrub = (text: string) => broker.scrub(text);
+    try {
+      const verdict = await relay.wait(tap.decide(by, { bytes }, scrub, relay.over));
+      if (verdict?.allowed === false) return await this.#refuse(call, verdict.decision);
+      // A message that no reader takes for a call is sent as any other.
+      if (verdict) this.#taps.set(call, tap);
+      return verdict?.body ?? bytes;
+    } catch (error) {
+      if (!(error instanceof SbxError)) throw error;
+      tap.end(error.message);
+      const { code, message } = error;
+      await relay.tellGuest(socket.refuse(call, code, message));
+      return undefined;
+    }
+  }
+
+  async #refuse(call: ModelCall, decision: Decision): Promise<undefined> {
+    const { socket, relay } = this.#options;
+    await relay.tellGuest(socket.refuse(call, "policy.blocked", guestLine(decision)));
+  }
+
+  /** @throws {SocketEnded} a call that cannot be recorded must not happen */
+  #readSafely(text: string): void {
+    try {
+      this.#read(text);
+    } catch (error) {
+      throw error instanceof SbxError ? new SocketEnded(error.message, CLOSE.internal, error) : error;
+    }
+  }
+
+  #read(text: string): void {
+    const response = this.#options.socket.response(text);
+    if (!response) return;
+    const { call, status, isRead, isEnd } = response;
+    const tap = this.#taps.get(call) ?? this.#observe(response);
+    tap.begin(status, EVENT_LINES);
+    if (isRead) tap.chunk(new TextEncoder().encode(`${text}\n`));
+    if (isEnd) this.#end(call);
+  }
+
+  /** Records a call that the upstream made by itself: nobody could decide on it. */
+  #observe({ call }: SocketResponse): ModelTap {
+    const { gate, broker, by } = this.#options;
+    if (this.#taps.size >= SOCKET_CALLS_MAX) throw tooMany();
+    const tap = new ModelTap(gate, call);
+    tap.observe(by, (text) => broker.scrub(text));
+    this.#taps.set(call, tap);
+    return tap;
+  }
+
+  #end(call: ModelCall, error?: string): void {
+    this.#taps.get(call)?.end(error);
+    this.#taps.delete(call);
+  }
+}
+
+/** Collects the pieces of a message. */
+class MessageBuffer {
+  #pieces: Uint8Array[] = [];
+  /** `bytes` of the message so far */
+  size = 0;
+
+  /**
+   * @param max length from which on a message is not kept
+   * @returns the whole message at its end; `undefined` before, and for one that was not kept
+   */
+  add({ bytes, isLast }: DataPiece, max = Infinity): Uint8Array | undefined {
+    if (this.#pieces.length === 0) this.size = 0;
+    this.size += bytes.length;
+    // A copy: the bytes are those of a buffer that is read into again.
+    this.#pieces.push(this.size > max ? new Uint8Array() : bytes.slice());
+    if (!isLast) return undefined;
+    const whole = this.size > max ? undefined : Buffer.concat(this.#pieces);
+    this.#pieces = [];
+    return whole;
+  }
+}
+
+function tooLong(max: number): SocketEnded {
+  return new SocketEnded(`a message to a model is longer than ${max} bytes`, CLOSE.tooBig);
+}
+
+function tooMany(): SocketEnded {
+  return new SocketEnded(`more than ${SOCKET_CALLS_MAX} model calls wait for their responses`, CLOSE.policy);
+}
