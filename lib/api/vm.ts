@@ -127,7 +127,10 @@ export type RunRequest = z.infer<typeof RunRequest>;
 
 export const RunResult = ExecResult.extend({
   vm: VmInfo,
-  events: z.array(z.record(z.string(), z.unknown())).describe("events of the session, oldest first"),
+  events: z.array(z.record(z.string(), z.unknown())).describe(
+    "the first events of the session, oldest first",
+  ),
+  next_cursor: z.string().optional().describe("?cursor= of GET /sessions/{id}/events for the rest"),
 }).openapi("RunResult");
 export type RunResult = z.infer<typeof RunResult>;
 
@@ -148,8 +151,16 @@ export const LogsResult = z.object({
 }).openapi("Logs");
 export type LogsResult = z.infer<typeof LogsResult>;
 
+const nextCursor = z.string().optional().describe("?cursor= of the next page; absent at the end");
+/** Page of a record. */
+const PageQuery = z.object({
+  cursor: z.string().optional(),
+  limit: z.coerce.number().int().min(1).max(1000).optional().describe("default 1000"),
+});
+
 export const TimelineResult = z.object({
   events: z.array(z.record(z.string(), z.unknown())),
+  next_cursor: nextCursor,
 }).openapi("Timeline");
 export type TimelineResult = z.infer<typeof TimelineResult>;
 
@@ -161,6 +172,7 @@ export const HistoryResult = z.object({
     exit_code: z.int().nullable(),
     duration_ms: z.number().nullable(),
   })),
+  next_cursor: nextCursor,
 }).openapi("History");
 export type HistoryResult = z.infer<typeof HistoryResult>;
 
@@ -200,8 +212,12 @@ export const vmRoutes = {
   info: vm("get", "info", "details of one VM", VmInfo),
   status: vm("get", "status", "status of the VM", StatusResult),
   logs: vm("get", "logs", "last lines of the VM's logs", LogsResult),
-  timeline: vm("get", "timeline", "events of the VM's session, oldest first", TimelineResult),
-  history: vm("get", "history", "programs that were run in the VM", HistoryResult),
+  timeline: vm("get", "timeline", "events of the VM's session, oldest first", TimelineResult, {
+    query: PageQuery,
+  }),
+  history: vm("get", "history", "programs that were run in the VM, oldest first", HistoryResult, {
+    query: PageQuery,
+  }),
   snapshots: vm("get", "snapshots/list", "snapshots of the VM", SnapshotsResult),
   exec: vm("post", "exec", "output and exit code of the program", ExecResult, body(ExecRequest)),
   stop: vm("post", "stop", "the VM, stopped", VmSummary),

@@ -36,14 +36,21 @@ export async function readObom(
   profile: Profile,
   arch: Arch = currentArch(),
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const located = await locate(home, profile, arch);
-  if (!located) {
+  const file = await findFile(home, profile, arch);
+  if (!file) {
     throw new SbxError("obom.not_found", `profile "${profile.id}" has no OBOM for ${arch}`, {
       hint: "sbx profile info shows the OBOM of a profile",
     });
   }
-  await verifyFile(located.file);
-  return await Deno.readFile(located.file.path);
+  await verifyFile(file);
+  return await Deno.readFile(file.path);
+}
+
+/** The OBOM's file, described or not: one that cannot be read is damaged, and not absent. */
+async function findFile(home: Home, profile: Profile, arch: Arch): Promise<AssetFile | undefined> {
+  const pin = profile.obom?.arch[arch];
+  if (pin) return await pinnedFile(home, pin);
+  return profile.assets ? undefined : (await resolveAssets(home, arch)).obom;
 }
 
 async function locate(home: Home, profile: Profile, arch: Arch): Promise<LocatedObom | undefined> {

@@ -12,12 +12,10 @@ import {
 import { afterAsk } from "../policy/decision/mod.ts";
 import type { AskRecord, Decision } from "../policy/mod.ts";
 import { sessionPaths } from "../session/mod.ts";
+import { historyOf } from "./history.ts";
 import type { Sessions } from "./sessions.ts";
 import type { Supervisor } from "./supervisor.ts";
 import type { Vm } from "./vm.ts";
-
-/** Most events of one reply; `GET /sessions/{id}/events` pages through the rest. */
-const MAX_EVENTS = 1000;
 
 /** Finds the path of a session's ledger. */
 export type LedgerFinder = (idOrName: string) => Promise<string>;
@@ -36,18 +34,35 @@ export function ledgerFinder(supervisor: Supervisor, sessions: Sessions, home: H
   };
 }
 
-/** Reads the first events of a VM's session; none before it has a ledger. */
-export async function sessionEvents({ paths }: Pick<Vm, "paths">): Promise<LedgerEvent[]> {
-  if (!await Deno.lstat(paths.ledger).then(() => true, () => false)) return [];
-  return (await readEvents(paths.ledger, { limit: MAX_EVENTS })).events;
+/** Reads a page of the events of a VM's session; none before it has a ledger. */
+export async function sessionEvents(
+  { paths }: Pick<Vm, "paths">,
+  { cursor, limit = PAGE_EVENTS_MAX }: Pick<EventFilter, "cursor" | "limit"> = {},
+): Promise<EventPage> {
+  if (!await hasLedger(paths.ledger)) return { events: [] };
+  return await readEvents(paths.ledger, { cursor, limit });
+}
+
+/** Reads a page of the programs that were run in a VM. */
+export async function sessionHistory(
+  { paths }: Pick<Vm, "paths">,
+  { cursor, limit }: Pick<EventFilter, "cursor" | "limit"> = {},
+): Promise<HistoryResult> {
+  if (!await hasLedger(paths.ledger)) return { executions: [] };
+  return await historyOf(eventsOf(paths.ledger, { family: "process" }, cursor), limit);
+}
+
+function hasLedger(path: string): Promise<boolean> {
+  return Deno.lstat(path).then(() => true, () => false);
 }
 
 /** Yields every event of a ledger that passes the filter, reading page after page. */
 export async function* eventsOf(
   ledger: string,
   filter: Omit<EventFilter, "cursor" | "limit"> = {},
+  after = "0",
 ): AsyncGenerator<LedgerEvent> {
-  for (let cursor: string | undefined = "0"; cursor !== undefined;) {
+  for (let cursor: string | undefined = after; cursor !== undefined;) {
     const page = await readEvents(ledger, { ...filter, cursor, limit: PAGE_EVENTS_MAX });
     yield* page.events;
     cursor = page.next_cursor;
@@ -68,35 +83,6 @@ export function contextsOf({ events, next_cursor }: EventPage): PolicyContexts {
     }),
     ...(next_cursor !== undefined && { next_cursor }),
   };
-}
-
-/** One program, from its exec event and the exit event after it. */
-type Execution = HistoryResult["executions"][number];
-
-/** Pairs each exec event with the next exit event of the same command. */
-export function executionsOf(events: LedgerEvent[]): Execution[] {
-  const executions: Execution[] = [];
-  for (const { common, process } of events) {
-    const activity = process?.activity;
-    if (activity?.operation === "exec") {
-      const { event_id, timestamp_unix_ms } = common;
-      executions.push({
-        event_id,
-        timestamp_unix_ms,
-        command: activity.command,
-        exit_code: null,
-        duration_ms: null,
-      });
-    } else if (activity?.operation === "exit") {
-      const execution = executions.find(({ command, exit_code }) =>
-        exit_code === null && command === activity.command
-      );
-      if (!execution) continue;
-      execution.exit_code = activity.exit_code ?? null;
-      execution.duration_ms = common.timestamp_unix_ms - execution.timestamp_unix_ms;
-    }
-  }
-  return executions;
 }
 
 /** The record of one event. If its ask is over, the decision is the one that followed the answer. */

@@ -9,11 +9,11 @@ export { ProfilesInForce } from "./in_force.ts";
 export {
   contextsOf,
   eventsOf,
-  executionsOf,
   explainEvent,
   type LedgerFinder,
   ledgerFinder,
   sessionEvents,
+  sessionHistory,
 } from "./ledger.ts";
 export { takeLock } from "./lock.ts";
 export { readLogs } from "./logs.ts";

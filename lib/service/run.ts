@@ -31,7 +31,7 @@ export class OneOffVm {
       vm: this.#supervisor.info(this.#vm),
     }));
     // The ledger is complete once the VM's process has ended, and it outlives the VM.
-    return { ...result, events: await sessionEvents(this.#vm) };
+    return { ...result, ...await sessionEvents(this.#vm) };
   }
 
   /** Runs the program, removes the VM, and sends everything as events. */
@@ -40,7 +40,7 @@ export class OneOffVm {
       await send("booted", this.#supervisor.info(this.#vm));
       await execStreamed(this.#vm, this.#request, send, gone);
     });
-    await send("events", { events: await sessionEvents(this.#vm) });
+    await send("events", await sessionEvents(this.#vm));
   }
 
   /** Removes the VM after the work. A VM whose boot failed stays, Defunct, with its logs. */

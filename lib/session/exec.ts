@@ -44,7 +44,7 @@ export async function execProgram(
   }
   const rewritten = { ...request, ...programOf(event, request) };
   const exit = await health.notifying(streams, link.exec(rewritten, streams, signal));
-  gate.observe(exitDraft(rewritten, exit.exit_code));
+  gate.observe(exitDraft(rewritten, exit.exit_code, event_id));
   if (exit.error) {
     await streams.output("stderr", encodeLine(`sbx: cannot run ${rewritten.argv[0]}: ${exit.error}`));
   }

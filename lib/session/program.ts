@@ -15,10 +15,10 @@ export function execDraft(program: Program): Draft {
   };
 }
 
-/** The draft of its end. */
-export function exitDraft(program: Program, exit_code: number): Draft {
+/** The draft of its end. @param event_id of its start */
+export function exitDraft(program: Program, exit_code: number, event_id: string): Draft {
   return {
-    common: { event_type: "process.exit", source_engine: "process", actor: "host" },
+    common: { event_type: "process.exit", source_engine: "process", actor: "host", labels: { event_id } },
     process: { activity: { ...activityOf(program), operation: "exit", exit_code } },
   };
 }

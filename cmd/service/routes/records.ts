@@ -3,11 +3,11 @@ import { policyRoutes, sessionRoutes, vmRoutes } from "../../../lib/api/mod.ts";
 import { readEvents } from "../../../lib/ledger/read/mod.ts";
 import {
   contextsOf,
-  executionsOf,
   explainEvent,
   type LedgerFinder,
   readLogs,
   sessionEvents,
+  sessionHistory,
   type Sessions,
   type Supervisor,
 } from "../../../lib/service/mod.ts";
@@ -23,12 +23,12 @@ export function routeRecords(
   handle(
     app,
     vmRoutes.timeline,
-    async ({ params }) => ({ events: await sessionEvents(supervisor.find(params.id)) }),
+    ({ params, query }) => sessionEvents(supervisor.find(params.id), query),
   );
   handle(
     app,
     vmRoutes.history,
-    async ({ params }) => ({ executions: executionsOf(await sessionEvents(supervisor.find(params.id))) }),
+    ({ params, query }) => sessionHistory(supervisor.find(params.id), query),
   );
   handle(app, vmRoutes.logs, ({ params }) => readLogs(supervisor.find(params.id).paths));
   handle(app, vmRoutes.snapshots, async ({ params }) => {
