@@ -2,6 +2,7 @@ import type { RouteConfig } from "@hono/zod-openapi";
 import type { Context, Hono } from "hono";
 import type { z } from "zod";
 import { SbxError } from "../../lib/base/error/mod.ts";
+import { NestingError, parseJson } from "../../lib/base/json/mod.ts";
 import { describe, pathText } from "../../lib/toml/mod.ts";
 
 /** A request, validated by the route's zod definitions. */
@@ -51,8 +52,11 @@ async function jsonBody(route: RouteConfig, context: Context): Promise<unknown> 
   }
   let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    value = parseJson(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch (cause) {
+    if (cause instanceof NestingError) {
+      throw new SbxError("request.invalid", `the request body is ${cause.message}`, { cause });
+    }
     throw new SbxError("request.malformed", "the request body is not JSON", { cause });
   }
   return check(schema, value, "body");

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { SbxError } from "../base/error/mod.ts";
+import { parseJson } from "../base/json/mod.ts";
 import { Manifest } from "./schema.ts";
 
 /** Longest manifest, in `bytes`: room for very many releases, and small enough to parse at once. */
@@ -23,7 +24,7 @@ export function parseManifest(bytes: Uint8Array | string, source: string): Manif
   let value: unknown;
   try {
     const text = typeof bytes === "string" ? bytes : new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    value = JSON.parse(text);
+    value = parseJson(text);
   } catch (cause) {
     throw invalidError("it is not JSON in UTF-8", cause);
   }

@@ -35,6 +35,8 @@ export const ENTRY_BYTES_MAX = 128 * 1024;
 export const CATALOGUE_BYTES_MAX = 4 * 1024 * 1024;
 /** Nesting levels of a result or an entry. */
 export const DEPTH_MAX = 200;
+/** Nesting levels of a line of the protocol: a result or an entry in its message. */
+export const LINE_DEPTH_MAX = DEPTH_MAX + 8;
 /** Shortest interval in `ms` between two reads of a list triggered by `list_changed`. */
 export const RELIST_INTERVAL_MS = 500;
 

@@ -1,6 +1,7 @@
 /** Lines of JSON over a pipe, in both directions (docs/contracts.md §8). */
+import { parseJson } from "../base/json/mod.ts";
 import { joinBytes } from "./bytes.ts";
-import { LINE_BYTES_MAX } from "./limit.ts";
+import { LINE_BYTES_MAX, LINE_DEPTH_MAX } from "./limit.ts";
 
 interface ByteSource {
   read(into: Uint8Array): Promise<number | null>;
@@ -96,10 +97,10 @@ export class LineWriter {
   }
 }
 
-/** The value of a JSON text. @returns `undefined` when it is malformed */
-export function parseJson(text: string): unknown {
+/** The value of a line of the protocol. @returns `undefined` when it is malformed, or nested too deep */
+export function valueOf(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text, LINE_DEPTH_MAX);
   } catch {
     return undefined;
   }

@@ -1,5 +1,6 @@
 /** Requests of the aggregator protocol (docs/contracts.md §8). */
 import { z } from "zod";
+import { valueOf } from "./ndjson.ts";
 
 const CursorParams = z.strictObject({
   /** index of the first entry of a page; without it the whole list has to fit on one line */
@@ -35,7 +36,7 @@ export interface RequestLine {
 /** Reads a request line. @returns `undefined` when it is malformed; without an id it cannot be answered */
 export function readRequest(line: string): RequestLine | undefined {
   try {
-    const { id, method, params } = JSON.parse(line);
+    const { id, method, params } = valueOf(line) as RequestLine;
     if (Number.isSafeInteger(id) && id >= 0 && typeof method === "string") return { id, method, params };
   } catch {
     // malformed

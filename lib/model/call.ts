@@ -1,7 +1,8 @@
+import { parseJson } from "../base/json/mod.ts";
 import { type Event, type ModelEvent, UNKNOWN_PROVIDER } from "../event/mod.ts";
 import type { Api } from "./api.ts";
 import { type Json, objectOf } from "./json.ts";
-import { BODY_TEXT_MAX } from "./limit.ts";
+import { BODY_TEXT_MAX, JSON_DEPTH_MAX } from "./limit.ts";
 import { namesOf } from "./name.ts";
 import type { Operation } from "./operation.ts";
 import { other } from "./other.ts";
@@ -203,7 +204,7 @@ function totalInputOf({ input, cacheRead, cacheWrite, cacheWriteLong }: Partial<
 
 function jsonOf(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text, JSON_DEPTH_MAX);
   } catch {
     return undefined;
   }

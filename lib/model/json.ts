@@ -1,4 +1,5 @@
 /** Accessors for untrusted JSON: a value of another type counts as absent. */
+import { parseJson } from "../base/json/mod.ts";
 import { isObject } from "../base/object/mod.ts";
 import { NAME_MAX } from "./limit.ts";
 
@@ -26,10 +27,10 @@ export function countOf(value: unknown): number | undefined {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }
 
-/** Parses JSON; invalid JSON stays a string. */
+/** Parses JSON; a text that cannot be parsed, or is nested too deep, stays a string. */
 export function parseJsonOrText(json: string): unknown {
   try {
-    return JSON.parse(json);
+    return parseJson(json);
   } catch {
     return json;
   }

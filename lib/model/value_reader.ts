@@ -1,5 +1,6 @@
 /** JSON values of a response, from arbitrarily split bytes: one text, lines, or server-sent events. */
-import { LINE_MAX, RESPONSE_MAX } from "./limit.ts";
+import { parseJson } from "../base/json/mod.ts";
+import { JSON_DEPTH_MAX, LINE_MAX, RESPONSE_MAX } from "./limit.ts";
 
 /** Framing of a response's values. */
 export type Framing = "json" | "lines" | "events";
@@ -27,12 +28,12 @@ export class ValueReader {
     this.#onValue = onValue;
   }
 
-  /** @throws {RangeError} a limit is exceeded @throws {SyntaxError} invalid JSON */
+  /** @throws {RangeError} a limit is exceeded @throws {SyntaxError} invalid JSON, or nested too deep */
   push(bytes: Uint8Array): void {
     this.#read(this.#decoder.decode(bytes, { stream: true }));
   }
 
-  /** @throws {RangeError} a limit is exceeded @throws {SyntaxError} invalid JSON */
+  /** @throws {RangeError} a limit is exceeded @throws {SyntaxError} invalid JSON, or nested too deep */
   end(): void {
     this.#read(this.#decoder.decode());
     const rest = this.#takeBuffer();
@@ -70,12 +71,12 @@ export class ValueReader {
 
   #readLine(line: string): void {
     if (this.#framing === "lines") {
-      if (line.trim() !== "") this.#onValue(JSON.parse(line));
+      if (line.trim() !== "") this.#onValue(parseJson(line, JSON_DEPTH_MAX));
     } else if (line === "") {
       const data = this.#data.join("\n");
       this.#data = [];
       this.#dataSize = 0;
-      if (data.trim() !== "" && data.trim() !== "[DONE]") this.#onValue(JSON.parse(data));
+      if (data.trim() !== "" && data.trim() !== "[DONE]") this.#onValue(parseJson(data, JSON_DEPTH_MAX));
     } else if (line.startsWith("data:")) {
       this.#dataSize += line.length;
       if (this.#dataSize > LINE_MAX) throw new RangeError(`longer than ${LINE_MAX} characters`);
@@ -88,9 +89,11 @@ export class ValueReader {
     if (text.trim() === "") return;
     let value: unknown;
     try {
-      value = JSON.parse(text);
+      value = parseJson(text, JSON_DEPTH_MAX);
     } catch {
-      for (const line of text.split("\n")) if (line.trim() !== "") this.#onValue(JSON.parse(line));
+      for (const line of text.split("\n")) {
+        if (line.trim() !== "") this.#onValue(parseJson(line, JSON_DEPTH_MAX));
+      }
       return;
     }
     for (const item of Array.isArray(value) ? value : [value]) this.#onValue(item);

@@ -2,6 +2,7 @@
  * OpenTelemetry sink: findings as OTLP/HTTP logs in JSON. OpenTelemetry's own exporters are not used: they queue in
  * memory and drop records during an outage, and the serializer alone depends on the SDKs for logs, metrics and traces.
  */
+import { parseJson } from "../base/json/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
 import type { Severity } from "../detection/mod.ts";
 import { type Endpoint, HttpReceiver } from "./http.ts";
@@ -97,7 +98,8 @@ export class OtlpSender implements Sender {
 
 function countRejected(response: string): number {
   try {
-    return Number(JSON.parse(response)?.partialSuccess?.rejectedLogRecords ?? 0) || 0;
+    const answer = parseJson(response) as { partialSuccess?: { rejectedLogRecords?: unknown } } | null;
+    return Number(answer?.partialSuccess?.rejectedLogRecords ?? 0) || 0;
   } catch {
     return 0;
   }

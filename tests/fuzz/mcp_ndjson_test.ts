@@ -1,6 +1,6 @@
 /** Lines and frames of random bytes, cut anywhere. */
 import { assertEquals } from "@std/assert";
-import { isDeeper } from "../../lib/mcp/depth.ts";
+import { isDeeper } from "../../lib/base/json/mod.ts";
 import { byteLength, fitsLine, readLines } from "../../lib/mcp/ndjson.ts";
 import { FrameKind, FrameWire } from "../../lib/mcp/outbound/frame.ts";
 import { readRequest } from "../../lib/mcp/protocol.ts";

@@ -1,5 +1,6 @@
 import type { Context, Hono } from "hono";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { parseJson } from "../../../lib/base/json/mod.ts";
 import type { CallStream } from "../../../lib/ipc/mod.ts";
 import type { Notices, Supervisor } from "../../../lib/service/mod.ts";
 
@@ -69,17 +70,25 @@ async function type(call: CallStream<"Terminal">, data: unknown): Promise<void> 
   if (data instanceof ArrayBuffer) {
     return await call.send({ t: "Data", data: new Uint8Array(data).toBase64() });
   }
-  const size = JSON.parse(String(data));
-  const valid = [size.cols, size.rows].every((n) => Number.isInteger(n) && n > 0 && n <= MAX_CELLS);
-  if (!valid) throw new SbxError("request.invalid", "a terminal's size is {cols, rows}");
-  await call.send({ t: "Resize", cols: size.cols, rows: size.rows });
+  await call.send({ t: "Resize", ...sizeOf(String(data)) });
+}
+
+/** @throws {SbxError} `request.invalid` */
+function sizeOf(text: string): { cols: number; rows: number } {
+  try {
+    const { cols, rows } = parseJson(text) as { cols: number; rows: number };
+    if ([cols, rows].every((n) => Number.isInteger(n) && n > 0 && n <= MAX_CELLS)) return { cols, rows };
+  } catch {
+    // invalid: see below
+  }
+  throw new SbxError("request.invalid", "a terminal's size is {cols, rows}");
 }
 
 /** Program of a terminal of its own: `?argv=["top"]`. */
 function argvOf(text: string | undefined): string[] | undefined {
   if (text === undefined) return undefined;
   try {
-    const argv = JSON.parse(text);
+    const argv = parseJson(text);
     if (Array.isArray(argv) && argv.length > 0 && argv.every((part) => typeof part === "string")) return argv;
   } catch {
     // invalid: see below

@@ -1,10 +1,16 @@
 /** Maximum size of one frame, in `bytes` (docs/contracts.md §7). */
 export const FRAME_LIMIT = 2 * 1024 * 1024;
 
+/** Nesting levels of one frame: an MCP result of 200 levels in its messages (docs/contracts.md §14). */
+export const FRAME_DEPTH_MAX = 256;
+
 /** Framing violation by the peer. Later bytes cannot be trusted, so the connection is closed. */
 export class FrameError extends Error {
   override name = "FrameError";
 }
+
+/** The peer went away within a frame. */
+export class FrameCut extends FrameError {}
 
 const encoder = new TextEncoder();
 

@@ -1,5 +1,5 @@
 /** Frame format of every sbx wire (docs/contracts.md §7), independent of the messages. */
-export { encodeFrame, FRAME_LIMIT, FrameError } from "./frame.ts";
+export { encodeFrame, FRAME_LIMIT, FrameCut, FrameError } from "./frame.ts";
 export { FrameReader } from "./reader.ts";
 export { type Channel, FrameChannel } from "./channel.ts";
 export { writeAll } from "./write.ts";

@@ -1,4 +1,5 @@
-import { FRAME_LIMIT, FrameError } from "./frame.ts";
+import { NestingError, parseJson } from "../json/mod.ts";
+import { FRAME_DEPTH_MAX, FRAME_LIMIT, FrameCut, FrameError } from "./frame.ts";
 
 /** Source of bytes, such as a connection. */
 interface ByteSource {
@@ -40,25 +41,26 @@ export class FrameReader {
   /**
    * Reads the next frame's JSON value; null after a close between frames.
    *
-   * @throws {FrameError} on a length over the limit, invalid UTF-8 or JSON, or a close within a frame
+   * @throws {FrameError} on a length or a nesting over the limit, invalid UTF-8 or JSON, or a close within a frame
    */
   async next(): Promise<unknown | null> {
     if (!await this.#fill(4)) {
-      if (this.#end > this.#start) throw new FrameError("connection closed within a frame header");
+      if (this.#end > this.#start) throw new FrameCut("connection closed within a frame header");
       return null;
     }
     const length = new DataView(this.#buffer.buffer, this.#start, 4).getUint32(0);
     if (length > this.#limit) {
       throw new FrameError(`frame of ${length} bytes exceeds the limit of ${this.#limit}`);
     }
-    if (!await this.#fill(4 + length)) throw new FrameError("connection closed within a frame");
+    if (!await this.#fill(4 + length)) throw new FrameCut("connection closed within a frame");
     const bytes = this.#buffer.subarray(this.#start + 4, this.#start + 4 + length);
     this.#start += 4 + length;
     this.#begun = true;
     try {
-      return JSON.parse(decoder.decode(bytes));
+      return parseJson(decoder.decode(bytes), FRAME_DEPTH_MAX);
     } catch (cause) {
-      throw new FrameError("frame is not valid UTF-8 JSON", { cause });
+      const isDeep = cause instanceof NestingError;
+      throw new FrameError(isDeep ? `frame is ${cause.message}` : "frame is not valid UTF-8 JSON", { cause });
     }
   }
 

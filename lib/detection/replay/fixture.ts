@@ -1,4 +1,5 @@
 /** Lines of events files: policy-context fixtures (docs/contracts.md §6), or bare contexts. */
+import { NestingError, parseJson } from "../../base/json/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import type { Matchable } from "../match/index_node.ts";
 import { explainJsonError } from "../tree/json.ts";
@@ -32,8 +33,9 @@ interface Fixture {
 export function readFixture(text: string, strict = true): FixtureLine | string {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseJson(text);
   } catch (error) {
+    if (error instanceof NestingError) return error.message;
     return `invalid JSON: ${explainJsonError(text, (error as Error).message)}`;
   }
   if (!isObject(value)) return "must be an object";

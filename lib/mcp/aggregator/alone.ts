@@ -2,7 +2,7 @@
 import { say } from "../../base/log/mod.ts";
 import { type AggregatorDefinition, readDefinitions } from "../definition.ts";
 import { spawnAggregator } from "../driver/spawn.ts";
-import { LineWriter, parseJson, readLines } from "../ndjson.ts";
+import { LineWriter, readLines, valueOf } from "../ndjson.ts";
 import { OutboundServer } from "../outbound/mod.ts";
 import { readRequest } from "../protocol.ts";
 import { dropPermissions } from "./permission.ts";
@@ -42,7 +42,7 @@ async function relay(stdin: WritableStream<Uint8Array>, outbound: OutboundServer
       isFirst = false;
       continue;
     }
-    const definitions = isFirst ? readDefinitions(parseJson(line.text))?.definitions : readRefresh(line.text);
+    const definitions = isFirst ? readDefinitions(valueOf(line.text))?.definitions : readRefresh(line.text);
     if (definitions) outbound.allow(definitions);
     isFirst = false;
     writer.write(line.text);

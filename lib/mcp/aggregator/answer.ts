@@ -1,5 +1,5 @@
 /** Answer lines of the aggregator protocol (docs/contracts.md §8, "Aggregator errors"). */
-import { isDeeper } from "../depth.ts";
+import { isDeeper } from "../../base/json/mod.ts";
 import { DEPTH_MAX } from "../limit.ts";
 import { fitsLine } from "../ndjson.ts";
 

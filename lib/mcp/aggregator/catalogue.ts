@@ -1,6 +1,6 @@
 /** Entries of one server, stored as JSON: they are listed far more often than they change. */
 import { isObject } from "../../base/object/mod.ts";
-import { isDeeper } from "../depth.ts";
+import { isDeeper } from "../../base/json/mod.ts";
 import type { EntryKind } from "../entry.ts";
 import { CATALOGUE_BYTES_MAX, DEPTH_MAX, ENTRY_BYTES_MAX } from "../limit.ts";
 import { byteLength } from "../ndjson.ts";

@@ -1,6 +1,6 @@
 /** The aggregator protocol over a pair of pipes (docs/contracts.md §8, "Aggregator protocol"). */
 import { REQUESTS_MAX } from "../limit.ts";
-import { LineWriter, parseJson, readLines } from "../ndjson.ts";
+import { LineWriter, readLines, valueOf } from "../ndjson.ts";
 import { readRequest, type RequestLine } from "../protocol.ts";
 import { errorLine } from "./answer.ts";
 import { Service, type ServiceOptions } from "./service.ts";
@@ -29,7 +29,7 @@ export async function serveAggregator({ input, output }: Pipes, options: Service
     }
     if (!started) {
       started = true;
-      service.start(parseJson(line.text));
+      service.start(valueOf(line.text));
       continue;
     }
     const request = readRequest(line.text);

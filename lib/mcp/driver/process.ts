@@ -3,7 +3,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
 import type { EntryKind } from "../entry.ts";
 import { LINE_BYTES_MAX } from "../limit.ts";
-import { fitsLine, LineWriter, parseJson, readLines } from "../ndjson.ts";
+import { fitsLine, LineWriter, readLines, valueOf } from "../ndjson.ts";
 import { type CredentialResolver, OutboundServer } from "../outbound/mod.ts";
 import { type CallOptions, PendingRequests } from "./pending.ts";
 import { spawnAggregator } from "./spawn.ts";
@@ -125,7 +125,7 @@ export class AggregatorProcess {
   async #read(source: PipeSource): Promise<void> {
     try {
       for await (const line of readLines(source)) {
-        const answer = "text" in line ? parseJson(line.text) : undefined;
+        const answer = "text" in line ? valueOf(line.text) : undefined;
         if (typeof answer === "object" && answer !== null) this.#settle(answer as Record<string, unknown>);
         else this.#log("skipped a malformed line from the MCP aggregator");
       }

@@ -1,12 +1,14 @@
-import { type Channel, FrameError } from "../../base/wire/mod.ts";
+import { type Channel, FrameCut, FrameError } from "../../base/wire/mod.ts";
 import { type EventProcess, processOf } from "../../event/mod.ts";
-import type { Gate } from "../../policy/mod.ts";
+import type { Draft, Gate } from "../../policy/mod.ts";
 import type { EntryKind, Progress } from "../entry.ts";
 import type { Catalogue } from "./catalogue.ts";
+import { draftOf } from "./event.ts";
 import type { EndpointLimits } from "./limit.ts";
 import { METHODS } from "./method.ts";
+import { namesOf } from "./name.ts";
 import { Outbox } from "./outbox.ts";
-import { helloName, isEnd, progressToken } from "./params.ts";
+import { ArgumentsRefused, helloName, isEnd, progressToken, textParam } from "./params.ts";
 import { perform, type PerformedRequest } from "./perform.ts";
 import { initializeResult, LOG_LEVELS, logLevel } from "./protocol.ts";
 import { errorAnswer, type Params, readMessage, RPC, RpcError, rpcErrorOf, type RpcId } from "./rpc.ts";
@@ -81,7 +83,13 @@ export class GuestConnection {
   }
 
   /** Sends the reason before the connection is closed: frames after a malformed one cannot be trusted. */
-  async #reportFrameError({ message, cause }: FrameError): Promise<void> {
+  async #reportFrameError(problem: FrameError): Promise<void> {
+    const { message, cause } = problem;
+    try {
+      if (!(problem instanceof FrameCut)) this.#refuse(draftOf("mcp.event", "", this.#process), message);
+    } catch {
+      // The ledger cannot be written: the connection ends all the same.
+    }
     const error = new RpcError(cause === undefined ? RPC.invalid : RPC.parse, message);
     await this.#out.post(errorAnswer(error)).catch(() => {});
   }
@@ -167,9 +175,30 @@ export class GuestConnection {
       ...(token !== undefined &&
         { progress: (progress: Progress) => this.#progress(token, abort.signal, progress) }),
     };
-    const prepared = prepare({ params, catalogue, process: this.#process, options, limits });
+    const prepared = this.#recordingRefusals(
+      method,
+      params,
+      () => prepare({ params, catalogue, process: this.#process, options, limits }),
+    );
     const { signal } = abort;
     return await perform({ gate, signal, abort: (reason) => abort.abort(reason), ...prepared });
+  }
+
+  /** Records a request whose arguments are over a limit; its names have been read by then. */
+  #recordingRefusals<T>(method: string, params: Params, prepare: () => T): T {
+    try {
+      return prepare();
+    } catch (error) {
+      if (error instanceof ArgumentsRefused) {
+        const type = method === "tools/call" ? "mcp.tool_call" : "mcp.event";
+        this.#refuse(draftOf(type, method, this.#process, namesOf(textParam(params, "name"))), error.message);
+      }
+      throw error;
+    }
+  }
+
+  #refuse(draft: Draft, reason: string): void {
+    this.#shared.gate.refuse(draft, { id: "guard-malformed-mcp", reason });
   }
 
   /** Answers the methods that concern this connection only, without policy. @returns `undefined` for all others */

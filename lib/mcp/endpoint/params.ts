@@ -3,6 +3,13 @@ import { isObject } from "../../base/object/mod.ts";
 import { ARGUMENT_DEPTH_MAX, ARGUMENT_VALUES_MAX, NAME_MAX, PROCESS_NAME_MAX } from "./limit.ts";
 import { type Params, RPC, RpcError } from "./rpc.ts";
 
+/** Arguments over a limit. The request is an event, refused by a guard: its arguments cannot be recorded. */
+export class ArgumentsRefused extends RpcError {
+  constructor(problem: string) {
+    super(RPC.params, `params.arguments ${problem}`);
+  }
+}
+
 /** @throws RpcError −32602 */
 export function textParam(params: Params, name: string, max = NAME_MAX): string {
   const value = params[name];
@@ -15,7 +22,7 @@ export function textParam(params: Params, name: string, max = NAME_MAX): string 
 /**
  * Reads `params.arguments`: an object of limited depth and size.
  *
- * @throws RpcError −32602
+ * @throws RpcError −32602; {@linkcode ArgumentsRefused}
  */
 export function argumentsParam(params: Params): Record<string, unknown> {
   const args = params.arguments ?? {};
@@ -24,13 +31,13 @@ export function argumentsParam(params: Params): Record<string, unknown> {
   let level: unknown[] = [args];
   for (let depth = 0; level.length > 0; depth++) {
     if (depth > ARGUMENT_DEPTH_MAX) {
-      throw new RpcError(RPC.params, `params.arguments is nested deeper than ${ARGUMENT_DEPTH_MAX} levels`);
+      throw new ArgumentsRefused(`is nested deeper than ${ARGUMENT_DEPTH_MAX} levels`);
     }
     const below: unknown[] = [];
     for (const container of level) {
       for (const value of Object.values(container as object)) {
         if (++values > ARGUMENT_VALUES_MAX) {
-          throw new RpcError(RPC.params, `params.arguments has more than ${ARGUMENT_VALUES_MAX} values`);
+          throw new ArgumentsRefused(`has more than ${ARGUMENT_VALUES_MAX} values`);
         }
         if (typeof value === "object" && value !== null) below.push(value);
       }

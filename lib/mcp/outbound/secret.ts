@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { Finder } from "../../credential/mod.ts";
-import { isDeeper } from "../depth.ts";
+import { isDeeper } from "../../base/json/mod.ts";
 import { DEPTH_MAX } from "../limit.ts";
 import { OutboundRefusal } from "./refusal.ts";
 

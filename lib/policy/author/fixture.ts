@@ -1,6 +1,7 @@
 /** Rule tests: given a policy, when an event occurs, then a decision. Loads zod. */
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
+import { NestingError, parseJson } from "../../base/json/mod.ts";
 import { formatJunit } from "../../base/junit/mod.ts";
 import { nearest } from "../../base/text/mod.ts";
 import type { Event, PolicyContext } from "../../event/mod.ts";
@@ -59,9 +60,10 @@ export function parseTests(text: string, path: string): LocatedTest[] {
     if (!content.trim() || content.startsWith("#")) return [];
     let value: unknown;
     try {
-      value = JSON.parse(content);
-    } catch {
-      throw new SbxError("policy.invalid", `${path}:${at + 1}: not valid JSON`);
+      value = parseJson(content);
+    } catch (error) {
+      const problem = error instanceof NestingError ? error.message : "not valid JSON";
+      throw new SbxError("policy.invalid", `${path}:${at + 1}: ${problem}`);
     }
     const parsed = PolicyTestSchema.safeParse(value);
     if (!parsed.success) {

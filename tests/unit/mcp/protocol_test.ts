@@ -3,7 +3,7 @@
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { resultLine } from "../../../lib/mcp/aggregator/answer.ts";
-import { isDeeper } from "../../../lib/mcp/depth.ts";
+import { isDeeper } from "../../../lib/base/json/mod.ts";
 import { boundedLog } from "../../../lib/mcp/aggregator/log.ts";
 import { limitChild } from "../../helper/child.ts";
 import { definition, result, scriptedServer } from "../../helper/mcp_server.ts";

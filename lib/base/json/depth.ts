@@ -1,4 +1,4 @@
-/** Nesting of JSON texts; recursive readers would overflow the stack. */
+/** Nesting of JSON texts; readers that recurse would overflow the stack. */
 
 /** Tests whether JSON is nested deeper than `max` levels. */
 export function isDeeper(json: string, max: number): boolean {
