@@ -10,7 +10,8 @@ export * from "./decision/mod.ts";
 export { DEFAULT_RULES } from "./engine/defaults.ts";
 export { compileLayers, type RuleLayers } from "./engine/layers.ts";
 export type { Draft, Gate, Outcome, Passage, Refusal, Verdict } from "./gate.ts";
-export { compilePolicy, type EvaluateOptions, Policy } from "./engine/policy.ts";
+export { compilePolicy } from "./engine/compile_policy.ts";
+export { type EvaluateOptions, Policy } from "./engine/policy.ts";
 export {
   type Action,
   ACTIONS,

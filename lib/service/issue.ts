@@ -10,6 +10,7 @@ import { findTools } from "../vm/mod.ts";
 import type { Detections } from "./detections.ts";
 import type { FindingExport } from "./export.ts";
 import type { ProfilesInForce } from "./in_force.ts";
+import { passthroughIssues } from "./passthrough.ts";
 import type { ContractRefresh } from "./refresh.ts";
 import type { Supervisor } from "./supervisor.ts";
 
@@ -44,6 +45,7 @@ export async function listIssues(sources: IssueSources): Promise<string[]> {
       ...settingsIssues(settings),
       ...refresh.problems(),
       ...await inForce.problems(),
+      ...await passthroughIssues(home, corp),
       ...detections.problems(),
       ...findings.problems(),
       ...results.flat(),

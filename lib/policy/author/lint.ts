@@ -7,6 +7,7 @@ import type { Policy } from "../engine/policy.ts";
 import type { Rule } from "../engine/rule.ts";
 import { findBroadTests } from "./broad.ts";
 import { implies } from "./implies.ts";
+import { findBlinded } from "./passthrough.ts";
 import { eventOf, holds, witnessOf } from "./witness.ts";
 
 export type LintCode =
@@ -17,7 +18,8 @@ export type LintCode =
   | "broad"
   | "always-true"
   | "never-true"
-  | "other-families";
+  | "other-families"
+  | "passthrough";
 
 /** One lint finding. */
 export interface Lint {
@@ -49,6 +51,7 @@ export function lintPolicy(policy: Policy): Lint[] {
   const limit = Math.max(50, Math.floor(PAIRS_MAX / Math.max(1, rules.length)));
   return rules.flatMap((rule, at) => [
     ...lintRule(rule),
+    ...lintPassthrough(rule, policy),
     ...lintPairs(rule, rules.slice(Math.max(0, at - limit), at)),
   ]);
 }
@@ -94,6 +97,19 @@ function* lintFamilies({ compiled: { rule, program, paths }, condition }: Analyz
   const message = `it also matches ${other} events, which have no ${families.join(" or ")} fields: ` +
     `add has(${families[0]}.${families[0] === "file" || families[0] === "process" ? "activity" : "request"})`;
   yield createLint("other-families", "warning", rule, message, { witness: eventOf(other) });
+}
+
+/** Finds a rule that passes TLS uninspected where corp's rules read its content. */
+function* lintPassthrough({ compiled, condition }: AnalyzedRule, { passthrough }: Policy): Generator<Lint> {
+  const blinded = findBlinded(compiled, condition, passthrough);
+  if (!blinded) return;
+  const message =
+    `it passes TLS uninspected without effect where ${describeRule(blinded.by)} reads the content: ` +
+    "only corp may pass such hosts";
+  yield createLint("passthrough", "warning", compiled.rule, message, {
+    other: blinded.by,
+    witness: blinded.connection,
+  });
 }
 
 /** Lints a rule against the rules evaluated before it. */

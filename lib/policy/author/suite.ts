@@ -1,7 +1,8 @@
 /** Checks of rule files and their tests, for `sbx policy` and `sbx-admin policy`. Loads zod. */
 import { dirname, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
-import { compilePolicy, type Policy } from "../engine/policy.ts";
+import { compilePolicy } from "../engine/compile_policy.ts";
+import type { Policy } from "../engine/policy.ts";
 import { parseTests, runTests, type TestReport } from "./fixture.ts";
 import type { Lint } from "./lint.ts";
 import { readRules } from "./read.ts";

@@ -1,4 +1,5 @@
-import { compilePolicy, type Policy } from "./policy.ts";
+import { compilePolicy } from "./compile_policy.ts";
+import type { Policy } from "./policy.ts";
 import type { Rule } from "./rule.ts";
 
 /** Rules by the layer that brought them. */
@@ -11,5 +12,5 @@ export interface RuleLayers {
 export function compileLayers({ corp, profile }: RuleLayers): Policy {
   const corpDefaults = new Set(corp.rules.filter(({ layer }) => layer === "default").map(({ id }) => id));
   const profileRules = profile.rules.filter(({ layer, id }) => layer !== "default" || !corpDefaults.has(id));
-  return compilePolicy([...corp.rules, ...profileRules]);
+  return compilePolicy([...corp.rules, ...profileRules], corp.rules);
 }

@@ -26,7 +26,7 @@ function isWithin(path: string, part: string): boolean {
 }
 
 /** Every chain of names in an expression, such as `http.request.host`. */
-function chainsIn(node: unknown): string[] {
+export function chainsIn(node: unknown): string[] {
   if (Array.isArray(node)) return node.flatMap(chainsIn);
   if (node === null || typeof node !== "object" || !("op" in node)) return [];
   const chain = chainOf(node as ASTNode);

@@ -1,15 +1,14 @@
-import { SbxError } from "../../base/error/mod.ts";
 import type { Event, EventType } from "../../event/mod.ts";
 import type { AppliedRewrite, Decision, Evaluation, PolicyFinding, RuleFailure } from "../decision/mod.ts";
 import { failedEvaluation } from "../decision/mod.ts";
 import { resetCost } from "./cel.ts";
-import { celMessage, type CompiledRule, compileRule, type Program } from "./compile.ts";
-import { DEFAULT_RULES } from "./defaults.ts";
+import { celMessage, type CompiledRule, type Program } from "./compile.ts";
 import { FlatEvent } from "./flat.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
 import { readsPart } from "./part.ts";
+import { isPassedThrough, PassthroughGuard } from "./passthrough.ts";
 import { lenientReading } from "./reading.ts";
-import { compareRules, LAYERS, type Rule, ruleLabel, RULES_MAX } from "./rule.ts";
+import { compareRules, type Rule, ruleLabel } from "./rule.ts";
 import { matchedFields, nearMisses, remedyFor } from "./why.ts";
 
 /** Decisions in order of restriction. */
@@ -25,14 +24,17 @@ export interface EvaluateOptions {
 export class Policy {
   /** enabled rules in evaluation order */
   readonly rules: readonly CompiledRule[];
+  /** keeps corp's rules on content in force */
+  readonly passthrough: PassthroughGuard;
   readonly #index: Map<EventType, TypeIndex>;
   readonly #reads = new Map<string, boolean>();
 
-  /** @param rules compiled rules; use {@linkcode compilePolicy} */
-  constructor(rules: readonly CompiledRule[]) {
+  /** @param rules compiled rules; use {@linkcode compilePolicy} @param corp those that corp wrote */
+  constructor(rules: readonly CompiledRule[], corp: ReadonlySet<Rule>) {
     this.rules = rules.filter(({ rule }) => rule.enabled).sort((a, b) => compareRules(a.rule, b.rule));
     this.rules.forEach((rule, at) => rule.order = at);
     this.#index = buildIndex(this.rules);
+    this.passthrough = new PassthroughGuard(this.rules, corp);
   }
 
   /** True when a rule reads a part of events: a family or a path, as in {@linkcode readsPart}. */
@@ -65,11 +67,11 @@ export class Policy {
   /** Evaluates one event as it is, and as a lenient server reads it. */
   #run(event: Event, appliesRewrites: boolean, explain: boolean): Evaluation {
     const index = this.#index.get(event.common.event_type)!;
-    const run = new Run(index, event, appliesRewrites ? "all" : "without-rewrites");
+    const run = new Run(index, event, appliesRewrites ? "all" : "without-rewrites", this.passthrough);
     const evaluation = run.evaluation(explain ? this.rules : undefined);
     const reading = lenientReading(event);
     if (!reading) return evaluation;
-    const restricting = new Run(index, reading, "restrictions");
+    const restricting = new Run(index, reading, "restrictions", this.passthrough);
     const found = restricting.evaluation();
     const ids = new Set(evaluation.findings.map(({ rule_id }) => rule_id));
     const findings = [...evaluation.findings, ...found.findings.filter(({ rule_id }) => !ids.has(rule_id))];
@@ -112,7 +114,12 @@ class Run {
   #error = "";
   #rewritten: Event;
 
-  constructor(index: TypeIndex, readonly event: Event, readonly pass: Pass) {
+  constructor(
+    index: TypeIndex,
+    readonly event: Event,
+    readonly pass: Pass,
+    readonly passthrough: PassthroughGuard,
+  ) {
     this.#flat = new FlatEvent(event);
     this.#rewritten = event;
     this.#evaluate(index.find(event), index.always);
@@ -177,6 +184,8 @@ class Run {
     for (const { op, path, apply } of rewrites) {
       const changed = apply(this.#rewritten);
       if (changed === this.#rewritten) continue;
+      const passes = isPassedThrough(changed) && !isPassedThrough(this.#rewritten);
+      if (passes && this.passthrough.blinded(rule, this.event)) continue;
       this.#rewritten = changed;
       this.#rewrites.push({ rule_id: rule.id, op, path });
     }
@@ -251,48 +260,4 @@ class Run {
 function runProgram(program: Program, flat: FlatEvent): unknown {
   resetCost();
   return program(flat);
-}
-
-/** Maximum broken rules listed in one error. */
-const PROBLEMS_SHOWN = 10;
-
-/**
- * Compiles rules of every layer and the built-in defaults into one policy.
- *
- * @throws {SbxError} `policy.invalid`: with file and line of up to ten broken rules
- */
-export function compilePolicy(rules: readonly Rule[]): Policy {
-  if (rules.length > RULES_MAX) {
-    throw new SbxError(
-      "policy.invalid",
-      `the policy has ${rules.length} rules, the limit is ${RULES_MAX}`,
-    );
-  }
-  const replacedIds = new Set(rules.filter(({ layer }) => layer === "default").map(({ id }) => id));
-  const problems: string[] = [];
-  const rulesByKey = new Map<string, Rule>();
-  const compiled: CompiledRule[] = [];
-  for (const rule of [...rules, ...DEFAULT_RULES.filter(({ id }) => !replacedIds.has(id))]) {
-    const key = `${LAYERS.indexOf(rule.layer)} ${rule.id}`;
-    const twin = rulesByKey.get(key);
-    if (twin) {
-      problems.push(`${ruleLabel(rule)} is defined twice, first at ${twin.file ?? "?"}:${twin.line ?? "?"}`);
-    }
-    rulesByKey.set(key, rule);
-    try {
-      compiled.push(compileRule(rule));
-    } catch (error) {
-      if (!(error instanceof SbxError)) throw error;
-      problems.push(error.message);
-    }
-  }
-  if (problems.length) {
-    const more = problems.length - PROBLEMS_SHOWN;
-    throw new SbxError(
-      "policy.invalid",
-      problems.slice(0, PROBLEMS_SHOWN).join("\n") + (more > 0 ? `\n… and ${more} more` : ""),
-      { hint: "run sbx-admin policy check FILE to check rules before use" },
-    );
-  }
-  return new Policy(compiled);
 }

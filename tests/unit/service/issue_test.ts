@@ -50,7 +50,28 @@ async function leave(home: Home, state: Parameters<typeof writeState>[1]): Promi
   await writeState(paths, state);
 }
 
+const PROFILE = `
+id = "mine"
+name = "mine"
+description = "mine"
+revision = "1.0.0"
+
+[profiles.rules.pinned]
+action = "rewrite"
+match = 'http.request.method == "CONNECT" && http.request.host == "a.example"'
+rewrite = [{ op = "set", path = "http.request.scheme", value = "tls" }]
+`;
+const CORP = `
+[corp.rules.no-admin]
+action = "block"
+match = 'http.request.path == "/admin"'
+`;
+
 const CASES: [string, (home: Home) => Promise<unknown>, RegExp][] = [
+  ["a profile that passes a host whose content corp's rules read", async (home) => {
+    await write(join(home.profilesDir, "mine", "profile.toml"), PROFILE);
+    await write(join(home.dir, "corp.toml"), CORP);
+  }, /profile "mine": rule "pinned": it passes TLS uninspected without effect/],
   [
     "a profile that does not parse",
     (home) => write(join(home.profilesDir, "mine", "profile.toml"), "id = ["),
