@@ -153,9 +153,8 @@ class SocketReader implements ModelSocket {
   }
 
   #begin({ event, isTurn }: { event: Json; isTurn: boolean }): ModelCall {
-    const isNamed = event.model !== undefined && this.#api.modelInBody;
     const call = new CallReader({
-      head: { ...this.#request, query: isNamed ? "" : this.#model.query },
+      head: { ...this.#request, query: this.#queryOf(event) },
       apis: [this.#api],
       match: this.#api.path.exec(this.#request.path),
       provider: this.#provider,
@@ -165,6 +164,14 @@ class SocketReader implements ModelSocket {
     const eventId = nameOf(event.event_id);
     this.#open.push({ call, isTurn, ...(eventId !== undefined && { eventId }) });
     return call;
+  }
+
+  /** Models that may answer a message beside those at its top, as a query. */
+  #queryOf(event: Json): string {
+    const nested = objectOf(event.response).model;
+    const names = typeof nested === "string" ? `&model=${encodeURIComponent(nested)}` : "";
+    const isNamed = event.model !== undefined && this.#api.modelInBody;
+    return (isNamed ? "" : this.#model.query) + names;
   }
 
   #close(call: ModelCall): void {

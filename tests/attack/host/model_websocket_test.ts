@@ -136,6 +136,7 @@ Deno.test("Responses API: messages that rules on models cannot read are not sent
     "a type in escapes":
       '{"type":"response.create","model":"gpt-4o-mini","input":"hi","\\u0074ype":"response.cancel"}',
     "no model": create(undefined),
+    "a second model": create("gpt-4o", { response: { model: "gpt-4o-mini" } }),
     "an event that nobody knows": '{"type":"response.spawn","input":"hi"}',
     "a list": `[${create("gpt-4o-mini")}]`,
     "no JSON": "response.create",

@@ -1,0 +1,172 @@
+/** WebSockets through the proxy: closing, idle time, people who are asked, and credentials that are revoked. */
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { ModelReader } from "../../../lib/model/mod.ts";
+import { added, ALL, world } from "../../helper/credential.ts";
+import { TestNet, type TestNetOptions } from "../../helper/net.ts";
+import type { RawClient } from "../../helper/net_client.ts";
+import { eventually } from "../../helper/sbx.ts";
+import {
+  frameBytes,
+  guestFrame,
+  openRaw,
+  rawSocketUpstream,
+  readClose,
+  readFrame,
+  readMessage,
+  upgradeHead,
+} from "../../helper/websocket.ts";
+
+const HOST = "api.openai.com";
+const ASK = `[profiles.rules.ask]\nname = "ask"\naction = "ask"\nmatch = 'model.request.model == "gpt-4o"'\n`;
+const CREATE = '{"type":"response.create","model":"gpt-4o","input":"hi"}';
+const CLOSE_1000 = new Uint8Array([3, 232]);
+
+/** Runs a guest's WebSocket against frames of an upstream. */
+async function talk(
+  options: TestNetOptions,
+  serve: (upstream: RawClient) => Promise<void>,
+  run: (guest: RawClient, net: TestNet) => Promise<void>,
+): Promise<void> {
+  let target = { hostname: "", port: 0 };
+  await using net = await TestNet.open({ models: new ModelReader(), target: () => target, ...options });
+  const upstream = rawSocketUpstream(await net.leaf(HOST), serve);
+  target = upstream.target;
+  const guest = await openRaw(net, HOST, "/v1/responses");
+  try {
+    await run(guest, net);
+  } finally {
+    guest.close();
+    upstream.close();
+    await net.idle();
+  }
+}
+
+Deno.test("either side closes: its code and reason arrive, and so do messages before the answer", async (t) => {
+  await t.step("the guest", () =>
+    talk({}, async (upstream) => {
+      assertEquals((await readFrame(upstream)).payload, "\x03\xe8bye");
+      await upstream.send(frameBytes({ payload: '{"type":"late"}' }));
+      await upstream.send(frameBytes({ opcode: 8, payload: CLOSE_1000 }));
+    }, async (guest, net) => {
+      await guest.send(guestFrame({ opcode: 8, payload: new Uint8Array([...CLOSE_1000, 98, 121, 101]) }));
+      assertEquals(await readMessage(guest), '{"type":"late"}');
+      assertEquals(await readClose(guest), 1000);
+      assertEquals(await guest.closed(), true);
+      await net.idle();
+      assertEquals(net.gate.entries[0].outcome!.error, undefined);
+    }));
+  await t.step("the upstream, without a code", () =>
+    talk({}, async (upstream) => {
+      await upstream.send(frameBytes({ opcode: 8 }));
+      assertEquals((await readFrame(upstream)).opcode, 8);
+    }, async (guest) => {
+      assertEquals(await readClose(guest), 1005);
+      await guest.send(guestFrame({ opcode: 8 }));
+      assertEquals(await guest.closed(), true);
+    }));
+  await t.step(
+    "the upstream, without a close frame",
+    () =>
+      talk({}, async (upstream) => void await upstream.send(frameBytes({ payload: "{}" })), async (guest) => {
+        assertEquals(await readMessage(guest), "{}");
+        assertEquals(await guest.closed(), true);
+      }),
+  );
+  await t.step(
+    "the upstream, within a frame",
+    () =>
+      talk(
+        {},
+        async (upstream) => void await upstream.send(frameBytes({ payload: "{}" }).subarray(0, 3)),
+        async (guest, net) => {
+          assertEquals(await guest.closed(), true);
+          guest.close();
+          await net.idle();
+          assertStringIncludes(
+            net.gate.entries[0].outcome!.error!,
+            "the upstream closed the connection within a frame",
+          );
+        },
+      ),
+  );
+});
+
+Deno.test("a side that does not answer a close frame, or is idle, is given up", async (t) => {
+  await t.step(
+    "no answer",
+    () =>
+      talk({ timeouts: { close: 100 } }, async (upstream) => void await upstream.rest(), async (guest) => {
+        await guest.send(guestFrame({ opcode: 8, payload: CLOSE_1000 }));
+        assertEquals(await guest.closed(), true);
+      }),
+  );
+  await t.step(
+    "idle",
+    () =>
+      talk(
+        { timeouts: { relay: 100, close: 100 } },
+        async (upstream) => void await upstream.rest(),
+        async (guest, net) => {
+          assertEquals(await guest.closed(), true);
+          guest.close();
+          await net.idle();
+          assertStringIncludes(net.gate.entries[0].outcome!.error!, "was idle for too long");
+        },
+      ),
+  );
+});
+
+Deno.test("a person is asked for a model call: the message waits, and messages behind it", async (t) => {
+  const echo = async (upstream: RawClient) => {
+    for (let text = await readMessage(upstream);; text = await readMessage(upstream)) {
+      await upstream.send(frameBytes({ payload: `${JSON.parse(text).type}` }));
+    }
+  };
+  const asked = async (net: TestNet) => {
+    await eventually("a person is asked", () => net.gate.asks.pending().length === 1);
+    return net.gate.asks.pending()[0].ask_id;
+  };
+  await t.step("allowed", () =>
+    talk({ rules: ASK }, echo, async (guest, net) => {
+      await guest.send(guestFrame({ payload: CREATE }));
+      await guest.send(guestFrame({ payload: '{"type":"response.cancel"}' }));
+      net.gate.asks.resolve(await asked(net), { decision: "allow", scope: "once" });
+      assertEquals([await readMessage(guest), await readMessage(guest)], [
+        "response.create",
+        "response.cancel",
+      ]);
+    }));
+  await t.step("the guest goes away", () =>
+    talk({ rules: ASK }, echo, async (guest, net) => {
+      await guest.send(guestFrame({ payload: CREATE }));
+      await asked(net);
+      guest.close();
+      await net.idle();
+      assertEquals(net.gate.asks.pending().length, 0);
+      const [, call] = net.gate.entries;
+      assertEquals([call.event.model!.request.model, call.decision!.decision], ["gpt-4o", "block"]);
+    }));
+});
+
+Deno.test(
+  "revoking a credential ends the WebSocket that it opened",
+  world(added, async ({ open, refs, store }) => {
+    let target = { hostname: "", port: 0 };
+    const broker = await open(ALL);
+    await using net = await TestNet.open({ target: () => target, broker, models: new ModelReader() });
+    const upstream = rawSocketUpstream(await net.leaf(HOST), async (client) => void await client.rest());
+    target = upstream.target;
+    const guest = await net.tls(HOST);
+    const { status } = await guest.ask(
+      upgradeHead(HOST, "/v1/realtime?model=gpt-realtime", `Authorization: Bearer ${refs.openai}\r\n`),
+    );
+    assertEquals(status, 101);
+    await store.revoke(refs.openai);
+    await broker.refresh();
+    assertEquals(await guest.closed(), true);
+    guest.close();
+    upstream.close();
+    await net.idle();
+    await eventually("the upstream is closed", () => net.proxy.size.upstreams === 0);
+  }),
+);
