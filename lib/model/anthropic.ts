@@ -56,6 +56,8 @@ function readBlock(key: string, content: Json, facts: ResponseFacts): void {
 
 /** Reads token counts; those of a stream are cumulative, so later ones replace earlier ones. */
 function readUsage(usage: Json, facts: ResponseFacts): void {
+  const speed = nameOf(usage.speed);
+  facts.tier = speed !== undefined && speed !== "standard" ? speed : nameOf(usage.service_tier) ?? facts.tier;
   const longCacheWrites = countOf(objectOf(usage.cache_creation).ephemeral_1h_input_tokens);
   const cacheWrites = countOf(usage.cache_creation_input_tokens);
   const counts = {

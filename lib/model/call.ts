@@ -156,11 +156,11 @@ export class CallReader implements ModelCall {
     const failedBefore = this.#failed;
     if (!failedBefore) this.#readSafely((values) => values.end());
     if (this.#failed && (failedBefore || error === undefined)) this.#responseFacts.stopReason = PARSE_ERROR;
-    const { stopReason, usage } = this.#responseFacts;
+    const { stopReason, usage, tier } = this.#responseFacts;
     const isSuccess = this.#status >= 200 && this.#status < 300;
     const { provider, model } = this.#request;
     const isCounted = usage.input !== undefined || usage.output !== undefined;
-    const cost = isSuccess && isCounted ? this.#options.prices.cost(provider, model, usage) : undefined;
+    const cost = isSuccess && isCounted ? this.#options.prices.cost(provider, model, usage, tier) : undefined;
     const input = totalInputOf(usage);
     return {
       status: this.#status,

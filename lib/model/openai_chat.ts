@@ -24,6 +24,7 @@ export const openaiChat: Api = {
       facts.stopReason = nameOf(error.code) ?? nameOf(error.type) ?? "error";
     }
     for (const [at, choice] of listOf(value.choices).entries()) readChoice(at, objectOf(choice), facts);
+    facts.tier = nameOf(value.service_tier) ?? facts.tier;
     readUsage(objectOf(value.usage), facts);
   },
 };

@@ -41,6 +41,7 @@ function readFinalResponse(value: Json, facts: ResponseFacts): void {
   facts.stopReason = nameOf(objectOf(value.incomplete_details).reason) ??
     nameOf(objectOf(value.error).code) ??
     nameOf(value.status) ?? facts.stopReason;
+  facts.tier = nameOf(value.service_tier) ?? facts.tier;
   for (const item of listOf(value.output)) readItem(objectOf(item), facts);
   const usage = objectOf(value.usage);
   const input = countOf(usage.input_tokens);

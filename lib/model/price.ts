@@ -34,8 +34,13 @@ interface Price extends Rates {
 
 /** Price of a one-hour cache entry relative to `input`. */
 const LONG_FACTOR = 2;
-/** Suffixes that a model name may have after its name in the table: a release date, a version, or `latest`. */
-const VERSION = /^(?:[-@](?:latest|default|20\d{6}|20\d\d-\d\d-\d\d|\d{3}))?$/;
+/**
+ * Suffixes that a model name may have after its name in the table: a release date, a version such as `-001`, or `latest`.
+ * `claude-opus-4-8` is another model than `claude-opus-4`.
+ */
+const VERSION = /^(?:[-@](?:latest|default|20\d{6}|20\d\d-\d\d-\d\d|00\d))?$/;
+/** Service tiers at the prices of the table, as providers name them. */
+const LIST_TIERS = new Set(["standard", "default", "auto"]);
 
 /** Price table of models. A model outside the table has no cost; there are no estimates. */
 export class Prices {
@@ -49,8 +54,12 @@ export class Prices {
     }
   }
 
-  /** Cost of a call in millionths of a US dollar; `undefined` for a model outside the table. */
-  cost(provider: string, model: string, usage: Partial<Usage>): number | undefined {
+  /**
+   * Cost of a call in millionths of a US dollar; `undefined` for a model outside the table, and for a service tier with
+   * prices of its own.
+   */
+  cost(provider: string, model: string, usage: Partial<Usage>, tier = "default"): number | undefined {
+    if (!LIST_TIERS.has(tier)) return undefined;
     const price = this.#prices.get(provider)?.find((entry) =>
       model.startsWith(entry.model) && VERSION.test(model.slice(entry.model.length))
     );

@@ -11,6 +11,8 @@ export class ResponseFacts {
   stopReason?: string;
   /** tokens counted by the provider; `input` excludes cache reads and writes */
   usage: Partial<Usage> = {};
+  /** service tier that the provider charges, as it names it */
+  tier?: string;
   readonly #tools = new Map<string, { name: string; json: string; value?: unknown }>();
   #size = 0;
 

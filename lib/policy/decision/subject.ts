@@ -29,7 +29,7 @@ const SUBJECTS: Record<string, (body: Fields, request: Fields, response: Fields)
       operation,
       formatStatus(status),
       input_tokens !== undefined && `${input_tokens} + ${output_tokens ?? 0} tokens`,
-      estimated_cost_micros !== undefined && `$${(Number(estimated_cost_micros) / 1e6).toFixed(4)}`,
+      formatCost(estimated_cost_micros, input_tokens ?? output_tokens),
     ),
   credential: (body) => {
     const { outcome, provider, credential_ref, host, reason } = objectOf(body.substitution);
@@ -38,6 +38,12 @@ const SUBJECTS: Record<string, (body: Fields, request: Fields, response: Fields)
   file: formatActivity,
   process: formatActivity,
 };
+
+/** Estimated cost; a call with tokens and without a cost is of a model or tier whose price is unknown. */
+function formatCost(micros: unknown, tokens: unknown): string | undefined {
+  if (micros !== undefined) return `$${(Number(micros) / 1e6).toFixed(4)}`;
+  return tokens === undefined ? undefined : "at an unknown price";
+}
 
 function formatActivity(body: Fields): string {
   const { operation, command, executable, path, exit_code } = objectOf(body.activity);

@@ -238,6 +238,35 @@ Deno.test("rules can rewrite the model and the text of a call", () => {
   assertEquals(rewrite(nameless).body.messages[0].content, "my name is X");
 });
 
+Deno.test("a call at a service tier with prices of its own has no cost", () => {
+  const answers: [host: string, path: string, response: object][] = [
+    ["api.anthropic.com", "/v1/messages", {
+      type: "message",
+      usage: { input_tokens: 1, service_tier: "priority" },
+    }],
+    ["api.anthropic.com", "/v1/messages", { type: "message", usage: { input_tokens: 1, speed: "fast" } }],
+    ["api.openai.com", "/v1/chat/completions", {
+      service_tier: "flex",
+      choices: [],
+      usage: { prompt_tokens: 1 },
+    }],
+    ["api.openai.com", "/v1/responses", {
+      object: "response",
+      service_tier: "priority",
+      usage: { input_tokens: 1 },
+    }],
+  ];
+  for (const [host, path, response] of answers) {
+    const call = match({ host, path })!;
+    const model = host.includes("openai") ? "gpt-4o" : "claude-sonnet-4-5";
+    call.request(encode(JSON.stringify({ model, messages: [], input: "x" })), undefined, identity);
+    call.head(200, [["content-type", "application/json"]]);
+    call.chunk(encode(JSON.stringify(response)));
+    const { input_tokens, estimated_cost_micros } = call.end()!;
+    assertEquals([input_tokens, estimated_cost_micros], [1, undefined], path);
+  }
+});
+
 Deno.test("costs: only for models in the table, which can be replaced", async () => {
   const usage = { input: 1000, output: 100 };
   const cases: [provider: string, model: string, cost: number | undefined][] = [
@@ -245,6 +274,10 @@ Deno.test("costs: only for models in the table, which can be replaced", async ()
     ["anthropic", "claude-sonnet-4-20250514", 4500],
     ["anthropic", "claude-3-5-haiku-latest", 1200],
     ["anthropic", "claude-sonnet-9", undefined],
+    ["anthropic", "claude-opus-4-8", undefined],
+    ["anthropic", "claude-opus-4-8-20260801", undefined],
+    ["anthropic", "claude-opus-4-100", undefined],
+    ["anthropic", "claude-opus-4-1-20250805", 22500],
     ["anthropic", "claude-sonnet-4-5-turbo", undefined],
     ["openai", "gpt-4o-mini-2024-07-18", 210],
     ["openai", "gpt-4o-audio-preview", undefined],
@@ -255,6 +288,10 @@ Deno.test("costs: only for models in the table, which can be replaced", async ()
   for (const [provider, model, cost] of cases) {
     assertEquals(BUILT_IN_PRICES.cost(provider, model, usage), cost, model);
   }
+  const tiers = ["standard", "priority", "flex", "batch", "fast"].map((tier) =>
+    BUILT_IN_PRICES.cost("openai", "gpt-4o", usage, tier)
+  );
+  assertEquals(tiers, [3500, undefined, undefined, undefined, undefined]);
   const path = await Deno.makeTempFile();
   try {
     const table = {
