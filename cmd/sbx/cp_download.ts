@@ -1,6 +1,13 @@
 import { basename, dirname, join } from "node:path";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { type CopiedFile, type CopyResult, incompleteError, joinPath, type Remote } from "./cp_remote.ts";
+import {
+  type CopiedFile,
+  type CopyResult,
+  incompleteError,
+  joinPath,
+  NOT_UTF8,
+  type Remote,
+} from "./cp_remote.ts";
 import { note, plain, writeAll } from "../../lib/base/print/mod.ts";
 
 /**
@@ -9,17 +16,17 @@ import { note, plain, writeAll } from "../../lib/base/print/mod.ts";
  */
 export async function download(remote: Remote, from: string, to: string): Promise<CopyResult> {
   const source = normalizePath(from);
-  const entries = await remote.list(source);
+  const tree = await remote.list(source);
   const name = basename(source);
   const isInside = to.endsWith("/") || await isFolder(to);
-  if (entries === undefined) {
+  if (tree === undefined) {
     return { copied: [await downloadFile(remote, source, isInside ? join(to, name) : to)], skipped: [] };
   }
   const root = isInside && name !== "" ? join(to, name) : to;
   const copied: CopiedFile[] = [];
   const skipped: string[] = [];
   await createFolder(root, false);
-  for (const { path, type, mode } of entries) {
+  for (const { path, type, mode } of tree.entries) {
     const inside = relativePath(path, source);
     if (type === "directory") await createFolders(root, inside);
     else if (type === "file") {
@@ -30,7 +37,10 @@ export async function download(remote: Remote, from: string, to: string): Promis
       skipped.push(path);
     }
   }
-  return { copied, skipped };
+  for (const path of tree.leftOut) note(`sbx: skipped ${path}: ${NOT_UTF8}`);
+  const more = tree.leftOutCount - tree.leftOut.length;
+  if (more > 0) note(`sbx: skipped ${more} more: ${NOT_UTF8}`);
+  return { copied, skipped: [...skipped, ...tree.leftOut] };
 }
 
 /** Normalizes a path to the form of the API's listings: relative to the workspace, without `.` and empty parts. The API rejects paths outside the workspace. */

@@ -6,6 +6,9 @@ import type { Client } from "../../lib/client/mod.ts";
 export const UPLOAD_MAX = 10 * 1024 * 1024;
 const DEPTH_MAX = 32;
 
+/** Reason why a file is skipped whose name cannot be written in a request. */
+export const NOT_UTF8 = "its name is not UTF-8; rename it to copy it";
+
 /** A copied file. */
 export interface CopiedFile {
   from: string;
@@ -21,6 +24,15 @@ export interface CopyResult {
   skipped: string[];
 }
 
+/** Everything below a folder of a workspace. */
+export interface Tree {
+  entries: FileEntry[];
+  /** escaped paths whose names are not UTF-8, and so cannot be copied */
+  leftOut: string[];
+  /** number of such names; `leftOut` may have fewer */
+  leftOutCount: number;
+}
+
 /** A VM's workspace, accessed through the API. */
 export class Remote {
   readonly #client: Client;
@@ -32,19 +44,28 @@ export class Remote {
     this.#vm = vm;
   }
 
-  /** Lists everything below a folder; undefined if `path` is a file. */
-  async list(path: string): Promise<FileEntry[] | undefined> {
+  /** Lists everything below a folder, page by page; undefined if `path` is a file. */
+  async list(path: string): Promise<Tree | undefined> {
+    const tree: Tree = { entries: [], leftOut: [], leftOutCount: 0 };
+    const folders = [path];
     try {
-      const query = { path, depth: DEPTH_MAX };
-      const { entries, truncated } = await this.#client.json<FileList>("GET", this.#url("list"), { query });
-      if (!truncated) return entries;
+      for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+        for (let cursor: string | undefined, more = true; more;) {
+          const query = { path: folder, depth: DEPTH_MAX, cursor };
+          const page = await this.#client.json<FileList>("GET", this.#url("list"), { query });
+          tree.entries.push(...page.entries);
+          tree.leftOut.push(...page.left_out);
+          tree.leftOutCount += page.left_out_count;
+          folders.push(...page.entries.filter((entry) => isDeepest(entry, folder!)).map(({ path }) => path));
+          more = page.truncated;
+          cursor = page.next_cursor;
+        }
+      }
+      return tree;
     } catch (error) {
       if (error instanceof SbxError && error.code === "file.invalid") return undefined;
       throw error;
     }
-    throw new SbxError("file.invalid", `"${path}" has too many files for one copy`, {
-      hint: `use the workspace folder on this machine instead: ${await this.folder()}`,
-    });
   }
 
   async isFolder(path: string): Promise<boolean> {
@@ -90,6 +111,13 @@ export class Remote {
   #url(action: string): string {
     return `/vms/${this.#vm}/files/${action}`;
   }
+}
+
+/** Tests whether an entry is a folder so deep below another that a listing of that one ends there. */
+function isDeepest({ path, type }: FileEntry, folder: string): boolean {
+  if (type !== "directory") return false;
+  const below = folder === "" ? path : path.slice(folder.length + 1);
+  return below.split("/").length === DEPTH_MAX;
 }
 
 /** Joins path parts with single slashes. */

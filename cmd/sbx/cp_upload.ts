@@ -1,6 +1,15 @@
 import { basename, join, resolve } from "node:path";
+import { readNames } from "../../ffi/libc/directory.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { type CopiedFile, type CopyResult, joinPath, type Remote, UPLOAD_MAX } from "./cp_remote.ts";
+import { decodeUtf8, escapeBytes } from "../../lib/base/text/mod.ts";
+import {
+  type CopiedFile,
+  type CopyResult,
+  joinPath,
+  NOT_UTF8,
+  type Remote,
+  UPLOAD_MAX,
+} from "./cp_remote.ts";
 import { note } from "../../lib/base/print/mod.ts";
 
 /** Copied mode bits: permissions, without set-user-id, set-group-id and sticky. */
@@ -50,9 +59,8 @@ export async function upload(remote: Remote, from: string, to: string): Promise<
 }
 
 async function planFolder(plan: Plan, from: string, to: string): Promise<void> {
-  const entries = await Array.fromAsync(Deno.readDir(from));
   const before = plan.files.length + plan.folders.length;
-  for (const { name } of entries.sort((a, b) => a.name < b.name ? -1 : 1)) {
+  for (const name of await namesOf(plan, from)) {
     const path = join(from, name);
     const info = await Deno.lstat(path);
     if (info.isDirectory) await planFolder(plan, path, joinPath(to, name));
@@ -63,6 +71,21 @@ async function planFolder(plan: Plan, from: string, to: string): Promise<void> {
     }
   }
   if (plan.files.length + plan.folders.length === before) plan.folders.push(to);
+}
+
+/** Sorted names in a folder; those that are not UTF-8 are skipped and reported. */
+async function namesOf(plan: Plan, folder: string): Promise<string[]> {
+  const names: string[] = [];
+  for await (const bytes of readNames(folder)) {
+    const name = decodeUtf8(bytes);
+    if (name !== undefined) names.push(name);
+    else {
+      const path = join(folder, escapeBytes(bytes));
+      note(`sbx: skipped ${path}: ${NOT_UTF8}`);
+      plan.skipped.push(path);
+    }
+  }
+  return names.sort();
 }
 
 function planFile(plan: Plan, from: string, to: string, { size, mode }: Deno.FileInfo): void {

@@ -11,7 +11,15 @@ export const FileEntry = z.object({
 }).openapi("FileEntry");
 export type FileEntry = z.infer<typeof FileEntry>;
 
-export const FileList = z.object({ entries: z.array(FileEntry), truncated: z.boolean() }).openapi("FileList");
+export const FileList = z.object({
+  entries: z.array(FileEntry),
+  truncated: z.boolean().describe("next_cursor has the next page"),
+  next_cursor: z.string().optional(),
+  left_out: z.array(z.string()).describe(
+    "paths whose names are not UTF-8, those bytes as \\xe9; they cannot be named in requests",
+  ),
+  left_out_count: z.int().describe("all of them; left_out has at most 1,000"),
+}).openapi("FileList");
 export type FileList = z.infer<typeof FileList>;
 
 export const FileWritten = z.object({ path: z.string(), size: z.int() }).openapi("FileWritten");
@@ -59,6 +67,7 @@ export const fileRoutes = {
       query: z.object({
         path: z.string().optional(),
         depth: z.coerce.number().int().min(1).max(32).optional(),
+        cursor: z.string().max(8192).optional().openapi({ description: "next_cursor of the page before" }),
       }),
     },
     responses: answers("entries below a folder", FileList),

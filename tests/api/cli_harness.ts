@@ -167,7 +167,12 @@ export class Place implements AsyncDisposable {
       return Response.json({ error: "a file", code: "file.invalid" }, { status: 400 });
     }
     if (path === "evil") {
-      return Response.json({ entries: [entry("evil/../../escaped", "file")], truncated: false });
+      return Response.json({
+        entries: [entry("evil/../../escaped", "file")],
+        truncated: false,
+        left_out: [],
+        left_out_count: 0,
+      });
     }
     if (path === "tree") {
       const entries = [
@@ -175,13 +180,18 @@ export class Place implements AsyncDisposable {
         entry("tree/link", "symlink"),
         entry("tree/sub/a", "file"),
       ];
-      return Response.json({ entries, truncated: false });
+      return Response.json({ entries, truncated: false, left_out: [], left_out_count: 0 });
     }
     const inside = [...this.files.keys()].filter((name) => path === "" || name.startsWith(`${path}/`));
     if (inside.length === 0 && path !== "") {
       return Response.json({ error: "not there", code: "file.not_found" }, { status: 404 });
     }
-    return Response.json({ entries: inside.map((name) => entry(name, "file")), truncated: false });
+    return Response.json({
+      entries: inside.map((name) => entry(name, "file")),
+      truncated: false,
+      left_out: [],
+      left_out_count: 0,
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -154,3 +154,23 @@ Deno.test("skipped files are reported also on a copy back", () =>
     assertEquals([copied, skipped], [[], ["link"]]);
     assertEquals((await Deno.stat(join(local, "back/empty"))).isDirectory, true);
   }));
+
+Deno.test("names that are not UTF-8 are skipped and named, both ways", () =>
+  withVm(async ({ local, workspace, remote }) => {
+    const make = String.raw`mkdir -p tree/sub; touch tree/ok "$(printf 'tree/sub/caf\351')"`;
+    for (const cwd of [local, workspace]) await runChild("sh", { args: ["-ec", make], cwd });
+    const up = await upload(remote, join(local, "tree"), "up");
+    assertEquals([up.copied.length, up.skipped], [1, [join(local, "tree/sub/caf\\xe9")]]);
+    const down = await download(remote, "tree", join(local, "down"));
+    assertEquals([down.copied.length, down.skipped], [1, ["tree/sub/caf\\xe9"]]);
+  }));
+
+Deno.test("a tree deeper than one listing is copied whole", () =>
+  withVm(async ({ local, workspace, remote }) => {
+    const deep = Array.from({ length: 70 }, (_, at) => `d${at}`).join("/");
+    await Deno.mkdir(join(workspace, "tree", deep), { recursive: true });
+    await Deno.writeTextFile(join(workspace, "tree", deep, "leaf"), "found");
+    const { skipped } = await download(remote, "tree", join(local, "tree"));
+    assertEquals(skipped, []);
+    assertEquals(await Deno.readTextFile(join(local, "tree", deep, "leaf")), "found");
+  }));

@@ -91,15 +91,20 @@ export const FILE_TOOLS: Tool[] = [
       vm,
       path: path.default("."),
       depth: z.int().min(1).max(DEPTH_MAX).default(1).describe("levels of folders below it"),
+      cursor: z.string().max(8192).optional().describe(
+        "next_cursor of the answer before, for what follows it",
+      ),
     }),
     output: FileList,
     hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
-    run: async ({ path, depth, ...input }, { client, vm }) => {
-      const query = { path, depth };
+    run: async ({ path, depth, cursor, ...input }, { client, vm }) => {
       const url = `/vms/${segment(await vm(input.vm))}/files/list`;
-      const { entries, truncated } = await client.json<FileList>("GET", url, { query });
-      const shown = entries.slice(0, ENTRIES_MAX);
-      return { entries: shown, truncated: truncated || shown.length < entries.length };
+      const query = { path, depth, cursor };
+      const page = await client.json<FileList>("GET", url, { query });
+      const entries = page.entries.slice(0, ENTRIES_MAX);
+      const left_out = page.left_out.slice(0, ENTRIES_MAX);
+      if (entries.length === page.entries.length) return { ...page, left_out };
+      return { ...page, entries, left_out, truncated: true, next_cursor: entries.at(-1)!.path };
     },
   }),
   tool({

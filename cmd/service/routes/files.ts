@@ -30,7 +30,8 @@ export function routeFiles(app: Hono, supervisor: Supervisor): void {
   handle(
     app,
     fileRoutes.list,
-    ({ params, query }) => workspace(supervisor.find(params.id)).list(query.path, query.depth),
+    ({ params, query: { path, depth, cursor } }) =>
+      workspace(supervisor.find(params.id)).list(path, depth, cursor),
   );
 }
 

@@ -1,12 +1,10 @@
 import { basename, dirname, join } from "node:path";
 import { openBeneath, OpenError, type PathHandle } from "../../../ffi/libc/beneath.ts";
-import type { FileEntry } from "../../api/mod.ts";
+import type { FileList } from "../../api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { writeAll } from "../../base/wire/mod.ts";
+import { FileLister } from "./list.ts";
 import { outside, relativePath } from "./path.ts";
-
-/** Limit of entries in one listing; a larger tree is listed in parts. */
-const MAX_ENTRIES = 10_000;
 
 /** Permission bits of new folders, whatever the umask: programs of any user in the guest may enter them. */
 const FOLDER_MODE = 0o755;
@@ -88,32 +86,20 @@ export class Workspace {
     using _folder = this.#find(relative, path, true);
   }
 
-  /** Lists a folder, `depth` levels deep; links are listed, never followed. */
-  async list(path = "", depth = 1): Promise<{ entries: FileEntry[]; truncated: boolean }> {
-    const entries: FileEntry[] = [];
-    const truncated = !await this.#collect(relativePath(path), path, depth, entries);
-    return { entries, truncated };
-  }
-
-  async #collect(relative: string, userPath: string, depth: number, into: FileEntry[]): Promise<boolean> {
-    using folder = this.#find(relative, userPath, true);
-    const names: string[] = [];
-    for await (const { name } of Deno.readDir(folder.path)) names.push(name);
-    for (const name of names.sort()) {
-      const info = await Deno.lstat(`${folder.path}/${name}`).catch(() => null);
-      if (!info) continue; // Removed meanwhile.
-      if (into.length >= MAX_ENTRIES) return false;
-      const path = relative === "" ? name : `${relative}/${name}`;
-      into.push({
-        path,
-        type: info.isFile ? "file" : info.isDirectory ? "directory" : info.isSymlink ? "symlink" : "other",
-        size: info.size,
-        mode: ((info.mode ?? 0) & 0o7777).toString(8).padStart(4, "0"),
-        modified_unix_ms: info.mtime?.getTime() ?? 0,
+  /**
+   * Lists a folder, `depth` levels deep; links are listed, never followed.
+   *
+   * @param cursor `next_cursor` of the page before
+   * @throws {SbxError} `request.invalid`: a cursor that is not of this folder
+   */
+  async list(path = "", depth = 1, cursor?: string): Promise<FileList> {
+    const relative = relativePath(path);
+    if (cursor !== undefined && !isBelow(cursor, relative)) {
+      throw new SbxError("request.invalid", `the cursor "${cursor}" is not of the folder "${path}"`, {
+        hint: "pass next_cursor of the page before, with the same path and depth",
       });
-      if (info.isDirectory && depth > 1 && !await this.#collect(path, path, depth - 1, into)) return false;
     }
-    return true;
+    return await new FileLister((folder) => this.#find(folder, path, true)).list(relative, depth, cursor);
   }
 
   async #makeFolders(relative: string, userPath: string): Promise<void> {
@@ -155,4 +141,9 @@ function requireNames(relative: string): void {
   const long = relative.split("/").find((part) => new TextEncoder().encode(part).length > NAME_LIMIT);
   if (long === undefined) return;
   throw new SbxError("file.invalid", `a name may have at most ${NAME_LIMIT} bytes: "${long.slice(0, 40)}…"`);
+}
+
+/** Tests whether a cursor is a path below a folder. */
+function isBelow(cursor: string, relative: string): boolean {
+  return relativePath(cursor) === cursor && (relative === "" || cursor.startsWith(`${relative}/`));
 }
