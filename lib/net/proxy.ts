@@ -13,7 +13,7 @@ import { type HostRequest, sendFromHost } from "./exchange/host.ts";
 import { MessageFault } from "./fault.ts";
 import { type ClientHello, parseHello } from "./guest/hello.ts";
 import { GuestHttp } from "./guest/http.ts";
-import { type ClientProtocol, sniff } from "./guest/sniff.ts";
+import { recognize } from "./guest/sniff.ts";
 import { Terminator } from "./guest/terminator.ts";
 import { type RefusedPacket, transportDraft, transportRefusal } from "./guest/transport.ts";
 import { Tunnel } from "./guest/tunnel.ts";
@@ -30,9 +30,6 @@ export interface TcpOpen {
   process_name: string;
   pid: number;
 }
-
-/** Ports whose protocols begin with the client: a silent client there is slow, not waiting for its server. */
-const CLIENT_FIRST = new Set([80, 443]);
 
 /**
  * The network of one guest (docs/contracts.md §5, "Network path"): every TCP connection of the guest ends here, and is
@@ -152,10 +149,10 @@ export class NetProxy {
     by: Requester,
   ): Promise<void> {
     try {
-      const protocol = await this.#sniff(connection, flow);
+      const protocol = await recognize(connection, flow.port, this.#timeouts);
       if (protocol === "tls") await this.#serveTls(connection, conn, flow, by);
       else if (protocol === "http") await this.#serveHttp(connection, flow, by);
-      else if (protocol === "other") await this.#tunnel.relayRaw(connection, flow, by, this.#hostOf(flow));
+      else if (protocol === "other") await this.#serveRaw(connection, flow, by);
     } finally {
       connection.close();
     }
@@ -165,6 +162,16 @@ export class NetProxy {
     const { names } = this.#options;
     return new GuestHttp(connection, { context: this.#context, names, timeouts: this.#timeouts, flow, by })
       .serve();
+  }
+
+  /** Relays another protocol to the host that its rule names: a server name alone proves nothing. */
+  async #serveRaw(connection: BufferedConnection, flow: Flow, by: Requester): Promise<void> {
+    const host = this.#hostOf(flow);
+    if (flow.name === undefined || agrees(host, flow.address, this.#options.names)) {
+      return await this.#tunnel.relayRaw(connection, flow, by, host);
+    }
+    const reason = `the connection goes to ${flow.address}, which no DNS answer of this VM gives for ${host}`;
+    this.#refuse(by, flow, "guard-domain-fronting", reason);
   }
 
   /** Terminates TLS, unless a rule passes the host uninspected. */
@@ -211,9 +218,9 @@ export class NetProxy {
       } catch {
         return this.#recordDistrust(flow, by);
       }
-      const protocol = await this.#sniff(connection, flow);
+      const protocol = await recognize(connection, flow.port, this.#timeouts);
       if (protocol === "http" || protocol === "tls") await this.#serveHttp(connection, flow, by);
-      else if (protocol === "other") await this.#tunnel.relayRaw(connection, flow, by, this.#hostOf(flow));
+      else if (protocol === "other") await this.#serveRaw(connection, flow, by);
     } finally {
       connection.close();
       // The last bytes may still be on their way to a guest that does not read them.
@@ -241,31 +248,6 @@ export class NetProxy {
       const hello = parseHello(connection.unread);
       if (hello) return hello;
       if (!await connection.fill().catch(() => false)) return undefined;
-    }
-  }
-
-  /** Recognizes the client's protocol; `undefined` when it is gone. A client that waits for its server is not HTTP. */
-  async #sniff(
-    connection: BufferedConnection,
-    { port }: Flow,
-  ): Promise<Exclude<ClientProtocol, "more"> | undefined> {
-    const { silence, head, keepAlive } = this.#timeouts;
-    const silent = Promise.withResolvers<"silent">();
-    if (connection.count === 0 && !CLIENT_FIRST.has(port)) {
-      connection.deadline.set(silence);
-      connection.onTimeout = () => silent.resolve("silent");
-    } else connection.deadline.set(connection.count === 0 ? keepAlive : head);
-    while (true) {
-      const protocol = sniff(connection.unread);
-      if (protocol !== "more") {
-        connection.onTimeout = undefined;
-        return protocol;
-      }
-      const more = await Promise.race([connection.prefetch().catch(() => false), silent.promise]);
-      if (more === "silent") return "other";
-      if (!more || !await connection.fill().catch(() => false)) return undefined;
-      connection.onTimeout = undefined;
-      connection.deadline.set(head);
     }
   }
 

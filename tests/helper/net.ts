@@ -21,6 +21,7 @@ export interface TestNetOptions {
   target?: NetOptions["dialOverride"];
   models?: NetOptions["models"];
   lookup?: NetOptions["names"]["lookup"];
+  nameOf?: NetOptions["names"]["nameOf"];
 }
 
 /** One guest with its proxy. */
@@ -36,6 +37,7 @@ export class TestNet implements AsyncDisposable {
     readonly roots: string,
     /** certificate and key of an upstream */
     readonly leaf: (name: string) => Promise<{ cert: string; key: string }>,
+    readonly ownBroker: CredentialBroker | undefined,
   ) {}
 
   readonly #serving: Promise<void>[] = [];
@@ -46,15 +48,16 @@ export class TestNet implements AsyncDisposable {
     // Upstreams have a CA of their own.
     const roots = await openCa({ dir: join(dir, "upstream") });
     const gate = new TestGate(options.rules);
+    const ownBroker = options.broker ? undefined : await testBroker(dir);
     const proxy = new NetProxy({
       gate,
       ca,
       names: {
         agrees: options.agrees ?? ((_, address) => address === ADDRESS),
-        nameOf: () => undefined,
+        nameOf: options.nameOf ?? (() => undefined),
         lookup: options.lookup ?? (() => Promise.resolve([ADDRESS])),
       },
-      broker: options.broker ?? await testBroker(dir),
+      broker: options.broker ?? ownBroker!,
       caCerts: [roots.certificate],
       ...(options.timeouts && { timeouts: options.timeouts }),
       ...(options.target && { dialOverride: options.target }),
@@ -70,6 +73,7 @@ export class TestNet implements AsyncDisposable {
       caPath,
       roots.certificate,
       (name) => roots.leaf(name),
+      ownBroker,
     );
   }
 
@@ -136,6 +140,7 @@ export class TestNet implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.proxy.close();
     await Promise.allSettled(this.#serving);
+    await this.ownBroker?.close();
     await Deno.remove(this.dir, { recursive: true });
   }
 }

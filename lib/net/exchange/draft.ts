@@ -32,6 +32,8 @@ export interface RequestDescription {
   /** path as the client wrote it, where that differs; without secrets */
   rawPath?: string;
   headers: readonly Header[];
+  /** names of fields that dropped fields of the client imitate */
+  imitated?: readonly string[];
   /** of head and body, as far as known */
   bytes: number;
   body: HttpBody;
@@ -50,12 +52,15 @@ export const NO_HTTP_BODY: HttpBody = { state: "missing", truncated: false };
 
 /** Describes a request for its event. */
 export function describeRequest(
-  { scheme, host, port, headBytes, upgrade }: IncomingRequest,
-  { method, target, headers }: CapturedHead,
+  incoming: IncomingRequest,
+  captured: CapturedHead,
   { first, rest }: BufferedBody,
   body: HttpBody,
-  rawPath: string | undefined,
+  scrub: (text: string) => string,
 ): RequestDescription {
+  const { scheme, host, port, headBytes, upgrade, imitated } = incoming;
+  const { method, target, headers } = captured;
+  const rawPath = rawPathOf(incoming, captured, scrub);
   return {
     method,
     scheme,
@@ -69,6 +74,7 @@ export function describeRequest(
       ...(upgrade === undefined ? [] : [["upgrade", upgrade] satisfies Header]),
       ...headers,
     ],
+    ...(imitated && { imitated }),
     bytes: headBytes + (rest.length ?? first.length),
     body,
   };
@@ -80,7 +86,7 @@ export function describeRequest(
  */
 export function rawPathOf(
   { rawPath, target }: IncomingRequest,
-  captured: CapturedHead,
+  captured: Pick<CapturedHead, "target">,
   scrub: (text: string) => string,
 ): string | undefined {
   if (rawPath === undefined) return undefined;
@@ -115,11 +121,14 @@ export function describeBody(
 
 /** Drafts the event of a request. */
 export function httpDraft(by: Requester, request: RequestDescription): Draft {
-  const { method, scheme, host, port, target, rawPath, headers, bytes, body } = request;
+  const { method, scheme, host, port, target, rawPath, headers, imitated, bytes, body } = request;
   const mark = target.indexOf("?");
   const path = mark < 0 ? target : target.slice(0, mark);
   return {
-    common: commonOf(by, "http.request"),
+    common: {
+      ...commonOf(by, "http.request"),
+      ...(imitated && { labels: { dropped_headers: imitated.join(" ") } }),
+    },
     http: {
       // In the order of canonical JSON, and flat: see `flatten`.
       request: {

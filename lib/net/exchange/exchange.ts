@@ -22,7 +22,6 @@ import {
   type DraftedRequest,
   httpDraft,
   NO_HTTP_BODY,
-  rawPathOf,
   substitutionDraft,
 } from "./draft.ts";
 import { bodyPlaceOf, filterBytes, prepareBody } from "./filtered_body.ts";
@@ -113,8 +112,8 @@ export class HttpExchange {
     const httpBody = body.first.length > 0
       ? await describeBody(head, body, gate.reads(REQUEST_BODY), (text) => broker.scrub(text))
       : NO_HTTP_BODY;
-    const rawPath = rawPathOf(this.#incoming, head, (text) => broker.scrub(text));
-    const draft = httpDraft(by, describeRequest(this.#incoming, head, body, httpBody, rawPath));
+    const scrub = (text: string) => broker.scrub(text);
+    const draft = httpDraft(by, describeRequest(this.#incoming, head, body, httpBody, scrub));
     this.#recordSubstitutions(captured.substitutions);
     return { draft, head, body, call };
   }

@@ -5,7 +5,8 @@ import type { EventProcess } from "../../event/mod.ts";
 import { type Decision, guestLine } from "../../policy/mod.ts";
 import { ClientLost, ConnectionLost } from "../fault.ts";
 import { WholeBody } from "../message/body.ts";
-import { dropHopByHop, type Header } from "../message/header.ts";
+import { isMethod } from "../message/head.ts";
+import { dropHopByHop, dropImitations, type Header } from "../message/header.ts";
 import { encodeByteText } from "../message/latin1.ts";
 import { parseAuthority } from "./authority.ts";
 import type { ExchangeContext } from "./context.ts";
@@ -44,7 +45,7 @@ export async function sendFromHost(context: ExchangeContext, request: HostReques
       hint: "write it with a host and without a password",
     });
   }
-  if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/.test(method)) {
+  if (!isMethod(method)) {
     throw new SbxError("request.invalid", "the request has an invalid HTTP method");
   }
   const scheme = url.protocol.slice(0, -1);
@@ -54,7 +55,8 @@ export async function sendFromHost(context: ExchangeContext, request: HostReques
       hint: "write the path without it",
     });
   }
-  const fields = dropHopByHop(Object.entries(headers).map(parseHeader)).filter(([name]) => name !== "host");
+  const { kept, imitated } = dropImitations(Object.entries(headers).map(parseHeader));
+  const fields = dropHopByHop(kept).filter(([name]) => name !== "host");
   const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
   const outlet = new HostOutlet(method, signal);
   new HttpExchange(context, {
@@ -66,6 +68,7 @@ export async function sendFromHost(context: ExchangeContext, request: HostReques
     target: path + url.search,
     ...(path !== url.pathname && { rawPath: url.pathname }),
     headers: fields,
+    ...(imitated.length > 0 && { imitated }),
     body: new WholeBody(bytes),
     headBytes: 0,
     trailers: false,

@@ -13,6 +13,8 @@ export interface IncomingRequest extends Destination {
   rawPath?: string;
   /** end-to-end fields, without `host` */
   headers: Header[];
+  /** names of fields that dropped fields of the client imitate */
+  imitated?: readonly string[];
   body: BodySource;
   /** length of the head in `bytes` */
   headBytes: number;

@@ -2,6 +2,7 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { canonicalPath } from "../../base/url/mod.ts";
 import type { HttpBody, HttpEvent } from "../../event/mod.ts";
+import { isMethod } from "../message/head.ts";
 import { eventValue, type Header } from "../message/header.ts";
 import { encodeByteText } from "../message/latin1.ts";
 import { charsetOf } from "../message/text.ts";
@@ -21,8 +22,10 @@ export function rewriteHead(head: CapturedHead, before: HttpRequest, after: Http
   const { method, path, query } = after;
   const isSameTarget = path === before.path && query === before.query;
   const target = isSameTarget ? head.target : encodeByteText(path + (query === "" ? "" : `?${query}`));
-  const isMethod = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/.test(method);
-  if (!isMethod || !/^(\/|\*$)[\x21-\x7e\x80-\xff]*$/.test(target) || !isSameTarget && !isCanonical(path)) {
+  if (
+    !isMethod(method) || !/^(\/|\*$)[\x21-\x7e\x80-\xff]*$/.test(target) ||
+    !isSameTarget && !isCanonical(path)
+  ) {
     throw new SbxError("policy.rewrite.invalid", "a rule rewrote the request to one that cannot be sent", {
       hint:
         "method and path have no spaces; a path begins with / and has no dot segments or needless escapes",

@@ -10,7 +10,7 @@ import {
   parseAuthority,
 } from "../exchange/authority.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
-import { connectDraft, httpDraft, NO_HTTP_BODY, type Requester } from "../exchange/draft.ts";
+import { connectDraft, httpDraft, NO_HTTP_BODY, rawPathOf, type Requester } from "../exchange/draft.ts";
 import { HttpExchange } from "../exchange/exchange.ts";
 import type { IncomingRequest } from "../exchange/request.ts";
 import { ClientLost, ConnectionLost, MessageFault } from "../fault.ts";
@@ -18,7 +18,7 @@ import { DRAIN_MAX, HEAD_MAX, type NetTimeouts } from "../limit.ts";
 import { type BodySource, WireBody } from "../message/body.ts";
 import { keepsAlive, requestFraming } from "../message/framing.ts";
 import { headEnd, parseRequestHead, type RequestHead } from "../message/head.ts";
-import { dropHopByHop } from "../message/header.ts";
+import { dropHopByHop, dropImitations } from "../message/header.ts";
 import type { NamePort } from "../port/mod.ts";
 import { EXTENSIONS, upgradeOf } from "../websocket/mod.ts";
 import { GuestOutlet } from "./outlet.ts";
@@ -142,6 +142,7 @@ export class GuestHttp {
     const { flow, by } = this.#options;
     const authority = this.#authorityOf(head);
     const upgrade = upgradeOf(head, !body.done);
+    const { kept, imitated } = dropImitations(head.headers);
     const target = originForm(head, authority, flow);
     const [path] = target.split("?", 1);
     const canonical = path === "*" ? { path } : canonicalPath(path);
@@ -155,7 +156,8 @@ export class GuestHttp {
       method: head.method,
       target: isChanged ? canonical.path + target.slice(path.length) : target,
       ...(isChanged && { rawPath: path }),
-      headers: dropHopByHop(head.headers).filter(([name]) => name !== "host" && name !== EXTENSIONS),
+      headers: dropHopByHop(kept).filter(([name]) => name !== "host" && name !== EXTENSIONS),
+      ...(imitated.length > 0 && { imitated }),
       body,
       headBytes,
       trailers: head.headers.some(([name, value]) => name === "te" && /(^|[ ,])trailers/i.test(value)),
@@ -182,8 +184,11 @@ export class GuestHttp {
     const { context: { gate, broker }, flow, by } = this.#options;
     const { host, target, headBytes } = request;
     const captured = broker.capture(host, [[":path", target], ...request.headers]).headers;
+    const { rawPath: _, ...rest } = request;
+    const rawPath = rawPathOf(request, { target: captured[0][1] }, (text) => broker.scrub(text));
     const draft = httpDraft(by, {
-      ...request,
+      ...rest,
+      ...(rawPath !== undefined && { rawPath }),
       target: captured[0][1],
       headers: [["host", formatAuthority(flow.scheme, host, flow.port)], ...captured.slice(1)],
       bytes: headBytes,
@@ -270,6 +275,8 @@ function expectsContinue({ headers, old }: RequestHead): boolean {
 
 /** Path and query of a request target, which may be a whole URL (RFC 9112 §3.2). @throws {MessageFault} */
 function originForm({ method, target }: RequestHead, { host, port }: Authority, flow: Flow): string {
+  // A tunnel through an upstream would hide its requests, whatever the form of its target.
+  if (method === "CONNECT") throw new MessageFault("a CONNECT request: connect to the host itself");
   if (target.startsWith("/") || target === "*" && method === "OPTIONS") return target;
   const [, scheme, authority, path] = /^(https?):\/\/([^/?]+)([/?].*)?$/i.exec(target) ?? [];
   const inTarget = authority === undefined ? undefined : parseAuthority(authority);

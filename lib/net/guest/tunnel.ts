@@ -20,7 +20,7 @@ export class Tunnel {
   async relayRaw(client: BufferedConnection, flow: Flow, by: Requester, host: string): Promise<void> {
     client.deadline.off();
     const passage = await this.#decide(connectDraft(by, "tcp", host, flow.port), client);
-    if (passage.allowed) await this.#relay(client, passage, flow, by, flow.scheme);
+    if (passage.allowed) await this.#relay(client, passage, host, flow, by, flow.scheme);
   }
 
   /** Relays TLS uninspected, for a rule that set the scheme of its event to `tls`. */
@@ -29,8 +29,9 @@ export class Tunnel {
     const passage = await this.#decide(connectDraft(by, "https", host, flow.port), client);
     if (!passage.allowed) return;
     // The rules may have changed since the preview.
-    if (passage.event.http?.request.scheme === "tls") await this.#relay(client, passage, flow, by, "tcp");
-    else passage.finish({ error: "the rule that passed it uninspected has changed" });
+    if (passage.event.http?.request.scheme === "tls") {
+      await this.#relay(client, passage, host, flow, by, "tcp");
+    } else passage.finish({ error: "the rule that passed it uninspected has changed" });
   }
 
   async #decide(draft: Draft, client: BufferedConnection): Promise<Passage> {
@@ -39,19 +40,22 @@ export class Tunnel {
     return await this.#context.gate.decide(draft, gone.signal);
   }
 
+  /** @param named host of the connection; a rule may have set another */
   async #relay(
     client: BufferedConnection,
     passage: Passage,
-    { address }: Flow,
+    named: string,
+    flow: Flow,
     by: Requester,
     scheme: string,
   ): Promise<void> {
     const { pool, locate, relayMs } = this.#context;
     const { host, port } = passage.event.http!.request;
+    const isRedirected = host !== named || port !== flow.port;
     const moved: RelayedBytes = { sent: 0, received: 0 };
     let error: string | undefined;
     try {
-      const dial = await locate(host, port, address, by.actor);
+      const dial = await locate(host, port, isRedirected ? undefined : flow.address, by.actor);
       const upstream = await pool.connect({
         scheme: scheme === "https" ? "https" : "tcp",
         host,

@@ -38,6 +38,11 @@ export function headEnd(bytes: Uint8Array): number {
 }
 
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"]);
+/** True for a method that a request may have; CONNECT is for connections, which are no requests here. */
+export function isMethod(text: string): boolean {
+  return text.length <= METHOD_MAX && TOKEN.test(text) && text.toUpperCase() !== "CONNECT";
+}
+
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 // deno-lint-ignore no-control-regex
 const VALUE_BAD = /[\x00-\x08\x0a-\x1f\x7f]/;

@@ -47,6 +47,33 @@ export function dropHopByHop(headers: readonly Header[]): Header[] {
   return remaining;
 }
 
+/** Fields that only this proxy writes, and those that say how a body is read. */
+const IMITATED = new Set([...HOP_BY_HOP, "host", "content-encoding", "content-type"]);
+const PLAIN_NAME = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
+
+/**
+ * Drops fields whose names some servers take for a field of this connection or of the body (`transfer_encoding`,
+ * `content!length`): what they say has not been checked.
+ *
+ * @returns the other fields, and the names that the dropped ones imitate
+ */
+export function dropImitations(headers: readonly Header[]): { kept: readonly Header[]; imitated: string[] } {
+  const imitated = new Set<string>();
+  const kept = headers.filter(([name]) => {
+    const original = imitatedBy(name);
+    if (original !== undefined) imitated.add(original);
+    return original === undefined;
+  });
+  return imitated.size === 0 ? { kept: headers, imitated: [] } : { kept, imitated: [...imitated] };
+}
+
+/** Field that a name imitates by other separators. */
+function imitatedBy(name: string): string | undefined {
+  if (PLAIN_NAME.test(name)) return undefined;
+  const original = name.replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+  return IMITATED.has(original) ? original : undefined;
+}
+
 /** End-to-end fields that `connection` cannot remove. */
 const ALWAYS_KEPT = new Set(["host", "authorization", "cookie", "content-type", "content-encoding"]);
 
@@ -57,7 +84,8 @@ function connectionOptions(value: string): Set<string> {
 
 /** False for fields that frame a message or say who sends it: they may not be trailers. */
 export function mayTrail([name]: Header): boolean {
-  return !HOP_BY_HOP.has(name) && !ALWAYS_KEPT.has(name) && !isSensitive(name) && name !== "set-cookie";
+  return !HOP_BY_HOP.has(name) && imitatedBy(name) === undefined && !ALWAYS_KEPT.has(name) &&
+    !isSensitive(name) && name !== "set-cookie";
 }
 
 const SENSITIVE =

@@ -74,7 +74,7 @@ export class Pool {
     const { body } = request;
     const whole = body instanceof WholeBody ? body.bytes : undefined;
     for (let attempt = 1;; attempt++) {
-      if (whole) request.body = new WholeBody(whole);
+      if (whole) request.body = new WholeBody(whole, body.trailers);
       const key = keyOf(destination);
       const reused = this.#reuse(key, request);
       const exchange = reused ?? await this.#begin(key, destination, request);

@@ -59,7 +59,7 @@ Deno.test("ambiguous requests are refused with 400 and an event", async (t) => {
     ["user and password as host", `GET / HTTP/1.1\r\nHost: a@b\r\n\r\n`, "invalid Host header"],
     ["another host in the target", `GET http://other.example.com/ HTTP/1.1\r\n${H}\r\n`, "another host"],
     ["another scheme in the target", `GET https://${HOST}/ HTTP/1.1\r\n${H}\r\n`, "another scheme"],
-    ["a tunnel", `CONNECT ${HOST}:443 HTTP/1.1\r\n${H}\r\n`, "invalid request target"],
+    ["a tunnel", `CONNECT ${HOST}:443 HTTP/1.1\r\n${H}\r\n`, "a CONNECT request"],
     ["a fragment", `GET /#a HTTP/1.1\r\n${H}\r\n`, "fragment"],
     ["HTTP/2 without its handshake", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "version"],
     ["four parts", `GET / a HTTP/1.1\r\n${H}\r\n`, "three parts"],
