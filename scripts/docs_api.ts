@@ -1,4 +1,4 @@
-import { openApi } from "../cmd/service/app.ts";
+import { openApi } from "../cmd/service/openapi.ts";
 import { table } from "./docs_table.ts";
 
 /** Subset of OpenAPI's schema object. */
@@ -60,7 +60,7 @@ ${Object.entries(components.schemas).map(([name, schema]) => shape(name, schema)
 }
 
 function route(title: string, { parameters = [], requestBody, responses }: Operation): string {
-  const { description, content } = responses[200];
+  const { description, content } = responses[200] ?? responses[101];
   const body = requestBody &&
     `Takes ${contentOf(requestBody.content)}${requestBody.required ? "" : ", which may be left out"}.`;
   const facts = [body, content && `Answers ${contentOf(content)}.`].filter(Boolean).join(" ");

@@ -3,7 +3,7 @@
  * scripts/schemas.ts`. A test fails when one is stale.
  */
 import { z } from "zod";
-import { openApi } from "../cmd/service/app.ts";
+import { openApi } from "../cmd/service/openapi.ts";
 import { SettingsResponse } from "../lib/api/settings.ts";
 import { CorpFile } from "../lib/corp/mod.ts";
 import { IrSchema } from "../lib/detection/ir/schema.ts";

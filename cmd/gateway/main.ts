@@ -7,9 +7,9 @@ import {
   dropPermissions,
   gatewayHandler,
   lockGateway,
+  methodMatcher,
   newToken,
   removeGatewayFiles,
-  routeMatcher,
   ROUTES,
   TokenGate,
   Upstream,
@@ -48,7 +48,7 @@ async function serve(port: number | undefined): Promise<number> {
   const token = newToken();
   const handler = gatewayHandler({
     gate: new TokenGate(token),
-    routes: routeMatcher(ROUTES),
+    methodsOf: methodMatcher(ROUTES),
     upstream: new Upstream(place.serviceSocket),
     socketClient: Deno.createHttpClient({ proxy: { transport: "unix", path: place.serviceSocket } }),
     version: VERSION,

@@ -1,10 +1,9 @@
-import { OpenAPIHono, type RouteConfig } from "@hono/zod-openapi";
 import { Hono } from "hono";
-import { ROUTE_GROUPS } from "../../lib/api/mod.ts";
-import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/base/error/mod.ts";
+import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
 import { log } from "../../lib/base/log/mod.ts";
-import { VERSION } from "../../lib/base/version/mod.ts";
+import { methodMatcher, noRoute, ROUTES } from "../../lib/gateway/mod.ts";
 import { ledgerFinder, type Service, StatusReport } from "../../lib/service/mod.ts";
+import { openApi } from "./openapi.ts";
 import { routeCredentials } from "./routes/credentials.ts";
 import { routeDetection } from "./routes/detection.ts";
 import { routeFiles } from "./routes/files.ts";
@@ -36,31 +35,12 @@ export function makeApp(service: Service): Hono {
   routeDetection(app, service.activeDetections, findLedger);
   routeSockets(app, supervisor, notices);
   app.get("/openapi.json", (context) => context.json(openApi()));
-  app.notFound((context) => {
-    const error = new SbxError("route.not_found", `there is no ${context.req.method} ${context.req.path}`, {
-      hint: "GET /openapi.json lists the routes",
-    });
-    return context.json(errorBody(error), 404);
-  });
+  const methodsOf = methodMatcher(ROUTES);
+  app.notFound(({ req }) => noRoute(req.method, req.path, methodsOf(req.path)));
   app.onError((cause, context) => {
     const error = asSbxError(cause, `${context.req.method} ${context.req.path}`);
     if (error.code === "internal") log(error.message, error.cause);
     return context.json(errorBody(error), statusOf(error.code) as 500);
   });
   return app;
-}
-
-let document: object | undefined;
-
-/** OpenAPI 3.1 document of every route, from the definitions that validate requests. */
-export function openApi(): object {
-  if (document) return document;
-  const registry = new OpenAPIHono();
-  for (const group of ROUTE_GROUPS) {
-    for (const route of Object.values(group)) registry.openAPIRegistry.registerPath(route as RouteConfig);
-  }
-  return document = registry.getOpenAPI31Document({
-    openapi: "3.1.0",
-    info: { title: "sbx", version: VERSION },
-  });
 }

@@ -8,6 +8,7 @@ export * from "./policy.ts";
 export * from "./profile.ts";
 export * from "./session.ts";
 export * from "./settings.ts";
+export * from "./socket.ts";
 export * from "./system.ts";
 export * from "./vm.ts";
 export { ROUTE_GROUPS, routeTable } from "./table.ts";

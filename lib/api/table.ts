@@ -11,22 +11,22 @@ import { systemRoutes } from "./system.ts";
 import { vmRoutes } from "./vm.ts";
 
 /** Definitions of all routes, one group per resource. */
-export const ROUTE_GROUPS = [
-  systemRoutes,
-  vmRoutes,
-  fileRoutes,
-  sessionRoutes,
-  policyRoutes,
-  settingsRoutes,
-  profileRoutes,
-  mcpRoutes,
-  credentialRoutes,
-  detectionRoutes,
-];
+export const ROUTE_GROUPS = {
+  system: systemRoutes,
+  vm: vmRoutes,
+  file: fileRoutes,
+  session: sessionRoutes,
+  policy: policyRoutes,
+  settings: settingsRoutes,
+  profile: profileRoutes,
+  mcp: mcpRoutes,
+  credential: credentialRoutes,
+  detection: detectionRoutes,
+};
 
 /** All routes of the service; the gateway forwards no others (docs/contracts.md §2). */
 export function routeTable(): RouteKey[] {
-  const routes = ROUTE_GROUPS.flatMap((group): RouteKey[] => Object.values(group));
+  const routes = Object.values(ROUTE_GROUPS).flatMap((group): RouteKey[] => Object.values(group));
   return [
     ...routes.map(({ method, path }) => ({ method: method.toUpperCase(), path })),
     { method: "GET", path: "/openapi.json" },

@@ -1,8 +1,8 @@
-import { asSbxError, errorBody, SbxError, statusOf } from "../base/error/mod.ts";
+import { asSbxError, errorBody, statusOf } from "../base/error/mod.ts";
 import { requestBody } from "./body.ts";
 import { addResponseHeaders, filterRequestHeaders } from "./header.ts";
 import { corsHeaders, preflight, requireLocalHost, requireLocalOrigin } from "./origin.ts";
-import type { RouteMatcher } from "./route.ts";
+import { type MethodMatcher, noRoute } from "./route.ts";
 import { isSocketPath, proxySocket } from "./socket.ts";
 import { parseTarget, type RequestTarget } from "./target.ts";
 import { bearer, type TokenGate } from "./token.ts";
@@ -15,7 +15,7 @@ const HEALTH_TIMEOUT_MS = 2000;
 export interface GatewayParts {
   gate: TokenGate;
   /** the service's route table */
-  routes: RouteMatcher;
+  methodsOf: MethodMatcher;
   upstream: Upstream;
   /** HTTP client for WebSockets on the service's Unix socket */
   socketClient: Deno.HttpClient;
@@ -54,10 +54,12 @@ async function route(request: Request, origin: string | null, parts: GatewayPart
   if (isSocket) {
     return await proxySocket(request, target.path + target.query, parts.socketClient, parts.upstream);
   }
-  if (!parts.routes(request.method, target.path)) {
-    throw new SbxError("route.not_found", `the service has no route ${request.method} ${target.path}`, {
-      hint: "GET /openapi.json lists the routes",
-    });
+  const methods = parts.methodsOf(target.path);
+  const { method } = request;
+  if (!methods.includes(method === "HEAD" ? "GET" : method)) {
+    const response = noRoute(method, target.path, methods);
+    for (const [name, value] of corsHeaders(origin)) response.headers.append(name, value);
+    return response;
   }
   return await forward(request, target, origin, parts.upstream);
 }

@@ -1,12 +1,14 @@
 /** The gateway's allow-list: the service's own route table (docs/contracts.md §2). */
+import { errorBody, SbxError } from "../base/error/mod.ts";
+
 /** Method and OpenAPI path of a route (`/vms/{id}/info`). */
 export interface RouteKey {
   method: string;
   path: string;
 }
 
-/** Tests whether the service has a route for a method and a path. */
-export type RouteMatcher = (method: string, path: string) => boolean;
+/** Methods of the service's routes with this path; none: there is no such path. */
+export type MethodMatcher = (path: string) => string[];
 
 /** One path segment (RFC 3986). */
 const SEGMENT = "((?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+)";
@@ -24,19 +26,41 @@ export function pathMatcher(pattern: string): (path: string) => boolean {
 }
 
 /** Makes a matcher for the whole table. */
-export function routeMatcher(table: readonly RouteKey[]): RouteMatcher {
-  const byMethod = new Map<string, { fixed: Set<string>; matchers: ((path: string) => boolean)[] }>();
-  for (const { method, path } of table) {
-    const routes = byMethod.get(method) ?? { fixed: new Set(), matchers: [] };
-    byMethod.set(method, routes);
-    if (path.includes("{")) routes.matchers.push(pathMatcher(path));
-    else routes.fixed.add(path);
-  }
-  return (method, path) => {
-    const routes = byMethod.get(method);
-    return routes !== undefined &&
-      (routes.fixed.has(path) || routes.matchers.some((matches) => matches(path)));
+export function methodMatcher(table: readonly RouteKey[]): MethodMatcher {
+  const fixed = Map.groupBy(table.filter(({ path }) => !path.includes("{")), ({ path }) => path);
+  const patterns = Map.groupBy(table.filter(({ path }) => path.includes("{")), ({ path }) => path);
+  const matchers = [...patterns].map(([path, routes]) => ({ matches: pathMatcher(path), routes }));
+  return (path) => {
+    const found = [
+      ...fixed.get(path) ?? [],
+      ...matchers.flatMap(({ matches, routes }) => matches(path) ? routes : []),
+    ];
+    return found.map(({ method }) => method);
   };
+}
+
+/**
+ * Response to a method that no route of a path has: 204 with `Allow` for OPTIONS, otherwise 405, or 404 for an unknown
+ * path.
+ *
+ * @param methods methods of the path's routes
+ */
+export function noRoute(method: string, path: string, methods: string[]): Response {
+  if (methods.length === 0) {
+    return refusal(404, "route.not_found", `the service has no route ${method} ${path}`, LIST);
+  }
+  const allow = [...methods, ...methods.includes("GET") ? ["HEAD"] : [], "OPTIONS"].join(", ");
+  const response = method === "OPTIONS"
+    ? new Response(null, { status: 204 })
+    : refusal(405, "route.method_not_allowed", `${path} has no ${method}`, `it takes ${allow}`);
+  response.headers.set("allow", allow);
+  return response;
+}
+
+const LIST = "GET /openapi.json lists the routes";
+
+function refusal(status: number, code: string, message: string, hint: string): Response {
+  return Response.json(errorBody(new SbxError(code, message, { hint })), { status });
 }
 
 /** Tests whether the decoded segment is an ordinary name, also if it is decoded again. */

@@ -132,6 +132,6 @@ export function isOutdated(userVersion: number, path: string): boolean {
   throw new SbxError(
     "ledger.version.conflict",
     `the ledger ${path} has schema version ${userVersion}, and this sbx knows versions up to ${SCHEMA_VERSION}`,
-    { hint: "use the newer sbx that wrote it" },
+    { hint: "use the newer sbx that wrote it; after an update, sbx stop and sbx start restart the service" },
   );
 }

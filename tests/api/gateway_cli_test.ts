@@ -261,7 +261,7 @@ Deno.test(
     const id = "00000000-0000-4000-8000-000000000002";
     const path = join(place.dir, "ledgers", id, "session.db");
     await Deno.mkdir(join(path, ".."), { recursive: true });
-    await writeEvents(path, 3);
+    await writeEvents(path, 3, [], id);
     for (const what of ["agent", id, path]) {
       const { code, stdout } = await place.sbx(["verify", what]);
       assertEquals([what, code, stdout], [

@@ -40,21 +40,46 @@ Deno.test("every route, with and without the token", async (t) => {
       }
     });
 
-    await t.step("what is not a route is 404, also with the method of another", async () => {
-      for (
-        const [method, path] of [["GET", "/nope"], ["GET", "/vms/create"], ["POST", "/vms/list"], [
-          "GET",
-          "/vms/a%2Fb/info",
-        ], ["PUT", "/run"]]
-      ) {
-        const { status, body } = await sbx.api(method, path);
-        assertEquals(
-          [status >= 400 && status < 500, typeof body.code],
-          [true, "string"],
-          `${method} ${path} → ${status}`,
-        );
-      }
-    });
+    await t.step(
+      "what is not a route is 404; a method of no route of the path is 405 with those it has",
+      async () => {
+        for (const [method, path] of [["GET", "/nope"], ["OPTIONS", "/nope"], ["GET", "/vms/a%2Fb/info"]]) {
+          const { status, body } = await sbx.api(method, path);
+          assertEquals([status, body.code], [404, "route.not_found"], `${method} ${path}`);
+        }
+        for (
+          const [method, path, allow] of [
+            ["GET", "/vms/create", "POST, OPTIONS"],
+            ["POST", "/vms/list", "GET, HEAD, OPTIONS"],
+            ["PUT", "/run", "POST, OPTIONS"],
+            ["DELETE", "/vms/x/files/content", "GET, POST, HEAD, OPTIONS"],
+          ]
+        ) {
+          const refused = await sbx.fetch(path, { method });
+          assertEquals(
+            [refused.status, (await refused.json()).code, refused.headers.get("allow")],
+            [405, "route.method_not_allowed", allow],
+            `${method} ${path}`,
+          );
+          const options = await sbx.fetch(path, { method: "OPTIONS" });
+          assertEquals([options.status, options.headers.get("allow"), await options.text()], [
+            204,
+            allow,
+            "",
+          ]);
+        }
+        const [head, get] = [
+          await sbx.fetch("/vms/list", { method: "HEAD" }),
+          await sbx.fetch("/vms/list"),
+        ];
+        assertEquals([head.status, await head.text(), head.headers.get("content-type")], [
+          200,
+          "",
+          get.headers.get("content-type"),
+        ]);
+        await get.body?.cancel();
+      },
+    );
 
     await t.step("the API describes itself, with every route", async () => {
       const { body } = await sbx.api("GET", "/openapi.json");
@@ -64,7 +89,15 @@ Deno.test("every route, with and without the token", async (t) => {
       const known = routeTable().map(({ method, path }) => `${method} ${path}`).filter((route) =>
         route !== "GET /openapi.json"
       );
-      assertEquals(described.sort(), known.sort());
+      assertEquals(described.sort(), [...known, "GET /events", "GET /terminal/{id}"].sort());
+      const operations = Object.values(body.paths).flatMap((methods) => Object.values(methods as object));
+      const ids = operations.map(({ operationId }) => operationId);
+      assertEquals([ids.length, new Set(ids).size], [described.length, described.length]);
+      for (const { operationId, summary, security, responses } of operations) {
+        assertEquals([typeof summary, security], ["string", [{ token: [] }]], operationId);
+        assertEquals(["401", "429", "default"].filter((status) => !responses[status]), [], operationId);
+      }
+      assertEquals(body.components.securitySchemes.token.scheme, "bearer");
     });
 
     await t.step("only its user can open what it keeps", async () => {

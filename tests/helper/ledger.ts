@@ -52,10 +52,14 @@ export async function writeEvents(
   path: string,
   count: number,
   outcomes: Partial<LedgerOutcome>[] = [],
+  sessionId = SESSION,
 ): Promise<Event[]> {
-  await using ledger = await Ledger.open(path, { sessionId: SESSION });
+  await using ledger = await Ledger.open(path, { sessionId });
   const events = Array.from({ length: count }, (_, at) => execEvent(`echo ${at}`));
-  for (const event of events) ledger.append({ event });
+  for (const event of events) {
+    event.common.session_id = sessionId;
+    ledger.append({ event });
+  }
   outcomes.forEach((outcome, at) => ledger.end({ ...outcome, event_id: events[at].common.event_id }));
   return events;
 }

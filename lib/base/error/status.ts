@@ -18,6 +18,7 @@ const BY_CODE: Record<string, number> = {
   "policy.blocked": 403,
   "credential.denied": 403,
   "route.not_found": 404,
+  "route.method_not_allowed": 405,
   "vm.wrong_state": 409,
   "vm.name_taken": 409,
   "vm.limit": 409,

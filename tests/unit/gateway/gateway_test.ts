@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { routeTable } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { routeMatcher, Upstream } from "../../../lib/gateway/mod.ts";
+import { methodMatcher, Upstream } from "../../../lib/gateway/mod.ts";
 import { parseTarget } from "../../../lib/gateway/target.ts";
 import { BAD_TOKEN_WINDOW_MS, BAD_TOKENS_MAX, newToken, TokenGate } from "../../../lib/gateway/token.ts";
 import { runChild } from "../../helper/child.ts";
@@ -57,8 +57,10 @@ Deno.test("target: the token is removed from the query, the rest is unchanged", 
 
 Deno.test("routes: every route of the table matches, and random paths only if URL parsing does not change them", () => {
   const table = routeTable();
-  const matches = routeMatcher(table);
-  for (const { method, path } of table) assert(matches(method, path.replace(/\{\w+\}/g, "a.b-c~1")), path);
+  const methodsOf = methodMatcher(table);
+  for (const { method, path } of table) {
+    assert(methodsOf(path.replace(/\{\w+\}/g, "a.b-c~1")).includes(method), path);
+  }
   let seed = 7;
   const random = (below: number) => (seed = (seed * 1103515245 + 12345) % 2 ** 31) % below;
   const parts = [
@@ -81,7 +83,7 @@ Deno.test("routes: every route of the table matches, and random paths only if UR
   ];
   for (let round = 0; round < 20_000; round++) {
     const path = "/" + Array.from({ length: random(8) }, () => parts[random(parts.length)]).join("");
-    if (!matches("GET", path)) continue;
+    if (methodsOf(path).length === 0) continue;
     assertEquals(new URL(path, "http://service").pathname, path);
     assert(!/%2f|%5c|%00|%25|\/\.{1,2}(\/|$)/i.test(path), path);
   }

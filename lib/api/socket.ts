@@ -1,0 +1,31 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { ErrorSchema, VmParam } from "./common.ts";
+
+const socket = (description: string) => ({
+  101: { description: `${description}, over a WebSocket` },
+  default: { description: "error", content: { "application/json": { schema: ErrorSchema } } },
+});
+
+/** The WebSockets (docs/contracts.md §2); a browser gives the token as a parameter. */
+export const SOCKET_ROUTES = {
+  events: createRoute({
+    method: "get",
+    path: "/events",
+    tags: ["session"],
+    request: { query: z.object({ token: z.string().optional() }) },
+    responses: socket("events, asks, findings and states of all VMs as they happen"),
+  }),
+  terminal: createRoute({
+    method: "get",
+    path: "/terminal/{id}",
+    tags: ["vm"],
+    request: {
+      params: VmParam,
+      query: z.object({
+        token: z.string().optional(),
+        argv: z.string().optional().describe("JSON array: the program; a login shell if absent"),
+      }),
+    },
+    responses: socket("a terminal in a VM"),
+  }),
+};
