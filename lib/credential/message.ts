@@ -27,9 +27,13 @@ function secretsFinder(vault: Vault): Finder {
   return secrets;
 }
 
-/** Start of a beginning of a known secret at the end of a text; the length of the text without one. */
-function startOfPart(vault: Vault, text: string): number {
-  const start = secretsFinder(vault).partialStart(text);
+/**
+ * Start of a beginning of a known secret at the end of a text; the length of the text without one.
+ *
+ * @param known start of any such beginning, where it is known
+ */
+function startOfPart(vault: Vault, text: string, known?: number): number {
+  const start = known ?? secretsFinder(vault).partialStart(text);
   return text.length - start < PART_MIN ? text.length : start;
 }
 
@@ -82,7 +86,8 @@ abstract class Messages implements MessageFilter {
       pieces.push(bytes.subarray(at - base, start - base), Buffer.from(written, "latin1"));
       at = match.end;
     }
-    const partOfSecret = isLast ? startOfPart(this.vault, text) : text.length;
+    const ofSecret = this.finder === secretsFinder(this.vault) ? partial : undefined;
+    const partOfSecret = isLast ? startOfPart(this.vault, text, ofSecret) : text.length;
     const part = Math.min(Math.max(at, partOfSecret), cut);
     pieces.push(bytes.subarray(at - base, part - base));
     if (part < cut) pieces.push(this.#withholdPart(cut - part));

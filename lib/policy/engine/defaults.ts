@@ -42,7 +42,7 @@ export const DEFAULT_RULES: readonly Rule[] = [
   ),
   block(
     "block-model-websocket",
-    'http.request.headers["upgrade"][0] == "websocket" && is_model_host(http.request.host) && !(' +
+    '"upgrade" in http.request.headers && is_model_host(http.request.host) && !(' +
       READ_SOCKET + ")",
     "WebSockets at hosts of model providers whose messages are not read",
     "model calls in this WebSocket cannot be decided on; use HTTPS, which clients fall back to",
