@@ -156,8 +156,9 @@ export class Delivery {
     this.options.onProblem?.(`the sink ${this.name} rejected a finding: ${message}`);
     const path = join(this.queue.dir, "refused.jsonl");
     const size = await Deno.stat(path).then(({ size }) => size, () => 0);
-    if (size + line.length < REJECTED_BYTES) {
-      await Deno.writeTextFile(path, line + "\n", { append: true, mode: 0o600 });
+    const bytes = new TextEncoder().encode(`${line}\n`);
+    if (size + bytes.length <= REJECTED_BYTES) {
+      await Deno.writeFile(path, bytes, { append: true, mode: 0o600 });
     }
   }
 }

@@ -14,6 +14,8 @@ const DISK_RETRY_MS = 1000;
 /** Time to wait for a previous owner's lock, in `ms`. */
 const LOCK_MS = 2000;
 
+const encoder = new TextEncoder();
+
 export interface QueueOptions {
   /** maximum `bytes` on disk; lines beyond it are dropped, counted and reported */
   maxBytes?: number;
@@ -39,7 +41,8 @@ interface Position {
  */
 export class DiskQueue {
   readonly #sizes = new Map<number, number>();
-  #pending: string[] = [];
+  /** encoded lines with their line ends */
+  #pending: Uint8Array[] = [];
   #pendingBytes = 0;
   #bytes = 0;
   #dropped = 0;
@@ -101,7 +104,8 @@ export class DiskQueue {
   /** Adds a line without waiting. @returns `false` if the queue is full or closed */
   push(line: string): boolean {
     const { maxBytes = QUEUE_BYTES, onProblem } = this.options;
-    const isFull = this.bytes + line.length > maxBytes || this.#pending.length >= PENDING_MAX;
+    const bytes = encoder.encode(`${line}\n`);
+    const isFull = this.bytes + bytes.length > maxBytes || this.#pending.length >= PENDING_MAX;
     if (this.#closed || isFull) {
       this.#dropped++;
       if (!this.#full) {
@@ -111,8 +115,8 @@ export class DiskQueue {
       return false;
     }
     this.#full = false;
-    this.#pending.push(line);
-    this.#pendingBytes += line.length + 1;
+    this.#pending.push(bytes);
+    this.#pendingBytes += bytes.length;
     this.#write();
     return true;
   }
@@ -158,8 +162,7 @@ export class DiskQueue {
   async #writeAll(): Promise<void> {
     while (this.#pending.length) {
       const lines = this.#pending;
-      const bytes = new TextEncoder().encode(lines.join("\n") + "\n");
-      const before = this.#pendingBytes;
+      const bytes = concat(lines);
       this.#pending = [];
       try {
         await this.#append(bytes);
@@ -171,7 +174,7 @@ export class DiskQueue {
         await backgroundDelay(DISK_RETRY_MS);
         continue;
       }
-      this.#pendingBytes -= before;
+      this.#pendingBytes -= bytes.length;
       this.#arrival.resolve();
       this.#arrival = Promise.withResolvers();
     }
@@ -265,4 +268,14 @@ async function readRange(path: string, from: number, to: number): Promise<Uint8A
     length += read;
   }
   return bytes.subarray(0, length);
+}
+
+function concat(pieces: readonly Uint8Array[]): Uint8Array {
+  const all = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    all.set(piece, at);
+    at += piece.length;
+  }
+  return all;
 }

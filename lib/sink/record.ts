@@ -2,7 +2,7 @@
 import type { DetectionFinding } from "../detection/mod.ts";
 import { type Event, type EventCommon, type EventFamily, familyOf } from "../event/mod.ts";
 
-/** Maximum characters of a record's JSON; a record beyond it is stored without its subject. */
+/** Maximum `bytes` of a record's JSON; a record beyond it is stored without its subject. */
 export const RECORD_MAX = 64 * 1024;
 
 /** One line of a queue and of the audit file. */
@@ -39,7 +39,7 @@ export function recordOf(finding: DetectionFinding, event: Event): FindingRecord
 /** Formats a record as one line, without a line end. */
 export function lineOf(record: FindingRecord): string {
   const text = JSON.stringify(record);
-  if (text.length <= RECORD_MAX) return text;
+  if (new TextEncoder().encode(text).length <= RECORD_MAX) return text;
   const { subject: _, common: { process: __, labels: ___, ...common }, ...rest } = record;
   return JSON.stringify({ ...rest, common: { ...common, labels: {} } });
 }
