@@ -6,19 +6,26 @@ export const PATTERN_MAX = 2000;
 /** Maximum compiled instructions of a pattern; rejects `(a{1000}){1000}`. */
 const PROGRAM_MAX = 10_000;
 
+/** Maximum compiled patterns in memory. Rules are edited and tried for as long as a process lives. */
+export const REGEXES_MAX = 4096;
+
+/** Compiled patterns, the one used last at the end. */
 const cache = new Map<string, RE2JS>();
 
-/**
- * Compiles a pattern, cached without bound: patterns are literals of rules, so there are few.
- *
- * @throws {Error} for an invalid pattern
- */
+/** Compiles a pattern, and keeps the ones used last. @throws {Error} for an invalid pattern */
 export function compileRegex(pattern: string): RE2JS {
   let regex = cache.get(pattern);
-  if (!regex) {
+  if (regex) {
+    // The order matters only where something may be dropped.
+    if (cache.size === REGEXES_MAX) {
+      cache.delete(pattern);
+      cache.set(pattern, regex);
+    }
+  } else {
     if (pattern.length > PATTERN_MAX) throw new Error(`the pattern is longer than ${PATTERN_MAX} characters`);
     regex = RE2JS.compile(pattern);
     if (regex.programSize() > PROGRAM_MAX) throw new Error("the pattern is too large when compiled");
+    if (cache.size === REGEXES_MAX) cache.delete(cache.keys().next().value!);
     cache.set(pattern, regex);
   }
   return regex;
