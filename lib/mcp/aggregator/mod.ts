@@ -1,6 +1,6 @@
 /** Implementation of sbx-mcp-aggregator. Its parent imports `../mod.ts` instead, which loads no MCP client. */
 export { runAlone } from "./alone.ts";
 export { boundedLog, type Log } from "./log.ts";
-export { AGGREGATOR_PERMISSIONS, confine } from "./permission.ts";
+export { confine } from "./permission.ts";
 export { serveAggregator } from "./serve.ts";
 export type { Timeouts } from "./service.ts";

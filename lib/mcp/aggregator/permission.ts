@@ -8,12 +8,6 @@ import { confineProcess } from "../../../ffi/libc/confine.ts";
  */
 export const REVOKED = ["net", "read", "write", "run", "env", "sys", "ffi", "import"] as const;
 
-/** State of each permission after that, for `sbx status`. */
-export const AGGREGATOR_PERMISSIONS: Record<string, string> = {
-  ...Object.fromEntries(REVOKED.map((name) => [name, "none"])),
-  net: "through sbx-process, to enabled MCP servers",
-};
-
 /**
  * Revokes all permissions and installs a kernel filter: no code in this process can open a file or a socket any more.
  *
