@@ -48,7 +48,7 @@ export function requestBody(vault: Vault, providers: ReadonlySet<Provider>, plac
     }
     const row = { provider: provider ?? "unknown", credential_ref: ref, host, location: "body" } as const;
     if (vault.get(ref)?.entry.decoy) {
-      throw new DecoyUsed([{ ...row, outcome: "denied", reason: REASON.decoy }]);
+      throw new DecoyUsed({ ...row, outcome: "denied" });
     }
     rows.add({ ...row, outcome: "denied", reason: REASON.inBody });
     return placeholderOf(match.end - match.start);

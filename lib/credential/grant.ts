@@ -14,31 +14,6 @@ export interface Grant {
   signal: AbortSignal;
 }
 
-/** Finding that the caller adds to the event of a {@linkcode DecoyUsed}. */
-export interface DecoyFinding {
-  rule_id: "credential-decoy";
-  title: string;
-  severity: "critical";
-  confidence: "high";
-  tags: string[];
-}
-
-/** Use of a decoy: somebody tries credentials they were never given. */
-export class DecoyUsed extends CredentialDenied {
-  readonly finding: DecoyFinding;
-
-  constructor(substitutions: readonly CredentialSubstitution[]) {
-    super("this credential is a decoy; its use has raised an alarm", substitutions);
-    this.finding = {
-      rule_id: "credential-decoy",
-      title: "A decoy credential was used",
-      severity: "critical",
-      confidence: "high",
-      tags: ["credential", "decoy"],
-    };
-  }
-}
-
 /** Reasons of a denial, stored in `credential.substitution.reason`. */
 export const REASON = {
   decoy: "decoy",
@@ -93,7 +68,7 @@ export function grantSecret(
     outcome,
     reason,
   });
-  if (credential?.entry.decoy) throw new DecoyUsed([row("denied", REASON.decoy)]);
+  if (credential?.entry.decoy) throw new DecoyUsed(row("denied", REASON.decoy));
   if (vault.broken) throw deniedError(row("error", REASON.unreadable));
   if (!credential || !provider) throw deniedError(row("denied", REASON.unknown));
   if (credential.isRevoked) throw deniedError(row("denied", REASON.revoked));
@@ -111,13 +86,23 @@ export function grantSecret(
 
 /** Error of a denial, for the guest and the ledger. */
 export function deniedError(row: CredentialSubstitution): CredentialDenied {
-  const { provider, host, location, reason } = row;
+  return new CredentialDenied(denialText(row), [row], HINTS[row.reason ?? ""]);
+}
+
+/**
+ * Use of a decoy: somebody tries credentials they were never given. To a guest it looks like any ref that nobody knows;
+ * the reason of the recorded substitution makes the finding.
+ */
+export class DecoyUsed extends CredentialDenied {
+  constructor(row: CredentialSubstitution) {
+    const shown = { ...row, provider: "unknown", reason: REASON.unknown };
+    super(denialText(shown), [{ ...row, outcome: "denied", reason: REASON.decoy }], HINTS[REASON.unknown]);
+  }
+}
+
+function denialText({ provider, host, location, reason }: CredentialSubstitution): string {
   const what = provider === "unknown" ? "a credential" : `a credential of ${provider}`;
-  return new CredentialDenied(
-    `${what} in ${location} was not sent to ${host}: ${reason}`,
-    [row],
-    HINTS[reason ?? ""],
-  );
+  return `${what} in ${location} was not sent to ${host}: ${reason}`;
 }
 
 function isProviderHost(

@@ -125,7 +125,7 @@ class RequestMessages extends Messages {
     const credential_ref = found ?? this.vault.refOf(provider!, text);
     const row = { provider: provider ?? "unknown", credential_ref, outcome: "denied" } as const;
     if (this.vault.get(credential_ref)?.entry.decoy) {
-      throw new DecoyUsed([{ ...row, ...this.place, reason: REASON.decoy }]);
+      throw new DecoyUsed({ ...row, ...this.place });
     }
     this.record({ ...row, reason: REASON.inMessage });
     return placeholderOf(end - start);

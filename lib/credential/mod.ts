@@ -5,7 +5,7 @@ export { decoySecret } from "./decoy.ts";
 export { ENTRIES_MAX, type KeyPlace, LABEL_MAX, type StoredEntry, type StoreFile } from "./entry.ts";
 export { Finder } from "./finder.ts";
 export { SECRET_MAX, SECRET_MIN } from "./form.ts";
-export { type DecoyFinding, DecoyUsed, REASON } from "./grant.ts";
+export { DecoyUsed, REASON } from "./grant.ts";
 export { findKeyring, type Keyring } from "./keyring.ts";
 export { ownerOf, type Provider, PROVIDERS } from "./provider.ts";
 export { REF, REF_PREFIX, refOf } from "./ref.ts";

@@ -1,7 +1,7 @@
 /** Secrets in bodies and environments, and the refs guests get instead (docs/contracts.md §9). */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { DecoyUsed, placeholderOf, refOf } from "../../../lib/credential/mod.ts";
+import { DecoyUsed, placeholderOf, REASON, refOf } from "../../../lib/credential/mod.ts";
 import type { Header } from "../../../lib/net/mod.ts";
 import { CredentialDenied } from "../../../lib/net/port/mod.ts";
 import { added, decode, encode, KEY, to, world } from "../../helper/credential.ts";
@@ -124,8 +124,8 @@ Deno.test(
       const filter = broker.bodies(place)!;
       assertEquals(decode(filter.push(encode("before "))), "before ");
       const error = assertThrows(() => filter.push(encode(`${used} after\n`)), DecoyUsed);
-      assertEquals([error.finding.severity, error.substitutions[0].credential_ref], [
-        "critical",
+      assertEquals([error.substitutions[0].reason, error.substitutions[0].credential_ref], [
+        REASON.decoy,
         refs.github,
       ]);
     }

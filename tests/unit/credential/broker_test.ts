@@ -105,7 +105,10 @@ Deno.test(
           () => broker.inject(destination, [header]),
           CredentialDenied,
           undefined,
-          reason,
+          // A decoy looks like a ref that nobody knows.
+          reason === REASON.decoy
+            ? `a credential in authorization was not sent to github.com: ${REASON.unknown}`
+            : reason,
         );
         assertEquals([error.code, error.substitutions.map((row: { reason?: string }) => row.reason)], [
           "credential.denied",
@@ -114,7 +117,6 @@ Deno.test(
           ],
         ]);
         assertEquals(error instanceof DecoyUsed, reason === REASON.decoy);
-        if (error instanceof DecoyUsed) assertEquals(error.finding.severity, "critical");
       }
     },
   ),
