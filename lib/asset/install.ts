@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { type Home, writeAtomic } from "../base/home/mod.ts";
 import { type ProgressSink, silent } from "../base/progress/mod.ts";
+import { requireBinary } from "./compatible.ts";
 import { displayUrl, openSource } from "./download.ts";
 import { installFile, isInstalled, type ReleaseFile } from "./file.ts";
 import { fileError } from "./file_error.ts";
@@ -33,7 +34,7 @@ export interface InstallResult {
  * files of the manifest's current release, then replaces manifest and origin. On any failure the old pair
  * stays or is restored.
  *
- * @throws {SbxError} `manifest.invalid`, `assets.arch.not_found`, `assets.mismatch`,
+ * @throws {SbxError} `manifest.invalid`, `assets.incompatible`, `assets.arch.not_found`, `assets.mismatch`,
  * `assets.download_failed`, `disk.full`
  */
 export async function installAssets(options: InstallOptions): Promise<InstallResult> {
@@ -41,6 +42,7 @@ export async function installAssets(options: InstallOptions): Promise<InstallRes
   const url = parseManifestUrl(manifestUrl);
   const bytes = await fetchManifest(url);
   const manifest = parseManifest(bytes, displayUrl(url));
+  requireBinary(manifest);
   const files = releaseFiles(manifest, arch);
   try {
     await Deno.mkdir(home.assetsDir, { recursive: true, mode: 0o700 });

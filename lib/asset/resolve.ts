@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { blake3File } from "../base/hash/mod.ts";
 import type { Home } from "../base/home/mod.ts";
+import { requireBinary } from "./compatible.ts";
 import { readManifest } from "./manifest.ts";
 import { BOOT_NAMES, INITRD, installedName, KERNEL, MANIFEST, OBOM, ROOTFS } from "./name.ts";
 
@@ -30,7 +31,8 @@ export interface Assets {
 /**
  * Resolves the files of the installed manifest's current release. {@linkcode verifyAssets} hashes them.
  *
- * @throws {SbxError} `assets.missing` (412): the manifest or one of its files is missing; `manifest.invalid`
+ * @throws {SbxError} `assets.missing` (412): the manifest or one of its files is missing; `manifest.invalid`;
+ * `assets.incompatible` (409)
  */
 export async function resolveAssets(home: Home, arch: string): Promise<Assets> {
   const path = join(home.assetsDir, MANIFEST);
@@ -40,6 +42,7 @@ export async function resolveAssets(home: Home, arch: string): Promise<Assets> {
     }
     throw error;
   });
+  requireBinary(manifest);
   const { current: version, releases } = manifest.assets;
   const files = releases[version].arches[arch];
   if (!files) throw missingError(`the installed asset release ${version} has no files for ${arch}`);

@@ -3,7 +3,6 @@ export { type Arch, currentArch } from "../asset/mod.ts";
 export { bootAssets } from "./asset.ts";
 export { copyProfile } from "./copy.ts";
 export { BUILTIN_PROFILES } from "./builtin.ts";
-export { isCompatible, isSemVer } from "./compatible.ts";
 export { type ProfileInfo, profileInfo, type ProfileInfoOptions } from "./info.ts";
 export { type ListedProfile, listProfiles } from "./list.ts";
 export { loadProfile, profilePath, validateProfile } from "./load.ts";

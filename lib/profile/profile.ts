@@ -1,6 +1,6 @@
 import { SbxError } from "../base/error/mod.ts";
 import { checkToml, type TomlDocument } from "../toml/mod.ts";
-import { isCompatible } from "./compatible.ts";
+import { isCompatible } from "../base/semver/mod.ts";
 import { ProfileFile } from "./schema.ts";
 
 /** Contract of a VM: its resources and its permissions (docs/contracts.md §4). */

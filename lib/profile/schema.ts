@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { rulesSchema } from "../policy/author/schema.ts";
-import { isSemVer } from "./compatible.ts";
+import { isSemVer } from "../base/semver/mod.ts";
 import { McpServers } from "./mcp/schema.ts";
 import { Packages } from "./package.ts";
 

@@ -24,6 +24,7 @@ const BY_CODE: Record<string, number> = {
   "vm.limit": 409,
   "credential.limit": 409,
   "profile.incompatible": 409,
+  "assets.incompatible": 409,
   "assets.mismatch": 412,
   "assets.missing": 412,
   "toml.not_a_file": 400,

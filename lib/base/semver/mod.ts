@@ -1,5 +1,6 @@
+/** Versions of sbx that others require. */
 import { greaterOrEqual, tryParse } from "@std/semver";
-import { VERSION } from "../base/version/mod.ts";
+import { VERSION } from "../version/mod.ts";
 
 /** Tests for a SemVer 2.0 version. */
 export function isSemVer(version: string): boolean {
@@ -8,8 +9,8 @@ export function isSemVer(version: string): boolean {
 }
 
 /**
- * Tests whether this sbx satisfies a profile's `min_sbx_version`, inclusive. An invalid version is never
- * satisfied (docs/contracts.md §4).
+ * Tests whether this sbx is at least `minimum`: `min_sbx_version` of a profile (docs/contracts.md §4), `min_binary` of an
+ * asset release (§10). An invalid version is never satisfied.
  */
 export function isCompatible(minimum: string | undefined, version = VERSION): boolean {
   if (minimum === undefined) return true;

@@ -240,3 +240,24 @@ Deno.test("an unwritable path is named, without the text of the operating system
     error.message,
   );
 });
+
+Deno.test("a release that needs a newer sbx is neither installed nor booted", async () => {
+  await using publisher = await Publisher.start();
+  await publisher.install();
+  const path = join(publisher.dir, "manifest.json");
+  const manifest = await Deno.readTextFile(path);
+  for (const newer of ["0.1.1", "99.0.0", "soon"]) {
+    const needing = manifest.replace(/"min_binary": ?"[^"]*"/, `"min_binary":"${newer}"`);
+    assert(needing !== manifest);
+    await Deno.writeTextFile(path, needing);
+    assertEquals(await code(publisher.install()), "assets.incompatible");
+    // The release before stays in place.
+    assertEquals((await resolveAssets(publisher.home, "x86_64")).version, "2026.0101.1");
+    const installed = join(publisher.home.assetsDir, "manifest.json");
+    const before = await Deno.readTextFile(installed);
+    await Deno.writeTextFile(installed, needing);
+    const error = await assertRejects(() => resolveAssets(publisher.home, "x86_64"), SbxError);
+    assertEquals([error.code, error.message.includes(newer)], ["assets.incompatible", true]);
+    await Deno.writeTextFile(installed, before);
+  }
+});

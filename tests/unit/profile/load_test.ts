@@ -1,10 +1,9 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { dirname, join } from "node:path";
 import { SbxError, statusOf } from "../../../lib/base/error/mod.ts";
+import { isCompatible, isSemVer } from "../../../lib/base/semver/mod.ts";
 import { VERSION } from "../../../lib/base/version/mod.ts";
 import {
-  isCompatible,
-  isSemVer,
   listProfiles,
   loadProfile,
   profileInfo,
