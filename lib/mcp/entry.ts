@@ -21,6 +21,16 @@ export interface ResourceEntry {
   server_name: string;
 }
 
+export interface ResourceTemplateEntry {
+  /** `sbx://<server>/<template>` */
+  namespaced_uri_template: string;
+  original_uri_template: string;
+  name: string;
+  description: string;
+  mime_type?: string;
+  server_name: string;
+}
+
 export interface PromptArgument {
   name: string;
   description?: string;
@@ -39,13 +49,32 @@ export interface PromptEntry {
 export interface Entries {
   tools: ToolEntry;
   resources: ResourceEntry;
+  templates: ResourceTemplateEntry;
   prompts: PromptEntry;
 }
-export type EntryKind = keyof Entries;
+export type ListKind = keyof Entries;
+/** Lists whose changes are announced; templates change with the resources. */
+export type EntryKind = Exclude<ListKind, "templates">;
+
+/** What a server says without being asked: a log message, or the update of a resource. */
+export interface ServerNotice {
+  server: string;
+  method: "notifications/message" | "notifications/resources/updated";
+  /** of a resource, namespaced */
+  params: Record<string, unknown>;
+}
 
 /** Progress of a call as reported by the server. */
 export interface Progress {
   progress: number;
   total?: number;
   message?: string;
+}
+
+/** Request for values of an argument of a prompt or a URI template. */
+export interface CompletionRequest {
+  /** `name` is namespaced */
+  ref: { type: "ref/prompt" | "ref/resource"; name: string };
+  argument: { name: string; value: string };
+  context?: Record<string, unknown>;
 }

@@ -51,6 +51,9 @@ export const STREAM_INTERVAL_MS = 500;
 /** `ms` after the end of a response body before a request without an answer fails. */
 export const ANSWER_GRACE_MS = 250;
 
+/** `bytes` of a log message of a server; a larger one is dropped. */
+export const NOTICE_BYTES_MAX = 16 * 1024;
+
 /** Characters of a server's text in one log line or error. */
 export const FOREIGN_CHARS_MAX = 300;
 /** Log lines per minute. */

@@ -11,6 +11,7 @@ export type {
   Progress,
   PromptEntry,
   ResourceEntry,
+  ServerNotice,
   ServerStatus,
   ToolEntry,
 } from "./entry.ts";

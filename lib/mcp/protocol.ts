@@ -11,7 +11,7 @@ const NameParams = z.strictObject({
   arguments: z.record(z.string(), z.unknown()).nullish(),
 });
 
-/** Parameters of each of the nine methods. */
+/** Parameters of the nine methods of the specification, then of those that sbx adds. */
 export const PARAMS = {
   list_servers: CursorParams,
   list_tools: CursorParams,
@@ -22,6 +22,15 @@ export const PARAMS = {
   get_prompt: NameParams,
   refresh: z.strictObject({ servers: z.array(z.unknown()) }),
   shutdown: z.unknown(),
+  list_templates: CursorParams,
+  complete: z.strictObject({
+    /** namespaced name of a prompt, or namespaced URI template */
+    ref: z.strictObject({ type: z.enum(["ref/prompt", "ref/resource"]), name: z.string() }),
+    argument: z.strictObject({ name: z.string(), value: z.string() }),
+    context: z.record(z.string(), z.unknown()).optional(),
+  }),
+  subscribe: z.strictObject({ uri: z.string() }),
+  unsubscribe: z.strictObject({ uri: z.string() }),
 };
 export type Method = keyof typeof PARAMS;
 

@@ -47,7 +47,10 @@ async function open(): Promise<Session> {
   };
   far.onmessage = (message: any) => {
     const related = byToken.get(message.params?.progressToken) ?? latest;
-    near.send(message, message.method === undefined ? undefined : { relatedRequestId: related });
+    // The stream of an earlier request has ended, and so may have the session of a client that only left.
+    near.send(message, message.method === undefined ? undefined : { relatedRequestId: related }).catch(
+      () => {},
+    );
   };
   near.onclose = () => void far.close();
   await far.start();

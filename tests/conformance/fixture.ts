@@ -7,6 +7,7 @@ import { Server } from "@modelcontextprotocol/sdk/server/index.js";
 // @ts-types="@modelcontextprotocol/sdk/types"
 import {
   CallToolRequestSchema,
+  CompleteRequestSchema,
   GetPromptRequestSchema,
   ListPromptsRequestSchema,
   ListResourcesRequestSchema,
@@ -14,6 +15,8 @@ import {
   ListToolsRequestSchema,
   McpError,
   ReadResourceRequestSchema,
+  SubscribeRequestSchema,
+  UnsubscribeRequestSchema,
 } from "@modelcontextprotocol/sdk/types.js";
 
 /** One red pixel. */
@@ -128,7 +131,13 @@ const PROMPTS: Record<string, { names: string[]; content(args: Record<string, st
 };
 
 export function fixtureServer(): Server {
-  const capabilities = { tools: {}, resources: {}, prompts: {}, logging: {} };
+  const capabilities = {
+    tools: {},
+    resources: { subscribe: true },
+    prompts: {},
+    logging: {},
+    completions: {},
+  };
   const server = new Server({ name: "fixture", version: "1.0.0" }, { capabilities });
   server.setRequestHandler(ListToolsRequestSchema, () => ({
     tools: Object.entries(TOOLS).map(([name, { schema }]) => ({
@@ -160,6 +169,14 @@ export function fixtureServer(): Server {
     if (!found) throw new McpError(-32002, `no resource ${uri}`);
     return { contents: [{ uri, ...found }] } as any;
   });
+  server.setRequestHandler(SubscribeRequestSchema, () => ({}));
+  server.setRequestHandler(UnsubscribeRequestSchema, () => ({}));
+  server.setRequestHandler(CompleteRequestSchema, ({ params: { argument: { value } } }) => ({
+    completion: {
+      values: ["paris", "park", "party"].filter((word) => word.startsWith(value)),
+      hasMore: false,
+    },
+  }));
   server.setRequestHandler(ListPromptsRequestSchema, () => ({
     prompts: Object.entries(PROMPTS).map(([name, { names }]) => ({
       name,

@@ -1,6 +1,6 @@
 /** An aggregator in this process, with pipes and the private wire, and time limits that tests can wait for. */
 import { serveAggregator, type Timeouts } from "../../lib/mcp/aggregator/mod.ts";
-import type { AggregatorDefinition } from "../../lib/mcp/mod.ts";
+import type { AggregatorDefinition, ServerNotice } from "../../lib/mcp/mod.ts";
 import { type CredentialResolver, OutboundClient, OutboundServer } from "../../lib/mcp/outbound/mod.ts";
 
 type Answer = Record<string, any>;
@@ -8,6 +8,7 @@ type Answer = Record<string, any>;
 export class TestAggregator {
   readonly log: string[] = [];
   readonly progress: [number, unknown][] = [];
+  readonly notices: ServerNotice[] = [];
   readonly outbound: OutboundServer;
   readonly #input = new TransformStream<Uint8Array, Uint8Array>();
   readonly #writer = this.#input.writable.getWriter();
@@ -38,6 +39,7 @@ export class TestAggregator {
     this.outbound = new OutboundServer(definitions, {
       resolve,
       onProgress: (id, progress) => this.progress.push([id, progress]),
+      onNotice: (notice) => this.notices.push(notice),
     });
     this.outbound.serve(far);
     this.#client = new OutboundClient(near);

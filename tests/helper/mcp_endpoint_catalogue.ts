@@ -8,12 +8,20 @@ import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 // @ts-types="@modelcontextprotocol/sdk/types"
 import {
   CallToolResultSchema,
+  LoggingMessageNotificationSchema,
   PromptListChangedNotificationSchema,
   ResourceListChangedNotificationSchema,
+  ResourceUpdatedNotificationSchema,
   ToolListChangedNotificationSchema,
 } from "@modelcontextprotocol/sdk/types.js";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import type { CallOptions, Catalogue, EntryKind } from "../../lib/mcp/endpoint/mod.ts";
+import type {
+  CallOptions,
+  Catalogue,
+  CompletionRequest,
+  EntryKind,
+  ServerNotice,
+} from "../../lib/mcp/endpoint/mod.ts";
 
 export class SdkCatalogue implements Catalogue {
   readonly client = new Client({ name: "catalogue", version: "1.0.0" });
@@ -32,6 +40,36 @@ export class SdkCatalogue implements Catalogue {
         for (const changed of this.#watchers) changed(list);
       });
     }
+  }
+
+  complete({ ref: { type, name }, argument, context }: CompletionRequest, { signal }: CallOptions) {
+    const ref = type === "ref/prompt"
+      ? { type, name: this.#own(name, `${this.prefix}__`, "prompt") }
+      : { type, uri: this.#own(name, `sbx://${this.prefix}/`, "resource") };
+    return this.client.complete({ ref, argument, ...(context && { context }) }, { signal });
+  }
+
+  async subscribe(uri: string, { signal }: CallOptions) {
+    await this.client.subscribeResource({ uri: this.#own(uri, `sbx://${this.prefix}/`, "resource") }, {
+      signal,
+    });
+  }
+
+  async unsubscribe(uri: string, { signal }: CallOptions) {
+    await this.client.unsubscribeResource({ uri: this.#own(uri, `sbx://${this.prefix}/`, "resource") }, {
+      signal,
+    });
+  }
+
+  watchNotices(noticed: (notice: ServerNotice) => void): () => void {
+    const server = this.prefix ?? "";
+    this.client.setNotificationHandler(LoggingMessageNotificationSchema, ({ method, params }) => {
+      noticed({ server, method, params });
+    });
+    this.client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ method, params: { uri } }) => {
+      noticed({ server, method, params: { uri: this.#uri(uri) } });
+    });
+    return () => {};
   }
 
   static async of(server: Pick<McpServer, "connect">, prefix?: string): Promise<SdkCatalogue> {

@@ -1,7 +1,7 @@
 /** Entries of one server, stored as JSON: they are listed far more often than they change. */
 import { isObject } from "../../base/object/mod.ts";
 import { isDeeper } from "../../base/json/mod.ts";
-import type { EntryKind } from "../entry.ts";
+import type { ListKind } from "../entry.ts";
 import { CATALOGUE_BYTES_MAX, DEPTH_MAX, ENTRY_BYTES_MAX } from "../limit.ts";
 import { byteLength } from "../ndjson.ts";
 import { foreignText } from "../text.ts";
@@ -16,9 +16,10 @@ export interface EntryText {
 
 export class ServerCatalogue {
   readonly #server: string;
-  readonly #entries: Record<EntryKind, Map<string, EntryText>> = {
+  readonly #entries: Record<ListKind, Map<string, EntryText>> = {
     tools: new Map(),
     resources: new Map(),
+    templates: new Map(),
     prompts: new Map(),
   };
 
@@ -26,20 +27,20 @@ export class ServerCatalogue {
     this.#server = server;
   }
 
-  count(kind: EntryKind): number {
+  count(kind: ListKind): number {
     return this.#entries[kind].size;
   }
 
-  has(kind: EntryKind, key: string): boolean {
+  has(kind: ListKind, key: string): boolean {
     return this.#entries[kind].has(key);
   }
 
-  entries(kind: EntryKind): Iterable<EntryText> {
+  entries(kind: ListKind): Iterable<EntryText> {
     return this.#entries[kind].values();
   }
 
   /** Replaces the entries of one kind. @returns also one message for each entry that is omitted */
-  replace(kind: EntryKind, listed: unknown[]): { changed: boolean; problems: string[] } {
+  replace(kind: ListKind, listed: unknown[]): { changed: boolean; problems: string[] } {
     const entries = new Map<string, EntryText>();
     const problems: string[] = [];
     let total = 0;
@@ -62,7 +63,7 @@ export class ServerCatalogue {
     return { changed, problems };
   }
 
-  #read(kind: EntryKind, raw: Record<string, unknown>): { key: string } & EntryText | { problem: string } {
+  #read(kind: ListKind, raw: Record<string, unknown>): { key: string } & EntryText | { problem: string } {
     try {
       const read = READERS[kind](this.#server, raw);
       if ("problem" in read) return read;

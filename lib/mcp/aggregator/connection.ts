@@ -27,7 +27,7 @@ export interface RequestOptions {
 /** Events of a connection. */
 export interface ConnectionEvents {
   /** the server sent a notification */
-  onNotification(method: string): void;
+  onNotification(method: string, params: Record<string, unknown>): void;
   /** the server's own stream was interrupted and is open again */
   onReopen(): void;
   /** the connection is lost */
@@ -90,8 +90,8 @@ export class ServerConnection {
     this.#client = new Client({ name: "sbx", version: VERSION }, { jsonSchemaValidator: NO_VALIDATION });
     this.#client.onerror = (error) => this.#handleError(error);
     this.#client.onclose = () => this.#lose(new Error("the connection was closed"));
-    this.#client.fallbackNotificationHandler = ({ method }) => {
-      events.onNotification(method);
+    this.#client.fallbackNotificationHandler = ({ method, params }) => {
+      events.onNotification(method, params ?? {});
       return Promise.resolve();
     };
     const send = transport.send.bind(transport);
@@ -104,7 +104,7 @@ export class ServerConnection {
     };
   }
 
-  has(capability: "tools" | "resources" | "prompts"): boolean {
+  has(capability: "tools" | "resources" | "prompts" | "logging"): boolean {
     return this.#client.getServerCapabilities()?.[capability] !== undefined;
   }
 

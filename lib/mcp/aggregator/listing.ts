@@ -1,27 +1,35 @@
 /** Reads and validates the lists of a server. */
 import { isObject } from "../../base/object/mod.ts";
-import type { Entries, EntryKind, PromptArgument } from "../entry.ts";
+import type { Entries, ListKind, PromptArgument } from "../entry.ts";
 import { DESCRIPTION_CHARS_MAX, ENTRIES_MAX, NAME_CHARS_MAX, PAGES_MAX, URI_CHARS_MAX } from "../limit.ts";
 import { nameProblem, namespacedName, namespacedUri } from "../name.ts";
 import { pinHash } from "../pin/hash.ts";
 import { foreignText } from "../text.ts";
 import type { ServerConnection } from "./connection.ts";
 
+/** MCP's method of each list, and the member of its result. */
+const LISTS: Record<ListKind, [method: string, member: string]> = {
+  tools: ["tools/list", "tools"],
+  resources: ["resources/list", "resources"],
+  templates: ["resources/templates/list", "resourceTemplates"],
+  prompts: ["prompts/list", "prompts"],
+};
+
 /** Fetches all pages of a server's list of one kind, up to the limits. */
 export async function listAll(
   connection: ServerConnection,
-  kind: EntryKind,
+  kind: ListKind,
   timeout: number,
 ): Promise<unknown[]> {
   const all: unknown[] = [];
   const seen = new Set<unknown>();
+  const [method, member] = LISTS[kind];
   let cursor: unknown;
   for (let page = 0; page < PAGES_MAX && all.length < ENTRIES_MAX; page++) {
-    const result = await connection.request(`${kind}/list`, cursor === undefined ? {} : { cursor }, {
-      timeout,
-    });
-    if (!Array.isArray(result[kind])) throw new TypeError(`the list of ${kind} is not an array`);
-    for (const entry of result[kind]) if (all.length < ENTRIES_MAX) all.push(entry);
+    const result = await connection.request(method, cursor === undefined ? {} : { cursor }, { timeout });
+    const listed = result[member];
+    if (!Array.isArray(listed)) throw new TypeError(`the list of ${kind} is not an array`);
+    for (const entry of listed) if (all.length < ENTRIES_MAX) all.push(entry);
     cursor = result.nextCursor;
     // A repeated cursor would loop forever.
     if (typeof cursor !== "string" || seen.has(cursor)) break;
@@ -31,13 +39,14 @@ export async function listAll(
 }
 
 /** One entry of a server, or the reason why it is omitted. */
-export type EntryResult<K extends EntryKind> = { key: string; entry: Entries[K] } | { problem: string };
+export type EntryResult<K extends ListKind> = { key: string; entry: Entries[K] } | { problem: string };
 
 /** Reader of each kind of entry. */
-export const READERS: { [K in EntryKind]: (server: string, raw: Record<string, unknown>) => EntryResult<K> } =
+export const READERS: { [K in ListKind]: (server: string, raw: Record<string, unknown>) => EntryResult<K> } =
   {
     tools: readTool,
     resources: readResource,
+    templates: readTemplate,
     prompts: readPrompt,
   };
 
@@ -67,20 +76,35 @@ function readTool(server: string, raw: Record<string, unknown>): EntryResult<"to
 }
 
 function readResource(server: string, raw: Record<string, unknown>): EntryResult<"resources"> {
-  const { uri, name, mimeType } = raw;
-  if (typeof uri !== "string" || uri === "" || uri.length > URI_CHARS_MAX || !uri.isWellFormed()) {
-    return { problem: `a resource has no valid URI of at most ${URI_CHARS_MAX} characters` };
-  }
+  const { uri } = raw;
+  if (!isUri(uri)) return { problem: `a resource has no valid URI of at most ${URI_CHARS_MAX} characters` };
+  const entry = {
+    namespaced_uri: namespacedUri(server, uri),
+    original_uri: uri,
+    ...detailsOf(server, raw, uri),
+  };
+  return { key: uri, entry };
+}
+
+function readTemplate(server: string, raw: Record<string, unknown>): EntryResult<"templates"> {
+  const { uriTemplate: uri } = raw;
+  if (!isUri(uri)) return { problem: `a template has no valid URI of at most ${URI_CHARS_MAX} characters` };
+  const names = { namespaced_uri_template: namespacedUri(server, uri), original_uri_template: uri };
+  return { key: uri, entry: { ...names, ...detailsOf(server, raw, uri) } };
+}
+
+function isUri(uri: unknown): uri is string {
+  return typeof uri === "string" && uri !== "" && uri.length <= URI_CHARS_MAX && uri.isWellFormed();
+}
+
+/** What resources and their templates have in common. */
+function detailsOf(server: string, raw: Record<string, unknown>, uri: string) {
+  const { name, mimeType } = raw;
   return {
-    key: uri,
-    entry: {
-      namespaced_uri: namespacedUri(server, uri),
-      original_uri: uri,
-      name: typeof name === "string" ? foreignText(name, NAME_CHARS_MAX) : uri,
-      description: descriptionOf(raw),
-      ...(typeof mimeType === "string" && { mime_type: foreignText(mimeType, NAME_CHARS_MAX) }),
-      server_name: server,
-    },
+    name: typeof name === "string" ? foreignText(name, NAME_CHARS_MAX) : uri,
+    description: descriptionOf(raw),
+    ...(typeof mimeType === "string" && { mime_type: foreignText(mimeType, NAME_CHARS_MAX) }),
+    server_name: server,
   };
 }
 

@@ -10,6 +10,11 @@ export function httpStatus(error: unknown): number | undefined {
   return error instanceof StreamableHTTPError && error.code! > 0 ? error.code : undefined;
 }
 
+/** Tests whether a server does not know a method. */
+export function isUnknownMethod(error: unknown): boolean {
+  return error instanceof McpError && error.code === ErrorCode.MethodNotFound;
+}
+
 /** One sentence without a full stop. */
 export function problemText(error: unknown): string {
   const status = httpStatus(error);

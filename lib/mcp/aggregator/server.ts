@@ -1,6 +1,6 @@
 /** One MCP server of the aggregator: connects, reconnects, keeps its lists. */
 import type { AggregatorDefinition } from "../definition.ts";
-import type { EntryKind, ServerStatus } from "../entry.ts";
+import type { EntryKind, ListKind, ServerNotice, ServerStatus } from "../entry.ts";
 import { RECONNECT_MAX_MS, RECONNECT_MIN_MS, RELIST_INTERVAL_MS } from "../limit.ts";
 import type { ServerFetch } from "../outbound/mod.ts";
 import { isServed } from "../sources.ts";
@@ -9,9 +9,10 @@ import { ServerCatalogue } from "./catalogue.ts";
 import { type RequestOptions, ServerConnection } from "./connection.ts";
 import { listAll } from "./listing.ts";
 import type { Log } from "./log.ts";
-import { httpStatus, problemText } from "./problem.ts";
+import { noticeOf, UPDATED } from "./notice.ts";
+import { httpStatus, isUnknownMethod, problemText } from "./problem.ts";
 
-const KINDS: readonly EntryKind[] = ["tools", "resources", "prompts"];
+const KINDS: readonly ListKind[] = ["tools", "resources", "templates", "prompts"];
 const LIST_CHANGED = /^notifications\/(tools|resources|prompts)\/list_changed$/;
 
 /** The aggregator's part in a server. */
@@ -21,6 +22,7 @@ export interface ServerContext {
   /** `ms` */
   connectTimeout: number;
   onChanged(kinds: EntryKind[]): void;
+  onNotice(notice: ServerNotice): void;
 }
 
 export class Server {
@@ -29,7 +31,9 @@ export class Server {
   /** settles after the first attempt to connect, also when it failed */
   readonly ready: Promise<void>;
   readonly #context: ServerContext;
-  readonly #stale = new Set<EntryKind>();
+  readonly #stale = new Set<ListKind>();
+  /** URIs as the server knows them */
+  readonly #subscriptions = new Set<string>();
   #connection?: ServerConnection;
   #connecting?: Promise<void>;
   #problem?: string;
@@ -95,6 +99,18 @@ export class Server {
     });
   }
 
+  /** Subscribes to a resource, also in later connections. @throws Error as {@linkcode request} */
+  async subscribe(uri: string, options: RequestOptions) {
+    const result = await this.request("resources/subscribe", { uri }, options);
+    this.#subscriptions.add(uri);
+    return result;
+  }
+
+  async unsubscribe(uri: string, options: RequestOptions) {
+    this.#subscriptions.delete(uri);
+    return await this.request("resources/unsubscribe", { uri }, options);
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#retry);
@@ -113,7 +129,7 @@ export class Server {
     let connection: ServerConnection | undefined;
     try {
       connection = await ServerConnection.open(this.definition, fetch, {
-        onNotification: (method) => this.#handleNotification(method),
+        onNotification: (method, params) => this.#handleNotification(method, params),
         // The server could not announce changes while its stream was interrupted.
         onReopen: () => this.#markStale(KINDS),
         onLoss: (error) => {
@@ -126,6 +142,7 @@ export class Server {
       const changed = await Promise.all(KINDS.map((kind) => this.#list(current, kind, remaining)));
       if (this.#closed) return await connection.close();
       this.#connection = connection;
+      this.#renewSubscriptions(connection, remaining);
       this.#problem = undefined;
       this.#failures = 0;
       this.#announce(KINDS.filter((_, at) => changed[at]));
@@ -133,6 +150,16 @@ export class Server {
     } catch (error) {
       connection?.close();
       if (!this.#closed) this.#handleFailure(problemText(error));
+    }
+  }
+
+  /** Subscribes again in a new session. Updates meanwhile were missed, so each resource counts as updated. */
+  #renewSubscriptions(connection: ServerConnection, timeout: number): void {
+    for (const uri of this.#subscriptions) {
+      connection.request("resources/subscribe", { uri }, { timeout }).then(
+        () => this.#handleNotification(UPDATED, { uri }),
+        (error) => this.#context.log(`server "${this.definition.name}": subscribing: ${problemText(error)}`),
+      );
     }
   }
 
@@ -182,12 +209,15 @@ export class Server {
     this.#retry = setTimeout(() => this.#connect(), pause * (0.75 + Math.random() / 2));
   }
 
-  #handleNotification(method: string): void {
+  #handleNotification(method: string, params: Record<string, unknown>): void {
     const kind = LIST_CHANGED.exec(method)?.[1] as EntryKind | undefined;
-    if (kind) this.#markStale([kind]);
+    if (kind) this.#markStale(kind === "resources" ? ["resources", "templates"] : [kind]);
+    const notice = noticeOf(this.definition.name, method, params);
+    const isWanted = method !== UPDATED || this.#subscriptions.has(String(params.uri));
+    if (notice && isWanted && !this.#closed) this.#context.onNotice(notice);
   }
 
-  #markStale(kinds: readonly EntryKind[]): void {
+  #markStale(kinds: readonly ListKind[]): void {
     for (const kind of kinds) this.#stale.add(kind);
     if (this.#connection && !this.#relisting) this.#relist();
   }
@@ -209,21 +239,27 @@ export class Server {
   }
 
   /** Fetches a list; one that cannot be fetched stays unchanged. @returns whether the list changed */
-  async #list(connection: ServerConnection, kind: EntryKind, timeout: number): Promise<boolean> {
+  async #list(connection: ServerConnection, kind: ListKind, timeout: number): Promise<boolean> {
     const { log } = this.#context;
     const label = `server "${this.definition.name}"`;
-    if (!connection.has(kind)) return this.catalogue.replace(kind, []).changed;
+    if (!connection.has(kind === "templates" ? "resources" : kind)) {
+      return this.catalogue.replace(kind, []).changed;
+    }
     try {
       const { changed, problems } = this.catalogue.replace(kind, await listAll(connection, kind, timeout));
       for (const problem of problems) log(`${label}: ${problem}`);
       return changed;
     } catch (error) {
-      log(`${label}: listing ${kind} failed: ${problemText(error)}`);
+      // Templates are no capability of their own: most servers with resources have none.
+      if (kind !== "templates" || !isUnknownMethod(error)) {
+        log(`${label}: listing ${kind} failed: ${problemText(error)}`);
+      }
       return false;
     }
   }
 
-  #announce(kinds: EntryKind[]): void {
-    if (kinds.length > 0 && !this.#closed) this.#context.onChanged(kinds);
+  #announce(changed: ListKind[]): void {
+    const kinds = new Set(changed.map((kind): EntryKind => kind === "templates" ? "resources" : kind));
+    if (kinds.size > 0 && !this.#closed) this.#context.onChanged([...kinds]);
   }
 }

@@ -1,16 +1,18 @@
-/** The nine methods of the aggregator protocol over all servers (docs/contracts.md §8, "Aggregator protocol"). */
+/** The methods of the aggregator protocol over all servers (docs/contracts.md §8, "Aggregator protocol"). */
 import { isObject } from "../../base/object/mod.ts";
+import type { z } from "zod";
 import { type AggregatorDefinition, readDefinitions } from "../definition.ts";
-import type { EntryKind } from "../entry.ts";
-import { CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, LINE_BYTES_MAX, REQUEST_TIMEOUT_MS } from "../limit.ts";
+import type { EntryKind, ListKind } from "../entry.ts";
+import { CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS } from "../limit.ts";
 import { type QualifiedName, splitName, splitUri } from "../name.ts";
 import { byteLength } from "../ndjson.ts";
 import type { Outbound } from "../outbound/mod.ts";
 import { isMethod, PARAMS, type RequestLine } from "../protocol.ts";
 import { foreignText, STDIO_UNSUPPORTED } from "../text.ts";
-import { fitLine, resultLine } from "./answer.ts";
+import { resultLine } from "./answer.ts";
 import type { EntryText } from "./catalogue.ts";
 import type { Log } from "./log.ts";
+import { listLine } from "./page.ts";
 import { Server } from "./server.ts";
 
 /** Timeouts of servers in `ms`. */
@@ -24,8 +26,6 @@ const TIMEOUTS: Timeouts = {
   request: REQUEST_TIMEOUT_MS,
   call: CALL_TIMEOUT_MS,
 };
-/** `bytes` of the entries of a page, which leaves room for the rest of its line. */
-const PAGE_BYTES = LINE_BYTES_MAX - 256;
 /** `ms` for which changes are collected before they are announced together. */
 const CHANGED_AFTER_MS = 20;
 
@@ -73,11 +73,13 @@ export class Service {
     switch (method) {
       case "list_servers":
         await this.#ready;
-        return this.#listLine(id, "servers", this.#statuses(), args?.cursor);
+        return listLine(id, "servers", this.#statuses(), args?.cursor);
       case "list_tools":
         return await this.#list(id, "tools", args?.cursor);
       case "list_resources":
         return await this.#list(id, "resources", args?.cursor);
+      case "list_templates":
+        return await this.#list(id, "templates", args?.cursor);
       case "list_prompts":
         return await this.#list(id, "prompts", args?.cursor);
       case "call_tool":
@@ -86,6 +88,11 @@ export class Service {
         return resultLine(id, await this.#readResource(id, args.uri));
       case "get_prompt":
         return resultLine(id, await this.#getPrompt(id, args));
+      case "complete":
+        return resultLine(id, await this.#complete(id, args));
+      case "subscribe":
+      case "unsubscribe":
+        return resultLine(id, await this.#changeSubscription(id, method, args.uri));
       case "refresh":
         await this.#refresh(args.servers);
         return JSON.stringify({ id, ok: true });
@@ -117,6 +124,7 @@ export class Service {
         log: this.#log,
         connectTimeout: this.#timeouts.connect,
         onChanged: (kinds) => this.#announce(kinds),
+        onNotice: (notice) => this.#outbound.notice(notice),
       }),
     ]));
     const servers = [...this.#servers.values()];
@@ -140,9 +148,9 @@ export class Service {
     return refreshed;
   }
 
-  async #list(id: number, kind: EntryKind, cursor: number | undefined): Promise<string> {
+  async #list(id: number, kind: ListKind, cursor: number | undefined): Promise<string> {
     await this.#ready;
-    return this.#listLine(
+    return listLine(
       id,
       kind,
       [...this.#servers.values()].flatMap(({ catalogue }) => [...catalogue.entries(kind)]),
@@ -155,26 +163,6 @@ export class Service {
       const text = JSON.stringify(server.status());
       return { text, bytes: byteLength(text) };
     });
-  }
-
-  /** Answers with a whole list, or with one page and the next cursor when there is a cursor. */
-  #listLine(id: number, field: string, entries: EntryText[], cursor: number | undefined): string {
-    let at = cursor ?? 0;
-    let bytes = 0;
-    const first = at;
-    while (at < entries.length && (at === first || bytes + entries[at].bytes < PAGE_BYTES)) {
-      bytes += entries[at++].bytes + 1;
-    }
-    if (cursor === undefined && at < entries.length) {
-      throw new Error(
-        `the list of ${field} does not fit on one line; request pages, starting with "cursor": 0`,
-      );
-    }
-    const texts = entries.slice(first, at).map(({ text }) => text).join(",");
-    return fitLine(
-      id,
-      `{"id":${id},"${field}":[${texts}]${at < entries.length ? `,"next_cursor":${at}` : ""}}`,
-    );
   }
 
   async #callTool(
@@ -219,6 +207,31 @@ export class Service {
     throw new Error(`server "${server.definition.name}": the response is not a prompt`);
   }
 
+  async #complete(
+    id: number,
+    { ref: { type, name: namespaced }, argument, context }: z.output<typeof PARAMS.complete>,
+  ) {
+    const isPrompt = type === "ref/prompt";
+    const { server, name } = this.#route((isPrompt ? splitName : splitUri)(namespaced), namespaced);
+    const params = {
+      ref: isPrompt ? { type, name } : { type, uri: name },
+      argument,
+      ...(context && { context }),
+    };
+    const result = await this.#request(id, server, "completion/complete", params, this.#timeouts.request);
+    if (isObject(result.completion) && Array.isArray(result.completion.values)) return result;
+    throw new Error(`server "${server.definition.name}": the response is not a completion`);
+  }
+
+  async #changeSubscription(id: number, action: "subscribe" | "unsubscribe", uri: string) {
+    const { server, name } = this.#route(splitUri(uri), uri);
+    return await this.#run(
+      id,
+      server,
+      (signal) => server[action](name, { timeout: this.#timeouts.request, signal }),
+    );
+  }
+
   #route(qualified: QualifiedName | undefined, namespaced: string) {
     const server = qualified && this.#servers.get(qualified.server);
     if (server) return { server, name: qualified.name };
@@ -233,16 +246,25 @@ export class Service {
     params: Record<string, unknown>,
     timeout: number,
   ) {
-    const { name, enabled } = server.definition;
+    return await this.#run(id, server, (signal) =>
+      server.request(method, params, {
+        timeout,
+        signal,
+        ...(method === "tools/call" && { onprogress: (progress) => this.#outbound.progress(id, progress) }),
+      }));
+  }
+
+  /** Runs a request of a server that the parent can cancel. @throws Error that names the server */
+  async #run(
+    id: number,
+    { definition: { name, enabled } }: Server,
+    request: (signal: AbortSignal) => Promise<Record<string, unknown>>,
+  ) {
     if (!enabled) throw new Error(`server "${name}" is disabled`);
     const abort = new AbortController();
     this.#running.set(id, abort);
     try {
-      const result = await server.request(method, params, {
-        timeout,
-        signal: abort.signal,
-        ...(method === "tools/call" && { onprogress: (progress) => this.#outbound.progress(id, progress) }),
-      });
+      const result = await request(abort.signal);
       if (isObject(result)) return result;
       throw new Error("the response is not a result");
     } catch (error) {

@@ -2,7 +2,17 @@
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { siblingProgram } from "../../base/spawn/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
-import type { EntryKind, PromptEntry, ResourceEntry, ServerStatus, ToolEntry } from "../entry.ts";
+import { abortable } from "./abortable.ts";
+import type {
+  CompletionRequest,
+  EntryKind,
+  PromptEntry,
+  ResourceEntry,
+  ResourceTemplateEntry,
+  ServerNotice,
+  ServerStatus,
+  ToolEntry,
+} from "../entry.ts";
 import { CALL_TIMEOUT_MS, REQUEST_TIMEOUT_MS } from "../limit.ts";
 import type { CredentialResolver } from "../outbound/mod.ts";
 import { isServed } from "../sources.ts";
@@ -44,6 +54,9 @@ export class Aggregator {
   readonly #options: AggregatorOptions;
   readonly #lists: Lists;
   readonly #watchers = new Set<(kind: EntryKind) => void>();
+  /** renewed when the definitions or the process are replaced */
+  readonly #subscriptions = new Set<string>();
+  readonly #noticeWatchers = new Set<(notice: ServerNotice) => void>();
   readonly #timeouts: { request: number; call: number };
   #command: string[] | null = null;
   #definitions: AggregatorDefinition[];
@@ -95,6 +108,10 @@ export class Aggregator {
     return this.#idleReason !== undefined ? [] : await abortable(this.#lists.resources(), signal);
   }
 
+  async listResourceTemplates({ signal }: CallOptions = {}): Promise<ResourceTemplateEntry[]> {
+    return this.#idleReason !== undefined ? [] : await abortable(this.#lists.templates(), signal);
+  }
+
   async listPrompts({ signal }: CallOptions = {}): Promise<PromptEntry[]> {
     return this.#idleReason !== undefined ? [] : await abortable(this.#lists.prompts(), signal);
   }
@@ -137,6 +154,25 @@ export class Aggregator {
     return (await this.#request("get_prompt", { name, arguments: args }, options)).result;
   }
 
+  /** @param ref namespaced prompt or URI template. @returns MCP's `CompleteResult` */
+  async complete(request: CompletionRequest, options: CallOptions = {}): Promise<unknown> {
+    this.#requireServed(request.ref.name);
+    return (await this.#request("complete", { ...request }, options)).result;
+  }
+
+  /** Has updates of a resource reported to `watchNotices`, until {@linkcode unsubscribe}. */
+  async subscribe(uri: string, options: CallOptions = {}): Promise<void> {
+    this.#requireServed(uri);
+    await this.#request("subscribe", { uri }, options);
+    this.#subscriptions.add(uri);
+  }
+
+  async unsubscribe(uri: string, options: CallOptions = {}): Promise<void> {
+    this.#subscriptions.delete(uri);
+    this.#requireServed(uri);
+    await this.#request("unsubscribe", { uri }, options);
+  }
+
   /**
    * Disconnects from all servers and connects to these; settles after the first attempt at each. Calls in progress
    * fail. Pins are compared again, which releases tools approved meanwhile.
@@ -150,6 +186,7 @@ export class Aggregator {
         this.#spawn();
       }
     } finally {
+      this.#renewSubscriptions();
       this.#announce(KINDS);
     }
   }
@@ -163,6 +200,12 @@ export class Aggregator {
   watch(changed: (kind: EntryKind) => void): () => void {
     this.#watchers.add(changed);
     return () => this.#watchers.delete(changed);
+  }
+
+  /** Calls `noticed` with what servers say without being asked. @returns a function that ends the watch */
+  watchNotices(noticed: (notice: ServerNotice) => void): () => void {
+    this.#noticeWatchers.add(noticed);
+    return () => this.#noticeWatchers.delete(noticed);
   }
 
   /** Ends the process, which closes its servers' sessions. */
@@ -205,6 +248,9 @@ export class Aggregator {
         dir: this.#options.dir,
         resolve: this.#options.resolve,
         onChanged: (kinds) => this.#announce(kinds),
+        onNotice: (notice) => {
+          for (const noticed of this.#noticeWatchers) noticed(notice);
+        },
         log: (line) => this.#log(line),
       });
       process.ended.then(() => this.#scheduleRestart(performance.now() - began));
@@ -223,8 +269,17 @@ export class Aggregator {
     // Cached lists stay readable until the restart, and are fetched again after it.
     this.#restart = setTimeout(() => {
       this.#spawn();
+      this.#renewSubscriptions();
       this.#announce(KINDS);
     }, pause);
+  }
+
+  #renewSubscriptions(): void {
+    for (const uri of this.#subscriptions) {
+      this.#request("subscribe", { uri }).catch((error) =>
+        this.#log(asSbxError(error, "subscribing").message)
+      );
+    }
   }
 
   #announce(kinds: readonly EntryKind[]): void {
@@ -234,19 +289,5 @@ export class Aggregator {
 
   #log(line: string): void {
     this.#options.log?.(line);
-  }
-}
-
-/** A shared promise for one caller, who may stop waiting. */
-async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (!signal) return await promise;
-  signal.throwIfAborted();
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const onAbort = () => reject(signal.reason);
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener("abort", onAbort);
   }
 }

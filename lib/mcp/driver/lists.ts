@@ -1,6 +1,14 @@
 /** The aggregator's lists, cached until they change. */
 import { SbxError } from "../../base/error/mod.ts";
-import type { Entries, EntryKind, PromptEntry, ResourceEntry, ToolEntry } from "../entry.ts";
+import type {
+  Entries,
+  EntryKind,
+  ListKind,
+  PromptEntry,
+  ResourceEntry,
+  ResourceTemplateEntry,
+  ToolEntry,
+} from "../entry.ts";
 import { ENTRIES_MAX, SERVERS_MAX } from "../limit.ts";
 import type { PinChange } from "../pin/change.ts";
 import { pinHash } from "../pin/hash.ts";
@@ -30,6 +38,7 @@ export class Lists {
   #hashed = new Map<string, ToolEntry>();
   #tools?: Promise<ToolList>;
   #resources?: Promise<ResourceEntry[]>;
+  #templates?: Promise<ResourceTemplateEntry[]>;
   #prompts?: Promise<PromptEntry[]>;
 
   constructor(fetch: FetchPage, options: ListsOptions) {
@@ -49,6 +58,12 @@ export class Lists {
     return list;
   }
 
+  templates(): Promise<ResourceTemplateEntry[]> {
+    const list = this.#templates ??= this.#fetchAll("templates");
+    list.catch(() => this.#templates === list && (this.#templates = undefined));
+    return list;
+  }
+
   prompts(): Promise<PromptEntry[]> {
     const list = this.#prompts ??= this.#fetchAll("prompts");
     list.catch(() => this.#prompts === list && (this.#prompts = undefined));
@@ -59,12 +74,12 @@ export class Lists {
   invalidate(kinds: Iterable<EntryKind>): void {
     for (const kind of kinds) {
       if (kind === "tools") this.#tools = undefined;
-      else if (kind === "resources") this.#resources = undefined;
+      else if (kind === "resources") this.#resources = this.#templates = undefined;
       else this.#prompts = undefined;
     }
   }
 
-  async #fetchAll<K extends EntryKind>(kind: K): Promise<Entries[K][]> {
+  async #fetchAll<K extends ListKind>(kind: K): Promise<Entries[K][]> {
     const all: Entries[K][] = [];
     for (let cursor = 0; cursor < ENTRIES_MAX * SERVERS_MAX;) {
       const answer = await this.#fetch(`list_${kind}`, cursor);

@@ -1,5 +1,5 @@
 /** Interface between the endpoint and the MCP servers; the aggregator's driver implements it. */
-import type { EntryKind, Progress } from "../entry.ts";
+import type { CompletionRequest, EntryKind, Progress, ServerNotice } from "../entry.ts";
 
 /** A tool (docs/contracts.md §8), the part visible to a guest. */
 export interface ToolEntry {
@@ -65,6 +65,12 @@ export interface Catalogue {
   readResource(uri: string, options: CallOptions): Promise<unknown>;
   /** @returns MCP's `GetPromptResult` */
   getPrompt(name: string, args: Record<string, unknown>, options: CallOptions): Promise<unknown>;
+  /** @returns MCP's `CompleteResult` */
+  complete?(request: CompletionRequest, options: CallOptions): Promise<unknown>;
+  subscribe?(uri: string, options: CallOptions): Promise<void>;
+  unsubscribe?(uri: string, options: CallOptions): Promise<void>;
+  /** Calls `noticed` with what servers say without being asked. @returns a function that ends the watch */
+  watchNotices?(noticed: (notice: ServerNotice) => void): () => void;
   /** Calls `changed` when a list changes. @returns a function that ends the watch */
   watch?(changed: (list: EntryKind) => void): () => void;
 }

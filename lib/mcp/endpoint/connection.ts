@@ -12,12 +12,14 @@ import { ArgumentsRefused, helloName, isEnd, progressToken, textParam } from "./
 import { perform, type PerformedRequest } from "./perform.ts";
 import { initializeResult, LOG_LEVELS, logLevel } from "./protocol.ts";
 import { errorAnswer, type Params, readMessage, RPC, RpcError, rpcErrorOf, type RpcId } from "./rpc.ts";
+import type { Subscriptions } from "./subscription.ts";
 
 /** State shared by all connections of one guest. */
 export interface GuestState {
   gate: Gate;
   catalogue: Catalogue;
   limits: EndpointLimits;
+  subscriptions: Subscriptions<GuestConnection>;
   /** Reserves one of the guest's concurrent requests. @returns false at the limit */
   enter(): boolean;
   leave(): void;
@@ -63,6 +65,7 @@ export class GuestConnection {
         abort.abort(new RpcError(RPC.failed, "the guest's program closed the connection"));
       }
       this.#channel.close();
+      this.#endSubscriptions();
     }
   }
 
@@ -71,8 +74,32 @@ export class GuestConnection {
     if (this.#initialized) this.#out.notify(`notifications/${list}/list_changed`);
   }
 
+  /** Tells the guest that a resource changed to which it is subscribed. */
+  announceUpdate(uri: string): void {
+    this.#out.notify("notifications/resources/updated", { uri });
+  }
+
+  /** Tests whether the guest receives log messages of a level. */
+  wantsLog(level: number): boolean {
+    return this.#initialized && level >= this.#logLevel;
+  }
+
+  /** Passes on a log message of a server. */
+  log(params: Params): void {
+    this.#out.notify("notifications/message", params);
+  }
+
   close(): void {
     this.#channel.close();
+  }
+
+  #endSubscriptions(): void {
+    const { subscriptions, catalogue } = this.#shared;
+    const options = { signal: new AbortController().signal };
+    for (const uri of subscriptions.removeAll(this)) {
+      // The server may be gone; then so is the subscription.
+      catalogue.unsubscribe?.(uri, options).catch(() => {});
+    }
   }
 
   /** Answers the requests in progress, then sends `End`. The guest closes: a vsock may lose data that is in transit. */
@@ -175,10 +202,14 @@ export class GuestConnection {
       ...(token !== undefined &&
         { progress: (progress: Progress) => this.#progress(token, abort.signal, progress) }),
     };
+    const subscriptions = {
+      add: (uri: string) => this.#shared.subscriptions.add(uri, this),
+      remove: (uri: string) => this.#shared.subscriptions.remove(uri, this),
+    };
     const prepared = this.#recordingRefusals(
       method,
       params,
-      () => prepare({ params, catalogue, process: this.#process, options, limits }),
+      () => prepare({ params, catalogue, process: this.#process, options, limits, subscriptions }),
     );
     const { signal } = abort;
     return await perform({ gate, signal, abort: (reason) => abort.abort(reason), ...prepared });

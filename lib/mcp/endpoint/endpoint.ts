@@ -4,6 +4,8 @@ import type { Catalogue, ToolServer } from "./catalogue.ts";
 import { GuestConnection, type GuestState } from "./connection.ts";
 import { type EndpointLimits, LIMITS } from "./limit.ts";
 import { withLocal } from "./local.ts";
+import { ServerNotices } from "./notice.ts";
+import { Subscriptions } from "./subscription.ts";
 
 /** Parts of the endpoint of one guest. */
 export interface EndpointParts {
@@ -32,12 +34,18 @@ export class McpEndpoint {
       gate,
       catalogue: local ? withLocal(catalogue, local) : catalogue,
       limits: all,
+      subscriptions: new Subscriptions(),
       enter: () => this.#inFlight < all.inFlight && ++this.#inFlight > 0,
       leave: () => void this.#inFlight--,
     };
-    this.#unwatch = catalogue.watch?.((list) => {
-      for (const connection of this.#connections) connection.announce(list);
-    }) ?? (() => {});
+    const notices = new ServerNotices(gate, this.#connections, this.#shared.subscriptions);
+    const ends = [
+      catalogue.watch?.((list) => {
+        for (const connection of this.#connections) connection.announce(list);
+      }),
+      catalogue.watchNotices?.((notice) => notices.pass(notice)),
+    ];
+    this.#unwatch = () => ends.forEach((end) => end?.());
   }
 
   /**

@@ -7,7 +7,7 @@ import { type Names, NO_NAMES } from "./name.ts";
 
 export type McpRequest = McpEvent["request"];
 export type McpResponse = NonNullable<McpEvent["response"]>;
-type Content = McpResponse["content"];
+export type Content = McpResponse["content"][number];
 
 /** Draft of the event of one request. */
 export function draftOf(
@@ -28,7 +28,7 @@ export function responseOf(result: Record<string, unknown>): McpResponse {
   const { content, contents, messages, structuredContent, isError } = result;
   const list = [content, contents, messages].find(Array.isArray) ?? [];
   const structured = list.length === 0 && structuredContent !== undefined ? [structuredContent] : [];
-  return { is_error: isError === true, content: [...list, ...structured] as Content };
+  return { is_error: isError === true, content: [...list, ...structured] as Content[] };
 }
 
 /** Response object of a list: the names sent to the guest, as objects so that rules read all content alike. */
@@ -38,7 +38,7 @@ export function listResponse(names: string[]): McpResponse {
 
 /** Response as stored in the ledger: long texts are cut, images, audio and other bytes replaced by their size. */
 export function keptOf({ is_error, content }: McpResponse): McpResponse {
-  const items = content.slice(0, KEPT_ITEMS_MAX).map((item) => shorten(item, 0)) as Content;
+  const items = content.slice(0, KEPT_ITEMS_MAX).map((item) => shorten(item, 0)) as Content[];
   const omitted = content.length - items.length;
   return { is_error, content: omitted > 0 ? [...items, { omitted }] : items };
 }

@@ -33,6 +33,7 @@ export async function callForHost({ gate, catalogue, local, name, args }: HostCa
     process: processOf("sbx"),
     options: { signal: abort.signal },
     limits: LIMITS,
+    subscriptions: { add() {}, remove: () => false },
   });
   try {
     const { result, finish } = await perform({

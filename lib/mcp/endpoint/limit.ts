@@ -24,6 +24,10 @@ export const MESSAGE_MAX = 4096;
 /** Nesting levels and values of arguments. */
 export const ARGUMENT_DEPTH_MAX = 64;
 export const ARGUMENT_VALUES_MAX = 100_000;
+/** Resources that connections of one guest are subscribed to. */
+export const SUBSCRIPTIONS_MAX = 256;
+/** Log messages of servers per minute that are decided on and passed to one guest; the rest is dropped. */
+export const LOG_MESSAGES_PER_MINUTE = 120;
 /** Items of a response, and characters of each text in it, stored in the ledger. */
 export const KEPT_ITEMS_MAX = 1000;
 export const KEPT_TEXT_MAX = 16 * 1024;

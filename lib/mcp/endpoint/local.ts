@@ -75,6 +75,10 @@ export function withLocal(catalogue: Catalogue, local: ToolServer): Catalogue {
     listPrompts: (options) => catalogue.listPrompts(options),
     readResource: (uri, options) => catalogue.readResource(uri, options),
     getPrompt: (name, args, options) => catalogue.getPrompt(name, args, options),
+    complete: catalogue.complete?.bind(catalogue),
+    subscribe: catalogue.subscribe?.bind(catalogue),
+    unsubscribe: catalogue.unsubscribe?.bind(catalogue),
+    watchNotices: catalogue.watchNotices?.bind(catalogue),
     watch: (changed) => catalogue.watch?.(changed) ?? (() => {}),
   };
 }

@@ -1,4 +1,5 @@
 /** Methods subject to policy: the event, the request to the catalogue, and the result for the guest. */
+import { isObject } from "../../base/object/mod.ts";
 import type { EventProcess } from "../../event/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
 import type {
@@ -9,13 +10,13 @@ import type {
   ResourceTemplateEntry,
   ToolEntry,
 } from "./catalogue.ts";
-import { draftOf, listResponse, responseOf } from "./event.ts";
+import { type Content, draftOf, listResponse, responseOf } from "./event.ts";
 import { type EndpointLimits, URI_MAX } from "./limit.ts";
 import { namesOf, namesOfResource } from "./name.ts";
 import { pageOf } from "./page.ts";
 import { argumentsParam, textParam } from "./params.ts";
 import { type Effect, resultOf } from "./perform.ts";
-import type { Params } from "./rpc.ts";
+import { type Params, RPC, RpcError } from "./rpc.ts";
 
 /** A request ready for a policy decision. */
 export interface PreparedRequest {
@@ -31,6 +32,14 @@ export interface MethodContext {
   process: EventProcess | undefined;
   options: CallOptions;
   limits: EndpointLimits;
+  subscriptions: OwnSubscriptions;
+}
+
+/** Subscriptions of the connection that a request came by. */
+export interface OwnSubscriptions {
+  add(uri: string): void;
+  /** @returns whether no connection of the guest is subscribed any more */
+  remove(uri: string): boolean;
 }
 
 type Method = (context: MethodContext) => PreparedRequest;
@@ -44,6 +53,9 @@ export const METHODS: ReadonlyMap<string, Method> = new Map<string, Method>([
   ["tools/call", callTool],
   ["resources/read", readResource],
   ["prompts/get", getPrompt],
+  ["completion/complete", complete],
+  ["resources/subscribe", subscribe],
+  ["resources/unsubscribe", unsubscribe],
   ["tools/list", list("tools", "tools", "name", toolOf, visibleTools)],
   [
     "resources/list",
@@ -97,6 +109,76 @@ function getPrompt({ params, catalogue, process, options, limits }: MethodContex
     effect: async ({ namespaced_tool_name: name, arguments: args }) => {
       const result = resultOf(await catalogue.getPrompt(name, args, options), name);
       return { result, response: responseOf(result) };
+    },
+  };
+}
+
+function complete({ params, catalogue, process, options, limits }: MethodContext): PreparedRequest {
+  const { ref, argument, context } = params;
+  if (!isObject(ref) || !isObject(argument)) {
+    throw new RpcError(RPC.params, "params.ref and params.argument must be objects");
+  }
+  const type = ref.type === "ref/resource" ? "ref/resource" : "ref/prompt";
+  const names = type === "ref/resource"
+    ? namesOfResource(textParam(ref, "uri", URI_MAX))
+    : namesOf(textParam(ref, "name"));
+  const args = argumentsParam({ arguments: { argument, ...(isObject(context) && { context }) } });
+  return {
+    draft: draftOf("mcp.event", "completion/complete", process, names, args),
+    timeoutMs: limits.requestTimeoutMs,
+    effect: async ({ namespaced_tool_name: name, arguments: { argument, context } }) => {
+      if (!isObject(argument)) throw new RpcError(RPC.params, "params.argument must be an object");
+      const { name: of, value } = argument;
+      if (typeof of !== "string" || typeof value !== "string") {
+        throw new RpcError(RPC.params, "params.argument must have the strings name and value");
+      }
+      const request = { ref: { type, name }, argument: { name: of, value } } as const;
+      const result = resultOf(
+        await catalogue.complete?.({ ...request, ...(isObject(context) && { context }) }, options) ??
+          { completion: { values: [] } },
+        name,
+      );
+      const completion = isObject(result.completion) ? result.completion : {};
+      return { result: { completion }, response: { is_error: false, content: [completion as Content] } };
+    },
+  };
+}
+
+function subscribe(context: MethodContext): PreparedRequest {
+  return subscription("resources/subscribe", context, async (uri, { catalogue, options, subscriptions }) => {
+    if (!catalogue.subscribe) throw new RpcError(RPC.unknownMethod, "no server offers subscriptions");
+    subscriptions.add(uri);
+    try {
+      await catalogue.subscribe(uri, options);
+    } catch (error) {
+      subscriptions.remove(uri);
+      throw error;
+    }
+  });
+}
+
+function unsubscribe(context: MethodContext): PreparedRequest {
+  return subscription(
+    "resources/unsubscribe",
+    context,
+    async (uri, { catalogue, options, subscriptions }) => {
+      if (subscriptions.remove(uri)) await catalogue.unsubscribe?.(uri, options);
+    },
+  );
+}
+
+function subscription(
+  method: string,
+  context: MethodContext,
+  change: (uri: string, context: MethodContext) => Promise<void>,
+): PreparedRequest {
+  const names = namesOfResource(textParam(context.params, "uri", URI_MAX));
+  return {
+    draft: draftOf("mcp.event", method, context.process, names),
+    timeoutMs: context.limits.requestTimeoutMs,
+    effect: async ({ namespaced_tool_name: uri }) => {
+      await change(uri, context);
+      return { result: {}, response: { is_error: false, content: [] } };
     },
   };
 }

@@ -2,7 +2,7 @@
  * The guest's MCP endpoint: policy applies to every call, list and read before it leaves the VM (docs/contracts.md §7,
  * §8).
  */
-export type { EntryKind, Progress } from "../entry.ts";
+export type { CompletionRequest, EntryKind, Progress, ServerNotice } from "../entry.ts";
 export type {
   CallOptions,
   Catalogue,

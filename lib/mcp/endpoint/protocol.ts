@@ -22,9 +22,10 @@ export function initializeResult({ protocolVersion }: Params): Params {
     protocolVersion: PROTOCOL_VERSIONS.includes(protocolVersion) ? protocolVersion : PROTOCOL_VERSIONS[0],
     capabilities: {
       tools: { listChanged: true },
-      resources: { listChanged: true },
+      resources: { listChanged: true, subscribe: true },
       prompts: { listChanged: true },
       logging: {},
+      completions: {},
     },
     serverInfo: { name: "sbx", title: "sbx: MCP servers of this VM", version: VERSION },
     instructions: INSTRUCTIONS,

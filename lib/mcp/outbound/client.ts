@@ -1,6 +1,6 @@
 /** The aggregator's end of the private wire. */
 import { joinBytes } from "../bytes.ts";
-import type { EntryKind, Progress } from "../entry.ts";
+import type { EntryKind, Progress, ServerNotice } from "../entry.ts";
 import {
   type Frame,
   FrameKind,
@@ -23,6 +23,8 @@ export interface Outbound {
   progress(id: number, progress: Progress): void;
   /** reports changed lists to the parent */
   changed(kinds: Iterable<EntryKind>): void;
+  /** reports what a server says without being asked */
+  notice(notice: ServerNotice): void;
   /** called with the id of a request that the parent cancelled */
   onAbort?: (id: number) => void;
 }
@@ -54,6 +56,10 @@ export class OutboundClient implements Outbound {
     let bits = 0;
     for (const kind of kinds) bits |= LIST_BITS[kind];
     this.#wire.send(FrameKind.Changed, bits);
+  }
+
+  notice(notice: ServerNotice): void {
+    this.#wire.send(FrameKind.Notice, 0, JSON.stringify(notice));
   }
 
   async #fetch(server: string, url: string, init: RequestInit, watch?: BodyWatch): Promise<Response> {

@@ -29,6 +29,8 @@ export const FrameKind = {
   Changed: 10,
   /** → aggregator, echoed: everything sent before it has arrived */
   Sync: 11,
+  /** → host: `ServerNotice` as JSON; the id is 0 */
+  Notice: 12,
 } as const;
 export type FrameKind = typeof FrameKind[keyof typeof FrameKind];
 

@@ -1,6 +1,6 @@
 /** The host's end of the private wire: the aggregator's only way to the network, where credentials are added. */
 import type { AggregatorDefinition } from "../definition.ts";
-import type { EntryKind, Progress } from "../entry.ts";
+import type { EntryKind, Progress, ServerNotice } from "../entry.ts";
 import {
   DATA_BYTES,
   type Frame,
@@ -11,6 +11,7 @@ import {
   WINDOW,
 } from "./frame.ts";
 import { filterOf } from "./answer_filter.ts";
+import { readNotice, readProgress } from "./report.ts";
 import { OutboundRefusal } from "./refusal.ts";
 import { SecretFilter } from "./secret.ts";
 import {
@@ -32,6 +33,7 @@ export interface OutboundOptions {
   resolve?: CredentialResolver;
   onProgress?(id: number, progress: Progress): void;
   onChanged?(kinds: EntryKind[]): void;
+  onNotice?(notice: ServerNotice): void;
 }
 
 const LISTS = ["tools", "resources", "prompts"] as const;
@@ -154,6 +156,11 @@ export class OutboundServer {
         if (progress) this.#options.onProgress?.(id, progress);
         return progress !== undefined;
       }
+      case FrameKind.Notice: {
+        const notice = readNotice(payload);
+        if (notice) this.#options.onNotice?.(notice);
+        return notice !== undefined;
+      }
       case FrameKind.Sync:
         this.#syncs.get(id)?.();
         return this.#syncs.delete(id);
@@ -275,18 +282,4 @@ function isSmall({ headers, body }: Response): boolean {
 function send(to: URL, init: RequestInit & { headers: Record<string, string> }, secret: string | undefined) {
   if (secret !== undefined) init.headers.authorization = `Bearer ${secret}`;
   return fetch(to, init);
-}
-
-function readProgress(payload: Uint8Array): Progress | undefined {
-  try {
-    const { progress, total, message } = JSON.parse(new TextDecoder().decode(payload));
-    if (typeof progress !== "number") return undefined;
-    return {
-      progress,
-      ...(typeof total === "number" && { total }),
-      ...(typeof message === "string" && { message }),
-    };
-  } catch {
-    return undefined;
-  }
 }

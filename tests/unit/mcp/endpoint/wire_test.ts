@@ -60,8 +60,14 @@ const MESSAGES: [string, unknown, number, unknown][] = [
   ["params that are a list", request("tools/call", []), -32602, 1],
   ["an unknown method", request("tools/delete"), -32601, 1],
   ["a name that objects have", request("constructor"), -32601, 1],
-  ["completion, which is not offered", request("completion/complete", {}), -32601, 1],
-  ["subscriptions, which are not offered", request("resources/subscribe", { uri: "a" }), -32601, 1],
+  ["a completion of nothing", request("completion/complete", {}), -32602, 1],
+  [
+    "a completion of no argument",
+    request("completion/complete", { ref: { name: "a__b" }, argument: {} }),
+    -32602,
+    1,
+  ],
+  ["a subscription without a URI", request("resources/subscribe", {}), -32602, 1],
   ["no name", request("tools/call", {}), -32602, 1],
   ["an empty name", request("tools/call", { name: "" }), -32602, 1],
   ["arguments that are text", request("tools/call", { name: "s__t", arguments: "x" }), -32602, 1],
@@ -115,7 +121,13 @@ Deno.test("only ping is allowed before initialize, which negotiates the version"
     assertEquals((await answerTo(channel, request("initialize", {}))).error.code, -32602);
     const { result } = await answerTo(channel, request("initialize", { protocolVersion: requested }));
     assertEquals(result.protocolVersion, negotiated);
-    assertEquals(Object.keys(result.capabilities).sort(), ["logging", "prompts", "resources", "tools"]);
+    assertEquals(Object.keys(result.capabilities).sort(), [
+      "completions",
+      "logging",
+      "prompts",
+      "resources",
+      "tools",
+    ]);
     channel.close();
   }
 });

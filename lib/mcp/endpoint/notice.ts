@@ -1,0 +1,62 @@
+import type { Gate } from "../../policy/mod.ts";
+import type { ServerNotice } from "../entry.ts";
+import type { GuestConnection } from "./connection.ts";
+import { draftOf } from "./event.ts";
+import { LOG_MESSAGES_PER_MINUTE } from "./limit.ts";
+import { argumentsParam } from "./params.ts";
+import { LOG_LEVELS } from "./protocol.ts";
+import type { Subscriptions } from "./subscription.ts";
+
+const MINUTE_MS = 60_000;
+
+/** Passes what servers say without being asked on to the guest: log messages through policy, updates as they are. */
+export class ServerNotices {
+  readonly #gate: Gate;
+  readonly #connections: Iterable<GuestConnection>;
+  readonly #subscriptions: Subscriptions<GuestConnection>;
+  #minute = 0;
+  #logged = 0;
+
+  constructor(
+    gate: Gate,
+    connections: Iterable<GuestConnection>,
+    subscriptions: Subscriptions<GuestConnection>,
+  ) {
+    this.#gate = gate;
+    this.#connections = connections;
+    this.#subscriptions = subscriptions;
+  }
+
+  pass(notice: ServerNotice): void {
+    if (notice.method === "notifications/message") {
+      // A message that cannot be read or recorded is dropped.
+      this.#passLog(notice).catch(() => {});
+      return;
+    }
+    const uri = String(notice.params.uri);
+    for (const connection of this.#subscriptions.subscribersOf(uri)) connection.announceUpdate(uri);
+  }
+
+  async #passLog({ server, method, params: { level, logger, data } }: ServerNotice): Promise<void> {
+    const at = LOG_LEVELS.indexOf(level as string);
+    const wants = () => [...this.#connections].filter((connection) => connection.wantsLog(at));
+    if (at < 0 || wants().length === 0 || this.#isTooMany()) return;
+    const name = typeof logger === "string" ? logger : "";
+    const names = { server_name: server, tool_name: name, namespaced_tool_name: `${server}__${name}` };
+    const args = argumentsParam({ arguments: { level, data } });
+    const passage = await this.#gate.decide(draftOf("mcp.event", method, undefined, names, args));
+    if (!passage.allowed) return;
+    const { arguments: { level: decided, data: text } } = passage.event.mcp!.request;
+    for (const connection of wants()) {
+      connection.log({ level: decided, logger: name ? `${server}/${name}` : server, data: text });
+    }
+    passage.finish();
+  }
+
+  #isTooMany(): boolean {
+    const minute = Math.floor(Date.now() / MINUTE_MS);
+    if (minute !== this.#minute) this.#logged = 0;
+    this.#minute = minute;
+    return ++this.#logged > LOG_MESSAGES_PER_MINUTE;
+  }
+}
