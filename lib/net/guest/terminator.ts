@@ -113,15 +113,24 @@ export class Terminator {
   }
 }
 
-/** A TLS listener on loopback. Recognizes its own connections by their local port. */
+/** Text of an end of a connection: on loopback other users have addresses of their own, with the same ports. */
+function endOf(addr: Deno.Addr): string {
+  const { hostname, port } = addr as Deno.NetAddr;
+  return `${hostname} ${port}`;
+}
+
+/**
+ * A TLS listener on loopback. Recognizes its own connections by address and port of their other end, which nobody else
+ * can have while they are open; Deno serves TLS neither on a socket pair nor behind a secret.
+ */
 class Loopback {
   /** server names that it serves */
   readonly names = new Set<string>();
   readonly #listener: Deno.TlsListener;
   readonly #port: number;
-  readonly #waiters = new Map<number, (conn: Deno.TlsConn) => void>();
-  /** accepted before the local port of our connection was known, by port */
-  readonly #unmatched = new Map<number, Deno.TlsConn>();
+  readonly #waiters = new Map<string, (conn: Deno.TlsConn) => void>();
+  /** accepted before the local end of our connection was known, by that end */
+  readonly #unmatched = new Map<string, Deno.TlsConn>();
   #connecting = 0;
   /** takes no new connections; those in progress are still accepted */
   #closing = false;
@@ -150,10 +159,10 @@ class Loopback {
       if (this.#connecting === 0) queueMicrotask(() => this.#closeUnmatched());
     }
     relay.setNoDelay(true);
-    const { port } = relay.localAddr as Deno.NetAddr;
-    const early = this.#unmatched.get(port);
-    this.#unmatched.delete(port);
-    const inside = early ?? await new Promise<Deno.TlsConn>((resolve) => this.#waiters.set(port, resolve));
+    const end = endOf(relay.localAddr);
+    const early = this.#unmatched.get(end);
+    this.#unmatched.delete(end);
+    const inside = early ?? await new Promise<Deno.TlsConn>((resolve) => this.#waiters.set(end, resolve));
     return { relay, inside };
   }
 
@@ -176,13 +185,13 @@ class Loopback {
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
         continue;
       }
-      const { port } = conn.remoteAddr as Deno.NetAddr;
-      const resolve = this.#waiters.get(port);
+      const end = endOf(conn.remoteAddr);
+      const resolve = this.#waiters.get(end);
       if (resolve) {
-        this.#waiters.delete(port);
+        this.#waiters.delete(end);
         resolve(conn);
         if (this.#closing) this.close();
-      } else if (this.#connecting > 0) this.#unmatched.set(port, conn);
+      } else if (this.#connecting > 0) this.#unmatched.set(end, conn);
       else closeQuietly(conn);
     }
   }
