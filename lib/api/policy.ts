@@ -1,7 +1,8 @@
 /** Routes of enforcement rules, asks and decisions (docs/contracts.md §2, §5). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { PolicyContextSchema } from "../event/schema.ts";
-import { AnsweredBy, Ask, AskAnswer } from "../policy/ask/schema.ts";
+import { Ask, AskAnswer } from "../policy/ask/schema.ts";
+import { Decision } from "../policy/decision/schema.ts";
 import { FullRuleSchema, RULE_ID, RuleSchema } from "../policy/author/schema.ts";
 import { answers, body, VmParam } from "./common.ts";
 import { ProfileInForce } from "./vm.ts";
@@ -22,37 +23,7 @@ export const LintView = z.object({
   witness: z.record(z.string(), z.unknown()).optional().describe("example event"),
 }).openapi("PolicyLint");
 
-export const DecisionView = z.object({
-  event_id: z.string(),
-  decision: z.enum(["allow", "ask", "block"]),
-  rule: z.object({
-    id: z.string(),
-    name: z.string(),
-    layer: z.enum(["corp", "profile", "default", "none"]),
-    file: z.string().optional(),
-    line: z.int().optional(),
-    reason: z.string().optional(),
-  }),
-  matched_fields: z.array(z.object({ path: z.string(), value: z.unknown() })),
-  rewrites: z.array(z.object({ rule_id: z.string(), op: z.string(), path: z.string() })),
-  evaluated: z.int().describe("rules whose expression was evaluated"),
-  near_misses: z.array(z.object({
-    rule_id: z.string(),
-    failed: z.string().describe("clause that is false for this event"),
-    path: z.string(),
-    value: z.unknown().optional(),
-  })),
-  remedy: z.string().optional(),
-  answered: z.object({
-    status: z.enum(["allowed", "denied", "expired"]),
-    ask_id: z.string().describe("the ask of this event, or an earlier one whose answer covers it"),
-    at: z.iso.datetime(),
-    waited_ms: z.number(),
-    scope: z.enum(["once", "session", "minutes"]).optional(),
-    minutes: z.number().optional(),
-    by: z.object(AnsweredBy.shape).optional().describe("who answered"),
-  }).optional().describe("answer to the ask of this event; expired when nobody answered"),
-}).openapi("Decision");
+export const DecisionView = z.object(Decision.shape).openapi("Decision");
 
 export const FindingView = z.object({
   finding_id: z.string(),

@@ -1,75 +1,17 @@
 /** Decisions of policy on events (docs/contracts.md §5). */
+import type { z } from "zod";
 import type { Event } from "../../event/mod.ts";
-import type { AnsweredBy } from "../ask/schema.ts";
-import type { Layer, Rule } from "../engine/rule.ts";
+import type { Rule } from "../engine/rule.ts";
 import { isGuard } from "./guard.ts";
+import type * as schema from "./schema.ts";
 
-/** Field tested by the deciding rule, with the event's value; long text is truncated. */
-export interface MatchedField {
-  path: string;
-  value: unknown;
-}
-
-/** Rule that failed to match by few clauses. */
-export interface NearMiss {
-  rule_id: string;
-  /** text of the first failed clause */
-  failed: string;
-  path: string;
-  /** the event's value, if present */
-  value?: unknown;
-}
-
-/** Change made to the event. */
-export interface AppliedRewrite {
-  rule_id: string;
-  op: string;
-  path: string;
-}
-
-/** Deciding rule. */
-export interface DecidingRule {
-  id: string;
-  name: string;
-  layer: Layer | "none";
-  file?: string;
-  line?: number;
-  reason?: string;
-}
-
-/** Outcome of an ask. */
-export interface Answered {
-  /** `expired` without an answer */
-  status: "allowed" | "denied" | "expired";
-  /** answered ask; an earlier one if its answer covers this event */
-  ask_id: string;
-  /** ISO 8601 */
-  at: string;
-  /** time from the ask to the answer, in `ms` */
-  waited_ms: number;
-  /** scope of the answer; absent without one */
-  scope?: "once" | "session" | "minutes";
-  /** duration in `min`, with scope `minutes` */
-  minutes?: number;
-  /** who answered; absent when nobody did */
-  by?: AnsweredBy;
-}
-
-/** Decision record, the same object for the CLI, the API and the guest. */
-export interface Decision {
-  event_id: string;
-  decision: "allow" | "ask" | "block";
-  rule: DecidingRule;
-  matched_fields: MatchedField[];
-  rewrites: AppliedRewrite[];
-  /** number of rules run; the index excludes the others */
-  evaluated: number;
-  near_misses: NearMiss[];
-  /** smallest change that would allow the event; only on a denial */
-  remedy?: string;
-  /** outcome of the ask, if there was one */
-  answered?: Answered;
-}
+export type MatchedField = z.infer<typeof schema.MatchedField>;
+export type NearMiss = z.infer<typeof schema.NearMiss>;
+export type AppliedRewrite = z.infer<typeof schema.AppliedRewrite>;
+export type DecidingRule = z.infer<typeof schema.DecidingRule>;
+export type Answered = z.infer<typeof schema.Answered>;
+/** Decision record, the same object for the ledger, the CLI and the API; a guest gets a part of it. */
+export type Decision = z.infer<typeof schema.Decision>;
 
 /** Finding of an enforcement rule with a detection_level (docs/contracts.md §6). */
 export interface PolicyFinding {

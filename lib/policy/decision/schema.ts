@@ -1,0 +1,51 @@
+/** Zod schemas of a decision record (docs/contracts.md §5), for the API; the engine makes records as plain data. */
+import { z } from "zod";
+import { AnsweredBy } from "../ask/schema.ts";
+
+/** Field tested by the deciding rule, with the event's value; long text is truncated. */
+export const MatchedField = z.strictObject({ path: z.string(), value: z.unknown() });
+
+/** Rule that failed to match by few clauses. */
+export const NearMiss = z.strictObject({
+  rule_id: z.string(),
+  failed: z.string().describe("first clause that is false for this event, as it was written"),
+  path: z.string(),
+  value: z.unknown().optional().describe("the event's value, if present"),
+});
+
+/** Change made to the event. */
+export const AppliedRewrite = z.strictObject({ rule_id: z.string(), op: z.string(), path: z.string() });
+
+/** Deciding rule. */
+export const DecidingRule = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  layer: z.enum(["corp", "profile", "default", "none"]),
+  file: z.string().optional(),
+  line: z.int().optional(),
+  reason: z.string().optional(),
+});
+
+/** Outcome of an ask. */
+export const Answered = z.strictObject({
+  status: z.enum(["allowed", "denied", "expired"]),
+  ask_id: z.string().describe("the ask of this event, or an earlier one whose answer covers it"),
+  at: z.iso.datetime(),
+  waited_ms: z.number().describe("from the ask to the answer"),
+  scope: z.enum(["once", "session", "minutes"]).optional(),
+  minutes: z.number().optional(),
+  by: AnsweredBy.optional().describe("who answered"),
+});
+
+/** Decision record. */
+export const Decision = z.strictObject({
+  event_id: z.string(),
+  decision: z.enum(["allow", "ask", "block"]),
+  rule: DecidingRule,
+  matched_fields: z.array(MatchedField),
+  rewrites: z.array(AppliedRewrite),
+  evaluated: z.int().describe("rules whose expression was evaluated"),
+  near_misses: z.array(NearMiss),
+  remedy: z.string().optional().describe("smallest change that would allow the event; only on a denial"),
+  answered: Answered.optional().describe("answer to the ask of this event; expired when nobody answered"),
+});
