@@ -56,7 +56,8 @@ export function socketOf(request: ModelRequest, prices: () => Prices): ModelSock
 }
 
 class SocketReader implements ModelSocket {
-  readonly messageMax = REQUEST_MAX;
+  readonly requestMax = REQUEST_MAX;
+  readonly responseMax = LINE_MAX;
   readonly #request: ModelRequest;
   readonly #provider: string;
   readonly #api: Api;
@@ -104,7 +105,6 @@ class SocketReader implements ModelSocket {
   }
 
   response(text: string): SocketResponse | undefined {
-    if (text.length > LINE_MAX) return undefined;
     const event = eventOf(text);
     const type = textOf(event.type);
     if (type === "session.created" || type === "session.updated") this.#model.confirm(event);
@@ -112,26 +112,25 @@ class SocketReader implements ModelSocket {
     if (type === "error") return this.#error(event);
     if (!type.startsWith("response.")) return undefined;
     const isEnd = ENDS.has(type);
-    const { open, isUnasked } = this.#find(id, type);
+    const open = this.#find(id, type);
     if (!open) return undefined;
     if (isEnd) this.#close(open.call);
     const isRead = isEnd || type === "response.output_item.done";
-    return { call: open.call, isUnasked, status: 200, isRead, isEnd };
+    return { call: open.call, status: 200, isRead, isEnd };
   }
 
-  /** Finds the call of a response: by its id, or the oldest call without one. */
-  #find(id: string | undefined, type: string): { open?: OpenCall; isUnasked: boolean } {
-    const isUnasked = false;
-    if (id === undefined) return { open: this.#open[0], isUnasked };
+  /** Finds the call of a response: by its id, the oldest call without one, or a new one that nobody asked for. */
+  #find(id: string | undefined, type: string): OpenCall | undefined {
+    if (id === undefined) return this.#open[0];
     const known = this.#open.find(({ responseId }) => responseId === id);
-    if (known) return { open: known, isUnasked };
+    if (known) return known;
     const next = this.#open.find(({ responseId }) => responseId === undefined);
     if (next) next.responseId = id;
-    if (next || type !== "response.created") return { ...(next && { open: next }), isUnasked };
+    if (next || type !== "response.created") return next;
     this.#begin({ event: {}, isTurn: false });
     const open = this.#open.at(-1)!;
     open.responseId = id;
-    return { open, isUnasked: true };
+    return open;
   }
 
   /** Finds the call that an error ends: the one it names, or the one under way. */
@@ -145,7 +144,6 @@ class SocketReader implements ModelSocket {
     this.#close(open.call);
     return {
       call: open.call,
-      isUnasked: false,
       status: countOf(event.status) ?? 400,
       isRead: true,
       isEnd: true,

@@ -48,7 +48,7 @@ export const DRAIN_MAX = 1024 * 1024;
 /** Longest payload of a WebSocket's control frame, in `bytes` (RFC 6455 §5.5). */
 export const CONTROL_PAYLOAD_MAX = 125;
 /** Longest frame of a WebSocket that is held whole and keeps its boundaries, in `bytes`; longer ones become several. */
-export const FRAME_WHOLE_MAX = 1024 * 1024;
+export const FRAME_WHOLE_MAX = 64 * 1024;
 /** Most pings of one side of a WebSocket whose answers are awaited. */
 export const PINGS_MAX = 16;
 

@@ -50,11 +50,11 @@ export class SocketExchange {
 
   /** Model calls of the WebSocket; `undefined` where its messages are of no API that is read. */
   #modelOf(relay: SocketRelay): SocketModel | undefined {
-    const { gate, broker, models } = this.#context;
+    const { gate, broker, models, budget } = this.#context;
     const { actor, process } = this.#options.event.common;
     const socket = models?.socket?.(socketRequestOf(this.#options.event));
     const by = { actor, ...(process && { process }) };
-    return socket && new SocketModel({ gate, broker, by, socket, relay });
+    return socket && new SocketModel({ gate, broker, by, socket, relay, budget });
   }
 
   /** Records frames of the guest that cannot be read safely. */

@@ -1,18 +1,14 @@
 /** Model calls on a WebSocket: each is an event of its own, decided on before its message is sent. */
-import { Buffer } from "node:buffer";
-import { SbxError } from "../../base/error/mod.ts";
+import { guestErrorBody, SbxError } from "../../base/error/mod.ts";
 import { type Decision, type Gate, guestLine } from "../../policy/mod.ts";
 import { SOCKET_CALLS_MAX } from "../limit.ts";
+import { NO_BYTES } from "../message/byte_buffer.ts";
 import type { Header } from "../message/header.ts";
 import type { CredentialPort, ModelCall, ModelSocket, SocketResponse } from "../port/mod.ts";
-import {
-  CLOSE,
-  type DataPiece,
-  type SocketChannel,
-  SocketEnded,
-  type SocketRelay,
-} from "../websocket/mod.ts";
+import { CLOSE, type SocketChannel, SocketEnded, type SocketRelay } from "../websocket/mod.ts";
+import type { BufferBudget } from "./body_buffer.ts";
 import type { Requester } from "./draft.ts";
+import { MessageBuffer } from "./message_buffer.ts";
 import { ModelTap } from "./model_tap.ts";
 
 export interface SocketModelOptions {
@@ -21,6 +17,8 @@ export interface SocketModelOptions {
   by: Requester;
   socket: ModelSocket;
   relay: SocketRelay;
+  /** of what the VM's network buffers */
+  budget: BufferBudget;
 }
 
 /** Events of an upstream as the readers of responses take them: JSON, one a line. */
@@ -31,19 +29,29 @@ export class SocketModel {
   readonly #options: SocketModelOptions;
   readonly #taps = new Map<ModelCall, ModelTap>();
 
+  readonly #requests: MessageBuffer;
+  readonly #responses: MessageBuffer;
+
   constructor(options: SocketModelOptions) {
-    this.#options = options;
+    const { budget, socket } = this.#options = options;
+    this.#requests = new MessageBuffer(budget, socket.requestMax);
+    this.#responses = new MessageBuffer(budget, socket.responseMax);
   }
 
   /** Messages of the guest. @param channel takes those that may be sent */
   guest(channel: SocketChannel): SocketChannel {
-    const message = new MessageBuffer();
+    const message = this.#requests;
     return {
       take: async (piece) => {
         const bytes = message.add(piece);
-        if (message.size > this.#options.socket.messageMax) throw tooLong(this.#options.socket.messageMax);
-        const sent = bytes && await this.#decide(bytes, piece.isText);
-        return sent && await channel.take({ kind: "data", isText: piece.isText, bytes: sent, isLast: true });
+        if (!bytes) throw tooLong(this.#options.socket.requestMax);
+        if (!piece.isLast) return undefined;
+        try {
+          const sent = await this.#decide(bytes, piece.isText);
+          return sent && await channel.take({ ...piece, bytes: sent });
+        } finally {
+          message.release();
+        }
       },
       takeReason: (reason) => channel.takeReason(reason),
     };
@@ -51,15 +59,14 @@ export class SocketModel {
 
   /** Messages of the upstream. @param channel takes them before they are read: readers see refs */
   upstream(channel: SocketChannel): SocketChannel {
-    const message = new MessageBuffer();
+    const message = this.#responses;
     return {
       take: async (piece) => {
         const bytes = await channel.take(piece);
-        const whole = message.add(
-          { ...piece, bytes: bytes ?? new Uint8Array() },
-          this.#options.socket.messageMax,
-        );
+        const whole = message.add({ bytes: bytes ?? NO_BYTES });
+        if (!piece.isLast) return bytes;
         if (whole && piece.isText) this.#readSafely(new TextDecoder().decode(whole));
+        message.release();
         return bytes;
       },
       takeReason: (reason) => channel.takeReason(reason),
@@ -68,6 +75,8 @@ export class SocketModel {
 
   /** Ends the calls whose responses are incomplete. */
   end(error = "the WebSocket was closed before the response was complete"): void {
+    this.#requests.release();
+    this.#responses.release();
     for (const tap of this.#taps.values()) tap.end(error);
     this.#taps.clear();
   }
@@ -91,7 +100,7 @@ export class SocketModel {
     } catch (error) {
       if (!(error instanceof SbxError)) throw error;
       tap.end(error.message);
-      const { code, message } = error;
+      const { code, error: message } = guestErrorBody(error);
       await relay.tellGuest(socket.refuse(call, code, message));
       return undefined;
     }
@@ -137,30 +146,9 @@ export class SocketModel {
   }
 }
 
-/** Collects the pieces of a message. */
-class MessageBuffer {
-  #pieces: Uint8Array[] = [];
-  /** `bytes` of the message so far */
-  size = 0;
-
-  /**
-   * @param max length from which on a message is not kept
-   * @returns the whole message at its end; `undefined` before, and for one that was not kept
-   */
-  add({ bytes, isLast }: DataPiece, max = Infinity): Uint8Array | undefined {
-    if (this.#pieces.length === 0) this.size = 0;
-    this.size += bytes.length;
-    // A copy: the bytes are those of a buffer that is read into again.
-    this.#pieces.push(this.size > max ? new Uint8Array() : bytes.slice());
-    if (!isLast) return undefined;
-    const whole = this.size > max ? undefined : Buffer.concat(this.#pieces);
-    this.#pieces = [];
-    return whole;
-  }
-}
-
 function tooLong(max: number): SocketEnded {
-  return new SocketEnded(`a message to a model is longer than ${max} bytes`, CLOSE.tooBig);
+  const reason = `a message to a model is longer than ${max} bytes, or too many bytes wait for decisions`;
+  return new SocketEnded(reason, CLOSE.tooBig);
 }
 
 function tooMany(): SocketEnded {

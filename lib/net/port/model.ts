@@ -69,9 +69,8 @@ export interface SocketRequest {
 
 /** A message of an upstream on a WebSocket that carries model calls. */
 export interface SocketResponse {
+  /** one of the guest, or a new one: the upstream made the response by itself */
   call: ModelCall;
-  /** the upstream made the response without being asked: the call was not decided on */
-  isUnasked: boolean;
   /** status of an HTTP response that would say the same */
   status: number;
   /** the reader of the call needs this message */
@@ -83,7 +82,9 @@ export interface SocketResponse {
 /** Reads the model calls of one WebSocket. */
 export interface ModelSocket {
   /** longest message of a guest that is read, in `bytes`; a longer one ends the WebSocket */
-  readonly messageMax: number;
+  readonly requestMax: number;
+  /** longest message of an upstream that is read, in `bytes`; a longer one passes unread */
+  readonly responseMax: number;
   /**
    * Finds the call that a message of the guest makes; `undefined` for one that makes none. The message itself goes to
    * {@linkcode ModelCall.request}.

@@ -1,0 +1,59 @@
+import { BUFFERED_TOTAL_MAX } from "../limit.ts";
+import { NO_BYTES } from "../message/byte_buffer.ts";
+import type { DataPiece } from "../websocket/mod.ts";
+import type { BufferBudget } from "./body_buffer.ts";
+
+/** Smallest buffer, in `bytes`. */
+const BUFFER_MIN = 4 * 1024;
+
+/** Collects the pieces of one message after another, within the budget for all that a VM's network buffers. */
+export class MessageBuffer {
+  readonly #budget: BufferBudget;
+  readonly #max: number;
+  /** counted against the budget; one buffer, since pieces may be of a byte each */
+  #bytes: Uint8Array = NO_BYTES;
+  #size = 0;
+  #isCut = false;
+
+  /** @param max longest message in `bytes` */
+  constructor(budget: BufferBudget, max: number) {
+    this.#budget = budget;
+    this.#max = max;
+  }
+
+  /**
+   * Adds a copy of a piece. The message is held until {@linkcode MessageBuffer.release}.
+   *
+   * @returns the message so far; `undefined` for one that is too long to be held
+   */
+  add({ bytes }: Pick<DataPiece, "bytes">): Uint8Array | undefined {
+    if (this.#isCut || !this.#reserve(this.#size + bytes.length)) {
+      this.release();
+      this.#isCut = true;
+      return undefined;
+    }
+    this.#bytes.set(bytes, this.#size);
+    this.#size += bytes.length;
+    return this.#bytes.subarray(0, this.#size);
+  }
+
+  /** Drops the message, for the next one. */
+  release(): void {
+    this.#budget.bytes -= this.#bytes.length;
+    this.#bytes = NO_BYTES;
+    this.#size = 0;
+    this.#isCut = false;
+  }
+
+  /** Makes room for `size` bytes. @returns false when they may not be held */
+  #reserve(size: number): boolean {
+    if (size <= this.#bytes.length) return true;
+    const room = Math.min(Math.max(size, this.#bytes.length * 2, BUFFER_MIN), this.#max);
+    if (size > this.#max || this.#budget.bytes - this.#bytes.length + room > BUFFERED_TOTAL_MAX) return false;
+    const larger = new Uint8Array(room);
+    larger.set(this.#bytes.subarray(0, this.#size));
+    this.#budget.bytes += room - this.#bytes.length;
+    this.#bytes = larger;
+    return true;
+  }
+}
