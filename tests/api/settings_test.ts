@@ -264,7 +264,8 @@ Deno.test(
     await write(document.length, "f".repeat(64));
     const mismatch = await call("GET", "/profiles/p/obom");
     assertEquals([mismatch.status, mismatch.json.code], [412, "assets.mismatch"]);
-    assertEquals((await call("GET", "/profiles/code/obom")).json.code, "obom.not_found");
+    // No image is installed, whose OBOM it would be.
+    assertEquals((await call("GET", "/profiles/code/obom")).json.code, "assets.missing");
     assertEquals((await call("GET", "/profiles/nope/info")).status, 404);
     assertEquals((await call("GET", "/profiles/bad/info")).status, 400);
   }),

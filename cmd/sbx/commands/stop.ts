@@ -44,7 +44,7 @@ export const command: Command = {
 
 async function stopNamed(args: Arguments): Promise<number> {
   if (args.has("all")) {
-    throw new SbxError("request.invalid", "--all cannot be combined with names of VMs", {
+    throw new SbxError("usage.invalid", "--all cannot be combined with names of VMs", {
       hint: "give --all to stop every VM, or names to stop some",
     });
   }
