@@ -130,6 +130,10 @@ Deno.test("no request to a provider hides its model from a rule on models", asyn
     }],
     ["an unknown path", { path: "/v7/think" }],
     ["an unknown path with NaN", { path: "/v7/think", body: call().replace("9", "NaN") }, guard],
+    ["a repeated key at an unknown host", {
+      host: "gateway.example",
+      body: `{"model":"${BLOCKED}",${call({ model: "m" }).slice(1)}`,
+    }, guard],
     ["another method", { method: "PUT" }],
     ["another method by a header", { method: "GET", headers: ["X-HTTP-Method-Override: POST"] }],
     ["a batch", {
