@@ -1,16 +1,23 @@
 /** The health of a session: a machine that must pause while its ledger or its disk cannot be written. */
 import { statfs } from "node:fs/promises";
 import { SbxError } from "../base/error/mod.ts";
+import { log } from "../base/log/mod.ts";
 import { backgroundDelay } from "../base/time/mod.ts";
 import type { ExecStreams } from "../guest/mod.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
+import type { DiskReserve } from "./reserve.ts";
 
 /** The remedy for a machine that paused itself. */
 export const PAUSED_HINT =
-  "free some space, or raise ledger.max_size_mb (sbx settings): it resumes by itself";
+  "free some space, or raise ledger.max_size_mb (sbx settings): it resumes by itself. Removing a file that a program of " +
+  "the VM has open frees nothing: empty it instead (truncate -s 0). On a full disk sbx resume lets the VM go on once, " +
+  "in the room kept for its record";
 
 /** `ms` between looks for room on a disk that was full. */
 const ROOM_RETRY_MS = 1000;
+/** Longest wait for the ledger to be written in the room that was kept for it, in `ms`, and between looks. */
+const RECOVERY_MS = 10_000;
+const POLL_MS = 100;
 /** Free `bytes` before a guest resumes: with less it would stop again at once. */
 const ROOM_BYTES = 16 * 1024 * 1024;
 
@@ -24,13 +31,15 @@ export interface MonitoredMachine {
   set(change: Partial<MachineInfo>): void;
   pause(): Promise<void>;
   resume(): Promise<void>;
+  /** room on the disk for the record */
+  reserve: DiskReserve;
 }
 
 /** Pauses a machine while its ledger (with `ledger.on_full = "pause"`) or its disk cannot be written, and resumes it. */
 export class SessionHealth {
   readonly #machine: MonitoredMachine;
   /** why the ledger cannot be written, while it cannot */
-  #ledgerProblem?: { message: string; pause: boolean };
+  #ledgerProblem?: { message: string; pause: boolean; isSizeLimit: boolean };
   /** why the guest's disk cannot be written, while it cannot */
   #diskProblem?: string;
   /** it paused itself; no person did */
@@ -43,8 +52,9 @@ export class SessionHealth {
   }
 
   /** The ledger cannot be written; `pause`: the machine must not go on. */
-  async ledgerFailed({ message }: Error, pause: boolean): Promise<void> {
-    this.#ledgerProblem = { message, pause };
+  async ledgerFailed({ message, cause }: Error, pause: boolean): Promise<void> {
+    const isSizeLimit = cause instanceof SbxError && cause.code === "ledger.full";
+    this.#ledgerProblem = { message, pause, isSizeLimit };
     this.#machine.set({ last_error: message });
     await this.pauseIfNeeded();
   }
@@ -53,6 +63,28 @@ export class SessionHealth {
   async ledgerRecovered(): Promise<void> {
     this.#ledgerProblem = undefined;
     await this.#resumeIfHealthy();
+    this.takeReserve();
+  }
+
+  /** Keeps room for the record, as soon as the disk has plenty. */
+  takeReserve(): void {
+    this.#machine.reserve.take().catch((error) => log(error));
+  }
+
+  /** Gives the room back for the last rows of the record. */
+  async end(): Promise<void> {
+    await this.#machine.reserve.release();
+  }
+
+  /** Lets a machine whose ledger finds no space go on in the room kept for it. @returns false when there is none */
+  async useReserve(): Promise<boolean> {
+    if (!this.#mayUseReserve || !await this.#machine.reserve.release()) return false;
+    // The ledger tries again by itself.
+    for (let waited = 0; waited < RECOVERY_MS; waited += POLL_MS) {
+      if (this.#machine.state() !== "Paused") return true;
+      await backgroundDelay(POLL_MS);
+    }
+    return false;
   }
 
   /** The hypervisor stopped the machine because its disk is full; settles when there is room and the machine goes on. */
@@ -88,6 +120,11 @@ export class SessionHealth {
     this.#programs.add(streams);
     if (this.#pausedItself) this.#explain(streams);
     return await program.finally(() => this.#programs.delete(streams));
+  }
+
+  get #mayUseReserve(): boolean {
+    const { reserve } = this.#machine;
+    return reserve.held && this.#ledgerProblem !== undefined && !this.#ledgerProblem.isSizeLimit;
   }
 
   get #problem(): string | undefined {

@@ -1,21 +1,20 @@
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { rejectAfter } from "../base/time/mod.ts";
 import type { SessionNotice } from "../gate/mod.ts";
 import { checkBootConfig, type ExecStreams, GuestLink, PORTS, type Terminal } from "../guest/mod.ts";
 import { MCP_FRAME_LIMIT, TCP_STREAMS_MAX } from "../guest/wire/mod.ts";
 import type { ExecCall, MachineInfo } from "../ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine } from "../vm/mod.ts";
+import { bootDeadline } from "./boot_deadline.ts";
 import { ConsoleLog } from "./console.ts";
 import type { Enforcement } from "./enforcement.ts";
 import type { ExecOutcome } from "./exec.ts";
 import { type SessionPaths, sessionPaths } from "./files/paths.ts";
 import { type VmRecord, writeState } from "./files/record.ts";
 import { SessionHealth } from "./health.ts";
+import { DiskReserve } from "./reserve.ts";
 
-/** Longest boot in `s`; `SBX_BOOT_DEADLINE_SECS` replaces it, for slow machines and for tests. */
-const BOOT_DEADLINE_SECS = 90;
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = 15_000;
 /** Longest time in `ms` between the end of the agent's connection and of a machine that powers off. */
@@ -58,6 +57,7 @@ export class Session {
       },
       pause: () => this.#pauseMachine(),
       resume: () => this.#resumeMachine(),
+      reserve: new DiskReserve(paths.reserve),
     });
     this.enforcement = import("./enforcement.ts").then(({ Enforcement }) =>
       Enforcement.open({
@@ -130,13 +130,14 @@ export class Session {
     const [stages] = await Promise.race([
       Promise.all([this.#link.boot(record.env, record.files), this.enforcement]),
       exited,
-      deadline(),
+      bootDeadline(),
     ]);
     for (const { name, ms } of stages) this.#stages.push({ name: `guest ${name}`, ms: spawnedMs + ms });
     this.#stage("ready");
     this.#set({ state: "Running", boot_stages: this.#stages });
     await this.#writeState();
     this.#superviseMachine(this.#machine);
+    this.#health.takeReserve();
     await this.#health.pauseIfNeeded();
   }
 
@@ -170,9 +171,14 @@ export class Session {
     await this.#writeState();
   }
 
-  /** @throws {SbxError} `vm.paused` while the machine is paused by a problem */
+  /**
+   * Resumes the machine, also one whose ledger finds no space, while there is room kept for it.
+   *
+   * @throws {SbxError} `vm.paused` while the machine is paused by another problem
+   */
   async resume(): Promise<void> {
     this.#require("Paused", "resume");
+    if (await this.#health.useReserve()) return;
     this.#health.requireHealthy();
     await this.#resumeMachine();
     this.#set({ state: "Running" });
@@ -234,6 +240,7 @@ export class Session {
     this.#set({ state, last_error });
     this.#link.close();
     await this.#machine?.kill();
+    await this.#health.end();
     await (await this.enforcement.catch(() => undefined))?.close();
     await this.#writeState();
     await Deno.remove(this.#paths.sockets, { recursive: true }).catch(() => {});
@@ -283,15 +290,4 @@ export class Session {
       `${action} needs a VM that is ${state}; "${this.record.name}" is ${this.#info.state}`,
     );
   }
-}
-
-function deadline(): Promise<never> {
-  const seconds = Number(Deno.env.get("SBX_BOOT_DEADLINE_SECS")) || BOOT_DEADLINE_SECS;
-  return rejectAfter(
-    seconds * 1000,
-    () =>
-      new SbxError("vm.boot_timeout", `the guest was not ready after ${seconds} seconds`, {
-        hint: "sbx logs shows its console; SBX_BOOT_DEADLINE_SECS gives it longer",
-      }),
-  );
 }

@@ -109,6 +109,28 @@ test("a disk that fills up: the VM stands still, everybody says why, and all goe
   });
 });
 
+test("room is kept for the record: on a full disk resume lets the VM go on, and its end is recorded", () =>
+  onDisk(200, async (sbx, fill) => {
+    await sbx.ok("create", "full");
+    const { id } = (await sbx.api("GET", "/vms/full/info")).body;
+    const reserve = join(sbx.home, "sessions", id, "reserve");
+    await eventually("the room is kept", async () => {
+      return (await Deno.stat(reserve).catch(() => null))?.size === 8 * 1024 * 1024;
+    });
+    await fill();
+    await eventually("it is paused", async () => {
+      sbx.api("POST", "/vms/full/exec", { command: `true ${"x".repeat(100_000)}` }).catch(() => {});
+      return (await statusOf(sbx)) === "Paused";
+    });
+    const { stderr } = await sbx.cli("exec", "full", "--", "true");
+    assertStringIncludes(stderr, "sbx resume");
+    assertEquals(await sbx.ok("resume", "full"), "resumed full\n");
+    assertEquals((await sbx.cli("exec", "full", "--", "echo", "on")).stdout, "on\n");
+    await sbx.ok("stop", "full");
+    assertEquals(JSON.parse(await sbx.ok("verify", id, "--json")).sealed, true);
+    assertEquals(await Deno.stat(reserve).catch(() => null), null);
+  }));
+
 test("a guest that fills the host's disk through its own stands still, and finishes when there is room", () =>
   onDisk(60, async (sbx) => {
     await sbx.ok("create", "full");
