@@ -3,14 +3,13 @@ import { parseToml, type TomlDocument } from "./document.ts";
 import { encodeKey, encodeValue, type TomlValue } from "./encode.ts";
 import type { TomlKey } from "./scan.ts";
 
-/**
- * Sets `key` of the table at `table` to `value`; every other byte stays as it is. The table may be a header, inline,
- * or made of dotted keys; a missing table is added with a header at the end.
- *
- * @param document source document, not modified
- * @throws {SbxError} `toml.edit.conflict`: for an entry in a form that cannot be edited
- */
-export function setKey(document: TomlDocument, table: string[], key: string, value: TomlValue): TomlDocument {
+/** Edits the text for `setKey`. The result parses, and may be another document than wanted: the caller compares. */
+export function setKeyText(
+  document: TomlDocument,
+  table: string[],
+  key: string,
+  value: TomlValue,
+): TomlDocument {
   const { text } = document;
   const encoded = encodeValue(value, lineBreak(text) === "\n");
   const at = document.find([...table, key]);
@@ -38,12 +37,8 @@ export function setKey(document: TomlDocument, table: string[], key: string, val
   return addTable(document, table, pair);
 }
 
-/**
- * Appends the table at `table`, which must not exist yet; within an inline table it becomes one of its members.
- *
- * @throws {SbxError} `toml.edit.conflict`: for an entry in a form that cannot be edited
- */
-export async function appendTable(
+/** Edits the text for `appendTable`, as {@linkcode setKeyText} does for `setKey`. */
+export async function appendTableText(
   document: TomlDocument,
   table: string[],
   value: Record<string, TomlValue>,
@@ -71,7 +66,7 @@ function setNested(
   if (inner.length > 0 && document.find([...parent, key])) {
     return setNested(document, [...parent, key], table, value);
   }
-  return setKey(
+  return setKeyText(
     document,
     parent,
     key,
@@ -79,13 +74,8 @@ function setNested(
   );
 }
 
-/**
- * Removes the table at `table`. Comments above its header and after its last key stay: they may belong to something
- * else.
- *
- * @throws {SbxError} `toml.edit.conflict`: for an entry in a form that cannot be edited
- */
-export function removeTable(document: TomlDocument, table: string[]): TomlDocument {
+/** Edits the text for `removeTable`, as {@linkcode setKeyText} does for `setKey`. */
+export function removeTableText(document: TomlDocument, table: string[]): TomlDocument {
   let edited = document;
   // A table can be spread over dotted keys, so each removal is followed by another search.
   for (;;) {
@@ -171,7 +161,7 @@ function splice(document: TomlDocument, start: number, end: number, insert: stri
   return parseToml(document.text.slice(0, start) + insert + document.text.slice(end), document.path);
 }
 
-function conflictError(document: TomlDocument, path: readonly string[]): SbxError {
+export function conflictError(document: TomlDocument, path: readonly string[]): SbxError {
   return new SbxError(
     "toml.edit.conflict",
     `${document.placeOf(path)}: sbx cannot edit an entry in this form`,

@@ -1,6 +1,6 @@
 /** TOML files written by people: read with limits and key positions, edited without losing comments. */
 export { isTable, lineOf, parseToml, type Position, TomlDocument } from "./document.ts";
-export { appendTable, removeTable, setKey } from "./edit.ts";
+export { appendTable, removeTable, setKey } from "./change.ts";
 export { encodeKey, encodeValue, type TomlValue } from "./encode.ts";
 export { checkToml, describe, pathText, type Problem, problemError, problemsOf } from "./problem.ts";
 export { readText, readToml, TOML_FILE_LIMIT } from "./read.ts";
