@@ -10,6 +10,7 @@ import { buildInitrd } from "./initrd.ts";
 import { unpackKernel } from "./kernel.ts";
 import { ModuleTree } from "./module.ts";
 import { generateObom } from "./obom.ts";
+import { isAptPackage } from "../profile/mod.ts";
 import { debianSources, GuestApt } from "./packages.ts";
 import { buildRootfs } from "./rootfs.ts";
 import { requireSpace } from "./space.ts";
@@ -58,7 +59,7 @@ export async function buildImage(options: BuildOptions): Promise<string> {
       },
     );
   }
-  const bad = packages.apt.find((name) => !/^[a-z0-9][a-z0-9.+-]+$/.test(name));
+  const bad = packages.apt.find((name) => !isAptPackage(name));
   if (bad !== undefined) {
     throw new SbxError("image.package.invalid", `invalid Debian package name "${bad}"`, {
       hint: "correct packages.apt of the profile",

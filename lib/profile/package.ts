@@ -1,10 +1,15 @@
 /** Schema of `[packages]`. The names reach command lines of apt and npm, so none may look like an option. */
 import { z } from "zod";
 
-const apt = z.string().max(256).regex(
-  /^[a-z0-9][a-z0-9+.-]+(:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?$/,
-  "not the name of a Debian package",
-);
+/** Debian package as apt installs it, with architecture or version if need be. A name that ends in `-` would remove it. */
+const APT_PACKAGE = /^[a-z0-9][a-z0-9+.-]*[a-z0-9+.](:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?$/;
+
+/** Tests whether a text names a Debian package; the image build takes what this takes. */
+export function isAptPackage(name: string): boolean {
+  return name.length <= 256 && APT_PACKAGE.test(name);
+}
+
+const apt = z.string().refine(isAptPackage, "not the name of a Debian package");
 const npm = z.string().max(256).regex(
   /^(@[a-z0-9][a-z0-9._~-]*\/)?[a-z0-9][a-z0-9._~-]*(@[A-Za-z0-9.^~<>=*+-]+)?$/,
   "not the name of an npm package",

@@ -8,6 +8,7 @@ import type {
   OverlaySaved,
   Propagation,
 } from "../api/mod.ts";
+import type { Home } from "../base/home/mod.ts";
 import type { CorpStore } from "../corp/mod.ts";
 import { type OverlayInput, overlayView, packViews } from "../detection/live/mod.ts";
 import {
@@ -18,20 +19,23 @@ import {
   type RuleCounter,
 } from "../detection/mod.ts";
 import { type Contract, readContract } from "../session/mod.ts";
-import { corpLayer } from "./contract.ts";
+import { listProfiles } from "../profile/mod.ts";
+import { corpLayer, profileLayer } from "./contract.ts";
+import { PastMatches } from "./past_matches.ts";
 import type { Detections } from "./detections.ts";
 import type { ContractRefresh } from "./refresh.ts";
 import type { Registry } from "./registry.ts";
 
 /** Sources of the detections in force. */
 export interface ActiveDetectionSources {
+  home: Home;
   registry: Registry;
   detections: Detections;
   corp: CorpStore;
   refresh: ContractRefresh;
 }
 
-/** Contracts and match counters of the running VMs. */
+/** Contracts of the running VMs, and match counters of all sessions. */
 interface Survey {
   contracts: Contract[];
   counters: RuleCounter[];
@@ -42,11 +46,13 @@ interface Survey {
 /** Detections in force in the running VMs of one home (docs/contracts.md §6). */
 export class ActiveDetections {
   readonly #sources: ActiveDetectionSources;
+  readonly #past: PastMatches;
   /** unix milliseconds */
   #lastSync: number | null = null;
 
   constructor(sources: ActiveDetectionSources) {
     this.#sources = sources;
+    this.#past = new PastMatches(sources.home);
   }
 
   /** Every detection in force, with its matches. */
@@ -81,18 +87,22 @@ export class ActiveDetections {
   async stats(): Promise<DetectionStats> {
     const survey = await this.#survey();
     const { contracts, counters, failed } = survey;
+    const live = new Set(
+      contracts.flatMap(({ detection }) => detection.runtime).flatMap(({ pack_id, rules }) =>
+        rules.map(({ id }) => `${pack_id} ${id}`)
+      ),
+    );
     const views = await this.#views(survey);
     const scopes = new Map(views.map(({ id, pack_id, scope }) => [`${pack_id} ${id}`, scope]));
     const current = JSON.stringify((await this.#sources.detections.irs()).runtime);
     const isCurrent = ({ detection }: Contract) => JSON.stringify(detection.runtime) === current;
     return {
       kind: "detection",
-      rules: mergeCounters(counters).map(({ rule_id: id, pack_id, ...rest }) => ({
-        id,
-        pack_id,
-        scope: scopes.get(`${pack_id} ${id}`) ?? "runtime",
-        ...rest,
-      })),
+      rules: mergeCounters(counters).flatMap(({ rule_id: id, pack_id, ...rest }) => {
+        const scope = scopes.get(`${pack_id} ${id}`) ??
+          (live.has(`${pack_id} ${id}`) ? "runtime" as const : undefined);
+        return scope === undefined ? [] : [{ id, pack_id, scope, ...rest }];
+      }),
       sync: {
         target_count: contracts.length + failed.length,
         synced_count: contracts.filter(isCurrent).length,
@@ -113,9 +123,10 @@ export class ActiveDetections {
         }
       }),
     );
+    const alive = new Set(this.#sources.registry.alive().map(({ record }) => record.id));
     return {
       contracts: replies.flatMap(({ contract }) => contract ?? []),
-      counters: replies.flatMap(({ counters }) => counters ?? []),
+      counters: [...replies.flatMap(({ counters }) => counters ?? []), ...await this.#past.counters(alive)],
       failed: replies.flatMap(({ failed }) => failed ?? []),
     };
   }
@@ -127,8 +138,10 @@ export class ActiveDetections {
       detections.overlays(),
       corpLayer(corp),
     ]);
+    // Of a pack that runs in a VM, the version that runs there.
+    const inForce = contracts.flatMap(({ profile }) => profile.packs);
     const profilePacks = new Map(
-      contracts.flatMap(({ profile }) => profile.packs).map((ir) => [ir.pack_id, ir]),
+      [...await this.#profilePacks(), ...inForce].map((ir) => [ir.pack_id, ir]),
     );
     const viewsOf = (scope: "corp" | "profile" | "user", irs: Iterable<DetectionIr>) =>
       [...irs].flatMap((ir) => packViews(scope, ir, counters));
@@ -138,6 +151,16 @@ export class ActiveDetections {
       ...viewsOf("user", user),
       ...overlays.list().map((overlay) => overlayView(overlay, counters)),
     ];
+  }
+
+  /** Packs of every profile that can be read; `sbx status` reports the others. */
+  async #profilePacks(): Promise<DetectionIr[]> {
+    const packs = await Promise.all(
+      (await listProfiles(this.#sources.home)).map((each) =>
+        "error" in each ? [] : profileLayer(each.profile).then(({ packs }) => packs, () => [])
+      ),
+    );
+    return packs.flat();
   }
 
   /** Puts the overlays of now in force in every VM. */

@@ -137,14 +137,13 @@ export class Evidence {
     if (this.#faults.length < this.#limit) this.#faults.push(row);
   }
 
-  /** Builds the report. Fault rows come first, because they need attention. */
+  /** Builds the report. Fault rows come first, because they need attention; they take no place of a match. */
   report(): EvidenceReport {
-    const rows = this.#rows.slice(0, this.#limit - this.#faults.length);
     return {
       total_matches: this.#total,
       unique_evidence_matches: this.#seen.size,
-      truncated: this.#seen.size > rows.length,
-      rows: [...this.#faults, ...rows],
+      truncated: this.#seen.size > this.#rows.length,
+      rows: [...this.#faults, ...this.#rows],
     };
   }
 }

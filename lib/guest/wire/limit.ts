@@ -8,10 +8,12 @@ export const MCP_FRAME_LIMIT = 1024 * 1024;
 
 export const MAX_BOOT_VARIABLES = 128;
 export const MAX_BOOT_FILES = 64;
-/** Total size of all boot files, in `bytes`. */
+/** Total size of all boot variables and files with their names, in `bytes`. */
 export const MAX_BOOT_BYTES = 10 * 1024 * 1024;
 /** Default mode of a boot file (docs/contracts.md §14). */
 export const BOOT_FILE_MODE = 0o600;
+
+const encoder = new TextEncoder();
 
 /** Variables that change how programs load or how a shell starts. */
 const FORBIDDEN_VARIABLE = /^(LD_.*|IFS|BASH_ENV|ENV|PROMPT_COMMAND|BASH_FUNC_.*)$/;
@@ -40,9 +42,13 @@ export function checkBootConfig(env: Record<string, string>, files: BootFile[]):
   if (files.length > MAX_BOOT_FILES) {
     throw invalidError(`${files.length} boot files, the limit is ${MAX_BOOT_FILES}`);
   }
-  const bytes = files.reduce((sum, { content }) => sum + content.length * 0.75, 0);
+  const contents = files.reduce((sum, { content }) => sum + content.length * 0.75, 0);
+  const texts = [...Object.entries(env).flat(), ...files.map(({ path }) => path)];
+  const bytes = texts.reduce((sum, text) => sum + encoder.encode(text).length, contents);
   if (bytes > MAX_BOOT_BYTES) {
-    throw invalidError(`boot files of ${Math.round(bytes)} bytes, the limit is ${MAX_BOOT_BYTES}`);
+    throw invalidError(
+      `variables and boot files of ${Math.round(bytes)} bytes, the limit is ${MAX_BOOT_BYTES}`,
+    );
   }
   const misplaced = files.find(({ path }) => !path.startsWith("/") || path.split("/").includes(".."));
   if (misplaced) {

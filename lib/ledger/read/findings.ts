@@ -38,3 +38,35 @@ export function readFindingRows(path: string, after: number, limit: number): Pro
     }));
   });
 }
+
+/** Findings of one rule in a session. */
+export interface FindingCount {
+  rule_id: string;
+  pack_id: string;
+  match_count: number;
+  last_matched_event: string | null;
+  last_matched_unix_ms: number | null;
+}
+
+/** Counts the findings of a session by rule. */
+export function countFindings(path: string): Promise<FindingCount[]> {
+  return withLedger(path, async (client) => {
+    // SQLite takes the event of the row with the greatest rowid.
+    const counted =
+      "(SELECT rule_id, pack_id, count(*) AS total, max(rowid) AS last, event_id FROM findings " +
+      "GROUP BY rule_id, pack_id) AS counted";
+    const rows = await selectText(
+      client,
+      ["counted.rule_id", "pack_id", "total", "counted.event_id", "at"],
+      `FROM (SELECT counted.*, (SELECT event->>'$.common.timestamp_unix_ms' FROM entries
+         WHERE entries.event_id = counted.event_id LIMIT 1) AS at FROM ${counted}) AS counted`,
+    );
+    return rows.map(({ rule_id, pack_id, total, event_id, at }) => ({
+      rule_id: rule_id ?? "",
+      pack_id: pack_id ?? "",
+      match_count: Number(total),
+      last_matched_event: event_id,
+      last_matched_unix_ms: at === null ? null : Number(at),
+    }));
+  });
+}

@@ -18,7 +18,13 @@ export {
   readEvents,
   readWhy,
 } from "./events.ts";
-export { type FindingRow, readFindingRows, readFindings } from "./findings.ts";
+export {
+  countFindings,
+  type FindingCount,
+  type FindingRow,
+  readFindingRows,
+  readFindings,
+} from "./findings.ts";
 export { sealAbandoned } from "./seal_abandoned.ts";
 export { renameDamagedIndex, type SessionEntry, SessionIndex } from "./sessions.ts";
 export { type Verification, verifyLedger } from "./verify.ts";

@@ -86,6 +86,20 @@ Deno.test("expectations: matched, missed, unexpected, invalid", () => {
   assertEquals(outcomes({ common: { event_type: "http.request" }, htpt: {} }), [["error", ""]]);
 });
 
+Deno.test("rows of expectations take no place of a match, and have a limit of their own", () => {
+  const hits = [1, 2, 3].map((at) => ({ context: httpEvent(at, { host: "a.example", path: `/${at}` }) }));
+  const missed = Array.from({ length: 5 }, (_, at) => ({
+    context: httpEvent(10 + at, { host: "c.example" }),
+    expected: true,
+  }));
+  const report = backtest(PACK, [...missed, ...hits], { limit: 3 });
+  assertEquals(report.rows.map(({ outcome }) => outcome.outcome), [
+    ...Array(3).fill("no_match"),
+    ...Array(3).fill("matched"),
+  ]);
+  assertEquals([report.unique_evidence_matches, report.truncated], [3, false]);
+});
+
 Deno.test("an invalid context does not affect the others, and its row has its location", () => {
   const report = backtest(PACK, [
     { context: { common: { event_type: "http.requst" } } },

@@ -237,6 +237,13 @@ Deno.test("the boot configuration has limits and never sets variables that chang
   assertEquals(refused(many(129)), "boot.invalid");
   assertEquals(refused({}, Array.from({ length: 65 }, (_, i) => file(`/etc/${i}`))), "boot.invalid");
   assertEquals(refused({}, [file("/etc/big", "A".repeat(14 * 1024 * 1024))]), "boot.invalid");
+  const large = (bytes: number) => Object.fromEntries([0, 1].map((at) => [`V${at}`, "x".repeat(bytes / 2)]));
+  assertEquals(refused(large(10 * 1024 * 1024)), "boot.invalid");
+  assertEquals(
+    refused(large(1024 * 1024), [file("/etc/big", "A".repeat(12.5 * 1024 * 1024))]),
+    "boot.invalid",
+  );
+  checkBootConfig(large(512 * 1024), [file("/etc/big", "A".repeat(12.5 * 1024 * 1024))]);
   assertEquals(refused({}, [file("etc/x")]), "boot.invalid");
   assertEquals(refused({}, [file("/etc/../x")]), "boot.invalid");
 });

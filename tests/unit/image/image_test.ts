@@ -6,6 +6,7 @@ import { encodeCpio } from "../../../lib/image/cpio.ts";
 import { INIT } from "../../../lib/image/init.ts";
 import { buildInitrd } from "../../../lib/image/initrd.ts";
 import { unpackKernel } from "../../../lib/image/kernel.ts";
+import { isAptPackage } from "../../../lib/profile/mod.ts";
 import { buildImage, bundleGuestPrograms, parseArch } from "../../../lib/image/mod.ts";
 import { ModuleTree, stripSignature } from "../../../lib/image/module.ts";
 import { requireSpace } from "../../../lib/image/space.ts";
@@ -210,11 +211,17 @@ Deno.test("a build refuses invalid packages and an aborted signal, and leaves no
       signal,
     });
   const code = async (work: Promise<unknown>) => (await assertRejects(() => work, SbxError)).code;
-  for (const name of ["--option", "a b", "A", "x;y", ""]) {
+  for (const name of ["--option", "a b", "A", "x;y", "", "vim-", "vim-=1"]) {
+    assertEquals(isAptPackage(name), false);
     assertEquals(await code(build([name])), "image.package.invalid");
   }
   assertEquals(await code(build([], ["left-pad"])), "image.npm.unsupported");
   assertEquals(await Array.fromAsync(Deno.readDir(dir)), []);
+  // What a profile may name, a build takes.
+  for (const name of ["libstdc++6", "python3=3.13.5-1", "libc6:arm64"]) {
+    assertEquals(isAptPackage(name), true);
+    assertEquals(await code(build([name], [], AbortSignal.abort())), "image.interrupted");
+  }
   assertEquals(await code(build([], [], AbortSignal.abort())), "image.interrupted");
   const version = (text: string) =>
     buildImage({

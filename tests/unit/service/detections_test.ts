@@ -1,0 +1,81 @@
+/** Detections in force, while no VM runs. */
+import { assertEquals } from "@std/assert";
+import { dirname, join } from "node:path";
+import { home as homeOf } from "../../../lib/base/home/mod.ts";
+import { CorpStore } from "../../../lib/corp/mod.ts";
+import { Ledger } from "../../../lib/ledger/mod.ts";
+import { Service } from "../../../lib/service/mod.ts";
+import { sessionPaths } from "../../../lib/session/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { requestEvent } from "../../helper/ledger.ts";
+
+const PACK = `schema: sbx.detection-pack.v1
+id: mine.pack
+version: "1"
+status: active
+owner: user
+field_mapping: { http: { Host: "http.request.host" } }
+sources:
+  - id: paste-site
+    type: sigma
+    format: yaml
+    content: |
+      title: Paste site
+      logsource: { product: sbx, category: http }
+      detection:
+        selection: { Host: paste.example }
+        condition: selection
+      level: high
+`;
+
+Deno.test("a profile's detections are listed, with the matches of sessions that ended", async () => {
+  const dir = await Deno.makeTempDir();
+  try {
+    const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+    const profile = join(home.profilesDir, "p");
+    await Deno.mkdir(profile, { recursive: true });
+    await Deno.writeTextFile(
+      join(profile, "profile.toml"),
+      'id = "p"\nname = "P"\ndescription = ""\nrevision = "1.0.0"\n[rule_files]\nsigma = "pack.yaml"\n',
+    );
+    await Deno.writeTextFile(join(profile, "pack.yaml"), PACK);
+    const corp = new CorpStore(home, { managed: join(dir, "corp.toml") });
+    const settings = await SettingsStore.open({
+      home,
+      corp,
+      definitions: await loadDefinitions({ get: () => undefined }),
+    });
+    const service = new Service({ home, settings, corp });
+    const find = async () =>
+      (await service.activeDetections.list()).rules.filter(({ pack_id }) => pack_id === "mine.pack");
+    const [rule] = await find();
+    assertEquals([rule.scope, rule.match_count, rule.last_matched_event], ["profile", 0, null]);
+
+    const id = crypto.randomUUID();
+    const { ledger: path } = sessionPaths(home, id);
+    await Deno.mkdir(dirname(path), { recursive: true });
+    const ledger = await Ledger.open(path, { sessionId: id });
+    const events = [requestEvent("http.request"), requestEvent("http.request")];
+    for (const event of events) {
+      const { event_id } = event.common;
+      const finding = { finding_id: `finding-${event_id}`, event_id, rule_id: rule.id, pack_id: "mine.pack" };
+      ledger.append({
+        event,
+        findings: [finding, { ...finding, finding_id: `x-${event_id}`, pack_id: "policy.corp" }],
+      });
+    }
+    await ledger.close();
+    const [counted] = await find();
+    assertEquals([counted.match_count, counted.last_matched_event, counted.last_matched_unix_ms], [
+      2,
+      events[1].common.event_id,
+      events[1].common.timestamp_unix_ms,
+    ]);
+    const { rules } = await service.activeDetections.stats();
+    assertEquals(rules.map(({ pack_id, match_count, scope }) => [pack_id, match_count, scope]), [
+      ["mine.pack", 2, "profile"],
+    ]);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
