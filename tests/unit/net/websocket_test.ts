@@ -1,7 +1,11 @@
 /** WebSockets through the proxy: closing, idle time, people who are asked, and credentials that are revoked. */
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { MessageBuffer } from "../../../lib/net/exchange/message_buffer.ts";
-import { BUFFERED_TOTAL_MAX } from "../../../lib/net/limit.ts";
+import { BUFFERED_TOTAL_MAX, PINGS_MAX } from "../../../lib/net/limit.ts";
+import { formatClose, parseClose } from "../../../lib/net/websocket/close.ts";
+import { SocketFault } from "../../../lib/net/websocket/fault.ts";
+import { formatFrameHead, OPCODE, parseFrameHead } from "../../../lib/net/websocket/frame.ts";
+import { PingTable } from "../../../lib/net/websocket/ping.ts";
 import { ModelReader } from "../../../lib/model/mod.ts";
 import { added, ALL, world } from "../../helper/credential.ts";
 import { TestNet, type TestNetOptions } from "../../helper/net.ts";
@@ -42,6 +46,56 @@ async function talk(
     await net.idle();
   }
 }
+
+Deno.test("heads of frames are written as they are read, at every boundary of their length", () => {
+  for (const length of [0, 1, 125, 126, 65_535, 65_536, 2 ** 32, Number.MAX_SAFE_INTEGER]) {
+    for (const mask of [undefined, Uint8Array.from([1, 2, 3, 4])]) {
+      const head = formatFrameHead(OPCODE.binary, length % 2 === 0, length, mask);
+      const side = mask ? "guest" : "upstream";
+      const expected = {
+        opcode: 2,
+        final: length % 2 === 0,
+        length,
+        size: head.length,
+        ...(mask && { mask }),
+      };
+      assertEquals(parseFrameHead(head, side), expected);
+      for (let cut = 0; cut < head.length; cut++) {
+        assertEquals(parseFrameHead(head.subarray(0, cut), side), undefined);
+      }
+    }
+  }
+  assertThrows(
+    () => parseFrameHead(Uint8Array.from([0x82, 127, 0, 32, 0, 0, 0, 0, 0, 0]), "upstream"),
+    SocketFault,
+  );
+});
+
+Deno.test("close codes: those that may be sent, with a reason that fits", () => {
+  const payload = (code: number, reason = "") =>
+    Uint8Array.from([code >> 8, code & 255, ...new TextEncoder().encode(reason)]);
+  for (const code of [1000, 1003, 1007, 1014, 3000, 4999]) {
+    assertEquals(parseClose(payload(code, "ü")), { code, reason: new TextEncoder().encode("ü") });
+    assertEquals(formatClose(code, new TextEncoder().encode("ü")), payload(code, "ü"));
+  }
+  for (const code of [0, 999, 1004, 1005, 1006, 1015, 1016, 2999, 5000, 65_535]) {
+    assertThrows(() => parseClose(payload(code)), SocketFault);
+  }
+  assertEquals(parseClose(new Uint8Array()), undefined);
+  assertThrows(() => parseClose(Uint8Array.from([3, 232, 0xff])), SocketFault, "UTF-8");
+  assertEquals(formatClose(1000, new Uint8Array(123)).length, 125);
+  assertEquals(formatClose(1000, new Uint8Array(124)).length, 2);
+});
+
+Deno.test("pings: the answer brings the payload back once, and old ones are forgotten", () => {
+  const table = new PingTable();
+  const sent = Array.from({ length: PINGS_MAX + 1 }, (_, at) => table.send(Uint8Array.from([at])));
+  assertEquals(table.receive(sent[0]), undefined);
+  assertEquals(table.receive(sent[5]), Uint8Array.from([5]));
+  assertEquals(table.receive(sent[5]), undefined);
+  assertEquals(table.receive(Uint8Array.from([1])), undefined);
+  assertEquals(new PingTable().receive(sent[1]), undefined);
+});
 
 Deno.test("either side closes: its code and reason arrive, and so do messages before the answer", async (t) => {
   await t.step("the guest", () =>
