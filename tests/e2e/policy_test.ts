@@ -1,4 +1,5 @@
 /** Policy as the people live with it: a blocked program, a question, rules that change while a VM runs, a full ledger. */
+import { userInfo } from "node:os";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { eventually, Sbx } from "../helper/sbx.ts";
@@ -77,7 +78,9 @@ Deno.test("policy in a running VM", async (t) => {
         0,
         "the answer still holds",
       );
-      assertEquals(JSON.parse(await sbx.ok("why", event_id, "dev", "--json")).decision.decision, "allow");
+      const { decision } = JSON.parse(await sbx.ok("why", event_id, "dev", "--json"));
+      assertEquals([decision.decision, decision.answered.by.user], ["allow", userInfo().username]);
+      assertMatch(decision.answered.by.client, /^sbx\//);
       assertEquals((await sbx.cli("allow", ask_id)).code, 1, "answered already");
     });
 
