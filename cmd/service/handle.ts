@@ -2,7 +2,7 @@ import type { RouteConfig } from "@hono/zod-openapi";
 import type { Context, Hono } from "hono";
 import type { z } from "zod";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { NestingError, parseJson } from "../../lib/base/json/mod.ts";
+import { NestingError, parseJson, ReservedKeyError } from "../../lib/base/json/mod.ts";
 import { describe, pathText } from "../../lib/toml/mod.ts";
 
 /** A request, validated by the route's zod definitions. */
@@ -54,7 +54,7 @@ async function jsonBody(route: RouteConfig, context: Context): Promise<unknown> 
   try {
     value = parseJson(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch (cause) {
-    if (cause instanceof NestingError) {
+    if (cause instanceof NestingError || cause instanceof ReservedKeyError) {
       throw new SbxError("request.invalid", `the request body is ${cause.message}`, { cause });
     }
     throw new SbxError("request.malformed", "the request body is not JSON", { cause });

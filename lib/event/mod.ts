@@ -1,6 +1,7 @@
 /** Normalized security event (docs/contracts.md §5). Does not load zod: import `schema.ts` to validate. */
 export { canonicalJson } from "./canonical.ts";
 export { catalogue, type CatalogueField, fieldsOfFamily, nearestField, valueAt } from "./catalogue.ts";
+export { normalizeContext } from "./context.ts";
 export * from "./event.ts";
 export { type Getter, getterOf } from "./getter.ts";
 export { providerOf, UNKNOWN_PROVIDER } from "./model_provider.ts";

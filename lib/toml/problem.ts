@@ -25,6 +25,17 @@ const PROBLEMS_MAX = 200;
  * @throws {SbxError} `code`: with one line per problem, `file:line: path: problem`
  */
 export function checkToml<S extends z.ZodType>(document: TomlDocument, schema: S, code: string): z.output<S> {
+  // Schemas drop this key in silence, and with it a rule or a server of that name.
+  const mayHold = /__proto__|\\[uU]00/.test(document.text);
+  const reserved = mayHold ? document.keys.filter(({ path }) => path.includes("__proto__")) : [];
+  if (reserved.length > 0) {
+    const [{ path, line }] = reserved;
+    throw problemError(
+      document,
+      [{ path, line, message: "the key __proto__ is reserved; use another name" }],
+      code,
+    );
+  }
   const result = schema.safeParse(document.value);
   if (result.success) return result.data;
   throw problemError(document, problemsOf(result.error, schema, document), code);

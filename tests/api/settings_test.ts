@@ -72,6 +72,19 @@ function leaf(tree: any[], id: string): any {
   }
 }
 
+Deno.test(
+  "a change with a reserved key is refused, and nothing is written",
+  api("", async (over) => {
+    for (const change of ['{"__proto__": 1}', '{"appearance.font_size": 20, "\\u005f_proto__": {}}']) {
+      const { status, json } = await patch(over, JSON.parse(change));
+      assertEquals([status, json.code], [400, "request.invalid"]);
+    }
+    const { status, json } = await patch(over, { constructor: 1 });
+    assertEquals([status, json.code], [400, "settings.invalid"]);
+    assertEquals([...Deno.readDirSync(over.dir)].some(({ name }) => name === "settings.toml"), false);
+  }),
+);
+
 const LOCKED = '[settings."appearance.theme"]\nvalue = "dark"\n';
 
 Deno.test(

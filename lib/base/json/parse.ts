@@ -12,15 +12,35 @@ export class NestingError extends SyntaxError {
   }
 }
 
+/** JSON with a key `__proto__`: readers that copy or check objects drop it in silence, or change what they copy to. */
+export class ReservedKeyError extends SyntaxError {
+  override name = "ReservedKeyError";
+
+  constructor() {
+    super('written with a key "__proto__", which no reader takes');
+  }
+}
+
 /**
  * Parses JSON that others wrote. Whatever reads the value (validation, rules, records) recurses, and would overflow the
  * stack on a value that is nested deep enough: such a text is refused here, before there is a value.
  *
  * @param max nesting levels allowed
  * @throws {NestingError} nested deeper
+ * @throws {ReservedKeyError} an object has a key `__proto__`
  * @throws {SyntaxError} not JSON
  */
 export function parseJson(text: string, max = JSON_DEPTH_MAX): unknown {
   if (isDeeper(text, max)) throw new NestingError(max);
-  return JSON.parse(text);
+  const value: unknown = JSON.parse(text);
+  // The key may be written with escapes.
+  if ((text.includes("__proto__") || text.includes("\\u00")) && hasReservedKey(value)) {
+    throw new ReservedKeyError();
+  }
+  return value;
+}
+
+function hasReservedKey(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return Object.hasOwn(value, "__proto__") || Object.values(value).some(hasReservedKey);
 }

@@ -1,4 +1,5 @@
 /** Backtest of events in a request (docs/contracts.md §6); `check.ts` runs a file of events. */
+import { normalizeContext, type PolicyContext } from "../../event/mod.ts";
 import type { DetectionIr } from "../ir/ir.ts";
 import type { Matchable } from "../match/index_node.ts";
 import { type LoadedRule, Matcher } from "../match/matcher.ts";
@@ -55,7 +56,7 @@ class Run {
 
   case({ event_ref, context, expected }: BacktestCase, at: number): void {
     const fault = checkContext(context);
-    const event = context as Matchable;
+    const event = (fault === undefined ? normalizeContext(context as PolicyContext) : context) as Matchable;
     const defaults = fault === undefined
       ? refOf(event, INLINE_CORPUS, at + 1)
       : { ...NO_REF, sequence: at + 1 };

@@ -1,5 +1,6 @@
 /** Lines of events files: policy-context fixtures (docs/contracts.md §6), or bare contexts. */
-import { NestingError, parseJson } from "../../base/json/mod.ts";
+import { NestingError, parseJson, ReservedKeyError } from "../../base/json/mod.ts";
+import { normalizeContext, type PolicyContext } from "../../event/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import type { Matchable } from "../match/index_node.ts";
 import { explainJsonError } from "../tree/json.ts";
@@ -35,7 +36,7 @@ export function readFixture(text: string, strict = true): FixtureLine | string {
   try {
     value = parseJson(text);
   } catch (error) {
-    if (error instanceof NestingError) return error.message;
+    if (error instanceof NestingError || error instanceof ReservedKeyError) return error.message;
     return `invalid JSON: ${explainJsonError(text, (error as Error).message)}`;
   }
   if (!isObject(value)) return "must be an object";
@@ -48,13 +49,19 @@ export function readFixture(text: string, strict = true): FixtureLine | string {
   const fault = checkEventType(context);
   if (fault !== undefined) return `context.${fault}`;
   if (labels !== undefined && !isStringList(labels)) return LABELS_FAULT;
-  return { event: context, event_id: event_ref?.event_id ?? context.common.event_id ?? "", labels };
+  return {
+    event: normalizeContext(context as PolicyContext),
+    event_id: event_ref?.event_id ?? context.common.event_id ?? "",
+    labels,
+  };
 }
 
 function readBareContext(value: Record<string, unknown>, strict: boolean): FixtureLine | string {
   const event = value as unknown as Matchable;
   const fault = strict ? checkContext(value) : checkEventType(event);
-  return fault ?? { event, event_id: event.common.event_id ?? "", labels: undefined };
+  if (fault !== undefined) return fault;
+  const written = normalizeContext(value as PolicyContext);
+  return { event: written, event_id: event.common.event_id ?? "", labels: undefined };
 }
 
 const KEYS = ["schema", "event_ref", "expected_labels", "context"];

@@ -1,10 +1,10 @@
 /** Rule tests: given a policy, when an event occurs, then a decision. Loads zod. */
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
-import { NestingError, parseJson } from "../../base/json/mod.ts";
+import { NestingError, parseJson, ReservedKeyError } from "../../base/json/mod.ts";
 import { formatJunit } from "../../base/junit/mod.ts";
 import { nearest } from "../../base/text/mod.ts";
-import type { Event, PolicyContext } from "../../event/mod.ts";
+import { type Event, normalizeContext, type PolicyContext } from "../../event/mod.ts";
 import { PolicyContextSchema } from "../../event/schema.ts";
 import type { Decision } from "../decision/mod.ts";
 import type { Policy } from "../engine/policy.ts";
@@ -62,7 +62,9 @@ export function parseTests(text: string, path: string): LocatedTest[] {
     try {
       value = parseJson(content);
     } catch (error) {
-      const problem = error instanceof NestingError ? error.message : "not valid JSON";
+      const problem = error instanceof NestingError || error instanceof ReservedKeyError
+        ? error.message
+        : "not valid JSON";
       throw new SbxError("policy.invalid", `${path}:${at + 1}: ${problem}`);
     }
     const parsed = PolicyTestSchema.safeParse(value);
@@ -113,9 +115,9 @@ function runTest({ name, line, when, then }: LocatedTest, policy: Policy): TestR
   };
 }
 
-/** Fills in the required common fields that tests leave out; adds nothing else. */
+/** Fills in the required common fields that tests leave out, and writes names as events do; adds nothing else. */
 export function completeEvent(context: PolicyContext): Event {
-  const { common, ...family } = context as {
+  const { common, ...family } = normalizeContext(context) as {
     common: Partial<Event["common"]> & Pick<Event["common"], "event_type">;
   };
   return {

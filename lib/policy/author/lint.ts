@@ -8,6 +8,7 @@ import type { Rule } from "../engine/rule.ts";
 import { findBroadTests } from "./broad.ts";
 import { implies } from "./implies.ts";
 import { findBlinded } from "./passthrough.ts";
+import { findMisspelled } from "./spelling.ts";
 import { eventOf, holds, witnessOf } from "./witness.ts";
 
 export type LintCode =
@@ -19,7 +20,8 @@ export type LintCode =
   | "always-true"
   | "never-true"
   | "other-families"
-  | "passthrough";
+  | "passthrough"
+  | "spelling";
 
 /** One lint finding. */
 export interface Lint {
@@ -51,6 +53,7 @@ export function lintPolicy(policy: Policy): Lint[] {
   const limit = Math.max(50, Math.floor(PAIRS_MAX / Math.max(1, rules.length)));
   return rules.flatMap((rule, at) => [
     ...lintRule(rule),
+    ...lintSpelling(rule),
     ...lintPassthrough(rule, policy),
     ...lintPairs(rule, rules.slice(Math.max(0, at - limit), at)),
   ]);
@@ -61,6 +64,13 @@ interface AnalyzedRule {
   compiled: CompiledRule;
   condition: Condition;
   witness?: PolicyContext;
+}
+
+/** Lints the literals of a rule. */
+function lintSpelling({ compiled: { rule }, condition }: AnalyzedRule): Lint[] {
+  return [...new Set(findMisspelled(condition))].map((message) =>
+    createLint("spelling", "warning", rule, message)
+  );
 }
 
 /** Lints a rule by itself. */

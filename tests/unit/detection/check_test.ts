@@ -65,7 +65,7 @@ Deno.test("an invalid line is reported with its number and does not affect the o
     ],
     [line(2, { host: "x" }, ["x"]).replace('["x"]', "[7]"), "expected_labels: must be a list of strings"],
     [HIT + HIT, "invalid JSON: text after the end of the value, or a missing comma"],
-    ['{"__proto__":{"common":{}}}', "schema: must be"],
+    ['{"__proto__":{"common":{}}}', 'a key "__proto__"'],
   ];
   for (const [text, expected] of cases) {
     const { ok, event_count, match_count, messages } = await check(`${HIT}\n${text}\n${HIT}\n`);
