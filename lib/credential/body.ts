@@ -4,9 +4,9 @@ import type { BodyFilter, BodyPlace } from "../net/port/mod.ts";
 import { Capture } from "./capture.ts";
 import type { Finder, SecretMatch } from "./finder.ts";
 import { isSecret, jsonForm } from "./form.ts";
-import { DecoyUsed, deniedError, REASON } from "./grant.ts";
+import { deniedError, REASON } from "./grant.ts";
 import { Injection } from "./inject.ts";
-import { plainHost, type Provider, tokenEndpointOf } from "./provider.ts";
+import { plainHost, type Provider, tokenAnswerOf, tokenEndpointOf } from "./provider.ts";
 import { latin1, StreamReplacer } from "./stream.ts";
 import { providerOfToken } from "./token.ts";
 import type { Vault } from "./vault.ts";
@@ -30,8 +30,17 @@ const PLACEHOLDER = "credential-withheld";
 /** Secret fields of an OAuth answer (RFC 6749, 5.1). */
 const TOKEN_FIELDS = ["access_token", "refresh_token"];
 
-/** Filter for a request body on its way to the upstream. */
-export function requestBody(vault: Vault, providers: ReadonlySet<Provider>, place: BodyPlace): BodyFilter {
+/**
+ * Filter for a request body on its way to the upstream.
+ *
+ * @param onSent called with the ref of each secret that the body carries
+ */
+export function requestBody(
+  vault: Vault,
+  providers: ReadonlySet<Provider>,
+  place: BodyPlace,
+  onSent: (ref: string) => void,
+): BodyFilter {
   const injection = new Injection(vault, providers, place);
   const rows = new UniqueRows(injection.substitutions);
   const endpoint = place.scheme === "https" ? tokenEndpointOf(place.host, place.path) : undefined;
@@ -42,15 +51,20 @@ export function requestBody(vault: Vault, providers: ReadonlySet<Provider>, plac
       ? providerOfToken(match.text)!
       : vault.get(match.ref)?.entry.provider;
     const ref = match.ref ?? vault.refOf(provider!, match.text);
-    if (endpoint !== undefined && (provider ?? endpoint) === endpoint) {
+    const isDecoy = vault.get(ref)?.entry.decoy === true;
+    if (endpoint !== undefined && (provider ?? endpoint) === endpoint && !isDecoy) {
+      onSent(ref);
       if (match.kind !== "ref") return undefined;
       return encode(injection.use(ref, "body", (owner) => owner === endpoint).secret);
     }
-    const row = { provider: provider ?? "unknown", credential_ref: ref, host, location: "body" } as const;
-    if (vault.get(ref)?.entry.decoy) {
-      throw new DecoyUsed({ ...row, outcome: "denied" });
-    }
-    rows.add({ ...row, outcome: "denied", reason: REASON.inBody });
+    rows.add({
+      provider: provider ?? "unknown",
+      credential_ref: ref,
+      host,
+      location: "body",
+      outcome: "denied",
+      reason: isDecoy ? REASON.decoy : REASON.inBody,
+    });
     return placeholderOf(match.end - match.start);
   };
   const replacer = new StreamReplacer(() => vault.finder, replace);
@@ -58,6 +72,8 @@ export function requestBody(vault: Vault, providers: ReadonlySet<Provider>, plac
     push: (chunk) => replacer.push(chunk),
     end: () => replacer.end(),
     substitutions: rows.rows,
+    searching: true,
+    keepsLength: true,
     get released() {
       return injection.released;
     },
@@ -65,27 +81,35 @@ export function requestBody(vault: Vault, providers: ReadonlySet<Provider>, plac
 }
 
 /**
- * Filter for a response body on its way to the guest; `undefined` when no secret was sent to its host.
+ * Filter for a response body on its way to the guest. It passes everything while no secret was sent to its host; a body
+ * that began before keeps its length.
  *
- * @param finder finder of the secrets sent to the host
+ * @param finder finder of the secrets sent to the host, asked for with each chunk
  */
-export function responseBody(vault: Vault, place: BodyPlace, finder?: Finder): BodyFilter | undefined {
-  const provider = place.scheme === "https" ? tokenEndpointOf(place.host, place.path) : undefined;
+export function responseBody(vault: Vault, place: BodyPlace, finder: () => Finder | undefined): BodyFilter {
+  const provider = tokenAnswerOf(place.host, place.path);
   if (provider !== undefined) return new TokenBody(vault, provider, place);
-  if (!finder) return undefined;
   const rows = new UniqueRows();
-  const replacer = new StreamReplacer(() => finder, ({ ref }) => {
-    const owner = vault.get(ref!)!.entry.provider;
+  const keepsLength = finder() === undefined;
+  const replacer = new StreamReplacer(finder, ({ ref, start, end }) => {
     rows.add({
-      provider: owner,
+      provider: vault.get(ref!)!.entry.provider,
       credential_ref: ref!,
       host: plainHost(place.host),
       location: "response body",
       outcome: "brokered",
     });
-    return ref;
+    return keepsLength ? placeholderOf(end - start) : ref;
   });
-  return { push: (chunk) => replacer.push(chunk), end: () => replacer.end(), substitutions: rows.rows };
+  return {
+    push: (chunk) => replacer.push(chunk),
+    end: () => replacer.end(),
+    substitutions: rows.rows,
+    get searching() {
+      return finder() !== undefined;
+    },
+    keepsLength,
+  };
 }
 
 /**
@@ -93,6 +117,8 @@ export function responseBody(vault: Vault, place: BodyPlace, finder?: Finder): B
  * refs.
  */
 class TokenBody implements BodyFilter {
+  readonly searching = true;
+  readonly keepsLength = false;
   readonly #capture: Capture;
   readonly #provider: Provider;
   readonly #place: BodyPlace;
@@ -128,6 +154,7 @@ class TokenBody implements BodyFilter {
     for (const [secret, encoded] of tokensOf(text)) {
       text = text.replaceAll(encoded, this.#capture.take(this.#provider, secret, "response body"));
     }
+    this.#text = "";
     return Uint8Array.from(this.#capture.text(text, "response body"), (char) => char.charCodeAt(0));
   }
 }

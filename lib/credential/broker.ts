@@ -15,10 +15,13 @@ import { requestBody, responseBody } from "./body.ts";
 import { Capture } from "./capture.ts";
 import { captureDotEnv, guestEnvOf } from "./env.ts";
 import { Finder } from "./finder.ts";
+import { REASON } from "./grant.ts";
 import { Injection } from "./inject.ts";
 import { messageFilter } from "./message.ts";
-import { allowsHeader, plainHost, type Provider, PROVIDERS } from "./provider.ts";
+import { allowsHeader, ownerOf, plainHost, type Provider, PROVIDERS, tokenAnswerOf } from "./provider.ts";
+import { REDACTED, scrubTexts, textsOf, withTexts } from "./scrub.ts";
 import type { CredentialStore } from "./store.ts";
+import { providerOfToken } from "./token.ts";
 import { Vault } from "./vault.ts";
 
 /** Parts of a broker. */
@@ -44,7 +47,6 @@ const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+)$/;
 
 /** JSON Web Token; it identifies a person even where it grants no access. */
 const JWT = /(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}/g;
-const REDACTED = "[redacted]";
 
 /**
  * Keeps secrets on the host (docs/contracts.md §9): guests and records hold refs, upstreams get secrets. The
@@ -85,27 +87,88 @@ export class CredentialBroker implements CredentialPort {
     return injected;
   }
 
-  bodies(place: BodyPlace): BodyFilter | undefined {
-    if (place.direction === "response") {
-      return responseBody(this.#vault, place, this.#sentSecrets.get(plainHost(place.host))?.finder);
-    }
-    return requestBody(this.#vault, this.#providers, place);
+  trailers({ host }: Destination, trailers: readonly Header[]): Substituted {
+    const substitutions: CredentialSubstitution[] = [];
+    const headers = trailers.filter(([name, value]) => {
+      if (!this.#vault.isUnclean(name) && !this.#vault.isUnclean(value)) return true;
+      for (const { ref, text } of this.#vault.finder.find(`${name}\n${value}`)) {
+        const provider = ref === undefined ? providerOfToken(text) : this.#vault.get(ref)?.entry.provider;
+        substitutions.push({
+          provider: provider ?? "unknown",
+          credential_ref: ref ?? this.#vault.refOf(provider!, text),
+          host: plainHost(host),
+          location: "trailer",
+          outcome: "denied",
+          reason: REASON.wrongPlace,
+        });
+      }
+      return false;
+    });
+    return { headers, substitutions };
   }
 
   messages(place: MessagePlace): MessageFilter {
     return messageFilter(this.#vault, place);
   }
 
-  /** Replaces known secrets with refs and redacts text shaped like a secret. JSON stays valid. */
-  scrub(text: string): string {
+  guards({ host, path }: Omit<BodyPlace, "direction">): boolean {
+    const name = plainHost(host);
+    if (this.#sentSecrets.has(name)) return true;
+    if (tokenAnswerOf(name, path) !== undefined) return true;
+    const owner = ownerOf(name);
+    return owner === undefined ? this.#vault.isBound(name) : this.#vault.holds(owner);
+  }
+
+  answer(host: string, headers: Header[]): Substituted {
+    if (!this.#sentSecrets.has(plainHost(host))) return { headers, substitutions: [] };
+    return new Capture(this.#vault, host).headers(headers);
+  }
+
+  bodies(place: BodyPlace): BodyFilter | undefined {
+    const host = plainHost(place.host);
+    if (place.direction === "response") {
+      return responseBody(this.#vault, place, () => this.#sentSecrets.get(host)?.finder);
+    }
+    return requestBody(
+      this.#vault,
+      this.#providers,
+      place,
+      (ref) => this.#recordSent(host, new Set([ref])),
+    );
+  }
+
+  scrubFields(headers: readonly Header[]): readonly Header[] {
+    if (!headers.some(([name, value]) => this.#holdsSecret(name) || this.#holdsSecret(value))) return headers;
+    return headers.map(([name, value]): Header => [this.scrub(name), this.scrub(value)]);
+  }
+
+  /**
+   * Replaces known secrets with refs and redacts text shaped like a secret.
+   *
+   * @param isCut more text followed: the beginning of a secret at the end is removed too
+   */
+  scrub(text: string, isCut = false): string {
+    const { matches, partial } = this.#vault.finder.scan(text);
+    const length = isCut ? partial : text.length;
     let out = "";
     let at = 0;
-    for (const { kind, start, end, ref } of this.#vault.finder.find(text)) {
+    for (const { kind, start, end, ref } of matches) {
       if (kind === "ref") continue;
       out += text.slice(at, start) + (ref ?? REDACTED);
       at = end;
     }
-    return (out + text.slice(at)).replace(JWT, REDACTED);
+    return (at < length ? out + text.slice(at, length) : out).replace(JWT, REDACTED);
+  }
+
+  /** Scrubs every text of a value, also a secret that is split over several; the value itself when it has none. */
+  scrubValue<T>(value: T): T {
+    const texts = textsOf(value);
+    const whole = texts.join("\n");
+    const matches = this.#vault.finder.find(whole).filter(({ kind }) => kind !== "ref");
+    JWT.lastIndex = 0;
+    if (matches.length === 0 && !JWT.test(whole)) return value;
+    const clean = scrubTexts(texts, matches).map((text) => text.replace(JWT, REDACTED));
+    return withTexts(value, clean.values()) as T;
   }
 
   /** Environment variables for a guest: refs of the credentials added for these providers, never secrets. */
@@ -159,6 +222,10 @@ export class CredentialBroker implements CredentialPort {
 
   close(): Promise<void> {
     return this.#vault.close();
+  }
+
+  #holdsSecret(text: string): boolean {
+    return this.#vault.isUnclean(text) || text.includes("eyJ");
   }
 
   #recordSent(host: string, refs: ReadonlySet<string>): void {

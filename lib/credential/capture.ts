@@ -31,17 +31,25 @@ export class Capture {
     this.#owner = ownerOf(host) ?? (vault.isBound(host) ? "mcp" : undefined);
   }
 
+  /** Replaces the secrets in fields. A ref cannot be a name, so a field whose name holds a secret is dropped. */
   headers(headers: Header[]): Substituted {
     let changed: Header[] | undefined;
     for (const [at, [name, value]] of headers.entries()) {
       const replaced = name === ":path" ? this.#replaceTarget(value) : this.#replaceValue(name, value);
-      if (replaced !== value) (changed ??= headers.slice())[at] = [name, replaced];
+      const isDropped = name !== ":path" && this.#vault.isUnclean(name) && this.#recordName(name);
+      if (replaced !== value || isDropped) {
+        (changed ??= headers.slice())[at] = [isDropped ? "" : name, replaced];
+      }
     }
-    return { headers: changed ?? headers, substitutions: this.substitutions };
+    return {
+      headers: changed ? changed.filter(([name]) => name !== "") : headers,
+      substitutions: this.substitutions,
+    };
   }
 
   /** Replaces known secrets, and text shaped like one, with refs. */
   text(text: string, location: string): string {
+    if (!this.#vault.isUnclean(text)) return text;
     let out = "";
     let at = 0;
     for (const match of this.#vault.finder.find(text)) {
@@ -100,6 +108,23 @@ export class Capture {
     if (kind === "token") return this.take(providerOfToken(text)!, text, location);
     this.#record(this.#vault.get(ref!)!.entry.provider, ref!, location, "known");
     return ref;
+  }
+
+  /** Records the secrets in the name of a field. @returns false for a name that only holds a ref */
+  #recordName(name: string): boolean {
+    const secrets = this.#vault.finder.find(name).filter(({ kind }) => kind !== "ref");
+    for (const { kind, text, ref } of secrets) {
+      const provider = kind === "token" ? providerOfToken(text)! : this.#vault.get(ref!)!.entry.provider;
+      this.substitutions.push({
+        provider,
+        credential_ref: ref ?? this.#vault.refOf(provider, text),
+        host: this.#host,
+        location: "the name of a header",
+        outcome: "denied",
+        reason: REASON.wrongPlace,
+      });
+    }
+    return secrets.length > 0;
   }
 
   #record(provider: Provider, ref: string, location: string, outcome: "known" | "new" | "full"): void {

@@ -1,5 +1,6 @@
-import { formsOf } from "./form.ts";
-import { Needle } from "./needle.ts";
+import { fold, lower } from "./fold.ts";
+import { foldedForms, plainForms, SECRET_MIN } from "./form.ts";
+import { Matcher } from "./matcher.ts";
 import { plainRef, REF_IN_TEXT, REF_PREFIX } from "./ref.ts";
 import { TOKEN_IN_TEXT, TOKEN_MAX, TOKEN_PART } from "./token.ts";
 
@@ -28,11 +29,19 @@ const PART = new RegExp(
 /** Longest match of {@linkcode PART}: a token, or a ref with its colons encoded. */
 const PART_MAX = TOKEN_MAX + 16;
 
+/** Matches in a text, and the beginning of one at its end. */
+export interface Scan {
+  /** in order, without overlaps */
+  matches: SecretMatch[];
+  /** start of a possible partial match at the end of the text; the length of the text when there is none */
+  partial: number;
+}
+
 /** Finds known secrets, tokens and refs. A change of the known secrets needs a new finder. */
 export class Finder {
-  readonly #needles: Needle[];
-
   readonly #shapes: boolean;
+  readonly #plain: Patterns;
+  readonly #folded: Patterns;
 
   /**
    * @param secrets ref → secret
@@ -40,51 +49,115 @@ export class Finder {
    */
   constructor(secrets: Iterable<[ref: string, secret: string]>, { shapes = true } = {}) {
     this.#shapes = shapes;
-    this.#needles = [...secrets].flatMap(([ref, secret]) =>
-      formsOf(secret).map((form) => new Needle(form, ref))
-    )
-      .sort((a, b) => b.text.length - a.text.length);
+    const all = [...secrets];
+    this.#plain = new Patterns(
+      all.flatMap(([ref, secret]) =>
+        plainForms(secret).map((form) => ({ ref, codes: lower(form).slice(0, form.length) }))
+      ),
+    );
+    this.#folded = new Patterns(
+      all.flatMap(([ref, secret]) =>
+        foldedForms(secret).map((form) => {
+          const { codes, length } = fold(form);
+          return { ref, codes: codes.slice(0, length) };
+        })
+      ).filter(({ codes }) => codes.length >= SECRET_MIN),
+    );
+  }
+
+  /** Matches in a whole text. */
+  find(text: string): SecretMatch[] {
+    return this.scan(text).matches;
   }
 
   /**
-   * Matches in `text` at or after `from`, in order. Overlapping matches become one, to be replaced by the
-   * replacement of the first.
+   * Finds matches in `text` at or after `from`. Overlapping matches become one, to be replaced by the replacement of
+   * the first.
    */
-  find(text: string, from = 0): SecretMatch[] {
+  scan(text: string, from = 0): Scan {
     const matches: SecretMatch[] = [];
-    for (const needle of this.#needles) {
-      for (let start = needle.indexIn(text, from), end; start >= 0; start = needle.indexIn(text, end)) {
-        end = start + needle.text.length;
-        matches.push({ start, end, kind: "secret", text: needle.text, ref: needle.ref });
-      }
-    }
-    STATIC.lastIndex = from;
-    for (let match = this.#shapes ? STATIC.exec(text) : null; match; match = STATIC.exec(text)) {
-      const [hit] = match;
-      const isRef = hit.startsWith("credential");
-      matches.push({
-        start: match.index,
-        end: match.index + hit.length,
-        kind: isRef ? "ref" : "token",
-        text: hit,
-        ...(isRef && { ref: plainRef(hit) }),
-      });
-    }
-    return matches.length > 1 ? mergeOverlaps(matches) : matches;
+    let partial = this.#shapes ? scanShapes(text, from, matches) : text.length;
+    if (this.#plain.size > 0) partial = Math.min(partial, this.#scanSecrets(text, from, matches));
+    return { matches: matches.length > 1 ? mergeOverlaps(matches) : matches, partial };
   }
 
-  /** Start of a possible partial match at the end of `text`; the length of `text` when there is none. */
-  partialStart(text: string, from = 0): number {
-    const window = Math.max(from, text.length - PART_MAX);
-    // One character earlier, so that the middle of a word does not match as a beginning.
-    const before = Math.max(0, window - 1);
-    const part = this.#shapes ? PART.exec(text.slice(before)) : null;
-    let start = part ? Math.max(window, before + part.index) : text.length;
-    for (const needle of this.#needles) {
-      start = Math.min(start, text.length - needle.partialLength(text, from));
-    }
-    return start;
+  /** @returns start of a possible partial match */
+  #scanSecrets(text: string, from: number, matches: SecretMatch[]): number {
+    const add = (ref: string, start: number, end: number) => {
+      const last = matches.at(-1);
+      // One match for a repetitive text, not one for each of its characters.
+      if (last?.kind === "secret" && last.ref === ref && last.start <= start && start < last.end) {
+        last.end = Math.max(last.end, end);
+      } else matches.push({ start, end, kind: "secret", text: "", ref });
+    };
+    const length = text.length - from;
+    const depth = this.#plain.scan(
+      lower(text, from),
+      length,
+      length,
+      (ref, start, end) => add(ref, from + start, from + end),
+    );
+    const { codes, length: count, stable, starts, ends } = fold(text, from);
+    const foldedDepth = this.#folded.scan(
+      codes,
+      count,
+      stable,
+      (ref, start, end) => add(ref, starts[start], ends[end - 1]),
+    );
+    const begin = stable - foldedDepth;
+    return Math.min(text.length - depth, begin < count ? starts[begin] : text.length);
   }
+}
+
+/** Codes to search for, with the refs of their secrets. */
+class Patterns {
+  readonly #refs: string[];
+  readonly #matcher: Matcher;
+
+  constructor(patterns: { ref: string; codes: Uint8Array }[]) {
+    this.#refs = patterns.map(({ ref }) => ref);
+    this.#matcher = new Matcher(patterns.map(({ codes }) => codes));
+  }
+
+  get size(): number {
+    return this.#refs.length;
+  }
+
+  /** As {@linkcode Matcher.scan}, with refs. */
+  scan(
+    codes: Uint8Array,
+    length: number,
+    stable: number,
+    report: (ref: string, start: number, end: number) => void,
+  ): number {
+    return this.#matcher.scan(
+      codes,
+      length,
+      stable,
+      (pattern, start, end) => report(this.#refs[pattern], start, end),
+    );
+  }
+}
+
+/** Finds tokens and refs. @returns start of a possible partial one at the end of the text */
+function scanShapes(text: string, from: number, matches: SecretMatch[]): number {
+  STATIC.lastIndex = from;
+  for (let match = STATIC.exec(text); match; match = STATIC.exec(text)) {
+    const [hit] = match;
+    const isRef = hit.startsWith("credential");
+    matches.push({
+      start: match.index,
+      end: match.index + hit.length,
+      kind: isRef ? "ref" : "token",
+      text: hit,
+      ...(isRef && { ref: plainRef(hit) }),
+    });
+  }
+  const window = Math.max(from, text.length - PART_MAX);
+  // One character earlier, so that the middle of a word does not match as a beginning.
+  const before = Math.max(0, window - 1);
+  const part = PART.exec(text.slice(before));
+  return part ? Math.max(window, before + part.index) : text.length;
 }
 
 /**

@@ -1,4 +1,4 @@
-/** Forms of one secret in traffic: plain, escaped, encoded, and inside base64. */
+/** Forms of one secret in traffic: plain, escaped, in hex, and inside base64. */
 import { Buffer } from "node:buffer";
 
 /** Fewest characters of a secret: shorter text would match by chance. */
@@ -19,20 +19,22 @@ export function jsonForm(secret: string): string {
   return JSON.stringify(secret).slice(1, -1);
 }
 
-/** Every text form of a secret, the secret itself first. */
-export function formsOf(secret: string): string[] {
-  const encoded = encodeURIComponent(secret);
-  const base64 = [0, 1, 2].map((before) => insideBase64(secret, before));
-  const forms = [
+/** Forms of a secret that are searched as they are, in any case. */
+export function plainForms(secret: string): string[] {
+  const json = jsonForm(secret);
+  return [...new Set([secret, json, json.replaceAll("/", "\\/"), encodeURIComponent(secret)])];
+}
+
+/** Forms of a secret that are searched in folded text ({@linkcode fold}): each stands for many spellings. */
+export function foldedForms(secret: string): string[] {
+  const utf16 = [...secret].join("\0");
+  return [
     secret,
-    jsonForm(secret),
-    jsonForm(secret).replaceAll("/", "\\/"),
-    encoded,
-    encoded.replaceAll(/%[0-9A-F]{2}/g, (hex) => hex.toLowerCase()),
-    ...base64,
-    ...base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_")),
+    ...[secret, utf16].flatMap((text) => [
+      ...[0, 1, 2].map((before) => insideBase64(text, before)),
+      Buffer.from(text, "latin1").toString("hex"),
+    ]),
   ];
-  return [...new Set(forms)].filter((form) => form.length >= SECRET_MIN);
 }
 
 /**

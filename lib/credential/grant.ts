@@ -47,7 +47,7 @@ const HINTS: Record<string, string> = {
  *
  * @param providers providers granted by the VM's profile
  * @param isAllowed tests whether a secret of the provider may be sent at this location
- * @throws {CredentialDenied} for a refused ref; {@linkcode DecoyUsed} for a decoy
+ * @throws {CredentialDenied} for a refused ref
  */
 export function grantSecret(
   vault: Vault,

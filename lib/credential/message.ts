@@ -5,7 +5,7 @@ import type { MessageFilter, MessagePlace } from "../net/port/mod.ts";
 import { placeholderOf, UniqueRows } from "./body.ts";
 import { Finder, type SecretMatch } from "./finder.ts";
 import { SECRET_MAX } from "./form.ts";
-import { DecoyUsed, REASON } from "./grant.ts";
+import { REASON } from "./grant.ts";
 import { plainHost } from "./provider.ts";
 import { latin1 } from "./stream.ts";
 import { providerOfToken } from "./token.ts";
@@ -33,7 +33,7 @@ function secretsFinder(vault: Vault): Finder {
  * @param known start of any such beginning, where it is known
  */
 function startOfPart(vault: Vault, text: string, known?: number): number {
-  const start = known ?? secretsFinder(vault).partialStart(text);
+  const start = known ?? secretsFinder(vault).scan(text).partial;
   return text.length - start < PART_MIN ? text.length : start;
 }
 
@@ -67,8 +67,8 @@ abstract class Messages implements MessageFilter {
     const bytes = this.#held.length ? Buffer.concat([this.#held, piece]) : piece;
     const base = this.#tail.length;
     const text = this.#tail + latin1(bytes);
-    const matches = this.finder.find(text).filter(({ end }) => end > base);
-    const partial = this.finder.partialStart(text);
+    const { matches: all, partial } = this.finder.scan(text);
+    const matches = all.filter(({ end }) => end > base);
     let cut = isLast ? text.length : Math.max(base, partial);
     for (const { start, end } of matches.toReversed()) {
       if (start < cut && cut < end) cut = Math.max(base, start);
@@ -123,11 +123,8 @@ class RequestMessages extends Messages {
   protected replace({ kind, text, ref: found, start, end }: SecretMatch): string {
     const provider = kind === "token" ? providerOfToken(text) : this.vault.get(found!)?.entry.provider;
     const credential_ref = found ?? this.vault.refOf(provider!, text);
-    const row = { provider: provider ?? "unknown", credential_ref, outcome: "denied" } as const;
-    if (this.vault.get(credential_ref)?.entry.decoy) {
-      throw new DecoyUsed({ ...row, ...this.place });
-    }
-    this.record({ ...row, reason: REASON.inMessage });
+    const reason = this.vault.get(credential_ref)?.entry.decoy ? REASON.decoy : REASON.inMessage;
+    this.record({ provider: provider ?? "unknown", credential_ref, outcome: "denied", reason });
     return placeholderOf(end - start);
   }
 }

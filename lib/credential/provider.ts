@@ -1,4 +1,5 @@
 /** Providers (docs/contracts.md §9): their hosts, and the places where their secrets may be sent. */
+import { lenientPath } from "../base/url/mod.ts";
 
 export const PROVIDERS = ["anthropic", "openai", "google", "github", "mcp"] as const;
 export type Provider = typeof PROVIDERS[number];
@@ -118,10 +119,30 @@ export function allowsQuery(provider: Provider, parameter: string): boolean {
   return FACTS[provider].queries.includes(parameter);
 }
 
-/** Provider whose OAuth token endpoint this is; `undefined` for any other address. */
+/** Provider whose OAuth token endpoint this is, exactly: a request may carry a secret there. */
 export function tokenEndpointOf(host: string, path: string): Provider | undefined {
-  const place = plainHost(host) + path.split("?")[0];
+  const place = plainHost(host) + path;
   return PROVIDERS.find((name) => FACTS[name].tokens.includes(place));
+}
+
+/**
+ * Provider whose OAuth token endpoint a server may take this for, however the path is written: its answer may hold
+ * tokens.
+ */
+export function tokenAnswerOf(host: string, path: string): Provider | undefined {
+  const name = plainHost(host);
+  if (!TOKEN_HOSTS.has(name)) return undefined;
+  const place = name + lenientPath(path).toLowerCase();
+  return PROVIDERS.find((provider) => FACTS[provider].tokens.some((token) => isBelow(place, token)));
+}
+
+const TOKEN_HOSTS = new Set(
+  PROVIDERS.flatMap((name) => FACTS[name].tokens.map((token) => token.split("/")[0])),
+);
+
+/** The place itself, or with anything but a longer word behind it: `token/`, `token.json`, `token,x`. */
+function isBelow(place: string, token: string): boolean {
+  return place.startsWith(token) && !/^[a-z0-9_-]/.test(place.slice(token.length));
 }
 
 /** Environment variables of a provider's clients. */

@@ -10,6 +10,9 @@ import type { CredentialStore, NewCredential } from "./store.ts";
 const POLL_MS = 250;
 /** Interval of retrying an unreadable store that has not changed, in `ms`. */
 const RETRY_MS = 5000;
+/** Most texts remembered as clean, and most characters of one. */
+const CLEAN_MAX = 1024;
+const CLEAN_LENGTH_MAX = 256;
 /** Most credentials captured from one VM's traffic. */
 export const CAPTURED_MAX = 64;
 
@@ -47,6 +50,10 @@ export class Vault {
   #unsaved: NewCredential[] = [];
   #capturedCount = 0;
   #finder?: Finder;
+  /** short texts without matches of the finder: most header fields repeat */
+  readonly #clean = new Set<string>();
+  /** hosts of `mcp` credentials */
+  #bound?: ReadonlySet<string>;
   #timer: number;
 
   constructor(store: CredentialStore, vm: string | undefined, onError: (error: SbxError) => void) {
@@ -64,6 +71,17 @@ export class Vault {
   /** Finder of every known secret, of text shaped like one, and of refs. */
   get finder(): Finder {
     return this.#finder ??= new Finder(this.secrets());
+  }
+
+  /** Tests whether a text holds a secret, or text shaped like one, or a ref. */
+  isUnclean(text: string): boolean {
+    if (this.#clean.has(text)) return false;
+    if (this.finder.find(text).length > 0) return true;
+    if (text.length <= CLEAN_LENGTH_MAX) {
+      if (this.#clean.size >= CLEAN_MAX) this.#clean.clear();
+      this.#clean.add(text);
+    }
+    return false;
   }
 
   /** Pairs of ref and secret, including revoked ones. */
@@ -114,10 +132,18 @@ export class Vault {
 
   /** Tests whether a credential of `mcp` is bound to this host. */
   isBound(host: string): boolean {
-    for (const { entry } of this.active()) {
-      if (entry.provider === "mcp" && entry.hosts?.some((bound) => bound.split(":")[0] === plainHost(host))) {
-        return true;
-      }
+    this.#bound ??= new Set(
+      [...this.active()].flatMap(({ entry: { provider, hosts } }) =>
+        provider === "mcp" ? hosts?.map((bound) => bound.split(":")[0]) ?? [] : []
+      ),
+    );
+    return this.#bound.has(plainHost(host));
+  }
+
+  /** Tests whether a secret of this provider can be sent. */
+  holds(provider: Provider): boolean {
+    for (const { entry, secret } of this.active()) {
+      if (entry.provider === provider && secret !== undefined && !entry.decoy) return true;
     }
     return false;
   }
@@ -189,6 +215,7 @@ export class Vault {
         isUnsaved: false,
       });
     }
+    this.#bound = undefined;
     const generation = ++this.#generation;
     this.#opening = this.#opening.then(() => this.#open(file, generation)).catch((error) =>
       this.#fail(error)
@@ -226,9 +253,11 @@ export class Vault {
 
   #set(credential: Credential): void {
     this.#credentials.set(credential.entry.ref, credential);
+    this.#bound = undefined;
     if (credential.secret === undefined) return;
     this.#refs.set(credential.secret, credential.entry.ref);
     this.#finder = undefined;
+    this.#clean.clear();
   }
 
   /** Saves captured credentials; those captured during a write go into one later write. */
@@ -248,6 +277,7 @@ export class Vault {
     this.#broken = asSbxError(error, "reading the credential store");
     this.#retryAt = Date.now() + RETRY_MS;
     for (const credential of this.#credentials.values()) if (!credential.isUnsaved) revoke(credential);
+    this.#bound = undefined;
     if (this.#broken.message !== before) this.#onError(this.#broken);
   }
 }

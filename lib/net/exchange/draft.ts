@@ -102,7 +102,7 @@ export function describeBody(
   { headers }: CapturedHead,
   { first, complete, rest }: BufferedBody,
   forRules: boolean,
-  scrub: (text: string) => string,
+  scrub: (text: string, isCut?: boolean) => string,
 ): Promise<HttpBody> {
   const content_type = headerValue(headers, "content-type");
   const content_encoding = encodingOf(headers);

@@ -8,8 +8,14 @@ import type { Decision, Passage } from "../../policy/mod.ts";
 import { ClientLost } from "../fault.ts";
 import { BUFFERED_BODY_MAX } from "../limit.ts";
 import { decodeBody, encodingOf } from "../message/encoding.ts";
-import { acceptIdentity, dropHeader } from "../message/header.ts";
-import { type BodyFilter, CredentialDenied, type Injected, type ModelCall } from "../port/mod.ts";
+import { acceptIdentity, acceptWhole, dropHeader } from "../message/header.ts";
+import {
+  type BodyFilter,
+  type BodyPlace,
+  CredentialDenied,
+  type Injected,
+  type ModelCall,
+} from "../port/mod.ts";
 import { upstreamError } from "../upstream/connect.ts";
 import { type ExchangeReply, Flight } from "../upstream/pool.ts";
 import type { PinnedDestination } from "../upstream/upstream.ts";
@@ -34,12 +40,6 @@ import { Revocation, revokedError } from "./revocation.ts";
 import { rewriteBody, rewriteHead, rewriteUpgrade } from "./rewrite.ts";
 import { SocketExchange } from "./socket.ts";
 import { REQUEST_BODY, requestRefusal, RESPONSE_BODY } from "./unreadable.ts";
-
-/** Filters for the bodies of one exchange. */
-interface Filters {
-  request?: BodyFilter;
-  response?: BodyFilter;
-}
 
 /** One request and its response. Every failure is answered and recorded. */
 export class HttpExchange {
@@ -110,7 +110,12 @@ export class HttpExchange {
       ? this.#takeEmptyBody()
       : await this.#bufferBody(call?.bodyMax ?? 0);
     const httpBody = body.first.length > 0
-      ? await describeBody(head, body, gate.reads(REQUEST_BODY), (text) => broker.scrub(text))
+      ? await describeBody(
+        head,
+        body,
+        gate.reads(REQUEST_BODY),
+        (text, isCut) => broker.scrub(text, isCut),
+      )
       : NO_HTTP_BODY;
     const scrub = (text: string) => broker.scrub(text);
     const draft = httpDraft(by, describeRequest(this.#incoming, head, body, httpBody, scrub));
@@ -150,41 +155,41 @@ export class HttpExchange {
     const { scheme, host, port } = event.http!.request;
     const injected = broker.inject({ scheme, host, port }, [[":path", head.target], ...head.headers]);
     this.#recordSubstitutions(injected.substitutions);
-    const filters = this.#openFilters(event, head, buffered);
-    const body = prepareBody(buffered, filters.request);
-    if (buffered.complete && filters.request) this.#recordSubstitutions(filters.request.substitutions);
+    const filter = this.#requestFilter(event, head, buffered);
+    const body = prepareBody(buffered, filter, (trailers) => {
+      const { headers, substitutions } = broker.trailers({ scheme, host, port }, trailers);
+      this.#recordSubstitutions(substitutions);
+      return headers;
+    });
+    if (buffered.complete && filter) this.#recordSubstitutions(filter.substitutions);
     const headers = injected.headers.slice(1);
     const isRedirected = host !== this.#incoming.host || port !== this.#incoming.port;
     const dial = await locate(host, port, isRedirected ? undefined : address, by.actor);
     const destination: PinnedDestination = { scheme, host, port, dial };
-    const revocation = this.#watchRevocation(injected, filters);
+    const revocation = this.#watchRevocation(injected, filter);
+    const place = bodyPlaceOf(event, head, "response");
     try {
       const reply = await pool.send(destination, {
         method: head.method,
         authority: formatAuthority(scheme, host, port),
         target: injected.headers[0][1],
-        headers: filters.response ? acceptIdentity(headers) : headers,
+        headers: broker.guards(place) ? acceptWhole(headers) : headers,
         body,
         trailers,
         ...(upgrade !== undefined && { upgrade }),
       }, this.#flight);
-      await this.#relayResponse(passage, reply, injected.substitutions.length > 0, filters.response);
+      await this.#relayResponse(passage, reply, place);
     } catch (error) {
       if (revocation?.happened) throw revokedError(error);
       throw error instanceof ClientLost ? error : upstreamError(error, destination);
     } finally {
       revocation?.end();
-      if (!buffered.complete && filters.request) this.#recordSubstitutions(filters.request.substitutions);
+      if (!buffered.complete && filter) this.#recordSubstitutions(filter.substitutions);
     }
   }
 
-  /** Step 5: relays the response to the client. @param secret true when secrets were sent in the head */
-  #relayResponse(
-    passage: Passage,
-    reply: ExchangeReply,
-    secret: boolean,
-    filter: BodyFilter | undefined,
-  ): Promise<void> {
+  /** Step 5: relays the response to the client. */
+  #relayResponse(passage: Passage, reply: ExchangeReply, place: BodyPlace): Promise<void> {
     const { broker, gate } = this.#context;
     const { event } = passage;
     const record = (rows: Iterable<CredentialSubstitution>) => void this.#recordSubstitutions(rows);
@@ -193,13 +198,11 @@ export class HttpExchange {
       passage,
       broker,
       outlet: this.#outlet,
-      host: event.http!.request.host,
-      secret,
+      place,
       record,
       rulesRead: gate.reads(RESPONSE_BODY),
       ...(upgrade !== undefined && { socket: new SocketExchange(this.#context, { event, record }) }),
       ...(this.#tap && { tap: this.#tap }),
-      ...(filter && { filter }),
     }).relay(reply);
   }
 
@@ -241,19 +244,16 @@ export class HttpExchange {
   }
 
   /** Aborts the exchange when one of its credentials is revoked; `undefined` for the many that use none. */
-  #watchRevocation(injected: Injected, { request, response }: Filters): Revocation | undefined {
-    const signals = [injected.released, request?.released, response?.released];
+  #watchRevocation(injected: Injected, filter: BodyFilter | undefined): Revocation | undefined {
+    const signals = [injected.released, filter?.released];
     if (signals.every((signal) => signal === undefined)) return undefined;
     return new Revocation(signals, () => this.#flight.abort());
   }
 
-  #openFilters(event: Event, head: CapturedHead, body: BufferedBody): Filters {
-    const { broker } = this.#context;
-    const response = broker.bodies(bodyPlaceOf(event, head, "response"));
+  #requestFilter(event: Event, head: CapturedHead, body: BufferedBody): BodyFilter | undefined {
     // An encoded body hides its secrets from the filter, and its refs from the upstream.
     const isPlain = (body.first.length > 0 || !body.complete) && encodingOf(head.headers) === undefined;
-    const request = isPlain ? broker.bodies(bodyPlaceOf(event, head, "request")) : undefined;
-    return { ...(request && { request }), ...(response && { response }) };
+    return isPlain ? this.#context.broker.bodies(bodyPlaceOf(event, head, "request")) : undefined;
   }
 
   /** @returns the decision on the last denied substitution */

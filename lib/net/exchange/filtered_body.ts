@@ -19,12 +19,57 @@ export function bodyPlaceOf(
   return { scheme, host, port, direction, path, ...(content_type !== undefined && { content_type }) };
 }
 
-/** Body to send for a buffered one, through the broker's filter. */
-export function prepareBody(body: BufferedBody, filter: BodyFilter | undefined): BodySource {
+/**
+ * Body to send for a buffered one, through the broker's filter.
+ *
+ * @param trailersOf trailers that may be sent
+ */
+export function prepareBody(
+  body: BufferedBody,
+  filter: BodyFilter | undefined,
+  trailersOf: (trailers: readonly Header[]) => readonly Header[],
+): BodySource {
   const { first, complete, rest } = body;
-  if (complete) return new WholeBody(filter ? filterBytes(first, filter) : first, rest.trailers);
-  const stream = new RestOfBody(first, rest);
+  if (complete) {
+    const { trailers } = rest;
+    const bytes = filter ? filterBytes(first, filter) : first;
+    return new WholeBody(bytes, trailers.length > 0 ? trailersOf(trailers) : trailers);
+  }
+  const stream = new TrailedBody(new RestOfBody(first, rest), trailersOf);
   return filter ? new FilteredBody(stream, filter) : stream;
+}
+
+/** Streaming body with only the trailers that may be sent. */
+class TrailedBody implements BodySource {
+  readonly #body: BodySource;
+  readonly #trailersOf: (trailers: readonly Header[]) => readonly Header[];
+  #trailers?: readonly Header[];
+
+  constructor(body: BodySource, trailersOf: (trailers: readonly Header[]) => readonly Header[]) {
+    this.#body = body;
+    this.#trailersOf = trailersOf;
+  }
+
+  get length(): number | undefined {
+    return this.#body.length;
+  }
+
+  get trailers(): readonly Header[] {
+    if (!this.#body.done || this.#body.trailers.length === 0) return this.#body.trailers;
+    return this.#trailers ??= this.#trailersOf(this.#body.trailers);
+  }
+
+  get done(): boolean {
+    return this.#body.done;
+  }
+
+  get ready(): boolean {
+    return this.#body.ready;
+  }
+
+  read(): Promise<Uint8Array | null> {
+    return this.#body.read();
+  }
 }
 
 /** Passes a whole body through a filter. */
@@ -46,11 +91,10 @@ export class FilteredBody implements BodySource {
   #size = 0;
   #ended = false;
 
-  /** @param keepsLength true for a body whose length is already promised */
-  constructor(body: BodySource, filter: BodyFilter, keepsLength = true) {
+  constructor(body: BodySource, filter: BodyFilter) {
     this.#body = body;
     this.#filter = filter;
-    if (keepsLength && body.length !== undefined) this.length = body.length;
+    if (filter.keepsLength && body.length !== undefined) this.length = body.length;
   }
 
   get trailers(): readonly Header[] {

@@ -10,7 +10,7 @@ import { type BodyKind, BodyRecorder, isUnreadable, recordBody } from "../messag
 import { NO_BYTES } from "../message/byte_buffer.ts";
 import { encodingOf } from "../message/encoding.ts";
 import { eventHeaders, type Header, headerValue, mayTrail } from "../message/header.ts";
-import type { BodyFilter, CredentialPort } from "../port/mod.ts";
+import type { BodyFilter, BodyPlace, CredentialPort } from "../port/mod.ts";
 import type { RelayedBytes } from "../relay.ts";
 import type { ExchangeReply } from "../upstream/pool.ts";
 import { NO_HTTP_BODY } from "./draft.ts";
@@ -26,14 +26,12 @@ export interface ResponseRelayOptions {
   passage: Passage;
   broker: CredentialPort;
   outlet: Outlet;
-  host: string;
+  /** where the response comes from */
+  place: BodyPlace;
   /** the WebSocket that the client asked for */
   socket?: SocketExchange;
-  /** secrets were sent with the request: the response may repeat them */
-  secret: boolean;
   /** rules read the bodies of responses */
   rulesRead: boolean;
-  filter?: BodyFilter;
   tap?: ModelTap;
   /** records substitutions of the broker */
   record(substitutions: Iterable<CredentialSubstitution>): void;
@@ -41,6 +39,9 @@ export interface ResponseRelayOptions {
 
 export class ResponseRelay {
   readonly #options: ResponseRelayOptions;
+  #filter?: BodyFilter;
+  /** the body is encoded, or a part of one: it cannot be searched */
+  #isHidden = false;
 
   constructor(options: ResponseRelayOptions) {
     this.#options = options;
@@ -54,14 +55,14 @@ export class ResponseRelay {
    * @throws {ClientLost}
    */
   async relay({ response, exchange }: ExchangeReply): Promise<void> {
-    const { tap, filter, passage } = this.#options;
+    const { tap, passage, broker, place } = this.#options;
     passage.markFirstByte();
     try {
-      const headers = this.#captureHeaders(response.headers);
+      const headers = this.#captureFields(response.headers);
       if (response.upgraded) return await this.#relayUpgraded(response.upgraded, headers);
-      if (filter && encodingOf(headers) !== undefined) {
-        throw new MessageFault("a content encoding that hides credentials");
-      }
+      this.#isHidden = encodingOf(headers) !== undefined || isPartial(response.status);
+      this.#filter = broker.bodies(place);
+      this.#requireReadable();
       tap?.head(response.status, headers);
       const { length } = response.body;
       if (length !== undefined && length <= WHOLE_RESPONSE_MAX) {
@@ -88,7 +89,8 @@ export class ResponseRelay {
     bytes: Uint8Array,
     declared: string | undefined,
   ): Promise<void> {
-    const { outlet, passage, tap, filter, rulesRead } = this.#options;
+    const { outlet, passage, tap, rulesRead } = this.#options;
+    const filter = this.#filter;
     const body = filter ? filterBytes(bytes, filter) : bytes;
     if (filter) this.#options.record(filter.substitutions);
     tap?.chunk(body);
@@ -116,22 +118,24 @@ export class ResponseRelay {
 
   /** Relays a long response as it comes. @returns true when it was complete */
   async #relayStream(status: number, headers: Header[], body: BodySource): Promise<boolean> {
-    const { outlet, tap, filter } = this.#options;
+    const { outlet, tap } = this.#options;
+    const filter = this.#filter;
     if (await this.#isBlocked(this.#describe(status, headers, 0, { ...NO_HTTP_BODY, truncated: true }))) {
       return false;
     }
-    const source = filter ? new FilteredBody(body, filter, false) : body;
+    const source = filter ? new FilteredBody(body, filter) : body;
     const recorder = new BodyRecorder();
     let error: string | undefined;
     try {
       outlet.begin(status, headers, source.length);
       if (!source.ready) await outlet.flush();
       for (let piece = await source.read(); piece !== null; piece = await source.read()) {
+        this.#requireReadable();
         recorder.add(piece);
         tap?.chunk(piece);
         await outlet.write(piece);
       }
-      await outlet.end(source.trailers.filter(mayTrail));
+      await outlet.end(this.#captureFields(source.trailers.filter(mayTrail)));
       return true;
     } catch (cause) {
       error = errorText(cause);
@@ -176,21 +180,25 @@ export class ResponseRelay {
     return true;
   }
 
-  /** Header fields for the client, with refs in place of secrets that the upstream repeats. */
-  #captureHeaders(headers: Header[]): Header[] {
-    const { secret, broker, host } = this.#options;
-    if (!secret) return headers;
-    const captured = broker.capture(host, headers);
+  /** Fields for the client, with refs in place of secrets that the upstream repeats. */
+  #captureFields(headers: Header[]): Header[] {
+    const { broker, place } = this.#options;
+    if (headers.length === 0) return headers;
+    const captured = broker.answer(place.host, headers);
     this.#options.record(captured.substitutions);
     return captured.headers;
   }
 
+  /** @throws {MessageFault} the body has to be searched, now or since a secret was sent to its host, and cannot be */
+  #requireReadable(): void {
+    if (this.#isHidden && this.#filter?.searching) {
+      throw new MessageFault("a content encoding or a range that hides credentials");
+    }
+  }
+
   #describe(status: number, headers: readonly Header[], bytes: number, body: HttpBody): HttpResponse {
-    const { broker } = this.#options;
-    const scrubbed = headers.map((
-      [name, value],
-    ): Header => [name, name === "location" ? broker.scrub(value) : value]);
-    const content_type = headerValue(headers, "content-type");
+    const scrubbed = this.#options.broker.scrubFields(headers);
+    const content_type = headerValue(scrubbed, "content-type");
     const typed = content_type === undefined || body.content_type !== undefined
       ? body
       : { ...body, content_type };
@@ -198,12 +206,12 @@ export class ResponseRelay {
   }
 
   #kindOf(headers: readonly Header[]): BodyKind {
-    const content_type = headerValue(headers, "content-type");
+    const content_type = headerValue(this.#options.broker.scrubFields(headers), "content-type");
     const content_encoding = encodingOf(headers);
     return {
       ...(content_type !== undefined && { content_type }),
       ...(content_encoding !== undefined && { content_encoding }),
-      scrub: (text) => this.#options.broker.scrub(text),
+      scrub: (text, isCut) => this.#options.broker.scrub(text, isCut),
     };
   }
 
@@ -215,6 +223,11 @@ export class ResponseRelay {
 }
 
 const BLOCKED = "blocked by policy";
+
+/** True for statuses of a part of a response, and of its difference to another (RFC 9110 §15.3.7, RFC 3229). */
+function isPartial(status: number): boolean {
+  return status === 206 || status === 226;
+}
 
 /** Reason of an exchange's early end, for the ledger. */
 export function errorText(cause: unknown): string {

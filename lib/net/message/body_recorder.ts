@@ -12,8 +12,8 @@ export interface BodyKind {
   content_encoding?: string;
   /** rules read the body: a binary one has text too, which is not recorded */
   forRules?: boolean;
-  /** removes secrets */
-  scrub(text: string): string;
+  /** removes secrets. @param isCut more text followed */
+  scrub(text: string, isCut?: boolean): string;
 }
 
 /** Keeps the beginning of a streaming body for its event. */
@@ -88,7 +88,7 @@ function recordText(
   const state = recorded === undefined ? "binary" : "text";
   if (text === undefined) return { state, ...shape, truncated };
   try {
-    return { state, text: scrub(text), ...shape, truncated };
+    return { state, text: scrub(text, truncated), ...shape, truncated };
   } catch {
     return { state: "redacted", ...shape, truncated, redaction_reason: "the broker could not scrub it" };
   }

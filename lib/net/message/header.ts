@@ -18,6 +18,17 @@ export function acceptIdentity(headers: readonly Header[]): Header[] {
   return [...dropHeader(headers, "accept-encoding"), ["accept-encoding", "identity"]];
 }
 
+/**
+ * Fields that ask for a part of an answer, or for another form of it: a secret that its host repeats could come in two
+ * parts, or in bytes that are not searched.
+ */
+const PARTIAL = new Set(["range", "if-range", "a-im", "accept-charset", "available-dictionary"]);
+
+/** Asks for a whole response without content encoding. */
+export function acceptWhole(headers: readonly Header[]): Header[] {
+  return acceptIdentity(headers.filter(([name]) => !PARTIAL.has(name)));
+}
+
 /** Fields of one connection (RFC 9110 §7.6.1), and fields that frame the message. */
 const HOP_BY_HOP = new Set([
   "connection",

@@ -34,14 +34,22 @@ export interface BodyPlace extends Destination {
   content_type?: string;
 }
 
-/** Changes one streaming body. Holds bytes back while they may be part of a secret or a ref. */
+/**
+ * Changes one stream of bytes: a body, or the messages of a WebSocket. Holds bytes back while they may be part of a
+ * secret or a ref. What it looks for is asked with each chunk, so that a secret which is first used while the stream is
+ * open is found too.
+ */
 export interface BodyFilter {
   /** Returns the bytes that may be sent so far. @throws {SbxError} `credential.denied`: nothing more may be sent */
   push(chunk: Uint8Array): Uint8Array;
-  /** Returns the bytes held back, at the end of the body. @throws {SbxError} `credential.denied` */
+  /** Returns the bytes held back, at the end of the body. Another message may follow. @throws {SbxError} `credential.denied` */
   end(): Uint8Array;
   /** substitutions so far; complete after `end` */
   readonly substitutions: readonly CredentialSubstitution[];
+  /** its bytes are searched now: they have to be whole and without an encoding */
+  readonly searching: boolean;
+  /** replacements have the length of the original */
+  readonly keepsLength: boolean;
   /** as in {@linkcode Injected} */
   readonly released?: AbortSignal;
 }
@@ -70,7 +78,7 @@ export interface MessageFilter {
  * field named `:path`, so that secrets and refs in a query are found too.
  */
 export interface CredentialPort {
-  /** Replaces the secrets that a guest sent with refs. */
+  /** Replaces the secrets that a guest sent with refs. A field whose name holds a secret is dropped. */
   capture(host: string, headers: Header[]): Substituted;
   /**
    * Replaces refs with secrets, for hosts that the credential's provider owns.
@@ -78,8 +86,23 @@ export interface CredentialPort {
    * @throws {SbxError} `credential.denied`, best as {@linkcode CredentialDenied}: an unknown ref, or one not allowed there
    */
   inject(to: Destination, headers: Header[]): Injected;
-  /** Removes secrets from text that is about to be recorded. */
-  scrub(text: string): string;
+  /** Drops the trailers of a request that hold a ref or a secret: they come too late to refuse the request. */
+  trailers(to: Destination, trailers: readonly Header[]): Substituted;
+  /** True when answers from there are or may be searched: they are asked for whole and without an encoding. */
+  guards(place: Omit<BodyPlace, "direction">): boolean;
+  /**
+   * Replaces the secrets in head or trailers of an answer with refs, for hosts that ever got one. A field whose name holds
+   * a secret is dropped.
+   */
+  answer(host: string, headers: Header[]): Substituted;
+  /** Removes secrets from the fields of a message that is about to be recorded, names included. */
+  scrubFields(headers: readonly Header[]): readonly Header[];
+  /**
+   * Removes secrets from text that is about to be recorded.
+   *
+   * @param isCut more text followed: the beginning of a secret at the end is removed too
+   */
+  scrub(text: string, isCut?: boolean): string;
   /** Filter for one body without content encoding; `undefined` when no part of it can matter. */
   bodies(place: BodyPlace): BodyFilter | undefined;
   /** Filter for the messages of one direction of a WebSocket. */

@@ -63,6 +63,10 @@ Deno.test("HTTP: errors of the host", async () => {
           hint: "remove /home/ann/key",
         });
       },
+      trailers: () => ({ headers: [], substitutions: [] }),
+      guards: () => false,
+      answer: (_, headers) => ({ headers, substitutions: [] }),
+      scrubFields: (headers) => headers,
       scrub: (text) => text,
       bodies: () => undefined,
       messages: () => ({ push: (piece) => piece, substitutions: [] }),

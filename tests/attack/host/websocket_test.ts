@@ -172,12 +172,16 @@ Deno.test(
 );
 
 Deno.test(
-  "a decoy in a message ends the WebSocket and is a finding",
+  "a decoy in a message is withheld like any other credential, and is a finding",
   world([{ provider: "github", secret: KEY.github, decoy: true }], async ({ open }) => {
     await using net = await TestNet.open({ target: () => target, broker: await open(ALL) });
-    const { upstream, guest } = await pair(net, async (client) => assertEquals(await client.rest(), ""));
+    const received = Promise.withResolvers<string>();
+    const { upstream, guest } = await pair(net, async (client) => {
+      received.resolve((await readFrame(client)).payload);
+    });
     await guest.send(guestFrame({ payload: `take ${KEY.github}` }));
-    assertEquals(await readClose(guest), 1008);
+    const got = await received.promise;
+    assert(got.startsWith("take credential-withheld") && !got.includes(KEY.github), got);
     guest.close();
     await net.idle();
     assertEquals(substitutions(net).map(({ reason }) => reason), ["decoy"]);

@@ -1,0 +1,57 @@
+/** Texts of a value, and the same value with others: secrets in records are replaced, wherever they are split. */
+import { isObject } from "../base/object/mod.ts";
+import type { SecretMatch } from "./finder.ts";
+
+/** Placeholder for text that only looks like a secret. */
+export const REDACTED = "[redacted]";
+
+/** Texts of a JSON value in order, names of fields included. */
+export function textsOf(value: unknown, into: string[] = []): string[] {
+  if (typeof value === "string") into.push(value);
+  else if (Array.isArray(value)) { for (const item of value) textsOf(item, into); }
+  else if (isObject(value)) {
+    for (const [name, item] of Object.entries(value)) {
+      into.push(name);
+      textsOf(item, into);
+    }
+  }
+  return into;
+}
+
+/** The value with other texts, in the order of {@linkcode textsOf}. */
+export function withTexts(value: unknown, texts: Iterator<string>): unknown {
+  if (typeof value === "string") return texts.next().value;
+  if (Array.isArray(value)) return value.map((item) => withTexts(item, texts));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([, item]) => {
+      const name = texts.next().value as string;
+      return [name, withTexts(item, texts)];
+    }),
+  );
+}
+
+/**
+ * Replaces matches in texts.
+ *
+ * @param matches found in the texts, joined by one character each. The replacement of a match that reaches over several
+ * texts stands in the first of them.
+ */
+export function scrubTexts(texts: readonly string[], matches: readonly SecretMatch[]): string[] {
+  let begin = 0;
+  return texts.map((text) => {
+    const end = begin + text.length;
+    let out = "";
+    let at = begin;
+    for (const match of matches) {
+      if (match.end <= begin || match.start >= end) continue;
+      if (match.start >= begin) {
+        out += text.slice(at - begin, match.start - begin) + (match.ref ?? REDACTED);
+      }
+      at = Math.min(match.end, end);
+    }
+    out += text.slice(at - begin);
+    begin = end + 1;
+    return out;
+  });
+}
