@@ -7,10 +7,18 @@ const LOG_LIMIT = 1024 * 1024;
 /**
  * Starts a program that cannot outlive this process: the kernel kills it with its parent
  * (`PR_SET_PDEATHSIG`). Its standard error goes to `<logs>/<name>.log`.
+ *
+ * @param options.mayGainPrivileges programs with set-user-id bits give it their privileges, as newuidmap must
  */
-export function spawnBound(name: string, program: string, args: string[], logs: string): Deno.ChildProcess {
+export function spawnBound(
+  name: string,
+  program: string,
+  args: string[],
+  logs: string,
+  { mayGainPrivileges = false } = {},
+): Deno.ChildProcess {
   const child = new Deno.Command("setpriv", {
-    args: ["--pdeathsig", "KILL", "--", program, ...args],
+    args: [...mayGainPrivileges ? [] : ["--no-new-privs"], "--pdeathsig", "KILL", "--", program, ...args],
     stdin: "null",
     stdout: "piped",
     stderr: "piped",

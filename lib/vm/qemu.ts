@@ -139,19 +139,27 @@ function spawnVsock(tools: Tools, spec: MachineSpec): Deno.ChildProcess {
 }
 
 function spawnFiles(tools: Tools, spec: MachineSpec): Deno.ChildProcess {
+  // Without root it gets its user namespace from newuidmap.
+  const options = { mayGainPrivileges: Deno.uid() !== 0 };
   const socket = `--socket-path=${spec.dir}/${SOCKETS.files}`;
   if (!tools.virtiofsdIsLegacy) {
     const args = [socket, "--shared-dir", spec.workspace, "--cache", "auto", "--sandbox", "namespace"];
-    return spawnHelper("virtiofsd", tools.virtiofsd, args, spec.logs);
+    return spawnHelper("virtiofsd", tools.virtiofsd, args, spec.logs, options);
   }
   const args = [socket, "-o", `source=${spec.workspace}`, "-o", "cache=auto", "-o", "no_posix_lock"];
   if (Deno.uid() === 0) return spawnHelper("virtiofsd", tools.virtiofsd, args, spec.logs);
-  return spawnHelper("virtiofsd", "unshare", [
-    ...AS_ROOT_OF_A_NAMESPACE,
-    tools.virtiofsd,
-    ...args,
-    "--rlimit-nofile=0",
-  ], spec.logs);
+  return spawnHelper(
+    "virtiofsd",
+    "unshare",
+    [
+      ...AS_ROOT_OF_A_NAMESPACE,
+      tools.virtiofsd,
+      ...args,
+      "--rlimit-nofile=0",
+    ],
+    spec.logs,
+    options,
+  );
 }
 
 /**
@@ -164,8 +172,10 @@ const AS_ROOT_OF_A_NAMESPACE = [
   "sh",
 ];
 
-function spawnHelper(name: string, program: string, args: string[], logs: string): Deno.ChildProcess {
-  const child = spawnBound(name, program, args, logs);
+function spawnHelper(
+  ...[name, program, args, logs, options]: Parameters<typeof spawnBound>
+): Deno.ChildProcess {
+  const child = spawnBound(name, program, args, logs, options);
   child.stdout.cancel();
   return child;
 }

@@ -201,6 +201,12 @@ Deno.test("a VM from create to delete", async (t) => {
       assertEquals((await exec({ command: "echo alive" })).stdout, "alive\n");
     });
 
+    await t.step("QEMU and its helpers cannot gain privileges", async () => {
+      const programs = ["qemu-system", "vhost-device-vsock", ...Deno.uid() === 0 ? ["virtiofsd"] : []];
+      const pids = await Promise.all(programs.map(async (program) => (await sbx.pids(program, id))[0]));
+      for (const pid of pids) assertStringIncludes(Deno.readTextFileSync(`/proc/${pid}/status`), "Privs:\t1");
+    });
+
     await t.step("pause and resume; what is not legal now is 409 and says what is", async () => {
       assertEquals(await sbx.ok("pause", "dev"), "paused dev\n");
       const { status, body } = await sbx.api("POST", "/vms/dev/exec", { command: "true" });
