@@ -1,4 +1,4 @@
-import { NestingError, parseJson } from "../json/mod.ts";
+import { NestingError, parseMessage } from "../json/mod.ts";
 import { FRAME_DEPTH_MAX, FRAME_LIMIT, FrameCut, FrameError } from "./frame.ts";
 
 /** Source of bytes, such as a connection. */
@@ -57,7 +57,7 @@ export class FrameReader {
     this.#start += 4 + length;
     this.#begun = true;
     try {
-      return parseJson(decoder.decode(bytes), FRAME_DEPTH_MAX);
+      return parseMessage(decoder.decode(bytes), FRAME_DEPTH_MAX);
     } catch (cause) {
       const isDeep = cause instanceof NestingError;
       throw new FrameError(isDeep ? `frame is ${cause.message}` : "frame is not valid UTF-8 JSON", { cause });
