@@ -78,3 +78,16 @@ export interface CompletionRequest {
   argument: { name: string; value: string };
   context?: Record<string, unknown>;
 }
+
+/** A request of a server to its client. */
+export interface ServerRequest {
+  server: string;
+  method: "elicitation/create" | "sampling/createMessage";
+  params: Record<string, unknown>;
+}
+
+/** Answers a request of a server with MCP's result. @throws Error whose message the server gets */
+export type RequestAnswerer = (
+  request: ServerRequest,
+  signal: AbortSignal,
+) => Promise<Record<string, unknown>>;

@@ -51,6 +51,8 @@ export const STREAM_INTERVAL_MS = 500;
 /** `ms` after the end of a response body before a request without an answer fails. */
 export const ANSWER_GRACE_MS = 250;
 
+/** Requests of servers that wait for an answer at once. */
+export const QUESTIONS_MAX = 16;
 /** `bytes` of a log message of a server; a larger one is dropped. */
 export const NOTICE_BYTES_MAX = 16 * 1024;
 

@@ -2,7 +2,8 @@
  * External MCP servers for sbx-process, the service and the CLI. The MCP client itself is in `aggregator/`; only
  * sbx-mcp-aggregator loads it.
  */
-export { Aggregator, type AggregatorOptions } from "./driver/aggregator.ts";
+export { Aggregator } from "./driver/aggregator.ts";
+export type { AggregatorOptions } from "./driver/options.ts";
 export type { CallOptions } from "./driver/pending.ts";
 export type { AggregatorDefinition } from "./definition.ts";
 export type {
@@ -10,6 +11,7 @@ export type {
   EntryKind,
   Progress,
   PromptEntry,
+  RequestAnswerer,
   ResourceEntry,
   ServerNotice,
   ServerStatus,

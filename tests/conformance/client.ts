@@ -2,6 +2,7 @@
  * Runs the real sbx-mcp-aggregator against the server of one scenario of the conformance suite: connects, lists, and
  * calls every tool. The last argument is the server's URL.
  */
+import { defaultsOf } from "../../lib/mcp/endpoint/mod.ts";
 import { Aggregator } from "../../lib/mcp/mod.ts";
 import { fromRoot } from "../helper/repo.ts";
 
@@ -22,6 +23,11 @@ const aggregator = await Aggregator.start({
   dir,
   command: [fromRoot("bin/sbx-mcp-aggregator")],
   log: (line) => console.error(line),
+});
+// A person who allows every question, without a program of a guest to fill the form in.
+aggregator.answerRequests(({ params }) => {
+  const content = defaultsOf(params);
+  return Promise.resolve(content ? { action: "accept", content } : { action: "decline" });
 });
 try {
   const tools = await aggregator.listTools();

@@ -14,7 +14,13 @@ import { fixtureServer } from "./fixture.ts";
 type Session = WebStandardStreamableHTTPServerTransport;
 
 const catalogue = await SdkCatalogue.of(fixtureServer());
-const guest = new GuestSide({ gate: new TestGate(), catalogue });
+// Requests of servers need a rule, or a person; the suite has neither.
+const RULES = `
+[profiles.rules.answer]
+action = "allow"
+match = 'mcp.request.method == "elicitation/create" || mcp.request.method == "sampling/createMessage"'
+`;
+const guest = new GuestSide({ gate: new TestGate(RULES), catalogue });
 const sessions = new Map<string, Session>();
 
 const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {

@@ -33,6 +33,20 @@ const resource = (uri: string, value: string, mimeType = "text/plain") => ({
 });
 const pause = () => new Promise((resolve) => setTimeout(resolve, 50));
 
+const OPTIONS = ["option1", "option2", "option3"];
+const TITLED = [{ const: "value1", title: "First Option" }, { const: "value2", title: "Second Option" }];
+
+/** Asks for a form with these fields. */
+async function elicit({ sendRequest }: any, properties: object): Promise<unknown[]> {
+  const { z } = await import("zod");
+  const params = { message: "fill in", requestedSchema: { type: "object", properties, required: [] } };
+  const { action, content } = await sendRequest(
+    { method: "elicitation/create", params },
+    z.looseObject({}),
+  );
+  return [text(`Elicitation completed: action=${action}, content=${JSON.stringify(content)}`)];
+}
+
 type Run = (args: any, extra: any) => unknown;
 
 const TOOLS: Record<string, { schema?: object; run: Run }> = {
@@ -93,6 +107,26 @@ const TOOLS: Record<string, { schema?: object; run: Run }> = {
       const answer = await sendRequest({ method: "elicitation/create", params }, z.looseObject({}));
       return [text(`User response: ${JSON.stringify(answer)}`)];
     },
+  },
+  test_elicitation_sep1034_defaults: {
+    run: (_, extra) =>
+      elicit(extra, {
+        name: { type: "string", default: "John Doe" },
+        age: { type: "integer", default: 30 },
+        score: { type: "number", default: 95.5 },
+        status: { type: "string", enum: ["active", "inactive", "pending"], default: "active" },
+        verified: { type: "boolean", default: true },
+      }),
+  },
+  test_elicitation_sep1330_enums: {
+    run: (_, extra) =>
+      elicit(extra, {
+        untitledSingle: { type: "string", enum: OPTIONS },
+        titledSingle: { type: "string", oneOf: TITLED },
+        legacyEnum: { type: "string", enum: ["opt1", "opt2"], enumNames: ["Option One", "Option Two"] },
+        untitledMulti: { type: "array", items: { type: "string", enum: OPTIONS } },
+        titledMulti: { type: "array", items: { anyOf: TITLED } },
+      }),
   },
   json_schema_2020_12_tool: {
     schema: {

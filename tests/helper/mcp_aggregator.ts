@@ -1,9 +1,15 @@
 /** An aggregator in this process, with pipes and the private wire, and time limits that tests can wait for. */
 import { serveAggregator, type Timeouts } from "../../lib/mcp/aggregator/mod.ts";
-import type { AggregatorDefinition, ServerNotice } from "../../lib/mcp/mod.ts";
+import type { AggregatorDefinition, RequestAnswerer, ServerNotice } from "../../lib/mcp/mod.ts";
 import { type CredentialResolver, OutboundClient, OutboundServer } from "../../lib/mcp/outbound/mod.ts";
 
 type Answer = Record<string, any>;
+
+interface TestOptions {
+  timeouts?: Partial<Timeouts>;
+  resolve?: CredentialResolver;
+  onRequest?: RequestAnswerer;
+}
 
 export class TestAggregator {
   readonly log: string[] = [];
@@ -20,7 +26,7 @@ export class TestAggregator {
 
   static async start(
     definitions: AggregatorDefinition[],
-    options: { timeouts?: Partial<Timeouts>; resolve?: CredentialResolver } = {},
+    options: TestOptions = {},
   ): Promise<TestAggregator> {
     const path = await Deno.makeTempFile({ prefix: "sbx-mcp-", suffix: ".sock" });
     await Deno.remove(path);
@@ -32,13 +38,14 @@ export class TestAggregator {
 
   private constructor(
     definitions: AggregatorDefinition[],
-    { timeouts, resolve }: { timeouts?: Partial<Timeouts>; resolve?: CredentialResolver },
+    { timeouts, resolve, onRequest }: TestOptions,
     near: Deno.Conn,
     far: Deno.Conn,
   ) {
     this.outbound = new OutboundServer(definitions, {
       resolve,
       onProgress: (id, progress) => this.progress.push([id, progress]),
+      onRequest,
       onNotice: (notice) => this.notices.push(notice),
     });
     this.outbound.serve(far);

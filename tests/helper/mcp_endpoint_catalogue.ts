@@ -20,11 +20,15 @@ import type {
   Catalogue,
   CompletionRequest,
   EntryKind,
+  RequestAnswerer,
   ServerNotice,
+  ServerRequest,
 } from "../../lib/mcp/endpoint/mod.ts";
 
 export class SdkCatalogue implements Catalogue {
-  readonly client = new Client({ name: "catalogue", version: "1.0.0" });
+  readonly client = new Client({ name: "catalogue", version: "1.0.0" }, {
+    capabilities: { elicitation: {}, sampling: {} },
+  });
   readonly #watchers = new Set<(list: EntryKind) => void>();
 
   /** @param prefix of names, `everything`; none: names are the server's own */
@@ -69,6 +73,16 @@ export class SdkCatalogue implements Catalogue {
     this.client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ method, params: { uri } }) => {
       noticed({ server, method, params: { uri: this.#uri(uri) } });
     });
+    return () => {};
+  }
+
+  answerRequests(answerer: RequestAnswerer): () => void {
+    this.client.fallbackRequestHandler = ({ method, params = {} }, { signal }) => {
+      return answerer(
+        { server: this.prefix ?? "", method: method as ServerRequest["method"], params },
+        signal,
+      );
+    };
     return () => {};
   }
 

@@ -8,11 +8,11 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 // @ts-types="@modelcontextprotocol/sdk/shared/transport"
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 // @ts-types="@modelcontextprotocol/sdk/types"
-import { ErrorCode, type JSONRPCMessage, ResultSchema } from "@modelcontextprotocol/sdk/types.js";
+import { ErrorCode, type JSONRPCMessage, McpError, ResultSchema } from "@modelcontextprotocol/sdk/types.js";
 import { backgroundDelay } from "../../base/time/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
-import type { Progress } from "../entry.ts";
+import type { Progress, ServerRequest } from "../entry.ts";
 import { ANSWER_GRACE_MS, GOODBYE_MS, STREAM_INTERVAL_MS } from "../limit.ts";
 import type { ServerFetch } from "../outbound/mod.ts";
 import { AnswerWatch, StreamWatch } from "../outbound/watch.ts";
@@ -28,12 +28,27 @@ export interface RequestOptions {
 export interface ConnectionEvents {
   /** the server sent a notification */
   onNotification(method: string, params: Record<string, unknown>): void;
+  /** the server asks its client */
+  onRequest: (
+    method: ServerRequest["method"],
+    params: Record<string, unknown>,
+    signal: AbortSignal,
+  ) => Promise<
+    Record<string, unknown>
+  >;
   /** the server's own stream was interrupted and is open again */
   onReopen(): void;
   /** the connection is lost */
   onLoss(error: Error): void;
   /** an error that leaves the connection usable */
   onWarning(error: Error): void;
+}
+
+/** Requests of servers that are passed to the parent, where policy decides. */
+const CAPABILITIES = { elicitation: { form: {} }, sampling: {} };
+
+function isServerRequest(method: string): method is ServerRequest["method"] {
+  return method === "elicitation/create" || method === "sampling/createMessage";
 }
 
 /** HTTP statuses after which the older HTTP+SSE transport is tried (MCP, "Backwards Compatibility"). */
@@ -87,7 +102,15 @@ export class ServerConnection {
     this.#events = events;
     const options = { fetch: (to: string | URL, init?: RequestInit) => this.#fetch(fetch, to, init) };
     const transport = this.#transport = new TransportClass(url, options);
-    this.#client = new Client({ name: "sbx", version: VERSION }, { jsonSchemaValidator: NO_VALIDATION });
+    this.#client = new Client({ name: "sbx", version: VERSION }, {
+      capabilities: CAPABILITIES,
+      jsonSchemaValidator: NO_VALIDATION,
+    });
+    // Not by method: the SDK would check and change requests and answers that are the parent's to check.
+    this.#client.fallbackRequestHandler = ({ method, params }, { signal }) => {
+      if (isServerRequest(method)) return events.onRequest(method, params ?? {}, signal);
+      throw new McpError(ErrorCode.MethodNotFound, "Method not found");
+    };
     this.#client.onerror = (error) => this.#handleError(error);
     this.#client.onclose = () => this.#lose(new Error("the connection was closed"));
     this.#client.fallbackNotificationHandler = ({ method, params }) => {

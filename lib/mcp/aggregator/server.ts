@@ -1,6 +1,6 @@
 /** One MCP server of the aggregator: connects, reconnects, keeps its lists. */
 import type { AggregatorDefinition } from "../definition.ts";
-import type { EntryKind, ListKind, ServerNotice, ServerStatus } from "../entry.ts";
+import type { EntryKind, ListKind, RequestAnswerer, ServerNotice, ServerStatus } from "../entry.ts";
 import { RECONNECT_MAX_MS, RECONNECT_MIN_MS, RELIST_INTERVAL_MS } from "../limit.ts";
 import type { ServerFetch } from "../outbound/mod.ts";
 import { isServed } from "../sources.ts";
@@ -23,6 +23,7 @@ export interface ServerContext {
   connectTimeout: number;
   onChanged(kinds: EntryKind[]): void;
   onNotice(notice: ServerNotice): void;
+  onRequest: RequestAnswerer;
 }
 
 export class Server {
@@ -130,6 +131,9 @@ export class Server {
     try {
       connection = await ServerConnection.open(this.definition, fetch, {
         onNotification: (method, params) => this.#handleNotification(method, params),
+        onRequest: (method, params, signal) => {
+          return this.#context.onRequest({ server: this.definition.name, method, params }, signal);
+        },
         // The server could not announce changes while its stream was interrupted.
         onReopen: () => this.#markStale(KINDS),
         onLoss: (error) => {

@@ -125,6 +125,7 @@ export class Service {
         connectTimeout: this.#timeouts.connect,
         onChanged: (kinds) => this.#announce(kinds),
         onNotice: (notice) => this.#outbound.notice(notice),
+        onRequest: (request, signal) => this.#outbound.ask(request, signal),
       }),
     ]));
     const servers = [...this.#servers.values()];

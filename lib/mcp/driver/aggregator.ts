@@ -7,6 +7,7 @@ import type {
   CompletionRequest,
   EntryKind,
   PromptEntry,
+  RequestAnswerer,
   ResourceEntry,
   ResourceTemplateEntry,
   ServerNotice,
@@ -14,28 +15,13 @@ import type {
   ToolEntry,
 } from "../entry.ts";
 import { CALL_TIMEOUT_MS, REQUEST_TIMEOUT_MS } from "../limit.ts";
-import type { CredentialResolver } from "../outbound/mod.ts";
 import { isServed } from "../sources.ts";
 import { foreignText } from "../text.ts";
-import { Lists, type ListsOptions } from "./lists.ts";
+import { Lists } from "./lists.ts";
+import type { AggregatorOptions } from "./options.ts";
 import type { CallOptions } from "./pending.ts";
 import { AggregatorProcess, channelClosed } from "./process.ts";
 import { offlineStatuses } from "./statuses.ts";
-
-export interface AggregatorOptions extends ListsOptions {
-  /** in trust order, see `definitionsOf` */
-  definitions: AggregatorDefinition[];
-  /** folder accessible to this user only; holds the private wire's socket while it is being accepted */
-  dir: string;
-  /** credential broker; without it servers with `auth` are not connected */
-  resolve?: CredentialResolver;
-  /** program and arguments; default: the program installed beside this one; null: not installed */
-  command?: string[] | null;
-  /** `ms` (docs/contracts.md §8) */
-  timeouts?: { request: number; call: number };
-  /** receives failures that no caller waits for */
-  log?(line: string): void;
-}
 
 /** Name of the aggregator's program. */
 const AGGREGATOR = "sbx-mcp-aggregator";
@@ -56,6 +42,7 @@ export class Aggregator {
   readonly #watchers = new Set<(kind: EntryKind) => void>();
   /** renewed when the definitions or the process are replaced */
   readonly #subscriptions = new Set<string>();
+  #answerer: RequestAnswerer = refuseRequest;
   readonly #noticeWatchers = new Set<(notice: ServerNotice) => void>();
   readonly #timeouts: { request: number; call: number };
   #command: string[] | null = null;
@@ -208,6 +195,12 @@ export class Aggregator {
     return () => this.#noticeWatchers.delete(noticed);
   }
 
+  /** Has requests of servers answered; without an answerer they are refused. @returns a function that ends it */
+  answerRequests(answerer: RequestAnswerer): () => void {
+    this.#answerer = answerer;
+    return () => this.#answerer = refuseRequest;
+  }
+
   /** Ends the process, which closes its servers' sessions. */
   async close(): Promise<void> {
     this.#closed = true;
@@ -248,6 +241,7 @@ export class Aggregator {
         dir: this.#options.dir,
         resolve: this.#options.resolve,
         onChanged: (kinds) => this.#announce(kinds),
+        onRequest: (request, signal) => this.#answerer(request, signal),
         onNotice: (notice) => {
           for (const noticed of this.#noticeWatchers) noticed(notice);
         },
@@ -290,4 +284,8 @@ export class Aggregator {
   #log(line: string): void {
     this.#options.log?.(line);
   }
+}
+
+function refuseRequest(): Promise<never> {
+  return Promise.reject(new Error("nobody answers requests of servers"));
 }

@@ -1,7 +1,7 @@
 /** One aggregator process: its pipes and the requests that wait for an answer. */
 import { SbxError } from "../../base/error/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
-import type { EntryKind, ServerNotice } from "../entry.ts";
+import type { EntryKind, RequestAnswerer, ServerNotice } from "../entry.ts";
 import { LINE_BYTES_MAX } from "../limit.ts";
 import { fitsLine, LineWriter, readLines, valueOf } from "../ndjson.ts";
 import { type CredentialResolver, OutboundServer } from "../outbound/mod.ts";
@@ -20,6 +20,7 @@ export interface AggregatorProcessOptions {
   resolve?: CredentialResolver;
   onChanged(kinds: EntryKind[]): void;
   onNotice(notice: ServerNotice): void;
+  onRequest: RequestAnswerer;
   log(line: string): void;
 }
 
@@ -39,13 +40,16 @@ export class AggregatorProcess {
    * @throws {SbxError} `mcp.failed` when it cannot be started; `mcp.too_large` when the definitions do not fit on a
    * line
    */
-  constructor({ command, definitions, dir, resolve, onChanged, onNotice, log }: AggregatorProcessOptions) {
+  constructor(
+    { command, definitions, dir, resolve, onChanged, onNotice, onRequest, log }: AggregatorProcessOptions,
+  ) {
     const first = checkLine(JSON.stringify(definitions), "the list of MCP server definitions");
     this.#log = log;
     this.#outbound = new OutboundServer(definitions, {
       resolve,
       onChanged,
       onNotice,
+      onRequest,
       onProgress: (id, progress) => this.#pending.progress(id, progress),
     });
     const { child, connected } = spawnAggregator(command, dir, this.#outbound, "piped");

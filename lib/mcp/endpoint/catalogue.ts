@@ -1,5 +1,5 @@
 /** Interface between the endpoint and the MCP servers; the aggregator's driver implements it. */
-import type { CompletionRequest, EntryKind, Progress, ServerNotice } from "../entry.ts";
+import type { CompletionRequest, EntryKind, Progress, RequestAnswerer, ServerNotice } from "../entry.ts";
 
 /** A tool (docs/contracts.md §8), the part visible to a guest. */
 export interface ToolEntry {
@@ -71,6 +71,8 @@ export interface Catalogue {
   unsubscribe?(uri: string, options: CallOptions): Promise<void>;
   /** Calls `noticed` with what servers say without being asked. @returns a function that ends the watch */
   watchNotices?(noticed: (notice: ServerNotice) => void): () => void;
+  /** Has requests of servers answered. @returns a function that ends it */
+  answerRequests?(answerer: RequestAnswerer): () => void;
   /** Calls `changed` when a list changes. @returns a function that ends the watch */
   watch?(changed: (list: EntryKind) => void): () => void;
 }

@@ -1,14 +1,16 @@
+import { isObject } from "../../base/object/mod.ts";
 import { type Channel, FrameCut, FrameError } from "../../base/wire/mod.ts";
 import { type EventProcess, processOf } from "../../event/mod.ts";
 import type { Draft, Gate } from "../../policy/mod.ts";
 import type { EntryKind, Progress } from "../entry.ts";
 import type { Catalogue } from "./catalogue.ts";
 import { draftOf } from "./event.ts";
+import { GuestRequests } from "./guest_request.ts";
 import type { EndpointLimits } from "./limit.ts";
 import { METHODS } from "./method.ts";
 import { namesOf } from "./name.ts";
 import { Outbox } from "./outbox.ts";
-import { ArgumentsRefused, helloName, isEnd, progressToken, textParam } from "./params.ts";
+import { ArgumentsRefused, helloName, isEnd, nameOf, progressToken } from "./params.ts";
 import { perform, type PerformedRequest } from "./perform.ts";
 import { initializeResult, LOG_LEVELS, logLevel } from "./protocol.ts";
 import { errorAnswer, type Params, readMessage, RPC, RpcError, rpcErrorOf, type RpcId } from "./rpc.ts";
@@ -36,6 +38,10 @@ export class GuestConnection {
   readonly #shared: GuestState;
   readonly #out: Outbox;
   readonly #requests = new Map<RpcId, { abort: AbortController; answered: Promise<void> }>();
+  readonly #questions: GuestRequests;
+  /** servers of the requests in progress */
+  readonly #servers: string[] = [];
+  #capabilities: Params = {};
   #process?: EventProcess;
   #started = false;
   #initialized = false;
@@ -45,6 +51,7 @@ export class GuestConnection {
     this.#channel = channel;
     this.#shared = shared;
     this.#out = new Outbox(channel, shared.limits.writeTimeoutMs);
+    this.#questions = new GuestRequests(this.#out);
   }
 
   /** Serves until the guest closes it. Requests in progress are cancelled then; after `End` they are answered first. */
@@ -65,6 +72,7 @@ export class GuestConnection {
         abort.abort(new RpcError(RPC.failed, "the guest's program closed the connection"));
       }
       this.#channel.close();
+      this.#questions.close();
       this.#endSubscriptions();
     }
   }
@@ -87,6 +95,16 @@ export class GuestConnection {
   /** Passes on a log message of a server. */
   log(params: Params): void {
     this.#out.notify("notifications/message", params);
+  }
+
+  /** Tests whether the program waits for an answer of a server, and can answer its requests. */
+  canAnswer(capability: "elicitation" | "sampling", server: string): boolean {
+    return this.#initialized && isObject(this.#capabilities[capability]) && this.#servers.includes(server);
+  }
+
+  /** Sends a request to the program. @throws Error it refuses, or does not answer */
+  request(method: string, params: Params, signal: AbortSignal): Promise<Params> {
+    return this.#questions.send(method, params, signal);
   }
 
   close(): void {
@@ -126,6 +144,7 @@ export class GuestConnection {
     try {
       const message = readMessage(frame);
       if (message.kind === "notification") this.#handleNotification(message.method, message.params);
+      if (message.kind === "answer") this.#questions.receive(message.id, message.result);
       if (message.kind === "request") this.#begin(message.id, message.method, message.params);
     } catch (error) {
       await this.#out.post(errorAnswer(rpcErrorOf(error)));
@@ -212,7 +231,13 @@ export class GuestConnection {
       () => prepare({ params, catalogue, process: this.#process, options, limits, subscriptions }),
     );
     const { signal } = abort;
-    return await perform({ gate, signal, abort: (reason) => abort.abort(reason), ...prepared });
+    const server = prepared.draft.mcp!.request.server_name;
+    this.#servers.push(server);
+    try {
+      return await perform({ gate, signal, abort: (reason) => abort.abort(reason), ...prepared });
+    } finally {
+      this.#servers.splice(this.#servers.indexOf(server), 1);
+    }
   }
 
   /** Records a request whose arguments are over a limit; its names have been read by then. */
@@ -222,7 +247,7 @@ export class GuestConnection {
     } catch (error) {
       if (error instanceof ArgumentsRefused) {
         const type = method === "tools/call" ? "mcp.tool_call" : "mcp.event";
-        this.#refuse(draftOf(type, method, this.#process, namesOf(textParam(params, "name"))), error.message);
+        this.#refuse(draftOf(type, method, this.#process, namesOf(nameOf(params))), error.message);
       }
       throw error;
     }
@@ -242,6 +267,7 @@ export class GuestConnection {
         if (this.#started) throw new RpcError(RPC.invalid, "this connection is already initialized");
         const result = initializeResult(params);
         this.#started = true;
+        if (isObject(params.capabilities)) this.#capabilities = params.capabilities;
         return result;
       }
       case "ping":

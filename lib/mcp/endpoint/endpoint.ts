@@ -5,6 +5,7 @@ import { GuestConnection, type GuestState } from "./connection.ts";
 import { type EndpointLimits, LIMITS } from "./limit.ts";
 import { withLocal } from "./local.ts";
 import { ServerNotices } from "./notice.ts";
+import { ServerRequests } from "./server_request.ts";
 import { Subscriptions } from "./subscription.ts";
 
 /** Parts of the endpoint of one guest. */
@@ -38,11 +39,13 @@ export class McpEndpoint {
       enter: () => this.#inFlight < all.inFlight && ++this.#inFlight > 0,
       leave: () => void this.#inFlight--,
     };
+    const requests = new ServerRequests(gate, this.#connections, all.callTimeoutMs);
     const notices = new ServerNotices(gate, this.#connections, this.#shared.subscriptions);
     const ends = [
       catalogue.watch?.((list) => {
         for (const connection of this.#connections) connection.announce(list);
       }),
+      catalogue.answerRequests?.((request, signal) => requests.answer(request, signal)),
       catalogue.watchNotices?.((notice) => notices.pass(notice)),
     ];
     this.#unwatch = () => ends.forEach((end) => end?.());

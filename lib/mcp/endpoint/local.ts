@@ -78,6 +78,7 @@ export function withLocal(catalogue: Catalogue, local: ToolServer): Catalogue {
     complete: catalogue.complete?.bind(catalogue),
     subscribe: catalogue.subscribe?.bind(catalogue),
     unsubscribe: catalogue.unsubscribe?.bind(catalogue),
+    answerRequests: catalogue.answerRequests?.bind(catalogue),
     watchNotices: catalogue.watchNotices?.bind(catalogue),
     watch: (changed) => catalogue.watch?.(changed) ?? (() => {}),
   };

@@ -2,7 +2,14 @@
  * The guest's MCP endpoint: policy applies to every call, list and read before it leaves the VM (docs/contracts.md §7,
  * §8).
  */
-export type { CompletionRequest, EntryKind, Progress, ServerNotice } from "../entry.ts";
+export type {
+  CompletionRequest,
+  EntryKind,
+  Progress,
+  RequestAnswerer,
+  ServerNotice,
+  ServerRequest,
+} from "../entry.ts";
 export type {
   CallOptions,
   Catalogue,
@@ -13,6 +20,7 @@ export type {
   ToolServer,
 } from "./catalogue.ts";
 export { callForHost, type HostCall } from "./host_call.ts";
+export { defaultsOf } from "./elicitation.ts";
 export { type EndpointParts, McpEndpoint } from "./endpoint.ts";
 export { type EndpointLimits, LIMITS } from "./limit.ts";
 export { LOCAL } from "../sources.ts";

@@ -1,6 +1,6 @@
 /** Reads the params of requests. Every failure is −32602 and names the param. */
 import { isObject } from "../../base/object/mod.ts";
-import { ARGUMENT_DEPTH_MAX, ARGUMENT_VALUES_MAX, NAME_MAX, PROCESS_NAME_MAX } from "./limit.ts";
+import { ARGUMENT_DEPTH_MAX, ARGUMENT_VALUES_MAX, NAME_MAX, PROCESS_NAME_MAX, URI_MAX } from "./limit.ts";
 import { type Params, RPC, RpcError } from "./rpc.ts";
 
 /** Arguments over a limit. The request is an event, refused by a guard: its arguments cannot be recorded. */
@@ -72,4 +72,10 @@ export function helloName(frame: unknown): string | undefined {
  */
 export function isEnd(frame: unknown): boolean {
   return isObject(frame) && frame.t === "End";
+}
+
+/** Name of the tool, the prompt, or what a completion is for; empty when there is none. */
+export function nameOf({ name, ref }: Params): string {
+  const named = isObject(ref) ? ref.name ?? ref.uri : name;
+  return typeof named === "string" ? named.slice(0, URI_MAX) : "";
 }

@@ -18,11 +18,12 @@ export const RPC = {
 export type RpcId = string | number;
 export type Params = Record<string, unknown>;
 
-/** A message of the guest. Answers are ignored: the endpoint sends no requests. */
+/** A message of the guest. */
 export type Incoming =
   | { kind: "request"; id: RpcId; method: string; params: Params }
   | { kind: "notification"; method: string; params: Params }
-  | { kind: "answer" };
+  /** without a result it is an error */
+  | { kind: "answer"; id: RpcId | undefined; result?: Params };
 
 /** An error answer. */
 export class RpcError extends Error {
@@ -65,7 +66,9 @@ export function readMessage(value: unknown): Incoming {
       idOf(value),
     );
   }
-  if (value.method === undefined && ("result" in value || "error" in value)) return { kind: "answer" };
+  if (value.method === undefined && ("result" in value || "error" in value)) {
+    return { kind: "answer", id: idOf(value), ...(isObject(value.result) && { result: value.result }) };
+  }
   const id = idOf(value);
   if (typeof value.method !== "string") {
     throw new RpcError(RPC.invalid, "method must be a string", undefined, id);

@@ -1,6 +1,6 @@
 /** The aggregator's end of the private wire. */
 import { joinBytes } from "../bytes.ts";
-import type { EntryKind, Progress, ServerNotice } from "../entry.ts";
+import type { EntryKind, Progress, ServerNotice, ServerRequest } from "../entry.ts";
 import {
   type Frame,
   FrameKind,
@@ -25,6 +25,8 @@ export interface Outbound {
   changed(kinds: Iterable<EntryKind>): void;
   /** reports what a server says without being asked */
   notice(notice: ServerNotice): void;
+  /** passes a request of a server to the parent. @throws Error the parent refuses it, or is gone */
+  ask(request: ServerRequest, signal: AbortSignal): Promise<Record<string, unknown>>;
   /** called with the id of a request that the parent cancelled */
   onAbort?: (id: number) => void;
 }
@@ -35,6 +37,8 @@ export class OutboundClient implements Outbound {
   readonly #requests = new Map<number, WireRequest>();
   readonly #decoder = new TextDecoder();
   #lastId = 0;
+  readonly #questions = new Map<number, (answer: QuestionAnswer) => void>();
+  #lastQuestion = 0;
   onAbort?: (id: number) => void;
   /** settles when the other end has closed */
   readonly closed: Promise<void>;
@@ -62,6 +66,25 @@ export class OutboundClient implements Outbound {
     this.#wire.send(FrameKind.Notice, 0, JSON.stringify(notice));
   }
 
+  ask(request: ServerRequest, signal: AbortSignal): Promise<Record<string, unknown>> {
+    const id = this.#lastQuestion = (this.#lastQuestion + 1) >>> 0;
+    return new Promise((resolve, reject) => {
+      const onAbort = () => {
+        this.#wire.send(FrameKind.Withdraw, id);
+        settle({ error: "the server withdrew the request" });
+      };
+      const settle = ({ result, error }: QuestionAnswer) => {
+        this.#questions.delete(id);
+        signal.removeEventListener("abort", onAbort);
+        if (result) resolve(result);
+        else reject(new Error(error ?? "the request was refused"));
+      };
+      this.#questions.set(id, settle);
+      signal.addEventListener("abort", onAbort, { once: true });
+      this.#wire.send(FrameKind.Request, id, JSON.stringify(request));
+    });
+  }
+
   async #fetch(server: string, url: string, init: RequestInit, watch?: BodyWatch): Promise<Response> {
     const { method = "GET", headers, body, signal } = init;
     signal?.throwIfAborted();
@@ -77,13 +100,22 @@ export class OutboundClient implements Outbound {
   async #receive(): Promise<void> {
     await this.#wire.receive((frame) => {
       const { kind, id } = frame;
-      if (kind === FrameKind.Abort) this.onAbort?.(id);
+      if (kind === FrameKind.Answer) {
+        this.#questions.get(id)?.(JSON.parse(this.#decoder.decode(frame.payload)));
+      } else if (kind === FrameKind.Abort) this.onAbort?.(id);
       else if (kind === FrameKind.Sync) this.#wire.send(FrameKind.Sync, id);
       else this.#requests.get(id)?.receive(frame, this.#decoder);
       return true;
     });
+    for (const settle of [...this.#questions.values()]) settle({ error: "the host closed the connection" });
     for (const request of [...this.#requests.values()]) request.fail("the host closed the connection");
   }
+}
+
+/** Answer to a request of a server. */
+interface QuestionAnswer {
+  result?: Record<string, unknown>;
+  error?: string;
 }
 
 const JSON_TYPE = /^application\/json\b/i;

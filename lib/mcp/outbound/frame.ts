@@ -31,6 +31,12 @@ export const FrameKind = {
   Sync: 11,
   /** → host: `ServerNotice` as JSON; the id is 0 */
   Notice: 12,
+  /** → host: `ServerRequest` as JSON; the id is that request's */
+  Request: 13,
+  /** → aggregator: `{result}` or `{error}` as JSON, the answer to a `Request` */
+  Answer: 14,
+  /** → host: the answer to a `Request` is not needed any more */
+  Withdraw: 15,
 } as const;
 export type FrameKind = typeof FrameKind[keyof typeof FrameKind];
 

@@ -1,6 +1,6 @@
 /** The host's end of the private wire: the aggregator's only way to the network, where credentials are added. */
 import type { AggregatorDefinition } from "../definition.ts";
-import type { EntryKind, Progress, ServerNotice } from "../entry.ts";
+import type { EntryKind, Progress, RequestAnswerer, ServerNotice } from "../entry.ts";
 import {
   DATA_BYTES,
   type Frame,
@@ -11,6 +11,7 @@ import {
   WINDOW,
 } from "./frame.ts";
 import { filterOf } from "./answer_filter.ts";
+import { Questions } from "./question.ts";
 import { readNotice, readProgress } from "./report.ts";
 import { OutboundRefusal } from "./refusal.ts";
 import { SecretFilter } from "./secret.ts";
@@ -34,6 +35,8 @@ export interface OutboundOptions {
   onProgress?(id: number, progress: Progress): void;
   onChanged?(kinds: EntryKind[]): void;
   onNotice?(notice: ServerNotice): void;
+  /** absent: every request of a server is refused */
+  onRequest?: RequestAnswerer;
 }
 
 const LISTS = ["tools", "resources", "prompts"] as const;
@@ -71,6 +74,7 @@ export class OutboundServer {
   readonly #secrets = new SecretFilter();
   #hasSecrets: boolean;
   readonly #syncs = new Map<number, () => void>();
+  readonly #questions: Questions;
   #lastSync = 0;
   #wire?: FrameWire;
 
@@ -78,6 +82,9 @@ export class OutboundServer {
     this.#servers = allowedServers(definitions);
     this.#hasSecrets = usesSecrets(definitions);
     this.#options = options;
+    this.#questions = new Questions(
+      options.onRequest ?? (() => Promise.reject(new Error("requests of servers are not answered here"))),
+    );
   }
 
   /**
@@ -125,6 +132,7 @@ export class OutboundServer {
     this.#wire = undefined;
     for (const resolve of this.#syncs.values()) resolve();
     this.#syncs.clear();
+    this.#questions.close();
     for (const { abort } of this.#requests.values()) abort.abort();
     try {
       this.#http.close();
@@ -134,7 +142,8 @@ export class OutboundServer {
   }
 
   /** @returns false when the other end breaks the protocol */
-  #handle(wire: FrameWire, { kind, id, payload }: Frame): boolean {
+  #handle(wire: FrameWire, frame: Frame): boolean {
+    const { kind, id, payload } = frame;
     const request = this.#requests.get(id);
     switch (kind) {
       case FrameKind.Open:
@@ -161,6 +170,9 @@ export class OutboundServer {
         if (notice) this.#options.onNotice?.(notice);
         return notice !== undefined;
       }
+      case FrameKind.Request:
+      case FrameKind.Withdraw:
+        return this.#questions.receive(wire, frame);
       case FrameKind.Sync:
         this.#syncs.get(id)?.();
         return this.#syncs.delete(id);

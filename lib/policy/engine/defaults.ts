@@ -47,6 +47,21 @@ export const DEFAULT_RULES: readonly Rule[] = [
     "WebSockets at hosts of model providers whose messages are not read",
     "model calls in this WebSocket cannot be decided on; use HTTPS, which clients fall back to",
   ),
+  {
+    ...block(
+      "ask-mcp-elicitation",
+      'mcp.request.method == "elicitation/create"',
+      "questions of MCP servers",
+      "an MCP server asks a person; allowed, the program that called it answers, or the form's defaults do",
+    ),
+    action: "ask",
+  },
+  block(
+    "block-mcp-sampling",
+    'mcp.request.method == "sampling/createMessage"',
+    "model calls for MCP servers",
+    "an MCP server wants the agent's model to answer it, so a rule must allow it",
+  ),
   ...GOVERNED_FAMILIES.map((family): Rule => ({
     id: `allow-${family}`,
     layer: "default",

@@ -4,6 +4,7 @@ import { type McpServer, ResourceTemplate } from "@modelcontextprotocol/sdk/serv
 // @ts-types="@modelcontextprotocol/sdk/types"
 import { SubscribeRequestSchema, UnsubscribeRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import { assertEquals, assertMatch } from "@std/assert";
+import { z } from "zod";
 import { TestAggregator } from "../../helper/mcp_aggregator.ts";
 import { definition, scriptedServer, sdkServer } from "../../helper/mcp_server.ts";
 import { eventually } from "../../helper/sbx.ts";
@@ -67,4 +68,46 @@ Deno.test("mcp: templates are listed, their arguments completed, updates and log
   assertMatch((await aggregator.request("subscribe", { uri: "sbx://none/a" })).error, /unknown server/);
   await aggregator.close();
   await Promise.all([server.close(), plain.close()]);
+});
+
+Deno.test("mcp: requests of servers are answered by the parent, refused without one, and withdrawn", async () => {
+  const server = sdkServer((session) => {
+    const ask = (name: string, method: string, options: object = {}) =>
+      session.registerTool(name, {}, async ({ sendRequest }: any) => {
+        const params = { message: "which?", requestedSchema: { type: "object", properties: {} } };
+        const answer = await sendRequest({ method, params }, z.looseObject({}), options)
+          .catch((error: Error) => ({ error: error.message }));
+        return { content: [{ type: "text", text: JSON.stringify(answer) }] };
+      });
+    ask("elicit", "elicitation/create");
+    ask("impatient", "elicitation/create", { timeout: 50 });
+    ask("roots", "roots/list");
+  });
+  const withdrawn = Promise.withResolvers<void>();
+  const requests: unknown[] = [];
+  const answering = await TestAggregator.start([definition("s", server.url)], {
+    onRequest: (request, signal) => {
+      requests.push(request);
+      if (requests.length === 1) return Promise.resolve({ action: "accept", content: { a: 1 } });
+      return new Promise((_, reject) => {
+        signal.addEventListener("abort", () => {
+          withdrawn.resolve();
+          reject(signal.reason);
+        });
+      });
+    },
+  });
+  const said = async (aggregator: TestAggregator, tool: string) =>
+    JSON.parse((await aggregator.call(`s__${tool}`)).result.content[0].text);
+  assertEquals(await said(answering, "elicit"), { action: "accept", content: { a: 1 } });
+  assertMatch((await said(answering, "impatient")).error, /timed out/i);
+  await withdrawn.promise;
+  assertMatch((await said(answering, "roots")).error, /Method not found|roots/);
+  const params = { message: "which?", requestedSchema: { type: "object", properties: {} } };
+  assertEquals(requests[0], { server: "s", method: "elicitation/create", params });
+  await answering.close();
+  const silent = await TestAggregator.start([definition("s", server.url)]);
+  assertMatch((await said(silent, "elicit")).error, /not answered here/);
+  await silent.close();
+  await server.close();
 });

@@ -1,0 +1,18 @@
+import type { AggregatorDefinition } from "../definition.ts";
+import type { CredentialResolver } from "../outbound/mod.ts";
+import type { ListsOptions } from "./lists.ts";
+
+export interface AggregatorOptions extends ListsOptions {
+  /** in trust order, see `definitionsOf` */
+  definitions: AggregatorDefinition[];
+  /** folder accessible to this user only; holds the private wire's socket while it is being accepted */
+  dir: string;
+  /** credential broker; without it servers with `auth` are not connected */
+  resolve?: CredentialResolver;
+  /** program and arguments; default: the program installed beside this one; null: not installed */
+  command?: string[] | null;
+  /** `ms` (docs/contracts.md §8) */
+  timeouts?: { request: number; call: number };
+  /** receives failures that no caller waits for */
+  log?(line: string): void;
+}
