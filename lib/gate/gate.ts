@@ -38,6 +38,8 @@ export interface GateOptions {
   tell(notice: SessionNotice): void;
   /** replaces secrets by refs, in text or in JSON */
   scrub(text: string): string;
+  /** replaces secrets in every text of a value, also one that is split over several texts */
+  scrubValue?<T>(value: T): T;
 }
 
 /** Families whose parsers replace secrets by refs themselves, where the bytes are. */
@@ -208,6 +210,7 @@ export class SessionGate implements Gate {
   /** A part of an event or of its decision as it is recorded, with refs in place of secrets (docs/contracts.md §9). */
   #scrub<T>(event: Event, part: T): T {
     if (part === undefined || SCRUBBED.has(familyOf(event.common.event_type))) return withoutBinaryText(part);
+    if (this.#options.scrubValue) return this.#options.scrubValue(part);
     const text = JSON.stringify(part);
     const scrubbed = this.#options.scrub(text);
     return scrubbed === text ? part : JSON.parse(scrubbed);

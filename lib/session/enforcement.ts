@@ -78,6 +78,7 @@ export class Enforcement {
         recorder: recording.ledger,
         tell,
         scrub: (text) => broker.scrub(text),
+        scrubValue: (value) => broker.scrubValue(value),
       });
       const enforcement = new Enforcement(options, { contract, broker, recording, gate });
       if (hasServers(contract)) enforcement.mcp().catch((error) => log(error));

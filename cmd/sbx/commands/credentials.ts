@@ -18,7 +18,8 @@ const ADD: Command = {
     { name: "decoy", about: "create a key that grants no access; any use of it raises a finding" },
     JSON_OPTION,
   ],
-  words: { min: 1, max: 1 },
+  // More words are read, so that the error does not repeat a key.
+  words: { min: 1, max: 64 },
   examples: [
     "sbx credentials add anthropic",
     "sbx credentials add github --label work < token.txt",
@@ -66,6 +67,8 @@ export const command: CommandGroup = {
 };
 
 const PROVIDERS = ["anthropic", "openai", "google", "github", "mcp"];
+const KEY_HINT =
+  "a key is no argument, which other programs and the shell's history could read; sbx prompts for it";
 /** Fewest digits that select a credential. */
 const SHORT_MIN = 6;
 /** Digits of a ref in tables. */
@@ -95,11 +98,14 @@ function row(
 }
 
 async function add(args: Arguments): Promise<number> {
-  const [provider] = args.words;
+  const [provider, ...more] = args.words;
+  if (more.length > 0) {
+    throw usageError(ADD, "unexpected argument after the provider", KEY_HINT);
+  }
   if (!PROVIDERS.includes(provider)) {
     throw usageError(
       ADD,
-      `unknown provider "${provider}"`,
+      "unknown provider",
       `give one of ${PROVIDERS.join(", ")}; sbx prompts for the key`,
     );
   }
