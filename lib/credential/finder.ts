@@ -35,6 +35,15 @@ export interface Scan {
   matches: SecretMatch[];
   /** start of a possible partial match at the end of the text; the length of the text when there is none */
   partial: number;
+  /** beginnings of known secrets at the end of the text: plain, and folded */
+  begun: Beginning[];
+}
+
+/** Beginning of a known secret at the end of a text. */
+export interface Beginning {
+  start: number;
+  /** characters of the secret, without escapes and white space; 0 for text that only may become one */
+  depth: number;
 }
 
 /** Finds known secrets, tokens and refs. A change of the known secrets needs a new finder. */
@@ -77,12 +86,12 @@ export class Finder {
   scan(text: string, from = 0): Scan {
     const matches: SecretMatch[] = [];
     let partial = this.#shapes ? scanShapes(text, from, matches) : text.length;
-    if (this.#plain.size > 0) partial = Math.min(partial, this.#scanSecrets(text, from, matches));
-    return { matches: matches.length > 1 ? mergeOverlaps(matches) : matches, partial };
+    const begun = this.#plain.size > 0 ? this.#scanSecrets(text, from, matches) : [];
+    for (const { start } of begun) partial = Math.min(partial, start);
+    return { matches: matches.length > 1 ? mergeOverlaps(matches) : matches, partial, begun };
   }
 
-  /** @returns start of a possible partial match */
-  #scanSecrets(text: string, from: number, matches: SecretMatch[]): number {
+  #scanSecrets(text: string, from: number, matches: SecretMatch[]): Beginning[] {
     const add = (ref: string, start: number, end: number) => {
       const last = matches.at(-1);
       // One match for a repetitive text, not one for each of its characters.
@@ -105,7 +114,10 @@ export class Finder {
       (ref, start, end) => add(ref, starts[start], ends[end - 1]),
     );
     const begin = stable - foldedDepth;
-    return Math.min(text.length - depth, begin < count ? starts[begin] : text.length);
+    return [
+      { start: text.length - depth, depth },
+      { start: begin < count ? starts[begin] : text.length, depth: foldedDepth },
+    ];
   }
 }
 

@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import type { CredentialSubstitution } from "../event/mod.ts";
 import type { MessageFilter, MessagePlace } from "../net/port/mod.ts";
 import { placeholderOf, UniqueRows } from "./body.ts";
-import { Finder, type SecretMatch } from "./finder.ts";
+import { Finder, type Scan, type SecretMatch } from "./finder.ts";
 import { SECRET_MAX } from "./form.ts";
 import { REASON } from "./grant.ts";
 import { plainHost } from "./provider.ts";
@@ -27,14 +27,10 @@ function secretsFinder(vault: Vault): Finder {
   return secrets;
 }
 
-/**
- * Start of a beginning of a known secret at the end of a text; the length of the text without one.
- *
- * @param known start of any such beginning, where it is known
- */
-function startOfPart(vault: Vault, text: string, known?: number): number {
-  const start = known ?? secretsFinder(vault).scan(text).partial;
-  return text.length - start < PART_MIN ? text.length : start;
+/** Start of a beginning of a known secret that must not end a message; the length of the text without one. */
+function startOfPart(text: string, { begun }: Scan): number {
+  const starts = begun.filter(({ depth }) => depth >= PART_MIN).map(({ start }) => start);
+  return Math.min(text.length, ...starts);
 }
 
 /** Filter for one direction of a WebSocket: what it replaces is as in bodies. */
@@ -67,11 +63,16 @@ abstract class Messages implements MessageFilter {
     const bytes = this.#held.length ? Buffer.concat([this.#held, piece]) : piece;
     const base = this.#tail.length;
     const text = this.#tail + latin1(bytes);
-    const { matches: all, partial } = this.finder.scan(text);
+    const scan = this.finder.scan(text);
+    const { matches: all, partial } = scan;
     const matches = all.filter(({ end }) => end > base);
     let cut = isLast ? text.length : Math.max(base, partial);
+    // Start of what has to be seen again with the next piece.
+    let begun = partial;
     for (const { start, end } of matches.toReversed()) {
-      if (start < cut && cut < end) cut = Math.max(base, start);
+      if (start >= cut || cut >= end) continue;
+      cut = Math.max(base, start);
+      begun = Math.min(begun, start);
     }
     if (text.length - cut > MEMORY_MAX) cut = text.length;
     const pieces: Uint8Array[] = [];
@@ -86,15 +87,14 @@ abstract class Messages implements MessageFilter {
       pieces.push(bytes.subarray(at - base, start - base), Buffer.from(written, "latin1"));
       at = match.end;
     }
-    const ofSecret = this.finder === secretsFinder(this.vault) ? partial : undefined;
-    const partOfSecret = isLast ? startOfPart(this.vault, text, ofSecret) : text.length;
+    const partOfSecret = isLast ? startOfPart(text, scan) : text.length;
     const part = Math.min(Math.max(at, partOfSecret), cut);
     pieces.push(bytes.subarray(at - base, part - base));
     if (part < cut) pieces.push(this.#withholdPart(cut - part));
     this.#held = cut === text.length ? EMPTY : bytes.slice(cut - base);
     // A match that is complete at the end needs no rest, unless it is a part of a longer secret.
     const isComplete = isLast && matches.at(-1)?.end === text.length;
-    const from = isComplete ? partOfSecret : Math.min(partial, partOfSecret);
+    const from = isComplete ? partOfSecret : Math.min(begun, partOfSecret);
     this.#tail = text.slice(Math.max(0, Math.min(cut, from) - 1, cut - MEMORY_MAX), cut);
     return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
   }

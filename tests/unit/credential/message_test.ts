@@ -88,3 +88,47 @@ Deno.test(
     assertEquals(filter.substitutions, []);
   }),
 );
+
+Deno.test(
+  "a secret in three pieces, of one message or of several: no nine characters of it pass",
+  world(added, async ({ open }) => {
+    const broker = await open(ALL);
+    const secret = KEY.mcp;
+    for (const direction of ["request", "response"] as const) {
+      for (let first = 1; first < secret.length; first++) {
+        for (let second = first + 1; second <= secret.length; second += 3) {
+          for (const ends of [[true, true], [true, false], [false, true], [false, false]]) {
+            const filter = broker.messages({ ...HOST, direction });
+            const pieces = [
+              `. ${secret.slice(0, first)}`,
+              secret.slice(first, second),
+              `${secret.slice(second)} .`,
+            ];
+            const passed = pieces.map((piece, at) => decode(filter.push(encode(piece), ends[at] ?? true)))
+              .join("");
+            for (let at = 1; at + 9 <= secret.length; at++) {
+              assert(
+                !passed.includes(secret.slice(at, at + 9)),
+                `${JSON.stringify(pieces)} ${ends}: ${passed}`,
+              );
+            }
+            assert(passed.startsWith(". ") && passed.endsWith(" ."), passed);
+          }
+        }
+      }
+    }
+  }),
+);
+
+Deno.test(
+  "text that may only become a secret is not withheld at the end of a message",
+  world(added, async ({ open }) => {
+    const filter = (await open(ALL)).messages({ ...HOST, direction: "response" });
+    for (
+      const text of ["e . . . . . . . . . . .", "a\n\n\n\n\n\n\n\n\n\n", "&#x0000", "\\u00", "m=:=:=:=:=:=:"]
+    ) {
+      assertEquals(decode(filter.push(encode(text), true)), text);
+    }
+    assertEquals(filter.substitutions, []);
+  }),
+);
