@@ -32,7 +32,7 @@ export function exampleOf({ id, type, default: value }: LeafDefinition): string 
 export async function settingsPage(): Promise<string> {
   // Those of the program itself, whatever file the environment names.
   const { leaves } = await loadDefinitions({ get: () => undefined });
-  const rows = leaves.map((leaf) => [
+  const rows = leaves.filter(({ metadata }) => !metadata.hidden).map((leaf) => [
     `\`${leaf.id}\``,
     `${leaf.description}.${leaf.enabledBy === null ? "" : ` Off while \`${leaf.enabledBy}\` is.`}`,
     formOf(leaf.type, leaf.metadata),

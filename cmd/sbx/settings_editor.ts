@@ -10,7 +10,7 @@ export async function editSettings(): Promise<number> {
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await writeAtomic(
       path,
-      '# Settings of sbx, such as:\n#\n# [settings."appearance.theme"]\n# value = "dark"\n',
+      '# Settings of sbx, such as:\n#\n# [settings."ledger.on_full"]\n# value = "block"\n',
     );
   }
   await runEditor(path);

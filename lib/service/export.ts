@@ -128,7 +128,9 @@ export class FindingExport {
       ? targetOf(corp.open_telemetry, corp.open_telemetry_credential_ref, corp.open_telemetry_user)
       : this.#settings.inForce("telemetry.enabled") === true
       ? targetOf(
-        ...["endpoint", "credential_ref", "user"].map((key) => this.#settings.inForce(`telemetry.${key}`)),
+        ...["telemetry.endpoint", "telemetry.credential_ref", "telemetry.user"].map((id) =>
+          this.#settings.inForce(id)
+        ),
       )
       : undefined;
     return { ...(http && { http }), ...(otlp && { otlp }) };

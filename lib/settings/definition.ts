@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { nearest } from "../base/text/mod.ts";
 import { describe, isTable, parseToml, problemError, readToml, type TomlDocument } from "../toml/mod.ts";
 import { type Chains, linkChains } from "./chain.ts";
 import { DEFAULTS_TOML } from "./defaults/mod.ts";
@@ -38,7 +39,7 @@ export interface GroupDefinition {
 export type NodeDefinition =
   | LeafDefinition
   | GroupDefinition
-  | { kind: "action"; node: ActionNode };
+  | { kind: "action"; node: ActionNode; hidden: boolean };
 
 /** Content of defaults.toml. */
 export interface Definitions {
@@ -94,6 +95,11 @@ export function definitionPath(leaf: Pick<LeafDefinition, "id">): string[] {
   return ["settings", ...leaf.id.split(".")];
 }
 
+/** The visible setting whose id is nearest to an unknown one, for "did you mean". */
+export function nearestSetting(id: string, { leaves }: Pick<Definitions, "leaves">): string | undefined {
+  return nearest(id, leaves.filter(({ metadata }) => !metadata.hidden).map((leaf) => leaf.id));
+}
+
 /** Properties inherited from the groups around a node. */
 interface Context {
   category?: string;
@@ -119,10 +125,11 @@ class Builder {
     if (!/^[a-z0-9_-]+$/.test(key)) this.#reject(path, "keys may contain only a-z 0-9 _ -");
     if ("type" in table) return this.#leaf(id, this.#check(LeafTable, table, path), path, context);
     if ("action" in table) {
-      const { name, description, action } = this.#check(ActionTable, table, path);
+      const { name, description, action, hidden = false } = this.#check(ActionTable, table, path);
       return {
         kind: "action",
         node: { kind: "action", key: id, name, ...(description && { description }), action },
+        hidden,
       };
     }
     const scalars = Object.fromEntries(Object.entries(table).filter(([, value]) => !isTable(value)));

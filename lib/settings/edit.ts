@@ -1,5 +1,4 @@
 import { SbxError } from "../base/error/mod.ts";
-import { nearest } from "../base/text/mod.ts";
 import {
   parseToml,
   removeTable,
@@ -8,7 +7,7 @@ import {
   type TomlDocument,
   type TomlValue,
 } from "../toml/mod.ts";
-import type { Definitions } from "./definition.ts";
+import { type Definitions, nearestSetting } from "./definition.ts";
 import { FOREIGN_KEYS } from "./layer.ts";
 import type { LeafNode, SettingValue } from "./node/mod.ts";
 import { retiredMessage } from "./retired.ts";
@@ -67,15 +66,15 @@ export async function checkChanges(
   );
 }
 
-function describeUnknownId(id: string, { tree, byId }: Definitions): string {
+function describeUnknownId(id: string, definitions: Definitions): string {
   const retired = retiredMessage(id);
   if (retired !== undefined) return retired;
-  const kind = kindOf(id, tree);
+  const kind = kindOf(id, definitions.tree);
   if (kind) return `is ${kind} and has no value`;
   if (FOREIGN_KEYS.has(id.split(".")[0])) {
     return "belongs to profiles or corp and cannot be changed in settings";
   }
-  const near = nearest(id, byId.keys());
+  const near = nearestSetting(id, definitions);
   return near ? `unknown setting; did you mean "${near}"?` : "unknown setting";
 }
 

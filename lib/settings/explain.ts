@@ -1,7 +1,6 @@
 import { SbxError } from "../base/error/mod.ts";
-import { nearest } from "../base/text/mod.ts";
 import type { TomlDocument } from "../toml/mod.ts";
-import { definitionPath, type Definitions } from "./definition.ts";
+import { definitionPath, type Definitions, nearestSetting } from "./definition.ts";
 import { formOf } from "./form.ts";
 import type { Layer } from "./layer.ts";
 import { type LeafNode, maskSecret, type SettingSource, type SettingValue } from "./node/mod.ts";
@@ -66,7 +65,7 @@ export function explain(id: string, sources: ExplainSources): SettingExplanation
   const { definitions, resolved, corp } = sources;
   const leaf = resolved.byId.get(id);
   if (!leaf) {
-    const near = nearest(id, definitions.byId.keys());
+    const near = nearestSetting(id, definitions);
     throw new SbxError("settings.not_found", `unknown setting ${JSON.stringify(id)}`, {
       hint: near ? `did you mean "${near}"?` : "sbx settings list shows every setting",
     });

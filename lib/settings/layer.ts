@@ -1,7 +1,7 @@
 import { nearest } from "../base/text/mod.ts";
 import type { CorpState } from "../corp/mod.ts";
 import { isTable, type TomlDocument } from "../toml/mod.ts";
-import type { Definitions } from "./definition.ts";
+import { type Definitions, nearestSetting } from "./definition.ts";
 import type { ConfigIssue, SettingValue } from "./node/mod.ts";
 import { retiredMessage } from "./retired.ts";
 import { checkValue } from "./value.ts";
@@ -121,7 +121,7 @@ function checkEntries(
     if (!leaf) {
       entries.delete(id);
       if (issues.isFull) continue;
-      const near = nearest(id, definitions.byId.keys());
+      const near = nearestSetting(id, definitions);
       const problem = retiredMessage(id) ?? `unknown setting${near ? `; did you mean "${near}"?` : ""}`;
       const message = `${place()}: ${problem}`;
       issues.add({ id, severity: "warning", message });

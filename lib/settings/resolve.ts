@@ -74,7 +74,7 @@ function lockedIssue(id: string, user: Layer): ConfigIssue {
 /** Nodes that are not hidden; the children of an unnamed group move into the parent group. */
 function visibleNodes(definitions: NodeDefinition[], byId: ReadonlyMap<string, LeafNode>): SettingsNode[] {
   return definitions.flatMap((definition): SettingsNode[] => {
-    if (definition.kind === "action") return [definition.node];
+    if (definition.kind === "action") return definition.hidden ? [] : [definition.node];
     if (definition.kind === "leaf") {
       const leaf = byId.get(definition.id)!;
       return leaf.metadata.hidden ? [] : [leaf];

@@ -38,6 +38,7 @@ export const ActionTable = z.strictObject({
   name: z.string(),
   description: z.string().optional(),
   action: z.enum(ACTION_KINDS),
+  hidden: z.boolean().optional(),
 });
 
 /** Keys of a group; the tables beside them are its children. */

@@ -58,6 +58,16 @@ Deno.test("a service started in a folder with a relative home keeps neither", as
       assertEquals(await Deno.readLink(`/proc/${pid}/cwd`), "/");
     }
     assertEquals((await sbx("list")).code, 0);
+    // A hidden setting is read by its id, and neither listed nor changed.
+    const hidden = "app.auto_update";
+    const get = await sbx("settings", "get", hidden);
+    assertEquals([get.code, new TextDecoder().decode(get.stdout)], [0, "true\n"]);
+    assertEquals((await sbx("settings", "explain", hidden)).code, 0);
+    const list = new TextDecoder().decode((await sbx("settings", "list")).stdout);
+    assertEquals([list.includes("ledger.on_full"), list.includes("app.")], [true, false]);
+    const set = await sbx("settings", "set", hidden, "false");
+    assertMatch(new TextDecoder().decode(set.stderr), /the setting app\.auto_update is hidden/);
+    assertEquals((await sbx("settings", "get", "ledger.on_ful")).code, 1);
   } finally {
     await sbx("stop");
     await Deno.remove(dir, { recursive: true });

@@ -90,14 +90,14 @@ const LOCKED = '[settings."appearance.theme"]\nvalue = "dark"\n';
 Deno.test(
   "a batch is made whole, written once, and answered with the fresh state",
   api("", async (over) => {
-    const { status, json } = await patch(over, { "appearance.theme": "light", "appearance.font_size": 20 });
+    const { status, json } = await patch(over, { "ledger.on_full": "block", "vm.resources.ram_gb": 2 });
     assertEquals(status, 200);
     assertEquals(Object.keys(json), ["tree", "issues"]);
-    assertEquals(leaf(json.tree, "appearance.theme").effective_value, "light");
+    assertEquals(leaf(json.tree, "ledger.on_full").effective_value, "block");
     assertEquals(json, (await over.call("GET", "/settings/info")).json);
     assert(
       (await Deno.readTextFile(join(over.dir, "settings.toml"))).includes(
-        '[settings."appearance.font_size"]\nvalue = 20\n',
+        '[settings."vm.resources.ram_gb"]\nvalue = 2\n',
       ),
     );
   }),
@@ -198,7 +198,7 @@ Deno.test(
     const etag = first.headers.get("etag")!;
     await first.body?.cancel();
     assertEquals((await app.request("/settings/info", { headers: { "if-none-match": etag } })).status, 304);
-    await call("PATCH", "/settings/edit", { "app.auto_update": false });
+    await call("PATCH", "/settings/edit", { "telemetry.enabled": true });
     const changed = await app.request("/settings/info", { headers: { "if-none-match": etag } });
     assertEquals(changed.status, 200);
     await changed.body?.cancel();

@@ -138,13 +138,13 @@ Deno.test("settings, corp and a profile decide what a guest is", async (t) => {
     });
 
     await t.step("a locked setting is refused with 423, and nothing is written", async () => {
-      const batch = { "appearance.font_size": 20, "appearance.theme": "light" };
+      const batch = { "vm.resources.retention_days": 20, "ledger.on_full": "pause" };
       const { status, body } = await sbx.api("PATCH", "/settings/edit", batch);
       assertEquals([status, body.code], [423, "settings.corp_locked"]);
       assertEquals(await Deno.readTextFile(settingsFile), USER);
-      const { code, stderr } = await sbx.cli("settings", "set", "appearance.theme", "light");
+      const { code, stderr } = await sbx.cli("settings", "set", "ledger.on_full", "pause");
       assertEquals(code, 1);
-      assertStringIncludes(stderr, "appearance.theme: locked by corp");
+      assertStringIncludes(stderr, "ledger.on_full: locked by corp");
     });
 
     await t.step("edits by hand, by CLI and of corp.toml show on /events at once", async () => {
@@ -156,14 +156,19 @@ Deno.test("settings, corp and a profile decide what a guest is", async (t) => {
       };
       await new Promise((resolve) => socket.onopen = resolve);
       try {
-        await Deno.writeTextFile(settingsFile, `${USER}[settings."appearance.font_size"]\nvalue = 21\n`);
+        await Deno.writeTextFile(
+          settingsFile,
+          `${USER}[settings."vm.resources.retention_days"]\nvalue = 21\n`,
+        );
         await eventually("the edit by hand is told", () => changed.length === 1);
-        await sbx.ok("settings", "set", "app.auto_update", "false");
+        await sbx.ok("settings", "set", "vm.resources.max_concurrent_vms", "9");
         await eventually("the edit by CLI is told", () => changed.length === 2);
-        await Deno.writeTextFile(corpFile, `${CORP}[settings."appearance.font_size"]\nvalue = 30\n`);
+        await Deno.writeTextFile(corpFile, `${CORP}[settings."vm.resources.retention_days"]\nvalue = 30\n`);
         await eventually("the edit of corp.toml is told", () => changed.length === 3);
-        assertEquals(changed, [["appearance.font_size"], ["app.auto_update"], ["appearance.font_size"]]);
-        assertEquals(await sbx.ok("settings", "get", "appearance.font_size"), "30\n");
+        assertEquals(changed, [["vm.resources.retention_days"], ["vm.resources.max_concurrent_vms"], [
+          "vm.resources.retention_days",
+        ]]);
+        assertEquals(await sbx.ok("settings", "get", "vm.resources.retention_days"), "30\n");
         assertStringIncludes(await Deno.readTextFile(settingsFile), 'value = "ada@example.org"   # work');
       } finally {
         socket.close();
@@ -177,11 +182,11 @@ Deno.test("settings, corp and a profile decide what a guest is", async (t) => {
         "it is noticed",
         async () => (await sbx.api("GET", "/corp/info")).body.status === "last_good",
       );
-      assertEquals((await sbx.api("PATCH", "/settings/edit", { "appearance.theme": "light" })).status, 423);
+      assertEquals((await sbx.api("PATCH", "/settings/edit", { "ledger.on_full": "pause" })).status, 423);
       const { code, stdout } = await sbx.cli("status");
       assertEquals(code, 1);
       assertStringIncludes(stdout, `${corpFile} IS BROKEN`);
-      assertStringIncludes(await sbx.ok("corp", "info"), "appearance.theme");
+      assertStringIncludes(await sbx.ok("corp", "info"), "ledger.on_full");
       await Deno.writeTextFile(corpFile, CORP);
       await eventually("it is good again", async () => (await sbx.api("GET", "/status")).body.ok);
     });
@@ -192,8 +197,8 @@ Deno.test("settings, corp and a profile decide what a guest is", async (t) => {
       const explained = await sbx.ok("settings", "explain", "repository.git.identity.author_name");
       assertStringIncludes(explained, `${corpFile}:3`);
       assertStringIncludes(explained, `${settingsFile}:3`);
-      await sbx.ok("settings", "reset", "app.auto_update");
-      assertEquals(await sbx.ok("settings", "get", "app.auto_update"), "true\n");
+      await sbx.ok("settings", "reset", "vm.resources.max_concurrent_vms");
+      assertEquals(await sbx.ok("settings", "get", "vm.resources.max_concurrent_vms"), "10\n");
       const list = await sbx.ok("profile", "list");
       for (const id of ["code", "co-work", "pinned"]) assertStringIncludes(list, id);
       assertStringIncludes(await sbx.ok("profile", "info", "pinned"), "obom.cdx.json");

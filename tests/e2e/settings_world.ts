@@ -13,8 +13,8 @@ export const CORP = `
 value = "Corp Build"
 [settings."vm.resources.cpu_count"]
 value = 1
-[settings."appearance.theme"]
-value = "dark"
+[settings."ledger.on_full"]
+value = "block"
 `;
 
 /** settings.toml, written by hand. */

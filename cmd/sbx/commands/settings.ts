@@ -27,7 +27,7 @@ export const command: CommandGroup = {
       summary: "print the value of a setting",
       options: [JSON_OPTION],
       words: { min: 1, max: 1 },
-      examples: ["sbx settings get appearance.theme"],
+      examples: ["sbx settings get ledger.on_full"],
       run: (args) => get(args.words[0], args),
     },
     {
@@ -38,7 +38,7 @@ export const command: CommandGroup = {
       options: [JSON_OPTION],
       words: { min: 2, max: 2 },
       examples: [
-        "sbx settings set appearance.theme dark",
+        "sbx settings set ledger.on_full block",
         "sbx settings set vm.environment.dev.ports 3000,8080",
         "sbx settings set vm.environment.shell.bashrc @~/.bashrc",
       ],
@@ -50,7 +50,7 @@ export const command: CommandGroup = {
       summary: "reset settings to their defaults",
       options: [JSON_OPTION],
       words: { min: 1, max: 63 },
-      examples: ["sbx settings reset appearance.theme"],
+      examples: ["sbx settings reset ledger.on_full"],
       run: (args) => reset(args.words, args),
     },
     {
@@ -93,7 +93,7 @@ function row(leaf: LeafNode): string[] {
 }
 
 async function get(id: string, args: Arguments): Promise<number> {
-  const { effective_value } = await find(id);
+  const { effective_value } = await fetchExplanation(await connect(), id);
   if (args.has("json")) await printJson(effective_value);
   else await print(typeof effective_value === "string" ? effective_value : formatJson(effective_value));
   return 0;

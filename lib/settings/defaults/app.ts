@@ -1,4 +1,4 @@
-/** Built-in settings of sbx itself and of its desktop app. */
+/** Built-in settings of sbx itself and of its desktop app, hidden until updates and the app are there. */
 export const APP_DEFAULTS = `
 [settings.app]
 name = "Application"
@@ -9,26 +9,27 @@ name = "Automatic updates"
 description = "Install new versions of sbx automatically"
 type = "bool"
 default = true
-meta = { builtin = true }
+meta = { builtin = true, hidden = true }
 
 [settings.app.notifications]
 name = "Notifications"
 description = "Show desktop notifications for pending approvals, findings and stopped VMs"
 type = "bool"
 default = true
-meta = { builtin = true }
+meta = { builtin = true, hidden = true }
 
 [settings.app.start_service_at_login]
 name = "Start at login"
 description = "Start the service at login, so that the first VM starts sooner"
 type = "bool"
 default = false
-meta = { builtin = true }
+meta = { builtin = true, hidden = true }
 
 [settings.app.check_update]
 name = "Check for updates"
 description = "Check for a new version now"
 action = "check_update"
+hidden = true
 
 [settings.appearance]
 name = "Appearance"
@@ -38,19 +39,19 @@ name = "Theme"
 description = "Colours of the desktop app"
 type = "text"
 default = "system"
-meta = { builtin = true, choices = ["system", "light", "dark"], side_effect = "toggle_theme" }
+meta = { builtin = true, hidden = true, choices = ["system", "light", "dark"], side_effect = "toggle_theme" }
 
 [settings.appearance.font_size]
 name = "Font size"
 description = "Terminal font size, in pixels"
 type = "number"
 default = 14
-meta = { builtin = true, min = 8, max = 32, step = 1, widget = "slider" }
+meta = { builtin = true, hidden = true, min = 8, max = 32, step = 1, widget = "slider" }
 
 [settings.appearance.reduced_motion]
 name = "Reduced motion"
 description = "Disable animations"
 type = "bool"
 default = false
-meta = { builtin = true }
+meta = { builtin = true, hidden = true }
 `;

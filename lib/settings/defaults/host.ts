@@ -117,5 +117,5 @@ description = "Upper bounds of latency histograms, in seconds"
 type = "float_list"
 default = [0.005, 0.05, 0.5, 5.0]
 enabled_by = "telemetry.enabled"
-meta = { builtin = true, min = 0 }
+meta = { builtin = true, hidden = true, min = 0 }
 `;

@@ -51,21 +51,21 @@ name = "Interval"
 description = "Seconds between automatic snapshots of a workspace"
 type = "number"
 default = 300
-meta = { builtin = true, min = 30, max = 3600, step = 30 }
+meta = { builtin = true, hidden = true, min = 30, max = 3600, step = 30 }
 
 [settings.vm.snapshots.auto_max]
 name = "Automatic snapshots"
 description = "Maximum number of automatic snapshots per VM"
 type = "number"
 default = 10
-meta = { builtin = true, min = 1, max = 100, step = 1 }
+meta = { builtin = true, hidden = true, min = 1, max = 100, step = 1 }
 
 [settings.vm.snapshots.manual_max]
 name = "Manual snapshots"
 description = "Maximum number of manual snapshots per VM, made by a person or an agent"
 type = "number"
 default = 12
-meta = { builtin = true, min = 1, max = 100, step = 1 }
+meta = { builtin = true, hidden = true, min = 1, max = 100, step = 1 }
 
 [settings.vm.environment]
 name = "Environment"

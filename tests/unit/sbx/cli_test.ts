@@ -256,13 +256,13 @@ Deno.test("cp: modes are uploaded, links and files over the limit are skipped, o
   const sent: [string, string][] = [];
   await using server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
     const { pathname, searchParams } = new URL(request.url);
-    await request.body?.cancel();
+    const { byteLength: size } = await request.arrayBuffer();
     if (pathname.endsWith("/list")) {
       return Response.json({ error: "not there", code: "file.not_found" }, { status: 404 });
     }
     if (pathname.endsWith("/info")) return Response.json({ workspace: "/host/workspace" });
     sent.push([searchParams.get("path")!, searchParams.get("mode")!]);
-    return Response.json({});
+    return Response.json({ size });
   });
   const remote = new Remote(new Client(`http://127.0.0.1:${server.addr.port}`), "demo");
   try {

@@ -1,11 +1,11 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { formatExplanation } from "../../../cmd/sbx/settings_explanation.ts";
-import { formatValue, leavesOf, parseSetting } from "../../../cmd/sbx/settings_value.ts";
+import { formatValue, parseSetting } from "../../../cmd/sbx/settings_value.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { EMPTY_LAYER, type LeafNode, loadDefinitions, resolve } from "../../../lib/settings/mod.ts";
 
-const { tree } = resolve(await loadDefinitions({ get: () => undefined }), EMPTY_LAYER, EMPTY_LAYER);
-const leaf = (id: string): LeafNode => leavesOf(tree).find((one) => one.id === id)!;
+const { byId } = resolve(await loadDefinitions({ get: () => undefined }), EMPTY_LAYER, EMPTY_LAYER);
+const leaf = (id: string): LeafNode => byId.get(id)!;
 const parse = (id: string, text: string) => parseSetting(leaf(id), text);
 
 Deno.test("text is parsed as the setting's type", async () => {

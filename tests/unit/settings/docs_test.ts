@@ -14,7 +14,7 @@ import {
   userLayer,
 } from "../../../lib/settings/mod.ts";
 import { checkToml, parseToml, type TomlDocument } from "../../../lib/toml/mod.ts";
-import { exampleOf, EXAMPLES } from "../../../scripts/docs_settings.ts";
+import { exampleOf, EXAMPLES, settingsPage } from "../../../scripts/docs_settings.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 const definitions = await loadDefinitions({ get: () => undefined });
@@ -38,12 +38,15 @@ Deno.test("the TOML examples of docs/settings.md", async () => {
   for (const [, name, toml] of examples) assertEquals(PROBLEMS[name](parseToml(toml, name)), [], name);
 });
 
-Deno.test("docs/reference/settings.md has a valid example value for every setting", async () => {
+Deno.test("docs/reference/settings.md has a valid example value for every setting, and no hidden one", async () => {
   const { tree } = resolve(definitions, EMPTY_LAYER, EMPTY_LAYER);
   const leaves = leavesOf(tree);
-  assertEquals(leaves.length, definitions.leaves.length);
+  const page = await settingsPage();
   for (const definition of definitions.leaves) {
-    const leaf = leaves.find(({ id }) => id === definition.id)!;
+    assertEquals(page.includes(`| \`${definition.id}\` `), !definition.metadata.hidden, definition.id);
+  }
+  for (const leaf of leaves) {
+    const definition = definitions.byId.get(leaf.id)!;
     const example = exampleOf(definition);
     assert(example !== "", definition.id);
     const value = example.startsWith("@") ? leaf.default_value : await parseSetting(leaf, example);

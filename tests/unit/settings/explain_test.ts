@@ -28,28 +28,29 @@ function explanation(id: string, userText: string, corpText?: string) {
 }
 
 Deno.test("an explanation has every layer with file and line, the winner and the lock", () => {
-  const user = '# c\n[settings."appearance.theme"]\nmodified = "m"\nvalue = "light"\n';
-  const corp = '\n\n[settings]\n"appearance.theme" = { hidden = true, value = "dark" }\n';
-  assertEquals(explanation("appearance.theme", user, corp), {
-    id: "appearance.theme",
-    name: "Theme",
-    description: "Colours of the desktop app",
-    form: "system, light or dark",
-    effective_value: "dark",
+  const user = '# c\n[settings."ledger.on_full"]\nmodified = "m"\nvalue = "pause"\n';
+  const corp = '\n\n[settings]\n"ledger.on_full" = { hidden = true, value = "block" }\n';
+  assertEquals(explanation("ledger.on_full", user, corp), {
+    id: "ledger.on_full",
+    name: "When it cannot be written",
+    description:
+      "pause: the VM pauses until the record can be written again; block: it keeps running, and everything that needs a record is refused",
+    form: "pause or block",
+    effective_value: "block",
     source: "corp",
     corp_locked: true,
     lock: "corp.toml:4",
     enabled: true,
     hidden: true,
     layers: [
-      { layer: "corp", value: "dark", hidden: true, file: "corp.toml", line: 4, wins: true },
-      { layer: "user", value: "light", file: "settings.toml", line: 4, wins: false },
+      { layer: "corp", value: "block", hidden: true, file: "corp.toml", line: 4, wins: true },
+      { layer: "user", value: "pause", file: "settings.toml", line: 4, wins: false },
       {
         layer: "default",
-        value: "system",
+        value: "pause",
         enabled: true,
         file: "defaults.toml",
-        line: defaultLine("appearance.theme"),
+        line: defaultLine("ledger.on_full"),
         wins: false,
       },
     ],
@@ -83,6 +84,6 @@ Deno.test("secrets are masked in every layer", () => {
 });
 
 Deno.test("an unknown id names the nearest one", () => {
-  const error = assertThrows(() => explanation("appearance.tema", ""), SbxError);
-  assertEquals([error.code, error.hint], ["settings.not_found", 'did you mean "appearance.theme"?']);
+  const error = assertThrows(() => explanation("ledger.on_ful", ""), SbxError);
+  assertEquals([error.code, error.hint], ["settings.not_found", 'did you mean "ledger.on_full"?']);
 });

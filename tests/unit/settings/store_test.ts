@@ -14,16 +14,16 @@ Deno.test(
     { settings: '# mine\n[settings."app.auto_update"]\nvalue = false # no\n' },
     async ({ open, settings }) => {
       const store = await open();
-      const answer = await store.edit({ "appearance.theme": "dark" });
-      assert(JSON.stringify(answer.tree).includes('"effective_value":"dark"'));
+      const answer = await store.edit({ "ledger.on_full": "block" });
+      assert(JSON.stringify(answer.tree).includes('"effective_value":"block"'));
       const text = await Deno.readTextFile(settings);
       assert(
         text.startsWith(
-          '# mine\n[settings."app.auto_update"]\nvalue = false # no\n\n[settings."appearance.theme"]\n',
+          '# mine\n[settings."app.auto_update"]\nvalue = false # no\n\n[settings."ledger.on_full"]\n',
         ),
       );
-      const again = (await open()).resolved.byId.get("appearance.theme")!;
-      assertEquals([again.effective_value, again.source], ["dark", "user"]);
+      const again = (await open()).resolved.byId.get("ledger.on_full")!;
+      assertEquals([again.effective_value, again.source], ["block", "user"]);
       assert(!Number.isNaN(Date.parse(again.modified!)));
     },
   ),
@@ -68,7 +68,7 @@ Deno.test(
     const store = await open();
     const { code, reasons } = await refusal(store, {
       "app.auto_update": false,
-      "app.auto_updat": true,
+      "telemetry.enable": true,
       "appearance.font_size": 7,
       "appearance.theme": 3,
       "app.check_update": true,
@@ -79,7 +79,7 @@ Deno.test(
     });
     assertEquals([code, statusOf(code)], ["settings.invalid", 400]);
     assertEquals(reasons, [
-      'app.auto_updat: unknown setting; did you mean "app.auto_update"?',
+      'telemetry.enable: unknown setting; did you mean "telemetry.enabled"?',
       "appearance.font_size: must be between 8 and 32",
       "appearance.theme: must be text",
       "app.check_update: is an action and has no value",
@@ -122,9 +122,9 @@ Deno.test(
     const first = store.infoBytes();
     assertEquals(JSON.parse(new TextDecoder().decode(first.json)), JSON.parse(JSON.stringify(store.info())));
     assertEquals(store.infoBytes() === first, true);
-    await store.edit({ "app.auto_update": false });
+    await store.edit({ "telemetry.enabled": true });
     assert(store.infoBytes().etag !== first.etag);
-    await store.edit({ "app.auto_update": null });
+    await store.edit({ "telemetry.enabled": null });
     assertEquals(store.infoBytes().etag, first.etag);
   }),
 );

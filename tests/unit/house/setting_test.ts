@@ -1,0 +1,49 @@
+/** Every setting that is offered does something: the service reads it, or each boot passes it to the guest. */
+import { assertEquals } from "@std/assert";
+import { bootConfig, EMPTY_LAYER, loadDefinitions, resolve, userLayer } from "../../../lib/settings/mod.ts";
+import { parseToml } from "../../../lib/toml/mod.ts";
+import { exampleOf } from "../../../scripts/docs_settings.ts";
+import { fromRoot } from "../../helper/repo.ts";
+
+const definitions = await loadDefinitions({ get: () => undefined });
+
+/** Text of the modules of the service, without those that only check values. */
+async function serviceText(): Promise<string> {
+  const texts: string[] = [];
+  for await (const { name, isFile } of Deno.readDir(fromRoot("lib/service"))) {
+    if (isFile && name.endsWith(".ts")) texts.push(await Deno.readTextFile(fromRoot(`lib/service/${name}`)));
+  }
+  return texts.join("\n");
+}
+
+/** True if a value of the setting changes what a VM gets at boot. */
+function reachesGuest(id: string): boolean {
+  const { type, metadata, default: fallback } = definitions.byId.get(id)!;
+  if (type !== "file" && metadata.env_vars.length === 0) return false;
+  const value = type === "file" ? `{ path = "/root/x", content = "mark" }` : JSON.stringify(
+    Array.isArray(fallback) ? [fallback[0] ?? "mark"] : exampleOf(definitions.byId.get(id)!),
+  );
+  const user = userLayer(parseToml(`[settings."${id}"]\nvalue = ${value}\n`, "settings.toml"), definitions);
+  assertEquals(user.issues, [], id);
+  const { env, files } = bootConfig(resolve(definitions, user, EMPTY_LAYER));
+  return type === "file"
+    ? files.some(({ content }) => content === "mark")
+    : metadata.env_vars.every((name) => env[name] !== undefined);
+}
+
+Deno.test("every visible setting is read by the service, or reaches the guest at boot", async () => {
+  const read = await serviceText();
+  const idle = definitions.leaves.filter(({ id, metadata }) =>
+    !metadata.hidden && !read.includes(`"${id}"`) && !reachesGuest(id)
+  );
+  assertEquals(idle.map(({ id }) => id), []);
+});
+
+Deno.test("a hidden built-in setting is one that nothing reads yet", async () => {
+  const read = await serviceText();
+  const hidden = definitions.leaves.filter(({ metadata }) => metadata.hidden);
+  assertEquals(
+    hidden.filter(({ id }) => read.includes(`"${id}"`) || reachesGuest(id)).map(({ id }) => id),
+    [],
+  );
+});
