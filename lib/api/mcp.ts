@@ -65,7 +65,10 @@ const inPath = (name: string) => ({ param: { name, in: "path" as const } });
 const profile = z.object({ id: z.string().openapi(inPath("id")) });
 const server = profile.extend({ sid: z.string().openapi(inPath("sid")) });
 const tool = server.extend({
-  tid: z.string().openapi({ ...inPath("tid"), description: "name of the tool; ~1 is /, and ~0 is ~" }),
+  tid: z.string().openapi({
+    ...inPath("tid"),
+    description: "name of the tool; ~1 is /, ~2 is %, and ~0 is ~",
+  }),
 });
 const tags = ["mcp"];
 

@@ -79,9 +79,12 @@ export function segment(text: string, kind: "vm" | "profile" = "vm"): string {
   });
 }
 
-/** Encodes the name of an MCP tool as one segment: `~1` is `/` and `~0` is `~`, as in a JSON Pointer. */
+/**
+ * Encodes the name of an MCP tool as one segment: `~1` is `/` and `~0` is `~`, as in a JSON Pointer, and `~2` is `%`.
+ * Gateways refuse segments that could be decoded twice.
+ */
 export function toolSegment(name: string): string {
-  return encodeURIComponent(name.replaceAll("~", "~0").replaceAll("/", "~1"));
+  return encodeURIComponent(name.replaceAll("~", "~0").replaceAll("/", "~1").replaceAll("%", "~2"));
 }
 
 function queryOf(query: RequestParts["query"]): string {

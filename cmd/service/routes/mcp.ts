@@ -17,7 +17,7 @@ export function routeMcp(app: Hono, mcp: ProfileMcp): void {
   handle(app, mcpRoutes.approve, ({ params: { id, sid, tid } }) => mcp.approve(id, sid, toolOf(tid)));
 }
 
-/** Name of the tool in a path: `~1` is `/`, which no segment of a path can hold, and `~0` is `~`. */
+/** Name of the tool in a path: `~1` is `/` and `~2` is `%`, which no segment of a path can hold, and `~0` is `~`. */
 function toolOf(segment: string): string {
-  return segment.replaceAll("~1", "/").replaceAll("~0", "~");
+  return segment.replaceAll("~2", "%").replaceAll("~1", "/").replaceAll("~0", "~");
 }
