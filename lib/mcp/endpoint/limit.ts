@@ -28,6 +28,8 @@ export const ARGUMENT_VALUES_MAX = 100_000;
 export const SUBSCRIPTIONS_MAX = 256;
 /** Log messages of servers per minute that are decided on and passed to one guest; the rest is dropped. */
 export const LOG_MESSAGES_PER_MINUTE = 120;
+/** Requests of servers per minute that are decided on for one guest; more are refused without a record. */
+export const SERVER_REQUESTS_PER_MINUTE = 60;
 /** Items of a response, and characters of each text in it, stored in the ledger. */
 export const KEPT_ITEMS_MAX = 1000;
 export const KEPT_TEXT_MAX = 16 * 1024;

@@ -4,18 +4,16 @@ import type { GuestConnection } from "./connection.ts";
 import { draftOf } from "./event.ts";
 import { LOG_MESSAGES_PER_MINUTE } from "./limit.ts";
 import { argumentsParam } from "./params.ts";
+import { PerMinute } from "./per_minute.ts";
 import { LOG_LEVELS } from "./protocol.ts";
 import type { Subscriptions } from "./subscription.ts";
-
-const MINUTE_MS = 60_000;
 
 /** Passes what servers say without being asked on to the guest: log messages through policy, updates as they are. */
 export class ServerNotices {
   readonly #gate: Gate;
   readonly #connections: Iterable<GuestConnection>;
   readonly #subscriptions: Subscriptions<GuestConnection>;
-  #minute = 0;
-  #logged = 0;
+  readonly #logged = new PerMinute(LOG_MESSAGES_PER_MINUTE);
 
   constructor(
     gate: Gate,
@@ -40,7 +38,7 @@ export class ServerNotices {
   async #passLog({ server, method, params: { level, logger, data } }: ServerNotice): Promise<void> {
     const at = LOG_LEVELS.indexOf(level as string);
     const wants = () => [...this.#connections].filter((connection) => connection.wantsLog(at));
-    if (at < 0 || wants().length === 0 || this.#isTooMany()) return;
+    if (at < 0 || wants().length === 0 || !this.#logged.take()) return;
     const name = typeof logger === "string" ? logger : "";
     const names = { server_name: server, tool_name: name, namespaced_tool_name: `${server}__${name}` };
     const args = argumentsParam({ arguments: { level, data } });
@@ -51,12 +49,5 @@ export class ServerNotices {
       connection.log({ level: decided, logger: name ? `${server}/${name}` : server, data: text });
     }
     passage.finish();
-  }
-
-  #isTooMany(): boolean {
-    const minute = Math.floor(Date.now() / MINUTE_MS);
-    if (minute !== this.#minute) this.#logged = 0;
-    this.#minute = minute;
-    return ++this.#logged > LOG_MESSAGES_PER_MINUTE;
   }
 }

@@ -5,7 +5,9 @@ import type { ServerRequest } from "../entry.ts";
 import type { GuestConnection } from "./connection.ts";
 import { defaultsOf } from "./elicitation.ts";
 import { draftOf, keptOf, type McpResponse } from "./event.ts";
+import { SERVER_REQUESTS_PER_MINUTE } from "./limit.ts";
 import { argumentsParam } from "./params.ts";
+import { PerMinute } from "./per_minute.ts";
 import type { Params } from "./rpc.ts";
 
 /** The answer of a person who does not want to. */
@@ -16,6 +18,7 @@ export class ServerRequests {
   readonly #gate: Gate;
   readonly #connections: Iterable<GuestConnection>;
   readonly #timeoutMs: number;
+  readonly #asked = new PerMinute(SERVER_REQUESTS_PER_MINUTE);
 
   constructor(gate: Gate, connections: Iterable<GuestConnection>, timeoutMs: number) {
     this.#gate = gate;
@@ -29,6 +32,9 @@ export class ServerRequests {
    * @throws Error whose message is for the server
    */
   async answer({ server, method, params }: ServerRequest, signal: AbortSignal): Promise<Params> {
+    if (!this.#asked.take()) {
+      throw new Error(`servers have made ${SERVER_REQUESTS_PER_MINUTE} requests in this minute, the limit`);
+    }
     const { _meta, ...rest } = params;
     const args = argumentsParam({ arguments: rest });
     const names = { server_name: server, tool_name: "", namespaced_tool_name: "" };
