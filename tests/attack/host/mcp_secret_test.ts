@@ -12,7 +12,7 @@ const PART = "0123456789";
 const ESCAPED = Array.from(SECRET, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`).join(
   "",
 );
-const BLOB = Buffer.from(JSON.stringify({ token: SECRET }).replace("/", "\\/")).toString("base64");
+const BLOB = Buffer.from(`{"token": "${ESCAPED}"}`).toString("base64");
 
 const sse = (...events: string[]) =>
   new Response(events.join(""), { headers: { "content-type": "text/event-stream" } });
