@@ -8,6 +8,7 @@ import {
   unknownCommand,
 } from "../../lib/base/args/mod.ts";
 import { asSbxError, errorBody } from "../../lib/base/error/mod.ts";
+import { isLogged } from "../../lib/base/log/mod.ts";
 import { caRotate, caShow } from "./ca.ts";
 import { detectionBacktest } from "./detection_backtest.ts";
 import { detectionCompile, detectionValidate } from "./detection_pack.ts";
@@ -58,7 +59,9 @@ export async function main(argv: string[]): Promise<number> {
     if (hasJsonOption(argv)) await print(formatJson(errorBody(error)));
     else note(`${PROGRAM}: ${error.message}${error.hint ? `\n  ${error.hint}` : ""}`);
     // A bug of sbx: print the cause for its developers.
-    if (error.code === "internal") note(Deno.inspect(error.cause));
+    if (error.code === "internal" || error.cause !== undefined && isLogged("debug")) {
+      note(Deno.inspect(error.cause));
+    }
     if (error.code === "usage.invalid") return 2;
     return error.code === "image.interrupted" ? 130 : 1;
   }

@@ -35,13 +35,14 @@ export async function main(args: string[]): Promise<number> {
   } catch (error) {
     const failure = asSbxError(error, "starting the MCP aggregator");
     say(`sbx-mcp-aggregator: ${failure.message} (${failure.code})`);
-    if (failure.code === "internal") log(failure.cause);
+    if (failure.code === "internal") log.error(failure.cause);
     return 1;
   }
 }
 
 async function serve(socket: string): Promise<number> {
-  const warn = boundedLog((line) => say(`sbx-mcp-aggregator: ${line}`));
+  const warn = boundedLog((line) => log.warn(`sbx-mcp-aggregator: ${line}`));
+  const debug = boundedLog((line) => log.debug(`sbx-mcp-aggregator: ${line}`));
   const outbound = new OutboundClient(await Deno.connect({ transport: "unix", path: socket }));
   // An unhandled rejection in one client must not end the others.
   globalThis.addEventListener("unhandledrejection", (event) => {
@@ -49,7 +50,7 @@ async function serve(socket: string): Promise<number> {
     warn(`unhandled: ${event.reason}`);
   });
   if (!await confine()) warn("no kernel filter is available; only Deno's permissions confine this process");
-  const serving = serveAggregator({ input: Deno.stdin, output: Deno.stdout }, { outbound, log: warn });
+  const serving = serveAggregator({ input: Deno.stdin, output: Deno.stdout }, { outbound, log: warn, debug });
   // Without its way to the network it is of no use; the parent starts another.
   const disconnected = outbound.closed.then(() => 1);
   return await Promise.race([serving.then(() => 0), disconnected]);

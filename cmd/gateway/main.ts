@@ -36,7 +36,7 @@ export async function main(args: string[]): Promise<number> {
     const failure = asSbxError(error, "starting the gateway");
     say(`sbx-gateway: ${failure.message} (${failure.code})`);
     if (failure.hint) say(failure.hint);
-    if (failure.code === "internal") log(failure.cause);
+    if (failure.code === "internal") log.error(failure.cause);
     return failure.code === "cli.usage" ? 2 : 1;
   }
 }

@@ -57,7 +57,7 @@ function handler(host: Host): (request: Request) => Promise<Response> {
       return response;
     } catch (error) {
       const failure = asSbxError(error, "the request");
-      if (failure.code === "internal") log("sbx-mcp:", failure.cause);
+      if (failure.code === "internal") log.error("sbx-mcp:", failure.cause);
       const status = statusOf(failure.code);
       const headers = corsHeaders(origin);
       if (status === 401) headers.push(["www-authenticate", "Bearer"]);

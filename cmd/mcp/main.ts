@@ -38,7 +38,7 @@ export async function main(args: string[]): Promise<number> {
     const failure = asSbxError(error, "serving MCP");
     say(`sbx-mcp: ${failure.message} (${failure.code})`);
     if (failure.hint) say(failure.hint);
-    if (failure.code === "internal") log(failure.cause);
+    if (failure.code === "internal") log.error(failure.cause);
     return failure.code === "usage.invalid" ? 2 : 1;
   }
 }

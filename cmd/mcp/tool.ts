@@ -87,15 +87,18 @@ export function offer(
       if (isCut) {
         content.push({ type: "text", text: `cut to ${RESULT_BYTES_MAX} bytes: ask for less at once` });
       }
+      log.debug(`sbx-mcp: ${name}`);
       return { structuredContent, content };
     } catch (error) {
-      return { isError: true, content: [{ type: "text", text: textOf(asSbxError(error, name)) }] };
+      const failure = asSbxError(error, name);
+      log.debug(`sbx-mcp: ${name}: ${failure.code}`);
+      return { isError: true, content: [{ type: "text", text: textOf(failure) }] };
     }
   });
 }
 
 function textOf({ message, code, hint, cause }: SbxError): string {
-  if (code === "internal") log(`sbx-mcp: ${message}:`, cause);
+  if (code === "internal") log.error(`sbx-mcp: ${message}:`, cause);
   return `${message} (${code})${hint ? `\n${hintForAgent(hint)}` : ""}`;
 }
 

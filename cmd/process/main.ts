@@ -1,7 +1,7 @@
 /** sbx-process: one VM. It is started by sbx-service, outlives it, and ends with its machine. */
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
-import { outliveRejections } from "../../lib/base/log/mod.ts";
+import { log, outliveRejections } from "../../lib/base/log/mod.ts";
 import { CallServer } from "../../lib/ipc/mod.ts";
 import { makeSockets, readRecord, Session, sessionPaths } from "../../lib/session/mod.ts";
 import { Qemu } from "../../lib/vm/mod.ts";
@@ -25,6 +25,7 @@ export async function main([id]: string[]): Promise<number> {
   const session = new Session(await readRecord(paths), at, new Qemu());
   const orphaned = setTimeout(() => session.stop(true), ORDER_DEADLINE_MS);
   const calls = new CallServer(listener, (call, caller) => {
+    log.debug(`call ${call.t}`);
     if (call.t === "Boot") clearTimeout(orphaned);
     return serve(session, call, caller);
   });

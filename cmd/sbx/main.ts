@@ -7,6 +7,7 @@ import {
   unknownCommand,
 } from "../../lib/base/args/mod.ts";
 import { asSbxError } from "../../lib/base/error/mod.ts";
+import { isLogged } from "../../lib/base/log/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
 import { COMMANDS, loadCommand } from "./commands/mod.ts";
 import { printError } from "./output.ts";
@@ -33,7 +34,7 @@ export async function main(argv: string[]): Promise<number> {
     if (error instanceof Deno.errors.BrokenPipe) return BROKEN_PIPE;
     const failure = asSbxError(error, `sbx ${argv[0] ?? ""}`.trim());
     printError(failure, hasJsonOption(argv));
-    if (Deno.env.get("SBX_LOG") === "debug") note(Deno.inspect(failure.cause));
+    if (failure.cause !== undefined && isLogged("debug")) note(Deno.inspect(failure.cause));
     return failure.code === "usage.invalid" ? USAGE : command?.failure ?? 1;
   }
 }

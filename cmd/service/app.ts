@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
-import { log } from "../../lib/base/log/mod.ts";
+import { isLogged, log } from "../../lib/base/log/mod.ts";
 import { methodMatcher, noRoute, ROUTES } from "../../lib/gateway/mod.ts";
 import { ledgerFinder, type Service, StatusReport } from "../../lib/service/mod.ts";
 import { openApi } from "./openapi.ts";
@@ -22,6 +22,12 @@ export function makeApp(service: Service): Hono {
   const { home, settings, corp, supervisor, sessions, notices, rules } = service;
   const findLedger = ledgerFinder(supervisor, sessions, home);
   const app = new Hono();
+  if (isLogged("debug")) {
+    app.use(async (context, next) => {
+      await next();
+      log.debug(`${context.req.method} ${new URL(context.req.url).pathname} ${context.res.status}`);
+    });
+  }
   routeSystem(app, new StatusReport(service));
   routeSettings(app, settings, corp);
   routeProfiles(app, home, () => rules.countDefaults());
@@ -39,7 +45,8 @@ export function makeApp(service: Service): Hono {
   app.notFound(({ req }) => noRoute(req.method, req.path, methodsOf(req.path)));
   app.onError((cause, context) => {
     const error = asSbxError(cause, `${context.req.method} ${context.req.path}`);
-    if (error.code === "internal") log(error.message, error.cause);
+    if (error.code === "internal") log.error(error.message, error.cause);
+    else log.debug(error.code);
     return context.json(errorBody(error), statusOf(error.code) as 500);
   });
   return app;

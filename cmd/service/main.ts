@@ -28,7 +28,7 @@ export async function main(): Promise<number> {
   } catch (cause) {
     const error = asSbxError(cause, "starting sbx-service");
     say(`sbx-service: ${error.message}${error.hint ? `\n  ${error.hint}` : ""}`);
-    if (error.code === "internal") log(error.cause);
+    if (error.code === "internal") log.error(error.cause);
     return 1;
   }
 }

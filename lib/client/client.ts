@@ -1,4 +1,5 @@
 import { SbxError } from "../base/error/mod.ts";
+import { log } from "../base/log/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
 
 /** Parts of one request. */
@@ -51,6 +52,7 @@ export class Client {
         hint: "start the gateway: sbx start; sbx status shows what is running",
       });
     }
+    log.debug(`${method} ${path} ${response.status}`);
     if (!response.ok) throw await errorOf(response);
     return response;
   }

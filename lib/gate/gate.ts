@@ -271,7 +271,7 @@ export class SessionGate implements Gate {
       scrubbed = this.#scrub(event, outcome);
       this.#recorder.end({ event_id: event.common.event_id, ...scrubbed });
     } catch (error) {
-      log((error as Error).message);
+      log.error((error as Error).message);
       if (error instanceof SbxError) return;
       // The end stays on record, without the part that cannot be.
       const { response: _, ...rest } = outcome;
@@ -296,7 +296,7 @@ export class SessionGate implements Gate {
     try {
       write();
     } catch (error) {
-      log((error as Error).message);
+      log.error((error as Error).message);
     }
   }
 }

@@ -21,8 +21,8 @@ export interface GatewayParts {
   socketClient: Deno.HttpClient;
   /** SemVer in the response of `GET /health` */
   version: string;
-  /** receives causes of internal errors, which users are not shown */
-  log(line: string): void;
+  /** `error` receives causes of internal errors, which users are not shown; `debug` each request, without its query */
+  log: Record<"error" | "debug", (line: string) => void>;
 }
 
 /**
@@ -32,11 +32,11 @@ export interface GatewayParts {
 export function gatewayHandler(parts: GatewayParts): (request: Request) => Promise<Response> {
   return async (request) => {
     const origin = request.headers.get("origin");
-    try {
-      return await route(request, origin, parts);
-    } catch (error) {
-      return errorResponse(error, origin, parts);
-    }
+    const response = await route(request, origin, parts).catch((error) =>
+      errorResponse(error, origin, parts)
+    );
+    parts.log.debug(`${request.method} ${request.url.replace(/[?#].*/s, "")} ${response.status}`);
+    return response;
   };
 }
 
@@ -97,7 +97,7 @@ async function checkHealth(origin: string | null, { upstream, version }: Gateway
 
 function errorResponse(error: unknown, origin: string | null, parts: GatewayParts): Response {
   const failure = asSbxError(error, "forwarding the request");
-  if (failure.code === "internal") parts.log(`internal error: ${describe(failure.cause)}`);
+  if (failure.code === "internal") parts.log.error(`internal error: ${describe(failure.cause)}`);
   const headers = corsHeaders(origin);
   if (failure.code === "auth.too_many_failures") {
     headers.push(["retry-after", String(parts.gate.retryAfter())]);

@@ -28,7 +28,7 @@ export class Detections {
   overlays(): Promise<OverlayStore> {
     this.#overlays ??= OverlayStore.open(join(this.#dir, "overlays"), (message) => {
       this.#overlayProblems.push(message);
-      log(message);
+      log.warn(message);
     });
     return this.#overlays;
   }
@@ -61,7 +61,7 @@ export class Detections {
       "(rename or remove one of the two; sbx detection list shows them)"
     );
     const known = this.problems();
-    for (const problem of problems) if (!known.includes(problem)) log(problem);
+    for (const problem of problems) if (!known.includes(problem)) log.warn(problem);
     this.#dropped.set(key, problems);
   }
 
@@ -87,7 +87,7 @@ export class Detections {
       } catch (error) {
         const [message] = (error as Error).message.split("\n");
         problems.push(message);
-        if (!this.#packProblems.includes(message)) log((error as Error).message);
+        if (!this.#packProblems.includes(message)) log.warn((error as Error).message);
       }
     }
     this.#packProblems = problems;

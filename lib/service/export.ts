@@ -93,7 +93,7 @@ export class FindingExport {
         this.#problem = undefined;
       } catch (error) {
         const problem = `findings are not exported: ${(error as Error).message}`;
-        if (problem !== this.#problem) log(problem);
+        if (problem !== this.#problem) log.warn(problem);
         this.#problem = problem;
       }
     });
@@ -148,7 +148,7 @@ export class FindingExport {
     this.#sinks = await FindingSinks.open({
       dir: join(this.#home.dir, "sinks"),
       audit: { path: join(this.#home.dir, "logs", "findings.jsonl") },
-      onProblem: log,
+      onProblem: log.warn,
       ...(targets.http && { http: this.#endpointOf(targets.http) }),
       ...(targets.otlp && { otlp: this.#endpointOf(targets.otlp) }),
     });

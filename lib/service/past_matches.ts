@@ -34,7 +34,7 @@ export class PastMatches {
     const known = this.#known.get(session);
     if (known?.stamp === stamp) return known.counters;
     const counters = await countFindings(path).catch((error) => {
-      log(`counting the findings of session ${session}:`, (error as Error).message);
+      log.warn(`counting the findings of session ${session}:`, (error as Error).message);
       return [];
     });
     this.#known.set(session, { stamp, counters });

@@ -11,7 +11,7 @@ export async function writePidFile(path: string): Promise<void> {
   try {
     await writeAtomic(path, `${Deno.pid}\n`);
   } catch (error) {
-    log(asSbxError(error, `writing ${path}`).message);
+    log.warn(asSbxError(error, `writing ${path}`).message);
     backgroundTimeout(() => writePidFile(path), RETRY_MS);
   }
 }

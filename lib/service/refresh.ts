@@ -135,7 +135,7 @@ async function refresh(vm: Vm, change: Change, call: RefreshCall): Promise<boole
   } catch (cause) {
     const { message } = asSbxError(cause, `refreshing the contract of "${vm.record.name}"`);
     vm.problem = `VM "${vm.record.name}" keeps its previous rules: ${message}`;
-    log(vm.problem);
+    log.warn(vm.problem);
     return false;
   }
 }

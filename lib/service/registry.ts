@@ -104,7 +104,7 @@ export class Registry {
     const record = await readRecord(paths).catch(() => undefined);
     if (record?.id !== id) {
       const vm = makeStandIn(this.#home, id, info, await lookup(id));
-      log(`VM "${vm.record.name}": ${paths.record} is damaged or gone`);
+      log.warn(`VM "${vm.record.name}": ${paths.record} is damaged or gone`);
       if (!info) await settle(paths, vm.state);
       return vm;
     }
@@ -119,7 +119,7 @@ async function readLastState({ name }: Vm["record"], paths: Vm["paths"]): Promis
     return await readState(paths) ?? { ...defunct, last_error: "it never booted" };
   } catch {
     const last_error = `${paths.state} is damaged, so the way it ended is unknown`;
-    log(`VM "${name}": ${last_error}`);
+    log.warn(`VM "${name}": ${last_error}`);
     return { ...defunct, last_error };
   }
 }

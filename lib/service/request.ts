@@ -27,7 +27,7 @@ export async function readRequest(paths: SessionPaths, record: VmRecord): Promis
     return VmRequest.parse(JSON.parse(await Deno.readTextFile(path)));
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) {
-      log(`${path} is damaged: the VM boots with the values of its last boot`);
+      log.warn(`${path} is damaged: the VM boots with the values of its last boot`);
     }
     const { cpus, ram_mb, env } = record;
     return { cpus, ram_mb, env };

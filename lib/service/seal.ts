@@ -14,7 +14,7 @@ import type { SessionPaths } from "../session/mod.ts";
 export async function sealRecord({ dir, ledger }: Pick<SessionPaths, "dir" | "ledger">, pid: number) {
   const id = basename(dir);
   if (await isProcessOf(id, pid)) return;
-  await sealAbandoned(ledger, id).catch((error) => log(asSbxError(error, `sealing ${ledger}`).message));
+  await sealAbandoned(ledger, id).catch((error) => log.warn(asSbxError(error, `sealing ${ledger}`).message));
 }
 
 /** Checks that a process is still the session's, and not another one with the same number. */

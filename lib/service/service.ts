@@ -114,7 +114,7 @@ export class Service implements Configuration {
   /** A corp.toml that is not in force is said where its administrator looks. */
   #logCorp(): void {
     const { state } = this.corp;
-    if ("error" in state) log(`${corpSummary(this.corp)}: ${state.error.message}`);
+    if ("error" in state) log.warn(`${corpSummary(this.corp)}: ${state.error.message}`);
   }
 
   async close(): Promise<void> {

@@ -86,7 +86,7 @@ export class Sessions {
       const { ledger } = sessionPaths(this.#home, id);
       if (running.has(id) || !await exists(`${ledger}.uncollected`)) continue;
       const { collectRest } = await import("../ledger/read/mod.ts");
-      await collectRest(ledger, id).catch(({ message }) => log(message));
+      await collectRest(ledger, id).catch(({ message }) => log.warn(message));
     }
   }
 
@@ -95,7 +95,7 @@ export class Sessions {
       try {
         return await this.#use(work);
       } catch (error) {
-        log((error as Error).message);
+        log.warn((error as Error).message);
       }
     });
     this.#tail = done;
@@ -140,7 +140,7 @@ export class Sessions {
       await index.put(entry);
       entries++;
     }
-    log(
+    log.warn(
       `the index of sessions ${this.#path} was damaged: rebuilt with ${
         count(entries, "session")
       }, kept as ${backup}`,

@@ -22,7 +22,7 @@ export class Collecting {
     this.#sessionId = sessionId;
     let lastProblem = "";
     this.#running = startCollecting({ path, sessionId, url: target.url, authToken }, ({ message }) => {
-      if (message !== lastProblem) log(lastProblem = message);
+      if (message !== lastProblem) log.warn(lastProblem = message);
     });
   }
 

@@ -58,7 +58,7 @@ export class Enforcement {
       store: new CredentialStore(storePath(home)),
       providers: contract.profile.providers,
       vm: record.id,
-      onError: ({ message }) => log(message),
+      onError: ({ message }) => log.warn(message),
     });
     const policy = compileLayers(contract);
     const recording = await Recording.open({
@@ -81,7 +81,7 @@ export class Enforcement {
         scrubValue: (value) => broker.scrubValue(value),
       });
       const enforcement = new Enforcement(options, { contract, broker, recording, gate });
-      if (hasServers(contract)) enforcement.mcp().catch((error) => log(error));
+      if (hasServers(contract)) enforcement.mcp().catch((error) => log.warn(error));
       return enforcement;
     } catch (error) {
       await recording.close();

@@ -68,7 +68,7 @@ export class SessionHealth {
 
   /** Keeps room for the record, as soon as the disk has plenty. */
   takeReserve(): void {
-    this.#machine.reserve.take().catch((error) => log(error));
+    this.#machine.reserve.take().catch((error) => log.warn(error));
   }
 
   /** Gives the room back for the last rows of the record. */

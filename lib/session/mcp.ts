@@ -62,7 +62,7 @@ export class McpSide {
         });
         gate.report([findingOf(change, event.common.event_id)]);
       },
-      log,
+      log: log.warn,
     });
     const local = new LocalServer({ send });
     local.isEnabled = isLocalEnabled(contract.profile.mcp, contract.corp.mcp);

@@ -162,5 +162,5 @@ export class Network {
 }
 
 function report(error: unknown): void {
-  log(asSbxError(error, "the network").message);
+  log.error(asSbxError(error, "the network").message);
 }

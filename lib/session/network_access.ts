@@ -29,7 +29,7 @@ export class NetworkAccess {
       this.#network = undefined;
       const { message } = asSbxError(cause, "opening the network of this VM");
       // A guest connects as often as it likes: the same problem is logged once.
-      if (message !== this.#problem) log("the network of this VM:", message);
+      if (message !== this.#problem) log.warn("the network of this VM:", message);
       this.#onChange(this.#problem = message);
       throw cause;
     });

@@ -67,18 +67,20 @@ export class Recording {
       const { Collecting } = await import("./collecting.ts");
       this.#collecting = await Collecting.start(path, sessionId, { url, auth_token_file });
     } catch (error) {
-      log((error as Error).message);
+      log.error((error as Error).message);
     }
   }
 
   /** Tries until the pending rows are written; the gate refuses everything until then. */
   async #retry(error: Error): Promise<void> {
-    log(error.message);
-    await this.#options.onUnrecorded(error, this.#terms.on_full === "pause").catch((failure) => log(failure));
+    log.error(error.message);
+    await this.#options.onUnrecorded(error, this.#terms.on_full === "pause").catch((failure) =>
+      log.error(failure)
+    );
     do {
       await backgroundDelay(RETRY_MS);
     } while (!await this.ledger.flush().then(() => true, () => false));
-    log("the ledger is written again");
-    await this.#options.onRecorded().catch((failure) => log(failure));
+    log.info("the ledger is written again");
+    await this.#options.onRecorded().catch((failure) => log.error(failure));
   }
 }

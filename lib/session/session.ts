@@ -114,7 +114,7 @@ export class Session {
       accelerator,
       logs: this.#paths.logs,
       onConsole: (bytes) => console.write(bytes),
-      onDiskFull: () => void this.#health.diskFull().catch((error) => log(error)),
+      onDiskFull: () => void this.#health.diskFull().catch((error) => log.warn(error)),
     });
     const spawnedMs = this.#stage("machine started");
     const exited = this.#machine.exited.then(({ code, signal }) => {
@@ -273,7 +273,7 @@ export class Session {
   #writeState(): Promise<void> {
     return this.#stateWritten = this.#stateWritten.then(() => writeState(this.#paths, this.#info)).catch((
       error,
-    ) => log(asSbxError(error, `writing ${this.#paths.state}`).message));
+    ) => log.warn(asSbxError(error, `writing ${this.#paths.state}`).message));
   }
 
   #stage(name: string): number {

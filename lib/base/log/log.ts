@@ -1,19 +1,41 @@
+import { LOG_LEVELS, type LogLevel, parseLevel, readLevelVariable } from "./level.ts";
+
 const encoder = new TextEncoder();
+// Read once: several roles give up their environment later.
+const { level: threshold, problem } = parseLevel(readLevelVariable());
+if (problem !== undefined) say(problem);
 
 /**
- * Writes one line, prefixed with the time. Never throws, unlike `console.error`: on a full disk a lost log line must
- * not end the process.
+ * Writes one line with time and level, if `SBX_LOG` includes the level. Never throws, unlike `console.error`: on a full
+ * disk a lost log line must not end the process. Takes strings as they are, errors with their stack, and inspects other
+ * values.
  *
- * @param parts strings as they are, errors with their stack, other values inspected
+ * - `error`: a failure of sbx itself, or one that keeps a VM from going on
+ * - `warn`: a problem that sbx works around
+ * - `info`: a change of state
+ * - `debug`: each request and call by its name; never values, queries, bodies or causes, which may have secrets
  */
-export function log(...parts: unknown[]): void {
+export const log = {
+  error: (...parts: unknown[]): void => write("error", parts),
+  warn: (...parts: unknown[]): void => write("warn", parts),
+  info: (...parts: unknown[]): void => write("info", parts),
+  debug: (...parts: unknown[]): void => write("debug", parts),
+};
+
+/** True if lines of a level are written. */
+export function isLogged(level: LogLevel): boolean {
+  return LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(threshold);
+}
+
+function write(level: LogLevel, parts: unknown[]): void {
+  if (!isLogged(level)) return;
   const texts = parts.map((part) =>
     typeof part === "string" ? part : Deno.inspect(part, { colors: false, strAbbreviateSize: Infinity })
   );
-  say(`${new Date().toISOString()} ${texts.join(" ")}`);
+  say(`${new Date().toISOString()} ${level} ${texts.join(" ")}`);
 }
 
-/** Writes a line without the time, such as a startup error for the parent process. Never throws. */
+/** Writes a line of any level without the time, such as a startup error for the parent process. Never throws. */
 export function say(line: string): void {
   const bytes = encoder.encode(`${line}\n`);
   try {

@@ -7,6 +7,6 @@ import { log } from "./log.ts";
 export function outliveRejections(): void {
   globalThis.addEventListener("unhandledrejection", (event) => {
     event.preventDefault();
-    log("unhandled:", event.reason);
+    log.error("unhandled:", event.reason);
   });
 }

@@ -15,7 +15,7 @@ export interface Pipes {
  * are answered with an error, before `shutdown` is.
  */
 export async function serveAggregator({ input, output }: Pipes, options: ServiceOptions): Promise<void> {
-  const { log } = options;
+  const { log, debug } = options;
   const service = new Service(options);
   const writer = new LineWriter(output);
   const pending = new PendingAnswers(writer);
@@ -33,6 +33,7 @@ export async function serveAggregator({ input, output }: Pipes, options: Service
       continue;
     }
     const request = readRequest(line.text);
+    if (request) debug?.(`request ${request.method}`);
     if (!request) log("skipped a malformed line");
     else if (request.method === "shutdown") {
       await pending.failAll();

@@ -32,6 +32,8 @@ const CHANGED_AFTER_MS = 20;
 export interface ServiceOptions {
   outbound: Outbound;
   log: Log;
+  /** receives the method of each request */
+  debug?: Log;
   timeouts?: Timeouts;
 }
 

@@ -89,7 +89,7 @@ async function accept(
 /** The part of the parent's environment that a program needs to start. */
 function environment(): Record<string, string> {
   const env: Record<string, string> = { DENO_V8_FLAGS: `--max-old-space-size=${HEAP_MB}`, NO_COLOR: "1" };
-  for (const name of ["PATH", "HOME", "DENO_DIR", "TMPDIR"]) {
+  for (const name of ["PATH", "HOME", "DENO_DIR", "TMPDIR", "SBX_LOG"]) {
     const value = Deno.env.get(name);
     if (value) env[name] = value;
   }

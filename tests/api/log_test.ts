@@ -1,0 +1,68 @@
+/** `SBX_LOG` in every role (docs/contracts.md §1). */
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { limitChild, runChild } from "../helper/child.ts";
+import { fromRoot } from "../helper/repo.ts";
+
+const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+
+Deno.test("with SBX_LOG=debug CLI, service and gateway log each request, without the token", async () => {
+  const dir = await Deno.makeTempDir();
+  const env = { SBX_HOME: dir, SBX_GATEWAY_PORT: "0", SBX_LOG: "debug" };
+  const sbx = (...args: string[]) => runChild(fromRoot("bin/sbx"), { args, env });
+  try {
+    const started = await sbx("start");
+    assertEquals(started.code, 0, decode(started.stderr));
+    const { stderr } = await sbx("settings", "explain", "nope");
+    assertMatch(decode(stderr), /^\S+Z debug GET \/settings\/explain\/nope 404$/m);
+    const port = (await Deno.readTextFile(join(dir, "run/gateway.port"))).trim();
+    const token = (await Deno.readTextFile(join(dir, "run/gateway.token"))).trim();
+    const events = await fetch(`http://127.0.0.1:${port}/events?token=${token}`);
+    await events.body?.cancel();
+    const logs = await Promise.all(
+      ["service", "gateway"].map((role) => Deno.readTextFile(join(dir, `logs/${role}.log`))),
+    );
+    for (const text of logs) assertMatch(text, /^\S+Z debug GET \S*\/settings\/explain\/nope 404$/m);
+    assertMatch(logs[0], /^\S+Z debug settings\.not_found$/m);
+    assertStringIncludes(logs[1], "/events ");
+    assert(!logs.join().includes(token));
+  } finally {
+    await sbx("stop");
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("the aggregator logs the methods of requests, with the level of its parent", async () => {
+  const child = limitChild(
+    new Deno.Command(fromRoot("bin/sbx-mcp-aggregator"), {
+      env: { SBX_LOG: "debug" },
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn(),
+  );
+  const stdin = child.stdin.getWriter();
+  await stdin.write(new TextEncoder().encode('[]\n{"id":1,"method":"shutdown"}\n'));
+  await stdin.close();
+  assertMatch(decode((await child.output()).stderr), /Z debug sbx-mcp-aggregator: request shutdown\n/);
+});
+
+for (
+  const [role, ...args] of [
+    ["sbx", "version"],
+    ["sbx-admin", "help"],
+    ["sbx-gateway", "--help"],
+    ["sbx-service"],
+    ["sbx-process"],
+    ["sbx-mcp-aggregator", "--help"],
+    ["sbx-mcp", "--version"],
+  ]
+) {
+  Deno.test(`${role} reports an SBX_LOG that is no level`, async () => {
+    // No home can be there, so that the service does not start.
+    const env = { SBX_LOG: "verbose", SBX_HOME: "/dev/null/home" };
+    const { stderr } = await runChild(fromRoot(`bin/${role}`), { args, env });
+    const said = decode(stderr).match(/SBX_LOG="verbose" is not a log level: info applies/g);
+    assertEquals(said?.length, 1, decode(stderr));
+  });
+}
