@@ -1,4 +1,5 @@
 /** Hosts in the one spelling that rules match (docs/contracts.md §5, "Hosts"). */
+import { memoize } from "../memo/mod.ts";
 import { addressBytes, formatAddress } from "./parse.ts";
 
 const LABEL = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?";
@@ -18,14 +19,14 @@ function isHostName(text: string): boolean {
  *
  * @param text name or address in any spelling
  */
-export function canonicalHost(text: string): string | undefined {
+export const canonicalHost = memoize((text: string): string | undefined => {
   const name = text.toLowerCase().replace(/\.$/, "");
   // No top-level domain begins with a digit.
   if (isHostName(name) && !/(?:^|\.)[0-9][^.]*$/.test(name)) return name;
   const bytes = addressBytes(name);
   if (bytes) return formatAddress(bytes);
   return isHostName(name) && !/(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)$/.test(name) ? name : undefined;
-}
+});
 
 /** True for an address as programs and kernels write it: dotted decimal or hex groups, and nothing else. */
 export function isAddress(text: string): boolean {

@@ -1,4 +1,5 @@
 /** Networks of addresses, and which of them are private. */
+import { memoize } from "../memo/mod.ts";
 import { parseAddress, unescape } from "./parse.ts";
 
 /** A CIDR network: the first `bits` bits of `bytes`. */
@@ -90,7 +91,7 @@ const PRIVATE_NAMES =
  * True for this machine, a private, link-local or shared network, or a metadata service: by address in every spelling,
  * and by well-known name, without DNS.
  */
-export function isPrivateHost(host: string): boolean {
+export const isPrivateHost = memoize((host: string): boolean => {
   const bytes = parseAddress(host);
   if (bytes) {
     return [bytes, ...embeddedV4Of(bytes)].some((address) =>
@@ -98,4 +99,4 @@ export function isPrivateHost(host: string): boolean {
     );
   }
   return PRIVATE_NAMES.test(unescape(host).toLowerCase().replace(/\.$/, ""));
-}
+});

@@ -61,8 +61,6 @@ export class ResponseRelay {
       const headers = this.#captureFields(response.headers);
       if (response.upgraded) return await this.#relayUpgraded(response.upgraded, headers);
       this.#isHidden = encodingOf(headers) !== undefined || isPartial(response.status);
-      this.#filter = broker.bodies(place);
-      this.#requireReadable();
       tap?.head(response.status, headers);
       const { length } = response.body;
       if (length !== undefined && length <= WHOLE_RESPONSE_MAX) {
@@ -70,12 +68,17 @@ export class ResponseRelay {
           ? NO_BYTES
           : response.body.takeWhole?.() ?? await readWhole(response.body, length);
         try {
+          // Once the body is there: a secret may have been sent to its host meanwhile.
+          if (broker.guards(place)) this.#search();
           await this.#relayWhole(response.status, headers, body, response.declared);
         } finally {
           // Only now: the next response on the connection may overwrite the body.
           exchange.done();
         }
-      } else if (await this.#relayStream(response.status, headers, response.body)) exchange.done();
+      } else {
+        this.#search();
+        if (await this.#relayStream(response.status, headers, response.body)) exchange.done();
+      }
     } finally {
       // No effect on an exchange that is done.
       exchange.abort();
@@ -187,6 +190,13 @@ export class ResponseRelay {
     const captured = broker.answer(place.host, headers);
     this.#options.record(captured.substitutions);
     return captured.headers;
+  }
+
+  /** Searches the body for secrets that were sent to its host. @throws {MessageFault} as `#requireReadable` */
+  #search(): void {
+    const { broker, place } = this.#options;
+    this.#filter = broker.bodies(place);
+    this.#requireReadable();
   }
 
   /** @throws {MessageFault} the body has to be searched, now or since a secret was sent to its host, and cannot be */

@@ -82,7 +82,7 @@ export function rewriteBody(body: BufferedBody, before: HttpBody, after: HttpBod
       hint: "let the rule match http.request.body.truncated == false",
     });
   }
-  if (before.state !== "text" || charsetOf(before.content_type) !== "utf-8") {
+  if (before.state !== "text" || charsetOf(before.content_type ?? "") !== "utf-8") {
     throw new SbxError("policy.rewrite.invalid", "a rule rewrote a body that is not UTF-8 text", {
       hint: 'let the rule match http.request.body.state == "text"',
     });

@@ -83,8 +83,8 @@ function recordText(
   { content_type, forRules, scrub }: BodyKind,
 ): HttpBody {
   const recorded = recordedText(bytes, content_type, truncated);
-  const isPlain = recorded !== undefined && isUnambiguous(bytes, content_type);
-  const text = forRules && !isPlain ? possibleText(bytes, content_type) : recorded;
+  const isAnyReading = forRules && !(recorded !== undefined && isUnambiguous(bytes, content_type));
+  const text = isAnyReading ? possibleText(bytes, content_type) : recorded;
   const state = recorded === undefined ? "binary" : "text";
   if (text === undefined) return { state, ...shape, truncated };
   try {

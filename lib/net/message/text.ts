@@ -1,9 +1,12 @@
 /** Text of bodies: for the record, and for rules, which read every body. */
+import { memoize } from "../../base/memo/mod.ts";
 
 const TEXT_TYPE =
   /^(text\/|application\/([\w.+-]*(json|xml|yaml|javascript|graphql|x-ndjson|x-www-form-urlencoded|toml)|x-git))/i;
 /** Charsets of one byte a character, in which ASCII is ASCII. */
 const SINGLE_BYTE = /^(iso-8859-|windows-|koi8-|ibm866$|macintosh$|x-mac-)/;
+/** Decoder of a charset; making one takes longer than decoding a short body. */
+const decoderOf = memoize((charset) => new TextDecoder(charset));
 const strict = new TextDecoder("utf-8", { fatal: true });
 const lenient = new TextDecoder("utf-8");
 
@@ -16,10 +19,10 @@ export function recordedText(
   type: string | undefined,
   truncated: boolean,
 ): string | undefined {
-  const charset = charsetOf(type);
+  const charset = charsetOf(type ?? "");
   if (charset === undefined) return undefined;
   if (type !== undefined && TEXT_TYPE.test(type)) {
-    return new TextDecoder(utf16Of(bytes) ?? charset).decode(bytes);
+    return decoderOf(utf16Of(bytes) ?? charset).decode(bytes);
   }
   if (charset !== "utf-8" || bytes.includes(0)) return undefined;
   try {
@@ -34,7 +37,7 @@ export function recordedText(
 
 /** True when every receiver reads the same text in bytes that have a {@linkcode recordedText}. */
 export function isUnambiguous(bytes: Uint8Array, type: string | undefined): boolean {
-  const charset = charsetOf(type);
+  const charset = charsetOf(type ?? "");
   return charset !== undefined && (charset === "utf-8" || SINGLE_BYTE.test(charset)) &&
     utf16Of(bytes) === undefined && !bytes.includes(0);
 }
@@ -46,25 +49,25 @@ export function isUnambiguous(bytes: Uint8Array, type: string | undefined): bool
  * @returns `undefined` for an unknown charset, such as UTF-7: then nobody knows the text
  */
 export function possibleText(bytes: Uint8Array, type: string | undefined): string | undefined {
-  const charset = charsetOf(type);
+  const charset = charsetOf(type ?? "");
   if (charset === undefined) return undefined;
   const utf8 = lenient.decode(bytes);
   const texts = new Set([utf8]);
-  if (charset !== "utf-8") texts.add(new TextDecoder(charset).decode(bytes));
+  if (charset !== "utf-8") texts.add(decoderOf(charset).decode(bytes));
   const utf16 = utf16Of(bytes);
-  if (utf16 !== undefined) texts.add(new TextDecoder(utf16).decode(bytes));
+  if (utf16 !== undefined) texts.add(decoderOf(utf16).decode(bytes));
   // Decoding again would take as long as the first time, milliseconds for random bytes.
   texts.add(utf8.replaceAll("\0", ""));
   return [...texts].join("\n");
 }
 
 /** Declared charset of a content type by its canonical name, `utf-8` by default; `undefined` for an unknown one. */
-export function charsetOf(type = ""): string | undefined {
+export const charsetOf = memoize((type: string): string | undefined => {
   const labels = type.matchAll(/;\s*charset\s*=\s*"?([^\s";,]*)/gi).map(([, label]) => label.toLowerCase());
   const names = new Set(labels.map(encodingName));
   if (names.size > 1) return undefined;
   return names.size === 0 ? "utf-8" : [...names][0];
-}
+});
 
 function encodingName(label: string): string | undefined {
   if (label === "" || label === "us-ascii") return "utf-8";
@@ -77,7 +80,7 @@ function encodingName(label: string): string | undefined {
 }
 
 /** UTF-16 as a byte order mark tells it. */
-function utf16Of([first, second]: Uint8Array): string | undefined {
+function utf16Of({ 0: first, 1: second }: Uint8Array): string | undefined {
   if (first === 0xff && second === 0xfe) return "utf-16le";
   if (first === 0xfe && second === 0xff) return "utf-16be";
 }
