@@ -1,4 +1,5 @@
 /** OCSF sink: one Detection Finding (class 2004) per POST to `sigma_output_endpoint` of corp.toml. */
+import { isAddress } from "../base/address/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
 import type { Confidence, Severity } from "../detection/mod.ts";
 import { type Endpoint, HttpReceiver } from "./http.ts";
@@ -20,12 +21,21 @@ const CONFIDENCE: Record<Confidence, [number, string]> = {
   high: [3, "High"],
 };
 
-/** OCSF observable type of each exported field. */
-const OBSERVABLES: Record<string, [number, string]> = {
-  host: [1, "Hostname"],
-  qname: [1, "Hostname"],
-  path: [45, "File Path"],
-  executable: [9, "Process Name"],
+/** Types of observables that OCSF 1.4 has; `Other` is described by its own `type`. */
+const HOSTNAME: ObservableType = [1, "Hostname"];
+const IP_ADDRESS: ObservableType = [2, "IP Address"];
+const OTHER = 99;
+
+type ObservableType = [id: number, name: string];
+
+/** Observables of each family: exported fields and their types. */
+const OBSERVABLES: Record<string, Record<string, ObservableType>> = {
+  http: { host: HOSTNAME },
+  dns: { qname: HOSTNAME },
+  credential: { host: HOSTNAME },
+  // A type of its own for paths comes with a later OCSF.
+  file: { name: [7, "File Name"], path: [OTHER, "File Path"] },
+  process: { executable: [9, "Process Name"] },
 };
 
 /** Converts a finding to an OCSF event. */
@@ -88,10 +98,11 @@ export function ocsfOf({ finding, common, subject = {} }: FindingRecord): Record
 }
 
 function observablesOf(family: string, subject: Record<string, unknown>): unknown[] {
-  return Object.entries(OBSERVABLES).flatMap(([key, [type_id, type]]) => {
-    // Only a file event's path is a file path, not that of a URL.
-    if (subject[key] === undefined || (key === "path" && family !== "file")) return [];
-    return [{ name: `evidences[0].data.${key}`, type_id, type, value: String(subject[key]) }];
+  return Object.entries(OBSERVABLES[family] ?? {}).flatMap(([key, known]) => {
+    if (subject[key] === undefined) return [];
+    const value = String(subject[key]);
+    const [type_id, type] = known === HOSTNAME && isAddress(value) ? IP_ADDRESS : known;
+    return [{ name: `evidences[0].data.${key}`, type_id, type, value }];
   });
 }
 
