@@ -26,8 +26,11 @@ export const MAX_HEADER_LIST_SIZE = 6;
 
 export const NO_ERROR = 0;
 export const PROTOCOL_ERROR = 1;
+export const FLOW_CONTROL_ERROR = 3;
+export const FRAME_SIZE_ERROR = 6;
 export const REFUSED_STREAM = 7;
 export const CANCEL = 8;
+export const COMPRESSION_ERROR = 9;
 
 /** Length of a frame head in `bytes`. */
 export const FRAME_HEAD = 9;
@@ -62,6 +65,13 @@ export function numberFrame(type: number, stream: number, value: number): Uint8A
   const payload = new Uint8Array(4);
   new DataView(payload.buffer).setUint32(0, value);
   return frame(type, 0, stream, payload);
+}
+
+/** Encodes a GOAWAY frame of a client, which has served no stream of the server. */
+export function goAwayFrame(code: number): Uint8Array {
+  const payload = new Uint8Array(8);
+  new DataView(payload.buffer).setUint32(4, code);
+  return frame(GOAWAY, 0, 0, payload);
 }
 
 /** Encodes a SETTINGS frame. */

@@ -2,7 +2,10 @@ import type { BufferedConnection } from "../../connection.ts";
 import type { Deadline } from "../../deadline.ts";
 import { ConnectionLost, MessageFault } from "../../fault.ts";
 import { HEAD_MAX, type NetTimeouts, STREAM_WINDOW, STREAMS_MAX } from "../../limit.ts";
+import type { Header } from "../../message/header.ts";
 import type { OutgoingRequest } from "../upstream.ts";
+import { checkFrame, contentOf } from "./check.ts";
+import { Http2Fault } from "./fault.ts";
 import * as h2 from "./frame.ts";
 import { HeaderDecoder } from "./hpack.ts";
 import { Http2Exchange } from "./stream.ts";
@@ -35,6 +38,8 @@ export class Http2Session {
   readonly #onEnd: () => void;
   #next = 1;
   #streamsMax = STREAMS_MAX;
+  /** true once the upstream's first frame has come, its settings */
+  #greeted = false;
   #isLeaving = false;
   #ended = false;
   #control = 0;
@@ -107,8 +112,8 @@ export class Http2Session {
 
   async #run(): Promise<void> {
     try {
-      while (await this.#connection.fill()) {
-        for (let frame = this.#take(); frame; frame = this.#take()) this.#handle(frame);
+      while (!this.#ended && await this.#connection.fill()) {
+        for (let frame = this.#take(); frame && !this.#ended; frame = this.#take()) this.#handle(frame);
       }
       throw new ConnectionLost("closed the connection");
     } catch (error) {
@@ -121,7 +126,7 @@ export class Http2Session {
     if (unread.length < h2.FRAME_HEAD) return undefined;
     const view = new DataView(unread.buffer, unread.byteOffset);
     const length = view.getUint32(0) >>> 8;
-    if (length > h2.FRAME_MAX) throw new MessageFault("a frame longer than allowed");
+    if (length > h2.FRAME_MAX) throw new Http2Fault("a frame longer than allowed", h2.FRAME_SIZE_ERROR);
     if (unread.length < h2.FRAME_HEAD + length) return undefined;
     this.#connection.skip(h2.FRAME_HEAD + length);
     return {
@@ -134,8 +139,13 @@ export class Http2Session {
 
   #handle(frame: h2.Frame): void {
     if (this.#block && (frame.type !== h2.CONTINUATION || frame.stream !== this.#block.stream)) {
-      throw new MessageFault("an interrupted header block");
+      throw new Http2Fault("an interrupted header block", h2.PROTOCOL_ERROR);
     }
+    if (!this.#greeted && (frame.type !== h2.SETTINGS || frame.flags & h2.ACK)) {
+      throw new Http2Fault("a connection that does not begin with settings", h2.PROTOCOL_ERROR);
+    }
+    this.#greeted = true;
+    checkFrame(frame, this.#next);
     const stream = this.#streams.get(frame.stream);
     switch (frame.type) {
       case h2.DATA:
@@ -145,20 +155,16 @@ export class Http2Session {
       case h2.CONTINUATION:
         return this.#continue(frame);
       case h2.RST_STREAM:
-        if (frame.payload.length !== 4) throw new MessageFault("a reset of the wrong length");
         return stream?.reset(numberOf(frame));
       case h2.SETTINGS:
         return this.#settings(frame);
       case h2.PING:
-        if (frame.payload.length !== 8) throw new MessageFault("a ping of the wrong length");
         if (!(frame.flags & h2.ACK)) this.control(h2.frame(h2.PING, h2.ACK, 0, frame.payload));
         return;
       case h2.GOAWAY:
         return this.#goAway(frame);
       case h2.WINDOW_UPDATE:
         return this.#widen(frame, stream);
-      case h2.PUSH_PROMISE:
-        throw new MessageFault("an unexpected server push");
     }
   }
 
@@ -169,19 +175,18 @@ export class Http2Session {
       this.control(h2.numberFrame(h2.WINDOW_UPDATE, 0, this.#received));
       this.#received = 0;
     }
-    stream?.data(unpadded(frame), frame.payload.length, (frame.flags & h2.END_STREAM) !== 0);
+    const content = contentOf(frame);
+    stream?.data(content, frame.payload.length, (frame.flags & h2.END_STREAM) !== 0);
   }
 
   #headers(frame: h2.Frame): void {
-    if (frame.stream === 0) throw new MessageFault("a header block without a stream");
-    let piece = unpadded(frame);
-    if (frame.flags & h2.WITH_PRIORITY) piece = piece.subarray(5);
+    const piece = contentOf(frame);
     this.#block = { stream: frame.stream, flags: frame.flags, pieces: [], size: 0 };
     this.#addToBlock(piece, frame.flags);
   }
 
   #continue(frame: h2.Frame): void {
-    if (!this.#block) throw new MessageFault("a continuation without a header block");
+    if (!this.#block) throw new Http2Fault("a CONTINUATION frame without a header block", h2.PROTOCOL_ERROR);
     this.#addToBlock(frame.payload, frame.flags);
   }
 
@@ -202,35 +207,44 @@ export class Http2Session {
       at += piece.length;
     }
     // Also for streams that have ended: both tables must stay the same.
-    const headers = this.#decoder.decode(joined);
+    const headers = this.#decode(joined);
     this.#streams.get(block.stream)?.headers(headers, (block.flags & h2.END_STREAM) !== 0);
+  }
+
+  #decode(block: Uint8Array): Header[] {
+    try {
+      return this.#decoder.decode(block);
+    } catch (error) {
+      throw error instanceof MessageFault ? new Http2Fault(error.reason, h2.COMPRESSION_ERROR) : error;
+    }
   }
 
   #settings({ flags, payload }: h2.Frame): void {
     if (flags & h2.ACK) return;
-    if (payload.length % 6 !== 0) throw new MessageFault("settings of the wrong length");
     const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
     for (let at = 0; at < payload.length; at += 6) this.#setting(view.getUint16(at), view.getUint32(at + 2));
     this.control(h2.frame(h2.SETTINGS, h2.ACK, 0, new Uint8Array()));
   }
 
   #setting(id: number, value: number): void {
+    if (id === h2.ENABLE_PUSH && value !== 0) {
+      throw new Http2Fault("settings out of range", h2.PROTOCOL_ERROR);
+    }
     if (id === h2.MAX_CONCURRENT_STREAMS) this.#streamsMax = Math.min(value, STREAMS_MAX);
     if (id === h2.MAX_FRAME_SIZE) {
       if (value < h2.FRAME_MAX || value > 2 ** 24 - 1) {
-        throw new MessageFault("settings out of range");
+        throw new Http2Fault("settings out of range", h2.PROTOCOL_ERROR);
       }
       this.frameMax = value;
     }
     if (id === h2.INITIAL_WINDOW_SIZE) {
-      if (value > h2.WINDOW_MAX) throw new MessageFault("settings out of range");
+      if (value > h2.WINDOW_MAX) throw new Http2Fault("settings out of range", h2.FLOW_CONTROL_ERROR);
       for (const stream of this.#streams.values()) stream.window.add(value - this.initialWindow);
       this.initialWindow = value;
     }
   }
 
   #goAway({ payload }: h2.Frame): void {
-    if (payload.length < 8) throw new MessageFault("a truncated GOAWAY");
     const last = new DataView(payload.buffer, payload.byteOffset).getUint32(0) & h2.WINDOW_MAX;
     this.#isLeaving = true;
     this.#onEnd();
@@ -239,9 +253,13 @@ export class Http2Session {
   }
 
   #widen(frame: h2.Frame, stream: Http2Exchange | undefined): void {
-    if (frame.payload.length !== 4) throw new MessageFault("a window update of the wrong length");
-    const window = frame.stream === 0 ? this.window : stream?.window;
-    window?.add(numberOf(frame) & h2.WINDOW_MAX);
+    const count = numberOf(frame) & h2.WINDOW_MAX;
+    const fault = count === 0 ? new Http2Fault("a window update of 0", h2.PROTOCOL_ERROR) : undefined;
+    if (frame.stream === 0) {
+      if (fault) throw fault;
+      this.window.add(count);
+    } else if (fault) stream?.fault(fault);
+    else stream?.window.add(count);
   }
 
   #fail(error: Error): void {
@@ -253,17 +271,14 @@ export class Http2Session {
       : error;
     for (const stream of [...this.#streams.values()]) stream.fail(reason);
     this.window.close();
-    this.#connection.close();
+    if (!(error instanceof MessageFault)) return this.#connection.close();
+    // The upstream is told before the end, unless it reads nothing.
+    const code = error instanceof Http2Fault ? error.code : h2.PROTOCOL_ERROR;
+    this.#connection.deadline.set(this.timeouts.close);
+    this.write(h2.goAwayFrame(code)).catch(() => {}).finally(() => this.#connection.close());
   }
 }
 
 function numberOf({ payload }: h2.Frame): number {
   return new DataView(payload.buffer, payload.byteOffset).getUint32(0);
-}
-
-function unpadded({ flags, payload }: h2.Frame): Uint8Array {
-  if (!(flags & h2.PADDED)) return payload;
-  const end = payload.length - payload[0];
-  if (payload.length === 0 || end < 1) throw new MessageFault("more padding than payload");
-  return payload.subarray(1, end);
 }

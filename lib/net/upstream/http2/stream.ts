@@ -100,6 +100,11 @@ export class Http2Exchange implements UpstreamExchange {
     this.fail(new ConnectionLost("reset the stream"));
   }
 
+  /** Resets the stream for a fault of its own frames. */
+  fault(error: Error): void {
+    this.#abort(error);
+  }
+
   /** The upstream reported that it has not processed the request. */
   refuse(): void {
     this.refused = true;

@@ -1,5 +1,5 @@
-import { MessageFault } from "../../fault.ts";
-import { WINDOW_MAX } from "./frame.ts";
+import { Http2Fault } from "./fault.ts";
+import { FLOW_CONTROL_ERROR, WINDOW_MAX } from "./frame.ts";
 
 /** Flow-control window of the sending side (RFC 9113 §5.2). */
 export class SendWindow {
@@ -24,10 +24,10 @@ export class SendWindow {
     this.#remaining -= count;
   }
 
-  /** @throws {MessageFault} for a window beyond the maximum */
+  /** @throws {Http2Fault} for a window beyond the maximum */
   add(count: number): void {
     this.#remaining += count;
-    if (this.#remaining > WINDOW_MAX) throw new MessageFault("a window beyond the maximum");
+    if (this.#remaining > WINDOW_MAX) throw new Http2Fault("a window beyond the maximum", FLOW_CONTROL_ERROR);
     if (this.#remaining > 0) this.#wake();
   }
 
