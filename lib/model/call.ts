@@ -2,20 +2,18 @@ import { parseJson } from "../base/json/mod.ts";
 import { type Event, type ModelEvent, UNKNOWN_PROVIDER } from "../event/mod.ts";
 import type { Api } from "./api.ts";
 import { type Json, objectOf } from "./json.ts";
-import { BODY_TEXT_MAX, JSON_DEPTH_MAX } from "./limit.ts";
+import { BODY_TEXT_MAX, JSON_DEPTH_MAX, NAME_MAX } from "./limit.ts";
 import { namesOf } from "./name.ts";
 import type { Operation } from "./operation.ts";
 import { other } from "./other.ts";
 import type { Prices, Usage } from "./price.ts";
 import { readRequestBody, type RequestBody } from "./request_body.ts";
 import { ResponseFacts } from "./response_facts.ts";
-import type { Header, ModelCall, ModelDraft, ModelRequest, ModelResponse } from "./types.ts";
+import type { Header, ModelCall, ModelDraft, ModelRequest, ModelResponse, Scrub } from "./types.ts";
 import { framingOf, ValueReader } from "./value_reader.ts";
 
 /** `stop_reason` of a response that could not be parsed. */
 export const PARSE_ERROR = "parse_error";
-/** Characters scrubbed beyond the stored ones, so that a secret at the cut is recognized. */
-const SCRUB_MARGIN = 8 * 1024;
 
 /** Properties of a call known from its request head. */
 export interface CallOptions {
@@ -38,7 +36,7 @@ export class CallReader implements ModelCall {
   readonly #options: CallOptions;
   #api: Api | undefined;
   #request: Request | undefined;
-  #scrub: (text: string) => string = (text) => text;
+  #scrub: Scrub = (text) => text;
   #status: number | undefined;
   #responseFacts = new ResponseFacts();
   #values: ValueReader | undefined;
@@ -52,7 +50,7 @@ export class CallReader implements ModelCall {
   request(
     bytes: Uint8Array,
     missing: string | undefined,
-    scrub: (text: string) => string,
+    scrub: Scrub,
   ): ModelDraft | undefined {
     const { head, match, provider, operation } = this.#options;
     const body = readRequestBody(bytes, head.headers, missing);
@@ -70,7 +68,7 @@ export class CallReader implements ModelCall {
       api_family: api.family,
       operation: api === other ? operation!.name : method,
       ...facts,
-      model: scrub(name),
+      model: this.#scrubName(name),
       body: this.#describe(bytes.length, body, missing !== undefined),
     };
     const faultOf = () => {
@@ -93,14 +91,15 @@ export class CallReader implements ModelCall {
 
   #describe(size: number, { text, isForm }: RequestBody, isCut: boolean): Request["body"] {
     const content_type = this.#options.head.headers.find(([name]) => name === "content-type")?.[1];
-    const shown = this.#scrub(text.slice(0, BODY_TEXT_MAX + SCRUB_MARGIN)).slice(0, BODY_TEXT_MAX);
+    const truncated = isCut || text.length > BODY_TEXT_MAX;
+    const shown = this.#scrub(text.slice(0, BODY_TEXT_MAX), truncated).slice(0, BODY_TEXT_MAX);
     return {
       // The text of a form holds files: rules read it, the record does not hold it.
       state: size === 0 ? "missing" : isForm ? "binary" : "text",
       ...(size > 0 && { text: shown }),
       ...(content_type !== undefined && { content_type: this.#scrub(content_type) }),
       size,
-      truncated: isCut || text.length > BODY_TEXT_MAX,
+      truncated,
     };
   }
 
@@ -157,6 +156,7 @@ export class CallReader implements ModelCall {
     if (!failedBefore) this.#readSafely((values) => values.end());
     if (this.#failed && (failedBefore || error === undefined)) this.#responseFacts.stopReason = PARSE_ERROR;
     const { stopReason, usage, tier } = this.#responseFacts;
+    const tools = this.#responseFacts.tools().map((tool) => ({ ...tool, name: this.#scrubName(tool.name) }));
     const isSuccess = this.#status >= 200 && this.#status < 300;
     const { provider, model } = this.#request;
     const isCounted = usage.input !== undefined || usage.output !== undefined;
@@ -164,11 +164,11 @@ export class CallReader implements ModelCall {
     const input = totalInputOf(usage);
     return {
       status: this.#status,
-      ...(stopReason !== undefined && { stop_reason: this.#scrub(stopReason) }),
+      ...(stopReason !== undefined && { stop_reason: this.#scrubName(stopReason) }),
       ...(input !== undefined && { input_tokens: input }),
       ...(usage.output !== undefined && { output_tokens: usage.output }),
       ...(cost !== undefined && { estimated_cost_micros: cost }),
-      tool_calls: JSON.parse(this.#scrub(JSON.stringify(this.#responseFacts.tools()))),
+      tool_calls: JSON.parse(this.#scrub(JSON.stringify(tools))),
     };
   }
 
@@ -179,6 +179,11 @@ export class CallReader implements ModelCall {
     const isListed = operation !== undefined && operation.naming !== "perhaps";
     const shaped = isListed ? undefined : apis.find((api) => api.looksLike(body));
     return shaped ?? (operation ? other : undefined);
+  }
+
+  /** A name of the longest length may be cut in the middle of a secret. */
+  #scrubName(name: string): string {
+    return this.#scrub(name, name.length >= NAME_MAX);
   }
 
   #readSafely(read: (values: ValueReader) => void): void {

@@ -135,7 +135,7 @@ export class HttpExchange {
     return await this.#tap.decide(
       this.#incoming.by,
       plain,
-      (text) => broker.scrub(text),
+      (text, isCut) => broker.scrub(text, isCut),
       this.#outlet.signal,
     );
   }

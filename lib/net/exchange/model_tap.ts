@@ -5,7 +5,7 @@ import type { Event } from "../../event/mod.ts";
 import type { Decision, Draft, Gate, Outcome, Passage, Refusal } from "../../policy/mod.ts";
 import { NO_BYTES } from "../message/byte_buffer.ts";
 import type { Header } from "../message/header.ts";
-import type { ModelCall, ModelDraft, ModelRequest } from "../port/mod.ts";
+import type { ModelCall, ModelDraft, ModelRequest, Scrub } from "../port/mod.ts";
 import type { Requester } from "./draft.ts";
 import type { ModelBody } from "./model_body.ts";
 import type { CapturedHead, IncomingRequest } from "./request.ts";
@@ -36,7 +36,7 @@ export class ModelTap {
   async decide(
     by: Requester,
     { bytes, fault: missing }: ModelBody,
-    scrub: (text: string) => string,
+    scrub: Scrub,
     signal: AbortSignal,
   ): Promise<ModelVerdict | undefined> {
     const rulesRead = this.#gate.reads("model");
@@ -63,7 +63,7 @@ export class ModelTap {
   #readRequest(
     bytes: Uint8Array,
     missing: string | undefined,
-    scrub: (text: string) => string,
+    scrub: Scrub,
     rulesRead: boolean,
   ): ModelDraft | undefined {
     try {
@@ -77,7 +77,7 @@ export class ModelTap {
   }
 
   /** Records a call that the upstream makes by itself; it passes whatever the rules say. */
-  observe(by: Requester, scrub: (text: string) => string): void {
+  observe(by: Requester, scrub: Scrub): void {
     const draft = this.#read((call) => call.request(NO_BYTES, undefined, scrub))?.draft;
     if (!draft) return;
     const { actor, process } = by;

@@ -4,7 +4,7 @@ import { type Decision, type Gate, guestLine } from "../../policy/mod.ts";
 import { SOCKET_CALLS_MAX } from "../limit.ts";
 import { NO_BYTES } from "../message/byte_buffer.ts";
 import type { Header } from "../message/header.ts";
-import type { CredentialPort, ModelCall, ModelSocket, SocketResponse } from "../port/mod.ts";
+import type { CredentialPort, ModelCall, ModelSocket, Scrub, SocketResponse } from "../port/mod.ts";
 import { CLOSE, type SocketChannel, SocketEnded, type SocketRelay } from "../websocket/mod.ts";
 import type { BufferBudget } from "./body_buffer.ts";
 import type { Requester } from "./draft.ts";
@@ -90,7 +90,7 @@ export class SocketModel {
     if (replaces) this.#end(replaces, "the client asked for the response itself");
     if (this.#taps.size >= SOCKET_CALLS_MAX) throw tooMany();
     const tap = new ModelTap(gate, call);
-    const scrub = (text: string) => broker.scrub(text);
+    const scrub: Scrub = (text, isCut) => broker.scrub(text, isCut);
     try {
       const verdict = await relay.wait(tap.decide(by, { bytes }, scrub, relay.over));
       if (verdict?.allowed === false) return await this.#refuse(call, verdict.decision);
@@ -135,7 +135,7 @@ export class SocketModel {
     const { gate, broker, by } = this.#options;
     if (this.#taps.size >= SOCKET_CALLS_MAX) throw tooMany();
     const tap = new ModelTap(gate, call);
-    tap.observe(by, (text) => broker.scrub(text));
+    tap.observe(by, (text, isCut) => broker.scrub(text, isCut));
     this.#taps.set(call, tap);
     return tap;
   }

@@ -16,6 +16,7 @@ export type {
   ModelPort,
   ModelRequest,
   ModelSocket,
+  Scrub,
   SocketRequest,
   SocketResponse,
 } from "./model.ts";

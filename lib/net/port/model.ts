@@ -15,6 +15,9 @@ export interface ModelRequest {
   headers: Header[];
 }
 
+/** Puts refs in place of secrets. @param isCut more text followed: the beginning of a secret at the end is removed too */
+export type Scrub = (text: string, isCut?: boolean) => string;
+
 /** A request that is a model call, or may be one. */
 export interface ModelDraft {
   draft: Draft;
@@ -44,7 +47,7 @@ export interface ModelCall {
   request(
     body: Uint8Array,
     missing: string | undefined,
-    scrub: (text: string) => string,
+    scrub: Scrub,
   ): ModelDraft | undefined;
   /**
    * Body for a rewritten event; `undefined` when no field of the body changed.

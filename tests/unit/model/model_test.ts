@@ -1,5 +1,5 @@
 /** Model calls read from bytes in transit, however they are split (docs/contracts.md §5). */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { canonicalJson, type Event } from "../../../lib/event/mod.ts";
 import { EventSchema } from "../../../lib/event/schema.ts";
@@ -14,6 +14,7 @@ import {
   TOOL_CALLS_MAX,
 } from "../../../lib/model/mod.ts";
 import type { Draft } from "../../../lib/policy/mod.ts";
+import { world } from "../../helper/credential.ts";
 import { WIRE, type WireSample } from "../../helper/model_wire.ts";
 
 const reader = new ModelReader();
@@ -190,29 +191,36 @@ Deno.test("the tool calls of a response are bounded", () => {
   assert(JSON.stringify(response).length < 1_100_000);
 });
 
-Deno.test("everything recorded of a call is scrubbed", () => {
-  const secret = "sk-very-secret-0123456789";
-  const scrub = (text: string) => text.replaceAll(secret, "[redacted]");
-  const call = match({
-    host: "api.openai.com",
-    path: "/v1/chat/completions",
-    content_type: `application/json; x=${secret}`,
-  })!;
-  const pad = "x".repeat(64 * 1024 - 60);
-  const request = JSON.stringify({
-    model: `m-${secret}`,
-    messages: [{ role: "user", content: pad + secret + secret }],
-  });
-  const draft = call.request(encode(request), undefined, scrub)!.draft;
-  call.head(200, [["content-type", "application/json"]]);
-  const args = JSON.stringify({ key: secret });
-  const message = { tool_calls: [{ function: { name: secret, arguments: args } }] };
-  call.chunk(encode(JSON.stringify({ choices: [{ message, finish_reason: secret }] })));
-  const text = canonicalJson(completeEvent(draft, call.end()));
-  for (let length = secret.length; length > 14; length--) {
-    assert(!text.includes(secret.slice(0, length)), `${length}`);
-  }
-});
+const SECRET = `mcp-secret-${"0123456789abcdef".repeat(255)}`;
+
+Deno.test(
+  "everything recorded of a call is scrubbed, also a secret at the end of what is kept",
+  world([{ provider: "mcp", secret: SECRET, hosts: ["mcp.example.com"] }], async ({ open, refs }) => {
+    const broker = await open();
+    const escaped = SECRET.replaceAll(/./g, (char) => `\\u00${char.charCodeAt(0).toString(16)}`);
+    for (const kept of [0, 100, 300, 6000]) {
+      const call = match({
+        host: "api.openai.com",
+        path: "/v1/chat/completions",
+        content_type: `application/json; x=${SECRET}`,
+      })!;
+      const before = '{"messages":[{"role":"user","content":"';
+      const pad = "x".repeat(64 * 1024 - before.length - kept);
+      const request = `${before}${pad}${escaped} ${SECRET}"}],"model":"m-${SECRET}"}`;
+      const draft = call.request(encode(request), undefined, (text, isCut) =>
+        broker.scrub(text, isCut))!.draft;
+      assertStringIncludes(draft.model!.request.body.content_type!, refs.mcp);
+      call.head(200, [["content-type", "application/json"]]);
+      const args = JSON.stringify({ key: SECRET });
+      const message = { tool_calls: [{ function: { name: SECRET, arguments: args } }] };
+      call.chunk(encode(JSON.stringify({ choices: [{ message, finish_reason: SECRET }] })));
+      const text = canonicalJson(completeEvent(draft, call.end()));
+      for (const part of ["secret-0123", escaped.slice(0, 60)]) {
+        assert(!text.includes(part), `${kept}: ${part}`);
+      }
+    }
+  }),
+);
 
 Deno.test("rules can rewrite the model and the text of a call", () => {
   const body = { model: "gpt-4o", messages: [{ role: "user", content: "my name is Ada" }] };
