@@ -1,4 +1,10 @@
+/** Texts of bodies in the parts of an event, which its parser has scrubbed: where the bytes are, and their cut. */
 import { isObject } from "../base/object/mod.ts";
+
+type Body = Record<string, unknown>;
+
+/** Keys of a family, a request or a response that lead to bodies; `part` is one of {@linkcode Redactor}'s. */
+const KEYS = ["part", "request", "response", "body"];
 
 /**
  * Leaves out the texts of binary bodies: rules read them, the record does not hold them (docs/contracts.md §5, "Families").
@@ -7,18 +13,38 @@ import { isObject } from "../base/object/mod.ts";
  * @returns the same object if it has no such text
  */
 export function withoutBinaryText<T>(part: T): T {
-  if (!isObject(part)) return part;
-  let copy: Record<string, unknown> = part;
-  for (const key of ["request", "response", "body"]) {
-    const value = part[key];
-    const recorded = key === "body" ? bodyWithoutText(value) : withoutBinaryText(value);
-    if (recorded !== value) copy = { ...copy, [key]: recorded };
-  }
-  return copy as T;
+  return mapBodies(part, (body) => body.state === "binary" ? withoutText(body) : body) as T;
 }
 
-function bodyWithoutText(body: unknown): unknown {
-  if (!isObject(body) || body.state !== "binary" || body.text === undefined) return body;
+/** Leaves out the texts of all bodies. @returns the same object if it has none */
+export function withoutTexts<T>(part: T): T {
+  return mapBodies(part, withoutText) as T;
+}
+
+/** Puts the texts of the bodies of `part` into a copy of its other form, which has the same keys. */
+export function withTextsOf<T>(other: T, part: T): T {
+  return mapBodies(other, (body, { text }) => text === undefined ? body : { ...body, text }, part) as T;
+}
+
+/** @param change gets a body, and the one at the same place of `paired` */
+function mapBodies(
+  part: unknown,
+  change: (body: Body, paired: Body) => Body,
+  paired: unknown = part,
+): unknown {
+  if (!isObject(part) || !isObject(paired)) return part;
+  let copy = part;
+  for (const key of KEYS) {
+    const [value, other] = [part[key], paired[key]];
+    if (!isObject(value) || !isObject(other)) continue;
+    const changed = key === "body" ? change(value, other) : mapBodies(value, change, other);
+    if (changed !== value) copy = { ...copy, [key]: changed };
+  }
+  return copy;
+}
+
+function withoutText(body: Body): Body {
+  if (body.text === undefined) return body;
   const { text: _, ...rest } = body;
   return rest;
 }

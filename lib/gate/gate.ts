@@ -13,18 +13,19 @@ import {
   guardDecision,
   type Outcome,
   type Policy,
+  type PolicyFinding,
   type Refusal,
   type Rule,
   type Verdict,
 } from "../policy/mod.ts";
 import { Detector, type ExportRoutes } from "./detector.ts";
-import { withoutBinaryText } from "./body.ts";
 import { decoyFinding, failureFinding, findingsOf } from "./finding.ts";
 import type { Finding, SessionNotice } from "./notice.ts";
 import { outlineOf } from "./outline.ts";
 import { recordRefusal } from "./unrecorded.ts";
 import { type Decided, EventPassage, type PassageGate, type TimedOutcome } from "./passage.ts";
 import type { Recorder } from "./recorder.ts";
+import { Redactor } from "./redact.ts";
 import { RESPONDING, reviewedFamilies, withResponse } from "./response.ts";
 
 /** The parts that a gate is built from. */
@@ -36,14 +37,9 @@ export interface GateOptions {
   exportRoutes?: ExportRoutes;
   recorder: Recorder;
   tell(notice: SessionNotice): void;
-  /** replaces secrets by refs, in text or in JSON */
-  scrub(text: string): string;
-  /** replaces secrets in every text of a value, also one that is split over several texts */
-  scrubValue?<T>(value: T): T;
+  /** replaces secrets by refs in every text of a value, also one that is split over several; the value itself if it has none */
+  scrubValue<T>(value: T): T;
 }
-
-/** Families whose parsers replace secrets by refs themselves, where the bytes are. */
-const SCRUBBED = new Set(["http", "model", "credential"]);
 
 const NO_FINDINGS: ReadonlySet<string> = new Set();
 
@@ -52,6 +48,7 @@ export class SessionGate implements Gate {
   readonly asks: AskQueue;
   readonly #options: GateOptions;
   readonly #recorder: Recorder;
+  readonly #redactor: Redactor;
   #policy: Policy;
   #detector: Detector;
   #profileRevision: string;
@@ -66,6 +63,7 @@ export class SessionGate implements Gate {
   constructor(options: GateOptions) {
     const { recorder } = this.#options = options;
     this.#recorder = recorder;
+    this.#redactor = new Redactor((value) => options.scrubValue(value));
     this.#policy = options.policy;
     this.#detector = new Detector(options.detections, options.exportRoutes);
     this.#profileRevision = options.session.profile_revision;
@@ -102,7 +100,7 @@ export class SessionGate implements Gate {
   async decide(draft: Draft, signal?: AbortSignal): Promise<EventPassage> {
     const { event, decision, decider, findings } = this.#evaluate(this.#complete(draft));
     if (decision.decision !== "ask") return new EventPassage(this.#passages, { event, decision, findings });
-    const answer = await this.#ask(this.#redact(event), decision, decider?.ask_timeout, signal);
+    const answer = await this.#ask(event, decision, decider?.ask_timeout, signal);
     if (answer.decision === "allow") {
       // The allowance must be on record before the effect.
       this.#recorder.requireWritable();
@@ -125,7 +123,8 @@ export class SessionGate implements Gate {
 
   refuse(draft: Draft, refusal: Refusal): Decision {
     const event = this.#complete(draft);
-    const decision = guardDecision(event.common.event_id, refusal);
+    // A reason may name what the guest sent.
+    const decision = this.#redactor.value(guardDecision(event.common.event_id, refusal));
     try {
       this.#append(event, decision);
     } catch (error) {
@@ -138,7 +137,7 @@ export class SessionGate implements Gate {
   observe(draft: Draft, outcome?: Outcome): Event {
     const event = this.#complete({ ...draft, common: { enforceability: "observe_only", ...draft.common } });
     this.#append(event);
-    if (outcome) this.#end(event, this.#scrub(event, outcome));
+    if (outcome) this.#end(event, this.#redactor.outcome(event, outcome));
     return event;
   }
 
@@ -185,51 +184,46 @@ export class SessionGate implements Gate {
     const evaluation = this.#policy.evaluate(complete);
     const { event } = evaluation;
     try {
-      const decision = this.#scrub(event, evaluation.decision);
-      const findings = this.#append(event, decision, evaluation);
+      const redacted = this.#redactor.event(event);
+      const decision = this.#redactor.decision(evaluation.decision, event, redacted);
+      const findings = this.#append(event, decision, evaluation, redacted);
       return { event, decision, decider: evaluation.decider, findings };
     } catch (error) {
-      if (error instanceof SbxError) throw recordRefusal(this.#recorder, () => this.#redact(event), error);
+      if (error instanceof SbxError) {
+        throw recordRefusal(this.#recorder, () => this.#redactor.event(event), error);
+      }
       const outline = outlineOf(event);
       const failed = failedEvaluation(outline, error);
-      return {
-        event: outline,
-        decision: failed.decision,
-        findings: this.#append(outline, failed.decision, failed),
-      };
+      const decision = this.#redactor.value(failed.decision);
+      return { event: outline, decision, findings: this.#append(outline, decision, failed) };
     }
-  }
-
-  /** The event as it is recorded and told of; effects use the event itself. */
-  #redact(event: Event): Event {
-    const family = familyOf(event.common.event_type);
-    const scrubbed = this.#scrub(event, event[family]);
-    return scrubbed === event[family] ? event : { ...event, [family]: scrubbed };
-  }
-
-  /** A part of an event or of its decision as it is recorded, with refs in place of secrets (docs/contracts.md §9). */
-  #scrub<T>(event: Event, part: T): T {
-    if (part === undefined || SCRUBBED.has(familyOf(event.common.event_type))) return withoutBinaryText(part);
-    if (this.#options.scrubValue) return this.#options.scrubValue(part);
-    const text = JSON.stringify(part);
-    const scrubbed = this.#options.scrub(text);
-    return scrubbed === text ? part : JSON.parse(scrubbed);
   }
 
   /**
    * @param decision without secrets
    * @returns ids of the findings that the rules made
    */
-  #append(whole: Event, decision?: Decision, evaluation?: Evaluation): ReadonlySet<string> {
-    const event = this.#redact(whole);
-    const findings = evaluation ? findingsOf(evaluation) : [];
+  #append(
+    whole: Event,
+    decision?: Decision,
+    evaluation?: Evaluation,
+    event = this.#redactor.event(whole),
+  ): ReadonlySet<string> {
+    const findings = evaluation ? this.#findingsOf(evaluation) : [];
     this.#recorder.append({ event, ...(decision && { decision }), findings });
+    whole.common.sequence = event.common.sequence;
     this.#tell({ type: "security-event", payload: { event, ...(decision && { decision }) } });
     for (const payload of findings) this.#tell({ type: "finding", payload });
     const decoy = decoyFinding(event);
     if (decoy) this.report([decoy]);
     this.#detect(event, () => this.#detector.matchRequest(event));
     return findings.length ? new Set(findings.map(({ finding_id }) => finding_id)) : NO_FINDINGS;
+  }
+
+  /** Findings of an evaluation; the message of a rule that failed may repeat values of the event. */
+  #findingsOf(evaluation: Evaluation): PolicyFinding[] {
+    const findings = findingsOf(evaluation);
+    return evaluation.failures.length > 0 ? this.#redactor.value(findings) : findings;
   }
 
   /** Reports the findings of detections, or that the detections failed: the event is decided and on record by then. */
@@ -245,7 +239,7 @@ export class SessionGate implements Gate {
   }
 
   async #ask(event: Event, decision: Decision, timeout?: number, signal?: AbortSignal): Promise<Decision> {
-    const answer = this.asks.ask(event, decision, timeout);
+    const answer = this.asks.ask(event, decision, timeout, this.#redactor.event(event));
     if (!signal) return await answer;
     const withdraw = () => this.asks.withdraw(event.common.event_id);
     if (signal.aborted) withdraw();
@@ -259,16 +253,18 @@ export class SessionGate implements Gate {
 
   #reviewResponse(event: Event, response: unknown, reported: ReadonlySet<string>): Decision | undefined {
     if (!this.#reviewed.has(familyOf(event.common.event_type))) return undefined;
-    const evaluation = this.#policy.evaluate(withResponse(event, response));
-    this.report(findingsOf(evaluation).filter(({ finding_id }) => !reported.has(finding_id)));
+    const whole = withResponse(event, response);
+    const evaluation = this.#policy.evaluate(whole);
+    this.report(this.#findingsOf(evaluation).filter(({ finding_id }) => !reported.has(finding_id)));
     const { decision } = evaluation;
-    return decision.decision === "block" ? this.#scrub(event, decision) : undefined;
+    if (decision.decision !== "block") return undefined;
+    return this.#redactor.decision(decision, whole, this.#redactor.event(whole));
   }
 
   #recordEnd(event: Event, outcome: TimedOutcome): void {
     let scrubbed = outcome;
     try {
-      scrubbed = this.#scrub(event, outcome);
+      scrubbed = this.#redactor.outcome(event, outcome);
       this.#recorder.end({ event_id: event.common.event_id, ...scrubbed });
     } catch (error) {
       log.error((error as Error).message);
@@ -279,7 +275,10 @@ export class SessionGate implements Gate {
     }
     const { response } = scrubbed;
     if (response === undefined) return;
-    this.#detect(event, () => this.#detector.matchResponse(withResponse(this.#redact(event), response)));
+    this.#detect(
+      event,
+      () => this.#detector.matchResponse(withResponse(this.#redactor.event(event), response)),
+    );
   }
 
   #end({ common: { event_id } }: Event, outcome: Outcome): void {

@@ -22,4 +22,4 @@ export {
   type RewriteOp,
   type Rule,
 } from "./engine/rule.ts";
-export { subjectOf } from "./engine/why.ts";
+export { subjectOf, withValuesOf } from "./engine/why.ts";

@@ -77,7 +77,6 @@ export class Enforcement {
         exportRoutes: exportRoutesOf(contract),
         recorder: recording.ledger,
         tell,
-        scrub: (text) => broker.scrub(text),
         scrubValue: (value) => broker.scrubValue(value),
       });
       const enforcement = new Enforcement(options, { contract, broker, recording, gate });

@@ -80,7 +80,7 @@ export class TestGate extends SessionGate {
       detections,
       recorder,
       tell: (notice) => notices.push(notice),
-      scrub: (text) => text,
+      scrubValue: (value) => value,
       ...options,
     });
     this.#recorder = recorder;

@@ -41,7 +41,7 @@ export interface GateFixture {
 export async function openGate(
   path: string,
   contract: Contract,
-  scrub: (text: string) => string = (text) => text,
+  scrubValue: <T>(value: T) => T = (value) => value,
 ): Promise<GateFixture> {
   const notices: SessionNotice[] = [];
   const failures: string[] = [];
@@ -56,7 +56,7 @@ export async function openGate(
     detections: detectionsOf(contract),
     recorder: ledger,
     tell: (notice) => notices.push(structuredClone(notice)),
-    scrub,
+    scrubValue,
   });
   const findings = () =>
     notices.flatMap((notice) => notice.type === "finding" ? [notice.payload.rule_id] : []);
@@ -72,10 +72,10 @@ export async function withGate(
   rules: string,
   run: (fixture: GateFixture) => Promise<void>,
   ledger?: Partial<Contract["ledger"]>,
-  scrub?: (text: string) => string,
+  scrubValue?: <T>(value: T) => T,
 ): Promise<void> {
   const folder = await Deno.makeTempDir();
-  const fixture = await openGate(`${folder}/session.db`, contractOf(rules, ledger), scrub);
+  const fixture = await openGate(`${folder}/session.db`, contractOf(rules, ledger), scrubValue);
   try {
     await run(fixture);
   } finally {

@@ -65,11 +65,12 @@ export class AskQueue {
    * earlier answer covers it; no other event waits for it.
    *
    * @param timeout `s` until the deadline
+   * @param shown the event as people are shown it, with refs in place of secrets
    * @returns the decision that follows: `allow` or `block`, with how it was answered
    */
-  async ask(event: Event, decision: Decision, timeout = ASK_TIMEOUT): Promise<Decision> {
+  async ask(event: Event, decision: Decision, timeout = ASK_TIMEOUT, shown = event): Promise<Decision> {
     const { rule } = decision;
-    const scope = scopeOf(event, rule);
+    const scope = scopeOf(event, rule, shown);
     const standing = scope && this.#standing.get(scope.key);
     if (standing && standing.until > this.#now()) return applyAnswer(decision, standing.answered);
     if (standing) this.#standing.delete(scope.key);
@@ -85,7 +86,7 @@ export class AskQueue {
       event_id: event.common.event_id,
       session_id: event.common.session_id,
       event_type: event.common.event_type,
-      subject: shorten(askLine(event)),
+      subject: shorten(askLine(shown)),
       ...(scope && { covers: scope.covers }),
       rule_id: rule.id,
       reason: rule.reason ?? rule.name,

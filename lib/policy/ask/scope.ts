@@ -16,14 +16,22 @@ type Named = { fields: unknown[]; covers: string };
 
 /**
  * Scope of an answer to the ask of a rule about an event; `undefined` for an event whose scope is too long to be read:
- * its ask can be answered once only.
+ * its ask can be answered once only. Events that differ in a secret only have scopes of their own, with one text.
+ *
+ * @param shown the event with refs in place of secrets
  */
-export function scopeOf(event: Event, { layer, id, reason, name }: DecidingRule): AskScope | undefined {
+export function scopeOf(
+  event: Event,
+  { layer, id, reason, name }: DecidingRule,
+  shown = event,
+): AskScope | undefined {
   const { event_type } = event.common;
-  const named = NAMED[familyOf(event_type)]?.(event);
-  if (!named || named.covers.length > COVERS_MAX) return undefined;
+  const nameIn = NAMED[familyOf(event_type)];
+  const named = nameIn?.(event);
+  const covers = shown === event ? named?.covers : nameIn?.(shown)?.covers;
+  if (!named || covers === undefined || covers.length > COVERS_MAX) return undefined;
   return {
-    covers: named.covers,
+    covers,
     key: JSON.stringify([layer, id, reason ?? name, event_type, ...named.fields]),
   };
 }

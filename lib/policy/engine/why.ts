@@ -41,6 +41,17 @@ export function matchedFields(event: Event, paths: readonly string[]): MatchedFi
   return fields;
 }
 
+/**
+ * The decision with its cut values taken from another form of its event: a value cut in the middle of a secret cannot be
+ * scrubbed any more.
+ */
+export function withValuesOf(decision: Decision, event: Event): Decision {
+  const renew = <T extends { path: string; value?: unknown }>(field: T): T =>
+    isCut(field.value) ? { ...field, value: shorten(valueAt(event, field.path)) } : field;
+  const { matched_fields, near_misses } = decision;
+  return { ...decision, matched_fields: matched_fields.map(renew), near_misses: near_misses.map(renew) };
+}
+
 /** Finds the rules that failed in the fewest clauses, nearest first. */
 export function nearMisses(flat: FlatEvent, rules: readonly CompiledRule[], denied: boolean): NearMiss[] {
   const misses: (NearMiss & { failed_clauses: number; of: number })[] = [];
@@ -108,6 +119,11 @@ export function remedyFor(
     : `${path} == ${quote(String(value))}`;
   const priority = decider?.layer === "profile" ? `, priority = ${decider.priority - 1}` : "";
   return `allow it in the profile: action = "allow"${priority}, match = '${match}'`;
+}
+
+/** True for a value that {@linkcode shorten} cut. */
+function isCut(value: unknown): boolean {
+  return typeof value === "string" && value.length > VALUE_MAX;
 }
 
 function shorten(value: unknown): unknown {

@@ -22,13 +22,17 @@ const ledger = await Ledger.open(join(dir, "session.db"), {
     throw error;
   },
 });
+const broker = await CredentialBroker.open({
+  store: new CredentialStore(join(dir, "credentials", "store.json")),
+  providers: ["anthropic"],
+});
 const gate = new SessionGate({
   session: { id: "bench", profile_id: "code", profile_revision: "1.0.0" },
   policy: compilePolicy([]),
   detections: [],
   recorder: ledger,
   tell() {},
-  scrub: (text) => text,
+  scrubValue: (value) => broker.scrubValue(value),
 });
 const proxy = new NetProxy({
   gate,
@@ -39,10 +43,7 @@ const proxy = new NetProxy({
     nameOf: () => undefined,
     lookup: () => Promise.resolve([ADDRESS]),
   },
-  broker: await CredentialBroker.open({
-    store: new CredentialStore(join(dir, "credentials", "store.json")),
-    providers: ["anthropic"],
-  }),
+  broker,
   dialOverride: () => ({ hostname: "127.0.0.1", port: Number(upstreamPort) }),
   caCerts: [await Deno.readTextFile(rootFile)],
 });

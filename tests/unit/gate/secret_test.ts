@@ -59,7 +59,7 @@ for (const action of ["allow", "ask", "block"]) {
           assertStringIncludes(JSON.stringify(events[1].mcp!.request.arguments), refs.mcp);
         },
         undefined,
-        (text) => broker.scrub(text),
+        (value) => broker.scrubValue(value),
       );
     }),
   );
