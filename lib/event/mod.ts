@@ -5,5 +5,12 @@ export { normalizeContext } from "./context.ts";
 export * from "./event.ts";
 export { type Getter, getterOf } from "./getter.ts";
 export { providerOf, UNKNOWN_PROVIDER } from "./model_provider.ts";
-export { GUEST_WORKSPACE, type HttpPathClass, httpPathClass, type PathClass, pathClass } from "./path.ts";
+export {
+  fileNameOf,
+  GUEST_WORKSPACE,
+  type HttpPathClass,
+  httpPathClass,
+  type PathClass,
+  pathClass,
+} from "./path.ts";
 export { processOf } from "./process.ts";

@@ -24,6 +24,13 @@ export function pathClass(path: string): PathClass {
   return PLACES.find(([pattern]) => pattern.test(clean))?.[1] ?? "other";
 }
 
+/** Name and extension of the file at a path; an extension is lower case without the dot, and hidden files have none. */
+export function fileNameOf(path: string): { name: string; ext: string } {
+  const name = resolve(path).split("/").at(-1)!;
+  const dot = name.lastIndexOf(".");
+  return { name, ext: dot > 0 ? name.slice(dot + 1).toLowerCase() : "" };
+}
+
 /** Class of a URL path; the value of `http.request.path_class`. */
 export type HttpPathClass = "root" | "auth" | "api" | "static" | "other";
 

@@ -1,7 +1,15 @@
 /** Typed rewrites of events by rules, on copies. */
 import { canonicalHost } from "../../base/address/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
-import { catalogue, type Event, type HttpEvent, httpPathClass, pathClass, valueAt } from "../../event/mod.ts";
+import {
+  catalogue,
+  type Event,
+  fileNameOf,
+  type HttpEvent,
+  httpPathClass,
+  pathClass,
+  valueAt,
+} from "../../event/mod.ts";
 import { MatchError } from "./field.ts";
 import { compileRegex } from "./regex.ts";
 import type { RewriteOp, Rule } from "./rule.ts";
@@ -14,7 +22,11 @@ export interface Rewrite {
 }
 
 /** Fields derived from others; recomputed after a rewrite. */
-const DERIVED = new Set(["http.request.url", "http.request.path_class", "file.activity.path_class"]);
+const DERIVED = new Set([
+  "http.request.url",
+  "http.request.path_class",
+  ...["path_class", "name", "ext"].map((name) => `file.activity.${name}`),
+]);
 /** Path as the client wrote it; it is not sent. */
 const RAW_PATH = "http.request.raw_path";
 const HEADERS = ["http.request.headers", "http.response.headers"];
@@ -139,7 +151,8 @@ export function withValue(event: Event, path: string, value: unknown): Event {
 function rederive(event: Event, path: string): Event {
   if (path === "file.activity.path" && event.file) {
     const { activity } = event.file;
-    return { ...event, file: { activity: { ...activity, path_class: pathClass(activity.path) } } };
+    const derived = { path_class: pathClass(activity.path), ...fileNameOf(activity.path) };
+    return { ...event, file: { activity: { ...activity, ...derived } } };
   }
   if (!event.http || !/^http\.request\.(scheme|host|port|path|query)$/.test(path)) return event;
   const request = { ...event.http.request };

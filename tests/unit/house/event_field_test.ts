@@ -36,6 +36,8 @@ const NOT_REWRITABLE: Reasons = {
   "http.request.path_class": "derived",
   "http.request.raw_path": "never sent",
   "file.activity.path_class": "derived",
+  "file.activity.name": "derived",
+  "file.activity.ext": "derived",
   "dns.response.answers": "a list",
   "mcp.response.content": "a list",
   "model.response.tool_calls": "a list",
@@ -65,7 +67,7 @@ const REWRITABLE = [
   ...["status", "stop_reason", "input_tokens", "output_tokens", "estimated_cost_micros"].map((name) =>
     `model.response.${name}`
   ),
-  ...["operation", "path", "name", "ext", "byte_count"].map((name) => `file.activity.${name}`),
+  ...["operation", "path", "byte_count"].map((name) => `file.activity.${name}`),
   ...["operation", "executable", "command", "cwd", "exit_code"].map((name) => `process.activity.${name}`),
 ];
 

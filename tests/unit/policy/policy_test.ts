@@ -3,6 +3,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseRules } from "../../../lib/policy/author/mod.ts";
 import { compilePolicy, type Rule, summary } from "../../../lib/policy/mod.ts";
+import { eventCommon } from "../../helper/event.ts";
 import { decided, HOST, http, rule } from "../../helper/policy.ts";
 
 Deno.test("the record names the rule, its place and the matched values", () => {
@@ -149,6 +150,30 @@ Deno.test("a rewrite cannot bypass a corp block", () => {
   assertEquals([decision.decision, decision.rule.id, decision.rewrites.length], ["block", "no-evil", 1]);
 });
 
+Deno.test("a rewritten path of a file has its own class, name and extension", () => {
+  const cases = [
+    ["/etc/ssl/key.pem", "secret", "key.pem", "pem"],
+    ["/tmp/A.TXT", "temp", "A.TXT", "txt"],
+    ["/workspace/a/../b.tar.gz", "workspace", "b.tar.gz", "gz"],
+    ["/root/.bashrc", "home", ".bashrc", ""],
+    ["/tmp/dir/", "temp", "dir", ""],
+  ];
+  for (const [value, path_class, name, ext] of cases) {
+    const policy = compilePolicy([
+      rule("profile", "r", "rewrite", "true", {
+        rewrite: [{ op: "set", path: "file.activity.path", value }],
+      }),
+    ]);
+    const activity = { operation: "write" as const, path: "/workspace/old.txt", byte_count: 1 };
+    const { event } = policy.evaluate({
+      schema_version: 1,
+      common: eventCommon("file.activity"),
+      file: { activity: { ...activity, path_class: "workspace", name: "old.txt", ext: "txt" } },
+    });
+    assertEquals(event.file!.activity, { ...activity, path: value, path_class, name, ext });
+  }
+});
+
 const INVALID_REWRITES: [Rule["rewrite"], string][] = [
   [
     [{ op: "set", path: "http.request.port", value: "443" }],
@@ -158,6 +183,10 @@ const INVALID_REWRITES: [Rule["rewrite"], string][] = [
   [
     [{ op: "set", path: "http.request.url", value: "x" }],
     "http.request.url is derived from other fields; rewrite those",
+  ],
+  [
+    [{ op: "set", path: "file.activity.name", value: "x" }],
+    "file.activity.name is derived from other fields; rewrite those",
   ],
   [
     [{ op: "set", path: "common.actor", value: "host" }],
