@@ -193,6 +193,8 @@ export class OutboundServer {
     const { to, server } = match;
     const request: ForwardedRequest = { abort: new AbortController(), server, credit: WINDOW };
     this.#requests.set(id, request);
+    // One listener for all waits of the request.
+    request.abort.signal.addEventListener("abort", () => request.onCredit?.(), { once: true });
     try {
       await this.#relay(wire, id, request, to, {
         method: head.method,
@@ -262,10 +264,7 @@ export class OutboundServer {
   async #waitForCredit(request: ForwardedRequest): Promise<void> {
     const { signal } = request.abort;
     signal.throwIfAborted();
-    await new Promise<void>((resolve) => {
-      request.onCredit = resolve;
-      signal.addEventListener("abort", () => resolve(), { once: true });
-    });
+    await new Promise<void>((resolve) => request.onCredit = resolve);
     signal.throwIfAborted();
   }
 

@@ -223,3 +223,35 @@ Deno.test("mcp outbound: a secret in an event is replaced however the bytes are 
   const out = Array.from(bytes, (byte) => new TextDecoder().decode(single.push(Uint8Array.of(byte))));
   assertEquals(out.join(""), expected);
 });
+
+Deno.test("mcp outbound: a long response adds no listener for each wait for credit", async () => {
+  const size = 6 * 1024 * 1024;
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    () => new Response(new Uint8Array(size)),
+  );
+  const add = AbortSignal.prototype.addEventListener;
+  let added = 0;
+  try {
+    await wired([definition("a", `http://127.0.0.1:${server.addr.port}/mcp`)], async (client) => {
+      const response = await client.fetchFor("a")(`http://127.0.0.1:${server.addr.port}/mcp`, {
+        method: "GET",
+      });
+      AbortSignal.prototype.addEventListener = function (this: AbortSignal, ...args: Parameters<typeof add>) {
+        added++;
+        return add.apply(this, args);
+      } as typeof add;
+      let read = 0;
+      for await (const chunk of response.body!) {
+        read += chunk.length;
+        // Slower than the server, which has to wait for credit.
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+      assertEquals(read, size);
+    });
+  } finally {
+    AbortSignal.prototype.addEventListener = add;
+    await server.shutdown();
+  }
+  assert(added < 5, `${added} listeners`);
+});
