@@ -55,7 +55,9 @@ export async function main(argv: string[]): Promise<number> {
   return await dispatch({ name: PROGRAM, find: findGroup, fail }, argv);
 
   async function fail(cause: unknown): Promise<number> {
-    const error = asSbxError(cause, `${PROGRAM} ${argv.slice(0, 2).join(" ")}`);
+    // Loaded for errors only.
+    const { withoutSecretWords } = await import("../../lib/credential/mod.ts");
+    const error = withoutSecretWords(asSbxError(cause, `${PROGRAM} ${argv.slice(0, 2).join(" ")}`), argv);
     if (hasJsonOption(argv)) await print(formatJson(errorBody(error)));
     else note(`${PROGRAM}: ${error.message}${error.hint ? `\n  ${error.hint}` : ""}`);
     // A bug of sbx: print the cause for its developers.

@@ -35,7 +35,8 @@ export async function main(args: string[]): Promise<number> {
     } else await (await import("./http.ts")).serveHttp(new Host(invocation), invocation.port);
     return 0;
   } catch (error) {
-    const failure = asSbxError(error, "serving MCP");
+    const { withoutSecretWords } = await import("../../lib/credential/mod.ts");
+    const failure = withoutSecretWords(asSbxError(error, "serving MCP"), args);
     say(`sbx-mcp: ${failure.message} (${failure.code})`);
     if (failure.hint) say(failure.hint);
     if (failure.code === "internal") log.error(failure.cause);

@@ -6,7 +6,7 @@ import {
   hasJsonOption,
   unknownCommand,
 } from "../../lib/base/args/mod.ts";
-import { asSbxError } from "../../lib/base/error/mod.ts";
+import { asSbxError, type SbxError } from "../../lib/base/error/mod.ts";
 import { isLogged } from "../../lib/base/log/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
 import { COMMANDS, loadCommand } from "./commands/mod.ts";
@@ -15,6 +15,8 @@ import { PROGRAM } from "./usage.ts";
 
 /** Exit code of an invalid call. */
 const USAGE = 2;
+/** No shorter argument looks like a secret. */
+const WORD_MIN = 20;
 /** Exit code after the reader of the output closed it: 128 + SIGPIPE. */
 const BROKEN_PIPE = 141;
 
@@ -30,13 +32,20 @@ const ALIASES = new Map([
 export async function main(argv: string[]): Promise<number> {
   return await dispatch({ name: PROGRAM, find: findCommand, fail }, argv);
 
-  function fail(error: unknown, command?: Command): number {
+  async function fail(error: unknown, command?: Command): Promise<number> {
     if (error instanceof Deno.errors.BrokenPipe) return BROKEN_PIPE;
-    const failure = asSbxError(error, `sbx ${argv[0] ?? ""}`.trim());
+    const failure = await withoutSecrets(asSbxError(error, `sbx ${argv[0] ?? ""}`.trim()), argv);
     printError(failure, hasJsonOption(argv));
     if (failure.cause !== undefined && isLogged("debug")) note(Deno.inspect(failure.cause));
     return failure.code === "usage.invalid" ? USAGE : command?.failure ?? 1;
   }
+}
+
+/** The error without arguments that look like secrets. What looks is loaded for long arguments only: it takes 50 ms. */
+async function withoutSecrets(error: SbxError, argv: string[]): Promise<SbxError> {
+  if (argv.every((word) => word.length < WORD_MIN)) return error;
+  const { withoutSecretWords } = await import("../../lib/credential/mod.ts");
+  return withoutSecretWords(error, argv);
 }
 
 async function findCommand(word = "help"): Promise<Command | CommandGroup> {

@@ -11,3 +11,4 @@ export { ownerOf, type Provider, PROVIDERS } from "./provider.ts";
 export { REF, REF_PREFIX, refOf } from "./ref.ts";
 export { CredentialStore, type NewCredential, storePath } from "./store.ts";
 export { CAPTURED_MAX } from "./vault.ts";
+export { holdsToken, looksSecret, withoutSecretWords } from "./words.ts";

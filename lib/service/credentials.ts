@@ -10,7 +10,13 @@ import type {
 } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
-import { decoySecret, type NewCredential, type StoredEntry } from "../credential/mod.ts";
+import {
+  decoySecret,
+  holdsToken,
+  looksSecret,
+  type NewCredential,
+  type StoredEntry,
+} from "../credential/mod.ts";
 import { eventsOf } from "./ledger.ts";
 
 /** Rows of an audit without a limit in the request. */
@@ -26,6 +32,14 @@ export function newCredential({ provider, secret, label, host, decoy }: Credenti
         : `${provider} has hosts of its own; its credentials take no host`,
       { hint: "give host with the provider mcp, and with no other" },
     );
+  }
+  for (const [name, text] of Object.entries({ label, host })) {
+    // Clouds give hosts random names, with dots.
+    const isName = name === "host" && text?.includes(".") && !holdsToken(text);
+    if (text === undefined || isName || !looksSecret(text)) continue;
+    throw new SbxError("credential.invalid", `the ${name} looks like a key, and lists would show it`, {
+      hint: `give the key as the secret, and another ${name}`,
+    });
   }
   if (secret === undefined && !decoy) {
     throw new SbxError("credential.invalid", "the secret is missing", {

@@ -18,7 +18,7 @@ const ADD: Command = {
     { name: "decoy", about: "create a key that grants no access; any use of it raises a finding" },
     JSON_OPTION,
   ],
-  // More words are read, so that the error does not repeat a key.
+  // More words are read, so that the error explains where keys are typed and repeats none, however short.
   words: { min: 1, max: 64 },
   examples: [
     "sbx credentials add anthropic",

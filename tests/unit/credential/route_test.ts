@@ -15,6 +15,7 @@ import { PROVIDERS, refOf } from "../../../lib/credential/mod.ts";
 import type { CredentialSubstitution, Event } from "../../../lib/event/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { Provider } from "../../../lib/profile/mod.ts";
+import { KEY } from "../../helper/credential.ts";
 
 const SECRET = "sk-ant-api03-" + "route".repeat(10);
 
@@ -97,6 +98,9 @@ Deno.test("an invalid credential is refused, and the error does not repeat it", 
       [400, { provider: "mcp", secret: SECRET, host: "https://evil.example/" }],
       [400, { provider: "aws", secret: SECRET }],
       [400, { provider: "github", secret: SECRET, label: "a\nb" }],
+      [400, { provider: "github", secret: SECRET, label: `work ${KEY.github}` }],
+      [400, { provider: "github", secret: SECRET, label: "Zx8kQ2mN7pR4sT9vW1yB" }],
+      [400, { provider: "mcp", secret: SECRET, host: KEY.anthropic.toLowerCase().slice(0, 60) }],
       [422, { provider: "github", secret: SECRET, source: "captured" }],
       [422, [SECRET]],
     ];

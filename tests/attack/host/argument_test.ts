@@ -1,0 +1,43 @@
+/** A key that a person puts into a command line by mistake: the CLI does not repeat it to screen, log or list. */
+import { assert, assertEquals } from "@std/assert";
+import { KEY } from "../../helper/credential.ts";
+import { Place } from "../../api/cli_harness.ts";
+
+const RANDOM = "Zx8kQ2mN7pR4sT9vW1yB";
+/** Calls with a key in place of the word `@`, in commands that need no service, and in some that do. */
+const CALLS = [
+  ["@"],
+  ["list", "@"],
+  ["info", "demo", "@"],
+  ["exec", "demo", "@", "-x"],
+  ["start", "@"],
+  ["settings", "@"],
+  ["settings", "set", "@", "true"],
+  ["credentials", "@"],
+  ["credentials", "add", "@"],
+  ["credentials", "add", "anthropic", "@"],
+  ["credentials", "add", "anthropic", "--@"],
+  ["credentials", "add", "anthropic", "--@=1"],
+  ["credentials", "add", "mcp", "--hots", "@"],
+  ["credentials", "revoke", "@"],
+  ["credentials", "revoke", "credential:blake3:@"],
+  ["credentials", "audit", "--limit", "@"],
+  ["credentials", "audit", "--ref", "@"],
+  ["logs", "--json", "@", "@"],
+  ["mcp", "call", "@"],
+];
+
+Deno.test("no error of a command repeats a key among its arguments", async () => {
+  await using place = await Place.make();
+  for (const key of [KEY.anthropic, RANDOM]) {
+    for (const call of CALLS) {
+      const args = call.map((word) => word.replace("@", key));
+      const { code, stdout, stderr } = await place.sbx(args, { stdin: "" });
+      assert(code !== 0, args.join(" "));
+      assert(stderr !== "", args.join(" "));
+      assert(!(stdout + stderr).includes(key.slice(3, -3)), `${args.join(" ")}: ${stdout}${stderr}`);
+    }
+  }
+  const { stderr } = await place.sbx(["info", "demo", "two words"]);
+  assertEquals(stderr.includes("two words"), true, "other words are named");
+});
