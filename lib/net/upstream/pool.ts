@@ -4,6 +4,7 @@ import { ConnectionLost } from "../fault.ts";
 import { IDLE_MAX, IDLE_PER_UPSTREAM_MAX, type NetTimeouts } from "../limit.ts";
 import { WholeBody } from "../message/body.ts";
 import { connect } from "./connect.ts";
+import { type Dialled, SharedDials } from "./dial.ts";
 import { Http1Exchange, isIdempotent } from "./http1.ts";
 import { Http2Session } from "./http2/mod.ts";
 import type { OutgoingRequest, PinnedDestination, UpstreamExchange, UpstreamResponse } from "./upstream.ts";
@@ -44,6 +45,7 @@ export class Pool {
   readonly #caCerts: readonly string[];
   readonly #idle = new Map<string, BufferedConnection[]>();
   readonly #sessions = new Map<string, Http2Session[]>();
+  readonly #dials = new SharedDials();
   readonly #open = new Set<BufferedConnection>();
   #idleCount = 0;
   #closed = false;
@@ -120,12 +122,26 @@ export class Pool {
     request: OutgoingRequest,
   ): Promise<UpstreamExchange> {
     // Only HTTP/1.1 has upgrades.
-    const alpn = request.upgrade === undefined ? ["h2", "http/1.1"] : ["http/1.1"];
-    const { connection, protocol } = await this.#connect(destination, alpn);
-    if (protocol !== "h2") return this.#beginHttp1(key, connection, request);
+    if (request.upgrade !== undefined || destination.scheme !== "https") {
+      const { connection } = await this.#connect(destination, ["http/1.1"]);
+      return this.#beginHttp1(key, connection, request);
+    }
+    return await this.#dials.open<BufferedConnection, UpstreamExchange>(
+      key,
+      () => this.#dial(key, destination),
+      (dialled) =>
+        "session" in dialled
+          ? dialled.session.exchange(request)
+          : this.#beginHttp1(key, dialled.connection, request),
+    );
+  }
+
+  async #dial(key: string, destination: PinnedDestination): Promise<Dialled<BufferedConnection>> {
+    const { connection, protocol } = await this.#connect(destination, ["h2", "http/1.1"]);
+    if (protocol !== "h2") return { connection };
     const session = new Http2Session(connection, this.#timeouts, () => this.#forget(key, session));
     this.#sessions.set(key, [...this.#sessions.get(key) ?? [], session]);
-    return session.exchange(request);
+    return { session };
   }
 
   async #connect(destination: PinnedDestination, alpn: string[]) {

@@ -4,6 +4,7 @@ import { ConnectionLost, MessageFault } from "../../fault.ts";
 import { HEAD_MAX, type NetTimeouts, STREAM_WINDOW, STREAMS_MAX } from "../../limit.ts";
 import type { Header } from "../../message/header.ts";
 import type { OutgoingRequest } from "../upstream.ts";
+import { HeaderBlock } from "./block.ts";
 import { checkFrame, contentOf } from "./check.ts";
 import { Http2Fault } from "./fault.ts";
 import * as h2 from "./frame.ts";
@@ -15,14 +16,6 @@ import { SendWindow } from "./window.ts";
 const CONNECTION_WINDOW = 16 * 1024 * 1024;
 /** Most unsent control frames; an upstream that causes more of them than it reads is disconnected. */
 const CONTROL_MAX = 1000;
-
-/** An incomplete header block. */
-interface Block {
-  stream: number;
-  flags: number;
-  pieces: Uint8Array[];
-  size: number;
-}
 
 /** HTTP/2 connection to one upstream, with its streams. */
 export class Http2Session {
@@ -38,13 +31,15 @@ export class Http2Session {
   readonly #onEnd: () => void;
   #next = 1;
   #streamsMax = STREAMS_MAX;
-  /** true once the upstream's first frame has come, its settings */
-  #greeted = false;
+  /** waits for the upstream's first frame, its settings */
+  readonly #greeting = Promise.withResolvers<void>();
+  readonly #greetingDeadline: Deadline;
+  #isGreeted = false;
   #isLeaving = false;
   #ended = false;
   #control = 0;
   #received = 0;
-  #block?: Block;
+  #block?: HeaderBlock;
   #tail: Promise<void> = Promise.resolve();
 
   /** @param onEnd called once it takes no more streams */
@@ -52,6 +47,8 @@ export class Http2Session {
     this.#connection = connection;
     this.timeouts = timeouts;
     this.#onEnd = onEnd;
+    this.#greetingDeadline = this.deadline(() => this.#fail(new ConnectionLost("sent no settings", true)));
+    this.#greetingDeadline.set(timeouts.connect);
     this.write(h2.PREFACE).catch(() => {});
     this.control(h2.settingsFrame([
       [h2.ENABLE_PUSH, 0],
@@ -60,6 +57,11 @@ export class Http2Session {
     ]));
     this.control(h2.numberFrame(h2.WINDOW_UPDATE, 0, CONNECTION_WINDOW - h2.WINDOW));
     this.#run();
+  }
+
+  /** Settles when the upstream's settings have come, or the session has ended. */
+  get greeted(): Promise<void> {
+    return this.#greeting.promise;
   }
 
   /** True while it takes another stream. */
@@ -141,10 +143,9 @@ export class Http2Session {
     if (this.#block && (frame.type !== h2.CONTINUATION || frame.stream !== this.#block.stream)) {
       throw new Http2Fault("an interrupted header block", h2.PROTOCOL_ERROR);
     }
-    if (!this.#greeted && (frame.type !== h2.SETTINGS || frame.flags & h2.ACK)) {
+    if (!this.#isGreeted && (frame.type !== h2.SETTINGS || frame.flags & h2.ACK)) {
       throw new Http2Fault("a connection that does not begin with settings", h2.PROTOCOL_ERROR);
     }
-    this.#greeted = true;
     checkFrame(frame, this.#next);
     const stream = this.#streams.get(frame.stream);
     switch (frame.type) {
@@ -181,34 +182,24 @@ export class Http2Session {
 
   #headers(frame: h2.Frame): void {
     const piece = contentOf(frame);
-    this.#block = { stream: frame.stream, flags: frame.flags, pieces: [], size: 0 };
-    this.#addToBlock(piece, frame.flags);
+    this.#block = new HeaderBlock(frame);
+    this.#addToBlock(this.#block, piece, frame.flags);
   }
 
-  #continue(frame: h2.Frame): void {
-    if (!this.#block) throw new Http2Fault("a CONTINUATION frame without a header block", h2.PROTOCOL_ERROR);
-    this.#addToBlock(frame.payload, frame.flags);
-  }
-
-  #addToBlock(piece: Uint8Array, flags: number): void {
-    const block = this.#block!;
-    block.size += piece.length;
-    // An empty piece counts as its frame head, or there could be endless empty pieces.
-    if (block.size + block.pieces.length * h2.FRAME_HEAD > HEAD_MAX) {
-      throw new MessageFault("the response head is too long");
+  #continue({ payload, flags }: h2.Frame): void {
+    if (!this.#block) {
+      throw new Http2Fault("a CONTINUATION frame without a header block", h2.PROTOCOL_ERROR);
     }
-    block.pieces.push(piece.slice());
+    this.#addToBlock(this.#block, payload, flags);
+  }
+
+  #addToBlock(block: HeaderBlock, piece: Uint8Array, flags: number): void {
+    block.add(piece);
     if (!(flags & h2.END_HEADERS)) return;
     this.#block = undefined;
-    const joined = new Uint8Array(block.size);
-    let at = 0;
-    for (const piece of block.pieces) {
-      joined.set(piece, at);
-      at += piece.length;
-    }
     // Also for streams that have ended: both tables must stay the same.
-    const headers = this.#decode(joined);
-    this.#streams.get(block.stream)?.headers(headers, (block.flags & h2.END_STREAM) !== 0);
+    const headers = this.#decode(block.joined());
+    this.#streams.get(block.stream)?.headers(headers, block.endsStream);
   }
 
   #decode(block: Uint8Array): Header[] {
@@ -224,6 +215,13 @@ export class Http2Session {
     const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
     for (let at = 0; at < payload.length; at += 6) this.#setting(view.getUint16(at), view.getUint32(at + 2));
     this.control(h2.frame(h2.SETTINGS, h2.ACK, 0, new Uint8Array()));
+    this.#endGreeting();
+  }
+
+  #endGreeting(): void {
+    this.#isGreeted = true;
+    this.#connection.deadline.watch.remove(this.#greetingDeadline);
+    this.#greeting.resolve();
   }
 
   #setting(id: number, value: number): void {
@@ -265,6 +263,7 @@ export class Http2Session {
   #fail(error: Error): void {
     if (this.#ended) return;
     this.#ended = true;
+    this.#endGreeting();
     this.#onEnd();
     const reason = this.#connection.timedOut && this.#streams.size > 0
       ? new ConnectionLost("was idle for too long", true)
