@@ -7,7 +7,7 @@ export type CanonicalPath = { path: string; fault?: undefined } | { path?: undef
 const PLAIN = /^(?:\/(?![/.])[^%;\\/]*)*$/;
 const UNRESERVED = /^[A-Za-z0-9._~-]$/;
 /** UTF-8 forms of a character that has a shorter one, as percent escapes in upper case. */
-const OVERLONG = /%C[01]%[89AB][0-9A-F]|%E0%[89][0-9A-F]|%F0%8[0-9A-F]/;
+const OVERLONG = /%C[01]%[89AB][0-9A-F]|%E0%[89][0-9A-F]|%F0%8[0-9A-F]/i;
 const CONTROL = /%(?:[01][0-9A-F]|7F)/i;
 
 /**
@@ -26,6 +26,7 @@ export function canonicalPath(path: string): CanonicalPath {
   if (resolved === undefined) return { fault: "a dot segment above the root of the path" };
   const decoded = decodeEscapes(resolved);
   if (CONTROL.test(decoded)) return { fault: "a control character in the path" };
+  if (OVERLONG.test(decoded)) return { fault: "an overlong UTF-8 sequence in the path" };
   if (segmentsOf(decoded).some((segment) => segment === "." || segment === "..")) {
     return { fault: "an encoded dot segment in the path" };
   }
@@ -34,19 +35,48 @@ export function canonicalPath(path: string): CanonicalPath {
 
 /**
  * Path as the most lenient server reads it: every escape of printable ASCII decoded, also repeated ones, `\` as `/`,
- * without parameters (`;x`) and empty segments, and without the last slash. A rule that restricts holds for this
- * reading too.
+ * without parameters (`;x`) and empty segments, and without the last slash.
  *
  * @param path in its canonical spelling
  */
 export function lenientPath(path: string): string {
-  if (PLAIN.test(path) && !path.endsWith("/") || !path.startsWith("/")) return path;
+  if (hasOneReading(path)) return path;
+  return `/${solidSegments(decodeEscapes(path), true).join("/")}`;
+}
+
+/**
+ * Other paths that servers read in one, each lenient in its own way: escapes stay, or are decoded without or with those
+ * of separators; parameters stay or not; a decoded `?` or `#` ends the path or not; with and without the last slash.
+ * A rule that restricts holds for each of them. {@linkcode lenientPath} is one.
+ *
+ * @param path in its canonical spelling
+ */
+export function lenientReadings(path: string): string[] {
+  if (hasOneReading(path)) return [];
+  const decoded = decodeEscapes(path);
+  const readings = new Set<string>();
+  for (const text of new Set([path, decodeEscapes(path, DATA), decoded, decoded.replace(/[?#].*$/s, "")])) {
+    for (const isBare of [false, true]) {
+      const reading = `/${solidSegments(text, isBare).join("/")}`;
+      readings.add(reading);
+      if (segmentsOf(text, isBare).at(-1) === "" && reading !== "/") readings.add(`${reading}/`);
+    }
+  }
+  readings.delete(path);
+  return [...readings];
+}
+
+function hasOneReading(path: string): boolean {
+  return PLAIN.test(path) && !path.endsWith("/") || !path.startsWith("/");
+}
+
+function solidSegments(text: string, isBare: boolean): string[] {
   const segments: string[] = [];
-  for (const segment of segmentsOf(decodeEscapes(path))) {
+  for (const segment of segmentsOf(text, isBare)) {
     if (segment === "..") segments.pop();
     else if (segment !== "" && segment !== ".") segments.push(segment);
   }
-  return `/${segments.join("/")}`;
+  return segments;
 }
 
 function normalizeEscape(escape: string, digits: string | undefined): string {
@@ -71,13 +101,18 @@ function resolveDots(path: string): string | undefined {
 /** Rounds of decoding: servers behind proxies decode twice, nobody decodes more often. */
 const DECODE_ROUNDS = 3;
 
-/** Decodes the escapes of printable ASCII, and their escapes. */
-function decodeEscapes(path: string): string {
+/** Printable ASCII. */
+const PRINTABLE = /^[\x20-\x7e]$/;
+/** Printable ASCII that ends no segment, begins no parameter and no escape. */
+const DATA = /^[^#%/;?\\\x7f]$/;
+
+/** Decodes the escapes of some characters of printable ASCII, and their escapes. */
+function decodeEscapes(path: string, which = PRINTABLE): string {
   let text = path;
   for (let round = 0; round < DECODE_ROUNDS && text.includes("%"); round++) {
     const decoded = text.replace(/%([2-7][0-9A-Fa-f])/g, (escape, digits) => {
-      const code = parseInt(digits, 16);
-      return code === 0x7f ? escape : String.fromCharCode(code);
+      const char = String.fromCharCode(parseInt(digits, 16));
+      return which.test(char) ? char : escape;
     });
     if (decoded === text) break;
     text = decoded;
@@ -85,7 +120,8 @@ function decodeEscapes(path: string): string {
   return text;
 }
 
-/** Segments without their parameters. */
-function segmentsOf(path: string): string[] {
-  return path.replaceAll("\\", "/").split("/").slice(1).map((segment) => segment.replace(/;.*$/s, ""));
+/** Segments. @param isBare without their parameters */
+function segmentsOf(path: string, isBare = true): string[] {
+  const segments = path.replaceAll("\\", "/").split("/").slice(1);
+  return isBare ? segments.map((segment) => segment.replace(/;.*$/s, "")) : segments;
 }

@@ -7,7 +7,7 @@ import { FlatEvent } from "./flat.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
 import { readsPart } from "./part.ts";
 import { isPassedThrough, PassthroughGuard } from "./passthrough.ts";
-import { lenientReading } from "./reading.ts";
+import { otherReadings } from "./reading.ts";
 import { compareRules, type Rule, ruleLabel } from "./rule.ts";
 import { matchedFields, nearMisses, remedyFor } from "./why.ts";
 
@@ -64,20 +64,26 @@ export class Policy {
     return withRestriction(first, second);
   }
 
-  /** Evaluates one event as it is, and as a lenient server reads it. */
+  /** Evaluates one event as it is, and as lenient servers read it. */
   #run(event: Event, appliesRewrites: boolean, explain: boolean): Evaluation {
     const index = this.#index.get(event.common.event_type)!;
     const run = new Run(index, event, appliesRewrites ? "all" : "without-rewrites", this.passthrough);
-    const evaluation = run.evaluation(explain ? this.rules : undefined);
-    const reading = lenientReading(event);
-    if (!reading) return evaluation;
-    const restricting = new Run(index, reading, "restrictions", this.passthrough);
-    const found = restricting.evaluation();
-    const ids = new Set(evaluation.findings.map(({ rule_id }) => rule_id));
-    const findings = [...evaluation.findings, ...found.findings.filter(({ rule_id }) => !ids.has(rule_id))];
-    const both = { ...evaluation, findings };
-    return restricting.order < run.order ? withRestriction(both, found) : both;
+    let evaluation = run.evaluation(explain ? this.rules : undefined);
+    for (const reading of otherReadings(event)) {
+      const restricting = new Run(index, reading, "restrictions", this.passthrough);
+      const found = restricting.evaluation();
+      const known = new Set(evaluation.findings.map(ruleOf));
+      const added = found.findings.filter((finding) => !known.has(ruleOf(finding)));
+      if (added.length > 0) evaluation = { ...evaluation, findings: [...evaluation.findings, ...added] };
+      if (restricting.order < run.order) evaluation = withRestriction(evaluation, found);
+    }
+    return evaluation;
   }
+}
+
+/** Rules of two layers may have one id. */
+function ruleOf({ pack_id, rule_id }: PolicyFinding): string {
+  return `${pack_id} ${rule_id}`;
 }
 
 /** The stricter of two decisions on an event; the rest is that of the first. */

@@ -61,6 +61,24 @@ match = 'http.request.path == "/admin" || http.request.path.startsWith("/x/admin
   }
 });
 
+Deno.test("no half lenient reading of a path passes a rule that blocks it", async (t) => {
+  const cases: [match: string, targets: string[]][] = [
+    ['http.request.path == "/@scope%2Fname"', ["/%40scope%2fname", "/@scope%2Fname/", "/@scope%2Fname;x"]],
+    ['http.request.path == "/p/a%2Fb/$x"', ["/p/a%2Fb/%24x", "/p/a%2Fb/%24x/", "/p/a%2Fb/%24x;y"]],
+    ['http.request.path.startsWith("/admin/")', ["/admin;/", "/admin%2F", "/admin;x%2F", "/%2Fadmin%2f"]],
+    ['http.request.path == "/matrix;v=1/x"', ["/matrix;v=1%2Fx", "/matrix%3Bv=1/x/"]],
+    ['http.request.path == "/admin"', ["/admin%3Fx", "/admin%23x", "/admin%253Fx", "/%2Fadmin%3F"]],
+    ['http.request.path == "/x/admin"', ["/x/%25c0%25ae%25c0%25ae/admin", "/x%25C0%25AFadmin"]],
+  ];
+  for (const [match, targets] of cases) {
+    await t.step(match, async () => {
+      const rules = `[profiles.rules.no]\naction = "block"\nmatch = '${match}'\n`;
+      const { statuses, sent } = await attack(rules, targets);
+      assertEquals({ statuses, sent }, { statuses: targets.map(() => 403), sent: [] });
+    });
+  }
+});
+
 Deno.test("no spelling of a path passes as one that a rule allows", async () => {
   const rules = `
 [profiles.rules.only-public]
