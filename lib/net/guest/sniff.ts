@@ -6,28 +6,39 @@ import { decodeLatin1 } from "../message/latin1.ts";
 /** `more`: undecided until more bytes are received. */
 export type ClientProtocol = "tls" | "http" | "other" | "more";
 
-const TLS_HANDSHAKE = 22;
 const CR = 13;
 const LF = 10;
+/** Most line breaks in front of a request: some servers skip any number of them, so that what follows is a request. */
+const BREAKS_MAX = 8;
+
+/** Content types of TLS records. A server may read alerts before the ClientHello. */
+const TLS_RECORDS = new Set([20, 21, 22, 23, 24]);
+/** A request in the reading of servers that skip or split at other white space, or that speak HTTP/0.9. */
+const LENIENT_REQUEST =
+  /^\s*[!-~]{1,32}\s.*HTTP\/[0-9]|^\s*(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE)\s+(?:\/|https?:)/i;
+/** The beginning of a line that may still become one. */
+const REQUEST_BEGINNING = /^\s*(?:[A-Za-z_-]{0,32}|[A-Za-z_-]{1,32}\s[^\r]*\r?)$/;
 
 /**
- * Tells TLS and HTTP/1 from other protocols. HTTP is recognized by a whole first line that ends as a request line does,
- * so that SMTP, Redis and the like are not taken for it; later faults are left to the HTTP parser.
+ * Tells TLS and HTTP/1 from other protocols. HTTP is recognized by a whole first line that a server may read as a
+ * request line, so that SMTP, Redis and the like are not taken for it; faults are left to the parsers of TLS and HTTP,
+ * which are strict: bytes that a lenient server reads as either must not pass for another protocol.
  */
 export function sniff(bytes: Uint8Array): ClientProtocol {
   const start = bytes.findIndex((byte) => byte !== CR && byte !== LF);
-  if (start < 0) return bytes.length > 8 ? "other" : "more";
-  if (bytes[start] === TLS_HANDSHAKE) {
-    if (start > 0 || bytes.length > 1 && bytes[1] !== 3) return "other";
-    return bytes.length > 1 ? "tls" : "more";
+  if (start < 0) return bytes.length > BREAKS_MAX ? "http" : "more";
+  if (start === 0) {
+    if (TLS_RECORDS.has(bytes[0])) return bytes.length < 2 ? "more" : bytes[1] === 3 ? "tls" : "other";
+    // The ClientHello of SSL 2, by which clients may still begin TLS.
+    if ((bytes[0] & 0x80) !== 0) {
+      if (bytes.length < 5) return "more";
+      return bytes[2] === 1 && (bytes[3] === 3 || bytes[3] === 0 && bytes[4] === 2) ? "tls" : "other";
+    }
   }
   const end = bytes.indexOf(LF, start);
   const line = decodeLatin1(bytes.subarray(start, end < 0 ? Math.min(bytes.length, FIRST_LINE_MAX) : end));
-  if (end < 0) {
-    // A line that begins as a request does may still become one.
-    return line.length < FIRST_LINE_MAX && /^[A-Za-z-]{1,32}( [^\r]*\r?)?$/.test(line) ? "more" : "other";
-  }
-  return /^[!-~]{1,32} .*HTTP\/[0-9]/.test(line) ? "http" : "other";
+  if (end >= 0) return LENIENT_REQUEST.test(line) ? "http" : "other";
+  return line.length < FIRST_LINE_MAX && REQUEST_BEGINNING.test(line) ? "more" : "other";
 }
 
 /** Ports whose protocols begin with the client: a silent client there is slow, not waiting for its server. */
