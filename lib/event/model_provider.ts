@@ -7,17 +7,23 @@ const HOSTS: Record<string, string> = {
   "*.api.openai.com": "openai",
   "chatgpt.com": "openai",
   "generativelanguage.googleapis.com": "google",
-  "aiplatform.googleapis.com": "google",
+  "generativelanguage.mtls.googleapis.com": "google",
   "cloudcode-pa.googleapis.com": "google",
   "*.openai.azure.com": "azure",
   "*.services.ai.azure.com": "azure",
+  "*.cognitiveservices.azure.com": "azure",
+  "*.models.ai.azure.com": "azure",
+  "models.inference.ai.azure.com": "github",
   "models.github.ai": "github",
   "api.githubcopilot.com": "github",
+  "*.githubcopilot.com": "github",
   "openrouter.ai": "openrouter",
   "api.mistral.ai": "mistral",
+  "codestral.mistral.ai": "mistral",
   "api.groq.com": "groq",
   "api.deepseek.com": "deepseek",
   "api.x.ai": "xai",
+  "*.api.x.ai": "xai",
   "api.together.xyz": "together",
   "api.fireworks.ai": "fireworks",
   "api.cerebras.ai": "cerebras",
@@ -25,8 +31,8 @@ const HOSTS: Record<string, string> = {
   "ollama.com": "ollama",
 };
 
-/** Regional host of Vertex AI. */
-const VERTEX = /^[a-z0-9-]+-aiplatform\.googleapis\.com$/;
+/** Hosts of Vertex AI: global, regional, for client certificates, and at a region's own endpoint. */
+const VERTEX = /^(?:[a-z0-9-]+-)?aiplatform(?:\.mtls|\.[a-z0-9-]+\.rep)?\.googleapis\.com$/;
 
 /** `provider` of calls to unknown hosts, recognized by their shape. */
 export const UNKNOWN_PROVIDER = "unknown";

@@ -6,7 +6,8 @@ import type { ResponseFacts } from "./response_facts.ts";
 export const anthropic: Api = {
   family: "anthropic.messages",
   operation: "messages",
-  path: /\/v1\/messages$|\/publishers\/anthropic\/models\/([^/:]+):(?:rawPredict|streamRawPredict)$/i,
+  path:
+    /\/v1\/messages$|\/publishers\/anthropic\/models\/(?!count-tokens:)([^/:]+):(?:rawPredict|streamRawPredict)$/i,
   modelInBody: true,
   needs: ["messages"],
   looksLike(body) {

@@ -11,8 +11,9 @@ export interface Names {
 }
 
 const IN_PATH = [
-  /\/(?:models|tunedModels|endpoints)\/([^/:]+):\w+$/,
+  /\/(?:models|tunedModels|endpoints)\/(?!count-tokens:)([^/:]+):\w+$/,
   /\/(?:deployments|engines)\/([^/]+)\//i,
+  /\/(?:workflows|image_generation)\/(accounts\/[^/]+\/models\/[^/]+)/i,
 ];
 /** Providers that take a name in the path for the model, whatever the body says. */
 const PATH_FIRST = new Set(["azure"]);
@@ -32,14 +33,21 @@ export function namesOf(
   if (folded !== undefined) {
     return { names: new Set(), fault: `its body has the key ${JSON.stringify(folded)}` };
   }
-  return checked(values);
+  const checkedNames = checked(values);
+  const agent = AGENTS.find((key) => typeof body[key] === "string");
+  if (checkedNames.names.size > 0 || agent === undefined || provider === undefined) return checkedNames;
+  return { names: new Set(), fault: `it names an agent (${agent}) instead of its model` };
 }
+
+/** Keys that name an agent, whose model only the provider knows. */
+const AGENTS = ["agent", "agent_id", "assistant_id"];
 
 const KEYS = new Set(["model", "models", "stream"]);
 
-/** Key as lenient parsers compare it; `ſ` and `K` fold to ASCII letters. */
+/** Key as lenient parsers compare it: `ſ` and `K` fold to ASCII letters, and NUL ends a text or is none. */
 function fold(key: string): string {
-  return key.toUpperCase().toLowerCase();
+  // deno-lint-ignore no-control-regex
+  return key.replace(/[\x00-\x20]/g, "").toUpperCase().toLowerCase();
 }
 
 /** Values of `model`, of the list `models` (fallbacks), and of tools that are models themselves. */
@@ -68,8 +76,8 @@ function checked(values: readonly unknown[]): Names {
   for (const value of values) {
     const isName = typeof value === "string" && value.length <= NAME_MAX && /^[\x21-\x7e]+$/.test(value);
     if (!isName) return { names, fault: "its model is not a name" };
-    // Google writes the collection in front of the name.
-    names.add(value.replace(/^(?:publishers\/[^/]+\/)?models\//, ""));
+    // Google writes the collection in front of the name, and its project.
+    names.add(value.replace(/^(?:projects\/[^/]+\/locations\/[^/]+\/)?(?:publishers\/[^/]+\/)?models\//, ""));
   }
   if (names.size < 2) return { names };
   return { names, fault: `it names several models: ${[...names].slice(0, 4).join(", ")}` };

@@ -18,7 +18,7 @@ export interface Operation {
 
 /** Patterns of paths in lower case: some providers do not tell case apart. */
 const OPERATIONS: [path: RegExp, name: string, naming: Naming][] = [
-  [/\/messages\/count_tokens$/, "messages.count_tokens", "top"],
+  [/\/messages\/count_tokens$|\/models\/count-tokens:rawpredict$/, "messages.count_tokens", "top"],
   [/\/messages\/batches$/, "messages.batches", "anywhere"],
   [/\/responses\/(input_tokens|compact)$/, "responses.$1", "top"],
   [/\/embeddings$|\/api\/embed$/, "embeddings", "top"],
@@ -30,6 +30,10 @@ const OPERATIONS: [path: RegExp, name: string, naming: Naming][] = [
   [/\/fine_tuning\/jobs$/, "fine_tuning", "top"],
   [/\/threads(?:\/[^/]+)?\/runs$|\/agents\/completions$/, "runs", "top"],
   [/\/evals(?:\/[^/]+\/runs)?$/, "evals", "anywhere"],
+  [/\/graders\/(?:run|validate)$/, "graders", "anywhere"],
+  [/\/evaluation$/, "evaluation", "anywhere"],
+  [/\/interactions$/, "interactions", "top"],
+  [/\/(?:workflows|image_generation)\/accounts\//, "images.generations", "top"],
   [/\/realtime\/\w+$/, "realtime", "anywhere"],
   [/\/batches$|\/batch\/jobs$|\/batchpredictionjobs$/, "batches", "anywhere"],
   [/\/files$|\/uploads(?:\/[^/]+\/\w+)?$/, "files", "none"],

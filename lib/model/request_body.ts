@@ -1,3 +1,4 @@
+import { isObject } from "../base/object/mod.ts";
 import { readForm } from "./form.ts";
 import { type Json, objectOf } from "./json.ts";
 import { findAmbiguity } from "./key.ts";
@@ -17,6 +18,9 @@ export interface RequestBody {
 const lenient = new TextDecoder();
 const strict = new TextDecoder("utf-8", { fatal: true });
 const UTF8 = /^(utf-?8|us-ascii|ascii)$/i;
+/** Content types whose bodies every receiver takes for JSON, if it takes them at all. */
+const JSON_TYPE =
+  /^(?:application\/(?:[\w.-]+\+)?json|text\/(?:json|plain)|application\/octet-stream)[ \t]*(?:;|$)/i;
 
 /**
  * Reads a body without encoding.
@@ -36,8 +40,9 @@ export function readRequestBody(
     if (missing !== undefined) return missing;
     if (bytes.length === 0) return undefined;
     if (types.length > 1) return "it has several content types";
+    if (types.length === 1 && !JSON_TYPE.test(types[0])) return "its content type is not that of JSON";
     if (!isUtf8(bytes, types[0])) return "its body is not UTF-8";
-    return value === undefined ? "its body is not JSON" : findAmbiguity(text);
+    return isObject(value) ? findAmbiguity(text) : "its body is not a JSON object";
   };
   return { json: objectOf(value), text, isForm: false, fault };
 }

@@ -2,40 +2,53 @@ import { isObject } from "../base/object/mod.ts";
 import { type Json, nameOf, objectOf } from "./json.ts";
 import { JSON_DEPTH_MAX } from "./limit.ts";
 
-/** Model that a WebSocket talks to, as its address, its calls and its session name it. */
+/** Most names kept, and most updates that wait for their confirmation: with two names, calls cannot be read anyway. */
+const KEPT_MAX = 64;
+
+/** Models that may answer on a WebSocket, as its address, its calls and its session name them. */
 export class SessionModel {
-  #main?: string;
+  /** model of the address, of the last call that was sent, or of the session as the server confirmed it */
+  main?: string;
+  /** models that updates of the session ask for, oldest first; the server may be late, or refuse one */
+  readonly #wanted: (string | undefined)[] = [];
   /** models beside it: those of a transcription, for example */
   readonly #more = new Set<string>();
+  #isFull = false;
 
   /** @param query of the upgraded request */
   constructor(query: string) {
     const [main, ...more] = new URLSearchParams(query).getAll("model");
-    this.#main = main;
-    for (const name of more) this.#more.add(name);
+    this.main = main;
+    for (const name of more) this.#add(name);
   }
 
-  /** Reads `session.update` of a client. */
+  /** Reads `session.update` of a client: until the server confirms it, the model before may answer as well. */
   update(event: Json): void {
     const session = objectOf(event.session);
-    this.#main = nameOf(session.model) ?? this.#main;
-    for (const name of namesIn(session)) if (name !== this.#main) this.#more.add(name);
+    const wanted = nameOf(session.model);
+    for (const name of namesIn(session)) if (name !== wanted && name !== this.main) this.#add(name);
+    if (this.#wanted.length < KEPT_MAX) this.#wanted.push(wanted);
+    else {
+      this.#isFull = true;
+      if (wanted !== undefined) this.#add(wanted);
+    }
   }
 
-  /** Reads `session.created` and `session.updated` of a server, which knows best. */
-  confirm(event: Json): void {
-    this.#main = nameOf(objectOf(event.session).model) ?? this.#main;
-  }
-
-  /** Reads the model of a call, for those that follow without one. */
-  use(name: string): void {
-    this.#main = name;
+  /** Reads `session.created` of a server, and `session.updated`, which confirms an update no older than the first one. */
+  confirm({ type, session }: Json): void {
+    if (type === "session.updated" && !this.#isFull) this.#wanted.shift();
+    this.main = nameOf(objectOf(session).model) ?? this.main;
   }
 
   /** Query of a call without a model of its own: one `model` for each that may answer it. */
   get query(): string {
-    const names = new Set([...(this.#main === undefined ? [] : [this.#main]), ...this.#more]);
-    return [...names].map((name) => `model=${encodeURIComponent(name)}`).join("&");
+    const names = new Set([this.main, ...this.#wanted, ...this.#more]);
+    names.delete(undefined);
+    return [...names].map((name) => `model=${encodeURIComponent(name!)}`).join("&");
+  }
+
+  #add(name: string): void {
+    if (this.#more.size < KEPT_MAX) this.#more.add(name);
   }
 }
 

@@ -46,6 +46,10 @@ interface OpenCall {
   responseId?: string;
   /** made by audio: its response comes when the server hears the end of a turn */
   isTurn: boolean;
+  /** the session has changed since its decision */
+  isStale?: boolean;
+  /** model of the calls before it, where it names one itself */
+  mainBefore?: { name: string | undefined };
 }
 
 /** Creates a reader for the messages of an upgraded request; `undefined` for an API that is not read. */
@@ -76,23 +80,27 @@ class SocketReader implements ModelSocket {
   request(text: string | undefined): SocketRequest | undefined {
     const event = text === undefined ? {} : eventOf(text);
     const type = textOf(event.type);
-    if (type === "session.update" || type === "transcription_session.update") this.#model.update(event);
+    if (type === "session.update" || type === "transcription_session.update") {
+      this.#model.update(event);
+      // The turn that is under way may be answered by another model than was decided on.
+      for (const open of this.#open) open.isStale = true;
+    }
     // With a repeated key, the server may read another event.
     const isClear = text !== undefined && findAmbiguity(text) === undefined;
     if (isClear && QUIET.has(type)) return undefined;
     const turn = this.#open.find(({ isTurn, responseId }) => isTurn && responseId === undefined);
     const isTurn = AUDIO.has(type);
-    if (isTurn && turn && isClear) return undefined;
+    if (isTurn && turn && !turn.isStale && isClear) return undefined;
     const call = this.#begin({ event, isTurn });
-    const name = nameOf(event.model);
-    if (name !== undefined) this.#model.use(name);
     // A client that asks for the response itself does not wait for the server to hear a turn.
     if (turn) this.#close(turn.call);
     return { call, ...(turn && { replaces: turn.call }) };
   }
 
   refuse(call: ModelCall, code: string, message: string): string {
-    const eventId = this.#open.find((open) => open.call === call)?.eventId;
+    const { eventId, mainBefore } = this.#open.find((open) => open.call === call) ?? {};
+    // The server never saw its model.
+    if (mainBefore) this.#model.main = mainBefore.name;
     this.#close(call);
     const error = {
       type: "invalid_request_error",
@@ -160,7 +168,15 @@ class SocketReader implements ModelSocket {
       prices: this.#prices(),
     });
     const eventId = nameOf(event.event_id);
-    this.#open.push({ call, isTurn, ...(eventId !== undefined && { eventId }) });
+    const name = this.#api.modelInBody ? nameOf(event.model) : undefined;
+    const mainBefore = name === undefined ? undefined : { name: this.#model.main };
+    if (name !== undefined) this.#model.main = name;
+    this.#open.push({
+      call,
+      isTurn,
+      ...(eventId !== undefined && { eventId }),
+      ...(mainBefore && { mainBefore }),
+    });
     return call;
   }
 

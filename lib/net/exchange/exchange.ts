@@ -75,15 +75,19 @@ export class HttpExchange {
     const passage = await this.#context.gate.decide(request.draft, this.#outlet.signal);
     if (!passage.allowed) return await this.#outlet.sendBlock(passage.decision);
     this.#passage = passage;
-    let { head } = request;
+    let { head, call } = request;
     let bytes: Uint8Array | undefined;
     if (passage.decision.rewrites.length > 0) {
       const [before, after] = [request.draft.http!.request, passage.event.http!.request];
       head = rewriteHead(head, before, after);
       bytes = rewriteBody(request.body, before.body, after.body);
+      // What is sent now may be a call to another provider.
+      call = this.#context.models?.match(modelRequestOf(after, head));
+      const refusal = requestRefusal(this.#context, { ...request.draft, http: { request: after } });
+      if (refusal) return await this.#blockModelCall(passage, refusal);
     }
-    if (request.call) {
-      const verdict = await this.#decideModelCall(request.call, request, bytes);
+    if (call) {
+      const verdict = await this.#decideModelCall(call, { ...request, head }, bytes);
       if (verdict?.allowed === false) return await this.#blockModelCall(passage, verdict.decision);
       if (verdict) head = { ...head, headers: acceptIdentity(head.headers) };
       bytes = verdict?.body ?? bytes;
@@ -126,18 +130,14 @@ export class HttpExchange {
   /** Step 3: decides on the model call. @param rewritten the body as rules rewrote it */
   async #decideModelCall(
     call: ModelCall,
-    { head, body }: DraftedRequest,
+    { head, body }: Pick<DraftedRequest, "head" | "body">,
     rewritten: Uint8Array | undefined,
   ): Promise<ModelVerdict | undefined> {
     const { gate, broker } = this.#context;
     const plain = await modelBodyOf(head, body, rewritten);
     this.#tap = new ModelTap(gate, call);
-    return await this.#tap.decide(
-      this.#incoming.by,
-      plain,
-      (text, isCut) => broker.scrub(text, isCut),
-      this.#outlet.signal,
-    );
+    const scrub = (text: string, isCut?: boolean) => broker.scrub(text, isCut);
+    return await this.#tap.decide(this.#incoming.by, plain, scrub, this.#outlet.signal);
   }
 
   async #blockModelCall(passage: Passage, decision: Decision): Promise<void> {

@@ -5,10 +5,10 @@ import type { Event } from "../../event/mod.ts";
 import type { Decision, Draft, Gate, Outcome, Passage, Refusal } from "../../policy/mod.ts";
 import { NO_BYTES } from "../message/byte_buffer.ts";
 import type { Header } from "../message/header.ts";
-import type { ModelCall, ModelDraft, ModelRequest, Scrub } from "../port/mod.ts";
+import type { Destination, ModelCall, ModelDraft, ModelRequest, Scrub } from "../port/mod.ts";
 import type { Requester } from "./draft.ts";
 import type { ModelBody } from "./model_body.ts";
-import type { CapturedHead, IncomingRequest } from "./request.ts";
+import type { CapturedHead } from "./request.ts";
 
 /** Decision on a model call: it is sent, with its rewritten body if there is one, or it is blocked. */
 export type ModelVerdict = { allowed: true; body?: Uint8Array } | { allowed: false; decision: Decision };
@@ -144,9 +144,9 @@ function refusalOf(fault: string): Refusal {
   };
 }
 
-/** Request as the model port reads it. */
+/** Request as the model port reads it. @param destination where it is sent */
 export function modelRequestOf(
-  { scheme, host, port }: IncomingRequest,
+  { scheme, host, port }: Destination,
   { method, target, headers }: CapturedHead,
 ): ModelRequest {
   const [path, ...query] = target.split("?");

@@ -5,6 +5,7 @@ import type { CompiledRule } from "./compile.ts";
 import { ALL_TYPES, typesOf } from "./condition.ts";
 import { DEFAULT_RULES } from "./defaults.ts";
 import { chainOf } from "./field.ts";
+import type { Rule } from "./rule.ts";
 
 /**
  * True when a rule tests or rewrites a part of events; a built-in rule reads nothing.
@@ -14,11 +15,22 @@ import { chainOf } from "./field.ts";
 export function readsPart({ rule, types }: CompiledRule, part: string): boolean {
   if (DEFAULT_RULES.includes(rule)) return false;
   const isFamily = !part.includes(".");
-  if (isFamily && types !== ALL_TYPES && (types & typesOf(`${part}.`)) !== 0) return true;
+  if (isFamily && (types & typesOf(`${part}.`)) !== 0 && (types !== ALL_TYPES || selectsFamily(rule))) {
+    return true;
+  }
   if (rule.rewrite?.some(({ path }) => isWithin(path, part))) return true;
   // Reading the syntax tree is slow for thousands of rules, and the last name of the part is in the text of those that read it.
   if (!rule.match.includes(part.slice(part.lastIndexOf(".") + 1))) return false;
   return chainsIn(environment.parse(rule.match).ast).some((path) => isWithin(path, part));
+}
+
+/** Fields whose values tell families apart. */
+const KINDS = ["common.event_type", "common.source_engine"];
+
+/** True for a rule that tells families apart in a way that its event types do not show: by a prefix, or by the engine. */
+function selectsFamily({ match }: Rule): boolean {
+  return KINDS.some((path) => match.includes(path.slice("common.".length))) &&
+    chainsIn(environment.parse(match).ast).some((path) => KINDS.includes(path));
 }
 
 function isWithin(path: string, part: string): boolean {

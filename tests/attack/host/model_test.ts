@@ -188,6 +188,56 @@ Deno.test("no request to a provider hides its model from a rule on models", asyn
       path: `/v1/responses?model=${BLOCKED}`,
       body: JSON.stringify({ model: "m", input: "x" }),
     }, guard],
+    ["a form that is JSON too", {
+      host: OPENAI,
+      path: "/v1/completions",
+      headers: ["Content-Type: application/x-www-form-urlencoded"],
+      body: `{"model":"m","a":"&model=${BLOCKED}&prompt=x&z="}`,
+    }, guard],
+    ["JSON that is called a message of protobuf", {
+      host: GOOGLE,
+      path: "/v1beta/models/m:generateContent",
+      headers: ["Content-Type: application/x-protobuf"],
+      body: `{"contents":[]}`,
+    }, guard],
+    ["a list at an unknown path", {
+      host: GOOGLE,
+      path: "/$rpc/google.ai.GenerativeService/GenerateContent",
+      headers: ["Content-Type: application/json+protobuf"],
+      body: `["models/${BLOCKED}",[]]`,
+    }, guard],
+    ["a list at an unknown path, of calls", { path: "/v7/think", body: `[${call()}]` }, guard],
+    ["a key with a NUL", { body: call({ model: "m", "model\0": BLOCKED }) }, guard],
+    ["a model in a grader", {
+      host: OPENAI,
+      path: "/v1/fine_tuning/alpha/graders/run",
+      body: JSON.stringify({ grader: { type: "score_model", model: BLOCKED } }),
+    }],
+    ["an agent instead of a model", {
+      host: "api.mistral.ai",
+      path: "/v1/conversations",
+      body: JSON.stringify({ agent_id: "ag_1", inputs: "x" }),
+    }, guard],
+    ["an interaction with an agent", {
+      host: GOOGLE,
+      path: "/v1beta/interactions",
+      body: JSON.stringify({ agent: "deep-research", input: "x" }),
+    }, guard],
+    ["the long name of a model", {
+      host: "aiplatform.googleapis.com",
+      path: "/v1/projects/p/locations/l/cachedContents",
+      body: JSON.stringify({ model: `projects/p/locations/l/publishers/google/models/${BLOCKED}` }),
+    }],
+    ["the host of a region", {
+      host: "aiplatform.us-central1.rep.googleapis.com",
+      path: `/v1/projects/p/locations/l/publishers/google/models/${BLOCKED}:predict`,
+      body: "{}",
+    }],
+    ["another host of Azure", {
+      host: "x.cognitiveservices.azure.com",
+      path: `/openai/deployments/${BLOCKED}/embeddings`,
+      body: `{"input":"x"}`,
+    }],
     ["Gemini of Code Assist", {
       host: "cloudcode-pa.googleapis.com",
       path: "/v1internal:generateContent",
@@ -220,6 +270,11 @@ Deno.test("what can be read passes, and without a rule on models everything does
     }],
     ["no body", RULES, { path: "/v1/messages/batches/b/cancel", body: "" }],
     ["reading", RULES, { method: "GET", path: "/v1/models", body: "" }],
+    ["token counting at Vertex AI", RULES, {
+      host: "us-east5-aiplatform.googleapis.com",
+      path: "/v1/projects/p/locations/l/publishers/anthropic/models/count-tokens:rawPredict",
+      body: call({ model: "claude-haiku-4-5" }),
+    }],
     ["no rule on models", "", unread],
     ["a rule on other events", `[profiles.rules.r]\naction = "block"\nmatch = 'has(dns.request)'`, unread],
   ];
@@ -259,4 +314,56 @@ rewrite = [{ op = "set", path = "model.request.model", value = "gemini-2.5-flash
     body: `{"contents":[]}`,
   });
   assertEquals([status, received], [400, 0]);
+});
+
+Deno.test("a rule that tells models by the engine or a prefix of the type refuses what hides them", async () => {
+  for (const match of ['common.source_engine == "model"', 'common.event_type.startsWith("model")']) {
+    const rules = `[profiles.rules.no-models]\naction = "block"\nmatch = '${match}'\n`;
+    const hidden = { path: "/v7/think", body: call().replace("9", "NaN") };
+    const { received, rule } = await attack(rules, hidden);
+    assertEquals([received, rule], [0, "guard-model"]);
+  }
+});
+
+Deno.test("a request that a profile's rewrite makes a model call is decided on as one", async (t) => {
+  const rewritten = (path: string, value: string, match: string) =>
+    `[corp.rules.no-opus]\naction = "block"\nmatch = 'model.request.model == "${BLOCKED}"'\n` +
+    `[profiles.rules.r]\naction = "rewrite"\nmatch = '${match}'\n` +
+    `rewrite = [{ op = "set", path = "${path}", value = "${value}" }]\n`;
+  const toHost = rewritten("http.request.host", OPENAI, 'http.request.host == "a.example.com"');
+  const cases: [name: string, rules: string, attack: Attack, rule: string][] = [
+    ["a host", toHost, {
+      host: "a.example.com",
+      path: "/v1/embeddings",
+      body: JSON.stringify({ model: BLOCKED, input: "x" }),
+    }, "no-opus"],
+    ["a host, and a body that cannot be read", toHost, {
+      host: "a.example.com",
+      body: call().replace("9", "NaN"),
+    }, "guard-model"],
+    ["a host, and a WebSocket", toHost, {
+      host: "a.example.com",
+      method: "GET",
+      path: "/v1/other",
+      headers: [
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+      ],
+      body: "",
+    }, "block-model-websocket"],
+    ["a path", rewritten("http.request.path", "/v1/messages", 'http.request.path == "/v1/files"'), {
+      path: "/v1/files",
+    }, "no-opus"],
+    ["a method", rewritten("http.request.method", "POST", 'http.request.method == "DELETE"'), {
+      method: "DELETE",
+    }, "no-opus"],
+  ];
+  for (const [name, rules, request, by] of cases) {
+    await t.step(name, async () => {
+      const { status, received, rule } = await attack(rules, request);
+      assertEquals({ status, received, rule }, { status: 403, received: 0, rule: by });
+    });
+  }
 });
