@@ -2,6 +2,7 @@ import { assert, assertEquals, assertNotEquals, assertRejects, assertThrows } fr
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseResolvers, systemResolvers } from "../../../lib/dns/mod.ts";
 import { ResolverClient, ResolverError } from "../../../lib/dns/resolver_client.ts";
+import { eventually } from "../../helper/sbx.ts";
 import { records, type Respond, TestResolver } from "../../helper/resolver.ts";
 
 const QUESTION = { name: "a.test", type: "A" };
@@ -51,6 +52,17 @@ Deno.test("a truncated answer is queried again over TCP, and its records are dro
     proto === "udp" ? { flags: 1 << 9 } : { answers: [...all, ...all] }
   );
   assert(many.answer.includes("more than 512 records"), many.answer);
+});
+
+Deno.test("queries leave no socket open, answered or not", async () => {
+  const sockets = () => [...Deno.readDirSync("/proc/self/fd")].length;
+  await queryAll(records(ANSWER));
+  const before = sockets();
+  for (let round = 0; round < 10; round++) {
+    await queryAll(records(ANSWER));
+    await queryAll(() => ({ flags: 5 }));
+  }
+  await eventually("the sockets are closed", () => sockets() <= before + 3, 5);
 });
 
 Deno.test("an answer to another question, or with another id, is ignored", async () => {
