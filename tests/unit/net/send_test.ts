@@ -52,6 +52,42 @@ Deno.test("blocked, invalid and failed requests have different errors", async (t
   }
 });
 
+Deno.test("a request of the host with a method, header or path of no single reading goes nowhere", async (t) => {
+  await using net = await TestNet.open({ target: () => ({ hostname: "127.0.0.1", port: 1 }) });
+  const url = "http://api.example.com/";
+  for (
+    const [name, request] of Object.entries<Parameters<typeof net.proxy.send>[0]>({
+      "a method with a space": { method: "GET /x HTTP/1.1\r\nx:", url },
+      "an empty method": { method: "", url },
+      "a header name with a line break": { method: "GET", url, headers: { "a\r\nb": "1" } },
+      "a header value with a line break": { method: "GET", url, headers: { a: "1\r\nb: 2" } },
+      "a user name": { method: "GET", url: "http://user@api.example.com/" },
+    })
+  ) {
+    await t.step(name, async () => {
+      const error = await assertRejects(() => net.proxy.send(request), SbxError);
+      assertEquals([error.code, net.gate.entries.length], ["request.invalid", 0]);
+    });
+  }
+});
+
+Deno.test("answers that have no body have none", async (t) => {
+  for (const [method, status] of [["GET", 204], ["GET", 205], ["GET", 304], ["HEAD", 200]] as const) {
+    await t.step(`${method} ${status}`, async () => {
+      let target = { hostname: "", port: 0 };
+      await using net = await TestNet.open({ target: () => target });
+      const upstream = fixedUpstream(
+        `HTTP/1.1 ${status} X\r\n${status === 205 ? "content-length: 0\r\n" : ""}\r\n`,
+        await net.leaf("api.example.com"),
+      );
+      target = upstream.target;
+      const response = await net.proxy.send({ method, url: URL_ });
+      assertEquals([response.status, response.body, await response.text()], [status, null, ""]);
+      upstream.close();
+    });
+  }
+});
+
 Deno.test("names are resolved under policy", async () => {
   const lookups: string[] = [];
   await using net = await TestNet.open({
