@@ -84,6 +84,15 @@ Deno.test("an ask that nobody answers is denied", async () => {
   assertEquals(records.map(({ status, answer }) => [status, answer]), [["expired", undefined]]);
 });
 
+Deno.test("an ask waits for seconds, not for less", async () => {
+  const queue = new AskQueue();
+  const waiting = queue.ask(post(), compilePolicy([asking("profile")]).evaluate(post()).decision, 60);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  assertEquals(queue.pending().length, 1);
+  queue.close();
+  assertEquals((await waiting).decision, "block");
+});
+
 Deno.test("other events do not wait for it", async () => {
   const queue = new AskQueue();
   const [first, second] = [ask(queue, post("a.example")), ask(queue, post("b.example"))];
@@ -202,6 +211,7 @@ Deno.test("the decision says who answered, when, and for how long; what was let 
     answerLine(allowed.answered!),
     `allowed by ann (sbx/0.1.0) at 2026-01-01T00:00:02.000Z, for 10 minutes (ask-${first.common.event_id})`,
   );
+  assertStringIncludes(answerLine({ ...allowed.answered!, minutes: 1 }), ", for 1 minute (");
   // Nobody was asked about the second: the answer to the first is on its record.
   const second = await decided(queue, post(), (id) => assertEquals(id, undefined));
   assertEquals([second.decision, second.answered], ["allow", allowed.answered]);

@@ -57,6 +57,7 @@ Deno.test("a profile passes a host uninspected unless a rule of corp reads its c
     ["connections", corp('http.request.method == "CONNECT" && http.request.host == "other.org"'), true],
     ["models", corp('model.request.model == "x"'), false],
     ["every model call", corp('common.event_type == "model.call"'), false],
+    ["requests of another kind", corp("has(dns.request) && has(common.actor)"), true],
     ["names", corp('dns.request.qname == "x.org"'), true],
     [
       "programs or another host",

@@ -38,6 +38,14 @@ Deno.test("the record names the rule, its place and the matched values", () => {
   );
 });
 
+Deno.test("the line of a decision names its rule where that gives no reason", () => {
+  const { decision } = compilePolicy([
+    rule("profile", "named", "block", HOST, { name: "no examples", reason: undefined }),
+  ])
+    .evaluate(http());
+  assertEquals(summary(decision).split(";")[0], 'blocked by policy: no examples (profile rule "named")');
+});
+
 Deno.test("a near miss names the failed clause and its value", () => {
   const policy = compilePolicy([
     rule(
@@ -203,6 +211,24 @@ const INVALID_REWRITES: [Rule["rewrite"], string][] = [
   [
     [{ op: "replace", path: "http.request.path", pattern: "(" }],
     "invalid pattern: error parsing regexp: missing closing ): `(`",
+  ],
+  [
+    [{ op: "set", path: "schema_version", value: 2 }],
+    "schema_version describes the event itself and cannot be rewritten",
+  ],
+  [
+    [{ op: "set", path: "credential.substitution.location", value: "path" }],
+    "credential.substitution.location describes the event itself and cannot be rewritten",
+  ],
+  [[{ op: "set", path: "mcp.request.arguments.a..b", value: 1 }], "unknown field mcp.request.arguments.a..b"],
+  [[{ op: "set", path: "http.request.path" }], "set http.request.path needs a value"],
+  [
+    [{ op: "replace", path: "http.request.path", value: "/x" }],
+    "replace in http.request.path needs a pattern",
+  ],
+  [
+    [{ op: "replace", path: "http.request.path", pattern: "x", value: 1 }],
+    "replace in http.request.path needs a string value",
   ],
   [[{ op: "strip_header", path: "no header" }], `invalid header name "no header"`],
   [[], `a rule with action "rewrite" needs rewrite = [...]`],
