@@ -170,6 +170,37 @@ Deno.test(
 );
 
 Deno.test(
+  "a secret for a host to which a person bound another one is captured there",
+  world(added, async ({ open }) => {
+    const broker = await open();
+    const secret = "another/secret+of=the:guest-0123456789";
+    const header = (host: string) =>
+      broker.capture(host, [["authorization", `Bearer ${secret}`]]).headers[0][1];
+    assertEquals(header("unbound.example.com"), `Bearer ${secret}`);
+    assertEquals(header("mcp.example.com"), `Bearer ${refOf("mcp", secret)}`);
+    await broker.flush();
+  }),
+);
+
+Deno.test(
+  "a request with several refs ends when any one of them is revoked",
+  world(added, async ({ open, refs, store }) => {
+    const second = KEY.anthropic.replaceAll("Zq7", "Xw4");
+    await store.add([{ provider: "anthropic", secret: second }]);
+    const broker = await open();
+    const { released } = broker.inject(to("api.anthropic.com"), [
+      ["x-api-key", refs.anthropic],
+      ["authorization", `Bearer ${refOf("anthropic", second)}`],
+    ]);
+    const ended = new Promise((resolve) => released!.addEventListener("abort", resolve));
+    await new CredentialStore(store.path).revoke(refOf("anthropic", second));
+    const awake = setInterval(() => {}, 1000);
+    await ended;
+    clearInterval(awake);
+  }),
+);
+
+Deno.test(
   "revoking stops current and later requests in every process, and removes the secret from the file",
   world(added, async ({ open, refs, store }) => {
     const [a, b] = [await open(), await open(ALL, "vm-b")];

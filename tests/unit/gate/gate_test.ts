@@ -4,6 +4,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { DetectionIr, IrRule } from "../../../lib/detection/mod.ts";
 import { readEvents, readFindings, readWhy, verifyLedger } from "../../../lib/ledger/read/mod.ts";
 import { compileLayers } from "../../../lib/policy/mod.ts";
+import { TestGate } from "../../helper/gate.ts";
 import {
   ANY,
   contractOf,
@@ -85,6 +86,13 @@ Deno.test("what code refuses no rule lets go, and what has happened is only obse
     const [, observed] = (await readEvents(path)).events;
     assertEquals([observed, "decision" in observed], [seen, false]);
   }));
+
+Deno.test("what is observed has an outcome only if it is given one", () => {
+  const gate = new TestGate();
+  gate.observe(exec("ls"));
+  gate.observe(exec("pwd"), { response: { exit_code: 0 } });
+  assertEquals(gate.entries.map(({ outcome }) => outcome), [undefined, { response: { exit_code: 0 } }]);
+});
 
 Deno.test("an ask that is allowed: how the event ended and who let it go are one outcome", () =>
   withGate(rule("profiles", "ask", "ask", ANY), async ({ gate, ledger, path, notices }) => {

@@ -1,7 +1,14 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { readEvents, readFindings, readWhy, verifyLedger } from "../../../lib/ledger/read/mod.ts";
+import {
+  countFindings,
+  readEvents,
+  readFindings,
+  readWhy,
+  verifyLedger,
+} from "../../../lib/ledger/read/mod.ts";
+import { eventually } from "../../helper/sbx.ts";
 import {
   execEvent,
   requestEvent,
@@ -20,6 +27,17 @@ Deno.test("a ledger stores events in order, numbers them and verifies", () =>
     const second = await readEvents(path, { limit: 1000, cursor: first.next_cursor });
     assertEquals([...first.events, ...second.events], events);
     assertEquals(second.next_cursor, undefined);
+  }));
+
+Deno.test("events reach the disk by themselves, the later ones too", () =>
+  withLedgerPath(async (path) => {
+    const ledger = await Ledger.open(path, { sessionId: SESSION });
+    for (let count = 1; count <= 3; count++) {
+      ledger.append({ event: execEvent() });
+      await eventually("the event is on the disk", async () =>
+        (await readEvents(path, {})).events.length === count);
+    }
+    await ledger.close();
   }));
 
 Deno.test("a reopened ledger continues its chain", () =>
@@ -76,6 +94,13 @@ Deno.test("decisions, findings, approvals and bodies are stored with their event
     await ledger.close();
     assertEquals(await readWhy(path, event_id), { event, record: decision, findings: [finding] });
     assertEquals(await readFindings(path), [finding]);
+    assertEquals(await countFindings(path), [{
+      rule_id: "r",
+      pack_id: "",
+      match_count: 1,
+      last_matched_event: event_id,
+      last_matched_unix_ms: event.common.timestamp_unix_ms,
+    }]);
     assertEquals(await verifyLedger(path), { ok: true, events: 1, sealed: true });
     assertEquals(
       (await assertRejects(() => readWhy(path, "0".repeat(12)), SbxError)).code,
