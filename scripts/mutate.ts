@@ -1,79 +1,148 @@
 /**
  * `make mutate`: how strong the unit tests are. Changes one random place of a noun's code at a time, in a copy of the
- * checkout, and runs that noun's tests, which should notice. The seed makes a run repeatable. Survivors are printed with
- * their line, JSON goes to `--out`.
+ * checkout, and runs those of that noun's tests that reach the line, which should notice. The seed makes a run repeatable. Survivors are printed with
+ * their line, JSON goes to `--out`; `--again` with such a file repeats its survivors only, with more tests each.
  *
- *     deno run -A scripts/mutate.ts [--count 300] [--seed 1] [--out FILE] [NOUN…]
+ *     deno run -A scripts/mutate.ts [--count 300] [--seed 1] [--jobs 2] [--out FILE] [--again FILE] [NOUN…]
  */
 import { parseArgs } from "@std/cli";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Mutation, mutationsOf } from "./mutation.ts";
+import { type Coverage, coverageOf } from "./mutation_coverage.ts";
 
-/** Nouns whose code decides, records or forwards; each with the folders of tests that must notice. */
-const NOUNS = ["policy", "gate", "net", "dns", "credential", "ledger", "gateway"];
+/** Tests of each noun beside `tests/unit/NOUN` and `tests/fuzz/NOUN_test.ts`: attacks that go through its code. */
+const NOUNS: Record<string, string[]> = {
+  policy: ["consent", "destination", "passthrough", "path", "rule"].map(attack),
+  gate: ["answer", "consent", "nesting", "rule"].map(attack),
+  net: [
+    "tests/fuzz/websocket_test.ts",
+    ...["address", "answer", "body", "destination", "echo", "idle", "model_websocket", "oauth", "passthrough"]
+      .map(attack),
+    ...["path", "terminator", "websocket"].map(attack),
+  ],
+  dns: ["address", "answer"].map(attack),
+  credential: ["echo", "mcp_secret", "oauth", "sink", "websocket"].map(attack),
+  ledger: ["rule"].map(attack),
+  gateway: [],
+};
 
-/** Longest run of a mutated noun's tests, as a multiple of the run without a mutation: a mutation may loop for ever. */
-const LIMIT = 5;
-/** Least time limit in `ms`. */
-const LEAST_MS = 20_000;
+/** Tests that start the noun's code in a process of its own, where coverage cannot see it: they run for each mutation. */
+const PROCESSES: Record<string, string[]> = {
+  gateway: ["tests/api/gateway_test.ts", "tests/api/gateway_stream_test.ts"],
+};
+
+/** Time limit of a mutation's tests: this many `ms`, and a multiple of their time without one. It may loop for ever. */
+const LEAST_MS = 10_000;
+const LIMIT = 3;
+/** Time of one mutation's tests without it, in `ms`: a survivor takes that long. */
+const BUDGET_MS = 15_000;
+/** Lines before and behind a mutated one. */
+const NEAR = 3;
+
+interface Place {
+  noun: string;
+  file: string;
+  mutation: Mutation;
+}
 
 /** Outcome of one mutation. */
 interface Outcome extends Mutation {
   noun: string;
   file: string;
-  noticed: boolean;
+  outcome: "noticed" | "timeout" | "survived";
+  /** whether a test runs the line at all, as far as coverage tells */
+  covered: boolean;
+  /** tests' time in `ms` */
+  ms: number;
 }
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
-const deno = Deno.execPath();
-const args = parseArgs(Deno.args, { string: ["count", "seed", "out"], default: { count: "300", seed: "1" } });
-const nouns = args._.length ? args._.map(String) : NOUNS;
+const args = parseArgs(Deno.args, {
+  string: ["count", "seed", "out", "jobs", "again"],
+  default: { count: "300", seed: "1", jobs: "2" },
+});
+const nouns = args._.length ? args._.map(String) : Object.keys(NOUNS);
+const jobs = Number(args.jobs);
 const random = generator(Number(args.seed));
 
-const copy = await Deno.makeTempDir({ prefix: "mutate-" });
+const copies = await Promise.all(
+  Array.from({ length: jobs }, () => Deno.makeTempDir({ prefix: "mutate-" })),
+);
 try {
-  await copyCheckout(copy);
+  await Promise.all(copies.map(copyCheckout));
   const places = (await Promise.all(nouns.map(placesOf))).flat();
-  const chosen = sample(places, Number(args.count));
-  const limits = new Map<string, number>();
-  for (const noun of nouns) {
-    const started = performance.now();
-    if (!await passes(noun, 600_000)) throw new Error(`the tests of ${noun} fail without a mutation`);
-    limits.set(noun, Math.max(LEAST_MS, LIMIT * (performance.now() - started)));
-  }
+  const chosen = args.again ? survivorsOf(args.again, places) : sample(places, Number(args.count));
+  const tests: Map<string, string[]> = new Map(
+    await Promise.all(nouns.map(async (noun: string) => [noun, await testsOf(noun)] as const)),
+  );
+  const all = [...tests.values(), ...nouns.map((noun: string) => PROCESSES[noun] ?? [])].flat();
+  const coverage = await coverageOf(
+    copies[0],
+    [...new Set(all)].sort(),
+    jobs,
+    join(root, ".deno", "mutate.json"),
+  );
   const outcomes: Outcome[] = [];
-  for (const { noun, file, mutation } of chosen) {
-    const path = join(copy, file);
-    const source = await Deno.readTextFile(path);
-    await Deno.writeTextFile(
-      path,
-      source.slice(0, mutation.start) + mutation.text + source.slice(mutation.end),
-    );
-    const noticed = !await passes(noun, limits.get(noun)!);
-    await Deno.writeTextFile(path, source);
-    outcomes.push({ noun, file, ...mutation, noticed });
-    console.error(
-      `${outcomes.length}/${chosen.length} ${noticed ? "noticed " : "SURVIVED"} ${
-        describe(outcomes.at(-1)!)
-      }`,
-    );
-  }
-  const survivors = outcomes.filter(({ noticed }) => !noticed);
-  const share = (outcomes.length - survivors.length) / outcomes.length;
-  if (args.out) await Deno.writeTextFile(args.out, JSON.stringify(outcomes, null, 2) + "\n");
+  const rest = [...chosen];
+  await Promise.all(copies.map(async (copy) => {
+    for (let place = rest.shift(); place; place = rest.shift()) {
+      outcomes.push(await attempt(copy, place, tests.get(place.noun)!, coverage));
+      const last = outcomes.at(-1)!;
+      console.error(`${outcomes.length}/${chosen.length} ${last.outcome} ${last.ms} ms ${describe(last)}`);
+      if (args.out) await Deno.writeTextFile(args.out, JSON.stringify(outcomes, null, 2) + "\n");
+    }
+  }));
+  const count = (outcome: Outcome["outcome"]) => outcomes.filter((each) => each.outcome === outcome).length;
   console.log(JSON.stringify(
     {
+      seed: Number(args.seed),
       mutations: outcomes.length,
-      noticed: outcomes.length - survivors.length,
-      share: Math.round(share * 1000) / 1000,
-      survivors: survivors.map(describe),
+      noticed: outcomes.length - count("survived"),
+      timeouts: count("timeout"),
+      share: Math.round((1 - count("survived") / outcomes.length) * 1000) / 1000,
+      survivors: outcomes.filter(({ outcome }) => outcome === "survived").map(describe).sort(),
     },
     null,
     2,
   ));
 } finally {
-  await Deno.remove(copy, { recursive: true });
+  await Promise.all(copies.map((copy) => Deno.remove(copy, { recursive: true })));
+}
+
+/** Runs the tests that reach a mutated line; all of the noun's where none is known to, for code in workers. */
+async function attempt(copy: string, place: Place, tests: string[], coverage: Coverage): Promise<Outcome> {
+  const { noun, file, mutation } = place;
+  const chosen = closest(
+    file,
+    tests.filter((test) => reaches(coverage, test, file, mutation.line)),
+    coverage,
+  );
+  const limitMs = (tests: string[]) =>
+    LEAST_MS + LIMIT * tests.reduce((sum, test) => sum + (coverage.times.get(test) ?? 0), 0);
+  const path = join(copy, file);
+  const source = await Deno.readTextFile(path);
+  const started = performance.now();
+  await Deno.writeTextFile(
+    path,
+    source.slice(0, mutation.start) + mutation.text + source.slice(mutation.end),
+  );
+  const others = (PROCESSES[noun] ?? []).filter((test) => coverage.times.has(test));
+  const passing = tests.filter((test) => coverage.times.has(test));
+  const first = chosen.length || others.length ? chosen : closest(file, passing, coverage);
+  let outcome: Outcome["outcome"] = "survived";
+  for (const paths of [first, others]) {
+    if (outcome === "survived" && paths.length) outcome = await runTests(copy, paths, limitMs(paths));
+  }
+  await Deno.writeTextFile(path, source);
+  return {
+    noun,
+    file,
+    ...mutation,
+    outcome,
+    covered: chosen.length > 0,
+    ms: Math.round(performance.now() - started),
+  };
 }
 
 /** The checkout's files, as committed or changed, with its Deno cache linked. */
@@ -90,23 +159,17 @@ async function copyCheckout(to: string): Promise<void> {
   await Deno.symlink(join(root, "bin"), join(to, "bin"));
 }
 
-interface Place {
-  noun: string;
-  file: string;
-  mutation: Mutation;
-}
-
 async function placesOf(noun: string): Promise<Place[]> {
   const places: Place[] = [];
   for await (const file of sources(`lib/${noun}`)) {
-    const source = await Deno.readTextFile(join(copy, file));
+    const source = await Deno.readTextFile(join(copies[0], file));
     for (const mutation of mutationsOf(source)) places.push({ noun, file, mutation });
   }
   return places;
 }
 
 async function* sources(folder: string): AsyncGenerator<string> {
-  const entries = (await Array.fromAsync(Deno.readDir(join(copy, folder)))).sort((a, b) =>
+  const entries = (await Array.fromAsync(Deno.readDir(join(copies[0], folder)))).sort((a, b) =>
     a.name < b.name ? -1 : 1
   );
   for (const { name, isDirectory } of entries) {
@@ -115,37 +178,87 @@ async function* sources(folder: string): AsyncGenerator<string> {
   }
 }
 
-/** Runs the tests of a noun. @returns whether all passed within the time limit */
-async function passes(noun: string, limitMs: number): Promise<boolean> {
-  const paths: string[] = [];
-  for (const path of [`tests/unit/${noun}/`, `tests/fuzz/${noun}_test.ts`]) {
-    if (await Deno.stat(join(copy, path)).catch(() => null)) paths.push(path);
+/** A line counts as not run where a part of it is not, such as a return behind its condition: lines near it tell more. */
+function reaches({ lines }: Coverage, test: string, file: string, line: number): boolean {
+  for (let near = line - NEAR; near <= line + NEAR; near++) {
+    if (lines.get(`${file}:${near}`)?.has(test)) return true;
   }
-  const child = new Deno.Command("timeout", {
-    args: [
-      "--kill-after",
-      "1",
-      `${limitMs / 1000}`,
-      deno,
-      "test",
-      "--no-check",
-      "-A",
-      "--quiet",
-      "--parallel",
-      "--fail-fast",
-      ...paths,
-    ],
+  return false;
+}
+
+/** Tests that run most of a file, as many as fit into {@linkcode BUDGET_MS}, and one at least. */
+function closest(file: string, tests: string[], { lines, times }: Coverage): string[] {
+  const counts = new Map(tests.map((test) => [test, 0]));
+  for (const [line, runs] of lines) {
+    if (!line.startsWith(`${file}:`)) continue;
+    for (const test of tests) if (runs.has(test)) counts.set(test, counts.get(test)! + 1);
+  }
+  let spent = 0;
+  return tests.toSorted((a, b) => counts.get(b)! - counts.get(a)! || times.get(a)! - times.get(b)!)
+    .filter((test, index) => {
+      const fits = index === 0 || spent + times.get(test)! <= (args.again ? 4 : 1) * BUDGET_MS;
+      if (fits) spent += times.get(test)!;
+      return fits;
+    });
+}
+
+/** Test files of a noun. */
+async function testsOf(noun: string): Promise<string[]> {
+  const files = (await Array.fromAsync(sources(`tests/unit/${noun}`))).filter((file) =>
+    file.endsWith("_test.ts")
+  );
+  const others = [`tests/fuzz/${noun}_test.ts`, ...NOUNS[noun]];
+  for (const file of others) if (await Deno.stat(join(copies[0], file)).catch(() => null)) files.push(file);
+  return files;
+}
+
+/** Runs tests, at most for `limitMs`, and ends every process that they leave. */
+async function runTests(copy: string, tests: string[], limitMs: number): Promise<Outcome["outcome"]> {
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["test", "--no-check", "-A", "--quiet", "--fail-fast", ...tests],
     cwd: copy,
     stdin: "null",
     stdout: "null",
     stderr: "null",
+    detached: true,
   }).spawn();
-  return (await child.status).success;
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    endGroup(child.pid);
+  }, limitMs);
+  const { success } = await child.status;
+  clearTimeout(timer);
+  endGroup(child.pid);
+  return success ? "survived" : late ? "timeout" : "noticed";
+}
+
+/** A mutated process may loop without ever reading its signals. */
+function endGroup(leader: number): void {
+  try {
+    Deno.kill(-leader, "SIGKILL");
+  } catch {
+    // Nothing of it is left.
+  }
 }
 
 function describe({ file, line, before, text }: Outcome): string {
   const short = (code: string) => code.replaceAll(/\s+/g, " ").slice(0, 60);
   return `${file}:${line} ${short(before)} → ${short(text) || "(nothing)"}`;
+}
+
+function attack(name: string): string {
+  return `tests/attack/host/${name}_test.ts`;
+}
+
+/** Places of the survivors of an earlier run. */
+function survivorsOf(out: string, places: Place[]): Place[] {
+  const outcomes: Outcome[] = JSON.parse(Deno.readTextFileSync(out));
+  const key = (file: string, { start, end, text }: Mutation) => `${file} ${start} ${end} ${text}`;
+  const keys = new Set(
+    outcomes.filter(({ outcome }) => outcome === "survived").map((each) => key(each.file, each)),
+  );
+  return places.filter(({ file, mutation }) => keys.has(key(file, mutation)));
 }
 
 function sample(items: Place[], count: number): Place[] {

@@ -67,6 +67,9 @@ export function mutationsOf(source: string): Mutation[] {
       case "BooleanLiteral":
         add(node.start, node.end, String(!node.value), line);
         break;
+      case "VariableDeclarator":
+        if (isDuration(node)) return;
+        break;
       case "NumericLiteral":
         add(node.start, node.end, String(node.value + 1), line);
         break;
@@ -78,7 +81,10 @@ export function mutationsOf(source: string): Mutation[] {
         add(node.start, node.end, ";", line);
         break;
       case "ReturnStatement":
-        if (node.argument) add(node.start, node.end, "return undefined as never;", line);
+        // Falsy in place of falsy is noticed by nobody; a boolean has a mutation of its own.
+        if (node.argument && !isFalsy(node.argument)) {
+          add(node.start, node.end, "return undefined as never;", line);
+        }
         break;
       case "ThrowStatement":
       case "BreakStatement":
@@ -94,6 +100,13 @@ export function mutationsOf(source: string): Mutation[] {
 
 /** Nodes of types and casts that hold code. */
 const KEPT = new Set(["TSAsExpression", "TSNonNullExpression", "TSSatisfiesExpression"]);
+
+/** Whether a declaration is a constant of time: a test with a wall-clock limit would be needed to notice its change. */
+const isDuration = ({ id, init }: Node) =>
+  /^[A-Z0-9_]*_MS$/.test(id.name ?? "") && /Literal|Binary/.test(init?.type ?? "");
+
+const isFalsy = ({ type, name, value }: Node) =>
+  name === "undefined" || type === "NullLiteral" || (type === "BooleanLiteral" && !value);
 
 const isText = ({ type }: Node) => type === "StringLiteral" || type === "TemplateLiteral";
 
