@@ -1,5 +1,7 @@
 import type { FileEntry, FileList, FileWritten, VmInfo } from "../../lib/api/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
+import { note } from "../../lib/base/print/mod.ts";
+import { count } from "../../lib/base/text/mod.ts";
 import type { Client } from "../../lib/client/mod.ts";
 
 /** Most `bytes` of an uploaded file: the gateway's body limit (docs/contracts.md §2; a test compares them). */
@@ -91,11 +93,17 @@ export class Remote {
   /** @param mode permission bits */
   async write(path: string, bytes: Uint8Array<ArrayBuffer>, mode: number): Promise<void> {
     const query = { path, mode: mode.toString(8).padStart(4, "0") };
-    const { size } = await this.#client.json<FileWritten>("POST", this.#url("content"), {
+    const { size, captured } = await this.#client.json<FileWritten>("POST", this.#url("content"), {
       query,
       body: bytes,
     });
-    if (size !== bytes.length) throw incompleteError(path, size, bytes.length);
+    if (captured !== undefined) {
+      note(
+        `sbx: ${path}: ${
+          count(captured, "secret")
+        } stored; the VM has refs in their place (sbx credentials list)`,
+      );
+    } else if (size !== bytes.length) throw incompleteError(path, size, bytes.length);
   }
 
   /** Creates a folder and its parents. */

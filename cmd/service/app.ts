@@ -35,7 +35,7 @@ export function makeApp(service: Service): Hono {
   routeMcp(app, service.mcp);
   routeVms(app, supervisor, service.inForce);
   routeRun(app, supervisor);
-  routeFiles(app, supervisor);
+  routeFiles(app, home, supervisor);
   routeCredentials(app, home);
   routeRecords(app, supervisor, sessions, findLedger);
   routeDetection(app, service.activeDetections, findLedger);

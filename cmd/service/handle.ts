@@ -63,7 +63,7 @@ async function jsonBody(route: RouteConfig, context: Context): Promise<unknown> 
 }
 
 /** Reads a body up to the limit; the Content-Length of the client is not trusted. */
-async function readBody(request: Request): Promise<Uint8Array> {
+export async function readBody(request: Request): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of request.body ?? []) {

@@ -22,7 +22,13 @@ export const FileList = z.object({
 }).openapi("FileList");
 export type FileList = z.infer<typeof FileList>;
 
-export const FileWritten = z.object({ path: z.string(), size: z.int() }).openapi("FileWritten");
+export const FileWritten = z.object({
+  path: z.string(),
+  size: z.int(),
+  captured: z.int().optional().openapi({
+    description: "secrets of a .env file that the guest has refs for; size is that of the file with refs",
+  }),
+}).openapi("FileWritten");
 export type FileWritten = z.infer<typeof FileWritten>;
 
 const PathQuery = z.object({

@@ -46,8 +46,11 @@ function namesFor(provider: Provider, secret = ""): readonly string[] {
   return [secret.startsWith("sk-ant-oat") ? "CLAUDE_CODE_OAUTH_TOKEN" : "ANTHROPIC_API_KEY"];
 }
 
-/** Line of a `.env` file: the part before the value, the quote, and the value. */
-const LINE = /^(\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*)(["']?)([^"'\s#]+)\3/;
+/**
+ * Line of a `.env` file: the part before the value, the quote, and the value. Programs differ on `#` in a word, so all of it
+ * is the value.
+ */
+const LINE = /^(\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*)(?:(["'`])([^"'`]*)\3|([^\s"'`]+))/;
 
 /**
  * Replaces the secrets of a `.env` file with refs: tokens, and values of variables read by providers'
@@ -59,7 +62,8 @@ export function captureDotEnv(
 ): { text: string; substitutions: CredentialSubstitution[] } {
   const capture = new Capture(vault, "");
   const lines = text.split("\n").map((line) => {
-    const [whole, before, name, quote, value] = LINE.exec(line) ?? [];
+    const [whole, before, name, quote = "", ...values] = LINE.exec(line) ?? [];
+    const value = values.find((text) => text !== undefined) ?? "";
     const provider = name === undefined ? undefined : providerOfEnv(name);
     if (whole === undefined || provider === undefined || !isSecret(value) || REF.test(value)) {
       return capture.text(line, ".env");

@@ -1,5 +1,4 @@
 /** Refs that a guest has in place of secrets, and the certificate that it trusts (docs/contracts.md §9). */
-import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { openCa } from "../ca/mod.ts";
 import { CredentialBroker, CredentialStore, type Provider, storePath } from "../credential/mod.ts";
@@ -36,47 +35,6 @@ export async function guestRefs(home: Home, providers: Provider[]): Promise<Reco
   const broker = await CredentialBroker.open({ store, providers });
   try {
     return broker.guestEnv();
-  } finally {
-    await broker.close();
-  }
-}
-
-/** No secret is shorter, in characters. */
-const SECRET_MIN = 16;
-
-/**
- * Replaces the secrets among requested variables by refs. The secrets are stored for this VM; no guest and no record has
- * them.
- *
- * @throws {SbxError} `credential.unreadable`: there is a secret, and it cannot be stored
- */
-export async function withoutSecrets(
-  home: Home,
-  vm: string,
-  env: Record<string, string>,
-): Promise<Record<string, string>> {
-  const candidates = Object.entries(env).filter(([, value]) => value.length >= SECRET_MIN);
-  if (candidates.length === 0) return env;
-  const broker = await CredentialBroker.open({
-    store: new CredentialStore(storePath(home)),
-    providers: [],
-    vm,
-  });
-  try {
-    const clean = candidates.map(([name, value]): [string, string] => {
-      const { text } = broker.captureDotEnv(`${name}=${value}`);
-      return [name, text.slice(name.length + 1)];
-    });
-    const hasSecrets = clean.some(([name, value]) => env[name] !== value);
-    if (hasSecrets && broker.broken) {
-      throw new SbxError(
-        "credential.unreadable",
-        "a variable holds a secret, and the credential store cannot be read",
-        { cause: broker.broken, hint: broker.broken.message },
-      );
-    }
-    await broker.flush();
-    return { ...env, ...Object.fromEntries(clean) };
   } finally {
     await broker.close();
   }

@@ -1,6 +1,7 @@
 /** The service of one home: the life of its VMs, their contracts, asks, records and credentials. */
 export { ActiveDetections } from "./active_detections.ts";
 export { AskInbox } from "./asks.ts";
+export { dotEnvWithoutSecrets, isDotEnv } from "./captured.ts";
 export { corpLayer, profileLayer, profileProblems } from "./contract.ts";
 export { auditCredentials, credentialView, newCredential } from "./credentials.ts";
 export { execBuffered, execStreamed, type Send } from "./exec.ts";

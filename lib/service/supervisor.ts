@@ -6,7 +6,7 @@ import { sessionPaths, writeContract, writeRecord } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import { findTools, type Hypervisor, Qemu } from "../vm/mod.ts";
 import { type BootSources, makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
-import { withoutSecrets } from "./guest_secrets.ts";
+import { withoutSecrets } from "./captured.ts";
 import { Launcher, type LauncherOptions } from "./launch.ts";
 import type { Notices } from "./notice.ts";
 import type { Registry } from "./registry.ts";

@@ -1,15 +1,18 @@
 /** `sbx cp` through the service's routes, on a temporary workspace. */
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Hono } from "hono";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { download } from "../../cmd/sbx/cp_download.ts";
 import { Remote, UPLOAD_MAX } from "../../cmd/sbx/cp_remote.ts";
 import { upload } from "../../cmd/sbx/cp_upload.ts";
 import { routeFiles } from "../../cmd/service/routes/files.ts";
-import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
+import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/base/error/mod.ts";
+import { type Home, home } from "../../lib/base/home/mod.ts";
 import { Client } from "../../lib/client/mod.ts";
+import { CredentialStore, refOf, storePath } from "../../lib/credential/mod.ts";
 import type { Supervisor, Vm } from "../../lib/service/mod.ts";
 import { runChild } from "../helper/child.ts";
+import { KEY } from "../helper/credential.ts";
 import { fromRoot } from "../helper/repo.ts";
 
 interface Fixture {
@@ -18,16 +21,20 @@ interface Fixture {
   workspace: string;
   remote: Remote;
   url: string;
+  home: Home;
 }
+
+const VM = "00000000-0000-4000-8000-000000000001";
 
 async function withVm(run: (fixture: Fixture) => Promise<void>): Promise<void> {
   const dir = await Deno.makeTempDir();
   const [local, workspace] = [join(dir, "local"), join(dir, "workspace")];
   await Deno.mkdir(local);
   await Deno.mkdir(workspace);
-  const vm = { paths: { workspace }, state: { state: "Stopped" } } as Vm;
+  const vm = { paths: { workspace }, state: { state: "Stopped" }, record: { id: VM } } as Vm;
   const app = new Hono();
-  routeFiles(app, { find: () => vm } as unknown as Supervisor);
+  const place = home({ get: (name) => name === "SBX_HOME" ? join(dir, "home") : undefined });
+  routeFiles(app, place, { find: () => vm } as unknown as Supervisor);
   app.get("/vms/demo/info", (context) => context.json({ workspace }));
   app.onError((cause, context) => {
     const error = asSbxError(cause, context.req.path);
@@ -38,7 +45,7 @@ async function withVm(run: (fixture: Fixture) => Promise<void>): Promise<void> {
   // The service's umask (cmd/service/main.ts).
   const before = Deno.umask(0o077);
   try {
-    await run({ local, workspace, remote: new Remote(new Client(url), "demo"), url });
+    await run({ local, workspace, remote: new Remote(new Client(url), "demo"), url, home: place });
   } finally {
     Deno.umask(before);
     await server.shutdown();
@@ -174,3 +181,44 @@ Deno.test("a tree deeper than one listing is copied whole", () =>
     assertEquals(skipped, []);
     assertEquals(await Deno.readTextFile(join(local, "tree", deep, "leaf")), "found");
   }));
+
+Deno.test("a .env file is written with refs, its keys are stored for the VM, and all other bytes stay", () =>
+  withVm(async ({ local, workspace, remote, home }) => {
+    const token = KEY.github;
+    const own = "my-own-openai-key#1";
+    const text = `# k\xe9ys\r\nexport OPENAI_API_KEY="${own}"\r\nGH=${token} # why\r\nPORT=3000\r\n`;
+    const bytes = Uint8Array.from(text, (char) => char.charCodeAt(0));
+    for (const name of [".env", ".env.local", "prod.env"]) {
+      await Deno.writeFile(join(local, name), bytes);
+      await upload(remote, join(local, name), "");
+      const written = latin1(await Deno.readFile(join(workspace, name)));
+      assertEquals(
+        written,
+        text.replace(own, refOf("openai", own)).replace(token, refOf("github", token)),
+        name,
+      );
+    }
+    const store = new CredentialStore(storePath(home));
+    assertEquals(store.list().map(({ provider, source, vms }) => [provider, source, vms]), [
+      ["openai", "captured", [VM]],
+      ["github", "captured", [VM]],
+    ]);
+    await Deno.writeFile(join(local, "env.txt"), bytes);
+    await upload(remote, join(local, "env.txt"), "");
+    assertEquals(latin1(await Deno.readFile(join(workspace, "env.txt"))), text, "no other file is changed");
+  }));
+
+Deno.test("a .env file with a secret is not written while the store cannot be used; one without is", () =>
+  withVm(async ({ local, workspace, remote, home }) => {
+    const path = storePath(home);
+    await Deno.mkdir(dirname(path), { recursive: true });
+    await Deno.writeTextFile(path, "{", { mode: 0o600 });
+    await Deno.writeTextFile(join(local, ".env"), `GITHUB_TOKEN=${KEY.github}\n`);
+    const { code } = await assertRejects(() => upload(remote, join(local, ".env"), ""), SbxError);
+    assertEquals([code, [...Deno.readDirSync(workspace)].length], ["credential.unreadable", 0]);
+    await Deno.writeTextFile(join(local, ".env"), "NODE_ENV=production\n");
+    await upload(remote, join(local, ".env"), "");
+    assertEquals(await Deno.readTextFile(join(workspace, ".env")), "NODE_ENV=production\n");
+  }));
+
+const latin1 = (bytes: Uint8Array) => new TextDecoder("latin1").decode(bytes);

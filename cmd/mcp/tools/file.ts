@@ -57,7 +57,7 @@ export const FILE_TOOLS: Tool[] = [
     title: "Write a workspace file",
     description:
       "Writes a file in a VM's workspace and creates its parent folders; an existing file is replaced. The VM sees the file " +
-      "at once below /workspace. Write files elsewhere in the VM with `exec`.",
+      "at once below /workspace. Keys in a .env file are stored on the host, and the VM gets refs that work in their place. Write files elsewhere in the VM with `exec`.",
     input: z.strictObject({
       vm,
       path,
@@ -72,7 +72,7 @@ export const FILE_TOOLS: Tool[] = [
       const query = { path, mode };
       const url = `/vms/${segment(await vm(input.vm))}/files/content`;
       const written = await client.json<FileWritten>("POST", url, { query, body });
-      if (written.size === body.length) return written;
+      if (written.size === body.length || written.captured !== undefined) return written;
       throw new SbxError(
         "file.conflict",
         `"${path}" was written with ${written.size} of ${body.length} bytes`,

@@ -1,12 +1,19 @@
 import type { Hono } from "hono";
 import { fileRoutes } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { awaitFile, type Supervisor, type Vm } from "../../../lib/service/mod.ts";
+import type { Home } from "../../../lib/base/home/mod.ts";
+import {
+  awaitFile,
+  dotEnvWithoutSecrets,
+  isDotEnv,
+  type Supervisor,
+  type Vm,
+} from "../../../lib/service/mod.ts";
 import { relativePath, Workspace } from "../../../lib/service/workspace/mod.ts";
-import { handle } from "../handle.ts";
+import { handle, readBody } from "../handle.ts";
 
 /** Routes of the files in a VM's workspace, whether it runs or not. */
-export function routeFiles(app: Hono, supervisor: Supervisor): void {
+export function routeFiles(app: Hono, home: Home, supervisor: Supervisor): void {
   const workspace = (vm: Vm) => new Workspace(vm.paths.workspace);
 
   handle(app, fileRoutes.read, async ({ params, query }) => {
@@ -18,14 +25,11 @@ export function routeFiles(app: Hono, supervisor: Supervisor): void {
   handle(app, fileRoutes.write, async ({ params, query, context }) => {
     const vm = supervisor.find(params.id);
     if (query.type === "directory") return await makeFolder(vm, query, context.req.raw);
-    const body = context.req.raw.body ?? new Response("").body!;
-    const size = await workspace(vm).write(
-      query.path,
-      body,
-      query.mode === undefined ? undefined : parseInt(query.mode, 8),
-    );
+    const { body, captured } = await contentOf(home, vm, query.path, context.req.raw);
+    const mode = query.mode === undefined ? undefined : parseInt(query.mode, 8);
+    const size = await workspace(vm).write(query.path, body, mode);
     await awaitFile(vm, query.path, size);
-    return { path: relativePath(query.path), size };
+    return { path: relativePath(query.path), size, ...(captured > 0 && { captured }) };
   });
   handle(
     app,
@@ -33,6 +37,19 @@ export function routeFiles(app: Hono, supervisor: Supervisor): void {
     ({ params, query: { path, depth, cursor } }) =>
       workspace(supervisor.find(params.id)).list(path, depth, cursor),
   );
+}
+
+/** Content of a file to write; the guest gets refs in place of the secrets of a `.env` file (docs/contracts.md §9). */
+async function contentOf(
+  home: Home,
+  { record }: Vm,
+  path: string,
+  request: Request,
+): Promise<{ body: ReadableStream<Uint8Array>; captured: number }> {
+  const body = request.body ?? new Response("").body!;
+  if (!isDotEnv(path)) return { body, captured: 0 };
+  const { file, captured } = await dotEnvWithoutSecrets(home, record.id, await readBody(request));
+  return { body: ReadableStream.from([file]), captured };
 }
 
 async function makeFolder(vm: Vm, { path, mode }: { path: string; mode?: string }, request: Request) {

@@ -8,7 +8,7 @@ import { CorpStore } from "../../../lib/corp/mod.ts";
 import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
 import { currentArch } from "../../../lib/profile/mod.ts";
 import { maxRunning, requireUnlocked } from "../../../lib/service/boot.ts";
-import { withoutSecrets } from "../../../lib/service/guest_secrets.ts";
+import { withoutSecrets } from "../../../lib/service/captured.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
 import { FILES, set, withBoot } from "../../helper/boot.ts";
 
