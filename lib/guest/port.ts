@@ -8,6 +8,8 @@ import { vsockPath } from "../vm/mod.ts";
 const CONNECTIONS_MAX = 256;
 /** Time for a connection to send its first frame, in `ms` (docs/contracts.md §14). */
 const FIRST_FRAME_MS = 10_000;
+/** Most `bytes` of a first frame, which any program of the guest may send (docs/contracts.md §14). */
+const FIRST_FRAME_LIMIT = 4096;
 /** Time for the vsock to deliver what was written before its guest is paused, in `ms`. */
 const DRAIN_MS = 20;
 
@@ -17,6 +19,8 @@ export interface PortLimits {
   maxConnections?: number;
   /** longest frame, in `bytes` */
   frameLimit?: number;
+  /** longest first frame, in `bytes` */
+  firstFrameLimit?: number;
   /** time for the first frame, in `ms` */
   firstFrameMs?: number;
 }
@@ -43,14 +47,19 @@ export class GuestPorts {
   async accept(
     port: number,
     serve: (channel: FrameChannel, conn: Deno.Conn) => Promise<void>,
-    { maxConnections = CONNECTIONS_MAX, frameLimit, firstFrameMs = FIRST_FRAME_MS }: PortLimits = {},
+    {
+      maxConnections = CONNECTIONS_MAX,
+      frameLimit,
+      firstFrameLimit = FIRST_FRAME_LIMIT,
+      firstFrameMs = FIRST_FRAME_MS,
+    }: PortLimits = {},
   ): Promise<void> {
     const listener = Deno.listen({ transport: "unix", path: vsockPath(this.#dir, port) });
     this.#listeners.push(listener);
     /** open connections of this port, in the order of their arrival */
     const open = new Set<FrameChannel>();
     for await (const conn of acceptAll(listener)) {
-      const channel = new FrameChannel(conn, frameLimit);
+      const channel = new FrameChannel(conn, frameLimit, firstFrameLimit);
       if (open.size >= maxConnections) {
         const silent = open.values().find(({ reader }) => !reader.begun);
         if (!silent) {

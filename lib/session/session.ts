@@ -3,7 +3,7 @@ import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import type { SessionNotice } from "../gate/mod.ts";
 import { checkBootConfig, type ExecStreams, GuestLink, PORTS, type Terminal } from "../guest/mod.ts";
-import { MCP_FRAME_LIMIT, TCP_STREAMS_MAX } from "../guest/wire/mod.ts";
+import { DNS_FRAME_LIMIT, MCP_FRAME_LIMIT, TCP_FRAME_LIMIT, TCP_STREAMS_MAX } from "../guest/wire/mod.ts";
 import type { ExecCall, MachineInfo } from "../ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine } from "../vm/mod.ts";
 import { bootDeadline } from "./boot_deadline.ts";
@@ -211,11 +211,11 @@ export class Session {
     this.#link.accept(
       PORTS.tcp,
       async (channel, conn) => (await (await enforcement).network.open()).serveTcp(channel, conn),
-      { maxConnections: TCP_STREAMS_MAX },
+      { maxConnections: TCP_STREAMS_MAX, frameLimit: TCP_FRAME_LIMIT },
     );
     this.#link.accept(PORTS.dns, async (channel) => {
       await (await (await enforcement).network.retry()).serveDns(channel);
-    });
+    }, { frameLimit: DNS_FRAME_LIMIT, firstFrameLimit: DNS_FRAME_LIMIT });
   }
 
   async #superviseMachine(machine: Machine): Promise<void> {

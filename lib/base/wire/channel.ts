@@ -16,10 +16,11 @@ export class FrameChannel implements Channel {
   #limit: number;
   #tail: Promise<void> = Promise.resolve();
 
-  constructor(conn: Deno.Conn, limit = FRAME_LIMIT) {
+  /** Limits as those of {@linkcode FrameReader}; `limit` is also that of sent frames. */
+  constructor(conn: Deno.Conn, limit = FRAME_LIMIT, firstLimit = limit) {
     this.#conn = conn;
     this.#limit = limit;
-    this.reader = new FrameReader(conn, limit);
+    this.reader = new FrameReader(conn, limit, firstLimit);
   }
 
   /** Sends a message; resolves when the kernel has accepted the frame, so awaiting it applies back-pressure. */

@@ -21,6 +21,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true });
 export class FrameReader {
   #source: ByteSource;
   #limit: number;
+  #firstLimit: number;
   #buffer = NO_BYTES;
   #start = 0;
   #end = 0;
@@ -28,9 +29,14 @@ export class FrameReader {
   #wasFilled = false;
   #begun = false;
 
-  constructor(source: ByteSource, limit = FRAME_LIMIT) {
+  /**
+   * @param limit most `bytes` of a frame
+   * @param firstLimit most `bytes` of the first frame, from a peer that is not known yet
+   */
+  constructor(source: ByteSource, limit = FRAME_LIMIT, firstLimit = limit) {
     this.#source = source;
     this.#limit = limit;
+    this.#firstLimit = firstLimit;
   }
 
   /** a whole frame has arrived */
@@ -49,8 +55,9 @@ export class FrameReader {
       return null;
     }
     const length = new DataView(this.#buffer.buffer, this.#start, 4).getUint32(0);
-    if (length > this.#limit) {
-      throw new FrameError(`frame of ${length} bytes exceeds the limit of ${this.#limit}`);
+    const limit = this.#begun ? this.#limit : this.#firstLimit;
+    if (length > limit) {
+      throw new FrameError(`frame of ${length} bytes exceeds the limit of ${limit}`);
     }
     if (!await this.#fill(4 + length)) throw new FrameCut("connection closed within a frame");
     const bytes = this.#buffer.subarray(this.#start + 4, this.#start + 4 + length);

@@ -3,6 +3,10 @@ import { SbxError } from "../../base/error/mod.ts";
 
 /** Most TCP streams of a guest at once; further ones are refused. */
 export const TCP_STREAMS_MAX = 4096;
+/** Most `bytes` of a frame on the TCP port: addresses and names. */
+export const TCP_FRAME_LIMIT = 4096;
+/** Most `bytes` of a frame on the DNS port: a packet of 64 KB as base64. */
+export const DNS_FRAME_LIMIT = 96 * 1024;
 /** Most `bytes` of a frame on the MCP port. */
 export const MCP_FRAME_LIMIT = 1024 * 1024;
 

@@ -2,12 +2,19 @@
  * Messages, limits and network constants shared by host and guest. Loads no zod: guest programs bundle this
  * room.
  */
-export { BOOT_FILE_MODE, type BootFile, checkBootConfig, isForbiddenVariable } from "./limit.ts";
+export {
+  BOOT_FILE_MODE,
+  type BootFile,
+  checkBootConfig,
+  DNS_FRAME_LIMIT,
+  isForbiddenVariable,
+} from "./limit.ts";
 export {
   MAX_BOOT_BYTES,
   MAX_BOOT_FILES,
   MAX_BOOT_VARIABLES,
   MCP_FRAME_LIMIT,
+  TCP_FRAME_LIMIT,
   TCP_STREAMS_MAX,
 } from "./limit.ts";
 export * from "./messages.ts";
