@@ -10,6 +10,9 @@ const OVERDUE_MS = 10_000;
 /** Time after a program's end for the connection of its streams to appear, in `ms`. */
 const STREAMS_MS = 10_000;
 
+/** Most programs at once (docs/contracts.md §14): half of the connections of their port. */
+const PROGRAMS_MAX = 128;
+
 /** One program to run in the guest. */
 export type ExecRequest = Omit<Extract<HostMessage, { t: "Exec" }>, "t" | "id">;
 
@@ -43,19 +46,29 @@ interface PendingExec {
   isAttached: boolean;
   /** resolves at the end of the program's streams; rejects when they break off */
   drained: PromiseWithResolvers<void>;
+  /** resolves when nobody waits for the program any more */
+  over: PromiseWithResolvers<void>;
 }
 
 /** Programs in progress in one guest. */
 export class Programs {
   readonly #control: Control;
+  readonly #overdueMs: number;
   readonly #pending = new Map<string, PendingExec>();
 
-  constructor(control: Control) {
+  /** @param overdueMs time after a program's own limit until the guest is no longer waited for */
+  constructor(control: Control, overdueMs = OVERDUE_MS) {
     this.#control = control;
+    this.#overdueMs = overdueMs;
   }
 
-  /** Runs a program to its end. */
+  /** Runs a program to its end. @throws {SbxError} `vm.busy`, `exec.timeout`, `guest.failed` */
   async run(request: ExecRequest, streams: ExecStreams, cancelled?: AbortSignal): Promise<ExecResult> {
+    if (this.#pending.size >= PROGRAMS_MAX) {
+      throw new SbxError("vm.busy", `the VM runs ${PROGRAMS_MAX} programs for the host, the limit`, {
+        hint: "wait until one of them has ended",
+      });
+    }
     const { lost } = this.#control;
     const id = this.#control.newId();
     const pending: PendingExec = {
@@ -65,25 +78,34 @@ export class Programs {
       attached: Promise.withResolvers(),
       isAttached: false,
       drained: Promise.withResolvers(),
+      over: Promise.withResolvers(),
     };
     // A program that fails to start ends without streams.
     pending.drained.promise.catch(() => {});
     this.#pending.set(id, pending);
     const kill = () => this.#control.send({ t: "ExecKill", id }).catch(() => {});
     cancelled?.addEventListener("abort", kill);
+    const overdue = rejectOverdue(request.timeout_ms, this.#overdueMs);
+    /** Every step waits on the guest, which may have stopped. */
+    const step = <T>(promise: Promise<T>): Promise<T> => Promise.race([promise, lost, overdue]);
     try {
-      await this.#control.send({ t: "Exec", id, ...request });
-      const result = await Promise.race([pending.exited.promise, lost, rejectOverdue(request.timeout_ms)]);
+      await step(this.#control.send({ t: "Exec", id, ...request }));
+      const result = await step(pending.exited.promise);
       if (result.error) return result;
       // The streams are on a connection of their own: its end may come later than the program's.
       if (!pending.isAttached) {
-        await Promise.race([pending.attached.promise, lost, rejectAfter(STREAMS_MS, brokenOff)]);
+        await step(Promise.race([pending.attached.promise, rejectAfter(STREAMS_MS, brokenOff)]));
       }
-      await Promise.race([pending.drained.promise, lost]);
+      await step(pending.drained.promise);
       return result;
+    } catch (error) {
+      // An agent that was stopped would run it later.
+      kill();
+      throw error;
     } finally {
       cancelled?.removeEventListener("abort", kill);
       this.#pending.delete(id);
+      pending.over.resolve();
     }
   }
 
@@ -101,7 +123,9 @@ export class Programs {
     pending.isAttached = true;
     pending.attached.resolve();
     sendInput(channel, pending.streams);
-    await receiveOutput(channel, pending).then(pending.drained.resolve, pending.drained.reject);
+    const received = receiveOutput(channel, pending).then(pending.drained.resolve, pending.drained.reject);
+    // A descendant of the program may keep its streams open for ever.
+    await Promise.race([received, pending.over.promise]);
   }
 }
 
@@ -145,10 +169,10 @@ async function sendInput(channel: FrameChannel, streams: ExecStreams): Promise<v
 }
 
 /** Rejects when a program is far beyond its time limit; never settles for a program without a limit. */
-function rejectOverdue(timeoutMs: number | undefined): Promise<never> {
+function rejectOverdue(timeoutMs: number | undefined, overdueMs: number): Promise<never> {
   if (timeoutMs === undefined) return new Promise(() => {});
   return rejectAfter(
-    timeoutMs + OVERDUE_MS,
+    timeoutMs + overdueMs,
     () => new SbxError("exec.timeout", "the guest did not end the program at its time limit"),
   );
 }

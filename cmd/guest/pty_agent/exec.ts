@@ -14,6 +14,8 @@ type Exec = Extract<HostMessage, { t: "Exec" }>;
 
 /** Time between SIGTERM and SIGKILL, in `ms`. */
 const GRACE_MS = 2000;
+/** Time for the last output of a program that was ended, in `ms`. */
+const LAST_OUTPUT_MS = 500;
 /** Default directory of a program. */
 const DEFAULT_CWD = "/workspace";
 
@@ -47,6 +49,8 @@ class Execution {
   #host: Host;
   #child: Deno.ChildProcess | undefined;
   #endReason: "timed out" | "killed" | undefined;
+  /** drops the output that is still to come */
+  #drop = Promise.withResolvers<void>();
   #truncated = false;
 
   constructor(request: Exec, host: Host) {
@@ -105,8 +109,9 @@ class Execution {
     const killer = setTimeout(() => signal(-pid, "SIGKILL"), GRACE_MS);
     this.#child.status.finally(() => {
       clearTimeout(killer);
-      // Processes remaining in its session would hold its pipes open forever.
       signal(-pid, "SIGKILL");
+      // A process that left its session holds its pipes open, perhaps for ever.
+      setTimeout(this.#drop.resolve, LAST_OUTPUT_MS);
     });
   }
 
@@ -140,14 +145,19 @@ class Execution {
     }
   }
 
-  /** Sends a stream up to the limit, then drains it without sending, so that the program can finish. */
+  /**
+   * Sends a stream up to the limit, then drains it without sending, so that the program can finish. That of a program
+   * that was ended is left soon.
+   */
   async #pump(
     channel: FrameChannel,
     stream: "stdout" | "stderr",
     from: ReadableStream<Uint8Array>,
   ): Promise<void> {
     let remaining = this.#request.limit ?? Infinity;
-    for await (const chunk of from) {
+    const reader = from.getReader();
+    this.#drop.promise.then(() => reader.cancel()).catch(() => {});
+    for (let { value: chunk } = await reader.read(); chunk; { value: chunk } = await reader.read()) {
       if (chunk.length > remaining) this.#truncated = true;
       const part = chunk.length > remaining ? chunk.subarray(0, remaining) : chunk;
       remaining -= part.length;

@@ -78,6 +78,16 @@ Deno.test("a program of the guest can neither end the agent nor get between it a
       await isAlive();
     });
 
+    await t.step(
+      "a program whose child leaves with its output ends at its limit, with what it wrote",
+      async () => {
+        const started = { command: ["sh", "-c", "setsid -f sleep 999; echo out"], timeout_secs: 2 };
+        const { exit_code, stdout } = await exec(started);
+        assertEquals([exit_code, stdout], [124, "out\n"]);
+        await isAlive();
+      },
+    );
+
     await t.step("an error longer than the host takes is cut", async () => {
       assertEquals((await exec({ command: ["/" + "x".repeat(100_000)] })).exit_code, 126);
       await isAlive();
