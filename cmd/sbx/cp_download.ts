@@ -8,7 +8,11 @@ import {
   NOT_UTF8,
   type Remote,
 } from "./cp_remote.ts";
+import { withPartialFile } from "./partial_file.ts";
 import { note, plain, writeAll } from "../../lib/base/print/mod.ts";
+
+/** Errors of a listed file that is gone, or that a link has taken the place of. */
+const MOVED = new Set(["file.not_found", "path.outside_workspace"]);
 
 /**
  * Copies a file or folder out of the workspace. The guest's files are not trusted: links are skipped, names with `..`
@@ -31,7 +35,13 @@ export async function download(remote: Remote, from: string, to: string): Promis
     if (type === "directory") await createFolders(root, inside);
     else if (type === "file") {
       await createFolders(root, dirname(inside));
-      copied.push(await downloadFile(remote, path, join(root, inside), parseInt(mode, 8) & 0o777));
+      const file = await downloadFile(remote, path, join(root, inside), parseInt(mode, 8) & 0o777)
+        .catch(requireMoved);
+      if (file) copied.push(file);
+      else {
+        note(`sbx: skipped ${plain(path)}: it was moved or removed during the copy`);
+        skipped.push(path);
+      }
     } else {
       note(`sbx: skipped ${plain(path)}: a ${type === "symlink" ? "symbolic link" : "special file"}`);
       skipped.push(path);
@@ -41,6 +51,12 @@ export async function download(remote: Remote, from: string, to: string): Promis
   const more = tree.leftOutCount - tree.leftOut.length;
   if (more > 0) note(`sbx: skipped ${more} more: ${NOT_UTF8}`);
   return { copied, skipped: [...skipped, ...tree.leftOut] };
+}
+
+/** Ignores a listed file that is no longer there: programs of the VM go on during the copy. */
+function requireMoved(error: unknown): undefined {
+  if (error instanceof SbxError && MOVED.has(error.code)) return;
+  throw error;
 }
 
 /** Normalizes a path to the form of the API's listings: relative to the workspace, without `.` and empty parts. The API rejects paths outside the workspace. */
@@ -104,17 +120,18 @@ async function downloadFile(remote: Remote, from: string, to: string, mode?: num
   const temporary = join(dirname(to), `.sbx-${crypto.randomUUID()}.part`);
   let size = 0;
   try {
-    using file = await Deno.open(temporary, { write: true, createNew: true });
-    for await (const chunk of body) {
-      await writeAll(file, chunk);
-      size += chunk.length;
-    }
-    const written = (await file.stat()).size;
-    if (written !== (expected ?? size)) throw incompleteError(to, written, expected ?? size);
-    if (mode !== undefined) await Deno.chmod(temporary, mode);
-    await Deno.rename(temporary, to);
+    await withPartialFile(temporary, async () => {
+      using file = await Deno.open(temporary, { write: true, createNew: true });
+      for await (const chunk of body) {
+        await writeAll(file, chunk);
+        size += chunk.length;
+      }
+      const written = (await file.stat()).size;
+      if (written !== (expected ?? size)) throw incompleteError(to, written, expected ?? size);
+      if (mode !== undefined) await Deno.chmod(temporary, mode);
+      await Deno.rename(temporary, to);
+    });
   } catch (cause) {
-    await Deno.remove(temporary).catch(() => {});
     if (!(cause instanceof Deno.errors.NotFound || cause instanceof Deno.errors.PermissionDenied)) {
       throw cause;
     }

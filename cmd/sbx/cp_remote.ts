@@ -84,10 +84,10 @@ export class Remote {
   }
 
   /** Opens a file; `size` in `bytes`, where the service says it. */
-  async read(path: string): Promise<{ body: ReadableStream<Uint8Array>; size?: number }> {
+  async read(path: string): Promise<{ body: AsyncIterable<Uint8Array>; size?: number }> {
     const { body, headers } = await this.#client.send("GET", this.#url("content"), { query: { path } });
     const length = headers.get("content-length");
-    return { body: body!, size: length === null ? undefined : Number(length) };
+    return { body: named(body!, path), size: length === null ? undefined : Number(length) };
   }
 
   /** @param mode permission bits */
@@ -126,6 +126,18 @@ function isDeepest({ path, type }: FileEntry, folder: string): boolean {
   if (type !== "directory") return false;
   const below = folder === "" ? path : path.slice(folder.length + 1);
   return below.split("/").length === DEPTH_MAX;
+}
+
+/** The stream with an error that says what was lost. */
+async function* named(body: ReadableStream<Uint8Array>, path: string): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body;
+  } catch (cause) {
+    throw new SbxError("service.unreachable", `the connection was lost while "${path}" was copied`, {
+      cause,
+      hint: "copy it again; sbx list starts the service again",
+    });
+  }
 }
 
 /** Joins path parts with single slashes. */
