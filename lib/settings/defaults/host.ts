@@ -77,12 +77,12 @@ meta = { builtin = true, validator = "email", env_vars = ["GIT_AUTHOR_EMAIL", "G
 
 [settings.telemetry]
 name = "Telemetry"
-description = "Findings and counters sent to your own collector; off by default"
+description = "Findings sent to your own collector; off by default"
 collapsed = true
 
 [settings.telemetry.enabled]
 name = "Send telemetry"
-description = "Send findings and counters to the endpoint"
+description = "Send findings to the endpoint"
 type = "bool"
 default = false
 meta = { builtin = true }
