@@ -33,7 +33,8 @@ function selectsFamily({ match }: Rule): boolean {
     chainsIn(environment.parse(match).ast).some((path) => KINDS.includes(path));
 }
 
-function isWithin(path: string, part: string): boolean {
+/** True for a path of a part of events, such as a field of an object. */
+export function isWithin(path: string, part: string): boolean {
   return path === part || path.startsWith(`${part}.`);
 }
 

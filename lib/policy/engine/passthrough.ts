@@ -46,6 +46,11 @@ export class PassthroughGuard {
     );
   }
 
+  /** True for a rule that corp wrote. */
+  isCorp(rule: Rule): boolean {
+    return this.#corp.has(rule);
+  }
+
   /**
    * Finds a rule of corp that reads the content of a connection, or changes it.
    *

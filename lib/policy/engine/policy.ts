@@ -5,9 +5,10 @@ import { resetCost } from "./cel.ts";
 import { celMessage, type CompiledRule, type Program } from "./compile.ts";
 import { FlatEvent } from "./flat.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
-import { readsPart } from "./part.ts";
+import { isWithin, readsPart } from "./part.ts";
 import { isPassedThrough, PassthroughGuard } from "./passthrough.ts";
 import { otherReadings } from "./reading.ts";
+import type { Rewrite } from "./rewrite.ts";
 import { compareRules, type Rule, ruleLabel } from "./rule.ts";
 import { matchedFields, nearMisses, remedyFor } from "./why.ts";
 
@@ -110,6 +111,8 @@ class Run {
   /** rules run without a match before the deciding rule */
   readonly #unmatched: CompiledRule[] = [];
   readonly #rewrites: AppliedRewrite[] = [];
+  /** rewrites of corp so far */
+  readonly #corp: Rewrite[] = [];
   readonly #findings: PolicyFinding[] = [];
   readonly #failures: RuleFailure[] = [];
   #evaluated = 0;
@@ -187,6 +190,7 @@ class Run {
 
   #rewrite({ rule, rewrites }: CompiledRule): void {
     if (this.pass !== "all") return;
+    const isCorp = this.passthrough.isCorp(rule);
     for (const { op, path, apply } of rewrites) {
       const changed = apply(this.#rewritten);
       if (changed === this.#rewritten) continue;
@@ -194,6 +198,15 @@ class Run {
       if (passes && this.passthrough.blinded(rule, this.event)) continue;
       this.#rewritten = changed;
       this.#rewrites.push({ rule_id: rule.id, op, path });
+      if (!isCorp) this.#rewriteForCorp(path);
+    }
+    if (isCorp) this.#corp.push(...rewrites);
+  }
+
+  /** Applies corp's rewrites of a field again that another rule has changed since. */
+  #rewriteForCorp(changed: string): void {
+    for (const { path, apply } of this.#corp) {
+      if (isWithin(path, changed) || isWithin(changed, path)) this.#rewritten = apply(this.#rewritten);
     }
   }
 
