@@ -1,15 +1,18 @@
 /** Findings that the gate itself makes. */
 import { REASON } from "../credential/mod.ts";
 import type { Event } from "../event/mod.ts";
-import type { Evaluation, PolicyFinding, RuleFailure } from "../policy/mod.ts";
+import type { PolicyFinding, RuleFailure } from "../policy/mod.ts";
+
+/** Rule id of the finding of a used decoy. */
+export const DECOY_RULE = "credential-decoy";
 
 /** The finding of a used decoy: a program tries credentials that nobody gave it (docs/contracts.md §9). */
 export function decoyFinding({ common: { event_id }, credential }: Event): PolicyFinding | undefined {
   if (credential?.substitution.reason !== REASON.decoy) return undefined;
   return {
-    finding_id: `finding-${event_id}-credential-decoy`,
+    finding_id: `finding-${event_id}-${DECOY_RULE}`,
     event_id,
-    rule_id: "credential-decoy",
+    rule_id: DECOY_RULE,
     pack_id: "sbx.builtin",
     title: "a decoy credential was used",
     severity: "critical",
@@ -30,9 +33,4 @@ export function failureFinding({ rule_id, event_id, message }: RuleFailure): Pol
     confidence: "high",
     tags: ["rule-failure"],
   };
-}
-
-/** Findings of an evaluation: those of its rules, and one for each rule that failed. */
-export function findingsOf({ findings, failures }: Evaluation): PolicyFinding[] {
-  return failures.length ? [...findings, ...failures.map(failureFinding)] : findings;
 }

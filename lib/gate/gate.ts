@@ -19,27 +19,16 @@ import {
   type Verdict,
 } from "../policy/mod.ts";
 import { Detector, type ExportRoutes } from "./detector.ts";
-import { decoyFinding, failureFinding, findingsOf } from "./finding.ts";
+import { decoyFinding, failureFinding } from "./finding.ts";
 import type { Finding, SessionNotice } from "./notice.ts";
+import type { GateOptions } from "./options.ts";
 import { outlineOf } from "./outline.ts";
 import { recordRefusal } from "./unrecorded.ts";
 import { type Decided, EventPassage, type PassageGate, type TimedOutcome } from "./passage.ts";
 import type { Recorder } from "./recorder.ts";
 import { Redactor } from "./redact.ts";
-import { RESPONDING, reviewedFamilies, withResponse } from "./response.ts";
-
-/** The parts that a gate is built from. */
-export interface GateOptions {
-  /** the session, as its events name it */
-  session: { id: string; profile_id: string; profile_revision: string };
-  policy: Policy;
-  detections: readonly DetectionIr[];
-  exportRoutes?: ExportRoutes;
-  recorder: Recorder;
-  tell(notice: SessionNotice): void;
-  /** replaces secrets by refs in every text of a value, also one that is split over several; the value itself if it has none */
-  scrubValue<T>(value: T): T;
-}
+import { RESPONDING, withResponse } from "./response.ts";
+import { RulesInForce } from "./rules_in_force.ts";
 
 const NO_FINDINGS: ReadonlySet<string> = new Set();
 
@@ -49,11 +38,9 @@ export class SessionGate implements Gate {
   readonly #options: GateOptions;
   readonly #recorder: Recorder;
   readonly #redactor: Redactor;
-  #policy: Policy;
+  #rules: RulesInForce;
   #detector: Detector;
   #profileRevision: string;
-  /** families of which some rule reads responses; the responses of others are not evaluated */
-  #reviewed: ReadonlySet<string>;
   readonly #passages: PassageGate = {
     reviewResponse: (...review) => this.#reviewResponse(...review),
     recordEnd: (event, outcome) => this.#recordEnd(event, outcome),
@@ -64,10 +51,9 @@ export class SessionGate implements Gate {
     const { recorder } = this.#options = options;
     this.#recorder = recorder;
     this.#redactor = new Redactor((value) => options.scrubValue(value));
-    this.#policy = options.policy;
+    this.#rules = new RulesInForce(options.policy, options.detections);
     this.#detector = new Detector(options.detections, options.exportRoutes);
     this.#profileRevision = options.session.profile_revision;
-    this.#reviewed = reviewedFamilies(options.policy);
     this.asks = new AskQueue({
       onAsk: (payload) => this.#tell({ type: "ask", payload }),
       onResolved: (record) => {
@@ -88,8 +74,7 @@ export class SessionGate implements Gate {
   ): void {
     this.#detector = new Detector(detections, exportRoutes, this.#detector);
     this.#profileRevision = profileRevision;
-    this.#policy = policy;
-    this.#reviewed = reviewedFamilies(policy);
+    this.#rules = new RulesInForce(policy, detections);
   }
 
   /** Findings so far of each detection rule. */
@@ -98,9 +83,15 @@ export class SessionGate implements Gate {
   }
 
   async decide(draft: Draft, signal?: AbortSignal): Promise<EventPassage> {
-    const { event, decision, decider, findings } = this.#evaluate(this.#complete(draft));
+    const [rules, complete] = [this.#rules, this.#complete(draft)];
+    const { event, decision, decider, findings } = this.#evaluate(complete);
     if (decision.decision !== "ask") return new EventPassage(this.#passages, { event, decision, findings });
-    const answer = await this.#ask(event, decision, decider?.ask_timeout, signal);
+    let answer = await this.#ask(event, decision, decider?.ask_timeout, signal);
+    // The rules may have changed meanwhile, and no answer undoes a block.
+    const later = rules === this.#rules ? undefined : this.#rules.policy.evaluate(complete).decision;
+    if (later?.decision === "block") {
+      answer = this.#redactor.decision(later, complete, this.#redactor.event(complete));
+    }
     if (answer.decision === "allow") {
       // The allowance must be on record before the effect.
       this.#recorder.requireWritable();
@@ -113,11 +104,11 @@ export class SessionGate implements Gate {
   }
 
   reads(part: string): boolean {
-    return this.#policy.reads(part);
+    return this.#rules.policy.reads(part);
   }
 
   preview(draft: Draft): Verdict {
-    const { event, decision } = this.#policy.evaluate(this.#complete(draft));
+    const { event, decision } = this.#rules.policy.evaluate(this.#complete(draft));
     return { allowed: decision.decision === "allow", event, decision };
   }
 
@@ -181,7 +172,7 @@ export class SessionGate implements Gate {
 
   /** Evaluates the rules and records the event. An event that cannot be recorded as it is: a block, over its outline. */
   #evaluate(complete: Event): Decided & { decider?: Rule } {
-    const evaluation = this.#policy.evaluate(complete);
+    const evaluation = this.#rules.policy.evaluate(complete);
     const { event } = evaluation;
     try {
       const redacted = this.#redactor.event(event);
@@ -222,7 +213,7 @@ export class SessionGate implements Gate {
 
   /** Findings of an evaluation; the message of a rule that failed may repeat values of the event. */
   #findingsOf(evaluation: Evaluation): PolicyFinding[] {
-    const findings = findingsOf(evaluation);
+    const findings = this.#rules.findingsOf(evaluation);
     return evaluation.failures.length > 0 ? this.#redactor.value(findings) : findings;
   }
 
@@ -252,9 +243,9 @@ export class SessionGate implements Gate {
   }
 
   #reviewResponse(event: Event, response: unknown, reported: ReadonlySet<string>): Decision | undefined {
-    if (!this.#reviewed.has(familyOf(event.common.event_type))) return undefined;
+    if (!this.#rules.reviewed.has(familyOf(event.common.event_type))) return undefined;
     const whole = withResponse(event, response);
-    const evaluation = this.#policy.evaluate(whole);
+    const evaluation = this.#rules.policy.evaluate(whole);
     this.report(this.#findingsOf(evaluation).filter(({ finding_id }) => !reported.has(finding_id)));
     const { decision } = evaluation;
     if (decision.decision !== "block") return undefined;

@@ -1,9 +1,10 @@
 /** An answer of a person covers what the question showed, and nothing that a guest makes of it afterwards. */
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import type { Draft } from "../../../lib/policy/mod.ts";
+import { parseRules } from "../../../lib/policy/author/mod.ts";
+import { compilePolicy, type Draft } from "../../../lib/policy/mod.ts";
 import { httpRequest, processExec } from "../../helper/event.ts";
-import { TestGate } from "../../helper/gate.ts";
+import { RULES_FILE, TestGate } from "../../helper/gate.ts";
 import { ANY, rule } from "../../helper/session_gate.ts";
 
 const request = (overrides: Parameters<typeof httpRequest>[0]): Draft => ({
@@ -164,3 +165,14 @@ for (const [action, seconds] of [["block", 5], ["ask", 0], ["ask", 86_401], ["as
     assertEquals(code, "policy.invalid");
   });
 }
+
+Deno.test("no answer allows what a rule blocks that came while the person was asked", async () => {
+  const gate = new TestGate(rule("profiles", "push", "ask", ANY));
+  const asked = gate.decide(request({ path: "/push" }));
+  const block = rule("profiles", "freeze", "block", 'http.request.path == "/push"');
+  gate.use(compilePolicy(parseRules(block, RULES_FILE)), []);
+  gate.asks.resolve(gate.asks.pending()[0].ask_id, { decision: "allow", scope: "once" });
+  const { allowed, decision } = await asked;
+  assertEquals([allowed, decision.rule.id], [false, "freeze"]);
+  assertEquals(gate.entries[0].decision?.decision, "block");
+});

@@ -1,0 +1,18 @@
+import type { DetectionIr } from "../detection/mod.ts";
+import type { Policy } from "../policy/mod.ts";
+import type { ExportRoutes } from "./detector.ts";
+import type { SessionNotice } from "./notice.ts";
+import type { Recorder } from "./recorder.ts";
+
+/** The parts that a gate is built from. */
+export interface GateOptions {
+  /** the session, as its events name it */
+  session: { id: string; profile_id: string; profile_revision: string };
+  policy: Policy;
+  detections: readonly DetectionIr[];
+  exportRoutes?: ExportRoutes;
+  recorder: Recorder;
+  tell(notice: SessionNotice): void;
+  /** replaces secrets by refs in every text of a value, also one that is split over several; the value itself if it has none */
+  scrubValue<T>(value: T): T;
+}
