@@ -8,7 +8,8 @@ import { catalogue } from "../../event/mod.ts";
 import { FIELDS_MAX } from "./cel.ts";
 import { chainOf, fieldOf, fieldsBelow, MatchError } from "./field.ts";
 import { variableOf } from "./flat.ts";
-import { formatLiteral, INT_MAX } from "./literal.ts";
+import { firstRead } from "./first_read.ts";
+import { formatLiteral, INT_MAX, quote } from "./literal.ts";
 import { compileRegex } from "./regex.ts";
 import { COMPARISONS, isTest, LOOPS, strictFields, TESTS } from "./strict.ts";
 
@@ -204,8 +205,10 @@ class Lowering {
     return rest.length ? `__is(${variable}, has(${[variable, ...rest].join(".")}))` : `__has(${variable})`;
   }
 
-  /** Wraps a test in `__is`, so that an absent field makes it false. */
-  #wrap(node: ASTNode, text: string): string {
+  /** Wraps a test in `__is`, so that an absent field makes it false; most absent keys are found before it runs. */
+  #wrap(node: ASTNode, test: string): string {
+    const read = firstRead(node, this.#scope);
+    const text = read ? `__at(${variableOf(read.path)}, ${quote(JSON.stringify(read.keys))}, ${test})` : test;
     const variables = [...new Set(strictFields(node, this.#scope).map(variableOf))];
     return chunks(variables).reduce(
       (inner, some) => `__is(${[...some, inner].join(", ")})`,
