@@ -1,5 +1,5 @@
 /** Finds and stops the running daemons of one home. */
-import { basename } from "node:path";
+import { basename, resolve } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { type Home, home } from "../base/home/mod.ts";
 import { Client } from "./client.ts";
@@ -64,7 +64,10 @@ export async function daemonPid(place: Home, daemon: Daemon): Promise<number | u
   const words = await commandOf(pid);
   if (!words.some((word) => word === daemon || basename(word) === `sbx-${daemon}`)) return undefined;
   const environment = await environmentOf(pid);
-  return environment === undefined || home(environment).runDir === place.runDir ? pid : undefined;
+  // A daemon has the absolute path of a home that is relative here.
+  return environment === undefined || resolve(home(environment).runDir) === resolve(place.runDir)
+    ? pid
+    : undefined;
 }
 
 /**

@@ -68,6 +68,7 @@ Deno.test("a service started in a folder with a relative home keeps neither", as
     const set = await sbx("settings", "set", hidden, "false");
     assertMatch(new TextDecoder().decode(set.stderr), /the setting app\.auto_update is hidden/);
     assertEquals((await sbx("settings", "get", "ledger.on_ful")).code, 1);
+    assertEquals(new TextDecoder().decode((await sbx("stop")).stdout), "stopped: gateway, service\n");
   } finally {
     await sbx("stop");
     await Deno.remove(dir, { recursive: true });
