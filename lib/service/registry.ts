@@ -3,6 +3,7 @@ import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { count } from "../base/text/mod.ts";
+import { holdsToken } from "../credential/mod.ts";
 import type { SessionEntry } from "../ledger/read/mod.ts";
 import { readRecord, readState, sessionPaths } from "../session/mod.ts";
 import { SESSION_ID } from "./session_scan.ts";
@@ -74,8 +75,13 @@ export class Registry {
     }
   }
 
-  /** @throws {SbxError} `vm.name_taken` */
+  /** @throws {SbxError} `vm.name_taken`; `request.invalid`: it looks like a key, and names are in records and logs */
   requireName(name: string): void {
+    if (holdsToken(name)) {
+      throw new SbxError("request.invalid", "the name of the VM looks like a key", {
+        hint: "choose another name; sbx credentials add stores keys",
+      });
+    }
     if (!this.#isTaken(name)) return;
     throw new SbxError("vm.name_taken", `a VM called "${name}" exists already`, {
       hint: "choose another name, or remove that VM with sbx delete",

@@ -1,5 +1,5 @@
 /** VMs with damaged files, as a service finds them when it starts. */
-import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { CorpStore } from "../../../lib/corp/mod.ts";
@@ -9,6 +9,7 @@ import type { Vm } from "../../../lib/service/vm.ts";
 import { VmProcess } from "../../../lib/service/vm_process.ts";
 import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { KEY } from "../../helper/credential.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 /** Leaves three VMs, has `damage` done to the first, and starts a supervisor. */
@@ -118,4 +119,14 @@ Deno.test("VMs are listed from the oldest, and by id where they were made at the
   assertEquals(registry.all().map(({ record }) => record.id), [c, a, b]);
   assertEquals(registry.alive().map(({ record }) => record.id), [c, a]);
   assertEquals(registry.alive("other"), []);
+});
+
+Deno.test("a name that looks like a key is refused, without repeating it", async () => {
+  const dir = await Deno.makeTempDir();
+  const registry = new Registry(homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined }));
+  const error = assertThrows(() => registry.requireName(KEY.anthropic), SbxError);
+  assertEquals(error.code, "request.invalid");
+  assert(!`${error.message}${error.hint}`.includes(KEY.anthropic));
+  registry.requireName("sk-ant");
+  await Deno.remove(dir, { recursive: true });
 });
