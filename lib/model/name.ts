@@ -26,7 +26,7 @@ export function namesOf(
 ): Names {
   const inPath = IN_PATH.map((pattern) => pattern.exec(path)?.[1]).find((name) => name !== undefined);
   if (inPath !== undefined && provider !== undefined && PATH_FIRST.has(provider)) return checked([inPath]);
-  const values = [...(anywhere ? valuesAnywhere(body) : valuesAtTop(body))];
+  const values = [...(anywhere ? modelsIn(body) : valuesAtTop(body))];
   values.push(...new URLSearchParams(query).getAll("model"));
   if (inPath !== undefined) values.push(inPath);
   const folded = Object.keys(body).find((key) => !KEYS.has(key) && KEYS.has(fold(key)));
@@ -60,13 +60,22 @@ function* valuesAtTop(body: Json): Generator<unknown> {
   }
 }
 
-function* valuesAnywhere(value: unknown, depth = 0): Generator<unknown> {
+/** Names of models anywhere in a value, as they are written. */
+export function modelsIn(value: unknown): Set<string> {
+  const names = new Set<string>();
+  collectModels(value, names, 0);
+  return names;
+}
+
+/** A generator takes as long for each name as the name is deep: seconds for a body of 8 MiB. */
+function collectModels(value: unknown, names: Set<string>, depth: number): void {
   if (depth > JSON_DEPTH_MAX) return;
-  if (Array.isArray(value)) { for (const item of value) yield* valuesAnywhere(item, depth + 1); }
+  if (Array.isArray(value)) { for (const item of value) collectModels(item, names, depth + 1); }
   else if (isObject(value)) {
-    for (const [key, item] of Object.entries(value)) {
-      if (key === "model" && typeof item === "string") yield item;
-      else yield* valuesAnywhere(item, depth + 1);
+    for (const key in value) {
+      const item = value[key];
+      if (key === "model" && typeof item === "string") names.add(item);
+      else collectModels(item, names, depth + 1);
     }
   }
 }

@@ -1,8 +1,7 @@
-import { isObject } from "../base/object/mod.ts";
 import { type Json, nameOf, objectOf } from "./json.ts";
-import { JSON_DEPTH_MAX } from "./limit.ts";
+import { modelsIn } from "./name.ts";
 
-/** Most names kept, and most updates that wait for their confirmation: with two names, calls cannot be read anyway. */
+/** Most names kept, and most updates that wait for their confirmation; beyond them, calls cannot be read. */
 const KEPT_MAX = 64;
 
 /** Models that may answer on a WebSocket, as its address, its calls and its session name them. */
@@ -26,17 +25,14 @@ export class SessionModel {
   update(event: Json): void {
     const session = objectOf(event.session);
     const wanted = nameOf(session.model);
-    for (const name of namesIn(session)) if (name !== wanted && name !== this.main) this.#add(name);
+    for (const name of modelsIn(session)) if (name !== wanted && name !== this.main) this.#add(name);
     if (this.#wanted.length < KEPT_MAX) this.#wanted.push(wanted);
-    else {
-      this.#isFull = true;
-      if (wanted !== undefined) this.#add(wanted);
-    }
+    else this.#isFull = true;
   }
 
   /** Reads `session.created` of a server, and `session.updated`, which confirms an update no older than the first one. */
   confirm({ type, session }: Json): void {
-    if (type === "session.updated" && !this.#isFull) this.#wanted.shift();
+    if (type === "session.updated") this.#wanted.shift();
     this.main = nameOf(objectOf(session).model) ?? this.main;
   }
 
@@ -44,21 +40,13 @@ export class SessionModel {
   get query(): string {
     const names = new Set([this.main, ...this.#wanted, ...this.#more]);
     names.delete(undefined);
+    // An empty name is none: the call is refused.
+    if (this.#isFull) names.add("");
     return [...names].map((name) => `model=${encodeURIComponent(name!)}`).join("&");
   }
 
   #add(name: string): void {
     if (this.#more.size < KEPT_MAX) this.#more.add(name);
-  }
-}
-
-function* namesIn(value: unknown, depth = 0): Generator<string> {
-  if (depth > JSON_DEPTH_MAX) return;
-  if (Array.isArray(value)) { for (const item of value) yield* namesIn(item, depth + 1); }
-  else if (isObject(value)) {
-    for (const [key, item] of Object.entries(value)) {
-      if (key === "model" && typeof item === "string") yield item;
-      else yield* namesIn(item, depth + 1);
-    }
+    else this.#isFull = true;
   }
 }

@@ -144,6 +144,13 @@ Deno.test("no request to a provider hides its model from a rule on models", asyn
       path: "/v1/messages/batches",
       body: JSON.stringify({ requests: [{ params: { model: "m" } }, { params: { model: BLOCKED } }] }),
     }, guard],
+    ["a batch of one model in many spellings, and of another", {
+      path: "/v1/messages/batches",
+      body: JSON.stringify({
+        requests: [...Array(100).keys()].map((at) => ({ params: { model: `publishers/${at}/models/m` } }))
+          .concat({ params: { model: BLOCKED } }),
+      }),
+    }, guard],
     ["a batch of a file", {
       host: OPENAI,
       path: "/v1/batches",

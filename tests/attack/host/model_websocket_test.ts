@@ -339,6 +339,16 @@ Deno.test("Realtime API: no message of a client makes another model answer than 
       create,
     ]],
     ["many updates", "gpt-realtime-mini", [...Array(70).fill(update("gpt-realtime")), create]],
+    ["names of one model in many spellings, and of another", "gpt-realtime", [
+      {
+        type: "session.update",
+        session: {
+          a: [...Array(70).keys()].map((at) => ({ model: `publishers/${at}/models/gpt-realtime` })),
+        },
+      },
+      { type: "session.update", session: { input: { transcription: { model: "gpt-4o-mini-transcribe" } } } },
+      create,
+    ]],
     ["an update within a turn", "gpt-realtime", [audio, update("gpt-realtime-mini"), audio]],
   ];
   for (const [name, model, messages] of cases) {
