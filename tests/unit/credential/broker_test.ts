@@ -137,6 +137,12 @@ Deno.test(
       ],
       ["github.com", ["authorization", basic("me:opaque-password-1")], "github", "opaque-password-1"],
       ["x.example.com", [":path", `/a?key=${KEY.google}`], "google", KEY.google],
+      [
+        "generativelanguage.googleapis.com",
+        [":path", "/v1?alt=sse&key=opaque-key-1"],
+        "google",
+        "opaque-key-1",
+      ],
     ];
     for (const [host, header, provider, secret] of cases) {
       const { headers: [[, value]], substitutions } = broker.capture(host, [header]);
