@@ -196,7 +196,7 @@ function closest(file: string, tests: string[], { lines, times }: Coverage): str
   let spent = 0;
   return tests.toSorted((a, b) => counts.get(b)! - counts.get(a)! || times.get(a)! - times.get(b)!)
     .filter((test, index) => {
-      const fits = index === 0 || spent + times.get(test)! <= (args.again ? 4 : 1) * BUDGET_MS;
+      const fits = index === 0 || spent + times.get(test)! <= (args.again ? 2 : 1) * BUDGET_MS;
       if (fits) spent += times.get(test)!;
       return fits;
     });

@@ -5,6 +5,7 @@ import type { DetectionIr, IrRule } from "../../../lib/detection/mod.ts";
 import { readEvents, readFindings, readWhy, verifyLedger } from "../../../lib/ledger/read/mod.ts";
 import { compileLayers } from "../../../lib/policy/mod.ts";
 import { TestGate } from "../../helper/gate.ts";
+import { select } from "../../helper/ledger.ts";
 import {
   ANY,
   contractOf,
@@ -87,11 +88,22 @@ Deno.test("what code refuses no rule lets go, and what has happened is only obse
     assertEquals([observed, "decision" in observed], [seen, false]);
   }));
 
-Deno.test("what is observed has an outcome only if it is given one", () => {
+Deno.test("what is observed ends only if it is given an outcome", () =>
+  withGate("", async ({ gate, ledger, path }) => {
+    gate.observe(exec("ls"));
+    const { common } = gate.observe(exec("pwd"), { response: { exit_code: 0 } });
+    await ledger.flush();
+    assertEquals(await select(path, "SELECT event_id FROM outcomes"), [{ event_id: common.event_id }]);
+  }));
+
+Deno.test("listeners are told an event with its decision, and an observed one without", () => {
   const gate = new TestGate();
+  gate.refuse(http(), { id: "guard-smuggling", reason: "two lengths", remedy: "send one" });
   gate.observe(exec("ls"));
-  gate.observe(exec("pwd"), { response: { exit_code: 0 } });
-  assertEquals(gate.entries.map(({ outcome }) => outcome), [undefined, { response: { exit_code: 0 } }]);
+  assertEquals(
+    gate.notices.flatMap(({ type, payload }) => type === "security-event" ? [Object.keys(payload)] : []),
+    [["event", "decision"], ["event"]],
+  );
 });
 
 Deno.test("an ask that is allowed: how the event ended and who let it go are one outcome", () =>
