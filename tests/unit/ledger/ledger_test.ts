@@ -33,7 +33,7 @@ Deno.test("events reach the disk by themselves, the later ones too", () =>
   withLedgerPath(async (path) => {
     const ledger = await Ledger.open(path, { sessionId: SESSION });
     for (let count = 1; count <= 3; count++) {
-      ledger.append({ event: execEvent() });
+      assertEquals(ledger.append({ event: execEvent() }), count);
       await eventually("the event is on the disk", async () =>
         (await readEvents(path, {})).events.length === count);
     }

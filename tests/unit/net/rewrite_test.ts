@@ -2,6 +2,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { rewriteHead } from "../../../lib/net/exchange/rewrite.ts";
+import { ClientBody } from "../../../lib/net/exchange/client_body.ts";
 import { FilteredBody } from "../../../lib/net/exchange/filtered_body.ts";
 import { WholeBody } from "../../../lib/net/message/body.ts";
 import { httpRequest } from "../../helper/event.ts";
@@ -76,4 +77,14 @@ Deno.test("a body behind a filter is ready when its own is, and ends with what t
   );
   assertEquals(pieces, ["a", "rest", null]);
   assertEquals([body.ready, body.done], [false, true]);
+});
+
+Deno.test("the end of a request's body is told once, after its last piece was used", async () => {
+  const ends: boolean[] = [];
+  const whole = new WholeBody(new TextEncoder().encode("abc"));
+  const body = new ClientBody(whole, () => ends.push(whole.done));
+  assertEquals((await body.read())?.length, 3);
+  assertEquals(ends, []);
+  assertEquals([await body.read(), await body.read()], [null, null]);
+  assertEquals(ends, [true]);
 });
