@@ -186,15 +186,16 @@ function reaches({ lines }: Coverage, test: string, file: string, line: number):
   return false;
 }
 
-/** Tests that run most of a file, as many as fit into {@linkcode BUDGET_MS}, and one at least. */
+/** Tests that run most of a file in their time, as many as fit into {@linkcode BUDGET_MS}, and one at least. */
 function closest(file: string, tests: string[], { lines, times }: Coverage): string[] {
   const counts = new Map(tests.map((test) => [test, 0]));
   for (const [line, runs] of lines) {
     if (!line.startsWith(`${file}:`)) continue;
     for (const test of tests) if (runs.has(test)) counts.set(test, counts.get(test)! + 1);
   }
+  const rate = (test: string) => counts.get(test)! / times.get(test)!;
   let spent = 0;
-  return tests.toSorted((a, b) => counts.get(b)! - counts.get(a)! || times.get(a)! - times.get(b)!)
+  return tests.toSorted((a, b) => rate(b) - rate(a))
     .filter((test, index) => {
       const fits = index === 0 || spent + times.get(test)! <= (args.again ? 2 : 1) * BUDGET_MS;
       if (fits) spent += times.get(test)!;

@@ -130,6 +130,16 @@ Deno.test("an ask that is allowed: how the event ended and who let it go are one
     assertEquals(gate.asks.pending().length, 1);
   }));
 
+Deno.test("a program that a person allowed is on record as allowed before it ends", () =>
+  withGate(rule("profiles", "ask", "ask", ANY), async ({ gate, ledger, path }) => {
+    const deciding = gate.decide(exec("ls"));
+    const [ask] = gate.asks.pending();
+    gate.asks.resolve(ask.ask_id, { decision: "allow", scope: "once" });
+    assertEquals((await deciding).allowed, true);
+    await ledger.flush();
+    assertEquals((await readEvents(path)).events.map(({ decision }) => decision), ["allow"]);
+  }));
+
 /** Ends of an ask without an allowance. */
 const DENIALS: [string, (fixture: GateFixture, abort: AbortController) => void][] = [
   [
