@@ -3,7 +3,7 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { BufferedConnection } from "../../../lib/net/connection.ts";
 import { DeadlineWatch } from "../../../lib/net/deadline.ts";
 import { MessageFault } from "../../../lib/net/fault.ts";
-import { TIMEOUTS } from "../../../lib/net/limit.ts";
+import { STREAM_WINDOW, TIMEOUTS } from "../../../lib/net/limit.ts";
 import { WholeBody } from "../../../lib/net/message/body.ts";
 import * as h2 from "../../../lib/net/upstream/http2/frame.ts";
 import { encodeHeaders } from "../../../lib/net/upstream/http2/hpack.ts";
@@ -233,6 +233,50 @@ Deno.test("HTTP/2: frames of ended streams, of unknown types and priorities of i
     await server.send(h2.frame(h2.PRIORITY, 0, 11, bytes(5)));
     await server.send(head(3, h2.END_HEADERS | h2.END_STREAM));
     assertEquals((await second.response).status, 200);
+  } finally {
+    server.close();
+  }
+});
+
+Deno.test("HTTP/2: a session that the upstream leaves, or that has all its streams, takes no other", async () => {
+  const server = await RawServer.open(h2.settingsFrame([[h2.MAX_CONCURRENT_STREAMS, 1]]));
+  try {
+    const first = server.request();
+    await server.next(h2.HEADERS);
+    await server.send(head(1, h2.END_HEADERS));
+    const { body } = await first.response;
+    assertEquals(server.session.hasRoom, false);
+    await server.send(h2.frame(h2.DATA, h2.END_STREAM, 1, bytes(3)));
+    while (await body.read() !== null);
+    assertEquals(server.session.hasRoom, true);
+    const second = server.request();
+    const last = new Uint8Array(8);
+    new DataView(last.buffer).setUint32(0, 3);
+    await server.send(h2.frame(h2.GOAWAY, 0, 0, last));
+    await server.send(head(3, h2.END_HEADERS | h2.END_STREAM));
+    assertEquals((await second.response).status, 200);
+    assertEquals(server.session.hasRoom, false);
+  } finally {
+    server.close();
+  }
+});
+
+Deno.test("HTTP/2: a body that goes beyond the window of its stream is refused", async () => {
+  const server = await RawServer.open();
+  try {
+    const { response } = server.request();
+    await server.send(head(1));
+    const { body } = await response;
+    const frame = h2.frame(h2.DATA, 0, 1, bytes(16_000));
+    for (let sent = 0; sent <= STREAM_WINDOW; sent += 16_000) await server.send(frame);
+    await server.next(h2.RST_STREAM);
+    await assertRejects(
+      async () => {
+        while (await body.read() !== null);
+      },
+      MessageFault,
+      "more data than the window",
+    );
   } finally {
     server.close();
   }
