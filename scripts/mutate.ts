@@ -23,7 +23,7 @@ const NOUNS: Record<string, string[]> = {
   ],
   dns: ["address", "answer"].map(attack),
   credential: ["echo", "mcp_secret", "oauth", "sink", "websocket"].map(attack),
-  ledger: ["rule"].map(attack),
+  ledger: ["tests/unit/gate/fault_test.ts", attack("rule")],
   gateway: [],
 };
 
