@@ -38,6 +38,8 @@ export class Server {
   #connection?: ServerConnection;
   #connecting?: Promise<void>;
   #problem?: string;
+  /** of lists that could not be read, although the server is connected */
+  readonly #listProblems = new Map<ListKind, string>();
   #failures = 0;
   #retry?: ReturnType<typeof setTimeout>;
   #relisting = false;
@@ -58,6 +60,7 @@ export class Server {
 
   status(): ServerStatus {
     const { name, url, enabled, source } = this.definition;
+    const problem = this.#problem ?? this.#listProblems.values().next().value;
     return {
       name,
       url,
@@ -67,7 +70,7 @@ export class Server {
       tool_count: this.catalogue.count("tools"),
       resource_count: this.catalogue.count("resources"),
       prompt_count: this.catalogue.count("prompts"),
-      ...(this.#problem !== undefined && { last_error: this.#problem }),
+      ...(problem !== undefined && { last_error: problem }),
     };
   }
 
@@ -246,6 +249,7 @@ export class Server {
   async #list(connection: ServerConnection, kind: ListKind, timeout: number): Promise<boolean> {
     const { log } = this.#context;
     const label = `server "${this.definition.name}"`;
+    this.#listProblems.delete(kind);
     if (!connection.has(kind === "templates" ? "resources" : kind)) {
       return this.catalogue.replace(kind, []).changed;
     }
@@ -256,7 +260,9 @@ export class Server {
     } catch (error) {
       // Templates are no capability of their own: most servers with resources have none.
       if (kind !== "templates" || !isUnknownMethod(error)) {
-        log(`${label}: listing ${kind} failed: ${problemText(error)}`);
+        const problem = `listing ${kind} failed: ${problemText(error)}`;
+        this.#listProblems.set(kind, problem);
+        log(`${label}: ${problem}`);
       }
       return false;
     }
