@@ -14,6 +14,7 @@ import type {
 import { requestBody, responseBody } from "./body.ts";
 import { Capture } from "./capture.ts";
 import { captureDotEnv, guestEnvOf } from "./env.ts";
+import type { LoginPlace } from "./entry.ts";
 import { Finder } from "./finder.ts";
 import { REASON } from "./grant.ts";
 import { Injection } from "./inject.ts";
@@ -186,15 +187,17 @@ export class CredentialBroker implements CredentialPort {
    * ref in the server's definition grants its use; the destination is checked as for guests. Plain http is
    * allowed only to servers on this machine.
    *
+   * @param login the login that the ref belongs to; the token of a login is granted to it only
    * @throws {CredentialDenied} with the substitutions for the ledger
    */
-  async use(ref: string, url: URL): Promise<HostUse> {
+  async use(ref: string, url: URL, login?: LoginPlace): Promise<HostUse> {
     await this.refresh();
     const isHere = url.protocol === "http:" && LOOPBACK.test(url.hostname);
     const to = {
       scheme: isHere ? "https" : url.protocol.slice(0, -1),
       host: url.hostname,
       port: Number(url.port) || (url.protocol === "https:" ? 443 : 80),
+      ...(login && { login }),
     };
     const injection = new Injection(this.#vault, new Set(PROVIDERS), to);
     const { secret, signal } = injection.use(

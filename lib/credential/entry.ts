@@ -12,6 +12,43 @@ export const LABEL_MAX = 128;
 /** Most hosts and VMs of one credential. */
 const LIST_MAX = 64;
 
+/** Part of a login: the token for requests, the one that renews it, the secret of the client. */
+export type LoginPart = "access" | "refresh" | "client";
+
+/** The login that a secret belongs to (docs/contracts.md §9, "Logins"). */
+export interface LoginPlace {
+  profile: string;
+  /** id of the MCP server in the profile or corp */
+  server: string;
+  /** URL of the server; another one is another login */
+  url: string;
+}
+
+/** What renews a login, and its limits; no part of it is secret. */
+export interface LoginTerms {
+  /** of the authorization server */
+  issuer: string;
+  token_endpoint: string;
+  /** authentication methods of the token endpoint; empty: the server names none */
+  auth_methods: string[];
+  client_id: string;
+  /** ref of the client's secret, of a client that was registered by hand */
+  client_ref?: string;
+  /** RFC 8707 */
+  resource?: string;
+  scope?: string;
+  /** scopes that the server asked for since */
+  wanted_scope?: string;
+  /** Unix `ms` */
+  expires_at?: number;
+}
+
+/** Login of a stored secret; the access token has the terms too. */
+export interface StoredLogin extends LoginPlace {
+  part: LoginPart;
+  terms?: LoginTerms;
+}
+
 /** One credential in the store's file. */
 export interface StoredEntry {
   /** docs/contracts.md §9 */
@@ -26,6 +63,8 @@ export interface StoredEntry {
   source: "added" | "captured";
   /** any use raises an alarm */
   decoy?: true;
+  /** a token of an MCP server; only the host uses it, for this server */
+  login?: StoredLogin;
   /** ids of the VMs it was captured from; only they may use it until a person adds it */
   vms?: string[];
   /** ISO 8601; a revoked entry has no secret */
@@ -50,9 +89,10 @@ export interface StoreFile {
 
 /** Additional authenticated data of a secret: a modified entry does not open. */
 export function additionalDataOf(
-  { ref, provider, hosts, created_at, source, decoy, vms }: StoredEntry,
+  { ref, provider, hosts, created_at, source, decoy, vms, login }: StoredEntry,
 ): Uint8Array<ArrayBuffer> {
-  return new TextEncoder().encode(canonicalJson({ ref, provider, hosts, created_at, source, decoy, vms }));
+  const bound = { ref, provider, hosts, created_at, source, decoy, vms, ...(login && { login }) };
+  return new TextEncoder().encode(canonicalJson(bound));
 }
 
 /**
@@ -90,12 +130,14 @@ export function corruptError(path: string, problem: string): SbxError {
 }
 
 function isEntry(value: unknown): value is StoredEntry {
-  const { ref, provider, label, hosts, created_at, source, decoy, vms, revoked_at, sealed } = fieldsOf(value);
+  const { ref, provider, label, hosts, created_at, source, decoy, login, vms, revoked_at, sealed } = fieldsOf(
+    value,
+  );
   return typeof ref === "string" && REF.test(ref) && typeof provider === "string" && isProvider(provider) &&
     isOptional(label, isText) && isOptional(hosts, isTextList) && isOptional(vms, isTextList) &&
     isText(created_at) && (source === "added" || source === "captured") &&
-    (decoy === undefined || decoy === true) && isOptional(revoked_at, isText) &&
-    isOptional(sealed, (text) => typeof text === "string") &&
+    (decoy === undefined || decoy === true) && isOptional(login, isLogin) &&
+    isOptional(revoked_at, isText) && isOptional(sealed, (text) => typeof text === "string") &&
     (sealed === undefined) === (revoked_at !== undefined);
 }
 
@@ -105,6 +147,12 @@ function isOptional(value: unknown, check: (value: unknown) => boolean): boolean
 
 function isText(value: unknown): value is string {
   return typeof value === "string" && value.length <= 1024;
+}
+
+/** The seal proves the terms, whose shape needs no check here. */
+function isLogin(value: unknown): boolean {
+  const { profile, server, url, part, terms } = fieldsOf(value);
+  return [profile, server, part].every(isText) && typeof url === "string" && isOptional(terms, isObject);
 }
 
 function isTextList(value: unknown): boolean {

@@ -3,8 +3,15 @@
  */
 import type { CredentialSubstitution } from "../event/mod.ts";
 import { CredentialDenied, type Destination } from "../net/port/mod.ts";
+import type { LoginPlace } from "./entry.ts";
+import { isSamePlace } from "./login_entry.ts";
 import { ownerOf, plainHost, type Provider } from "./provider.ts";
 import type { Vault } from "./vault.ts";
+
+/** Destination of a request, and the login that it is made with; only the host makes requests with one. */
+export interface GrantTo extends Destination {
+  login?: LoginPlace;
+}
 
 /** Secret that may be sent. */
 export interface Grant {
@@ -53,7 +60,7 @@ export function grantSecret(
   vault: Vault,
   providers: ReadonlySet<Provider>,
   ref: string,
-  to: Destination,
+  to: GrantTo,
   location: string,
   isAllowed: (provider: Provider) => boolean,
 ): Grant {
@@ -75,6 +82,7 @@ export function grantSecret(
   if (!providers.has(provider) || !(credential.isOwn || credential.entry.source === "added")) {
     throw deniedError(row("denied", REASON.notGranted));
   }
+  if (!isForLogin(credential.entry.login, to.login)) throw deniedError(row("denied", REASON.notGranted));
   if (to.scheme !== "https") throw deniedError(row("denied", REASON.notHttps));
   if (!isProviderHost(provider, credential.entry.hosts, to)) {
     throw deniedError(row("denied", REASON.wrongHost));
@@ -103,6 +111,11 @@ export class DecoyUsed extends CredentialDenied {
 function denialText({ provider, host, location, reason }: CredentialSubstitution): string {
   const what = provider === "unknown" ? "a credential" : `a credential of ${provider}`;
   return `${what} in ${location} was not sent to ${host}: ${reason}`;
+}
+
+/** A token of a login is for requests with this login only, and those carry no other credential. */
+function isForLogin(stored: LoginPlace | undefined, used: LoginPlace | undefined): boolean {
+  return stored && used ? isSamePlace(stored, used) : !stored && !used;
 }
 
 function isProviderHost(

@@ -1,8 +1,8 @@
 import type { CredentialSubstitution } from "../event/mod.ts";
 import type { Header } from "../net/mod.ts";
-import type { Destination, Injected } from "../net/port/mod.ts";
+import type { Injected } from "../net/port/mod.ts";
 import { splitPair } from "./capture.ts";
-import { deniedError, type Grant, grantSecret, REASON } from "./grant.ts";
+import { deniedError, type Grant, grantSecret, type GrantTo, REASON } from "./grant.ts";
 import { basicText, basicValue } from "./header.ts";
 import { allowsHeader, allowsQuery, plainHost, type Provider } from "./provider.ts";
 import { plainRef, REF, REF_IN_TEXT } from "./ref.ts";
@@ -16,13 +16,13 @@ const LIKE = /credential(?::|%3a)blake3/i;
 export class Injection {
   readonly #vault: Vault;
   readonly #providers: ReadonlySet<Provider>;
-  readonly #to: Destination;
+  readonly #to: GrantTo;
   readonly #signals = new Set<AbortSignal>();
   readonly substitutions: CredentialSubstitution[] = [];
   /** refs replaced so far */
   readonly refs = new Set<string>();
 
-  constructor(vault: Vault, providers: ReadonlySet<Provider>, to: Destination) {
+  constructor(vault: Vault, providers: ReadonlySet<Provider>, to: GrantTo) {
     this.#vault = vault;
     this.#providers = providers;
     this.#to = to;

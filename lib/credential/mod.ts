@@ -2,11 +2,20 @@
 export { type BrokerOptions, CredentialBroker } from "./broker.ts";
 export { placeholderOf, TOKEN_BODY_MAX } from "./body.ts";
 export { decoySecret } from "./decoy.ts";
-export { ENTRIES_MAX, type KeyPlace, LABEL_MAX, type StoredEntry, type StoreFile } from "./entry.ts";
+export {
+  ENTRIES_MAX,
+  type KeyPlace,
+  LABEL_MAX,
+  type LoginPlace,
+  type LoginTerms,
+  type StoredEntry,
+  type StoreFile,
+} from "./entry.ts";
 export { Finder } from "./finder.ts";
 export { SECRET_MAX, SECRET_MIN } from "./form.ts";
 export { DecoyUsed, REASON } from "./grant.ts";
 export { findKeyring, type Keyring } from "./keyring.ts";
+export { Logins, type LoginView, type OpenLogin } from "./login.ts";
 export { ownerOf, type Provider, PROVIDERS } from "./provider.ts";
 export { REF, REF_PREFIX, refOf } from "./ref.ts";
 export { CredentialStore, type NewCredential, storePath } from "./store.ts";

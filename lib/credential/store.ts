@@ -1,8 +1,16 @@
 import { dirname, join } from "node:path";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import { lockWithin, writeAtomic } from "../base/home/mod.ts";
-import { corruptError, ENTRIES_MAX, parseStore, type StoredEntry, type StoreFile } from "./entry.ts";
+import {
+  corruptError,
+  ENTRIES_MAX,
+  type LoginPlace,
+  parseStore,
+  type StoredEntry,
+  type StoreFile,
+} from "./entry.ts";
 import { isSecret, SECRET_MAX, SECRET_MIN } from "./form.ts";
+import { isSamePlace, loginEntry, type NewLoginSecret } from "./login_entry.ts";
 import { KeyChain, type StoreKey } from "./key.ts";
 import type { Keyring } from "./keyring.ts";
 import { readPrivate, stampAt } from "./private_file.ts";
@@ -118,6 +126,30 @@ export class CredentialStore {
     });
   }
 
+  /**
+   * Replaces the secrets of a login by others, in one write; none ends the login. The old ones leave no entry: they are
+   * renewed every hour, and would push out what people added.
+   *
+   * @throws {SbxError} those of {@linkcode add}; `credential.conflict`: the server gave a secret that is stored already
+   */
+  async replaceLogin(place: LoginPlace, credentials: readonly NewLoginSecret[]): Promise<StoredEntry[]> {
+    for (const { secret } of credentials) checkSecret(secret);
+    return await this.#change(async (entries, key) => {
+      const removed = [...entries.values()].filter(({ login }) => login && isSamePlace(login, place));
+      for (const { ref } of removed) entries.delete(ref);
+      for (const credential of credentials) {
+        const entry = loginEntry(place, credential);
+        if (entries.get(entry.ref)?.revoked_at === undefined && entries.has(entry.ref)) {
+          throw new SbxError("credential.conflict", `${place.server} gave a token that is stored already`, {
+            hint: "revoke it and log in again: sbx credentials list shows it",
+          });
+        }
+        entries.set(entry.ref, await seal(await key(), entry, credential.secret));
+      }
+      return removed;
+    });
+  }
+
   /** Removes a credential's secret for good. @throws {SbxError} `credential.not_found` */
   async revoke(ref: string): Promise<StoredEntry> {
     const [revoked] = await this.#change((entries) => {
@@ -153,6 +185,8 @@ export class CredentialStore {
         const entries = new Map((file?.entries ?? []).map((entry) => [entry.ref, entry]));
         const result = await change(entries, key);
         const place = file?.key ?? made?.place;
+        // No store and nothing for one: a file without the place of its key could not be read again.
+        if (!place) return result;
         const remaining = dropExcess([...entries.values()]);
         await writeAtomic(
           this.path,
