@@ -61,6 +61,31 @@ export type McpChange = z.infer<typeof McpChange>;
 export const McpChanges = z.object({ changes: z.array(McpChange) }).openapi("McpChanges");
 export type McpChanges = z.infer<typeof McpChanges>;
 
+export const McpLoginRequest = z.strictObject({
+  scope: z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e ]{1,2048}$/, "must be scopes separated by spaces")
+    .optional()
+    .describe("scopes besides those that the server asks for"),
+  port: z.int().min(1024).max(65535).optional().describe(
+    "port of 127.0.0.1 to which the browser returns; default: any that is free",
+  ),
+}).openapi("McpLoginRequest");
+export type McpLoginRequest = z.infer<typeof McpLoginRequest>;
+
+export const McpLogin = z.object({
+  url: z.string().describe("to be opened in a browser of this machine; a secret until the login ends"),
+  issuer: z.string().describe("host of the authorization server"),
+  scope: z.string().optional(),
+}).openapi("McpLogin");
+export type McpLogin = z.infer<typeof McpLogin>;
+
+export const McpLoginState = z.object({
+  state: z.enum(["waiting", "logged_in", "logged_out"]),
+  scope: z.string().optional(),
+  expires_at: z.iso.datetime().optional().describe("end of the token; a login that renews itself goes on"),
+  renews: z.boolean().optional().describe("whether the token is renewed without a person"),
+}).openapi("McpLoginState");
+export type McpLoginState = z.infer<typeof McpLoginState>;
+
 const inPath = (name: string) => ({ param: { name, in: "path" as const } });
 const profile = z.object({ id: z.string().openapi(inPath("id")) });
 const server = profile.extend({ sid: z.string().openapi(inPath("sid")) });
@@ -103,6 +128,30 @@ export const mcpRoutes = {
     tags,
     request: { params: server },
     responses: answers("the profile's servers are reloaded and reconnected in its running VMs", McpRefreshed),
+  }),
+  login: createRoute({
+    method: "post",
+    path: "/profiles/{id}/mcp/servers/{sid}/login",
+    tags,
+    request: { params: server, ...body(McpLoginRequest) },
+    responses: answers("a login that waits for a person, 10 minutes at most", McpLogin),
+  }),
+  loginState: createRoute({
+    method: "get",
+    path: "/profiles/{id}/mcp/servers/{sid}/login",
+    tags,
+    request: { params: server },
+    responses: answers(
+      "the login at a server; while one waits for a person, the answer comes at its end or after 20 s",
+      McpLoginState,
+    ),
+  }),
+  logout: createRoute({
+    method: "post",
+    path: "/profiles/{id}/mcp/servers/{sid}/logout",
+    tags,
+    request: { params: server },
+    responses: answers("the login is forgotten; the server is not told", McpLoginState),
   }),
   changes: createRoute({
     method: "get",

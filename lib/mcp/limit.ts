@@ -60,3 +60,17 @@ export const NOTICE_BYTES_MAX = 16 * 1024;
 export const FOREIGN_CHARS_MAX = 300;
 /** Log lines per minute. */
 export const LOG_LINES_PER_MINUTE = 120;
+
+/** `ms` for a person to log in at a server (docs/contracts.md §14). */
+export const LOGIN_WAIT_MS = 600_000;
+/** Logins that wait for a person at once. */
+export const LOGINS_MAX = 8;
+/** `ms` for one request to an authorization server, and `bytes` of its answer. */
+export const OAUTH_REQUEST_MS = 15_000;
+export const OAUTH_BYTES_MAX = 256 * 1024;
+/** Nesting levels of JSON of an authorization server. */
+export const OAUTH_DEPTH_MAX = 64;
+/** Characters of the scopes of a login. */
+export const SCOPE_CHARS_MAX = 2048;
+/** `ms` before its end at which a token is renewed. */
+export const RENEW_BEFORE_MS = 60_000;

@@ -25,7 +25,8 @@ export {
   splitName,
   splitUri,
 } from "./name.ts";
-export type { CredentialResolver } from "./outbound/mod.ts";
+export { RENEW_BEFORE_MS } from "./limit.ts";
+export type { CredentialResolver, LoginToken, ServerLogins } from "./outbound/mod.ts";
 export { findingOf, type PinChange, type PinFinding } from "./pin/change.ts";
 export { definitionDiff, type DiffPart, renderDiff, wordDiff } from "./pin/diff.ts";
 export { pinHash } from "./pin/hash.ts";

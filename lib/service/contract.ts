@@ -15,6 +15,9 @@ const MIB = 1024 * 1024;
 /** Limit of a ledger whose setting is switched off (docs/contracts.md §12). */
 const LEDGER_MIB = 1024;
 
+/** Setting by which corp forbids logins at MCP servers, and a person can switch them off. */
+export const LOGIN_SETTING = "network.mcp_logins";
+
 /** Sources of a contract, besides the profile. */
 export interface ContractSources {
   settings: SettingsStore;
@@ -113,6 +116,7 @@ export async function corpLayer(
     packs: packs.map(({ ir }) => ir),
     export_routes: exportRoutes(packs),
     mcp: file.mcp,
+    ...(file.settings[LOGIN_SETTING]?.value === false && { logins: false }),
   };
 }
 

@@ -12,7 +12,9 @@ import type { Home } from "../base/home/mod.ts";
 import type { CorpStore } from "../corp/mod.ts";
 import { loadProfile } from "../profile/mod.ts";
 import { pinsPath } from "../session/mod.ts";
+import type { SettingsStore } from "../settings/mod.ts";
 import { corpLayer } from "./contract.ts";
+import { McpLogins } from "./mcp_login.ts";
 import type { ContractRefresh } from "./refresh.ts";
 import type { Registry } from "./registry.ts";
 import type { Vm } from "./vm.ts";
@@ -21,6 +23,7 @@ import type { Vm } from "./vm.ts";
 export interface ProfileMcpSources {
   home: Home;
   corp: CorpStore;
+  settings: SettingsStore;
   registry: Registry;
   refresh: ContractRefresh;
 }
@@ -30,10 +33,15 @@ type PinnedChange = Omit<McpChange, "diff">;
 
 /** The MCP servers of a home's profiles. lib/mcp is loaded when it is needed. */
 export class ProfileMcp {
+  readonly logins: McpLogins;
   readonly #sources: ProfileMcpSources;
 
   constructor(sources: ProfileMcpSources) {
     this.#sources = sources;
+    this.logins = new McpLogins({
+      ...sources,
+      reconnect: (profile, server) => this.refresh(profile, server),
+    });
   }
 
   /** Servers of a profile and of corp; none is connected while no VM of the profile runs. */

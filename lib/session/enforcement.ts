@@ -1,6 +1,6 @@
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.ts";
+import { CredentialBroker, CredentialStore, Logins, storePath } from "../credential/mod.ts";
 import { SessionGate, type SessionNotice } from "../gate/mod.ts";
 import { compileLayers } from "../policy/mod.ts";
 import { type Contract, detectionsOf, exportRoutesOf, readContract } from "./files/contract.ts";
@@ -122,13 +122,22 @@ export class Enforcement {
   }
 
   async #openMcp(): Promise<McpSide> {
-    const { McpSide } = await import("./mcp.ts");
+    const [{ McpSide }, { SessionLogins }] = await Promise.all([
+      import("./mcp.ts"),
+      import("./mcp_login.ts"),
+    ]);
     const { home, paths, record } = this.#options;
     return await McpSide.open({
       gate: this.gate,
       contract: this.#contract,
       dir: paths.sockets,
       pinsPath: pinsPath(home, record.profile_id),
+      logins: new SessionLogins({
+        logins: new Logins(new CredentialStore(storePath(home))),
+        profile: record.profile_id,
+        isAllowed: () => this.#contract.corp.logins !== false,
+        use: async (...use) => (await this.network.open()).useCredential(...use),
+      }),
       resolve: async (...request) => (await this.network.open()).resolveCredential(...request),
       send: async (request) => (await this.network.open()).send(request),
     });

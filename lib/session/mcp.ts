@@ -9,6 +9,7 @@ import {
   findingOf,
   isLocalEnabled,
   PinStore,
+  type ServerLogins,
   type ServerStatus,
   type ToolEntry,
 } from "../mcp/mod.ts";
@@ -23,6 +24,7 @@ export interface McpOptions {
   /** file of the tools that were approved for the profile */
   pinsPath: string;
   resolve?: CredentialResolver;
+  logins?: ServerLogins;
   /** sends HTTP requests of the built-in server on the guest's path */
   send?: Send;
 }
@@ -41,11 +43,12 @@ export class McpSide {
     this.#endpoint = new McpEndpoint({ gate, catalogue: aggregator, local });
   }
 
-  static async open({ gate, contract, dir, pinsPath, resolve, send }: McpOptions): Promise<McpSide> {
+  static async open({ gate, contract, dir, pinsPath, resolve, logins, send }: McpOptions): Promise<McpSide> {
     const aggregator = await Aggregator.start({
       definitions: serversOf(contract),
       dir,
       resolve,
+      logins,
       pins: new PinStore(pinsPath),
       onFinding: (change) => {
         const event = gate.observe({

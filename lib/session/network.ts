@@ -3,7 +3,7 @@ import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import type { FrameChannel } from "../base/wire/mod.ts";
 import { type Ca, openCa } from "../ca/mod.ts";
-import type { CredentialBroker } from "../credential/mod.ts";
+import type { CredentialBroker, LoginPlace } from "../credential/mod.ts";
 import { DnsService } from "../dns/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
 import type { SessionGate } from "../gate/mod.ts";
@@ -118,9 +118,12 @@ export class Network {
   };
 
   /** Resolves the ref of a remote MCP server; the use is recorded. */
-  readonly resolveCredential: CredentialResolver = async (ref, url) => {
+  readonly resolveCredential: CredentialResolver = (ref, url) => this.useCredential(ref, url);
+
+  /** Gets a secret for a request of the host; the use is recorded. @returns `undefined` when it is refused */
+  async useCredential(ref: string, url: URL, login?: LoginPlace): Promise<string | undefined> {
     try {
-      const { secret, substitutions } = await this.#broker.use(ref, url);
+      const { secret, substitutions } = await this.#broker.use(ref, url, login);
       this.#record(substitutions);
       return secret;
     } catch (error) {
@@ -128,7 +131,7 @@ export class Network {
       this.#record(error.substitutions);
       return undefined;
     }
-  };
+  }
 
   close(): void {
     this.#refusals.close();

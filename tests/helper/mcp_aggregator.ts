@@ -1,13 +1,19 @@
 /** An aggregator in this process, with pipes and the private wire, and time limits that tests can wait for. */
 import { serveAggregator, type Timeouts } from "../../lib/mcp/aggregator/mod.ts";
 import type { AggregatorDefinition, RequestAnswerer, ServerNotice } from "../../lib/mcp/mod.ts";
-import { type CredentialResolver, OutboundClient, OutboundServer } from "../../lib/mcp/outbound/mod.ts";
+import {
+  type CredentialResolver,
+  OutboundClient,
+  OutboundServer,
+  type ServerLogins,
+} from "../../lib/mcp/outbound/mod.ts";
 
 type Answer = Record<string, any>;
 
 interface TestOptions {
   timeouts?: Partial<Timeouts>;
   resolve?: CredentialResolver;
+  logins?: ServerLogins;
   onRequest?: RequestAnswerer;
 }
 
@@ -38,12 +44,13 @@ export class TestAggregator {
 
   private constructor(
     definitions: AggregatorDefinition[],
-    { timeouts, resolve, onRequest }: TestOptions,
+    { timeouts, resolve, logins, onRequest }: TestOptions,
     near: Deno.Conn,
     far: Deno.Conn,
   ) {
     this.outbound = new OutboundServer(definitions, {
       resolve,
+      logins,
       onProgress: (id, progress) => this.progress.push([id, progress]),
       onRequest,
       onNotice: (notice) => this.notices.push(notice),

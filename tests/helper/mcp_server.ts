@@ -75,6 +75,8 @@ export interface Script {
   call?(message: { id: number; params: any }, request: Request): Response | Promise<Response>;
   /** the answer to a page of `tools/list` */
   list?(params: any): Record<string, unknown>;
+  /** an answer instead of the list of tools */
+  guardList?(request: Request): Response | undefined;
   /** the server's own stream */
   stream?(request: Request): Response;
 }
@@ -95,6 +97,8 @@ export function scriptedServer(script: Script, port?: number): Loopback {
           serverInfo: { name: "scripted", version: "1" },
         });
       case "tools/list": {
+        const refusal = script.guardList?.(request);
+        if (refusal) return refusal;
         if (script.list) return result(message.id, script.list(message.params));
         const tools = typeof script.tools === "function" ? script.tools() : script.tools;
         return result(message.id, { tools: tools ?? [tool("do")] });

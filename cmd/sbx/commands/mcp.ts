@@ -18,6 +18,7 @@ import { isObject } from "../../../lib/base/object/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment, toolSegment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
+import { LOGIN_COMMANDS } from "../mcp_login.ts";
 import { formatJson, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";
@@ -82,6 +83,7 @@ export const command: CommandGroup = {
       run: (args) => tools(rejectProfileWord("tools", args)),
     },
     CALL,
+    ...LOGIN_COMMANDS,
     {
       name: "mcp refresh",
       usage: "SERVER [-p PROFILE] [--json]",

@@ -13,6 +13,9 @@ export function routeMcp(app: Hono, mcp: ProfileMcp): void {
     ({ params: { id, sid, tid }, body }) => mcp.callTool(id, sid, toolOf(tid), body),
   );
   handle(app, mcpRoutes.refresh, ({ params: { id, sid } }) => mcp.refresh(id, sid));
+  handle(app, mcpRoutes.login, ({ params: { id, sid }, body }) => mcp.logins.begin(id, sid, body));
+  handle(app, mcpRoutes.loginState, ({ params: { id, sid } }) => mcp.logins.state(id, sid));
+  handle(app, mcpRoutes.logout, ({ params: { id, sid } }) => mcp.logins.remove(id, sid));
   handle(app, mcpRoutes.changes, async ({ params }) => ({ changes: await mcp.listChanges(params.id) }));
   handle(app, mcpRoutes.approve, ({ params: { id, sid, tid } }) => mcp.approve(id, sid, toolOf(tid)));
 }

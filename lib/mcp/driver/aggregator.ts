@@ -22,6 +22,7 @@ import type { AggregatorOptions } from "./options.ts";
 import type { CallOptions } from "./pending.ts";
 import { AggregatorProcess, channelClosed } from "./process.ts";
 import { offlineStatuses } from "./statuses.ts";
+import { unknownTool } from "./unknown_tool.ts";
 
 /** Name of the aggregator's program. */
 const AGGREGATOR = "sbx-mcp-aggregator";
@@ -114,11 +115,7 @@ export class Aggregator {
     this.#requireServed(name);
     const { byName } = await abortable(this.#lists.tools(), options.signal);
     const tool = byName.get(name);
-    if (!tool) {
-      throw new SbxError("mcp.tool.not_found", `no MCP server offers a tool "${foreignText(name)}"`, {
-        hint: "sbx mcp tools lists the available tools",
-      });
-    }
+    if (!tool) throw unknownTool(name, await this.listServers(options));
     if (tool.pin_changed) {
       throw new SbxError(
         "mcp.tool.held",
@@ -240,6 +237,7 @@ export class Aggregator {
         definitions: this.#definitions,
         dir: this.#options.dir,
         resolve: this.#options.resolve,
+        logins: this.#options.logins,
         onChanged: (kinds) => this.#announce(kinds),
         onRequest: (request, signal) => this.#answerer(request, signal),
         onNotice: (notice) => {

@@ -1,5 +1,5 @@
 import type { AggregatorDefinition } from "../definition.ts";
-import type { CredentialResolver } from "../outbound/mod.ts";
+import type { CredentialResolver, ServerLogins } from "../outbound/mod.ts";
 import type { ListsOptions } from "./lists.ts";
 
 export interface AggregatorOptions extends ListsOptions {
@@ -9,6 +9,8 @@ export interface AggregatorOptions extends ListsOptions {
   dir: string;
   /** credential broker; without it servers with `auth` are not connected */
   resolve?: CredentialResolver;
+  /** logins of people at servers; without it a server that needs one is not connected */
+  logins?: ServerLogins;
   /** program and arguments; default: the program installed beside this one; null: not installed */
   command?: string[] | null;
   /** `ms` (docs/contracts.md §8) */

@@ -4,7 +4,7 @@ import type { AggregatorDefinition } from "../definition.ts";
 import type { EntryKind, RequestAnswerer, ServerNotice } from "../entry.ts";
 import { LINE_BYTES_MAX } from "../limit.ts";
 import { fitsLine, LineWriter, readLines, valueOf } from "../ndjson.ts";
-import { type CredentialResolver, OutboundServer } from "../outbound/mod.ts";
+import { type CredentialResolver, OutboundServer, type ServerLogins } from "../outbound/mod.ts";
 import { type CallOptions, PendingRequests } from "./pending.ts";
 import { spawnAggregator } from "./spawn.ts";
 
@@ -18,6 +18,7 @@ export interface AggregatorProcessOptions {
   /** folder accessible to this user only */
   dir: string;
   resolve?: CredentialResolver;
+  logins?: ServerLogins;
   onChanged(kinds: EntryKind[]): void;
   onNotice(notice: ServerNotice): void;
   onRequest: RequestAnswerer;
@@ -41,12 +42,14 @@ export class AggregatorProcess {
    * line
    */
   constructor(
-    { command, definitions, dir, resolve, onChanged, onNotice, onRequest, log }: AggregatorProcessOptions,
+    { command, definitions, dir, resolve, logins, onChanged, onNotice, onRequest, log }:
+      AggregatorProcessOptions,
   ) {
     const first = checkLine(JSON.stringify(definitions), "the list of MCP server definitions");
     this.#log = log;
     this.#outbound = new OutboundServer(definitions, {
       resolve,
+      logins,
       onChanged,
       onNotice,
       onRequest,

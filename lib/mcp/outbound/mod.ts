@@ -1,3 +1,4 @@
 /** HTTP of the aggregator, carried by its parent process. */
 export { type Outbound, OutboundClient, type ServerFetch } from "./client.ts";
-export { type CredentialResolver, type OutboundOptions, OutboundServer } from "./server.ts";
+export type { CredentialResolver, LoginToken, ServerLogins } from "./credential.ts";
+export { OutboundServer } from "./server.ts";

@@ -11,6 +11,7 @@ import {
   WINDOW,
 } from "./frame.ts";
 import { filterOf } from "./answer_filter.ts";
+import { type CredentialResolver, Credentials, type ServerLogins } from "./credential.ts";
 import { Questions } from "./question.ts";
 import { readNotice, readProgress } from "./report.ts";
 import { OutboundRefusal } from "./refusal.ts";
@@ -24,14 +25,9 @@ import {
   readRequest,
 } from "./target.ts";
 
-/**
- * Resolves a credential reference to its secret for one URL; `undefined` when the reference is unknown or not valid for
- * this host. `rejected` is true after the server answered 401, so that an expired token can be renewed.
- */
-export type CredentialResolver = (ref: string, url: URL, rejected: boolean) => Promise<string | undefined>;
-
 export interface OutboundOptions {
   resolve?: CredentialResolver;
+  logins?: ServerLogins;
   onProgress?(id: number, progress: Progress): void;
   onChanged?(kinds: EntryKind[]): void;
   onNotice?(notice: ServerNotice): void;
@@ -51,7 +47,6 @@ const RESPONSE_HEADERS = [
   "mcp-session-id",
   "mcp-protocol-version",
 ];
-const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
 /** One request in progress. */
 interface ForwardedRequest {
@@ -72,6 +67,7 @@ export class OutboundServer {
   #previousServers = new Map<string, AllowedServer>();
   /** secrets sent since the start: a server may pass one on to another */
   readonly #secrets = new SecretFilter();
+  readonly #credentials: Credentials;
   #hasSecrets: boolean;
   readonly #syncs = new Map<number, () => void>();
   readonly #questions: Questions;
@@ -80,8 +76,10 @@ export class OutboundServer {
 
   constructor(definitions: AggregatorDefinition[], options: OutboundOptions = {}) {
     this.#servers = allowedServers(definitions);
-    this.#hasSecrets = usesSecrets(definitions);
+    // A person may log in while a stream is open.
+    this.#hasSecrets = options.logins !== undefined || usesSecrets(definitions);
     this.#options = options;
+    this.#credentials = new Credentials(options, this.#secrets);
     this.#questions = new Questions(
       options.onRequest ?? (() => Promise.reject(new Error("requests of servers are not answered here"))),
     );
@@ -220,17 +218,7 @@ export class OutboundServer {
     to: URL,
     init: RequestInit & { headers: Record<string, string>; client: Deno.HttpClient },
   ): Promise<void> {
-    const { auth } = request.server.definition;
-    let secret = auth && await this.#resolveSecret(auth.credential_ref, to, false);
-    let response = await send(to, init, secret);
-    if (auth && response.status === 401) {
-      const renewed = await this.#resolveSecret(auth.credential_ref, to, true);
-      if (renewed !== secret) {
-        await response.body?.cancel();
-        secret = renewed;
-        response = await send(to, init, secret);
-      }
-    }
+    const response = await this.#credentials.send(request.server, to, init);
     const filter = this.#hasSecrets ? filterOf(response, init.method, this.#secrets) : undefined;
     const head: ResponseHead = { status: response.status, headers: this.#pickHeaders(response.headers) };
     wire.send(FrameKind.Head, id, JSON.stringify(head));
@@ -267,17 +255,6 @@ export class OutboundServer {
     await new Promise<void>((resolve) => request.onCredit = resolve);
     signal.throwIfAborted();
   }
-
-  async #resolveSecret(ref: string, to: URL, rejected: boolean): Promise<string> {
-    if (to.protocol !== "https:" && !LOOPBACK.test(to.hostname)) {
-      throw new OutboundRefusal("credentials are not sent over plain http; use an https URL");
-    }
-    const secret = await this.#options.resolve?.(ref, to, rejected).catch(() => undefined);
-    // An unresolved reference is refused, never sent (docs/contracts.md §9).
-    if (!secret) throw new OutboundRefusal(`credential ${ref} is unknown or not valid for ${to.host}`);
-    this.#secrets.add(ref, secret);
-    return secret;
-  }
 }
 
 function usesSecrets(definitions: AggregatorDefinition[]): boolean {
@@ -288,9 +265,4 @@ function usesSecrets(definitions: AggregatorDefinition[]): boolean {
 function isSmall({ headers, body }: Response): boolean {
   const length = headers.get("content-length");
   return body !== null && length !== null && !headers.has("content-encoding") && Number(length) <= DATA_BYTES;
-}
-
-function send(to: URL, init: RequestInit & { headers: Record<string, string> }, secret: string | undefined) {
-  if (secret !== undefined) init.headers.authorization = `Bearer ${secret}`;
-  return fetch(to, init);
 }

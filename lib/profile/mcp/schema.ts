@@ -25,7 +25,14 @@ const McpServer = z.strictObject({
     credential_ref: z.string().regex(
       /^credential:blake3:[0-9a-f]{64}$/,
       'must be "credential:blake3:" and 64 hex characters, never the secret',
-    ),
+    ).optional(),
+    client_id: z.string().regex(/^[\x21-\x7e]{1,2048}$/, "must be 1 to 2048 visible characters").optional(),
+  }).superRefine((auth, { addIssue }) => {
+    const refuse = (path: string, message: string) => addIssue({ code: "custom", path: [path], message });
+    if (auth.kind === "bearer" && !auth.credential_ref) {
+      refuse("credential_ref", "is missing; bearer needs it");
+    }
+    if (auth.kind === "bearer" && auth.client_id) refuse("client_id", "is for oauth only");
   }).optional(),
   builtin: z.boolean().default(false),
   enabled: z.boolean().default(true),

@@ -32,7 +32,12 @@ export const Contract = z.strictObject({
     providers: z.array(z.enum(PROVIDERS)),
   }),
   /** corp as it is now */
-  corp: z.strictObject({ ...layer, mcp: CorpMcpServers }),
+  corp: z.strictObject({
+    ...layer,
+    mcp: CorpMcpServers,
+    /** false: nobody may log in at an MCP server, and logins of before are not used */
+    logins: z.boolean().optional(),
+  }),
   /** the user's own detections, and the runtime overlays */
   detection: z.strictObject({
     user: z.array(IrSchema),

@@ -37,6 +37,13 @@ type = "text"
 default = ""
 meta = { builtin = true }
 
+[settings.network.mcp_logins]
+name = "Logins at MCP servers"
+description = "Allow sbx mcp login; forced to false by corp, logins of before are not used either"
+type = "bool"
+default = true
+meta = { builtin = true }
+
 [settings.network.model_price_file]
 name = "Model prices"
 description = "Path of a JSON file on the host with model prices, instead of the built-in table"
