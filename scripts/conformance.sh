@@ -21,7 +21,9 @@ echo "── server: the guest's endpoint"
   sed -n '/=== SUMMARY ===/,$p' || failed=1
 
 echo "── client: the aggregator"
-for scenario in initialize tools_call sse-retry elicitation-sep1034-client-defaults; do
+auth=(metadata-default metadata-var{1,2,3} basic-cimd scope-from-www-authenticate scope-from-scopes-supported
+  scope-omitted-when-undefined scope-step-up scope-retry-limit token-endpoint-auth-{basic,post,none} pre-registration)
+for scenario in initialize tools_call sse-retry elicitation-sep1034-client-defaults "${auth[@]/#/auth/}"; do
   if "${suite[@]}" client --scenario "$scenario" --expected-failures "$known" \
     --command "${deno[*]} $root/tests/conformance/client.ts" >out 2>&1; then
     echo "as expected: $scenario ($(grep -m1 '^Passed:' out))"
