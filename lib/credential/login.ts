@@ -59,11 +59,17 @@ export class Logins {
     return { terms, access, refresh: secretOf("refresh"), client: secretOf("client") };
   }
 
-  /** Opens a secret that a person added, such as that of a client that was registered by hand. */
-  async secretOf(ref: string): Promise<string | undefined> {
+  /**
+   * Opens the secret of a client that was registered by hand.
+   *
+   * @param endpoint where it goes; a person has to have added it for that host
+   * @returns `undefined` for every other ref: a definition could name any
+   */
+  async clientSecret(ref: string, { hostname, host }: URL): Promise<string | undefined> {
     const { file } = this.#store.read();
     const entry = file?.entries.find((each) =>
-      each.ref === ref && each.sealed && !each.decoy && !each.login && each.source === "added"
+      each.ref === ref && each.provider === "mcp" && each.sealed && !each.decoy && !each.login &&
+      each.source === "added" && each.hosts?.some((bound) => bound === hostname || bound === host)
     );
     return file && entry && (await this.#store.open(file, [entry])).get(ref);
   }

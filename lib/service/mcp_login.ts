@@ -56,16 +56,7 @@ export class McpLogins {
         hint: "remove auth.credential_ref from the definition, and log in again",
       });
     }
-    const secret = auth?.credential_ref && await this.#logins.secretOf(auth.credential_ref);
-    if (auth?.credential_ref && secret === undefined) {
-      throw new SbxError(
-        "credential.not_found",
-        `the client's secret ${auth.credential_ref} is not in the store`,
-        {
-          hint: "add it: sbx credentials add mcp --host HOST, with the host of the authorization server",
-        },
-      );
-    }
+    const ref = auth?.credential_ref;
     const key = JSON.stringify([profile, server]);
     this.#attempts.get(key)?.cancel();
     const { beginLogin, cleanScope, LOGINS_MAX } = await import("../mcp/oauth/mod.ts");
@@ -80,7 +71,10 @@ export class McpLogins {
       scope: cleanScope(scope, before?.wanted_scope && cleanScope(before.scope, before.wanted_scope)),
       port,
       ...(auth?.client_id !== undefined && {
-        client: { id: auth.client_id, secret, ref: auth.credential_ref },
+        client: {
+          id: auth.client_id,
+          ...(ref && { ref, secret: (endpoint: URL) => this.#logins.clientSecret(ref, endpoint) }),
+        },
       }),
     });
     const attempt: Attempt = { ended: Promise.resolve(), cancel: () => waiting.cancel(), isOver: false };

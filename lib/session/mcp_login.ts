@@ -93,9 +93,14 @@ export class SessionLogins implements ServerLogins {
 async function renewed(logins: Logins, { url }: LoginPlace, login: OpenLogin): Promise<OpenLogin> {
   const { renewLogin } = await import("../mcp/oauth/mod.ts");
   const { client_ref } = login.terms;
-  const secret = client_ref === undefined ? login.client : await logins.secretOf(client_ref);
+  const secret = client_ref === undefined
+    ? login.client
+    : await logins.clientSecret(client_ref, new URL(login.terms.token_endpoint));
   if (client_ref !== undefined && secret === undefined) {
-    throw new SbxError("mcp.login.failed", `the client's secret ${client_ref} was revoked`);
+    throw new SbxError(
+      "mcp.login.failed",
+      `the client's secret ${client_ref} is not in the store for this host`,
+    );
   }
   return await renewLogin(new URL(url), login, secret) ?? { ...login, refresh: undefined };
 }

@@ -93,7 +93,7 @@ async function login(): Promise<void> {
   const waiting = await beginLogin({
     url: new URL(url),
     scope: before?.wanted_scope && `${before.scope} ${before.wanted_scope}`,
-    ...(id && { client: { id, secret } }),
+    ...(id && { client: { id, secret: () => Promise.resolve(secret) } }),
   });
   await browse(waiting.url);
   await logins.save(place, await waiting.finished);

@@ -19,8 +19,8 @@ import { loginOf } from "./tokens.ts";
 export interface LoginRequest {
   /** of the MCP server */
   url: URL;
-  /** client that was registered by hand: its id, its secret, and the secret's ref */
-  client?: { id: string; secret?: string; ref?: string };
+  /** client that was registered by hand: its id, the ref of its secret, and the secret for a token endpoint */
+  client?: { id: string; ref?: string; secret?(endpoint: URL): Promise<string | undefined> };
   /** scopes besides those that the server asks for */
   scope?: string;
   /** port of 127.0.0.1 for the redirect; default: any that is free */
@@ -142,7 +142,16 @@ async function clientOf(
   fetch: LoginFetch,
 ): Promise<OAuthClientInformationMixed> {
   if (client) {
-    return { client_id: client.id, ...(client.secret !== undefined && { client_secret: client.secret }) };
+    const endpoint = new URL(metadata?.token_endpoint ?? new URL("/token", issuer).href);
+    const secret = await client.secret?.(endpoint);
+    if (client.ref !== undefined && secret === undefined) {
+      throw loginFailed(
+        `the client's secret ${client.ref} is not in the store for ${endpoint.host}`,
+        undefined,
+        `add it: sbx credentials add mcp --host ${endpoint.host}`,
+      );
+    }
+    return { client_id: client.id, ...(secret !== undefined && { client_secret: secret }) };
   }
   if (metadata && !metadata.registration_endpoint) {
     throw loginFailed(

@@ -290,3 +290,20 @@ Deno.test("a store file whose login was changed opens nothing", () =>
     const error = await assertRejects(() => logins.open(place), SbxError);
     assertEquals(error.code, "credential.store_corrupt");
   }));
+
+Deno.test("a definition cannot send a secret of the store to its authorization server as its client's", () =>
+  withLogin({ oauth: { clients: { me: "x" } } }, async ({ server, store, logins, oauth, login, place }) => {
+    await login();
+    const kept = await store.add([
+      { provider: "anthropic", secret: "sk-ant-api03-of-a-person" },
+      { provider: "mcp", secret: "token-for-another-host", hosts: ["mcp.example.com"] },
+      { provider: "mcp", secret: "decoy-for-this-host-1", hosts: ["127.0.0.1"], decoy: true },
+      { provider: "mcp", secret: "captured-from-a-guest", hosts: ["127.0.0.1"], vm: "vm-a" },
+    ]);
+    for (const ref of [...kept.map(({ ref }) => ref), logins.find(place)!.ref]) {
+      const client = { id: "me", ref, secret: (to: URL) => logins.clientSecret(ref, to) };
+      const begun = beginLogin({ url: new URL(server.url), client });
+      await assertRejects(() => begun, SbxError, "is not in the store for");
+    }
+    assertEquals(oauth.tokenRequests.length, 1);
+  }));

@@ -135,7 +135,7 @@ Deno.test("a client that was registered by hand is used, with its secret and wit
       secret: "secret-by-hand-1",
       hosts: ["127.0.0.1"],
     }]);
-    await login({ client: { id: "hand", secret: "secret-by-hand-1", ref } });
+    await login({ client: { id: "hand", ref, secret: (to) => logins.clientSecret(ref, to) } });
     assertEquals(oauth.registrations, []);
     assertEquals(oauth.tokenRequests[0].authorization, `Basic ${btoa("hand:secret-by-hand-1")}`);
     assertEquals((await logins.open(place))?.client, undefined);

@@ -119,6 +119,6 @@ Deno.test("there is no login at a server that is off, unknown, or has a credenti
   const auth = `auth = { kind = "oauth", client_id = "me", credential_ref = "${ref}" }\n`;
   await inHome({ auth }, async ({ login }) => {
     const error = await assertRejects(() => login.begin("p", "s", {}), SbxError);
-    assertStringIncludes(error.message, "is not in the store");
+    assertStringIncludes(error.message, "is not in the store for 127.0.0.1:");
   });
 });
