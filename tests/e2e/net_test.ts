@@ -69,7 +69,7 @@ Deno.test("the network of a VM", async (t) => {
       "a client with a ref as its key: the upstream sees the secret, and nothing in the guest does",
       async () => {
         const call = (model: string) =>
-          `curl -sS https://api.anthropic.com/v1/messages -H "x-api-key: $ANTHROPIC_API_KEY" ` +
+          `curl -sS https://api.anthropic.com/v1/messages -H "x-api-key: $ANTHROPIC_API_KEY" -H content-type:application/json ` +
           `-d '{"model":"${model}","stream":true,"messages":[{"role":"user","content":"hi"}]}'`;
         assertEquals((await sh("echo $ANTHROPIC_API_KEY")).stdout, `${ref}\n`);
         const streamed = await sh(call("claude-sonnet-4-5"));
