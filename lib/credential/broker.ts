@@ -20,7 +20,7 @@ import { REASON } from "./grant.ts";
 import { Injection } from "./inject.ts";
 import { messageFilter } from "./message.ts";
 import { allowsHeader, ownerOf, plainHost, type Provider, PROVIDERS, tokenAnswerOf } from "./provider.ts";
-import { REDACTED, scrubTexts, textsOf, withTexts } from "./scrub.ts";
+import { joinedTexts, REDACTED, scrubTexts, textsOf, withTexts } from "./scrub.ts";
 import type { CredentialStore } from "./store.ts";
 import { providerOfToken } from "./token.ts";
 import { Vault } from "./vault.ts";
@@ -163,9 +163,11 @@ export class CredentialBroker implements CredentialPort {
 
   /** Scrubs every text of a value, also a secret that is split over several; the value itself when it has none. */
   scrubValue<T>(value: T): T {
+    const whole = joinedTexts(value);
+    JWT.lastIndex = 0;
+    if (!this.#vault.finder.holds(whole) && !JWT.test(whole)) return value;
     const texts = textsOf(value);
-    const whole = texts.join("\n");
-    const matches = this.#vault.finder.find(whole).filter(({ kind }) => kind !== "ref");
+    const matches = this.#vault.finder.find(texts.join("\n")).filter(({ kind }) => kind !== "ref");
     JWT.lastIndex = 0;
     if (matches.length === 0 && !JWT.test(whole)) return value;
     const clean = scrubTexts(texts, matches).map((text) => text.replace(JWT, REDACTED));

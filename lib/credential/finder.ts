@@ -79,6 +79,18 @@ export class Finder {
     return this.scan(text).matches;
   }
 
+  /** True when a whole text has a match. */
+  holds(text: string): boolean {
+    if (this.#shapes) {
+      STATIC.lastIndex = 0;
+      if (STATIC.test(text)) return true;
+    }
+    if (this.#plain.size === 0) return false;
+    const matches: SecretMatch[] = [];
+    this.#scanSecrets(text, 0, matches);
+    return matches.length > 0;
+  }
+
   /**
    * Finds matches in `text` at or after `from`. Overlapping matches become one, to be replaced by the replacement of
    * the first.

@@ -18,6 +18,27 @@ export function textsOf(value: unknown, into: string[] = []): string[] {
   return into;
 }
 
+/** The texts of {@linkcode textsOf} on lines of their own, but for empty ones: for a search, in a fraction of the time. */
+export function joinedTexts(value: unknown): string {
+  if (typeof value === "string") return value;
+  let out = "";
+  if (Array.isArray(value)) {
+    for (const item of value) if (isText(item)) out += `${out && "\n"}${joinedTexts(item)}`;
+  } else if (isObject(value)) {
+    for (const name in value) {
+      const item = value[name];
+      out += `${out && "\n"}${name}`;
+      if (isText(item)) out += `\n${joinedTexts(item)}`;
+    }
+  }
+  return out;
+}
+
+/** True for values that may have texts. */
+function isText(value: unknown): boolean {
+  return typeof value === "string" || typeof value === "object" && value !== null;
+}
+
 /** The value with other texts, in the order of {@linkcode textsOf}. */
 export function withTexts(value: unknown, texts: Iterator<string>): unknown {
   if (typeof value === "string") return texts.next().value;

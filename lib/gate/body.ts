@@ -13,17 +13,26 @@ const KEYS = ["part", "request", "response", "body"];
  * @returns the same object if it has no such text
  */
 export function withoutBinaryText<T>(part: T): T {
-  return mapBodies(part, (body) => body.state === "binary" ? withoutText(body) : body) as T;
+  return hasText(part)
+    ? mapBodies(part, (body) => body.state === "binary" ? withoutText(body) : body) as T
+    : part;
 }
 
 /** Leaves out the texts of all bodies. @returns the same object if it has none */
 export function withoutTexts<T>(part: T): T {
-  return mapBodies(part, withoutText) as T;
+  return hasText(part) ? mapBodies(part, withoutText) as T : part;
 }
 
 /** Puts the texts of the bodies of `part` into a copy of its other form, which has the same keys. */
 export function withTextsOf<T>(other: T, part: T): T {
   return mapBodies(other, (body, { text }) => text === undefined ? body : { ...body, text }, part) as T;
+}
+
+/** True when a body of the part has a text: most requests have none, and nothing to leave out. */
+function hasText(part: unknown): boolean {
+  if (!isObject(part)) return false;
+  return isObject(part.body) && part.body.text !== undefined ||
+    hasText(part.request) || hasText(part.response) || hasText(part.part);
 }
 
 /** @param change gets a body, and the one at the same place of `paired` */

@@ -48,13 +48,14 @@ export async function recordBody(
   complete = true,
 ): Promise<HttpBody> {
   const { content_type, content_encoding } = kind;
-  const shape = { size, ...(content_type !== undefined && { content_type }) };
+  // Fields in the order of canonical JSON, which then copies nothing to sort them.
+  const shape = { ...(content_type !== undefined && { content_type }), size };
   const isCut = !complete || bytes.length < size;
-  if (bytes.length === 0) return { state: "missing", ...shape, truncated: isCut };
+  if (bytes.length === 0) return { ...shape, state: "missing", truncated: isCut };
   let plain = bytes;
   if (content_encoding !== undefined) {
     const decoded = await decodeBody(bytes, content_encoding, CAPTURE_MAX + 1);
-    if (!decoded || isDamaged(decoded, isCut)) return { state: "binary", ...shape, truncated: isCut };
+    if (!decoded || isDamaged(decoded, isCut)) return { ...shape, state: "binary", truncated: isCut };
     plain = decoded.bytes;
   }
   const isLong = plain.length > CAPTURE_MAX;
@@ -86,10 +87,10 @@ function recordText(
   const isAnyReading = forRules && !(recorded !== undefined && isUnambiguous(bytes, content_type));
   const text = isAnyReading ? possibleText(bytes, content_type) : recorded;
   const state = recorded === undefined ? "binary" : "text";
-  if (text === undefined) return { state, ...shape, truncated };
+  if (text === undefined) return { ...shape, state, truncated };
   try {
-    return { state, text: scrub(text, truncated), ...shape, truncated };
+    return { ...shape, state, text: scrub(text, truncated), truncated };
   } catch {
-    return { state: "redacted", ...shape, truncated, redaction_reason: "the broker could not scrub it" };
+    return { ...shape, state: "redacted", truncated, redaction_reason: "the broker could not scrub it" };
   }
 }
