@@ -12,6 +12,8 @@ export class Detector {
   readonly #requests: Matcher;
   readonly #responses: Matcher;
   readonly #exportRoutes: ExportRoutes;
+  /** some rule reads responses: an event whose response came later is of no use otherwise */
+  readonly readsResponses: boolean;
 
   /**
    * @param exportRoutes sinks for the findings of each pack that names some
@@ -21,7 +23,9 @@ export class Detector {
   constructor(irs: readonly DetectionIr[], exportRoutes: ExportRoutes = {}, previous?: Detector) {
     this.#exportRoutes = exportRoutes;
     this.#requests = new Matcher(irs.map((ir) => selectRules(ir, false)), previous && previous.#requests);
-    this.#responses = new Matcher(irs.map((ir) => selectRules(ir, true)), previous && previous.#responses);
+    const responses = irs.map((ir) => selectRules(ir, true));
+    this.#responses = new Matcher(responses, previous && previous.#responses);
+    this.readsResponses = responses.some(({ rules }) => rules.length > 0);
   }
 
   /** Findings of an event as it is appended, and of its response if it has one already. */

@@ -265,7 +265,7 @@ export class SessionGate implements Gate {
       return this.#end(event, { ...rest, error: "the response cannot be recorded" });
     }
     const { response } = scrubbed;
-    if (response === undefined) return;
+    if (response === undefined || !this.#detector.readsResponses) return;
     this.#detect(
       event,
       () => this.#detector.matchResponse(withResponse(this.#redactor.event(event), response)),
