@@ -31,11 +31,14 @@ export function routeSockets(app: Hono, supervisor: Supervisor, notices: Notices
     const call = await vm.process.open({ t: "Terminal", ...DEFAULT_SIZE, argv });
     const { socket, response } = upgrade(context);
     socket.binaryType = "arraybuffer";
-    socket.onopen = () => void show(call, socket);
+    let shown: Promise<void> | undefined;
+    socket.onopen = () => shown = show(call, socket);
     socket.onclose = () => call.close();
     socket.onmessage = ({ data }) =>
-      void type(call, data).catch((error) => {
+      void type(call, data).catch(async (error) => {
         const isInvalid = error instanceof SbxError && error.code === "request.invalid";
+        // A terminal that has ended takes no input: its own reason comes first, such as a rule that blocked its program.
+        if (!isInvalid) await shown;
         if (socket.readyState === WebSocket.OPEN) {
           socket.close(isInvalid ? 1007 : 1011, isInvalid ? error.message : "the VM went away");
         }
