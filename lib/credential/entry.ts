@@ -24,7 +24,7 @@ export interface LoginPlace {
   url: string;
 }
 
-/** What renews a login, and its limits; no part of it is secret. */
+/** Facts for renewing a login, and its limits; none is secret. */
 export interface LoginTerms {
   /** of the authorization server */
   issuer: string;

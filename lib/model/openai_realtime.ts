@@ -1,5 +1,6 @@
+import { readUsage } from "./openai_responses.ts";
 import type { Api } from "./api.ts";
-import { countOf, type Json, listOf, nameOf, objectOf, textOf } from "./json.ts";
+import { type Json, listOf, nameOf, objectOf, textOf } from "./json.ts";
 import type { ResponseFacts } from "./response_facts.ts";
 
 /** OpenAI's Realtime API over a WebSocket: its events `response.create` and `response.done`. */
@@ -39,11 +40,5 @@ function readDone(response: Json, facts: ResponseFacts): void {
     facts.appendArguments(`${at}`, textOf(item.arguments));
   }
   const usage = objectOf(response.usage);
-  const input = countOf(usage.input_tokens);
-  const output = countOf(usage.output_tokens);
-  if (input !== undefined) {
-    facts.usage.cacheRead = Math.min(countOf(objectOf(usage.input_token_details).cached_tokens) ?? 0, input);
-    facts.usage.input = input - facts.usage.cacheRead;
-  }
-  if (output !== undefined) facts.usage.output = output;
+  readUsage(usage, objectOf(usage.input_token_details), facts);
 }

@@ -44,10 +44,15 @@ function readFinalResponse(value: Json, facts: ResponseFacts): void {
   facts.tier = nameOf(value.service_tier) ?? facts.tier;
   for (const item of listOf(value.output)) readItem(objectOf(item), facts);
   const usage = objectOf(value.usage);
+  readUsage(usage, objectOf(usage.input_tokens_details), facts);
+}
+
+/** Reads counts of tokens. @param details of the input; the APIs differ in the name of their field */
+export function readUsage(usage: Json, details: Json, facts: ResponseFacts): void {
   const input = countOf(usage.input_tokens);
   const output = countOf(usage.output_tokens);
   if (input !== undefined) {
-    facts.usage.cacheRead = Math.min(countOf(objectOf(usage.input_tokens_details).cached_tokens) ?? 0, input);
+    facts.usage.cacheRead = Math.min(countOf(details.cached_tokens) ?? 0, input);
     facts.usage.input = input - facts.usage.cacheRead;
   }
   if (output !== undefined) facts.usage.output = output;

@@ -38,7 +38,7 @@ export function eventLine(event: ListedEvent): string {
   return [time, eventId(event), event_type, ...decided, subjectOf(event)].filter(Boolean).join(" ");
 }
 
-/** What happened, printable on one line; an error of its outcome is in parentheses. */
+/** Summary of an event on one line, with an error of its outcome in parentheses. */
 export function subjectOf(event: ListedEvent): string {
   const error = isObject(event.outcome) ? event.outcome.error : undefined;
   return printable(error === undefined ? subjectLine(event) : `${subjectLine(event)} (${error})`);

@@ -19,7 +19,7 @@ export interface ChainState {
   hash: string;
 }
 
-/** What the rows of a chain are compared with. */
+/** Expected values for the rows of a chain. */
 export interface ChainTerms {
   /** session of the ledger */
   owner: string;

@@ -97,7 +97,7 @@ function isUri(uri: unknown): uri is string {
   return typeof uri === "string" && uri !== "" && uri.length <= URI_CHARS_MAX && uri.isWellFormed();
 }
 
-/** What resources and their templates have in common. */
+/** Fields common to resources and their templates. */
 function detailsOf(server: string, raw: Record<string, unknown>, uri: string) {
   const { name, mimeType } = raw;
   return {

@@ -12,7 +12,7 @@ const HEADERS = {
   "x-content-type-options": "nosniff",
 };
 
-/** What the redirect has to agree with. */
+/** Values that the redirect must repeat. */
 export interface Expected {
   state: string;
   issuer: string;

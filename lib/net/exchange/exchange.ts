@@ -81,7 +81,7 @@ export class HttpExchange {
       const [before, after] = [request.draft.http!.request, passage.event.http!.request];
       head = rewriteHead(head, before, after);
       bytes = rewriteBody(request.body, before.body, after.body);
-      // What is sent now may be a call to another provider.
+      // The rewritten request may be a call to another provider.
       call = this.#context.models?.match(modelRequestOf(after, head));
       const refusal = requestRefusal(this.#context, { ...request.draft, http: { request: after } });
       if (refusal) return await this.#blockModelCall(passage, refusal);

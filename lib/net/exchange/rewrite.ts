@@ -40,7 +40,7 @@ export function rewriteHead(head: CapturedHead, before: HttpRequest, after: Http
 /** Fields of an event that are written by the connection to the upstream. */
 const CONNECTION_FIELDS = new Set(["host", "upgrade"]);
 
-/** What is sent is what later readers of the path are asked about, in its one spelling. */
+/** Writes the path in its one spelling, which is sent and which later readers get. */
 function isCanonical(path: string): boolean {
   return path === "*" || canonicalPath(path).path === path;
 }

@@ -1,7 +1,7 @@
 /** Reads by key that a test makes before anything else, so that an absent key is found without an exception. */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { fieldOf } from "./field.ts";
-import { COMPARISONS, isTest, LOOPS } from "./strict.ts";
+import { isTest, partsOf } from "./strict.ts";
 
 /** Key of a map, or index of a list. */
 export type Key = string | number;
@@ -39,30 +39,6 @@ function searchParts(node: ASTNode, scope: ReadonlySet<string>): KeyRead | "safe
   // The library evaluates some arguments before their receiver.
   const found = partsOf(node).map((part) => search(part, scope)).filter((result) => result !== "safe");
   return found.length > 1 ? "unsafe" : found[0] ?? "safe";
-}
-
-/** Operands that are evaluated whatever the others are. */
-function partsOf(node: ASTNode): readonly ASTNode[] {
-  switch (node.op) {
-    case ".":
-      return [node.args[0]];
-    case "[]":
-    case "+":
-    case "-":
-    case "*":
-    case "/":
-    case "%":
-    case "list":
-      return node.args;
-    case "-_":
-      return [node.args];
-    case "call":
-      return node.args[0] === "has" ? [] : node.args[1];
-    case "rcall":
-      if (node.args[0] === "bind") return [];
-      return LOOPS.has(node.args[0]) ? [node.args[1]] : [node.args[1], ...node.args[2]];
-  }
-  return COMPARISONS.has(node.op) ? node.args as ASTNode[] : [];
 }
 
 /** A field, or a value below it by literal keys. */

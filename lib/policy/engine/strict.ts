@@ -24,14 +24,18 @@ export const TESTS = new Set([
 /** Fields always read by an expression: if one is absent, the test around it is false. */
 export function strictFields(node: ASTNode, scope: ReadonlySet<string>, inner = false): string[] {
   if (inner && isTest(node)) return [];
-  const all = (nodes: readonly ASTNode[]) => nodes.flatMap((each) => strictFields(each, scope, true));
+  if (node.op === "id" || node.op === ".") {
+    const field = fieldOf(node, scope);
+    if (field) return [field.path];
+  }
+  return partsOf(node).flatMap((each) => strictFields(each, scope, true));
+}
+
+/** Operands that are evaluated whatever the others are. */
+export function partsOf(node: ASTNode): readonly ASTNode[] {
   switch (node.op) {
-    case "id":
-    case ".": {
-      const field = fieldOf(node, scope);
-      if (field) return [field.path];
-      return node.op === "." ? all([node.args[0]]) : [];
-    }
+    case ".":
+      return [node.args[0]];
     case "[]":
     case "+":
     case "-":
@@ -39,16 +43,16 @@ export function strictFields(node: ASTNode, scope: ReadonlySet<string>, inner = 
     case "/":
     case "%":
     case "list":
-      return all(node.args);
+      return node.args;
     case "-_":
-      return all([node.args]);
+      return [node.args];
     case "call":
-      return node.args[0] === "has" ? [] : all(node.args[1]);
+      return node.args[0] === "has" ? [] : node.args[1];
     case "rcall":
       if (node.args[0] === "bind") return [];
-      return LOOPS.has(node.args[0]) ? all([node.args[1]]) : all([node.args[1], ...node.args[2]]);
+      return LOOPS.has(node.args[0]) ? [node.args[1]] : [node.args[1], ...node.args[2]];
   }
-  return COMPARISONS.has(node.op) ? all(node.args as ASTNode[]) : [];
+  return COMPARISONS.has(node.op) ? node.args as ASTNode[] : [];
 }
 
 /** True for a test, which is wrapped in `__is` when lowered. */
