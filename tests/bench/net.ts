@@ -3,14 +3,12 @@
  * requests in the same run, and beside the upstream alone. Prints one JSON object. nginx and mitmproxy are Debian
  * packages; without one of them its ratio is left out, and `missing` names it.
  */
-import { join } from "node:path";
-import { caFiles, openCa } from "../../lib/ca/mod.ts";
-import { fromRoot } from "../helper/repo.ts";
+import { openCa } from "../../lib/ca/mod.ts";
 import { median, rounded } from "../helper/statistics.ts";
 import type { Job, Result } from "./net/load.ts";
-import { Peer, startMitmproxy, startNginx } from "./net/peer.ts";
+import { type Peer, startMitmproxy, startNginx } from "./net/peer.ts";
+import { HOST, startProgram, startUpstream } from "./net/program.ts";
 
-const HOST = "api.example.com";
 const CONNECTIONS = 32;
 const ROUNDS = 3;
 const MANY = 1000;
@@ -28,32 +26,13 @@ try {
   await Deno.remove(dir, { recursive: true });
 }
 
-function start(script: string, args: string[]): Promise<Peer> {
-  const path = fromRoot(`tests/bench/net/${script}`);
-  return Peer.start(peers, Deno.execPath(), [
-    "run",
-    "-A",
-    "--quiet",
-    "--config",
-    fromRoot("deno.json"),
-    path,
-    ...args,
-  ]);
-}
-
 async function measure() {
-  const roots = await openCa({ dir: join(dir, "upstream") });
-  const rootFile = caFiles({ dir: join(dir, "upstream") }).certificate;
-  const leaf = await roots.leaf(HOST);
-  const [certFile, keyFile] = [join(dir, "leaf.crt"), join(dir, "leaf.key")];
-  await Deno.writeTextFile(certFile, leaf.cert);
-  await Deno.writeTextFile(keyFile, leaf.key);
+  const { port: upstreamPort, ...files } = await startUpstream(peers, dir);
+  const { rootFile } = files;
   const guest = await openCa({ dir });
-  const upstream = await start("upstream.ts", [certFile, keyFile]);
-  const upstreamPort = Number(await upstream.line());
-  const sbx = await start("proxy.ts", [dir, `${upstreamPort}`, rootFile]);
-  const client = await start("load.ts", []);
-  const options = { dir, host: HOST, upstreamPort, certFile, keyFile, rootFile };
+  const sbx = startProgram(peers, "proxy.ts", [dir, `${upstreamPort}`, rootFile]);
+  const client = startProgram(peers, "load.ts", []);
+  const options = { dir, host: HOST, upstreamPort, ...files };
   const nginx = await startNginx(peers, options);
   const mitmproxy = await startMitmproxy(peers, options);
   const run = async (

@@ -25,11 +25,15 @@ export class Peer {
   }
 
   /** @param all list that it is added to, for stopping it later */
-  static start(all: Peer[], program: string, args: string[]): Promise<Peer> {
+  static start(all: Peer[], program: string, args: string[]): Peer {
     const command = new Deno.Command(program, { args, stdin: "piped", stdout: "piped", stderr: "inherit" });
     const peer = new Peer(command.spawn());
     all.push(peer);
-    return Promise.resolve(peer);
+    return peer;
+  }
+
+  get pid(): number {
+    return this.#child.pid;
   }
 
   async write(line: string): Promise<void> {
@@ -86,7 +90,7 @@ http {
 }
 `,
   );
-  await Peer.start(all, "nginx", ["-c", join(home, "nginx.conf")]);
+  Peer.start(all, "nginx", ["-c", join(home, "nginx.conf")]);
   await waitForPort(port);
   return port;
 }
@@ -99,7 +103,7 @@ export async function startMitmproxy(
   if (!await exists("mitmdump")) return undefined;
   const port = freePort();
   const confdir = join(dir, "mitmproxy");
-  await Peer.start(all, "mitmdump", [
+  Peer.start(all, "mitmdump", [
     "--quiet",
     "--mode",
     `reverse:https://127.0.0.1:${upstreamPort}`,
