@@ -1,25 +1,11 @@
 /** Model calls from damaged and random bytes: no exceptions, bounded size, valid events. Seeds are fixed. */
 import { assert, assertEquals } from "@std/assert";
 import { Model } from "../../lib/event/family.ts";
-import { ModelReader } from "../../lib/model/mod.ts";
+import { encode, identity, matchCall } from "../helper/model_call.ts";
 import { WIRE } from "../helper/model_wire.ts";
 import { Random } from "../helper/random.ts";
 
 const ROUNDS = 3000;
-const reader = new ModelReader();
-const encode = (text: string) => new TextEncoder().encode(text);
-
-function startCall(host: string, path: string) {
-  return reader.match({
-    method: "POST",
-    scheme: "https",
-    host,
-    port: 443,
-    path,
-    query: "",
-    headers: [["content-type", "application/json"]],
-  })!;
-}
 
 /** Random JSON with keys of model APIs and values of any type. */
 function randomJson(random: Random, depth = 0): unknown {
@@ -96,8 +82,8 @@ Deno.test("damaged responses never throw and give valid events", () => {
   const random = new Random(20260801);
   for (let round = 0; round < ROUNDS; round++) {
     const sample = random.pick(WIRE);
-    const call = startCall(sample.host, sample.path);
-    const draft = call.request(encode(JSON.stringify(sample.request)), undefined, (text) => text)!.draft;
+    const call = matchCall({ host: sample.host, path: sample.path })!;
+    const draft = call.request(encode(JSON.stringify(sample.request)), undefined, identity)!.draft;
     call.head(sample.status, [["content-type", sample.content_type]]);
     const bytes = encode(sample.response);
     for (let damage = random.below(4); damage > 0; damage--) {
@@ -116,12 +102,12 @@ Deno.test("random requests and responses of every API never throw and give valid
   const random = new Random(20260802);
   for (let round = 0; round < ROUNDS; round++) {
     const sample = random.pick(WIRE);
-    const call = startCall(sample.host, sample.path);
+    const call = matchCall({ host: sample.host, path: sample.path })!;
     const request = random.below(3)
       ? { ...sample.request as object, ...randomJson(random) as object }
       : randomJson(random);
     const body = encode(JSON.stringify(request) ?? "");
-    const draft = call.request(body, random.below(5) > 0 ? undefined : "it is cut", (text) => text)?.draft;
+    const draft = call.request(body, random.below(5) > 0 ? undefined : "it is cut", identity)?.draft;
     call.head(200, [["content-type", sample.content_type]]);
     for (let count = random.below(5); count > 0; count--) {
       const value = JSON.stringify(randomJson(random));
@@ -139,8 +125,8 @@ Deno.test("random bytes as a response in every framing never throw", () => {
   const random = new Random(20260803);
   for (let round = 0; round < ROUNDS; round++) {
     const sample = random.pick(WIRE);
-    const call = startCall(sample.host, sample.path);
-    call.request(encode(JSON.stringify(sample.request)), undefined, (text) => text);
+    const call = matchCall({ host: sample.host, path: sample.path })!;
+    call.request(encode(JSON.stringify(sample.request)), undefined, identity);
     call.head(random.below(1000), [[
       "content-type",
       random.pick(["text/event-stream", "application/x-ndjson", "", "*"]),

@@ -95,11 +95,13 @@ export async function openRaw(net: TestNet, host: string, path = "/", more = "")
   return client;
 }
 
+/** What an upstream does after its upgrade, and header lines added to its answer. */
+type ServeAndHeaders = [serve: (client: RawClient, head: string) => Promise<void>, more?: string];
+
 /** An upstream that upgrades, keeps the heads of requests, and leaves the frames to the test. */
 export function rawSocketUpstream(
   tls: { cert: string; key: string },
-  serve: (client: RawClient, head: string) => Promise<void>,
-  more = "",
+  ...[serve, more = ""]: ServeAndHeaders
 ) {
   const heads: string[] = [];
   const upstream = rawUpstream(async (client) => {
@@ -116,6 +118,26 @@ export function rawSocketUpstream(
     await serve(client, head);
   }, tls);
   return { ...upstream, heads };
+}
+
+/** Raw upstreams of one guest's WebSockets: its connections lead to the latest. */
+export class RawUpstreams {
+  #latest = { hostname: "", port: 0 };
+
+  /** Address of the latest upstream, as the target of a {@linkcode TestNet}. */
+  readonly target = () => this.#latest;
+
+  async open(net: TestNet, host: string, ...rest: ServeAndHeaders) {
+    const upstream = rawSocketUpstream(await net.leaf(host), ...rest);
+    this.#latest = upstream.target;
+    return upstream;
+  }
+
+  /** Opens an upstream and a guest's WebSocket to it, both with frames of the test. */
+  async pair(net: TestNet, host: string, ...rest: ServeAndHeaders) {
+    const upstream = await this.open(net, host, ...rest);
+    return { upstream, guest: await openRaw(net, host) };
+  }
 }
 
 function acceptOf(key: string): string {

@@ -1,50 +1,11 @@
-/** Model calls on WebSockets, through the real proxy, broker and policy: none passes without a decision. */
+/** Model calls on WebSockets of the Responses API and of APIs that are not read: none passes without a decision. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { ModelReader } from "../../../lib/model/mod.ts";
 import { added, ALL, KEY, world } from "../../helper/credential.ts";
-import { TestNet, type TestNetOptions } from "../../helper/net.ts";
+import { TestNet } from "../../helper/net.ts";
 import { eventually } from "../../helper/sbx.ts";
-import { type GuestSocket, openSocket, socketServer, upgradeHead } from "../../helper/websocket.ts";
-
-const HOST = "api.openai.com";
-const BLOCK_MINI = `[profiles.rules.no-mini]\nname = "no mini models"\naction = "block"\n` +
-  `match = 'model.request.model.contains("mini")'\nreason = "minis are not allowed here"\n`;
-
-interface Server {
-  received: string[];
-  /** events that answer a message */
-  answer(event: any): unknown[];
-}
-
-/** A guest's WebSocket to an API, and what its upstream received. */
-async function talk(
-  path: string,
-  answer: Server["answer"],
-  run: (guest: GuestSocket, net: TestNet, received: any[]) => Promise<void>,
-  options: TestNetOptions = {},
-): Promise<void> {
-  let target = { hostname: "", port: 0 };
-  await using net = await TestNet.open({ models: new ModelReader(), target: () => target, ...options });
-  const received: any[] = [];
-  const server = socketServer(await net.leaf(HOST), (socket) => {
-    socket.onmessage = ({ data }) => {
-      const event = JSON.parse(data);
-      received.push(event);
-      for (const each of answer(event)) socket.send(JSON.stringify(each));
-    };
-  });
-  target = server.target;
-  const guest = await openSocket(net, `wss://${HOST}${path}`);
-  try {
-    await run(guest, net, received);
-  } finally {
-    guest.dispose();
-    await net.idle();
-    await server.close();
-  }
-}
-
-const calls = (net: TestNet) => net.gate.entries.filter(({ event }) => event.model);
+import { upgradeHead } from "../../helper/websocket.ts";
+import { BLOCK_MINI, calls, HOST, talk, until } from "../../helper/model_socket.ts";
 
 /** Events of a response of the Responses API. */
 function responded(id: string, more: unknown[] = []): unknown[] {
@@ -70,13 +31,6 @@ const create = (model: string | undefined, more = {}) =>
     tools: [{}],
     ...more,
   });
-
-/** Messages until one of this type. */
-async function until(guest: GuestSocket, type: string): Promise<any> {
-  for (let event = JSON.parse(await guest.next());; event = JSON.parse(await guest.next())) {
-    if (event.type === type) return event;
-  }
-}
 
 Deno.test("Responses API: each response.create is a model call with its model, tokens and tools", () =>
   talk("/v1/responses", ({ model }) => responded(`resp_${model}`), async (guest, net, received) => {
@@ -212,172 +166,6 @@ Deno.test("Responses API: a call whose connection ends is recorded as incomplete
     },
   ));
 
-/** Events of a response of the Realtime API. */
-function spoken(id: string): unknown[] {
-  const output = [{ id: "item_1", type: "function_call", name: "weather", arguments: '{"city":"Bern"}' }];
-  const usage = { input_tokens: 100, output_tokens: 10, input_token_details: { cached_tokens: 40 } };
-  return [
-    { type: "response.created", response: { id, status: "in_progress" } },
-    { type: "response.output_audio.delta", response_id: id, delta: "AAAA" },
-    { type: "response.done", response: { id, status: "completed", output, usage } },
-  ];
-}
-
-Deno.test("Realtime API: calls take the model of the connection and of its session", () =>
-  talk("/v1/realtime?model=gpt-realtime", ({ type }) => {
-    if (type === "session.update") {
-      return [{ type: "session.updated", session: { model: "gpt-realtime-mini" } }];
-    }
-    return type === "response.create" ? spoken("resp_1") : [];
-  }, async (guest, net, received) => {
-    guest.socket.send(JSON.stringify({ type: "conversation.item.create", item: { type: "message" } }));
-    guest.socket.send(JSON.stringify({ type: "response.create", response: { tools: [{}] } }));
-    await until(guest, "response.done");
-    const [{ event, outcome }] = calls(net);
-    const { model, api_family, operation, tools_count } = event.model!.request;
-    assertEquals([model, api_family, operation, tools_count], [
-      "gpt-realtime",
-      "openai.realtime",
-      "realtime",
-      1,
-    ]);
-    const response = outcome!.response as any;
-    assertEquals([response.input_tokens, response.output_tokens, response.stop_reason], [
-      100,
-      10,
-      "completed",
-    ]);
-    assertEquals(response.tool_calls, [{ name: "weather", arguments: { city: "Bern" } }]);
-    guest.socket.send(JSON.stringify({ type: "session.update", session: { model: "gpt-realtime-mini" } }));
-    await until(guest, "session.updated");
-    guest.socket.send(JSON.stringify({ type: "response.create", event_id: "evt_2" }));
-    const { error } = await until(guest, "error");
-    assertEquals([error.code, error.event_id], ["policy.blocked", "evt_2"]);
-    assertEquals(received.map(({ type }) => type), [
-      "conversation.item.create",
-      "response.create",
-      "session.update",
-    ]);
-  }, { rules: BLOCK_MINI }));
-
-Deno.test("Realtime API: audio that the server answers by itself is decided on once a turn", async (t) => {
-  const audio = JSON.stringify({ type: "input_audio_buffer.append", audio: "AAAA" });
-  await t.step(
-    "allowed",
-    () =>
-      talk(
-        "/v1/realtime?model=gpt-realtime",
-        ({ type }) => type === "input_audio_buffer.commit" ? spoken("resp_1") : [],
-        async (guest, net, received) => {
-          guest.socket.send(audio);
-          guest.socket.send(audio);
-          guest.socket.send(JSON.stringify({ type: "input_audio_buffer.commit" }));
-          await until(guest, "response.done");
-          assertEquals(received.length, 3);
-          assertEquals(calls(net).length, 1);
-          assertEquals((calls(net)[0].outcome!.response as any).output_tokens, 10);
-        },
-      ),
-  );
-  await t.step(
-    "blocked",
-    () =>
-      talk("/v1/realtime?model=gpt-realtime-mini", () => [], async (guest, net, received) => {
-        guest.socket.send(audio);
-        assertEquals((await until(guest, "error")).error.code, "policy.blocked");
-        assertEquals([received, calls(net)[0].decision!.rule.id], [[], "no-mini"]);
-      }, { rules: BLOCK_MINI }),
-  );
-  await t.step(
-    "a response that nobody asked for is recorded",
-    () =>
-      talk("/v1/realtime?model=gpt-realtime", () => spoken("resp_9"), async (guest, net) => {
-        guest.socket.send(JSON.stringify({ type: "session.update", session: {} }));
-        await until(guest, "response.done");
-        const [{ event, outcome, decision }] = calls(net);
-        assertEquals([event.common.enforceability, event.model!.request.model, decision], [
-          "observe_only",
-          "gpt-realtime",
-          undefined,
-        ]);
-        assertEquals((outcome!.response as any).output_tokens, 10);
-      }),
-  );
-});
-
-Deno.test("a WebSocket to a provider that is not read is refused where rules read models, whatever allows it", async () => {
-  const rules = `${BLOCK_MINI}[profiles.rules.sockets]\nname = "sockets"\naction = "allow"\n` +
-    `match = 'http.request.headers["upgrade"][0] == "websocket"'\n`;
-  await using net = await TestNet.open({ models: new ModelReader(), rules });
-  for (
-    const [host, path] of [[HOST, "/v1/other"], [
-      "generativelanguage.googleapis.com",
-      "/ws/BidiGenerateContent",
-    ]]
-  ) {
-    const client = await net.tls(host);
-    assertEquals((await client.ask(upgradeHead(host, path))).status, 403);
-    assertEquals(net.gate.entries.at(-1)!.decision!.rule.id, "guard-model");
-    client.close();
-  }
-});
-
-Deno.test("Realtime API: no message of a client makes another model answer than is decided on", async (t) => {
-  const update = (model: string) => ({ type: "session.update", session: { model } });
-  const audio = { type: "input_audio_buffer.append", audio: "AAAA" };
-  const create = { type: "response.create" };
-  const SENT = [{ type: "error", error: { code: "sent" } }];
-  const cases: [name: string, model: string, messages: object[]][] = [
-    ["an update that the server has not confirmed", "gpt-realtime-mini", [update("gpt-realtime"), create]],
-    ["a refused call that names another model", "gpt-realtime-mini", [
-      { ...create, model: "gpt-realtime" },
-      create,
-    ]],
-    ["an update between two", "gpt-realtime", [
-      update("gpt-realtime-mini"),
-      update("gpt-realtime"),
-      update("gpt-realtime-mini"),
-      create,
-    ]],
-    ["many updates", "gpt-realtime-mini", [...Array(70).fill(update("gpt-realtime")), create]],
-    ["names of one model in many spellings, and of another", "gpt-realtime", [
-      {
-        type: "session.update",
-        session: {
-          a: [...Array(70).keys()].map((at) => ({ model: `publishers/${at}/models/gpt-realtime` })),
-        },
-      },
-      { type: "session.update", session: { input: { transcription: { model: "gpt-4o-mini-transcribe" } } } },
-      create,
-    ]],
-    ["an update within a turn", "gpt-realtime", [audio, update("gpt-realtime-mini"), audio]],
-  ];
-  for (const [name, model, messages] of cases) {
-    let appended = 0;
-    const isCall = ({ type }: any) => type === create.type || type === audio.type && ++appended > 1;
-    await t.step(name, () =>
-      // The upstream answers a call with an error too, so that the test ends when one is sent.
-      talk(
-        `/v1/realtime?model=${model}`,
-        (event) => isCall(event) ? SENT : [],
-        async (guest, _, received) => {
-          for (const message of messages) guest.socket.send(JSON.stringify(message));
-          const refused = new Set<string>();
-          while (refused.size === 0) refused.add((await until(guest, "error")).error.code);
-          // Every message before this one has been decided on when it is answered.
-          guest.socket.send(JSON.stringify({ type: "response.cancel", event_id: "last" }));
-          await eventually("the last message is sent", () => received.at(-1)?.event_id === "last");
-          assertEquals(received.filter(({ type }) => type === "response.create"), []);
-          assertEquals(
-            received.filter(({ type }) => type === audio.type).length,
-            messages[0] === audio ? 1 : 0,
-          );
-        },
-        { rules: BLOCK_MINI },
-      ));
-  }
-});
-
 Deno.test("Responses API: a refused call does not name the model of those that follow", () =>
   talk(
     "/v1/responses",
@@ -403,3 +191,20 @@ Deno.test("Responses API: a refused call does not name the model of those that f
         `[profiles.rules.no-secret]\naction = "block"\nmatch = 'model.request.body.text.contains("secret")'\n`,
     },
   ));
+
+Deno.test("a WebSocket to a provider that is not read is refused where rules read models, whatever allows it", async () => {
+  const rules = `${BLOCK_MINI}[profiles.rules.sockets]\nname = "sockets"\naction = "allow"\n` +
+    `match = 'http.request.headers["upgrade"][0] == "websocket"'\n`;
+  await using net = await TestNet.open({ models: new ModelReader(), rules });
+  for (
+    const [host, path] of [[HOST, "/v1/other"], [
+      "generativelanguage.googleapis.com",
+      "/ws/BidiGenerateContent",
+    ]]
+  ) {
+    const client = await net.tls(host);
+    assertEquals((await client.ask(upgradeHead(host, path))).status, 403);
+    assertEquals(net.gate.entries.at(-1)!.decision!.rule.id, "guard-model");
+    client.close();
+  }
+});

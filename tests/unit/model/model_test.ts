@@ -1,14 +1,10 @@
 /** Model calls read from bytes in transit, however they are split (docs/contracts.md §5). */
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { SbxError } from "../../../lib/base/error/mod.ts";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { canonicalJson, type Event } from "../../../lib/event/mod.ts";
 import { EventSchema } from "../../../lib/event/schema.ts";
 import {
-  BUILT_IN_PRICES,
   LINE_MAX,
-  loadPrices,
   type ModelCall,
-  ModelReader,
   PARSE_ERROR,
   REQUEST_MAX,
   TOOL_CALLS_MAX,
@@ -16,27 +12,10 @@ import {
 import type { Draft } from "../../../lib/policy/mod.ts";
 import { world } from "../../helper/credential.ts";
 import { WIRE, type WireSample } from "../../helper/model_wire.ts";
-
-const reader = new ModelReader();
-const encode = (text: string) => new TextEncoder().encode(text);
-const identity = (text: string) => text;
-
-function match(
-  { host, path, content_type = "application/json" }: { host: string; path: string; content_type?: string },
-) {
-  return reader.match({
-    method: "POST",
-    scheme: "https",
-    host,
-    port: 443,
-    path,
-    query: "",
-    headers: [["content-type", content_type]],
-  });
-}
+import { encode, identity, matchCall, reader } from "../../helper/model_call.ts";
 
 function startCall(sample: WireSample): { call: ModelCall; draft: Draft } {
-  const call = match({ host: sample.host, path: sample.path })!;
+  const call = matchCall({ host: sample.host, path: sample.path })!;
   const draft = call.request(encode(JSON.stringify(sample.request)), undefined, identity)!.draft;
   call.head(sample.status, [["content-type", sample.content_type]]);
   return { call, draft };
@@ -98,7 +77,7 @@ Deno.test("requests other than model calls are ignored", () => {
     reader.match({ ...requestHead("api.openai.com", "/v1/chat/completions"), method: "GET" }),
     undefined,
   );
-  assertEquals(match({ host: "example.com", path: "/upload", content_type: "image/png" }), undefined);
+  assertEquals(matchCall({ host: "example.com", path: "/upload", content_type: "image/png" }), undefined);
   const bodies = [
     "{}",
     "[]",
@@ -110,11 +89,11 @@ Deno.test("requests other than model calls are ignored", () => {
   ];
   for (const body of bodies) {
     assertEquals(
-      match({ host: "example.com", path: "/v1/messages" })!.request(encode(body), undefined, identity),
+      matchCall({ host: "example.com", path: "/v1/messages" })!.request(encode(body), undefined, identity),
       undefined,
     );
     assertEquals(
-      match({ host: "example.com", path: "/graphql" })!.request(encode(body), undefined, identity),
+      matchCall({ host: "example.com", path: "/graphql" })!.request(encode(body), undefined, identity),
       undefined,
     );
   }
@@ -123,13 +102,13 @@ Deno.test("requests other than model calls are ignored", () => {
 Deno.test("a provider's model path identifies a call, whatever the body, content type or case", () => {
   for (const path of ["/v1/messages", "/V1/Messages"]) {
     for (const body of ["", "no json", '{"model":7,"messages":{}}', "[1]", "\xff"]) {
-      const call = match({ host: "API.Anthropic.com.", path, content_type: "text/plain" });
+      const call = matchCall({ host: "API.Anthropic.com.", path, content_type: "text/plain" });
       const draft = call!.request(encode(body), undefined, identity)!.draft;
       assertEquals([draft.model!.request.provider, draft.model!.request.messages_count], ["anthropic", 0]);
       completeEvent(draft);
     }
   }
-  const truncated = match({ host: "api.openai.com", path: "/v1/responses" })!;
+  const truncated = matchCall({ host: "api.openai.com", path: "/v1/responses" })!;
   const { body, model } =
     truncated.request(encode('{"model":"gpt-4o","inp'), "it is cut", identity)!.draft.model!.request;
   assertEquals([model, body.truncated, truncated.bodyMax], ["", true, REQUEST_MAX]);
@@ -149,7 +128,7 @@ Deno.test("the shape of a body identifies the API on unknown hosts", () => {
     [{ model: "m", prompt: "x", options: {} }, "ollama.generate"],
   ];
   for (const [body, family] of cases) {
-    const call = match({ host: "gateway.example", path: "/anything" })!;
+    const call = matchCall({ host: "gateway.example", path: "/anything" })!;
     assertEquals(
       call.request(encode(JSON.stringify(body)), undefined, identity)?.draft.model?.request.api_family,
       family,
@@ -176,7 +155,7 @@ Deno.test("an unreadable response is a parse error, and an interrupted one is re
   const { call } = startCall(stream);
   call.chunk(encode(stream.response.slice(0, 700)));
   assertEquals(call.end("reset")?.input_tokens, 10);
-  assertEquals(match(whole)!.end(), undefined, "no response");
+  assertEquals(matchCall(whole)!.end(), undefined, "no response");
 });
 
 Deno.test("the tool calls of a response are bounded", () => {
@@ -199,7 +178,7 @@ Deno.test(
     const broker = await open();
     const escaped = SECRET.replaceAll(/./g, (char) => `\\u00${char.charCodeAt(0).toString(16)}`);
     for (const kept of [0, 100, 300, 6000]) {
-      const call = match({
+      const call = matchCall({
         host: "api.openai.com",
         path: "/v1/chat/completions",
         content_type: `application/json; x=${SECRET}`,
@@ -226,7 +205,7 @@ Deno.test("rules can rewrite the model and the text of a call", () => {
   const body = { model: "gpt-4o", messages: [{ role: "user", content: "my name is Ada" }] };
   const bytes = encode(JSON.stringify(body));
   const rewrite = (change: (event: Event) => void) => {
-    const call = match({ host: "api.openai.com", path: "/v1/chat/completions" })!;
+    const call = matchCall({ host: "api.openai.com", path: "/v1/chat/completions" })!;
     const event = structuredClone(completeEvent(call.request(bytes, undefined, identity)!.draft));
     change(event);
     const out = call.rewrite(event, bytes);
@@ -244,84 +223,6 @@ Deno.test("rules can rewrite the model and the text of a call", () => {
     event.model!.request.body.text = event.model!.request.body.text!.replace("Ada", "X");
   };
   assertEquals(rewrite(nameless).body.messages[0].content, "my name is X");
-});
-
-Deno.test("a call at a service tier with prices of its own has no cost", () => {
-  const answers: [host: string, path: string, response: object][] = [
-    ["api.anthropic.com", "/v1/messages", {
-      type: "message",
-      usage: { input_tokens: 1, service_tier: "priority" },
-    }],
-    ["api.anthropic.com", "/v1/messages", { type: "message", usage: { input_tokens: 1, speed: "fast" } }],
-    ["api.openai.com", "/v1/chat/completions", {
-      service_tier: "flex",
-      choices: [],
-      usage: { prompt_tokens: 1 },
-    }],
-    ["api.openai.com", "/v1/responses", {
-      object: "response",
-      service_tier: "priority",
-      usage: { input_tokens: 1 },
-    }],
-  ];
-  for (const [host, path, response] of answers) {
-    const call = match({ host, path })!;
-    const model = host.includes("openai") ? "gpt-4o" : "claude-sonnet-4-5";
-    call.request(encode(JSON.stringify({ model, messages: [], input: "x" })), undefined, identity);
-    call.head(200, [["content-type", "application/json"]]);
-    call.chunk(encode(JSON.stringify(response)));
-    const { input_tokens, estimated_cost_micros } = call.end()!;
-    assertEquals([input_tokens, estimated_cost_micros], [1, undefined], path);
-  }
-});
-
-Deno.test("costs: only for models in the table, which can be replaced", async () => {
-  const usage = { input: 1000, output: 100 };
-  const cases: [provider: string, model: string, cost: number | undefined][] = [
-    ["anthropic", "claude-sonnet-4-5", 4500],
-    ["anthropic", "claude-sonnet-4-20250514", 4500],
-    ["anthropic", "claude-3-5-haiku-latest", 1200],
-    ["anthropic", "claude-sonnet-9", undefined],
-    ["anthropic", "claude-opus-4-8", undefined],
-    ["anthropic", "claude-opus-4-8-20260801", undefined],
-    ["anthropic", "claude-opus-4-100", undefined],
-    ["anthropic", "claude-opus-4-1-20250805", 22500],
-    ["anthropic", "claude-sonnet-4-5-turbo", undefined],
-    ["openai", "gpt-4o-mini-2024-07-18", 210],
-    ["openai", "gpt-4o-audio-preview", undefined],
-    ["google", "gemini-2.0-flash-001", 140],
-    ["openrouter", "gpt-4o", undefined],
-    ["__proto__", "x", undefined],
-  ];
-  for (const [provider, model, cost] of cases) {
-    assertEquals(BUILT_IN_PRICES.cost(provider, model, usage), cost, model);
-  }
-  const tiers = ["standard", "priority", "flex", "batch", "fast"].map((tier) =>
-    BUILT_IN_PRICES.cost("openai", "gpt-4o", usage, tier)
-  );
-  assertEquals(tiers, [3500, undefined, undefined, undefined, undefined]);
-  const path = await Deno.makeTempFile();
-  try {
-    const table = {
-      schema: "sbx.model-prices.v1",
-      models: [{ provider: "x", model: "y", input: 1, output: 2 }],
-    };
-    await Deno.writeTextFile(path, JSON.stringify(table));
-    assertEquals((await loadPrices(path)).cost("x", "y", usage), 1200);
-    for (
-      const invalid of [
-        "{",
-        "{}",
-        '{"schema":"sbx.model-prices.v1","models":[{"provider":"x","model":"y","input":-1,"output":0}]}',
-      ]
-    ) {
-      await Deno.writeTextFile(path, invalid);
-      assertEquals((await assertRejects(() => loadPrices(path), SbxError)).code, "model.prices.invalid");
-    }
-  } finally {
-    await Deno.remove(path);
-  }
-  assertEquals((await assertRejects(() => loadPrices(path), SbxError)).code, "model.prices.not_found");
 });
 
 function requestHead(host: string, path: string) {
