@@ -1,8 +1,9 @@
-import { note, print, printJson, writeAll } from "../../lib/base/print/mod.ts";
+import { note, print, printJson } from "../../lib/base/print/mod.ts";
 import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { writeAtomic } from "../../lib/base/home/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
+import { writeAll } from "../../lib/base/wire/mod.ts";
 import { compileRead } from "../../lib/detection/compile/mod.ts";
 import type { Diagnostic } from "../../lib/detection/compile/mod.ts";
 import { createCompileReport } from "../../lib/detection/compile/mod.ts";

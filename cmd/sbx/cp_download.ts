@@ -9,7 +9,8 @@ import {
   type Remote,
 } from "./cp_remote.ts";
 import { withPartialFile } from "./partial_file.ts";
-import { note, plain, writeAll } from "../../lib/base/print/mod.ts";
+import { note, plain } from "../../lib/base/print/mod.ts";
+import { writeAll } from "../../lib/base/wire/mod.ts";
 
 /** Errors of a listed file that is gone, or that a link has taken the place of. */
 const MOVED = new Set(["file.not_found", "path.outside_workspace"]);

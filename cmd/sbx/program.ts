@@ -4,7 +4,8 @@ import type { Arguments, Command, Option } from "../../lib/base/args/mod.ts";
 import type { ErrorBody } from "../../lib/base/error/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { serverEvents } from "../../lib/client/mod.ts";
-import { note, writeAll } from "../../lib/base/print/mod.ts";
+import { note } from "../../lib/base/print/mod.ts";
+import { writeAll } from "../../lib/base/wire/mod.ts";
 import { usageError } from "./usage.ts";
 
 /** Exit code of a failure of sbx itself; the program uses the others. */

@@ -2,7 +2,7 @@ import type { Command } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { writeAll } from "../../../lib/base/print/mod.ts";
+import { writeAll } from "../../../lib/base/wire/mod.ts";
 import { RawTerminal } from "../terminal.ts";
 import { usageError } from "../usage.ts";
 

@@ -1,14 +1,7 @@
+import { writeAll } from "../wire/mod.ts";
 import { formatJson, plain } from "./plain.ts";
 
 const encoder = new TextEncoder();
-
-/** Writes all bytes to a stream, as they are. */
-export async function writeAll(
-  to: { write(bytes: Uint8Array): Promise<number> },
-  bytes: Uint8Array,
-): Promise<void> {
-  for (let at = 0; at < bytes.length;) at += await to.write(bytes.subarray(at));
-}
 
 /** Writes lines to stdout, as {@linkcode plain} text. */
 export async function print(text: string): Promise<void> {

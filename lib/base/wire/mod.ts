@@ -1,4 +1,4 @@
-/** Frame format of every sbx wire (docs/contracts.md §7), independent of the messages. */
+/** Frame format of every sbx wire (docs/contracts.md §7), independent of the messages, and writes of every byte. */
 export { encodeFrame, FRAME_LIMIT, FrameCut, FrameError } from "./frame.ts";
 export { FrameReader } from "./reader.ts";
 export { type Channel, FrameChannel } from "./channel.ts";
