@@ -3,8 +3,7 @@ import { type Arguments, type Command, JSON_OPTION } from "../../lib/base/args/m
 import { note, print, printJson } from "../../lib/base/print/mod.ts";
 import { segment } from "../../lib/client/mod.ts";
 import { connect } from "./connect.ts";
-
-const PROFILE = { name: "profile", short: "p", value: "ID", about: "profile; default code" };
+import { mcpPath, PROFILE_OPTION } from "./mcp_profile.ts";
 
 /** `sbx mcp login` and `sbx mcp logout`. */
 export const LOGIN_COMMANDS: Command[] = [
@@ -17,7 +16,7 @@ export const LOGIN_COMMANDS: Command[] = [
       "The tokens stay in the credential store of this machine.",
     ],
     options: [
-      PROFILE,
+      PROFILE_OPTION,
       { name: "scope", value: "TEXT", about: "scopes besides those that the server asks for" },
       { name: "port", value: "PORT", about: "port of 127.0.0.1 for the browser's return; default any" },
       JSON_OPTION,
@@ -30,7 +29,7 @@ export const LOGIN_COMMANDS: Command[] = [
     name: "mcp logout",
     usage: "SERVER [-p PROFILE] [--json]",
     summary: "forget the login at a server",
-    options: [PROFILE, JSON_OPTION],
+    options: [PROFILE_OPTION, JSON_OPTION],
     words: { min: 1, max: 1 },
     examples: ["sbx mcp logout tickets -p mine"],
     run: logout,
@@ -40,7 +39,7 @@ export const LOGIN_COMMANDS: Command[] = [
 async function login(args: Arguments): Promise<number> {
   const [server] = args.words;
   const client = await connect();
-  const path = pathOf(args);
+  const path = serverPath(args);
   const json = { scope: args.text("scope"), port: args.number("port", { min: 1024, max: 65535 }) };
   const { url, issuer, scope } = await client.json<McpLogin>("POST", `${path}/login`, { json });
   note(`open this URL in a browser of this machine, and log in at ${issuer}:`);
@@ -57,12 +56,11 @@ async function login(args: Arguments): Promise<number> {
 
 async function logout(args: Arguments): Promise<number> {
   const client = await connect();
-  const state = await client.json<McpLoginState>("POST", `${pathOf(args)}/logout`);
+  const state = await client.json<McpLoginState>("POST", `${serverPath(args)}/logout`);
   await (args.has("json") ? printJson(state) : print(`logged out of ${args.words[0]}`));
   return 0;
 }
 
-function pathOf(args: Arguments): string {
-  const profile = segment(args.text("profile") ?? "code", "profile");
-  return `/profiles/${profile}/mcp/servers/${segment(args.words[0])}`;
+function serverPath(args: Arguments): string {
+  return `${mcpPath(args)}/servers/${segment(args.words[0])}`;
 }

@@ -6,29 +6,17 @@ import type {
   McpServerList,
   McpToolList,
 } from "../../../lib/api/mod.ts";
-import {
-  type Arguments,
-  type Command,
-  type CommandGroup,
-  JSON_OPTION,
-  type Option,
-} from "../../../lib/base/args/mod.ts";
+import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { isObject } from "../../../lib/base/object/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment, toolSegment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { LOGIN_COMMANDS } from "../mcp_login.ts";
+import { mcpPath, PROFILE_OPTION } from "../mcp_profile.ts";
 import { formatJson, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";
-
-const PROFILE_OPTION: Option = {
-  name: "profile",
-  short: "p",
-  value: "ID",
-  about: "profile; default code",
-};
 
 const CALL: Command = {
   name: "mcp call",
@@ -109,7 +97,7 @@ export const command: CommandGroup = {
 
 async function servers(args: Arguments): Promise<number> {
   const client = await connect();
-  const answer = await client.json<McpServerList>("GET", `${pathOf(args)}/servers/list`);
+  const answer = await client.json<McpServerList>("GET", `${mcpPath(args)}/servers/list`);
   if (args.has("json")) await printJson(answer);
   else if (answer.servers.length === 0) {
     await print("no MCP servers; define one as [mcp.ID] in the profile or in corp.toml");
@@ -129,10 +117,10 @@ async function servers(args: Arguments): Promise<number> {
 
 async function tools(args: Arguments): Promise<number> {
   const client = await connect();
-  const { servers } = await client.json<McpServerList>("GET", `${pathOf(args)}/servers/list`);
+  const { servers } = await client.json<McpServerList>("GET", `${mcpPath(args)}/servers/list`);
   const lists = await Promise.all(
     servers.map(({ name }) =>
-      client.json<McpToolList>("GET", `${pathOf(args)}/servers/${segment(name)}/tools/list`)
+      client.json<McpToolList>("GET", `${mcpPath(args)}/servers/${segment(name)}/tools/list`)
     ),
   );
   const all = lists.flatMap(({ tools }) => tools);
@@ -153,7 +141,7 @@ async function tools(args: Arguments): Promise<number> {
 async function call(args: Arguments, name: string, text = "{}"): Promise<number> {
   const client = await connect();
   const json = { arguments: parseToolArguments(text), vm: args.text("vm") };
-  const { result } = await client.json<McpCallResult>("POST", `${pathOf(args)}${toolPath(name)}/call`, {
+  const { result } = await client.json<McpCallResult>("POST", `${mcpPath(args)}${toolPath(name)}/call`, {
     json,
   });
   if (args.has("json")) await printJson(result);
@@ -167,7 +155,7 @@ async function call(args: Arguments, name: string, text = "{}"): Promise<number>
 
 async function refresh(args: Arguments, server: string): Promise<number> {
   const client = await connect();
-  const path = `${pathOf(args)}/servers/${segment(server)}/refresh`;
+  const path = `${mcpPath(args)}/servers/${segment(server)}/refresh`;
   const answer = await client.json<McpRefreshed>("POST", path);
   if (args.has("json")) await printJson(answer);
   else await print(`reconnected in ${count(answer.instances, "running VM")}`);
@@ -176,7 +164,7 @@ async function refresh(args: Arguments, server: string): Promise<number> {
 
 async function diff(args: Arguments): Promise<number> {
   const client = await connect();
-  const { changes } = await client.json<McpChanges>("GET", `${pathOf(args)}/changes`);
+  const { changes } = await client.json<McpChanges>("GET", `${mcpPath(args)}/changes`);
   if (args.has("json")) await printJson({ changes });
   else await print(changes.length ? changes.map(formatChange).join("\n\n") : "no changed tools");
   return 0;
@@ -184,7 +172,7 @@ async function diff(args: Arguments): Promise<number> {
 
 async function approve(args: Arguments, name: string): Promise<number> {
   const client = await connect();
-  const change = await client.json<McpChange>("POST", `${pathOf(args)}${toolPath(name)}/approve`);
+  const change = await client.json<McpChange>("POST", `${mcpPath(args)}${toolPath(name)}/approve`);
   if (args.has("json")) await printJson(change);
   else await print(`approved the current definition of ${name}`);
   return 0;
@@ -203,10 +191,6 @@ function rejectProfileWord(verb: string, args: Arguments): Arguments {
   throw new SbxError("usage.invalid", `unexpected argument "${word}"`, {
     hint: `give a profile with -p: sbx mcp ${verb} -p ${word}`,
   });
-}
-
-function pathOf(args: Arguments): string {
-  return `/profiles/${segment(args.text("profile") ?? "code", "profile")}/mcp`;
 }
 
 /** @throws {SbxError} `usage.invalid`: a name without `__` */
