@@ -19,8 +19,9 @@ export const AggregatorDefinition = z.strictObject({
   enabled: z.boolean().default(true),
   source: z.string().max(64).default(""),
   unsupported_stdio: z.boolean().default(false),
+  stdio: z.boolean().optional(),
 }).superRefine((definition, { addIssue }) => {
-  if (definition.url || definition.unsupported_stdio) return;
+  if (definition.url || definition.unsupported_stdio || definition.stdio) return;
   addIssue({ code: "custom", path: ["url"], message: "is missing" });
 });
 export type AggregatorDefinition = z.output<typeof AggregatorDefinition>;

@@ -51,6 +51,9 @@ export const STREAM_INTERVAL_MS = 500;
 /** `ms` after the end of a response body before a request without an answer fails. */
 export const ANSWER_GRACE_MS = 250;
 
+/** Starts of the program of a stdio server within a minute (docs/contracts.md §14). */
+export const PROGRAM_STARTS_PER_MINUTE = 10;
+
 /** Requests of servers that wait for an answer at once. */
 export const QUESTIONS_MAX = 16;
 /** `bytes` of a log message of a server; a larger one is dropped. */

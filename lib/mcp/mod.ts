@@ -26,7 +26,13 @@ export {
   splitUri,
 } from "./name.ts";
 export { RENEW_BEFORE_MS } from "./limit.ts";
-export type { CredentialResolver, LoginToken, ServerLogins } from "./outbound/mod.ts";
+export type {
+  CredentialResolver,
+  LoginToken,
+  ServerLogins,
+  StdioProgram,
+  StdioStarter,
+} from "./outbound/mod.ts";
 export { findingOf, type PinChange, type PinFinding } from "./pin/change.ts";
 export { definitionDiff, type DiffPart, renderDiff, wordDiff } from "./pin/diff.ts";
 export { pinHash } from "./pin/hash.ts";

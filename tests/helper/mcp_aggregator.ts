@@ -6,6 +6,7 @@ import {
   OutboundClient,
   OutboundServer,
   type ServerLogins,
+  type StdioStarter,
 } from "../../lib/mcp/outbound/mod.ts";
 
 type Answer = Record<string, any>;
@@ -14,6 +15,7 @@ interface TestOptions {
   timeouts?: Partial<Timeouts>;
   resolve?: CredentialResolver;
   logins?: ServerLogins;
+  startStdio?: StdioStarter;
   onRequest?: RequestAnswerer;
 }
 
@@ -25,7 +27,7 @@ export class TestAggregator {
   readonly #input = new TransformStream<Uint8Array, Uint8Array>();
   readonly #writer = this.#input.writable.getWriter();
   readonly #waiting = new Map<number, (answer: Answer) => void>();
-  readonly #client: OutboundClient;
+  readonly client: OutboundClient;
   readonly #served: Promise<void>;
   #text = "";
   #id = 0;
@@ -44,19 +46,20 @@ export class TestAggregator {
 
   private constructor(
     definitions: AggregatorDefinition[],
-    { timeouts, resolve, logins, onRequest }: TestOptions,
+    { timeouts, resolve, logins, startStdio, onRequest }: TestOptions,
     near: Deno.Conn,
     far: Deno.Conn,
   ) {
     this.outbound = new OutboundServer(definitions, {
       resolve,
       logins,
+      startStdio,
       onProgress: (id, progress) => this.progress.push([id, progress]),
       onRequest,
       onNotice: (notice) => this.notices.push(notice),
     });
     this.outbound.serve(far);
-    this.#client = new OutboundClient(near);
+    this.client = new OutboundClient(near);
     const reader = this.#input.readable.getReader();
     let rest: Uint8Array = new Uint8Array(0);
     const input = {
@@ -76,7 +79,7 @@ export class TestAggregator {
       input,
       output: { write: (bytes) => Promise.resolve(this.#take(bytes)) },
     }, {
-      outbound: this.#client,
+      outbound: this.client,
       log: (line) => this.log.push(line),
       timeouts: { connect: 1000, request: 1000, call: 1000, ...timeouts },
     });
@@ -102,7 +105,7 @@ export class TestAggregator {
     await this.#writer.close();
     await this.#served;
     this.outbound.close();
-    await this.#client.closed;
+    await this.client.closed;
   }
 
   #take(bytes: Uint8Array): number {

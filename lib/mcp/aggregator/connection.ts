@@ -17,6 +17,7 @@ import { ANSWER_GRACE_MS, GOODBYE_MS, STREAM_INTERVAL_MS } from "../limit.ts";
 import type { ServerFetch } from "../outbound/mod.ts";
 import { AnswerWatch, StreamWatch } from "../outbound/watch.ts";
 import { httpStatus } from "./problem.ts";
+import { StdioTransport } from "./stdio.ts";
 
 export interface RequestOptions {
   timeout: number;
@@ -64,7 +65,7 @@ const NO_VALIDATION = {
 
 export class ServerConnection {
   readonly #client: Client;
-  readonly #transport: StreamableHTTPClientTransport | SSEClientTransport;
+  readonly #transport: StreamableHTTPClientTransport | SSEClientTransport | StdioTransport;
   readonly #events: ConnectionEvents;
   readonly #pending = new Set<number>();
   #streamOpenedAt = -Infinity;
@@ -75,33 +76,47 @@ export class ServerConnection {
   #isRetired = false;
   #isOver = false;
 
-  /** Connects by Streamable HTTP, then by HTTP+SSE. */
+  /** Connects by Streamable HTTP, then by HTTP+SSE; to a program by its input and output. */
   static async open(
     definition: AggregatorDefinition,
     fetch: ServerFetch,
     events: ConnectionEvents,
     timeout: number,
   ): Promise<ServerConnection> {
-    const url = new URL(definition.url);
+    if (definition.stdio) {
+      return await new ServerConnection(new StdioTransport(fetch), events).#connect(timeout);
+    }
     try {
-      return await new ServerConnection(url, fetch, events, StreamableHTTPClientTransport).#connect(timeout);
+      return await ServerConnection.#overHttp(definition, fetch, events, StreamableHTTPClientTransport)
+        .#connect(timeout);
     } catch (error) {
       if (!OLDER_TRANSPORT.includes(httpStatus(error) ?? 0)) throw error;
       // Most servers lack the older transport; then the first error says more.
-      return await new ServerConnection(url, fetch, events, SSEClientTransport).#connect(timeout)
+      return await ServerConnection.#overHttp(definition, fetch, events, SSEClientTransport).#connect(timeout)
         .catch(() => Promise.reject(error));
     }
   }
 
-  private constructor(
-    url: URL,
+  static #overHttp(
+    { url }: AggregatorDefinition,
     fetch: ServerFetch,
     events: ConnectionEvents,
     TransportClass: typeof StreamableHTTPClientTransport | typeof SSEClientTransport,
+  ): ServerConnection {
+    const connection: ServerConnection = new ServerConnection(
+      new TransportClass(new URL(url), { fetch: (to, init) => connection.#fetch(fetch, to, init) }),
+      events,
+    );
+    return connection;
+  }
+
+  private constructor(
+    transport: StreamableHTTPClientTransport | SSEClientTransport | StdioTransport,
+    events: ConnectionEvents,
   ) {
     this.#events = events;
-    const options = { fetch: (to: string | URL, init?: RequestInit) => this.#fetch(fetch, to, init) };
-    const transport = this.#transport = new TransportClass(url, options);
+    this.#transport = transport;
+    if (transport instanceof StdioTransport) transport.ended.catch((reason) => this.#lose(reason));
     this.#client = new Client({ name: "sbx", version: VERSION }, {
       capabilities: CAPABILITIES,
       jsonSchemaValidator: NO_VALIDATION,
@@ -164,14 +179,16 @@ export class ServerConnection {
 
   async #connect(timeout: number): Promise<this> {
     let timer: ReturnType<typeof setTimeout> | undefined;
+    const program = this.#transport instanceof StdioTransport ? this.#transport : undefined;
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new TypeError("the server did not answer in time")), timeout);
+      const expire = () => reject(new TypeError(program?.lateness ?? "the server did not answer in time"));
+      timer = setTimeout(expire, timeout);
     });
     try {
       // The request's timeout covers neither the opening of a stream nor the notification that follows.
       const connected = this.#client.connect(this.#transport as Transport, { timeout });
       connected.catch(() => {});
-      await Promise.race([connected, late]);
+      await Promise.race(program ? [program.ended, connected, late] : [connected, late]);
       return this;
     } catch (error) {
       this.#isOver = true;

@@ -208,9 +208,7 @@ export class Aggregator {
   /** The reason why no process is needed; `undefined` when one is. */
   get #idleReason(): string | undefined {
     if (this.#command === null) return `${AGGREGATOR} is not installed`;
-    return this.#process || this.#definitions.some(isServed)
-      ? undefined
-      : "no enabled HTTP server is configured";
+    return this.#process || this.#definitions.some(isServed) ? undefined : "no enabled server is configured";
   }
 
   #requireServed(name: string): void {
@@ -238,6 +236,7 @@ export class Aggregator {
         dir: this.#options.dir,
         resolve: this.#options.resolve,
         logins: this.#options.logins,
+        startStdio: this.#options.startStdio,
         onChanged: (kinds) => this.#announce(kinds),
         onRequest: (request, signal) => this.#answerer(request, signal),
         onNotice: (notice) => {

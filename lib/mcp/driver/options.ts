@@ -1,5 +1,5 @@
 import type { AggregatorDefinition } from "../definition.ts";
-import type { CredentialResolver, ServerLogins } from "../outbound/mod.ts";
+import type { CredentialResolver, ServerLogins, StdioStarter } from "../outbound/mod.ts";
 import type { ListsOptions } from "./lists.ts";
 
 export interface AggregatorOptions extends ListsOptions {
@@ -11,6 +11,8 @@ export interface AggregatorOptions extends ListsOptions {
   resolve?: CredentialResolver;
   /** logins of people at servers; without it a server that needs one is not connected */
   logins?: ServerLogins;
+  /** starts the programs of stdio servers; without it they are not connected */
+  startStdio?: StdioStarter;
   /** program and arguments; default: the program installed beside this one; null: not installed */
   command?: string[] | null;
   /** `ms` (docs/contracts.md §8) */

@@ -4,7 +4,12 @@ import type { AggregatorDefinition } from "../definition.ts";
 import type { EntryKind, RequestAnswerer, ServerNotice } from "../entry.ts";
 import { LINE_BYTES_MAX } from "../limit.ts";
 import { fitsLine, LineWriter, readLines, valueOf } from "../ndjson.ts";
-import { type CredentialResolver, OutboundServer, type ServerLogins } from "../outbound/mod.ts";
+import {
+  type CredentialResolver,
+  OutboundServer,
+  type ServerLogins,
+  type StdioStarter,
+} from "../outbound/mod.ts";
 import { type CallOptions, PendingRequests } from "./pending.ts";
 import { spawnAggregator } from "./spawn.ts";
 
@@ -19,6 +24,7 @@ export interface AggregatorProcessOptions {
   dir: string;
   resolve?: CredentialResolver;
   logins?: ServerLogins;
+  startStdio?: StdioStarter;
   onChanged(kinds: EntryKind[]): void;
   onNotice(notice: ServerNotice): void;
   onRequest: RequestAnswerer;
@@ -42,7 +48,7 @@ export class AggregatorProcess {
    * line
    */
   constructor(
-    { command, definitions, dir, resolve, logins, onChanged, onNotice, onRequest, log }:
+    { command, definitions, dir, resolve, logins, startStdio, onChanged, onNotice, onRequest, log }:
       AggregatorProcessOptions,
   ) {
     const first = checkLine(JSON.stringify(definitions), "the list of MCP server definitions");
@@ -50,6 +56,7 @@ export class AggregatorProcess {
     this.#outbound = new OutboundServer(definitions, {
       resolve,
       logins,
+      startStdio,
       onChanged,
       onNotice,
       onRequest,

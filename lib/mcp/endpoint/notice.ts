@@ -4,7 +4,7 @@ import type { GuestConnection } from "./connection.ts";
 import { draftOf } from "./event.ts";
 import { LOG_MESSAGES_PER_MINUTE } from "./limit.ts";
 import { argumentsParam } from "./params.ts";
-import { PerMinute } from "./per_minute.ts";
+import { PerMinute } from "../per_minute.ts";
 import { LOG_LEVELS } from "./protocol.ts";
 import type { Subscriptions } from "./subscription.ts";
 

@@ -7,7 +7,7 @@ import { defaultsOf } from "./elicitation.ts";
 import { draftOf, keptOf, type McpResponse } from "./event.ts";
 import { SERVER_REQUESTS_PER_MINUTE } from "./limit.ts";
 import { argumentsParam } from "./params.ts";
-import { PerMinute } from "./per_minute.ts";
+import { PerMinute } from "../per_minute.ts";
 import type { Params } from "./rpc.ts";
 
 /** The answer of a person who does not want to. */

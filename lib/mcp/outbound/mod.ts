@@ -2,3 +2,4 @@
 export { type Outbound, OutboundClient, type ServerFetch } from "./client.ts";
 export type { CredentialResolver, LoginToken, ServerLogins } from "./credential.ts";
 export { OutboundServer } from "./server.ts";
+export type { StdioProgram, StdioStarter } from "./stdio.ts";

@@ -16,6 +16,7 @@ import { Questions } from "./question.ts";
 import { readNotice, readProgress } from "./report.ts";
 import { OutboundRefusal } from "./refusal.ts";
 import { SecretFilter } from "./secret.ts";
+import { STDIO_TYPE, StdioPrograms, type StdioStarter } from "./stdio.ts";
 import {
   type AllowedServer,
   allowedServers,
@@ -28,6 +29,8 @@ import {
 export interface OutboundOptions {
   resolve?: CredentialResolver;
   logins?: ServerLogins;
+  /** absent: stdio servers are refused */
+  startStdio?: StdioStarter;
   onProgress?(id: number, progress: Progress): void;
   onChanged?(kinds: EntryKind[]): void;
   onNotice?(notice: ServerNotice): void;
@@ -71,6 +74,7 @@ export class OutboundServer {
   #hasSecrets: boolean;
   readonly #syncs = new Map<number, () => void>();
   readonly #questions: Questions;
+  readonly #programs: StdioPrograms;
   #lastSync = 0;
   #wire?: FrameWire;
 
@@ -80,6 +84,7 @@ export class OutboundServer {
     this.#hasSecrets = options.logins !== undefined || usesSecrets(definitions);
     this.#options = options;
     this.#credentials = new Credentials(options, this.#secrets);
+    this.#programs = new StdioPrograms(options.startStdio);
     this.#questions = new Questions(
       options.onRequest ?? (() => Promise.reject(new Error("requests of servers are not answered here"))),
     );
@@ -194,6 +199,7 @@ export class OutboundServer {
     // One listener for all waits of the request.
     request.abort.signal.addEventListener("abort", () => request.onCredit?.(), { once: true });
     try {
+      if (server.definition.stdio) return await this.#relayStdio(wire, id, request, head.method, body);
       await this.#relay(wire, id, request, to, {
         method: head.method,
         headers: headersOf(head, server),
@@ -227,6 +233,28 @@ export class OutboundServer {
     }
     if (filter) await this.#sendData(wire, id, request, filter.end());
     wire.send(FrameKind.End, id);
+  }
+
+  async #relayStdio(
+    wire: FrameWire,
+    id: number,
+    request: ForwardedRequest,
+    method: string,
+    body: Uint8Array,
+  ): Promise<void> {
+    const { name } = request.server.definition;
+    const respond = (head: ResponseHead) => wire.send(FrameKind.Head, id, JSON.stringify(head));
+    if (method === "POST") {
+      await this.#programs.write(name, body);
+      respond({ status: 202, headers: [] });
+      return wire.send(FrameKind.End, id);
+    }
+    const lines = await this.#programs.open(name, request.abort.signal);
+    respond({ status: 200, headers: [["content-type", STDIO_TYPE]] });
+    for await (const line of lines) {
+      const text = this.#hasSecrets ? this.#secrets.message(line) : line;
+      await this.#sendData(wire, id, request, new TextEncoder().encode(`${text}\n`));
+    }
   }
 
   #pickHeaders(headers: Headers): [string, string][] {

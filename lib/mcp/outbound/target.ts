@@ -3,6 +3,7 @@ import { VERSION } from "../../base/version/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
 import { isServed } from "../sources.ts";
 import type { RequestHead } from "./frame.ts";
+import { STDIO_URL } from "./stdio.ts";
 
 /** A server that requests may be sent to. */
 export interface AllowedServer {
@@ -16,12 +17,13 @@ export interface AllowedServer {
 /** Headers that the MCP client sets itself; all others are dropped, above all those that carry a credential. */
 const ALLOWED_HEADER = /^(accept|content-type|last-event-id|mcp-[a-z0-9-]{1,64})$/;
 const METHODS = ["GET", "POST", "DELETE"];
+const STDIO_METHODS = ["GET", "POST"];
 
-/** The enabled HTTP servers among these definitions. */
+/** The enabled servers among these definitions. */
 export function allowedServers(definitions: AggregatorDefinition[]): Map<string, AllowedServer> {
   const servers = new Map<string, AllowedServer>();
   for (const definition of definitions) {
-    const url = isServed(definition) && URL.parse(definition.url);
+    const url = isServed(definition) && URL.parse(definition.stdio ? STDIO_URL : definition.url);
     if (!url || servers.has(definition.name)) continue;
     const headers: Record<string, string> = { "user-agent": `sbx/${VERSION}` };
     for (const [name, value] of Object.entries(definition.headers)) headers[name.toLowerCase()] = value;
@@ -47,7 +49,8 @@ export function readRequest(
 }
 
 /**
- * Finds the server of a request: scheme, host and port have to match one of `candidates` exactly.
+ * Finds the server of a request: scheme, host and port have to match one of `candidates` exactly, or the whole URL that
+ * of a stdio server.
  *
  * @param candidates definitions of the server's name, `undefined` where there is none
  * @returns the reason as text when the request is not allowed
@@ -59,11 +62,15 @@ export function findServer(
   const servers = candidates.filter((server) => server !== undefined);
   if (servers.length === 0) return "no enabled server has this name";
   const to = url === servers[0].url.href ? servers[0].url : URL.parse(url);
-  const server = servers.find(({ origin }) => origin === to?.origin);
+  const server = servers.find(({ definition, url: { href }, origin }) =>
+    definition.stdio ? href === to?.href : origin === to?.origin
+  );
   if (!to || !server || to.username || to.password) {
-    return `only ${servers[0].origin} is allowed for this server`;
+    return `only ${servers[0].definition.stdio ? STDIO_URL : servers[0].origin} is allowed for this server`;
   }
-  return METHODS.includes(method) ? { to, server } : `${method} is not a method of the MCP transport`;
+  return (server.definition.stdio ? STDIO_METHODS : METHODS).includes(method)
+    ? { to, server }
+    : `${method} is not a method of the MCP transport`;
 }
 
 /** Headers of the request; those of the definition override those of the aggregator. */

@@ -32,12 +32,28 @@ export class AnswerWatch implements BodyWatch {
   }
 }
 
-/** Limits a stream that a server may keep open indefinitely. */
-export class StreamWatch implements BodyWatch {
-  #eventBytes = 0;
-  #wasNewline = false;
+/** Limits the rate of a stream that a server may keep open indefinitely. */
+export class RateWatch implements BodyWatch {
   #secondBytes = 0;
   #secondStart = performance.now();
+
+  chunk({ length }: Uint8Array): Promise<void> | void {
+    this.#secondBytes += length;
+    const passed = performance.now() - this.#secondStart;
+    if (passed > 1000) {
+      this.#secondBytes = length;
+      this.#secondStart = performance.now();
+    } else if (this.#secondBytes > STREAM_BYTES_PER_SECOND) {
+      return new Promise((resolve) => setTimeout(resolve, 1000 - passed));
+    }
+  }
+}
+
+/** Limits a stream of events that a server may keep open indefinitely. */
+export class StreamWatch implements BodyWatch {
+  readonly #rate = new RateWatch();
+  #eventBytes = 0;
+  #wasNewline = false;
 
   chunk(bytes: Uint8Array): Promise<void> | void {
     for (const byte of bytes) {
@@ -50,14 +66,7 @@ export class StreamWatch implements BodyWatch {
     if (this.#eventBytes > EVENT_BYTES_MAX) {
       throw new TypeError(`an event of the server's stream exceeds ${EVENT_BYTES_MAX} bytes`);
     }
-    this.#secondBytes += bytes.length;
-    const passed = performance.now() - this.#secondStart;
-    if (passed > 1000) {
-      this.#secondBytes = bytes.length;
-      this.#secondStart = performance.now();
-    } else if (this.#secondBytes > STREAM_BYTES_PER_SECOND) {
-      return new Promise((resolve) => setTimeout(resolve, 1000 - passed));
-    }
+    return this.#rate.chunk(bytes);
   }
 }
 
