@@ -1,3 +1,4 @@
+import { canonicalHost, isPrivateHost } from "../base/address/mod.ts";
 import { guestErrorBody, SbxError } from "../base/error/mod.ts";
 import { type Decision, type Gate, guestLine } from "../policy/mod.ts";
 import { type DnsAnswer, DnsCache } from "./cache.ts";
@@ -59,14 +60,27 @@ export class DnsService {
     return answer;
   }
 
-  /** True when this guest received `address` for `name`. */
+  /** True when this guest received `address` for `name`; a private one while the rules in force allow that answer. */
   agrees(name: string, address: string): boolean {
-    return this.#addresses.agrees(name, address);
+    return this.#addresses.agrees(name, address) && this.#mayLeadTo(name, address);
   }
 
-  /** Latest name for which this guest received `address`. */
+  /** Latest name for which this guest received `address`, as {@linkcode agrees} has it. */
   nameOf(address: string): string | undefined {
-    return this.#addresses.nameOf(address) ?? this.#overrides?.nameOf(address);
+    const name = this.#addresses.nameOf(address);
+    return name !== undefined && this.#mayLeadTo(name, address) ? name : this.#overrides?.nameOf(address);
+  }
+
+  /** Evaluates the answer again: names and addresses are kept longer than rules. */
+  #mayLeadTo(name: string, address: string): boolean {
+    if (!isPrivateHost(address)) return true;
+    const type = address.includes(":") ? "AAAA" : "A";
+    const answer: DnsAnswer = {
+      rcode: "NOERROR",
+      records: [{ name, type, ttl: 0, data: canonicalHost(address)! }],
+    };
+    const draft = draftOf({ name, type }, { proto: "udp", process_name: "" }, "vm", answer);
+    return this.#gate.preview(draft).decision.decision !== "block";
   }
 
   /** Target of a connection to a name of `network.upstream_overrides`, or to its made-up address. */

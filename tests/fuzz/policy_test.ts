@@ -16,13 +16,21 @@ import { randomEvent, randomMatch, randomRule } from "../helper/random_policy.ts
 /** Reference implementation of the contract: every rule in order, without an index. */
 function evaluateByReference(rules: Rule[], event: Event): { decision: string; findings: string[] } {
   const policy = compilePolicy(rules);
+  const publicEvent = structuredClone(event);
+  const isPrivate = event.http?.request.host === "10.0.0.1";
+  if (isPrivate) publicEvent.http!.request.host = "192.0.2.1";
   let decision: string | undefined;
+  let openAsk = false;
   const findings: string[] = [];
   for (const { rule, program } of policy.rules) {
     if (program(new FlatEvent(event)) !== true) continue;
     if (rule.detection_level) findings.push(rule.id);
-    if (rule.action !== "rewrite") decision ??= rule.action;
+    if (rule.action === "rewrite" || decision) continue;
+    const overlooks = isPrivate && rule.action !== "block" && program(new FlatEvent(publicEvent)) === true;
+    if (!overlooks) decision = rule.action;
+    else if (rule.action === "ask") openAsk = true;
   }
+  if (decision === "allow" && openAsk) decision = "ask";
   return { decision: decision ?? "block", findings };
 }
 

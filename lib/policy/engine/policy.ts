@@ -7,6 +7,7 @@ import { FlatEvent } from "./flat.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
 import { isWithin, readsPart } from "./part.ts";
 import { isPassedThrough, PassthroughGuard } from "./passthrough.ts";
+import { PrivateAddressGuard } from "./private.ts";
 import { otherReadings } from "./reading.ts";
 import type { Rewrite } from "./rewrite.ts";
 import { compareRules, type Rule, ruleLabel } from "./rule.ts";
@@ -27,6 +28,7 @@ export class Policy {
   readonly rules: readonly CompiledRule[];
   /** keeps corp's rules on content in force */
   readonly passthrough: PassthroughGuard;
+  readonly #privateAddresses: PrivateAddressGuard;
   readonly #index: Map<EventType, TypeIndex>;
   readonly #reads = new Map<string, boolean>();
 
@@ -36,6 +38,7 @@ export class Policy {
     this.rules.forEach((rule, at) => rule.order = at);
     this.#index = buildIndex(this.rules);
     this.passthrough = new PassthroughGuard(this.rules, corp);
+    this.#privateAddresses = new PrivateAddressGuard(this.rules);
   }
 
   /** True when a rule reads a part of events: a family or a path, as in {@linkcode readsPart}. */
@@ -68,10 +71,11 @@ export class Policy {
   /** Evaluates one event as it is, and as lenient servers read it. */
   #run(event: Event, appliesRewrites: boolean, explain: boolean): Evaluation {
     const index = this.#index.get(event.common.event_type)!;
-    const run = new Run(index, event, appliesRewrites ? "all" : "without-rewrites", this.passthrough);
+    const guards = [this.passthrough, this.#privateAddresses] as const;
+    const run = new Run(index, event, appliesRewrites ? "all" : "without-rewrites", ...guards);
     let evaluation = run.evaluation(explain ? this.rules : undefined);
     for (const reading of otherReadings(event)) {
-      const restricting = new Run(index, reading, "restrictions", this.passthrough);
+      const restricting = new Run(index, reading, "restrictions", ...guards);
       const found = restricting.evaluation();
       const known = new Set(evaluation.findings.map(ruleOf));
       const added = found.findings.filter((finding) => !known.has(ruleOf(finding)));
@@ -117,6 +121,8 @@ class Run {
   readonly #failures: RuleFailure[] = [];
   #evaluated = 0;
   #decider?: CompiledRule;
+  /** first ask that does not name a private address of the event: it holds where a later rule allows that address */
+  #openAsk?: CompiledRule;
   /** reason of a decision by a rule that failed */
   #failure?: string;
   /** message of the last failure, without the rule's place, which is not for guests */
@@ -128,10 +134,12 @@ class Run {
     readonly event: Event,
     readonly pass: Pass,
     readonly passthrough: PassthroughGuard,
+    readonly privateAddresses: PrivateAddressGuard,
   ) {
     this.#flat = new FlatEvent(event);
     this.#rewritten = event;
     this.#evaluate(index.find(event), index.always);
+    if (this.#decider?.rule.action === "allow") this.#decider = this.#openAsk ?? this.#decider;
   }
 
   /** Place of the deciding rule in the order of evaluation. */
@@ -167,8 +175,10 @@ class Run {
       return;
     }
     if (next.rule.detection_level) this.#addFinding(next);
-    if (next.rule.action === "rewrite") this.#rewrite(next);
-    else this.#decider = next;
+    const { action } = next.rule;
+    if (action === "rewrite") this.#rewrite(next);
+    else if (action === "block" || !this.privateAddresses.overlooks(next, this.event)) this.#decider = next;
+    else if (action === "ask") this.#openAsk ??= next;
   }
 
   #matches({ program, rule }: CompiledRule): boolean {

@@ -1,4 +1,5 @@
 /** Explanation of a decision for people: relevant values, near misses, remedy. */
+import { isPrivateHost } from "../../base/address/mod.ts";
 import { type Event, familyOf, valueAt } from "../../event/mod.ts";
 import type { Decision, MatchedField, NearMiss } from "../decision/mod.ts";
 import { resetCost } from "./cel.ts";
@@ -113,12 +114,23 @@ export function remedyFor(
   if (decider?.layer === "profile" && decider.priority <= PRIORITY_DEFAULT.profile) {
     return `change ${place}, or set enabled = false there`;
   }
-  const { path, value } = subjectOf(event);
-  const match = value === undefined
-    ? `common.event_type == ${quote(event.common.event_type)}`
-    : `${path} == ${quote(String(value))}`;
+  const match = rule.id === "block-private-dns" ? answerMatchOf(event) : subjectMatchOf(event);
   const priority = decider?.layer === "profile" ? `, priority = ${decider.priority - 1}` : "";
   return `allow it in the profile: action = "allow"${priority}, match = '${match}'`;
+}
+
+/** Match of a rule for events like this one. */
+function subjectMatchOf(event: Event): string {
+  const { path, value } = subjectOf(event);
+  return value === undefined
+    ? `common.event_type == ${quote(event.common.event_type)}`
+    : `${path} == ${quote(String(value))}`;
+}
+
+/** Match of a rule that names the private addresses in a DNS answer: a rule on the name alone does not open them. */
+function answerMatchOf(event: Event): string {
+  const found = event.dns?.response?.answers.filter(isPrivateHost).map(quote).join(", ");
+  return `${subjectMatchOf(event)} && dns.response.answers.exists(answer, answer in [${found}])`;
 }
 
 /** True for a value that {@linkcode shorten} cut. */
