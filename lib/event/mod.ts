@@ -4,6 +4,7 @@ export { catalogue, type CatalogueField, fieldsOfFamily, nearestField, valueAt }
 export { normalizeContext } from "./context.ts";
 export * from "./event.ts";
 export { type Getter, getterOf } from "./getter.ts";
+export { isMethodOverride } from "./method.ts";
 export { providerOf, UNKNOWN_PROVIDER } from "./model_provider.ts";
 export {
   fileNameOf,

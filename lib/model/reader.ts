@@ -8,7 +8,7 @@ import { operationOf } from "./operation.ts";
 import { openaiChat } from "./openai_chat.ts";
 import { openaiResponses } from "./openai_responses.ts";
 import { BUILT_IN_PRICES, type Prices } from "./price.ts";
-import { providerOf } from "../event/mod.ts";
+import { isMethodOverride, providerOf } from "../event/mod.ts";
 import { socketOf } from "./socket.ts";
 import type { Header, ModelCall, ModelRequest, ModelSocket } from "./types.ts";
 
@@ -48,13 +48,10 @@ export class ModelReader {
   }
 }
 
-/** Headers by which a request asks for another method than its own. */
-const OVERRIDES = new Set(["x-http-method-override", "x-http-method", "x-method-override"]);
-
 /** True for a request that calls no model: it reads or deletes. */
 function isReading(method: string, headers: readonly Header[]): boolean {
   return ["GET", "HEAD", "OPTIONS", "DELETE"].includes(method) &&
-    !headers.some(([name]) => OVERRIDES.has(name));
+    !headers.some(([name]) => isMethodOverride(name));
 }
 
 function headerOf(headers: readonly Header[], name: string): string | undefined {
