@@ -7,7 +7,7 @@ import type { CredentialSubstitution, Event } from "../../event/mod.ts";
 import type { Decision, Passage } from "../../policy/mod.ts";
 import { ClientLost } from "../fault.ts";
 import { BUFFERED_BODY_MAX } from "../limit.ts";
-import { decodeBody, encodingOf } from "../message/encoding.ts";
+import { encodingOf } from "../message/encoding.ts";
 import { acceptIdentity, acceptWhole, dropHeader } from "../message/header.ts";
 import {
   type BodyFilter,
@@ -30,7 +30,8 @@ import {
   NO_HTTP_BODY,
   substitutionDraft,
 } from "./draft.ts";
-import { bodyPlaceOf, filterBytes, prepareBody } from "./filtered_body.ts";
+import { searchEncoded, TOO_LONG } from "./encoded_body.ts";
+import { bodyPlaceOf, prepareBody } from "./filtered_body.ts";
 import { modelBodyOf } from "./model_body.ts";
 import { modelRequestOf, ModelTap, type ModelVerdict } from "./model_tap.ts";
 import type { Outlet } from "./outlet.ts";
@@ -84,16 +85,23 @@ export class HttpExchange {
       // The rewritten request may be a call to another provider.
       call = this.#context.models?.match(modelRequestOf(after, head));
       const refusal = requestRefusal(this.#context, { ...request.draft, http: { request: after } });
-      if (refusal) return await this.#blockModelCall(passage, refusal);
+      if (refusal) return await this.#block(passage, refusal);
     }
     if (call) {
       const verdict = await this.#decideModelCall(call, { ...request, head }, bytes);
-      if (verdict?.allowed === false) return await this.#blockModelCall(passage, verdict.decision);
+      if (verdict?.allowed === false) return await this.#block(passage, verdict.decision);
       if (verdict) head = { ...head, headers: acceptIdentity(head.headers) };
       bytes = verdict?.body ?? bytes;
     }
-    if (!bytes && encodingOf(head.headers) !== undefined) {
-      bytes = await this.#decodeIfSecret(passage.event, head, request.body);
+    const encoding = bytes ? undefined : encodingOf(head.headers);
+    if (encoding !== undefined) {
+      const filter = this.#context.broker.bodies(bodyPlaceOf(passage.event, head, "request"));
+      const { found, plain } = await searchEncoded(request.body, encoding, filter);
+      if (found === "too long") {
+        const refusal = this.#context.gate.refuse({ ...request.draft, http: passage.event.http! }, TOO_LONG);
+        return await this.#block(passage, refusal, TOO_LONG.reason);
+      }
+      bytes = plain;
     }
     if (bytes) head = { ...head, headers: dropHeader(head.headers, "content-encoding") };
     await this.#send(passage, head, bytes ? replacementBody(bytes) : request.body);
@@ -110,9 +118,9 @@ export class HttpExchange {
       headers: captured.headers.slice(1),
     };
     const call = models?.match(modelRequestOf(this.#incoming, head));
-    const body = this.#incoming.body.done
-      ? this.#takeEmptyBody()
-      : await this.#bufferBody(call?.bodyMax ?? 0);
+    const body = this.#incoming.body.done ? this.#takeEmptyBody() : await this.#bufferBody(
+      encodingOf(head.headers) === undefined ? call?.bodyMax ?? 0 : BUFFERED_BODY_MAX,
+    );
     const httpBody = body.first.length > 0
       ? await describeBody(
         head,
@@ -140,8 +148,12 @@ export class HttpExchange {
     return await this.#tap.decide(this.#incoming.by, plain, scrub, this.#outlet.signal);
   }
 
-  async #blockModelCall(passage: Passage, decision: Decision): Promise<void> {
-    const error = "the model call was blocked by policy";
+  /** Refuses a request that policy had allowed. */
+  async #block(
+    passage: Passage,
+    decision: Decision,
+    error = "the model call was blocked by policy",
+  ): Promise<void> {
     passage.finish({ error, decision: attachDecision(decision, passage.event) });
     await this.#outlet.sendBlock(decision);
   }
@@ -219,28 +231,6 @@ export class HttpExchange {
   /** After the request's body nothing is read from the client, so its disconnect has to be watched for. */
   #watchClient(): void {
     this.#outlet.watch(() => this.#flight.abort());
-  }
-
-  /**
-   * Decodes an encoded body that holds a secret or a ref, which must not be sent as it is.
-   *
-   * @returns `undefined` for any other body, and for one that is too long (docs/credentials.md, "Limits"): it is sent as
-   * it came
-   * @throws {CredentialDenied}
-   */
-  async #decodeIfSecret(
-    event: Event,
-    head: CapturedHead,
-    { first, complete }: BufferedBody,
-  ): Promise<Uint8Array | undefined> {
-    if (!complete || first.length === 0) return undefined;
-    const decoded = await decodeBody(first, encodingOf(head.headers)!, BUFFERED_BODY_MAX + 1);
-    if (!decoded || decoded.bytes.length > BUFFERED_BODY_MAX) return undefined;
-    const plain = decoded.bytes;
-    const filter = this.#context.broker.bodies(bodyPlaceOf(event, head, "request"));
-    if (!filter) return undefined;
-    filterBytes(plain, filter);
-    return filter.substitutions.length > 0 ? plain : undefined;
   }
 
   /** Aborts the exchange when one of its credentials is revoked; `undefined` for the many that use none. */

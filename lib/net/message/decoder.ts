@@ -5,6 +5,8 @@ export interface DecoderOutput {
   bytes: Uint8Array;
   /** true at the end of the encoded data, if nothing follows it */
   whole: boolean;
+  /** more than the limit was decoded */
+  cut: boolean;
   /** encoded `bytes` that were read */
   read: number;
 }
@@ -47,7 +49,12 @@ export async function runDecoder(encoding: string, bytes: Uint8Array, most: numb
         all.set(piece.subarray(0, all.length - at), at);
         at += Math.min(piece.length, all.length - at);
       }
-      resolve({ bytes: all, whole: ended && count <= most && read === bytes.length, read });
+      resolve({
+        bytes: all,
+        whole: ended && count <= most && read === bytes.length,
+        cut: count > most,
+        read,
+      });
     };
     decoder.on("data", (piece: Uint8Array) => {
       if (count > most) return;

@@ -26,6 +26,14 @@ export interface Decoded {
   bytes: Uint8Array;
   /** false when the limit cut it, or when it is damaged or followed by other bytes */
   whole: boolean;
+  /** a limit cut it, at any of its encodings */
+  cut: boolean;
+}
+
+/** True for encodings, as {@linkcode encodingOf} returns them, that {@linkcode decodeBody} can undo. */
+export function canDecode(encoding: string): boolean {
+  const encodings = encoding.split(",");
+  return encodings.length <= ENCODINGS_MAX && encodings.every(isKnownEncoding);
 }
 
 /**
@@ -42,22 +50,22 @@ export async function decodeBody(
 ): Promise<Decoded | undefined> {
   const encodings = encoding.split(",").reverse();
   if (encodings.length > ENCODINGS_MAX) return undefined;
-  let decoded: Decoded = { bytes, whole: true };
+  let decoded: Decoded = { bytes, whole: true, cut: false };
   for (const [step, name] of encodings.entries()) {
     const limit = step === encodings.length - 1 ? most : BUFFERED_BODY_MAX;
     const next = await decodeOnce(decoded.bytes, name, limit);
     if (!next) return undefined;
-    decoded = { bytes: next.bytes, whole: decoded.whole && next.whole };
+    decoded = { bytes: next.bytes, whole: decoded.whole && next.whole, cut: decoded.cut || next.cut };
   }
   return decoded;
 }
 
 async function decodeOnce(bytes: Uint8Array, name: string, most: number): Promise<Decoded | undefined> {
   if (!isKnownEncoding(name)) return undefined;
-  if (bytes.length === 0) return { bytes, whole: true };
+  if (bytes.length === 0) return { bytes, whole: true, cut: false };
   if (name === "deflate") {
     const wrapped = await runDecoder(name, bytes, most);
-    if (wrapped.bytes.length > 0 || wrapped.whole) return wrapped;
+    if (wrapped.bytes.length > 0 || wrapped.whole || wrapped.cut) return wrapped;
     // Some senders leave out the zlib header, and servers accept that.
     return await runDecoder("deflate-raw", bytes, most);
   }
@@ -66,22 +74,22 @@ async function decodeOnce(bytes: Uint8Array, name: string, most: number): Promis
   let rest = bytes;
   // A zstd body may have several frames, of which the decoder reads one.
   for (let frame = 0; frame < (name === "zstd" ? FRAMES_MAX : 1); frame++) {
-    const { bytes: piece, whole, read } = await runDecoder(name, rest, room);
+    const { bytes: piece, whole, cut, read } = await runDecoder(name, rest, room);
     pieces.push(piece);
     room -= piece.length;
-    if (whole || room <= 0 || read === 0 || read >= rest.length) return join(pieces, whole);
+    if (whole || cut || read === 0 || read >= rest.length) return join(pieces, { whole, cut });
     rest = rest.subarray(read);
   }
-  return join(pieces, false);
+  return join(pieces, { whole: false, cut: true });
 }
 
-function join(pieces: readonly Uint8Array[], whole: boolean): Decoded {
-  if (pieces.length === 1) return { bytes: pieces[0], whole };
+function join(pieces: readonly Uint8Array[], end: Omit<Decoded, "bytes">): Decoded {
+  if (pieces.length === 1) return { bytes: pieces[0], ...end };
   const bytes = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
   for (const piece of pieces) {
     bytes.set(piece, at);
     at += piece.length;
   }
-  return { bytes, whole };
+  return { bytes, ...end };
 }
