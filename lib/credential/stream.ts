@@ -1,4 +1,5 @@
 import { Buffer } from "node:buffer";
+import { joinBytes } from "../base/bytes/mod.ts";
 import type { Finder, SecretMatch } from "./finder.ts";
 import { SECRET_MAX } from "./form.ts";
 
@@ -58,7 +59,7 @@ export class StreamReplacer {
   }
 
   #takeHeld(chunk: Uint8Array): Uint8Array {
-    const held = concat([this.#carry, ...this.#waiting, chunk]);
+    const held = joinBytes([this.#carry, ...this.#waiting, chunk]);
     this.#waiting = [];
     this.#waitingSize = 0;
     return held;
@@ -84,21 +85,11 @@ export class StreamReplacer {
     // A copy: the carried bytes outlive the caller's buffer.
     this.#carry = cut === text.length ? EMPTY : bytes.slice(cut - from);
     if (cut > from) this.#before = text[cut - 1];
-    return pieces.length === 1 ? pieces[0] : concat(pieces);
+    return joinBytes(pieces);
   }
 }
 
 /** Decodes bytes to text with one character per byte. */
 export function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
-}
-
-function concat(pieces: Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(pieces.reduce((size, { length }) => size + length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
 }

@@ -2,6 +2,7 @@
  * HTTP/1.1 client for the service's Unix socket, with reused connections. `fetch` with a Unix proxy has half the speed
  * (tests/bench/gateway.ts), and every request takes this path.
  */
+import { joinBytes } from "../base/bytes/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { BUFFERED_MAX, type RequestBody } from "./body.ts";
 import { ConnectionLost, ServiceConnection } from "./connection.ts";
@@ -142,7 +143,7 @@ async function sendWhole(
 ): Promise<void> {
   const head = headOf(request, body === undefined ? "" : `content-length: ${body.length}\r\n`);
   try {
-    await connection.write(body === undefined ? head : joinBytes(head, body));
+    await connection.write(body === undefined ? head : joinBytes([head, body]));
   } catch (error) {
     throw new ConnectionLost(true, error);
   }
@@ -159,7 +160,7 @@ async function sendStream(
   for await (const chunk of chunks) {
     if (chunk.length === 0) continue;
     if (length !== undefined) await connection.write(chunk);
-    else await connection.write(joinBytes(encoder.encode(`${chunk.length.toString(16)}\r\n`), chunk, CRLF));
+    else await connection.write(joinBytes([encoder.encode(`${chunk.length.toString(16)}\r\n`), chunk, CRLF]));
   }
   if (length === undefined) await connection.write(encoder.encode("0\r\n\r\n"));
 }
@@ -182,16 +183,6 @@ function isStream(body: RequestBody | undefined): body is Stream {
 function encodeLatin1(text: string): Uint8Array {
   const utf8 = encoder.encode(text);
   return utf8.length === text.length ? utf8 : Uint8Array.from(text, (character) => character.charCodeAt(0));
-}
-
-function joinBytes(...parts: Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }
 
 function streamBody(

@@ -1,6 +1,6 @@
 /** Lines of JSON over a pipe, in both directions (docs/contracts.md §8). */
 import { parseJson } from "../base/json/mod.ts";
-import { joinBytes } from "./bytes.ts";
+import { joinBytes } from "../base/bytes/mod.ts";
 import { LINE_BYTES_MAX, LINE_DEPTH_MAX } from "./limit.ts";
 
 interface ByteSource {

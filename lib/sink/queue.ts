@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { joinBytes } from "../base/bytes/mod.ts";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import { lockWithin, writeAtomic } from "../base/home/mod.ts";
 import { backgroundDelay } from "../base/time/mod.ts";
@@ -162,7 +163,7 @@ export class DiskQueue {
   async #writeAll(): Promise<void> {
     while (this.#pending.length) {
       const lines = this.#pending;
-      const bytes = concat(lines);
+      const bytes = joinBytes(lines);
       this.#pending = [];
       try {
         await this.#append(bytes);
@@ -268,14 +269,4 @@ async function readRange(path: string, from: number, to: number): Promise<Uint8A
     length += read;
   }
   return bytes.subarray(0, length);
-}
-
-function concat(pieces: readonly Uint8Array[]): Uint8Array {
-  const all = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    all.set(piece, at);
-    at += piece.length;
-  }
-  return all;
 }

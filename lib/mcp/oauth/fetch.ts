@@ -1,7 +1,7 @@
 /** Requests to addresses that an MCP server or its authorization server names: both may lie. */
 import { isPrivateHost } from "../../base/address/mod.ts";
 import { isDeeper } from "../../base/json/mod.ts";
-import { joinBytes } from "../bytes.ts";
+import { joinBytes } from "../../base/bytes/mod.ts";
 import { OAUTH_BYTES_MAX, OAUTH_DEPTH_MAX, OAUTH_REQUEST_MS } from "../limit.ts";
 import { loginFailed } from "./problem.ts";
 

@@ -1,5 +1,5 @@
 /** Bodies of servers, searched for secrets message by message before they leave this process. */
-import { joinBytes } from "../bytes.ts";
+import { joinBytes } from "../../base/bytes/mod.ts";
 import { ANSWER_BYTES_MAX, EVENT_BYTES_MAX } from "../limit.ts";
 import { OutboundRefusal } from "./refusal.ts";
 import type { SecretFilter } from "./secret.ts";

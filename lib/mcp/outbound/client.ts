@@ -1,5 +1,5 @@
 /** The aggregator's end of the private wire. */
-import { joinBytes } from "../bytes.ts";
+import { joinBytes } from "../../base/bytes/mod.ts";
 import type { EntryKind, Progress, ServerNotice, ServerRequest } from "../entry.ts";
 import {
   type Frame,

@@ -1,4 +1,5 @@
 /** Content encodings of bodies (RFC 9110 §8.4), decoded up to a limit: a compression bomb stays small. */
+import { joinBytes } from "../../base/bytes/mod.ts";
 import { BUFFERED_BODY_MAX, ENCODINGS_MAX, FRAMES_MAX } from "../limit.ts";
 import { isKnownEncoding, runDecoder } from "./decoder.ts";
 import type { Header } from "./header.ts";
@@ -77,19 +78,8 @@ async function decodeOnce(bytes: Uint8Array, name: string, most: number): Promis
     const { bytes: piece, whole, cut, read } = await runDecoder(name, rest, room);
     pieces.push(piece);
     room -= piece.length;
-    if (whole || cut || read === 0 || read >= rest.length) return join(pieces, { whole, cut });
+    if (whole || cut || read === 0 || read >= rest.length) return { bytes: joinBytes(pieces), whole, cut };
     rest = rest.subarray(read);
   }
-  return join(pieces, { whole: false, cut: true });
-}
-
-function join(pieces: readonly Uint8Array[], end: Omit<Decoded, "bytes">): Decoded {
-  if (pieces.length === 1) return { bytes: pieces[0], ...end };
-  const bytes = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    bytes.set(piece, at);
-    at += piece.length;
-  }
-  return { bytes, ...end };
+  return { bytes: joinBytes(pieces), whole: false, cut: true };
 }

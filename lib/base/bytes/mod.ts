@@ -1,0 +1,2 @@
+/** Arrays of bytes. */
+export { joinBytes } from "./join.ts";
