@@ -1,7 +1,8 @@
 import type { EventsResult } from "../../lib/api/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
+import { objectOf } from "../../lib/base/object/mod.ts";
 import { type Client, segment } from "../../lib/client/mod.ts";
-import { type ListedEvent, objectOf } from "./event_row.ts";
+import type { ListedEvent } from "./event_row.ts";
 
 /** Events of one request, the API's maximum. */
 const PAGE_SIZE = 1000;

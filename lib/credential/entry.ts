@@ -1,6 +1,6 @@
 /** Entries of the credential store; only the sealed part is secret. */
 import { SbxError } from "../base/error/mod.ts";
-import { isObject } from "../base/object/mod.ts";
+import { isObject, objectOf } from "../base/object/mod.ts";
 import { canonicalJson } from "../event/mod.ts";
 import { isProvider, type Provider } from "./provider.ts";
 import { REF } from "./ref.ts";
@@ -107,8 +107,8 @@ export function parseStore(text: string, path: string): StoreFile {
   } catch {
     throw corruptError(path, "is not valid JSON");
   }
-  const { version, key, entries } = fieldsOf(value);
-  const place = fieldsOf(key);
+  const { version, key, entries } = objectOf(value);
+  const place = objectOf(key);
   if (version !== 1) throw corruptError(path, "has a version that this sbx does not support");
   if ((place.in !== "keyring" && place.in !== "file") || typeof place.id !== "string") {
     throw corruptError(path, "does not name the location of its key");
@@ -130,7 +130,7 @@ export function corruptError(path: string, problem: string): SbxError {
 }
 
 function isEntry(value: unknown): value is StoredEntry {
-  const { ref, provider, label, hosts, created_at, source, decoy, login, vms, revoked_at, sealed } = fieldsOf(
+  const { ref, provider, label, hosts, created_at, source, decoy, login, vms, revoked_at, sealed } = objectOf(
     value,
   );
   return typeof ref === "string" && REF.test(ref) && typeof provider === "string" && isProvider(provider) &&
@@ -151,14 +151,10 @@ function isText(value: unknown): value is string {
 
 /** The seal proves the terms, whose shape needs no check here. */
 function isLogin(value: unknown): boolean {
-  const { profile, server, url, part, terms } = fieldsOf(value);
+  const { profile, server, url, part, terms } = objectOf(value);
   return [profile, server, part].every(isText) && typeof url === "string" && isOptional(terms, isObject);
 }
 
 function isTextList(value: unknown): boolean {
   return Array.isArray(value) && value.length <= LIST_MAX && value.every(isText);
-}
-
-function fieldsOf(value: unknown): Record<string, unknown> {
-  return isObject(value) ? value : {};
 }

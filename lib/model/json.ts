@@ -1,13 +1,10 @@
 /** Accessors for untrusted JSON: a value of another type counts as absent. */
 import { parseJson } from "../base/json/mod.ts";
-import { isObject } from "../base/object/mod.ts";
 import { NAME_MAX } from "./limit.ts";
 
-export type Json = Record<string, unknown>;
+export { objectOf } from "../base/object/mod.ts";
 
-export function objectOf(value: unknown): Json {
-  return isObject(value) ? value : {};
-}
+export type Json = Record<string, unknown>;
 
 export function listOf(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];

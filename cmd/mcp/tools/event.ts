@@ -1,9 +1,9 @@
 /** Events of a session as an agent reads them: a line each. */
 import type { EventsResult } from "../../../lib/api/mod.ts";
-import { isObject } from "../../../lib/base/object/mod.ts";
+import { objectOf } from "../../../lib/base/object/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
-// Not through mod.ts, which loads the rule engine.
-import { subjectLine } from "../../../lib/policy/decision/mod.ts";
+// Not through lib/policy/mod.ts, which loads the rule engine.
+import { subjectWithError } from "../../../lib/policy/decision/mod.ts";
 
 export type ListedEvent = EventsResult["events"][number];
 
@@ -40,8 +40,7 @@ export function eventLine(event: ListedEvent): string {
 
 /** Summary of an event on one line, with an error of its outcome in parentheses. */
 export function subjectOf(event: ListedEvent): string {
-  const error = isObject(event.outcome) ? event.outcome.error : undefined;
-  return printable(error === undefined ? subjectLine(event) : `${subjectLine(event)} (${error})`);
+  return printable(subjectWithError(event));
 }
 
 /** Text of a guest or a server on one line of at most {@linkcode SUBJECT_CHARS} characters. */
@@ -55,5 +54,5 @@ export function eventId(event: ListedEvent): string {
 }
 
 export function commonOf({ common }: ListedEvent): Record<string, unknown> {
-  return isObject(common) ? common : {};
+  return objectOf(common);
 }

@@ -1,8 +1,9 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { objectOf } from "../../../lib/base/object/mod.ts";
 import { EVENT_FAMILIES } from "../../../lib/event/mod.ts";
 import { connect } from "../connect.ts";
 import { eventPages } from "../event_pages.ts";
-import { decisionOf, type ListedEvent, objectOf, subjectOf, timeOf } from "../event_row.ts";
+import { decisionOf, type ListedEvent, subjectWithError, timeOf } from "../event_row.ts";
 import { formatJson, note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
 import { usageError, UTC_NOTE } from "../usage.ts";
@@ -61,7 +62,7 @@ export function formatEvents(events: ListedEvent[]): string {
 function row(event: ListedEvent): string[] {
   const { event_id, event_type } = objectOf(event.common);
   const time = new Date(timeOf(event)).toISOString().slice(11, 23);
-  return [String(event_id ?? ""), time, String(event_type ?? ""), decisionOf(event), subjectOf(event)];
+  return [String(event_id ?? ""), time, String(event_type ?? ""), decisionOf(event), subjectWithError(event)];
 }
 
 /** Formats new events, without headings or common column widths. */

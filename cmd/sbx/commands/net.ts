@@ -1,7 +1,8 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { objectOf } from "../../../lib/base/object/mod.ts";
 import { connect } from "../connect.ts";
 import { eventPages } from "../event_pages.ts";
-import { decisionOf, type ListedEvent, objectOf, timeOf } from "../event_row.ts";
+import { decisionOf, type ListedEvent, timeOf } from "../event_row.ts";
 import { formatJson, note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";

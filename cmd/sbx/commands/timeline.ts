@@ -1,7 +1,8 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { objectOf } from "../../../lib/base/object/mod.ts";
 import { connect } from "../connect.ts";
 import { eventPages } from "../event_pages.ts";
-import { type ListedEvent, objectOf, subjectOf, timeOf } from "../event_row.ts";
+import { type ListedEvent, subjectWithError, timeOf } from "../event_row.ts";
 import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
 
 /** Characters of the bar that shows the time of an event within the session. */
@@ -38,6 +39,7 @@ function draw(events: ListedEvent[]): string {
     const { event_id, event_type } = objectOf(event.common);
     const hint = event.decision === "block" ? `  [${event.rule_id}; sbx why ${event_id}]` : "";
     const seconds = `${(since / 1000).toFixed(3)} s`.padStart(11);
-    return `${seconds} ${bar} ${mark} ${String(event_type).padEnd(14)} ${plain(subjectOf(event))}${hint}`;
+    const columns = [seconds, bar, mark, String(event_type).padEnd(14), plain(subjectWithError(event))];
+    return columns.join(" ") + hint;
   }).join("\n");
 }

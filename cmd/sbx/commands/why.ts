@@ -1,12 +1,13 @@
 import type { SessionList, WhyResult } from "../../../lib/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { objectOf } from "../../../lib/base/object/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 // Not through mod.ts, which loads the rule engine.
 import { answerLine } from "../../../lib/policy/decision/mod.ts";
 import { guardRemedy, isGuard } from "../../../lib/policy/decision/mod.ts";
 import { connect } from "../connect.ts";
-import { objectOf, subjectOf } from "../event_row.ts";
+import { subjectWithError } from "../event_row.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { pairs } from "../output.ts";
 import { usageError, UTC_NOTE } from "../usage.ts";
@@ -62,7 +63,7 @@ export function formatWhy({ event, decision, findings }: WhyResult): string {
   const lines: [string, string | undefined][] = [
     ["event", `${common.event_id} ${common.event_type}`],
     ["time", new Date(Number(common.timestamp_unix_ms)).toISOString()],
-    ["subject", subjectOf(event)],
+    ["subject", subjectWithError(event)],
   ];
   if (!decision) lines.push(["decision", "none, only observed"]);
   else {

@@ -1,5 +1,5 @@
 /** Forms of servers (MCP, "Elicitation"). */
-import { isObject } from "../../base/object/mod.ts";
+import { isObject, objectOf } from "../../base/object/mod.ts";
 import type { Params } from "./rpc.ts";
 
 /**
@@ -11,7 +11,7 @@ export function defaultsOf({ mode = "form", requestedSchema }: Params): Params |
   if (mode !== "form" || !isObject(requestedSchema)) return undefined;
   const { properties, required } = requestedSchema;
   const values: Params = {};
-  for (const [name, field] of Object.entries(isObject(properties) ? properties : {})) {
+  for (const [name, field] of Object.entries(objectOf(properties))) {
     if (isObject(field) && field.default !== undefined) values[name] = field.default;
   }
   const isComplete = !Array.isArray(required) ||

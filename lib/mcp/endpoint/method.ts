@@ -1,5 +1,5 @@
 /** Methods subject to policy: the event, the request to the catalogue, and the result for the guest. */
-import { isObject } from "../../base/object/mod.ts";
+import { isObject, objectOf } from "../../base/object/mod.ts";
 import type { EventProcess } from "../../event/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
 import type {
@@ -138,7 +138,7 @@ function complete({ params, catalogue, process, options, limits }: MethodContext
           { completion: { values: [] } },
         name,
       );
-      const completion = isObject(result.completion) ? result.completion : {};
+      const completion = objectOf(result.completion);
       return { result: { completion }, response: { is_error: false, content: [completion as Content] } };
     },
   };

@@ -1,5 +1,5 @@
 /** One-line subject of an event, for tables, asks and messages. Accepts events as JSON, of any schema version. */
-import { isObject } from "../../base/object/mod.ts";
+import { objectOf } from "../../base/object/mod.ts";
 
 type Fields = Record<string, unknown>;
 
@@ -10,6 +10,12 @@ export function subjectLine(event: object): string {
   const body = objectOf(fields[family]);
   const format = SUBJECTS[family];
   return format ? format(body, objectOf(body.request), objectOf(body.response)) : JSON.stringify(body);
+}
+
+/** {@linkcode subjectLine} of a listed event, with an error of its outcome in parentheses. */
+export function subjectWithError(event: object): string {
+  const { error } = objectOf((event as Fields).outcome);
+  return error === undefined ? subjectLine(event) : `${subjectLine(event)} (${error})`;
 }
 
 const SUBJECTS: Record<string, (body: Fields, request: Fields, response: Fields) => string> = {
@@ -64,8 +70,4 @@ function formatSize(bytes: unknown): string | undefined {
 
 function join(...parts: unknown[]): string {
   return parts.filter((part) => part !== undefined && part !== false && part !== "").join(" ");
-}
-
-function objectOf(value: unknown): Fields {
-  return isObject(value) ? value : {};
 }
