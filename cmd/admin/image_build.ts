@@ -6,6 +6,7 @@ import { formatBytes, Progress } from "../../lib/base/progress/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
 import { BUILD_STAGES, buildImage, parseArch } from "../../lib/image/mod.ts";
 import { loadProfile } from "../../lib/profile/mod.ts";
+import { VERSION_OPTION } from "./version_option.ts";
 
 /** `sbx-admin image build`: builds the guest image of a profile, and its manifest. */
 export const imageBuild: Command = {
@@ -16,12 +17,7 @@ export const imageBuild: Command = {
   options: [
     { name: "profile", value: "ID", about: "the profile; default code" },
     { name: "arch", value: "ARCH", about: "x86_64 or arm64; default the architecture of this machine" },
-    {
-      name: "version",
-      value: "VERSION",
-      about:
-        "version of the assets, YYYY.MMDD.N; default the current one if the files are unchanged, else today's next",
-    },
+    VERSION_OPTION,
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },

@@ -3,21 +3,14 @@ import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { Progress } from "../../lib/base/progress/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
 import { printReport } from "./manifest_report.ts";
+import { VERSION_OPTION } from "./version_option.ts";
 
 /** `sbx-admin manifest generate` (docs/contracts.md §13). */
 export const manifestGenerate: Command = {
   name: "manifest generate",
   usage: "ASSETS_DIR [--version VERSION] [--json]",
   summary: "hash the files of an image folder and write manifest.json and B3SUMS there",
-  options: [
-    {
-      name: "version",
-      value: "VERSION",
-      about:
-        "version of the assets, YYYY.MMDD.N; default the current one if the files are unchanged, else today's next",
-    },
-    JSON_OPTION,
-  ],
+  options: [VERSION_OPTION, JSON_OPTION],
   words: { min: 1, max: 1 },
   examples: ["sbx-admin manifest generate dist/assets"],
   async run(args) {

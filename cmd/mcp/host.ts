@@ -1,7 +1,6 @@
-import { SbxError } from "../../lib/base/error/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { say } from "../../lib/base/log/mod.ts";
-import { type Client, start } from "../../lib/client/mod.ts";
+import { type Client, portFromEnv, start } from "../../lib/client/mod.ts";
 import { OwnVms } from "./own_vms.ts";
 
 /** Access of tool calls to this home's gateway. */
@@ -39,19 +38,5 @@ export class Host {
 async function connect(): Promise<Client> {
   // stdout belongs to the protocol; agents log stderr.
   const onStart = () => say("sbx-mcp: starting sbx…");
-  return (await start(home(), { port: gatewayPort(), onStart })).client;
-}
-
-/** `SBX_GATEWAY_PORT`: the port of a gateway started here. */
-function gatewayPort(): number | undefined {
-  const text = Deno.env.get("SBX_GATEWAY_PORT");
-  return text ? portOf("SBX_GATEWAY_PORT", text) : undefined;
-}
-
-/** @throws {SbxError} `usage.invalid`: not a port */
-export function portOf(source: string, text: string): number {
-  if (/^\d{1,5}$/.test(text) && Number(text) <= 65535) return Number(text);
-  throw new SbxError("usage.invalid", `invalid port "${text}" in ${source}`, {
-    hint: "a port is a number from 0 to 65535",
-  });
+  return (await start(home(), { port: portFromEnv(), onStart })).client;
 }

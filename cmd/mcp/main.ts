@@ -2,8 +2,9 @@
 import { asSbxError, SbxError } from "../../lib/base/error/mod.ts";
 import { log, say } from "../../lib/base/log/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
+import { parsePort } from "../../lib/client/mod.ts";
 import { configFor } from "./config.ts";
-import { Host, portOf } from "./host.ts";
+import { Host } from "./host.ts";
 
 /** Default TCP port of --http, next to the gateway's. */
 const HTTP_PORT = 19223;
@@ -55,7 +56,7 @@ function parseArguments(args: string[]): Invocation {
   if (first === undefined) return { kind: "stdio", all };
   if (first === "--http" && second === undefined) return { kind: "http", all, port: HTTP_PORT };
   if (first === "--http" && second === "--port" && port !== undefined && rest.length === 0) {
-    return { kind: "http", all, port: portOf("--port", port) };
+    return { kind: "http", all, port: parsePort("--port", port) };
   }
   throw new SbxError("usage.invalid", `unknown arguments: ${args.join(" ")}`, {
     hint: "sbx-mcp --help lists the arguments",

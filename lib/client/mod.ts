@@ -3,6 +3,7 @@
  * hono.
  */
 export { Client, type RequestParts, segment, toolSegment } from "./client.ts";
+export { parsePort, portFromEnv } from "./port.ts";
 export {
   type Daemon,
   daemonPid,
