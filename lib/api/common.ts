@@ -12,6 +12,15 @@ export const VmParam = z.object({
   id: z.string().openapi({ param: { name: "id", in: "path" }, example: "demo" }),
 });
 
+/** Where an event of a detection's evidence, or of a fixture, comes from. */
+export const EventRef = z.object({
+  corpus: z.string(),
+  session_id: z.string(),
+  event_id: z.string(),
+  sequence: z.int(),
+  timestamp_unix_ms: z.int(),
+});
+
 /** Responses of a route: JSON on success, the error body otherwise. */
 export function answers<S extends z.ZodType>(description: string, schema: S) {
   return {

@@ -8,7 +8,7 @@ import {
   IrSchema,
   SigmaInputSchema,
 } from "../detection/schema.ts";
-import { answers, body, VmParam } from "./common.ts";
+import { answers, body, EventRef, VmParam } from "./common.ts";
 import { FindingView } from "./policy.ts";
 
 /** A pack in a request. Any object: `validate` reports an invalid pack in its response, not as a request error. */
@@ -37,14 +37,6 @@ export const PackCompiled = z.object({
   plan: z.string().describe("ir:<BLAKE3 of the IR>"),
 }).openapi("DetectionPackCompiled");
 export type PackCompiled = z.infer<typeof PackCompiled>;
-
-const EventRef = z.object({
-  corpus: z.string(),
-  session_id: z.string(),
-  event_id: z.string(),
-  sequence: z.int(),
-  timestamp_unix_ms: z.int(),
-});
 
 const limit = z.int().min(1).max(EVIDENCE_ROWS_MAX).default(EVIDENCE_ROWS);
 

@@ -4,7 +4,7 @@ import { PolicyContextSchema } from "../event/schema.ts";
 import { Ask, AskAnswer } from "../policy/ask/schema.ts";
 import { Decision } from "../policy/decision/schema.ts";
 import { FullRuleSchema, RULE_ID, RuleSchema } from "../policy/author/schema.ts";
-import { answers, body, VmParam } from "./common.ts";
+import { answers, body, EventRef, VmParam } from "./common.ts";
 import { ProfileInForce } from "./vm.ts";
 
 const { match_line: _, ...fullRule } = FullRuleSchema.shape;
@@ -88,13 +88,7 @@ export type WhyResult = z.infer<typeof WhyResult>;
 export const PolicyContexts = z.object({
   contexts: z.array(z.object({
     schema: z.literal("sbx.policy-context-fixture.v1"),
-    event_ref: z.object({
-      corpus: z.string(),
-      session_id: z.string(),
-      event_id: z.string(),
-      sequence: z.int(),
-      timestamp_unix_ms: z.int(),
-    }),
+    event_ref: EventRef,
     expected_labels: z.array(z.string()),
     context: z.record(z.string(), z.unknown()),
   })),
