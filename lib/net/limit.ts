@@ -65,6 +65,8 @@ export interface NetTimeouts {
   keepAlive: number;
   /** next bytes of a body, in either direction */
   body: number;
+  /** a body or message that is received and held, once others need its room */
+  buffer: number;
   /** connecting to an upstream, with the TLS handshake */
   connect: number;
   /** head of a response after its request was sent: models think for minutes */
@@ -82,6 +84,7 @@ export const TIMEOUTS: Readonly<NetTimeouts> = {
   silence: 2_000,
   keepAlive: 120_000,
   body: 120_000,
+  buffer: 5_000,
   connect: 15_000,
   response: 600_000,
   idle: 60_000,

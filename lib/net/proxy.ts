@@ -7,6 +7,7 @@ import { BufferedConnection, type ByteStream } from "./connection.ts";
 import { closeQuietly } from "./copy.ts";
 import { DeadlineWatch } from "./deadline.ts";
 import { agrees, type Flow } from "./exchange/authority.ts";
+import { BufferBudget } from "./exchange/buffer_budget.ts";
 import type { ExchangeContext } from "./exchange/context.ts";
 import { connectDraft, type Requester } from "./exchange/draft.ts";
 import { type HostRequest, sendFromHost } from "./exchange/host.ts";
@@ -60,7 +61,7 @@ export class NetProxy {
       locate: (host, port, address, actor) => this.#locate(host, port, address, actor),
       relayMs: this.#timeouts.relay,
       closeMs: this.#timeouts.close,
-      budget: { bytes: 0 },
+      budget: new BufferBudget(this.#timeouts.buffer),
     };
     this.#tunnel = new Tunnel(this.#context);
   }

@@ -2,7 +2,7 @@ import type { Gate } from "../../policy/mod.ts";
 import type { CredentialPort, ModelPort } from "../port/mod.ts";
 import type { Pool } from "../upstream/pool.ts";
 import type { DialAddress } from "../upstream/upstream.ts";
-import type { BufferBudget } from "./body_buffer.ts";
+import type { BufferBudget } from "./buffer_budget.ts";
 
 /** Parts shared by all exchanges of one VM. */
 export interface ExchangeContext {

@@ -10,12 +10,11 @@ export type EncodedSearch =
   | { found: "nothing" | "too long"; plain?: undefined }
   | { found: "secret"; plain: Uint8Array };
 
-/** Refusal of a body that is too long to be searched. */
+/** Refusal of a body that is not held whole. */
 export const TOO_LONG = {
   id: "guard-body",
-  reason: `an encoded body of more than ${
-    BUFFERED_BODY_MAX / 1024 / 1024
-  } MiB cannot be searched for credentials`,
+  reason:
+    "an encoded body cannot be searched for credentials when it has more than 8 MiB, or its VM holds 128 MiB",
   remedy: "send it without Content-Encoding, or in smaller requests",
 };
 

@@ -190,6 +190,7 @@ export class HttpExchange {
         trailers,
         ...(upgrade !== undefined && { upgrade }),
       }, this.#flight);
+      this.#bodyBuffer?.release();
       await this.#relayResponse(passage, reply, place);
     } catch (error) {
       if (revocation?.happened) throw revokedError(error);

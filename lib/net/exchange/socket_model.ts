@@ -6,7 +6,7 @@ import { NO_BYTES } from "../message/byte_buffer.ts";
 import type { Header } from "../message/header.ts";
 import type { CredentialPort, ModelCall, ModelSocket, Scrub, SocketResponse } from "../port/mod.ts";
 import { CLOSE, type SocketChannel, SocketEnded, type SocketRelay } from "../websocket/mod.ts";
-import type { BufferBudget } from "./body_buffer.ts";
+import type { BufferBudget } from "./buffer_budget.ts";
 import type { Requester } from "./draft.ts";
 import { MessageBuffer } from "./message_buffer.ts";
 import { ModelTap } from "./model_tap.ts";
@@ -63,7 +63,7 @@ export class SocketModel {
     return {
       take: async (piece) => {
         const bytes = await channel.take(piece);
-        const whole = message.add({ bytes: bytes ?? NO_BYTES });
+        const whole = message.add({ bytes: bytes ?? NO_BYTES, isLast: piece.isLast });
         if (!piece.isLast) return bytes;
         if (whole && piece.isText) this.#readSafely(new TextDecoder().decode(whole));
         message.release();

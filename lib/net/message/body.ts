@@ -225,14 +225,3 @@ export async function readWhole(body: BodySource, length: number): Promise<Uint8
   for (let piece = first; piece !== null; piece = await body.read()) all.add(piece);
   return all.bytes;
 }
-
-/** Reads the beginning of a body: at least `size` bytes, or all of it. @returns a copy */
-export async function readBeginning(body: BodySource, size: number): Promise<Uint8Array> {
-  const all = new ByteBuffer();
-  while (all.count < size && !body.done) {
-    const piece = await body.read();
-    if (piece === null) break;
-    all.add(piece);
-  }
-  return all.bytes;
-}

@@ -1,5 +1,6 @@
 /** WebSockets through the proxy: closing, idle time, people who are asked, and credentials that are revoked. */
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { BufferBudget } from "../../../lib/net/exchange/buffer_budget.ts";
 import { MessageBuffer } from "../../../lib/net/exchange/message_buffer.ts";
 import { BUFFERED_TOTAL_MAX, PINGS_MAX } from "../../../lib/net/limit.ts";
 import { formatClose, parseClose } from "../../../lib/net/websocket/close.ts";
@@ -175,9 +176,9 @@ Deno.test("a side that does not answer a close frame, or is idle, is given up", 
 Deno.test("messages to models are held within the budget of the VM, whatever they are cut into", async (t) => {
   const sum = (bytes: number[]) => bytes.reduce((total, each) => total + each, 0);
   const take = (buffer: MessageBuffer, sizes: number[]) =>
-    sizes.map((size) => buffer.add({ bytes: new Uint8Array(size) })?.length);
+    sizes.map((size) => buffer.add({ bytes: new Uint8Array(size), isLast: false })?.length);
   await t.step("a message of single bytes needs no more than twice its length", () => {
-    const budget = { bytes: 0 };
+    const budget = new BufferBudget();
     const buffer = new MessageBuffer(budget, 1 << 20);
     take(buffer, Array(100_000).fill(1));
     assertEquals(budget.bytes <= 200_000, true, `${budget.bytes}`);
@@ -185,7 +186,7 @@ Deno.test("messages to models are held within the budget of the VM, whatever the
     assertEquals(budget.bytes, 0);
   });
   await t.step("one that is too long is dropped, and the next one is held again", () => {
-    const budget = { bytes: 0 };
+    const budget = new BufferBudget();
     const buffer = new MessageBuffer(budget, 10_000);
     assertEquals(take(buffer, [9_999, 1, 1, 1]), [9_999, 10_000, undefined, undefined]);
     assertEquals(budget.bytes, 0);
@@ -193,7 +194,7 @@ Deno.test("messages to models are held within the budget of the VM, whatever the
     assertEquals(take(buffer, [5]), [5]);
   });
   await t.step("the budget is of all together", () => {
-    const budget = { bytes: 0 };
+    const budget = new BufferBudget();
     const buffers = Array.from({ length: 20 }, () => new MessageBuffer(budget, 8 << 20));
     const held = buffers.map((buffer) => take(buffer, [8 << 20])[0] ?? 0);
     assertEquals([sum(held), budget.bytes], [BUFFERED_TOTAL_MAX, BUFFERED_TOTAL_MAX]);
