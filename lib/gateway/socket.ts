@@ -81,7 +81,6 @@ function copy(from: WebSocket, to: WebSocket): void {
  * Closes with the received code if this side may send it (RFC 6455 §7.4); a client may send fewer codes than a server.
  */
 function close(socket: WebSocket, code: number, reason: string): void {
-  if (socket.readyState === WebSocket.CLOSED || socket.readyState === WebSocket.CLOSING) return;
   const isUnrestricted = code === 1000 || (code >= 3000 && code <= 4999);
   const isServerCode = socket.url === "" && code >= 1001 && code <= 1014 &&
     ![1004, 1005, 1006].includes(code);

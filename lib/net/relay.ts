@@ -17,8 +17,8 @@ export async function relay(
   client: BufferedConnection,
   upstream: BufferedConnection,
   idleMs: number,
-  moved: RelayedBytes = { sent: 0, received: 0 },
-): Promise<RelayedBytes> {
+  moved: RelayedBytes,
+): Promise<void> {
   const keepAlive = () => {
     client.deadline.set(idleMs);
     upstream.deadline.set(idleMs);
@@ -36,7 +36,6 @@ export async function relay(
   keepAlive();
   try {
     await Promise.all([pump(client, upstream, "sent"), pump(upstream, client, "received")]);
-    return moved;
   } finally {
     client.close();
     upstream.close();

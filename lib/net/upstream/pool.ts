@@ -188,9 +188,8 @@ export class Pool {
       const connection = this.#idle.get(key)?.at(-1);
       if (!connection) return undefined;
       this.#drop(key, connection);
-      if (connection.closed) continue;
-      connection.unlisten();
-      return connection;
+      // Its next fill, which begins the exchange, ends the callback of park.
+      if (!connection.closed) return connection;
     }
   }
 
