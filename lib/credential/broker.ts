@@ -20,9 +20,9 @@ import { REASON } from "./grant.ts";
 import { Injection } from "./inject.ts";
 import { messageFilter } from "./message.ts";
 import { allowsHeader, ownerOf, plainHost, type Provider, PROVIDERS, tokenAnswerOf } from "./provider.ts";
-import { joinedTexts, REDACTED, scrubTexts, textsOf, withTexts } from "./scrub.ts";
+import { joinedTexts, REDACTED, scrubTexts, someText, textsOf, withTexts } from "./scrub.ts";
 import type { CredentialStore } from "./store.ts";
-import { providerOfToken } from "./token.ts";
+import { providerOfToken, TOKEN_MIN } from "./token.ts";
 import { Vault } from "./vault.ts";
 
 /** Parts of a broker. */
@@ -163,13 +163,16 @@ export class CredentialBroker implements CredentialPort {
 
   /** Scrubs every text of a value, also a secret that is split over several; the value itself when it has none. */
   scrubValue<T>(value: T): T {
-    const whole = joinedTexts(value);
-    JWT.lastIndex = 0;
-    if (!this.#vault.finder.holds(whole) && !JWT.test(whole)) return value;
+    const { finder } = this.#vault;
+    // Only a known secret can be split over texts.
+    const isUnclean = finder.knowsSecrets
+      ? this.#holdsAny(joinedTexts(value))
+      : someText(value, (text) => text.length >= TOKEN_MIN && this.#holdsAny(text));
+    if (!isUnclean) return value;
     const texts = textsOf(value);
-    const matches = this.#vault.finder.find(texts.join("\n")).filter(({ kind }) => kind !== "ref");
-    JWT.lastIndex = 0;
-    if (matches.length === 0 && !JWT.test(whole)) return value;
+    const whole = texts.join("\n");
+    const matches = finder.find(whole).filter(({ kind }) => kind !== "ref");
+    if (matches.length === 0 && !holdsJwt(whole)) return value;
     const clean = scrubTexts(texts, matches).map((text) => text.replace(JWT, REDACTED));
     return withTexts(value, clean.values()) as T;
   }
@@ -233,6 +236,11 @@ export class CredentialBroker implements CredentialPort {
     return this.#vault.isUnclean(text) || text.includes("eyJ");
   }
 
+  /** True for a secret, text shaped like one, or a ref. */
+  #holdsAny(text: string): boolean {
+    return this.#vault.finder.holds(text) || holdsJwt(text);
+  }
+
   #recordSent(host: string, refs: ReadonlySet<string>): void {
     // Only a credential's own hosts ever get it, so the map stays small.
     const name = plainHost(host);
@@ -244,6 +252,11 @@ export class CredentialBroker implements CredentialPort {
       finder: new Finder(this.#vault.secrets(all), { shapes: false }),
     });
   }
+}
+
+function holdsJwt(text: string): boolean {
+  JWT.lastIndex = 0;
+  return JWT.test(text);
 }
 
 /** Secrets sent to one host, and the finder for them in its answers. */

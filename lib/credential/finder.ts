@@ -74,6 +74,11 @@ export class Finder {
     );
   }
 
+  /** True when it searches for known secrets: only they are found across line breaks. */
+  get knowsSecrets(): boolean {
+    return this.#plain.size > 0;
+  }
+
   /** Matches in a whole text. */
   find(text: string): SecretMatch[] {
     return this.scan(text).matches;

@@ -34,6 +34,23 @@ export function joinedTexts(value: unknown): string {
   return out;
 }
 
+/** True when a text of {@linkcode textsOf} passes a test. */
+export function someText(value: unknown, test: (text: string) => boolean): boolean {
+  if (typeof value === "string") return test(value);
+  if (Array.isArray(value)) {
+    for (const item of value) {
+      if (isText(item) && someText(item, test)) return true;
+    }
+  } else if (isObject(value)) {
+    for (const name in value) {
+      if (test(name)) return true;
+      const item = value[name];
+      if (isText(item) && someText(item, test)) return true;
+    }
+  }
+  return false;
+}
+
 /** True for values that may have texts. */
 function isText(value: unknown): boolean {
   return typeof value === "string" || typeof value === "object" && value !== null;

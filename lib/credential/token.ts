@@ -7,43 +7,54 @@ export const TOKEN_MAX = 1024;
 interface Shape {
   provider: Provider;
   prefix: string;
-  /** pattern of the rest, of `[A-Za-z0-9_-]` only */
-  rest: string;
-  /** pattern of the rest cut off by the end of a chunk */
-  part: string;
+  /** pattern of one character of the rest */
+  char: string;
+  /** fewest and most characters of the rest */
+  least: number;
+  most: number;
+  /** pattern that the rest begins with as well */
+  ahead?: string;
 }
 
 /** Token shapes in matching order: `sk-ant-` before `sk-`, or Anthropic's tokens would match as OpenAI's. */
 const SHAPES: Shape[] = [
-  { provider: "anthropic", prefix: "sk-ant-", rest: `[\\w-]{16,${TOKEN_MAX}}`, part: "[\\w-]*" },
+  { provider: "anthropic", prefix: "sk-ant-", char: "[\\w-]", least: 16, most: TOKEN_MAX },
   // A digit is required, since hyphenated words can also follow sk-.
   {
     provider: "openai",
     prefix: "sk-",
-    rest: `(?=[A-Za-z_-]{0,99}\\d)[\\w-]{20,${TOKEN_MAX}}`,
-    part: "[\\w-]*",
+    char: "[\\w-]",
+    least: 20,
+    most: TOKEN_MAX,
+    ahead: "(?=[A-Za-z_-]{0,99}\\d)",
   },
-  { provider: "google", prefix: "AIza", rest: "[\\w-]{30,64}", part: "[\\w-]*" },
-  { provider: "google", prefix: "ya29.", rest: `[\\w-]{20,${TOKEN_MAX}}`, part: "[\\w-]*" },
+  { provider: "google", prefix: "AIza", char: "[\\w-]", least: 30, most: 64 },
+  { provider: "google", prefix: "ya29.", char: "[\\w-]", least: 20, most: TOKEN_MAX },
   ...["ghp_", "gho_", "ghs_", "ghu_", "ghr_"].map((prefix): Shape => ({
     provider: "github",
     prefix,
-    rest: "[A-Za-z0-9]{20,255}",
-    part: "[A-Za-z0-9]*",
+    char: "[A-Za-z0-9]",
+    least: 20,
+    most: 255,
   })),
-  { provider: "github", prefix: "github_pat_", rest: "\\w{20,255}", part: "\\w*" },
+  { provider: "github", prefix: "github_pat_", char: "\\w", least: 20, most: 255 },
 ];
+
+/** Fewest characters of a token; a ref and a JSON Web Token have more. */
+export const TOKEN_MIN = Math.min(...SHAPES.map(({ prefix, least }) => prefix.length + least));
 
 const escapeDots = (text: string) => text.replaceAll(".", "\\.");
 
 /** Pattern of a token in text, not within a longer word. */
 export const TOKEN_IN_TEXT = `(?<![\\w-])(?:${
-  SHAPES.map(({ prefix, rest }) => escapeDots(prefix) + rest).join("|")
+  SHAPES.map(({ prefix, ahead = "", char, least, most }) =>
+    `${escapeDots(prefix)}${ahead}${char}{${least},${most}}`
+  ).join("|")
 })`;
 
 /** Pattern of a text end that may be the beginning of a token. */
 export const TOKEN_PART = `(?<![\\w-])(?:${
-  SHAPES.map(({ prefix, part }) => `${escapeDots(prefix)}${part}|${prefixesOf(prefix)}`).join("|")
+  SHAPES.map(({ prefix, char }) => `${escapeDots(prefix)}${char}*|${prefixesOf(prefix)}`).join("|")
 })`;
 
 /** `s|sk|sk-` for `sk-`. */

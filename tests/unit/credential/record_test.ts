@@ -1,0 +1,54 @@
+/** Secrets in the texts of records (docs/contracts.md §9). */
+import { assertEquals } from "@std/assert";
+import { refOf } from "../../../lib/credential/ref.ts";
+import { added, KEY, world } from "../../helper/credential.ts";
+
+Deno.test(
+  "a secret that is split over several texts of a record leaves no part of it",
+  world(added, async ({ open, refs }) => {
+    const broker = await open();
+    const [head, tail] = [KEY.anthropic.slice(0, 40), KEY.anthropic.slice(40)];
+    const argv = ["curl", `k=${head}`, `${tail}!`, "end"];
+    const scrubbed = broker.scrubValue({ argv, command: argv.join(" "), count: 1 });
+    assertEquals(scrubbed, {
+      argv: ["curl", `k=${refs.anthropic}`, "!", "end"],
+      command: `curl k=${refs.anthropic}! end`,
+      count: 1,
+    });
+    const clean = { argv: ["true"] };
+    assertEquals(broker.scrubValue(clean) === clean, true);
+  }),
+);
+
+Deno.test(
+  "the shortest text shaped like a secret is found in a record while no secret is known",
+  world([], async ({ open }) => {
+    const broker = await open();
+    const shortest = [
+      `sk-ant-${"a".repeat(16)}`,
+      `sk-${"a".repeat(19)}1`,
+      `AIza${"a".repeat(30)}`,
+      `ya29.${"a".repeat(20)}`,
+      `ghp_${"a".repeat(20)}`,
+      `github_pat_${"a".repeat(20)}`,
+      "eyJaaaaaaaa.eyJaaaaaaaa.aaaaaaaa",
+    ];
+    for (const token of shortest) {
+      const record = (text: string) => ({ [text]: [{ a: "b" }, text], c: { d: `line\n${text}!` } });
+      assertEquals(broker.scrubValue(record(token)), record("[redacted]"));
+      const shorter = record(token.slice(0, -1));
+      assertEquals(broker.scrubValue(shorter) === shorter, true);
+    }
+  }),
+);
+
+Deno.test(
+  "a captured secret is found in the next record, also split over texts",
+  world([], async ({ open }) => {
+    const broker = await open();
+    const split = { argv: [KEY.mcp.slice(0, 5), KEY.mcp.slice(5)] };
+    assertEquals(broker.scrubValue(split) === split, true);
+    broker.capture("api.anthropic.com", [["x-api-key", KEY.mcp]]);
+    assertEquals(broker.scrubValue(split), { argv: [refOf("anthropic", KEY.mcp), ""] });
+  }),
+);
