@@ -11,6 +11,8 @@ import { type BootFile, type GuestStage, type HostMessage, PORTS } from "./wire/
 const AGENT_VERSION = "2";
 /** Length of an id, in `bytes`: other programs of the guest cannot guess it. */
 const ID_BYTES = 16;
+/** Most terminals of a guest at once (docs/contracts.md §14): half the connections of their port. */
+export const TERMINALS_MAX = 128;
 /** Longest wait for the guest's word on a file, in `ms` (docs/contracts.md §14); the agent gives up before. */
 const FILE_DEADLINE_MS = 5000;
 
@@ -90,15 +92,26 @@ export class GuestLink {
   /**
    * Opens a terminal for a program; without `argv` the VM's shell terminal, a new one if its program has
    * ended.
+   *
+   * @throws {SbxError} `vm.busy`
    */
   terminal(size: { cols: number; rows: number }, argv?: string[]): Terminal {
     if (!argv && this.shell) return this.shell;
+    this.requireRoom();
     const id = newId();
     const terminal = new Terminal(id, (message) => this.#send(message));
     this.#terminals.set(id, terminal);
     if (!argv) this.#shell = terminal;
     this.#send({ t: "PtyOpen", id, ...size, argv }).catch(() => terminal.end());
     return terminal;
+  }
+
+  /** Checks that one more terminal may open; one that was hung up counts until the guest has closed it. @throws {SbxError} `vm.busy` */
+  requireRoom(): void {
+    if (this.#terminals.size < TERMINALS_MAX) return;
+    throw new SbxError("vm.busy", `the VM has ${TERMINALS_MAX} open terminals, the limit`, {
+      hint: "close one of them",
+    });
   }
 
   /** Waits until a file written by the host shows its size in the guest; false when the guest says nothing in time. */

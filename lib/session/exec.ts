@@ -59,7 +59,7 @@ export async function execProgram(
 /**
  * Opens a terminal with a program, or with the login shell that the VM shares.
  *
- * @throws {SbxError} `policy.blocked`, `ledger.unavailable`
+ * @throws {SbxError} `policy.blocked`, `vm.busy`, `ledger.unavailable`
  */
 export async function openTerminal(
   { gate, link }: Pick<ExecContext, "gate" | "link">,
@@ -67,6 +67,8 @@ export async function openTerminal(
   argv?: string[],
 ): Promise<Terminal> {
   const request: Program = { argv: argv ?? LOGIN_SHELL };
+  // Before the decision, so that the record has no program that did not run.
+  link.requireRoom();
   const passage: Passage = await gate.decide(execDraft(request));
   if (!passage.allowed) {
     const hint = whyHint(passage.event.common.event_id);

@@ -2,8 +2,9 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { encodeFrame, FrameChannel } from "../../../lib/base/wire/mod.ts";
-import { checkBootConfig, GuestLink } from "../../../lib/guest/mod.ts";
+import { checkBootConfig, GuestLink, TERMINALS_MAX } from "../../../lib/guest/mod.ts";
 import { vsockPath } from "../../../lib/vm/mod.ts";
+import { eventually } from "../../helper/sbx.ts";
 
 async function withLink(
   work: (link: GuestLink, connect: (port: number) => Promise<Deno.Conn>) => Promise<void>,
@@ -59,6 +60,30 @@ for (
       assertEquals(await code(boot), "guest.failed");
     }));
 }
+
+Deno.test("one terminal more than the limit is vm.busy, until the guest has closed another", () =>
+  withLink(async (link, connect) => {
+    const boot = link.boot({}, []);
+    const control = await bootedGuest(connect);
+    await boot;
+    const size = { cols: 80, rows: 24 };
+    const shell = link.terminal(size);
+    const terminals = Array.from({ length: TERMINALS_MAX - 1 }, () => link.terminal(size, ["sleep", "9"]));
+    assertEquals(link.terminal(size), shell, "the shared one is open");
+    assertEquals(assertThrows(() => link.terminal(size, ["sleep", "9"]), SbxError).code, "vm.busy");
+    await terminals[0].hangUp();
+    assertThrows(() => link.requireRoom(), SbxError, "128 open terminals");
+    await control.send({ t: "PtyExited", id: terminals[0].id, exit_code: 0 });
+    await eventually("room for a terminal", () => {
+      try {
+        link.requireRoom();
+        return true;
+      } catch {
+        return false;
+      }
+    });
+    assertEquals(link.terminal(size, ["sleep", "9"]).ended, false);
+  }));
 
 Deno.test("an agent of another version is refused with a hint", () =>
   withLink(async (link, connect) => {
