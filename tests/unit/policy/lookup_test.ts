@@ -32,9 +32,8 @@ const request = (host: string, path: string) => ({
 
 /** Tests by their text, with what they mean. */
 const TESTS: [match: string, holds: (host: string, path: string) => boolean][] = [
-  ...["a.test", "b.a.test"].map((name) =>
-    [`${H} == "${name}"`, (host: string) => host === name] satisfies [string, unknown] as never
-  ),
+  [`${H} == "a.test"`, (host) => host === "a.test"],
+  [`"b.a.test" == ${H}`, (host) => host === "b.a.test"],
   [`${H} in ["a.test", "c.test"]`, (host) => ["a.test", "c.test"].includes(host)],
   [`in_domain(${H}, "a.test")`, (host) => host === "a.test" || host.endsWith(".a.test")],
   [`${H}.endsWith(".test")`, (host) => host.endsWith(".test")],
@@ -177,7 +176,7 @@ Deno.test("the probes of which a condition needs one", () => {
     [`${H} == "a" || ${P}.endsWith("b")`, [["equals a", "suffix b"]]],
     [`${H} == "a" || !(${P} == "b")`, []],
     [`(${P}.contains("abcd") && ${H} == "a") || ${H} == "b"`, [["equals a", "equals b"]]],
-    [`(http.request.scheme == "tls" && ${P}.endsWith("z")) || ${H} == "b"`, [["suffix z", "equals b"]]],
+    [`(http.request.body.state == "text" && ${P}.endsWith("z")) || ${H} == "b"`, [["suffix z", "equals b"]]],
     [`(${H} in ["a", "b", "c"] && ${P} == "/x") || ${H} == "d"`, [["equals /x", "equals d"]]],
     [`!(${H} == "a")`, []],
     [`${P}.contains("abc")`, []],
@@ -186,10 +185,13 @@ Deno.test("the probes of which a condition needs one", () => {
     ["http.request.port == 9007199254740993", []],
     ["http.request.port == 443", [["equals 443"]]],
     [`common.event_type == "dns.query"`, []],
-    [Array.from({ length: 20 }, (_, at) => `${H} == "${at}"`).join(" && "), Array.from(
-      { length: 16 },
-      (_, at) => [`equals ${at}`],
-    )],
+    [
+      Array.from({ length: 20 }, (_, at) => `${H} == "${at}"`).join(" && "),
+      Array.from(
+        { length: 16 },
+        (_, at) => [`equals ${at}`],
+      ),
+    ],
   ];
   for (const [match, expected] of cases) assertEquals(probes(match), expected, match);
 });
