@@ -1,18 +1,10 @@
 /** Finding: a rule's match on one event (docs/contracts.md §6). */
-import type { Confidence, IrRule, Severity } from "./ir/ir.ts";
+import type { Finding } from "../event/mod.ts";
+import type { IrRule } from "./ir/ir.ts";
 import type { Matchable } from "./match/index_node.ts";
 
-export interface DetectionFinding {
-  /** `finding-<event_id>-<rule_id>` */
-  finding_id: string;
-  event_id: string;
-  rule_id: string;
-  pack_id: string;
+export interface DetectionFinding extends Finding {
   sigma_id?: string;
-  title: string;
-  severity: Severity;
-  confidence: Confidence;
-  tags: string[];
   /** sinks that its pack names; absent: all */
   export_routes?: string[];
 }

@@ -3,6 +3,7 @@ export { canonicalJson } from "./canonical.ts";
 export { catalogue, type CatalogueField, fieldsOfFamily, nearestField, valueAt } from "./catalogue.ts";
 export { normalizeContext } from "./context.ts";
 export * from "./event.ts";
+export type { Finding } from "./finding.ts";
 export { type Getter, getterOf } from "./getter.ts";
 export { isMethodOverride } from "./method.ts";
 export { providerOf, UNKNOWN_PROVIDER } from "./model_provider.ts";

@@ -1,13 +1,13 @@
 /** Findings that the gate itself makes. */
 import { REASON } from "../credential/mod.ts";
-import type { Event } from "../event/mod.ts";
-import type { PolicyFinding, RuleFailure } from "../policy/mod.ts";
+import type { Event, Finding } from "../event/mod.ts";
+import type { RuleFailure } from "../policy/mod.ts";
 
 /** Rule id of the finding of a used decoy. */
 export const DECOY_RULE = "credential-decoy";
 
 /** The finding of a used decoy: a program tries credentials that nobody gave it (docs/contracts.md §9). */
-export function decoyFinding({ common: { event_id }, credential }: Event): PolicyFinding | undefined {
+export function decoyFinding({ common: { event_id }, credential }: Event): Finding | undefined {
   if (credential?.substitution.reason !== REASON.decoy) return undefined;
   return {
     finding_id: `finding-${event_id}-${DECOY_RULE}`,
@@ -22,7 +22,7 @@ export function decoyFinding({ common: { event_id }, credential }: Event): Polic
 }
 
 /** The finding of a rule that failed, so that its author hears of it. */
-export function failureFinding({ rule_id, event_id, message }: RuleFailure): PolicyFinding {
+export function failureFinding({ rule_id, event_id, message }: RuleFailure): Finding {
   return {
     finding_id: `finding-${event_id}-${rule_id}`,
     event_id,

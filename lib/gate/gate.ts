@@ -1,7 +1,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
 import type { DetectionIr, RuleCounter } from "../detection/mod.ts";
-import { type Event, familyOf, newEventId } from "../event/mod.ts";
+import { type Event, familyOf, type Finding, newEventId } from "../event/mod.ts";
 import {
   AskQueue,
   type Decision,
@@ -13,14 +13,13 @@ import {
   guardDecision,
   type Outcome,
   type Policy,
-  type PolicyFinding,
   type Refusal,
   type Rule,
   type Verdict,
 } from "../policy/mod.ts";
 import { Detector, type ExportRoutes } from "./detector.ts";
 import { decoyFinding, failureFinding } from "./finding.ts";
-import type { Finding, SessionNotice } from "./notice.ts";
+import type { SessionNotice } from "./notice.ts";
 import type { GateOptions } from "./options.ts";
 import { outlineOf } from "./outline.ts";
 import { recordRefusal } from "./unrecorded.ts";
@@ -212,7 +211,7 @@ export class SessionGate implements Gate {
   }
 
   /** Findings of an evaluation; the message of a rule that failed may repeat values of the event. */
-  #findingsOf(evaluation: Evaluation): PolicyFinding[] {
+  #findingsOf(evaluation: Evaluation): Finding[] {
     const findings = this.#rules.findingsOf(evaluation);
     return evaluation.failures.length > 0 ? this.#redactor.value(findings) : findings;
   }

@@ -1,5 +1,5 @@
 /** The gate of a session: event → decision → ledger → effect (docs/contracts.md §5). */
 export { SessionGate } from "./gate.ts";
 export type { GateOptions } from "./options.ts";
-export type { Finding, SessionNotice } from "./notice.ts";
+export type { SessionNotice } from "./notice.ts";
 export type { Recorder } from "./recorder.ts";

@@ -1,9 +1,5 @@
-import type { DetectionFinding } from "../detection/mod.ts";
-import type { Event } from "../event/mod.ts";
-import type { Ask, Decision, PolicyFinding } from "../policy/mod.ts";
-
-/** A finding of policy or of a detection. */
-export type Finding = PolicyFinding | DetectionFinding;
+import type { Event, Finding } from "../event/mod.ts";
+import type { Ask, Decision } from "../policy/mod.ts";
 
 /** News of a session for its watchers. */
 export type SessionNotice =

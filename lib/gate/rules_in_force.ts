@@ -1,5 +1,6 @@
 import type { DetectionIr } from "../detection/mod.ts";
-import type { Evaluation, Policy, PolicyFinding } from "../policy/mod.ts";
+import type { Finding } from "../event/mod.ts";
+import type { Evaluation, Policy } from "../policy/mod.ts";
 import { DECOY_RULE, failureFinding } from "./finding.ts";
 import { reviewedFamilies } from "./response.ts";
 
@@ -24,7 +25,7 @@ export class RulesInForce {
    * Findings of an evaluation: those of its rules, and one for each rule that failed. Each has an id of its own: rules
    * of a profile may have the ids of corp's, and the record keeps the first finding with an id.
    */
-  findingsOf({ findings, failures }: Evaluation): PolicyFinding[] {
+  findingsOf({ findings, failures }: Evaluation): Finding[] {
     const all = failures.length ? [...findings, ...failures.map(failureFinding)] : findings;
     return all.some((finding) => this.#isTaken(finding))
       ? all.map((finding) =>
@@ -35,7 +36,7 @@ export class RulesInForce {
       : all;
   }
 
-  #isTaken({ rule_id, pack_id }: PolicyFinding): boolean {
+  #isTaken({ rule_id, pack_id }: Finding): boolean {
     return this.#otherIds.has(rule_id) || pack_id !== "policy.corp" && this.#corpIds.has(rule_id);
   }
 }

@@ -33,7 +33,7 @@ export type {
   StdioProgram,
   StdioStarter,
 } from "./outbound/mod.ts";
-export { findingOf, type PinChange, type PinFinding } from "./pin/change.ts";
+export { findingOf, type PinChange } from "./pin/change.ts";
 export { definitionDiff, type DiffPart, renderDiff, wordDiff } from "./pin/diff.ts";
 export { pinHash } from "./pin/hash.ts";
 export { type PinCheck, PinStore } from "./pin/store.ts";

@@ -1,10 +1,10 @@
 /** The product's gate, over rules and detections that are real, with a record in memory. */
 import type { DetectionIr } from "../../lib/detection/mod.ts";
-import type { Event } from "../../lib/event/mod.ts";
+import type { Event, Finding } from "../../lib/event/mod.ts";
 import { type GateOptions, type Recorder, SessionGate, type SessionNotice } from "../../lib/gate/mod.ts";
 import type { LedgerEntry, LedgerOutcome } from "../../lib/ledger/mod.ts";
 import { parseRules } from "../../lib/policy/author/mod.ts";
-import { compilePolicy, type Decision, type PolicyFinding } from "../../lib/policy/mod.ts";
+import { compilePolicy, type Decision } from "../../lib/policy/mod.ts";
 
 /** File of the rules, as a path of the host. */
 export const RULES_FILE = "/home/ann/.sbx/profiles/code/profile.toml";
@@ -17,7 +17,7 @@ export interface GateEntry {
   event: Event;
   /** the last one: after a person's answer, or after the response */
   decision?: Decision;
-  findings: PolicyFinding[];
+  findings: Finding[];
   /** how it ended, without the decision; absent while it goes on, and for what was blocked */
   outcome?: Omit<LedgerOutcome, "event_id" | "decision">;
 }

@@ -1,3 +1,4 @@
+import type { Finding } from "../../event/mod.ts";
 import type { ToolDefinition } from "../entry.ts";
 import { foreignText } from "../text.ts";
 
@@ -16,23 +17,11 @@ export interface PinChange {
   seen_at: string;
 }
 
-/** A finding (docs/contracts.md §6). */
-export interface PinFinding {
-  finding_id: string;
-  event_id: string;
-  rule_id: string;
-  pack_id: string;
-  title: string;
-  severity: "high";
-  confidence: "high";
-  tags: string[];
-}
-
 const RULE_ID = "mcp.tool_pin_changed";
 const PACK_ID = "sbx.builtin";
 
 /** The finding of a change, on the event that listed the tool. */
-export function findingOf({ server, tool, kind, before }: PinChange, eventId: string): PinFinding {
+export function findingOf({ server, tool, kind, before }: PinChange, eventId: string): Finding {
   const name = `${server}__${foreignText(tool, 64)}`;
   const difference = kind === "renamed"
     ? `was approved as ${foreignText(before.name, 64)}`

@@ -1,6 +1,6 @@
 /** Decisions of policy on events (docs/contracts.md §5). */
 import type { z } from "zod";
-import type { Event } from "../../event/mod.ts";
+import type { Event, Finding } from "../../event/mod.ts";
 import type { Rule } from "../engine/rule.ts";
 import { isGuard } from "./guard.ts";
 import type * as schema from "./schema.ts";
@@ -12,19 +12,6 @@ export type DecidingRule = z.infer<typeof schema.DecidingRule>;
 export type Answered = z.infer<typeof schema.Answered>;
 /** Decision record, the same object for the ledger, the CLI and the API; a guest gets a part of it. */
 export type Decision = z.infer<typeof schema.Decision>;
-
-/** Finding of an enforcement rule with a detection_level (docs/contracts.md §6). */
-export interface PolicyFinding {
-  finding_id: string;
-  event_id: string;
-  rule_id: string;
-  /** `policy.<layer>` */
-  pack_id: string;
-  title: string;
-  severity: "info" | "low" | "medium" | "high" | "critical";
-  confidence: "high";
-  tags: string[];
-}
 
 /** Evaluation error of a rule on an event. */
 export interface RuleFailure {
@@ -38,7 +25,7 @@ export interface Evaluation {
   decision: Decision;
   /** deciding rule; absent for a guard, and where no rule matched */
   decider?: Rule;
-  findings: PolicyFinding[];
+  findings: Finding[];
   /** event with its rewrites; the same object without any */
   event: Event;
   /** rules that failed; the event is blocked if one of them could have decided */

@@ -1,5 +1,5 @@
-import type { Event, EventType } from "../../event/mod.ts";
-import type { Decision, Evaluation, PolicyFinding } from "../decision/mod.ts";
+import type { Event, EventType, Finding } from "../../event/mod.ts";
+import type { Decision, Evaluation } from "../decision/mod.ts";
 import { failedEvaluation } from "../decision/mod.ts";
 import type { CompiledRule } from "./compile.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
@@ -87,7 +87,7 @@ export class Policy {
 }
 
 /** Rules of two layers may have one id. */
-function ruleOf({ pack_id, rule_id }: PolicyFinding): string {
+function ruleOf({ pack_id, rule_id }: Finding): string {
   return `${pack_id} ${rule_id}`;
 }
 

@@ -1,6 +1,6 @@
 /** One pass over the rules, the core of `Policy.evaluate`. */
-import type { Event } from "../../event/mod.ts";
-import type { AppliedRewrite, Decision, Evaluation, PolicyFinding, RuleFailure } from "../decision/mod.ts";
+import type { Event, Finding } from "../../event/mod.ts";
+import type { AppliedRewrite, Decision, Evaluation, RuleFailure } from "../decision/mod.ts";
 import { resetCost } from "./cel.ts";
 import { celMessage, type CompiledRule, type Program } from "./compile.ts";
 import { FlatEvent } from "./flat.ts";
@@ -26,7 +26,7 @@ export class Run {
   readonly #rewrites: AppliedRewrite[] = [];
   /** rewrites of corp so far */
   readonly #corp: Rewrite[] = [];
-  readonly #findings: PolicyFinding[] = [];
+  readonly #findings: Finding[] = [];
   readonly #failures: RuleFailure[] = [];
   #evaluated = 0;
   #decider?: CompiledRule;

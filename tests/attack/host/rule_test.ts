@@ -1,7 +1,8 @@
 /** A rule, or an event, on which the evaluation of the rules breaks: the event is blocked, and that is on record. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import type { Finding } from "../../../lib/event/mod.ts";
 import { readEvents, readFindings, readWhy } from "../../../lib/ledger/read/mod.ts";
-import type { Decision, Draft, PolicyFinding } from "../../../lib/policy/mod.ts";
+import type { Decision, Draft } from "../../../lib/policy/mod.ts";
 import { http, rule, withGate } from "../../helper/session_gate.ts";
 
 /** Rules with a character outside the BMP; each is a near miss of a blocked request. */
@@ -56,7 +57,7 @@ for (
         "block",
         {},
       ]]);
-      const [{ title }] = await readFindings(path) as PolicyFinding[];
+      const [{ title }] = await readFindings(path) as Finding[];
       assertStringIncludes(title, "the rules cannot be evaluated on this event");
     }));
 }

@@ -2,9 +2,10 @@
 import { createClient } from "@libsql/client/sqlite3";
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import type { Finding } from "../../../lib/event/mod.ts";
 import { readEvents, readFindings, verifyLedger } from "../../../lib/ledger/read/mod.ts";
 import { completeEvent } from "../../../lib/policy/author/mod.ts";
-import { ACTIONS, type PolicyFinding, type Rule } from "../../../lib/policy/mod.ts";
+import { ACTIONS, type Rule } from "../../../lib/policy/mod.ts";
 import { compileLayers } from "../../../lib/policy/mod.ts";
 import { Random } from "../../helper/random.ts";
 import { contractOf, exec, http, RESPONSE, rule, withGate } from "../../helper/session_gate.ts";
@@ -21,7 +22,7 @@ for (const [what, match] of Object.entries(FAILING)) {
       assertEquals([allowed, decision.rule.id], [false, "bad"]);
       await ledger.flush();
       assertEquals(findings(), ["bad"]);
-      const [finding] = await readFindings(path) as PolicyFinding[];
+      const [finding] = await readFindings(path) as Finding[];
       assertEquals([finding.event_id, finding.tags, finding.severity], [event.common.event_id, [
         "rule-failure",
       ], "high"]);
