@@ -1,6 +1,6 @@
 /** Sends one question to one resolver, over UDP or TCP. */
 import type { Socket } from "node:dgram";
-import { writeAll } from "../base/wire/mod.ts";
+import { closeQuietly, writeAll } from "../base/wire/mod.ts";
 import { PacketError } from "./guard.ts";
 import type { DnsQuestion, ResolverAnswer } from "./packet.ts";
 import { readAnswer } from "./read.ts";
@@ -88,12 +88,4 @@ async function readExactly(conn: Deno.Conn, count: number): Promise<Uint8Array> 
 
 function randomId(): number {
   return crypto.getRandomValues(new Uint16Array(1))[0];
-}
-
-function closeQuietly(socket: { close(): unknown } | undefined): void {
-  try {
-    socket?.close();
-  } catch {
-    // closed already
-  }
 }

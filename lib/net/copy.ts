@@ -23,12 +23,3 @@ export async function copy(from: ByteStream, to: ByteStream, moved?: (count: num
   }
   await to.closeWrite?.().catch(() => {});
 }
-
-/** Closes a stream that may be closed already. */
-export function closeQuietly(stream: ByteStream): void {
-  try {
-    stream.close();
-  } catch {
-    // closed already
-  }
-}

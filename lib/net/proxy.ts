@@ -4,7 +4,7 @@ import { processOf } from "../event/mod.ts";
 import { TCP_STREAMS_MAX } from "../guest/wire/mod.ts";
 import type { Gate } from "../policy/mod.ts";
 import { BufferedConnection, type ByteStream } from "./connection.ts";
-import { closeQuietly } from "./copy.ts";
+import { closeQuietly } from "../base/wire/mod.ts";
 import { DeadlineWatch } from "./deadline.ts";
 import { agrees, type Flow } from "./exchange/authority.ts";
 import { BufferBudget } from "./exchange/buffer_budget.ts";

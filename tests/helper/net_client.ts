@@ -1,4 +1,5 @@
 /** A client and upstreams that send exactly the bytes of a test. */
+import { closeQuietly } from "../../lib/base/wire/mod.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -165,12 +166,4 @@ export function fixedUpstream(
     }
   }, tls);
   return { ...upstream, requests };
-}
-
-export function closeQuietly(conn: { close(): void }): void {
-  try {
-    conn.close();
-  } catch {
-    // closed already
-  }
 }

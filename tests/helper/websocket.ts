@@ -1,7 +1,8 @@
 /** WebSockets through the proxy of a guest: clients and upstreams that are real, and ones that send exactly a test's bytes. */
 import { createHash } from "node:crypto";
+import { closeQuietly } from "../../lib/base/wire/mod.ts";
 import type { TestNet } from "./net.ts";
-import { closeQuietly, type RawClient, rawUpstream } from "./net_client.ts";
+import { type RawClient, rawUpstream } from "./net_client.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

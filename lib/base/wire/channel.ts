@@ -1,3 +1,4 @@
+import { closeQuietly } from "./close.ts";
 import { encodeFrame, FRAME_LIMIT } from "./frame.ts";
 import { FrameReader } from "./reader.ts";
 import { writeAll } from "./write.ts";
@@ -42,10 +43,6 @@ export class FrameChannel implements Channel {
   }
 
   close(): void {
-    try {
-      this.#conn.close();
-    } catch {
-      // Already closed.
-    }
+    closeQuietly(this.#conn);
   }
 }

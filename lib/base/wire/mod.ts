@@ -1,5 +1,6 @@
-/** Frame format of every sbx wire (docs/contracts.md §7), independent of the messages, and writes of every byte. */
+/** Frame format of every sbx wire (docs/contracts.md §7), independent of the messages, writes of every byte, and closing twice. */
 export { encodeFrame, FRAME_LIMIT, FrameCut, FrameError } from "./frame.ts";
 export { FrameReader } from "./reader.ts";
 export { type Channel, FrameChannel } from "./channel.ts";
+export { closeQuietly } from "./close.ts";
 export { writeAll } from "./write.ts";

@@ -3,7 +3,7 @@
  * requests, because the aggregator has no network of its own, and the messages that the NDJSON protocol lacks: progress,
  * cancellation, changed lists. A frame is u32 big-endian length of the rest, u8 kind, u32 big-endian id, payload.
  */
-import { writeAll } from "../../base/wire/mod.ts";
+import { closeQuietly, writeAll } from "../../base/wire/mod.ts";
 
 /** Kinds of frames; the id is that of an HTTP request, unless noted. */
 export const FrameKind = {
@@ -125,11 +125,7 @@ export class FrameWire {
   }
 
   close(): void {
-    try {
-      this.#conn.close();
-    } catch {
-      // closed already
-    }
+    closeQuietly(this.#conn);
   }
 
   async #drain(): Promise<void> {

@@ -4,10 +4,10 @@
  */
 import { canonicalHost } from "../../base/address/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
-import { writeAll } from "../../base/wire/mod.ts";
+import { closeQuietly, writeAll } from "../../base/wire/mod.ts";
 import type { Ca } from "../../ca/mod.ts";
 import type { ByteStream } from "../connection.ts";
-import { closeQuietly, copy } from "../copy.ts";
+import { copy } from "../copy.ts";
 import { LISTENER_NAMES_MAX } from "../limit.ts";
 
 const ALPN = ["http/1.1"];

@@ -1,7 +1,7 @@
 /** Connects to upstreams: to the address that policy decided on, under the name that the guest used. */
 import { SbxError } from "../../base/error/mod.ts";
 import { BufferedConnection } from "../connection.ts";
-import { closeQuietly } from "../copy.ts";
+import { closeQuietly } from "../../base/wire/mod.ts";
 import type { DeadlineWatch } from "../deadline.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
 import type { PinnedDestination } from "./upstream.ts";
@@ -31,7 +31,7 @@ export async function connect(
   let conn: Deno.Conn | undefined;
   const deadline = watch.add(() => {
     timeout.abort();
-    if (conn) closeQuietly(conn);
+    closeQuietly(conn);
   });
   deadline.set(timeoutMs);
   try {
@@ -47,7 +47,7 @@ export async function connect(
       ...(alpnProtocol !== null && { protocol: alpnProtocol }),
     };
   } catch (cause) {
-    if (conn) closeQuietly(conn);
+    closeQuietly(conn);
     throw timeout.signal.aborted ? timeoutError(destination, cause) : connectError(destination, cause);
   } finally {
     watch.remove(deadline);

@@ -1,7 +1,8 @@
 /** Connections over a stream that a test feeds: what is read and written, and who hears of the end. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { closeQuietly } from "../../../lib/base/wire/mod.ts";
 import { BufferedConnection, type ByteStream } from "../../../lib/net/connection.ts";
-import { closeQuietly, copy } from "../../../lib/net/copy.ts";
+import { copy } from "../../../lib/net/copy.ts";
 import { DeadlineWatch } from "../../../lib/net/deadline.ts";
 import { ConnectionLost } from "../../../lib/net/fault.ts";
 import { relay } from "../../../lib/net/relay.ts";

@@ -1,8 +1,9 @@
 /** Broken upstreams, and clients that disconnect: nothing hangs, nothing leaks. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { gzipSync } from "node:zlib";
+import { closeQuietly } from "../../../lib/base/wire/mod.ts";
 import { TestNet } from "../../helper/net.ts";
-import { closeQuietly, fixedUpstream, rawUpstream } from "../../helper/net_client.ts";
+import { fixedUpstream, rawUpstream } from "../../helper/net_client.ts";
 import { eventually } from "../../helper/sbx.ts";
 
 const HOST = "api.example.com";

@@ -1,10 +1,11 @@
 /** HTTP/2 to upstreams: streams, windows, and faulty upstreams. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { closeQuietly } from "../../../lib/base/wire/mod.ts";
 import type { Header } from "../../../lib/net/message/header.ts";
 import * as h2 from "../../../lib/net/upstream/http2/frame.ts";
 import { encodeHeaders } from "../../../lib/net/upstream/http2/hpack.ts";
 import { TestNet } from "../../helper/net.ts";
-import { closeQuietly, type RawUpstream } from "../../helper/net_client.ts";
+import type { RawUpstream } from "../../helper/net_client.ts";
 
 const HOST = "api.example.com";
 Deno.test("long bodies go both ways at once, within windows", async () => {
