@@ -64,6 +64,18 @@ export async function writeEvents(
   return events;
 }
 
+let copies = 0;
+
+/** Copies a closed ledger, with its seal if it has one. @returns the path of the copy */
+export async function copyLedger(path: string): Promise<string> {
+  const copy = `${path}.copy${++copies}`;
+  await Deno.copyFile(path, copy);
+  await Deno.copyFile(`${path}.seal`, `${copy}.seal`).catch((error) => {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  });
+  return copy;
+}
+
 /** Runs SQL on a ledger's file, past the ledger. */
 export async function runSql(path: string, statements: string): Promise<void> {
   const client = createClient({ url: `file:${path}`, timeout: 1000 });

@@ -68,53 +68,36 @@ const DECISIONS: [first: string, later: string | undefined, final: string, denie
   ["block", undefined, "block", true],
   ["block", "allow", "allow", false],
 ];
-for (const [first, later, final, denied] of DECISIONS) {
-  Deno.test(`decision: ${first}, then ${later ?? "nothing"}, is ${final}`, () =>
-    withLedgerPath(async (path) => {
-      const event = requestEvent("http.request");
-      const decision = later && { decision: later, rule: { id: "second", layer: "corp", reason: "later" } };
-      await writeOutcomes(
-        path,
-        event,
-        first,
-        { ...(decision && { decision }), error: "x" } as Partial<LedgerOutcome>,
-      );
-      const rule = later ? "second" : "first";
-      const [read] = (await readEvents(path)).events;
-      assertEquals([read.decision, read.rule_id], [final, rule]);
-      assertEquals((await readEvents(path, { denied: true })).events.length, denied ? 1 : 0);
-      const { record } = await readWhy(path, event.common.event_id);
-      assertEquals([record?.decision, record?.rule?.id], [final, rule]);
-      for (const view of ["security_events", "decisions", "net_events"]) {
-        const [row] = await select(path, `SELECT decision, rule_id FROM ${view}`);
-        assertEquals([row.decision, row.rule_id], [final, rule], view);
-      }
-    }));
-}
-
-Deno.test("denied events are listed in order and in pages, however they were denied", () =>
+Deno.test("the decision of an outcome is final, for every reader", (t) =>
   withLedgerPath(async (path) => {
-    const denied: number[] = [];
+    const events = DECISIONS.map(() => requestEvent("http.request"));
     {
       await using ledger = await Ledger.open(path, { sessionId: SESSION });
-      for (let at = 1; at <= 300; at++) {
-        const event = requestEvent("http.request");
-        const decision = at % 3 === 0 ? "block" : at % 3 === 1 ? "ask" : "allow";
-        ledger.append({ event, decision: { decision } });
-        const answer = at % 2 ? "block" : "allow";
-        if (decision === "ask") {
-          ledger.end({ event_id: event.common.event_id, decision: { decision: answer } });
-        }
-        if (decision === "block" || (decision === "ask" && answer === "block")) denied.push(at);
+      for (const [at, [first, later]] of DECISIONS.entries()) {
+        ledger.append({ event: events[at], decision: { decision: first, rule: { id: "first" } } });
+        const decision = { decision: later!, rule: { id: "second", layer: "corp", reason: "later" } };
+        ledger.end({ event_id: events[at].common.event_id, ...(later && { decision }), error: "x" });
       }
     }
-    const read: number[] = [];
-    for (let cursor: string | undefined = "0"; cursor !== undefined;) {
-      const page = await readEvents(path, { denied: true, limit: 7, cursor });
-      read.push(...page.events.map(({ common }) => common.sequence));
-      cursor = page.next_cursor;
+    const listed = (await readEvents(path)).events;
+    const blocked = (await readEvents(path, { denied: true })).events.map(({ common }) => common.event_id);
+    const views = ["security_events", "decisions", "net_events"];
+    const rows = await Promise.all(
+      views.map((view) => select(path, `SELECT decision, rule_id FROM ${view} ORDER BY sequence`)),
+    );
+    for (const [at, [first, later, final, denied]] of DECISIONS.entries()) {
+      await t.step(`${first}, then ${later ?? "nothing"}, is ${final}`, async () => {
+        const { event_id } = events[at].common;
+        const expected = [final, later ? "second" : "first"];
+        assertEquals([listed[at].decision, listed[at].rule_id], expected);
+        assertEquals(blocked.includes(event_id), denied);
+        const { record } = await readWhy(path, event_id);
+        assertEquals([record?.decision, record?.rule?.id], expected);
+        for (const [view, { [at]: row }] of rows.entries()) {
+          assertEquals([row.decision, row.rule_id], expected, views[view]);
+        }
+      });
     }
-    assertEquals(read, denied);
   }));
 
 /** View, event type, response, and the resulting columns. */
@@ -199,26 +182,6 @@ Deno.test("an outcome without an event is shown nowhere, and does not verify", (
     const reason = "outcomes has a row of an event that is not there";
     assertEquals((await verifyLedger(path)).first_bad, { event_id: "0".repeat(12), reason });
     assertEquals((await readEvents(path, { denied: true })).events, []);
-  }));
-
-Deno.test("a page of large events ends early, and no event is left out", () =>
-  withLedgerPath(async (path) => {
-    {
-      await using ledger = await Ledger.open(path, { sessionId: SESSION });
-      for (let at = 0; at < 40; at++) {
-        ledger.append({
-          event: requestEvent("mcp.tool_call", { arguments: { text: "x".repeat(1_000_000) } }),
-        });
-      }
-    }
-    const pages: number[] = [];
-    for (let cursor: string | undefined = "0"; cursor !== undefined;) {
-      const page = await readEvents(path, { limit: 1000, cursor });
-      pages.push(page.events.length);
-      cursor = page.next_cursor;
-    }
-    assertEquals(pages, [17, 17, 6]);
-    assertEquals(await verifyLedger(path), { ok: true, events: 40, sealed: true });
   }));
 
 Deno.test("a finding is listed once, with the response of the first outcome", () =>

@@ -1,9 +1,9 @@
 /** Problems found by `sbx verify`. */
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { dirname } from "node:path";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { sealAbandoned, verifyLedger } from "../../../lib/ledger/read/mod.ts";
-import { execEvent, runSql, SESSION, withLedgerPath, writeEvents } from "../../helper/ledger.ts";
+import { copyLedger, execEvent, runSql, SESSION, withLedgerPath, writeEvents } from "../../helper/ledger.ts";
 
 const TAMPERINGS: [string, string, number][] = [
   [
@@ -27,19 +27,18 @@ const TAMPERINGS: [string, string, number][] = [
     2,
   ],
 ];
-for (const [what, statement, sequence] of TAMPERINGS) {
-  Deno.test(`verify names the first bad event after tampering with ${what}`, () =>
-    withLedgerPath(async (path) => {
-      await writeEvents(path, 10);
-      await runSql(path, statement);
-      const verification = await verifyLedger(path);
-      assertEquals([verification.ok, verification.events, verification.first_bad?.sequence], [
-        false,
-        sequence - 1,
-        sequence,
-      ]);
-    }));
-}
+Deno.test("verify names the first bad event after tampering", (t) =>
+  withLedgerPath(async (path) => {
+    await writeEvents(path, 10);
+    for (const [what, statement, sequence] of TAMPERINGS) {
+      await t.step(what, async () => {
+        const copy = await copyLedger(path);
+        await runSql(copy, statement);
+        const { ok, events, first_bad } = await verifyLedger(copy);
+        assertEquals([ok, events, first_bad?.sequence], [false, sequence - 1, sequence]);
+      });
+    }
+  }));
 
 Deno.test("verify finds a changed decision record", () =>
   withLedgerPath(async (path) => {
@@ -66,24 +65,6 @@ Deno.test("verify finds events cut off the end of a closed ledger", () =>
     await runSql(path, "DELETE FROM entries WHERE sequence > 8");
     const { ok, events } = await verifyLedger(path);
     assertEquals([ok, events], [false, 8]);
-  }));
-
-Deno.test("verify finds a flipped bit anywhere in a closed ledger", () =>
-  withLedgerPath(async (path) => {
-    await writeEvents(
-      path,
-      60,
-      Array.from({ length: 40 }, (_, at) => ({ duration_ms: at, error: "x".repeat(200) })),
-    );
-    const good = await Deno.readFile(path);
-    assert(good.length > 30_000);
-    for (let at = 0; at < good.length; at += 1499) {
-      const bytes = good.slice();
-      bytes[at] ^= 1 << (at % 8);
-      await Deno.writeFile(path, bytes);
-      const { ok, first_bad } = await verifyLedger(path);
-      assertEquals([ok, typeof first_bad?.reason], [false, "string"], `bit ${at % 8} of byte ${at}`);
-    }
   }));
 
 /** Five events, and outcomes of the first three. */
@@ -130,17 +111,20 @@ const OUTCOME_TAMPERINGS: [string, string, RegExp, event?: number][] = [
     2,
   ],
 ];
-for (const [what, statement, reason, event] of OUTCOME_TAMPERINGS) {
-  Deno.test(`verify names a change of outcomes: ${what}`, () =>
-    withLedgerPath(async (path) => {
-      const events = await writeEvents(path, 5, OUTCOMES);
-      await runSql(path, statement);
-      const { ok, first_bad, events: good } = await verifyLedger(path);
-      assertEquals([ok, good], [false, 5]);
-      assertMatch(first_bad!.reason, reason);
-      if (event !== undefined) assertEquals(first_bad?.event_id, events[event].common.event_id);
-    }));
-}
+Deno.test("verify names a change of outcomes", (t) =>
+  withLedgerPath(async (path) => {
+    const events = await writeEvents(path, 5, OUTCOMES);
+    for (const [what, statement, reason, event] of OUTCOME_TAMPERINGS) {
+      await t.step(what, async () => {
+        const copy = await copyLedger(path);
+        await runSql(copy, statement);
+        const { ok, first_bad, events: good } = await verifyLedger(copy);
+        assertEquals([ok, good], [false, 5]);
+        assertMatch(first_bad!.reason, reason);
+        if (event !== undefined) assertEquals(first_bad?.event_id, events[event].common.event_id);
+      });
+    }
+  }));
 
 Deno.test("a ledger without a seal verifies as not sealed; sealed later, it proves its end", () =>
   withLedgerPath(async (path) => {
@@ -176,68 +160,6 @@ Deno.test("failures of reading are not reported as failures of writing", () =>
     await Deno.mkdir(path);
     assertMatch((await assertRejects(() => verifyLedger(path))).message, /there is no ledger/);
   }));
-
-/** A ledger with a finding, two answers to one ask and decisions on every event, left open: it has no seal. */
-async function writeOpenLedger(path: string): Promise<void> {
-  const ledger = await Ledger.open(path, { sessionId: SESSION });
-  for (const number of [1, 2, 3, 4]) {
-    const event = execEvent(`echo ${number}`);
-    const { event_id } = event.common;
-    ledger.append({
-      event,
-      decision: { decision: number === 2 ? "block" : "allow", rule: { id: "r" } },
-      findings: [{ finding_id: `finding-${number}`, event_id, rule_id: "r" }],
-      rows: [{ table: "approvals", record: { ask_id: "ask", event_id } }, {
-        table: "body_blobs",
-        bytes: new Uint8Array([number]),
-      }],
-    });
-    ledger.end({ event_id });
-  }
-  await ledger.close();
-  await Deno.remove(`${path}.seal`);
-}
-
-const UNSEALED: [string, string, RegExp][] = [
-  [
-    "a decision taken from an event",
-    "UPDATE entries SET decision = NULL, rule_id = NULL, record = NULL, record_hash = NULL WHERE sequence = 2",
-    /prev_hash is not the hash of the event before/,
-  ],
-  [
-    "a finding gone",
-    "DELETE FROM findings WHERE finding_id = 'finding-2'",
-    /row finding-2 of findings is missing/,
-  ],
-  [
-    "a finding gone with its row of the journal",
-    "DELETE FROM findings WHERE finding_id = 'finding-2'; DELETE FROM journal WHERE id = 'finding-2'",
-    /row of the journal 2 is missing/,
-  ],
-  [
-    "a finding added",
-    "INSERT INTO findings SELECT 'finding-x', event_id, rule_id, replace(finding, 'finding-1', 'finding-x'), hash FROM findings LIMIT 1",
-    /row finding-x of findings was changed/,
-  ],
-  ["an answer gone", "DELETE FROM approvals", /row ask of approvals is missing/],
-  [
-    "an older answer in the place of a later one",
-    "UPDATE approvals SET event_id = (SELECT event_id FROM entries LIMIT 1), record = json_set(record, '$.event_id', (SELECT event_id FROM entries LIMIT 1)), hash = (SELECT hash FROM journal WHERE kind = 'approval' ORDER BY number LIMIT 1)",
-    /row ask of approvals was (added or )?changed/,
-  ],
-  ["a body gone", "DELETE FROM body_blobs WHERE rowid = 3", /of body_blobs is missing/],
-];
-for (const [what, statement, reason] of UNSEALED) {
-  Deno.test(`verify names a change in a ledger without a seal: ${what}`, () =>
-    withLedgerPath(async (path) => {
-      await writeOpenLedger(path);
-      assertEquals(await verifyLedger(path), { ok: true, events: 4, sealed: false });
-      await runSql(path, statement);
-      const { ok, first_bad } = await verifyLedger(path);
-      assertEquals(ok, false);
-      assertMatch(first_bad!.reason, reason);
-    }));
-}
 
 const OTHER = "0d9f4a1e-8f5c-4d57-9e6b-1f2a3b4c5d6e";
 
