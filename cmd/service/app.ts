@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
 import { isLogged, log } from "../../lib/base/log/mod.ts";
-import { methodMatcher, noRoute, ROUTES } from "../../lib/gateway/mod.ts";
+import { methodMatcher, noRoute, pathNamer, ROUTES } from "../../lib/gateway/mod.ts";
 import { ledgerFinder, type Service, StatusReport } from "../../lib/service/mod.ts";
 import { openApi } from "./openapi.ts";
 import { routeCredentials } from "./routes/credentials.ts";
@@ -22,10 +22,11 @@ export function makeApp(service: Service): Hono {
   const { home, settings, corp, supervisor, sessions, notices, rules } = service;
   const findLedger = ledgerFinder(supervisor, sessions, home);
   const app = new Hono();
+  const nameOf = pathNamer(ROUTES);
   if (isLogged("debug")) {
     app.use(async (context, next) => {
       await next();
-      log.debug(`${context.req.method} ${new URL(context.req.url).pathname} ${context.res.status}`);
+      log.debug(`${context.req.method} ${nameOf(context.req.path)} ${context.res.status}`);
     });
   }
   routeSystem(app, new StatusReport(service));
@@ -44,7 +45,7 @@ export function makeApp(service: Service): Hono {
   const methodsOf = methodMatcher(ROUTES);
   app.notFound(({ req }) => noRoute(req.method, req.path, methodsOf(req.path)));
   app.onError((cause, context) => {
-    const error = asSbxError(cause, `${context.req.method} ${context.req.path}`);
+    const error = asSbxError(cause, `${context.req.method} ${nameOf(context.req.path)}`);
     if (error.code === "internal") log.error(error.message, error.cause);
     else log.debug(error.code);
     return context.json(errorBody(error), statusOf(error.code) as 500);

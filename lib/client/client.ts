@@ -1,5 +1,5 @@
 import { SbxError } from "../base/error/mod.ts";
-import { log } from "../base/log/mod.ts";
+import { isLogged, log } from "../base/log/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
 
 /** Parts of one request. */
@@ -52,7 +52,11 @@ export class Client {
         hint: "start the gateway: sbx start; sbx status shows what is running",
       });
     }
-    log.debug(`${method} ${path} ${response.status}`);
+    if (isLogged("debug")) {
+      // Loaded for the log alone: commands start without it.
+      const { pathNamer, ROUTES } = await import("../gateway/mod.ts");
+      log.debug(`${method} ${pathNamer(ROUTES)(path)} ${response.status}`);
+    }
     if (!response.ok) throw await errorOf(response);
     return response;
   }

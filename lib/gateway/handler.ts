@@ -2,7 +2,8 @@ import { asSbxError, errorBody, statusOf } from "../base/error/mod.ts";
 import { requestBody } from "./body.ts";
 import { addResponseHeaders, filterRequestHeaders } from "./header.ts";
 import { corsHeaders, preflight, requireLocalHost, requireLocalOrigin } from "./origin.ts";
-import { type MethodMatcher, noRoute } from "./route.ts";
+import { type MethodMatcher, noRoute, pathNamer } from "./route.ts";
+import { ROUTES } from "./routes.ts";
 import { isSocketPath, proxySocket } from "./socket.ts";
 import { parseTarget, type RequestTarget } from "./target.ts";
 import { bearer, type TokenGate } from "./token.ts";
@@ -21,7 +22,7 @@ export interface GatewayParts {
   socketClient: Deno.HttpClient;
   /** SemVer in the response of `GET /health` */
   version: string;
-  /** `error` receives causes of internal errors, which users are not shown; `debug` each request, without its query */
+  /** `error` receives causes of internal errors, which users are not shown; `debug` each request by its route */
   log: Record<"error" | "debug", (line: string) => void>;
 }
 
@@ -35,10 +36,17 @@ export function gatewayHandler(parts: GatewayParts): (request: Request) => Promi
     const response = await route(request, origin, parts).catch((error) =>
       errorResponse(error, origin, parts)
     );
-    parts.log.debug(`${request.method} ${request.url.replace(/[?#].*/s, "")} ${response.status}`);
+    parts.log.debug(`${request.method} ${nameOf(request.url)} ${response.status}`);
     return response;
   };
 }
+
+/** Name of a request's path for the log. */
+function nameOf(url: string): string {
+  return pathName(/^(?:[a-z]+:\/\/[^/?#]*)?([^?#]*)/i.exec(url)![1]);
+}
+
+const pathName = pathNamer(ROUTES);
 
 async function route(request: Request, origin: string | null, parts: GatewayParts): Promise<Response> {
   const target = parseTarget(request.url);

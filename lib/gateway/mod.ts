@@ -3,7 +3,14 @@ export { BODY_MAX } from "./body.ts";
 export { gatewayHandler, type GatewayParts } from "./handler.ts";
 export { corsHeaders, preflight, requireLocalHost, requireLocalOrigin } from "./origin.ts";
 export { dropPermissions, GATEWAY_PERMISSIONS } from "./permission/mod.ts";
-export { type MethodMatcher, methodMatcher, noRoute, pathMatcher, type RouteKey } from "./route.ts";
+export {
+  type MethodMatcher,
+  methodMatcher,
+  noRoute,
+  pathMatcher,
+  pathNamer,
+  type RouteKey,
+} from "./route.ts";
 export { ROUTES } from "./routes.ts";
 export { lockGateway, removeGatewayFiles, writeGatewayFiles } from "./runtime.ts";
 export { parseTarget } from "./target.ts";

@@ -39,6 +39,21 @@ export function methodMatcher(table: readonly RouteKey[]): MethodMatcher {
   };
 }
 
+/** Paths that are no routes of the table: sockets, and the gateway's own. */
+const OTHER_PATHS = ["/terminal/{id}", "/events", "/health", "/openapi.json"];
+
+/**
+ * Makes a function that names raw paths for logs by their patterns: a path may hold what somebody typed by mistake, such
+ * as a key in place of a VM's name.
+ */
+export function pathNamer(table: readonly RouteKey[]): (path: string) => string {
+  const patterns = [...new Set([...table.map(({ path }) => path), ...OTHER_PATHS])]
+    // A fixed path comes before a pattern that matches it too.
+    .sort((a, b) => Number(a.includes("{")) - Number(b.includes("{")))
+    .map((pattern) => ({ pattern, matches: pathMatcher(pattern) }));
+  return (path) => patterns.find(({ matches }) => matches(path))?.pattern ?? "(no route)";
+}
+
 /**
  * Response to a method that no route of a path has: 204 with `Allow` for OPTIONS, otherwise 405, or 404 for an unknown
  * path.
