@@ -22,7 +22,7 @@ import { messageFilter } from "./message.ts";
 import { allowsHeader, ownerOf, plainHost, type Provider, PROVIDERS, tokenAnswerOf } from "./provider.ts";
 import { joinedTexts, REDACTED, scrubTexts, someText, textsOf, withTexts } from "./scrub.ts";
 import type { CredentialStore } from "./store.ts";
-import { providerOfToken, TOKEN_MIN } from "./token.ts";
+import { providerOfToken } from "./token.ts";
 import { Vault } from "./vault.ts";
 
 /** Parts of a broker. */
@@ -167,7 +167,7 @@ export class CredentialBroker implements CredentialPort {
     // Only a known secret can be split over texts.
     const isUnclean = finder.knowsSecrets
       ? this.#holdsAny(joinedTexts(value))
-      : someText(value, (text) => text.length >= TOKEN_MIN && this.#holdsAny(text));
+      : someText(value, (text) => text.length >= finder.least && this.#holdsAny(text));
     if (!isUnclean) return value;
     const texts = textsOf(value);
     const whole = texts.join("\n");

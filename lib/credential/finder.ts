@@ -2,7 +2,7 @@ import { fold, lower } from "./fold.ts";
 import { foldedForms, plainForms, SECRET_MIN } from "./form.ts";
 import { Matcher } from "./matcher.ts";
 import { plainRef, REF_IN_TEXT, REF_PREFIX } from "./ref.ts";
-import { TOKEN_IN_TEXT, TOKEN_MAX, TOKEN_PART } from "./token.ts";
+import { TOKEN_IN_TEXT, TOKEN_MAX, TOKEN_MIN, TOKEN_PART } from "./token.ts";
 
 /** Part of a text that must be replaced. */
 export interface SecretMatch {
@@ -51,6 +51,8 @@ export class Finder {
   readonly #shapes: boolean;
   readonly #plain: Patterns;
   readonly #folded: Patterns;
+  /** fewest characters of a text with a match */
+  readonly least: number;
 
   /**
    * @param secrets ref → secret
@@ -72,6 +74,8 @@ export class Finder {
         })
       ).filter(({ codes }) => codes.length >= SECRET_MIN),
     );
+    // Normal forms are never longer than their text.
+    this.least = Math.min(shapes ? TOKEN_MIN : Infinity, this.#plain.least, this.#folded.least);
   }
 
   /** True when it searches for known secrets: only they are found across line breaks. */
@@ -142,8 +146,11 @@ export class Finder {
 class Patterns {
   readonly #refs: string[];
   readonly #matcher: Matcher;
+  /** fewest codes of a pattern */
+  readonly least: number;
 
   constructor(patterns: { ref: string; codes: Uint8Array }[]) {
+    this.least = patterns.reduce((least, { codes }) => Math.min(least, codes.length), Infinity);
     this.#refs = patterns.map(({ ref }) => ref);
     this.#matcher = new Matcher(patterns.map(({ codes }) => codes));
   }

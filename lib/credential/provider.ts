@@ -1,4 +1,5 @@
 /** Providers (docs/contracts.md §9): their hosts, and the places where their secrets may be sent. */
+import { memoize } from "../base/memo/mod.ts";
 import { lenientPath } from "../base/url/mod.ts";
 
 export const PROVIDERS = ["anthropic", "openai", "google", "github", "mcp"] as const;
@@ -100,14 +101,15 @@ export function isProvider(name: string): name is Provider {
 
 /** Normalizes a host for comparison: lower case, without the root's dot. */
 export function plainHost(host: string): string {
-  return host.toLowerCase().replace(/\.$/, "");
+  const name = host.toLowerCase();
+  return name.endsWith(".") ? name.slice(0, -1) : name;
 }
 
 /** Provider that owns a host by name; hosts of `mcp` are bound to each credential instead. */
-export function ownerOf(host: string): Provider | undefined {
+export const ownerOf = memoize((host: string): Provider | undefined => {
   const name = plainHost(host);
   return OWNERS.get(name) ?? PATTERNS.find(({ pattern }) => pattern.test(name))?.name;
-}
+});
 
 /** Tests whether a secret of the provider may be sent in this header. */
 export function allowsHeader(provider: Provider, header: string): boolean {

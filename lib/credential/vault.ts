@@ -75,7 +75,7 @@ export class Vault {
 
   /** Tests whether a text holds a secret, or text shaped like one, or a ref. */
   isUnclean(text: string): boolean {
-    if (this.#clean.has(text)) return false;
+    if (text.length < this.finder.least || this.#clean.has(text)) return false;
     if (this.finder.find(text).length > 0) return true;
     if (text.length <= CLEAN_LENGTH_MAX) {
       if (this.#clean.size >= CLEAN_MAX) this.#clean.clear();

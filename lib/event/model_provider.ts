@@ -1,4 +1,5 @@
 /** Model providers by host, independent of the API used. */
+import { memoize } from "../base/memo/mod.ts";
 
 /** Provider of each host; `*.` matches any number of labels. */
 const HOSTS: Record<string, string> = {
@@ -38,7 +39,7 @@ const VERTEX = /^(?:[a-z0-9-]+-)?aiplatform(?:\.mtls|\.[a-z0-9-]+\.rep)?\.google
 export const UNKNOWN_PROVIDER = "unknown";
 
 /** Finds the provider of a host. */
-export function providerOf(host: string): string | undefined {
+export const providerOf = memoize((host: string): string | undefined => {
   const name = host.toLowerCase().replace(/\.$/, "");
   if (VERTEX.test(name)) return "google";
   if (Object.hasOwn(HOSTS, name)) return HOSTS[name];
@@ -46,4 +47,4 @@ export function providerOf(host: string): string | undefined {
     const key = `*${name.slice(dot)}`;
     if (Object.hasOwn(HOSTS, key)) return HOSTS[key];
   }
-}
+});

@@ -10,6 +10,7 @@ import { recordBody } from "../message/body_recorder.ts";
 import { encodingOf } from "../message/encoding.ts";
 import { eventHeaders, type Header, headerValue } from "../message/header.ts";
 import { flatten } from "../message/latin1.ts";
+import { splitTarget } from "../message/target.ts";
 import type { ModelCall } from "../port/mod.ts";
 import { formatAuthority } from "./authority.ts";
 import type { BufferedBody } from "./body_buffer.ts";
@@ -122,8 +123,7 @@ export function describeBody(
 /** Drafts the event of a request. */
 export function httpDraft(by: Requester, request: RequestDescription): Draft {
   const { method, scheme, host, port, target, rawPath, headers, imitated, bytes, body } = request;
-  const mark = target.indexOf("?");
-  const path = mark < 0 ? target : target.slice(0, mark);
+  const { path, query } = splitTarget(target);
   return {
     common: {
       ...commonOf(by, "http.request"),
@@ -140,7 +140,7 @@ export function httpDraft(by: Requester, request: RequestDescription): Draft {
         path: flatten(path),
         path_class: httpPathClass(path),
         port,
-        query: mark < 0 ? "" : flatten(target.slice(mark + 1)),
+        query: flatten(query),
         ...(rawPath !== undefined && { raw_path: flatten(rawPath) }),
         scheme,
         url: [scheme, "://", formatAuthority(scheme, host, port), target].join(""),

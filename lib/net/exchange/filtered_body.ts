@@ -3,6 +3,7 @@ import { lenientPath } from "../../base/url/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import { type BodySource, RestOfBody, WholeBody } from "../message/body.ts";
 import { type Header, headerValue } from "../message/header.ts";
+import { splitTarget } from "../message/target.ts";
 import { type BodyFilter, type BodyPlace, CredentialDenied } from "../port/mod.ts";
 import type { BufferedBody } from "./body_buffer.ts";
 import type { CapturedHead } from "./request.ts";
@@ -15,7 +16,7 @@ export function bodyPlaceOf(
 ): BodyPlace {
   const { scheme, host, port } = event.http!.request;
   const content_type = headerValue(headers, "content-type");
-  const path = lenientPath(target.split("?", 1)[0]);
+  const path = lenientPath(splitTarget(target).path);
   return { scheme, host, port, direction, path, ...(content_type !== undefined && { content_type }) };
 }
 

@@ -5,6 +5,7 @@ import type { Event } from "../../event/mod.ts";
 import type { Decision, Draft, Gate, Outcome, Passage, Refusal } from "../../policy/mod.ts";
 import { NO_BYTES } from "../message/byte_buffer.ts";
 import type { Header } from "../message/header.ts";
+import { splitTarget } from "../message/target.ts";
 import type { Destination, ModelCall, ModelDraft, ModelRequest, Scrub } from "../port/mod.ts";
 import type { Requester } from "./draft.ts";
 import type { ModelBody } from "./model_body.ts";
@@ -149,8 +150,8 @@ export function modelRequestOf(
   { scheme, host, port }: Destination,
   { method, target, headers }: CapturedHead,
 ): ModelRequest {
-  const [path, ...query] = target.split("?");
-  return { method, scheme, host, port, path: lenientPath(path), query: query.join("?"), headers };
+  const { path, query } = splitTarget(target);
+  return { method, scheme, host, port, path: lenientPath(path), query, headers };
 }
 
 function rewriteError(cause?: unknown): SbxError {

@@ -92,18 +92,19 @@ export class ResponseRelay {
     bytes: Uint8Array,
     declared: string | undefined,
   ): Promise<void> {
-    const { outlet, passage, tap, rulesRead } = this.#options;
+    const { broker, outlet, passage, tap, rulesRead } = this.#options;
     const filter = this.#filter;
+    const fields = broker.scrubFields(headers);
     const body = filter ? filterBytes(bytes, filter) : bytes;
     if (filter) this.#options.record(filter.substitutions);
     tap?.chunk(body);
     const httpBody = body.length > 0
-      ? await recordBody(body, body.length, { ...this.#kindOf(headers), forRules: rulesRead })
+      ? await recordBody(body, body.length, { ...this.#kindOf(headers, fields), forRules: rulesRead })
       : NO_HTTP_BODY;
     if (rulesRead && isUnreadable(httpBody)) {
       throw new MessageFault("an encoding that hides its body from rules");
     }
-    const response = this.#describe(status, headers, body.length, httpBody);
+    const response = describeResponse(status, fields, body.length, httpBody);
     const block = passage.review(response);
     const outcome: Outcome = { response };
     try {
@@ -207,16 +208,12 @@ export class ResponseRelay {
   }
 
   #describe(status: number, headers: readonly Header[], bytes: number, body: HttpBody): HttpResponse {
-    const scrubbed = this.#options.broker.scrubFields(headers);
-    const content_type = headerValue(scrubbed, "content-type");
-    const typed = content_type === undefined || body.content_type !== undefined
-      ? body
-      : { ...body, content_type };
-    return { body: typed, bytes, headers: eventHeaders(scrubbed), status };
+    return describeResponse(status, this.#options.broker.scrubFields(headers), bytes, body);
   }
 
-  #kindOf(headers: readonly Header[]): BodyKind {
-    const content_type = headerValue(this.#options.broker.scrubFields(headers), "content-type");
+  /** @param fields the headers without secrets */
+  #kindOf(headers: readonly Header[], fields = this.#options.broker.scrubFields(headers)): BodyKind {
+    const content_type = headerValue(fields, "content-type");
     const content_encoding = encodingOf(headers);
     return {
       ...(content_type !== undefined && { content_type }),
@@ -233,6 +230,20 @@ export class ResponseRelay {
 }
 
 const BLOCKED = "blocked by policy";
+
+/** @param fields without secrets */
+function describeResponse(
+  status: number,
+  fields: readonly Header[],
+  bytes: number,
+  body: HttpBody,
+): HttpResponse {
+  const content_type = headerValue(fields, "content-type");
+  const typed = content_type === undefined || body.content_type !== undefined
+    ? body
+    : { ...body, content_type };
+  return { body: typed, bytes, headers: eventHeaders(fields), status };
+}
 
 /** True for statuses of a part of a response, and of its difference to another (RFC 9110 §15.3.7, RFC 3229). */
 function isPartial(status: number): boolean {

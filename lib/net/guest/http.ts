@@ -19,6 +19,7 @@ import { type BodySource, WireBody } from "../message/body.ts";
 import { keepsAlive, requestFraming } from "../message/framing.ts";
 import { headEnd, parseRequestHead, type RequestHead } from "../message/head.ts";
 import { dropHopByHop, dropImitations } from "../message/header.ts";
+import { splitTarget } from "../message/target.ts";
 import type { NamePort } from "../port/mod.ts";
 import { EXTENSIONS, upgradeOf } from "../websocket/mod.ts";
 import { GuestOutlet } from "./outlet.ts";
@@ -144,7 +145,7 @@ export class GuestHttp {
     const upgrade = upgradeOf(head, !body.done);
     const { kept, imitated } = dropImitations(head.headers);
     const target = originForm(head, authority, flow);
-    const [path] = target.split("?", 1);
+    const { path } = splitTarget(target);
     const canonical = path === "*" ? { path } : canonicalPath(path);
     const isChanged = canonical.path !== undefined && canonical.path !== path;
     const request: IncomingRequest = {

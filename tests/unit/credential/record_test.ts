@@ -1,7 +1,18 @@
 /** Secrets in the texts of records (docs/contracts.md §9). */
-import { assertEquals } from "@std/assert";
-import { refOf } from "../../../lib/credential/ref.ts";
+import { assertEquals, assertNotEquals } from "@std/assert";
+import { refOf, SECRET_MIN } from "../../../lib/credential/mod.ts";
 import { added, KEY, world } from "../../helper/credential.ts";
+
+/** Shortest texts with the shape of a provider's secret. */
+const TOKENS = [
+  `sk-ant-${"a".repeat(16)}`,
+  `sk-${"a".repeat(19)}1`,
+  `AIza${"a".repeat(30)}`,
+  `ya29.${"a".repeat(20)}`,
+  `ghp_${"a".repeat(20)}`,
+  `github_pat_${"a".repeat(20)}`,
+];
+const JWT = "eyJaaaaaaaa.eyJaaaaaaaa.aaaaaaaa";
 
 Deno.test(
   "a secret that is split over several texts of a record leaves no part of it",
@@ -24,16 +35,7 @@ Deno.test(
   "the shortest text shaped like a secret is found in a record while no secret is known",
   world([], async ({ open }) => {
     const broker = await open();
-    const shortest = [
-      `sk-ant-${"a".repeat(16)}`,
-      `sk-${"a".repeat(19)}1`,
-      `AIza${"a".repeat(30)}`,
-      `ya29.${"a".repeat(20)}`,
-      `ghp_${"a".repeat(20)}`,
-      `github_pat_${"a".repeat(20)}`,
-      "eyJaaaaaaaa.eyJaaaaaaaa.aaaaaaaa",
-    ];
-    for (const token of shortest) {
+    for (const token of [...TOKENS, JWT]) {
       const record = (text: string) => ({ [text]: [{ a: "b" }, text], c: { d: `line\n${text}!` } });
       assertEquals(broker.scrubValue(record(token)), record("[redacted]"));
       const shorter = record(token.slice(0, -1));
@@ -51,4 +53,19 @@ Deno.test(
     broker.capture("api.anthropic.com", [["x-api-key", KEY.mcp]]);
     assertEquals(broker.scrubValue(split), { argv: [refOf("anthropic", KEY.mcp), ""] });
   }),
+);
+
+Deno.test(
+  "the shortest secrets are found in a header and in a record",
+  world(
+    [{ provider: "mcp", secret: "s".repeat(SECRET_MIN), hosts: ["mcp.example.com"] }],
+    async ({ open }) => {
+      const broker = await open();
+      for (const secret of [...TOKENS, "s".repeat(SECRET_MIN)]) {
+        const { headers } = broker.capture("other.example.com", [["x-note", secret]]);
+        assertNotEquals(headers, [["x-note", secret]]);
+        assertNotEquals(broker.scrubValue({ note: secret }), { note: secret });
+      }
+    },
+  ),
 );
