@@ -15,6 +15,11 @@ export function isUnknownMethod(error: unknown): boolean {
   return error instanceof McpError && error.code === ErrorCode.MethodNotFound;
 }
 
+/** Tests whether a request failed because its connection was closed, for a reason that the error lacks. */
+export function isClosed(error: unknown): boolean {
+  return error instanceof McpError && error.code === ErrorCode.ConnectionClosed;
+}
+
 /** One sentence without a full stop. */
 export function problemText(error: unknown): string {
   const status = httpStatus(error);

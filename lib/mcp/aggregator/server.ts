@@ -10,7 +10,7 @@ import { type RequestOptions, ServerConnection } from "./connection.ts";
 import { listAll } from "./listing.ts";
 import type { Log } from "./log.ts";
 import { noticeOf, UPDATED } from "./notice.ts";
-import { httpStatus, isUnknownMethod, problemText } from "./problem.ts";
+import { httpStatus, isClosed, isUnknownMethod, problemText } from "./problem.ts";
 
 const KINDS: readonly ListKind[] = ["tools", "resources", "templates", "prompts"];
 const LIST_CHANGED = /^notifications\/(tools|resources|prompts)\/list_changed$/;
@@ -87,7 +87,8 @@ export class Server {
       return await connection.request(method, params, options);
     } catch (error) {
       const status = httpStatus(error);
-      const problem = problemText(error);
+      const isLost = this.#connection !== connection && isClosed(error);
+      const problem = isLost && this.#problem ? this.#problem : problemText(error);
       // The request was not delivered; the connection may still work for others.
       if (error instanceof TypeError) this.#ping(connection);
       // A server reports an unknown session with 404; some use 400 with a message about it.

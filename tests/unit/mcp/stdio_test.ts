@@ -39,7 +39,7 @@ Deno.test("mcp stdio: a program that ends fails its calls with the reason, and i
   const second = new ScriptedProgram(() => text("again"));
   const { start, starts } = starting([first, second]);
   const aggregator = await TestAggregator.start([stdio], { startStdio: start });
-  assertStringIncludes((await aggregator.call("files__do")).error, "closed");
+  assertStringIncludes((await aggregator.call("files__do")).error, "its program ended with exit code 3");
   const { servers } = await aggregator.request("list_servers");
   assertEquals([servers[0].connected, servers[0].last_error], [false, "its program ended with exit code 3"]);
   await eventually("it is connected again", async () => {
