@@ -36,6 +36,9 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
     case "Stop":
       await session.stop(call.force);
       return { t: "Info", info: session.info };
+    case "AwaitEnd":
+      await session.ended;
+      return { t: "Info", info: session.info };
     case "AwaitFile":
       await session.awaitFile(call.path, call.size);
       return { t: "Ok" };
@@ -67,6 +70,9 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
       return { t: "McpResult", result: await mcp.callTool(call.name, call.arguments) };
     case "McpRecheck":
       mcp.recheck();
+      return { t: "Ok" };
+    case "McpProgramVm":
+      mcp.assignVm(call.need, call);
       return { t: "Ok" };
   }
 }

@@ -2,7 +2,7 @@
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections } from "../../lib/base/log/mod.ts";
-import { CallServer } from "../../lib/ipc/mod.ts";
+import { call, CallServer } from "../../lib/ipc/mod.ts";
 import { makeSockets, readRecord, Session, sessionPaths } from "../../lib/session/mod.ts";
 import { Qemu } from "../../lib/vm/mod.ts";
 import { serve } from "./calls.ts";
@@ -24,11 +24,18 @@ export async function main([id]: string[]): Promise<number> {
   const listener = Deno.listen({ transport: "unix", path: paths.socket });
   const session = new Session(await readRecord(paths), at, new Qemu());
   const orphaned = setTimeout(() => session.stop(true), ORDER_DEADLINE_MS);
-  const calls = new CallServer(listener, (call, caller) => {
-    log.debug(`call ${call.t}`);
-    if (call.t === "Boot") clearTimeout(orphaned);
-    return serve(session, call, caller);
+  const calls = new CallServer(listener, (request, caller) => {
+    log.debug(`call ${request.t}`);
+    if (request.t === "Boot") clearTimeout(orphaned);
+    return serve(session, request, caller);
   });
+  const { parent } = session.record;
+  if (parent) {
+    // Answered at its end, and broken off when it is killed: neither needs the service.
+    call(sessionPaths(at, parent.id).socket, { t: "AwaitEnd" }).catch(() => {}).then(() =>
+      session.stop(true)
+    );
+  }
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     Deno.addSignalListener(signal, () => session.stop(true));
   }

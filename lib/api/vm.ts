@@ -51,6 +51,9 @@ export const VmSummary = z.object({
   profile_id: z.string(),
   status: VmStatus,
   persistent: z.boolean(),
+  parent: z.object({ id: z.uuid(), server: z.string() }).optional().describe(
+    "the VM whose stdio MCP server runs in this one",
+  ),
   available_actions: z.array(VmAction),
   last_error: z.string().optional(),
 }).openapi("Vm");
@@ -207,7 +210,14 @@ export const vmRoutes = {
     method: "get",
     path: "/vms/list",
     tags,
-    responses: answers("all VMs", z.object({ vms: z.array(VmSummary) })),
+    request: {
+      query: z.object({
+        all: z.enum(["true", "false"]).optional().describe(
+          "also the VMs of stdio MCP servers; default false",
+        ),
+      }),
+    },
+    responses: answers("VMs, the oldest first", z.object({ vms: z.array(VmSummary) })),
   }),
   info: vm("get", "info", "details of one VM", VmInfo),
   status: vm("get", "status", "status of the VM", StatusResult),

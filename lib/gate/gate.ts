@@ -144,7 +144,7 @@ export class SessionGate implements Gate {
   }
 
   #complete({ common, ...family }: Draft): Event {
-    const { id, profile_id } = this.#options.session;
+    const { id, profile_id, labels: ofSession } = this.#options.session;
     const { event_type, source_engine, enforceability, actor, labels, process, trace_id } = common;
     // In the order of canonical JSON, which then has nothing to sort.
     return {
@@ -153,7 +153,7 @@ export class SessionGate implements Gate {
         enforceability: enforceability ?? "inline_blockable",
         event_id: newEventId(),
         event_type,
-        labels: labels ?? {},
+        labels: { ...labels, ...ofSession },
         ...(process && { process }),
         profile_id,
         profile_revision: this.#profileRevision,

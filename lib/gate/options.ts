@@ -7,7 +7,13 @@ import type { Recorder } from "./recorder.ts";
 /** The parts that a gate is built from. */
 export interface GateOptions {
   /** the session, as its events name it */
-  session: { id: string; profile_id: string; profile_revision: string };
+  session: {
+    id: string;
+    profile_id: string;
+    profile_revision: string;
+    /** labels of every event */
+    labels?: Record<string, string>;
+  };
   policy: Policy;
   detections: readonly DetectionIr[];
   exportRoutes?: ExportRoutes;

@@ -8,6 +8,7 @@ export {
   type Input,
   IPC_VERSION,
   MachineInfo,
+  type McpNeed,
   REPLIES,
   type Reply,
   type ReplyTo,

@@ -15,6 +15,10 @@ const size = { cols: z.int().min(1).max(1000), rows: z.int().min(1).max(1000) };
 
 export const Hello = z.strictObject({ t: z.literal("Hello"), version: z.int(), schema_hash: z.string() });
 
+/** A stdio MCP server that needs a VM for its program; `program` tells apart what the server has run over time. */
+export const McpNeed = z.strictObject({ server: z.string(), program: z.string() });
+export type McpNeed = z.infer<typeof McpNeed>;
+
 /** First frame after the greeting. */
 export const Call = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Boot"), accelerator: z.enum(["kvm", "tcg"]) }),
@@ -46,11 +50,20 @@ export const Call = z.discriminatedUnion("t", [
   }),
   /** a tool was approved */
   z.strictObject({ t: z.literal("McpRecheck") }),
+  /** the VM for the program of a stdio server, or the reason why there is none */
+  z.strictObject({
+    t: z.literal("McpProgramVm"),
+    need: McpNeed,
+    session: z.uuid().optional(),
+    error: z.string().optional(),
+  }),
   /** the contract changed: read it again */
   z.strictObject({ t: z.literal("Refresh") }),
   z.strictObject({ t: z.literal("Pause") }),
   z.strictObject({ t: z.literal("Resume") }),
   z.strictObject({ t: z.literal("Stop"), force: z.boolean() }),
+  /** answered when the session has ended */
+  z.strictObject({ t: z.literal("AwaitEnd") }),
 ]);
 export type Call = z.infer<typeof Call>;
 export type CallKind = Call["t"];
@@ -74,6 +87,7 @@ export const MachineInfo = z.strictObject({
   boot_stages: z.array(Stage),
   last_error: z.string().optional(),
   network_error: z.string().optional().describe("reason why its guest has no network"),
+  mcp_needs: z.array(McpNeed).optional().describe("stdio MCP servers that need a VM while this one runs"),
   pid: z.int(),
 });
 export type MachineInfo = z.infer<typeof MachineInfo>;
@@ -127,10 +141,12 @@ export const REPLIES = {
   McpRefreshTools: ["Ok"],
   McpCallTool: ["McpResult"],
   McpRecheck: ["Ok"],
+  McpProgramVm: ["Ok"],
   Refresh: ["Ok"],
   Pause: ["Info"],
   Resume: ["Info"],
   Stop: ["Info"],
+  AwaitEnd: ["Info"],
 } as const satisfies Record<CallKind, readonly Reply["t"][]>;
 
 /** Calls whose replies are a stream. */

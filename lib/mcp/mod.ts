@@ -38,4 +38,4 @@ export { definitionDiff, type DiffPart, renderDiff, wordDiff } from "./pin/diff.
 export { pinHash } from "./pin/hash.ts";
 export { type PinCheck, PinStore } from "./pin/store.ts";
 export { offlineStatuses } from "./driver/statuses.ts";
-export { definitionsOf, isLocalEnabled } from "./sources.ts";
+export { definitionsOf, isLocalEnabled, type Program, programsOf } from "./sources.ts";

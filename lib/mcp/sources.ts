@@ -1,4 +1,4 @@
-import type { CorpMcpServers, McpServers } from "../profile/mod.ts";
+import { type CorpMcpServers, type McpServers, transportOf } from "../profile/mcp/schema.ts";
 import type { AggregatorDefinition } from "./definition.ts";
 
 /**
@@ -18,6 +18,24 @@ export function definitionsOf(profile: McpServers, corp: CorpMcpServers = {}): A
     definitions.push(forced ? { ...definition, enabled: false, source: "corp" } : definition);
   }
   return definitions;
+}
+
+/** Program of a stdio server. */
+export interface Program {
+  argv: string[];
+  /** variables beside those of its VM; secrets are refs */
+  env: Record<string, string>;
+}
+
+/** Programs of the enabled stdio servers of {@linkcode definitionsOf}, by id. The aggregator knows none of this. */
+export function programsOf(profile: McpServers, corp: CorpMcpServers = {}): Map<string, Program> {
+  const programs = new Map<string, Program>();
+  for (const { name, source, enabled, stdio } of definitionsOf(profile, corp)) {
+    const server = source === "corp" ? corp[name] : profile[name];
+    if (!enabled || !stdio || !("name" in server) || server.command === undefined) continue;
+    programs.set(name, { argv: [server.command, ...server.args], env: server.env ?? {} });
+  }
+  return programs;
 }
 
 /** Id of the built-in server, which also prefixes its tools. */
@@ -42,7 +60,7 @@ export function isServed({ enabled, unsupported_stdio }: AggregatorDefinition): 
 }
 
 function definitionOf(name: string, server: McpServers[string], source: string): AggregatorDefinition {
-  const isHttp = (server.transport ?? (server.url ? "http" : "stdio")) === "http";
+  const isHttp = transportOf(server) === "http";
   return {
     name,
     url: isHttp ? server.url ?? "" : "",
@@ -50,6 +68,7 @@ function definitionOf(name: string, server: McpServers[string], source: string):
     auth: server.auth,
     enabled: server.enabled,
     source,
-    unsupported_stdio: !isHttp,
+    unsupported_stdio: false,
+    ...(!isHttp && { stdio: true }),
   };
 }

@@ -111,7 +111,9 @@ export class ProfileMcp {
 
   /** VMs that run with a profile, the oldest first. */
   #running(profileId: string): Vm[] {
-    return this.#sources.registry.alive(profileId).filter(({ state }) => state.state === "Running");
+    return this.#sources.registry.alive(profileId).filter(({ state, record }) =>
+      state.state === "Running" && !record.parent
+    );
   }
 
   async #requireRunning(profileId: string, idOrName?: string): Promise<Vm> {

@@ -6,6 +6,7 @@ import type { CorpStore } from "../corp/mod.ts";
 import { loadProfile } from "../profile/mod.ts";
 import { type Contract, readContract, writeContract } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
+import { companionContract } from "./companions.ts";
 import { corpLayer, ledgerOf, profileLayer, requireGood } from "./contract.ts";
 import type { Detections } from "./detections.ts";
 import type { Registry } from "./registry.ts";
@@ -94,7 +95,8 @@ export class ContractRefresh {
     const { detections } = this.#sources;
     const results = await Promise.all(vms.map((vm) => {
       const noted: Change = async (current) => {
-        const after = await change(current);
+        const changed = await change(current);
+        const after = vm.record.parent ? companionContract(changed) : changed;
         detections.noteDropped(vm.record.profile_id, after);
         return after;
       };

@@ -67,10 +67,10 @@ export class Registry {
     throw new SbxError("vm.not_found", what, { hint: "sbx list shows the VMs" });
   }
 
-  /** The first of `vm-1`, `vm-2`, … that is free. */
-  freeName(): string {
+  /** The first of `vm-1`, `vm-2`, … that is free, or of another prefix. */
+  freeName(prefix = "vm"): string {
     for (let n = 1;; n++) {
-      const name = `vm-${n}`;
+      const name = `${prefix}-${n}`;
       if (!this.#isTaken(name)) return name;
     }
   }

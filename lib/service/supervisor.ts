@@ -2,11 +2,12 @@ import type { CreateRequest, VmAction, VmInfo, VmSummary } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
-import { sessionPaths, writeContract, writeRecord } from "../session/mod.ts";
+import { sessionPaths, type VmParent, writeContract, writeRecord } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import { findTools, type Hypervisor, Qemu } from "../vm/mod.ts";
 import { type BootSources, makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
 import { withoutSecrets } from "./captured.ts";
+import { companionContract, Companions } from "./companions.ts";
 import { Launcher, type LauncherOptions } from "./launch.ts";
 import type { Notices } from "./notice.ts";
 import type { Registry } from "./registry.ts";
@@ -32,6 +33,7 @@ export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #registry: Registry;
   readonly #launcher: Launcher;
+  readonly #companions: Companions;
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
@@ -39,6 +41,11 @@ export class Supervisor {
     this.#settings = options.settings;
     this.#registry = options.registry;
     this.#launcher = new Launcher({ ...options, onState: (vm, state) => this.#update(vm, state) });
+    this.#companions = new Companions({
+      registry: options.registry,
+      create: (request, parent) => this.create(request, { scratch: false, parent }),
+      remove: (vm) => this.delete(vm),
+    });
   }
 
   /** Finds the VMs of earlier runs, and follows those that still run. */
@@ -46,10 +53,12 @@ export class Supervisor {
     const { sessions } = this.#options;
     await this.#registry.load((id) => sessions.get(id).catch(() => undefined));
     for (const vm of this.#registry.alive()) this.#launcher.watch(vm);
+    await this.#companions.removeOrphans();
   }
 
-  list(): VmSummary[] {
-    return this.#registry.all().map((vm) => this.summary(vm));
+  /** @param all also the VMs of MCP servers, which belong to others */
+  list(all = false): VmSummary[] {
+    return this.#registry.all().filter(({ record }) => all || !record.parent).map((vm) => this.summary(vm));
   }
 
   /** @throws {SbxError} `vm.not_found` */
@@ -69,14 +78,18 @@ export class Supervisor {
    * Makes a VM and starts its boot; `vm.booting` settles with the boot. A request or assets that are wrong are refused
    * before any file of the VM exists.
    */
-  async create(request: CreateRequest, options: { scratch: boolean } = { scratch: true }): Promise<Vm> {
+  async create(
+    request: CreateRequest,
+    options: { scratch: boolean; parent?: VmParent } = { scratch: true },
+  ): Promise<Vm> {
     findTools();
     const source = request.from === undefined ? undefined : this.#findSource(request.from);
     const id = crypto.randomUUID();
     const vmRequest = await this.#completeRequest(id, request, source);
     const profileId = request.profile_id ?? source?.record.profile_id ?? "code";
     const boot = await makeBoot(this.#options, profileId, vmRequest);
-    requireUnlocked(this.#settings, request);
+    // Nobody asks for the resources of an MCP server: corp's locks replace its own.
+    if (!options.parent) requireUnlocked(this.#settings, request);
     // Nothing is awaited from here to the registry: two requests at once cannot both get the name or the last place.
     const name = request.name ?? this.#registry.freeName();
     this.#registry.requireName(name);
@@ -89,6 +102,7 @@ export class Supervisor {
         created_at: new Date().toISOString(),
         persistent: request.persistent ?? false,
         scratch_gb: options.scratch ? source?.record.scratch_gb ?? boot.scratchGb : 0,
+        ...(options.parent && { parent: options.parent }),
         ...boot.record,
       },
       paths,
@@ -98,7 +112,8 @@ export class Supervisor {
     this.#registry.add(vm);
     this.#options.sessions.put(vm.record);
     try {
-      await makeVmFiles(vm, vmRequest, boot.contract, source);
+      const contract = options.parent ? companionContract(boot.contract) : boot.contract;
+      await makeVmFiles(vm, vmRequest, contract, source);
       await this.#launcher.launch(vm, boot.assets);
     } catch (error) {
       await this.#erase(vm);
@@ -164,7 +179,7 @@ export class Supervisor {
 
   /** Removes the VMs that were left behind; with `all`, every VM. @returns their names */
   async purge(all: boolean): Promise<string[]> {
-    const vms = this.#registry.all().filter((vm) => all || isLeftBehind(vm));
+    const vms = this.#registry.all().filter((vm) => !vm.record.parent && (all || isLeftBehind(vm)));
     await Promise.all(vms.map((vm) => this.delete(vm)));
     return vms.map(({ record }) => record.name);
   }
@@ -195,6 +210,7 @@ export class Supervisor {
   }
 
   async #end(vm: Vm, force: boolean): Promise<void> {
+    await this.#companions.removeOf(vm);
     const reply = await vm.process.call({ t: "Stop", force }).catch(() => undefined);
     this.#update(vm, reply?.info ?? await settle(vm.paths, vm.state));
   }
@@ -211,6 +227,7 @@ export class Supervisor {
   #update(vm: Vm, state: MachineInfo): void {
     const isNew = vm.state.state !== state.state;
     vm.state = state;
+    this.#companions.follow(vm);
     if (!isNew) return;
     this.#tell(vm);
     this.#options.sessions.put(vm.record, isAlive(state) ? undefined : new Date().toISOString());

@@ -16,6 +16,9 @@ const ACTIONS: Record<VmStatus, VmAction[]> = {
   Defunct: ["start", "delete"],
 };
 
+/** Actions of a VM that belongs to no other. */
+const OWN_LIFE: VmAction[] = ["start", "fork", "save"];
+
 /** One VM in the service's memory. */
 export interface Vm {
   record: VmRecord;
@@ -47,6 +50,8 @@ export function actionsOf(vm: Vm, features: Features): VmAction[] {
     // Without its record nothing else is possible.
     if (vm.damaged) return action === "delete";
     if (action === "pause" || action === "resume") return features.pause;
+    // A VM of an MCP server comes and goes with the VM that it belongs to.
+    if (vm.record.parent && OWN_LIFE.includes(action)) return false;
     if (action === "save") return !vm.record.persistent;
     return true;
   });
@@ -70,7 +75,7 @@ export function requireAction(vm: Vm, action: VmAction, features: Features): voi
 }
 
 export function summaryOf(vm: Vm, features: Features): VmSummary {
-  const { id, name, profile_id, persistent } = vm.record;
+  const { id, name, profile_id, persistent, parent } = vm.record;
   const { state, last_error, network_error } = vm.state;
   const error = last_error ??
     (isAlive(vm.state) && network_error ? `its guest has no network: ${network_error}` : undefined);
@@ -80,6 +85,7 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
     profile_id,
     status: state,
     persistent,
+    ...(parent && { parent: { id: parent.id, server: parent.server } }),
     available_actions: actionsOf(vm, features),
     ...(error && { last_error: error }),
   };

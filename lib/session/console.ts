@@ -3,29 +3,36 @@ const CONSOLE_LIMIT = 4 * 1024 * 1024;
 
 const encoder = new TextEncoder();
 
-/** Keeps the start of a guest's console in a file, and marks where it was cut. */
+/** Keeps the start of what a guest writes in a file, and marks where it was cut. */
 export class ConsoleLog {
   #file: Deno.FsFile;
-  #remaining = CONSOLE_LIMIT;
+  #remaining: number;
   /** some of it could not be written */
   #gap = false;
 
-  constructor(path: string) {
+  /** @param limit most `bytes` that are kept */
+  constructor(path: string, limit = CONSOLE_LIMIT) {
+    this.#remaining = limit;
     this.#file = Deno.openSync(path, { create: true, write: true, truncate: true, mode: 0o600 });
   }
 
   write(bytes: Uint8Array): void {
     if (this.#remaining <= 0) return;
     try {
-      if (this.#gap) this.#write(encoder.encode("\n[sbx: some of the console could not be written here]\n"));
+      if (this.#gap) this.#write(encoder.encode("\n[sbx: some of this log could not be written here]\n"));
       this.#gap = false;
       this.#write(bytes.subarray(0, this.#remaining));
       this.#remaining -= bytes.length;
-      if (this.#remaining <= 0) this.#write(encoder.encode("\n[sbx: the console is cut here]\n"));
+      if (this.#remaining <= 0) this.#write(encoder.encode("\n[sbx: this log is cut here]\n"));
     } catch {
       // A full disk must not end the machine; the log goes on when there is room again.
       this.#gap = true;
     }
+  }
+
+  close(): void {
+    this.#remaining = 0;
+    this.#file.close();
   }
 
   #write(bytes: Uint8Array): void {

@@ -2,9 +2,10 @@ import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { CredentialBroker, CredentialStore, Logins, storePath } from "../credential/mod.ts";
 import { SessionGate, type SessionNotice } from "../gate/mod.ts";
+import type { McpNeed } from "../ipc/mod.ts";
 import { compileLayers } from "../policy/mod.ts";
 import { type Contract, detectionsOf, exportRoutesOf, readContract } from "./files/contract.ts";
-import { pinsPath, type SessionPaths } from "./files/paths.ts";
+import { pinsPath, type SessionPaths, sessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import type { McpSide } from "./mcp.ts";
 import { NetworkAccess } from "./network_access.ts";
@@ -18,6 +19,8 @@ export interface EnforcementOptions extends Pick<RecordingOptions, "onUnrecorded
   tell(notice: SessionNotice): void;
   /** the reason why the guest has no network; `undefined` once it has one */
   onNetwork(problem?: string): void;
+  /** stdio MCP servers that need a VM each, told again when one needs another */
+  onMcpNeeds(needs: McpNeed[]): void;
 }
 
 /** The parts that stay as long as the session. */
@@ -71,7 +74,11 @@ export class Enforcement {
     try {
       const gate = new SessionGate({
         // The service may have refreshed the contract since it wrote the record.
-        session: { ...record, profile_revision: contract.profile.revision ?? record.profile_revision },
+        session: {
+          ...record,
+          profile_revision: contract.profile.revision ?? record.profile_revision,
+          labels: record.parent && { mcp_server: record.parent.server, parent_session: record.parent.id },
+        },
         policy,
         detections: detectionsOf(contract),
         exportRoutes: exportRoutesOf(contract),
@@ -122,16 +129,22 @@ export class Enforcement {
   }
 
   async #openMcp(): Promise<McpSide> {
-    const [{ McpSide }, { SessionLogins }] = await Promise.all([
+    const [{ McpSide }, { SessionLogins }, { ProgramVms }] = await Promise.all([
       import("./mcp.ts"),
       import("./mcp_login.ts"),
+      import("./mcp_program/mod.ts"),
     ]);
-    const { home, paths, record } = this.#options;
+    const { home, paths, record, onMcpNeeds } = this.#options;
     return await McpSide.open({
       gate: this.gate,
       contract: this.#contract,
       dir: paths.sockets,
       pinsPath: pinsPath(home, record.profile_id),
+      programs: new ProgramVms({
+        logs: paths.logs,
+        socketOf: (session) => sessionPaths(home, session).socket,
+        tell: onMcpNeeds,
+      }),
       logins: new SessionLogins({
         logins: new Logins(new CredentialStore(storePath(home))),
         profile: record.profile_id,

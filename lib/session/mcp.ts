@@ -9,11 +9,14 @@ import {
   findingOf,
   isLocalEnabled,
   PinStore,
+  programsOf,
   type ServerLogins,
   type ServerStatus,
   type ToolEntry,
 } from "../mcp/mod.ts";
+import type { McpNeed } from "../ipc/mod.ts";
 import type { Contract } from "./files/contract.ts";
+import type { AssignedVm, ProgramVms } from "./mcp_program/mod.ts";
 
 /** The parts of a session that its MCP uses. */
 export interface McpOptions {
@@ -25,6 +28,8 @@ export interface McpOptions {
   pinsPath: string;
   resolve?: CredentialResolver;
   logins?: ServerLogins;
+  /** programs of stdio servers */
+  programs: ProgramVms;
   /** sends HTTP requests of the built-in server on the guest's path */
   send?: Send;
 }
@@ -35,20 +40,25 @@ export class McpSide {
   readonly #endpoint: McpEndpoint;
   readonly #gate: SessionGate;
   readonly #local: LocalServer;
+  readonly #programs: ProgramVms;
 
-  private constructor(gate: SessionGate, aggregator: Aggregator, local: LocalServer) {
+  private constructor(gate: SessionGate, aggregator: Aggregator, local: LocalServer, programs: ProgramVms) {
+    this.#programs = programs;
     this.#gate = gate;
     this.#aggregator = aggregator;
     this.#local = local;
     this.#endpoint = new McpEndpoint({ gate, catalogue: aggregator, local });
   }
 
-  static async open({ gate, contract, dir, pinsPath, resolve, logins, send }: McpOptions): Promise<McpSide> {
+  static async open(options: McpOptions): Promise<McpSide> {
+    const { gate, contract, dir, pinsPath, resolve, logins, programs, send } = options;
+    programs.use(programsIn(contract));
     const aggregator = await Aggregator.start({
       definitions: serversOf(contract),
       dir,
       resolve,
       logins,
+      startStdio: (server, signal) => programs.start(server, signal),
       pins: new PinStore(pinsPath),
       onFinding: (change) => {
         const event = gate.observe({
@@ -69,7 +79,7 @@ export class McpSide {
     });
     const local = new LocalServer({ send });
     local.isEnabled = isLocalEnabled(contract.profile.mcp, contract.corp.mcp);
-    return new McpSide(gate, aggregator, local);
+    return new McpSide(gate, aggregator, local, programs);
   }
 
   /** One connection of the guest (docs/contracts.md §7, port 5002). */
@@ -122,7 +132,13 @@ export class McpSide {
   /** Disconnects all servers and connects to those of the contract (docs/contracts.md §8, "Hot reload"). */
   async refresh(contract: Contract): Promise<void> {
     this.#local.isEnabled = isLocalEnabled(contract.profile.mcp, contract.corp.mcp);
+    this.#programs.use(programsIn(contract));
     await this.#aggregator.refresh(serversOf(contract));
+  }
+
+  /** Takes the VM that the service started for the program of a stdio server, or the reason why there is none. */
+  assignVm(need: McpNeed, vm: AssignedVm): void {
+    this.#programs.assign(need, vm);
   }
 
   /** Checks held-back tools again, after a person approved one. */
@@ -138,4 +154,8 @@ export class McpSide {
 
 function serversOf({ profile, corp }: Contract) {
   return definitionsOf(profile.mcp, corp.mcp);
+}
+
+function programsIn({ profile, corp }: Contract) {
+  return programsOf(profile.mcp, corp.mcp);
 }

@@ -70,6 +70,7 @@ export class Session {
         onNetwork: (problem) => {
           if (problem !== this.#info.network_error) this.#set({ network_error: problem });
         },
+        onMcpNeeds: (mcp_needs) => this.#set({ mcp_needs }),
       })
     );
     this.enforcement.catch(() => {});

@@ -50,7 +50,7 @@ class VmNames {
   /** Adds the name of the VM, or the session's id if the VM was deleted. */
   async addName(ask: AskView): Promise<NamedAsk> {
     if (!this.#names.has(ask.session_id)) {
-      const { vms } = await this.#client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
+      const { vms } = await this.#client.json<{ vms: VmSummary[] }>("GET", "/vms/list?all=true");
       for (const { id, name } of vms) this.#names.set(id, name);
     }
     return { ...ask, vm: this.#names.get(ask.session_id) ?? ask.session_id };

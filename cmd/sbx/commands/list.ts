@@ -6,20 +6,34 @@ import { table } from "../output.ts";
 
 export const command: Command = {
   name: "list",
-  usage: "[--json]",
+  usage: "[--all] [--json]",
   summary: "list the VMs with their states and possible actions",
-  options: [JSON_OPTION],
-  examples: ["sbx list", "sbx list --json"],
+  options: [
+    { name: "all", about: "also the VMs of stdio MCP servers, which end with the VM they belong to" },
+    JSON_OPTION,
+  ],
+  examples: ["sbx list", "sbx list --all", "sbx list --json"],
   async run(args) {
     const client = await connect();
-    const { vms } = await client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
+    const all = args.has("all");
+    const { vms } = await client.json<{ vms: VmSummary[] }>("GET", `/vms/list${all ? "?all=true" : ""}`);
     if (args.has("json")) await printJson({ vms });
     else if (vms.length === 0) {
       await print("no VMs; sbx create NAME creates one, sbx run -- CMD runs a program in a temporary one");
-    } else await print(table(["NAME", "STATUS", "PROFILE", "PERSISTENT", "ACTIONS"], vms.map(row)));
+    } else if (all) {
+      await print(table([...COLUMNS, "SERVER OF"], vms.map((vm) => [...row(vm), ownerOf(vm, vms)])));
+    } else await print(table(COLUMNS, vms.map(row)));
     return 0;
   },
 };
+
+const COLUMNS = ["NAME", "STATUS", "PROFILE", "PERSISTENT", "ACTIONS"];
+
+/** The MCP server of a VM, and the VM that it belongs to. */
+function ownerOf({ parent }: VmSummary, vms: VmSummary[]): string {
+  const owner = vms.find(({ id }) => id === parent?.id);
+  return parent ? `${parent.server} of ${owner?.name ?? parent.id}` : "";
+}
 
 function row({ name, status, profile_id, persistent, available_actions }: VmSummary): string[] {
   return [name, status, profile_id, persistent ? "yes" : "no", available_actions.join(" ")];

@@ -8,7 +8,7 @@ export function routeVms(app: Hono, supervisor: Supervisor, inForce: ProfilesInF
   const summaryOf = (id: string) => supervisor.summary(supervisor.find(id));
 
   handle(app, vmRoutes.create, async ({ body }) => supervisor.summary(await supervisor.create(body)));
-  handle(app, vmRoutes.list, () => ({ vms: supervisor.list() }));
+  handle(app, vmRoutes.list, ({ query }) => ({ vms: supervisor.list(query.all === "true") }));
   handle(app, vmRoutes.info, async ({ params }) => {
     const vm = supervisor.find(params.id);
     const profile_in_force = await inForce.of(vm);

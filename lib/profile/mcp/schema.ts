@@ -1,16 +1,48 @@
 /** Schema of `[mcp.<server_id>]` (docs/contracts.md §4, "MCP server entry"). */
 import { z } from "zod";
+import { holdsToken } from "../../credential/mod.ts";
 
 /** Headers that carry secrets, which belong to the credential broker (docs/contracts.md §8). */
 const SECRET_HEADER =
   /^(authorization|proxy-authorization|cookie|x-api-key|api-key|.*[-_](token|key|secret))$/i;
 
+/** Names of variables that carry secrets. */
+const SECRET_VARIABLE = /(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$/i;
+const REF = /^credential:blake3:[0-9a-f]{64}$/;
+/** Most variables of a program, and `characters` of one (docs/contracts.md §14). */
+const VARIABLES_MAX = 64;
+const VARIABLE_CHARS_MAX = 32 * 1024;
+/** Most arguments of a program, and `characters` of all together. */
+const ARGS_MAX = 256;
+const ARGS_CHARS_MAX = 128 * 1024;
+
+const word = z.string().regex(/^[^\0]*$/, "must not contain NUL").refine(
+  (text) => !holdsToken(text),
+  "must not hold a secret; store it with sbx credentials add and use its ref",
+);
+
+const variables = z.record(
+  z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "not a name of a variable"),
+  word.max(VARIABLE_CHARS_MAX),
+).superRefine((env, { addIssue }) => {
+  const refuse = (path: string[], message: string) => addIssue({ code: "custom", path, message });
+  if (Object.keys(env).length > VARIABLES_MAX) refuse([], `has more than ${VARIABLES_MAX} variables`);
+  for (const [name, value] of Object.entries(env)) {
+    if (!SECRET_VARIABLE.test(name) || REF.test(value)) continue;
+    refuse([name], 'must be "credential:blake3:" and 64 hex characters, never the secret');
+  }
+});
+
 const McpServer = z.strictObject({
   name: z.string().min(1).max(128).refine((name) => !name.includes("__"), "must not contain __"),
   description: z.string().max(4096).optional(),
   transport: z.enum(["stdio", "http"]).optional(),
-  command: z.string().min(1).optional(),
-  args: z.array(z.string()).default([]),
+  command: word.min(1).optional(),
+  args: z.array(word).max(ARGS_MAX).refine(
+    (args) => args.join(" ").length <= ARGS_CHARS_MAX,
+    `at most ${ARGS_CHARS_MAX} characters`,
+  ).default([]),
+  env: variables.optional(),
   url: z.string().refine((url) => /^https?:$/.test(URL.parse(url)?.protocol ?? ""), "must be an http(s) URL")
     .optional(),
   headers: z.record(
@@ -23,7 +55,7 @@ const McpServer = z.strictObject({
   auth: z.strictObject({
     kind: z.enum(["oauth", "bearer"]),
     credential_ref: z.string().regex(
-      /^credential:blake3:[0-9a-f]{64}$/,
+      REF,
       'must be "credential:blake3:" and 64 hex characters, never the secret',
     ).optional(),
     client_id: z.string().regex(/^[\x21-\x7e]{1,2048}$/, "must be 1 to 2048 visible characters").optional(),
@@ -37,7 +69,7 @@ const McpServer = z.strictObject({
   builtin: z.boolean().default(false),
   enabled: z.boolean().default(true),
 }).superRefine((server, { addIssue }) => {
-  const transport = server.transport ?? (server.url ? "http" : "stdio");
+  const transport = transportOf(server);
   const missing = transport === "http"
     ? !server.url && "url"
     : !server.command && !server.builtin && "command";
@@ -54,8 +86,16 @@ const McpServer = z.strictObject({
   if (server.auth && transport !== "http") {
     addIssue({ code: "custom", path: ["auth"], message: "is for http servers only" });
   }
+  if (server.env && transport !== "stdio") {
+    addIssue({ code: "custom", path: ["env"], message: "is for stdio servers only" });
+  }
 });
 export type McpServer = z.output<typeof McpServer>;
+
+/** Transport of a server, also of one that does not name it. */
+export function transportOf({ transport, url }: Pick<McpServer, "transport" | "url">): "stdio" | "http" {
+  return transport ?? (url ? "http" : "stdio");
+}
 
 /**
  * Server definitions by id. Ids prefix the names of tools, so they do not contain `__` (docs/contracts.md §8,

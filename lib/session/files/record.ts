@@ -1,8 +1,12 @@
 import { z } from "zod";
 import { writeAtomic } from "../../base/home/mod.ts";
-import { MachineInfo } from "../../ipc/schema.ts";
+import { MachineInfo, McpNeed } from "../../ipc/schema.ts";
 import type { SessionPaths } from "./paths.ts";
 import { readJson } from "./read.ts";
+
+/** The VM that another one works for, and the stdio MCP server whose program runs in that other one. */
+export const VmParent = z.strictObject({ id: z.uuid(), ...McpNeed.shape });
+export type VmParent = z.infer<typeof VmParent>;
 
 /** A VM on disk: enough for its process to boot it and for a restarted service to find it again. */
 export const VmRecord = z.strictObject({
@@ -17,6 +21,7 @@ export const VmRecord = z.strictObject({
   scratch_gb: z.int().describe("0: the guest's writes stay in its memory"),
   env: z.record(z.string(), z.string()),
   files: z.array(z.strictObject({ path: z.string(), content: z.string(), mode: z.int() })),
+  parent: VmParent.optional().describe("absent: a VM of its own"),
   assets: z.strictObject({ version: z.string(), kernel: z.string(), initrd: z.string(), rootfs: z.string() }),
 });
 export type VmRecord = z.infer<typeof VmRecord>;

@@ -1,10 +1,11 @@
 /** Namespacing, server definitions and their sources (docs/contracts.md §8). */
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { readDefinitions } from "../../../lib/mcp/definition.ts";
 import {
   definitionsOf,
   namespacedName,
   namespacedUri,
+  programsOf,
   serverNameProblem,
   splitName,
   splitUri,
@@ -117,7 +118,8 @@ Deno.test("mcp definitions: corp servers come first, cannot be replaced, and dis
     github: { name: "GitHub", url: "https://github.example/mcp" },
     corp_db: { name: "Mine", url: "https://attacker.example/mcp" },
     off: { name: "Off", url: "https://off.example/mcp" },
-    files: { name: "Files", command: "/usr/bin/files" },
+    files: { name: "Files", command: "/usr/bin/files", args: ["--root", "/"], env: { MODE: "ro" } },
+    idle: { name: "Idle", command: "/usr/bin/idle", enabled: false },
     mine: { name: "Mine", url: "https://mine.example/mcp", enabled: false },
   });
   const corp = {
@@ -129,13 +131,37 @@ Deno.test("mcp definitions: corp servers come first, cannot be replaced, and dis
   };
   const found = definitionsOf(profile, corp).map((
     d,
-  ) => [d.name, d.url, d.source, d.enabled, d.unsupported_stdio]);
+  ) => [d.name, d.url, d.source, d.enabled, d.stdio ?? false]);
   assertEquals(found, [
     ["corp_db", "https://db.corp.example/mcp", "corp", true, false],
     ["github", "https://github.example/mcp", "profile", true, false],
     ["off", "https://off.example/mcp", "corp", false, false],
     ["files", "", "profile", true, true],
+    ["idle", "", "profile", false, true],
     ["mine", "https://mine.example/mcp", "profile", false, false],
   ]);
   assertEquals(readDefinitions(definitionsOf(profile, corp))!.problems, []);
+  // The aggregator gets no program, argument or variable.
+  assert(!JSON.stringify(definitionsOf(profile, corp)).includes("/usr/bin/files"));
+});
+
+Deno.test("mcp programs: of enabled stdio servers, and corp's count more than the profile's", () => {
+  const profile = McpServers.parse({
+    files: { name: "Files", command: "/usr/bin/files", args: ["--root", "/"], env: { MODE: "ro" } },
+    idle: { name: "Idle", command: "/usr/bin/idle", enabled: false },
+    web: { name: "Web", url: "https://web.example/mcp" },
+    tool: { name: "Mine", command: "/home/me/tool" },
+    off: { name: "Off", command: "/usr/bin/off" },
+  });
+  const corp = {
+    ...McpServers.parse({ tool: { name: "Tool", command: "/opt/corp/tool" } }),
+    off: { enabled: false as const },
+  };
+  assertEquals(
+    programsOf(profile, corp),
+    new Map([
+      ["tool", { argv: ["/opt/corp/tool"], env: {} }],
+      ["files", { argv: ["/usr/bin/files", "--root", "/"], env: { MODE: "ro" } }],
+    ]),
+  );
 });

@@ -3,6 +3,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError, statusOf } from "../../../lib/base/error/mod.ts";
 import { loadProfile } from "../../../lib/profile/mod.ts";
+import { KEY } from "../../helper/credential.ts";
 
 const MINIMAL = 'id = "p"\nname = "P"\ndescription = ""\nrevision = "1.0.0"\n';
 
@@ -103,6 +104,26 @@ const PROBLEMS: [string, string, string][] = [
     MINIMAL +
     '[mcp.a]\nname = "A"\nurl = "https://a.example"\nauth = { kind = "oauth", credential_ref = "sk-x" }\n',
     'f:8: mcp.a.auth.credential_ref: must be "credential:blake3:" and 64 hex characters, never the secret',
+  ],
+  [
+    "a secret among the variables of a program",
+    MINIMAL + '[mcp.a]\nname = "A"\ncommand = "/a"\nenv = { A_TOKEN = "hunter2" }\n',
+    'f:8: mcp.a.env.A_TOKEN: must be "credential:blake3:" and 64 hex characters, never the secret',
+  ],
+  [
+    "a key among the arguments of a program",
+    MINIMAL + `[mcp.a]\nname = "A"\ncommand = "/a"\nargs = ["--key", "${KEY.github}"]\n`,
+    "f:8: mcp.a.args[1]: must not hold a secret; store it with sbx credentials add and use its ref",
+  ],
+  [
+    "variables of a server that has no program",
+    MINIMAL + '[mcp.a]\nname = "A"\nurl = "https://a.example"\nenv = { A = "b" }\n',
+    "f:8: mcp.a.env: is for stdio servers only",
+  ],
+  [
+    "a program that is missing",
+    MINIMAL + '[mcp.a]\nname = "A"\ntransport = "stdio"\n',
+    'f:5: mcp.a.command: is missing; transport "stdio" needs it',
   ],
   [
     "an option as package",

@@ -44,6 +44,7 @@ async function withEnforcement(
       onUnrecorded: ({ message }, pause) => say(`${pause ? "pause" : "block"}: ${message}`),
       onRecorded: () => say("recorded"),
       onNetwork: (problem) => void say(`network: ${problem ?? "there"}`),
+      onMcpNeeds() {},
     });
     try {
       await work({ home, paths, enforcement, news });

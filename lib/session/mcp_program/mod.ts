@@ -1,0 +1,2 @@
+/** Programs of stdio MCP servers, each in a VM of its own (docs/contracts.md §8, "Stdio servers"). */
+export { type AssignedVm, ProgramVms } from "./vms.ts";
