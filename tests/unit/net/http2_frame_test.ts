@@ -1,74 +1,10 @@
 /** Frames that HTTP/2 forbids (RFC 9113 §6): each ends the connection with its error code, or its stream alone. */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { BufferedConnection } from "../../../lib/net/connection.ts";
-import { DeadlineWatch } from "../../../lib/net/deadline.ts";
 import { MessageFault } from "../../../lib/net/fault.ts";
-import { STREAM_WINDOW, TIMEOUTS } from "../../../lib/net/limit.ts";
-import { WholeBody } from "../../../lib/net/message/body.ts";
+import { STREAM_WINDOW } from "../../../lib/net/limit.ts";
 import * as h2 from "../../../lib/net/upstream/http2/frame.ts";
 import { encodeHeaders } from "../../../lib/net/upstream/http2/hpack.ts";
-import { Http2Session } from "../../../lib/net/upstream/http2/mod.ts";
-
-/** The other end of a session: a server that writes hand-made frames. */
-class RawServer {
-  constructor(readonly session: Http2Session, readonly conn: Deno.Conn, readonly close: () => void) {}
-
-  static async open(first = h2.settingsFrame([])): Promise<RawServer> {
-    const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-    const { port } = listener.addr as Deno.NetAddr;
-    const [client, conn] = await Promise.all([
-      Deno.connect({ hostname: "127.0.0.1", port }),
-      listener.accept(),
-    ]);
-    listener.close();
-    const connection = new BufferedConnection(client, new DeadlineWatch(), undefined);
-    const session = new Http2Session(connection, TIMEOUTS, () => {});
-    const server = new RawServer(session, conn, () => {
-      session.close();
-      connection.close();
-      conn.close();
-    });
-    await server.read(h2.PREFACE.length);
-    await server.send(first);
-    return server;
-  }
-
-  request() {
-    return this.session.exchange({
-      method: "GET",
-      authority: "api.example.com",
-      target: "/",
-      headers: [],
-      body: new WholeBody(new Uint8Array()),
-      trailers: false,
-    });
-  }
-
-  async send(bytes: Uint8Array): Promise<void> {
-    for (let at = 0; at < bytes.length;) at += await this.conn.write(bytes.subarray(at));
-  }
-
-  async read(length: number): Promise<Uint8Array> {
-    const bytes = new Uint8Array(length);
-    for (let at = 0; at < length;) {
-      const got = await this.conn.read(bytes.subarray(at));
-      if (got === null) throw new Error("the session closed the connection");
-      at += got;
-    }
-    return bytes;
-  }
-
-  /** The payload of the next frame of a type. */
-  async next(type: number): Promise<{ stream: number; payload: DataView }> {
-    while (true) {
-      const head = new DataView((await this.read(h2.FRAME_HEAD)).buffer);
-      const payload = await this.read(head.getUint32(0) >>> 8);
-      if (head.getUint8(3) === type) {
-        return { stream: head.getUint32(5), payload: new DataView(payload.buffer) };
-      }
-    }
-  }
-}
+import { RawServer } from "../../helper/http2_server.ts";
 
 const bytes = (length: number) => new Uint8Array(length);
 const block = encodeHeaders([[":status", "200"]]);
