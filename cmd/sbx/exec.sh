@@ -1,0 +1,97 @@
+# `sbx exec NAME -- CMD…` without a second runtime: one request to the running gateway, in the shell that launches sbx.
+# Starting Deno takes longer than everything else of a short program. bin/sbx reads this file, and goes on to the
+# program in TypeScript when exec_in_shell returns: for every other form of the command, for text beyond ASCII, and
+# when no daemon is running. It returns only if the program cannot have run. Long output is left to exec_rest.ts.
+#
+# The token is read and sent by builtins: it is in no argument, environment variable or trace.
+
+# Lines of the response read here, and most characters of one. A shell reads a socket byte by byte.
+EXEC_LINES=24
+EXEC_LINE_MAX=8192
+
+# exec_in_shell exec NAME -- CMD…
+exec_in_shell() {
+  [[ ${BASH_VERSINFO[0]} -ge 5 && $# -ge 4 && $3 == -- && -z ${SBX_LOG:-} ]] || return
+  [[ $2 =~ ^[A-Za-z0-9][A-Za-z0-9_-]*$ ]] || return
+  set +x
+  local LC_ALL=C IFS=$' \t\n' run=${SBX_RUN_DIR:-${SBX_HOME:-${HOME:-/root}/.sbx}/run}
+  local body= word pid= port= token=
+  for word in "${@:4}"; do
+    [[ $word == *[^\ -~]* ]] && return
+    word=${word//\\/\\\\}
+    body+=,\"${word//\"/\\\"}\"
+  done
+  body="{\"command\":[${body:1}]}"
+  for word in service gateway; do
+    { read -r pid <"$run/$word.pid"; } 2>/dev/null
+    [[ $pid =~ ^[1-9][0-9]*$ ]] && kill -0 "$pid" 2>/dev/null || return
+  done
+  { read -r port <"$run/gateway.port"; read -r token <"$run/gateway.token"; } 2>/dev/null
+  [[ $port =~ ^[0-9]+$ && $token =~ ^[A-Za-z0-9]+$ ]] || return
+  { exec 3<>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null || return
+  # HTTP/1.0, whose response has no chunks.
+  printf 'POST /vms/%s/exec HTTP/1.0\r\nHost: 127.0.0.1:%s\r\nAuthorization: Bearer %s\r\nUser-Agent: sbx\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: %s\r\n\r\n%s' \
+    "$2" "$port" "$token" "${#body}" "$body" >&3
+  token=
+  exec_read_head || { exec 3>&-; return; }
+  exec_read_events
+}
+
+# Reads the response's head. Returns 1 after an error of the request itself, which is answered alike when sent again.
+exec_read_head() {
+  local status= line
+  read -r _ status _ <&3
+  while read -r line <&3 && [[ $line != $'\r' ]]; do :; done
+  [[ $status == 4?? ]] && return 1
+  [[ $status == 200 ]] && return
+  exec_fail "the gateway answered with status ${status:-none}" "sbx status shows what is running"
+}
+
+# Copies the program's output, and exits with its code.
+exec_read_events() {
+  local line= event= left=$EXEC_LINES
+  while ((left-- > 0)) && IFS= read -r -n "$EXEC_LINE_MAX" line <&3; do
+    ((${#line} < EXEC_LINE_MAX)) || exec_rest "event: $event"$'\n'"$line"
+    case $line in
+      'event: '*) event=${line#event: } ;;
+      'data: '*) exec_on_event "$event" "${line#data: }" || exec_rest "event: $event"$'\n'"$line"$'\n' ;;
+      '') event= ;;
+    esac
+  done
+  ((left >= 0)) || exec_rest "${event:+event: $event$'\n'}"
+  exec_fail "the connection was lost before the program ended" "sbx list shows whether the VM is still running"
+}
+
+# exec_on_event EVENT JSON. Returns 1 for events with more than output and the exit code.
+exec_on_event() {
+  local data
+  case $1 in
+    stdout | stderr)
+      data=${2#'{"data":"'}
+      if [[ $1 == stdout ]]; then exec_decode "${data%'"}'}"; else exec_decode "${data%'"}'}" >&2; fi
+      ;;
+    exit)
+      [[ $2 =~ ^'{"exit_code":'([0-9]+)',"truncated":false,' && ${BASH_REMATCH[1]} != 124 ]] || return
+      exit "${BASH_REMATCH[1]}"
+      ;;
+    *) return 1 ;;
+  esac
+}
+
+# exec_decode BASE64. When nobody reads the output any more, the exit code is 128 + SIGPIPE.
+exec_decode() {
+  printf %s "$1" | base64 -d 2>/dev/null
+  [[ ${PIPESTATUS[1]} == 0 ]] || exit 141
+}
+
+# exec_rest TEXT: leaves the rest of the response, which TEXT begins, to the client in TypeScript.
+exec_rest() {
+  { printf %s "$1"; cat; } <&3 | exec_deno "$root/cmd/sbx/exec_rest.ts"
+  exit "${PIPESTATUS[1]}"
+}
+
+# exec_fail MESSAGE HINT
+exec_fail() {
+  printf 'sbx: %s\n%s\n' "$1" "$2" >&2
+  exit 125
+}
