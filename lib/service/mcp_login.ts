@@ -6,6 +6,8 @@ import { log } from "../base/log/mod.ts";
 import { backgroundDelay } from "../base/time/mod.ts";
 import type { CorpStore } from "../corp/mod.ts";
 import { CredentialStore, type LoginPlace, Logins, storePath } from "../credential/mod.ts";
+import type { AggregatorDefinition } from "../mcp/mod.ts";
+import type { LoginRequest, WaitingLogin } from "../mcp/oauth/mod.ts";
 import { loadProfile } from "../profile/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import { corpLayer, LOGIN_SETTING } from "./contract.ts";
@@ -29,6 +31,8 @@ interface Attempt {
   error?: unknown;
 }
 
+type Auth = AggregatorDefinition["auth"];
+
 export class McpLogins {
   readonly #sources: McpLoginSources;
   readonly #logins: Logins;
@@ -46,52 +50,25 @@ export class McpLogins {
    */
   async begin(profile: string, server: string, { scope, port }: McpLoginRequest): Promise<McpLogin> {
     const { place, auth, isAllowed } = await this.#find(profile, server);
-    if (!isAllowed) {
-      throw new SbxError("mcp.login.forbidden", "logins at MCP servers are switched off", {
-        hint: `sbx settings explain ${LOGIN_SETTING} says by whom`,
-      });
-    }
-    if (auth?.credential_ref !== undefined && auth.client_id === undefined) {
-      throw new SbxError("mcp.login.failed", `the definition of ${server} names a credential already`, {
-        hint: "remove auth.credential_ref from the definition, and log in again",
-      });
-    }
-    const ref = auth?.credential_ref;
-    const key = JSON.stringify([profile, server]);
-    this.#attempts.get(key)?.cancel();
+    requireLoginAllowed(server, auth, isAllowed);
+    this.#attempts.get(keyOf(place))?.cancel();
     const { beginLogin, cleanScope, LOGINS_MAX } = await import("../mcp/oauth/mod.ts");
-    if ([...this.#attempts.values()].filter(({ isOver }) => !isOver).length >= LOGINS_MAX) {
-      throw new SbxError("mcp.login.limit", `${LOGINS_MAX} logins wait already`, {
-        hint: "finish one of them, or wait until they end",
-      });
-    }
+    this.#requireRoom(LOGINS_MAX);
     const before = this.#logins.find(place)?.terms;
     const waiting = await beginLogin({
       url: new URL(place.url),
       scope: cleanScope(scope, before?.wanted_scope && cleanScope(before.scope, before.wanted_scope)),
       port,
-      ...(auth?.client_id !== undefined && {
-        client: {
-          id: auth.client_id,
-          ...(ref && { ref, secret: (endpoint: URL) => this.#logins.clientSecret(ref, endpoint) }),
-        },
-      }),
+      client: this.#clientOf(auth),
     });
-    const attempt: Attempt = { ended: Promise.resolve(), cancel: () => waiting.cancel(), isOver: false };
-    attempt.ended = waiting.finished.then(async (login) => {
-      await this.#logins.exclusively(place, () => this.#logins.save(place, login));
-    }).catch((error) => {
-      attempt.error = error;
-    }).finally(() => attempt.isOver = true);
-    this.#attempts.set(key, attempt);
-    attempt.ended.then(() => attempt.error === undefined ? this.#reconnect(place) : undefined);
+    this.#follow(place, waiting);
     return { url: waiting.url, issuer: waiting.issuer, ...(waiting.scope && { scope: waiting.scope }) };
   }
 
   /** The login at a server. @throws {SbxError} the reason why the last attempt failed, once */
   async state(profile: string, server: string): Promise<McpLoginState> {
     const { place } = await this.#find(profile, server);
-    const key = JSON.stringify([profile, server]);
+    const key = keyOf(place);
     const attempt = this.#attempts.get(key);
     if (attempt) {
       await Promise.race([attempt.ended, backgroundDelay(POLL_MS)]);
@@ -113,7 +90,7 @@ export class McpLogins {
   /** Forgets a login. @throws {SbxError} `mcp.login.not_found` */
   async remove(profile: string, server: string): Promise<McpLoginState> {
     const { place } = await this.#find(profile, server);
-    this.#attempts.get(JSON.stringify([profile, server]))?.cancel();
+    this.#attempts.get(keyOf(place))?.cancel();
     const isRemoved = await this.#logins.exclusively(place, () => this.#logins.remove(place));
     if (!isRemoved) {
       throw new SbxError(
@@ -126,6 +103,33 @@ export class McpLogins {
     }
     await this.#reconnect(place);
     return { state: "logged_out" };
+  }
+
+  /** @throws {SbxError} `mcp.login.limit` */
+  #requireRoom(most: number): void {
+    if (this.#attempts.values().filter(({ isOver }) => !isOver).toArray().length < most) return;
+    throw new SbxError("mcp.login.limit", `${most} logins wait already`, {
+      hint: "finish one of them, or wait until they end",
+    });
+  }
+
+  /** The client that a definition names, with its secret from the store. */
+  #clientOf(auth: Auth): LoginRequest["client"] {
+    if (auth?.client_id === undefined) return undefined;
+    const { client_id: id, credential_ref: ref } = auth;
+    return { id, ...(ref && { ref, secret: (endpoint: URL) => this.#logins.clientSecret(ref, endpoint) }) };
+  }
+
+  /** Saves the login when its person has finished it, and connects the server with it. */
+  #follow(place: LoginPlace, { finished, cancel }: WaitingLogin): void {
+    const attempt: Attempt = { ended: Promise.resolve(), cancel, isOver: false };
+    this.#attempts.set(keyOf(place), attempt);
+    attempt.ended = finished.then((login) =>
+      this.#logins.exclusively(place, () => this.#logins.save(place, login))
+    ).catch((error) => {
+      attempt.error = error;
+    }).finally(() => attempt.isOver = true);
+    attempt.ended.then(() => attempt.error === undefined ? this.#reconnect(place) : undefined);
   }
 
   async #reconnect({ profile, server }: LoginPlace): Promise<void> {
@@ -153,5 +157,23 @@ export class McpLogins {
     const { auth, url } = definition;
     const place: LoginPlace = { profile, server, url };
     return { place, auth, isAllowed: layer.logins !== false && settings.inForce(LOGIN_SETTING) !== false };
+  }
+}
+
+function keyOf({ profile, server }: LoginPlace): string {
+  return JSON.stringify([profile, server]);
+}
+
+/** @throws {SbxError} `mcp.login.forbidden`, `mcp.login.failed` */
+function requireLoginAllowed(server: string, auth: Auth, isAllowed: boolean): void {
+  if (!isAllowed) {
+    throw new SbxError("mcp.login.forbidden", "logins at MCP servers are switched off", {
+      hint: `sbx settings explain ${LOGIN_SETTING} says by whom`,
+    });
+  }
+  if (auth?.credential_ref !== undefined && auth.client_id === undefined) {
+    throw new SbxError("mcp.login.failed", `the definition of ${server} names a credential already`, {
+      hint: "remove auth.credential_ref from the definition, and log in again",
+    });
   }
 }
