@@ -115,7 +115,7 @@ export class FindingExport {
     }
   }
 
-  /** Addresses of the sinks in force. A collector of the settings counts only while its setting is switched on. */
+  /** Addresses of the sinks in force. */
   #targets(): Targets {
     const { state } = this.#corp;
     const corp = "config" in state ? state.config.file.corp_rule_files : {};
@@ -124,16 +124,21 @@ export class FindingExport {
       corp.sigma_output_credential_ref,
       corp.sigma_output_user,
     );
-    const otlp = corp.open_telemetry
-      ? targetOf(corp.open_telemetry, corp.open_telemetry_credential_ref, corp.open_telemetry_user)
-      : this.#settings.inForce("telemetry.enabled") === true
-      ? targetOf(
-        ...["telemetry.endpoint", "telemetry.credential_ref", "telemetry.user"].map((id) =>
-          this.#settings.inForce(id)
-        ),
-      )
-      : undefined;
+    const otlp =
+      targetOf(corp.open_telemetry, corp.open_telemetry_credential_ref, corp.open_telemetry_user) ??
+        this.#ownCollector();
     return { ...(http && { http }), ...(otlp && { otlp }) };
+  }
+
+  /** The collector of the settings, which counts only while its setting is switched on. */
+  #ownCollector(): Target | undefined {
+    const setting = (id: string) => this.#settings.inForce(id);
+    if (setting("telemetry.enabled") !== true) return undefined;
+    return targetOf(
+      setting("telemetry.endpoint"),
+      setting("telemetry.credential_ref"),
+      setting("telemetry.user"),
+    );
   }
 
   async #openSinks(): Promise<FindingSinks> {
@@ -171,16 +176,17 @@ function targetOf(endpoint?: unknown, credential_ref?: unknown, user?: unknown):
 }
 
 function sinkProblems({ name, last_error, queued_bytes, dropped, refused }: SinkStatus): string[] {
-  const lost = [
-    ...dropped ? [`${count(dropped, "finding")} did not fit its queue`] : [],
-    ...refused ? [`${count(refused, "finding")} it refused`] : [],
-  ];
-  return [
-    ...last_error === null ? [] : [
+  const problems: string[] = [];
+  if (last_error !== null) {
+    problems.push(
       `findings wait for the sink "${name}" (${queued_bytes} bytes): ${last_error}; they are sent once it answers`,
-    ],
-    ...lost.length
-      ? [`the sink "${name}" lacks findings: ${lost.join(", ")}; the ledgers have them all`]
-      : [],
-  ];
+    );
+  }
+  const lost: string[] = [];
+  if (dropped) lost.push(`${count(dropped, "finding")} did not fit its queue`);
+  if (refused) lost.push(`${count(refused, "finding")} it refused`);
+  if (lost.length) {
+    problems.push(`the sink "${name}" lacks findings: ${lost.join(", ")}; the ledgers have them all`);
+  }
+  return problems;
 }
