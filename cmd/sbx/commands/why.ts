@@ -4,13 +4,14 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 // Not through mod.ts, which loads the rule engine.
-import { answerLine } from "../../../lib/policy/decision/mod.ts";
-import { guardRemedy, isGuard } from "../../../lib/policy/decision/mod.ts";
+import { answerLine, guardRemedy, isGuard } from "../../../lib/policy/decision/mod.ts";
 import { connect } from "../connect.ts";
 import { subjectWithError } from "../event_row.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { pairs } from "../output.ts";
 import { usageError, UTC_NOTE } from "../usage.ts";
+
+type Decision = NonNullable<WhyResult["decision"]>;
 
 const EVENT_ID = /^[0-9a-f]{12}$/;
 
@@ -57,49 +58,47 @@ function pathOf(session: string, id: string): string {
   return `/sessions/${segment(session)}/events/${id}/why`;
 }
 
+/** Name of a field, and its text; without a text it is left out. */
+type Line = [name: string, text: string | undefined];
+
 /** Formats the decision record of an event, one field per line. */
 export function formatWhy({ event, decision, findings }: WhyResult): string {
   const common = objectOf(event.common);
-  const lines: [string, string | undefined][] = [
+  return pairs([
     ["event", `${common.event_id} ${common.event_type}`],
     ["time", new Date(Number(common.timestamp_unix_ms)).toISOString()],
     ["subject", subjectWithError(event)],
-  ];
-  if (!decision) lines.push(["decision", "none, only observed"]);
-  else {
-    const { rule, matched_fields, rewrites, near_misses, remedy, answered } = decision;
-    const place = rule.file ? ` (${rule.file}:${rule.line ?? 1})` : "";
-    lines.push(
-      ["decision", decision.decision],
-      ["answer", answered && answerLine(answered)],
-      [
-        "rule",
-        isGuard(rule.id)
-          ? `guard "${rule.id}": built in, applied before the rules`
-          : `${rule.layer} rule "${rule.id}"${place}`,
-      ],
-      ["reason", rule.reason ?? rule.name],
-      ...matched_fields.map((
-        { path, value },
-      ): [string, string] => ["field", `${path} = ${formatFieldValue(value)}`]),
-      ...rewrites.map((
-        { op, path, rule_id },
-      ): [string, string] => ["rewrite", `${op} ${path} by "${rule_id}"`]),
-      ...near_misses.map(({ rule_id, failed, path, value }): [string, string] => [
-        "near miss",
-        `"${rule_id}" did not match only because of ${failed} (${path} is ${
-          value === undefined ? "absent" : formatFieldValue(value)
-        })`,
-      ]),
-      ["remedy", remedy ?? (isGuard(rule.id) ? guardRemedy(rule.id) : undefined)],
-    );
-  }
-  for (const { severity, title, rule_id } of findings) {
-    lines.push(["finding", `${severity}: ${title} (${rule_id})`]);
-  }
-  return pairs(lines);
+    ...decision ? decisionLines(decision) : [["decision", "none, only observed"] as Line],
+    ...findings.map((
+      { severity, title, rule_id },
+    ): Line => ["finding", `${severity}: ${title} (${rule_id})`]),
+  ]);
 }
 
-function formatFieldValue(value: unknown): string {
+function decisionLines(
+  { decision, rule, matched_fields, rewrites, near_misses, remedy, answered }: Decision,
+): Line[] {
+  return [
+    ["decision", decision],
+    ["answer", answered && answerLine(answered)],
+    ["rule", ruleText(rule)],
+    ["reason", rule.reason ?? rule.name],
+    ...matched_fields.map(({ path, value }): Line => ["field", `${path} = ${valueText(value)}`]),
+    ...rewrites.map(({ op, path, rule_id }): Line => ["rewrite", `${op} ${path} by "${rule_id}"`]),
+    ...near_misses.map((miss): Line => ["near miss", missText(miss)]),
+    ["remedy", remedy ?? (isGuard(rule.id) ? guardRemedy(rule.id) : undefined)],
+  ];
+}
+
+function ruleText({ id, layer, file, line }: Decision["rule"]): string {
+  if (isGuard(id)) return `guard "${id}": built in, applied before the rules`;
+  return `${layer} rule "${id}"${file ? ` (${file}:${line ?? 1})` : ""}`;
+}
+
+function missText({ rule_id, failed, path, value }: Decision["near_misses"][number]): string {
+  return `"${rule_id}" did not match only because of ${failed} (${path} is ${valueText(value)})`;
+}
+
+function valueText(value: unknown): string {
   return JSON.stringify(value) ?? "absent";
 }
