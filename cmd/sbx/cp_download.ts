@@ -1,4 +1,5 @@
 import { basename, dirname, join } from "node:path";
+import type { FileEntry } from "../../lib/api/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import {
   type CopiedFile,
@@ -7,6 +8,7 @@ import {
   joinPath,
   NOT_UTF8,
   type Remote,
+  type Tree,
 } from "./cp_remote.ts";
 import { withPartialFile } from "./partial_file.ts";
 import { note, plain } from "../../lib/base/print/mod.ts";
@@ -14,6 +16,12 @@ import { writeAll } from "../../lib/base/wire/mod.ts";
 
 /** Errors of a listed file that is gone, or that a link has taken the place of. */
 const MOVED = new Set(["file.not_found", "path.outside_workspace"]);
+
+/** Why an entry of a type was skipped. */
+const SKIPPED: Partial<Record<FileEntry["type"], string>> = {
+  file: "it was moved or removed during the copy",
+  symlink: "a symbolic link",
+};
 
 /**
  * Copies a file or folder out of the workspace. The guest's files are not trusted: links are skipped, names with `..`
@@ -24,34 +32,44 @@ export async function download(remote: Remote, from: string, to: string): Promis
   const tree = await remote.list(source);
   const name = basename(source);
   const isInside = to.endsWith("/") || await isFolder(to);
-  if (tree === undefined) {
-    return { copied: [await downloadFile(remote, source, isInside ? join(to, name) : to)], skipped: [] };
-  }
-  const root = isInside && name !== "" ? join(to, name) : to;
+  const target = isInside && name !== "" ? join(to, name) : to;
+  if (tree === undefined) return { copied: [await downloadFile(remote, source, target)], skipped: [] };
+  await createFolder(target, false);
   const copied: CopiedFile[] = [];
   const skipped: string[] = [];
-  await createFolder(root, false);
-  for (const { path, type, mode } of tree.entries) {
-    const inside = relativePath(path, source);
-    if (type === "directory") await createFolders(root, inside);
-    else if (type === "file") {
-      await createFolders(root, dirname(inside));
-      const file = await downloadFile(remote, path, join(root, inside), parseInt(mode, 8) & 0o777)
-        .catch(requireMoved);
-      if (file) copied.push(file);
-      else {
-        note(`sbx: skipped ${plain(path)}: it was moved or removed during the copy`);
-        skipped.push(path);
-      }
-    } else {
-      note(`sbx: skipped ${plain(path)}: a ${type === "symlink" ? "symbolic link" : "special file"}`);
-      skipped.push(path);
+  for (const entry of tree.entries) {
+    const inside = relativePath(entry.path, source);
+    if (entry.type === "directory") {
+      await createFolders(target, inside);
+      continue;
+    }
+    const file = entry.type === "file" ? await downloadListed(remote, entry, target, inside) : undefined;
+    if (file) copied.push(file);
+    else {
+      note(`sbx: skipped ${plain(entry.path)}: ${SKIPPED[entry.type] ?? "a special file"}`);
+      skipped.push(entry.path);
     }
   }
-  for (const path of tree.leftOut) note(`sbx: skipped ${path}: ${NOT_UTF8}`);
-  const more = tree.leftOutCount - tree.leftOut.length;
-  if (more > 0) note(`sbx: skipped ${more} more: ${NOT_UTF8}`);
+  reportLeftOut(tree);
   return { copied, skipped: [...skipped, ...tree.leftOut] };
+}
+
+/** Copies a listed file below the target; undefined when it is no longer there. */
+async function downloadListed(
+  remote: Remote,
+  { path, mode }: FileEntry,
+  target: string,
+  inside: string,
+): Promise<CopiedFile | undefined> {
+  await createFolders(target, dirname(inside));
+  return await downloadFile(remote, path, join(target, inside), parseInt(mode, 8) & 0o777)
+    .catch(requireMoved);
+}
+
+function reportLeftOut({ leftOut, leftOutCount }: Tree): void {
+  for (const path of leftOut) note(`sbx: skipped ${path}: ${NOT_UTF8}`);
+  const more = leftOutCount - leftOut.length;
+  if (more > 0) note(`sbx: skipped ${more} more: ${NOT_UTF8}`);
 }
 
 /** Ignores a listed file that is no longer there: programs of the VM go on during the copy. */
