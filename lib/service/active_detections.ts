@@ -87,20 +87,13 @@ export class ActiveDetections {
   async stats(): Promise<DetectionStats> {
     const survey = await this.#survey();
     const { contracts, counters, failed } = survey;
-    const live = new Set(
-      contracts.flatMap(({ detection }) => detection.runtime).flatMap(({ pack_id, rules }) =>
-        rules.map(({ id }) => `${pack_id} ${id}`)
-      ),
-    );
-    const views = await this.#views(survey);
-    const scopes = new Map(views.map(({ id, pack_id, scope }) => [`${pack_id} ${id}`, scope]));
+    const scopes = await this.#scopes(survey);
     const current = JSON.stringify((await this.#sources.detections.irs()).runtime);
     const isCurrent = ({ detection }: Contract) => JSON.stringify(detection.runtime) === current;
     return {
       kind: "detection",
       rules: mergeCounters(counters).flatMap(({ rule_id: id, pack_id, ...rest }) => {
-        const scope = scopes.get(`${pack_id} ${id}`) ??
-          (live.has(`${pack_id} ${id}`) ? "runtime" as const : undefined);
+        const scope = scopes.get(keyOf(pack_id, id));
         return scope === undefined ? [] : [{ id, pack_id, scope, ...rest }];
       }),
       sync: {
@@ -110,6 +103,17 @@ export class ActiveDetections {
         last_sync_unix_ms: this.#lastSync,
       },
     };
+  }
+
+  /** Scopes of the rules in force, also of overlays that are removed and still in force in a VM. */
+  async #scopes(survey: Survey): Promise<Map<string, DetectionView["scope"]>> {
+    const running = survey.contracts.flatMap(({ detection }) => detection.runtime)
+      .flatMap(({ pack_id, rules }) => rules.map(({ id }) => keyOf(pack_id, id)));
+    const views = await this.#views(survey);
+    return new Map<string, DetectionView["scope"]>([
+      ...running.map((key) => [key, "runtime"] as const),
+      ...views.map(({ id, pack_id, scope }) => [keyOf(pack_id, id), scope] as const),
+    ]);
   }
 
   async #survey(): Promise<Survey> {
@@ -173,4 +177,8 @@ export class ActiveDetections {
       failed_session_ids: failed,
     };
   }
+}
+
+function keyOf(pack_id: string, rule_id: string): string {
+  return `${pack_id} ${rule_id}`;
 }
