@@ -13,7 +13,9 @@ import { type Coverage, coverageOf } from "./mutation_coverage.ts";
 
 /** Tests of each noun beside `tests/unit/NOUN` and `tests/fuzz/NOUN_test.ts`: attacks that go through its code. */
 const NOUNS: Record<string, string[]> = {
-  policy: ["consent", "destination", "passthrough", "path", "rule"].map(attack),
+  policy: ["consent", "destination", "method", "passthrough", "path", "precedence", "private", "rule"].map(
+    attack,
+  ),
   gate: ["answer", "consent", "nesting", "rule"].map(attack),
   net: [
     "tests/fuzz/websocket_test.ts",

@@ -4,31 +4,14 @@ import { environment } from "../../../lib/policy/engine/cel.ts";
 import { alternativesOf, conditionOf, masksOf, TYPES } from "../../../lib/policy/engine/condition.ts";
 import { requiredLiterals } from "../../../lib/policy/engine/regex.ts";
 import { compareRules } from "../../../lib/policy/engine/rule.ts";
-import { type Action, compilePolicy, type Layer, type Rule } from "../../../lib/policy/mod.ts";
-import { eventCommon, httpRequest } from "../../helper/event.ts";
+import { type Action, compilePolicy, type Layer } from "../../../lib/policy/mod.ts";
+import { http, rule } from "../../helper/policy.ts";
 
 const H = "http.request.host";
 const P = "http.request.path";
 
-function rule(id: string, match: string, more: Partial<Rule> = {}): Rule {
-  return {
-    id,
-    layer: "profile",
-    name: id,
-    action: "allow",
-    match,
-    enabled: true,
-    priority: 10,
-    detection_level: "low",
-    ...more,
-  };
-}
-
-const request = (host: string, path: string) => ({
-  schema_version: 1 as const,
-  common: eventCommon("http.request"),
-  http: { request: httpRequest({ host, path }) },
-});
+/** A rule whose matches are seen as findings. */
+const seen = (id: string, match: string) => rule("profile", id, "allow", match, { detection_level: "low" });
 
 /** Tests by their text, with what they mean. */
 const TESTS: [match: string, holds: (host: string, path: string) => boolean][] = [
@@ -56,11 +39,11 @@ const HOSTS = ["a.test", "b.a.test", "c.test", "xa.test", "other.example"];
 const PATHS = ["/", "/x", "/x/admin", "/x/y/admin", "/y", "/root", "/y/admi", "/admin", "/x/a", "/min"];
 
 Deno.test("a rule is found for every event on which its condition holds, and no other matches", () => {
-  const policy = compilePolicy(TESTS.map(([match], at) => rule(`r${at}`, match)));
+  const policy = compilePolicy(TESTS.map(([match], at) => seen(`r${at}`, match)));
   for (const host of HOSTS) {
     // Beyond the longest text that the index cuts into pieces.
     for (const path of [...PATHS, `/${"z".repeat(5000)}/admin`]) {
-      const { findings } = policy.evaluate(request(host, path));
+      const { findings } = policy.evaluate(http({ host, path }));
       const found = findings.map(({ rule_id }) => rule_id).sort();
       const expected = TESTS.flatMap(([, holds], at) => holds(host, path) ? [`r${at}`] : []).sort();
       assertEquals(found, expected, `${host} ${path.slice(0, 40)}`);
@@ -81,8 +64,8 @@ Deno.test("an event runs those rules whose values it has, however many others th
     [(at) => `(${P} == "/${at}" || ${P} == "/x${at}") && has(${H})`, "a.test", "/x7"],
   ];
   for (const [match, host, path] of kinds) {
-    const policy = compilePolicy(Array.from({ length: 50 }, (_, at) => rule(`r${at}`, match(at))));
-    const { decision } = policy.evaluate(request(host, path));
+    const policy = compilePolicy(Array.from({ length: 50 }, (_, at) => seen(`r${at}`, match(at))));
+    const { decision } = policy.evaluate(http({ host, path }));
     assertEquals(decision.rule.id, "r7", match(7));
     // The built-in rules on private addresses run too.
     assert(decision.evaluated <= 6, `${match(7)}: ${decision.evaluated} rules`);
@@ -123,7 +106,7 @@ Deno.test("literals that every match of a pattern contains", () => {
 
 Deno.test("rules are ordered by layer, priority, restriction and id", () => {
   const of = (layer: Layer, priority: number, action: Action, id: string) =>
-    rule(id, "true", { layer, priority, action });
+    rule(layer, id, action, "true", { priority });
   const ordered = [
     of("corp", -20, "allow", "z"),
     of("corp", -10, "block", "b"),
@@ -148,12 +131,12 @@ const parsed = (match: string) => conditionOf(environment.parse(match).ast);
 const typesIn = (mask: number) => TYPES.filter((_, bit) => mask & 1 << bit);
 
 Deno.test("the event types on which a condition can be true, and false", () => {
-  const http = TYPES.filter((type) => type.startsWith("http."));
+  const requests = TYPES.filter((type) => type.startsWith("http."));
   const cases: [match: string, yes: readonly string[], no: readonly string[]][] = [
     ["true", TYPES, []],
     ["false", [], TYPES],
-    [`${H} == "x"`, http, TYPES],
-    [`!(${H} == "x")`, TYPES, http],
+    [`${H} == "x"`, requests, TYPES],
+    [`!(${H} == "x")`, TYPES, requests],
     [`common.event_type == "dns.query"`, ["dns.query"], TYPES],
     [`common.actor == "vm"`, TYPES, TYPES],
     [`${H} == "x" && dns.request.qname == "x"`, [], TYPES],
