@@ -10,9 +10,10 @@ import {
   type Remote,
   type Tree,
 } from "./cp_remote.ts";
+import { requireRoom } from "./disk_room.ts";
 import { withPartialFile } from "./partial_file.ts";
 import { note, plain } from "../../lib/base/print/mod.ts";
-import { writeAll } from "../../lib/base/wire/mod.ts";
+import { SparseWriter } from "../../lib/base/wire/mod.ts";
 
 /** Errors of a listed file that is gone, or that a link has taken the place of. */
 const MOVED = new Set(["file.not_found", "path.outside_workspace"]);
@@ -135,16 +136,17 @@ async function downloadFile(remote: Remote, from: string, to: string, mode?: num
       hint: "move the folder, or copy to another path",
     });
   }
-  const { body, size: expected } = await remote.read(from);
+  const { body, size: expected, allocated = 0 } = await remote.read(from);
   const temporary = join(dirname(to), `.sbx-${crypto.randomUUID()}.part`);
   let size = 0;
   try {
+    await requireRoom(dirname(to), from, allocated);
     await withPartialFile(temporary, async () => {
       using file = await Deno.open(temporary, { write: true, createNew: true });
-      for await (const chunk of body) {
-        await writeAll(file, chunk);
-        size += chunk.length;
-      }
+      const writer = new SparseWriter(file);
+      for await (const chunk of body) await writer.write(chunk);
+      await writer.end();
+      size = writer.size;
       const written = (await file.stat()).size;
       if (written !== (expected ?? size)) throw incompleteError(to, written, expected ?? size);
       if (mode !== undefined) await Deno.chmod(temporary, mode);

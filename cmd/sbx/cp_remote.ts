@@ -83,11 +83,15 @@ export class Remote {
     }
   }
 
-  /** Opens a file; `size` in `bytes`, where the service says it. */
-  async read(path: string): Promise<{ body: AsyncIterable<Uint8Array>; size?: number }> {
+  /** Opens a file; `size`, and `allocated` without its holes, in `bytes`, where the service says them. */
+  async read(path: string): Promise<{ body: AsyncIterable<Uint8Array>; size?: number; allocated?: number }> {
     const { body, headers } = await this.#client.send("GET", this.#url("content"), { query: { path } });
-    const length = headers.get("content-length");
-    return { body: named(body!, path), size: length === null ? undefined : Number(length) };
+    const bytesOf = (name: string) => headers.has(name) ? Number(headers.get(name)) : undefined;
+    return {
+      body: named(body!, path),
+      size: bytesOf("content-length"),
+      allocated: bytesOf("sbx-allocated-bytes"),
+    };
   }
 
   /** @param mode permission bits */

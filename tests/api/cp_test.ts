@@ -1,8 +1,9 @@
 /** `sbx cp` through the service's routes, on a temporary workspace. */
-import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Hono } from "hono";
 import { dirname, join } from "node:path";
 import { download } from "../../cmd/sbx/cp_download.ts";
+import { requireRoom } from "../../cmd/sbx/disk_room.ts";
 import { Remote, UPLOAD_MAX } from "../../cmd/sbx/cp_remote.ts";
 import { upload } from "../../cmd/sbx/cp_upload.ts";
 import { routeFiles } from "../../cmd/service/routes/files.ts";
@@ -222,3 +223,34 @@ Deno.test("a .env file with a secret is not written while the store cannot be us
   }));
 
 const latin1 = (bytes: Uint8Array) => new TextDecoder("latin1").decode(bytes);
+
+Deno.test("a sparse file of the guest takes no more room on the host than in its workspace", () =>
+  withVm(async ({ local, workspace, remote }) => {
+    const size = 128 << 20;
+    {
+      using file = await Deno.open(join(workspace, "disk.img"), { write: true, create: true });
+      await file.truncate(size);
+      await file.seek(size / 2, Deno.SeekMode.Start);
+      await file.write(new TextEncoder().encode("data"));
+    }
+    const { copied } = await download(remote, "disk.img", join(local, "disk.img"));
+    const info = await Deno.stat(join(local, "disk.img"));
+    assertEquals([copied[0].size, info.size], [size, size]);
+    assert(info.blocks! * 512 <= 1 << 20, `${info.blocks} blocks`);
+    using file = await Deno.open(join(local, "disk.img"));
+    await file.seek(size / 2, Deno.SeekMode.Start);
+    const data = new Uint8Array(4);
+    await file.read(data);
+    assertEquals(new TextDecoder().decode(data), "data");
+    const { allocated } = await remote.read("disk.img").then(async ({ body, allocated }) => {
+      await body[Symbol.asyncIterator]().return?.();
+      return { allocated };
+    });
+    assert(allocated! > 0 && allocated! <= 1 << 20);
+  }));
+
+Deno.test("a copy that does not fit on the disk is refused before it begins", async () => {
+  const error = await assertRejects(() => requireRoom("/tmp", "big.img", 2 ** 62), SbxError, '"big.img" has');
+  assertEquals(error.code, "disk.full");
+  await requireRoom("/tmp", "small.img", 1);
+});

@@ -17,9 +17,13 @@ export function routeFiles(app: Hono, home: Home, supervisor: Supervisor): void 
   const workspace = (vm: Vm) => new Workspace(vm.paths.workspace);
 
   handle(app, fileRoutes.read, async ({ params, query }) => {
-    const { file, size } = await workspace(supervisor.find(params.id)).open(query.path);
+    const { file, size, allocated } = await workspace(supervisor.find(params.id)).open(query.path);
     return new Response(file.readable, {
-      headers: { "content-type": "application/octet-stream", "content-length": String(size) },
+      headers: {
+        "content-type": "application/octet-stream",
+        "content-length": String(size),
+        "sbx-allocated-bytes": String(allocated),
+      },
     });
   });
   handle(app, fileRoutes.write, async ({ params, query, context }) => {

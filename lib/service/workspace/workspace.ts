@@ -9,6 +9,9 @@ import { outside, relativePath } from "./path.ts";
 /** Permission bits of new folders, whatever the umask: programs of any user in the guest may enter them. */
 const FOLDER_MODE = 0o755;
 
+/** Unit of the blocks that a file takes, in `bytes` (stat(2)). */
+const BLOCK_UNIT = 512;
+
 /** Longest name of a file or folder on Linux file systems, in `bytes`. */
 const NAME_LIMIT = 255;
 
@@ -20,8 +23,12 @@ export class Workspace {
     this.#root = root;
   }
 
-  /** Opens a regular file. @throws {SbxError} `path.outside_workspace`, `file.not_found`; `file.invalid`: not a regular file */
-  async open(path: string): Promise<{ file: Deno.FsFile; size: number }> {
+  /**
+   * Opens a regular file. `allocated` are the `bytes` it takes on the disk, fewer than its size where it has holes.
+   *
+   * @throws {SbxError} `path.outside_workspace`, `file.not_found`; `file.invalid`: not a regular file
+   */
+  async open(path: string): Promise<{ file: Deno.FsFile; size: number; allocated: number }> {
     const relative = relativePath(path);
     using found = this.#find(relative, path);
     const info = await Deno.stat(found.path);
@@ -29,7 +36,8 @@ export class Workspace {
       throw new SbxError("file.invalid", `"${path}" is a folder`, { hint: "list it, or name a file in it" });
     }
     if (!info.isFile) throw new SbxError("file.invalid", `"${path}" is not a regular file`);
-    return { file: await Deno.open(found.path), size: info.size };
+    const allocated = info.blocks === null ? info.size : Math.min(info.size, info.blocks * BLOCK_UNIT);
+    return { file: await Deno.open(found.path), size: info.size, allocated };
   }
 
   /**
