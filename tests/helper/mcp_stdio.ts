@@ -48,7 +48,12 @@ export class ScriptedProgram implements StdioProgram {
 
   /** Writes a line to its output. */
   say(line: string): void {
-    this.#writer.write(new TextEncoder().encode(`${line}\n`)).catch(() => {});
+    this.print(`${line}\n`);
+  }
+
+  /** Writes to its output. */
+  print(text: string): void {
+    this.#writer.write(new TextEncoder().encode(text)).catch(() => {});
   }
 
   /** Ends it. */

@@ -79,7 +79,7 @@ export class StdioPrograms {
 
   async *#lines(server: string, program: StdioProgram): AsyncGenerator<string> {
     try {
-      for await (const line of readLines(program, ANSWER_BYTES_MAX)) {
+      for await (const line of readLines(new BoundedOutput(program), ANSWER_BYTES_MAX)) {
         if ("text" in line) yield line.text;
         else {throw new OutboundRefusal(
             program.end ?? `its program wrote an unreadable line: ${line.problem}`,
@@ -90,6 +90,26 @@ export class StdioPrograms {
       program.close();
       if (this.#running.get(server) === program) this.#running.delete(server);
     }
+  }
+}
+
+/** Output of a program, which fails within a line that is too long: its end may never come. */
+class BoundedOutput {
+  readonly #program: StdioProgram;
+  /** bytes since the last newline */
+  #open = 0;
+
+  constructor(program: StdioProgram) {
+    this.#program = program;
+  }
+
+  async read(into: Uint8Array): Promise<number | null> {
+    const read = await this.#program.read(into);
+    if (read === null) return null;
+    const newline = into.subarray(0, read).lastIndexOf(NEWLINE);
+    this.#open = newline < 0 ? this.#open + read : read - newline - 1;
+    if (this.#open <= ANSWER_BYTES_MAX) return read;
+    throw new OutboundRefusal(`its program wrote a line of more than ${ANSWER_BYTES_MAX} bytes`);
   }
 }
 
