@@ -51,6 +51,7 @@ export interface Boot {
  * A resource has, in this order, the value that corp locks, the request's, the profile's, or the settings'. A variable
  * has corp's value where corp locks it, else the request's, else the settings'.
  *
+ * @param options.refs whether the guest gets the refs of all credentials that its profile may use
  * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.incompatible`, `assets.missing`,
  * `settings.boot.invalid`, `boot.invalid`, those of {@linkcode makeContract} and {@linkcode requireNetwork}
  */
@@ -58,6 +59,7 @@ export async function makeBoot(
   sources: BootSources,
   profileId: string,
   request: VmRequest,
+  options: { refs: boolean } = { refs: true },
 ): Promise<Boot> {
   const { home, settings } = sources;
   const profile = await loadProfile(home, profileId);
@@ -67,7 +69,8 @@ export async function makeBoot(
   await settings.reload();
   const valueOf = (resource: Resource, requestValue?: number) =>
     resourceOf(resource, settings, profile, requestValue);
-  const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, profile.credentials.providers)]);
+  const providers = options.refs ? profile.credentials.providers : [];
+  const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, providers)]);
   const guest = guestConfig(settings.bootConfig(), request.env, { ...trust.env, ...refs });
   guest.files.push(trust.file);
   checkBootConfig(guest.env, guest.files);

@@ -87,7 +87,8 @@ export class Supervisor {
     const id = crypto.randomUUID();
     const vmRequest = await this.#completeRequest(id, request, source);
     const profileId = request.profile_id ?? source?.record.profile_id ?? "code";
-    const boot = await makeBoot(this.#options, profileId, vmRequest);
+    // A program of somebody else: it gets the refs that its definition names, and no others.
+    const boot = await makeBoot(this.#options, profileId, vmRequest, { refs: options.parent === undefined });
     // Nobody asks for the resources of an MCP server: corp's locks replace its own.
     if (!options.parent) requireUnlocked(this.#settings, request);
     // Nothing is awaited from here to the registry: two requests at once cannot both get the name or the last place.

@@ -126,6 +126,17 @@ Deno.test("a stdio MCP server in a VM of its own", async (t) => {
       assertMatch((await server("broken")).last_error, /exit code 126: sbx: cannot run \/no\/such\/program/);
     });
 
+    await t.step(
+      "the service killed: a new one finds the same VM, and the server stays connected",
+      async () => {
+        const [before] = await companions();
+        Deno.kill(sbx.pid("service"), "SIGKILL");
+        await sbx.ok("list");
+        assertEquals((await call("where")).code, 0);
+        assertEquals((await companions()).map(({ id }) => id), [before.id]);
+      },
+    );
+
     await t.step("its VM killed: another one is started", async () => {
       const [before] = await companions();
       for (const pid of await sbx.pids("process", before.id)) Deno.kill(pid, "SIGKILL");

@@ -21,7 +21,7 @@ export interface BootHome {
   /** writes the profile `p`, which pins its assets */
   profile(text?: string, options?: { revision?: string }): Promise<void>;
   bootOf(profile: string): ReturnType<typeof makeBoot>;
-  boot(asked?: Partial<VmRequest>): ReturnType<typeof makeBoot>;
+  boot(asked?: Partial<VmRequest>, options?: { refs: boolean }): ReturnType<typeof makeBoot>;
 }
 
 /** Boot files of the profile; each holds the name of its part. */
@@ -62,8 +62,13 @@ export function withBoot(run: (home: BootHome) => Promise<void>) {
         corp: (text) => Deno.writeTextFile(join(dir, "corp.toml"), text),
         user: (text) => Deno.writeTextFile(join(dir, "settings.toml"), text),
         bootOf: (id) => makeBoot({ home, settings, corp, detections: new Detections(home) }, id, { env: {} }),
-        boot: (asked) =>
-          makeBoot({ home, settings, corp, detections: new Detections(home) }, "p", { env: {}, ...asked }),
+        boot: (asked, options) =>
+          makeBoot(
+            { home, settings, corp, detections: new Detections(home) },
+            "p",
+            { env: {}, ...asked },
+            options,
+          ),
       });
     } finally {
       await Deno.remove(dir, { recursive: true });

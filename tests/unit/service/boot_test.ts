@@ -174,6 +174,7 @@ Deno.test(
     const [{ ref }] = await store.add([{ provider: "anthropic", secret, label: "" }]);
     await profile('[credentials]\nproviders = ["anthropic"]');
     assertEquals((await boot()).record.env.ANTHROPIC_API_KEY, ref);
+    assertEquals((await boot({}, { refs: false })).record.env.ANTHROPIC_API_KEY, undefined);
     const env = { GITHUB_TOKEN: brought, HEADER: `token ${brought}`, PLAIN: "nothing secret in this one" };
     const clean = await withoutSecrets(home, crypto.randomUUID(), env);
     assertEquals([clean.PLAIN, REF.test(clean.GITHUB_TOKEN)], [env.PLAIN, true]);
