@@ -92,32 +92,37 @@ async function readCandidates(rules: string | undefined, corp: string | undefine
 }
 
 function formatReport({ session_count, event_count, rules, gained, lost, policy }: LabReport): string {
-  const parts = [`${count(event_count, "event")} of ${count(session_count, "session")}`];
-  if (rules.length) {
-    const rows = rules.map(({ rule_id, baseline, candidate, gained, lost }) =>
-      [rule_id, baseline, candidate, `+${gained}`, `-${lost}`].map(String)
-    );
-    parts.push(table(["RULE", "BEFORE", "NOW", "GAINED", "LOST"], rows));
-  } else parts.push("no change in matches");
-  if (gained.rows.length) parts.push(`gained:\n${formatEvidence(gained)}`);
-  if (lost.rows.length) parts.push(`LOST:\n${formatEvidence(lost)}`);
-  if (policy) {
-    const changes = policy.changes.map(({ from, to, count }) => [from, to, String(count)]);
-    parts.push(
-      changes.length
-        ? table(["RECORDED DECISION", "NEW DECISION", "EVENTS"], changes)
-        : "no change in decisions",
-    );
-    if (policy.guarded) {
-      parts.push(`${count(policy.guarded, "event")} refused by a guard, whatever the rules`);
-    }
-    if (policy.blocked.rows.length) parts.push(`NEWLY BLOCKED:\n${formatEvidence(policy.blocked)}`);
-    if (policy.released.rows.length) {
-      parts.push(`newly allowed:\n${formatEvidence(policy.released)}`);
-    }
-    for (const { rule_id, event_id, message } of policy.failures) {
-      parts.push(`${rule_id} failed on ${event_id}: ${message}`);
-    }
-  }
-  return parts.join("\n\n");
+  return [
+    `${count(event_count, "event")} of ${count(session_count, "session")}`,
+    formatMatches(rules),
+    ...formatSection("gained", gained),
+    ...formatSection("LOST", lost),
+    ...policy ? formatPolicy(policy) : [],
+  ].join("\n\n");
+}
+
+function formatMatches(rules: LabReport["rules"]): string {
+  if (rules.length === 0) return "no change in matches";
+  const rows = rules.map(({ rule_id, baseline, candidate, gained, lost }) =>
+    [rule_id, baseline, candidate, `+${gained}`, `-${lost}`].map(String)
+  );
+  return table(["RULE", "BEFORE", "NOW", "GAINED", "LOST"], rows);
+}
+
+function formatPolicy(
+  { changes, guarded, blocked, released, failures }: NonNullable<LabReport["policy"]>,
+): string[] {
+  const rows = changes.map(({ from, to, count }) => [from, to, String(count)]);
+  return [
+    rows.length ? table(["RECORDED DECISION", "NEW DECISION", "EVENTS"], rows) : "no change in decisions",
+    ...guarded ? [`${count(guarded, "event")} refused by a guard, whatever the rules`] : [],
+    ...formatSection("NEWLY BLOCKED", blocked),
+    ...formatSection("newly allowed", released),
+    ...failures.map(({ rule_id, event_id, message }) => `${rule_id} failed on ${event_id}: ${message}`),
+  ];
+}
+
+/** Evidence under its title; nothing without evidence. */
+function formatSection(title: string, evidence: LabReport["gained"]): string[] {
+  return evidence.rows.length ? [`${title}:\n${formatEvidence(evidence)}`] : [];
 }
