@@ -24,23 +24,10 @@ const AUDIT_ROWS = 100;
 
 /** Checks a request for a credential. @throws {SbxError} `credential.invalid`: its fields do not fit together */
 export function newCredential({ provider, secret, label, host, decoy }: CredentialAdd): NewCredential {
-  if ((provider === "mcp") !== (host !== undefined)) {
-    throw new SbxError(
-      "credential.invalid",
-      provider === "mcp"
-        ? "a credential of mcp needs the host that it may be sent to"
-        : `${provider} has hosts of its own; its credentials take no host`,
-      { hint: "give host with the provider mcp, and with no other" },
-    );
-  }
-  for (const [name, text] of Object.entries({ label, host })) {
-    // Clouds give hosts random names, with dots.
-    const isName = name === "host" && text?.includes(".") && !holdsToken(text);
-    if (text === undefined || isName || !looksSecret(text)) continue;
-    throw new SbxError("credential.invalid", `the ${name} looks like a key, and lists would show it`, {
-      hint: `give the key as the secret, and another ${name}`,
-    });
-  }
+  requireHost(provider, host);
+  if (label !== undefined) requireNoKey("label", label);
+  // Clouds give hosts random names, with dots.
+  if (host !== undefined && (!host.includes(".") || holdsToken(host))) requireNoKey("host", host);
   if (secret === undefined && !decoy) {
     throw new SbxError("credential.invalid", "the secret is missing", {
       hint: "give a secret; only a decoy can do without",
@@ -53,6 +40,24 @@ export function newCredential({ provider, secret, label, host, decoy }: Credenti
     ...(host !== undefined && { hosts: [host] }),
     ...(decoy && { decoy }),
   };
+}
+
+/** A host belongs to the provider mcp, and to no other. */
+function requireHost(provider: CredentialAdd["provider"], host: string | undefined): void {
+  if ((provider === "mcp") === (host !== undefined)) return;
+  const problem = provider === "mcp"
+    ? "a credential of mcp needs the host that it may be sent to"
+    : `${provider} has hosts of its own; its credentials take no host`;
+  throw new SbxError("credential.invalid", problem, {
+    hint: "give host with the provider mcp, and with no other",
+  });
+}
+
+function requireNoKey(field: "label" | "host", text: string): void {
+  if (!looksSecret(text)) return;
+  throw new SbxError("credential.invalid", `the ${field} looks like a key, and lists would show it`, {
+    hint: `give the key as the secret, and another ${field}`,
+  });
 }
 
 /** An entry without its secret, sealed or not. */
