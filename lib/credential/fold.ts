@@ -210,14 +210,15 @@ function hexValue(codes: Uint8Array, from: number, end: number, count: number): 
 function referenceValue(codes: Uint8Array, from: number, end: number): number {
   const isHex = codes[from] === 120;
   const base = isHex ? 16 : 10;
+  const first = isHex ? from + 1 : from;
   let value = 0;
-  for (let at = isHex ? from + 1 : from; at < end; at++) {
+  for (let at = first; at < end; at++) {
     if (codes[at] === SEMICOLON) return value;
     const digit = digitOf(codes[at]);
     if (digit < 0 || digit >= base) return INVALID;
     value = value * base + digit;
   }
-  return end - from > DIGITS_MAX ? INVALID : INCOMPLETE;
+  return end - first > DIGITS_MAX ? INVALID : INCOMPLETE;
 }
 
 function digitOf(code: number): number {
