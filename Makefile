@@ -27,7 +27,8 @@ e2e: setup deps image
 # Deno, its cache and bin/: everything that runs from source.
 setup:
 	@scripts/deno.sh
-	@$(DENO) cache --quiet --frozen main.ts cmd/all.ts lib/ledger/worker.ts $$(find cmd/guest tests scripts -name '*.ts') && scripts/launchers.sh
+	@scripts/cache.sh
+	@scripts/launchers.sh
 
 # Debian packages for images and machines.
 deps:
