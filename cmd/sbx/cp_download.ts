@@ -13,7 +13,7 @@ import {
 import { requireRoom } from "./disk_room.ts";
 import { withPartialFile } from "./partial_file.ts";
 import { note, plain } from "../../lib/base/print/mod.ts";
-import { SparseWriter } from "../../lib/base/wire/mod.ts";
+import { SparseWriter } from "./sparse.ts";
 
 /** Errors of a listed file that is gone, or that a link has taken the place of. */
 const MOVED = new Set(["file.not_found", "path.outside_workspace"]);

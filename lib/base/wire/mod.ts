@@ -1,7 +1,6 @@
-/** Frame format of every sbx wire (docs/contracts.md §7), independent of the messages, writes of every byte or around holes, and closing twice. */
+/** Frame format of every sbx wire (docs/contracts.md §7), independent of the messages, writes of every byte, and closing twice. */
 export { encodeFrame, FRAME_LIMIT, FrameCut, FrameError } from "./frame.ts";
 export { FrameReader } from "./reader.ts";
 export { type Channel, FrameChannel } from "./channel.ts";
 export { closeQuietly } from "./close.ts";
-export { SparseWriter } from "./sparse.ts";
 export { writeAll } from "./write.ts";

@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { writeAll } from "./write.ts";
+import { writeAll } from "../../lib/base/wire/mod.ts";
 
 /** Unit of holes, in `bytes`: a block of common file systems. */
 const BLOCK = 4096;
