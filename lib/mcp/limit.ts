@@ -14,6 +14,8 @@ export const REQUEST_TIMEOUT_MS = 60_000;
 export const CALL_TIMEOUT_MS = 300_000;
 /** `ms` for initialize and the first lists together: the first list of all servers waits this long for a slow one. */
 export const CONNECT_TIMEOUT_MS = 10_000;
+/** `ms` for the program of a stdio server to answer initialize, with the boot of its VM; it may fetch itself first. */
+export const PROGRAM_CONNECT_TIMEOUT_MS = 120_000;
 /** First and longest pause in `ms` before reconnecting to a server; the pause doubles after each failure. */
 export const RECONNECT_MIN_MS = 500;
 export const RECONNECT_MAX_MS = 60_000;

@@ -81,7 +81,7 @@ export class TestAggregator {
     }, {
       outbound: this.client,
       log: (line) => this.log.push(line),
-      timeouts: { connect: 1000, request: 1000, call: 1000, ...timeouts },
+      timeouts: { connect: 1000, program: 30_000, request: 1000, call: 1000, ...timeouts },
     });
     this.send(JSON.stringify(definitions));
   }

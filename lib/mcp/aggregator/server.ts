@@ -1,4 +1,5 @@
 /** One MCP server of the aggregator: connects, reconnects, keeps its lists. */
+import { backgroundDelay } from "../../base/time/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
 import type { EntryKind, ListKind, RequestAnswerer, ServerNotice, ServerStatus } from "../entry.ts";
 import { RECONNECT_MAX_MS, RECONNECT_MIN_MS, RELIST_INTERVAL_MS } from "../limit.ts";
@@ -21,6 +22,8 @@ export interface ServerContext {
   log: Log;
   /** `ms` */
   connectTimeout: number;
+  /** `ms` */
+  programTimeout: number;
   onChanged(kinds: EntryKind[]): void;
   onNotice(notice: ServerNotice): void;
   onRequest: RequestAnswerer;
@@ -51,7 +54,7 @@ export class Server {
     this.catalogue = new ServerCatalogue(definition.name);
     this.#context = context;
     this.#problem = definition.enabled && definition.unsupported_stdio ? STDIO_UNSUPPORTED : undefined;
-    this.ready = isServed(definition) ? this.#connect() : Promise.resolve();
+    this.ready = isServed(definition) ? this.#begin() : Promise.resolve();
   }
 
   get connected(): boolean {
@@ -124,12 +127,21 @@ export class Server {
     await connection?.close();
   }
 
+  /** The first attempt. A program may have to be fetched: nobody waits for that longer than for a server over HTTP. */
+  async #begin(): Promise<void> {
+    const connected = this.#connect();
+    if (!this.definition.stdio) return await connected;
+    await Promise.race([connected, backgroundDelay(this.#context.connectTimeout)]);
+    if (!this.connected) this.#problem ??= "its program is still starting";
+  }
+
   #connect(): Promise<void> {
     return this.#connecting ??= this.#attempt().finally(() => this.#connecting = undefined);
   }
 
   async #attempt(): Promise<void> {
-    const { fetch, connectTimeout, log } = this.#context;
+    const { fetch, connectTimeout, programTimeout, log } = this.#context;
+    const timeout = this.definition.stdio ? programTimeout : connectTimeout;
     const began = performance.now();
     let connection: ServerConnection | undefined;
     try {
@@ -144,9 +156,9 @@ export class Server {
           if (connection && this.#connection === connection) this.#lose(problemText(error));
         },
         onWarning: (error) => log(`server "${this.definition.name}": ${problemText(error)}`),
-      }, connectTimeout);
+      }, timeout);
       const current = connection;
-      const remaining = Math.max(1, connectTimeout - (performance.now() - began));
+      const remaining = Math.max(1, timeout - (performance.now() - began));
       const changed = await Promise.all(KINDS.map((kind) => this.#list(current, kind, remaining)));
       if (this.#closed) return await connection.close();
       this.#connection = connection;

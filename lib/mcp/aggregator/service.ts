@@ -3,7 +3,12 @@ import { isObject } from "../../base/object/mod.ts";
 import type { z } from "zod";
 import { type AggregatorDefinition, readDefinitions } from "../definition.ts";
 import type { EntryKind, ListKind } from "../entry.ts";
-import { CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS } from "../limit.ts";
+import {
+  CALL_TIMEOUT_MS,
+  CONNECT_TIMEOUT_MS,
+  PROGRAM_CONNECT_TIMEOUT_MS,
+  REQUEST_TIMEOUT_MS,
+} from "../limit.ts";
 import { type QualifiedName, splitName, splitUri } from "../name.ts";
 import { byteLength } from "../ndjson.ts";
 import type { Outbound } from "../outbound/mod.ts";
@@ -18,11 +23,14 @@ import { Server } from "./server.ts";
 /** Timeouts of servers in `ms`. */
 export interface Timeouts {
   connect: number;
+  /** for the program of a stdio server to connect */
+  program: number;
   request: number;
   call: number;
 }
 const TIMEOUTS: Timeouts = {
   connect: CONNECT_TIMEOUT_MS,
+  program: PROGRAM_CONNECT_TIMEOUT_MS,
   request: REQUEST_TIMEOUT_MS,
   call: CALL_TIMEOUT_MS,
 };
@@ -125,6 +133,7 @@ export class Service {
         fetch: this.#outbound.fetchFor(definition.name),
         log: this.#log,
         connectTimeout: this.#timeouts.connect,
+        programTimeout: this.#timeouts.program,
         onChanged: (kinds) => this.#announce(kinds),
         onNotice: (notice) => this.#outbound.notice(notice),
         onRequest: (request, signal) => this.#outbound.ask(request, signal),

@@ -50,6 +50,47 @@ Deno.test("mcp stdio: a program that ends fails its calls with the reason, and i
   await aggregator.close();
 });
 
+Deno.test("mcp stdio: a program that is slow to start delays the first lists only so long, and is not ended", async () => {
+  const program = new ScriptedProgram(() => text("at last"));
+  const started = Promise.withResolvers<void>();
+  const initialize = program.write.bind(program);
+  program.write = async (bytes) => {
+    await started.promise;
+    await initialize(bytes);
+  };
+  const { start, starts } = starting([program]);
+  const aggregator = await TestAggregator.start([stdio], { startStdio: start, timeouts: { connect: 200 } });
+  assertEquals((await aggregator.request("list_tools")).tools, []);
+  const { servers } = await aggregator.request("list_servers");
+  assertEquals([servers[0].connected, servers[0].last_error], [false, "its program is still starting"]);
+  assertStringIncludes((await aggregator.call("files__do")).error, "its program is still starting");
+  started.resolve();
+  await eventually("it is connected", async () => {
+    return (await aggregator.request("list_servers")).servers[0].connected;
+  });
+  assertEquals((await aggregator.call("files__do")).result, text("at last"));
+  assertEquals(starts.length, 1);
+  await aggregator.close();
+});
+
+Deno.test("mcp stdio: one that never answers is ended, and started again", async () => {
+  const { start, starts } = starting([new ScriptedProgram(), new ScriptedProgram()]);
+  const silent: StdioStarter = async (...args) => {
+    const program = await start(...args) as ScriptedProgram;
+    if (starts.length === 1) program.write = () => Promise.resolve();
+    return program;
+  };
+  const aggregator = await TestAggregator.start([stdio], {
+    startStdio: silent,
+    timeouts: { connect: 100, program: 300 },
+  });
+  await eventually("it is connected", async () => {
+    return (await aggregator.request("list_servers")).servers[0].connected;
+  });
+  assertEquals(starts.length, 2);
+  await aggregator.close();
+});
+
 Deno.test("mcp stdio: one that cannot be started is tried again, and its reason is shown", async () => {
   let tries = 0;
   const aggregator = await TestAggregator.start([stdio], {
