@@ -1,72 +1,16 @@
 /** Connections over a stream that a test feeds: what is read and written, and who hears of the end. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { closeQuietly } from "../../../lib/base/wire/mod.ts";
-import { BufferedConnection, type ByteStream } from "../../../lib/net/connection.ts";
+import { BufferedConnection } from "../../../lib/net/connection.ts";
 import { copy } from "../../../lib/net/copy.ts";
 import { DeadlineWatch } from "../../../lib/net/deadline.ts";
 import { ConnectionLost } from "../../../lib/net/fault.ts";
 import { relay } from "../../../lib/net/relay.ts";
+import { FakeStream } from "../../helper/fake_stream.ts";
 import { eventually } from "../../helper/sbx.ts";
 
 const text = (value: string) => new TextEncoder().encode(value);
 const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-
-/** A stream whose peer is the test. */
-class FakeStream implements ByteStream {
-  /** as written, a write each */
-  readonly writes: string[] = [];
-  /** sizes of the buffers that reads offered */
-  readonly rooms: number[] = [];
-  closes = 0;
-  ends = 0;
-  /** most bytes that one write takes */
-  writeMax = Infinity;
-  #received = new Uint8Array();
-  #isEnded = false;
-  #failure?: Error;
-  #wake?: () => void;
-
-  /** Sends bytes to the connection; `null` ends them, and an error breaks them. */
-  feed(piece: string | Uint8Array | null | Error): void {
-    if (piece === null) this.#isEnded = true;
-    else if (piece instanceof Error) this.#failure = piece;
-    else {
-      const bytes = typeof piece === "string" ? text(piece) : piece;
-      this.#received = Uint8Array.from([...this.#received, ...bytes]);
-    }
-    this.#wake?.();
-  }
-
-  async read(into: Uint8Array): Promise<number | null> {
-    this.rooms.push(into.length);
-    while (this.#received.length === 0 && !this.#isEnded && !this.#failure) {
-      await new Promise<void>((resolve) => this.#wake = resolve);
-    }
-    if (this.#failure) throw this.#failure;
-    if (this.#received.length === 0) return null;
-    const count = Math.min(into.length, this.#received.length);
-    into.set(this.#received.subarray(0, count));
-    this.#received = this.#received.slice(count);
-    return count;
-  }
-
-  write(bytes: Uint8Array): Promise<number> {
-    if (this.closes > 0) return Promise.reject(new Error("closed"));
-    const taken = bytes.subarray(0, this.writeMax);
-    this.writes.push(decode(taken));
-    return Promise.resolve(taken.length);
-  }
-
-  closeWrite(): Promise<void> {
-    this.ends++;
-    return Promise.resolve();
-  }
-
-  close(): void {
-    if (this.closes++ > 0) throw new Error("closed already");
-    this.#wake?.();
-  }
-}
 
 function open(first?: string): { stream: FakeStream; connection: BufferedConnection } {
   const stream = new FakeStream();
@@ -127,12 +71,12 @@ Deno.test("byte text and bytes go out joined, in one write unless they are long"
   assertEquals(stream.writes, ["a\ufffdbcd", "only"]);
   const long = "x".repeat(128 * 1024 + 1);
   for (const [before, after, writes] of [["a", "b", ["a", long, "b"]], ["", "", [long]]] as const) {
-    stream.writes.length = 0;
+    stream.written.length = 0;
     await connection.writeJoined(before, text(long), after);
     assertEquals(stream.writes.map((each) => each.length), writes.map((each) => each.length));
     assertEquals(stream.writes.join(""), before + long + after);
   }
-  stream.writes.length = 0;
+  stream.written.length = 0;
   stream.writeMax = 2;
   await connection.write(text("abcde"));
   assertEquals(stream.writes, ["ab", "cd", "e"]);
