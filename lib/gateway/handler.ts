@@ -118,5 +118,5 @@ function errorResponse(error: unknown, origin: string | null, parts: GatewayPart
 }
 
 function describe(cause: unknown): string {
-  return cause instanceof Error ? cause.stack ?? cause.message : String(cause);
+  return cause instanceof Error ? cause.stack! : String(cause);
 }

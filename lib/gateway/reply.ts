@@ -45,7 +45,7 @@ async function readHeadText(connection: ServiceConnection): Promise<string> {
 }
 
 function endOfHead(bytes: Uint8Array, from: number): number {
-  for (let at = bytes.indexOf(13, from); at >= 0 && at + 3 < bytes.length; at = bytes.indexOf(13, at + 1)) {
+  for (let at = bytes.indexOf(13, from); at >= 0; at = bytes.indexOf(13, at + 1)) {
     if (bytes[at + 1] === 10 && bytes[at + 2] === 13 && bytes[at + 3] === 10) return at;
   }
   return -1;

@@ -10,7 +10,7 @@ export class PingTable {
 
   /** Payload to send in place of one. */
   send(payload: Uint8Array): Uint8Array {
-    const number = this.#count++ % 2 ** 32;
+    const number = this.#count++ >>> 0;
     this.#payloads.set(number, payload);
     // The answer to the latest ping is enough (RFC 6455 §5.5.3).
     if (this.#payloads.size > PINGS_MAX) this.#payloads.delete(this.#payloads.keys().next().value!);
