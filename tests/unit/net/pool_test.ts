@@ -81,6 +81,18 @@ Deno.test("a connection serves one request after another to the same host at the
   await eventually("both are closed", () => test.pool.size === 2);
 });
 
+Deno.test("all idle connections to an upstream are used again", async () => {
+  using test = new TestPool((client) => answerAll(client));
+  for (let round = 0; round < 3; round++) {
+    const replies = await Promise.all([test.send(), test.send(), test.send()]);
+    for (const { response, exchange } of replies) {
+      while (await response.body.read() !== null);
+      exchange.done();
+    }
+  }
+  assertEquals([test.count, test.pool.size], [3, 3]);
+});
+
 Deno.test("a connection is not used again once either side says so", async () => {
   const cases = [
     "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",

@@ -30,6 +30,23 @@ Deno.test("a request of the host is an event like one of the guest", async () =>
   upstream.close();
 });
 
+Deno.test("a path of the host that servers read as another is sent as they read it, and recorded as both", async () => {
+  const upstream = fixedUpstream("HTTP/1.1 204 No Content\r\n\r\n");
+  await using net = await TestNet.open({ target: () => upstream.target });
+  for (const path of ["/plain", "/%61dmin"]) {
+    await net.proxy.send({ method: "GET", url: `http://api.example.com${path}` });
+  }
+  assertEquals(upstream.requests.map((request) => request.split(" ")[1]), ["/plain", "/admin"]);
+  assertEquals(
+    net.gate.entries.map(({ event }) => [event.http!.request.path, event.http!.request.raw_path]),
+    [
+      ["/plain", undefined],
+      ["/admin", "/%61dmin"],
+    ],
+  );
+  upstream.close();
+});
+
 Deno.test("blocked, invalid and failed requests have different errors", async (t) => {
   const cases: [name: string, url: string, code: string][] = [
     ["blocked", "http://metadata.google.internal/", "policy.blocked"],
