@@ -21,7 +21,9 @@ const NOUNS: Record<string, string[]> = {
     "tests/fuzz/websocket_test.ts",
     ...["address", "answer", "body", "destination", "echo", "idle", "model_websocket", "oauth", "passthrough"]
       .map(attack),
-    ...["path", "terminator", "websocket"].map(attack),
+    ...["budget", "long_body", "model_realtime", "path", "terminator", "websocket", "websocket_secret"].map(
+      attack,
+    ),
   ],
   dns: ["address", "answer"].map(attack),
   credential: ["echo", "mcp_secret", "oauth", "sink", "websocket"].map(attack),

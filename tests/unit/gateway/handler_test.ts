@@ -205,5 +205,8 @@ Deno.test("files: the run directory is its owner's, and removing its files twice
   removeGatewayFiles(place);
   removeGatewayFiles(place);
   assertEquals((await Array.fromAsync(Deno.readDir(place.runDir))).map(({ name }) => name), ["gateway.lock"]);
+  // What is in the way of the files is not hidden.
+  await Deno.mkdir(`${place.gatewayPidFile}/folder`, { recursive: true });
+  assertThrows(() => removeGatewayFiles(place));
   await Deno.remove(dir, { recursive: true });
 });

@@ -1,11 +1,12 @@
 /** Sockets of the gateway in front of a service that breaks the rules of WebSockets. */
 import { assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
+import { closeQuietly } from "../../../lib/base/wire/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { Upstream } from "../../../lib/gateway/mod.ts";
 import { proxySocket } from "../../../lib/gateway/socket.ts";
 import { ClientWatch } from "../../../lib/gateway/watch.ts";
-import { closeQuietly, RawClient } from "../../helper/net_client.ts";
+import { RawClient } from "../../helper/net_client.ts";
 import { frameBytes } from "../../helper/websocket.ts";
 import { eventually } from "../../helper/sbx.ts";
 

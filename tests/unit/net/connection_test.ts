@@ -62,6 +62,16 @@ Deno.test("a quiet connection gives its large buffers back", async () => {
   connection.shrink();
   assertEquals(decode(connection.unread), "x");
   connection.close();
+
+  const small = open();
+  for (const piece of [new Uint8Array(4096), "x", "y"]) {
+    small.stream.feed(piece);
+    await small.connection.fill();
+    small.connection.skip(small.connection.count);
+    small.connection.shrink();
+  }
+  assertEquals(small.stream.rooms, [4096, 16_384, 16_384]);
+  small.connection.close();
 });
 
 Deno.test("byte text and bytes go out joined, in one write unless they are long", async () => {

@@ -4,12 +4,15 @@ import { MessageFault } from "../../../lib/net/fault.ts";
 import { parseHello } from "../../../lib/net/guest/hello.ts";
 import { HEADERS_MAX, HELLO_MAX, METHOD_MAX } from "../../../lib/net/limit.ts";
 import {
+  checkFields,
   headEnd,
   isMethod,
   parseRequestHead,
   parseResponseHead,
   parseTrailers,
 } from "../../../lib/net/message/head.ts";
+
+import type { Header } from "../../../lib/net/message/header.ts";
 
 const bytes = (text: string) => Uint8Array.from(text, (char) => char.charCodeAt(0));
 const request = (text: string) => parseRequestHead(bytes(text));
@@ -92,6 +95,26 @@ Deno.test("responses: their line, and folded fields as one", () => {
   // The first field has nothing before it to be folded to.
   assertThrows(() => response("HTTP/1.1 200 OK\r\n a: b\r\n\r\n"), MessageFault);
   assertEquals(parseTrailers(bytes("X: 1\r\ny: 2\r\n\r\n")), [["x", "1"], ["y", "2"]]);
+});
+
+Deno.test("fields of HTTP/2 are such that HTTP/1.1 can have them", () => {
+  const many = (count: number) => Array.from({ length: count }, (): Header => ["x", "1"]);
+  for (
+    const fields of [[[":status", "200"], ["x-a!~", "\t\x80\xff"]] satisfies Header[], many(HEADERS_MAX)]
+  ) {
+    checkFields(fields);
+  }
+  const cases: [fields: Header[], why: string][] = [
+    [[["X", "1"]], "invalid header field name"],
+    [[["x y", "1"]], "invalid header field name"],
+    [[["", "1"]], "invalid header field name"],
+    [[["::x", "1"]], "invalid header field name"],
+    [[["x", "a\r\nb"]], "control characters"],
+    [[["x", "a\0"]], "control characters"],
+    [[["x", "1"], ["y", "\n"]], "control characters"],
+    [many(HEADERS_MAX + 1), "more than"],
+  ];
+  for (const [fields, why] of cases) assertThrows(() => checkFields(fields), MessageFault, why);
 });
 
 const u16 = (number: number) => [number >> 8, number & 255];

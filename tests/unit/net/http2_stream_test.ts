@@ -127,9 +127,10 @@ test("the session states its limits, and gives the window of the connection back
     (_, at) => [payload.getUint16(at * 6), payload.getUint32(at * 6 + 2)],
   );
   assertEquals(settings, [
-    [h2.ENABLE_PUSH, 0],
-    [h2.INITIAL_WINDOW_SIZE, STREAM_WINDOW],
-    [h2.MAX_HEADER_LIST_SIZE, HEAD_MAX],
+    // ENABLE_PUSH, INITIAL_WINDOW_SIZE and MAX_HEADER_LIST_SIZE (RFC 9113 §6.5.2).
+    [2, 0],
+    [4, STREAM_WINDOW],
+    [6, HEAD_MAX],
   ]);
   const first = await server.next(h2.WINDOW_UPDATE);
   assertEquals([first.stream, first.payload.getUint32(0)], [0, 16 * 1024 * 1024 - h2.WINDOW]);
