@@ -5,10 +5,12 @@ import type { Policy } from "../policy/mod.ts";
 /** Families whose events have a response. */
 export const RESPONDING: ReadonlySet<string> = new Set(["http", "dns", "mcp", "model"]);
 
-/** Families whose responses some rule reads. Decided by the rules' text: a false match costs a second evaluation, and none is missed. */
+/** Families whose responses some rule reads. */
 export function reviewedFamilies({ rules }: Policy): ReadonlySet<string> {
-  const reading = rules.filter(({ rule }) => rule.match.includes("response"));
-  return new Set([...RESPONDING].filter((family) => reading.some(({ rule }) => rule.match.includes(family))));
+  const paths = rules.flatMap(({ paths }) => paths);
+  return new Set(
+    [...RESPONDING].filter((family) => paths.some((path) => path.startsWith(`${family}.response.`))),
+  );
 }
 
 /** A copy of the event with the response in the object of its family. */
