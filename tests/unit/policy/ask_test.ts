@@ -152,7 +152,7 @@ Deno.test("minutes out of range are refused and the ask goes on waiting", async 
   const queue = new AskQueue();
   const answer = ask(queue, post());
   const [{ ask_id }] = queue.pending();
-  for (const minutes of [undefined, 0, -1, NaN, 100_000]) {
+  for (const minutes of [undefined, 0, -1, NaN, 1441]) {
     assertEquals(
       assertThrows(() => queue.resolve(ask_id, { decision: "allow", scope: "minutes", minutes }), SbxError)
         .code,
@@ -171,6 +171,44 @@ Deno.test("a guest that floods the queue is denied, and a closed queue denies", 
   queue.close();
   assertEquals(new Set(await Promise.all(answers)), new Set(["block"]));
   assertEquals(await ask(queue, post()), "block");
+});
+
+Deno.test("an answer lasts as long as it says, and no longer than the session", async () => {
+  let now = Date.UTC(2026, 0, 1);
+  const queue = new AskQueue({ now: () => now });
+  const first = ask(queue, post());
+  queue.resolve(queue.pending()[0].ask_id, { decision: "allow", scope: "minutes", minutes: 1440 });
+  assertEquals(await first, "allow");
+  now += 1440 * 60_000 - 1;
+  assertEquals(await ask(queue, post()), "allow");
+  now += 1;
+  const again = ask(queue, post());
+  const [{ ask_id }] = queue.pending();
+  queue.resolve(ask_id, { decision: "allow", scope: "session" });
+  assertEquals([await again, await ask(queue, post())], ["allow", "allow"]);
+  queue.close();
+  assertEquals(await ask(queue, post()), "block");
+});
+
+Deno.test("an ask that is answered or withdrawn has no deadline any more", async () => {
+  const records: AskRecord[] = [];
+  const queue = new AskQueue({ onResolved: (record) => records.push(record) });
+  const answers = ["a.test", "b.test"].map((host) => {
+    const event = post(host);
+    return {
+      event,
+      answer: queue.ask(event, compilePolicy([asking("profile")]).evaluate(event).decision, 0.02),
+    };
+  });
+  queue.resolve(queue.pending()[0].ask_id, { decision: "allow", scope: "once" });
+  queue.withdraw(answers[1].event.common.event_id);
+  queue.withdraw(answers[1].event.common.event_id);
+  assertEquals(
+    (await Promise.all(answers.map(({ answer }) => answer))).map(({ decision }) => decision),
+    ["allow", "block"],
+  );
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  assertEquals(records.map(({ status }) => status), ["allowed", "expired"]);
 });
 
 /** The decision that an ask was about, as it is once it is over. */

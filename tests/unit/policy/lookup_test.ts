@@ -144,6 +144,7 @@ Deno.test("the event types on which a condition can be true, and false", () => {
     [`!(${H} == "x" && dns.request.qname == "x")`, TYPES, []],
     [`!(${H} == "x" || common.actor == "vm")`, TYPES, TYPES],
   ];
+  assertEquals(masksOf(parsed("true")).yes, 2 ** TYPES.length - 1);
   for (const [match, yes, no] of cases) {
     const masks = masksOf(parsed(match));
     assertEquals([typesIn(masks.yes), typesIn(masks.no)], [yes, no], match);

@@ -64,6 +64,7 @@ Deno.test("a profile passes a host uninspected unless a rule of corp reads its c
       corp('process.activity.executable == "rm" || http.request.host == "x.org"'),
       true,
     ],
+    ["a rule that is never true", corp('http.request.path == "/x" && false'), true],
     ["a disabled rule", corp('http.request.path == "/x"', "block", "enabled = false"), true],
     [
       "a rule of the profile",
