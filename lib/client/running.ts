@@ -27,13 +27,22 @@ export async function serviceAnswers(place: Home): Promise<boolean> {
 
 /** Client of the running gateway; `undefined` when none runs. */
 export async function gatewayClient(place: Home): Promise<Client | undefined> {
+  return (await probeGateway(place))?.client;
+}
+
+/** Client of the running gateway, and whether the gateway reaches the service; `undefined` when none runs. */
+export async function probeGateway(
+  place: Home,
+): Promise<{ client: Client; hasService: boolean } | undefined> {
   const [port, token] = await Promise.all([place.gatewayPortFile, place.gatewayTokenFile].map(textOf));
   if (!port || !token) return undefined;
   const client = new Client(`http://127.0.0.1:${port}`, token);
   try {
     const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
-    const { ok } = await client.json<{ ok: boolean }>("GET", "/health", { signal });
-    return ok === true ? client : undefined;
+    const { ok, service } = await client.json<{ ok: boolean; service: boolean }>("GET", "/health", {
+      signal,
+    });
+    return ok === true ? { client, hasService: service === true } : undefined;
   } catch {
     return undefined;
   }

@@ -4,7 +4,13 @@ import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { type Detached, spawnDetached } from "../base/spawn/mod.ts";
 import type { Client } from "./client.ts";
-import { type Daemon, findUnreachableGateway, gatewayClient, serviceAnswers } from "./running.ts";
+import {
+  type Daemon,
+  findUnreachableGateway,
+  gatewayClient,
+  probeGateway,
+  serviceAnswers,
+} from "./running.ts";
 
 /** Longest wait for a daemon's first answer, in `ms`. */
 const START_TIMEOUT_MS = 20_000;
@@ -37,8 +43,8 @@ export interface StartOptions {
  * `gateway.no_token`
  */
 export async function start(place: Home, { port, onStart }: StartOptions = {}): Promise<StartResult> {
-  const running = await gatewayClient(place);
-  if (running && await serviceAnswers(place)) return { client: running, started: [] };
+  const running = await probeGateway(place);
+  if (running?.hasService) return { client: running.client, started: [] };
   await makeFolder(place.runDir);
   await makeFolder(place.logsDir);
   using lock = await Deno.open(join(place.runDir, "start.lock"), { write: true, create: true, mode: 0o600 });
