@@ -35,7 +35,7 @@ export function companionContract(contract: Contract): Contract {
 export class Companions {
   readonly #options: CompanionsOptions;
   /** needs that are being provided for, and whether there was news meanwhile */
-  readonly #busy = new Map<string, { isStale: boolean }>();
+  readonly #busy = new Map<string, { owner: string; server: string; isStale: boolean }>();
 
   constructor(options: CompanionsOptions) {
     this.#options = options;
@@ -74,13 +74,23 @@ export class Companions {
     return this.#options.registry.all().filter(({ record }) => record.parent?.id === id);
   }
 
+  /** Servers of a VM that have a VM, or are about to get one. */
+  #serversOf(owner: Vm): Set<string> {
+    const underWay = [...this.#busy.values()].filter((each) => each.owner === owner.record.id);
+    return new Set([
+      ...this.#of(owner).map(({ record }) => record.parent!.server),
+      ...underWay.map(({ server }) => server),
+    ]);
+  }
+
   /** Has the VM for a need running, and tells its owner. */
   async #provide(owner: Vm, need: McpNeed): Promise<void> {
-    const key = `${owner.record.id} ${need.server}`;
+    const { id } = owner.record;
+    const key = `${id} ${need.server}`;
     const underWay = this.#busy.get(key);
     if (underWay) underWay.isStale = true;
     if (underWay) return;
-    const progress = { isStale: false };
+    const progress = { owner: id, server: need.server, isStale: false };
     this.#busy.set(key, progress);
     const answer = await this.#vmFor(owner, need).then(
       ({ record: { id } }) => ({ session: id }),
@@ -101,7 +111,8 @@ export class Companions {
     const current = this.#of(owner).find(({ record }) => record.parent!.server === server);
     if (current?.record.parent?.program === program && await answers(current)) return current;
     if (current) await this.#remove(current);
-    if (this.#of(owner).length >= COMPANIONS_MAX) {
+    // With those under way, this one among them, which are no VMs yet.
+    if (this.#serversOf(owner).size > COMPANIONS_MAX) {
       throw new SbxError("vm.limit", `"${name}" has ${COMPANIONS_MAX} VMs of stdio MCP servers, the limit`);
     }
     const vm = await create({

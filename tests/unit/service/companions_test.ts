@@ -49,12 +49,13 @@ async function withWorld(
     registry.add(parent);
     const companions = new Companions({
       registry,
-      create: ({ name, profile_id, cpus, ram_mb, persistent }, parent) => {
+      create: async ({ name, profile_id, cpus, ram_mb, persistent }, parent) => {
+        await new Promise((resolve) => setTimeout(resolve, 1));
         log.push(`create ${name} ${profile_id} ${cpus} ${ram_mb} ${persistent}`);
         const record = { ...recordOf(crypto.randomUUID(), name!), persistent: false, parent };
         const vm = { ...vmOf(record, "vm"), booting: booting() };
         registry.add(vm);
-        return Promise.resolve(vm);
+        return vm;
       },
       remove: (vm) => {
         log.push(`remove ${vm.record.name}`);
