@@ -15,7 +15,7 @@ exec_in_shell() {
   [[ $2 =~ ^[A-Za-z0-9][A-Za-z0-9_-]*$ ]] || return
   set +x
   local LC_ALL=C IFS=$' \t\n' run=${SBX_RUN_DIR:-${SBX_HOME:-${HOME:-/root}/.sbx}/run}
-  local body= word pid= port= token=
+  local body= word pid= state= port= token=
   for word in "${@:4}"; do
     [[ $word == *[^\ -~]* ]] && return
     word=${word//\\/\\\\}
@@ -25,6 +25,9 @@ exec_in_shell() {
   for word in service gateway; do
     { read -r pid <"$run/$word.pid"; } 2>/dev/null
     [[ $pid =~ ^[1-9][0-9]*$ ]] && kill -0 "$pid" 2>/dev/null || return
+    # One that was killed, and whose parent has not asked for its end, still has its pid.
+    { read -r state <"/proc/$pid/stat"; } 2>/dev/null
+    [[ $state == *') Z '* ]] && return
   done
   { read -r port <"$run/gateway.port"; read -r token <"$run/gateway.token"; } 2>/dev/null
   [[ $port =~ ^[0-9]+$ && $token =~ ^[A-Za-z0-9]+$ ]] || return
