@@ -10,8 +10,12 @@ const METHODS_MAX = 8;
 /** Parameters of a query or a form (Rails, Laravel, Symfony, WordPress; Salesforce), in lower case. */
 const PARAMETER = /^_(?:http)?method$/i;
 const METHOD = /^[A-Z]{1,32}$/;
-/** A part of a `multipart/form-data` body with such a name. */
-const PART = /\bname="?_(?:http)?method"?[^\n]*\r?\n(?:[^\r\n]+\r?\n)*\r?\n([A-Za-z]+)/gi;
+/** Name of a part of a `multipart/form-data` body. */
+const PART = /\bname\s*=\s*"?_(?:http)?method\b/gi;
+/** End of the head of a part, and its beginning. */
+const PART_BODY = /\n\r?\n([A-Za-z]+)/;
+/** Most parts of one name that are read; a form has one. */
+const PARTS_MAX = 64;
 
 /** A member of a JSON object with such a name; the text may be cut, so it is not parsed. */
 const MEMBER = /(?<!\\)"_(?:http)?method"\s*:\s*"([A-Za-z]+)"/gi;
@@ -31,7 +35,7 @@ export function methodReadings(event: Event): Event[] {
     if (isMethodOverride(name)) named.push(...request.headers[name].flatMap((value) => value.split(",")));
   }
   if (request.query) named.push(...parametersOf(request.query));
-  if (request.body?.text) named.push(...methodsOf(request.body));
+  if (request.body?.text) named.push(...methodsOf(request.body, request.body.text));
   if (named.length === 0) return [];
   const methods = new Set(named.map((name) => name.trim().toUpperCase()).filter((name) => METHOD.test(name)));
   methods.delete(request.method);
@@ -40,12 +44,26 @@ export function methodReadings(event: Event): Event[] {
 }
 
 /** Methods in a body: of a form, or of JSON, which some frameworks read as one. */
-function methodsOf({ text = "", content_type = "" }: HttpBody): string[] {
+function methodsOf({ content_type = "" }: HttpBody, text: string): string[] {
   const type = content_type.toLowerCase();
-  if (type.includes("multipart/")) return [...text.matchAll(PART)].map(([, method]) => method);
-  if (type.includes("x-www-form-urlencoded")) return parametersOf(text);
-  if (!type.includes("json")) return [];
+  // Names in bodies are exact, and `includes` takes a tenth of a pattern's time.
+  const isNamed = text.includes("_method") || text.includes("_httpMethod");
+  if (type.includes("multipart/")) return isNamed ? partsOf(text) : [];
+  if (type.includes("x-www-form-urlencoded")) return isNamed || text.includes("%") ? parametersOf(text) : [];
+  if (!type.includes("json") || !isNamed && !text.includes("\\u00")) return [];
   return [...text.replace(LETTER, unescapeLetter).matchAll(MEMBER)].map(([, method]) => method);
+}
+
+/** @throws {Error} more than {@linkcode PARTS_MAX} parts */
+function partsOf(text: string): string[] {
+  const methods: string[] = [];
+  let count = 0;
+  for (const { index } of text.matchAll(PART)) {
+    if (++count > PARTS_MAX) throw new Error(`the request names a method more than ${PARTS_MAX} times`);
+    const method = PART_BODY.exec(text.slice(index))?.[1];
+    if (method !== undefined) methods.push(method);
+  }
+  return methods;
 }
 
 function parametersOf(text: string): string[] {

@@ -100,6 +100,12 @@ Deno.test("too many methods are refused, and a hidden method makes findings", as
   assertEquals(net.gate.entries[0].event.http!.request.method, "GET");
 });
 
+Deno.test("a form that names methods thousands of times is refused", async () => {
+  const body = 'Content-Disposition: form-data; name="_method"\r\n'.repeat(1200);
+  const request = form(body, "multipart/form-data; boundary=b");
+  assertEquals(await send(NO_DELETE, request), [403, "guard-evaluation", 0]);
+});
+
 Deno.test("a hidden method and another spelling of a path are read together", async () => {
   const rules = `
 [profiles.rules.no-admin]
