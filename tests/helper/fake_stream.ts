@@ -34,10 +34,11 @@ export class FakeStream implements ByteStream {
 
   async read(into: Uint8Array): Promise<number | null> {
     this.rooms.push(into.length);
-    while (this.#received.length === 0 && !this.#isEnded && !this.#failure) {
+    while (this.#received.length === 0 && !this.#isEnded && !this.#failure && this.closes === 0) {
       await new Promise<void>((resolve) => this.#wake = resolve);
     }
     if (this.#failure) throw this.#failure;
+    if (this.closes > 0) throw new Error("closed");
     if (this.#received.length === 0) return null;
     const count = Math.min(into.length, this.#received.length);
     into.set(this.#received.subarray(0, count));
