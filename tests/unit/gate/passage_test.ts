@@ -3,8 +3,9 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { DetectionIr } from "../../../lib/detection/mod.ts";
 import { outlineOf } from "../../../lib/gate/outline.ts";
 import { parseRules } from "../../../lib/policy/author/mod.ts";
-import { compilePolicy } from "../../../lib/policy/mod.ts";
+import { compilePolicy, type Draft } from "../../../lib/policy/mod.ts";
 import { httpDraft, NO_HTTP_BODY } from "../../../lib/net/exchange/draft.ts";
+import { processExec } from "../../helper/event.ts";
 import { RULES_FILE, TestGate } from "../../helper/gate.ts";
 
 const DRAFT = httpDraft({ actor: "vm" }, {
@@ -50,6 +51,25 @@ Deno.test("a response is reviewed once, and what blocks it is the decision of it
   blocked.finish();
   passage.finish();
   assertEquals(gate.entries.map(({ decision }) => decision!.decision), ["allow", "block"]);
+});
+
+Deno.test("a person's allowance is recorded at once where no response follows, and with the end elsewhere", async () => {
+  const gate = new TestGate(rule("ask", "ask", "has(common.event_id)"));
+  const program: Draft = {
+    common: { event_type: "process.exec", source_engine: "process" },
+    process: { activity: processExec({ executable: "sh", command: "sh", argv: ["sh"] }) },
+  };
+  const recorded = () => gate.entries.map(({ decision }) => decision!.decision);
+  const passages = [];
+  for (const draft of [program, DRAFT]) {
+    const deciding = gate.decide(draft);
+    gate.asks.resolve(gate.asks.pending()[0].ask_id, { decision: "allow", scope: "once" });
+    passages.push(await deciding);
+  }
+  assertEquals(passages.map(({ allowed }) => allowed), [true, true]);
+  assertEquals(recorded(), ["allow", "ask"]);
+  passages[1].finish();
+  assertEquals(recorded(), ["allow", "allow"]);
 });
 
 /** Detections of a pack: of a request's method and of its response's status. */

@@ -11,7 +11,10 @@ const HOST = "api.example.com";
 const block = (match: string) => `[profiles.rules.no]\nname = "no"\naction = "block"\nmatch = '${match}'\n`;
 
 /** Asks once. @param pieces of the answer, after which the upstream closes its connection */
-async function ask(pieces: (string | Uint8Array)[], rules = "", method = "GET") {
+async function ask(
+  pieces: (string | Uint8Array)[],
+  { rules, method = "GET" }: { rules?: string; method?: string } = {},
+) {
   const upstream = rawUpstream(async (client) => {
     await client.until("\r\n\r\n");
     for (const piece of pieces) await client.send(piece);
@@ -88,7 +91,7 @@ Deno.test("rules see a short response whole, and of a long one the head alone", 
   ];
   for (const [name, rule, pieces, isBlocked] of cases) {
     await t.step(name, async () => {
-      const { got, decision, error } = await ask(pieces, block(rule));
+      const { got, decision, error } = await ask(pieces, { rules: block(rule) });
       assertEquals([got?.status, decision], isBlocked ? [403, "block"] : [200, "allow"]);
       assertEquals(error, isBlocked ? "blocked by policy" : undefined);
     });
@@ -98,20 +101,20 @@ Deno.test("rules see a short response whole, and of a long one the head alone", 
 Deno.test("a body that rules read and that nobody can decode is not relayed", async () => {
   const body = gzipSync("hello").subarray(0, 20);
   const pieces = [headOf(`content-encoding: pack\r\ncontent-length: ${body.length}`), body];
-  const { got, error } = await ask(pieces, block('http.response.body.text.contains("x")'));
+  const { got, error } = await ask(pieces, { rules: block('http.response.body.text.contains("x")') });
   assertEquals(got?.status, 502);
   assertStringIncludes(error!, "an encoding that hides its body from rules");
   assertEquals((await ask(pieces)).got?.status, 200);
 });
 
 Deno.test("the length that an answer to HEAD declares reaches the guest", async () => {
-  const { got, response } = await ask([headOf("content-length: 123")], "", "HEAD");
+  const { got, response } = await ask([headOf("content-length: 123")], { method: "HEAD" });
   assertEquals([got!.headers.get("content-length"), response.bytes, response.body.state], [
     "123",
     0,
     "missing",
   ]);
-  assertEquals((await ask([headOf("x: y")], "", "HEAD")).got!.headers.get("content-length"), null);
+  assertEquals((await ask([headOf("x: y")], { method: "HEAD" })).got!.headers.get("content-length"), null);
 });
 
 Deno.test("the trailers of a response reach the guest, without those that may not trail", async () => {
