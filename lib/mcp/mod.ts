@@ -26,6 +26,7 @@ export {
   splitUri,
 } from "./name.ts";
 export { RENEW_BEFORE_MS } from "./limit.ts";
+export { RateWatch } from "./outbound/watch.ts";
 export type {
   CredentialResolver,
   LoginToken,

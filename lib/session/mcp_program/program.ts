@@ -1,6 +1,6 @@
 import { asSbxError } from "../../base/error/mod.ts";
 import { CallStream } from "../../ipc/mod.ts";
-import type { Program, StdioProgram } from "../../mcp/mod.ts";
+import { type Program, RateWatch, type StdioProgram } from "../../mcp/mod.ts";
 import { ConsoleLog } from "../console.ts";
 
 /** `bytes` kept of what a program writes to its standard error, since its latest start (docs/contracts.md §14). */
@@ -16,6 +16,8 @@ export class VmProgram implements StdioProgram {
   readonly #call: CallStream<"Exec">;
   readonly #log: ConsoleLog;
   readonly #decoder = new TextDecoder();
+  /** of standard error; the rate of its output is the reader's */
+  readonly #rate = new RateWatch();
   #lastWords = "";
   #rest: Uint8Array = new Uint8Array(0);
   #isClosed = false;
@@ -74,6 +76,7 @@ export class VmProgram implements StdioProgram {
         const bytes = Uint8Array.fromBase64(reply.data);
         if (reply.stream === "stdout") return bytes;
         this.#keep(bytes);
+        await this.#rate.chunk(bytes);
         return bytes.subarray(0, 0);
       }
       this.end = reply === null ? "its VM ended" : this.#endOf(reply.exit_code);

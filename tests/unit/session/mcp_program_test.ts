@@ -97,6 +97,22 @@ Deno.test("the log of standard error is bounded", () =>
     await caller.reply({ t: "Exited", exit_code: 1, truncated: false, duration_ms: 1, event_id: "e" });
   }));
 
+Deno.test("standard error is read at a limited rate: a flood of it waits in its VM", () =>
+  withVms([ONE], async (vms, told) => {
+    const starting = vms.start("files", never);
+    vms.assign(told.at(-1)![0], { session: ONE });
+    const program = await starting;
+    const began = performance.now();
+    assertEquals(await read(program), null);
+    // 4 MiB a second; the second that is not used up to its end is the last one.
+    assert(performance.now() - began > 900, "6 MiB take a second");
+    program.close();
+  }, async (_, _call, caller) => {
+    const data = new Uint8Array(1024 * 1024).toBase64();
+    for (let at = 0; at < 6; at++) await caller.reply({ t: "Output", stream: "stderr", data });
+    await caller.reply({ t: "Exited", exit_code: 0, truncated: false, duration_ms: 1, event_id: "e" });
+  }));
+
 Deno.test("a VM that is gone is replaced by another one, once", () =>
   withVms([TWO], async (vms, told) => {
     const starting = vms.start("files", never);
