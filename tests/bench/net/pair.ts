@@ -68,13 +68,10 @@ async function compare() {
     const otherFirst = round % 2 === 1 ? await load(other, count) : undefined;
     costs.push([await load(one, count), otherFirst ?? await load(other, count)]);
   }
-  // On a busy machine, the round that was disturbed least says more than the one in the middle.
-  const best = (side: number) => Math.min(...costs.map((cost) => cost[side].cpu));
   return {
     bench: "net pair",
     ratio_cpu: rounded(median(costs.map(([one, other]) => one.cpu / other.cpu)), 3),
     ratio_throughput: rounded(median(costs.map(([one, other]) => one.rate / other.rate)), 3),
-    best_ratio_cpu: rounded(best(0) / best(1), 3),
     cpu_us: costs[0].map((_, side) => rounded(median(costs.map((cost) => cost[side].cpu)), 1)),
     requests_per_s: costs[0].map((_, side) => rounded(median(costs.map((cost) => cost[side].rate)), 0)),
     rounds: costs.length,
