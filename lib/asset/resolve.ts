@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import { blake3File } from "../base/hash/mod.ts";
+import { blake3File, type FileHash, fileStamp } from "../base/hash/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { requireBinary } from "./compatible.ts";
 import { readManifest } from "./manifest.ts";
@@ -84,7 +84,7 @@ export async function verifyAssets(
 
 /** Verifies size and BLAKE3 of one installed file. @throws {SbxError} `assets.mismatch`, `assets.missing` */
 export async function verifyFile({ name, path, hash, size }: AssetFile): Promise<void> {
-  const actual = await blake3File(path).catch((cause) => {
+  const actual = await hashOnce(path).catch((cause) => {
     throw missingError(`${name} cannot be read at ${path}`, cause);
   });
   if (actual.hash === hash && actual.size === size) return;
@@ -95,6 +95,27 @@ export async function verifyFile({ name, path, hash, size }: AssetFile): Promise
       hint: "install it again: sbx update --assets --manifest <URL>",
     },
   );
+}
+
+/** Age of a file's last write, in `ms`, from which a later write surely has another time. */
+const STAMP_AGE_MS = 2000;
+
+/** Files that this process has hashed, by path. */
+const hashed = new Map<string, { stamp: string; result: FileHash }>();
+
+/** Hashes a file that was not hashed yet, or was written since. */
+async function hashOnce(path: string): Promise<FileHash> {
+  const stamp = await fileStamp(path);
+  const known = hashed.get(path);
+  if (known?.stamp === stamp) return known.result;
+  const began = Date.now();
+  const result = await blake3File(path);
+  const { ctime } = await Deno.stat(path);
+  // A write in the same tick of the file system's clock would leave the same stamp.
+  if (await fileStamp(path) === stamp && began - ctime!.getTime() > STAMP_AGE_MS) {
+    hashed.set(path, { stamp, result });
+  }
+  return result;
 }
 
 function missingError(message: string, cause?: unknown): SbxError {

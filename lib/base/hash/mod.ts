@@ -1,4 +1,5 @@
 /** BLAKE3 of bytes and files. */
+export { fileStamp } from "./stamp.ts";
 import { Blake3Hasher } from "@napi-rs/blake-hash";
 import { Buffer } from "node:buffer";
 
