@@ -10,6 +10,8 @@ sbx start
 say "sbx run --verbose -- sh -c 'echo \"hello from \$(uname -sr)\" | tee hello.txt'"
 code=0
 sbx run --verbose -- sh -c 'echo "hello from $(uname -sr)" | tee hello.txt' || code=$?
+say sbx template make
+sbx template make
 echo
 echo "exit code $code"
 echo "The VM is gone; its record stays (sbx sessions). The service runs on in the background until: bin/sbx stop"

@@ -23,7 +23,7 @@ export async function serve(session: Session, call: Call, caller: Caller): Promi
 async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
   switch (call.t) {
     case "Boot":
-      await session.boot(call.accelerator);
+      await session.boot(call);
       return { t: "Info", info: session.info };
     case "Info":
       return { t: "Info", info: session.info };

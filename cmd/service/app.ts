@@ -15,6 +15,7 @@ import { routeRun } from "./routes/run.ts";
 import { routeSettings } from "./routes/settings.ts";
 import { routeSockets } from "./routes/sockets.ts";
 import { routeSystem } from "./routes/system.ts";
+import { routeTemplates } from "./routes/templates.ts";
 import { routeVms } from "./routes/vms.ts";
 
 /** The complete HTTP API of one home. */
@@ -35,6 +36,7 @@ export function makeApp(service: Service): Hono {
   routePolicy(app, service);
   routeMcp(app, service.mcp);
   routeVms(app, supervisor, service.inForce);
+  routeTemplates(app, service);
   routeRun(app, supervisor);
   routeFiles(app, home, supervisor);
   routeCredentials(app, home);

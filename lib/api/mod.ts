@@ -10,5 +10,6 @@ export * from "./session.ts";
 export * from "./settings.ts";
 export * from "./socket.ts";
 export * from "./system.ts";
+export * from "./template.ts";
 export * from "./vm.ts";
 export { ROUTE_GROUPS, routeTable } from "./table.ts";

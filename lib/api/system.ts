@@ -33,6 +33,13 @@ export const SystemStatus = ServiceStatus.extend({
   assets: z.array(
     z.object({ profile_id: z.string(), arch: z.string(), ready: z.boolean(), missing: z.array(z.string()) }),
   ),
+  templates: z.object({
+    enabled: z.boolean(),
+    count: z.int(),
+    bytes: z.int().describe("disk space of all of them"),
+    making: z.int().describe("number that are being made"),
+    problems: z.array(z.string()).describe("why some could not be made, or did not start"),
+  }),
 }).openapi("SystemStatus");
 export type SystemStatus = z.infer<typeof SystemStatus>;
 

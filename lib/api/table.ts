@@ -8,12 +8,14 @@ import { profileRoutes } from "./profile.ts";
 import { sessionRoutes } from "./session.ts";
 import { settingsRoutes } from "./settings.ts";
 import { systemRoutes } from "./system.ts";
+import { templateRoutes } from "./template.ts";
 import { vmRoutes } from "./vm.ts";
 
 /** Definitions of all routes, one group per resource. */
 export const ROUTE_GROUPS = {
   system: systemRoutes,
   vm: vmRoutes,
+  template: templateRoutes,
   file: fileRoutes,
   session: sessionRoutes,
   policy: policyRoutes,

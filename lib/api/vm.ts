@@ -75,6 +75,8 @@ export const VmInfo = VmSummary.extend({
   cpus: z.int(),
   ram_mb: z.int(),
   accelerator: z.string().optional().describe("kvm or tcg; absent before the first boot"),
+  started_by: z.enum(["cold", "template"]).optional().describe("absent before the first boot"),
+  started_why: z.string().optional().describe("why it did not start from memory"),
   hypervisor: z.string(),
   features: z.record(z.string(), z.boolean()),
   pid: z.int().optional().describe("pid of the VM's sbx-process"),

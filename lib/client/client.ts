@@ -72,16 +72,23 @@ export class Client {
   }
 }
 
+/** What a segment of a path names, and the command that lists them. */
+const SEGMENTS = {
+  vm: { what: "the name or id of a VM", list: "sbx list" },
+  profile: { what: "the id of a profile", list: "sbx profile list" },
+  template: { what: "the id of a template", list: "sbx template list" },
+};
+
 /**
- * Encodes the name or id of a VM, or the id of a profile, as one segment of a path.
+ * Encodes the name or id of a VM, a profile or a template as one segment of a path.
  *
- * @throws {SbxError} `vm.not_found`, `profile.not_found`: `text` cannot be one, and would change the path
+ * @throws {SbxError} `vm.not_found`, `profile.not_found`, `template.not_found`: `text` cannot be one, and would change the path
  */
-export function segment(text: string, kind: "vm" | "profile" = "vm"): string {
+export function segment(text: string, kind: keyof typeof SEGMENTS = "vm"): string {
   if (text !== "" && text !== "." && text !== ".." && !text.includes("/")) return encodeURIComponent(text);
-  const what = kind === "vm" ? "the name or id of a VM" : "the id of a profile";
+  const { what, list } = SEGMENTS[kind];
   throw new SbxError(`${kind}.not_found`, `${JSON.stringify(text)} is not ${what}`, {
-    hint: `sbx ${kind === "vm" ? "list" : "profile list"} shows the existing ones`,
+    hint: `${list} shows the existing ones`,
   });
 }
 

@@ -8,13 +8,26 @@ import { Terminal } from "./terminal.ts";
 import { type BootFile, type GuestStage, type HostMessage, PORTS } from "./wire/mod.ts";
 
 /** Supported version of sbx-pty-agent. */
-const AGENT_VERSION = "2";
+const AGENT_VERSION = "3";
 /** Length of an id, in `bytes`: other programs of the guest cannot guess it. */
 const ID_BYTES = 16;
 /** Most terminals of a guest at once (docs/contracts.md §14): half the connections of their port. */
 export const TERMINALS_MAX = 128;
 /** Longest wait for the guest's word on a file, in `ms` (docs/contracts.md §14); the agent gives up before. */
 const FILE_DEADLINE_MS = 5000;
+
+/** Random `bytes` for the kernel of a guest. */
+const SEED_BYTES = 64;
+
+/** What a guest is told before any program runs in it. */
+export interface GuestBoot {
+  /** UUID of the session */
+  id: string;
+  /** of the VM, and of the guest as a host */
+  name: string;
+  env: Record<string, string>;
+  files: BootFile[];
+}
 
 /** Host end of one guest: its control connection, programs and terminals. */
 export class GuestLink {
@@ -60,9 +73,14 @@ export class GuestLink {
     return this.#ports.accept(port, serve, limits);
   }
 
+  /** Waits for the guest's agent. @returns its version @throws {SbxError} the guest is lost */
+  connected(): Promise<string> {
+    return Promise.race([this.#ready.promise, this.lost]);
+  }
+
   /** Sends the guest its boot configuration and waits until it is ready (docs/contracts.md §7, handshake). */
-  async boot(env: Record<string, string>, files: BootFile[]): Promise<GuestStage[]> {
-    const version = await Promise.race([this.#ready.promise, this.lost]);
+  async boot({ id, name, env, files }: GuestBoot): Promise<GuestStage[]> {
+    const version = await this.connected();
     if (version !== AGENT_VERSION) {
       throw new SbxError(
         "vm.boot_failed",
@@ -72,7 +90,13 @@ export class GuestLink {
         },
       );
     }
-    await this.#send({ t: "BootConfig", epoch_ms: Date.now() });
+    await this.#send({
+      t: "BootConfig",
+      epoch_ms: Date.now(),
+      seed: crypto.getRandomValues(new Uint8Array(SEED_BYTES)).toBase64(),
+      hostname: name,
+      machine_id: id.replaceAll("-", ""),
+    });
     for (const [key, value] of Object.entries(env)) await this.#send({ t: "SetEnv", key, value });
     for (const file of files) await this.#send({ t: "FileWrite", ...file });
     await this.#send({ t: "BootConfigDone" });

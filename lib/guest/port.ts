@@ -107,7 +107,11 @@ export class GuestPorts {
   }
 
   close(): void {
-    for (const listener of this.#listeners) listener.close();
+    for (const listener of this.#listeners) {
+      listener.close();
+      // A machine that starts in place of this one listens there too.
+      if (listener.addr.transport === "unix") removeIfThere(listener.addr.path);
+    }
     for (const channel of this.#connections.keys()) channel.close();
   }
 }
@@ -119,4 +123,12 @@ function holdWrites(conn: Deno.Conn, until: Promise<void>): void {
     await until;
     return await write(bytes);
   };
+}
+
+function removeIfThere(path: string): void {
+  try {
+    Deno.removeSync(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
 }

@@ -1,4 +1,5 @@
 import { GUEST_NETWORK } from "../guest/wire/mod.ts";
+import { TEMPLATE_READY } from "../vm/mod.ts";
 import { MODULES_PATH } from "./network.ts";
 
 const { interface: dummy, ipv4, ipv6 } = GUEST_NETWORK;
@@ -11,8 +12,8 @@ const { interface: dummy, ipv4, ipv6 } = GUEST_NETWORK;
  * start (workspace, pseudo-terminals, loopback) run beside it, and the agent waits for `/run/sbx/mounted`
  * before it sends `BootReady`. Network modules and sbx-net-proxy take as long again: they wait until the
  * agent writes to `/run/sbx/booted`. Kernel parameters arrive as environment: `sbx_floor` powers off at once
- * (the floor benchmarks compare with), `sbx_scratch` names the disk for the guest's writes, `sbx_v8_flags`
- * adapts the agent to the accelerator. Commands without a path are busybox applets, which its shell runs
+ * (the floor benchmarks compare with), `sbx_scratch` says that there is a disk for the guest's writes, `sbx_template`
+ * that the machine will be written down and started many times, and `sbx_v8_flags` adapts the agent to the accelerator. Commands without a path are busybox applets, which its shell runs
  * without an exec; that needs /proc. Modules are `/modules/<group><order>-<name>.ko`; the root file system
  * needs group 1.
  */
@@ -41,7 +42,7 @@ mount -t erofs -o ro /dev/vda /lower || die "cannot mount the root file system"
 # Read Deno's pages ahead, in parallel; faulting them in one by one takes longer.
 cat /lower/usr/bin/deno >/dev/null &
 if [ -n "$sbx_scratch" ]; then
-  mount -t ext4 -o noatime $sbx_scratch /upper || die "cannot mount the scratch disk"
+  mount -t ext4 -o noatime /dev/vdb /upper || die "cannot mount the scratch disk"
 else
   mount -t tmpfs -o mode=0755 scratch /upper
 fi
@@ -64,15 +65,29 @@ $deno /usr/lib/sbx/sbx-pty-agent.js &
 agent=$!
 mkfifo ./run/sbx/booted
 
+# Moves everything to another root file system, also the programs that run: pivot_root takes along whoever has the old root.
+reroot() {
+  for m in dev proc run sys; do mount --move ./$m ./mnt/$m; done
+  chroot . /mnt/run/sbx/busybox pivot_root mnt mnt/mnt || die "cannot change the root file system"
+  umount -l ./mnt
+}
+
+network() {
+  while read -r m; do insmod ./$m 2>/dev/null; done <.${MODULES_PATH}
+  # Connections stay in the table for two minutes after their end, and a full table drops packets. A half-closed
+  # connection must not expire while it waits for its answer.
+  echo 65536 >./proc/sys/net/netfilter/nf_conntrack_max
+  echo 3600 >./proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait
+  while :; do $deno /usr/lib/sbx/sbx-net-proxy.js; sleep 1; done
+}
+
 wait $modules
-mount -t virtiofs workspace ./workspace || echo "sbx-init: cannot mount the workspace" >/dev/console
 mkdir -p ./dev/pts ./dev/shm
 mount -t devpts -o gid=5,mode=0620,ptmxmode=0666 devpts ./dev/pts
 mount -t tmpfs -o mode=1777 shm ./dev/shm
 mount -t sysfs sys ./sys
 ln -sfn /proc/self/fd ./dev/fd
 ifconfig lo 127.0.0.1 up
-hostname sbx
 read -r m <.${MODULES_PATH}
 insmod ./$m || echo "sbx-init: cannot load the network module" >/dev/console
 # Without this the kernel would solicit routers, and each packet would be refused and recorded.
@@ -81,19 +96,28 @@ ifconfig ${dummy} ${ipv4} netmask 255.255.255.255 up
 route add default dev ${dummy}
 ip -6 addr add ${ipv6}/128 dev ${dummy}
 ip -6 route add default dev ${dummy}
+
+if [ -n "$sbx_template" ]; then
+  # Everything that all copies need runs when the machine is written down; what belongs to one VM is plugged in later.
+  cp $b ./run/sbx/busybox
+  mkfifo ./run/sbx/plugged
+  network &
+  until [ -e ./run/sbx/waiting ] && [ -e ./run/sbx/network ]; do usleep 20000; done
+  printf '\n%s\n' '${TEMPLATE_READY}' >/dev/console
+  read -r m <./run/sbx/plugged
+  if [ -b ./dev/vdb ]; then
+    mount -t ext4 -o noatime ./dev/vdb /disk || die "cannot mount the scratch disk"
+    mkdir -p /disk/data /disk/work
+    mount -t overlay -o lowerdir=/lower,upperdir=/disk/data,workdir=/disk/work root ./mnt || die "cannot mount the overlay"
+    reroot
+  fi
+  echo >./run/sbx/rooted
+fi
+mount -t virtiofs workspace ./workspace || echo "sbx-init: cannot mount the workspace" >/dev/console
 echo >./run/sbx/mounted
 
-(
-  read -r m <./run/sbx/booted
-  # The VM's first program has priority; a short one has ended by then.
-  usleep 300000
-  while read -r m; do insmod ./$m 2>/dev/null; done <.${MODULES_PATH}
-  # Connections stay in the table for two minutes after their end, and a full table drops packets. A half-closed
-  # connection must not expire while it waits for its answer.
-  echo 65536 >./proc/sys/net/netfilter/nf_conntrack_max
-  echo 3600 >./proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait
-  while :; do $deno /usr/lib/sbx/sbx-net-proxy.js; sleep 1; done
-) &
+# The VM's first program has priority; a short one has ended by then.
+[ -n "$sbx_template" ] || (read -r m <./run/sbx/booted; usleep 300000; network) &
 
 wait $agent || die "sbx-pty-agent ended"
 $b reboot -f

@@ -2,6 +2,7 @@
 export { call, CallStream } from "./client.ts";
 export { greet, schemaHash } from "./hello.ts";
 export {
+  type BootCall,
   Call,
   type CallKind,
   type ExecCall,

@@ -21,7 +21,14 @@ export type McpNeed = z.infer<typeof McpNeed>;
 
 /** First frame after the greeting. */
 export const Call = z.discriminatedUnion("t", [
-  z.strictObject({ t: z.literal("Boot"), accelerator: z.enum(["kvm", "tcg"]) }),
+  z.strictObject({
+    t: z.literal("Boot"),
+    accelerator: z.enum(["kvm", "tcg"]),
+    start: z.discriminatedUnion("from", [
+      z.strictObject({ from: z.literal("kernel"), why: z.string() }),
+      z.strictObject({ from: z.literal("template"), dir: z.string() }),
+    ]),
+  }),
   z.strictObject({ t: z.literal("Watch") }),
   z.strictObject({ t: z.literal("Info") }),
   z.strictObject({
@@ -67,6 +74,7 @@ export const Call = z.discriminatedUnion("t", [
 ]);
 export type Call = z.infer<typeof Call>;
 export type CallKind = Call["t"];
+export type BootCall = Extract<Call, { t: "Boot" }>;
 export type ExecCall = Extract<Call, { t: "Exec" }>;
 
 /** Later frames of a call that takes input. */
@@ -80,10 +88,15 @@ export type Input = z.infer<typeof Input>;
 const Stage = z.strictObject({ name: z.string(), ms: z.number() });
 export const MachineState = z.enum(["Booting", "Running", "Paused", "Stopped", "Defunct"]);
 
+/** How a machine was started, and why not from memory, in words for a person. */
+const MachineStart = z.strictObject({ by: z.enum(["cold", "template"]), why: z.string().optional() });
+export type MachineStart = z.infer<typeof MachineStart>;
+
 /** One machine, as its process sees it. */
 export const MachineInfo = z.strictObject({
   state: MachineState,
   accelerator: z.string().optional(),
+  started: MachineStart.optional(),
   boot_stages: z.array(Stage),
   last_error: z.string().optional(),
   network_error: z.string().optional().describe("reason why its guest has no network"),

@@ -1,17 +1,20 @@
 import { type Assets, verifyAssets } from "../asset/mod.ts";
 import type { Home } from "../base/home/mod.ts";
+import { log } from "../base/log/mod.ts";
 import { writeState } from "../session/mod.ts";
 import type { AcceleratorChoice } from "../vm/mod.ts";
 import type { AcceleratorChooser } from "./accelerator.ts";
 import type { ProcessNotice } from "./notice.ts";
 import { settle } from "./settle.ts";
 import { spawnProcess } from "./spawn.ts";
+import type { Templates } from "./templates.ts";
 import { isAlive, type Vm } from "./vm.ts";
 
 /** The launcher's surroundings. */
 export interface LauncherOptions {
   home: Home;
   accelerators: AcceleratorChooser;
+  templates: Templates;
   /** a VM's process reported a state, or is gone */
   onState(vm: Vm, state: Vm["state"]): void;
   /** a VM's process reported news of its session */
@@ -42,7 +45,7 @@ export class Launcher {
         verifyAssets(assets),
       ]);
       vm.state = { ...vm.state, accelerator: choice.accelerator };
-      vm.booting = this.#boot(vm, choice);
+      vm.booting = this.#boot(vm, assets, choice);
       vm.booting.catch(() => {});
     } catch (error) {
       process.kill();
@@ -72,9 +75,14 @@ export class Launcher {
     if (isAlive(vm.state)) onState(vm, await settle(vm.paths, vm.state));
   }
 
-  async #boot(vm: Vm, { accelerator }: AcceleratorChoice): Promise<void> {
+  async #boot(vm: Vm, assets: Assets, { accelerator }: AcceleratorChoice): Promise<void> {
+    const { templates } = this.#options;
     this.watch(vm);
-    const { info } = await vm.process.call({ t: "Boot", accelerator });
+    const { cpus, ram_mb } = vm.record;
+    const machine = { cpus, ram_mb, accelerator, assets };
+    const start = await templates.startOf(machine);
+    const { info } = await vm.process.call({ t: "Boot", accelerator, start });
     this.#options.onState(vm, info);
+    templates.started(machine, start, info).catch((error) => log.warn(error));
   }
 }

@@ -2,6 +2,7 @@ import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { type CorpStore, corpSummary } from "../corp/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
+import { type Hypervisor, Qemu } from "../vm/mod.ts";
 import { AcceleratorChooser } from "./accelerator.ts";
 import { ActiveDetections } from "./active_detections.ts";
 import { AskInbox } from "./asks.ts";
@@ -18,6 +19,7 @@ import { Registry } from "./registry.ts";
 import { Rules } from "./rules.ts";
 import { Sessions } from "./sessions.ts";
 import { Supervisor } from "./supervisor.ts";
+import { Templates } from "./templates.ts";
 
 /** The configuration of one home. */
 export interface Configuration {
@@ -34,7 +36,9 @@ export class Service implements Configuration {
   readonly registry: Registry;
   readonly sessions: Sessions;
   readonly notices = new Notices();
+  readonly hypervisor: Hypervisor = new Qemu();
   readonly accelerators: AcceleratorChooser;
+  readonly templates: Templates;
   readonly supervisor: Supervisor;
   readonly refresh: ContractRefresh;
   readonly asks: AskInbox;
@@ -53,6 +57,7 @@ export class Service implements Configuration {
     this.registry = new Registry(home);
     this.sessions = new Sessions(home);
     this.accelerators = new AcceleratorChooser(home);
+    this.templates = new Templates(this);
     this.detections = new Detections(home);
     this.findings = new FindingExport(home, settings, corp);
     this.supervisor = new Supervisor({
@@ -63,7 +68,9 @@ export class Service implements Configuration {
       registry: this.registry,
       sessions: this.sessions,
       notices: this.notices,
+      hypervisor: this.hypervisor,
       accelerators: this.accelerators,
+      templates: this.templates,
       onNotice: ({ record }, notice) => {
         if (notice.type === "finding") this.findings.queueSession(record.id);
         this.notices.tell(notice);
@@ -108,6 +115,7 @@ export class Service implements Configuration {
     await writePidFile(this.home.servicePidFile);
     // Ahead of the first VM, which would wait for it. Without assets the first VM chooses it.
     this.accelerators.choose().catch(() => {});
+    this.templates.clean().catch((error) => log.warn(error));
     startMaintenance(this);
   }
 

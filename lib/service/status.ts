@@ -3,6 +3,7 @@ import { asSbxError } from "../base/error/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
 import { bootAssets, currentArch, type ListedProfile, listProfiles } from "../profile/mod.ts";
 import type { AcceleratorChooser } from "./accelerator.ts";
+import type { Templates } from "./templates.ts";
 import { type IssueSources, listIssues } from "./issue.ts";
 
 const PERMISSIONS = ["read", "write", "net", "env", "run", "ffi", "sys", "import"] as const;
@@ -11,6 +12,7 @@ const ALIVE: ReadonlySet<string> = new Set(["Running", "Booting", "Paused"]);
 /** Parts of the service that its status shows. */
 export interface StatusSources extends IssueSources {
   accelerators: AcceleratorChooser;
+  templates: Templates;
 }
 
 /** Reports the status of one service. */
@@ -46,6 +48,7 @@ export class StatusReport {
       host: { os: Deno.build.os, arch: Deno.build.arch, cpus: navigator.hardwareConcurrency },
       hypervisor: { name, features: { ...features }, ...await this.#accelerator() },
       assets: await this.#assets(),
+      templates: await this.#sources.templates.status(),
     };
   }
 

@@ -1,10 +1,10 @@
-import type { CreateRequest, VmAction, VmInfo, VmSummary } from "../api/mod.ts";
+import type { CreateRequest, TemplateRequest, VmAction, VmInfo, VmSummary } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
 import { sessionPaths, type VmParent, writeContract, writeRecord } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
-import { findTools, type Hypervisor, Qemu } from "../vm/mod.ts";
+import { findTools, type Hypervisor } from "../vm/mod.ts";
 import { type BootSources, makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
 import { withoutSecrets } from "./captured.ts";
 import { companionContract, Companions } from "./companions.ts";
@@ -14,12 +14,18 @@ import type { Registry } from "./registry.ts";
 import { readRequest, type VmRequest } from "./request.ts";
 import type { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
+import type { TemplateFor } from "./templates.ts";
 import { infoOf, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
 import { makeVmFiles } from "./vm_files.ts";
 import { VmProcess } from "./vm_process.ts";
 
+/** Profile of a VM that names none. */
+const DEFAULT_PROFILE = "code";
+
 /** Parts of the service that the life of a VM involves. */
-export interface SupervisorOptions extends BootSources, Pick<LauncherOptions, "accelerators" | "onNotice"> {
+export interface SupervisorOptions
+  extends BootSources, Pick<LauncherOptions, "accelerators" | "templates" | "onNotice"> {
+  hypervisor: Hypervisor;
   registry: Registry;
   sessions: Sessions;
   notices: Notices;
@@ -27,7 +33,7 @@ export interface SupervisorOptions extends BootSources, Pick<LauncherOptions, "a
 
 /** The life of every VM of one home. Each runs in a process of its own, which outlives this one. */
 export class Supervisor {
-  readonly hypervisor: Hypervisor = new Qemu();
+  readonly hypervisor: Hypervisor;
   readonly #home: Home;
   readonly #settings: SettingsStore;
   readonly #options: SupervisorOptions;
@@ -37,6 +43,7 @@ export class Supervisor {
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
+    this.hypervisor = options.hypervisor;
     this.#home = options.home;
     this.#settings = options.settings;
     this.#registry = options.registry;
@@ -86,7 +93,7 @@ export class Supervisor {
     const source = request.from === undefined ? undefined : this.#findSource(request.from);
     const id = crypto.randomUUID();
     const vmRequest = await this.#completeRequest(id, request, source);
-    const profileId = request.profile_id ?? source?.record.profile_id ?? "code";
+    const profileId = request.profile_id ?? source?.record.profile_id ?? DEFAULT_PROFILE;
     // A program of somebody else: it gets the refs that its definition names, and no others.
     const boot = await makeBoot(this.#options, profileId, vmRequest, { refs: options.parent === undefined });
     // Nobody asks for the resources of an MCP server: corp's locks replace its own.
@@ -122,6 +129,14 @@ export class Supervisor {
     }
     this.#tell(vm);
     return vm;
+  }
+
+  /** The machine of a new VM with this request. @throws {SbxError} those of {@linkcode makeBoot} */
+  async machineOf({ profile_id = DEFAULT_PROFILE, cpus, ram_mb }: TemplateRequest): Promise<TemplateFor> {
+    const { accelerators } = this.#options;
+    const { assets, record } = await makeBoot(this.#options, profile_id, { cpus, ram_mb, env: {} });
+    const { accelerator } = await accelerators.choose(assets);
+    return { cpus: record.cpus, ram_mb: record.ram_mb, accelerator, assets };
   }
 
   /** Boots a VM that has ended, with its profile and the settings as they are now. */

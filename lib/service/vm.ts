@@ -93,7 +93,7 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
 
 export function infoOf(vm: Vm, hypervisor: { name: string; features: Features }): VmInfo {
   const { created_at, cpus, ram_mb, id } = vm.record;
-  const { accelerator, boot_stages, pid } = vm.state;
+  const { accelerator, boot_stages, pid, started } = vm.state;
   return {
     ...summaryOf(vm, hypervisor.features),
     created_at,
@@ -101,6 +101,7 @@ export function infoOf(vm: Vm, hypervisor: { name: string; features: Features })
     cpus,
     ram_mb,
     ...(accelerator && { accelerator }),
+    ...(started && { started_by: started.by, ...(started.why && { started_why: started.why }) }),
     hypervisor: hypervisor.name,
     features: hypervisor.features,
     ...(isAlive(vm.state) && pid > 0 && { pid }),

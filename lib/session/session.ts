@@ -4,9 +4,8 @@ import { log } from "../base/log/mod.ts";
 import type { SessionNotice } from "../gate/mod.ts";
 import { checkBootConfig, type ExecStreams, GuestLink, PORTS, type Terminal } from "../guest/mod.ts";
 import { DNS_FRAME_LIMIT, MCP_FRAME_LIMIT, TCP_FRAME_LIMIT, TCP_STREAMS_MAX } from "../guest/wire/mod.ts";
-import type { ExecCall, MachineInfo } from "../ipc/mod.ts";
-import type { Accelerator, Hypervisor, Machine } from "../vm/mod.ts";
-import { bootDeadline } from "./boot_deadline.ts";
+import type { BootCall, ExecCall, MachineInfo } from "../ipc/mod.ts";
+import type { Accelerator, Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
 import { ConsoleLog } from "./console.ts";
 import type { Enforcement } from "./enforcement.ts";
 import type { ExecOutcome } from "./exec.ts";
@@ -14,6 +13,7 @@ import { type SessionPaths, sessionPaths } from "./files/paths.ts";
 import { type VmRecord, writeState } from "./files/record.ts";
 import { SessionHealth } from "./health.ts";
 import { DiskReserve } from "./reserve.ts";
+import { type Stage, startMachine } from "./start.ts";
 
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = 15_000;
@@ -29,7 +29,8 @@ export class Session {
   readonly enforcement: Promise<Enforcement>;
   #paths: SessionPaths;
   #hypervisor: Hypervisor;
-  #link: GuestLink;
+  /** made when the machine starts */
+  #link!: GuestLink;
   #machine: Machine | undefined;
   #info: MachineInfo = { state: "Booting", boot_stages: [], pid: Deno.pid };
   #watchers = new Set<(what: SessionNotice | MachineInfo) => void>();
@@ -38,7 +39,7 @@ export class Session {
   #stateWritten = Promise.resolve();
   #stopping = false;
   #end = Promise.withResolvers<void>();
-  #stages: { name: string; ms: number }[] = [];
+  #stages: Stage[] = [];
   #began = performance.now();
 
   constructor(record: VmRecord, home: Home, hypervisor: Hypervisor) {
@@ -46,7 +47,6 @@ export class Session {
     this.ended = this.#end.promise;
     const paths = this.#paths = sessionPaths(home, record.id);
     this.#hypervisor = hypervisor;
-    this.#link = new GuestLink(paths.sockets);
     this.#health = new SessionHealth({
       name: record.name,
       disk: paths.scratch,
@@ -87,11 +87,11 @@ export class Session {
   }
 
   /** Boots the machine; a boot that fails leaves it Defunct with its logs kept. */
-  async boot(accelerator: Accelerator): Promise<void> {
+  async boot({ accelerator, start }: Pick<BootCall, "accelerator" | "start">): Promise<void> {
     this.#began = performance.now();
     this.#set({ accelerator });
     try {
-      await this.#boot(accelerator);
+      await this.#boot(accelerator, start);
     } catch (cause) {
       const error = asSbxError(cause, "booting the VM");
       await this.#finish("Defunct", error.message);
@@ -99,47 +99,44 @@ export class Session {
     }
   }
 
-  async #boot(accelerator: Accelerator): Promise<void> {
-    const { record } = this;
-    checkBootConfig(record.env, record.files);
-    this.#link.listen();
-    this.#acceptGuest();
-    const console = new ConsoleLog(`${this.#paths.logs}/console.log`);
-    this.#machine = await this.#hypervisor.start({
-      dir: this.#paths.sockets,
-      cpus: record.cpus,
-      ramMb: record.ram_mb,
-      ...record.assets,
-      scratch: record.scratch_gb > 0 ? this.#paths.scratch : undefined,
-      workspace: this.#paths.workspace,
-      accelerator,
-      logs: this.#paths.logs,
-      onConsole: (bytes) => console.write(bytes),
-      onDiskFull: () => void this.#health.diskFull().catch((error) => log.warn(error)),
-    });
-    const spawnedMs = this.#stage("machine started");
-    const exited = this.#machine.exited.then(({ code, signal }) => {
-      throw new SbxError(
-        "vm.boot_failed",
-        `the machine ended before the guest was ready (${signal ?? `exit code ${code}`})`,
-        {
-          hint: `${this.#paths.logs}/console.log and qemu.log say more`,
-        },
-      );
-    });
-    exited.catch(() => {});
-    const [stages] = await Promise.race([
-      Promise.all([this.#link.boot(record.env, record.files), this.enforcement]),
-      exited,
-      bootDeadline(),
-    ]);
-    for (const { name, ms } of stages) this.#stages.push({ name: `guest ${name}`, ms: spawnedMs + ms });
+  async #boot(accelerator: Accelerator, start: BootCall["start"]): Promise<void> {
+    checkBootConfig(this.record.env, this.record.files);
+    const started = startMachine({
+      hypervisor: this.#hypervisor,
+      record: this.record,
+      spec: this.#specOf(accelerator),
+      openLink: () => this.#openLink(),
+      onMachine: (machine) => this.#machine = machine,
+      onStarted: (started) => this.#set({ started }),
+      stage: (name) => this.#stage(name),
+      isStopping: () => this.#stopping,
+    }, start);
+    const [stages] = await Promise.all([started, this.enforcement]);
+    this.#stages.push(...stages);
     this.#stage("ready");
     this.#set({ state: "Running", boot_stages: this.#stages });
     await this.#writeState();
-    this.#superviseMachine(this.#machine);
+    this.#superviseMachine(this.#machine!);
     this.#health.takeReserve();
     await this.#health.pauseIfNeeded();
+  }
+
+  #specOf(accelerator: Accelerator): MachineSpec {
+    const { cpus, ram_mb, assets, scratch_gb } = this.record;
+    const { sockets, scratch, workspace, logs } = this.#paths;
+    const console = new ConsoleLog(`${logs}/console.log`);
+    return {
+      dir: sockets,
+      cpus,
+      ramMb: ram_mb,
+      ...assets,
+      scratch: scratch_gb > 0 ? scratch : undefined,
+      workspace,
+      accelerator,
+      logs,
+      onConsole: (bytes) => console.write(bytes),
+      onDiskFull: () => void this.#health.diskFull().catch((error) => log.warn(error)),
+    };
   }
 
   /** Runs a program in the guest. @throws {SbxError} `vm.wrong_state`, and those of {@linkcode execProgram} */
@@ -203,9 +200,12 @@ export class Session {
     await this.ended;
   }
 
-  /** The guest's connections for MCP, TCP and DNS. */
-  #acceptGuest(): void {
+  /** Listens for the guest: its agent, and its connections for MCP, TCP and DNS. */
+  #openLink(): GuestLink {
     const { enforcement } = this;
+    this.#link?.close();
+    this.#link = new GuestLink(this.#paths.sockets);
+    this.#link.listen();
     this.#link.accept(PORTS.mcp, async (channel) => (await (await enforcement).mcp()).serve(channel), {
       frameLimit: MCP_FRAME_LIMIT,
     });
@@ -217,6 +217,7 @@ export class Session {
     this.#link.accept(PORTS.dns, async (channel) => {
       await (await (await enforcement).network.retry()).serveDns(channel);
     }, { frameLimit: DNS_FRAME_LIMIT, firstFrameLimit: DNS_FRAME_LIMIT });
+    return this.#link;
   }
 
   async #superviseMachine(machine: Machine): Promise<void> {
@@ -239,7 +240,7 @@ export class Session {
   async #finish(state: "Stopped" | "Defunct", last_error?: string): Promise<void> {
     if (this.#info.state === "Stopped" || this.#info.state === "Defunct") return;
     this.#set({ state, last_error });
-    this.#link.close();
+    this.#link?.close();
     await this.#machine?.kill();
     await this.#health.end();
     await (await this.enforcement.catch(() => undefined))?.close();

@@ -55,3 +55,13 @@ export async function waitForSocket(
   }
   return false;
 }
+
+/** Kills a program and waits for its end. */
+export async function kill(child: Deno.ChildProcess): Promise<void> {
+  try {
+    child.kill("SIGKILL");
+  } catch {
+    // already ended
+  }
+  await child.status;
+}

@@ -1,7 +1,12 @@
 import type { Accelerator, MachineSpec } from "./hypervisor.ts";
 
 /** Sockets between one machine's programs, in its folder. */
-export const SOCKETS = { vsock: "vsock.sock", files: "fs.sock", monitor: "qmp.sock" } as const;
+export const SOCKETS = {
+  vsock: "vsock.sock",
+  files: "fs.sock",
+  monitor: "qmp.sock",
+  state: "state.sock",
+} as const;
 
 /**
  * Machine of every VM. Not `microvm`: under emulation by QEMU 10, half of its boots end in a kernel panic (invalid
@@ -9,68 +14,116 @@ export const SOCKETS = { vsock: "vsock.sock", files: "fs.sock", monitor: "qmp.so
  */
 const MACHINE = "q35,memory-backend=mem0,sata=off,smbus=off,i8042=off,vmport=off,graphics=off";
 
-/** QEMU arguments of every boot, also of the KVM probe and the benchmark floor. */
-export function bareArguments(
-  machine: Pick<MachineSpec, "cpus" | "ramMb" | "kernel" | "initrd" | "accelerator">,
-  parameters: string[] = [],
-): string[] {
-  const { cpus, ramMb, kernel, initrd, accelerator } = machine;
+/** Place of each device, the same in every machine, so that a machine can be given the state of another one. */
+const ADDRESS = { root: "0x3", scratch: "0x4" } as const;
+
+/**
+ * Ports for the devices that are plugged into a machine that runs: QEMU can write down neither of them on every host.
+ * Without a power controller, so that a guest finds them when it looks, and need not wait until a port has power.
+ */
+export const PORT = { vsock: "vsock-port", files: "files-port" } as const;
+const PORT_ADDRESS = { vsock: "0x10", files: "0x11" } as const;
+
+type Board = Pick<MachineSpec, "cpus" | "ramMb" | "accelerator">;
+type Kernel = Pick<MachineSpec, "kernel" | "initrd" | "accelerator">;
+
+/** QEMU arguments of a bare boot: the KVM probe's, and the benchmark's floor. */
+export function bareArguments(machine: Board & Kernel, parameters: string[] = []): string[] {
+  const memory = `memory-backend-memfd,id=mem0,size=${machine.ramMb}M,share=on`;
+  return [...boardArguments(machine, memory), ...kernelArguments(machine, parameters)];
+}
+
+/** Start of a machine: from its kernel, or with the state of another one. */
+export type MachineStart = "boot" | "restore";
+
+/**
+ * All QEMU arguments of one machine.
+ *
+ * @param memory path of the file that is its memory
+ */
+export function machineArguments(spec: MachineSpec, memory: string, start: MachineStart): string[] {
+  const { dir, ramMb, rootfs, scratch, workspace } = spec;
+  const backend = `memory-backend-file,id=mem0,size=${ramMb}M,share=on,mem-path=${memory}`;
   return [
-    ...[
-      "-M",
-      MACHINE,
-      "-accel",
-      accelerator,
-      "-cpu",
-      accelerator === "kvm" ? "host" : "max",
-    ],
-    ...["-smp", String(cpus), "-m", String(ramMb)],
-    ...["-object", `memory-backend-memfd,id=mem0,size=${ramMb}M,share=on`],
+    ...boardArguments(spec, backend),
+    // A machine that is restored has its kernel in its memory.
+    ...start === "restore" ? ["-incoming", "defer"] : kernelArguments(spec, guestParameters(spec)),
+    // Native hot plug: the guest looks for devices itself, which the ACPI of QEMU's board would not let it do.
+    ...["-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off"],
+    ...["-qmp", `unix:${dir}/${SOCKETS.monitor},server=on,wait=off`],
+    ...disk("root", rootfs, "readonly=on"),
+    ...scratch ? disk("scratch", scratch, "discard=unmap") : [],
+    ...port("vsock", 1),
+    ...port("files", 2),
+    ...workspace && start === "boot" ? pluggedAtBoot(dir) : [],
+  ];
+}
+
+/** A device that is plugged into a port: its backend's socket, and QEMU's arguments. */
+export interface Pluggable {
+  id: keyof typeof PORT;
+  driver: string;
+  options: Record<string, string>;
+}
+
+/** Devices of a VM that serve its vsock and its shared folder. */
+export const PLUGGABLE: readonly Pluggable[] = [
+  { id: "files", driver: "vhost-user-fs-pci", options: { tag: "workspace" } },
+  { id: "vsock", driver: "vhost-user-vsock-pci", options: {} },
+];
+
+function pluggedAtBoot(dir: string): string[] {
+  return PLUGGABLE.flatMap(({ id, driver, options }) => [
+    ...["-chardev", `socket,id=${id},path=${dir}/${SOCKETS[id]}`, "-device"],
+    [driver, `id=${id}-device`, `chardev=${id}`, `bus=${PORT[id]}`, ...pairs(options)].join(","),
+  ]);
+}
+
+function port(id: keyof typeof PORT, slot: number): string[] {
+  const options = { bus: "pcie.0", addr: PORT_ADDRESS[id], chassis: `${slot}`, slot: `${slot}` };
+  return [
+    "-device",
+    ["pcie-root-port", `id=${PORT[id]}`, ...pairs(options), "power_controller_present=off"].join(","),
+  ];
+}
+
+function pairs(options: Record<string, string>): string[] {
+  return Object.entries(options).map(([name, value]) => `${name}=${value}`);
+}
+
+function boardArguments({ cpus, ramMb, accelerator }: Board, memory: string): string[] {
+  const cpu = accelerator === "kvm" ? "host" : "max";
+  return [
+    ...["-M", MACHINE, "-accel", accelerator, "-cpu", cpu, "-smp", String(cpus), "-m", String(ramMb)],
+    ...["-object", memory],
     ...["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"],
     ...["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"],
-    ...[
-      "-kernel",
-      kernel,
-      "-initrd",
-      initrd,
-      "-append",
-      ["console=ttyS0 quiet reboot=t panic=-1", ...emulationParameters(accelerator), ...parameters].join(" "),
-    ],
   ];
 }
 
-/** All QEMU arguments of one machine. */
-export function machineArguments(spec: MachineSpec): string[] {
-  const socket = (name: string) => `${spec.dir}/${name}`;
-  return [
-    ...bareArguments(spec, spec.scratch ? ["sbx_scratch=/dev/vdb"] : []),
-    ...["-qmp", `unix:${socket(SOCKETS.monitor)},server=on,wait=off`],
-    // PCI slots are filled in this order: the root disk becomes vda.
-    ...disk("root", spec.rootfs, "readonly=on"),
-    ...(spec.scratch ? disk("scratch", spec.scratch, "discard=unmap") : []),
-    ...[
-      "-chardev",
-      `socket,id=vsock,path=${socket(SOCKETS.vsock)}`,
-      "-device",
-      "vhost-user-vsock-pci,chardev=vsock",
-    ],
-    ...[
-      "-chardev",
-      `socket,id=files,path=${socket(SOCKETS.files)}`,
-      "-device",
-      "vhost-user-fs-pci,chardev=files,tag=workspace",
-    ],
-  ];
+function kernelArguments({ kernel, initrd, accelerator }: Kernel, parameters: string[]): string[] {
+  const all = ["console=ttyS0 quiet reboot=t panic=-1", ...emulationParameters(accelerator), ...parameters];
+  return ["-kernel", kernel, "-initrd", initrd, "-append", all.join(" ")];
 }
 
-function disk(id: string, path: string, options: string): string[] {
+/** Line on the console of a machine without workspace, when its guest waits for what is plugged in. */
+export const TEMPLATE_READY = "sbx-init: waiting for devices";
+
+/** Kernel parameters of a VM's guest, some of them for init (lib/image/init.ts). */
+export function guestParameters(
+  { scratch, workspace }: Pick<MachineSpec, "scratch" | "workspace">,
+): string[] {
+  return ["pcie_ports=native", ...scratch ? ["sbx_scratch=1"] : [], ...workspace ? [] : ["sbx_template=1"]];
+}
+
+function disk(id: keyof typeof ADDRESS, path: string, options: string): string[] {
   // A comma in an option's value is escaped by doubling.
   const file = path.replaceAll(",", ",,");
   return [
     "-drive",
     `id=${id},file=${file},format=raw,if=none,${options}`,
     "-device",
-    `virtio-blk-pci,drive=${id},serial=${id}`,
+    `virtio-blk-pci,drive=${id},serial=${id},bus=pcie.0,addr=${ADDRESS[id]}`,
   ];
 }
 

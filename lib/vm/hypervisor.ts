@@ -27,7 +27,8 @@ export interface MachineSpec {
   rootfs: string;
   /** ext4 image for the guest's writes; without one they stay in its memory */
   scratch?: string;
-  workspace: string;
+  /** folder shared with the guest; a machine without one has no vsock either, and is there to become an image */
+  workspace?: string;
   accelerator: Accelerator;
   /** folder for the logs of the machine's programs */
   logs: string;
@@ -45,15 +46,25 @@ export interface MachineExit {
   signal: string | null;
 }
 
+/** Folder with the memory and devices of a machine that was written down. Only a hypervisor reads what is in it. */
+export interface MachineImage {
+  dir: string;
+}
+
 /** A running machine. */
 export interface Machine {
   /** settles when the machine has ended for any reason */
   readonly exited: Promise<MachineExit>;
   pause(): Promise<void>;
   resume(): Promise<void>;
+  /** Stops the machine and writes it down, into a folder that exists and is empty; afterwards it can only be killed. */
+  snapshot(image: MachineImage): Promise<void>;
   /** kills the machine and its helper programs */
   kill(): Promise<void>;
 }
+
+/** What a machine's memory depends on, besides the files that it booted from; in words that can be compared. */
+export type ImageIdentity = Readonly<Record<"hypervisor" | "processor" | "machine", string>>;
 
 /** Starts machines. */
 export interface Hypervisor {
@@ -64,6 +75,15 @@ export interface Hypervisor {
    * {@linkcode vsockPath}`(dir, P)`. The caller listens there before the start.
    */
   start(spec: MachineSpec): Promise<Machine>;
+  /** The identity of images that this host writes and can start. @throws {SbxError} `host.tools_missing` */
+  identity(board: Pick<MachineSpec, "cpus" | "ramMb" | "accelerator">): Promise<ImageIdentity>;
+  /**
+   * Starts a machine from an image. The image's machine had the same processors, memory, root disk and accelerator; its
+   * guest finds disk, folder and vsock when it looks for new devices.
+   *
+   * @throws {SbxError} `vm.image_failed`: the image does not fit, or is damaged
+   */
+  restore(spec: MachineSpec, image: MachineImage): Promise<Machine>;
 }
 
 /** Path of the Unix socket for guest connections to one vsock port of the host. */

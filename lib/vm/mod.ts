@@ -1,12 +1,14 @@
 /** Virtual machines: one interface and its hypervisors. */
 export { type AcceleratorChoice, chooseAccelerator } from "./accelerator.ts";
-export { bareArguments } from "./command.ts";
+export { bareArguments, TEMPLATE_READY } from "./command.ts";
 export {
   type Accelerator,
   type Features,
   type Hypervisor,
+  type ImageIdentity,
   type Machine,
   type MachineExit,
+  type MachineImage,
   type MachineSpec,
   vsockPath,
 } from "./hypervisor.ts";

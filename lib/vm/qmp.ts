@@ -1,4 +1,4 @@
-/** QEMU machine protocol, reduced to commands without arguments and events: one JSON message per line. */
+/** QEMU machine protocol: one JSON message per line. */
 import { TextLineStream } from "./lines.ts";
 
 /** Event of QEMU. */
@@ -11,13 +11,17 @@ export interface QmpEvent {
 export class Qmp {
   #conn: Deno.Conn;
   /** commands without an answer; QEMU answers in order */
-  #unanswered: PromiseWithResolvers<void>[] = [];
+  #unanswered: PromiseWithResolvers<unknown>[] = [];
   #greeting = Promise.withResolvers<void>();
+  #onEvent: (event: QmpEvent) => void;
+  /** waits for events that have not come yet */
+  #awaited = new Set<{ matches(event: QmpEvent): boolean; found: PromiseWithResolvers<QmpEvent> }>();
   #closed = false;
 
   private constructor(conn: Deno.Conn, onEvent: (event: QmpEvent) => void) {
     this.#conn = conn;
-    this.#read(onEvent).catch(() => {}).finally(() => this.#end());
+    this.#onEvent = onEvent;
+    this.#read().catch(() => {}).finally(() => this.#end());
   }
 
   /** @param onEvent receiver of events; must not throw */
@@ -28,33 +32,57 @@ export class Qmp {
     return qmp;
   }
 
-  /** @throws {Error} QEMU's message when it refuses the command */
-  async execute(command: string): Promise<void> {
-    if (this.#closed) throw new Error("the machine has ended");
-    const answer = Promise.withResolvers<void>();
+  /** @returns QEMU's answer @throws {Error} QEMU's message when it refuses the command */
+  async execute(command: string, args: Record<string, unknown> = {}): Promise<unknown> {
+    if (this.#closed) throw gone();
+    const answer = Promise.withResolvers<unknown>();
     this.#unanswered.push(answer);
-    const line = new TextEncoder().encode(JSON.stringify({ execute: command }) + "\n");
+    const line = new TextEncoder().encode(JSON.stringify({ execute: command, arguments: args }) + "\n");
     // A line is short enough for one write.
     this.#conn.write(line).catch((error) => answer.reject(error));
-    await answer.promise;
+    return await answer.promise;
   }
 
-  async #read(onEvent: (event: QmpEvent) => void): Promise<void> {
+  /** The next event that matches. @throws {Error} the machine ended first */
+  until(matches: (event: QmpEvent) => boolean): Promise<QmpEvent> {
+    if (this.#closed) return Promise.reject(gone());
+    const found = Promise.withResolvers<QmpEvent>();
+    this.#awaited.add({ matches, found });
+    found.promise.catch(() => {});
+    return found.promise;
+  }
+
+  async #read(): Promise<void> {
     const lines = this.#conn.readable.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream());
     for await (const line of lines) {
       const message = JSON.parse(line);
       if ("QMP" in message) this.#greeting.resolve();
-      else if ("event" in message) onEvent(message);
+      else if ("event" in message) this.#tell(message);
       else if (message.error) this.#unanswered.shift()?.reject(new Error(message.error.desc));
-      else if ("return" in message) this.#unanswered.shift()?.resolve();
+      else if ("return" in message) this.#unanswered.shift()?.resolve(message.return);
+    }
+  }
+
+  #tell(event: QmpEvent): void {
+    this.#onEvent(event);
+    for (const each of this.#awaited) {
+      if (!each.matches(event)) continue;
+      this.#awaited.delete(each);
+      each.found.resolve(event);
     }
   }
 
   #end(): void {
     this.#closed = true;
-    const error = new Error("the machine has ended");
+    const error = gone();
     for (const { reject } of this.#unanswered.splice(0)) reject(error);
+    for (const { found } of this.#awaited) found.reject(error);
+    this.#awaited.clear();
     this.#greeting.promise.catch(() => {});
     this.#greeting.reject(error);
   }
+}
+
+function gone(): Error {
+  return new Error("the machine has ended");
 }

@@ -48,6 +48,8 @@ export class Sbx {
     const env = {
       SBX_HOME: home,
       SBX_ASSETS_DIR: assets,
+      // One folder for all: the first VM of a run boots, and later ones start from its template.
+      SBX_TEMPLATES_DIR: fromRoot(".cache/templates"),
       SBX_GATEWAY_PORT: "0",
       NO_COLOR: "1",
       ...options.env,

@@ -10,6 +10,8 @@ import { Notes } from "./notes.ts";
 import { reportRefusals } from "./refusals.ts";
 import { Relay } from "./relay.ts";
 
+/** Tells init that the network can be used. */
+const READY = "/run/sbx/network";
 const HOSTS = ["127.0.0.1", "::1"];
 
 const notes = new Notes();
@@ -36,3 +38,4 @@ if (!success) {
   console.error(`sbx-net-proxy: cannot load the network rules ${RULES_PATH}`);
   Deno.exit(1);
 }
+Deno.writeTextFileSync(READY, "");

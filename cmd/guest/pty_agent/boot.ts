@@ -4,16 +4,17 @@ import {
   type GuestStage,
   type HostMessage,
 } from "../../../lib/guest/wire/mod.ts";
+import { becomeOneself, writeIdentity } from "./identity.ts";
 import { CA_PATH, trust } from "./trust.ts";
 
-/** Files of init: its measured stages, and the signal that the late mounts are done. */
+/** Files of init: its measured stages, and the signals that a copy's disk is there and that the late mounts are done. */
 const STAGES = "/run/sbx/stages";
+const ROOTED = "/run/sbx/rooted";
 const MOUNTED = "/run/sbx/mounted";
-const MOUNT_POLL_MS = 5;
-const MOUNT_DEADLINE_MS = 30_000;
-/** Largest deviation of the clock that is not corrected, in `ms`: setting it costs a process. */
-const CLOCK_TOLERANCE_MS = 1000;
+const INIT_POLL_MS = 5;
+const INIT_DEADLINE_MS = 30_000;
 
+type Begin = Extract<HostMessage, { t: "BootConfig" }>;
 type FileWrite = Extract<HostMessage, { t: "FileWrite" }>;
 
 /** Applies the boot configuration, between `Ready` and `BootReady` (docs/contracts.md §7). */
@@ -25,14 +26,24 @@ export class BootConfig {
     USER: "root",
     LANG: "C.UTF-8",
   };
+  readonly #isCopy: boolean;
   #started = uptimeMs();
-  #clock: Promise<unknown> = Promise.resolve();
-  #failures: string[] = [];
+  readonly #failures: string[] = [];
 
-  setClock(epochMs: number): void {
-    if (Math.abs(Date.now() - epochMs) <= CLOCK_TOLERANCE_MS) return;
-    // In parallel with the handshake, which does not use the clock.
-    this.#clock = new Deno.Command("date", { args: ["-s", `@${epochMs / 1000}`] }).output();
+  /** @param isCopy the machine was started from memory: its stages of init are another one's */
+  constructor(isCopy: boolean) {
+    this.#isCopy = isCopy;
+  }
+
+  async begin(message: Begin): Promise<void> {
+    try {
+      // A copy gets its disk now, and /dev and /proc move there; what is written before would stay below it.
+      if (this.#isCopy) await appeared(ROOTED);
+      becomeOneself(message, this.#isCopy);
+      await writeIdentity(message);
+    } catch (error) {
+      this.#failures.push(messageOf(error));
+    }
   }
 
   async writeFile({ path, content, mode }: FileWrite): Promise<void> {
@@ -42,27 +53,21 @@ export class BootConfig {
       await Deno.chmod(path, mode);
       if (path === CA_PATH) await trust(atob(content));
     } catch (error) {
-      this.#failures.push(`${path}: ${error instanceof Error ? error.message : error}`);
+      this.#failures.push(`${path}: ${messageOf(error)}`);
     }
   }
 
   /** Waits for init's late mounts, then returns the result of the boot. */
   async finish(): Promise<GuestMessage> {
-    await this.#clock;
-    const deadline = performance.now() + MOUNT_DEADLINE_MS;
-    while (!exists(MOUNTED)) {
-      if (performance.now() > deadline) {
-        return { t: "BootFailed", error: `init's mounts were not ready after ${MOUNT_DEADLINE_MS / 1000} s` };
-      }
-      await new Promise((resolve) => setTimeout(resolve, MOUNT_POLL_MS));
-    }
+    await appeared(MOUNTED).catch((error) => this.#failures.push(messageOf(error)));
     if (this.#failures.length > 0) {
       return { t: "BootFailed", error: this.#failures.join("; ").slice(0, ERROR_CHARACTERS) };
     }
-    return {
-      t: "BootReady",
-      stages: [...initStages(), { name: "agent", ms: this.#started }, { name: "ready", ms: uptimeMs() }],
-    };
+    const ready = uptimeMs();
+    const stages = this.#isCopy
+      ? [{ name: "ready", ms: ready - this.#started }]
+      : [...initStages(), { name: "agent", ms: this.#started }, { name: "ready", ms: ready }];
+    return { t: "BootReady", stages };
   }
 }
 
@@ -75,6 +80,21 @@ function initStages(): GuestStage[] {
 
 function uptimeMs(): number {
   return Number(Deno.readTextFileSync("/proc/uptime").split(" ")[0]) * 1000;
+}
+
+/** Waits for a file of init. */
+async function appeared(path: string): Promise<void> {
+  const deadline = performance.now() + INIT_DEADLINE_MS;
+  while (!exists(path)) {
+    if (performance.now() > deadline) {
+      throw new Error(`init's mounts were not ready after ${INIT_DEADLINE_MS / 1000} s`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, INIT_POLL_MS));
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function exists(path: string): boolean {

@@ -4,16 +4,15 @@
  * it may do.
  */
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
-import { type GuestMessage, HOST_CID, type HostMessage, PORTS } from "../../../lib/guest/wire/mod.ts";
+import { type GuestMessage, type HostMessage, PORTS } from "../../../lib/guest/wire/mod.ts";
 import { BootConfig } from "./boot.ts";
+import { connectControl, connectHost } from "./connect.ts";
 import { Executions } from "./exec.ts";
 import { awaitFile } from "./file.ts";
 import { Terminals } from "./pty.ts";
 
 /** Version of the wire; the host refuses a guest of another version. */
-const AGENT_VERSION = "2";
-
-const connect = (port: number) => Deno.connect({ transport: "vsock", cid: HOST_CID, port });
+const AGENT_VERSION = "3";
 
 // A failure in one program or terminal must not end the VM; init writes this to the console.
 addEventListener("unhandledrejection", (event) => {
@@ -21,18 +20,19 @@ addEventListener("unhandledrejection", (event) => {
   console.error("sbx-pty-agent:", event.reason);
 });
 
-const control = new FrameChannel(await connect(PORTS.control));
+const { conn, waited } = await connectControl(warmUp);
+const control = new FrameChannel(conn);
 const send = (message: GuestMessage) => control.send(message);
 
-const boot = new BootConfig();
+const boot = new BootConfig(waited);
 const executions = new Executions({
   environment: boot.environment,
-  connect: () => connect(PORTS.exec),
+  connect: () => connectHost(PORTS.exec),
   send,
 });
 const terminals = new Terminals({
   environment: boot.environment,
-  connect: () => connect(PORTS.terminal),
+  connect: () => connectHost(PORTS.terminal),
   send,
 });
 
@@ -50,7 +50,7 @@ async function nextMessage(): Promise<HostMessage | null> {
 async function handle(message: HostMessage): Promise<void> {
   switch (message.t) {
     case "BootConfig":
-      return boot.setClock(message.epoch_ms);
+      return boot.begin(message);
     case "SetEnv":
       boot.environment[message.key] = message.value;
       return;
@@ -77,6 +77,11 @@ async function handle(message: HostMessage): Promise<void> {
     case "Shutdown":
       return shutDown();
   }
+}
+
+/** Runs a program before the machine is written down, so that its copies have loaded all that this needs. */
+async function warmUp(): Promise<void> {
+  await new Deno.Command("true", { stdin: "null", stdout: "piped", stderr: "piped" }).output();
 }
 
 /** Signals init to start sbx-net-proxy, which is kept out of the boot. */

@@ -32,6 +32,7 @@ import "./detection.ts";
 import "./lab.ts";
 import "./corp.ts";
 import "./credentials.ts";
+import "./template.ts";
 import "./update.ts";
 import "./version.ts";
 import "./completions.ts";

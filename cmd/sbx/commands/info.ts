@@ -31,6 +31,11 @@ function formatProfile({ profile_id, profile_in_force }: VmInfo): string {
   return outdated ? `${text} as it was at the start; its files have changed: stop and start the VM` : text;
 }
 
+function formatStart({ started_by, started_why }: VmInfo): string | undefined {
+  if (started_by === "template") return "from a template";
+  return started_by && ["cold", started_why].filter(Boolean).join(": ");
+}
+
 function formatInfo(info: VmInfo): string {
   const features = Object.entries(info.features).filter(([, isPresent]) => isPresent).map(([name]) => name);
   const lines = pairs([
@@ -44,6 +49,7 @@ function formatInfo(info: VmInfo): string {
     ["session", info.session_id],
     ["size", `${count(info.cpus, "CPU")}, ${info.ram_mb} MB`],
     ["hypervisor", [info.hypervisor, info.accelerator].filter(Boolean).join(", ")],
+    ["started", formatStart(info)],
     ["features", features.join(" ") || "none"],
     ["pid", info.pid?.toString()],
     ["workspace", info.workspace],

@@ -36,6 +36,7 @@ export const COMMANDS: readonly string[] = [
   "lab",
   "corp",
   "credentials",
+  "template",
   "update",
   "version",
   "completions",

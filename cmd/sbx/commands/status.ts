@@ -10,6 +10,7 @@ import {
 } from "../../../lib/client/mod.ts";
 // Not through mod.ts, which loads the gateway.
 import { GATEWAY_PERMISSIONS } from "../../../lib/gateway/permission/mod.ts";
+import { formatBytes } from "../../../lib/base/progress/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { pairs } from "../output.ts";
 
@@ -64,7 +65,7 @@ function formatStatus(
   ];
   if (gateway.running) lines.push(["gateway permissions", formatPermissions(GATEWAY_PERMISSIONS)]);
   if (system) {
-    const { vms, host, hypervisor, assets, issues } = system;
+    const { vms, host, hypervisor, assets, templates, issues } = system;
     lines.push(
       ["service permissions", formatPermissions(system.permissions)],
       ["host", `${host.os} ${host.arch}, ${host.cpus} CPUs`],
@@ -74,10 +75,17 @@ function formatStatus(
         "assets",
         `${profile_id} ${arch}: ${ready ? "ready" : missing.join(", ") || "not ready"}`,
       ]),
+      ["templates", formatTemplates(templates)],
       ...issues.map((issue): [string, string] => ["issue", issue]),
     );
   }
   return pairs(lines);
+}
+
+function formatTemplates({ enabled, count, bytes, making, problems }: SystemStatus["templates"]): string {
+  if (!enabled) return "off (vm.templates.enabled)";
+  const parts = [`${count} (${formatBytes(bytes)})`, ...making > 0 ? [`making ${making}`] : [], ...problems];
+  return parts.join("; ");
 }
 
 function gatewayState({ running, url, pid, missing }: Parameters<typeof formatStatus>[0]): string {

@@ -22,6 +22,7 @@ const BY_CODE: Record<string, number> = {
   "vm.wrong_state": 409,
   "vm.name_taken": 409,
   "vm.limit": 409,
+  "template.off": 409,
   "credential.limit": 409,
   "profile.incompatible": 409,
   "assets.incompatible": 409,

@@ -12,6 +12,8 @@ export interface Home {
   runDir: string;
   /** `SBX_ASSETS_DIR`: kernel, initrd, rootfs, manifest */
   assetsDir: string;
+  /** `SBX_TEMPLATES_DIR`: booted guests from which VMs start */
+  templatesDir: string;
   /** `SBX_PROFILES_DIR` */
   profilesDir: string;
   /** one folder per session: its record, logs, ledger and workspace */
@@ -35,6 +37,7 @@ export function home(env: { get(name: string): string | undefined } = Deno.env):
     dir,
     runDir,
     assetsDir: env.get("SBX_ASSETS_DIR") || join(dir, "assets"),
+    templatesDir: env.get("SBX_TEMPLATES_DIR") || join(dir, "templates"),
     profilesDir: env.get("SBX_PROFILES_DIR") || join(dir, "profiles"),
     sessionsDir: join(dir, "sessions"),
     logsDir: join(dir, "logs"),

@@ -32,7 +32,15 @@ export const HOST_CID = 2;
 
 /** Control port, host to guest. Ids are secrets of host and agent: no other program of the guest may guess one. */
 export type HostMessage =
-  | { t: "BootConfig"; epoch_ms: number }
+  | {
+    t: "BootConfig";
+    epoch_ms: number;
+    /** base64 of random bytes for the guest's kernel */
+    seed: string;
+    hostname: string;
+    /** 32 hexadecimal digits, for /etc/machine-id */
+    machine_id: string;
+  }
   | { t: "SetEnv"; key: string; value: string }
   | { t: "FileWrite"; path: string; content: string; mode: number }
   | { t: "BootConfigDone" }

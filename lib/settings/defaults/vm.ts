@@ -42,6 +42,24 @@ type = "number"
 default = 30
 meta = { builtin = true, min = 1, max = 3650, step = 1 }
 
+[settings.vm.templates]
+name = "Templates"
+description = "Guests that were booted once and written down: later VMs start from that memory"
+
+[settings.vm.templates.enabled]
+name = "Start from templates"
+description = "Start VMs from the memory of a booted guest, and make what is missing in the background"
+type = "bool"
+default = true
+meta = { builtin = true }
+
+[settings.vm.templates.max_gb]
+name = "Disk space"
+description = "Disk space of all templates, in GiB; the oldest are removed first"
+type = "number"
+default = 4
+meta = { builtin = true, min = 1, max = 64, step = 1 }
+
 [settings.vm.snapshots]
 name = "Snapshots"
 collapsed = true

@@ -2,7 +2,7 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { encodeFrame, FrameChannel } from "../../../lib/base/wire/mod.ts";
-import { checkBootConfig, GuestLink, TERMINALS_MAX } from "../../../lib/guest/mod.ts";
+import { checkBootConfig, type GuestBoot, GuestLink, TERMINALS_MAX } from "../../../lib/guest/mod.ts";
 import { vsockPath } from "../../../lib/vm/mod.ts";
 import { eventually } from "../../helper/sbx.ts";
 
@@ -35,11 +35,20 @@ async function withLink(
 /** Connects as a guest and completes the handshake. */
 async function bootedGuest(connect: (port: number) => Promise<Deno.Conn>): Promise<FrameChannel> {
   const control = new FrameChannel(await connect(5000));
-  await control.send({ t: "Ready", version: "2" });
+  await control.send({ t: "Ready", version: "3" });
   while ((await control.next() as { t: string }).t !== "BootConfigDone");
   await control.send({ t: "BootReady", stages: [] });
   return control;
 }
+
+/** What a guest is told. */
+const bootOf = (change: Partial<GuestBoot> = {}): GuestBoot => ({
+  id: "6f1e9a52-0b7c-4d3e-8f21-9a4b5c6d7e8f",
+  name: "demo",
+  env: {},
+  files: [],
+  ...change,
+});
 
 const code = async (promise: Promise<unknown>) => (await assertRejects(() => promise, SbxError)).code;
 
@@ -48,13 +57,13 @@ for (
     "a 2 GiB frame length": new Uint8Array([0x80, 0, 0, 0]),
     "bytes that are not JSON": new Uint8Array([0, 0, 0, 3, 1, 2, 3]),
     "an unknown message": encodeFrame({ t: "Reboot" }),
-    "a field too many": encodeFrame({ t: "Ready", version: "2", more: true }),
+    "a field too many": encodeFrame({ t: "Ready", version: "3", more: true }),
     "a wrong type": encodeFrame({ t: "BootReady", stages: "none" }),
   })
 ) {
   Deno.test(`a guest that sends ${what} on its control connection does not boot`, () =>
     withLink(async (link, connect) => {
-      const boot = link.boot({}, []);
+      const boot = link.boot(bootOf());
       const conn = await connect(5000);
       await conn.write(bytes);
       assertEquals(await code(boot), "guest.failed");
@@ -63,7 +72,7 @@ for (
 
 Deno.test("one terminal more than the limit is vm.busy, until the guest has closed another", () =>
   withLink(async (link, connect) => {
-    const boot = link.boot({}, []);
+    const boot = link.boot(bootOf());
     const control = await bootedGuest(connect);
     await boot;
     const size = { cols: 80, rows: 24 };
@@ -87,7 +96,7 @@ Deno.test("one terminal more than the limit is vm.busy, until the guest has clos
 
 Deno.test("an agent of another version is refused with a hint", () =>
   withLink(async (link, connect) => {
-    const boot = link.boot({}, []);
+    const boot = link.boot(bootOf());
     await new FrameChannel(await connect(5000)).send({ t: "Ready", version: "99" });
     const error = await assertRejects(() => boot, SbxError);
     assertEquals([error.code, error.hint], [
@@ -98,13 +107,22 @@ Deno.test("an agent of another version is refused with a hint", () =>
 
 Deno.test("the handshake sends variables, then files, then the end, in that order", () =>
   withLink(async (link, connect) => {
-    const boot = link.boot({ A: "1", B: "2" }, [{ path: "/etc/x", content: "eA==", mode: 0o600 }]);
+    const boot = link.boot(
+      bootOf({ env: { A: "1", B: "2" }, files: [{ path: "/etc/x", content: "eA==", mode: 0o600 }] }),
+    );
     const control = new FrameChannel(await connect(5000));
-    await control.send({ t: "Ready", version: "2" });
+    await control.send({ t: "Ready", version: "3" });
     const messages: unknown[] = [];
     while ((messages.at(-1) as { t: string } | undefined)?.t !== "BootConfigDone") {
       messages.push(await control.next());
     }
+    const { epoch_ms, seed, ...identity } = messages[0] as Record<string, never>;
+    assertEquals(identity, {
+      t: "BootConfig",
+      hostname: "demo",
+      machine_id: "6f1e9a520b7c4d3e8f219a4b5c6d7e8f",
+    });
+    assertEquals([typeof epoch_ms, Uint8Array.fromBase64(seed).length], ["number", 64]);
     assertEquals(messages.slice(1), [
       { t: "SetEnv", key: "A", value: "1" },
       { t: "SetEnv", key: "B", value: "2" },
@@ -117,7 +135,7 @@ Deno.test("the handshake sends variables, then files, then the end, in that orde
 
 Deno.test("a second control connection, and garbage on the other ports, change nothing", () =>
   withLink(async (link, connect) => {
-    const boot = link.boot({}, []);
+    const boot = link.boot(bootOf());
     const control = await bootedGuest(connect);
     await boot;
     for (const port of [5000, 5001, 5005]) {
@@ -133,7 +151,7 @@ Deno.test("a second control connection, and garbage on the other ports, change n
 
 Deno.test("a program's output is limited even if the guest ignores the limit", () =>
   withLink(async (link, connect) => {
-    const boot = link.boot({}, []);
+    const boot = link.boot(bootOf());
     const control = await bootedGuest(connect);
     await boot;
     let received = 0;
@@ -161,7 +179,7 @@ for (
 ) {
   Deno.test(`output that ${what} fails the program instead of ending it early`, () =>
     withLink(async (link, connect) => {
-      const boot = link.boot({}, []);
+      const boot = link.boot(bootOf());
       const control = await bootedGuest(connect);
       await boot;
       const run = link.exec({ argv: ["x"], stdin: false }, {
@@ -180,7 +198,7 @@ for (
 
 Deno.test("ids cannot be guessed, and only the first connection of a program or terminal counts", () =>
   withLink(async (link, connect) => {
-    const boot = link.boot({}, []);
+    const boot = link.boot(bootOf());
     const control = await bootedGuest(connect);
     await boot;
     let output = "";
@@ -218,7 +236,7 @@ Deno.test("ids cannot be guessed, and only the first connection of a program or 
 
 Deno.test("a guest that says nothing of a file does not hold up its writer", () =>
   withLink(async (link, connect) => {
-    const boot = link.boot({}, []);
+    const boot = link.boot(bootOf());
     await bootedGuest(connect);
     await boot;
     assertEquals(await link.awaitFile("/workspace/a", 1, 50), false);
@@ -226,7 +244,7 @@ Deno.test("a guest that says nothing of a file does not hold up its writer", () 
 
 Deno.test("a guest that ends during a program causes an error, not a hang", () =>
   withLink(async (link, connect) => {
-    const boot = link.boot({}, []);
+    const boot = link.boot(bootOf());
     const control = await bootedGuest(connect);
     await boot;
     const run = link.exec({ argv: ["x"], stdin: false }, {

@@ -1,0 +1,37 @@
+import { reseedKernel, setClock } from "../../../ffi/libc/identity.ts";
+import type { HostMessage } from "../../../lib/guest/wire/mod.ts";
+
+type Identity = Extract<HostMessage, { t: "BootConfig" }>;
+
+/** Largest deviation of the clock that is not corrected, in `ms`. */
+const CLOCK_TOLERANCE_MS = 1000;
+
+/**
+ * Makes this machine another one than those that were started from the same memory, before any program of a user runs:
+ * random numbers, clock and name. The boot id needs nothing: the kernel draws it when it is first read.
+ *
+ * @param isCopy the machine was started from memory: what its kernel knows, others know
+ */
+export function becomeOneself({ epoch_ms, seed, hostname }: Identity, isCopy: boolean): void {
+  if (isCopy) reseedKernel(Uint8Array.fromBase64(seed));
+  if (isCopy || Math.abs(Date.now() - epoch_ms) > CLOCK_TOLERANCE_MS) setClock(epoch_ms);
+  Deno.writeTextFileSync("/proc/sys/kernel/hostname", hostname);
+}
+
+/** Writes the machine's name and id where programs look for them; a VM that starts again has them already. */
+export async function writeIdentity({ hostname, machine_id }: Identity): Promise<void> {
+  const files = {
+    "/etc/hostname": `${hostname}\n`,
+    "/etc/machine-id": `${machine_id}\n`,
+    "/etc/hosts": withName(await Deno.readTextFile("/etc/hosts").catch(() => ""), hostname),
+  };
+  for (const [path, text] of Object.entries(files)) {
+    if (await Deno.readTextFile(path).catch(() => "") !== text) await Deno.writeTextFile(path, text);
+  }
+}
+
+/** The first line is ours; everything below it is the user's. */
+function withName(hosts: string, hostname: string): string {
+  const [, ...rest] = hosts.split("\n");
+  return [`127.0.0.1 localhost ${hostname}`, ...rest].join("\n");
+}

@@ -1,0 +1,25 @@
+import type { Hono } from "hono";
+import { type TemplateInfo, templateRoutes } from "../../../lib/api/mod.ts";
+import type { Service } from "../../../lib/service/mod.ts";
+import { handle } from "../handle.ts";
+
+/** Routes of templates. */
+export function routeTemplates(app: Hono, { templates, supervisor }: Service): void {
+  handle(app, templateRoutes.list, async () => ({ templates: (await templates.list()).map(infoOf) }));
+  handle(
+    app,
+    templateRoutes.make,
+    async ({ body }) => infoOf(await templates.make(await supervisor.machineOf(body))),
+  );
+  handle(app, templateRoutes.remove, async ({ params }) => {
+    await templates.remove(params.id);
+    return { id: params.id, deleted: true };
+  });
+}
+
+type Template = Awaited<ReturnType<Service["templates"]["list"]>>[number];
+
+function infoOf({ id, bytes, record: { created_at, key } }: Template): TemplateInfo {
+  const { cpus, ram_mb, accelerator, assets } = key;
+  return { id, created_at, cpus, ram_mb, accelerator, rootfs: assets.rootfs, bytes };
+}

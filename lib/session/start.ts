@@ -1,0 +1,89 @@
+import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { log } from "../base/log/mod.ts";
+import type { GuestLink } from "../guest/mod.ts";
+import type { BootCall, MachineInfo } from "../ipc/mod.ts";
+import type { Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
+import { bootDeadline } from "./boot_deadline.ts";
+import type { VmRecord } from "./files/record.ts";
+
+export type Stage = MachineInfo["boot_stages"][number];
+
+/** The session whose machine starts. */
+export interface StartingSession {
+  hypervisor: Hypervisor;
+  record: VmRecord;
+  spec: MachineSpec;
+  /** a new link to the guest; one before it is closed */
+  openLink(): GuestLink;
+  /** the machine that runs now, of which there may be a second one */
+  onMachine(machine: Machine): void;
+  onStarted(started: MachineInfo["started"]): void;
+  /** notes the end of a stage @returns its time, in `ms` since the boot began */
+  stage(name: string): number;
+  isStopping(): boolean;
+}
+
+/** Starts a machine and its guest. @returns the guest's stages @throws {SbxError} the boot failed */
+export async function startMachine(session: StartingSession, start: BootCall["start"]): Promise<Stage[]> {
+  return await Promise.race([
+    start.from === "template" ? fromTemplate(session, start.dir) : fromKernel(session, start.why),
+    bootDeadline(),
+  ]);
+}
+
+/** Starts from a template; where that fails, from the kernel. */
+async function fromTemplate(session: StartingSession, dir: string): Promise<Stage[]> {
+  const { hypervisor, spec, stage } = session;
+  const link = session.openLink();
+  let machine: Machine | undefined;
+  try {
+    machine = await hypervisor.restore(spec, { dir });
+    session.onMachine(machine);
+    stage("machine started");
+    session.onStarted({ by: "template" });
+    return await meetGuest(session, machine, link, () => stage("guest connected"));
+  } catch (cause) {
+    if (session.isStopping()) throw cause;
+    const { message } = asSbxError(cause, "starting from memory");
+    log.warn(`template ${dir}: ${message}`);
+    await machine?.kill();
+    return await fromKernel(session, `its template failed: ${message}`);
+  }
+}
+
+async function fromKernel(session: StartingSession, why: string): Promise<Stage[]> {
+  const { hypervisor, spec, stage } = session;
+  session.onStarted({ by: "cold", why });
+  const link = session.openLink();
+  const machine = await hypervisor.start(spec);
+  session.onMachine(machine);
+  const spawned = stage("machine started");
+  return await meetGuest(session, machine, link, () => spawned);
+}
+
+/**
+ * Gives a guest what it is told at its start.
+ *
+ * @param epoch called when the guest's agent has connected; the begin of the guest's own stages, in `ms` of the boot
+ */
+async function meetGuest(
+  { record, spec }: StartingSession,
+  machine: Machine,
+  link: GuestLink,
+  epoch: () => number,
+): Promise<Stage[]> {
+  const exited = machine.exited.then(({ code, signal }) => {
+    const how = signal ?? `exit code ${code}`;
+    throw new SbxError("vm.boot_failed", `the machine ended before the guest was ready (${how})`, {
+      hint: `${spec.logs}/console.log and qemu.log say more`,
+    });
+  });
+  exited.catch(() => {});
+  const talk = async () => {
+    await link.connected();
+    const began = epoch();
+    const stages = await link.boot(record);
+    return stages.map(({ name, ms }) => ({ name: `guest ${name}`, ms: began + ms }));
+  };
+  return await Promise.race([talk(), exited]);
+}

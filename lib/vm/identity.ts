@@ -1,0 +1,25 @@
+import { machineArguments } from "./command.ts";
+import type { ImageIdentity, MachineSpec } from "./hypervisor.ts";
+import { findTools } from "./tools.ts";
+
+/** Fields of /proc/cpuinfo that say which instructions there are. */
+const CPU_FIELDS = /^(vendor_id|cpu family|model|model name|stepping|flags|CPU \w+|Features)\s*:.*$/gm;
+
+/**
+ * Identity of the machines that a host starts now: QEMU's program, the processor, and the command line.
+ *
+ * @throws {SbxError} `host.tools_missing`
+ */
+export async function imageIdentity(
+  board: Pick<MachineSpec, "cpus" | "ramMb" | "accelerator">,
+): Promise<ImageIdentity> {
+  const { qemu } = findTools();
+  const [{ size, mtime }, cpuinfo] = await Promise.all([Deno.stat(qemu), Deno.readTextFile("/proc/cpuinfo")]);
+  const paths = { dir: "", kernel: "", initrd: "", rootfs: "", logs: "" };
+  const spec = { ...board, ...paths, onConsole: () => {}, onDiskFull: () => {} };
+  return {
+    hypervisor: `${qemu} of ${mtime?.toISOString()}, ${size} bytes`,
+    processor: (cpuinfo.split("\n\n")[0].match(CPU_FIELDS) ?? []).join("\n"),
+    machine: machineArguments(spec, "", "boot").join(" "),
+  };
+}
