@@ -171,6 +171,35 @@ Deno.test("an event that is forged with its hash is compared with its columns an
     }
   }));
 
+Deno.test("rows of events that are not there are found, with their event", (t) =>
+  withLedgerPath(async (path) => {
+    const event_id = "0".repeat(12);
+    const rows: [table: string, add: (ledger: Ledger) => void][] = [
+      ["outcomes", (ledger) => ledger.end({ event_id })],
+      ["findings", (ledger) => ledger.add({ findings: [{ finding_id: "f", event_id, rule_id: "r" }] })],
+      [
+        "approvals",
+        (ledger) => ledger.add({ rows: [{ table: "approvals", record: { ask_id: "a", event_id } }] }),
+      ],
+    ];
+    for (const [table, add] of rows) {
+      await t.step(table, async () => {
+        {
+          await using ledger = await Ledger.open(`${path}.${table}`, { sessionId: SESSION });
+          add(ledger);
+        }
+        assertEquals((await verifyLedger(`${path}.${table}`)).first_bad, {
+          event_id,
+          reason: `${table} has a row of an event that is not there`,
+        });
+      });
+    }
+    const folder = "0d9f4a1e-8f5c-4d57-9e6b-1f2a3b4c5d6e";
+    assertEquals((await verifyLedger(`${path}.outcomes`, folder)).first_bad, {
+      reason: `the ledger is that of session ${SESSION}, not of ${folder}`,
+    });
+  }));
+
 Deno.test("a seal that differs from its ledger is found, whatever differs", (t) =>
   withLedgerPath(async (path) => {
     await writeOpenLedger(path, true);
