@@ -75,7 +75,7 @@ function lintSpelling({ compiled: { rule }, condition }: AnalyzedRule): Lint[] {
 
 /** Lints a rule by itself. */
 function* lintRule({ compiled, condition, witness }: AnalyzedRule): Generator<Lint> {
-  const { rule, program, paths } = compiled;
+  const { rule, program } = compiled;
   const contradiction = findContradiction(condition);
   if (contradiction) {
     yield createLint("never-true", "error", rule, contradiction);
@@ -85,7 +85,7 @@ function* lintRule({ compiled, condition, witness }: AnalyzedRule): Generator<Li
   if (matchesEveryType && !witnessOf(condition, program, false)) {
     const message = "its condition is always true: it decides every event not decided by an earlier rule";
     yield createLint("always-true", "warning", rule, message, { witness });
-  } else if (paths.length) yield* lintFamilies({ compiled, condition });
+  } else yield* lintFamilies({ compiled, condition });
   for (const { message, witness: event } of findBroadTests(condition, program)) {
     yield createLint("broad", "warning", rule, message, { witness: event });
   }

@@ -116,6 +116,7 @@ Deno.test("names: labels, pointers that lead back, and limits that are themselve
     [label("a\x7f"), "invalid characters"],
     [[5, 97], "truncated"],
     [label("abc"), "truncated"],
+    [[0xc0], "truncated pointer"],
     [pointer(QNAME), "does not lead back"],
     [pointer(0), "does not lead back"],
     [pointer(QNAME + 40), "does not lead back"],

@@ -45,6 +45,10 @@ Deno.test("a truncated answer is queried again over TCP, and its records are dro
   );
   assertEquals(answer, "8.8.4.4");
   assertEquals(server.seen.map(({ proto }) => proto), ["udp", "tcp"]);
+  const wrong = await queryAll((query, proto) =>
+    proto === "udp" ? { flags: 1 << 9 } : { answers: [ANSWER], id: query.id ^ 1 }
+  );
+  assertEquals(wrong.answer, "the resolver's answer is invalid: an answer to another question");
   const all = Array.from({ length: 300 }, (_, i) => ({ ...ANSWER, data: `8.8.${i >> 8}.${i & 255}` }));
   const big = await queryAll((_, proto) => proto === "udp" ? { flags: 1 << 9 } : { answers: all });
   assertEquals(big.answer.split(" ").length, 300);

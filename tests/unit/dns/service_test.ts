@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { PENDING_MAX } from "../../../lib/dns/limit.ts";
 import { DnsService, Overrides } from "../../../lib/dns/mod.ts";
 import type { Gate, Outcome, Passage } from "../../../lib/policy/mod.ts";
 import { TestGate } from "../../helper/gate.ts";
@@ -198,6 +199,16 @@ match = 'dns.request.qname == "a.test"'
     for (const answer of await Promise.all(both)) assertEquals(read(answer).data, ["8.8.4.4"]);
     assertEquals([gate.entries.length, resolver.seen.length], [1, 1]);
   }, { rules });
+});
+
+Deno.test("so many queries of a guest may be pending, and no more", async () => {
+  await withService(records(A("8.8.4.4")), async (dns) => {
+    const ids = Array.from({ length: PENDING_MAX + 1 }, (_, id) => id);
+    const waiting = ids.map((id) => dns.answer(ask("b.test", "A", { id }), BY));
+    const { rcode, error } = read(await dns.answer(ask("c.test"), BY));
+    assertEquals([rcode, error.text.includes(`${PENDING_MAX} queries are pending`)], ["REFUSED", true]);
+    await Promise.all(waiting);
+  });
 });
 
 Deno.test("a rewritten name is resolved, and answered under the guest's own", async () => {

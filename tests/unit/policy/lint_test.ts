@@ -18,7 +18,8 @@ function rule(layer: Layer, id: string, action: Action, match: string, more: Par
 
 const lints = (...rules: Rule[]) =>
   lintPolicy(compilePolicy(rules)).map(({ code, rule_id }) => `${rule_id} ${code}`);
-const HOST = `http.request.host == "a.example"`;
+const H = "http.request.host";
+const HOST = `${H} == "a.example"`;
 const late = { priority: 20 };
 
 /** Rules and the expected lint findings. */
@@ -96,6 +97,14 @@ const CASES: [title: string, rules: Rule[], expected: string[]][] = [
     rule("profile", "a", "ask", `http.request.method == "POST"`),
     rule("profile", "b", "allow", HOST),
   ], ["b contradiction"]],
+  ["same priority, both match, but not the first example of either", [
+    rule("profile", "a", "allow", `${HOST} || http.request.path == "/x"`),
+    rule("profile", "b", "block", `http.request.path == "/x" && http.request.method == "PUT"`),
+  ], ["a contradiction"]],
+  ["same priority in two layers", [
+    rule("corp", "a", "allow", `http.request.method == "GET"`, late),
+    rule("profile", "b", "block", HOST, late),
+  ], []],
   ["same priority, never both", [
     rule("profile", "a", "allow", `http.request.host == "b.example"`),
     rule("profile", "b", "block", HOST),
@@ -165,6 +174,58 @@ Deno.test("lint: every example event shows its finding", () => {
         `${title}: ${message}: ${decision.rule.id}`,
       );
     }
+  }
+});
+
+Deno.test("lint: a finding says what is wrong and what to do", () => {
+  const cases: [match: string, message: string][] = [
+    [
+      `!(dns.request.qname == "x")`,
+      "it also matches http.request events, which have no dns fields: add has(dns.request)",
+    ],
+    [
+      `!(file.activity.path == "x")`,
+      "it also matches http.request events, which have no file fields: add has(file.activity)",
+    ],
+    [
+      `!(${HOST} || process.activity.cwd == "x")`,
+      "it also matches dns.query events, which have no http or process fields: add has(http.request)",
+    ],
+    [`${HOST} && dns.request.qname == "x"`, "it can match no event: it requires fields of two families"],
+    [
+      `${HOST} && http.request.host in ["b.example", "c.example"]`,
+      "it can match no event: http.request.host cannot have two values",
+    ],
+    [
+      `common.actor == "somebody-else"`,
+      'it can match no event: common.actor is never "somebody-else"; expected one of vm, host',
+    ],
+    ["true", "its condition is always true: it decides every event not decided by an earlier rule"],
+  ];
+  for (const [match, expected] of cases) {
+    const [{ message }] = lintPolicy(compilePolicy([rule("profile", "a", "block", match, late)]));
+    assertEquals(message, expected, match);
+  }
+  const pairs: [first: Rule, match: string, message: string][] = [
+    [
+      rule("profile", "a", "block", `has(${H})`),
+      HOST,
+      'profile rule "a" already decides block for every event it matches',
+    ],
+    [
+      rule("profile", "a", "ask", `has(${H})`),
+      HOST,
+      'it never decides: profile rule "a" (ask) comes first and matches every event it matches',
+    ],
+    [
+      rule("profile", "a", "allow", `http.request.method == "GET"`, late),
+      HOST,
+      'it contradicts profile rule "b" at the same priority 20: block wins over allow',
+    ],
+  ];
+  for (const [first, match, expected] of pairs) {
+    const [{ message }] = lintPolicy(compilePolicy([first, rule("profile", "b", "block", match, late)]));
+    assertEquals(message, expected);
   }
 });
 

@@ -87,6 +87,29 @@ Deno.test("a profile passes a host uninspected unless a rule of corp reads its c
     const replace = PASS.replace('"set"', '"replace"').replace("value", 'pattern = "https", value');
     assertEquals([passes(replace), passes(corp('http.request.path == "/x"') + replace)], [true, false]);
   });
+  await t.step("the connection that a remark shows", () => {
+    const other = corp('http.request.host == "other.org" && http.request.path == "/x"');
+    const every = corp('http.request.path == "/x"');
+    const cases: [match: string, rules: string, host: string | undefined, port: number][] = [
+      [`http.request.host == "${HOST}"`, every, HOST, 443],
+      [
+        `in_domain(http.request.host, "example.com") && http.request.port == 8443`,
+        every,
+        "example.com",
+        8443,
+      ],
+      [`http.request.host.endsWith(".example.com")`, every, "www.example.com", 443],
+      [`http.request.method == "CONNECT"`, other, "other.org", 443],
+      [`http.request.method == "CONNECT"`, every, undefined, 443],
+    ];
+    for (const [match, rules, host, port] of cases) {
+      const pass = PASS.replace(/match = .*/, `match = '${match}'`);
+      const [remark] = lintPolicy(compilePolicy(parseRules(rules + pass, "r.toml")))
+        .filter(({ code }) => code === "passthrough");
+      const { request } = remark.witness!.http as { request: { host?: string; port: number } };
+      assertEquals([request.host, request.port], [host, port], match);
+    }
+  });
   await t.step("corp itself", () => {
     assertEquals(passes(corp('http.request.path == "/x"') + PASS.replace("profiles.", "corp.")), true);
   });
