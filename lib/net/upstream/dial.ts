@@ -52,7 +52,7 @@ export class SharedDials {
 
   #learn(key: string, isHttp2: boolean): void {
     if (isHttp2) this.#http1.delete(key);
-    else {
+    else if (!this.#http1.has(key)) {
       if (this.#http1.size >= KNOWN_MAX) this.#http1.clear();
       this.#http1.add(key);
     }
