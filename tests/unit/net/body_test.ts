@@ -123,6 +123,7 @@ Deno.test("chunks that two readers could read differently are refused", async ()
       ["5\r\nhello\r0\r\n\r\n", "longer than its declared size"],
       ["5\r\nhello\n\n0\r\n\r\n", "longer than its declared size"],
       ["5\nhello\r\n0\r\n\r\n", "bare LF"],
+      ["\n", "bare LF"],
       ["0x5\r\nhello\r\n0\r\n\r\n", "invalid chunk size"],
       ["-5\r\nhello\r\n0\r\n\r\n", "invalid chunk size"],
       ["\r\n5\r\nhello", "invalid chunk size"],

@@ -49,6 +49,16 @@ Deno.test("a stream to something that is no address is closed, and nothing is lo
   assertEquals([net.gate.entries, net.proxy.size.guests], [[], 0]);
 });
 
+Deno.test("a guest that ends before it said anything leaves no event", async () => {
+  await using net = await TestNet.open();
+  for (const port of [80, 5432]) {
+    const { stream, serving } = serve(net, "", { port });
+    stream.feed(null);
+    await serving;
+  }
+  assertEquals(net.gate.entries, []);
+});
+
 Deno.test("streams beyond the limit are refused, with an event, until others end", async () => {
   await using net = await TestNet.open();
   const streams = Array.from({ length: TCP_STREAMS_MAX }, () => new FakeStream());
@@ -136,4 +146,30 @@ Deno.test("requests on one connection: what may stand between them, and what end
     });
   }
   upstream.close();
+});
+
+Deno.test("packets outside of connections leave an event that says where they went, and for how many it stands", async () => {
+  await using net = await TestNet.open();
+  const cases: [protocol: number, port: number | undefined, packets: number, url: string, reason: string][] =
+    [
+      [17, 53, 1, `udp://${ADDRESS}:53`, `UDP to ${ADDRESS} port 53 has no way out of a VM`],
+      [1, undefined, 1, `icmp://${ADDRESS}`, `ICMP to ${ADDRESS} has no way out of a VM`],
+      [
+        58,
+        undefined,
+        2,
+        `icmp://${ADDRESS}`,
+        `ICMP to ${ADDRESS} has no way out of a VM; one of 2 in a second`,
+      ],
+      [6, 80, 1, `tcp://${ADDRESS}`, `TCP outside of a connection to ${ADDRESS} port 80 has no way out`],
+      [47, undefined, 1, `ip://${ADDRESS}`, `IP protocol 47 to ${ADDRESS} has no way out of a VM`],
+    ];
+  for (const [protocol, port, packets, url, reason] of cases) {
+    net.proxy.refuseTransport({ ...OPEN, protocol, port }, packets);
+    const { event, decision } = net.gate.entries.at(-1)!;
+    assertEquals([event.http!.request.url, event.http!.request.port], [url, port ?? 0]);
+    assertEquals([decision!.rule.id, event.common.process?.pid], ["guard-transport", 42]);
+    assertStringIncludes(decision!.rule.reason!, reason);
+    assertEquals(decision!.rule.reason!.includes("; one of"), packets > 1);
+  }
 });
