@@ -132,3 +132,16 @@ Deno.test(
     assertEquals(filter.substitutions, []);
   }),
 );
+
+Deno.test(
+  "a beginning that is drawn out is held back within a message up to 16 KiB, and no longer",
+  world(added, async ({ open }) => {
+    const broker = await open(ALL);
+    const begin = KEY.mcp.slice(0, 10);
+    for (const [held, passed] of [[16 * 1024, "x "], [16 * 1024 + 1, undefined]] as const) {
+      const filter = broker.messages({ ...HOST, direction: "response" });
+      const text = `x ${begin}${" ".repeat(held - begin.length)}`;
+      assertEquals(decode(filter.push(encode(text), false)), passed ?? text);
+    }
+  }),
+);
