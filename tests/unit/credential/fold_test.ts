@@ -36,6 +36,8 @@ Deno.test("text is folded to one spelling", () => {
     ["a\\nb\\rc\\td\\0e", "abcde"],
     ["a\\bc", "a\\bc"],
     ["a\\9c", "a\\9c"],
+    ["a\\zc\\qd\\{", "a\\zc\\qd{"],
+    ["a&#00000066;c", "a&#00000066;c"],
     ["a\\\\u0042c", "abc"],
     ["a\\\nb", "ab"],
     ["a\\\0b", "a/b".replace("/", "\\")],

@@ -1,9 +1,19 @@
 /** Texts of answers in events: what a rule and a person read of each type. */
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
+import { isName } from "../../../lib/dns/packet.ts";
 import { ANSWER_TEXT_MAX } from "../../../lib/dns/limit.ts";
 import { answerText } from "../../../lib/dns/text.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
+
+Deno.test("a name that can be queried has labels of 63 bytes at most, and 253 bytes with their dots", () => {
+  const name = (...sizes: number[]) => sizes.map((size) => "x".repeat(size)).join(".");
+  for (const good of ["a", "a.test", "A.Test.", "!~", name(63), name(63, 63, 63, 61)]) {
+    assert(isName(good), good);
+  }
+  const bad = ["", ".", "a..b", ".a", "a b", "a\\b", "a\x7f", name(64), name(63, 63, 63, 62)];
+  for (const each of bad) assert(!isName(each), each);
+});
 
 Deno.test("every type of answer has its text: addresses and names in their one spelling", () => {
   const cases: [type: string, data: unknown, text: string][] = [

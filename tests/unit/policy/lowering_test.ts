@@ -60,6 +60,8 @@ Deno.test("an expression that rules may not use is refused with its place", () =
     ['{"a": 1, "a": 2} == {}', 'duplicate map key "a"'],
     ["9223372036854775808 == 1", "9223372036854775808 is out of range for int"],
     [H, "the expression has type string; a rule needs bool"],
+    [`${H}.bind(x, 1, x == 1)`, "unknown name x"],
+    ["cel.bind(x, 1)", "unknown name x"],
   ];
   for (const [match, message, at] of cases) {
     const error = assertThrows(() => compileMatch(match), MatchError);
@@ -169,6 +171,7 @@ Deno.test("the clauses of an expression are shown as they were written", () => {
     ['a == """x "( y""" && b', ['a == """x "( y"""', "b"]],
     ["a == '\\'(' && (b)", ["a == '\\'('", "b"]],
     ["f(a, (b)) && c", ["f(a, (b))", "c"]],
+    ["a==(1)&&b", ["a==(1)", "b"]],
   ];
   for (const [match, clauses] of cases) {
     const source = new SourceText(match);

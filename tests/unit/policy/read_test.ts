@@ -52,6 +52,10 @@ const INVALID_RULES: [string, string][] = [
     "f.toml:4: corp.rules.a.priority: the priority of a corp rule must be -10 or lower",
   ],
   [`[corp.rules.a]\naction = "allow"\nmatch = "true"\npriority = -1001`, "f.toml:4: corp.rules.a.priority"],
+  [
+    `[profiles.rules.a]\naction = "allow"\nmatch = "true"\npriority = 1001`,
+    "f.toml:4: profiles.rules.a.priority",
+  ],
   [`[corp.rule.a]\naction = "allow"`, "f.toml:1: corp.rule: unknown key"],
   [
     `[profiles.rules."a b"]\naction = "allow"\nmatch = "true"`,

@@ -2,6 +2,7 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import {
+  completeEvent,
   formatFailures,
   formatLint,
   lintPolicy,
@@ -119,6 +120,23 @@ Deno.test("a test that cannot be read is named with its line and its problem", (
     const error = assertThrows(() => parseTests(line, "t"), SbxError);
     assertEquals([error.code, error.message.includes(message)], ["policy.invalid", true], error.message);
   }
+});
+
+Deno.test("an event of a test gets the common fields that it leaves out, and keeps its own", () => {
+  const common = { event_type: "process.exec" as const };
+  const expected = {
+    event_id: "000000000000",
+    session_id: "test",
+    timestamp_unix_ms: 0,
+    sequence: 0,
+    labels: {},
+  };
+  assertEquals(completeEvent({ schema_version: 1, common }) as unknown, {
+    schema_version: 1,
+    common: { ...expected, ...common },
+  });
+  const own = { ...common, event_id: "1", sequence: 7, labels: { a: "b" } };
+  assertEquals(completeEvent({ schema_version: 1, common: own }).common as unknown, { ...expected, ...own });
 });
 
 Deno.test("a lint finding is printed with its place, its code and an example", () => {
