@@ -18,8 +18,8 @@ const MACHINE = "q35,memory-backend=mem0,sata=off,smbus=off,i8042=off,vmport=off
 const ADDRESS = { root: "0x3", scratch: "0x4" } as const;
 
 /**
- * Ports for the devices that are plugged into a machine that runs: QEMU can write down neither of them on every host.
- * Without a power controller, so that a guest finds them when it looks, and need not wait until a port has power.
+ * Ports for the devices that are plugged into a machine that runs, and out of it: QEMU can write down neither of them on
+ * every host. Their hot plug is the board's (ACPI), with which a guest finds a device when it looks, and can eject one.
  */
 export const PORT = { vsock: "vsock-port", files: "files-port" } as const;
 const PORT_ADDRESS = { vsock: "0x10", files: "0x11" } as const;
@@ -48,8 +48,6 @@ export function machineArguments(spec: MachineSpec, memory: string, start: Machi
     ...boardArguments(spec, backend),
     // A machine that is restored has its kernel in its memory.
     ...start === "restore" ? ["-incoming", "defer"] : kernelArguments(spec, guestParameters(spec)),
-    // Native hot plug: the guest looks for devices itself, which the ACPI of QEMU's board would not let it do.
-    ...["-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off"],
     ...["-qmp", `unix:${dir}/${SOCKETS.monitor},server=on,wait=off`],
     ...disk("root", rootfs, "readonly=on"),
     ...scratch ? disk("scratch", scratch, "discard=unmap") : [],
@@ -81,10 +79,7 @@ function pluggedAtBoot(dir: string): string[] {
 
 function port(id: keyof typeof PORT, slot: number): string[] {
   const options = { bus: "pcie.0", addr: PORT_ADDRESS[id], chassis: `${slot}`, slot: `${slot}` };
-  return [
-    "-device",
-    ["pcie-root-port", `id=${PORT[id]}`, ...pairs(options), "power_controller_present=off"].join(","),
-  ];
+  return ["-device", ["pcie-root-port", `id=${PORT[id]}`, ...pairs(options)].join(",")];
 }
 
 function pairs(options: Record<string, string>): string[] {
@@ -113,7 +108,7 @@ export const TEMPLATE_READY = "sbx-init: waiting for devices";
 export function guestParameters(
   { scratch, workspace }: Pick<MachineSpec, "scratch" | "workspace">,
 ): string[] {
-  return ["pcie_ports=native", ...scratch ? ["sbx_scratch=1"] : [], ...workspace ? [] : ["sbx_template=1"]];
+  return [...scratch ? ["sbx_scratch=1"] : [], ...workspace ? [] : ["sbx_template=1"]];
 }
 
 function disk(id: keyof typeof ADDRESS, path: string, options: string): string[] {
