@@ -22,12 +22,18 @@ export async function spawnProcess(home: Home, { record, paths }: Vm): Promise<S
   return { listening: untilListening(process, paths.socket, log), kill: process.kill };
 }
 
-async function untilListening({ exited }: Detached, socket: string, log: string): Promise<void> {
+/** Waits until a process accepts connections. Its socket alone says less: it exists a moment before anyone listens on it. */
+export async function untilListening(
+  { exited }: Pick<Detached, "exited">,
+  socket: string,
+  log: string,
+): Promise<void> {
   let hasExited = false;
   exited.then(() => hasExited = true);
   const deadline = performance.now() + LISTEN_DEADLINE_MS;
   while (performance.now() < deadline && !hasExited) {
-    if (await Deno.lstat(socket).then(() => true, () => false)) return;
+    const answer = await Deno.connect({ transport: "unix", path: socket }).catch(() => undefined);
+    if (answer) return answer.close();
     await new Promise((resolve) => setTimeout(resolve, LISTEN_POLL_MS));
   }
   throw new SbxError("vm.boot_failed", "the VM's process did not start", {

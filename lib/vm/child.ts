@@ -41,7 +41,7 @@ async function drainToLog(from: ReadableStream<Uint8Array>, path: string): Promi
   }
 }
 
-/** Waits until a helper program has created its socket; false when it ends first or takes too long. */
+/** Waits until a helper program listens on its socket; false when it ends first or takes too long. */
 export async function waitForSocket(
   path: string,
   child: Deno.ChildProcess,
@@ -50,10 +50,24 @@ export async function waitForSocket(
   let ended = false;
   child.status.then(() => ended = true);
   for (const deadline = performance.now() + deadlineMs; performance.now() < deadline && !ended;) {
-    if (await Deno.lstat(path).then(() => true, () => false)) return true;
+    if (await isListening(path)) return true;
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
   return false;
+}
+
+/** The kernel's table of Unix sockets, and the flag of those that accept connections (`SO_ACCEPTCON`). */
+const UNIX_SOCKETS = "/proc/net/unix";
+const ACCEPTS = / 00010000 /;
+
+/**
+ * Whether a program accepts connections. A socket exists a moment before anyone listens on it, and trying it out is not
+ * possible: helpers serve the first connection only.
+ */
+async function isListening(path: string): Promise<boolean> {
+  if (!await Deno.lstat(path).catch(() => undefined)) return false;
+  const sockets = (await Deno.readTextFile(UNIX_SOCKETS)).split("\n");
+  return sockets.some((line) => line.endsWith(` ${path}`) && ACCEPTS.test(line));
 }
 
 /** Kills a program and waits for its end. */

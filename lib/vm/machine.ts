@@ -9,9 +9,6 @@ import { loadState, saveState } from "./state.ts";
 
 /** Longest time between the end of a helper and the end of QEMU, if QEMU ended first, in `ms`. */
 const EXIT_GRACE_MS = 1000;
-/** Number and interval, in `ms`, of attempts to connect to a monitor that does not listen yet. */
-const MONITOR_TRIES = 250;
-const MONITOR_RETRY_MS = 4;
 
 /** Programs and memory of one machine. */
 interface MachineParts {
@@ -126,18 +123,10 @@ export class QemuMachine implements Machine {
     return monitor;
   }
 
-  /** Connects to the monitor, whose socket exists a moment before QEMU listens on it. */
   async #open(): Promise<Qmp> {
     const path = this.#path("monitor");
     await waitForSocket(path, this.#child);
-    for (let tries = 1;; tries++) {
-      try {
-        return await Qmp.connect(path, (event) => this.#onEvent(event));
-      } catch (error) {
-        if (tries === MONITOR_TRIES || !await Deno.lstat(path).catch(() => undefined)) throw error;
-      }
-      await new Promise((resolve) => setTimeout(resolve, MONITOR_RETRY_MS));
-    }
+    return await Qmp.connect(path, (event) => this.#onEvent(event));
   }
 
   #onEvent({ event, data }: QmpEvent): void {
