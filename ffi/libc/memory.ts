@@ -27,6 +27,9 @@ export class MemoryFile {
   readonly path: string;
   readonly #fd: number;
   readonly #bytes: number;
+  #isClosed = false;
+  /** copies under way, which need the descriptor */
+  #copies = 0;
 
   /** @throws {Error} the kernel gives no such file */
   constructor(name: string, bytes: number) {
@@ -45,7 +48,7 @@ export class MemoryFile {
   async read(path: string): Promise<void> {
     const from = open(path, O_RDONLY);
     try {
-      const size = await copyData(from, this.#fd);
+      const size = await this.#copy(from, this.#fd);
       if (size !== this.#bytes) throw new Error(`${path} has ${size} bytes instead of ${this.#bytes}`);
     } finally {
       libc!.symbols.close(from);
@@ -57,20 +60,44 @@ export class MemoryFile {
     const to = open(path, O_WRONLY | O_CREAT | O_EXCL, 0o600);
     try {
       if (libc!.symbols.ftruncate(to, BigInt(this.#bytes)) !== 0) throw new Error(`cannot write ${path}`);
-      await copyData(this.#fd, to);
+      await this.#copy(this.#fd, to);
       if (await libc!.symbols.fsync(to) !== 0) throw new Error(`cannot write ${path}`);
     } finally {
       libc!.symbols.close(to);
     }
   }
 
+  /** Ends copies under way, then frees the descriptor: until then its number must not become another file's. */
   close(): void {
-    libc!.symbols.close(this.#fd);
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    if (this.#copies === 0) libc!.symbols.close(this.#fd);
+  }
+
+  /** @returns size of the source, in `bytes` */
+  async #copy(from: number, to: number): Promise<number> {
+    this.#requireOpen();
+    this.#copies++;
+    try {
+      return await copyData(from, to, () => this.#requireOpen());
+    } finally {
+      this.#copies--;
+      if (this.#isClosed && this.#copies === 0) libc!.symbols.close(this.#fd);
+    }
+  }
+
+  #requireOpen(): void {
+    if (this.#isClosed) throw new Error("the memory was closed");
   }
 }
 
-/** Copies all that is no hole to the same place. @returns size of the source, in `bytes` */
-async function copyData(from: number, to: number): Promise<number> {
+/**
+ * Copies all that is no hole to the same place.
+ *
+ * @param goOn called after each step; throws to end the copy
+ * @returns size of the source, in `bytes`
+ */
+async function copyData(from: number, to: number, goOn: () => void): Promise<number> {
   const { lseek, sendfile } = libc!.symbols;
   const size = lseek(from, 0n, SEEK_END);
   // Beyond the last data there is none to be found.
@@ -80,8 +107,11 @@ async function copyData(from: number, to: number): Promise<number> {
     lseek(to, at, SEEK_SET);
     while (at < end) {
       const copied = await sendfile(to, from, null, BigInt(Math.min(Number(end - at), COPY_MAX)));
-      if (copied <= 0n) throw new Error("the copy of a machine's memory broke off: is the disk full?");
+      if (copied <= 0n) {
+        throw new Error("the copy of a machine's memory broke off: is the disk or the memory full?");
+      }
       at += copied;
+      goOn();
     }
     at = lseek(from, end, SEEK_DATA);
   }

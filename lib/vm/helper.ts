@@ -1,6 +1,6 @@
 /** Programs beside QEMU that serve a machine's vsock and shared folder. */
 import { SbxError } from "../base/error/mod.ts";
-import { spawnBound, waitForSocket } from "./child.ts";
+import { kill, spawnBound, waitForSocket } from "./child.ts";
 import { SOCKETS } from "./command.ts";
 import type { MachineSpec } from "./hypervisor.ts";
 import type { Tools } from "./tools.ts";
@@ -29,6 +29,10 @@ export class Helpers {
     if (ready.every(Boolean)) return;
     const name = ready[0] ? "virtiofsd" : "vhost-device-vsock";
     throw new SbxError("vm.boot_failed", `${name} did not start`, { hint: `its log is ${logs}/${name}.log` });
+  }
+
+  async kill(): Promise<void> {
+    await Promise.all(this.children.map(kill));
   }
 }
 

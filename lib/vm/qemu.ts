@@ -1,6 +1,7 @@
 import { MemoryFile } from "../../ffi/libc/memory.ts";
 import { SbxError } from "../base/error/mod.ts";
-import { kill, spawnBound } from "./child.ts";
+import { rejectAfter } from "../base/time/mod.ts";
+import { spawnBound } from "./child.ts";
 import { machineArguments, type MachineStart } from "./command.ts";
 import { Helpers } from "./helper.ts";
 import type { Features, Hypervisor, Machine, MachineImage, MachineSpec } from "./hypervisor.ts";
@@ -9,6 +10,8 @@ import { QemuMachine } from "./machine.ts";
 import { findTools } from "./tools.ts";
 
 const MIB = 1024 * 1024;
+/** Longest time for QEMU to take over memory and devices, in `ms`; a slow disk reads the 220 MB of a template in ten seconds. */
+const RESTORE_DEADLINE_MS = 20_000;
 
 /**
  * A q35 machine of QEMU. Separate programs serve its vsock and shared folder over vhost-user, so that neither needs
@@ -25,7 +28,7 @@ export class Qemu implements Hypervisor {
       await helpers?.listening();
       return spawnMachine(spec, helpers, "boot");
     } catch (error) {
-      await Promise.all(helpers?.children.map(kill) ?? []);
+      await helpers?.kill();
       throw error;
     }
   }
@@ -34,19 +37,29 @@ export class Qemu implements Hypervisor {
 
   async restore(spec: MachineSpec, image: MachineImage): Promise<Machine> {
     const helpers = spawnHelpers(spec);
-    const machine = spawnMachine(spec, helpers, "restore");
+    let machine: QemuMachine | undefined;
     try {
-      await Promise.all([machine.fill(image), helpers?.listening()]);
-      await machine.load(image);
+      machine = spawnMachine(spec, helpers, "restore");
+      const late = rejectAfter(RESTORE_DEADLINE_MS, () => new Error("QEMU did not answer in time"));
+      await Promise.race([load(machine, helpers, image), late]);
       return machine;
     } catch (cause) {
-      await machine.kill();
+      await (machine ?? helpers)?.kill();
       const reason = cause instanceof Error ? cause.message : String(cause);
       throw new SbxError("vm.image_failed", `the machine could not be started from memory: ${reason}`, {
         cause,
       });
     }
   }
+}
+
+async function load(
+  machine: QemuMachine,
+  helpers: Helpers | undefined,
+  image: MachineImage,
+): Promise<void> {
+  await Promise.all([machine.fill(image), helpers?.listening()]);
+  await machine.load(image);
 }
 
 function spawnHelpers(spec: MachineSpec): Helpers | undefined {
@@ -56,7 +69,12 @@ function spawnHelpers(spec: MachineSpec): Helpers | undefined {
 
 function spawnMachine(spec: MachineSpec, helpers: Helpers | undefined, start: MachineStart): QemuMachine {
   const memory = new MemoryFile("sbx-memory", spec.ramMb * MIB);
-  const args = machineArguments(spec, memory.path, start);
-  const child = spawnBound("qemu", findTools().qemu, args, spec.logs);
-  return new QemuMachine({ child, helpers: helpers?.children ?? [], memory, spec });
+  try {
+    const args = machineArguments(spec, memory.path, start);
+    const child = spawnBound("qemu", findTools().qemu, args, spec.logs);
+    return new QemuMachine({ child, helpers: helpers?.children ?? [], memory, spec });
+  } catch (error) {
+    memory.close();
+    throw error;
+  }
 }

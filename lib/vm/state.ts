@@ -46,11 +46,15 @@ export async function loadState(qmp: Qmp, socket: string, state: Uint8Array): Pr
   await done;
 }
 
-async function ended(qmp: Qmp): Promise<void> {
-  const { data } = await qmp.until(({ event, data }) =>
+/** Watches for the end of the transfer; nobody has to wait for it. */
+function ended(qmp: Qmp): Promise<void> {
+  const end = qmp.until(({ event, data }) =>
     event === "MIGRATION" && (data?.status === "completed" || data?.status === "failed")
-  );
-  if (data?.status === "failed") throw new Error("QEMU could not transfer the machine's state");
+  ).then(({ data }) => {
+    if (data?.status === "failed") throw new Error("QEMU could not transfer the machine's state");
+  });
+  end.catch(() => {});
+  return end;
 }
 
 async function readAll(conn: Deno.Conn): Promise<Uint8Array> {
