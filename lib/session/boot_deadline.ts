@@ -4,9 +4,12 @@ import { rejectAfter } from "../base/time/mod.ts";
 /** Longest boot in `s`; `SBX_BOOT_DEADLINE_SECS` replaces it, for slow machines and for tests. */
 const BOOT_DEADLINE_SECS = 90;
 
+/** Part of it after which a guest that was started from memory is given up: the rest is for a boot. */
+const TEMPLATE_SHARE = 1 / 3;
+
 /** Rejects when a boot has taken too long. */
 export function bootDeadline(): Promise<never> {
-  const seconds = Number(Deno.env.get("SBX_BOOT_DEADLINE_SECS")) || BOOT_DEADLINE_SECS;
+  const seconds = deadlineSeconds();
   return rejectAfter(
     seconds * 1000,
     () =>
@@ -14,4 +17,17 @@ export function bootDeadline(): Promise<never> {
         hint: "sbx logs shows its console; SBX_BOOT_DEADLINE_SECS gives it longer",
       }),
   );
+}
+
+/** Rejects when a guest that was started from memory has not reported. */
+export function templateDeadline(): Promise<never> {
+  const seconds = deadlineSeconds() * TEMPLATE_SHARE;
+  return rejectAfter(
+    seconds * 1000,
+    () => new SbxError("vm.boot_timeout", `its guest did not report in ${seconds.toFixed(1)} seconds`),
+  );
+}
+
+function deadlineSeconds(): number {
+  return Number(Deno.env.get("SBX_BOOT_DEADLINE_SECS")) || BOOT_DEADLINE_SECS;
 }

@@ -109,7 +109,7 @@ export class Session {
       onMachine: (machine) => this.#machine = machine,
       onStarted: (started) => this.#set({ started }),
       stage: (name) => this.#stage(name),
-      isStopping: () => this.#stopping,
+      isOver: () => this.#stopping || this.#info.state !== "Booting",
     }, start);
     const [stages] = await Promise.all([started, this.enforcement]);
     this.#stages.push(...stages);

@@ -3,7 +3,7 @@ import { log } from "../base/log/mod.ts";
 import type { GuestLink } from "../guest/mod.ts";
 import type { BootCall, MachineInfo } from "../ipc/mod.ts";
 import type { Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
-import { bootDeadline } from "./boot_deadline.ts";
+import { bootDeadline, templateDeadline } from "./boot_deadline.ts";
 import type { VmRecord } from "./files/record.ts";
 
 export type Stage = MachineInfo["boot_stages"][number];
@@ -20,7 +20,8 @@ export interface StartingSession {
   onStarted(started: MachineInfo["started"]): void;
   /** notes the end of a stage @returns its time, in `ms` since the boot began */
   stage(name: string): number;
-  isStopping(): boolean;
+  /** it was stopped, or its boot has failed: what starts now is not wanted any more */
+  isOver(): boolean;
 }
 
 /** Starts a machine and its guest. @returns the guest's stages @throws {SbxError} the boot failed */
@@ -38,12 +39,15 @@ async function fromTemplate(session: StartingSession, dir: string): Promise<Stag
   let machine: Machine | undefined;
   try {
     machine = await hypervisor.restore(spec, { dir });
-    session.onMachine(machine);
+    await handOver(session, machine);
     stage("machine started");
     session.onStarted({ by: "template" });
-    return await meetGuest(session, machine, link, () => stage("guest connected"));
+    return await Promise.race([
+      meetGuest(session, machine, link, () => stage("guest connected")),
+      templateDeadline(),
+    ]);
   } catch (cause) {
-    if (session.isStopping()) throw cause;
+    if (session.isOver()) throw cause;
     const { message } = asSbxError(cause, "starting from memory");
     log.warn(`template ${dir}: ${message}`);
     await machine?.kill();
@@ -53,12 +57,26 @@ async function fromTemplate(session: StartingSession, dir: string): Promise<Stag
 
 async function fromKernel(session: StartingSession, why: string): Promise<Stage[]> {
   const { hypervisor, spec, stage } = session;
+  if (session.isOver()) throw over();
   session.onStarted({ by: "cold", why });
   const link = session.openLink();
   const machine = await hypervisor.start(spec);
-  session.onMachine(machine);
+  await handOver(session, machine);
   const spawned = stage("machine started");
   return await meetGuest(session, machine, link, () => spawned);
+}
+
+/** Gives a session its machine; one that comes after the session's end is killed. */
+async function handOver(session: StartingSession, machine: Machine): Promise<void> {
+  if (session.isOver()) {
+    await machine.kill();
+    throw over();
+  }
+  session.onMachine(machine);
+}
+
+function over(): SbxError {
+  return new SbxError("vm.boot_failed", "the VM was stopped before it was ready");
 }
 
 /**

@@ -1,0 +1,109 @@
+/** The start of a machine whose session ends meanwhile, and of one whose template fails. */
+import { assertEquals, assertRejects } from "@std/assert";
+import { join } from "node:path";
+import { GuestLink } from "../../../lib/guest/mod.ts";
+import { type StartingSession, startMachine } from "../../../lib/session/start.ts";
+import type { Hypervisor, Machine } from "../../../lib/vm/mod.ts";
+import { recordOf } from "../../helper/vm.ts";
+
+/** A machine without a guest, which runs until it is killed. */
+class IdleMachine implements Machine {
+  readonly #exit = Promise.withResolvers<{ code: number; signal: string | null }>();
+  readonly exited = this.#exit.promise;
+  isKilled = false;
+  pause = () => Promise.resolve();
+  resume = () => Promise.resolve();
+  snapshot = () => Promise.resolve();
+  kill(): Promise<void> {
+    this.isKilled = true;
+    this.#exit.resolve({ code: 0, signal: "SIGKILL" });
+    return Promise.resolve();
+  }
+}
+
+/** A session whose machines are made by the test. */
+class Starting {
+  readonly dir = Deno.makeTempDirSync();
+  readonly restored = Promise.withResolvers<Machine>();
+  readonly booted = Promise.withResolvers<Machine>();
+  readonly bootAsked = Promise.withResolvers<void>();
+  readonly handedOver: Machine[] = [];
+  readonly how: unknown[] = [];
+  /** how many machines were asked for */
+  readonly asked = { restore: 0, start: 0 };
+  isOver = false;
+  #link?: GuestLink;
+
+  run(): Promise<unknown> {
+    const session = {
+      hypervisor: {
+        restore: () => (this.asked.restore++, this.restored.promise),
+        start: () => {
+          this.asked.start++;
+          this.bootAsked.resolve();
+          return this.booted.promise;
+        },
+      } as Partial<Hypervisor> as Hypervisor,
+      record: recordOf("id", "name"),
+      spec: { logs: this.dir } as StartingSession["spec"],
+      openLink: () => {
+        this.#link?.close();
+        this.#link = new GuestLink(this.dir);
+        this.#link.listen();
+        return this.#link;
+      },
+      onMachine: (machine: Machine) => this.handedOver.push(machine),
+      onStarted: (started: unknown) => this.how.push(started),
+      stage: () => 0,
+      isOver: () => this.isOver,
+    };
+    return startMachine(session, { from: "template", dir: join(this.dir, "none") });
+  }
+
+  [Symbol.dispose](): void {
+    this.#link?.close();
+    Deno.removeSync(this.dir, { recursive: true });
+  }
+}
+
+Deno.test("a machine that was restored after the end of its session is killed, and no other is started", async () => {
+  using starting = new Starting();
+  const end = assertRejects(() => starting.run());
+  starting.isOver = true;
+  const machine = new IdleMachine();
+  starting.restored.resolve(machine);
+  await end;
+  assertEquals([machine.isKilled, starting.handedOver, starting.asked.start], [true, [], 0]);
+});
+
+Deno.test("a machine that boots after its template failed is killed when its session ended meanwhile", async () => {
+  using starting = new Starting();
+  const end = assertRejects(() => starting.run());
+  starting.restored.reject(new Error("no memory"));
+  await starting.bootAsked.promise;
+  assertEquals(starting.asked, { restore: 1, start: 1 });
+  starting.isOver = true;
+  const machine = new IdleMachine();
+  starting.booted.resolve(machine);
+  await end;
+  assertEquals([machine.isKilled, starting.handedOver], [true, []]);
+});
+
+Deno.test("a template whose guest never reports: its machine is killed before the one that boots is started", async () => {
+  using starting = new Starting();
+  Deno.env.set("SBX_BOOT_DEADLINE_SECS", "0.3");
+  try {
+    const end = assertRejects(() => starting.run(), Error, "not ready after");
+    const first = new IdleMachine();
+    starting.restored.resolve(first);
+    await starting.bootAsked.promise;
+    assertEquals(first.isKilled, true);
+    assertEquals(starting.how, [{ by: "template" }, {
+      by: "cold",
+      why: "its template failed: its guest did not report in 0.1 seconds",
+    }]);
+    await end;
+  } finally {
+    Deno.env.delete("SBX_BOOT_DEADLINE_SECS");
+  }
+});
