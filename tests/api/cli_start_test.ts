@@ -48,7 +48,7 @@ Deno.test("a start whose gateway cannot get its port leaves no service behind", 
 
 Deno.test("a service started in a folder with a relative home keeps neither", async () => {
   const dir = await Deno.makeTempDir();
-  const env = { SBX_HOME: "home", SBX_GATEWAY_PORT: "0" };
+  const env = { SBX_HOME: "home", SBX_TEMPLATES_DIR: "templates", SBX_GATEWAY_PORT: "0" };
   const sbx = (...args: string[]) => runChild(fromRoot("bin/sbx"), { args, env, cwd: dir });
   try {
     const started = await sbx("start");
@@ -56,6 +56,8 @@ Deno.test("a service started in a folder with a relative home keeps neither", as
     for (const daemon of ["service", "gateway"]) {
       const pid = (await Deno.readTextFile(join(dir, `home/run/${daemon}.pid`))).trim();
       assertEquals(await Deno.readLink(`/proc/${pid}/cwd`), "/");
+      const variables = (await Deno.readTextFile(`/proc/${pid}/environ`)).split("\0");
+      assert(variables.includes(`SBX_TEMPLATES_DIR=${dir}/templates`));
     }
     assertEquals((await sbx("list")).code, 0);
     // A hidden setting is read by its id, and neither listed nor changed.
