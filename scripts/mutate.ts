@@ -10,6 +10,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Mutation, mutationsOf } from "./mutation.ts";
 import { type Coverage, coverageOf } from "./mutation_coverage.ts";
+import { judge, type Verdict } from "./mutation_run.ts";
 
 /** Tests of each noun beside `tests/unit/NOUN` and `tests/fuzz/NOUN_test.ts`: attacks that go through its code. */
 const NOUNS: Record<string, string[]> = {
@@ -29,6 +30,7 @@ const NOUNS: Record<string, string[]> = {
   credential: ["echo", "mcp_secret", "oauth", "sink", "websocket"].map(attack),
   ledger: ["tests/unit/gate/fault_test.ts", attack("rule")],
   gateway: [],
+  template: [],
 };
 
 /** Tests that start the noun's code in a process of its own, where coverage cannot see it: they run for each mutation. */
@@ -36,13 +38,10 @@ const PROCESSES: Record<string, string[]> = {
   gateway: ["tests/api/gateway_test.ts", "tests/api/gateway_stream_test.ts"],
 };
 
-/** Time limit of a mutation's tests: this many `ms`, and a multiple of their time without one. It may loop for ever. */
-const LEAST_MS = 10_000;
-const LIMIT = 3;
-/** Time of one mutation's tests without it, in `ms`: a survivor takes that long. */
-const BUDGET_MS = 15_000;
-/** Tests that run whatever their time: on a busy machine one would fill the budget. */
-const LEAST_TESTS = 3;
+/** Time on a processor of one mutation's tests without it, in `ms`: a survivor takes that long. */
+const BUDGET_MS = 20_000;
+/** Tests that run whatever their time. */
+const LEAST_TESTS = 6;
 /** Lines before and behind a mutated one. */
 const NEAR = 3;
 
@@ -56,7 +55,7 @@ interface Place {
 interface Outcome extends Mutation {
   noun: string;
   file: string;
-  outcome: "noticed" | "timeout" | "survived";
+  outcome: Verdict;
   /** whether a test runs the line at all, as far as coverage tells */
   covered: boolean;
   /** tests' time in `ms` */
@@ -119,26 +118,25 @@ try {
 /** Runs the tests that reach a mutated line; all of the noun's where none is known to, for code in workers. */
 async function attempt(copy: string, place: Place, tests: string[], coverage: Coverage): Promise<Outcome> {
   const { noun, file, mutation } = place;
-  const chosen = closest(
-    file,
-    tests.filter((test) => reaches(coverage, test, file, mutation.line)),
-    coverage,
-  );
-  const limitMs = (tests: string[]) =>
-    LEAST_MS + LIMIT * tests.reduce((sum, test) => sum + (coverage.times.get(test) ?? 0), 0);
+  const passing = tests.filter((test) => coverage.times.has(test));
+  const reaching = passing.filter((test) => reaches(coverage, test, file, mutation.line));
+  const others = (PROCESSES[noun] ?? []).filter((test) => coverage.times.has(test));
+  const first = reaching.length || others.length ? closest(file, reaching, coverage) : passing;
   const path = join(copy, file);
   const source = await Deno.readTextFile(path);
+  const mutated = source.slice(0, mutation.start) + mutation.text + source.slice(mutation.end);
+  const original = async <T>(run: () => Promise<T>) => {
+    await Deno.writeTextFile(path, source);
+    const result = await run();
+    await Deno.writeTextFile(path, mutated);
+    return result;
+  };
   const started = performance.now();
-  await Deno.writeTextFile(
-    path,
-    source.slice(0, mutation.start) + mutation.text + source.slice(mutation.end),
-  );
-  const others = (PROCESSES[noun] ?? []).filter((test) => coverage.times.has(test));
-  const passing = tests.filter((test) => coverage.times.has(test));
-  const first = chosen.length || others.length ? chosen : closest(file, passing, coverage);
-  let outcome: Outcome["outcome"] = "survived";
+  await Deno.writeTextFile(path, mutated);
+  let outcome: Verdict = "survived";
   for (const paths of [first, others]) {
-    if (outcome === "survived" && paths.length) outcome = await runTests(copy, paths, limitMs(paths));
+    const expectedMs = paths.reduce((sum, test) => sum + coverage.times.get(test)!.ms, 0);
+    if (outcome === "survived") outcome = await judge(copy, paths, expectedMs, original);
   }
   await Deno.writeTextFile(path, source);
   return {
@@ -146,7 +144,7 @@ async function attempt(copy: string, place: Place, tests: string[], coverage: Co
     file,
     ...mutation,
     outcome,
-    covered: chosen.length > 0,
+    covered: reaching.length > 0,
     ms: Math.round(performance.now() - started),
   };
 }
@@ -192,19 +190,20 @@ function reaches({ lines }: Coverage, test: string, file: string, line: number):
   return false;
 }
 
-/** Tests that run most of a file in their time, as many as fit into {@linkcode BUDGET_MS}, and {@linkcode LEAST_TESTS} at least. */
+/** Tests that run most of a file in their time, up to {@linkcode BUDGET_MS}, and {@linkcode LEAST_TESTS} at least. */
 function closest(file: string, tests: string[], { lines, times }: Coverage): string[] {
   const counts = new Map(tests.map((test) => [test, 0]));
   for (const [line, runs] of lines) {
     if (!line.startsWith(`${file}:`)) continue;
     for (const test of tests) if (runs.has(test)) counts.set(test, counts.get(test)! + 1);
   }
-  const rate = (test: string) => counts.get(test)! / times.get(test)!;
+  const cost = (test: string) => times.get(test)!.cpuMs;
+  const rate = (test: string) => counts.get(test)! / cost(test);
   let spent = 0;
   return tests.toSorted((a, b) => rate(b) - rate(a))
     .filter((test, index) => {
-      const fits = index < LEAST_TESTS || spent + times.get(test)! <= (args.again ? 2 : 1) * BUDGET_MS;
-      if (fits) spent += times.get(test)!;
+      const fits = index < LEAST_TESTS || spent + cost(test) <= (args.again ? 2 : 1) * BUDGET_MS;
+      if (fits) spent += cost(test);
       return fits;
     });
 }
@@ -217,36 +216,6 @@ async function testsOf(noun: string): Promise<string[]> {
   const others = [`tests/fuzz/${noun}_test.ts`, ...NOUNS[noun]];
   for (const file of others) if (await Deno.stat(join(copies[0], file)).catch(() => null)) files.push(file);
   return files;
-}
-
-/** Runs tests, at most for `limitMs`, and ends every process that they leave. */
-async function runTests(copy: string, tests: string[], limitMs: number): Promise<Outcome["outcome"]> {
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["test", "--no-check", "-A", "--quiet", "--fail-fast", ...tests],
-    cwd: copy,
-    stdin: "null",
-    stdout: "null",
-    stderr: "null",
-    detached: true,
-  }).spawn();
-  let late = false;
-  const timer = setTimeout(() => {
-    late = true;
-    endGroup(child.pid);
-  }, limitMs);
-  const { success } = await child.status;
-  clearTimeout(timer);
-  endGroup(child.pid);
-  return success ? "survived" : late ? "timeout" : "noticed";
-}
-
-/** A mutated process may loop without ever reading its signals. */
-function endGroup(leader: number): void {
-  try {
-    Deno.kill(-leader, "SIGKILL");
-  } catch {
-    // Nothing of it is left.
-  }
 }
 
 function describe({ file, line, before, text }: Outcome): string {

@@ -1,18 +1,24 @@
 import { join, relative } from "node:path";
+import { runTests } from "./mutation_run.ts";
 
 /** What tests do without a mutation. */
 export interface Coverage {
   /** `file:line` → test files that run it */
   lines: Map<string, Set<string>>;
-  /** test file → `ms` it takes; tests that fail are not here */
-  times: Map<string, number>;
+  /** test file → its time; tests that fail are not here */
+  times: Map<string, TestTime>;
+}
+
+/** Time that one test file takes alone, in `ms`: from start to end, and on a processor. */
+export interface TestTime {
+  ms: number;
+  cpuMs: number;
 }
 
 /** What one test file does without a mutation; kept between runs while neither it nor the code changes. */
-interface Known {
+interface Known extends TestTime {
   /** of the test and of `lib/` */
   digest: string;
-  ms: number;
   /** none for a test that fails */
   lines?: string[];
 }
@@ -38,19 +44,17 @@ export async function coverageOf(
   await Promise.all(Array.from({ length: jobs }, async () => {
     for (let test = rest.shift(); test; test = rest.shift()) {
       const digest = await hash(code + await Deno.readTextFile(join(checkout, test)));
-      if (known[test]?.digest === digest && known[test].lines) continue;
-      const started = performance.now();
-      const lines = await linesOf(checkout, test);
-      known[test] = { digest, ms: performance.now() - started, lines };
-      if (!lines) console.error(`${test} fails without a mutation: left out`);
+      if (known[test]?.digest === digest && known[test].cpuMs && known[test].lines) continue;
+      known[test] = { digest, ...await measure(checkout, test) };
+      if (!known[test].lines) console.error(`${test} fails without a mutation: left out`);
     }
   }));
   await Deno.writeTextFile(cache, JSON.stringify(known));
   const coverage: Coverage = { lines: new Map(), times: new Map() };
   for (const test of tests) {
-    const { ms, lines } = known[test];
+    const { ms, cpuMs, lines } = known[test];
     if (!lines) continue;
-    coverage.times.set(test, ms);
+    coverage.times.set(test, { ms, cpuMs });
     for (const line of lines) coverage.lines.set(line, (coverage.lines.get(line) ?? new Set()).add(test));
   }
   return coverage;
@@ -71,41 +75,32 @@ async function hash(text: string): Promise<string> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))).toHex();
 }
 
-/** Lines of `lib/` that one test file runs, as `file:line`; none where it fails. */
-async function linesOf(checkout: string, test: string): Promise<string[] | undefined> {
+/** Time of one test file and the lines of `lib/` that it runs, as `file:line`; none where it fails. */
+async function measure(checkout: string, test: string): Promise<TestTime & { lines?: string[] }> {
   const folder = await Deno.makeTempDir({ prefix: "mutate-coverage-" });
   try {
-    const { success } = await run(checkout, [
-      "test",
-      "--no-check",
-      "-A",
-      "--quiet",
-      "--coverage-raw-data-only",
-      `--coverage=${folder}`,
-      test,
-    ]);
-    if (!success) return undefined;
-    const lcov = (await run(checkout, ["coverage", "--quiet", "--lcov", "--include=/lib/", folder])).text;
-    const lines: string[] = [];
-    let file = "";
-    for (const row of lcov.split("\n")) {
-      if (row.startsWith("SF:")) file = relative(checkout, row.slice(3));
-      const [, line, count] = /^DA:(\d+),(\d+)/.exec(row) ?? [];
-      if (Number(count) > 0) lines.push(`${file}:${line}`);
-    }
-    return lines;
+    const options = ["--coverage-raw-data-only", `--coverage=${folder}`];
+    const { outcome, ms, cpuMs = ms } = await runTests(checkout, [test], undefined, options);
+    return { ms, cpuMs, lines: outcome === "passed" ? await linesIn(checkout, folder) : undefined };
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
 }
 
-async function run(cwd: string, args: string[]): Promise<{ success: boolean; text: string }> {
-  const { success, stdout } = await new Deno.Command(Deno.execPath(), {
-    args,
-    cwd,
+/** Lines that a folder of coverage names as run. */
+async function linesIn(checkout: string, folder: string): Promise<string[]> {
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["coverage", "--quiet", "--lcov", "--include=/lib/", folder],
+    cwd: checkout,
     stdin: "null",
-    stdout: "piped",
     stderr: "null",
   }).output();
-  return { success, text: new TextDecoder().decode(stdout) };
+  const lines: string[] = [];
+  let file = "";
+  for (const row of new TextDecoder().decode(stdout).split("\n")) {
+    if (row.startsWith("SF:")) file = relative(checkout, row.slice(3));
+    const [, line, count] = /^DA:(\d+),(\d+)/.exec(row) ?? [];
+    if (Number(count) > 0) lines.push(`${file}:${line}`);
+  }
+  return lines;
 }
