@@ -1,5 +1,8 @@
 /** CEL that fails: at evaluation, at compilation, and at the limits of size, nesting and cost. */
 import { assertEquals, assertThrows } from "@std/assert";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { parseRules } from "../../../lib/policy/author/mod.ts";
+import { compilePolicy } from "../../../lib/policy/mod.ts";
 import { compileMatch } from "../../../lib/policy/engine/compile.ts";
 import { evaluate } from "../../helper/cel.ts";
 
@@ -65,6 +68,12 @@ Deno.test("cel: an expression of a megabyte is rejected", () => {
 Deno.test("cel: nesting is bounded", () => {
   assertThrows(() => compileMatch("(".repeat(5000) + "true" + ")".repeat(5000)));
   assertThrows(() => compileMatch("!".repeat(50_000) + "true"));
+});
+
+Deno.test("cel: an error that has no place is on the first line of its expression", () => {
+  const match = `"""\ntrue &&\n${"!".repeat(3000)}true"""`;
+  const rules = parseRules(`[profiles.rules.deep]\naction = "block"\nmatch = ${match}\n`, "f.toml");
+  assertThrows(() => compilePolicy(rules), SbxError, 'f.toml:4: profile rule "deep": ');
 });
 
 const BOMBS = [

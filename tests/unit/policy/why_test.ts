@@ -197,7 +197,7 @@ Deno.test("a request is decided by every method that a server may take", () => {
     [body("_method=DELETE", "text/plain"), false],
     [body("_method=DELETE", ""), false],
     [part('"_method"'), true],
-    [part("_httpmethod"), true],
+    [part("_httpMethod"), true],
     [part('"a_method"'), false],
     [body('{"_method" : "delete"}', "application/JSON"), true],
     [body('{"\\u005fm\\u0065thod":"DELETE"}', "application/json"), true],
