@@ -58,6 +58,16 @@ Deno.test("an event without an outcome is read as it was appended", () =>
     assertEquals(events as unknown[], [{ ...event, decision: "allow", rule_id: "first" }]);
   }));
 
+Deno.test("a response that the event has already stays where the outcome has none", () =>
+  withLedgerPath(async (path) => {
+    const event = requestEvent("http.request");
+    Object.assign(event.http!, { response: HTTP_RESPONSE });
+    await writeOutcomes(path, event, "allow", { duration_ms: 1 });
+    const { events: [read] } = await readEvents(path);
+    assertEquals(read.http as unknown, event.http);
+    assertEquals((await readWhy(path, event.common.event_id)).event, event);
+  }));
+
 /** Decision of the event, of its outcome, and the final one. */
 const DECISIONS: [first: string, later: string | undefined, final: string, denied: boolean][] = [
   ["ask", "allow", "allow", false],
