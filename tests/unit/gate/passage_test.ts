@@ -25,6 +25,7 @@ const rule = (id: string, action: string, match: string, more = "") =>
 
 Deno.test("an event ends once, with the time of its first byte if it had one", async () => {
   const gate = new TestGate();
+  const started = performance.now();
   const plain = await gate.decide(DRAFT);
   plain.finish();
   plain.finish({ error: "late" });
@@ -34,7 +35,9 @@ Deno.test("an event ends once, with the time of its first byte if it had one", a
   while (performance.now() < until);
   marked.markFirstByte();
   marked.finish({ response: RESPONSE, error: "cut" });
+  const elapsed = performance.now() - started;
   const [first, second] = gate.entries.map(({ outcome }) => outcome!);
+  assert(first.duration_ms! <= elapsed && second.duration_ms! <= elapsed, "times since the decision");
   assertEquals(Object.keys(first), ["duration_ms"]);
   assertEquals(Object.keys(second).sort(), ["duration_ms", "error", "first_byte_ms", "response"]);
   assert(second.first_byte_ms! + 1 < second.duration_ms!, "the first one counts");

@@ -17,6 +17,13 @@ const outcomes = (net: TestNet) =>
     event.credential!.substitution.outcome
   );
 
+/** Answers that repeat a secret: read whole, and relayed as they come. */
+const REPEATED: Record<string, (body: string) => string> = {
+  "in a short body": (body) => `content-length: ${body.length}\r\n\r\n${body}`,
+  "in chunks": (body) =>
+    `transfer-encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
+};
+
 Deno.test(
   "a ref becomes the secret for its owner's host only; redirects are not followed",
   world(added, async ({ open, refs }) => {
@@ -112,6 +119,7 @@ Deno.test(
       }
     }
     assertEquals(received.length, 4);
+    assertEquals(outcomes(net), ["denied", "denied", "denied", "denied"]);
     for (const body of received) {
       assert(!body.includes(KEY.github) && !body.includes("credential:blake3:"), body.slice(-200));
       JSON.parse(body);
@@ -190,27 +198,36 @@ Deno.test(
   }),
 );
 
-Deno.test(
-  "a secret that the upstream repeats comes back as a ref",
-  world(added, async ({ open, refs }) => {
-    let target = { hostname: "", port: 0 };
-    await using net = await TestNet.open({ target: () => target, broker: await open() });
-    const body = JSON.stringify({ you_sent: KEY.anthropic });
-    const upstream = fixedUpstream(
-      `HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\nx-echo: ${KEY.anthropic}\r\n` +
-        `content-length: ${body.length}\r\n\r\n${body}`,
-      await net.leaf(OWNER),
-    );
-    target = upstream.target;
-    const client = await net.tls(OWNER);
-    const answer = await client.ask(
-      `GET /v1/x HTTP/1.1\r\nHost: ${OWNER}\r\nAccept-Encoding: gzip\r\nX-Api-Key: ${refs.anthropic}\r\n\r\n`,
-    );
-    assertEquals([answer.status, JSON.parse(answer.body).you_sent], [401, refs.anthropic]);
-    assert(!JSON.stringify([...answer.headers]).includes(KEY.anthropic), JSON.stringify([...answer.headers]));
-    assertStringIncludes(upstream.requests[0], "accept-encoding: identity");
-    assert(!recorded(net).includes(KEY.anthropic));
-    client.close();
-    upstream.close();
-  }),
-);
+for (const [how, bodyOf] of Object.entries(REPEATED)) {
+  Deno.test(
+    `a secret that the upstream repeats ${how} comes back as a ref, and is on record`,
+    world(added, async ({ open, refs }) => {
+      let target = { hostname: "", port: 0 };
+      await using net = await TestNet.open({ target: () => target, broker: await open() });
+      const upstream = fixedUpstream(
+        `HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\nx-echo: ${KEY.anthropic}\r\n` +
+          bodyOf(JSON.stringify({ you_sent: KEY.anthropic })),
+        await net.leaf(OWNER),
+      );
+      target = upstream.target;
+      const client = await net.tls(OWNER);
+      const answer = await client.ask(
+        `GET /v1/x HTTP/1.1\r\nHost: ${OWNER}\r\nAccept-Encoding: gzip\r\nX-Api-Key: ${refs.anthropic}\r\n\r\n`,
+      );
+      assertEquals([answer.status, JSON.parse(answer.body).you_sent], [401, refs.anthropic]);
+      const headers = JSON.stringify([...answer.headers]);
+      assert(!headers.includes(KEY.anthropic), headers);
+      assertStringIncludes(upstream.requests[0], "accept-encoding: identity");
+      assert(!recorded(net).includes(KEY.anthropic));
+      client.close();
+      await net.idle();
+      const substitutions = net.gate.entries.flatMap(({ event }) => event.credential?.substitution ?? []);
+      assertEquals(substitutions.map(({ location, outcome }) => [location, outcome]), [
+        ["x-api-key", "injected"],
+        ["x-echo", "brokered"],
+        ["response body", "brokered"],
+      ]);
+      upstream.close();
+    }),
+  );
+}

@@ -1,0 +1,62 @@
+/** Words for failures of upstreams. */
+import { assertEquals, assertRejects } from "@std/assert";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { DeadlineWatch } from "../../../lib/net/deadline.ts";
+import { ConnectionLost, MessageFault } from "../../../lib/net/fault.ts";
+import { connect, upstreamError } from "../../../lib/net/upstream/connect.ts";
+import type { PinnedDestination } from "../../../lib/net/upstream/upstream.ts";
+
+const to = (host: string, hostname: string): PinnedDestination => ({
+  scheme: "http",
+  host,
+  port: 80,
+  dial: { hostname, port: 8080 },
+});
+const PLACES: [destination: PinnedDestination, name: string][] = [
+  [to("a.example", "8.8.8.8"), "a.example:80 (at 8.8.8.8:8080)"],
+  [to("8.8.8.8", "8.8.8.8"), "8.8.8.8:80"],
+  [to("2001:db8::1", "2001:db8::1"), "[2001:db8::1]:80"],
+];
+
+Deno.test("errors of exchanges name the upstream, and its address where that is another", () => {
+  const lost = (timedOut: boolean) => new ConnectionLost("was idle for too long", timedOut);
+  for (const [destination, name] of PLACES) {
+    const cases: [cause: Error, code: string, message: string, hint: boolean][] = [
+      [lost(true), "upstream.timeout", `${name} was idle for too long`, true],
+      [lost(false), "upstream.failed", `${name} was idle for too long`, true],
+      [
+        new MessageFault("two lengths"),
+        "upstream.failed",
+        `the response of ${name} cannot be read safely: two lengths`,
+        false,
+      ],
+    ];
+    for (const [cause, code, message, hint] of cases) {
+      const error = upstreamError(cause, destination) as SbxError;
+      assertEquals([error.code, error.message, !!error.hint, error.cause], [code, message, hint, cause]);
+    }
+    const other = new SbxError("credential.denied", "no");
+    assertEquals(upstreamError(other, destination), other);
+  }
+});
+
+Deno.test("an upstream that refuses a connection is named", async () => {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr as Deno.NetAddr;
+  listener.close();
+  const dial = { hostname: "127.0.0.1", port };
+  const error = await assertRejects(
+    () =>
+      connect({ scheme: "http", host: "a.example", port: 80, dial }, {
+        watch: new DeadlineWatch(),
+        timeoutMs: 60_000,
+        caCerts: [],
+        alpn: [],
+      }),
+    SbxError,
+  );
+  assertEquals([error.code, error.message], [
+    "upstream.failed",
+    `a.example:80 (at 127.0.0.1:${port}) refused the connection`,
+  ]);
+});
