@@ -43,7 +43,11 @@ export async function writeTemplate(
       rejectAfter(BOOT_DEADLINE_MS, () => failed("was not ready in time")),
     ]);
     await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
-    await booting.snapshot({ dir: imageDir });
+    await booting.snapshot({ dir: imageDir }).catch((cause) => {
+      throw new SbxError("template.failed", `the machine of a template was not written: ${cause.message}`, {
+        cause,
+      });
+    });
   } finally {
     await booting.kill();
   }

@@ -18,6 +18,7 @@ export const TemplateRecord = z.strictObject({
   schema: z.literal("sbx.template.v1"),
   created_at: z.iso.datetime(),
   key: TemplateKey,
+  image: z.string().regex(/^image-[0-9a-f-]+$/).describe("folder of the files, another one for each making"),
   files: z.array(z.strictObject({
     name: z.string(),
     hash,

@@ -80,8 +80,8 @@ Deno.test("VMs start from a template", async (t) => {
     const [id] = [...Deno.readDirSync(templates)].map(({ name }) => name);
     for (
       const [what, harm] of Object.entries({
-        "flipped bytes": (dir: string) => overwrite(join(dir, "image", "ram"), 64 * 1024 * 1024),
-        "devices that are cut off": (dir: string) => Deno.truncate(join(dir, "image", "state"), 1000),
+        "flipped bytes": (dir: string) => overwrite(imageFile(dir, "ram"), 64 * 1024 * 1024),
+        "devices that are cut off": (dir: string) => Deno.truncate(imageFile(dir, "state"), 1000),
       })
     ) {
       await t.step(`a template with ${what} is removed, and the VM boots`, async () => {
@@ -116,6 +116,10 @@ Deno.test("VMs start from a template", async (t) => {
     await sbx.dispose();
   }
 });
+
+function imageFile(dir: string, name: string): string {
+  return join(dir, JSON.parse(Deno.readTextFileSync(join(dir, "template.json"))).image, name);
+}
 
 async function overwrite(path: string, at: number): Promise<void> {
   using file = await Deno.open(path, { write: true });
