@@ -146,3 +146,25 @@ Deno.test(
     assertThrows(() => filter.push(chunk), CredentialDenied);
   }),
 );
+
+Deno.test(
+  "bodies: each secret is on record once, up to a number, and replaced beyond it",
+  world([], async ({ open }) => {
+    const filter = (await open()).bodies({
+      ...to("api.example.com"),
+      direction: "request",
+      path: "/",
+    })!;
+    const secrets = Array.from(
+      { length: 40 },
+      (_, at) => `sk-ant-api03-${String(at).padStart(2, "0").repeat(20)}`,
+    );
+    const text = [...secrets.slice(0, 2), ...secrets].join(" ");
+    const out = decode(Buffer.concat([filter.push(encode(text)), filter.end()]));
+    assertEquals(out.split(" ").map((each) => each.includes("sk-ant")), Array(42).fill(false));
+    assertEquals(
+      filter.substitutions.map((row) => row.credential_ref),
+      secrets.slice(0, 32).map((secret) => refOf("anthropic", secret)),
+    );
+  }),
+);

@@ -255,7 +255,11 @@ Deno.test(
 Deno.test(
   "a request of the host gets the secret for the server the credential is bound to, and for no other",
   world(
-    [...added, { provider: "mcp", secret: "local-mcp-secret", hosts: ["127.0.0.1:8080"] }],
+    [
+      ...added,
+      { provider: "mcp", secret: "local-mcp-secret", hosts: ["127.0.0.1:8080"] },
+      { provider: "mcp", secret: "mcp-secret-without-hosts" },
+    ],
     async ({ open }) => {
       const broker = await open([]);
       const [remote, local] = [refOf("mcp", KEY.mcp), refOf("mcp", "local-mcp-secret")];
@@ -273,6 +277,7 @@ Deno.test(
         [remote, "http://mcp.example.com/", REASON.notHttps],
         [remote, "https://evil.example.com/", REASON.wrongHost],
         [local, "http://127.0.0.1:9090/", REASON.wrongHost],
+        [refOf("mcp", "mcp-secret-without-hosts"), "https://mcp.example.com/", REASON.wrongHost],
         [refOf("mcp", "nobody knows it"), "https://mcp.example.com/", REASON.unknown],
       ];
       for (const [ref, url, reason] of refusals) {
