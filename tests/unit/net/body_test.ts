@@ -3,7 +3,7 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { BufferedConnection } from "../../../lib/net/connection.ts";
 import { DeadlineWatch } from "../../../lib/net/deadline.ts";
 import { ConnectionLost, MessageFault } from "../../../lib/net/fault.ts";
-import { CHUNK_LINE_MAX, TRAILERS_MAX } from "../../../lib/net/limit.ts";
+import { CHUNK_LINE_MAX, ENCODINGS_MAX, TRAILERS_MAX } from "../../../lib/net/limit.ts";
 import {
   type BodySource,
   NO_BODY,
@@ -12,12 +12,19 @@ import {
   WholeBody,
   WireBody,
 } from "../../../lib/net/message/body.ts";
+import { canDecode } from "../../../lib/net/message/encoding.ts";
 import {
   type BodyFraming,
   keepsAlive,
   requestFraming,
   responseFraming,
 } from "../../../lib/net/message/framing.ts";
+
+Deno.test("a body may have so many encodings, and known ones only", () => {
+  const encodings = (count: number) => Array(count).fill("gzip").join(",");
+  assertEquals([canDecode(encodings(1)), canDecode(encodings(ENCODINGS_MAX))], [true, true]);
+  assertEquals([canDecode(encodings(ENCODINGS_MAX + 1)), canDecode("gzip,pack")], [false, false]);
+});
 
 const encode = (text: string) => new TextEncoder().encode(text);
 const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);

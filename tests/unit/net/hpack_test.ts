@@ -43,6 +43,7 @@ Deno.test("invalid header blocks are refused", async (t) => {
     ["index zero", "80"],
     ["an endless number", "ffff ffff ffff ffff 7f"],
     ["text longer than the block", "4085 6161"],
+    ["a value longer than the block", "4001 6105 62"],
     ["a block that ends in a number", "ff"],
     ["invalid padding", "4081 1c 0161"],
     ["EOS within", "4084 ffff ffff 0161"],

@@ -1,13 +1,13 @@
 /** HTTP/2 to upstreams: streams, windows, and faulty upstreams. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { closeQuietly } from "../../../lib/base/wire/mod.ts";
-import type { Header } from "../../../lib/net/message/header.ts";
 import * as h2 from "../../../lib/net/upstream/http2/frame.ts";
 import { encodeHeaders } from "../../../lib/net/upstream/http2/hpack.ts";
+import { h2Data as data, h2Ok as ok, h2Upstream } from "../../helper/http2_upstream.ts";
 import { TestNet } from "../../helper/net.ts";
-import type { RawUpstream } from "../../helper/net_client.ts";
 
 const HOST = "api.example.com";
+const text = (value: string) => new TextEncoder().encode(value);
+
 Deno.test("long bodies go both ways at once, within windows", async () => {
   let target = { hostname: "", port: 0 };
   await using net = await TestNet.open({ target: () => target });
@@ -37,65 +37,6 @@ Deno.test("long bodies go both ways at once, within windows", async () => {
   assertEquals(versions, 3);
   await upstream.shutdown();
 });
-
-/** An upstream whose HTTP/2 responses a test makes: `answer` is called for each new stream. */
-async function h2Upstream(
-  net: TestNet,
-  answer: (stream: number, send: (...frames: Uint8Array[]) => Promise<void>, count: number) => Promise<void>,
-): Promise<RawUpstream> {
-  const listener = Deno.listenTls({
-    hostname: "127.0.0.1",
-    port: 0,
-    ...await net.leaf(HOST),
-    alpnProtocols: ["h2"],
-  });
-  const conns: Deno.Conn[] = [];
-  let count = 0;
-  const serve = async (conn: Deno.Conn) => {
-    const send = async (...frames: Uint8Array[]) => {
-      for (const frame of frames) {
-        for (let at = 0; at < frame.length;) at += await conn.write(frame.subarray(at));
-      }
-    };
-    const read = async (length: number) => {
-      const bytes = new Uint8Array(length);
-      for (let at = 0; at < length;) {
-        const got = await conn.read(bytes.subarray(at));
-        if (got === null) throw new Error("closed");
-        at += got;
-      }
-      return bytes;
-    };
-    await read(h2.PREFACE.length);
-    await send(h2.settingsFrame([]));
-    while (true) {
-      const head = await read(9);
-      await read(head[0] << 16 | head[1] << 8 | head[2]);
-      if (head[3] === h2.HEADERS) await answer(new DataView(head.buffer).getUint32(5), send, ++count);
-    }
-  };
-  (async () => {
-    for await (const conn of listener) {
-      conns.push(conn);
-      serve(conn).catch(() => {}).finally(() => closeQuietly(conn));
-    }
-  })().catch(() => {});
-  const { port } = listener.addr as Deno.NetAddr;
-  return {
-    target: { hostname: "127.0.0.1", port },
-    conns,
-    close() {
-      listener.close();
-      conns.forEach(closeQuietly);
-    },
-  };
-}
-
-const text = (value: string) => new TextEncoder().encode(value);
-const ok = (stream: number, ...more: Header[]) =>
-  h2.frame(h2.HEADERS, h2.END_HEADERS, stream, encodeHeaders([[":status", "200"], ...more]));
-const data = (stream: number, body: string, flags = h2.END_STREAM) =>
-  h2.frame(h2.DATA, flags, stream, text(body));
 
 Deno.test("valid and faulty uses of HTTP/2", async (t) => {
   type Answer = Parameters<typeof h2Upstream>[1];
@@ -270,7 +211,7 @@ Deno.test("valid and faulty uses of HTTP/2", async (t) => {
     await t.step(name, async () => {
       let target = { hostname: "", port: 0 };
       await using net = await TestNet.open({ target: () => target });
-      const upstream = await h2Upstream(net, answer);
+      const upstream = await h2Upstream(await net.leaf(HOST), answer);
       target = upstream.target;
       const client = await net.tls(HOST);
       const got = await client.ask(`GET /x HTTP/1.1\r\nHost: ${HOST}\r\nTE: trailers\r\n\r\n`);

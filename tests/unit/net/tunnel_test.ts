@@ -56,6 +56,7 @@ Deno.test("TLS that a rule passes uninspected is decided once more when it is re
       ]);
       const [entry, ...more] = net.gate.entries;
       assertEquals([entry.decision!.decision, entry.outcome?.error, more.length], [decision, error, 0]);
+      assertEquals(entry.event.http!.request.bytes, 0);
     });
   }
 });
