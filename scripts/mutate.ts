@@ -42,6 +42,8 @@ const PROCESSES: Record<string, string[]> = {
 const BUDGET_MS = 20_000;
 /** Tests that run whatever their time. */
 const LEAST_TESTS = 6;
+/** Tests that run in one process: the fewer, the sooner one that does not end is late. */
+const GROUP = 4;
 /** Lines before and behind a mutated one. */
 const NEAR = 3;
 
@@ -116,9 +118,9 @@ try {
 }
 
 /** Runs the tests that reach a mutated line; all of the noun's where none is known to, for code in workers. */
-async function attempt(copy: string, place: Place, tests: string[], coverage: Coverage): Promise<Outcome> {
+async function attempt(copy: string, place: Place, known: string[], coverage: Coverage): Promise<Outcome> {
   const { noun, file, mutation } = place;
-  const passing = tests.filter((test) => coverage.times.has(test));
+  const passing = known.filter((test) => coverage.times.has(test));
   const reaching = passing.filter((test) => reaches(coverage, test, file, mutation.line));
   const others = (PROCESSES[noun] ?? []).filter((test) => coverage.times.has(test));
   const first = reaching.length || others.length ? closest(file, reaching, coverage) : passing;
@@ -134,9 +136,11 @@ async function attempt(copy: string, place: Place, tests: string[], coverage: Co
   const started = performance.now();
   await Deno.writeTextFile(path, mutated);
   let outcome: Verdict = "survived";
-  for (const paths of [first, others]) {
-    const expectedMs = paths.reduce((sum, test) => sum + coverage.times.get(test)!.ms, 0);
-    if (outcome === "survived") outcome = await judge(copy, paths, expectedMs, original);
+  const tests = [...first, ...others];
+  while (outcome === "survived" && tests.length > 0) {
+    const group = tests.splice(0, GROUP);
+    const expectedMs = group.reduce((sum, test) => sum + coverage.times.get(test)!.ms, 0);
+    outcome = await judge(copy, group, expectedMs, original);
   }
   await Deno.writeTextFile(path, source);
   return {
