@@ -69,3 +69,23 @@ Deno.test(
     },
   ),
 );
+
+Deno.test(
+  "a text keeps what surrounds its secrets, and loses the beginning of one where it is cut",
+  world(added, async ({ open, refs }) => {
+    const broker = await open();
+    const cases: [text: string, scrubbed: string][] = [
+      ["plain !", "plain !"],
+      [`${KEY.mcp}!`, `${refs.mcp}!`],
+      [`a ${KEY.mcp} b ${TOKENS[0]} c!`, `a ${refs.mcp} b [redacted] c!`],
+      [`a ${refs.mcp} b!`, `a ${refs.mcp} b!`],
+      [`a ${JWT}!`, "a [redacted]!"],
+    ];
+    for (const [text, scrubbed] of cases) {
+      assertEquals([broker.scrub(text), broker.scrub(text, true)], [scrubbed, scrubbed]);
+      const begun = KEY.mcp.slice(0, 9);
+      assertEquals(broker.scrub(text + begun, true), scrubbed);
+      assertEquals(broker.scrub(text + begun), scrubbed + begun);
+    }
+  }),
+);
