@@ -40,23 +40,27 @@ Deno.test("errors of exchanges name the upstream, and its address where that is 
   }
 });
 
-Deno.test("an upstream that refuses a connection is named", async () => {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr as Deno.NetAddr;
-  listener.close();
+const dialing = async (scheme: "http" | "https", port: number, timeoutMs: number) => {
   const dial = { hostname: "127.0.0.1", port };
+  const options = { watch: new DeadlineWatch(5), timeoutMs, caCerts: [], alpn: [] };
   const error = await assertRejects(
-    () =>
-      connect({ scheme: "http", host: "a.example", port: 80, dial }, {
-        watch: new DeadlineWatch(),
-        timeoutMs: 60_000,
-        caCerts: [],
-        alpn: [],
-      }),
+    () => connect({ scheme, host: "a.example", port: 80, dial }, options),
     SbxError,
   );
-  assertEquals([error.code, error.message], [
-    "upstream.failed",
-    `a.example:80 (at 127.0.0.1:${port}) refused the connection`,
+  return [error.code, error.message.replace(`${port}`, "PORT")];
+};
+
+Deno.test("an upstream that refuses a connection, or takes none in time, is named", async () => {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr as Deno.NetAddr;
+  const name = "a.example:80 (at 127.0.0.1:PORT)";
+  // It takes the connection, and says nothing in the TLS handshake.
+  const accepting = listener.accept();
+  assertEquals(await dialing("https", port, 50), [
+    "upstream.timeout",
+    `${name} did not accept the connection in time`,
   ]);
+  (await accepting).close();
+  listener.close();
+  assertEquals(await dialing("http", port, 60_000), ["upstream.failed", `${name} refused the connection`]);
 });

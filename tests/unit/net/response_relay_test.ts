@@ -1,11 +1,14 @@
 /** Responses whose client goes away while they are relayed. */
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertInstanceOf } from "@std/assert";
 import { ClientLost, ConnectionLost } from "../../../lib/net/fault.ts";
 import { WHOLE_RESPONSE_MAX } from "../../../lib/net/limit.ts";
-import { WholeBody } from "../../../lib/net/message/body.ts";
+import { NO_BODY, WholeBody } from "../../../lib/net/message/body.ts";
 import { httpDraft, NO_HTTP_BODY } from "../../../lib/net/exchange/draft.ts";
 import type { Outlet } from "../../../lib/net/exchange/outlet.ts";
 import { ResponseRelay } from "../../../lib/net/exchange/response_relay.ts";
+import type { SocketExchange } from "../../../lib/net/exchange/socket.ts";
+import type { CredentialPort } from "../../../lib/net/port/mod.ts";
+import type { UpstreamResponse } from "../../../lib/net/upstream/upstream.ts";
 import { world } from "../../helper/credential.ts";
 import { TestGate } from "../../helper/gate.ts";
 
@@ -14,45 +17,54 @@ const DRAFT = httpDraft({ actor: "vm" }, {
   ...{ headers: [], bytes: 0, body: NO_HTTP_BODY },
 });
 const lose = () => Promise.reject(new ClientLost(new ConnectionLost("closed the connection")));
-const GONE: Partial<Outlet> = { sendWhole: lose, begin: () => {}, flush: lose, write: lose, cut: () => {} };
+const GONE: Partial<Outlet> = {
+  sendWhole: lose,
+  begin: () => {},
+  flush: lose,
+  write: lose,
+  cut: () => {},
+  upgrade: lose,
+};
 
-for (
-  const [what, length, ends] of [
-    ["a short response", 5, ["done", "abort"]],
-    ["a long response", WHOLE_RESPONSE_MAX + 1, ["abort"]],
-  ] as const
-) {
-  Deno.test(
-    `${what} whose client is gone ends its event with that error, and its exchange`,
-    world([], async ({ open }) => {
-      const gate = new TestGate();
-      const calls: string[] = [];
-      const relay = new ResponseRelay({
-        passage: await gate.decide(DRAFT),
-        broker: await open(),
-        outlet: GONE as Outlet,
-        place: { scheme: "https", host: "api.example.com", port: 443, path: "/", direction: "response" },
-        rulesRead: false,
-        record: () => {},
-      });
-      const response = { status: 200, headers: [], body: new WholeBody(new Uint8Array(length).fill(97)) };
-      await assertRejects(() =>
-        relay.relay({
-          response,
-          exchange: {
-            response: Promise.resolve(response),
-            hasResponded: true,
-            refused: false,
-            done: () => calls.push("done"),
-            abort: () => calls.push("abort"),
-          },
-        }), ClientLost);
-      const [{ outcome }] = gate.entries;
-      assertEquals([outcome?.error, (outcome?.response as { bytes: number }).bytes], [
-        "the client closed the connection",
-        length,
-      ]);
-      assertEquals(calls as readonly string[], ends);
-    }),
-  );
+/** Relays a response to a client that is gone. @returns what became of its event and of its exchange */
+async function relay(broker: CredentialPort, response: Partial<UpstreamResponse>) {
+  const gate = new TestGate();
+  const calls: string[] = [];
+  const relay = new ResponseRelay({
+    passage: await gate.decide(DRAFT),
+    broker,
+    outlet: GONE as Outlet,
+    socket: {} as SocketExchange,
+    place: { scheme: "https", host: "api.example.com", port: 443, path: "/", direction: "response" },
+    rulesRead: false,
+    record: () => {},
+  });
+  const complete = { status: 200, headers: [], body: NO_BODY, ...response };
+  const exchange = {
+    response: Promise.resolve(complete),
+    hasResponded: true,
+    refused: false,
+    done: () => calls.push("done"),
+    abort: () => calls.push("abort"),
+  };
+  const error = await relay.relay({ response: complete, exchange }).catch((error) => error);
+  const [{ outcome }] = gate.entries;
+  const { bytes } = outcome!.response as { bytes: number };
+  return { error, recorded: [outcome!.error, bytes], calls };
 }
+
+Deno.test(
+  "a response whose client is gone ends its event with that error, and its exchange",
+  world([], async ({ open }) => {
+    const broker = await open();
+    for (const [length, ends] of [[5, ["done", "abort"]], [WHOLE_RESPONSE_MAX + 1, ["abort"]]] as const) {
+      const body = new WholeBody(new Uint8Array(length).fill(97));
+      const { error, recorded, calls } = await relay(broker, { body });
+      assertInstanceOf(error, ClientLost);
+      assertEquals([recorded, calls], [["the client closed the connection", length], [...ends]]);
+    }
+    const upgraded = {} as UpstreamResponse["upgraded"];
+    const { error, recorded, calls } = await relay(broker, { status: 101, upgraded });
+    assertEquals([error, recorded, calls], [undefined, ["the client closed the connection", 0], ["abort"]]);
+  }),
+);
