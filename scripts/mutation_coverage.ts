@@ -1,4 +1,4 @@
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { runTests } from "./mutation_run.ts";
 
 /** What tests do without a mutation. */
@@ -15,9 +15,9 @@ export interface TestTime {
   cpuMs: number;
 }
 
-/** What one test file does without a mutation; kept between runs while neither it nor the code changes. */
+/** What one test file does without a mutation; kept between runs while neither it nor the folders that it runs change. */
 interface Known extends TestTime {
-  /** of the test and of `lib/` */
+  /** of the test and of those folders */
   digest: string;
   /** none for a test that fails */
   lines?: string[];
@@ -39,13 +39,13 @@ export async function coverageOf(
   cache: string,
 ): Promise<Coverage> {
   const known: Record<string, Known> = JSON.parse(await Deno.readTextFile(cache).catch(() => "{}"));
-  const code = await codeDigest(join(checkout, "lib"));
   const rest = [...tests];
   await Promise.all(Array.from({ length: jobs }, async () => {
     for (let test = rest.shift(); test; test = rest.shift()) {
-      const digest = await hash(code + await Deno.readTextFile(join(checkout, test)));
-      if (known[test]?.digest === digest && known[test].cpuMs && known[test].lines) continue;
-      known[test] = { digest, ...await measure(checkout, test) };
+      const { cpuMs, digest, lines } = known[test] ?? {};
+      if (cpuMs && lines && digest === await digestOf(checkout, test, lines)) continue;
+      const measured = await measure(checkout, test);
+      known[test] = { digest: await digestOf(checkout, test, measured.lines), ...measured };
       if (!known[test].lines) console.error(`${test} fails without a mutation: left out`);
     }
   }));
@@ -60,15 +60,29 @@ export async function coverageOf(
   return coverage;
 }
 
-async function codeDigest(folder: string): Promise<string> {
-  let text = "";
-  for (
-    const { name, isDirectory } of [...Deno.readDirSync(folder)].sort((a, b) => a.name < b.name ? -1 : 1)
-  ) {
-    const path = join(folder, name);
-    text += isDirectory ? await codeDigest(path) : name + await hash(await Deno.readTextFile(path));
+/** Digest of a test and of all code beside the lines that it runs: also of a worker's, which coverage does not see. */
+async function digestOf(checkout: string, test: string, lines: string[] = []): Promise<string> {
+  let text = await Deno.readTextFile(join(checkout, test));
+  for (const folder of [...new Set(lines.map(dirname))].sort()) {
+    text += await folderDigest(join(checkout, folder));
   }
   return await hash(text);
+}
+
+const folderDigests = new Map<string, Promise<string>>();
+
+/** Digest of the files of a folder, which may be gone. */
+function folderDigest(folder: string): Promise<string> {
+  const digest = folderDigests.get(folder) ?? readFolder(folder);
+  folderDigests.set(folder, digest);
+  return digest;
+}
+
+async function readFolder(folder: string): Promise<string> {
+  const entries = await Array.fromAsync(Deno.readDir(folder)).catch(() => []);
+  const names = entries.filter(({ isFile }) => isFile).map(({ name }) => name).sort();
+  const texts = await Promise.all(names.map((name) => Deno.readTextFile(join(folder, name))));
+  return await hash(JSON.stringify([names, texts]));
 }
 
 async function hash(text: string): Promise<string> {
