@@ -27,12 +27,15 @@ export class BootConfig {
     LANG: "C.UTF-8",
   };
   readonly #isCopy: boolean;
-  #started = uptimeMs();
+  /** when the agent met its host, in `ms` of a copy's runtime, or else of the guest's uptime */
+  readonly #started: number;
   readonly #failures: string[] = [];
 
   /** @param isCopy the machine was started from memory: its stages of init are another one's */
   constructor(isCopy: boolean) {
     this.#isCopy = isCopy;
+    // Init is moving a copy's /proc to another root file system: there may be none at this moment.
+    this.#started = isCopy ? performance.now() : uptimeMs();
   }
 
   async begin(message: Begin): Promise<void> {
@@ -63,11 +66,12 @@ export class BootConfig {
     if (this.#failures.length > 0) {
       return { t: "BootFailed", error: this.#failures.join("; ").slice(0, ERROR_CHARACTERS) };
     }
-    const ready = uptimeMs();
-    const stages = this.#isCopy
-      ? [{ name: "ready", ms: ready - this.#started }]
-      : [...initStages(), { name: "agent", ms: this.#started }, { name: "ready", ms: ready }];
-    return { t: "BootReady", stages };
+    return { t: "BootReady", stages: this.#stages() };
+  }
+
+  #stages(): GuestStage[] {
+    if (this.#isCopy) return [{ name: "ready", ms: performance.now() - this.#started }];
+    return [...initStages(), { name: "agent", ms: this.#started }, { name: "ready", ms: uptimeMs() }];
   }
 }
 
