@@ -168,3 +168,14 @@ Deno.test(
     );
   }),
 );
+
+Deno.test(
+  "environments: of several credentials of a provider, the one added last",
+  world(
+    [..."abcde"].map((each) => ({ provider: "openai", secret: `sk-proj-${each.repeat(30)}` })),
+    async ({ open }) => {
+      const env = (await open()).guestEnv(["openai"]);
+      assertEquals(env.OPENAI_API_KEY, refOf("openai", `sk-proj-${"e".repeat(30)}`));
+    },
+  ),
+);

@@ -2,7 +2,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { dirname } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { Logins, refOf } from "../../../lib/credential/mod.ts";
+import { Logins, REASON, refOf } from "../../../lib/credential/mod.ts";
+import { CredentialDenied } from "../../../lib/net/port/mod.ts";
 import { KEY, world } from "../../helper/credential.ts";
 
 const PLACE = { profile: "p", server: "s", url: "https://mcp.example.com/x" };
@@ -114,6 +115,25 @@ Deno.test(
       if (other !== ref) assertEquals(await secret(other), undefined);
     }
     assertEquals(await secret(refOf("mcp", "nobody")), undefined);
+  }),
+);
+
+Deno.test(
+  "the access token of a login is used for its own login and server only",
+  world([], async ({ store, open }) => {
+    await new Logins(store).save(PLACE, { terms: TERMS, access: ACCESS, refresh: REFRESH });
+    const broker = await open([]);
+    const url = new URL(PLACE.url);
+    const use = async (secret: string, ...to: [URL, typeof PLACE?]) => {
+      const used = await broker.use(refOf("mcp", secret), ...to).catch((error) => error);
+      return used instanceof CredentialDenied ? used.substitutions[0].reason : used.secret;
+    };
+    assertEquals(await use(ACCESS, url, PLACE), ACCESS);
+    for (const other of [undefined, ...OTHERS]) {
+      assertEquals(await use(ACCESS, url, other), REASON.notGranted);
+    }
+    assertEquals(await use(ACCESS, new URL("https://other.example.com/"), PLACE), REASON.wrongHost);
+    assertEquals(await use(REFRESH, url, PLACE), REASON.wrongHost);
   }),
 );
 

@@ -89,3 +89,17 @@ Deno.test(
     }
   }),
 );
+
+Deno.test(
+  "a secret in the name of a header is on record by its ref, known or not",
+  world(added, async ({ open }) => {
+    const broker = await open();
+    const known = KEY.github;
+    for (const secret of [known, TOKENS[4]]) {
+      const { substitutions } = broker.capture("api.example.com", [[secret, "x"]]);
+      assertEquals(substitutions.map((row) => [row.credential_ref, row.location, row.outcome]), [
+        [refOf("github", secret), "the name of a header", "denied"],
+      ]);
+    }
+  }),
+);

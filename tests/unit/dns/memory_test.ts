@@ -46,6 +46,8 @@ Deno.test("a full cache drops the least recently used answers, by number and by 
   assertEquals(has(), ["d", "e"]);
   assertEquals(set("b", 1001).records.map(({ ttl }) => ttl), [60]);
   assertEquals(has(), ["d", "e"], "an answer that does not fit is not cached");
+  set("e", 990);
+  assertEquals(has(), ["d", "e"], "answers that fill the cache are kept");
 });
 
 Deno.test("resolved addresses agree with their name in any spelling, until newer ones replace them", () => {

@@ -37,6 +37,12 @@ Deno.test("encoded headers of any length decode to the same", () => {
   assertEquals(new HeaderDecoder().decode(encodeHeaders(headers)), headers);
 });
 
+Deno.test("a known field takes its index, and a known name the index of its first field", () => {
+  assertEquals(encodeHeaders([[":method", "GET"]]).toHex(), "82");
+  assertEquals(encodeHeaders([[":method", "PUT"]]).toHex(), `1203${new TextEncoder().encode("PUT").toHex()}`);
+  assertEquals(encodeHeaders([["x", "y"]]).toHex(), "1001780179");
+});
+
 Deno.test("invalid header blocks are refused", async (t) => {
   const cases: [name: string, block: string][] = [
     ["an unused index", "ff80 01"],
