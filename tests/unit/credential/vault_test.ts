@@ -154,15 +154,18 @@ Deno.test(
   vaulted(added, async (vault, { store, refs }, errors) => {
     const good = await Deno.readTextFile(store.path);
     const { signal } = vault.get(refs.github)!.controller;
+    assertEquals(vault.isBound("mcp.example.com"), true);
     for (const text of ["{", "{ "]) {
       await Deno.writeTextFile(store.path, text);
       await vault.refresh();
     }
     assertEquals([errors, vault.broken?.code], [["credential.store_corrupt"], "credential.store_corrupt"]);
     assertEquals([signal.aborted, [...vault.active()].length], [true, 0]);
+    assertEquals(vault.isBound("mcp.example.com"), false);
     await Deno.writeTextFile(store.path, good);
     await vault.refresh();
     assertEquals([vault.broken, [...vault.active()].length, errors.length], [undefined, added.length, 1]);
+    assertEquals(vault.isBound("mcp.example.com"), true);
     // A seal that was changed.
     const file = JSON.parse(good);
     file.entries[0].sealed = file.entries[1].sealed;

@@ -229,6 +229,7 @@ rewrite = [{ op = "set", path = "dns.request.qname", value = "mirror.test" }]
 Deno.test("names of network.upstream_overrides have a public address each, and lead to the user's targets", async () => {
   const overrides = ["api.test=127.0.0.1:8080", "API.test.:443=[::1]:8443", "other.test=127.0.0.1:9"];
   await withService(records(), async (dns, gate, resolver) => {
+    assertEquals(dns.nameOf("203.0.113.1"), "api.test", "before it is asked for");
     const [address] = read(await dns.answer(ask("api.test"), BY)).data;
     assertEquals(gate.entries[0].decision?.decision, "allow");
     assertEquals(read(await dns.answer(ask("api.test", "AAAA"), BY)).data, []);
