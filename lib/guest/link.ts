@@ -169,11 +169,12 @@ export class GuestLink {
     return this.#send({ t: "Shutdown" });
   }
 
-  close(): void {
+  /** Ends everything at once; another link may listen in the same folder when this settles. */
+  async close(): Promise<void> {
     this.release();
     this.#lose(new SbxError("process.gone", "the VM has ended"));
-    this.#ports.close();
     for (const terminal of this.#terminals.values()) terminal.end();
+    await this.#ports.close();
   }
 
   #send(message: HostMessage): Promise<void> {

@@ -29,6 +29,8 @@ export interface PortLimits {
 export class GuestPorts {
   readonly #dir: string;
   readonly #listeners: Deno.Listener[] = [];
+  /** settle when the ports are served no more */
+  readonly #served: Promise<void>[] = [];
   readonly #connections = new Map<FrameChannel, Deno.Conn>();
   /** settles when the guest runs again; nothing may be written to a paused guest */
   #paused?: PromiseWithResolvers<void>;
@@ -44,7 +46,17 @@ export class GuestPorts {
    * closed after a time, and before that it makes room for a new one when the port is full, so that silent
    * connections of one program keep no other from the port.
    */
-  async accept(
+  accept(
+    port: number,
+    serve: (channel: FrameChannel, conn: Deno.Conn) => Promise<void>,
+    limits: PortLimits = {},
+  ): Promise<void> {
+    const served = this.#serve(port, serve, limits);
+    this.#served.push(served.catch(() => {}));
+    return served;
+  }
+
+  async #serve(
     port: number,
     serve: (channel: FrameChannel, conn: Deno.Conn) => Promise<void>,
     {
@@ -52,7 +64,7 @@ export class GuestPorts {
       frameLimit,
       firstFrameLimit = FIRST_FRAME_LIMIT,
       firstFrameMs = FIRST_FRAME_MS,
-    }: PortLimits = {},
+    }: PortLimits,
   ): Promise<void> {
     const listener = Deno.listen({ transport: "unix", path: vsockPath(this.#dir, port) });
     this.#listeners.push(listener);
@@ -106,13 +118,14 @@ export class GuestPorts {
     this.#paused = undefined;
   }
 
-  close(): void {
-    for (const listener of this.#listeners) {
-      listener.close();
-      // A machine that starts in place of this one listens there too.
-      if (listener.addr.transport === "unix") removeIfThere(listener.addr.path);
-    }
+  /**
+   * Ends all connections. A machine that starts in place of this one may listen once this settles: Deno removes a socket
+   * when the last accept on it has ended, and would remove the other one's.
+   */
+  async close(): Promise<void> {
+    for (const listener of this.#listeners) listener.close();
     for (const channel of this.#connections.keys()) channel.close();
+    await Promise.all(this.#served);
   }
 }
 
@@ -123,12 +136,4 @@ function holdWrites(conn: Deno.Conn, until: Promise<void>): void {
     await until;
     return await write(bytes);
   };
-}
-
-function removeIfThere(path: string): void {
-  try {
-    Deno.removeSync(path);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
 }

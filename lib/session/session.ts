@@ -201,9 +201,9 @@ export class Session {
   }
 
   /** Listens for the guest: its agent, and its connections for MCP, TCP and DNS. */
-  #openLink(): GuestLink {
+  async #openLink(): Promise<GuestLink> {
     const { enforcement } = this;
-    this.#link?.close();
+    await this.#link?.close();
     this.#link = new GuestLink(this.#paths.sockets);
     this.#link.listen();
     this.#link.accept(PORTS.mcp, async (channel) => (await (await enforcement).mcp()).serve(channel), {

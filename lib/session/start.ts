@@ -14,7 +14,7 @@ export interface StartingSession {
   record: VmRecord;
   spec: MachineSpec;
   /** a new link to the guest; one before it is closed */
-  openLink(): GuestLink;
+  openLink(): Promise<GuestLink>;
   /** the machine that runs now, of which there may be a second one */
   onMachine(machine: Machine): void;
   onStarted(started: MachineInfo["started"]): void;
@@ -35,7 +35,7 @@ export async function startMachine(session: StartingSession, start: BootCall["st
 /** Starts from a template; where that fails, from the kernel. */
 async function fromTemplate(session: StartingSession, dir: string): Promise<Stage[]> {
   const { hypervisor, spec, stage } = session;
-  const link = session.openLink();
+  const link = await session.openLink();
   let machine: Machine | undefined;
   try {
     machine = await hypervisor.restore(spec, { dir });
@@ -59,7 +59,7 @@ async function fromKernel(session: StartingSession, why: string): Promise<Stage[
   const { hypervisor, spec, stage } = session;
   if (session.isOver()) throw over();
   session.onStarted({ by: "cold", why });
-  const link = session.openLink();
+  const link = await session.openLink();
   const machine = await hypervisor.start(spec);
   await handOver(session, machine);
   const spawned = stage("machine started");

@@ -46,8 +46,8 @@ class Starting {
       } as Partial<Hypervisor> as Hypervisor,
       record: recordOf("id", "name"),
       spec: { logs: this.dir } as StartingSession["spec"],
-      openLink: () => {
-        this.#link?.close();
+      openLink: async () => {
+        await this.#link?.close();
         this.#link = new GuestLink(this.dir);
         this.#link.listen();
         return this.#link;
