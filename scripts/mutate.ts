@@ -1,9 +1,10 @@
 /**
  * `make mutate`: how strong the unit tests are. Changes one random place of a noun's code at a time, in a copy of the
- * checkout, and runs those of that noun's tests that reach the line, which should notice. The seed makes a run repeatable. Survivors are printed with
- * their line, JSON goes to `--out`; `--again` with such a file repeats its survivors only, with more tests each.
+ * checkout, and runs those of that noun's tests that reach the line, which should notice. The seed makes a run repeatable.
+ * Survivors are printed with their line, JSON goes to `--out`; `--again` with such a file repeats its survivors only, with
+ * more tests each; `--resume` continues a run of the same sample that was stopped.
  *
- *     deno run -A scripts/mutate.ts [--count 300] [--seed 1] [--jobs 2] [--out FILE] [--again FILE] [NOUN…]
+ *     deno run -A scripts/mutate.ts [--count 300] [--seed 1] [--jobs 2] [--out FILE] [--again FILE] [--resume FILE] [NOUN…]
  */
 import { parseArgs } from "@std/cli";
 import { dirname, join } from "node:path";
@@ -66,7 +67,7 @@ interface Outcome extends Mutation {
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const args = parseArgs(Deno.args, {
-  string: ["count", "seed", "out", "jobs", "again"],
+  string: ["count", "seed", "out", "jobs", "again", "resume"],
   default: { count: "300", seed: "1", jobs: "2" },
 });
 const nouns = args._.length ? args._.map(String) : Object.keys(NOUNS);
@@ -90,8 +91,9 @@ try {
     jobs,
     join(root, ".deno", "mutate.json"),
   );
-  const outcomes: Outcome[] = [];
-  const rest = [...chosen];
+  const outcomes: Outcome[] = args.resume ? JSON.parse(await Deno.readTextFile(args.resume)) : [];
+  const done = new Set(outcomes.map((each) => keyOf(each.file, each)));
+  const rest = chosen.filter(({ file, mutation }) => !done.has(keyOf(file, mutation)));
   await Promise.all(copies.map(async (copy) => {
     for (let place = rest.shift(); place; place = rest.shift()) {
       outcomes.push(await attempt(copy, place, tests.get(place.noun)!, coverage));
@@ -234,11 +236,14 @@ function attack(name: string): string {
 /** Places of the survivors of an earlier run. */
 function survivorsOf(out: string, places: Place[]): Place[] {
   const outcomes: Outcome[] = JSON.parse(Deno.readTextFileSync(out));
-  const key = (file: string, { start, end, text }: Mutation) => `${file} ${start} ${end} ${text}`;
   const keys = new Set(
-    outcomes.filter(({ outcome }) => outcome === "survived").map((each) => key(each.file, each)),
+    outcomes.filter(({ outcome }) => outcome === "survived").map((each) => keyOf(each.file, each)),
   );
-  return places.filter(({ file, mutation }) => keys.has(key(file, mutation)));
+  return places.filter(({ file, mutation }) => keys.has(keyOf(file, mutation)));
+}
+
+function keyOf(file: string, { start, end, text }: Mutation): string {
+  return `${file} ${start} ${end} ${text}`;
 }
 
 function sample(items: Place[], count: number): Place[] {

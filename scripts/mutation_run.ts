@@ -81,10 +81,13 @@ export async function judge(
 ): Promise<Verdict> {
   let rest = tests;
   let limitMs = LEAST_MS + LIMIT * expectedMs;
+  let wasLate = false;
   while (rest.length > 0) {
     const { outcome, failing } = await runTests(checkout, rest, limitMs);
     if (outcome === "passed") return "survived";
     if (outcome === "late") {
+      if (wasLate) return "timeout";
+      wasLate = true;
       const { ms } = await original(() => runTests(checkout, rest));
       if (LEAST_MS + LIMIT * ms <= limitMs) return "timeout";
       limitMs = LEAST_MS + LIMIT * ms;
