@@ -8,7 +8,7 @@ OUT ?= dist
 ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp
 GUEST := $(notdir $(wildcard cmd/guest/*))
 
-.PHONY: demo test unit e2e setup deps check fmt bench mutate build install clean image docs
+.PHONY: demo test unit e2e test-hosts setup deps check fmt bench mutate build install clean image docs
 
 demo: setup deps image
 	@scripts/demo.sh
@@ -23,6 +23,11 @@ unit: setup
 # Tests that boot VMs; TEST and FILTER as above.
 e2e: setup deps image
 	@SBX_REQUIRE_VM=1 scripts/test.sh attack/vm e2e
+
+# VMs on each Debian suite, with its own QEMU: COUNT cold boots and COUNT starts from a template, as root and as another user.
+# Prints the table of docs/hosts.md; SUITES chooses some.
+test-hosts: setup deps image
+	@$(DENO) run -A --quiet tests/hosts/main.ts $(or $(COUNT),20) $(or $(SUITES),bookworm trixie sid)
 
 # Deno, its cache and bin/: everything that runs from source.
 setup:

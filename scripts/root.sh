@@ -1,24 +1,29 @@
 #!/bin/bash
-# trixie.sh COMMAND…: runs a command as root in a Debian trixie of its own, made once in .cache/trixie, with this checkout in
-# /src/main. What it changes there stays; the machine's own files, but for the checkout, are out of its reach.
+# root.sh SUITE COMMAND…: runs a command as root in a Debian of its own (bookworm, trixie, sid), made once in .cache/roots, with
+# this checkout in /src/main. What it changes there stays; the machine's own files, but for the checkout, are out of its reach.
 set -euo pipefail
-root=$(cd "$(dirname "$0")/.." && pwd)
-trixie="$root/.cache/trixie"
-[ "$(id -u)" -eq 0 ] || { echo "trixie: entering another root file system is root's work" >&2; exit 1; }
+main=$(cd "$(dirname "$0")/.." && pwd)
+suite=${1:?usage: root.sh SUITE COMMAND…}
+shift
+place="$main/.cache/roots/$suite"
+root="$place/root"
+[ "$(id -u)" -eq 0 ] || { echo "root: entering another root file system is root's work" >&2; exit 1; }
 
 # Packages that the README asks for: everything else is the work of `make deps`.
-if [ ! -f "$trixie/made" ]; then
-  rm -rf "$trixie"
-  mkdir -p "$trixie"
+if [ ! -f "$place/made" ]; then
+  rm -rf "$place"
+  mkdir -p "$place"
   # The machine's own mirror, of whatever suite.
   mirror=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' | sed -n 's/^Debian //p' | head -n 1)
-  mmdebstrap --quiet --variant=apt --include=make,nodejs,npm,git,ca-certificates,procps,sudo trixie "$trixie/root" ${mirror:+"$mirror"}
-  touch "$trixie/made"
+  # A mirror may lag, and a clock be wrong: sid's week of validity is stretched to half a year, not given up.
+  mmdebstrap --quiet --variant=apt --aptopt='Acquire::Min-ValidTime "15552000"' \
+    --include=make,nodejs,npm,git,ca-certificates,passwd,procps,sudo "$suite" "$root" ${mirror:+"$mirror"}
+  touch "$place/made"
 fi
 
 # What this machine knows about its network: resolver, certificates, npm's registry.
 for file in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt "$HOME/.npmrc" /etc/npmrc /usr/etc/npmrc; do
-  [ ! -r "$file" ] || install -D -m 0644 "$file" "$trixie/root${file/#$HOME//root}"
+  [ ! -r "$file" ] || install -D -m 0644 "$file" "$root${file/#$HOME//root}"
 done
 
 # A chroot is not enough: virtiofsd's sandbox pivots, and needs a mounted root.
@@ -35,4 +40,4 @@ exec unshare --mount --propagation private bash -euc '
   perl -e "\$old = q(/.old); syscall(166, \$old, 2) == 0 or die \$!"
   cd /src/main
   exec env -i HOME=/root TERM=dumb LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
-' trixie "$trixie/root" "$root" "$@"
+' root "$root" "$main" "$@"
