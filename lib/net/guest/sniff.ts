@@ -27,13 +27,12 @@ const REQUEST_BEGINNING = /^\s*(?:[A-Za-z_-]{0,32}|[A-Za-z_-]{1,32}\s[^\r]*\r?)$
 export function sniff(bytes: Uint8Array): ClientProtocol {
   const start = bytes.findIndex((byte) => byte !== CR && byte !== LF);
   if (start < 0) return bytes.length > BREAKS_MAX ? "http" : "more";
-  if (start === 0) {
-    if (TLS_RECORDS.has(bytes[0])) return bytes.length < 2 ? "more" : bytes[1] === 3 ? "tls" : "other";
-    // The ClientHello of SSL 2, by which clients may still begin TLS.
-    if ((bytes[0] & 0x80) !== 0) {
-      if (bytes.length < 5) return "more";
-      return bytes[2] === 1 && (bytes[3] === 3 || bytes[3] === 0 && bytes[4] === 2) ? "tls" : "other";
-    }
+  // No line break is either of these.
+  if (TLS_RECORDS.has(bytes[0])) return bytes.length < 2 ? "more" : bytes[1] === 3 ? "tls" : "other";
+  // The ClientHello of SSL 2, by which clients may still begin TLS.
+  if ((bytes[0] & 0x80) !== 0) {
+    if (bytes.length < 5) return "more";
+    return bytes[2] === 1 && (bytes[3] === 3 || bytes[3] === 0 && bytes[4] === 2) ? "tls" : "other";
   }
   const end = bytes.indexOf(LF, start);
   const line = decodeLatin1(bytes.subarray(start, end < 0 ? Math.min(bytes.length, FIRST_LINE_MAX) : end));
