@@ -8,7 +8,7 @@ OUT ?= dist
 ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp
 GUEST := $(notdir $(wildcard cmd/guest/*))
 
-.PHONY: demo test unit e2e test-hosts setup deps check fmt bench mutate build install clean image docs
+.PHONY: demo test unit e2e test-faults test-hosts setup deps check fmt bench mutate build install clean image docs
 
 demo: setup deps image
 	@scripts/demo.sh
@@ -28,6 +28,10 @@ e2e: setup deps image
 # Prints the table of docs/hosts.md; SUITES chooses some.
 test-hosts: setup deps image
 	@$(DENO) run -A --quiet tests/hosts/main.ts $(or $(COUNT),20) $(or $(SUITES),bookworm trixie sid)
+
+# kill -9 at random moments while templates are made and VMs start from them: COUNT of them, the first with SEED.
+test-faults: setup deps image
+	@SBX_REQUIRE_VM=1 scripts/test.sh faults
 
 # Deno, its cache and bin/: everything that runs from source.
 setup:
