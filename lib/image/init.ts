@@ -1,6 +1,9 @@
 import { GUEST_NETWORK } from "../guest/wire/mod.ts";
-import { TEMPLATE_READY } from "../vm/mod.ts";
+import { PORT_ADDRESS, TEMPLATE_READY } from "../vm/mod.ts";
 import { MODULES_PATH } from "./network.ts";
+
+/** PCI address of the port that a copy's vsock is plugged into. */
+const VSOCK_PORT = `0000:00:${PORT_ADDRESS.vsock.slice(2)}.0`;
 
 const { interface: dummy, ipv4, ipv6 } = GUEST_NETWORK;
 
@@ -39,8 +42,8 @@ until [ -b /dev/vda ]; do
   usleep 5000
 done
 mount -t erofs -o ro /dev/vda /lower || die "cannot mount the root file system"
-# Read Deno's pages ahead, in parallel; faulting them in one by one takes longer.
-cat /lower/usr/bin/deno >/dev/null &
+# Read Deno's pages ahead, in parallel; faulting them in one by one takes longer. A template keeps only those that it needs.
+[ -n "$sbx_template" ] || cat /lower/usr/bin/deno >/dev/null &
 if [ -n "$sbx_scratch" ]; then
   mount -t ext4 -o noatime /dev/vdb /upper || die "cannot mount the scratch disk"
 else
@@ -58,6 +61,7 @@ stage rootfs
 cd /new
 mount --move . /
 printf '%s' "$stages" >./run/sbx/stages
+[ -z "$sbx_template" ] || mkfifo ./run/sbx/plugged
 deno="env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
   DENO_NO_UPDATE_CHECK=1 $b chroot . /usr/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock \\
   --no-remote --no-npm --quiet \${sbx_v8_flags:+--v8-flags=$sbx_v8_flags}"
@@ -100,11 +104,19 @@ ip -6 route add default dev ${dummy}
 if [ -n "$sbx_template" ]; then
   # Everything that all copies need runs when the machine is written down; what belongs to one VM is plugged in later.
   cp $b ./run/sbx/busybox
-  mkfifo ./run/sbx/plugged
+  mkfifo ./run/sbx/tick
   network &
   until [ -e ./run/sbx/waiting ] && [ -e ./run/sbx/network ]; do usleep 20000; done
   printf '\n%s\n' '${TEMPLATE_READY}' >/dev/console
-  read -r m <./run/sbx/plugged
+  # Nothing is forked until the agent can talk to its host; other devices are found while it does.
+  exec 9<>./run/sbx/tick
+  until [ -e ./sys/bus/virtio/drivers/vmw_vsock_virtio_transport/virtio* ]; do
+    read -r -t 0.005 m <&9
+    echo 1 >./sys/bus/pci/devices/${VSOCK_PORT}/rescan
+  done
+  exec 9<&-
+  echo >./run/sbx/plugged
+  echo 1 >./sys/bus/pci/rescan
   if [ -b ./dev/vdb ]; then
     mount -t ext4 -o noatime ./dev/vdb /disk || die "cannot mount the scratch disk"
     mkdir -p /disk/data /disk/work

@@ -22,7 +22,8 @@ const ADDRESS = { root: "0x3", scratch: "0x4" } as const;
  * every host. Their hot plug is the board's (ACPI), with which a guest finds a device when it looks, and can eject one.
  */
 export const PORT = { vsock: "vsock-port", files: "files-port" } as const;
-const PORT_ADDRESS = { vsock: "0x10", files: "0x11" } as const;
+/** Address of each port on the first bus. */
+export const PORT_ADDRESS = { vsock: "0x10", files: "0x11" } as const;
 
 type Board = Pick<MachineSpec, "cpus" | "ramMb" | "accelerator">;
 type Kernel = Pick<MachineSpec, "kernel" | "initrd" | "accelerator">;
@@ -128,7 +129,9 @@ function emulationParameters(accelerator: Accelerator): string[] {
   // each start. With fixed ones a program starts five times faster; the machine isolates the guest, not its
   // ASLR. For the same reason the agent runs without a just-in-time compiler, whose output would be
   // translated once more.
-  return accelerator === "tcg" ? ["norandmaps", "sbx_v8_flags=--jitless", ...clockParameters()] : [];
+  return accelerator === "tcg"
+    ? ["norandmaps", "sbx_v8_flags=--jitless,--no-flush-bytecode", ...clockParameters()]
+    : [];
 }
 
 /**

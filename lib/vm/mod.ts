@@ -1,6 +1,6 @@
 /** Virtual machines: one interface and its hypervisors. */
 export { type AcceleratorChoice, chooseAccelerator } from "./accelerator.ts";
-export { bareArguments, TEMPLATE_READY } from "./command.ts";
+export { bareArguments, PORT_ADDRESS, TEMPLATE_READY } from "./command.ts";
 export {
   type Accelerator,
   type Features,

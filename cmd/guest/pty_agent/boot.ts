@@ -9,8 +9,8 @@ import { CA_PATH, trust } from "./trust.ts";
 
 /** Files of init: its measured stages, and the signals that a copy's disk is there and that the late mounts are done. */
 const STAGES = "/run/sbx/stages";
-const ROOTED = "/run/sbx/rooted";
-const MOUNTED = "/run/sbx/mounted";
+export const ROOTED = "/run/sbx/rooted";
+export const MOUNTED = "/run/sbx/mounted";
 const INIT_POLL_MS = 5;
 const INIT_DEADLINE_MS = 30_000;
 

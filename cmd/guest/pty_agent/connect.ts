@@ -1,8 +1,6 @@
 import { HOST_CID, PORTS } from "../../../lib/guest/wire/mod.ts";
 
-/** Makes the kernel look for devices that were plugged in. */
-const RESCAN = "/sys/bus/pci/rescan";
-/** Tells init that the agent waits for its host, and that the host is there. */
+/** Tells init that the agent waits for its host; init opens the pipe, which only a template has, once the host is there. */
 const WAITING = "/run/sbx/waiting";
 const PLUGGED = "/run/sbx/plugged";
 /** Time between two looks for the host, in `ms`. */
@@ -22,18 +20,21 @@ export function connectHost(port: number): Promise<Deno.Conn> {
 export async function connectControl(
   prepare: () => Promise<void>,
 ): Promise<{ conn: Deno.Conn; waited: boolean }> {
-  const first = await tryConnect();
-  if (first) return { conn: first, waited: false };
-  await prepare();
-  Deno.writeTextFileSync(WAITING, "");
-  while (true) {
-    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-    Deno.writeTextFileSync(RESCAN, "1");
-    const conn = await tryConnect();
-    if (!conn) continue;
-    Deno.writeTextFileSync(PLUGGED, "\n");
-    return { conn, waited: true };
+  const waited = await exists(PLUGGED);
+  if (waited) {
+    await prepare();
+    Deno.writeTextFileSync(WAITING, "");
+    await Deno.readTextFile(PLUGGED);
   }
+  while (true) {
+    const conn = await tryConnect();
+    if (conn) return { conn, waited };
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
+}
+
+function exists(path: string): Promise<boolean> {
+  return Deno.lstat(path).then(() => true, () => false);
 }
 
 function tryConnect(): Promise<Deno.Conn | undefined> {

@@ -10,6 +10,7 @@ import { connectControl, connectHost } from "./connect.ts";
 import { Executions } from "./exec.ts";
 import { awaitFile } from "./file.ts";
 import { Terminals } from "./pty.ts";
+import { rehearse } from "./rehearse.ts";
 
 /** Version of the wire; the host refuses a guest of another version. */
 const AGENT_VERSION = "3";
@@ -20,7 +21,7 @@ addEventListener("unhandledrejection", (event) => {
   console.error("sbx-pty-agent:", event.reason);
 });
 
-const { conn, waited } = await connectControl(warmUp);
+const { conn, waited } = await connectControl(rehearse);
 const control = new FrameChannel(conn);
 const send = (message: GuestMessage) => control.send(message);
 
@@ -77,11 +78,6 @@ async function handle(message: HostMessage): Promise<void> {
     case "Shutdown":
       return shutDown();
   }
-}
-
-/** Runs a program before the machine is written down, so that its copies have loaded all that this needs. */
-async function warmUp(): Promise<void> {
-  await new Deno.Command("true", { stdin: "null", stdout: "piped", stderr: "piped" }).output();
 }
 
 /** Signals init to start sbx-net-proxy, which is kept out of the boot. */

@@ -4,7 +4,7 @@ export const CA_PATH = "/etc/sbx/ca.pem";
 /** Bundle of certificates trusted by Debian's programs. */
 const BUNDLE = "/etc/ssl/certs/ca-certificates.crt";
 /** Source of the certificate for update-ca-certificates. */
-const SOURCE = "/usr/local/share/ca-certificates/sbx.crt";
+export const SOURCE = "/usr/local/share/ca-certificates/sbx.crt";
 
 /**
  * Makes every program of the guest trust `pem`, in place of an earlier certificate of the host. Faster than

@@ -1,0 +1,70 @@
+import { FrameChannel } from "../../../lib/base/wire/mod.ts";
+import type { GuestMessage } from "../../../lib/guest/wire/mod.ts";
+import { BootConfig, MOUNTED, ROOTED } from "./boot.ts";
+import { Executions } from "./exec.ts";
+import { Terminals } from "./pty.ts";
+import { SOURCE, trust } from "./trust.ts";
+
+const DIR = "/run/sbx/rehearsal";
+const SOCKET = `${DIR}/host.sock`;
+const TIMEOUT_MS = 60_000;
+const MODE = 0o644;
+const SEED_BYTES = 64;
+/** Programs that most copies run first: their files are in memory from then on. */
+const PROGRAMS = [["/bin/sh", "-c", "echo"], ["true"]];
+const SHELL = ["/bin/bash", "--login", "-c", "true"];
+
+/**
+ * Goes through a boot, programs and a terminal with a host that is this program itself, before the machine is written
+ * down: its copies then have compiled and loaded all that they do first, which under emulation takes longer than doing it.
+ */
+export async function rehearse(): Promise<void> {
+  await Deno.mkdir(DIR);
+  await Promise.all([ROOTED, MOUNTED].map((path) => Deno.writeTextFile(path, "")));
+  const listener = Deno.listen({ transport: "unix", path: SOCKET });
+  try {
+    await play(listener);
+    await trust("");
+  } finally {
+    listener.close();
+    await Promise.all([DIR, ROOTED, MOUNTED, SOURCE].map((path) => Deno.remove(path, { recursive: true })));
+  }
+}
+
+async function play(listener: Deno.UnixListener): Promise<void> {
+  const connect = () => Deno.connect({ transport: "unix", path: SOCKET });
+  const [agentEnd, hostEnd] = await Promise.all([connect(), listener.accept()]);
+  const [agent, host] = [new FrameChannel(agentEnd), new FrameChannel(hostEnd)];
+  const boot = new BootConfig(true);
+  const send = (message: GuestMessage) => agent.send(message);
+  const guest = { environment: boot.environment, connect, send };
+  await rehearseBoot(boot, agent, host);
+  const executions = new Executions(guest);
+  for (const argv of PROGRAMS) {
+    for (const stdin of [false, true]) {
+      executions.start({ t: "Exec", id: "rehearsal", argv, stdin, timeout_ms: TIMEOUT_MS, cwd: "/" });
+      const channel = new FrameChannel(await listener.accept());
+      if (stdin) await channel.send({ stream: "stdin", end: true });
+      await channel.next();
+      await host.next();
+      channel.close();
+    }
+  }
+  const terminals = new Terminals(guest);
+  terminals.open({ t: "PtyOpen", id: "rehearsal", argv: SHELL, cols: 80, rows: 24 });
+  const terminal = await listener.accept();
+  await host.next();
+  for (const conn of [terminal, agentEnd, hostEnd]) conn.close();
+}
+
+async function rehearseBoot(boot: BootConfig, agent: FrameChannel, host: FrameChannel): Promise<void> {
+  // Nothing is drawn here: a generator of this program would go on alike in all copies.
+  const seed = new Uint8Array(SEED_BYTES).toBase64();
+  const identity = { epoch_ms: Date.now(), seed, hostname: "localhost", machine_id: "" };
+  await host.send({ t: "BootConfig", ...identity });
+  await agent.next();
+  await boot.begin({ t: "BootConfig", ...identity });
+  await boot.writeFile({ t: "FileWrite", path: `${DIR}/file`, content: "", mode: MODE });
+  await agent.send(await boot.finish());
+  await host.next();
+}
