@@ -33,6 +33,9 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
     case "Resume":
       await session.resume();
       return { t: "Info", info: session.info };
+    case "Suspend":
+      await session.suspend();
+      return { t: "Info", info: session.info };
     case "Stop":
       await session.stop(call.force);
       return { t: "Info", info: session.info };

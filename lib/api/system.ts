@@ -29,6 +29,9 @@ export const SystemStatus = ServiceStatus.extend({
     accelerator: z.string(),
     reason: z.string(),
     features: z.record(z.string(), z.boolean()),
+    missing: z.record(z.string(), z.string()).describe(
+      "why this host lacks a feature, and what to install for it",
+    ),
   }),
   assets: z.array(
     z.object({ profile_id: z.string(), arch: z.string(), ready: z.boolean(), missing: z.array(z.string()) }),

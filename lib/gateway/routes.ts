@@ -18,6 +18,7 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "POST", path: "/vms/{id}/start" },
   { method: "POST", path: "/vms/{id}/pause" },
   { method: "POST", path: "/vms/{id}/resume" },
+  { method: "POST", path: "/vms/{id}/suspend" },
   { method: "POST", path: "/vms/{id}/fork" },
   { method: "POST", path: "/vms/{id}/save" },
   { method: "DELETE", path: "/vms/{id}/delete" },

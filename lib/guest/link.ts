@@ -29,6 +29,13 @@ export interface GuestBoot {
   files: BootFile[];
 }
 
+/** A shell terminal whose program outlives its link. */
+export interface ShellState {
+  id: string;
+  /** its last output */
+  replay: Uint8Array<ArrayBuffer>;
+}
+
 /** Host end of one guest: its control connection, programs and terminals. */
 export class GuestLink {
   /** rejects when the guest breaks the protocol or ends; the guest is not trusted afterwards */
@@ -42,6 +49,7 @@ export class GuestLink {
   #files = new Map<string, (visible: boolean) => void>();
   #terminals = new Map<string, Terminal>();
   #shell: Terminal | undefined;
+  #isDetaching = false;
 
   /** @param dir folder of the machine's sockets */
   constructor(dir: string) {
@@ -164,6 +172,24 @@ export class GuestLink {
     this.#ports.release();
   }
 
+  /** Asks the agent to eject its vsock, so that the machine can be written down; the link ends with it. */
+  async detach(): Promise<void> {
+    this.#isDetaching = true;
+    await this.#send({ t: "Detach" });
+  }
+
+  /** The VM's shell terminal of before the machine was written down: its program still runs. */
+  adoptShell({ id, replay }: ShellState): void {
+    const shell = new Terminal(id, (message) => this.#send(message), replay);
+    this.#terminals.set(id, shell);
+    this.#shell = shell;
+  }
+
+  /** What {@linkcode adoptShell} takes; undefined when there is no shell. */
+  get shellState(): ShellState | undefined {
+    return this.shell && { id: this.shell.id, replay: this.shell.replay };
+  }
+
   /** Asks the guest to write out its data and power off. */
   shutDown(): Promise<void> {
     return this.#send({ t: "Shutdown" });
@@ -194,6 +220,7 @@ export class GuestLink {
       }
       throw new SbxError("guest.failed", "the guest's agent ended");
     } catch (error) {
+      if (this.#isDetaching) return;
       this.#lose(protocolError(error));
     }
   }

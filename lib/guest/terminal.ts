@@ -24,10 +24,16 @@ export class Terminal {
   #conn: Deno.Conn | undefined;
   #connected = Promise.withResolvers<void>();
   #viewers = new Set<Viewer>();
-  #replay = new Uint8Array(0);
+  #replay: Uint8Array<ArrayBuffer>;
 
-  constructor(id: string, send: (message: HostMessage) => Promise<void>) {
+  /** @param replay output of before this link */
+  constructor(
+    id: string,
+    send: (message: HostMessage) => Promise<void>,
+    replay: Uint8Array<ArrayBuffer> = new Uint8Array(0),
+  ) {
     this.id = id;
+    this.#replay = replay;
     this.#send = send;
   }
 
@@ -36,6 +42,11 @@ export class Terminal {
     if (this.#replay.length > 0) await viewer.write(this.#replay);
     if (this.ended) return viewer.end();
     this.#viewers.add(viewer);
+  }
+
+  /** The last output. */
+  get replay(): Uint8Array<ArrayBuffer> {
+    return this.#replay;
   }
 
   detach(viewer: Viewer): void {

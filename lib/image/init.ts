@@ -123,8 +123,8 @@ if [ -n "$sbx_template" ]; then
     mount -t overlay -o lowerdir=/lower,upperdir=/disk/data,workdir=/disk/work root ./mnt || die "cannot mount the overlay"
     reroot
   fi
-  echo >./run/sbx/rooted
 fi
+echo >./run/sbx/rooted
 mount -t virtiofs workspace ./workspace || echo "sbx-init: cannot mount the workspace" >/dev/console
 echo >./run/sbx/mounted
 

@@ -27,6 +27,8 @@ export const Call = z.discriminatedUnion("t", [
     start: z.discriminatedUnion("from", [
       z.strictObject({ from: z.literal("kernel"), why: z.string() }),
       z.strictObject({ from: z.literal("template"), dir: z.string() }),
+      /** with the memory that it was suspended with */
+      z.strictObject({ from: z.literal("suspended") }),
     ]),
   }),
   z.strictObject({ t: z.literal("Watch") }),
@@ -68,6 +70,7 @@ export const Call = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Refresh") }),
   z.strictObject({ t: z.literal("Pause") }),
   z.strictObject({ t: z.literal("Resume") }),
+  z.strictObject({ t: z.literal("Suspend") }),
   z.strictObject({ t: z.literal("Stop"), force: z.boolean() }),
   /** answered when the session has ended */
   z.strictObject({ t: z.literal("AwaitEnd") }),
@@ -86,10 +89,13 @@ export const Input = z.discriminatedUnion("t", [
 export type Input = z.infer<typeof Input>;
 
 const Stage = z.strictObject({ name: z.string(), ms: z.number() });
-export const MachineState = z.enum(["Booting", "Running", "Paused", "Stopped", "Defunct"]);
+export const MachineState = z.enum(["Booting", "Running", "Paused", "Suspended", "Stopped", "Defunct"]);
 
 /** How a machine was started, and why not from memory, in words for a person. */
-const MachineStart = z.strictObject({ by: z.enum(["cold", "template"]), why: z.string().optional() });
+const MachineStart = z.strictObject({
+  by: z.enum(["cold", "template", "resume"]),
+  why: z.string().optional(),
+});
 export type MachineStart = z.infer<typeof MachineStart>;
 
 /** One machine, as its process sees it. */
@@ -157,6 +163,7 @@ export const REPLIES = {
   McpProgramVm: ["Ok"],
   Refresh: ["Ok"],
   Pause: ["Info"],
+  Suspend: ["Info"],
   Resume: ["Info"],
   Stop: ["Info"],
   AwaitEnd: ["Info"],

@@ -11,6 +11,9 @@ import { guestRefs, guestTrust } from "./guest_secrets.ts";
 import type { VmRequest } from "./request.ts";
 import { requireNetwork } from "./value_check/mod.ts";
 
+/** Profile of a VM that names none. */
+export const DEFAULT_PROFILE = "code";
+
 /** Limit of running VMs without the setting (docs/contracts.md §2). */
 const MAX_RUNNING = 10;
 const MAX_RUNNING_SETTING = "vm.resources.max_concurrent_vms";

@@ -1,7 +1,7 @@
 import { type Assets, verifyAssets } from "../asset/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { writeState } from "../session/mod.ts";
+import { isSuspended, writeState } from "../session/mod.ts";
 import type { AcceleratorChoice } from "../vm/mod.ts";
 import type { AcceleratorChooser } from "./accelerator.ts";
 import type { ProcessNotice } from "./notice.ts";
@@ -80,9 +80,13 @@ export class Launcher {
     this.watch(vm);
     const { cpus, ram_mb } = vm.record;
     const machine = { cpus, ram_mb, accelerator, assets };
-    const start = await templates.startOf(machine);
+    const start = await isSuspended(vm.paths)
+      ? { from: "suspended" as const }
+      : await templates.startOf(machine);
     const { info } = await vm.process.call({ t: "Boot", accelerator, start });
     this.#options.onState(vm, info);
-    templates.started(machine, start, info).catch((error) => log.warn(error));
+    if (start.from !== "suspended") {
+      templates.started(machine, start, info).catch((error) => log.warn(error));
+    }
   }
 }

@@ -30,3 +30,4 @@ export { Supervisor } from "./supervisor.ts";
 export { checkCorp, checkSetting } from "./value_check/mod.ts";
 export { actionsOf, type Vm } from "./vm.ts";
 export { awaitFile } from "./vm_files.ts";
+export { templateFor } from "./template_for.ts";

@@ -1,4 +1,4 @@
-import { writeState } from "../session/mod.ts";
+import { isSuspended, writeState } from "../session/mod.ts";
 import { sealRecord } from "./seal.ts";
 import type { Vm } from "./vm.ts";
 
@@ -12,7 +12,13 @@ export async function settle(paths: Vm["paths"], last: Vm["state"]): Promise<Vm[
   await Deno.remove(paths.socket).catch(() => {});
   await Deno.remove(paths.sockets, { recursive: true }).catch(() => {});
   await sealRecord(paths, last.pid);
-  if (last.state === "Stopped" || last.state === "Defunct") return last;
+  if (last.state === "Stopped" || last.state === "Suspended" || last.state === "Defunct") return last;
+  if (await isSuspended(paths)) {
+    // It ended between the last byte of its memory and its report.
+    const state = { ...last, state: "Suspended" as const };
+    await writeState(paths, state).catch(() => {});
+    return state;
+  }
   const state = {
     ...last,
     state: "Defunct" as const,

@@ -42,11 +42,21 @@ export class StatusReport {
 
   /** The service with its host, hypervisor and assets. */
   async system(): Promise<SystemStatus> {
-    const { name, features } = this.#sources.supervisor.hypervisor;
+    const { hypervisor } = this.#sources.supervisor;
+    const { name, features } = hypervisor;
+    const missing = Object.keys(features).flatMap((feature) => {
+      const lack = hypervisor.lackOf(feature);
+      return lack ? [[feature, lack]] : [];
+    });
     return {
       ...await this.service(),
       host: { os: Deno.build.os, arch: Deno.build.arch, cpus: navigator.hardwareConcurrency },
-      hypervisor: { name, features: { ...features }, ...await this.#accelerator() },
+      hypervisor: {
+        name,
+        features: { ...features },
+        missing: Object.fromEntries(missing),
+        ...await this.#accelerator(),
+      },
       assets: await this.#assets(),
       templates: await this.#sources.templates.status(),
     };

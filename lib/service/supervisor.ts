@@ -1,11 +1,11 @@
-import type { CreateRequest, TemplateRequest, VmAction, VmInfo, VmSummary } from "../api/mod.ts";
+import type { CreateRequest, VmAction, VmInfo, VmSummary } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
 import { sessionPaths, type VmParent, writeContract, writeRecord } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import { findTools, type Hypervisor } from "../vm/mod.ts";
-import { type BootSources, makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
+import { type BootSources, DEFAULT_PROFILE, makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
 import { withoutSecrets } from "./captured.ts";
 import { companionContract, Companions } from "./companions.ts";
 import { Launcher, type LauncherOptions } from "./launch.ts";
@@ -14,13 +14,10 @@ import type { Registry } from "./registry.ts";
 import { readRequest, type VmRequest } from "./request.ts";
 import type { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
-import type { TemplateFor } from "./templates.ts";
+import { forgetMemory, keptMachine } from "./suspension.ts";
 import { infoOf, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
 import { makeVmFiles } from "./vm_files.ts";
 import { VmProcess } from "./vm_process.ts";
-
-/** Profile of a VM that names none. */
-const DEFAULT_PROFILE = "code";
 
 /** Parts of the service that the life of a VM involves. */
 export interface SupervisorOptions
@@ -131,21 +128,13 @@ export class Supervisor {
     return vm;
   }
 
-  /** The machine of a new VM with this request. @throws {SbxError} those of {@linkcode makeBoot} */
-  async machineOf({ profile_id = DEFAULT_PROFILE, cpus, ram_mb }: TemplateRequest): Promise<TemplateFor> {
-    const { accelerators } = this.#options;
-    const { assets, record } = await makeBoot(this.#options, profile_id, { cpus, ram_mb, env: {} });
-    const { accelerator } = await accelerators.choose(assets);
-    return { cpus: record.cpus, ram_mb: record.ram_mb, accelerator, assets };
-  }
-
   /** Boots a VM that has ended, with its profile and the settings as they are now. */
   async start(vm: Vm): Promise<void> {
     this.#require(vm, "start");
     await this.#exclusive(vm, "start", async () => {
       const request = await readRequest(vm.paths, vm.record);
       const boot = await makeBoot(this.#options, vm.record.profile_id, request);
-      vm.record = { ...vm.record, ...boot.record };
+      vm.record = { ...vm.record, ...boot.record, ...await keptMachine(vm) };
       vm.problem = undefined;
       await Promise.all([writeRecord(vm.paths, vm.record), writeContract(vm.paths, boot.contract)]);
       // Other VMs may have started meanwhile; nothing is awaited from here to the new state.
@@ -158,7 +147,11 @@ export class Supervisor {
   /** Stops a VM; one that is not persistent is removed. */
   async stop(vm: Vm): Promise<void> {
     this.#require(vm, "stop");
-    await this.#exclusive(vm, "stop", () => this.#end(vm, false));
+    await this.#exclusive(
+      vm,
+      "stop",
+      () => this.#end(vm, false),
+    );
     if (!vm.record.persistent) await this.#erase(vm);
   }
 
@@ -171,8 +164,20 @@ export class Supervisor {
 
   async resume(vm: Vm): Promise<void> {
     this.#require(vm, "resume");
+    if (vm.state.state === "Suspended") {
+      await this.start(vm);
+      return await vm.booting;
+    }
     await this.#exclusive(vm, "resume", async () => {
       this.#update(vm, (await vm.process.call({ t: "Resume" })).info);
+    });
+  }
+
+  /** Writes a VM's memory to disk and ends its machine; {@linkcode start} goes on with it. */
+  async suspend(vm: Vm): Promise<void> {
+    this.#require(vm, "suspend");
+    await this.#exclusive(vm, "suspend", async () => {
+      this.#update(vm, (await vm.process.call({ t: "Suspend" })).info);
     });
   }
 
@@ -226,6 +231,7 @@ export class Supervisor {
   }
 
   async #end(vm: Vm, force: boolean): Promise<void> {
+    if (vm.state.state === "Suspended") return this.#update(vm, await forgetMemory(vm));
     await this.#companions.removeOf(vm);
     const reply = await vm.process.call({ t: "Stop", force }).catch(() => undefined);
     this.#update(vm, reply?.info ?? await settle(vm.paths, vm.state));
@@ -268,7 +274,7 @@ export class Supervisor {
   }
 
   #require(vm: Vm, action: VmAction): void {
-    requireAction(vm, action, this.hypervisor.features);
+    requireAction(vm, action, this.hypervisor);
   }
 
   #findSource(idOrName: string): Vm {

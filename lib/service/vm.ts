@@ -3,21 +3,23 @@ import { SbxError } from "../base/error/mod.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
 import type { SessionPaths, VmRecord } from "../session/mod.ts";
 import { PAUSED_HINT } from "../session/mod.ts";
-import type { Features } from "../vm/mod.ts";
+import type { Features, Hypervisor } from "../vm/mod.ts";
 import type { VmProcess } from "./vm_process.ts";
 
 /** Legal actions in each state (docs/contracts.md §2); some need a feature of the hypervisor. */
 const ACTIONS: Record<VmStatus, VmAction[]> = {
   Booting: ["stop", "delete"],
-  Running: ["exec", "shell", "stop", "pause", "save", "delete"],
+  Running: ["exec", "shell", "stop", "pause", "suspend", "save", "delete"],
   Paused: ["resume", "stop", "delete"],
   Stopped: ["start", "fork", "save", "delete"],
-  Suspended: ["start", "delete"],
+  Suspended: ["resume", "start", "stop", "save", "delete"],
   Defunct: ["start", "delete"],
 };
 
 /** Actions of a VM that belongs to no other. */
 const OWN_LIFE: VmAction[] = ["start", "fork", "save"];
+
+type Abilities = Pick<Hypervisor, "features" | "lackOf">;
 
 /** One VM in the service's memory. */
 export interface Vm {
@@ -42,14 +44,15 @@ export function isAlive({ state }: MachineInfo): boolean {
 
 /** A VM that is not persistent and has ended. */
 export function isLeftBehind({ record, state }: Pick<Vm, "record" | "state">): boolean {
-  return !record.persistent && !isAlive(state);
+  return !record.persistent && !isAlive(state) && state.state !== "Suspended";
 }
 
 export function actionsOf(vm: Vm, features: Features): VmAction[] {
   return ACTIONS[vm.state.state].filter((action) => {
     // Without its record nothing else is possible.
     if (vm.damaged) return action === "delete";
-    if (action === "pause" || action === "resume") return features.pause;
+    if (action === "pause") return features.pause;
+    if (action === "suspend") return features.save_state;
     // A VM of an MCP server comes and goes with the VM that it belongs to.
     if (vm.record.parent && OWN_LIFE.includes(action)) return false;
     if (action === "save") return !vm.record.persistent;
@@ -58,9 +61,11 @@ export function actionsOf(vm: Vm, features: Features): VmAction[] {
 }
 
 /** @throws {SbxError} `vm.wrong_state` */
-export function requireAction(vm: Vm, action: VmAction, features: Features): void {
-  const legal = actionsOf(vm, features);
+export function requireAction(vm: Vm, action: VmAction, hypervisor: Abilities): void {
+  const legal = actionsOf(vm, hypervisor.features);
   if (legal.includes(action)) return;
+  const lack = action === "suspend" && hypervisor.lackOf("save_state");
+  if (lack) throw new SbxError("vm.not_supported", `this host cannot suspend VMs: it ${lack}`);
   const { state, last_error } = vm.state;
   if (state === "Paused" && last_error) {
     throw new SbxError("vm.paused", `"${vm.record.name}" is paused: ${last_error}`, {
@@ -91,7 +96,7 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
   };
 }
 
-export function infoOf(vm: Vm, hypervisor: { name: string; features: Features }): VmInfo {
+export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo {
   const { created_at, cpus, ram_mb, id } = vm.record;
   const { accelerator, boot_stages, pid, started } = vm.state;
   return {

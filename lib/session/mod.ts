@@ -3,3 +3,4 @@ export type { ExecOutcome } from "./exec.ts";
 export * from "./files/mod.ts";
 export { PAUSED_HINT } from "./health.ts";
 export { Session } from "./session.ts";
+export { discard as discardSuspended, isSuspended } from "./suspend.ts";

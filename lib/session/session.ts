@@ -6,19 +6,19 @@ import { checkBootConfig, type ExecStreams, GuestLink, PORTS, type Terminal } fr
 import { DNS_FRAME_LIMIT, MCP_FRAME_LIMIT, TCP_FRAME_LIMIT, TCP_STREAMS_MAX } from "../guest/wire/mod.ts";
 import type { BootCall, ExecCall, MachineInfo } from "../ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
-import { ConsoleLog } from "./console.ts";
 import type { Enforcement } from "./enforcement.ts";
 import type { ExecOutcome } from "./exec.ts";
 import { type SessionPaths, sessionPaths } from "./files/paths.ts";
 import { type VmRecord, writeState } from "./files/record.ts";
 import { SessionHealth } from "./health.ts";
 import { DiskReserve } from "./reserve.ts";
-import { type Stage, startMachine } from "./start.ts";
+import { endOf } from "./end.ts";
+import { specOf } from "./machine_spec.ts";
+import { meetGuest, type Stage, startMachine } from "./start.ts";
+import { isSuspended, writeDown } from "./suspend.ts";
 
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = 15_000;
-/** Longest time in `ms` between the end of the agent's connection and of a machine that powers off. */
-const POWER_OFF_MS = 2000;
 
 /** One life of one VM: the machine, the link to its guest, and the enforcement of its contract. */
 export class Session {
@@ -32,6 +32,7 @@ export class Session {
   /** made when the machine starts */
   #link!: GuestLink;
   #machine: Machine | undefined;
+  #spec: MachineSpec | undefined;
   #info: MachineInfo = { state: "Booting", boot_stages: [], pid: Deno.pid };
   #watchers = new Set<(what: SessionNotice | MachineInfo) => void>();
   #health: SessionHealth;
@@ -94,7 +95,8 @@ export class Session {
       await this.#boot(accelerator, start);
     } catch (cause) {
       const error = asSbxError(cause, "booting the VM");
-      await this.#finish("Defunct", error.message);
+      // Memory that could not be taken up again is still there for another try.
+      await this.#finish(await isSuspended(this.#paths) ? "Suspended" : "Defunct", error.message);
       throw error;
     }
   }
@@ -104,7 +106,10 @@ export class Session {
     const started = startMachine({
       hypervisor: this.#hypervisor,
       record: this.record,
-      spec: this.#specOf(accelerator),
+      spec: this.#spec = specOf(this.record, this.#paths, accelerator, () => {
+        this.#health.diskFull().catch((error) => log.warn(error));
+      }),
+      paths: this.#paths,
       openLink: () => this.#openLink(),
       onMachine: (machine) => this.#machine = machine,
       onStarted: (started) => this.#set({ started }),
@@ -119,24 +124,6 @@ export class Session {
     this.#superviseMachine(this.#machine!);
     this.#health.takeReserve();
     await this.#health.pauseIfNeeded();
-  }
-
-  #specOf(accelerator: Accelerator): MachineSpec {
-    const { cpus, ram_mb, assets, scratch_gb } = this.record;
-    const { sockets, scratch, workspace, logs } = this.#paths;
-    const console = new ConsoleLog(`${logs}/console.log`);
-    return {
-      dir: sockets,
-      cpus,
-      ramMb: ram_mb,
-      ...assets,
-      scratch: scratch_gb > 0 ? scratch : undefined,
-      workspace,
-      accelerator,
-      logs,
-      onConsole: (bytes) => console.write(bytes),
-      onDiskFull: () => void this.#health.diskFull().catch((error) => log.warn(error)),
-    };
   }
 
   /** Runs a program in the guest. @throws {SbxError} `vm.wrong_state`, and those of {@linkcode execProgram} */
@@ -183,6 +170,27 @@ export class Session {
     await this.#writeState();
   }
 
+  /**
+   * Writes the machine to disk and ends it; its programs go on when it is started again. A machine that cannot be
+   * written goes on at once; programs that the host ran in it go on without their clients either way.
+   *
+   * @throws {SbxError} `vm.suspend_failed`
+   */
+  async suspend(): Promise<void> {
+    this.#require("Running", "suspend");
+    const shell = this.#link.shellState;
+    try {
+      await writeDown(this.#machine!, this.#link, this.#paths);
+    } catch (cause) {
+      const link = await this.#openLink();
+      if (shell) link.adoptShell(shell);
+      await this.#machine!.rejoin();
+      await meetGuest({ record: this.record, spec: this.#spec! }, this.#machine!, link, () => 0);
+      throw cause;
+    }
+    await this.#finish("Suspended");
+  }
+
   /** Stops the machine; unless `force`, its guest writes everything out first. */
   async stop(force: boolean): Promise<void> {
     this.#stopping = true;
@@ -221,24 +229,12 @@ export class Session {
   }
 
   async #superviseMachine(machine: Machine): Promise<void> {
-    const lost = this.#link.lost.catch((error) => error as SbxError);
-    const exit = await Promise.race([machine.exited, lost]);
-    if (exit instanceof SbxError) {
-      // A machine that powers off loses the agent's connection a moment earlier: no failure.
-      const poweredOff = await Promise.race([
-        machine.exited,
-        new Promise<null>((resolve) => setTimeout(() => resolve(null), POWER_OFF_MS)),
-      ]);
-      await machine.kill();
-      if (!poweredOff && !this.#stopping) return this.#finish("Defunct", exit.message);
-    }
-    const { code, signal } = await machine.exited;
-    if (this.#stopping || (code === 0 && !signal)) return this.#finish("Stopped");
-    await this.#finish("Defunct", `the machine ended unexpectedly (${signal ?? `exit code ${code}`})`);
+    const { state, last_error } = await endOf(machine, () => this.#link, () => this.#stopping);
+    await this.#finish(state, last_error);
   }
 
-  async #finish(state: "Stopped" | "Defunct", last_error?: string): Promise<void> {
-    if (this.#info.state === "Stopped" || this.#info.state === "Defunct") return;
+  async #finish(state: "Suspended" | "Stopped" | "Defunct", last_error?: string): Promise<void> {
+    if (hasEnded(this.#info)) return;
     this.#set({ state, last_error });
     this.#link?.close();
     await this.#machine?.kill();
@@ -292,4 +288,8 @@ export class Session {
       `${action} needs a VM that is ${state}; "${this.record.name}" is ${this.#info.state}`,
     );
   }
+}
+
+function hasEnded({ state }: MachineInfo): boolean {
+  return state === "Suspended" || state === "Stopped" || state === "Defunct";
 }

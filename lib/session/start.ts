@@ -4,7 +4,9 @@ import type { GuestLink } from "../guest/mod.ts";
 import type { BootCall, MachineInfo } from "../ipc/mod.ts";
 import type { Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
 import { bootDeadline, templateDeadline } from "./boot_deadline.ts";
+import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
+import { discard, readShell, suspendedImage } from "./suspend.ts";
 
 export type Stage = MachineInfo["boot_stages"][number];
 
@@ -13,6 +15,7 @@ export interface StartingSession {
   hypervisor: Hypervisor;
   record: VmRecord;
   spec: MachineSpec;
+  paths: Pick<SessionPaths, "suspended">;
   /** a new link to the guest; one before it is closed */
   openLink(): Promise<GuestLink>;
   /** the machine that runs now, of which there may be a second one */
@@ -26,10 +29,31 @@ export interface StartingSession {
 
 /** Starts a machine and its guest. @returns the guest's stages @throws {SbxError} the boot failed */
 export async function startMachine(session: StartingSession, start: BootCall["start"]): Promise<Stage[]> {
-  return await Promise.race([
-    start.from === "template" ? fromTemplate(session, start.dir) : fromKernel(session, start.why),
-    bootDeadline(),
-  ]);
+  return await Promise.race([startFrom(session, start), bootDeadline()]);
+}
+
+function startFrom(session: StartingSession, start: BootCall["start"]): Promise<Stage[]> {
+  switch (start.from) {
+    case "kernel":
+      return fromKernel(session, start.why);
+    case "template":
+      return fromTemplate(session, start.dir);
+    case "suspended":
+      return fromSuspended(session);
+  }
+}
+
+/** Goes on with the memory of a suspended VM, which is gone before its guest can change the disk. */
+async function fromSuspended(session: StartingSession): Promise<Stage[]> {
+  const { hypervisor, spec, stage, paths } = session;
+  const shell = await readShell(paths);
+  const link = await session.openLink();
+  if (shell) link.adoptShell(shell);
+  const machine = await hypervisor.restore(spec, suspendedImage(paths), () => discard(paths));
+  await handOver(session, machine);
+  stage("machine started");
+  session.onStarted({ by: "resume" });
+  return await meetGuest(session, machine, link, () => stage("guest connected"));
 }
 
 /** Starts from a template; where that fails, from the kernel. */
@@ -84,8 +108,8 @@ function over(): SbxError {
  *
  * @param epoch called when the guest's agent has connected; the begin of the guest's own stages, in `ms` of the boot
  */
-async function meetGuest(
-  { record, spec }: StartingSession,
+export async function meetGuest(
+  { record, spec }: Pick<StartingSession, "record" | "spec">,
   machine: Machine,
   link: GuestLink,
   epoch: () => number,

@@ -34,8 +34,13 @@ export function bareArguments(machine: Board & Kernel, parameters: string[] = []
   return [...boardArguments(machine, memory), ...kernelArguments(machine, parameters)];
 }
 
-/** Start of a machine: from its kernel, or with the state of another one. */
-export type MachineStart = "boot" | "restore";
+/** Start of a machine. */
+export interface MachineStart {
+  /** from its kernel, or with the state of another one */
+  from: "kernel" | "memory";
+  /** devices that are there from the start */
+  plugged: readonly Pluggable["id"][];
+}
 
 /**
  * All QEMU arguments of one machine.
@@ -43,18 +48,20 @@ export type MachineStart = "boot" | "restore";
  * @param memory path of the file that is its memory
  */
 export function machineArguments(spec: MachineSpec, memory: string, start: MachineStart): string[] {
-  const { dir, ramMb, rootfs, scratch, workspace } = spec;
+  const { dir, ramMb, rootfs, scratch } = spec;
   const backend = `memory-backend-file,id=mem0,size=${ramMb}M,share=on,mem-path=${memory}`;
   return [
     ...boardArguments(spec, backend),
     // A machine that is restored has its kernel in its memory.
-    ...start === "restore" ? ["-incoming", "defer"] : kernelArguments(spec, guestParameters(spec)),
+    ...start.from === "memory" ? ["-incoming", "defer"] : kernelArguments(spec, guestParameters(spec)),
     ...["-qmp", `unix:${dir}/${SOCKETS.monitor},server=on,wait=off`],
     ...disk("root", rootfs, "readonly=on"),
     ...scratch ? disk("scratch", scratch, "discard=unmap") : [],
     ...port("vsock", 1),
     ...port("files", 2),
-    ...workspace && start === "boot" ? pluggedAtBoot(dir) : [],
+    ...PLUGGABLE.filter(({ id }) => start.plugged.includes(id)).flatMap((device) =>
+      pluggedArguments(device, dir)
+    ),
   ];
 }
 
@@ -71,11 +78,16 @@ export const PLUGGABLE: readonly Pluggable[] = [
   { id: "vsock", driver: "vhost-user-vsock-pci", options: {} },
 ];
 
-function pluggedAtBoot(dir: string): string[] {
-  return PLUGGABLE.flatMap(({ id, driver, options }) => [
+function pluggedArguments({ id, driver, options }: Pluggable, dir: string): string[] {
+  return [
     ...["-chardev", `socket,id=${id},path=${dir}/${SOCKETS[id]}`, "-device"],
-    [driver, `id=${id}-device`, `chardev=${id}`, `bus=${PORT[id]}`, ...pairs(options)].join(","),
-  ]);
+    [driver, `id=${deviceId(id)}`, `chardev=${id}`, `bus=${PORT[id]}`, ...pairs(options)].join(","),
+  ];
+}
+
+/** QEMU's name of a device, as opposed to that of its backend. */
+export function deviceId(id: Pluggable["id"]): string {
+  return `${id}-device`;
 }
 
 function port(id: keyof typeof PORT, slot: number): string[] {

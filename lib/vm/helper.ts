@@ -10,29 +10,65 @@ const GUEST_CID = "3";
 
 type HelperSpec = Pick<MachineSpec, "dir" | "logs"> & { workspace: string };
 
-/** Starts both programs; neither needs a kernel module or root on the host. */
+/** Both programs; neither needs a kernel module or root on the host. */
 export class Helpers {
-  readonly children: Deno.ChildProcess[];
+  /** settles when one of them has ended that was not told to */
+  readonly failed: Promise<void>;
+  readonly #tools: Tools;
   readonly #spec: HelperSpec;
+  #vsock: Deno.ChildProcess;
+  readonly #files: Deno.ChildProcess;
+  /** whose end is no failure */
+  #expected: Deno.ChildProcess | undefined;
+  readonly #fail = Promise.withResolvers<void>();
 
   constructor(tools: Tools, spec: HelperSpec) {
+    this.#tools = tools;
     this.#spec = spec;
+    this.failed = this.#fail.promise;
     for (const name of Object.values(SOCKETS)) removeStale(`${spec.dir}/${name}`);
-    this.children = [spawnVsock(tools, spec), spawnFiles(tools, spec)];
+    this.#vsock = this.#watch(spawnVsock(tools, spec));
+    this.#files = this.#watch(spawnFiles(tools, spec));
   }
 
   /** Waits until both can be connected to. @throws {SbxError} `vm.boot_failed`: names the one that cannot */
   async listening(): Promise<void> {
-    const { dir, logs } = this.#spec;
-    const sockets = [SOCKETS.vsock, SOCKETS.files].map((name) => `${dir}/${name}`);
-    const ready = await Promise.all(sockets.map((path, at) => waitForSocket(path, this.children[at])));
-    if (ready.every(Boolean)) return;
-    const name = ready[0] ? "virtiofsd" : "vhost-device-vsock";
-    throw new SbxError("vm.boot_failed", `${name} did not start`, { hint: `its log is ${logs}/${name}.log` });
+    await Promise.all([
+      this.#listening("virtiofsd", SOCKETS.files, this.#files),
+      this.#listening("vhost-device-vsock", SOCKETS.vsock, this.#vsock),
+    ]);
+  }
+
+  /** A new vsock in place of one that was ejected. */
+  async renewVsock(): Promise<void> {
+    const before = this.#vsock;
+    this.#expected = before;
+    await kill(before);
+    removeStale(`${this.#spec.dir}/${SOCKETS.vsock}`);
+    this.#vsock = this.#watch(spawnVsock(this.#tools, this.#spec));
+    await this.#listening("vhost-device-vsock", SOCKETS.vsock, this.#vsock);
+  }
+
+  /** The vsock may end: its device was taken out of the machine. */
+  expectVsockEnd(): void {
+    this.#expected = this.#vsock;
   }
 
   async kill(): Promise<void> {
-    await Promise.all(this.children.map(kill));
+    await Promise.all([this.#vsock, this.#files].map(kill));
+  }
+
+  #watch(child: Deno.ChildProcess): Deno.ChildProcess {
+    child.status.then(() => {
+      if (child !== this.#expected) this.#fail.resolve();
+    });
+    return child;
+  }
+
+  async #listening(name: string, socket: string, child: Deno.ChildProcess): Promise<void> {
+    const { dir, logs } = this.#spec;
+    if (await waitForSocket(`${dir}/${socket}`, child)) return;
+    throw new SbxError("vm.boot_failed", `${name} did not start`, { hint: `its log is ${logs}/${name}.log` });
   }
 }
 
@@ -47,6 +83,7 @@ function spawnFiles(tools: Tools, { dir, logs, workspace }: HelperSpec): Deno.Ch
   const socket = `--socket-path=${dir}/${SOCKETS.files}`;
   if (!tools.virtiofsdIsLegacy) {
     const args = [socket, "--shared-dir", workspace, "--cache", "auto", "--sandbox", "namespace"];
+    if (tools.virtiofsdCanMigrate) args.push("--migration-mode", "find-paths");
     return spawnHelper("virtiofsd", tools.virtiofsd, args, logs, options);
   }
   const args = [socket, "-o", `source=${workspace}`, "-o", "cache=auto", "-o", "no_posix_lock"];

@@ -57,8 +57,15 @@ export interface Machine {
   readonly exited: Promise<MachineExit>;
   pause(): Promise<void>;
   resume(): Promise<void>;
-  /** Stops the machine and writes it down, into a folder that exists and is empty; afterwards it can only be killed. */
-  snapshot(image: MachineImage): Promise<void>;
+  /**
+   * Stops the machine and writes it down, into a folder that exists and is empty. Afterwards it is killed, or goes on
+   * with {@linkcode rejoin}.
+   *
+   * @param eject asks the guest to take out its vsock, of a machine that has one
+   */
+  snapshot(image: MachineImage, eject?: () => Promise<void>): Promise<void>;
+  /** Lets a machine go on that was stopped to be written down, with a new vsock: its connections are gone. */
+  rejoin(): Promise<void>;
   /** kills the machine and its helper programs */
   kill(): Promise<void>;
 }
@@ -70,6 +77,8 @@ export type ImageIdentity = Readonly<Record<"hypervisor" | "processor" | "machin
 export interface Hypervisor {
   readonly name: string;
   readonly features: Features;
+  /** why this host lacks a feature, and what to install for it */
+  lackOf(feature: string): string | undefined;
   /**
    * Starts a machine whose vsock is a folder of Unix sockets: a guest connection to host port P reaches
    * {@linkcode vsockPath}`(dir, P)`. The caller listens there before the start.
@@ -81,9 +90,10 @@ export interface Hypervisor {
    * Starts a machine from an image. The image's machine had the same processors, memory, root disk and accelerator; its
    * guest finds disk, folder and vsock when it looks for new devices.
    *
+   * @param beforeRun called when nothing of the image is needed any more, and before the guest changes its disk
    * @throws {SbxError} `vm.image_failed`: the image does not fit, or is damaged
    */
-  restore(spec: MachineSpec, image: MachineImage): Promise<Machine>;
+  restore(spec: MachineSpec, image: MachineImage, beforeRun?: () => Promise<void>): Promise<Machine>;
 }
 
 /** Path of the Unix socket for guest connections to one vsock port of the host. */

@@ -20,6 +20,6 @@ export async function imageIdentity(
   return {
     hypervisor: `${qemu} of ${mtime?.toISOString()}, ${size} bytes`,
     processor: (cpuinfo.split("\n\n")[0].match(CPU_FIELDS) ?? []).join("\n"),
-    machine: machineArguments(spec, "", "boot").join(" "),
+    machine: machineArguments(spec, "", { from: "kernel", plugged: [] }).join(" "),
   };
 }

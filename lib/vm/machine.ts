@@ -1,21 +1,28 @@
 import { join } from "node:path";
 import type { MemoryFile } from "../../ffi/libc/memory.ts";
 import { SbxError } from "../base/error/mod.ts";
+import { rejectAfter } from "../base/time/mod.ts";
 import { kill, waitForSocket } from "./child.ts";
-import { PLUGGABLE, PORT, SOCKETS } from "./command.ts";
+import { deviceId, PLUGGABLE, type Pluggable, PORT, SOCKETS } from "./command.ts";
+import type { Helpers } from "./helper.ts";
 import type { Machine, MachineExit, MachineImage, MachineSpec } from "./hypervisor.ts";
+import { ramPath, statePath, writePlugged } from "./image.ts";
 import { Qmp, type QmpEvent } from "./qmp.ts";
 import { loadState, saveState } from "./state.ts";
 
 /** Longest time between the end of a helper and the end of QEMU, if QEMU ended first, in `ms`. */
 const EXIT_GRACE_MS = 1000;
+/** Longest wait for a guest to take a device out, in `ms`. */
+const EJECT_MS = 10_000;
 
 /** Programs and memory of one machine. */
 interface MachineParts {
   child: Deno.ChildProcess;
-  helpers: Deno.ChildProcess[];
+  helpers?: Helpers;
   memory: MemoryFile;
   spec: MachineSpec;
+  /** devices that are plugged in from the start */
+  plugged: readonly Pluggable["id"][];
 }
 
 /** One QEMU process and its helpers. */
@@ -24,28 +31,37 @@ export class QemuMachine implements Machine {
   readonly #child: Deno.ChildProcess;
   readonly #memory: MemoryFile;
   readonly #spec: MachineSpec;
+  readonly #helpers: Helpers | undefined;
+  readonly #plugged: Set<Pluggable["id"]>;
   #monitor: Promise<Qmp> | undefined;
 
-  constructor({ child, helpers, memory, spec }: MachineParts) {
+  constructor({ child, helpers, memory, spec, plugged }: MachineParts) {
     this.#child = child;
+    this.#helpers = helpers;
+    this.#plugged = new Set(plugged);
     this.#memory = memory;
     this.#spec = spec;
     relayConsole(child.stdout, spec.onConsole);
-    this.exited = this.#waitForExit(helpers);
+    this.exited = this.#waitForExit();
     // Connected from the start to receive events of a full disk.
     if (spec.scratch) this.#connect().catch(() => {});
   }
 
   /** Fills the memory of a machine that waits for its state. @throws {Error} it cannot be read, or has another size */
-  async fill({ dir }: MachineImage): Promise<void> {
-    await this.#memory.read(ramPath(dir));
+  async fill(image: MachineImage): Promise<void> {
+    await this.#memory.read(ramPath(image));
   }
 
-  /** Gives a machine with its memory its state and the devices of its VM, and lets it run. */
-  async load({ dir }: MachineImage): Promise<void> {
-    const [qmp, state] = await Promise.all([this.#connect(), Deno.readFile(statePath(dir))]);
+  /**
+   * Gives a machine with its memory its state and the devices of its VM, and lets it run.
+   *
+   * @param beforeRun called when nothing of the image is needed any more
+   */
+  async load(image: MachineImage, beforeRun?: () => Promise<void>): Promise<void> {
+    const [qmp, state] = await Promise.all([this.#connect(), Deno.readFile(statePath(image))]);
     await loadState(qmp, this.#path("state"), state);
-    if (this.#spec.workspace !== undefined) await this.#plug(qmp);
+    if (this.#helpers) await this.#plug(qmp);
+    await beforeRun?.();
     await qmp.execute("cont");
   }
 
@@ -65,12 +81,22 @@ export class QemuMachine implements Machine {
     await this.#execute("cont");
   }
 
-  async snapshot({ dir }: MachineImage): Promise<void> {
+  async snapshot(image: MachineImage, eject?: () => Promise<void>): Promise<void> {
     const qmp = await this.#connect();
+    if (eject) await this.#unplugVsock(qmp, eject);
     await qmp.execute("stop");
     const state = await saveState(qmp, this.#path("state"));
-    await Deno.writeFile(statePath(dir), state, { createNew: true, mode: 0o600 });
-    await this.#memory.write(ramPath(dir));
+    await Deno.writeFile(statePath(image), state, { createNew: true, mode: 0o600 });
+    await writePlugged(image, [...this.#plugged]);
+    await this.#memory.write(ramPath(image));
+  }
+
+  async rejoin(): Promise<void> {
+    const qmp = await this.#connect();
+    await qmp.execute("cont");
+    if (this.#plugged.has("vsock")) return;
+    await this.#helpers?.renewVsock();
+    await this.#plug(qmp);
   }
 
   async kill(): Promise<void> {
@@ -78,26 +104,41 @@ export class QemuMachine implements Machine {
     await this.exited;
   }
 
-  /** Plugs in the devices of helpers that listen. */
+  /** Waits until the guest has ejected its vsock, which QEMU cannot write down. */
+  async #unplugVsock(qmp: Qmp, eject: () => Promise<void>): Promise<void> {
+    this.#helpers?.expectVsockEnd();
+    const gone = qmp.until(({ event, data }) =>
+      event === "DEVICE_DELETED" && data?.device === deviceId("vsock")
+    );
+    await eject();
+    const tooLate = () => new SbxError("guest.failed", "the guest did not let go of its vsock");
+    await Promise.race([gone, rejectAfter(EJECT_MS, tooLate)]);
+    await qmp.execute("chardev-remove", { id: "vsock" });
+    this.#plugged.delete("vsock");
+  }
+
+  /** Plugs in the devices that are missing; their helpers listen. */
   async #plug(qmp: Qmp): Promise<void> {
     for (const { id, driver, options } of PLUGGABLE) {
+      if (this.#plugged.has(id)) continue;
       const addr = { type: "unix", data: { path: this.#path(id) } };
       await qmp.execute("chardev-add", {
         id,
         backend: { type: "socket", data: { addr, server: false } },
       });
-      await qmp.execute("device_add", { ...options, driver, id: `${id}-device`, bus: PORT[id], chardev: id });
+      await qmp.execute("device_add", { ...options, driver, id: deviceId(id), bus: PORT[id], chardev: id });
+      this.#plugged.add(id);
     }
   }
 
   /** Waits for the end of QEMU or of a helper, which QEMU needs to run, and kills the others. */
-  async #waitForExit(helpers: Deno.ChildProcess[]): Promise<MachineExit> {
+  async #waitForExit(): Promise<MachineExit> {
     const qemu = this.#child.status;
-    await Promise.race([qemu, ...helpers.map((helper) => helper.status)]);
+    await Promise.race([qemu, ...this.#helpers ? [this.#helpers.failed] : []]);
     // After an end of QEMU its helpers end too and may be seen first; the exit status is QEMU's.
     const timeout = new Promise<null>((resolve) => setTimeout(() => resolve(null), EXIT_GRACE_MS));
     const status = await Promise.race([qemu, timeout]);
-    await Promise.all([this.#child, ...helpers].map(kill));
+    await Promise.all([kill(this.#child), this.#helpers?.kill()]);
     this.#memory.close();
     return status ? { code: status.code, signal: status.signal } : { code: 1, signal: null };
   }
@@ -141,15 +182,6 @@ export class QemuMachine implements Machine {
       throw new SbxError("process.gone", `QEMU did not execute "${command}"`, { cause });
     }
   }
-}
-
-/** Files of an image. */
-function ramPath(dir: string): string {
-  return join(dir, "ram");
-}
-
-function statePath(dir: string): string {
-  return join(dir, "state");
 }
 
 async function relayConsole(

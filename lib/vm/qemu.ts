@@ -6,8 +6,9 @@ import { machineArguments, type MachineStart } from "./command.ts";
 import { Helpers } from "./helper.ts";
 import type { Features, Hypervisor, Machine, MachineImage, MachineSpec } from "./hypervisor.ts";
 import { imageIdentity } from "./identity.ts";
+import { readPlugged } from "./image.ts";
 import { QemuMachine } from "./machine.ts";
-import { findTools } from "./tools.ts";
+import { findTools, lackOfSaveState } from "./tools.ts";
 
 const MIB = 1024 * 1024;
 /** Longest time for QEMU to take over memory and devices, in `ms`; a slow disk reads the 220 MB of a template in ten seconds. */
@@ -19,29 +20,55 @@ const RESTORE_DEADLINE_MS = 20_000;
  */
 export class Qemu implements Hypervisor {
   readonly name = "qemu";
-  readonly features: Features = { pause: true, save_state: false, shared_folder: true, emulation: true };
+  #lack: Record<string, string | undefined> | undefined;
+
+  get features(): Features {
+    const can = (feature: string) => this.lackOf(feature) === undefined;
+    return {
+      pause: true,
+      templates: true,
+      save_state: can("save_state"),
+      live_fork: can("live_fork"),
+      shared_folder: true,
+      emulation: true,
+    };
+  }
+
+  lackOf(feature: string): string | undefined {
+    if (!this.#lack) {
+      const save_state = lackOfSaveState();
+      this.#lack = { save_state, live_fork: save_state };
+    }
+    return this.#lack[feature];
+  }
+
+  identity = imageIdentity;
 
   async start(spec: MachineSpec): Promise<Machine> {
     const helpers = spawnHelpers(spec);
     try {
       // QEMU connects to them when it starts.
       await helpers?.listening();
-      return spawnMachine(spec, helpers, "boot");
+      return spawnMachine(spec, helpers, { from: "kernel", plugged: helpers ? ["files", "vsock"] : [] });
     } catch (error) {
       await helpers?.kill();
       throw error;
     }
   }
 
-  identity = imageIdentity;
-
-  async restore(spec: MachineSpec, image: MachineImage): Promise<Machine> {
+  async restore(
+    spec: MachineSpec,
+    image: MachineImage,
+    beforeRun?: () => Promise<void>,
+  ): Promise<Machine> {
     const helpers = spawnHelpers(spec);
     let machine: QemuMachine | undefined;
     try {
-      machine = spawnMachine(spec, helpers, "restore");
+      const plugged = await readPlugged(image);
+      if (plugged.length > 0) await helpers?.listening();
+      machine = spawnMachine(spec, helpers, { from: "memory", plugged });
       const late = rejectAfter(RESTORE_DEADLINE_MS, () => new Error("QEMU did not answer in time"));
-      await Promise.race([load(machine, helpers, image), late]);
+      await Promise.race([load(machine, helpers, image, beforeRun), late]);
       return machine;
     } catch (cause) {
       await (machine ?? helpers)?.kill();
@@ -57,9 +84,10 @@ async function load(
   machine: QemuMachine,
   helpers: Helpers | undefined,
   image: MachineImage,
+  beforeRun?: () => Promise<void>,
 ): Promise<void> {
   await Promise.all([machine.fill(image), helpers?.listening()]);
-  await machine.load(image);
+  await machine.load(image, beforeRun);
 }
 
 function spawnHelpers(spec: MachineSpec): Helpers | undefined {
@@ -72,7 +100,7 @@ function spawnMachine(spec: MachineSpec, helpers: Helpers | undefined, start: Ma
   try {
     const args = machineArguments(spec, memory.path, start);
     const child = spawnBound("qemu", findTools().qemu, args, spec.logs);
-    return new QemuMachine({ child, helpers: helpers?.children ?? [], memory, spec });
+    return new QemuMachine({ child, helpers, memory, spec, plugged: start.plugged });
   } catch (error) {
     memory.close();
     throw error;

@@ -43,6 +43,8 @@ export async function loadState(qmp: Qmp, socket: string, state: Uint8Array): Pr
   await qmp.execute("migrate-incoming", { uri: `unix:${socket}` });
   using conn = await Deno.connect({ transport: "unix", path: socket });
   await writeAll(conn, state);
+  // For a state that is cut off QEMU would wait for ever.
+  await conn.closeWrite();
   await done;
 }
 

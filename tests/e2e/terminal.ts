@@ -6,7 +6,7 @@ type Exec = (body: Record<string, unknown>) => Promise<{ exit_code: number; stdo
 
 /** Uses the shared terminal of the VM `id` and one of a program's own, until the shell exits. */
 export async function useTerminal(sbx: Sbx, id: string, exec: Exec): Promise<void> {
-  const first = await attach(sbx, id);
+  const first = await attachTerminal(sbx, id);
   try {
     first.socket.send(JSON.stringify({ cols: 132, rows: 40 }));
     first.type("stty size; tput colors; tty\n");
@@ -26,7 +26,7 @@ export async function useTerminal(sbx: Sbx, id: string, exec: Exec): Promise<voi
     );
     first.type("echo $((40 + 2))\n");
     await eventually("the shell goes on", () => /\b42\b/.test(first.text()));
-    const own = await attach(sbx, id, ["sh", "-c", "echo own; exec sleep 271"]);
+    const own = await attachTerminal(sbx, id, ["sh", "-c", "echo own; exec sleep 271"]);
     await eventually("a program has a terminal of its own", () => own.text().includes("own"));
     own.socket.close();
     const count = { command: "ps -e -o args | grep -cx 'sleep 271'" };
@@ -37,7 +37,7 @@ export async function useTerminal(sbx: Sbx, id: string, exec: Exec): Promise<voi
   } finally {
     first.socket.close();
   }
-  const second = await attach(sbx, id);
+  const second = await attachTerminal(sbx, id);
   try {
     await eventually("the replay shows it", () => /\b42\b/.test(second.text()));
     second.type("exit\n");
@@ -51,7 +51,7 @@ export async function useTerminal(sbx: Sbx, id: string, exec: Exec): Promise<voi
 }
 
 /** A client of a VM's terminal. */
-async function attach(sbx: Sbx, id: string, argv?: string[]) {
+export async function attachTerminal(sbx: Sbx, id: string, argv?: string[]) {
   const program = argv ? `&argv=${encodeURIComponent(JSON.stringify(argv))}` : "";
   const socket = new WebSocket(
     `${sbx.base.replace("http", "ws")}/terminal/${id}?token=${sbx.token}${program}`,

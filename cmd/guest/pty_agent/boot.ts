@@ -17,25 +17,36 @@ const INIT_DEADLINE_MS = 30_000;
 type Begin = Extract<HostMessage, { t: "BootConfig" }>;
 type FileWrite = Extract<HostMessage, { t: "FileWrite" }>;
 
+/** Variables of every program, unless the host sets others. */
+const DEFAULTS = {
+  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+  HOME: "/root",
+  USER: "root",
+  LANG: "C.UTF-8",
+};
+
 /** Applies the boot configuration, between `Ready` and `BootReady` (docs/contracts.md §7). */
 export class BootConfig {
-  /** variables of every program in this VM */
-  readonly environment: Record<string, string> = {
-    PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    HOME: "/root",
-    USER: "root",
-    LANG: "C.UTF-8",
-  };
+  readonly #environment: Record<string, string>;
   readonly #isCopy: boolean;
   /** when the agent met its host, in `ms` of a copy's runtime, or else of the guest's uptime */
   readonly #started: number;
   readonly #failures: string[] = [];
 
-  /** @param isCopy the machine was started from memory: its stages of init are another one's */
-  constructor(isCopy: boolean) {
+  /**
+   * @param environment variables of every program in this VM, replaced by those of this start
+   * @param isCopy the machine was started from memory: its stages of init are another one's
+   */
+  constructor(environment: Record<string, string>, isCopy: boolean) {
+    for (const key of Object.keys(environment)) delete environment[key];
+    this.#environment = Object.assign(environment, DEFAULTS);
     this.#isCopy = isCopy;
     // Init is moving a copy's /proc to another root file system: there may be none at this moment.
     this.#started = isCopy ? performance.now() : uptimeMs();
+  }
+
+  setVariable(key: string, value: string): void {
+    this.#environment[key] = value;
   }
 
   async begin(message: Begin): Promise<void> {

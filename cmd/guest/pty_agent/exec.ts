@@ -7,6 +7,7 @@ import {
   EXIT_CANNOT_RUN,
   EXIT_TIMED_OUT,
   type HostMessage,
+  PORTS,
 } from "../../../lib/guest/wire/mod.ts";
 import type { Host } from "./host.ts";
 
@@ -38,6 +39,11 @@ export class Executions {
     this.#executions.get(id)?.end("killed");
   }
 
+  /** The host leaves for a while: programs go on, and nobody learns how they end. */
+  abandonAll(): void {
+    for (const execution of this.#executions.values()) execution.abandon();
+  }
+
   killAll(): void {
     for (const execution of this.#executions.values()) execution.end("killed");
   }
@@ -52,6 +58,7 @@ class Execution {
   /** drops the output that is still to come */
   #drop = Promise.withResolvers<void>();
   #truncated = false;
+  #isAbandoned = false;
 
   constructor(request: Exec, host: Host) {
     this.#request = request;
@@ -66,7 +73,7 @@ class Execution {
     let error: string | undefined;
     let channel: FrameChannel | undefined;
     // Opened while the program starts.
-    const connection = this.#host.connect();
+    const connection = this.#host.connect(PORTS.exec);
     connection.catch(() => {});
     try {
       this.#child = this.#spawn();
@@ -79,7 +86,7 @@ class Execution {
         this.#pump(channel, "stdout", this.#child.stdout),
         this.#pump(channel, "stderr", this.#child.stderr),
       ]);
-      await channel.send({ stream: "stdout", end: true } satisfies ExecOutput);
+      await this.#tell(channel, { stream: "stdout", end: true });
       exit_code = this.#endReason === "timed out" ? EXIT_TIMED_OUT : status.code;
     } catch (cause) {
       error = describe(cause);
@@ -89,6 +96,7 @@ class Execution {
       // Deno loads its timers on first use, which takes a quarter of a second under emulation.
       if (deadline !== undefined) clearTimeout(deadline);
     }
+    if (this.#isAbandoned) return;
     await this.#host.send({
       t: "ExecExited",
       id,
@@ -112,6 +120,19 @@ class Execution {
       signal(-pid, "SIGKILL");
       // A process that left its session holds its pipes open, perhaps for ever.
       setTimeout(this.#drop.resolve, LAST_OUTPUT_MS);
+    });
+  }
+
+  /** Nobody takes the program's output any more; it goes on without. */
+  abandon(): void {
+    this.#isAbandoned = true;
+  }
+
+  async #tell(channel: FrameChannel, output: ExecOutput): Promise<void> {
+    if (this.#isAbandoned) return;
+    await channel.send(output).catch((error) => {
+      // The host left while this was under way.
+      if (!this.#isAbandoned) throw error;
     });
   }
 
@@ -161,7 +182,7 @@ class Execution {
       if (chunk.length > remaining) this.#truncated = true;
       const part = chunk.length > remaining ? chunk.subarray(0, remaining) : chunk;
       remaining -= part.length;
-      if (part.length > 0) await channel.send({ stream, data: part.toBase64() } satisfies ExecOutput);
+      if (part.length > 0) await this.#tell(channel, { stream, data: part.toBase64() });
     }
   }
 }

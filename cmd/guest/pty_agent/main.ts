@@ -4,11 +4,12 @@
  * it may do.
  */
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
-import { type GuestMessage, type HostMessage, PORTS } from "../../../lib/guest/wire/mod.ts";
+import type { GuestMessage, HostMessage } from "../../../lib/guest/wire/mod.ts";
 import { BootConfig } from "./boot.ts";
-import { connectControl, connectHost } from "./connect.ts";
+import { connectControl, connectHost, ejectVsock, reconnectControl } from "./connect.ts";
 import { Executions } from "./exec.ts";
 import { awaitFile } from "./file.ts";
+import type { Host } from "./host.ts";
 import { Terminals } from "./pty.ts";
 import { rehearse } from "./rehearse.ts";
 
@@ -21,45 +22,63 @@ addEventListener("unhandledrejection", (event) => {
   console.error("sbx-pty-agent:", event.reason);
 });
 
-const { conn, waited } = await connectControl(rehearse);
-const control = new FrameChannel(conn);
+/** Variables of every program in this VM. */
+const environment: Record<string, string> = {};
+let control: FrameChannel;
+let boot: BootConfig;
 const send = (message: GuestMessage) => control.send(message);
-
-const boot = new BootConfig(waited);
-const executions = new Executions({
-  environment: boot.environment,
-  connect: () => connectHost(PORTS.exec),
+const host: Host = {
+  environment,
+  connect: (port) => connectHost(port),
   send,
-});
-const terminals = new Terminals({
-  environment: boot.environment,
-  connect: () => connectHost(PORTS.terminal),
-  send,
-});
+  visits: 0,
+};
+const executions = new Executions(host);
+const terminals = new Terminals(host);
 
-await send({ t: "Ready", version: AGENT_VERSION });
-// Only the end of this connection ends the agent, and init stops the machine then.
-for (let message = await nextMessage(); message !== null; message = await nextMessage()) {
-  await handle(message).catch((error) => console.error(`sbx-pty-agent: ${message?.t}:`, error));
+// Until the host leaves without a word: then the agent ends, and init stops the machine.
+const first = await connectControl(rehearse);
+for (let conn = first.conn, isFirst = true;; conn = await reconnectControl(), isFirst = false) {
+  control = new FrameChannel(conn);
+  boot = new BootConfig(environment, first.waited || !isFirst);
+  host.visits++;
+  host.away?.resolve();
+  host.away = undefined;
+  await send({ t: "Ready", version: AGENT_VERSION });
+  const left = await serve(isFirst && !first.waited);
+  if (!left) Deno.exit(1);
 }
-Deno.exit(1);
+
+/** Serves the host until its connection ends. @returns whether it said that it leaves for a while */
+async function serve(startsNetwork: boolean): Promise<boolean> {
+  for (let message = await nextMessage(); message !== null; message = await nextMessage()) {
+    if (message.t === "Detach") {
+      await leave();
+      return true;
+    }
+    await handle(message, startsNetwork).catch((error) =>
+      console.error(`sbx-pty-agent: ${message?.t}:`, error)
+    );
+  }
+  return false;
+}
 
 async function nextMessage(): Promise<HostMessage | null> {
   return await control.next().catch(() => null) as HostMessage | null;
 }
 
-async function handle(message: HostMessage): Promise<void> {
+async function handle(message: HostMessage, startsNetwork: boolean): Promise<void> {
   switch (message.t) {
     case "BootConfig":
       return boot.begin(message);
     case "SetEnv":
-      boot.environment[message.key] = message.value;
-      return;
+      return boot.setVariable(message.key, message.value);
     case "FileWrite":
       return boot.writeFile(message);
     case "BootConfigDone":
       await send(await boot.finish());
-      return startNetwork();
+      if (startsNetwork) startNetwork();
+      return;
     case "Exec":
       executions.start(message);
       return;
@@ -85,9 +104,22 @@ function startNetwork(): void {
   Deno.writeTextFile("/run/sbx/booted", "\n").catch(() => {});
 }
 
+/** Lets go of the host, so that the machine can be written down; its disk has all data, in case its memory gets lost. */
+async function leave(): Promise<void> {
+  await writeDataOut();
+  executions.abandonAll();
+  host.away = Promise.withResolvers();
+  terminals.leave();
+  ejectVsock();
+}
+
 /** Writes all data to the disk and the workspace, then ends; init stops the machine. */
 async function shutDown(): Promise<void> {
   executions.killAll();
-  await new Deno.Command("sync").output();
+  await writeDataOut();
   Deno.exit(0);
+}
+
+async function writeDataOut(): Promise<void> {
+  await new Deno.Command("sync").output();
 }

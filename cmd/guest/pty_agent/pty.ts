@@ -1,6 +1,11 @@
 import { PseudoTerminal } from "../../../ffi/libc/pty.ts";
 import { encodeFrame, writeAll } from "../../../lib/base/wire/mod.ts";
-import { EXIT_CANNOT_RUN, type HostMessage, type TerminalAttach } from "../../../lib/guest/wire/mod.ts";
+import {
+  EXIT_CANNOT_RUN,
+  type HostMessage,
+  PORTS,
+  type TerminalAttach,
+} from "../../../lib/guest/wire/mod.ts";
 import type { Host } from "./host.ts";
 
 type PtyOpen = Extract<HostMessage, { t: "PtyOpen" }>;
@@ -12,9 +17,12 @@ const SHELL = ["/bin/bash", "--login"];
 /** Shell script that opens `$1` as controlling terminal and all three streams, then becomes the program. */
 const START = 'tty=$1; shift; exec setsid --ctty "$@" <>"$tty" >&0 2>&1';
 
-/** A terminal and its end by the host. */
+/** A terminal, its connection to the host, and its end by the host. */
 interface OpenTerminal {
+  id: string;
   device: PseudoTerminal;
+  /** absent until it is opened */
+  connection?: Deno.Conn;
   /** resolves when the host closes the terminal; the connection's own end may get lost */
   closed: PromiseWithResolvers<void>;
 }
@@ -30,21 +38,21 @@ export class Terminals {
 
   async open({ id, argv = SHELL, cols, rows }: PtyOpen): Promise<void> {
     let exit_code = EXIT_CANNOT_RUN;
-    let connection: Deno.Conn | undefined;
+    let terminal: OpenTerminal | undefined;
     let device: PseudoTerminal | undefined;
     try {
       // Before anything that waits: the next message may resize or close it.
       device = new PseudoTerminal();
-      const terminal = { device, closed: Promise.withResolvers<void>() };
+      terminal = { id, device, closed: Promise.withResolvers() };
       this.#open.set(id, terminal);
       device.resize(cols, rows);
-      connection = await this.#host.connect();
-      await writeAll(connection, encodeFrame({ t: "Attach", id } satisfies TerminalAttach));
-      exit_code = await relay(connection, terminal, this.#spawn(device, argv));
+      terminal.connection = await this.#attach(id);
+      exit_code = await this.#relay(terminal, this.#spawn(device, argv));
     } finally {
       this.#open.delete(id);
-      close(connection);
+      close(terminal?.connection);
       device?.close();
+      await this.#host.away?.promise;
       await this.#host.send({ t: "PtyExited", id, exit_code });
     }
   }
@@ -55,6 +63,77 @@ export class Terminals {
 
   close(id: string): void {
     this.#open.get(id)?.closed.resolve();
+  }
+
+  async #attach(id: string): Promise<Deno.Conn> {
+    const connection = await this.#host.connect(PORTS.terminal);
+    await writeAll(connection, encodeFrame({ t: "Attach", id } satisfies TerminalAttach));
+    return connection;
+  }
+
+  /** Copies both ways until the program ends or the host closes, which hangs the program up. @returns its exit code */
+  async #relay(terminal: OpenTerminal, child: Deno.ChildProcess): Promise<number> {
+    const input = this.#relayInput(terminal).catch(() => {});
+    const gone = Promise.race([input, terminal.closed.promise]).then(() => signal(child, "SIGHUP"));
+    await this.#relayOutput(terminal, child.status, gone);
+    close(terminal.connection);
+    const { code } = await child.status;
+    // A write under way still uses the terminal's descriptor.
+    await input;
+    return code;
+  }
+
+  /** Copies the host's input until it detaches for good; one that left for a while gets a new connection. */
+  async #relayInput(terminal: OpenTerminal): Promise<void> {
+    for (let visit = this.#host.visits;; visit = this.#host.visits) {
+      await copyInput(terminal.connection!, terminal.device).catch(() => {});
+      // The end of a connection may be seen when its host has left, or is back already.
+      if (!this.#host.away && visit === this.#host.visits) return;
+      await this.#host.away?.promise;
+      terminal.connection = await this.#attach(terminal.id);
+    }
+  }
+
+  /** Copies the terminal's output until its program ends. Once the host is `gone`, output is dropped. */
+  async #relayOutput(
+    terminal: OpenTerminal,
+    status: Promise<unknown>,
+    gone: Promise<void>,
+  ): Promise<void> {
+    // A read fails while no program has the slave side open, also before the program opens it: only the
+    // program's end is final.
+    let ended = false, isGone = false;
+    status.finally(() => ended = true);
+    gone.then(() => isGone = true);
+    const chunk = new Uint8Array(CHUNK);
+    while (true) {
+      const read = await terminal.device.read(chunk);
+      if (read !== null) {
+        // A copy, since a write that `gone` abandons goes on.
+        const written = isGone ? gone : this.#write(terminal, chunk.slice(0, read)).catch(() => {});
+        await Promise.race([written, gone]);
+      } else if (ended) return;
+      else await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+
+  /** Output while the host is away waits for it, and with it the program. */
+  async #write(terminal: OpenTerminal, bytes: Uint8Array): Promise<void> {
+    const { connection } = terminal;
+    const visit = this.#host.visits;
+    try {
+      await writeAll(connection!, bytes);
+    } catch (error) {
+      if (!this.#host.away && visit === this.#host.visits) throw error;
+      await this.#host.away?.promise;
+      while (terminal.connection === connection) await new Promise((resolve) => setTimeout(resolve, 10));
+      await writeAll(terminal.connection!, bytes);
+    }
+  }
+
+  /** The host leaves for a while. Reads of its connections, which are reset, may not end by themselves. */
+  leave(): void {
+    for (const { connection } of this.#open.values()) close(connection);
   }
 
   #spawn(terminal: PseudoTerminal, argv: string[]): Deno.ChildProcess {
@@ -70,52 +149,12 @@ export class Terminals {
   }
 }
 
-/** Copies both ways until the program ends or the host closes, which hangs the program up. @returns its exit code */
-async function relay(
-  connection: Deno.Conn,
-  { device, closed }: OpenTerminal,
-  child: Deno.ChildProcess,
-): Promise<number> {
-  const input = relayInput(connection, device).catch(() => {});
-  const gone = Promise.race([input, closed.promise]).then(() => signal(child, "SIGHUP"));
-  await relayOutput(connection, device, child.status, gone);
-  close(connection);
-  const { code } = await child.status;
-  // A write under way still uses the terminal's descriptor.
-  await input;
-  return code;
-}
-
-/** Copies the host's input until it detaches for good; a terminal without a program takes none. */
-async function relayInput(connection: Deno.Conn, terminal: PseudoTerminal): Promise<void> {
+/** Copies input until the connection ends; a terminal without a program takes none. */
+async function copyInput(connection: Deno.Conn, terminal: PseudoTerminal): Promise<void> {
   const chunk = new Uint8Array(CHUNK);
   const to = { write: (bytes: Uint8Array) => terminal.write(bytes as Uint8Array<ArrayBuffer>) };
   for (let read = await connection.read(chunk); read !== null; read = await connection.read(chunk)) {
     await writeAll(to, chunk.subarray(0, read));
-  }
-}
-
-/** Copies the terminal's output until its program ends. Once the host is `gone`, output is dropped. */
-async function relayOutput(
-  connection: Deno.Conn,
-  terminal: PseudoTerminal,
-  status: Promise<unknown>,
-  gone: Promise<void>,
-): Promise<void> {
-  // A read fails while no program has the slave side open, also before the program opens it: only the
-  // program's end is final.
-  let ended = false, isGone = false;
-  status.finally(() => ended = true);
-  gone.then(() => isGone = true);
-  const chunk = new Uint8Array(CHUNK);
-  while (true) {
-    const read = await terminal.read(chunk);
-    if (read !== null) {
-      // A copy, since a write that `gone` abandons goes on.
-      const written = isGone ? gone : writeAll(connection, chunk.slice(0, read)).catch(() => {});
-      await Promise.race([written, gone]);
-    } else if (ended) return;
-    else await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
 

@@ -35,9 +35,10 @@ async function play(listener: Deno.UnixListener): Promise<void> {
   const connect = () => Deno.connect({ transport: "unix", path: SOCKET });
   const [agentEnd, hostEnd] = await Promise.all([connect(), listener.accept()]);
   const [agent, host] = [new FrameChannel(agentEnd), new FrameChannel(hostEnd)];
-  const boot = new BootConfig(true);
+  const environment: Record<string, string> = {};
+  const boot = new BootConfig(environment, true);
   const send = (message: GuestMessage) => agent.send(message);
-  const guest = { environment: boot.environment, connect, send };
+  const guest = { environment, connect, send, visits: 0 };
   await rehearseBoot(boot, agent, host);
   const executions = new Executions(guest);
   for (const argv of PROGRAMS) {

@@ -8,6 +8,7 @@ import "./exec.ts";
 import "./shell.ts";
 import "./pause.ts";
 import "./resume.ts";
+import "./suspend.ts";
 import "./list.ts";
 import "./info.ts";
 import "./logs.ts";

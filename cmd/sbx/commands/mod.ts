@@ -12,6 +12,7 @@ export const COMMANDS: readonly string[] = [
   "shell",
   "pause",
   "resume",
+  "suspend",
   "list",
   "info",
   "logs",

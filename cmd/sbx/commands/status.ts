@@ -70,6 +70,9 @@ function formatStatus(
       ["service permissions", formatPermissions(system.permissions)],
       ["host", `${host.os} ${host.arch}, ${host.cpus} CPUs`],
       ["hypervisor", `${hypervisor.name}, ${hypervisor.accelerator}: ${hypervisor.reason}`],
+      ...Object.entries(hypervisor.missing).map((
+        [feature, lack],
+      ): [string, string] => ["without", `${feature}: ${lack}`]),
       ["VMs", `${vms.running} running of ${vms.total}`],
       ...assets.map(({ profile_id, arch, ready, missing }): [string, string] => [
         "assets",

@@ -1,15 +1,16 @@
 import type { Hono } from "hono";
 import { type TemplateInfo, templateRoutes } from "../../../lib/api/mod.ts";
-import type { Service } from "../../../lib/service/mod.ts";
+import { type Service, templateFor } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of templates. */
-export function routeTemplates(app: Hono, { templates, supervisor }: Service): void {
+export function routeTemplates(app: Hono, service: Service): void {
+  const { templates } = service;
   handle(app, templateRoutes.list, async () => ({ templates: (await templates.list()).map(infoOf) }));
   handle(
     app,
     templateRoutes.make,
-    async ({ body }) => infoOf(await templates.make(await supervisor.machineOf(body))),
+    async ({ body }) => infoOf(await templates.make(await templateFor(service, body))),
   );
   handle(app, templateRoutes.remove, async ({ params }) => {
     await templates.remove(params.id);

@@ -35,6 +35,10 @@ export function routeVms(app: Hono, supervisor: Supervisor, inForce: ProfilesInF
     await supervisor.resume(supervisor.find(params.id));
     return summaryOf(params.id);
   });
+  handle(app, vmRoutes.suspend, async ({ params }) => {
+    await supervisor.suspend(supervisor.find(params.id));
+    return summaryOf(params.id);
+  });
   handle(app, vmRoutes.save, async ({ params, body }) => {
     const vm = supervisor.find(params.id);
     await supervisor.save(vm, body.name);

@@ -23,6 +23,7 @@ const BY_CODE: Record<string, number> = {
   "vm.name_taken": 409,
   "vm.limit": 409,
   "template.off": 409,
+  "vm.not_supported": 409,
   "credential.limit": 409,
   "profile.incompatible": 409,
   "assets.incompatible": 409,

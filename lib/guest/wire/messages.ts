@@ -59,6 +59,7 @@ export type HostMessage =
   | { t: "PtyResize"; id: string; cols: number; rows: number }
   | { t: "PtyClose"; id: string }
   | { t: "AwaitFile"; id: string; path: string; size: number }
+  | { t: "Detach" }
   | { t: "Shutdown" };
 
 /** Exec port, host to guest: base64 of a program's input, or its end. */

@@ -21,6 +21,8 @@ export interface SessionPaths {
   /** ext4 image of the guest's disk */
   scratch: string;
   snapshots: string;
+  /** memory of a suspended VM */
+  suspended: string;
   /** room for the record on a full disk */
   reserve: string;
   /** UDS of the VM's process */
@@ -45,6 +47,7 @@ export function sessionPaths(home: Home, id: string): SessionPaths {
     workspace: join(dir, "workspace"),
     scratch: join(dir, "scratch.img"),
     snapshots: join(dir, "snapshots"),
+    suspended: join(dir, "suspended"),
     reserve: join(dir, "reserve"),
     socket: `${base}.sock`,
     sockets: base,

@@ -111,7 +111,7 @@ Deno.test("what a VM says of itself: why it is paused, and that it has no networ
   const paused = vm({ state: "Paused", last_error: "the ledger l cannot be written" });
   assertEquals(errorOf(paused), "the ledger l cannot be written");
   try {
-    requireAction(paused, "exec", qemu.features);
+    requireAction(paused, "exec", qemu);
     throw new Error("it may not run programs");
   } catch (error) {
     const { code, message, hint } = error as SbxError;

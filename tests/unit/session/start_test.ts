@@ -14,6 +14,7 @@ class IdleMachine implements Machine {
   pause = () => Promise.resolve();
   resume = () => Promise.resolve();
   snapshot = () => Promise.resolve();
+  rejoin = () => Promise.resolve();
   kill(): Promise<void> {
     this.isKilled = true;
     this.#exit.resolve({ code: 0, signal: "SIGKILL" });
@@ -46,6 +47,7 @@ class Starting {
       } as Partial<Hypervisor> as Hypervisor,
       record: recordOf("id", "name"),
       spec: { logs: this.dir } as StartingSession["spec"],
+      paths: { suspended: join(this.dir, "suspended") },
       openLink: async () => {
         await this.#link?.close();
         this.#link = new GuestLink(this.dir);

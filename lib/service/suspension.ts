@@ -1,0 +1,19 @@
+/** VMs whose memory is on disk, while no machine of theirs runs. */
+import type { MachineInfo } from "../ipc/mod.ts";
+import { discardSuspended, isSuspended, type VmRecord, writeState } from "../session/mod.ts";
+import type { Vm } from "./vm.ts";
+
+/** What a new start must not change of a suspended VM: memory fits only the machine that it was written from. */
+export async function keptMachine({ record, paths }: Vm): Promise<Partial<VmRecord>> {
+  if (!await isSuspended(paths)) return {};
+  const { cpus, ram_mb, assets } = record;
+  return { cpus, ram_mb, assets };
+}
+
+/** Gives up a VM's memory, as if its machine had been switched off. @returns its state then */
+export async function forgetMemory({ paths, state }: Vm): Promise<MachineInfo> {
+  await discardSuspended(paths);
+  const stopped: MachineInfo = { ...state, state: "Stopped", last_error: undefined };
+  await writeState(paths, stopped);
+  return stopped;
+}

@@ -1,0 +1,65 @@
+/** A VM whose memory is on disk: written when it is suspended, gone when it runs again. */
+import { join } from "node:path";
+import { z } from "zod";
+import { SbxError } from "../base/error/mod.ts";
+import type { GuestLink, ShellState } from "../guest/mod.ts";
+import type { Machine, MachineImage } from "../vm/mod.ts";
+import type { SessionPaths } from "./files/paths.ts";
+
+/** What the link knew, beside the machine. */
+const LinkState = z.strictObject({
+  shell: z.strictObject({ id: z.string(), replay: z.base64() }).optional(),
+});
+
+type Place = Pick<SessionPaths, "suspended">;
+
+/** Folder with the machine's image. */
+export function suspendedImage({ suspended }: Place): MachineImage {
+  return { dir: join(suspended, "image") };
+}
+
+/**
+ * Writes down a running machine, which is stopped afterwards. The folder appears when everything is in it.
+ *
+ * @throws {SbxError} `vm.suspend_failed`: the machine has to rejoin its VM
+ */
+export async function writeDown(machine: Machine, link: GuestLink, { suspended }: Place): Promise<void> {
+  const work = `${suspended}.new`;
+  try {
+    await discard({ suspended: work });
+    const image = suspendedImage({ suspended: work });
+    await Deno.mkdir(image.dir, { recursive: true, mode: 0o700 });
+    const { shellState } = link;
+    const state: z.infer<typeof LinkState> = {
+      shell: shellState && { id: shellState.id, replay: shellState.replay.toBase64() },
+    };
+    await machine.snapshot(image, () => link.detach());
+    await Deno.writeTextFile(linkPath({ suspended: work }), JSON.stringify(state), { mode: 0o600 });
+    await Deno.rename(work, suspended);
+  } catch (cause) {
+    await discard({ suspended: work });
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new SbxError("vm.suspend_failed", `the VM cannot be suspended: ${reason}`, { cause });
+  }
+}
+
+/** The shell that runs in a suspended VM. */
+export async function readShell(place: Place): Promise<ShellState | undefined> {
+  const { shell } = LinkState.parse(JSON.parse(await Deno.readTextFile(linkPath(place))));
+  return shell && { id: shell.id, replay: Uint8Array.fromBase64(shell.replay) };
+}
+
+/** Removes the memory of a VM: it is of no use once its disk has changed. */
+export async function discard({ suspended }: Place): Promise<void> {
+  await Deno.remove(suspended, { recursive: true }).catch((error) => {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  });
+}
+
+export async function isSuspended({ suspended }: Place): Promise<boolean> {
+  return await Deno.lstat(suspended).then(() => true, () => false);
+}
+
+function linkPath({ suspended }: Place): string {
+  return join(suspended, "link.json");
+}

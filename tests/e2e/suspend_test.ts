@@ -1,0 +1,119 @@
+/**
+ * VMs that are written to disk and come back. A host whose QEMU cannot do it says so; tests/e2e/trixie_test.ts runs this
+ * file again in Debian trixie, whose QEMU can.
+ */
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { eventually, Sbx } from "../helper/sbx.ts";
+import { attachTerminal } from "./terminal.ts";
+
+/** Counts into a file that stays open, and leaves no number out. */
+const COUNT = "exec 3>/workspace/count; n=0; while :; do n=$((n+1)); echo $n >&3; sleep 0.02; done";
+
+Deno.test("a VM is suspended and comes back", async (t) => {
+  const sbx = await Sbx.make();
+  const exec = (...argv: string[]) => sbx.ok("exec", "dev", "--", ...argv);
+  const statusOf = async (name: string) => JSON.parse(await sbx.ok("info", name, "--json")).status;
+  try {
+    await sbx.ok("create", "dev", "-e", "WHO=me");
+    const { features, workspace, id } = JSON.parse(await sbx.ok("info", "dev", "--json"));
+    if (Deno.env.has("SBX_REQUIRE_SUSPEND")) assert(features.save_state, "this host can suspend VMs");
+    if (!features.save_state) {
+      await t.step("a host that cannot do it says what is missing", async () => {
+        const { code, stderr } = await sbx.cli("suspend", "dev");
+        assertEquals(code, 1);
+        assertMatch(stderr, /needs QEMU 8\.2 and virtiofsd 1\.11 or later; this host has QEMU \d/);
+        assertMatch(await sbx.ok("status"), /without +save_state: needs QEMU 8\.2/);
+        assertEquals(await exec("echo", "still there"), "still there\n");
+      });
+      return;
+    }
+
+    await t.step(
+      "programs, open files, variables and the shell's terminal are as they were, and no write is lost",
+      async () => {
+        await exec("sh", "-c", `nohup sh -c '${COUNT}' >/dev/null 2>&1 & echo begun >/root/kept`);
+        const before = await attachTerminal(sbx, id);
+        before.type("here=before; echo set-$here\n");
+        await eventually("the shell has the variable", () => before.text().includes("set-before"));
+        before.socket.close();
+        await eventually(
+          "it counts",
+          async () => (await Deno.readTextFile(join(workspace, "count"))).length > 20,
+        );
+        await sbx.ok("suspend", "dev");
+        assertEquals(await statusOf("dev"), "Suspended");
+        const at = await Deno.readTextFile(join(workspace, "count"));
+        await sbx.ok("stop");
+        await sbx.ok("start");
+        assertEquals(await statusOf("dev"), "Suspended");
+        assertEquals(await Deno.readTextFile(join(workspace, "count")), at, "nothing runs meanwhile");
+        await sbx.ok("resume", "dev");
+        assertEquals(JSON.parse(await sbx.ok("info", "dev", "--json")).started_by, "resume");
+        await eventually(
+          "it counts on",
+          async () => (await Deno.readTextFile(join(workspace, "count"))).length > at.length + 20,
+        );
+        const numbers = (await Deno.readTextFile(join(workspace, "count"))).split("\n").slice(0, -1).map(
+          Number,
+        );
+        assertEquals(numbers, numbers.map((_, index) => index + 1));
+        assertEquals(await exec("sh", "-c", 'cat /root/kept; echo "$WHO $(hostname)"'), "begun\nme dev\n");
+        const after = await attachTerminal(sbx, id);
+        await eventually("its last output is shown again", () => after.text().includes("set-before"));
+        after.type("echo shell-$here-again\n");
+        await eventually("the shell is the same one", () => after.text().includes("shell-before-again"));
+        after.socket.close();
+      },
+    );
+
+    await t.step("a program that sbx exec waits for goes on without it", async () => {
+      const waiting = sbx.cli("exec", "dev", "--", "sh", "-c", "sleep 3; echo done >/workspace/late");
+      await eventually("it runs", async () => (await exec("ps", "-e", "-o", "args")).includes("sleep 3"));
+      await sbx.ok("suspend", "dev");
+      const { code } = await waiting;
+      assert(code !== 0);
+      await sbx.ok("resume", "dev");
+      await eventually(
+        "it has ended",
+        () => Deno.stat(join(workspace, "late")).then(() => true, () => false),
+      );
+    });
+
+    await t.step("a VM that cannot be written goes on as if nothing had been asked", async () => {
+      const obstacle = join(sbx.home, "sessions", id, "suspended", "obstacle");
+      await Deno.mkdir(obstacle, { recursive: true });
+      const { code, stderr } = await sbx.cli("suspend", "dev");
+      assertEquals(code, 1);
+      assertStringIncludes(stderr, "cannot be suspended");
+      await Deno.remove(join(obstacle, ".."), { recursive: true });
+      assertEquals(await statusOf("dev"), "Running");
+      assertEquals(await exec("sh", "-c", "echo $WHO"), "me\n");
+      assertStringIncludes(await sbx.ok("events", "dev"), "echo $WHO");
+    });
+
+    await t.step(
+      "memory that is damaged is refused and kept; sbx stop gives it up, and the disk stays",
+      async () => {
+        await sbx.ok("suspend", "dev");
+        const state = join(sbx.home, "sessions", id, "suspended", "image", "state");
+        await Deno.truncate(state, 1000);
+        const { code, stderr } = await sbx.cli("resume", "dev");
+        assertEquals(code, 1);
+        assertStringIncludes(stderr, "could not be started from memory");
+        assertEquals(await statusOf("dev"), "Suspended");
+        await sbx.ok("stop", "dev");
+        await sbx.ok("start", "dev");
+        assertEquals(await exec("cat", "/root/kept"), "begun\n");
+      },
+    );
+
+    await t.step("a suspended VM can be deleted, and its record verifies", async () => {
+      await sbx.ok("suspend", "dev");
+      await sbx.ok("delete", "dev");
+      assertStringIncludes(await sbx.ok("verify", id), "valid");
+    });
+  } finally {
+    await sbx.dispose();
+  }
+});
