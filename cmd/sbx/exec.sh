@@ -47,7 +47,9 @@ exec_read_head() {
   while read -r line <&3 && [[ $line != $'\r' ]]; do :; done
   [[ $status == 4?? ]] && return 1
   [[ $status == 200 ]] && return
-  exec_fail "the gateway answered with status ${status:-none}" "sbx status shows what is running"
+  # An error is JSON with its reason and remedy.
+  [[ $status =~ ^[0-9]+$ ]] && exec_rest "" "$status"
+  exec_lost
 }
 
 # Copies the program's output, and exits with its code.
@@ -62,7 +64,7 @@ exec_read_events() {
     esac
   done
   ((left >= 0)) || exec_rest "${event:+event: $event$'\n'}"
-  exec_fail "the connection was lost before the program ended" "sbx list shows whether the VM is still running"
+  exec_lost
 }
 
 # exec_on_event EVENT JSON. Returns 1 for events with more than output and the exit code.
@@ -87,14 +89,14 @@ exec_decode() {
   [[ ${PIPESTATUS[1]} == 0 ]] || exit 141
 }
 
-# exec_rest TEXT: leaves the rest of the response, which TEXT begins, to the client in TypeScript.
+# exec_rest TEXT [STATUS]: leaves the rest of the response, which TEXT begins, to the client in TypeScript.
 exec_rest() {
-  { printf %s "$1"; cat; } <&3 | exec_deno "$root/cmd/sbx/exec_rest.ts"
+  { printf %s "$1"; cat; } <&3 | exec_deno "$root/cmd/sbx/exec_rest.ts" "${@:2}"
   exit "${PIPESTATUS[1]}"
 }
 
-# exec_fail MESSAGE HINT
-exec_fail() {
-  printf 'sbx: %s\n%s\n' "$1" "$2" >&2
+exec_lost() {
+  printf 'sbx: %s\n%s\n' "the service went away while the program ran" \
+    "the program was ended, its VM keeps running: sbx list starts the service again; then run the program again" >&2
   exit 125
 }

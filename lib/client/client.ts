@@ -57,7 +57,7 @@ export class Client {
       const { pathNamer, ROUTES } = await import("../gateway/mod.ts");
       log.debug(`${method} ${pathNamer(ROUTES)(path)} ${response.status}`);
     }
-    if (!response.ok) throw await errorOf(response);
+    if (!response.ok) throw await responseError(response);
     return response;
   }
 
@@ -107,7 +107,7 @@ function queryOf(query: RequestParts["query"]): string {
     : `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)]))}`;
 }
 
-async function errorOf(response: Response): Promise<SbxError> {
+export async function responseError(response: Response): Promise<SbxError> {
   const text = await response.text();
   try {
     const { error, code, hint } = JSON.parse(text);

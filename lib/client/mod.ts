@@ -2,7 +2,7 @@
  * Client of the HTTP API for the CLI; starts the daemons when they are missing. Loads quickly: no zod, no
  * hono.
  */
-export { Client, type RequestParts, segment, toolSegment } from "./client.ts";
+export { Client, type RequestParts, responseError, segment, toolSegment } from "./client.ts";
 export { parsePort, portFromEnv } from "./port.ts";
 export {
   type Daemon,
