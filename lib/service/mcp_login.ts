@@ -124,12 +124,13 @@ export class McpLogins {
   #follow(place: LoginPlace, { finished, cancel }: WaitingLogin): void {
     const attempt: Attempt = { ended: Promise.resolve(), cancel, isOver: false };
     this.#attempts.set(keyOf(place), attempt);
-    attempt.ended = finished.then((login) =>
-      this.#logins.exclusively(place, () => this.#logins.save(place, login))
-    ).catch((error) => {
+    attempt.ended = finished.then(async (login) => {
+      await this.#logins.exclusively(place, () => this.#logins.save(place, login));
+      // A client that hears of the login may call a tool at once.
+      await this.#reconnect(place);
+    }).catch((error) => {
       attempt.error = error;
     }).finally(() => attempt.isOver = true);
-    attempt.ended.then(() => attempt.error === undefined ? this.#reconnect(place) : undefined);
   }
 
   async #reconnect({ profile, server }: LoginPlace): Promise<void> {
