@@ -31,6 +31,7 @@ exec_in_shell() {
   done
   { read -r port <"$run/gateway.port"; read -r token <"$run/gateway.token"; } 2>/dev/null
   [[ $port =~ ^[0-9]+$ && $token =~ ^[A-Za-z0-9]+$ ]] || return
+  exec_is_healthy "$port" || return
   { exec 3<>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null || return
   # HTTP/1.0, whose response has no chunks.
   printf 'POST /vms/%s/exec HTTP/1.0\r\nHost: 127.0.0.1:%s\r\nAuthorization: Bearer %s\r\nUser-Agent: sbx\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: %s\r\n\r\n%s' \
@@ -38,6 +39,17 @@ exec_in_shell() {
   token=
   exec_read_head || { exec 3>&-; return; }
   exec_read_events
+}
+
+# exec_is_healthy PORT: the gateway reaches the service. One that was killed a moment ago still has its pid.
+exec_is_healthy() {
+  local line=
+  { exec 3<>"/dev/tcp/127.0.0.1/$1"; } 2>/dev/null || return
+  printf 'GET /health HTTP/1.0\r\nHost: 127.0.0.1:%s\r\nUser-Agent: sbx\r\n\r\n' "$1" >&3
+  while read -r line <&3 && [[ $line != $'\r' ]]; do :; done
+  read -r line <&3
+  exec 3>&-
+  [[ $line == *'"service":true'* ]]
 }
 
 # Reads the response's head. Returns 1 after an error of the request itself, which is answered alike when sent again.
