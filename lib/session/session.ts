@@ -2,18 +2,19 @@ import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import type { SessionNotice } from "../gate/mod.ts";
-import { checkBootConfig, type ExecStreams, GuestLink, PORTS, type Terminal } from "../guest/mod.ts";
-import { DNS_FRAME_LIMIT, MCP_FRAME_LIMIT, TCP_FRAME_LIMIT, TCP_STREAMS_MAX } from "../guest/wire/mod.ts";
+import { checkBootConfig, type ExecStreams, type GuestLink, type Terminal } from "../guest/mod.ts";
 import type { BootCall, ExecCall, MachineInfo } from "../ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
 import type { Enforcement } from "./enforcement.ts";
 import type { ExecOutcome } from "./exec.ts";
 import { type SessionPaths, sessionPaths } from "./files/paths.ts";
-import { type VmRecord, writeState } from "./files/record.ts";
+import type { VmRecord } from "./files/record.ts";
+import { openGuestLink } from "./guest_ports.ts";
 import { SessionHealth } from "./health.ts";
-import { DiskReserve } from "./reserve.ts";
 import { endOf } from "./end.ts";
 import { specOf } from "./machine_spec.ts";
+import { SessionReport } from "./report.ts";
+import { DiskReserve } from "./reserve.ts";
 import { meetGuest, type Stage, startMachine } from "./start.ts";
 import { isSuspended, writeDown } from "./suspend.ts";
 
@@ -33,11 +34,8 @@ export class Session {
   #link!: GuestLink;
   #machine: Machine | undefined;
   #spec: MachineSpec | undefined;
-  #info: MachineInfo = { state: "Booting", boot_stages: [], pid: Deno.pid };
-  #watchers = new Set<(what: SessionNotice | MachineInfo) => void>();
+  readonly #report: SessionReport;
   #health: SessionHealth;
-  /** the last write of the state; the next one waits for it */
-  #stateWritten = Promise.resolve();
   #stopping = false;
   #end = Promise.withResolvers<void>();
   #stages: Stage[] = [];
@@ -48,13 +46,14 @@ export class Session {
     this.ended = this.#end.promise;
     const paths = this.#paths = sessionPaths(home, record.id);
     this.#hypervisor = hypervisor;
+    const report = this.#report = new SessionReport(paths);
     this.#health = new SessionHealth({
       name: record.name,
       disk: paths.scratch,
-      state: () => this.#info.state,
+      state: () => report.info.state,
       set: (change) => {
-        this.#set(change);
-        void this.#writeState();
+        report.set(change);
+        void report.write();
       },
       pause: () => this.#pauseMachine(),
       resume: () => this.#resumeMachine(),
@@ -65,32 +64,31 @@ export class Session {
         home,
         paths,
         record,
-        tell: (notice) => this.#tell(notice),
+        tell: (notice) => report.tell(notice),
         onUnrecorded: (error, pause) => this.#health.ledgerFailed(error, pause),
         onRecorded: () => this.#health.ledgerRecovered(),
         onNetwork: (problem) => {
-          if (problem !== this.#info.network_error) this.#set({ network_error: problem });
+          if (problem !== report.info.network_error) report.set({ network_error: problem });
         },
-        onMcpNeeds: (mcp_needs) => this.#set({ mcp_needs }),
+        onMcpNeeds: (mcp_needs) => report.set({ mcp_needs }),
       })
     );
     this.enforcement.catch(() => {});
   }
 
   get info(): MachineInfo {
-    return this.#info;
+    return this.#report.info;
   }
 
   /** @returns a function that stops the watching */
   watch(onChange: (what: SessionNotice | MachineInfo) => void): () => void {
-    this.#watchers.add(onChange);
-    return () => this.#watchers.delete(onChange);
+    return this.#report.watch(onChange);
   }
 
   /** Boots the machine; a boot that fails leaves it Defunct with its logs kept. */
   async boot({ accelerator, start }: Pick<BootCall, "accelerator" | "start">): Promise<void> {
     this.#began = performance.now();
-    this.#set({ accelerator });
+    this.#report.set({ accelerator });
     try {
       await this.#boot(accelerator, start);
     } catch (cause) {
@@ -112,15 +110,15 @@ export class Session {
       paths: this.#paths,
       openLink: () => this.#openLink(),
       onMachine: (machine) => this.#machine = machine,
-      onStarted: (started) => this.#set({ started }),
+      onStarted: (started) => this.#report.set({ started }),
       stage: (name) => this.#stage(name),
-      isOver: () => this.#stopping || this.#info.state !== "Booting",
+      isOver: () => this.#stopping || this.info.state !== "Booting",
     }, start);
     const [stages] = await Promise.all([started, this.enforcement]);
     this.#stages.push(...stages);
     this.#stage("ready");
-    this.#set({ state: "Running", boot_stages: this.#stages });
-    await this.#writeState();
+    this.#report.set({ state: "Running", boot_stages: this.#stages });
+    await this.#report.write();
     this.#superviseMachine(this.#machine!);
     this.#health.takeReserve();
     await this.#health.pauseIfNeeded();
@@ -152,8 +150,8 @@ export class Session {
   async pause(): Promise<void> {
     this.#require("Running", "pause");
     await this.#pauseMachine();
-    this.#set({ state: "Paused" });
-    await this.#writeState();
+    this.#report.set({ state: "Paused" });
+    await this.#report.write();
   }
 
   /**
@@ -166,8 +164,8 @@ export class Session {
     if (await this.#health.useReserve()) return;
     this.#health.requireHealthy();
     await this.#resumeMachine();
-    this.#set({ state: "Running" });
-    await this.#writeState();
+    this.#report.set({ state: "Running" });
+    await this.#report.write();
   }
 
   /**
@@ -194,7 +192,7 @@ export class Session {
   /** Stops the machine; unless `force`, its guest writes everything out first. */
   async stop(force: boolean): Promise<void> {
     this.#stopping = true;
-    if (!force && this.#info.state === "Running") {
+    if (!force && this.info.state === "Running") {
       const written = await this.#link.shutDown().then(() => true, () => false);
       if (written) {
         await Promise.race([
@@ -208,24 +206,10 @@ export class Session {
     await this.ended;
   }
 
-  /** Listens for the guest: its agent, and its connections for MCP, TCP and DNS. */
+  /** A link that the guest can connect to; one before it is closed. */
   async #openLink(): Promise<GuestLink> {
-    const { enforcement } = this;
     await this.#link?.close();
-    this.#link = new GuestLink(this.#paths.sockets);
-    this.#link.listen();
-    this.#link.accept(PORTS.mcp, async (channel) => (await (await enforcement).mcp()).serve(channel), {
-      frameLimit: MCP_FRAME_LIMIT,
-    });
-    this.#link.accept(
-      PORTS.tcp,
-      async (channel, conn) => (await (await enforcement).network.open()).serveTcp(channel, conn),
-      { maxConnections: TCP_STREAMS_MAX, frameLimit: TCP_FRAME_LIMIT },
-    );
-    this.#link.accept(PORTS.dns, async (channel) => {
-      await (await (await enforcement).network.retry()).serveDns(channel);
-    }, { frameLimit: DNS_FRAME_LIMIT, firstFrameLimit: DNS_FRAME_LIMIT });
-    return this.#link;
+    return this.#link = openGuestLink(this.#paths.sockets, this.enforcement);
   }
 
   async #superviseMachine(machine: Machine): Promise<void> {
@@ -234,24 +218,15 @@ export class Session {
   }
 
   async #finish(state: "Suspended" | "Stopped" | "Defunct", last_error?: string): Promise<void> {
-    if (hasEnded(this.#info)) return;
-    this.#set({ state, last_error });
+    if (this.#report.hasEnded) return;
+    this.#report.set({ state, last_error });
     this.#link?.close();
     await this.#machine?.kill();
     await this.#health.end();
     await (await this.enforcement.catch(() => undefined))?.close();
-    await this.#writeState();
+    await this.#report.write();
     await Deno.remove(this.#paths.sockets, { recursive: true }).catch(() => {});
     this.#end.resolve();
-  }
-
-  #set(change: Partial<MachineInfo>): void {
-    this.#info = { ...this.#info, ...change };
-    for (const watcher of this.#watchers) watcher(this.#info);
-  }
-
-  #tell(notice: SessionNotice): void {
-    for (const watcher of this.#watchers) watcher(notice);
   }
 
   async #pauseMachine(): Promise<void> {
@@ -267,13 +242,6 @@ export class Session {
     this.#link.release();
   }
 
-  /** Writes the state for the service to find once this process is gone. A full disk delays nothing. */
-  #writeState(): Promise<void> {
-    return this.#stateWritten = this.#stateWritten.then(() => writeState(this.#paths, this.#info)).catch((
-      error,
-    ) => log.warn(asSbxError(error, `writing ${this.#paths.state}`).message));
-  }
-
   #stage(name: string): number {
     const ms = performance.now() - this.#began;
     this.#stages.push({ name, ms });
@@ -281,15 +249,11 @@ export class Session {
   }
 
   #require(state: MachineInfo["state"], action: string): void {
-    if (this.#info.state === state) return;
+    if (this.info.state === state) return;
     this.#health.requireHealthy();
     throw new SbxError(
       "vm.wrong_state",
-      `${action} needs a VM that is ${state}; "${this.record.name}" is ${this.#info.state}`,
+      `${action} needs a VM that is ${state}; "${this.record.name}" is ${this.info.state}`,
     );
   }
-}
-
-function hasEnded({ state }: MachineInfo): boolean {
-  return state === "Suspended" || state === "Stopped" || state === "Defunct";
 }

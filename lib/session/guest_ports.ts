@@ -1,0 +1,25 @@
+import { GuestLink, PORTS } from "../guest/mod.ts";
+import { DNS_FRAME_LIMIT, MCP_FRAME_LIMIT, TCP_FRAME_LIMIT, TCP_STREAMS_MAX } from "../guest/wire/mod.ts";
+import type { Enforcement } from "./enforcement.ts";
+
+/**
+ * Listens for a guest: its agent, and its connections for MCP, TCP and DNS.
+ *
+ * @param dir folder of the machine's sockets, in which no other link listens
+ */
+export function openGuestLink(dir: string, enforcement: Promise<Enforcement>): GuestLink {
+  const link = new GuestLink(dir);
+  link.listen();
+  link.accept(PORTS.mcp, async (channel) => (await (await enforcement).mcp()).serve(channel), {
+    frameLimit: MCP_FRAME_LIMIT,
+  });
+  link.accept(
+    PORTS.tcp,
+    async (channel, conn) => (await (await enforcement).network.open()).serveTcp(channel, conn),
+    { maxConnections: TCP_STREAMS_MAX, frameLimit: TCP_FRAME_LIMIT },
+  );
+  link.accept(PORTS.dns, async (channel) => {
+    await (await (await enforcement).network.retry()).serveDns(channel);
+  }, { frameLimit: DNS_FRAME_LIMIT, firstFrameLimit: DNS_FRAME_LIMIT });
+  return link;
+}

@@ -1,0 +1,53 @@
+import { asSbxError } from "../base/error/mod.ts";
+import { log } from "../base/log/mod.ts";
+import type { SessionNotice } from "../gate/mod.ts";
+import type { MachineInfo } from "../ipc/mod.ts";
+import type { SessionPaths } from "./files/paths.ts";
+import { writeState } from "./files/record.ts";
+
+type Listener = (what: SessionNotice | MachineInfo) => void;
+
+/** What a session reports of its machine: to the service that watches it, and on disk to the one after it. */
+export class SessionReport {
+  readonly #paths: SessionPaths;
+  readonly #listeners = new Set<Listener>();
+  #info: MachineInfo = { state: "Booting", boot_stages: [], pid: Deno.pid };
+  /** the last write of the state; the next one waits for it */
+  #written = Promise.resolve();
+
+  constructor(paths: SessionPaths) {
+    this.#paths = paths;
+  }
+
+  get info(): MachineInfo {
+    return this.#info;
+  }
+
+  /** The machine is gone, and its last state is set. */
+  get hasEnded(): boolean {
+    const { state } = this.#info;
+    return state === "Suspended" || state === "Stopped" || state === "Defunct";
+  }
+
+  /** @returns a function that stops the watching */
+  watch(listener: Listener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  set(change: Partial<MachineInfo>): void {
+    this.#info = { ...this.#info, ...change };
+    this.tell(this.#info);
+  }
+
+  tell(what: SessionNotice | MachineInfo): void {
+    for (const listener of this.#listeners) listener(what);
+  }
+
+  /** Writes the state for the service to find once this process is gone. A full disk delays nothing. */
+  write(): Promise<void> {
+    return this.#written = this.#written.then(() => writeState(this.#paths, this.#info)).catch((error) =>
+      log.warn(asSbxError(error, `writing ${this.#paths.state}`).message)
+    );
+  }
+}
