@@ -1,23 +1,19 @@
 import type { CreateRequest, VmAction, VmInfo, VmSummary } from "../api/mod.ts";
-import { SbxError } from "../base/error/mod.ts";
-import type { Home } from "../base/home/mod.ts";
-import type { MachineInfo } from "../ipc/mod.ts";
-import { sessionPaths, type VmParent, writeContract, writeRecord } from "../session/mod.ts";
+import { type VmParent, writeContract, writeRecord } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
-import { findTools, type Hypervisor } from "../vm/mod.ts";
-import { type BootSources, DEFAULT_PROFILE, makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
-import { withoutSecrets } from "./captured.ts";
-import { companionContract, Companions } from "./companions.ts";
+import type { Hypervisor } from "../vm/mod.ts";
+import { type BootSources, makeBoot, maxRunning } from "./boot.ts";
+import { Companions } from "./companions.ts";
 import { Launcher, type LauncherOptions } from "./launch.ts";
 import type { Notices } from "./notice.ts";
 import type { Registry } from "./registry.ts";
-import { readRequest, type VmRequest } from "./request.ts";
+import { readRequest } from "./request.ts";
 import type { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { forgetMemory, keptMachine } from "./suspension.ts";
 import { infoOf, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
-import { makeVmFiles } from "./vm_files.ts";
-import { VmProcess } from "./vm_process.ts";
+import { VmMaker } from "./vm_maker.ts";
+import { exclusive, VmStates } from "./vm_states.ts";
 
 /** Parts of the service that the life of a VM involves. */
 export interface SupervisorOptions
@@ -31,20 +27,26 @@ export interface SupervisorOptions
 /** The life of every VM of one home. Each runs in a process of its own, which outlives this one. */
 export class Supervisor {
   readonly hypervisor: Hypervisor;
-  readonly #home: Home;
   readonly #settings: SettingsStore;
   readonly #options: SupervisorOptions;
   readonly #registry: Registry;
+  readonly #states: VmStates;
   readonly #launcher: Launcher;
+  readonly #maker: VmMaker;
   readonly #companions: Companions;
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
     this.hypervisor = options.hypervisor;
-    this.#home = options.home;
     this.#settings = options.settings;
     this.#registry = options.registry;
-    this.#launcher = new Launcher({ ...options, onState: (vm, state) => this.#update(vm, state) });
+    this.#states = new VmStates({
+      ...options,
+      features: this.hypervisor.features,
+      onState: (vm) => this.#companions.follow(vm),
+    });
+    this.#launcher = new Launcher({ ...options, onState: (vm, state) => this.#states.update(vm, state) });
+    this.#maker = new VmMaker({ ...options, launcher: this.#launcher, states: this.#states });
     this.#companions = new Companions({
       registry: options.registry,
       create: (request, parent) => this.create(request, { scratch: false, parent }),
@@ -86,52 +88,13 @@ export class Supervisor {
     request: CreateRequest,
     options: { scratch: boolean; parent?: VmParent } = { scratch: true },
   ): Promise<Vm> {
-    findTools();
-    const source = request.from === undefined ? undefined : this.#findSource(request.from);
-    const id = crypto.randomUUID();
-    const vmRequest = await this.#completeRequest(id, request, source);
-    const profileId = request.profile_id ?? source?.record.profile_id ?? DEFAULT_PROFILE;
-    // A program of somebody else: it gets the refs that its definition names, and no others.
-    const boot = await makeBoot(this.#options, profileId, vmRequest, { refs: options.parent === undefined });
-    // Nobody asks for the resources of an MCP server: corp's locks replace its own.
-    if (!options.parent) requireUnlocked(this.#settings, request);
-    // Nothing is awaited from here to the registry: two requests at once cannot both get the name or the last place.
-    const name = request.name ?? this.#registry.freeName();
-    this.#registry.requireName(name);
-    this.#registry.requireRoom(maxRunning(this.#settings));
-    const paths = sessionPaths(this.#home, id);
-    const vm: Vm = {
-      record: {
-        id,
-        name,
-        created_at: new Date().toISOString(),
-        persistent: request.persistent ?? false,
-        scratch_gb: options.scratch ? source?.record.scratch_gb ?? boot.scratchGb : 0,
-        ...(options.parent && { parent: options.parent }),
-        ...boot.record,
-      },
-      paths,
-      process: new VmProcess(paths.socket),
-      state: { state: "Booting", boot_stages: [], pid: 0 },
-    };
-    this.#registry.add(vm);
-    this.#options.sessions.put(vm.record);
-    try {
-      const contract = options.parent ? companionContract(boot.contract) : boot.contract;
-      await makeVmFiles(vm, vmRequest, contract, source);
-      await this.#launcher.launch(vm, boot.assets);
-    } catch (error) {
-      await this.#erase(vm);
-      throw error;
-    }
-    this.#tell(vm);
-    return vm;
+    return await this.#maker.make(request, options);
   }
 
   /** Boots a VM that has ended, with its profile and the settings as they are now. */
   async start(vm: Vm): Promise<void> {
     this.#require(vm, "start");
-    await this.#exclusive(vm, "start", async () => {
+    await exclusive(vm, "start", async () => {
       const request = await readRequest(vm.paths, vm.record);
       const boot = await makeBoot(this.#options, vm.record.profile_id, request);
       vm.record = { ...vm.record, ...boot.record, ...await keptMachine(vm) };
@@ -140,25 +103,21 @@ export class Supervisor {
       // Other VMs may have started meanwhile; nothing is awaited from here to the new state.
       this.#registry.requireRoom(maxRunning(this.#settings));
       await this.#launcher.launch(vm, boot.assets);
-      this.#tell(vm);
+      this.#states.tell(vm);
     });
   }
 
   /** Stops a VM; one that is not persistent is removed. */
   async stop(vm: Vm): Promise<void> {
     this.#require(vm, "stop");
-    await this.#exclusive(
-      vm,
-      "stop",
-      () => this.#end(vm, false),
-    );
-    if (!vm.record.persistent) await this.#erase(vm);
+    await exclusive(vm, "stop", () => this.#end(vm, false));
+    if (!vm.record.persistent) await this.#states.erase(vm);
   }
 
   async pause(vm: Vm): Promise<void> {
     this.#require(vm, "pause");
-    await this.#exclusive(vm, "pause", async () => {
-      this.#update(vm, (await vm.process.call({ t: "Pause" })).info);
+    await exclusive(vm, "pause", async () => {
+      this.#states.update(vm, (await vm.process.call({ t: "Pause" })).info);
     });
   }
 
@@ -168,16 +127,16 @@ export class Supervisor {
       await this.start(vm);
       return await vm.booting;
     }
-    await this.#exclusive(vm, "resume", async () => {
-      this.#update(vm, (await vm.process.call({ t: "Resume" })).info);
+    await exclusive(vm, "resume", async () => {
+      this.#states.update(vm, (await vm.process.call({ t: "Resume" })).info);
     });
   }
 
   /** Writes a VM's memory to disk and ends its machine; {@linkcode start} goes on with it. */
   async suspend(vm: Vm): Promise<void> {
     this.#require(vm, "suspend");
-    await this.#exclusive(vm, "suspend", async () => {
-      this.#update(vm, (await vm.process.call({ t: "Suspend" })).info);
+    await exclusive(vm, "suspend", async () => {
+      this.#states.update(vm, (await vm.process.call({ t: "Suspend" })).info);
     });
   }
 
@@ -188,13 +147,13 @@ export class Supervisor {
     const record = { ...vm.record, persistent: true, name: name ?? vm.record.name };
     await writeRecord(vm.paths, record);
     vm.record = record;
-    this.#tell(vm);
+    this.#states.tell(vm);
   }
 
   async delete(vm: Vm): Promise<void> {
-    await this.#exclusive(vm, "delete", async () => {
+    await exclusive(vm, "delete", async () => {
       if (isAlive(vm.state)) await this.#end(vm, true);
-      await this.#erase(vm);
+      await this.#states.erase(vm);
     });
   }
 
@@ -216,70 +175,14 @@ export class Supervisor {
     this.#require(vm, "exec");
   }
 
-  /** The values of a request, over those of the source's request; secrets are replaced by refs. */
-  async #completeRequest(
-    id: string,
-    { cpus, ram_mb, env }: CreateRequest,
-    source: Vm | undefined,
-  ): Promise<VmRequest> {
-    const base = source && await readRequest(source.paths, source.record);
-    return {
-      cpus: cpus ?? base?.cpus,
-      ram_mb: ram_mb ?? base?.ram_mb,
-      env: await withoutSecrets(this.#home, id, { ...base?.env, ...env }),
-    };
-  }
-
   async #end(vm: Vm, force: boolean): Promise<void> {
-    if (vm.state.state === "Suspended") return this.#update(vm, await forgetMemory(vm));
+    if (vm.state.state === "Suspended") return this.#states.update(vm, await forgetMemory(vm));
     await this.#companions.removeOf(vm);
     const reply = await vm.process.call({ t: "Stop", force }).catch(() => undefined);
-    this.#update(vm, reply?.info ?? await settle(vm.paths, vm.state));
-  }
-
-  async #erase(vm: Vm): Promise<void> {
-    await settle(vm.paths, vm.state);
-    await Deno.remove(vm.paths.dir, { recursive: true }).catch((error) => {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    });
-    this.#registry.remove(vm);
-    this.#options.sessions.put(vm.record, new Date().toISOString());
-  }
-
-  #update(vm: Vm, state: MachineInfo): void {
-    const isNew = vm.state.state !== state.state;
-    vm.state = state;
-    this.#companions.follow(vm);
-    if (!isNew) return;
-    this.#tell(vm);
-    this.#options.sessions.put(vm.record, isAlive(state) ? undefined : new Date().toISOString());
-  }
-
-  #tell(vm: Vm): void {
-    this.#options.notices.tell({ type: "vm-state-changed", payload: this.summary(vm) });
-  }
-
-  async #exclusive<T>(vm: Vm, action: string, work: () => Promise<T>): Promise<T> {
-    if (vm.busy) {
-      throw new SbxError("vm.busy", `"${vm.record.name}" is busy with ${vm.busy}`, {
-        hint: "try again in a moment",
-      });
-    }
-    vm.busy = action;
-    try {
-      return await work();
-    } finally {
-      vm.busy = undefined;
-    }
+    this.#states.update(vm, reply?.info ?? await settle(vm.paths, vm.state));
   }
 
   #require(vm: Vm, action: VmAction): void {
     requireAction(vm, action, this.hypervisor);
-  }
-
-  #findSource(idOrName: string): Vm {
-    const source = this.find(idOrName);
-    this.#require(source, "fork");
-    return source;
   }
 }

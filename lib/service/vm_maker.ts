@@ -1,0 +1,111 @@
+import type { CreateRequest } from "../api/mod.ts";
+import type { Home } from "../base/home/mod.ts";
+import { sessionPaths, type VmParent } from "../session/mod.ts";
+import type { SettingsStore } from "../settings/mod.ts";
+import { findTools, type Hypervisor } from "../vm/mod.ts";
+import { type BootSources, DEFAULT_PROFILE, makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
+import { withoutSecrets } from "./captured.ts";
+import { companionContract } from "./companions.ts";
+import type { Launcher } from "./launch.ts";
+import type { Registry } from "./registry.ts";
+import { readRequest, type VmRequest } from "./request.ts";
+import type { Sessions } from "./sessions.ts";
+import type { VmStates } from "./vm_states.ts";
+import { requireAction, type Vm } from "./vm.ts";
+import { makeVmFiles } from "./vm_files.ts";
+import { VmProcess } from "./vm_process.ts";
+
+/** Parts of the service that a new VM involves. */
+export interface VmMakerOptions extends BootSources {
+  hypervisor: Hypervisor;
+  registry: Registry;
+  sessions: Sessions;
+  launcher: Launcher;
+  states: VmStates;
+}
+
+/** Makes VMs, new ones and copies of stopped ones. */
+export class VmMaker {
+  readonly #home: Home;
+  readonly #settings: SettingsStore;
+  readonly #options: VmMakerOptions;
+  readonly #registry: Registry;
+
+  constructor(options: VmMakerOptions) {
+    this.#options = options;
+    this.#home = options.home;
+    this.#settings = options.settings;
+    this.#registry = options.registry;
+  }
+
+  /**
+   * Makes a VM and starts its boot; `vm.booting` settles with the boot. A request or assets that are wrong are refused
+   * before any file of the VM exists.
+   */
+  async make(
+    request: CreateRequest,
+    options: { scratch: boolean; parent?: VmParent } = { scratch: true },
+  ): Promise<Vm> {
+    const { sessions, launcher, states } = this.#options;
+    findTools();
+    const source = request.from === undefined ? undefined : this.#findSource(request.from);
+    const id = crypto.randomUUID();
+    const vmRequest = await this.#completeRequest(id, request, source);
+    const profileId = request.profile_id ?? source?.record.profile_id ?? DEFAULT_PROFILE;
+    // A program of somebody else: it gets the refs that its definition names, and no others.
+    const boot = await makeBoot(this.#options, profileId, vmRequest, { refs: options.parent === undefined });
+    // Nobody asks for the resources of an MCP server: corp's locks replace its own.
+    if (!options.parent) requireUnlocked(this.#settings, request);
+    // Nothing is awaited from here to the registry: two requests at once cannot both get the name or the last place.
+    const name = request.name ?? this.#registry.freeName();
+    this.#registry.requireName(name);
+    this.#registry.requireRoom(maxRunning(this.#settings));
+    const paths = sessionPaths(this.#home, id);
+    const vm: Vm = {
+      record: {
+        id,
+        name,
+        created_at: new Date().toISOString(),
+        persistent: request.persistent ?? false,
+        scratch_gb: options.scratch ? source?.record.scratch_gb ?? boot.scratchGb : 0,
+        ...(options.parent && { parent: options.parent }),
+        ...boot.record,
+      },
+      paths,
+      process: new VmProcess(paths.socket),
+      state: { state: "Booting", boot_stages: [], pid: 0 },
+    };
+    this.#registry.add(vm);
+    sessions.put(vm.record);
+    try {
+      const contract = options.parent ? companionContract(boot.contract) : boot.contract;
+      await makeVmFiles(vm, vmRequest, contract, source);
+      await launcher.launch(vm, boot.assets);
+    } catch (error) {
+      await states.erase(vm);
+      throw error;
+    }
+    states.tell(vm);
+    return vm;
+  }
+
+  /** The values of a request, over those of the source's request; secrets are replaced by refs. */
+  async #completeRequest(
+    id: string,
+    { cpus, ram_mb, env }: CreateRequest,
+    source: Vm | undefined,
+  ): Promise<VmRequest> {
+    const base = source && await readRequest(source.paths, source.record);
+    return {
+      cpus: cpus ?? base?.cpus,
+      ram_mb: ram_mb ?? base?.ram_mb,
+      env: await withoutSecrets(this.#home, id, { ...base?.env, ...env }),
+    };
+  }
+
+  #findSource(idOrName: string): Vm {
+    const source = this.#registry.get(idOrName);
+    requireAction(source, "fork", this.#options.hypervisor);
+    return source;
+  }
+}

@@ -1,0 +1,71 @@
+import { SbxError } from "../base/error/mod.ts";
+import type { MachineInfo } from "../ipc/mod.ts";
+import type { Features } from "../vm/mod.ts";
+import type { Notices } from "./notice.ts";
+import type { Registry } from "./registry.ts";
+import type { Sessions } from "./sessions.ts";
+import { settle } from "./settle.ts";
+import { isAlive, summaryOf, type Vm } from "./vm.ts";
+
+export interface VmStatesOptions {
+  registry: Registry;
+  sessions: Sessions;
+  notices: Notices;
+  features: Features;
+  /** a VM reported a state, which may be that of before */
+  onState(vm: Vm): void;
+}
+
+/** The states of VMs in the service's memory: every change of one goes through here, and is told. */
+export class VmStates {
+  readonly #options: VmStatesOptions;
+
+  constructor(options: VmStatesOptions) {
+    this.#options = options;
+  }
+
+  /** A VM's process reported a state, or is gone. */
+  update(vm: Vm, state: MachineInfo): void {
+    const isNew = vm.state.state !== state.state;
+    vm.state = state;
+    this.#options.onState(vm);
+    if (!isNew) return;
+    this.tell(vm);
+    this.#options.sessions.put(vm.record, isAlive(state) ? undefined : new Date().toISOString());
+  }
+
+  tell(vm: Vm): void {
+    const { notices, features } = this.#options;
+    notices.tell({ type: "vm-state-changed", payload: summaryOf(vm, features) });
+  }
+
+  /** Removes a VM without a process; its ledger stays. */
+  async erase(vm: Vm): Promise<void> {
+    await settle(vm.paths, vm.state);
+    await Deno.remove(vm.paths.dir, { recursive: true }).catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    });
+    this.#options.registry.remove(vm);
+    this.#options.sessions.put(vm.record, new Date().toISOString());
+  }
+}
+
+/**
+ * Works on the life of a VM; a second work at the same time is refused.
+ *
+ * @param action for the message of that refusal
+ * @throws {SbxError} `vm.busy`
+ */
+export async function exclusive<T>(vm: Vm, action: string, work: () => Promise<T>): Promise<T> {
+  if (vm.busy) {
+    throw new SbxError("vm.busy", `"${vm.record.name}" is busy with ${vm.busy}`, {
+      hint: "try again in a moment",
+    });
+  }
+  vm.busy = action;
+  try {
+    return await work();
+  } finally {
+    vm.busy = undefined;
+  }
+}
