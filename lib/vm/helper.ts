@@ -77,13 +77,19 @@ function spawnVsock(tools: Tools, { dir, logs }: HelperSpec): Deno.ChildProcess 
   return spawnHelper("vhost-device-vsock", tools.vsock, args, logs);
 }
 
+/**
+ * A virtiofsd finds the files of its predecessor by their names. A file that is gone is an error for the guest's programs
+ * that use it, not the end of all others: the workspace is a folder of the host, where anybody may remove one.
+ */
+const MIGRATION = ["--migration-mode", "find-paths", "--migration-on-error", "guest-error"];
+
 function spawnFiles(tools: Tools, { dir, logs, workspace }: HelperSpec): Deno.ChildProcess {
   // Without root it gets its user namespace from newuidmap.
   const options = { mayGainPrivileges: Deno.uid() !== 0 };
   const socket = `--socket-path=${dir}/${SOCKETS.files}`;
   if (!tools.virtiofsdIsLegacy) {
     const args = [socket, "--shared-dir", workspace, "--cache", "auto", "--sandbox", "namespace"];
-    if (tools.virtiofsdCanMigrate) args.push("--migration-mode", "find-paths");
+    if (tools.virtiofsdCanMigrate) args.push(...MIGRATION);
     return spawnHelper("virtiofsd", tools.virtiofsd, args, logs, options);
   }
   const args = [socket, "-o", `source=${workspace}`, "-o", "cache=auto", "-o", "no_posix_lock"];

@@ -1,0 +1,68 @@
+/** What happens to a host while a VM of it is suspended; in Debian trixie by tests/e2e/trixie_test.ts. */
+import { assert, assertEquals } from "@std/assert";
+import { join } from "node:path";
+import { eventually, Sbx } from "../helper/sbx.ts";
+import { suspendTest } from "../helper/suspend.ts";
+
+/** Largest difference between the clocks of guest and host, in `s`, with the time of a command. */
+const CLOCK_SECS = 5;
+/** Has two files open, and reads them once the host says so. */
+const READ_LATER = `exec 3</workspace/gone 4</workspace/kept; echo begun >/workspace/begun
+until [ -e /workspace/go ]; do sleep 0.1; done
+cat <&3 || echo "gone: $?"; cat <&4; echo end`;
+
+suspendTest("a VM that was suspended meets a host that has changed", async (t) => {
+  const sbx = await Sbx.make();
+  const exec = (...argv: string[]) => sbx.ok("exec", "dev", "--", ...argv);
+  try {
+    await sbx.ok("create", "dev");
+    const { workspace } = JSON.parse(await sbx.ok("info", "dev", "--json"));
+    const at = (name: string) => join(workspace, name);
+
+    await t.step(
+      "files that are gone from its workspace are errors of the programs that use them",
+      async () => {
+        await exec("sh", "-c", "mkdir d; echo 1 >d/deep; echo 2 >gone; echo 3 >kept; ls -lR . >/dev/null");
+        await exec("sh", "-c", `nohup sh -c '${READ_LATER}' >/root/said 2>/dev/null &`);
+        await eventually("it has them open", () => exists(at("begun")));
+        await sbx.ok("suspend", "dev");
+        for (const name of ["d", "gone"]) await Deno.remove(at(name), { recursive: true });
+        await Deno.writeTextFile(at("new"), "4\n");
+        await sbx.ok("resume", "dev");
+        await Deno.writeTextFile(at("go"), "");
+        await eventually("it has read them", async () => (await exec("cat", "/root/said")).includes("end"));
+        assertEquals(await exec("cat", "/root/said"), "gone: 1\n3\nend\n");
+        assertEquals(await exec("sh", "-c", "cat new; ls"), "4\nbegun\ngo\nkept\nnew\n");
+      },
+    );
+
+    await t.step("a file that a program deleted and has open is an error of that program", async () => {
+      const write = "exec 3>/workspace/t; rm /workspace/t; echo begun >/root/begun; " +
+        'until [ -e /workspace/on ]; do sleep 0.1; done; echo 1 >&3; echo "$?" >/root/code';
+      await exec("sh", "-c", `nohup sh -c '${write}' >/dev/null 2>&1 &`);
+      await eventually("it runs", async () => (await exec("ls", "/root")).includes("begun"));
+      await sbx.ok("suspend", "dev");
+      await sbx.ok("resume", "dev");
+      await Deno.writeTextFile(at("on"), "");
+      await eventually("it has written", async () => (await exec("ls", "/root")).includes("code"));
+      assert((await exec("cat", "/root/code")) !== "0\n");
+    });
+
+    // For the guest, a host's clock that was moved by years and its own that was are the same thing.
+    for (const date of ["2020-01-01", "2050-01-01"]) {
+      await t.step(`its clock is the host's after the resume, whatever it was: ${date}`, async () => {
+        await exec("date", "-s", date);
+        await sbx.ok("suspend", "dev");
+        await sbx.ok("resume", "dev");
+        const seconds = Number(await exec("date", "+%s"));
+        assert(Math.abs(seconds - Date.now() / 1000) < CLOCK_SECS, `${seconds}`);
+      });
+    }
+  } finally {
+    await sbx.dispose();
+  }
+});
+
+async function exists(path: string): Promise<boolean> {
+  return await Deno.lstat(path).then(() => true, () => false);
+}
