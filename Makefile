@@ -29,7 +29,8 @@ e2e: setup deps image
 test-hosts: setup deps image
 	@$(DENO) run -A --quiet tests/hosts/main.ts $(or $(COUNT),20) $(or $(SUITES),bookworm trixie sid)
 
-# kill -9 at random moments while templates are made and VMs start from them: COUNT of them, the first with SEED.
+# kill -9 at random moments: COUNT of them while templates are made and VMs start from them, the first with SEED, and as many
+# while VMs are suspended and resume (in Debian trixie where this machine cannot suspend). TEST=tests/faults/suspend_test.ts runs these alone.
 test-faults: setup deps image
 	@SBX_REQUIRE_VM=1 scripts/test.sh faults
 

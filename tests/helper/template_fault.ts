@@ -1,6 +1,7 @@
 /** kill −9 of the programs that make a template, or start a VM from one, and what must hold afterwards. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
+import { killAll, leftOfMachines, type Victim } from "./kill.ts";
 import type { Random } from "./random.ts";
 import { eventually, Sbx } from "./sbx.ts";
 
@@ -8,7 +9,6 @@ import { eventually, Sbx } from "./sbx.ts";
 const VM = "victim";
 /** Longest time in `ms` after which the program is killed: a template is made, or a VM has started, before. */
 const MOMENTS_MS = { make: 20_000, start: 2500 };
-/** What the kill hits; each is a part of the command line, and the service that of its pid file. */
 const VICTIMS = {
   make: ["service", "qemu-system"],
   start: ["service", "sbx-process", "qemu-system", "virtiofsd", "vhost-device-vsock"],
@@ -43,12 +43,12 @@ export class TemplateFaults {
   /** One kill at a random moment, then everything that must hold. @returns what was done */
   async strike(random: Random): Promise<string> {
     const work: Work = random.pick(["make", "start"] as const);
-    const victim = random.pick<string>(VICTIMS[work]);
+    const victim = random.pick<Victim>(VICTIMS[work]);
     const ms = random.below(MOMENTS_MS[work]);
     if (work === "make") await this.#removeTemplates();
     const struck = work === "make" ? this.#sbx.cli("template", "make") : this.#sbx.cli("start", VM);
     await new Promise((resolve) => setTimeout(resolve, ms));
-    const hit = await this.#kill(victim);
+    const hit = await killAll(this.#sbx, VM, victim);
     const { code } = await struck;
     await this.#check();
     return `${work}: ${victim} after ${ms} ms, ${hit} killed, exit code ${code}`;
@@ -57,33 +57,6 @@ export class TemplateFaults {
   async #removeTemplates(): Promise<void> {
     const { templates } = JSON.parse(await this.#sbx.ok("template", "list", "--json"));
     for (const { id } of templates) await this.#sbx.ok("template", "remove", id);
-  }
-
-  async #kill(victim: string): Promise<number> {
-    const sbx = this.#sbx;
-    const pids = victim === "service"
-      ? [sbx.pid("service")]
-      : victim === "sbx-process"
-      ? await this.#processOfVm()
-      : await this.#machines(victim);
-    for (const pid of pids) {
-      try {
-        Deno.kill(pid, "SIGKILL");
-      } catch {
-        // ended by itself
-      }
-    }
-    return pids.length;
-  }
-
-  async #processOfVm(): Promise<number[]> {
-    const { pid } = JSON.parse(await this.#sbx.ok("info", VM, "--json"));
-    return pid ? [pid] : [];
-  }
-
-  /** Programs of this home's machines. */
-  #machines(program: string): Promise<number[]> {
-    return this.#sbx.pids(program, this.#sbx.home);
   }
 
   /** The VM starts, with its disk; its record verifies; nothing is left. */
@@ -103,27 +76,12 @@ export class TemplateFaults {
     assert(!verified.includes("NOT sealed"), verified);
     // A template in the making ends by itself; one that is missing is made.
     await sbx.ok("template", "make");
-    await eventually("nothing is left", async () => (await this.#left()).length === 0, 20).catch(
+    await eventually("nothing is left", async () => (await leftOfMachines(sbx)).length === 0, 20).catch(
       async (error) => {
-        assertEquals(await this.#left(), [], error.message);
+        assertEquals(await leftOfMachines(sbx), [], error.message);
       },
     );
     const { templates } = JSON.parse(await sbx.ok("template", "list", "--json"));
     assert(templates.length === 1);
-  }
-
-  /** Programs, folders and sockets that nobody needs while no VM runs and no template is made. */
-  async #left(): Promise<string[]> {
-    const { home } = this.#sbx;
-    const names = async (dir: string) =>
-      (await Array.fromAsync(Deno.readDir(join(home, dir)))).map(({ name }) => name);
-    const programs = ["qemu-system", "virtiofsd", "vhost-device-vsock"];
-    const pids = (await Promise.all(programs.map((program) => this.#machines(program)))).flat();
-    return [
-      ...pids.map((pid) => `pid ${pid}`),
-      ...(await names("templates")).filter((name) => name.startsWith(".")),
-      ...(await names("run")).filter((name) => name.startsWith("t-")),
-      ...await names("run/instances"),
-    ];
   }
 }
