@@ -15,6 +15,17 @@ export const Body = z.strictObject({
 
 const Headers = z.record(z.string(), z.array(z.string())).describe("values by lower-case name");
 
+/** A request of git over HTTP (docs/contracts.md §5, "Git"). */
+export const Git = z.strictObject({
+  service: z.enum(["git-upload-pack", "git-receive-pack"]).describe("fetch, push"),
+  updates: z.array(z.strictObject({
+    kind: z.enum(["create", "update", "delete"]),
+    new: z.string().describe("object id; zeros for a deleted ref, empty where the request names none"),
+    old: z.string().describe("object id; zeros for a new ref, empty where the request names none"),
+    ref: z.string(),
+  })).describe("refs that a push changes, as ref, old, new and kind (create, update, delete)"),
+});
+
 export const Http = z.strictObject({
   request: z.strictObject({
     method: z.string(),
@@ -29,6 +40,7 @@ export const Http = z.strictObject({
     bytes: count,
     headers: Headers,
     body: Body,
+    git: Git.optional(),
   }),
   response: z.strictObject({
     status: z.int(),

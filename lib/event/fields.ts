@@ -40,6 +40,8 @@ export const FIELDS: Record<string, CatalogueField> = {
   "http.request.body.size": {"type":"number","cel":"int","description":"bytes on the wire"},
   "http.request.body.truncated": {"type":"bool","cel":"bool"},
   "http.request.body.redaction_reason": {"type":"string","cel":"string"},
+  "http.request.git.service": {"type":"string","cel":"string","values":["git-upload-pack","git-receive-pack"],"description":"fetch, push"},
+  "http.request.git.updates": {"type":"list","cel":"list<dyn>","description":"refs that a push changes, as ref, old, new and kind (create, update, delete)"},
   "http.response.status": {"type":"number","cel":"int"},
   "http.response.bytes": {"type":"number","cel":"int"},
   "http.response.headers": {"type":"map","cel":"map<string, list<string>>","description":"values by lower-case name"},

@@ -63,6 +63,7 @@ const FAMILIES: Record<EventFamily, { view: string; columns: Columns }> = {
       request_bytes: "http.request.bytes",
       request_headers: "http.request.headers",
       request_body: "http.request.body",
+      git: "http.request.git",
       status: "http.response.status",
       response_bytes: "http.response.bytes",
       response_headers: "http.response.headers",

@@ -124,12 +124,12 @@ export class TestNet implements AsyncDisposable {
     await eventually("every connection is closed", () => this.proxy.size.guests === 0, 20);
   }
 
-  /** Opens a TCP port on loopback that leads into the proxy, for programs. */
+  /** Opens a TCP port on loopback that leads into the proxy, for programs. @param port 0: the opened port */
   forward(port: number, address = ADDRESS): { port: number; close(): void } {
     const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     const accept = async () => {
       for await (const conn of listener) {
-        const open = { host_ip: address, port, process_name: "curl", pid: 42 };
+        const open = { host_ip: address, port: port || listener.addr.port, process_name: "curl", pid: 42 };
         this.#serving.push(this.proxy.serve(conn, open, new Uint8Array()));
       }
     };

@@ -3,6 +3,7 @@ import {
   type CredentialSubstitution,
   type EventProcess,
   type HttpBody,
+  type HttpGit,
   httpPathClass,
 } from "../../event/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
@@ -14,6 +15,7 @@ import { splitTarget } from "../message/target.ts";
 import type { ModelCall } from "../port/mod.ts";
 import { formatAuthority } from "./authority.ts";
 import type { BufferedBody } from "./body_buffer.ts";
+import type { GitExchange } from "./git.ts";
 import type { CapturedHead, IncomingRequest } from "./request.ts";
 
 /** Origin of a request. */
@@ -38,6 +40,7 @@ export interface RequestDescription {
   /** of head and body, as far as known */
   bytes: number;
   body: HttpBody;
+  git?: HttpGit;
 }
 
 /** The request of an exchange: the draft of its event, and its head and body to send. */
@@ -47,6 +50,7 @@ export interface DraftedRequest {
   body: BufferedBody;
   /** reader of a request that may be a model call */
   call: ModelCall | undefined;
+  git: GitExchange | undefined;
 }
 
 export const NO_HTTP_BODY: HttpBody = { state: "missing", truncated: false };
@@ -57,6 +61,7 @@ export function describeRequest(
   captured: CapturedHead,
   { first, rest }: BufferedBody,
   body: HttpBody,
+  git: HttpGit | undefined,
   scrub: (text: string) => string,
 ): RequestDescription {
   const { scheme, host, port, headBytes, upgrade, imitated } = incoming;
@@ -78,6 +83,7 @@ export function describeRequest(
     ...(imitated && { imitated }),
     bytes: headBytes + (rest.length ?? first.length),
     body,
+    ...(git && { git }),
   };
 }
 
@@ -122,7 +128,7 @@ export function describeBody(
 
 /** Drafts the event of a request. */
 export function httpDraft(by: Requester, request: RequestDescription): Draft {
-  const { method, scheme, host, port, target, rawPath, headers, imitated, bytes, body } = request;
+  const { method, scheme, host, port, target, rawPath, headers, imitated, bytes, body, git } = request;
   const { path, query } = splitTarget(target);
   return {
     common: {
@@ -134,6 +140,7 @@ export function httpDraft(by: Requester, request: RequestDescription): Draft {
       request: {
         body,
         bytes,
+        ...(git && { git }),
         headers: eventHeaders(headers),
         host,
         method,

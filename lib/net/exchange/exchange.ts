@@ -32,6 +32,7 @@ import {
 } from "./draft.ts";
 import { searchEncoded, TOO_LONG } from "./encoded_body.ts";
 import { bodyPlaceOf, prepareBody } from "./filtered_body.ts";
+import { drainBody, GitExchange } from "./git.ts";
 import { modelBodyOf } from "./model_body.ts";
 import { modelRequestOf, ModelTap, type ModelVerdict } from "./model_tap.ts";
 import type { Outlet } from "./outlet.ts";
@@ -71,10 +72,10 @@ export class HttpExchange {
 
   async #runSteps(): Promise<void> {
     const request = await this.#describe();
-    const unreadable = requestRefusal(this.#context, request.draft);
-    if (unreadable) return await this.#outlet.sendBlock(unreadable);
+    const unreadable = requestRefusal(this.#context, request.draft, request.git);
+    if (unreadable) return await this.#refuse(unreadable, request);
     const passage = await this.#context.gate.decide(request.draft, this.#outlet.signal);
-    if (!passage.allowed) return await this.#outlet.sendBlock(passage.decision);
+    if (!passage.allowed) return await this.#refuse(passage.decision, request);
     this.#passage = passage;
     let { head, call } = request;
     let bytes: Uint8Array | undefined;
@@ -118,9 +119,13 @@ export class HttpExchange {
       headers: captured.headers.slice(1),
     };
     const call = models?.match(modelRequestOf(this.#incoming, head));
+    const git = GitExchange.match(head);
+    const needed = Math.max(call?.bodyMax ?? 0, git?.bodyMax ?? 0);
     const body = this.#incoming.body.done ? this.#takeEmptyBody() : await this.#bufferBody(
-      encodingOf(head.headers) === undefined ? call?.bodyMax ?? 0 : BUFFERED_BODY_MAX,
+      encodingOf(head.headers) === undefined ? needed : BUFFERED_BODY_MAX,
     );
+    await git?.read(head, body);
+    if (git) this.#outlet.blockReply = (decision) => git.blockReply(decision);
     const httpBody = body.first.length > 0
       ? await describeBody(
         head,
@@ -130,9 +135,15 @@ export class HttpExchange {
       )
       : NO_HTTP_BODY;
     const scrub = (text: string) => broker.scrub(text);
-    const draft = httpDraft(by, describeRequest(this.#incoming, head, body, httpBody, scrub));
+    const draft = httpDraft(by, describeRequest(this.#incoming, head, body, httpBody, git?.field, scrub));
     this.#recordSubstitutions(captured.substitutions);
-    return { draft, head, body, call };
+    return { draft, head, body, call, git };
+  }
+
+  /** Refuses a request of which nothing was sent. */
+  async #refuse(decision: Decision, { git, body }: DraftedRequest): Promise<void> {
+    if (git) await drainBody(body);
+    await this.#outlet.sendBlock(decision);
   }
 
   /** Step 3: decides on the model call. @param rewritten the body as rules rewrote it */

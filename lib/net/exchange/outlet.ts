@@ -3,12 +3,21 @@ import type { Decision } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import type { Header } from "../message/header.ts";
 
+/** A refusal in the protocol of the client. */
+export interface BlockReply {
+  status: number;
+  headers: Header[];
+  body: Uint8Array;
+}
+
 /** Receiver of one response: a guest's connection, or a caller on the host. Its writing methods throw `ClientLost`. */
 export interface Outlet {
   /** ends the wait for a person's answer when the client is gone */
   readonly signal: AbortSignal;
   /** Sends a whole response. @param declared `content-length` of a response to HEAD, or without a body */
   sendWhole(status: number, headers: readonly Header[], body: Uint8Array, declared?: string): Promise<void>;
+  /** form of refusals for a client that reads no JSON; `undefined` for the usual form */
+  blockReply?: (decision: Decision) => BlockReply | undefined;
   /** Sends the decision that blocks the request or its response. */
   sendBlock(decision: Decision): Promise<void>;
   /** Sends an error. */

@@ -4,6 +4,7 @@ import type { Decision, Draft, Gate } from "../../policy/mod.ts";
 import { isUnreadable } from "../message/body_recorder.ts";
 import type { ModelPort } from "../port/mod.ts";
 import type { ExchangeContext } from "./context.ts";
+import { type GitExchange, REQUEST_GIT } from "./git.ts";
 import { socketRequestOf } from "./socket.ts";
 
 /** Parts of events that hold bodies, as {@linkcode Gate.reads} takes them. */
@@ -11,8 +12,22 @@ export const REQUEST_BODY = "http.request.body";
 export const RESPONSE_BODY = "http.response.body";
 
 /** Refuses a request that hides what rules read; `undefined` for one that may be decided on. */
-export function requestRefusal({ gate, models }: ExchangeContext, draft: Draft): Decision | undefined {
-  return bodyRefusal(gate, draft) ?? socketRefusal(gate, models, draft);
+export function requestRefusal(
+  { gate, models }: ExchangeContext,
+  draft: Draft,
+  git?: GitExchange,
+): Decision | undefined {
+  return bodyRefusal(gate, draft) ?? socketRefusal(gate, models, draft) ?? gitRefusal(gate, draft, git);
+}
+
+/** Refuses a push of which nobody can tell what it changes, where rules read that. */
+function gitRefusal(gate: Gate, draft: Draft, git: GitExchange | undefined): Decision | undefined {
+  if (git?.fault === undefined || !gate.reads(REQUEST_GIT)) return undefined;
+  return gate.refuse(draft, {
+    id: "guard-git",
+    reason: `a rule reads what git pushes, and this push cannot be read: ${git.fault}`,
+    remedy: "push with git over HTTPS, at most 1000 refs at once",
+  });
 }
 
 /** Refuses a WebSocket to a model provider whose messages are not read, where rules read models. */

@@ -27,6 +27,7 @@ export class GuestOutlet implements Outlet {
   /** a byte was written: a later refusal cannot be sent any more */
   begun = false;
   readonly signal: AbortSignal;
+  blockReply?: Outlet["blockReply"];
   readonly #connection: BufferedConnection;
   readonly #options: OutletOptions;
   #writer?: BodyWriter;
@@ -59,6 +60,8 @@ export class GuestOutlet implements Outlet {
   }
 
   sendBlock(decision: Decision): Promise<void> {
+    const reply = this.blockReply?.(decision);
+    if (reply) return this.sendWhole(reply.status, reply.headers, reply.body);
     return this.sendJson(403, guestRefusal(decision));
   }
 

@@ -1,6 +1,6 @@
 /** The events that a lasting answer covers: exactly those that its question names (docs/contracts.md §5, "Asks"). */
 import { type Event, familyOf } from "../../event/mod.ts";
-import type { DecidingRule } from "../decision/mod.ts";
+import { type DecidingRule, updatesLine } from "../decision/mod.ts";
 import { COVERS_MAX } from "./limit.ts";
 
 /** Scope of an answer for minutes or the session. */
@@ -38,14 +38,16 @@ export function scopeOf(
 
 const NAMED: Record<string, (event: Event) => Named | undefined> = {
   http: ({ http }) => {
-    const { method, scheme, host, port, path } = http?.request ?? {};
+    const { method, scheme, host, port, path, git } = http?.request ?? {};
     if (!host) return undefined;
     const authority = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+    const updates = git?.updates?.map(({ kind, ref }) => ({ kind, ref })) ?? [];
+    const refs = updates.length > 0 ? `, which does ${updatesLine(updates)}` : "";
     return {
-      fields: [method, scheme, host, port, path],
+      fields: [method, scheme, host, port, path, ...(git ? [git.service, updates] : [])],
       covers: method === "CONNECT"
         ? `${method} ${scheme}://${authority}`
-        : `${method} ${scheme}://${authority}${path}, with any query, headers and body`,
+        : `${method} ${scheme}://${authority}${path}${refs}, with any query, headers and body`,
     };
   },
   dns: ({ dns }) =>

@@ -3,4 +3,4 @@ export { afterAsk, answerLine, applyAnswer } from "./answer.ts";
 export * from "./decision.ts";
 export { guestLine, type GuestRefusal, guestRefusal } from "./guest.ts";
 export { failedEvaluation, GUARD_EVALUATION, guardDecision, guardRemedy, isGuard } from "./guard.ts";
-export { subjectLine, subjectWithError } from "./subject.ts";
+export { subjectLine, subjectWithError, updatesLine } from "./subject.ts";

@@ -19,7 +19,8 @@ export function subjectWithError(event: object): string {
 }
 
 const SUBJECTS: Record<string, (body: Fields, request: Fields, response: Fields) => string> = {
-  http: (_, { method, url }, { status, bytes }) => join(method, url, formatStatus(status), formatSize(bytes)),
+  http: (_, { method, url, git }, { status, bytes }) =>
+    join(method, url, formatGit(git), formatStatus(status), formatSize(bytes)),
   dns: (_, { qtype, qname }, { rcode, answers }) =>
     join(qtype, qname, formatStatus((answers as string[] | undefined)?.join(" ") || rcode)),
   mcp: (_, { method, namespaced_tool_name, server_name }, { is_error }) =>
@@ -49,6 +50,18 @@ const SUBJECTS: Record<string, (body: Fields, request: Fields, response: Fields)
 function formatCost(micros: unknown, tokens: unknown): string | undefined {
   if (micros !== undefined) return `$${(Number(micros) / 1e6).toFixed(4)}`;
   return tokens === undefined ? undefined : "at an unknown price";
+}
+
+/** `(update refs/heads/main)`: what a push changes. */
+function formatGit(git: unknown): string | undefined {
+  const { updates } = objectOf(git);
+  if (!Array.isArray(updates) || updates.length === 0) return undefined;
+  return `(${updatesLine(updates.map((update) => objectOf(update)))})`;
+}
+
+/** Updates of refs on one line. */
+export function updatesLine(updates: readonly { kind?: unknown; ref?: unknown }[]): string {
+  return updates.map(({ kind, ref }) => `${kind} ${ref}`).join(", ");
 }
 
 function formatActivity(body: Fields): string {

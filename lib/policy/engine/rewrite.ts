@@ -29,6 +29,8 @@ const DERIVED = new Set([
 ]);
 /** Path as the client wrote it; it is not sent. */
 const RAW_PATH = "http.request.raw_path";
+/** What a request asks of git: read from its path and body. */
+const GIT = "http.request.git.";
 const HEADERS = ["http.request.headers", "http.response.headers"];
 /** Prefix of tool arguments, which are rewritten by name and may have any type. */
 const ARGUMENTS = "mcp.request.arguments.";
@@ -126,6 +128,9 @@ function rewritableField(path: string) {
   if (DERIVED.has(path)) throw new MatchError(`${path} is derived from other fields; rewrite those`);
   if (path === RAW_PATH) {
     throw new MatchError(`${path} says what the client wrote; rewrite http.request.path`);
+  }
+  if (path.startsWith(GIT)) {
+    throw new MatchError(`${path} says what the request asks of git; block it instead`);
   }
   if (path.startsWith("common.") || path === "schema_version" || path.startsWith("credential.")) {
     throw new MatchError(`${path} describes the event itself and cannot be rewritten`);

@@ -35,6 +35,7 @@ const NOT_REWRITABLE: Reasons = {
   "http.request.url": "derived",
   "http.request.path_class": "derived",
   "http.request.raw_path": "never sent",
+  ...reasons("read from path and body", (path) => path.startsWith("http.request.git.")),
   "file.activity.path_class": "derived",
   "file.activity.name": "derived",
   "file.activity.ext": "derived",
@@ -89,6 +90,7 @@ const NOT_EXPORTED: Reasons = {
   ...reasons("headers stay on this machine", (path) => path.endsWith(".headers")),
   "http.request.query": "may hold personal data",
   "http.request.raw_path": "another spelling of path",
+  ...reasons("names of refs may hold personal data", (path) => path.startsWith("http.request.git.")),
   "http.request.url": "holds the query",
   "mcp.request.arguments": "arguments stay on this machine",
   "mcp.response.content": "contents stay on this machine",
@@ -151,9 +153,13 @@ function sampleEvent(family: EventFamily, text = "text"): Event {
       ? values?.[0] ?? text
       : type === "map"
       ? { key: cel.includes("list") ? [text] : text }
-      : [cel === "list<string>" ? text : { name: text }];
+      : [cel === "list<string>" ? text : path.endsWith(".git.updates") ? gitUpdate(text) : { name: text }];
   }
   return EventSchema.parse(event);
+}
+
+function gitUpdate(ref: string) {
+  return { kind: "update", new: "1".repeat(40), old: "2".repeat(40), ref };
 }
 
 Deno.test("every event field has a column in a view of the ledger, or a reason against one", () => {
