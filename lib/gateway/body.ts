@@ -1,6 +1,6 @@
 import { SbxError } from "../base/error/mod.ts";
 
-/** `bytes` of a request body (docs/contracts.md §2). */
+/** `bytes` of a request body (docs/contracts.md §2); a file of a workspace may have any size, since nobody keeps it in memory. */
 export const BODY_MAX = 10 * 1024 * 1024;
 /** `bytes` up to which a body is read whole and sent in one piece. */
 export const BUFFERED_MAX = 64 * 1024;
@@ -11,9 +11,10 @@ export type RequestBody = Uint8Array | { length?: number; chunks: AsyncIterable<
 /**
  * Reads the body of a request and limits its size.
  *
+ * @param max most `bytes`
  * @throws {SbxError} `request.invalid`: two lengths; `request.too_large`, here or while the chunks are read
  */
-export async function requestBody(request: Request): Promise<RequestBody | undefined> {
+export async function requestBody(request: Request, max = BODY_MAX): Promise<RequestBody | undefined> {
   if (request.body === null) return undefined;
   const declared = request.headers.get("content-length");
   // Deno 2.9 rejects such a request itself; 2.7 does not.
@@ -23,8 +24,8 @@ export async function requestBody(request: Request): Promise<RequestBody | undef
     });
   }
   const length = declared === null ? undefined : Number(declared);
-  if (length !== undefined && length > BODY_MAX) throw tooLarge();
-  const chunks = limitSize(request.body);
+  if (length !== undefined && length > max) throw tooLarge(max);
+  const chunks = limitSize(request.body, max);
   if (length === undefined || length > BUFFERED_MAX) return { length, chunks };
   const bytes = new Uint8Array(length);
   let at = 0;
@@ -35,17 +36,17 @@ export async function requestBody(request: Request): Promise<RequestBody | undef
   return at === length ? bytes : bytes.subarray(0, at);
 }
 
-async function* limitSize(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* limitSize(body: ReadableStream<Uint8Array>, max: number): AsyncGenerator<Uint8Array> {
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
-    if (size > BODY_MAX) throw tooLarge();
+    if (size > max) throw tooLarge(max);
     yield chunk;
   }
 }
 
-function tooLarge(): SbxError {
-  return new SbxError("request.too_large", `the request body exceeds ${BODY_MAX / 1024 / 1024} MiB`, {
-    hint: "copy large files to the VM's workspace folder on the host (sbx info shows its path)",
+function tooLarge(max: number): SbxError {
+  return new SbxError("request.too_large", `the request body exceeds ${max / 1024 / 1024} MiB`, {
+    hint: "sbx cp copies files of any size into a VM",
   });
 }

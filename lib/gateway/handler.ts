@@ -1,5 +1,5 @@
 import { asSbxError, errorBody, statusOf } from "../base/error/mod.ts";
-import { requestBody } from "./body.ts";
+import { BODY_MAX, requestBody } from "./body.ts";
 import { addResponseHeaders, filterRequestHeaders } from "./header.ts";
 import { corsHeaders, preflight, requireLocalHost, requireLocalOrigin } from "./origin.ts";
 import { type MethodMatcher, noRoute, pathNamer } from "./route.ts";
@@ -82,7 +82,7 @@ async function forward(
     method: request.method,
     target: target.path + target.query,
     headers: filterRequestHeaders(request.headers),
-    body: await requestBody(request),
+    body: await requestBody(request, isFile(request.method, target.path) ? Infinity : BODY_MAX),
     signal: () => request.signal,
   });
   const { status, headers, body } = reply;
@@ -90,6 +90,11 @@ async function forward(
   addResponseHeaders(response.headers, headers);
   for (const [name, value] of corsHeaders(origin)) response.headers.append(name, value);
   return response;
+}
+
+/** Whether a request writes a file of a workspace, which the service streams to the disk. */
+function isFile(method: string, path: string): boolean {
+  return method === "POST" && pathName(path) === "/vms/{id}/files/content";
 }
 
 /** Reports, without a token, that the gateway is running and whether the service is. */

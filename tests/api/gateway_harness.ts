@@ -50,6 +50,7 @@ export class FakeService {
       return c.json({ path: c.req.query("path"), size });
     });
     app.get("/vms/:id/files/content", (c) => c.body(new Uint8Array(Number(c.req.query("path"))).fill(7)));
+    app.post("/vms/create", async (c) => c.json({ size: (await c.req.arrayBuffer()).byteLength }));
     app.post("/run", (c) =>
       streamSSE(c, async (stream) => {
         stream.onAbort(() => this.aborted.resolve());

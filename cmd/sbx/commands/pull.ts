@@ -1,0 +1,36 @@
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { changesOf, pullWork, requireRepository } from "../../../lib/repo/mod.ts";
+import { connect } from "../connect.ts";
+import { collectWork, formatPulled } from "../repository.ts";
+
+export const command: Command = {
+  name: "pull",
+  usage: "NAME [PATH…] [--branch B]",
+  summary: "take a VM's work on what was brought in: as a branch of your repository, or into your folder",
+  notes: [
+    "Into a repository only objects and a branch are written, after checks; what the VM did not commit is one more commit on that branch. With PATH, only those as one commit.",
+    "Into a folder without a repository, files that you changed too stay as they are. The exit code is 1 if there were any.",
+  ],
+  options: [
+    { name: "branch", value: "B", about: "name of the branch; default sbx/NAME" },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: Infinity },
+  completesNames: true,
+  examples: ["sbx pull demo", "sbx pull demo src/main.c --branch fix"],
+  async run(args) {
+    const [name, ...paths] = args.words;
+    await using work = await collectWork(await connect(), name);
+    const branch = args.text("branch");
+    if (branch !== undefined) requireRepository(work, "--branch");
+    const pulled = await pullWork(work, { branch, paths });
+    for (const unit of work.units) {
+      for (const path of (await changesOf(unit)).notable) {
+        note(`sbx: look at ${path} before you go on: programs act on it by themselves`);
+      }
+    }
+    await (args.has("json") ? printJson(pulled) : print(formatPulled(pulled)));
+    return pulled.folder && pulled.folder.conflicts.length > 0 ? 1 : 0;
+  },
+};

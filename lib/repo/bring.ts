@@ -1,0 +1,250 @@
+/** Brings a folder into a VM. */
+import { basename, dirname } from "node:path";
+import { SbxError } from "../base/error/mod.ts";
+import type { ProgressSink } from "../base/progress/mod.ts";
+import { writeBundle } from "./bundle.ts";
+import { type Guest, runScript } from "./guest.ts";
+import { STEP_SECONDS } from "./limit.ts";
+import { type RepositoryRecord, Room, type Unit } from "./record.ts";
+import { AGAIN, CLONE, UNPACK } from "./script.ts";
+import { requireContent, type Snapshot, takeSnapshot } from "./snapshot.ts";
+import { type Source, sourcesOf } from "./source.ts";
+import { type Store, storeOf } from "./store.ts";
+import { archive } from "./tar.ts";
+
+export interface BringOptions {
+  /** folder of the person */
+  dir: string;
+  /** folder beside the VM's record */
+  room: string;
+  /** absolute folder in the guest; default {@linkcode defaultPlace} */
+  place?: string;
+  /** take files along that look like secrets */
+  withSecrets?: boolean;
+  progress: ProgressSink;
+}
+
+/** What went in, and what did not. */
+export interface BroughtIn {
+  dir: string;
+  /** folder in the guest, where to work */
+  place: string;
+  is_repository: boolean;
+  branch?: string;
+  head?: string;
+  /** uncommitted changes went in too */
+  has_changes: boolean;
+  /** paths of submodules that went in */
+  submodules: string[];
+  /** files that look like secrets and stayed on the host */
+  secrets_left_out: string[];
+  /** such files that a commit has: they are in the VM */
+  secrets_committed: string[];
+  left_out: string[];
+}
+
+/** Stages of {@linkcode bringIn} for a progress bar. */
+export const BRING_STAGES = [{ name: "reading", weight: 1 }, { name: "sending", weight: 6 }, {
+  name: "checking out",
+  weight: 3,
+}];
+
+/** Text of the attributes of a folder without a repository: its files are bytes. */
+const BYTES_ONLY = "* -text -eol -ident -filter -diff -merge -working-tree-encoding";
+
+/** One source on its way. */
+interface Part {
+  source: Source;
+  store: Store;
+  state: Snapshot;
+  before?: Unit;
+}
+
+/**
+ * Where a folder goes by default: on the disk of the guest, several times faster than its workspace (docs/repositories.md).
+ */
+export function defaultPlace(dir: string): string {
+  return `/root/${basename(dir).replaceAll(/[^A-Za-z0-9._-]/g, "_").replace(/^[.-]+/, "") || "folder"}`;
+}
+
+/**
+ * Brings a git repository with its submodules, or a plain folder, into a running VM; again later, if nothing was changed
+ * there.
+ *
+ * @throws {SbxError} `repo.other_folder`, `repo.exists`, `repo.diverged`, `repo.guest_failed`, …
+ */
+export async function bringIn(guest: Guest, options: BringOptions): Promise<BroughtIn> {
+  const { progress, withSecrets = false } = options;
+  progress.stage("reading");
+  const sources = await sourcesOf(options.dir);
+  const [{ dir, isRepository }] = sources;
+  const room = new Room(options.room);
+  const record = await room.read();
+  const place = placeOf(options, dir, record, guest);
+  await Deno.mkdir(options.room, { recursive: true, mode: 0o700 });
+  const parts: Part[] = [];
+  for (const [at, source] of sources.entries()) {
+    const store = await storeOf(source, room.store(at));
+    const state = await takeSnapshot(source, store, withSecrets);
+    requireContent(state, source);
+    parts.push({ source, store, state, before: record?.units.find(({ path }) => path === source.path) });
+  }
+  progress.stage("sending", await sizeOf(parts));
+  for (const part of parts) {
+    await send(guest, part, part.source.path === "" ? place : `${place}/${part.source.path}`, progress);
+  }
+  const units = parts.map(({ source, state, before }) => unitOf(source, state, before));
+  await room.write({ version: 1, dir, place, units });
+  const states = parts.map(({ state }) => state);
+  const [{ head, branch }] = states;
+  return {
+    dir,
+    place,
+    is_repository: isRepository,
+    branch,
+    head,
+    has_changes: states.some((state) => state.work !== state.head),
+    submodules: sources.slice(1).map(({ path }) => path),
+    secrets_left_out: states.flatMap(({ secrets }) => secrets),
+    secrets_committed: states.flatMap(({ committedSecrets }) => committedSecrets),
+    left_out: states.flatMap(({ leftOut }) => leftOut),
+  };
+}
+
+function placeOf(
+  options: BringOptions,
+  dir: string,
+  record: RepositoryRecord | undefined,
+  guest: Guest,
+): string {
+  if (record && record.dir !== dir) {
+    throw new SbxError("repo.other_folder", `"${guest.name}" has "${record.dir}" already`, {
+      hint: "a VM takes one folder; create another VM for this one",
+    });
+  }
+  const place = options.place ?? record?.place ?? defaultPlace(dir);
+  if (record && record.place !== place) {
+    throw new SbxError("repo.other_folder", `"${dir}" is at "${record.place}" in "${guest.name}" already`);
+  }
+  if (!place.startsWith("/") || place.split("/").includes("..") || /[\0\n]/.test(place)) {
+    throw new SbxError("usage.invalid", `"${place}" is no absolute path in the VM`);
+  }
+  return place.replace(/\/+$/, "");
+}
+
+/** `bytes` on their way, roughly: a bundle is about as large as the packs it is made of. */
+async function sizeOf(parts: Part[]): Promise<number> {
+  let size = 0;
+  for (const { source, store } of parts) {
+    const gits = source.isRepository ? [source.git, store.git] : [store.git];
+    for (const git of gits) {
+      const fields = await git.text(["count-objects", "-v"]);
+      for (const [, kib] of fields.matchAll(/^size(?:-pack)?: (\d+)$/gm)) size += Number(kib) * 1024;
+    }
+  }
+  return size;
+}
+
+async function send(guest: Guest, part: Part, place: string, progress: ProgressSink): Promise<void> {
+  if (!part.source.isRepository) return await sendFolder(guest, part, place, progress);
+  await nameRefs(part);
+  const { before, state, store, source } = part;
+  const { head = state.work, branch = "", work } = state;
+  if (before) {
+    const known = [before.work, ...before.head ? [before.head] : []];
+    const hasNews = await store.git.text([
+      "rev-list",
+      "-n",
+      "1",
+      "--all",
+      ...known.map((id) => `^${id}`),
+    ]) !== "";
+    const file = hasNews ? await carry(guest, writeBundle(store.git, known), progress) : "";
+    const tree = await store.git.text(["rev-parse", `${before.work}^{tree}`]);
+    progress.stage("checking out");
+    await runScript(
+      guest,
+      AGAIN,
+      [place, file, head, branch, work, before.head ?? before.work, tree],
+      STEP_SECONDS,
+    );
+    return;
+  }
+  const file = await carry(guest, writeBundle(store.git, []), progress);
+  progress.stage("checking out");
+  const [format, name, email] = await Promise.all([
+    store.git.text(["rev-parse", "--show-object-format"]),
+    source.git.text(["config", "user.name"]).catch(() => ""),
+    source.git.text(["config", "user.email"]).catch(() => ""),
+  ]);
+  const shallow = await Deno.readTextFile(`${store.dir}/shallow`).catch(() => "");
+  await runScript(
+    guest,
+    CLONE,
+    [place, file, head, branch, work, format, shallow.trim(), name, email],
+    STEP_SECONDS,
+  );
+}
+
+async function sendFolder(guest: Guest, part: Part, place: string, progress: ProgressSink): Promise<void> {
+  const { source, state, store, before } = part;
+  const file = await carry(guest, archive(source.dir, state.files), progress);
+  progress.stage("checking out");
+  const tree = (commit: string) => store.git.text(["rev-parse", `${commit}^{tree}`]);
+  const old = before ? await tree(before.work) : "";
+  const args = [place, file, folderStore(place), BYTES_ONLY, old, await tree(state.work)];
+  await runScript(guest, UNPACK, args, STEP_SECONDS);
+  await store.git.run(["update-ref", "refs/sbx/work", state.work]);
+}
+
+/** git's own files for a folder without a repository, beside it. */
+export function folderStore(place: string): string {
+  return `${dirname(place)}/.${basename(place)}.sbx-git`;
+}
+
+/** Gives the store the branches and tags of the person, and names the state of the files. */
+async function nameRefs({ source, store, state }: Part): Promise<void> {
+  const format = "--format=%(objectname) %(refname)";
+  const refs = await source.git.run(["for-each-ref", format, "refs/heads", "refs/tags"]);
+  const old = await store.git.text(["for-each-ref", "--format=delete %(refname)"]);
+  if (old !== "") {
+    await store.git.run(["update-ref", "--stdin"], { input: new TextEncoder().encode(`${old}\n`) });
+  }
+  const lines = new TextDecoder().decode(refs).split("\n").filter((line) => line !== "").map((line) => {
+    const [id, name] = line.split(" ");
+    return `create ${name} ${id}`;
+  });
+  lines.push(`create refs/sbx/head ${state.head ?? state.work}`, `create refs/sbx/work ${state.work}`);
+  await store.git.run(["update-ref", "--stdin"], {
+    input: new TextEncoder().encode(lines.map((line) => `${line}\n`).join("")),
+  });
+}
+
+/** Sends a stream into the workspace. @returns its path in the guest */
+async function carry(
+  guest: Guest,
+  bytes: AsyncIterable<Uint8Array>,
+  progress: ProgressSink,
+): Promise<string> {
+  const name = `.sbx-in-${crypto.randomUUID()}`;
+  await guest.upload(name, counted(bytes, progress));
+  return `${guest.workspace}/${name}`;
+}
+
+async function* counted(
+  bytes: AsyncIterable<Uint8Array>,
+  progress: ProgressSink,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of bytes) {
+    progress.advance(chunk.length);
+    yield chunk;
+  }
+}
+
+function unitOf(
+  { path, isRepository }: Source,
+  { head, branch, work }: Snapshot,
+  before: Unit | undefined,
+): Unit {
+  return { path, is_repository: isRepository, head, branch, work, pulled: before?.pulled ?? {} };
+}

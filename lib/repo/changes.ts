@@ -1,0 +1,121 @@
+/** What a guest changed, against what was brought in. */
+import { fromLatin1, latin1, shown, splitNul } from "./git.ts";
+import { CHANGES_MAX, DIFF_MAX } from "./limit.ts";
+import { tooLarge } from "./bundle.ts";
+import type { UnitWork } from "./work.ts";
+
+/** A changed file. */
+export interface FileChange {
+  /** as `latin1`, below its unit */
+  path: string;
+  status: "added" | "modified" | "deleted" | "retyped";
+  /** modes of git; absent on the side where it is not */
+  old_mode?: string;
+  new_mode?: string;
+  old_id: string;
+  new_id: string;
+  /** lines; absent for a binary file */
+  added?: number;
+  removed?: number;
+}
+
+/** A commit of the guest, in its own words. */
+export interface CommitLine {
+  id: string;
+  subject: string;
+  author: string;
+}
+
+/** Changes of one repository or folder. */
+export interface UnitChanges {
+  /** below the folder; "" for that itself */
+  path: string;
+  base: string;
+  tip: string;
+  commits: CommitLine[];
+  files: FileChange[];
+  /** changed files that programs of the host act on by themselves */
+  notable: string[];
+}
+
+const STATUS: Record<string, FileChange["status"]> = {
+  A: "added",
+  M: "modified",
+  D: "deleted",
+  T: "retyped",
+};
+
+/** Options of every diff: nothing of the person or the guest decides how it is made. */
+const DIFF = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--ignore-submodules=none"];
+
+/** Files that git, editors or shells act on when they are merely there. */
+const NOTABLE =
+  /(?:^|\/)(?:\.gitattributes|\.gitmodules|\.envrc|\.husky\/.*|\.vscode\/.*|\.idea\/.*|\.devcontainer\/.*|\.pre-commit-config\.yaml|\.github\/workflows\/.*|\.mcp\.json|\.claude\/.*|CLAUDE\.md|AGENTS\.md)$/;
+
+/** Summarizes the changes of one unit. */
+export async function changesOf(work: UnitWork): Promise<UnitChanges> {
+  const { store: { git }, unit, tip, commits } = work;
+  const raw = splitNul(
+    await git.run(["diff-tree", "-r", "-z", "--raw", "--no-abbrev", ...DIFF, unit.work, tip], {
+      limit: DIFF_MAX,
+    }),
+  );
+  if (raw.length / 2 > CHANGES_MAX) throw tooLarge(`more than ${CHANGES_MAX} changed files`);
+  const counts = countsOf(
+    splitNul(
+      await git.run(["diff-tree", "-r", "-z", "--numstat", ...DIFF, unit.work, tip], { limit: DIFF_MAX }),
+    ),
+  );
+  const files: FileChange[] = [];
+  for (let at = 0; at + 1 < raw.length; at += 2) files.push(changeOf(raw[at], raw[at + 1], counts));
+  return {
+    path: unit.path,
+    base: unit.work,
+    tip,
+    commits: await Promise.all(commits.slice(0, COMMITS_SHOWN).map((id) => lineOf(work, id))),
+    files,
+    notable: files.filter(({ path }) => NOTABLE.test(path)).map(({ path }) => shown(path)),
+  };
+}
+
+/** Most commits of a summary; the branch has all. */
+const COMMITS_SHOWN = 100;
+
+/** The changes as a unified diff, of some paths only where they are given. */
+export async function patchOf(
+  { store: { git }, unit, tip }: UnitWork,
+  paths: string[] = [],
+): Promise<string> {
+  const args = ["diff-tree", "-r", "-p", "--full-index", ...DIFF, unit.work, tip, "--", ...paths];
+  return latin1(await git.run(args, { limit: DIFF_MAX }));
+}
+
+function changeOf(head: string, path: string, counts: Map<string, [string, string]>): FileChange {
+  const [oldMode, newMode, oldId, newId, status] = head.slice(1).split(" ");
+  const [added, removed] = counts.get(path) ?? [];
+  return {
+    path,
+    status: STATUS[status[0]] ?? "modified",
+    ...status[0] !== "A" && { old_mode: oldMode },
+    ...status[0] !== "D" && { new_mode: newMode },
+    old_id: oldId,
+    new_id: newId,
+    ...added !== undefined && added !== "-" && { added: Number(added), removed: Number(removed) },
+  };
+}
+
+function countsOf(lines: string[]): Map<string, [string, string]> {
+  return new Map(lines.map((line) => {
+    const [added, removed, ...path] = line.split("\t");
+    return [path.join("\t"), [added, removed]];
+  }));
+}
+
+async function lineOf({ store: { git } }: UnitWork, id: string): Promise<CommitLine> {
+  const text = await git.text(["log", "-1", "--format=%s%n%an", id]);
+  const [subject, author] = text.split("\n").map((line) => shown(latin1(new TextEncoder().encode(line))));
+  return { id, subject, author };
+}
+
+/** A path for JSON: text, where it is UTF-8. */
+export const textOf = (path: string) => new TextDecoder().decode(fromLatin1(path));

@@ -1,0 +1,206 @@
+/** Work into a folder without a repository: three ways, by what files hold. */
+import { createHash } from "node:crypto";
+import { basename, dirname, join } from "node:path";
+import { openBeneath, OpenError, type PathHandle } from "../../ffi/libc/beneath.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { writeAll } from "../base/wire/mod.ts";
+import { fromLatin1, shown, splitNul } from "./git.ts";
+import type { Entry } from "./land.ts";
+import type { UnitWork } from "./work.ts";
+
+/** What a pull did to a folder. */
+export interface FolderLanded {
+  written: string[];
+  removed: string[];
+  /** files that were changed on the host too: they are as they were */
+  conflicts: string[];
+}
+
+/** What is at a path: `MODE ID` of git; undefined for nothing, "other" for what git does not know. */
+type State = string | undefined;
+
+const EXECUTABLE = 0o111;
+const FILE_MODE = 0o644;
+
+/**
+ * Applies entries to the folder of the person. A file that is neither as it was brought in nor as the guest has it stays.
+ * New content is written beside the folder's files first: when the disk fills, nothing has changed.
+ *
+ * @throws {SbxError} `disk.full`, `repo.unsupported`: a repository in the folder
+ */
+export async function landFolder(work: UnitWork, entries: Entry[]): Promise<FolderLanded> {
+  const before = await listing(work, work.unit.work);
+  const result: FolderLanded = { written: [], removed: [], conflicts: [] };
+  const wanted: Entry[] = [];
+  for (const entry of entries) {
+    const target = entry.object && stateOf(entry.object);
+    const current = await stateAt(work.dir, entry.path);
+    if (current === target) continue;
+    if (current === before.get(entry.path) && entry.object?.mode !== "160000") wanted.push(entry);
+    else result.conflicts.push(shown(entry.path));
+  }
+  const staging = join(work.dir, `.sbx-pull-${crypto.randomUUID()}`);
+  await Deno.mkdir(staging, { mode: 0o700 });
+  try {
+    await stage(work, staging, wanted);
+    // Removals first: a file may become a folder, and a folder a file.
+    for (const entry of wanted.filter(({ object }) => !object)) {
+      await remove(work.dir, entry.path, before, result);
+    }
+    for (const [at, entry] of wanted.entries()) {
+      if (entry.object) await place(work.dir, join(staging, String(at)), entry, before, result);
+    }
+  } finally {
+    await Deno.remove(staging, { recursive: true }).catch(() => {});
+  }
+  return result;
+}
+
+async function listing({ store }: UnitWork, commit: string): Promise<Map<string, string>> {
+  const lines = splitNul(await store.git.run(["ls-tree", "-r", "-z", "--full-tree", commit]));
+  return new Map(lines.map((line) => {
+    const [mode, , id] = line.slice(0, line.indexOf("\t")).split(" ");
+    return [line.slice(line.indexOf("\t") + 1), stateOf({ mode, id })];
+  }));
+}
+
+const stateOf = ({ mode, id }: { mode: string; id: string }) => `${mode} ${id}`;
+
+/** What is at a path of the host now. */
+async function stateAt(root: string, path: string): Promise<State> {
+  using folder = parentOf(root, path);
+  if (folder === null) return isOutside(root, path) ? "other" : undefined;
+  const full = `${folder.path}/${nameOf(path)}`;
+  const info = await Deno.lstat(full).catch(() => undefined);
+  if (!info) return undefined;
+  if (info.isSymlink) return `120000 ${blobId(new TextEncoder().encode(await Deno.readLink(full)))}`;
+  if (!info.isFile) return "other";
+  return `${(info.mode ?? 0) & 0o100 ? "100755" : "100644"} ${await fileId(full, info.size)}`;
+}
+
+/** The folder of a path; null if there is none, or if a link leads out of the root. */
+function parentOf(root: string, path: string): PathHandle | null {
+  try {
+    return openBeneath(root, text(dirname(path)), { directory: true });
+  } catch (error) {
+    if (error instanceof OpenError) return null;
+    throw error;
+  }
+}
+
+/** Whether something other than a missing folder is in the way of a path. */
+function isOutside(root: string, path: string): boolean {
+  try {
+    using _folder = openBeneath(root, text(dirname(path)), { directory: true });
+    return false;
+  } catch (error) {
+    return !(error instanceof OpenError && error.code === "ENOENT");
+  }
+}
+
+const text = (path: string) => new TextDecoder().decode(fromLatin1(path));
+const nameOf = (path: string) => text(basename(path));
+
+/** Writes the content of every entry into the staging folder, under its number. */
+async function stage({ store }: UnitWork, staging: string, entries: Entry[]): Promise<void> {
+  for (const [at, { object }] of entries.entries()) {
+    if (!object) continue;
+    const to = join(staging, String(at));
+    const content = store.git.stream(["cat-file", "blob", object.id]);
+    if (object.mode === "120000") {
+      await Deno.symlink(new TextDecoder().decode(await collected(content)), to);
+      continue;
+    }
+    using file = await Deno.open(to, { write: true, createNew: true, mode: 0o600 });
+    for await (const chunk of content) await writeAll(file, chunk);
+    await file.sync();
+  }
+}
+
+async function collected(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array<ArrayBuffer>> {
+  return new Uint8Array(await new Blob(await Array.fromAsync(chunks) as BlobPart[]).arrayBuffer());
+}
+
+async function place(
+  root: string,
+  from: string,
+  { path, object }: Entry,
+  before: Map<string, string>,
+  result: FolderLanded,
+): Promise<void> {
+  makeParents(root, path);
+  using folder = parentOf(root, path);
+  const now = await stateAt(root, path);
+  if (folder === null || now !== before.get(path)) {
+    result.conflicts.push(shown(path));
+    return;
+  }
+  const to = `${folder.path}/${nameOf(path)}`;
+  const old = await Deno.lstat(to).catch(() => undefined);
+  if (object!.mode !== "120000") await Deno.chmod(from, modeFor(object!.mode, old));
+  await Deno.rename(from, to).catch((cause) => {
+    throw new SbxError("file.invalid", `"${shown(path)}" cannot be written`, {
+      cause,
+      hint: "is it another disk?",
+    });
+  });
+  result.written.push(shown(path));
+}
+
+/** A file keeps who may read it; only git's one bit changes. */
+function modeFor(mode: string, old: Deno.FileInfo | undefined): number {
+  const kept = old?.isFile ? (old.mode ?? FILE_MODE) & 0o777 & ~EXECUTABLE : FILE_MODE;
+  return mode === "100755" ? kept | (kept >> 2 & EXECUTABLE) : kept;
+}
+
+function makeParents(root: string, path: string): void {
+  const parts = text(dirname(path)).split("/").filter((part) => part !== ".");
+  for (const [at, part] of parts.entries()) {
+    try {
+      using parent = openBeneath(root, parts.slice(0, at).join("/") || ".", { directory: true });
+      Deno.mkdirSync(`${parent.path}/${part}`);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AlreadyExists)) return; // The state of the path says what is in the way.
+    }
+  }
+}
+
+async function remove(
+  root: string,
+  path: string,
+  before: Map<string, string>,
+  result: FolderLanded,
+): Promise<void> {
+  using folder = parentOf(root, path);
+  if (folder === null) return;
+  if (await stateAt(root, path) !== before.get(path)) {
+    result.conflicts.push(shown(path));
+    return;
+  }
+  await Deno.remove(`${folder.path}/${nameOf(path)}`);
+  result.removed.push(shown(path));
+  removeEmptyParents(root, path);
+}
+
+function removeEmptyParents(root: string, path: string): void {
+  for (let folder = dirname(path); folder !== "."; folder = dirname(folder)) {
+    try {
+      using parent = openBeneath(root, text(dirname(folder)), { directory: true });
+      Deno.removeSync(`${parent.path}/${nameOf(folder)}`);
+    } catch {
+      return; // not empty
+    }
+  }
+}
+
+/** git's id of a blob. */
+function blobId(bytes: Uint8Array): string {
+  return createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
+}
+
+async function fileId(path: string, size: number): Promise<string> {
+  const hash = createHash("sha1").update(`blob ${size}\0`);
+  using file = await Deno.open(path);
+  for await (const chunk of file.readable) hash.update(chunk);
+  return hash.digest("hex");
+}

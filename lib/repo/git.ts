@@ -1,0 +1,290 @@
+/** git on the host, without anything that a repository's configuration could make it run. */
+import { joinBytes } from "../base/bytes/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { plain } from "../base/print/mod.ts";
+import { writeAll } from "../base/wire/mod.ts";
+import { GIT_ALLOCATION, GIT_MEMORY, GIT_SECONDS } from "./limit.ts";
+
+/** Configuration that wins over every file: nothing is run, nothing is fetched. */
+const NOTHING_RUNS: [string, string][] = [
+  ["core.hooksPath", "/dev/null"],
+  ["core.fsmonitor", "false"],
+  ["core.untrackedCache", "false"],
+  ["core.alternateRefsCommand", "true"],
+  ["core.askPass", "true"],
+  ["core.sshCommand", "false"],
+  ["core.pager", "cat"],
+  ["core.editor", "false"],
+  ["core.protectNTFS", "true"],
+  ["core.protectHFS", "true"],
+  ["credential.helper", ""],
+  ["diff.external", ""],
+  ["gc.auto", "0"],
+  ["maintenance.auto", "false"],
+  ["protocol.allow", "never"],
+  ["submodule.recurse", "false"],
+  ["commit.gpgSign", "false"],
+  ["log.showSignature", "false"],
+];
+
+/** Configuration of repositories that hold a guest's bytes. */
+const BOUNDED: [string, string][] = [
+  ["core.bigFileThreshold", "64m"],
+  ["core.packedGitWindowSize", "64m"],
+  ["core.packedGitLimit", "1g"],
+  ["pack.threads", "2"],
+];
+
+/** One identity for commits that sbx makes; with fixed dates, the same tree is the same commit everywhere. */
+const IDENTITY = {
+  GIT_AUTHOR_NAME: "sbx",
+  GIT_AUTHOR_EMAIL: "sbx@localhost",
+  GIT_COMMITTER_NAME: "sbx",
+  GIT_COMMITTER_EMAIL: "sbx@localhost",
+};
+
+export interface GitInput {
+  input?: Uint8Array | AsyncIterable<Uint8Array>;
+  env?: Record<string, string>;
+  /** most `bytes` of output that are read; more is an error */
+  limit?: number;
+}
+
+/** git with one place and one environment. */
+export class Git {
+  readonly #args: string[];
+  readonly #env: Record<string, string>;
+  readonly #cwd: string | undefined;
+  readonly #bounded: boolean;
+
+  private constructor(
+    args: string[],
+    env: Record<string, string>,
+    cwd: string | undefined,
+    bounded: boolean,
+  ) {
+    this.#args = args;
+    this.#env = env;
+    this.#cwd = cwd;
+    this.#bounded = bounded;
+  }
+
+  /**
+   * git over a person's own repository or folder. Its configuration is read, since it says what is ignored and how lines
+   * end; programs that it names are not run, filters neither.
+   */
+  static async ofPerson(dir: string): Promise<Git> {
+    const own = Object.fromEntries(
+      ["HOME", "XDG_CONFIG_HOME"].flatMap((name) => {
+        const value = Deno.env.get(name);
+        return value === undefined ? [] : [[name, value]];
+      }),
+    );
+    const args = ["--literal-pathspecs", "-C", dir];
+    const plainGit = new Git(args, { ...environment(NOTHING_RUNS), ...own }, undefined, false);
+    const names = await plainGit.run(["config", "-z", "--name-only", "--get-regexp", "^filter\\."])
+      .then(textOf, () => "");
+    const filters = names.split("\0").filter((name) => name !== "").map((name): [string, string] => [
+      name,
+      name.toLowerCase().endsWith(".required") ? "false" : "",
+    ]);
+    return new Git(args, { ...environment([...NOTHING_RUNS, ...filters]), ...own }, undefined, false);
+  }
+
+  /** git over a bare repository of sbx, which may hold a guest's bytes: no configuration but this file's, with limits. */
+  static ofStore(gitDir: string, env: Record<string, string> = {}): Git {
+    const closed = {
+      HOME: "/nonexistent",
+      GIT_DIR: gitDir,
+      GIT_CONFIG_NOSYSTEM: "1",
+      GIT_CONFIG_GLOBAL: "/dev/null",
+      GIT_ATTR_NOSYSTEM: "1",
+      GIT_ALLOC_LIMIT: String(GIT_ALLOCATION),
+    };
+    const all = { ...environment([...NOTHING_RUNS, ...BOUNDED]), ...closed, ...env };
+    return new Git(["--literal-pathspecs"], all, gitDir, true);
+  }
+
+  /** The same git with more environment. */
+  with(env: Record<string, string>): Git {
+    return new Git(this.#args, { ...this.#env, ...env }, this.#cwd, this.#bounded);
+  }
+
+  /**
+   * Runs a git command. @returns its standard output
+   *
+   * @throws {SbxError} `repo.git_failed`: with git's own words; `repo.too_large`: more output than `limit`
+   */
+  async run(args: string[], { input, env, limit = Infinity }: GitInput = {}): Promise<Uint8Array> {
+    const child = this.spawn(args, { hasInput: input !== undefined, env });
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    const fed = feed(child, input);
+    const words = tail(child.stderr);
+    for await (const chunk of child.stdout) {
+      size += chunk.length;
+      if (size > limit) {
+        child.kill("SIGKILL");
+        throw new SbxError("repo.too_large", `git ${args[0]} wrote more than ${limit} bytes`);
+      }
+      chunks.push(chunk);
+    }
+    await this.#requireSuccess(args, child, words);
+    await fed;
+    return joinBytes(chunks);
+  }
+
+  /** Runs a git command. @returns its standard output as UTF-8, without the last line feed */
+  async text(args: string[], options?: GitInput): Promise<string> {
+    return textOf(await this.run(args, options)).replace(/\n$/, "");
+  }
+
+  /** Whether a git command succeeds. */
+  async succeeds(args: string[], options?: GitInput): Promise<boolean> {
+    return await this.run(args, options).then(() => true, () => false);
+  }
+
+  /** Standard output of a git command as it comes. @throws {SbxError} `repo.git_failed`, at its end */
+  async *stream(args: string[], { input, env }: GitInput = {}): AsyncGenerator<Uint8Array> {
+    const child = this.spawn(args, { hasInput: input !== undefined, env });
+    const fed = feed(child, input);
+    const words = tail(child.stderr);
+    let isComplete = false;
+    try {
+      yield* child.stdout;
+      isComplete = true;
+    } finally {
+      if (!isComplete) endQuietly(child);
+    }
+    await this.#requireSuccess(args, child, words);
+    await fed;
+  }
+
+  /** Starts a git command whose pipes the caller reads and writes. */
+  spawn(
+    args: string[],
+    { hasInput = true, env = {} }: { hasInput?: boolean; env?: Record<string, string> } = {},
+  ) {
+    const words = [...this.#args, ...args];
+    const limits = `ulimit -t ${GIT_SECONDS}; ulimit -v ${GIT_MEMORY / 1024}; exec git "$@"`;
+    const [program, line] = this.#bounded ? ["/bin/sh", ["-c", limits, "git", ...words]] : ["git", words];
+    try {
+      return new Deno.Command(program, {
+        args: line,
+        cwd: this.#cwd,
+        env: { ...this.#env, ...env },
+        clearEnv: true,
+        stdin: hasInput ? "piped" : "null",
+        stdout: "piped",
+        stderr: "piped",
+      }).spawn();
+    } catch (cause) {
+      throw new SbxError("repo.no_git", "git is not installed on this machine", {
+        cause,
+        hint: "install it: apt install git",
+      });
+    }
+  }
+
+  async #requireSuccess(args: string[], child: Deno.ChildProcess, words: Promise<string>): Promise<void> {
+    const { success, signal } = await child.status;
+    if (success) return;
+    const said = plain(await words).trim();
+    throw new SbxError("repo.git_failed", `git ${args[0]} failed: ${said || signal || "without a word"}`);
+  }
+}
+
+function environment(config: [string, string][]): Record<string, string> {
+  const env: Record<string, string> = {
+    PATH: Deno.env.get("PATH") ?? "/usr/bin:/bin",
+    LC_ALL: "C",
+    GIT_TERMINAL_PROMPT: "0",
+    GIT_OPTIONAL_LOCKS: "0",
+    GIT_NO_REPLACE_OBJECTS: "1",
+    GIT_NO_LAZY_FETCH: "1",
+    GIT_ALLOW_PROTOCOL: "none",
+    GIT_CONFIG_COUNT: String(config.length),
+    ...IDENTITY,
+  };
+  config.forEach(([key, value], at) => {
+    env[`GIT_CONFIG_KEY_${at}`] = key;
+    env[`GIT_CONFIG_VALUE_${at}`] = value;
+  });
+  return env;
+}
+
+/** Writes the input of a git; one that does not want all of it says why itself. */
+async function feed(child: Deno.ChildProcess, input: GitInput["input"]): Promise<void> {
+  if (input === undefined) return;
+  const writer = child.stdin.getWriter();
+  let failure: unknown;
+  try {
+    for await (const chunk of input instanceof Uint8Array ? [input] : input) {
+      try {
+        await writer.write(chunk);
+      } catch {
+        return;
+      }
+    }
+  } catch (error) {
+    failure = error;
+    endQuietly(child);
+  } finally {
+    await writer.close().catch(() => {});
+  }
+  if (failure !== undefined) throw failure;
+}
+
+/** `bytes` of an error text that are kept. */
+const ERROR_TEXT_MAX = 4096;
+
+async function tail(from: ReadableStream<Uint8Array>): Promise<string> {
+  let text = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of from) {
+    text = (text + decoder.decode(chunk, { stream: true })).slice(-ERROR_TEXT_MAX);
+  }
+  return text;
+}
+
+function endQuietly(child: Deno.ChildProcess): void {
+  try {
+    child.kill("SIGKILL");
+  } catch {
+    // ended already
+  }
+}
+
+const textOf = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+
+/** Bytes as a text of one character each, which keeps names that are not UTF-8. */
+export function latin1(bytes: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 8192) {
+    text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  }
+  return text;
+}
+
+/** The bytes of such a text. */
+export function fromLatin1(text: string): Uint8Array {
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  return bytes;
+}
+
+/** Entries of a `-z` output. */
+export function splitNul(bytes: Uint8Array): string[] {
+  return latin1(bytes).split("\0").slice(0, -1);
+}
+
+/** A path for people: UTF-8 where it is that. */
+export function shown(path: string): string {
+  return plain(new TextDecoder().decode(fromLatin1(path)));
+}
+
+/** Writes all of a stream into a file. */
+export async function writeStream(path: string, from: AsyncIterable<Uint8Array>): Promise<void> {
+  using file = await Deno.open(path, { write: true, createNew: true, mode: 0o600 });
+  for await (const chunk of from) await writeAll(file, chunk);
+}

@@ -1,0 +1,17 @@
+/** A repository or folder of a person into a VM, and the work on it back, checked (docs/repositories.md). */
+export { BRING_STAGES, bringIn, type BringOptions, type BroughtIn, defaultPlace } from "./bring.ts";
+export { changesOf, type CommitLine, type FileChange, patchOf, textOf, type UnitChanges } from "./changes.ts";
+export type { FolderLanded } from "./folder_land.ts";
+export { shown } from "./git.ts";
+export type { Guest, GuestOutput } from "./guest.ts";
+export type { Entry, Landed } from "./land.ts";
+export {
+  type Accepted,
+  pullAccepted,
+  type Pulled,
+  type PullOptions,
+  pullWork,
+  requireRepository,
+} from "./pull.ts";
+export { Room } from "./record.ts";
+export { type UnitWork, Work } from "./work.ts";

@@ -1,0 +1,90 @@
+/** The work of a VM into the folder of the person. */
+import { SbxError } from "../base/error/mod.ts";
+import { type FolderLanded, landFolder } from "./folder_land.ts";
+import { commitOf, entriesOf, type Entry, landBranch, type Landed } from "./land.ts";
+import type { UnitWork, Work } from "./work.ts";
+
+export interface PullOptions {
+  /** default `sbx/NAME`; repositories only */
+  branch?: string;
+  /** only these paths, as one commit on what was brought in */
+  paths?: string[];
+}
+
+/** What a pull did. */
+export interface Pulled {
+  branches: Landed[];
+  /** of a folder without a repository */
+  folder?: FolderLanded;
+  /** the VM changed nothing */
+  is_unchanged: boolean;
+}
+
+/** Entries that a person accepted, by the path of their unit. */
+export type Accepted = ReadonlyMap<string, Entry[]>;
+
+/**
+ * Takes all work: the commits of the guest with one more for what it did not commit, or with `paths` one commit of those.
+ *
+ * @throws {SbxError} errors of {@linkcode landBranch} and {@linkcode landFolder}; `repo.no_change`
+ */
+export async function pullWork(work: Work, { branch, paths = [] }: PullOptions = {}): Promise<Pulled> {
+  if (paths.length > 0) return await pullAccepted(work, await acceptPaths(work, paths), { branch });
+  return await land(
+    work,
+    branch,
+    async (unit) => unit.unit.is_repository ? unit.tip : await entriesOf(unit, []),
+  );
+}
+
+/** Takes what a person accepted of the work. */
+export async function pullAccepted(
+  work: Work,
+  accepted: Accepted,
+  { branch }: PullOptions = {},
+): Promise<Pulled> {
+  return await land(work, branch, async (unit) => {
+    const entries = accepted.get(unit.unit.path) ?? [];
+    if (entries.length === 0) return undefined;
+    return unit.unit.is_repository ? await commitOf(unit, entries, `Work of ${work.vm}`) : entries;
+  });
+}
+
+async function acceptPaths(work: Work, paths: string[]): Promise<Accepted> {
+  const byUnit = new Map<string, string[]>();
+  for (const path of paths) {
+    const clean = path.split("/").filter((part) => part !== "" && part !== ".").join("/");
+    // The innermost: submodules come after what holds them.
+    const unit = work.units.findLast(({ unit }) => unit.path === "" || clean.startsWith(`${unit.path}/`))!;
+    const below = unit.unit.path === "" ? clean : clean.slice(unit.unit.path.length + 1);
+    byUnit.set(unit.unit.path, [...byUnit.get(unit.unit.path) ?? [], below]);
+  }
+  const accepted = new Map<string, Entry[]>();
+  for (const unit of work.units) {
+    const wanted = byUnit.get(unit.unit.path);
+    if (wanted) accepted.set(unit.unit.path, await entriesOf(unit, wanted));
+  }
+  return accepted;
+}
+
+async function land(
+  work: Work,
+  branch = `sbx/${work.vm}`,
+  what: (unit: UnitWork) => Promise<string | Entry[] | undefined>,
+): Promise<Pulled> {
+  const pulled: Pulled = { branches: [], is_unchanged: work.units.every(({ isUnchanged }) => isUnchanged) };
+  for (const unit of work.units.toReversed()) {
+    const found = unit.isUnchanged ? undefined : await what(unit);
+    if (typeof found === "string") {
+      pulled.branches.unshift(await landBranch(unit, found, branch, `sbx: work of ${work.vm}`));
+      await work.room.write(work.record);
+    } else if (found) pulled.folder = await landFolder(unit, found);
+  }
+  return pulled;
+}
+
+/** @throws {SbxError} `usage.invalid` */
+export function requireRepository(work: Work, option: string): void {
+  if (work.units[0].unit.is_repository) return;
+  throw new SbxError("usage.invalid", `${option} is for git repositories; "${work.record.dir}" is none`);
+}

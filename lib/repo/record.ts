@@ -1,0 +1,65 @@
+/** What was brought into a VM, kept beside it on the host. */
+import { join } from "node:path";
+import { z } from "zod";
+import { SbxError } from "../base/error/mod.ts";
+import { writeAtomic } from "../base/home/mod.ts";
+
+const Unit = z.strictObject({
+  path: z.string().describe("below the folder; empty for that itself, others are submodules"),
+  is_repository: z.boolean(),
+  head: z.string().optional().describe("commit that was checked out"),
+  branch: z.string().optional(),
+  work: z.string().describe("commit of the files as they were"),
+  pulled: z.record(z.string(), z.string()).describe("branch of the person → commit that a pull gave it"),
+});
+export type Unit = z.infer<typeof Unit>;
+
+const Record = z.strictObject({
+  version: z.literal(1),
+  dir: z.string().describe("folder of the person"),
+  place: z.string().describe("folder in the guest"),
+  units: z.array(Unit),
+});
+export type RepositoryRecord = z.infer<typeof Record>;
+
+/** Files of what was brought into one VM. */
+export class Room {
+  /** @param dir folder beside the VM's record, which goes with the VM */
+  constructor(readonly dir: string) {}
+
+  /** @throws {SbxError} `repo.damaged` */
+  async read(): Promise<RepositoryRecord | undefined> {
+    const text = await Deno.readTextFile(this.#path).catch((error) => {
+      if (error instanceof Deno.errors.NotFound) return undefined;
+      throw error;
+    });
+    if (text === undefined) return undefined;
+    try {
+      return Record.parse(JSON.parse(text));
+    } catch (cause) {
+      throw new SbxError("repo.damaged", `"${this.#path}" cannot be read`, {
+        cause,
+        hint: "remove it, and bring the folder in again",
+      });
+    }
+  }
+
+  async write(record: RepositoryRecord): Promise<void> {
+    await Deno.mkdir(this.dir, { recursive: true, mode: 0o700 });
+    await writeAtomic(this.#path, JSON.stringify(record, null, 2));
+  }
+
+  /** Path of the store of one unit. */
+  store(unit: number): string {
+    return join(this.dir, `${unit}.git`);
+  }
+
+  /** A new path for a store that is removed again. */
+  temporary(): string {
+    return join(this.dir, `incoming-${crypto.randomUUID()}.git`);
+  }
+
+  get #path(): string {
+    return join(this.dir, "record.json");
+  }
+}

@@ -1,0 +1,146 @@
+/** Takes the work of a guest onto the host, into stores that nothing else sees. */
+import { SbxError } from "../base/error/mod.ts";
+import { folderStore } from "./bring.ts";
+import { refused } from "./bundle.ts";
+import type { Git } from "./git.ts";
+import { type Guest, runScript } from "./guest.ts";
+import { receive } from "./incoming.ts";
+import { STEP_SECONDS } from "./limit.ts";
+import { type RepositoryRecord, Room, type Unit } from "./record.ts";
+import { COLLECT } from "./script.ts";
+import { sourcesOf } from "./source.ts";
+import { type Store, storeOf } from "./store.ts";
+
+/** Subject of the commit that holds what the guest did not commit. */
+export const UNCOMMITTED = "Uncommitted work";
+
+/** Checked work on one repository or folder. */
+export interface UnitWork {
+  unit: Unit;
+  /** folder of the person */
+  dir: string;
+  person: Git;
+  /** store with what was brought in and with the work */
+  store: Store;
+  /** commit of the guest's files as they are */
+  tip: string;
+  /** new commits, the newest first, without one of {@linkcode UNCOMMITTED} */
+  commits: string[];
+  /** the guest changed nothing */
+  isUnchanged: boolean;
+}
+
+/** The work of a VM on what was brought in. Disposal removes it from the host. */
+export class Work implements AsyncDisposable {
+  private constructor(
+    readonly vm: string,
+    readonly room: Room,
+    readonly record: RepositoryRecord,
+    readonly units: UnitWork[],
+    readonly temporary: string[],
+  ) {}
+
+  /**
+   * Collects the work of a running VM.
+   *
+   * @param room folder beside the VM's record
+   * @throws {SbxError} `repo.none`: nothing was brought in; `repo.refused`, `repo.too_large`, `repo.guest_failed`
+   */
+  static async collect(guest: Guest, room: string): Promise<Work> {
+    const place = new Room(room);
+    const record = await place.read();
+    if (!record) {
+      throw new SbxError("repo.none", `nothing was brought into "${guest.name}"`, {
+        hint: `sbx push DIR ${guest.name} brings a folder in; sbx cp copies files`,
+      });
+    }
+    const work = new Work(guest.name, place, record, [], []);
+    try {
+      for (const [at, unit] of record.units.entries()) work.units.push(await work.#collect(guest, unit, at));
+    } catch (error) {
+      await work[Symbol.asyncDispose]();
+      throw error;
+    }
+    return work;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const dir of this.temporary) await Deno.remove(dir, { recursive: true }).catch(() => {});
+  }
+
+  async #collect(guest: Guest, unit: Unit, at: number): Promise<UnitWork> {
+    const dir = unit.path === "" ? this.record.dir : `${this.record.dir}/${unit.path}`;
+    const person = await personOf(dir, unit);
+    const base = await storeOf({ git: person, isRepository: unit.is_repository }, this.room.store(at));
+    const place = unit.path === "" ? this.record.place : `${this.record.place}/${unit.path}`;
+    const known = [unit.work, ...unit.head ? [unit.head] : []];
+    const name = `.sbx-out-${crypto.randomUUID()}`;
+    const file = `${guest.workspace}/${name}`;
+    try {
+      const words = await runScript(
+        guest,
+        COLLECT,
+        [place, file, unit.is_repository ? "" : folderStore(place), ...known],
+        STEP_SECONDS,
+      );
+      const { tip: claimed, isEmpty } = readAnswer(words);
+      if (isEmpty) {
+        return await describe({ unit, dir, person, store: base, tip: await brought(base, claimed, known) });
+      }
+      const { body } = await guest.download(name);
+      const store = this.room.temporary();
+      this.temporary.push(store);
+      const incoming = await receive(body, base, store, known);
+      return await describe({ unit, dir, person, ...incoming });
+    } finally {
+      await guest.run(["rm", "-f", "--", file], STEP_SECONDS).catch(() => {});
+    }
+  }
+}
+
+/** Commits of the guest that it says it has; its word is checked against what arrived. */
+function readAnswer(words: string): { tip: string; isEmpty: boolean } {
+  const [, tip, none] = /^[0-9a-f]{40,64} ([0-9a-f]{40,64})( -)?\n?$/.exec(words) ?? [];
+  if (tip === undefined) throw refused("git in the VM gave no answer that can be read");
+  return { tip, isEmpty: none !== undefined };
+}
+
+/** A commit that was brought in. */
+async function brought(base: Store, id: string, known: string[]): Promise<string> {
+  const news = await base.git.text(["rev-list", "-n", "1", id, ...known.map((each) => `^${each}`)])
+    .catch(() => "unknown");
+  if (news !== "") throw refused("it names a commit that it did not send");
+  return id;
+}
+
+async function describe(found: Omit<UnitWork, "commits" | "isUnchanged">): Promise<UnitWork> {
+  const { store: { git }, tip, unit } = found;
+  const known = [`^${unit.work}`, ...unit.head ? [`^${unit.head}`] : []];
+  const lines = (await git.text(["log", "--format=%H %s", tip, ...known])).split("\n").filter((line) =>
+    line !== ""
+  );
+  const made = lines.filter((line) => !line.startsWith(`${tip} ${UNCOMMITTED}`));
+  const [now, before] = await Promise.all(
+    [tip, unit.work].map((id) => git.text(["rev-parse", `${id}^{tree}`])),
+  );
+  const isMoved = made.length > 0 || lines.length === 0 && tip !== unit.work && tip !== unit.head;
+  return {
+    ...found,
+    commits: made.map((line) => line.split(" ")[0]),
+    isUnchanged: now === before && !isMoved,
+  };
+}
+
+/** git over the folder of the person, which must be what it was. */
+async function personOf(dir: string, unit: Unit): Promise<Git> {
+  const [source] = await sourcesOf(dir).catch((cause) => {
+    throw new SbxError("repo.moved", `"${dir}" cannot be read any more`, {
+      cause,
+      hint: "move it back to where it was brought in from",
+    });
+  });
+  if (source.isRepository === unit.is_repository) return source.git;
+  throw new SbxError("repo.moved", `"${dir}" is ${source.isRepository ? "a" : "no"} git repository now`, {
+    hint: "bring it into a new VM",
+  });
+}
