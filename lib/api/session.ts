@@ -9,13 +9,24 @@ export const EventsResult = z.object({
 }).openapi("Events");
 export type EventsResult = z.infer<typeof EventsResult>;
 
+/** Longest text of a condition, in characters (docs/contracts.md §2, "Records"). */
+const CONDITION_MAX = 1024;
+const text = z.string().min(1).max(CONDITION_MAX).optional();
+const time = z.coerce.number().int().min(0).optional();
+
 export const EventsQuery = z.object({
   cursor: z.string().optional(),
   limit: z.coerce.number().int().min(1).max(1000).optional(),
   family: z.enum(EVENT_FAMILIES).optional(),
   denied: z.enum(["true", "false"]).transform((value) => value === "true").optional()
     .describe("only refused events"),
-  since: z.coerce.number().int().min(0).optional().describe("only events after this time, unix milliseconds"),
+  decision: z.enum(["allow", "ask", "block"]).optional().describe("only events with this final decision"),
+  since: time.describe("only events from this time on, unix milliseconds"),
+  until: time.describe("only events before this time, unix milliseconds"),
+  host: text.describe("only requests to this host, `*` for any characters; also DNS names and credentials"),
+  process: text.describe("only events of this executable: its path, or the last part of it"),
+  path: text.describe("only requests and files of this path, `*` for any characters"),
+  grep: text.describe("only events that have this text anywhere, upper and lower case being the same"),
 });
 
 export const SessionList = z.object({

@@ -1,8 +1,9 @@
-import type { InValue } from "@libsql/client/sqlite3";
+import type { Client } from "@libsql/client/sqlite3";
 import { SbxError } from "../../base/error/mod.ts";
-import { type Event, type EventFamily, familyOf } from "../../event/mod.ts";
+import { type Event, familyOf } from "../../event/mod.ts";
 import type { LedgerDecision, LedgerFinding, LedgerOutcome } from "../entry.ts";
-import { DECISION, EVENTS_WITH_OUTCOMES, FAMILY } from "../views.ts";
+import { EVENTS_WITH_OUTCOMES } from "../views.ts";
+import { type EventConditions, selectionOf } from "./filter.ts";
 import { withLedger } from "./open.ts";
 import { selectText, type TextRow } from "./text.ts";
 
@@ -14,22 +15,15 @@ const PAGE_CHARS = 16 * 1024 * 1024;
 /** Rows read at a time. */
 const READ_ROWS = 50;
 
+/** Rows that one statement passes over, so that a condition that hardly any event meets keeps nobody waiting. */
+const PASS_ROWS = 20_000;
+
 /** Filter of events. */
-export interface EventFilter {
+export interface EventFilter extends EventConditions {
   /** `next_cursor` of an earlier page, or the sequence of the last event seen */
   cursor?: string;
   limit?: number;
-  family?: EventFamily;
-  /** blocked events only */
-  denied?: boolean;
-  /** events from this time on only, unix `ms` */
-  since?: number;
 }
-
-/** Events blocked finally; the indexes of blocked rows name the candidates. */
-const DENIED = `${DECISION} = 'block' AND entries.sequence IN (
-  SELECT sequence FROM entries WHERE decision = 'block' AND sequence > ?1 UNION ALL
-  SELECT sequence FROM outcomes JOIN entries USING (event_id) WHERE outcomes.decision = 'block')`;
 
 /** Event in a list: with its response, its end, and its decision if it has one. */
 export type LedgerEvent = Event & {
@@ -46,30 +40,37 @@ export interface EventPage {
 
 /** Reads one page of a session's events, also while they are written. */
 export async function readEvents(path: string, filter: EventFilter = {}): Promise<EventPage> {
-  const limit = Math.min(filter.limit ?? PAGE_EVENTS, PAGE_EVENTS_MAX);
-  const where = ["entries.sequence > ?1"];
-  const args: InValue[] = [parseCursor(filter.cursor), READ_ROWS];
-  if (filter.denied) where.push(DENIED);
-  if (filter.family) where.push(`${FAMILY} = ?${args.push(filter.family)}`);
-  if (filter.since !== undefined) {
-    where.push(`event->>'$.common.timestamp_unix_ms' >= ?${args.push(filter.since)}`);
-  }
-  const rest = `FROM ${EVENTS_WITH_OUTCOMES} WHERE ${where.join(" AND ")} ORDER BY entries.sequence LIMIT ?2`;
+  const { cursor, limit: wanted = PAGE_EVENTS, ...conditions } = filter;
+  const limit = Math.min(wanted, PAGE_EVENTS_MAX);
+  const { from, args } = selectionOf(conditions);
+  const [upTo, count] = [`?${args.length + 2}`, `?${args.length + 3}`];
+  const rest = `${from} AND entries.sequence <= ${upTo} ORDER BY entries.sequence LIMIT ${count}`;
   return await withLedger(path, async (client) => {
     const events: LedgerEvent[] = [];
-    for (let chars = 0;;) {
-      const rows = await selectText(client, LIST_COLUMNS, rest, args);
+    let chars = 0;
+    for (let after: number | undefined = parseCursor(cursor); after !== undefined;) {
+      const end = after + PASS_ROWS;
+      const rows = await selectText(client, LIST_COLUMNS, rest, [after, ...args, end, READ_ROWS]);
       for (const row of rows) {
-        if (events.length === limit || chars >= PAGE_CHARS) {
-          return { events, next_cursor: String(args[0]) };
-        }
+        if (events.length === limit || chars >= PAGE_CHARS) return { events, next_cursor: String(after) };
         chars += row.event!.length + (row.outcome?.length ?? 0);
-        args[0] = Number(row.sequence);
+        after = Number(row.sequence);
         events.push(toLedgerEvent(row));
       }
-      if (rows.length < READ_ROWS) return { events };
+      if (rows.length === READ_ROWS) continue;
+      // The database answers without giving way to others.
+      await new Promise((resolve) => setTimeout(resolve));
+      after = await lastBefore(client, end);
     }
+    return { events };
   });
+}
+
+/** The sequence before which the events after `end` begin; `undefined` where there are none. */
+async function lastBefore(client: Client, end: number): Promise<number | undefined> {
+  const sql = "SELECT min(sequence) - 1 AS last FROM entries WHERE sequence > ?";
+  const { rows: [row] } = await client.execute({ sql, args: [end] });
+  return row.last === null ? undefined : Number(row.last);
 }
 
 const LIST_COLUMNS = ["entries.sequence", "event", "entries.decision", "rule_id", "outcome"];

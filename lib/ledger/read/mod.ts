@@ -25,6 +25,7 @@ export {
   readFindingRows,
   readFindings,
 } from "./findings.ts";
+export { type EventConditions } from "./filter.ts";
 export { sealAbandoned } from "./seal_abandoned.ts";
 export { renameDamagedIndex, type SessionEntry, SessionIndex } from "./sessions.ts";
 export { type Verification, verifyLedger } from "./verify.ts";

@@ -1,0 +1,66 @@
+/** Conditions on lists of events: what each selects, alone and together. */
+import { assertEquals } from "@std/assert";
+import type { Event } from "../../../lib/event/mod.ts";
+import { Ledger } from "../../../lib/ledger/mod.ts";
+import { type EventFilter, readEvents } from "../../../lib/ledger/read/mod.ts";
+import { execEvent, requestEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
+
+const START = 1_700_000_000_000;
+
+Deno.test("conditions select events by host, path, process, time, decision and text", () =>
+  withLedgerPath(async (path) => {
+    const events: Event[] = [
+      requestEvent("http.request", { host: "api.example.com", path: "/v1/items" }),
+      requestEvent("http.request", { host: "API.example.com", path: "/v2/[x]?" }),
+      requestEvent("dns.query", { qname: "www.example.com" }),
+      execEvent('echo "quoted" Ärger'),
+      requestEvent("mcp.tool_call", { arguments: { path: "/v1/items" } }),
+    ];
+    events[0].common.process = { pid: 7, ppid: 1, executable: "/usr/bin/curl", command: "curl", cwd: "/" };
+    events.forEach(({ common }, at) => common.timestamp_unix_ms = START + at);
+    {
+      await using ledger = await Ledger.open(path, { sessionId: SESSION });
+      const decisions = ["allow", "ask", "block", undefined, "allow"];
+      events.forEach((event, at) => {
+        const decision = decisions[at];
+        ledger.append({ event, ...(decision && { decision: { decision } }) });
+      });
+      const { event_id } = events[1].common;
+      ledger.end({ event_id, decision: { decision: "block" }, error: "Refused By A Person" });
+    }
+    const found = async (filter: EventFilter) =>
+      (await readEvents(path, filter)).events.map(({ common }) => common.sequence);
+
+    assertEquals(await found({ host: "api.EXAMPLE.com" }), [1, 2]);
+    assertEquals(await found({ host: "*.example.com" }), [1, 2, 3]);
+    assertEquals(await found({ host: "example.com" }), []);
+    assertEquals(await found({ path: "/v1/*" }), [1]);
+    assertEquals(await found({ path: "/v2/[x]?" }), [2]);
+    assertEquals(await found({ path: "/v1/item?" }), []);
+    assertEquals(await found({ process: "curl" }), [1]);
+    assertEquals(await found({ process: "/usr/bin/curl" }), [1]);
+    assertEquals(await found({ process: "url" }), []);
+    assertEquals(await found({ process: "ls" }), [4]);
+    assertEquals(await found({ since: START + 1, until: START + 3 }), [2, 3]);
+    assertEquals(await found({ decision: "block" }), [2, 3]);
+    assertEquals(await found({ decision: "ask" }), []);
+    assertEquals(await found({ grep: 'ECHO "quoted"' }), [4]);
+    assertEquals(await found({ grep: "refused by" }), [2]);
+    assertEquals(await found({ grep: "%" }), []);
+    assertEquals(await found({ grep: "files__read" }), [5]);
+    assertEquals(await found({ host: "*", decision: "allow", until: START + 1 }), [1]);
+  }));
+
+Deno.test("a rare event is found however many events lie before and after it", () =>
+  withLedgerPath(async (path) => {
+    {
+      await using ledger = await Ledger.open(path, { sessionId: SESSION });
+      for (let at = 1; at <= 45_000; at++) {
+        ledger.append({ event: execEvent(at === 41_000 ? "rare" : "often") });
+      }
+    }
+    const { events, next_cursor } = await readEvents(path, { grep: "rare", limit: 10 });
+    assertEquals(events.map(({ common }) => common.sequence), [41_000]);
+    assertEquals(next_cursor, undefined);
+    assertEquals((await readEvents(path, { grep: "rare", cursor: "41000" })).events, []);
+  }));
