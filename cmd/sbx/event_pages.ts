@@ -2,6 +2,7 @@ import type { EventsResult } from "../../lib/api/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { objectOf } from "../../lib/base/object/mod.ts";
 import { type Client, segment } from "../../lib/client/mod.ts";
+import type { EventFilter } from "./event_filter.ts";
 import type { ListedEvent } from "./event_row.ts";
 
 /** Events of one request, the API's maximum. */
@@ -11,29 +12,26 @@ const POLL_MS = 300;
 /** Requests without new events after which the VM is checked. */
 const QUIET_POLLS = 5;
 
-/** Selects events of a session. */
-export interface EventFilter {
-  family?: string;
-  denied?: "true";
+interface PageOptions {
+  /** continue with new events until the VM is deleted; pages are empty while there are none */
+  follow?: boolean;
+  /** events of one page */
+  size?: number;
 }
 
-/**
- * Yields pages of a session's events, oldest first.
- *
- * @param follow continue with new events until the VM is deleted; pages are empty while there are none
- */
+/** Yields pages of a session's events, oldest first. */
 export async function* eventPages(
   client: Client,
   id: string,
   filter: EventFilter,
-  follow = false,
+  { follow = false, size = PAGE_SIZE }: PageOptions = {},
 ): AsyncGenerator<ListedEvent[]> {
   // The id, since another VM may get the name later.
   const vm = follow ? await findVmId(client, id) : undefined;
   const session = vm ?? id;
   let ended = follow && vm === undefined;
   for (let cursor: string | undefined, quiet = 0;;) {
-    const { events, next_cursor } = await fetchPage(client, session, filter, cursor);
+    const { events, next_cursor } = await fetchPage(client, session, { ...filter, cursor, limit: size });
     cursor = cursorAfter(events) ?? cursor;
     if (events.length || follow) yield events;
     if (next_cursor !== undefined) continue;
@@ -54,10 +52,8 @@ function cursorAfter(events: ListedEvent[]): string | undefined {
 async function fetchPage(
   client: Client,
   id: string,
-  filter: EventFilter,
-  cursor?: string,
+  query: EventFilter & { cursor?: string; limit: number },
 ): Promise<EventsResult> {
-  const query = { ...filter, cursor, limit: PAGE_SIZE };
   return await client.json<EventsResult>("GET", `/sessions/${segment(id)}/events`, { query });
 }
 

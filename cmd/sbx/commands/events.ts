@@ -1,27 +1,30 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
-import { EVENT_FAMILIES } from "../../../lib/event/mod.ts";
 import { connect } from "../connect.ts";
+import { FAMILY_OPTION, FILTER_OPTIONS, readFilter } from "../event_filter.ts";
 import { eventPages } from "../event_pages.ts";
 import { decisionOf, type ListedEvent, subjectWithError, timeOf } from "../event_row.ts";
 import { formatJson, note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
-import { usageError, UTC_NOTE } from "../usage.ts";
-
-const FAMILIES: readonly string[] = EVENT_FAMILIES;
+import { UTC_NOTE } from "../usage.ts";
 
 export const command: Command = {
   name: "events",
-  usage: "NAME [--family FAMILY] [--denied] [--follow] [--json]",
+  usage: "NAME [--family FAMILY] [--since TIME] [--host HOST] [--grep TEXT] [--denied] [--follow] [--json]",
   summary: "list the events of a session, oldest first; also after the VM was deleted",
   notes: [UTC_NOTE],
   options: [
-    { name: "family", value: "FAMILY", about: `only this family: ${FAMILIES.join(", ")}` },
+    FAMILY_OPTION,
+    ...FILTER_OPTIONS,
     { name: "denied", about: "only blocked events" },
     {
       name: "follow",
       short: "f",
       about: "continue with new events until the VM is deleted; with --json one event per line",
+    },
+    {
+      name: "jsonl",
+      about: "print one event per line, as sbx lab and sbx-admin detection backtest read them",
     },
     JSON_OPTION,
   ],
@@ -31,20 +34,19 @@ export const command: Command = {
     "sbx events demo",
     "sbx events demo --family process --json",
     "sbx events demo --denied --follow",
+    "sbx events demo --host '*.npmjs.org' --since 10m",
+    "sbx events demo --jsonl >demo.jsonl",
   ],
   async run(args) {
-    const family = args.text("family");
-    if (family !== undefined && !FAMILIES.includes(family)) {
-      throw usageError(command, `unknown event family "${family}"`, `give one of ${FAMILIES.join(", ")}`);
-    }
-    const filter = { family, ...(args.has("denied") && { denied: "true" as const }) };
-    const json = args.has("json");
-    const pages = eventPages(await connect(), args.words[0], filter, args.has("follow"));
-    if (args.has("follow")) {
-      for await (const events of pages) {
-        if (events.length) await print(json ? jsonLines(events) : eventLines(events));
-      }
-      if (!json) note(`"${args.words[0]}" was deleted; end of its events`);
+    const [name] = args.words;
+    const client = await connect();
+    const filter = await readFilter(command, args, client, name);
+    const [json, follow] = [args.has("json"), args.has("follow")];
+    const pages = eventPages(client, name, filter, { follow });
+    if (follow || args.has("jsonl")) {
+      const lines = json || args.has("jsonl") ? jsonLines : eventLines;
+      for await (const events of pages) if (events.length) await print(lines(events));
+      if (follow && lines === eventLines) note(`"${name}" was deleted; end of its events`);
       return 0;
     }
     const events = (await Array.fromAsync(pages)).flat();

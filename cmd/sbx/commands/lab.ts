@@ -11,12 +11,18 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
 import { usageError } from "../usage.ts";
 
+/** End of the name of a file of events; names of VMs have no dot. */
+const FILE_END = ".jsonl";
+
 export const command: Command = {
   name: "lab",
-  usage: "SESSION… --pack FILE [--rules FILE] [--corp FILE] [--baseline live|FILE]",
+  usage: "SESSION|FILE… --pack FILE [--rules FILE] [--corp FILE] [--baseline live|FILE]",
   summary:
     "replay recorded sessions with other detections and rules: matches gained and lost, events blocked",
-  notes: ["The exit code is 1 if a match is lost or an event is newly blocked."],
+  notes: [
+    "A FILE ends with .jsonl and has the events of a session as sbx events NAME --jsonl prints them.",
+    "The exit code is 1 if a match is lost or an event is newly blocked.",
+  ],
   options: [
     { name: "pack", value: "FILE", many: true, about: "a pack to evaluate" },
     { name: "rules", value: "FILE", about: "profile rules to evaluate" },
@@ -32,7 +38,7 @@ export const command: Command = {
   completesNames: true,
   examples: ["sbx lab demo --pack new.yaml --baseline live", "sbx lab demo --rules rules.toml --json"],
   async run(args) {
-    const [{ runLab }, { loadPack }] = await Promise.all([
+    const [{ readEventFile, runLab }, { loadPack }] = await Promise.all([
       import("../../../lib/lab/mod.ts"),
       import("../../../lib/detection/live/mod.ts"),
     ]);
@@ -40,16 +46,20 @@ export const command: Command = {
     if (args.list("pack").length === 0 && !rules && !corp) {
       throw usageError(command, "missing option: give --pack, --rules or --corp");
     }
-    const client = await connect();
+    // Files need no service.
+    const service = lazily(connect);
     const baseline = args.text("baseline");
     const packs = await Promise.all(args.list("pack").map(async (path) => (await loadPack(path)).ir));
     const baselinePacks = baseline === undefined
       ? []
       : baseline === "live"
-      ? await fetchLivePacks(client)
+      ? await fetchLivePacks(await service())
       : [(await loadPack(baseline)).ir];
     const report = await runLab({
-      sessions: args.words.map((id) => ({ id, events: eventsOf(client, id) })),
+      sessions: args.words.map((id) => ({
+        id,
+        events: id.endsWith(FILE_END) ? readEventFile(id) : eventsOf(service, id),
+      })),
       packs,
       ...((rules || corp) && { rules: await readCandidates(rules, corp) }),
       baseline: { packs: baselinePacks },
@@ -60,8 +70,13 @@ export const command: Command = {
   },
 };
 
-async function* eventsOf(client: Client, id: string): AsyncGenerator<LabEvent> {
-  for await (const page of eventPages(client, id, {})) yield* page as unknown as LabEvent[];
+function lazily<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => made ??= make();
+}
+
+async function* eventsOf(service: () => Promise<Client>, id: string): AsyncGenerator<LabEvent> {
+  for await (const page of eventPages(await service(), id, {})) yield* page as unknown as LabEvent[];
 }
 
 async function fetchLivePacks(client: Client): Promise<DetectionIr[]> {

@@ -1,6 +1,7 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
 import { connect } from "../connect.ts";
+import { FILTER_OPTIONS, readFilter } from "../event_filter.ts";
 import { eventPages } from "../event_pages.ts";
 import { decisionOf, type ListedEvent, timeOf } from "../event_row.ts";
 import { formatJson, note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
@@ -13,7 +14,7 @@ const WIDTHS = [12, 8, 6, 6, 10, 12, 0];
 
 export const command: Command = {
   name: "net",
-  usage: "NAME [--follow] [--denied] [--json]",
+  usage: "NAME [--host HOST] [--path PATH] [--since TIME] [--follow] [--denied] [--json]",
   summary: "list the HTTP requests of a session: destination, decision and response",
   notes: [UTC_NOTE],
   options: [
@@ -22,6 +23,7 @@ export const command: Command = {
       short: "f",
       about: "continue with new requests until the VM is deleted; with --json one request per line",
     },
+    ...FILTER_OPTIONS,
     { name: "denied", about: "only requests blocked by policy or a guard" },
     JSON_OPTION,
   ],
@@ -31,8 +33,10 @@ export const command: Command = {
   async run(args) {
     const json = args.has("json");
     const [denied, follow] = [args.has("denied"), args.has("follow")];
-    const filter = { family: "http", ...(denied && { denied: "true" as const }) };
-    const pages = eventPages(await connect(), args.words[0], filter, follow);
+    const [name] = args.words;
+    const client = await connect();
+    const filter = { ...await readFilter(command, args, client, name), family: "http" };
+    const pages = eventPages(client, name, filter, { follow });
     if (!follow) {
       const requests = (await Array.fromAsync(pages)).flat();
       if (json) await printJson({ requests });
@@ -45,7 +49,7 @@ export const command: Command = {
       const lines = requests.map((request) => json ? formatJson(request) : formatLine(row(request)));
       if (lines.length) await print(lines.join("\n"));
     }
-    if (!json) note(`"${args.words[0]}" was deleted; end of its requests`);
+    if (!json) note(`"${name}" was deleted; end of its requests`);
     return 0;
   },
 };

@@ -1,6 +1,7 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
 import { connect } from "../connect.ts";
+import { FAMILY_OPTION, FILTER_OPTIONS, readFilter } from "../event_filter.ts";
 import { eventPages } from "../event_pages.ts";
 import { type ListedEvent, subjectWithError, timeOf } from "../event_row.ts";
 import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
@@ -12,15 +13,18 @@ const MARKS: Record<string, string> = { block: "✗", ask: "?", allow: "·" };
 
 export const command: Command = {
   name: "timeline",
-  usage: "NAME [--json]",
+  usage: "NAME [--family FAMILY] [--since TIME] [--until TIME] [--json]",
   summary: "draw the events of a session on a time axis, with the decision on each",
   notes: ["Times are in seconds since the first event; with --json they are UTC."],
-  options: [JSON_OPTION],
+  options: [FAMILY_OPTION, ...FILTER_OPTIONS, JSON_OPTION],
   words: { min: 1, max: 1 },
   completesNames: true,
-  examples: ["sbx timeline demo"],
+  examples: ["sbx timeline demo", "sbx timeline demo --since +60s --until +90s"],
   async run(args) {
-    const events = (await Array.fromAsync(eventPages(await connect(), args.words[0], {}))).flat();
+    const [name] = args.words;
+    const client = await connect();
+    const filter = await readFilter(command, args, client, name);
+    const events = (await Array.fromAsync(eventPages(client, name, filter))).flat();
     if (args.has("json")) await printJson({ events });
     else await print(events.length ? draw(events) : "no events");
     return 0;

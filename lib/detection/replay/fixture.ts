@@ -56,12 +56,20 @@ export function readFixture(text: string, strict = true): FixtureLine | string {
   };
 }
 
-function readBareContext(value: Record<string, unknown>, strict: boolean): FixtureLine | string {
+function readBareContext(line: Record<string, unknown>, strict: boolean): FixtureLine | string {
+  const value = contextOfListed(line);
   const event = value as unknown as Matchable;
   const fault = strict ? checkContext(value) : checkEventType(event);
   if (fault !== undefined) return fault;
   const written = normalizeContext(value as PolicyContext);
   return { event: written, event_id: event.common.event_id ?? "", labels: undefined };
+}
+
+/** An event as lists of a ledger have it (`sbx events --jsonl`), without what became of it. */
+function contextOfListed(line: Record<string, unknown>): Record<string, unknown> {
+  if (line.schema_version === undefined) return line;
+  const { decision: _, rule_id: __, outcome: ___, ...context } = line;
+  return context;
 }
 
 const KEYS = ["schema", "event_ref", "expected_labels", "context"];

@@ -1,0 +1,55 @@
+/** Events of a session in a file, one per line, as `sbx events --jsonl` prints them. */
+import { type FileHandle, open } from "node:fs/promises";
+import { SbxError } from "../base/error/mod.ts";
+import { parseJson } from "../base/json/mod.ts";
+import { isObject } from "../base/object/mod.ts";
+import { EventSchema } from "../event/schema.ts";
+import type { LabEvent } from "./event.ts";
+
+/** Reads the events of a file. @throws {SbxError} `lab.invalid`: the first line that is no event */
+export async function* readEventFile(path: string): AsyncGenerator<LabEvent> {
+  await using file = await openFile(path);
+  let number = 0;
+  for await (const line of file.readLines()) {
+    number++;
+    if (line.trim() !== "") yield parseLine(line, `${path}:${number}`);
+  }
+}
+
+async function openFile(path: string): Promise<FileHandle> {
+  try {
+    return await open(path);
+  } catch (error) {
+    throw invalid(path, `cannot be read: ${(error as Error).message}`);
+  }
+}
+
+function parseLine(line: string, place: string): LabEvent {
+  const { decision, rule_id, outcome: _, ...event } = objectOfLine(line, place);
+  const parsed = EventSchema.safeParse(event);
+  if (!parsed.success) {
+    const [{ path, message }] = parsed.error.issues;
+    throw invalid(place, `${path.join(".") || "event"}: ${message}`);
+  }
+  return {
+    ...parsed.data,
+    ...(typeof decision === "string" && { decision }),
+    ...(typeof rule_id === "string" && { rule_id }),
+  };
+}
+
+function objectOfLine(line: string, place: string): Record<string, unknown> {
+  try {
+    const value = parseJson(line);
+    if (isObject(value)) return value;
+  } catch (error) {
+    throw invalid(place, (error as Error).message);
+  }
+  throw invalid(place, "must be an object");
+}
+
+function invalid(place: string, problem: string): SbxError {
+  return new SbxError("lab.invalid", `${place}: ${problem}`, {
+    hint: "sbx events NAME --jsonl >FILE writes such files",
+  });
+}
