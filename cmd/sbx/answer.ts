@@ -1,16 +1,22 @@
 /** `sbx allow` and `sbx deny`: answers to an ask. */
 import type { AskAnswer, AskView } from "../../lib/api/mod.ts";
-import { type Arguments, type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
+import { type Arguments, type Command, JSON_OPTION, type Option } from "../../lib/base/args/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 import { connect } from "./connect.ts";
 import { plain, print, printJson } from "../../lib/base/print/mod.ts";
 import { usageError, UTC_NOTE } from "./usage.ts";
 
+const SAVE_OPTION: Option = {
+  name: "save-as-rule",
+  about:
+    "first write a rule into the profile, so that the covered events pass without a question; shows its effect",
+};
+
 /** Creates the command for one decision. */
 export function answerCommand(decision: AskAnswer["decision"]): Command {
   const command: Command = {
     name: decision,
-    usage: "ASK [--for TIME]",
+    usage: decision === "allow" ? "ASK [--for TIME] [--save-as-rule]" : "ASK [--for TIME]",
     summary: `${decision} a waiting event: once, or with --for every event that sbx asks shows as covered`,
     notes: [UTC_NOTE],
     options: [
@@ -19,6 +25,7 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
         value: "TIME",
         about: "answer the covered events alike for minutes or hours, such as 10m or 2h, or for the session",
       },
+      ...(decision === "allow" ? [SAVE_OPTION] : []),
       JSON_OPTION,
     ],
     words: { min: 1, max: 1 },
@@ -26,7 +33,9 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
     async run(args) {
       const json: AskAnswer = { decision, ...scopeOf(command, args) };
       const path = `/asks/${encodeURIComponent(args.words[0])}/resolve`;
-      const ask = await (await connect()).json<AskView>("POST", path, { json });
+      const client = await connect();
+      if (args.has("save-as-rule")) await (await import("./save_rule.ts")).saveAsRule(client, args.words[0]);
+      const ask = await client.json<AskView>("POST", path, { json });
       await (args.has("json") ? printJson(ask) : print(
         plain(`${ask.ask_id} ${ask.status}: ${ask.event_type} ${reachOf(ask, json)} (${ask.rule_id})`),
       ));

@@ -136,6 +136,13 @@ export const policyRoutes = {
     request: { params: rule },
     responses: answers("the rule is deleted", z.object({ id: z.string(), deleted: z.literal(true) })),
   }),
+  reload: createRoute({
+    method: "post",
+    path: "/vms/{id}/policy/reload",
+    tags,
+    request: { params: VmParam },
+    responses: answers("the VM enforces its profile as its files are now", ProfileInForce),
+  }),
   evaluate: createRoute({
     method: "post",
     path: "/profiles/{id}/enforcement/evaluate",

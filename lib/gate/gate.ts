@@ -3,6 +3,7 @@ import { log } from "../base/log/mod.ts";
 import type { DetectionIr, RuleCounter } from "../detection/mod.ts";
 import { type Event, familyOf, type Finding, newEventId } from "../event/mod.ts";
 import {
+  type Ask,
   AskQueue,
   type Decision,
   type Draft,
@@ -81,11 +82,11 @@ export class SessionGate implements Gate {
     return this.#detector.counters();
   }
 
-  async decide(draft: Draft, signal?: AbortSignal): Promise<EventPassage> {
+  async decide(draft: Draft, signal?: AbortSignal, waits?: (ask: Ask) => void): Promise<EventPassage> {
     const [rules, complete] = [this.#rules, this.#complete(draft)];
     const { event, decision, decider, findings } = this.#evaluate(complete);
     if (decision.decision !== "ask") return new EventPassage(this.#passages, { event, decision, findings });
-    let answer = await this.#ask(event, decision, decider?.ask_timeout, signal);
+    let answer = await this.#ask(event, decision, decider?.ask_timeout, signal, waits);
     // The rules may have changed meanwhile, and no answer undoes a block.
     const later = rules === this.#rules ? undefined : this.#rules.policy.evaluate(complete).decision;
     if (later?.decision === "block") {
@@ -228,8 +229,14 @@ export class SessionGate implements Gate {
     this.report(findings);
   }
 
-  async #ask(event: Event, decision: Decision, timeout?: number, signal?: AbortSignal): Promise<Decision> {
-    const answer = this.asks.ask(event, decision, timeout, this.#redactor.event(event));
+  async #ask(
+    event: Event,
+    decision: Decision,
+    timeout?: number,
+    signal?: AbortSignal,
+    waits?: (ask: Ask) => void,
+  ): Promise<Decision> {
+    const answer = this.asks.ask(event, decision, timeout, this.#redactor.event(event), waits);
     if (!signal) return await answer;
     const withdraw = () => this.asks.withdraw(event.common.event_id);
     if (signal.aborted) withdraw();

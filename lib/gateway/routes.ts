@@ -36,6 +36,7 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "GET", path: "/profiles/{id}/enforcement/rules/{rule_id}" },
   { method: "PUT", path: "/profiles/{id}/enforcement/rules/{rule_id}" },
   { method: "DELETE", path: "/profiles/{id}/enforcement/rules/{rule_id}" },
+  { method: "POST", path: "/vms/{id}/policy/reload" },
   { method: "POST", path: "/profiles/{id}/enforcement/evaluate" },
   { method: "GET", path: "/asks" },
   { method: "POST", path: "/asks/{id}/resolve" },

@@ -1,5 +1,6 @@
 /** The path of every event, whatever its family: bytes → event → decision → ledger → effect. `lib/gate` implements it. */
 import type { Event, EventCommon } from "../event/mod.ts";
+import type { Ask } from "./ask/schema.ts";
 import type { Decision } from "./decision/mod.ts";
 
 /** The part of an event that its family's parser knows; the session adds who, when and where. It never holds a secret. */
@@ -64,9 +65,10 @@ export interface Gate {
    * Decides on an event, which is in the ledger by then. Settles at once unless a person is asked.
    *
    * @param signal denies the event while a person is asked
+   * @param waits called when a person is asked
    * @throws {SbxError} `ledger.unavailable`: an event that cannot be recorded must not happen
    */
-  decide(draft: Draft, signal?: AbortSignal): Promise<Passage>;
+  decide(draft: Draft, signal?: AbortSignal, waits?: (ask: Ask) => void): Promise<Passage>;
   /**
    * True when a rule reads a part of events: a family (`model`) or a path (`http.request.body`). Bytes that hide that
    * part are then refused by a guard.

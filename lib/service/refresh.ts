@@ -1,5 +1,5 @@
 /** New contracts for running VMs. One that does not hold together is reported, and the one before stays in force. */
-import { asSbxError } from "../base/error/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import type { CorpStore } from "../corp/mod.ts";
@@ -58,6 +58,17 @@ export class ContractRefresh {
       profile: await profileLayer(await loadProfile(home, id)),
     });
     return await this.#refreshVms(registry.alive(id), change, call);
+  }
+
+  /** Puts the profile of one VM as it is now in force in it. @throws {SbxError} `vm.wrong_state`, `policy.invalid` */
+  async reloadProfile(vm: Vm): Promise<void> {
+    const { home, registry } = this.#sources;
+    if (!registry.alive().includes(vm)) {
+      throw new SbxError("vm.wrong_state", `VM "${vm.record.name}" does not run: it starts with its profile`);
+    }
+    const profile = await profileLayer(await loadProfile(home, vm.record.profile_id));
+    const { failed } = await this.#refreshVms([vm], (current) => Promise.resolve({ ...current, profile }));
+    if (failed.length > 0) throw new SbxError("policy.invalid", vm.problem ?? "the profile is not in force");
   }
 
   /** Puts the ledger's limit, and the reaction to a full one, in force in every VM. */

@@ -5,6 +5,7 @@ import type { SettingsStore } from "../settings/mod.ts";
 import { type Hypervisor, Qemu } from "../vm/mod.ts";
 import { AcceleratorChooser } from "./accelerator.ts";
 import { ActiveDetections } from "./active_detections.ts";
+import { AskNotifier } from "./ask_notice.ts";
 import { AskInbox } from "./asks.ts";
 import { watchCorp } from "./corp_watch.ts";
 import { Detections } from "./detections.ts";
@@ -95,6 +96,12 @@ export class Service implements Configuration {
 
   /** Follows changes of corp and of the settings, until {@linkcode close}. */
   watch(): void {
+    const notifier = new AskNotifier({
+      isOn: () => this.settings.resolved.byId.get("app.notifications")?.effective_value === true,
+      nameOf: (session) =>
+        this.registry.all().find(({ record }) => record.id === session)?.record.name ?? session,
+    });
+    this.#watches.push({ [Symbol.dispose]: this.notices.listen((notice) => notifier.take(notice)) });
     this.#watches.push(
       watchCorp(this.corp, async () => {
         this.#logCorp();

@@ -85,6 +85,47 @@ Deno.test("policy in a running VM", async (t) => {
     });
 
     await t.step(
+      "an answer saved as a rule is shown with its effect, and holds for these events only",
+      async () => {
+        const run = (...argv: string[]) => sbx.cli("exec", "dev", "--", "rm", "-f", ...argv);
+        const asking = run("/saved");
+        await eventually("it asks", async () => JSON.parse(await sbx.ok("asks", "--json")).asks.length === 1);
+        const [{ ask_id }] = JSON.parse(await sbx.ok("asks", "--json")).asks;
+        const shown = await sbx.ok("allow", ask_id, "--save-as-rule");
+        assertStringIncludes(shown, "process.activity.argv == [");
+        assertStringIncludes(shown, "the linter has no remarks");
+        assertMatch(shown, /in this session of \d+ events: 1 event from ask to allow/);
+        assertEquals([(await asking).code, (await run("/saved")).code], [0, 0]);
+        assertStringIncludes(await Deno.readTextFile(profile), "argv == [");
+        const other = run("/other");
+        await eventually("it asks", async () => JSON.parse(await sbx.ok("asks", "--json")).asks.length === 1);
+        await sbx.ok("deny", JSON.parse(await sbx.ok("asks", "--json")).asks[0].ask_id);
+        assertEquals((await other).code, 126);
+      },
+    );
+
+    await t.step("an edit of the profile by hand is told, and is put in force by a reload", async () => {
+      const edited = await Deno.readTextFile(profile);
+      const rule =
+        `\n[profiles.rules.no-tac]\naction = "block"\nmatch = 'process.activity.executable == "tac"'\n`;
+      await Deno.writeTextFile(profile, edited + rule);
+      assertStringIncludes(await sbx.ok("info", "dev"), "its files have changed: sbx policy reload");
+      assertEquals((await sbx.cli("exec", "dev", "--", "tac", "/dev/null")).code, 0);
+      await sbx.ok("policy", "reload", "dev");
+      assertEquals((await sbx.cli("exec", "dev", "--", "tac", "/dev/null")).code, 126);
+      assertEquals((await sbx.ok("info", "dev")).includes("its files have changed"), false);
+      await Deno.writeTextFile(profile, edited + "\n[profiles.rules.bad]\n");
+      assertEquals((await sbx.cli("policy", "reload", "dev")).code, 1);
+      assertEquals(
+        (await sbx.cli("exec", "dev", "--", "tac", "/dev/null")).code,
+        126,
+        "the rules before stay",
+      );
+      await Deno.writeTextFile(profile, edited);
+      await sbx.ok("policy", "reload", "dev");
+    });
+
+    await t.step(
       "a rule that the API saves holds at once; one that is wrong is refused and changes nothing",
       async () => {
         const path = "/profiles/mine/enforcement/rules/no-env";

@@ -7,6 +7,8 @@ import { formatJson, plain, print, printJson } from "../../../lib/base/print/mod
 import { table } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";
 
+const BELL = new TextEncoder().encode("\x07");
+
 export const command: Command = {
   name: "asks",
   usage: "[--follow] [--json]",
@@ -27,7 +29,10 @@ export const command: Command = {
       await (json ? printJson({ asks }) : print(asks.length ? askTable(asks) : "no pending asks"));
       return 0;
     }
-    const report = (ask: NamedAsk) => print(json ? formatJson(ask) : askLine(ask));
+    const report = (ask: NamedAsk) => {
+      if (ask.status === "pending" && Deno.stderr.isTerminal()) Deno.stderr.writeSync(BELL);
+      return print(json ? formatJson(ask) : askLine(ask));
+    };
     for (const ask of asks) await report(ask);
     const reported = new Set(asks.map(({ ask_id }) => ask_id));
     await followAsks(client, reported, async (ask) => report(await names.addName(ask)));

@@ -28,7 +28,7 @@ function formatProfile({ profile_id, profile_in_force }: VmInfo): string {
   if (!profile_in_force) return profile_id;
   const { revision, outdated } = profile_in_force;
   const text = `${profile_id}, revision ${revision}`;
-  return outdated ? `${text} as it was at the start; its files have changed: stop and start the VM` : text;
+  return outdated ? `${text} as it was at the start; its files have changed: sbx policy reload` : text;
 }
 
 function formatStart({ started_by, started_why }: VmInfo): string | undefined {

@@ -22,6 +22,16 @@ export const command: CommandGroup = {
       run: (args) => list(args.words[0] ?? "code", args),
     },
     {
+      name: "policy reload",
+      usage: "VM",
+      summary: "put the profile of a running VM in force as its files are now",
+      options: [],
+      words: { min: 1, max: 1 },
+      completesNames: true,
+      examples: ["sbx policy reload dev"],
+      run: (args) => reload(args.words[0]),
+    },
+    {
       name: "policy lint",
       usage: "[PROFILE] [--json]",
       summary: "lint the rules in force with a profile",
@@ -72,10 +82,17 @@ async function list(profile: string, args: Arguments): Promise<number> {
       if (!outdated) continue;
       note(
         `VM "${name}" is running with revision ${revision} of the profile as it was at its start, not with these rules: ` +
-          `sbx stop ${name}, then sbx start ${name} puts them in force`,
+          `sbx policy reload ${name} puts them in force`,
       );
     }
   }
+  return 0;
+}
+
+async function reload(name: string): Promise<number> {
+  const path = `/vms/${segment(name)}/policy/reload`;
+  const { revision } = await (await connect()).json<{ revision: string }>("POST", path);
+  await print(`${name} enforces revision ${revision} of its profile`);
   return 0;
 }
 

@@ -13,10 +13,10 @@ const CLIENT_MAX = 128;
 type RuleView = Omit<Rule, "match_line">;
 
 /** Parts of the service that these routes use. */
-type PolicyParts = Pick<Service, "rules" | "refresh" | "inForce" | "asks">;
+type PolicyParts = Pick<Service, "rules" | "refresh" | "inForce" | "asks" | "registry">;
 
 /** Routes of rules, of their evaluation on one event, and of pending asks (docs/contracts.md §2, §5). */
-export function routePolicy(app: Hono, { rules, refresh, inForce, asks }: PolicyParts): void {
+export function routePolicy(app: Hono, { rules, refresh, inForce, asks, registry }: PolicyParts): void {
   handle(app, policyRoutes.listRules, async ({ params }): Promise<RuleList> => {
     const policy = await rules.policyOf(params.id);
     const vms = await inForce.list(params.id);
@@ -38,6 +38,11 @@ export function routePolicy(app: Hono, { rules, refresh, inForce, asks }: Policy
     await rules.delete(params.id, params.rule_id);
     await refresh.refreshProfile(params.id);
     return { id: params.rule_id, deleted: true };
+  });
+  handle(app, policyRoutes.reload, async ({ params }) => {
+    const vm = registry.get(params.id);
+    await refresh.reloadProfile(vm);
+    return (await inForce.of(vm))!;
   });
   handle(app, policyRoutes.evaluate, async ({ params, body }) => {
     const { completeEvent } = await import("../../../lib/policy/author/mod.ts");

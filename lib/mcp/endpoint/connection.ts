@@ -15,6 +15,7 @@ import { perform, type PerformedRequest } from "./perform.ts";
 import { initializeResult, LOG_LEVELS, logLevel } from "./protocol.ts";
 import { errorAnswer, type Params, readMessage, RPC, RpcError, rpcErrorOf, type RpcId } from "./rpc.ts";
 import type { Subscriptions } from "./subscription.ts";
+import { tellWaiting } from "./waiting.ts";
 
 /** State shared by all connections of one guest. */
 export interface GuestState {
@@ -27,8 +28,8 @@ export interface GuestState {
   leave(): void;
 }
 
-/** Level of log messages about policy refusals. */
-const WARNING = LOG_LEVELS.indexOf("warning");
+/** Log messages about policy, by their level. */
+const [INFO, WARNING] = ["info", "warning"].map((level) => LOG_LEVELS.indexOf(level));
 /** Methods allowed before `initialize`. */
 const METHODS_BEFORE_INITIALIZE = new Set(["initialize", "ping"]);
 
@@ -234,7 +235,9 @@ export class GuestConnection {
     const server = prepared.draft.mcp!.request.server_name;
     this.#servers.push(server);
     try {
-      return await perform({ gate, signal, abort: (reason) => abort.abort(reason), ...prepared });
+      const log = (text: string) => this.#logPolicy(INFO, text);
+      const waiting = (askId: string) => tellWaiting(askId, options.progress, log);
+      return await perform({ gate, signal, abort: (reason) => abort.abort(reason), waiting, ...prepared });
     } finally {
       this.#servers.splice(this.#servers.indexOf(server), 1);
     }
@@ -288,7 +291,10 @@ export class GuestConnection {
    * Sends a refusal as a log message too, if the client receives those: its user sees what the agent may not report.
    */
   #warn({ code, message, data }: RpcError): void {
-    if (code !== RPC.invalid || data === undefined || this.#logLevel > WARNING) return;
-    this.#out.notify("notifications/message", { level: "warning", logger: "policy", data: message });
+    if (code === RPC.invalid && data !== undefined) this.#logPolicy(WARNING, message);
+  }
+
+  #logPolicy(level: number, data: string): void {
+    if (this.#logLevel <= level) this.log({ level: LOG_LEVELS[level], logger: "policy", data });
   }
 }

@@ -29,6 +29,8 @@ export interface PerformOptions {
   /** aborts `signal` with a reason */
   abort(reason: RpcError): void;
   effect: Effect;
+  /** tells the guest that the request waits for a person. @returns a function that ends it */
+  waiting?(askId: string): () => void;
 }
 
 /**
@@ -37,9 +39,11 @@ export interface PerformOptions {
  * @throws {RpcError} −32600 with the refusal as data: policy blocks it; those of the effect
  */
 export async function perform(
-  { gate, draft, signal, timeoutMs, abort, effect }: PerformOptions,
+  { gate, draft, signal, timeoutMs, abort, effect, waiting }: PerformOptions,
 ): Promise<PerformedRequest> {
-  const passage = await gate.decide(draft, signal);
+  let answered: (() => void) | undefined;
+  const passage = await gate.decide(draft, signal, ({ ask_id }) => answered = waiting?.(ask_id))
+    .finally(() => answered?.());
   const { event, decision } = passage;
   if (!passage.allowed) throw new PolicyError(decision);
   const finish = (response?: McpResponse, error?: string) =>

@@ -109,6 +109,7 @@ export class WireBody implements BodySource {
         this.#finish();
         return null;
       }
+      this.#connection.deadline.off();
     }
     return this.#take(Infinity);
   }
@@ -177,6 +178,8 @@ export class WireBody implements BodySource {
   async #fill(): Promise<void> {
     this.#connection.deadline.set(this.#idleMs);
     if (!await this.#connection.fill()) throw new ConnectionLost("closed the connection within a body");
+    // Nobody waits for the client now: its request may wait for a person.
+    this.#connection.deadline.off();
   }
 
   #finish(): void {

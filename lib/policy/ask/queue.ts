@@ -66,9 +66,16 @@ export class AskQueue {
    *
    * @param timeout `s` until the deadline
    * @param shown the event as people are shown it, with refs in place of secrets
+   * @param waits called with the ask if a person has to answer it
    * @returns the decision that follows: `allow` or `block`, with how it was answered
    */
-  async ask(event: Event, decision: Decision, timeout = ASK_TIMEOUT, shown = event): Promise<Decision> {
+  async ask(
+    event: Event,
+    decision: Decision,
+    timeout = ASK_TIMEOUT,
+    shown = event,
+    waits?: (ask: Ask) => void,
+  ): Promise<Decision> {
     const { rule } = decision;
     const scope = scopeOf(event, rule, shown);
     const standing = scope && this.#standing.get(scope.key);
@@ -98,6 +105,7 @@ export class AskQueue {
       const timer = setTimeout(() => this.#end(ask.ask_id, "expired"), timeout * 1000);
       this.#pending.set(ask.ask_id, { ask, layer: rule.layer, key: scope?.key, timer, settle });
       this.#options.onAsk?.(ask);
+      waits?.(ask);
     });
     return applyAnswer(decision, answered);
   }

@@ -1,5 +1,5 @@
 /** The events that a lasting answer covers: exactly those that its question names (docs/contracts.md §5, "Asks"). */
-import { type Event, familyOf } from "../../event/mod.ts";
+import { type Event, familyOf, valueAt } from "../../event/mod.ts";
 import { type DecidingRule, updatesLine } from "../decision/mod.ts";
 import { COVERS_MAX } from "./limit.ts";
 
@@ -10,9 +10,6 @@ export interface AskScope {
   /** the scope on one line, shown whole: everything in the key that a guest chose, and what may differ */
   covers: string;
 }
-
-/** Identifying fields of an event, and their text. */
-type Named = { fields: unknown[]; covers: string };
 
 /**
  * Scope of an answer to the ask of a rule about an event; `undefined` for an event whose scope is too long to be read:
@@ -26,61 +23,59 @@ export function scopeOf(
   shown = event,
 ): AskScope | undefined {
   const { event_type } = event.common;
-  const nameIn = NAMED[familyOf(event_type)];
-  const named = nameIn?.(event);
-  const covers = shown === event ? named?.covers : nameIn?.(shown)?.covers;
-  if (!named || covers === undefined || covers.length > COVERS_MAX) return undefined;
+  const family = familyOf(event_type);
+  const covers = WORDS[family]?.(shown);
+  if (covers === undefined || covers.length > COVERS_MAX) return undefined;
+  const fields = COVERED[family].map((path) => valueAt(event, path));
   return {
     covers,
-    key: JSON.stringify([layer, id, reason ?? name, event_type, ...named.fields]),
+    key: JSON.stringify([layer, id, reason ?? name, event_type, ...fields, ...gitOf(event)]),
   };
 }
 
-const NAMED: Record<string, (event: Event) => Named | undefined> = {
+/** Fields whose values an answer covers, by family; of a push, its service, refs and kinds too. */
+export const COVERED: Readonly<Record<string, readonly string[]>> = {
+  http: ["method", "scheme", "host", "port", "path"].map((name) => `http.request.${name}`),
+  dns: ["dns.request.qtype", "dns.request.qname"],
+  mcp: ["method", "server_name", "tool_name", "namespaced_tool_name"].map((name) => `mcp.request.${name}`),
+  model: ["provider", "api_family", "model", "operation"].map((name) => `model.request.${name}`),
+  file: ["file.activity.operation", "file.activity.path"],
+  process: ["operation", "executable", "command", "argv", "cwd"].map((name) => `process.activity.${name}`),
+};
+
+/** Scope of an event in words; `undefined` for an event without its family's object. */
+const WORDS: Record<string, (event: Event) => string | undefined> = {
   http: ({ http }) => {
     const { method, scheme, host, port, path, git } = http?.request ?? {};
     if (!host) return undefined;
     const authority = `${host.includes(":") ? `[${host}]` : host}:${port}`;
-    const updates = git?.updates?.map(({ kind, ref }) => ({ kind, ref })) ?? [];
-    const refs = updates.length > 0 ? `, which does ${updatesLine(updates)}` : "";
-    return {
-      fields: [method, scheme, host, port, path, ...(git ? [git.service, updates] : [])],
-      covers: method === "CONNECT"
-        ? `${method} ${scheme}://${authority}`
-        : `${method} ${scheme}://${authority}${path}${refs}, with any query, headers and body`,
-    };
+    const refs = git?.updates?.length ? `, which does ${updatesLine(git.updates)}` : "";
+    return method === "CONNECT"
+      ? `${method} ${scheme}://${authority}`
+      : `${method} ${scheme}://${authority}${path}${refs}, with any query, headers and body`;
   },
-  dns: ({ dns }) =>
-    dns &&
-    { fields: [dns.request.qtype, dns.request.qname], covers: `${dns.request.qtype} ${dns.request.qname}` },
+  dns: ({ dns }) => dns && `${dns.request.qtype} ${dns.request.qname}`,
   mcp: ({ mcp }) => {
     if (!mcp) return undefined;
-    const { method, server_name, tool_name, namespaced_tool_name } = mcp.request;
+    const { method, server_name, namespaced_tool_name } = mcp.request;
     const what = namespaced_tool_name || server_name;
-    return {
-      fields: [method, server_name, tool_name, namespaced_tool_name],
-      covers: `${method}${what && ` ${what}`}, with any arguments`,
-    };
+    return `${method}${what && ` ${what}`}, with any arguments`;
   },
   model: ({ model }) => {
     if (!model) return undefined;
-    const { provider, api_family, model: name, operation } = model.request;
-    return {
-      fields: [provider, api_family, name, operation],
-      covers: `${provider} ${name} ${operation}, with any content`,
-    };
+    const { provider, model: name, operation } = model.request;
+    return `${provider} ${name} ${operation}, with any content`;
   },
-  file: ({ file }) =>
-    file && {
-      fields: [file.activity.operation, file.activity.path],
-      covers: `${file.activity.operation} ${file.activity.path}, with any content`,
-    },
+  file: ({ file }) => file && `${file.activity.operation} ${file.activity.path}, with any content`,
   process: ({ process }) => {
     if (!process) return undefined;
-    const { operation, executable, command, argv, cwd } = process.activity;
-    return {
-      fields: [operation, executable, command, argv, cwd],
-      covers: `${operation} ${command} in ${cwd}`,
-    };
+    const { operation, command, cwd } = process.activity;
+    return `${operation} ${command} in ${cwd}`;
   },
 };
+
+/** What a push does, in the key of its scope. */
+function gitOf({ http }: Event): unknown[] {
+  const git = http?.request.git;
+  return git ? [git.service, git.updates?.map(({ kind, ref }) => [kind, ref])] : [];
+}

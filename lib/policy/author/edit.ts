@@ -12,6 +12,7 @@ const KEYS = [
   "priority",
   "detection_level",
   "reason",
+  "ask_timeout",
   "rewrite",
 ] as const;
 

@@ -14,5 +14,6 @@ export {
 } from "./fixture.ts";
 export { type Lint, type LintCode, lintPolicy } from "./lint.ts";
 export { parseRules, readRules, rulesOf } from "./read.ts";
+export { type SavedRule, savedRule } from "./saved.ts";
 export { type RuleTable } from "./schema.ts";
 export { formatFailures, formatLint, policyOfFiles, type RuleFiles, runTestFile } from "./suite.ts";

@@ -1,4 +1,4 @@
-/** Built-in settings of sbx itself and of its desktop app, hidden until updates and the app are there. */
+/** Built-in settings of sbx itself and of its desktop app; what needs updates or the app is hidden until they are there. */
 export const APP_DEFAULTS = `
 [settings.app]
 name = "Application"
@@ -13,10 +13,10 @@ meta = { builtin = true, hidden = true }
 
 [settings.app.notifications]
 name = "Notifications"
-description = "Show desktop notifications for pending approvals, findings and stopped VMs"
+description = "Show a desktop notification of each event that waits for a person, where there is a desktop"
 type = "bool"
 default = true
-meta = { builtin = true, hidden = true }
+meta = { builtin = true }
 
 [settings.app.start_service_at_login]
 name = "Start at login"

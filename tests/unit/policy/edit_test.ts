@@ -37,6 +37,12 @@ Deno.test("a rule is added to a file, and everything else is kept", async () => 
   assertEquals(c.rewrite, [{ op: "strip_header", path: "x-id" }]);
 });
 
+Deno.test("an ask keeps the time that it waits", async () => {
+  const ask = { action: "ask", match: "false", enabled: true, ask_timeout: 86_400 } as const;
+  const { text } = await withRule(parseToml("", "f.toml"), "a", ask);
+  assertEquals(parseRules(text, "f.toml")[0].ask_timeout, 86_400);
+});
+
 Deno.test("an existing rule is replaced as a whole", async () => {
   const edited = await withRule(parseToml(FILE, "f.toml"), "a", {
     action: "ask",
