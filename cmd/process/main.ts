@@ -2,23 +2,26 @@
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections } from "../../lib/base/log/mod.ts";
-import { call, CallServer } from "../../lib/ipc/mod.ts";
+import { call, CallServer, NO_SESSION } from "../../lib/ipc/mod.ts";
 import { makeSockets, readRecord, Session, sessionPaths } from "../../lib/session/mod.ts";
 import { Qemu } from "../../lib/vm/mod.ts";
 import { serve } from "./calls.ts";
+import { awaitSession } from "./spare.ts";
 
 /** Longest wait in `ms` for the first `Boot`: a service that died meanwhile must leave no process behind. */
 const ORDER_DEADLINE_MS = 60_000;
 
-/** @param args the id of the session */
-export async function main([id]: string[]): Promise<number> {
-  if (!id) {
+/** @param args the id of the session, or `NO_SESSION` for one that comes later */
+export async function main([argument]: string[]): Promise<number> {
+  if (!argument) {
     throw new SbxError("process.invalid", "sbx-process is started by sbx-service, with the id of a session");
   }
   // Records and sockets are private to their user. virtiofsd sets its own umask, so a guest's files get the modes it asks for.
   Deno.umask(0o077);
   outliveRejections();
   const at = home();
+  const id = argument === NO_SESSION ? await awaitSession(at) : argument;
+  if (!id) return 0;
   const paths = sessionPaths(at, id);
   await makeSockets(paths);
   const listener = Deno.listen({ transport: "unix", path: paths.socket });

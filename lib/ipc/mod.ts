@@ -17,3 +17,4 @@ export {
   type StreamKind,
 } from "./schema.ts";
 export { type Caller, CallServer } from "./server.ts";
+export { giveSession, NO_SESSION, receiveSession } from "./spare.ts";

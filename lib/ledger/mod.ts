@@ -4,3 +4,4 @@
  */
 export type { LedgerDecision, LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
 export { Ledger, type LedgerOptions } from "./ledger.ts";
+export { startThreadAhead } from "./thread.ts";

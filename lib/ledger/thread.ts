@@ -16,9 +16,26 @@ interface Resolvers {
   reject(error: SbxError): void;
 }
 
+let ahead: Worker | undefined;
+
+/** Starts the thread of the ledger that this process will open: to load takes it longer than to open a ledger. */
+export function startThreadAhead(): void {
+  ahead ??= startThread();
+}
+
+function takeThread(): Worker {
+  const thread = ahead ?? startThread();
+  ahead = undefined;
+  return thread;
+}
+
+function startThread(): Worker {
+  return new Worker(import.meta.resolve("./worker.ts"), { type: "module", name: "ledger" });
+}
+
 /** The sending side of the thread that writes a ledger. */
 export class LedgerThread {
-  readonly #worker = new Worker(import.meta.resolve("./worker.ts"), { type: "module", name: "ledger" });
+  readonly #worker = takeThread();
   /** by request id */
   readonly #unanswered = new Map<number, Resolvers>();
   readonly #onFailure: (error: SbxError) => void;

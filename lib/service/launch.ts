@@ -6,6 +6,7 @@ import type { AcceleratorChoice } from "../vm/mod.ts";
 import type { AcceleratorChooser } from "./accelerator.ts";
 import type { ProcessNotice } from "./notice.ts";
 import { settle } from "./settle.ts";
+import { SpareProcess } from "./spare.ts";
 import { spawnProcess } from "./spawn.ts";
 import type { Templates } from "./templates.ts";
 import { isAlive, type Vm } from "./vm.ts";
@@ -24,9 +25,11 @@ export interface LauncherOptions {
 /** Starts the processes of VMs and follows them until they end. */
 export class Launcher {
   readonly #options: LauncherOptions;
+  readonly #spare: SpareProcess;
 
   constructor(options: LauncherOptions) {
     this.#options = options;
+    this.#spare = new SpareProcess(options.home);
   }
 
   /**
@@ -37,7 +40,7 @@ export class Launcher {
   async launch(vm: Vm, assets: Assets): Promise<void> {
     const { home, accelerators } = this.#options;
     vm.state = { state: "Booting", boot_stages: [], pid: 0 };
-    const process = await spawnProcess(home, vm);
+    const process = await spawnProcess(home, vm, this.#spare);
     try {
       const [choice] = await Promise.all([
         accelerators.choose(assets),
@@ -83,7 +86,8 @@ export class Launcher {
     const start = await isSuspended(vm.paths)
       ? { from: "suspended" as const }
       : await templates.startOf(machine);
-    const { info } = await vm.process.call({ t: "Boot", accelerator, start });
+    const { info } = await vm.process.call({ t: "Boot", accelerator, start })
+      .finally(() => this.#spare.renew());
     this.#options.onState(vm, info);
     if (start.from !== "suspended") {
       templates.started(machine, start, info).catch((error) => log.warn(error));

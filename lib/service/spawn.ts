@@ -1,6 +1,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { type Detached, spawnDetached } from "../base/spawn/mod.ts";
+import type { SpareProcess } from "./spare.ts";
 import type { Vm } from "./vm.ts";
 
 /** Longest wait for a new sbx-process to listen, and between two looks, in `ms`. */
@@ -14,12 +15,27 @@ export interface SpawnedProcess {
   kill(): void;
 }
 
-/** Starts the sbx-process of a VM, which outlives this process. */
-export async function spawnProcess(home: Home, { record, paths }: Vm): Promise<SpawnedProcess> {
+/** Gives a VM its sbx-process, which outlives this one: the spare one, or else a new one. */
+export async function spawnProcess(home: Home, vm: Vm, spare: SpareProcess): Promise<SpawnedProcess> {
   await Deno.mkdir(`${home.runDir}/instances`, { recursive: true, mode: 0o700 });
-  const log = `${paths.logs}/process.log`;
-  const process = spawnDetached("process", [record.id], log);
-  return { listening: untilListening(process, paths.socket, log), kill: process.kill };
+  const waiting = await spare.take(vm.record.id);
+  if (!waiting) return startProcess(vm);
+  let process = untilItListens(waiting, vm);
+  // Killed while it waited, perhaps for want of memory.
+  const listening = process.listening.catch(() => (process = startProcess(vm)).listening);
+  return { listening, kill: () => process.kill() };
+}
+
+function startProcess(vm: Vm): SpawnedProcess {
+  return untilItListens(spawnDetached("process", [vm.record.id], logOf(vm)), vm);
+}
+
+function untilItListens(process: Detached, vm: Vm): SpawnedProcess {
+  return { listening: untilListening(process, vm.paths.socket, logOf(vm)), kill: process.kill };
+}
+
+function logOf({ paths }: Vm): string {
+  return `${paths.logs}/process.log`;
 }
 
 /** Waits until a process accepts connections. Its socket alone says less: it exists a moment before anyone listens on it. */

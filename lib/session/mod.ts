@@ -2,5 +2,6 @@
 export type { ExecOutcome } from "./exec.ts";
 export * from "./files/mod.ts";
 export { PAUSED_HINT } from "./health.ts";
+export { loadAhead } from "./ahead.ts";
 export { Session } from "./session.ts";
 export { discard as discardSuspended, isSuspended } from "./suspend.ts";

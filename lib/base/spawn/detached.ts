@@ -6,6 +6,8 @@ export interface Detached {
   pid: number;
   /** settles when the process ends, if the parent is still running */
   exited: Promise<Deno.CommandStatus>;
+  /** its standard input, which ends with the parent; only with `takesInput` */
+  input?: WritableStream<Uint8Array>;
   /** asks it to end (SIGTERM) */
   stop(): void;
   kill(): void;
@@ -33,7 +35,12 @@ const INTO_LOG = 'log=$1; shift; exec "$@" >>"$log" 2>&1';
  * Starts this build in a role, in a new process session, with its output in a log file of mode 0600. Its working
  * directory is `/`: the parent's may be removed while it runs, and it could start no program from then on.
  */
-export function spawnDetached(role: string, args: string[], log: string): Detached {
+export function spawnDetached(
+  role: string,
+  args: string[],
+  log: string,
+  { takesInput = false } = {},
+): Detached {
   const { cmd, args: command } = selfCommand(role, args);
   Deno.openSync(log, { create: true, append: true, mode: 0o600 }).close();
   const child = new Deno.Command("/bin/sh", {
@@ -41,7 +48,7 @@ export function spawnDetached(role: string, args: string[], log: string): Detach
     cwd: "/",
     env: { ...absolutePaths(), ...Deno.env.has("DENO_TLS_CA_STORE") ? {} : TRUST },
     detached: true,
-    stdin: "null",
+    stdin: takesInput ? "piped" : "null",
     stdout: "null",
     stderr: "null",
   }).spawn();
@@ -53,7 +60,13 @@ export function spawnDetached(role: string, args: string[], log: string): Detach
       // Already ended.
     }
   };
-  return { pid: child.pid, exited: child.status, stop: () => send("SIGTERM"), kill: () => send("SIGKILL") };
+  return {
+    pid: child.pid,
+    exited: child.status,
+    ...takesInput && { input: child.stdin },
+    stop: () => send("SIGTERM"),
+    kill: () => send("SIGKILL"),
+  };
 }
 
 function absolutePaths(): Record<string, string> {
