@@ -20,6 +20,7 @@ import "./asks.ts";
 import "./allow.ts";
 import "./deny.ts";
 import "./sessions.ts";
+import "./sql.ts";
 import "./verify.ts";
 import "./push.ts";
 import "./diff.ts";

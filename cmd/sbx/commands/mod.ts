@@ -24,6 +24,7 @@ export const COMMANDS: readonly string[] = [
   "allow",
   "deny",
   "sessions",
+  "sql",
   "verify",
   "push",
   "diff",

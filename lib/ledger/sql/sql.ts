@@ -1,0 +1,108 @@
+/**
+ * Questions in SQL about one ledger (docs/queries.md), asked in the process of the person who asks. Deno's own SQLite and
+ * not libsql, whose functions read and write files; a process that opens the ledger with both would lose locks.
+ */
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { SbxError } from "../../base/error/mod.ts";
+import { isOutdated } from "../schema.ts";
+import { CREATE_TEMP_VIEWS } from "../views.ts";
+
+/** Most rows of an answer (docs/contracts.md §12). */
+export const SQL_ROWS_MAX = 100_000;
+
+/** Columns by name, and rows of their values; `truncated` where there were more rows. */
+export interface SqlAnswer {
+  columns: string[];
+  rows: SqlValue[][];
+  truncated: boolean;
+}
+
+/** Whole numbers beyond 2^53 are text, bytes are hex digits. */
+export type SqlValue = string | number | null;
+
+/** What a statement may do (SQLITE_READ, SQLITE_SELECT, SQLITE_FUNCTION, SQLITE_RECURSIVE). */
+const ALLOWED = new Set([20, 21, 31, 33]);
+const [GRANTED, DENIED] = [0, 1];
+/** Statements that only read; VACUUM INTO writes a file, whatever the authorizer says. */
+const READS = /^\s*(?:SELECT|WITH|VALUES|EXPLAIN)\b/i;
+/** What may hold a semicolon that ends no statement. */
+const QUOTED = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/g;
+
+/**
+ * Runs one statement that reads. The views are those of this sbx, whatever definitions the file has.
+ *
+ * @throws {SbxError} `sql.invalid`, `ledger.version.conflict`, `ledger.unavailable`
+ */
+export function askLedger(path: string, sql: string): SqlAnswer {
+  const bare = sql.replaceAll(QUOTED, " ");
+  if (/;\s*[^\s;]/.test(bare)) throw refused("there is more than one statement", "run one at a time");
+  if (!READS.test(bare)) throw refused("only SELECT, WITH, VALUES and EXPLAIN are possible");
+  const database = open(path);
+  try {
+    return answerOf(prepare(database, sql));
+  } finally {
+    database.close();
+  }
+}
+
+function open(path: string): DatabaseSync {
+  let database: DatabaseSync | undefined;
+  try {
+    database = new DatabaseSync(path, { readOnly: true, allowExtension: false });
+    isOutdated(Number(database.prepare("PRAGMA user_version").get()?.user_version), path);
+    database.exec(CREATE_TEMP_VIEWS);
+    database.setAuthorizer((action) => ALLOWED.has(action) ? GRANTED : DENIED);
+    return database;
+  } catch (cause) {
+    database?.close();
+    if (cause instanceof SbxError) throw cause;
+    throw new SbxError(
+      "ledger.unavailable",
+      `the ledger ${path} cannot be read: ${(cause as Error).message}`,
+      {
+        cause,
+        hint: "sbx verify says whether it is damaged",
+      },
+    );
+  }
+}
+
+function prepare(database: DatabaseSync, sql: string): StatementSync {
+  try {
+    const statement = database.prepare(sql);
+    statement.setReadBigInts(true);
+    statement.setReturnArrays(true);
+    return statement;
+  } catch (cause) {
+    throw refused((cause as Error).message);
+  }
+}
+
+function answerOf(statement: StatementSync): SqlAnswer {
+  const columns = statement.columns().map(({ name }) => name);
+  try {
+    const first = take(statement.iterate() as Iterable<unknown[]>, SQL_ROWS_MAX + 1);
+    const truncated = first.length > SQL_ROWS_MAX;
+    // Deno's iterator ends at an error as if that were the end of the rows; `all` throws it.
+    const rows = truncated ? first.slice(0, SQL_ROWS_MAX) : statement.all() as unknown as unknown[][];
+    return { columns, rows: rows.map((row) => row.map(valueOf)), truncated };
+  } catch (cause) {
+    throw refused((cause as Error).message);
+  }
+}
+
+function take<T>(from: Iterable<T>, count: number): T[] {
+  const taken: T[] = [];
+  for (const each of from) if (taken.push(each) === count) break;
+  return taken;
+}
+
+function valueOf(value: unknown): SqlValue {
+  if (value instanceof Uint8Array) return value.toHex();
+  if (typeof value !== "bigint") return value as SqlValue;
+  return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+}
+
+function refused(reason: string, hint = "docs/queries.md has the views and their columns"): SbxError {
+  return new SbxError("sql.invalid", `the statement cannot be run: ${reason}`, { hint });
+}
