@@ -246,5 +246,12 @@ function unitOf(
   { head, branch, work }: Snapshot,
   before: Unit | undefined,
 ): Unit {
-  return { path, is_repository: isRepository, head, branch, work, pulled: before?.pulled ?? {} };
+  return {
+    path,
+    is_repository: isRepository,
+    head: isRepository ? head : work,
+    branch,
+    work,
+    pulled: before?.pulled ?? {},
+  };
 }

@@ -32,12 +32,19 @@ export async function landFolder(work: UnitWork, entries: Entry[]): Promise<Fold
   const before = await listing(work, work.unit.work);
   const result: FolderLanded = { written: [], removed: [], conflicts: [] };
   const wanted: Entry[] = [];
-  for (const entry of entries) {
+  const gone = new Set<string>();
+  for (const entry of [...entries].sort((a, b) => Number(!!a.object) - Number(!!b.object))) {
     const target = entry.object && stateOf(entry.object);
-    const current = await stateAt(work.dir, entry.path);
+    const current = above(entry.path).some((path) => gone.has(path))
+      ? undefined
+      : await stateAt(work.dir, entry.path);
     if (current === target) continue;
-    if (current === before.get(entry.path) && entry.object?.mode !== "160000") wanted.push(entry);
-    else result.conflicts.push(shown(entry.path));
+    if (current !== before.get(entry.path) || entry.object?.mode === "160000") {
+      result.conflicts.push(shown(entry.path));
+      continue;
+    }
+    wanted.push(entry);
+    if (!entry.object) gone.add(entry.path);
   }
   const staging = join(work.dir, `.sbx-pull-${crypto.randomUUID()}`);
   await Deno.mkdir(staging, { mode: 0o700 });
@@ -62,6 +69,12 @@ async function listing({ store }: UnitWork, commit: string): Promise<Map<string,
     const [mode, , id] = line.slice(0, line.indexOf("\t")).split(" ");
     return [line.slice(line.indexOf("\t") + 1), stateOf({ mode, id })];
   }));
+}
+
+/** Paths of the folders above a path. */
+function above(path: string): string[] {
+  const parts = path.split("/");
+  return parts.slice(1).map((_, at) => parts.slice(0, at + 1).join("/"));
 }
 
 const stateOf = ({ mode, id }: { mode: string; id: string }) => `${mode} ${id}`;

@@ -129,8 +129,8 @@ export class Git {
       }
       chunks.push(chunk);
     }
-    await this.#requireSuccess(args, child, words);
     await fed;
+    await this.#requireSuccess(args, child, words);
     return joinBytes(chunks);
   }
 
@@ -156,8 +156,8 @@ export class Git {
     } finally {
       if (!isComplete) endQuietly(child);
     }
-    await this.#requireSuccess(args, child, words);
     await fed;
+    await this.#requireSuccess(args, child, words);
   }
 
   /** Starts a git command whose pipes the caller reads and writes. */
@@ -213,8 +213,14 @@ function environment(config: [string, string][]): Record<string, string> {
   return env;
 }
 
-/** Writes the input of a git; one that does not want all of it says why itself. */
-async function feed(child: Deno.ChildProcess, input: GitInput["input"]): Promise<void> {
+/** Writes the input of a git; one that does not want all of it says why itself. @returns rejects where the input does */
+function feed(child: Deno.ChildProcess, input: GitInput["input"]): Promise<void> {
+  const fed = write(child, input);
+  fed.catch(() => {}); // Awaited later, or not at all where the output fails first.
+  return fed;
+}
+
+async function write(child: Deno.ChildProcess, input: GitInput["input"]): Promise<void> {
   if (input === undefined) return;
   const writer = child.stdin.getWriter();
   let failure: unknown;

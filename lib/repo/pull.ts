@@ -2,6 +2,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import { type FolderLanded, landFolder } from "./folder_land.ts";
 import { commitOf, entriesOf, type Entry, landBranch, type Landed } from "./land.ts";
+import { shown } from "./git.ts";
 import type { UnitWork, Work } from "./work.ts";
 
 export interface PullOptions {
@@ -78,9 +79,28 @@ async function land(
     if (typeof found === "string") {
       pulled.branches.unshift(await landBranch(unit, found, branch, `sbx: work of ${work.vm}`));
       await work.room.write(work.record);
-    } else if (found) pulled.folder = await landFolder(unit, found);
+    } else if (found) {
+      pulled.folder = await landFolder(unit, found);
+      await adopt(unit, found, pulled.folder);
+      await work.room.write(work.record);
+    }
   }
   return pulled;
+}
+
+/** What a folder has taken is what later work is compared with. */
+async function adopt(work: UnitWork, entries: Entry[], { conflicts }: FolderLanded): Promise<void> {
+  const { unit, store, base } = work;
+  const landed = entries.filter(({ path }) => !conflicts.includes(shown(path)));
+  if (landed.length === 0) return;
+  const commit = await commitOf(work, landed, "Pulled");
+  if (base !== store) {
+    const input = new TextEncoder().encode(`${commit}\n^${unit.work}\n`);
+    const pack = store.git.stream(["pack-objects", "--revs", "--stdout", "-q"], { input });
+    await base.git.run(["index-pack", "--stdin"], { input: pack });
+  }
+  await base.git.run(["update-ref", "refs/sbx/work", commit]);
+  unit.work = commit;
 }
 
 /** @throws {SbxError} `usage.invalid` */

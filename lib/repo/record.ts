@@ -7,9 +7,11 @@ import { writeAtomic } from "../base/home/mod.ts";
 const Unit = z.strictObject({
   path: z.string().describe("below the folder; empty for that itself, others are submodules"),
   is_repository: z.boolean(),
-  head: z.string().optional().describe("commit that was checked out"),
+  head: z.string().optional().describe(
+    "commit that was checked out; of a folder, its files as they were sent",
+  ),
   branch: z.string().optional(),
-  work: z.string().describe("commit of the files as they were"),
+  work: z.string().describe("commit of the files as they were; of a folder, with what was pulled since"),
   pulled: z.record(z.string(), z.string()).describe("branch of the person → commit that a pull gave it"),
 });
 export type Unit = z.infer<typeof Unit>;

@@ -63,8 +63,8 @@ dir=$1 archive=$2 store=$3 attributes=$4 old=$5 new=$6
 trap 'rm -f "$archive"' EXIT
 if [ -z "$old" ] && [ -e "$dir" ] && [ -n "$(ls -A "$dir")" ]; then exit 97; fi
 mkdir -p "$dir" "$store"
-export GIT_DIR="$store" GIT_WORK_TREE="$dir"
 [ -e "$store/HEAD" ] || git init -q --bare --template= "$store"
+export GIT_DIR="$store" GIT_WORK_TREE="$dir"
 mkdir -p "$store/info"; printf '%s\\n' "$attributes" >"$store/info/attributes"
 cd "$dir"
 tree() { rm -f "$store/index"; git add -A . 2>/dev/null; git write-tree; }

@@ -20,7 +20,9 @@ export interface UnitWork {
   /** folder of the person */
   dir: string;
   person: Git;
-  /** store with what was brought in and with the work */
+  /** store with what was brought in */
+  base: Store;
+  /** store with that and with the work */
   store: Store;
   /** commit of the guest's files as they are */
   tip: string;
@@ -85,13 +87,20 @@ export class Work implements AsyncDisposable {
       );
       const { tip: claimed, isEmpty } = readAnswer(words);
       if (isEmpty) {
-        return await describe({ unit, dir, person, store: base, tip: await brought(base, claimed, known) });
+        return await describe({
+          unit,
+          dir,
+          person,
+          base,
+          store: base,
+          tip: await brought(base, claimed, known),
+        });
       }
       const { body } = await guest.download(name);
       const store = this.room.temporary();
       this.temporary.push(store);
       const incoming = await receive(body, base, store, known);
-      return await describe({ unit, dir, person, ...incoming });
+      return await describe({ unit, dir, person, base, ...incoming });
     } finally {
       await guest.run(["rm", "-f", "--", file], STEP_SECONDS).catch(() => {});
     }
@@ -107,7 +116,13 @@ function readAnswer(words: string): { tip: string; isEmpty: boolean } {
 
 /** A commit that was brought in. */
 async function brought(base: Store, id: string, known: string[]): Promise<string> {
-  const news = await base.git.text(["rev-list", "-n", "1", id, ...known.map((each) => `^${each}`)])
+  const news = await base.git.text([
+    "rev-list",
+    "-n",
+    "1",
+    `${id}^{commit}`,
+    ...known.map((each) => `^${each}`),
+  ])
     .catch(() => "unknown");
   if (news !== "") throw refused("it names a commit that it did not send");
   return id;

@@ -2,6 +2,7 @@
 import { dirname, join } from "node:path";
 import { silent } from "../../lib/base/progress/mod.ts";
 import { bringIn, type BringOptions, type BroughtIn, type Guest, Work } from "../../lib/repo/mod.ts";
+import { writeAll } from "../../lib/base/wire/mod.ts";
 import { runChild } from "./child.ts";
 
 /** Time limit of one command in `ms`. */
@@ -111,9 +112,13 @@ export class LocalGuest implements Guest {
   }
 
   async upload(path: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
-    using file = await Deno.open(join(this.workspace, path), { write: true, createNew: true });
-    for await (const chunk of bytes) {
-      for (let at = 0; at < chunk.length;) at += await file.write(chunk.subarray(at));
+    const full = join(this.workspace, path);
+    try {
+      using file = await Deno.open(full, { write: true, createNew: true });
+      for await (const chunk of bytes) await writeAll(file, chunk);
+    } catch (error) {
+      await Deno.remove(full);
+      throw error;
     }
   }
 

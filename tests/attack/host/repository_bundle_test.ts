@@ -1,0 +1,199 @@
+/** Bundles and packs that lie about what they hold, or hold more than a host can take. */
+import { assert, assertEquals } from "@std/assert";
+import { deflateSync } from "node:zlib";
+import { BUNDLE_MAX, OBJECTS_MAX } from "../../../lib/repo/limit.ts";
+import { bytesOf, Forge, HostileGuest, type RawEntry, take, takeFrom } from "../../helper/hostile_guest.ts";
+import { git, sh, World } from "../../helper/repository.ts";
+
+const encoder = new TextEncoder();
+const text = (line: string) => encoder.encode(line);
+
+/** A bundle's head with its pack. */
+function bundle(head: string, pack: Uint8Array = new Uint8Array()): Uint8Array {
+  return new Uint8Array([...text(head), ...pack]);
+}
+
+/** Header of a pack, and of one object of a type and size. */
+function pack(objects: number, ...rest: Uint8Array[]): Uint8Array {
+  const header = new Uint8Array(12);
+  header.set(text("PACK"));
+  new DataView(header.buffer).setUint32(4, 2);
+  new DataView(header.buffer).setUint32(8, objects);
+  return new Uint8Array([...header, ...rest.flatMap((part) => [...part])]);
+}
+
+function objectHead(type: number, size: bigint): Uint8Array {
+  const bytes = [Number(size & 15n) | type << 4];
+  for (size >>= 4n; size > 0n; size >>= 7n) {
+    bytes[bytes.length - 1] |= 128;
+    bytes.push(Number(size & 127n));
+  }
+  return new Uint8Array(bytes);
+}
+
+Deno.test("refs with other names, options as names, filters and formats make no bundle of work", async () => {
+  await using world = await World.ofRepository();
+  const forge = Forge.of(world);
+  const tip = await forge.commit(await forge.tree([["100644", "a", await forge.blob("x")]]));
+  const honest = await forge.bundle(tip);
+  assertEquals(await take(world, tip, honest), undefined);
+  await git(world.person, "branch", "-D", "sbx/demo");
+  const refs = [
+    "refs/heads/main",
+    "HEAD",
+    "--upload-pack=id",
+    "refs/replace/" + tip,
+    "refs/sbx/out\t",
+    "../../config",
+    "-x",
+  ];
+  const packed = honest.subarray(new TextDecoder("latin1").decode(honest).indexOf("\n\n") + 2);
+  const heads = [
+    ...refs.map((name) => `# v2 git bundle\n${tip} ${name}\n\n`),
+    `# v2 git bundle\n${tip} refs/sbx/out\n${tip} refs/heads/main\n\n`,
+    `# v2 git bundle\n\n`,
+    `# v3 git bundle\n@object-format=sha256\n${tip} refs/sbx/out\n\n`,
+    `# v3 git bundle\n@filter=blob:none\n${tip} refs/sbx/out\n\n`,
+    `# v4 git bundle\n${tip} refs/sbx/out\n\n`,
+    `# v2 git bundle\n${tip.slice(1)} refs/sbx/out\n\n`,
+    `${tip} refs/sbx/out\n\n`,
+    `# v2 git bundle\n${tip} refs/sbx/out\n`,
+  ];
+  for (const head of heads) assertEquals(await take(world, tip, bundle(head, packed)), "repo.refused", head);
+  const long = `# v2 git bundle\n${`-${tip} x\n`.repeat(2000)}`;
+  assertEquals(await take(world, tip, bundle(long)), "repo.too_large");
+});
+
+Deno.test("prerequisites that lie, grafts, shallow and replaced history leave no hole in the repository", async () => {
+  await using world = await World.ofRepository();
+  const forge = Forge.of(world);
+  const tree = await forge.tree([["100644", "a", await forge.blob("x")]]);
+  const hidden = await forge.commit(tree, undefined, "hidden");
+  const tip = await forge.commit(tree, [hidden]);
+  // The bundle says that the host has the commit in the middle.
+  const lying = await forge.bundle(tip, [hidden]);
+  assertEquals(await take(world, tip, lying), "repo.refused");
+  await Deno.writeTextFile(`${world.inside}/.git/shallow`, `${tip}\n`);
+  assertEquals(await take(world, tip, await forge.bundle(tip)), "repo.refused");
+  await Deno.remove(`${world.inside}/.git/shallow`);
+  const pack = `printf '%s\\n^%s\\n' ${tip} main | git pack-objects -q --revs --stdout`;
+  const head = `# v2 git bundle\n${tip} refs/sbx/out\n\n`;
+  for (
+    const [filter, code] of [[" --filter=blob:none", "repo.refused"], [" --filter=tree:0", "repo.refused"], [
+      "",
+      undefined,
+    ]]
+  ) {
+    const path = `${world.dir}/filtered.pack`;
+    await sh(world.inside, `${pack}${filter} >${path}`);
+    assertEquals(await take(world, tip, bundle(head, await Deno.readFile(path))), code, filter);
+  }
+});
+
+Deno.test("a ref that is a tree, a blob, or an object that the guest does not send is refused", async () => {
+  await using world = await World.ofRepository();
+  const forge = Forge.of(world);
+  const tree = await forge.tree([["100644", "a", await forge.blob("new")]]);
+  const tip = await forge.commit(tree);
+  const honest = new TextDecoder("latin1").decode(await forge.bundle(tip));
+  for (const other of [tree, await forge.blob("new"), "3".repeat(40)]) {
+    const forged = Uint8Array.from(
+      honest.replace(`${tip} refs`, `${other} refs`),
+      (char) => char.charCodeAt(0),
+    );
+    assertEquals(await take(world, other, forged), "repo.refused", other);
+  }
+  const secret = await git(world.person, "hash-object", "-w", "--stdin");
+  for (
+    const answer of [
+      `${secret} ${secret} -\n`,
+      `${"4".repeat(40)} ${"4".repeat(40)} -\n`,
+      "-x -y -\n",
+      "\x1b[2J",
+      "",
+    ]
+  ) {
+    assertEquals(await takeFrom(world, new HostileGuest(tip, bytesOf(), answer)), "repo.refused", answer);
+  }
+});
+
+Deno.test("a pack that is cut off, changed or claims sizes and numbers it does not have is refused", async () => {
+  await using world = await World.ofRepository();
+  const forge = Forge.of(world);
+  const tip = await forge.commit(await forge.tree([["100644", "a", await forge.blob("x".repeat(5000))]]));
+  const honest = await forge.bundle(tip);
+  const changed = honest.slice();
+  changed[changed.length - 30] ^= 255;
+  const head = `# v2 git bundle\n${tip} refs/sbx/out\n\n`;
+  const zeros = deflateSync(new Uint8Array(100));
+  const refused: [string, Uint8Array][] = [
+    ["cut off", honest.subarray(0, honest.length - 20)],
+    ["changed", changed],
+    ["no pack", bundle(head, text("JUNKJUNKJUNK"))],
+    ["size claim", bundle(head, pack(1, objectHead(3, 1n << 60n), zeros))],
+    ["tree of a terabyte", bundle(head, pack(1, objectHead(2, 1n << 40n), zeros))],
+    ["delta on itself", bundle(head, pack(1, objectHead(6, 100n), new Uint8Array([0]), zeros))],
+    ["delta on nothing", bundle(head, pack(1, objectHead(7, 100n), new Uint8Array(20), zeros))],
+  ];
+  for (const [name, bytes] of refused) assertEquals(await take(world, tip, bytes), "repo.refused", name);
+  assertEquals(await take(world, tip, bundle(head, pack(OBJECTS_MAX + 1))), "repo.too_large");
+});
+
+Deno.test("an endless bundle, and one that breaks off, leave nothing", async () => {
+  await using world = await World.ofRepository();
+  const tip = await git(world.inside, "rev-parse", "HEAD");
+  const head = bundle(`# v2 git bundle\n${tip} refs/sbx/out\n\n`, pack(1, objectHead(3, 1n << 33n)));
+  let sent = 0;
+  const endless = async function* () {
+    yield head;
+    const chunk = new Uint8Array(1 << 20);
+    for (; sent < BUNDLE_MAX * 2; sent += chunk.length) yield chunk;
+  };
+  assertEquals(await takeFrom(world, new HostileGuest(tip, endless())), "repo.refused");
+  assert(sent < BUNDLE_MAX);
+  const broken = async function* () {
+    yield head;
+    throw new Deno.errors.ConnectionReset("gone");
+  };
+  await takeFrom(world, new HostileGuest(tip, broken())).catch((error) =>
+    assert(error instanceof Deno.errors.ConnectionReset)
+  );
+});
+
+Deno.test("a tree of a million entries, a bomb of trees and folders a thousand deep are refused", async () => {
+  await using world = await World.ofRepository();
+  const forge = Forge.of(world);
+  const blob = await forge.blob("x");
+  const wide = Array.from(
+    { length: 1_000_000 },
+    (_, at): RawEntry => ["100644", `f${String(at).padStart(7, "0")}`, blob],
+  );
+  assertEquals(await take(world, await forge.commit(await forge.tree(wide))), "repo.too_large");
+  let bomb = await forge.tree([["100644", "f", blob]]);
+  for (let level = 0; level < 10; level++) {
+    bomb = await forge.tree(Array.from("abcdefghij", (name): RawEntry => ["40000", name, bomb]));
+  }
+  assertEquals(await take(world, await forge.commit(bomb)), "repo.too_large");
+  let deep = await forge.tree([["100644", "f", blob]]);
+  for (let level = 0; level < 200; level++) deep = await forge.tree([["40000", "d", deep]]);
+  assertEquals(await take(world, await forge.commit(deep)), "repo.too_large");
+});
+
+Deno.test("a file that inflates to more than its limit is refused", async () => {
+  await using world = await World.ofRepository();
+  const forge = Forge.of(world);
+  await Deno.writeFile(`${world.dir}/zeros`, new Uint8Array());
+  await Deno.truncate(`${world.dir}/zeros`, 2 ** 31 + 1);
+  const huge = await git(
+    world.inside,
+    "-c",
+    "core.bigFileThreshold=1m",
+    "-c",
+    "core.compression=1",
+    "hash-object",
+    "-w",
+    `${world.dir}/zeros`,
+  );
+  const tip = await forge.commit(await forge.tree([["100644", "huge", huge]]));
+  assertEquals(await take(world, tip), "repo.too_large");
+});
