@@ -27,6 +27,7 @@ wanted() {
   echo "mmdebstrap|makes the guest's root file system out of Debian packages"
   echo "erofs-utils|packs the root file system"
   echo "lz4|unpacks the kernel"
+  echo "xz-utils|unpacks the kernel's modules"
   echo "e2fsprogs|formats the disk that a VM writes to"
   command -v npm >/dev/null || echo "npm|brings Deno and the guest's packages"
 }

@@ -5,7 +5,8 @@ import { home } from "../../lib/base/home/mod.ts";
 import { formatBytes, Progress } from "../../lib/base/progress/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
 import { BUILD_STAGES, buildImage, parseArch } from "../../lib/image/mod.ts";
-import { loadProfile } from "../../lib/profile/mod.ts";
+import { loadProfile, type Suite, SUITES } from "../../lib/profile/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { VERSION_OPTION } from "./version_option.ts";
 
 /** `sbx-admin image build`: builds the guest image of a profile, and its manifest. */
@@ -17,6 +18,7 @@ export const imageBuild: Command = {
   options: [
     { name: "profile", value: "ID", about: "the profile; default code" },
     { name: "arch", value: "ARCH", about: "x86_64 or arm64; default the architecture of this machine" },
+    { name: "suite", value: "SUITE", about: `Debian release: ${SUITES.join(" or ")}; default the profile's` },
     VERSION_OPTION,
     JSON_OPTION,
   ],
@@ -31,7 +33,7 @@ export const imageBuild: Command = {
       using progress = new Progress(BUILD_STAGES);
       return await buildImage({
         arch,
-        packages,
+        packages: { ...packages, suite: parseSuite(args.text("suite")) ?? packages.suite },
         out,
         version: args.text("version"),
         binaryVersion: VERSION,
@@ -43,6 +45,14 @@ export const imageBuild: Command = {
     return 0;
   },
 };
+
+function parseSuite(name?: string): Suite | undefined {
+  const suite = SUITES.find((suite) => suite === name);
+  if (suite || name === undefined) return suite;
+  throw new SbxError("image.suite.invalid", `images are not made of the Debian release "${name}"`, {
+    hint: `--suite is one of ${SUITES.join(", ")}`,
+  });
+}
 
 /**
  * Runs `work` with a signal that aborts on Ctrl-C, SIGTERM and a closed terminal, so that it can clean up.

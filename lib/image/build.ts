@@ -10,7 +10,7 @@ import { buildInitrd } from "./initrd.ts";
 import { unpackKernel } from "./kernel.ts";
 import { ModuleTree } from "./module.ts";
 import { generateObom } from "./obom.ts";
-import { isAptPackage } from "../profile/mod.ts";
+import { isAptPackage, type Packages } from "../profile/mod.ts";
 import { debianSources, GuestApt } from "./packages.ts";
 import { buildRootfs } from "./rootfs.ts";
 import { requireSpace } from "./space.ts";
@@ -29,7 +29,7 @@ export const BUILD_STAGES: Stage[] = [
 export interface BuildOptions {
   arch: Arch;
   /** packages of the profile, for the rootfs */
-  packages: { apt: string[]; npm: string[] };
+  packages: Packages;
   /** output folder for `<arch>/…`, `manifest.json` and `B3SUMS` */
   out: string;
   /** version of the assets; default is the next one */
@@ -101,20 +101,20 @@ async function buildIn(work: string, options: BuildOptions): Promise<string> {
   await placeDeno(arch, deno, guestDir, signal);
 
   progress.stage("kernel");
-  const sources = await debianSources(arch, signal);
+  const sources = await debianSources(arch, packages.suite, signal);
   const apt = await GuestApt.open(await folder("apt"), arch, sources, signal);
   const tree = await apt.unpack([
     await apt.dependency(archNames(arch).kernelPackage, /^linux-image-\d/),
     "busybox-static",
   ]);
-  const modules = await ModuleTree.open(await onlyEntry(join(tree, "lib/modules")));
+  const modules = await ModuleTree.open(await onlyEntry(await merged(tree, "lib/modules")), signal);
   const image = await Deno.readFile(join(tree, "boot", `vmlinuz-${modules.version}`));
   await Deno.writeFile(join(built, "vmlinuz"), await unpackKernel(image, signal), { mode: 0o644 });
-  const busybox = await Deno.readFile(join(tree, "bin/busybox"));
+  const busybox = await Deno.readFile(await merged(tree, "bin/busybox"));
   await Deno.writeFile(join(built, "initrd.img"), await buildInitrd(busybox, modules), { mode: 0o644 });
 
   progress.stage("rootfs");
-  const parts = { arch, packages: packages.apt, sources, modules, deno, guestDir };
+  const parts = { arch, suite: packages.suite, packages: packages.apt, sources, modules, deno, guestDir };
   const rootfs = await buildRootfs(parts, await folder("rootfs"), signal);
   await Deno.rename(rootfs.path, join(built, "rootfs.erofs"));
   await Deno.chmod(join(built, "rootfs.erofs"), 0o644);
@@ -122,6 +122,7 @@ async function buildIn(work: string, options: BuildOptions): Promise<string> {
   const { status, licenses } = rootfs;
   const obom = generateObom({
     arch,
+    suite: packages.suite,
     generatorVersion: binaryVersion,
     rootfsHash,
     kernelVersion: modules.version,
@@ -148,6 +149,12 @@ async function publish(built: string, out: string, options: BuildOptions): Promi
     await old.restore();
     throw error;
   }
+}
+
+/** Path of a package's file: below /usr since trixie's packages are built merged. */
+async function merged(tree: string, path: string): Promise<string> {
+  const below = join(tree, "usr", path);
+  return await Deno.stat(below).then(() => below, () => join(tree, path));
 }
 
 async function onlyEntry(dir: string): Promise<string> {

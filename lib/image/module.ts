@@ -1,28 +1,36 @@
 import { basename, join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
+import { run } from "./command.ts";
+import { requireTools, UNPACKERS } from "./tool.ts";
+
+/** Suffix of modules that are packed, as trixie's are. */
+const PACKED = ".xz";
 
 /** Kernel modules in one `/lib/modules/<version>`. */
 export class ModuleTree {
   readonly version: string;
-  readonly #dir: string;
+  /** the folder `/lib/modules/<version>` */
+  readonly dir: string;
   readonly #files: Map<string, string>;
   readonly #builtin: Set<string>;
+  readonly #signal?: AbortSignal;
 
-  private constructor(dir: string, files: Map<string, string>, builtin: Set<string>) {
+  private constructor(dir: string, files: Map<string, string>, builtin: Set<string>, signal?: AbortSignal) {
+    this.#signal = signal;
     this.version = basename(dir);
-    this.#dir = dir;
+    this.dir = dir;
     this.#files = files;
     this.#builtin = builtin;
   }
 
   /** Lists the modules of `dir`, a folder named after the kernel's version. */
-  static async open(dir: string): Promise<ModuleTree> {
+  static async open(dir: string, signal?: AbortSignal): Promise<ModuleTree> {
     const builtin = await Deno.readTextFile(join(dir, "modules.builtin"));
     const files = new Map<string, string>();
     for await (const path of walk(dir, "kernel")) {
-      if (path.endsWith(".ko")) files.set(moduleName(path), path);
+      if (path.endsWith(".ko") || path.endsWith(`.ko${PACKED}`)) files.set(moduleName(path), path);
     }
-    return new ModuleTree(dir, files, new Set(builtin.trim().split("\n").map(moduleName)));
+    return new ModuleTree(dir, files, new Set(builtin.trim().split("\n").map(moduleName)), signal);
   }
 
   /**
@@ -38,13 +46,21 @@ export class ModuleTree {
       if (!path) {
         throw new SbxError("image.module.not_found", `the kernel ${this.version} has no module ${name}`);
       }
-      const bytes = await Deno.readFile(join(this.#dir, path));
+      const bytes = await this.#read(path);
       const dependencies = dependenciesOf(bytes);
       for (const dependency of dependencies) await visit(dependency);
-      order.set(name, { name, path, dependencies, bytes: stripSignature(bytes) });
+      order.set(name, { name, path: path.replace(/\.xz$/, ""), dependencies, bytes: stripSignature(bytes) });
     };
     for (const name of names) await visit(name);
     return [...order.values()];
+  }
+
+  /** Content of a module; the guest's busybox loads only unpacked ones, and unpacking takes time of each boot. */
+  async #read(path: string): Promise<Uint8Array> {
+    const file = join(this.dir, path);
+    if (!path.endsWith(PACKED)) return await Deno.readFile(file);
+    await requireTools({ xz: UNPACKERS.xz });
+    return await run(["xz", "-dc", file], { doing: `unpacking ${path}`, signal: this.#signal });
   }
 }
 
@@ -61,7 +77,7 @@ export interface KernelModule {
 
 /** Module name of a path: `kernel/fs/erofs/erofs.ko` → `erofs`, with `_` for every `-`. */
 export function moduleName(path: string): string {
-  return basename(path).replace(/\.ko$/, "").replaceAll("-", "_");
+  return basename(path).replace(/\.ko(\.xz)?$/, "").replaceAll("-", "_");
 }
 
 /** Dependencies in a module's `.modinfo`: NUL-terminated strings, one of which is `depends=a,b`. */

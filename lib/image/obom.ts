@@ -1,14 +1,16 @@
 import type { Arch } from "../asset/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";
+import type { Suite } from "../profile/mod.ts";
 import { archNames } from "./arch.ts";
 import { GUEST_DENO_VERSION, GUEST_PROGRAMS } from "./guest.ts";
-import { GUEST_SUITE } from "./packages.ts";
 
 /**
  * Input of an OBOM, which describes the base image without additions of a session (docs/contracts.md §10).
  */
 export interface ObomInput {
   arch: Arch;
+  /** Debian release of the rootfs */
+  suite: Suite;
   /** version of the generating `sbx-admin` */
   generatorVersion: string;
   /** BLAKE3 of the described rootfs */
@@ -25,7 +27,7 @@ export const OBOM_GENERATOR = "sbx-admin";
 
 /** Generates CycloneDX 1.6 JSON of the rootfs's packages, Deno and guest programs; same input, same text. */
 export function generateObom(input: ObomInput): string {
-  const { arch, generatorVersion, rootfsHash, kernelVersion } = input;
+  const { arch, suite, generatorVersion, rootfsHash, kernelVersion } = input;
   const document = {
     $schema: "http://cyclonedx.org/schema/bom-1.6.schema.json",
     bomFormat: "CycloneDX",
@@ -43,7 +45,7 @@ export function generateObom(input: ObomInput): string {
         properties: [
           { name: "sbx:rootfs:blake3", value: rootfsHash },
           { name: "sbx:rootfs:arch", value: arch },
-          { name: "sbx:rootfs:suite", value: GUEST_SUITE },
+          { name: "sbx:rootfs:suite", value: suite },
           { name: "sbx:kernel:version", value: kernelVersion },
         ],
       },
@@ -74,12 +76,12 @@ export function installedPackages(status: string): DebianPackage[] {
   }).sort((a, b) => a.name < b.name ? -1 : a.name > b.name ? 1 : a.arch < b.arch ? -1 : 1);
 }
 
-function packageComponents({ status, licenses }: ObomInput) {
+function packageComponents({ suite, status, licenses }: ObomInput) {
   const byPackage = licenseNames(licenses);
   return installedPackages(status).map(({ name, version, arch, maintainer }) => {
     const purl = `pkg:deb/debian/${encodeURIComponent(name)}@${
       encodeURIComponent(version)
-    }?arch=${arch}&distro=${GUEST_SUITE}`;
+    }?arch=${arch}&distro=${suite}`;
     const entries = [...byPackage.get(name) ?? []].sort().map((license) => ({ license: { name: license } }));
     return {
       type: "library",

@@ -1,20 +1,18 @@
 import { join } from "node:path";
 import type { Arch } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
+import type { Suite } from "../profile/mod.ts";
 import { archNames } from "./arch.ts";
 import { run, runText } from "./command.ts";
-
-/** Debian release of the guest, the same on every host. */
-export const GUEST_SUITE = "bookworm";
 
 const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /**
- * Finds sources of the guest's suite: the mirrors of this machine's own apt.
+ * Finds sources of the guest's suite: the mirrors of this machine's own apt, whose own suite may be another.
  *
  * @throws {SbxError} `image.mirror.not_found`: apt has no Debian archive
  */
-export async function debianSources(arch: Arch, signal?: AbortSignal): Promise<string[]> {
+export async function debianSources(arch: Arch, suite: Suite, signal?: AbortSignal): Promise<string[]> {
   const output = await runText(
     ["apt-get", "indextargets", "--format", "$(LABEL)|$(REPO_URI)", "Created-By: Packages"],
     { doing: "asking apt for its mirror", signal },
@@ -28,12 +26,12 @@ export async function debianSources(arch: Arch, signal?: AbortSignal): Promise<s
     });
   }
   const security = uriOf("Debian-Security");
-  const source = (uri: string, suite: string) =>
-    `deb [arch=${archNames(arch).debian} signed-by=${KEYRING}] ${uri} ${suite} main`;
+  const source = (uri: string, name: string) =>
+    `deb [arch=${archNames(arch).debian} signed-by=${KEYRING}] ${uri} ${name} main`;
   return [
-    source(archive, GUEST_SUITE),
-    source(archive, `${GUEST_SUITE}-updates`),
-    ...(security ? [source(security, `${GUEST_SUITE}-security`)] : []),
+    source(archive, suite),
+    source(archive, `${suite}-updates`),
+    ...(security ? [source(security, `${suite}-security`)] : []),
   ];
 }
 
@@ -83,7 +81,7 @@ export class GuestApt {
     if (name) return name;
     throw new SbxError(
       "image.package.not_found",
-      `${metaPackage} of ${GUEST_SUITE} depends on no kernel package`,
+      `${metaPackage} depends on no kernel package`,
       {
         hint: "the mirror may be updating: try again in a few minutes",
       },

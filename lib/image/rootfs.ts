@@ -2,12 +2,12 @@ import { join } from "node:path";
 import type { Arch } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { RULES_PATH } from "../guest/wire/mod.ts";
+import type { Suite } from "../profile/mod.ts";
 import { archNames } from "./arch.ts";
 import { run, throwIfInterrupted } from "./command.ts";
 import { GUEST_PROGRAMS } from "./guest.ts";
 import type { ModuleTree } from "./module.ts";
 import { MODULES_PATH, NETWORK_MODULES, RESOLV_CONF, RULES } from "./network.ts";
-import { GUEST_SUITE } from "./packages.ts";
 import { hasTool } from "./tool.ts";
 
 /** Packages of every image: root certificates for its clients, and nftables for its network. */
@@ -60,6 +60,7 @@ if [ -n "\${SUDO_UID:-}" ]; then chown "$SUDO_UID:$SUDO_GID" "$work/rootfs.erofs
 /** Input of one root file system. */
 export interface RootfsParts {
   arch: Arch;
+  suite: Suite;
   /** Debian packages of the profile */
   packages: string[];
   /** sources of the guest's suite */
@@ -95,7 +96,7 @@ export async function buildRootfs(parts: RootfsParts, work: string, signal?: Abo
     ...DPKG_OPTIONS.map((option) => `--dpkgopt=${option}`),
     `--include=${[...new Set([...BASE_PACKAGES, ...parts.packages])].join(",")}`,
     `--customize-hook=${finish}`,
-    GUEST_SUITE,
+    parts.suite,
     "-",
     ...parts.sources,
   ];

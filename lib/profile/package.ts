@@ -15,4 +15,17 @@ const npm = z.string().max(256).regex(
   "not the name of an npm package",
 );
 
-export const Packages = z.strictObject({ apt: z.array(apt).default([]), npm: z.array(npm).default([]) });
+/** Debian releases that guests can be made of. */
+export const SUITES = ["bookworm", "trixie"] as const;
+export type Suite = typeof SUITES[number];
+
+/** Debian release of a guest whose profile names none. */
+export const DEFAULT_SUITE: Suite = "trixie";
+
+export const Packages = z.strictObject({
+  suite: z.enum(SUITES).default(DEFAULT_SUITE),
+  apt: z.array(apt).default([]),
+  npm: z.array(npm).default([]),
+});
+/** Content of a guest image: Debian's release, its packages, and npm's. */
+export type Packages = z.output<typeof Packages>;

@@ -73,6 +73,16 @@ Deno.test("modules come after their dependencies, without built-in ones", async 
   await assertRejects(() => tree.loadOrder(["a", "none"]), SbxError, "has no module none");
 });
 
+Deno.test("packed modules, as trixie's are, are unpacked and lose the suffix", async () => {
+  const tree = await moduleTree({ a: "b", b: "" });
+  const [plain] = await tree.loadOrder(["b"]);
+  const { success } = await new Deno.Command("xz", { args: [join(tree.dir, plain.path)] }).output();
+  assert(success);
+  const order = await (await ModuleTree.open(tree.dir)).loadOrder(["a"]);
+  assertEquals(order.map(({ path }) => path), ["kernel/net/b.ko", "kernel/net/a.ko"]);
+  assertEquals(order[0].bytes, plain.bytes);
+});
+
 Deno.test("an initrd has busybox, /init, the nodes its shell opens, and modules in the groups of init.ts", async () => {
   const tree = await moduleTree({
     virtio: "",
@@ -205,7 +215,7 @@ Deno.test("a build refuses invalid packages and an aborted signal, and leaves no
   const build = (apt: string[], npm: string[] = [], signal?: AbortSignal) =>
     buildImage({
       arch: currentArch(),
-      packages: { apt, npm },
+      packages: { suite: "trixie", apt, npm },
       out: join(dir, "out"),
       binaryVersion: "0.1.0",
       signal,
@@ -226,7 +236,7 @@ Deno.test("a build refuses invalid packages and an aborted signal, and leaves no
   const version = (text: string) =>
     buildImage({
       arch: currentArch(),
-      packages: { apt: [], npm: [] },
+      packages: { suite: "trixie", apt: [], npm: [] },
       out: dir,
       binaryVersion: "0.1.0",
       version: text,

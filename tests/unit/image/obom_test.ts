@@ -28,6 +28,7 @@ Version: 1
 
 const INPUT = {
   arch: "x86_64" as const,
+  suite: "bookworm" as const,
   generatorVersion: "0.1.0",
   rootfsHash: "ab".repeat(32),
   kernelVersion: "6.1.0-1-cloud-amd64",

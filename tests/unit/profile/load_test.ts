@@ -67,7 +67,7 @@ Deno.test("missing parts of a profile are empty; settings provide its resources"
       vm: {},
       rules: {},
       mcp: {},
-      packages: { apt: [], npm: [] },
+      packages: { suite: "trixie", apt: [], npm: [] },
       credentials: { providers: [] },
       detection: { packs: [] },
     });
