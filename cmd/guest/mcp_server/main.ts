@@ -6,7 +6,7 @@
  * Only relays messages: the servers run outside the VM, and the host decides which calls are allowed.
  */
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
-import { HOST_CID, PORTS } from "../../../lib/guest/wire/mod.ts";
+import { connectHost, PORTS } from "../../../lib/guest/wire/mod.ts";
 import { bridge, MESSAGE_LIMIT } from "./bridge.ts";
 
 const ABOUT = `sbx-mcp-server
@@ -24,7 +24,7 @@ if (Deno.args.length > 0) {
 
 let conn: Deno.Conn;
 try {
-  conn = await Deno.connect({ transport: "vsock", cid: HOST_CID, port: PORTS.mcp });
+  conn = await connectHost(PORTS.mcp);
 } catch {
   fail(
     `the host has no MCP endpoint for this VM (vsock port ${PORTS.mcp})`,

@@ -1,6 +1,5 @@
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
-import { type Note, PORTS } from "../../../lib/guest/wire/mod.ts";
-import { connectHost } from "./host.ts";
+import { connectHost, type Note, PORTS } from "../../../lib/guest/wire/mod.ts";
 
 /** Connection for notes to the host about streams and refused packets. */
 export class Notes {

@@ -1,4 +1,4 @@
-import { HOST_CID, PORTS } from "../../../lib/guest/wire/mod.ts";
+import { connectHost, PORTS } from "../../../lib/guest/wire/mod.ts";
 import { ROOTED } from "./boot.ts";
 
 /** Makes the kernel look for devices that were plugged in. */
@@ -11,11 +11,6 @@ const WAITING = "/run/sbx/waiting";
 const PLUGGED = "/run/sbx/plugged";
 /** Time between two looks for the host, in `ms`. */
 const RETRY_MS = 5;
-
-/** Connects to a vsock port of the host. */
-export function connectHost(port: number): Promise<Deno.Conn> {
-  return Deno.connect({ transport: "vsock", cid: HOST_CID, port });
-}
 
 /**
  * Opens the first control connection. A machine that is there to be written down has no vsock: the agent waits, also in

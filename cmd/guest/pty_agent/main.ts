@@ -4,9 +4,9 @@
  * it may do.
  */
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
-import type { GuestMessage, HostMessage } from "../../../lib/guest/wire/mod.ts";
+import { connectHost, type GuestMessage, type HostMessage } from "../../../lib/guest/wire/mod.ts";
 import { BootConfig } from "./boot.ts";
-import { connectControl, connectHost, ejectVsock, reconnectControl } from "./connect.ts";
+import { connectControl, ejectVsock, reconnectControl } from "./connect.ts";
 import { Executions } from "./exec.ts";
 import { awaitFile } from "./file.ts";
 import type { Host } from "./host.ts";

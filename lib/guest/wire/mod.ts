@@ -2,6 +2,7 @@
  * Messages, limits and network constants shared by host and guest. Loads no zod: guest programs bundle this
  * room.
  */
+export { connectHost } from "./host.ts";
 export {
   BOOT_FILE_MODE,
   type BootFile,
