@@ -11,6 +11,7 @@ import { unpackKernel } from "./kernel.ts";
 import { ModuleTree } from "./module.ts";
 import { generateObom } from "./obom.ts";
 import { isAptPackage, type Packages } from "../profile/mod.ts";
+import { installNpm, requireExact } from "./npm.ts";
 import { debianSources, GuestApt } from "./packages.ts";
 import { buildRootfs } from "./rootfs.ts";
 import { requireSpace } from "./space.ts";
@@ -20,6 +21,7 @@ import { moveAside, removeTree } from "./tree.ts";
 /** Stages of a build, weighted by their measured duration. */
 export const BUILD_STAGES: Stage[] = [
   { name: "guest programs", weight: 2 },
+  { name: "npm packages", weight: 4 },
   { name: "kernel", weight: 8 },
   { name: "rootfs", weight: 24 },
   { name: "hash", weight: 1 },
@@ -50,15 +52,7 @@ export interface BuildOptions {
  */
 export async function buildImage(options: BuildOptions): Promise<string> {
   const { packages, arch } = options;
-  if (packages.npm.length > 0) {
-    throw new SbxError(
-      "image.npm.unsupported",
-      `npm packages (${packages.npm.join(", ")}) are not supported yet`,
-      {
-        hint: "remove packages.npm from the profile",
-      },
-    );
-  }
+  requireExact(packages.npm);
   const bad = packages.apt.find((name) => !isAptPackage(name));
   if (bad !== undefined) {
     throw new SbxError("image.package.invalid", `invalid Debian package name "${bad}"`, {
@@ -100,6 +94,10 @@ async function buildIn(work: string, options: BuildOptions): Promise<string> {
   const deno = join(work, "deno");
   await placeDeno(arch, deno, guestDir, signal);
 
+  progress.stage("npm packages");
+  const overlay = await folder("overlay");
+  const npm = await installNpm(packages, arch, { work: await folder("npm"), overlay, signal });
+
   progress.stage("kernel");
   const sources = await debianSources(arch, packages.suite, signal);
   const apt = await GuestApt.open(await folder("apt"), arch, sources, signal);
@@ -114,7 +112,16 @@ async function buildIn(work: string, options: BuildOptions): Promise<string> {
   await Deno.writeFile(join(built, "initrd.img"), await buildInitrd(busybox, modules), { mode: 0o644 });
 
   progress.stage("rootfs");
-  const parts = { arch, suite: packages.suite, packages: packages.apt, sources, modules, deno, guestDir };
+  const parts = {
+    arch,
+    suite: packages.suite,
+    packages: packages.apt,
+    sources,
+    modules,
+    deno,
+    guestDir,
+    overlay,
+  };
   const rootfs = await buildRootfs(parts, await folder("rootfs"), signal);
   await Deno.rename(rootfs.path, join(built, "rootfs.erofs"));
   await Deno.chmod(join(built, "rootfs.erofs"), 0o644);
@@ -128,6 +135,7 @@ async function buildIn(work: string, options: BuildOptions): Promise<string> {
     kernelVersion: modules.version,
     status,
     licenses,
+    npm,
   });
   await Deno.writeTextFile(join(built, "obom.cdx.json"), obom, { mode: 0o644 });
   throwIfInterrupted(signal);

@@ -3,6 +3,7 @@ import { blake3 } from "../base/hash/mod.ts";
 import type { Suite } from "../profile/mod.ts";
 import { archNames } from "./arch.ts";
 import { GUEST_DENO_VERSION, GUEST_PROGRAMS } from "./guest.ts";
+import type { LockedPackage } from "./npm.ts";
 
 /**
  * Input of an OBOM, which describes the base image without additions of a session (docs/contracts.md §10).
@@ -20,6 +21,8 @@ export interface ObomInput {
   status: string;
   /** lines `<package>/copyright:License: <name>` */
   licenses: string;
+  /** npm packages of the rootfs */
+  npm: LockedPackage[];
 }
 
 /** Name of the generator in `metadata.tools`. */
@@ -50,7 +53,7 @@ export function generateObom(input: ObomInput): string {
         ],
       },
     },
-    components: [...packageComponents(input), ...guestComponents(input)],
+    components: [...packageComponents(input), ...npmComponents(input), ...guestComponents(input)],
   };
   return JSON.stringify(document, null, 2) + "\n";
 }
@@ -103,6 +106,24 @@ function licenseNames(lines: string): Map<string, Set<string>> {
     if (name) names.set(name, (names.get(name) ?? new Set()).add(license.trim()));
   }
   return names;
+}
+
+function npmComponents({ npm }: ObomInput) {
+  return npm.map(({ name, version, integrity, license }) => {
+    const purl = `pkg:npm/${name.replace("@", "%40")}@${version}`;
+    return {
+      type: "library",
+      "bom-ref": purl,
+      name,
+      version,
+      hashes: [{
+        alg: "SHA-512",
+        content: Uint8Array.fromBase64(integrity.slice("sha512-".length)).toHex(),
+      }],
+      ...(license && { licenses: [{ license: { name: license } }] }),
+      purl,
+    };
+  });
 }
 
 function guestComponents({ arch, generatorVersion }: ObomInput) {

@@ -30,7 +30,7 @@ const DPKG_OPTIONS = [
 ];
 
 /**
- * Hook that mmdebstrap runs on the finished tree as its root: `$1` is the tree, `$work` our folder. The image
+ * Hook that mmdebstrap runs on the finished tree as its root: `$1` is the tree, `$work` our folder, `$overlay` what is laid over it. The image
  * is made here, so that the tree, whose owners are not the caller's, never leaves mmdebstrap's own folder.
  *
  * Files are excluded from the image but not removed from the tree: mmdebstrap's apt configuration is in its
@@ -39,7 +39,7 @@ const DPKG_OPTIONS = [
 const FINISH = `#!/bin/sh
 set -eu
 root=$1
-cp -r "$work/overlay/." "$root/"
+cp -r "$overlay/." "$root/"
 for program in $programs; do
   test -s "$root/usr/lib/sbx/$program.js" && test -x "$root/usr/bin/$program" || {
     echo "error: the guest program $program is not in the rootfs" >&2; exit 1; }
@@ -70,6 +70,8 @@ export interface RootfsParts {
   deno: string;
   /** folder with a `<name>.js` for each guest program */
   guestDir: string;
+  /** folder of files that are laid over Debian's, to which sbx's own are added */
+  overlay: string;
 }
 
 /** A built root file system. */
@@ -84,7 +86,7 @@ export interface Rootfs {
 
 /** Installs the packages, adds the overlay, and builds the erofs image in `work`. */
 export async function buildRootfs(parts: RootfsParts, work: string, signal?: AbortSignal): Promise<Rootfs> {
-  await writeOverlay(parts, join(work, "overlay"));
+  await writeOverlay(parts);
   const finish = join(work, "finish.sh");
   await Deno.writeTextFile(finish, FINISH, { mode: 0o755 });
   throwIfInterrupted(signal);
@@ -100,7 +102,7 @@ export async function buildRootfs(parts: RootfsParts, work: string, signal?: Abo
     "-",
     ...parts.sources,
   ];
-  const env = { TMPDIR: work, work, programs: GUEST_PROGRAMS.join(" ") };
+  const env = { TMPDIR: work, work, overlay: parts.overlay, programs: GUEST_PROGRAMS.join(" ") };
   await run(await asRoot(command, env), {
     doing: "building the root file system",
     env,
@@ -126,7 +128,8 @@ async function asRoot(command: string[], env: Record<string, string>): Promise<s
 }
 
 /** Writes the files laid over Debian's. */
-async function writeOverlay(parts: RootfsParts, overlay: string): Promise<void> {
+async function writeOverlay(parts: RootfsParts): Promise<void> {
+  const { overlay } = parts;
   const text = async (path: string, content: string, mode = 0o644) => {
     await Deno.mkdir(join(overlay, path, ".."), { recursive: true });
     await Deno.writeTextFile(join(overlay, path), content, { mode });

@@ -3,7 +3,7 @@ import { SbxError } from "../base/error/mod.ts";
 import { formatBytes } from "../base/progress/mod.ts";
 
 /** Peak disk use of a build, in `bytes`: packages, their tree, and the image, with half as much to spare. */
-const BUILD_BYTES = 1.5e9;
+const BUILD_BYTES = 2.5e9;
 
 /** @throws {SbxError} `disk.full`: `dir` has too little free space for a build */
 export async function requireSpace(dir: string, needed = BUILD_BYTES): Promise<void> {

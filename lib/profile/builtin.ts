@@ -3,11 +3,12 @@
 const CODE = `# A machine to write and run code in.
 id = "code"
 name = "Code"
-description = "A Debian machine with git, curl, Python and Node for coding agents."
-revision = "1.0.0"
+description = "A Debian machine with git, curl, Python, Node and npm for coding agents."
+revision = "1.1.0"
 
 [packages]
-apt = ["ca-certificates", "git", "curl", "python3", "nodejs", "less", "procps"]
+apt = ["ca-certificates", "git", "curl", "python3", "less", "procps"]
+npm = ["node-linux-{cpu}@24.21.0", "npm@12.2.0"]
 
 [credentials]
 providers = ["anthropic", "openai", "google", "github"]

@@ -11,8 +11,14 @@ export function isAptPackage(name: string): boolean {
 
 const apt = z.string().refine(isAptPackage, "not the name of a Debian package");
 const npm = z.string().max(256).regex(
-  /^(@[a-z0-9][a-z0-9._~-]*\/)?[a-z0-9][a-z0-9._~-]*(@[A-Za-z0-9.^~<>=*+-]+)?$/,
+  // {cpu} stands for x64 or arm64.
+  /^(@[a-z0-9][a-z0-9._~-]*\/)?[a-z0-9]([a-z0-9._~-]|\{cpu\})*(@[A-Za-z0-9.^~<>=*+-]+)?$/,
   "not the name of an npm package",
+);
+const program = z.string().max(64).regex(/^[A-Za-z0-9][\w.-]*$/, "not the name of a program");
+const modulePath = z.string().max(256).regex(
+  /^(?!.*(^|\/)\.\.?(\/|$))[A-Za-z0-9@][\w@.{}/-]*$/,
+  "not a path below node_modules",
 );
 
 /** Debian releases that guests can be made of. */
@@ -26,6 +32,7 @@ export const Packages = z.strictObject({
   suite: z.enum(SUITES).default(DEFAULT_SUITE),
   apt: z.array(apt).default([]),
   npm: z.array(npm).default([]),
+  bin: z.record(program, modulePath).default({}),
 });
 /** Content of a guest image: Debian's release, its packages, and npm's. */
 export type Packages = z.output<typeof Packages>;

@@ -215,7 +215,7 @@ Deno.test("a build refuses invalid packages and an aborted signal, and leaves no
   const build = (apt: string[], npm: string[] = [], signal?: AbortSignal) =>
     buildImage({
       arch: currentArch(),
-      packages: { suite: "trixie", apt, npm },
+      packages: { suite: "trixie", apt, npm, bin: {} },
       out: join(dir, "out"),
       binaryVersion: "0.1.0",
       signal,
@@ -225,7 +225,7 @@ Deno.test("a build refuses invalid packages and an aborted signal, and leaves no
     assertEquals(isAptPackage(name), false);
     assertEquals(await code(build([name])), "image.package.invalid");
   }
-  assertEquals(await code(build([], ["left-pad"])), "image.npm.unsupported");
+  assertEquals(await code(build([], ["left-pad"])), "image.npm.version");
   assertEquals(await Array.fromAsync(Deno.readDir(dir)), []);
   // What a profile may name, a build takes.
   for (const name of ["libstdc++6", "python3=3.13.5-1", "libc6:arm64"]) {
@@ -236,7 +236,7 @@ Deno.test("a build refuses invalid packages and an aborted signal, and leaves no
   const version = (text: string) =>
     buildImage({
       arch: currentArch(),
-      packages: { suite: "trixie", apt: [], npm: [] },
+      packages: { suite: "trixie", apt: [], npm: [], bin: {} },
       out: dir,
       binaryVersion: "0.1.0",
       version: text,

@@ -35,6 +35,12 @@ const INPUT = {
   status: STATUS,
   licenses:
     "zlib1g/copyright:License: Zlib\nzlib1g/copyright:License: Zlib\nlibstdc++6/copyright:License: GPL-3+ with exception\n",
+  npm: [{
+    name: "@openai/codex",
+    version: "0.169.0",
+    integrity: `sha512-${"AA".repeat(42)}AA==`,
+    license: "Apache-2.0",
+  }],
 };
 
 /** Validates against CycloneDX's own schema, from the package of its maintainers. */
@@ -67,6 +73,7 @@ Deno.test("the OBOM names every installed package, Deno, the guest programs, and
   assertEquals(components.map(({ name }: { name: string }) => name), [
     "libstdc++6",
     "zlib1g",
+    "@openai/codex",
     "deno",
     "sbx-pty-agent",
     "sbx-net-proxy",
@@ -78,6 +85,9 @@ Deno.test("the OBOM names every installed package, Deno, the guest programs, and
     "pkg:deb/debian/libstdc%2B%2B6@12.2.0-14%2Bdeb12u1?arch=amd64&distro=bookworm",
   );
   assertEquals(components[1].licenses, [{ license: { name: "Zlib" } }]);
+  const { purl, hashes } = components[2];
+  assertEquals(purl, "pkg:npm/%40openai/codex@0.169.0");
+  assertEquals(hashes, [{ alg: "SHA-512", content: "00".repeat(64) }]);
   assertEquals(components[1].supplier, { name: "Mark Brown" });
   assertEquals(metadata.component.hashes, [{ alg: "BLAKE3", content: INPUT.rootfsHash }]);
   assertEquals(metadata.tools.components[0], { type: "application", name: "sbx-admin", version: "0.1.0" });

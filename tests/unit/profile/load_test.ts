@@ -40,7 +40,6 @@ Deno.test("the built-in profiles", async () => {
       "git",
       "curl",
       "python3",
-      "nodejs",
       "less",
       "procps",
     ]);
@@ -67,7 +66,7 @@ Deno.test("missing parts of a profile are empty; settings provide its resources"
       vm: {},
       rules: {},
       mcp: {},
-      packages: { suite: "trixie", apt: [], npm: [] },
+      packages: { suite: "trixie", apt: [], npm: [], bin: {} },
       credentials: { providers: [] },
       detection: { packs: [] },
     });

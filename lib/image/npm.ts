@@ -1,0 +1,136 @@
+import { join, normalize } from "node:path";
+import type { Arch } from "../asset/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import type { Packages } from "../profile/mod.ts";
+import { archNames } from "./arch.ts";
+import { run } from "./command.ts";
+import { requireTools } from "./tool.ts";
+
+/** Where the guest has npm's packages, and links to their programs: npm's own global prefix. */
+const PREFIX = "usr/local";
+const MODULES = `${PREFIX}/lib/node_modules`;
+const PROGRAMS = `${PREFIX}/bin`;
+
+/** In a profile's names: npm's word for the architecture, x64 or arm64. */
+const CPU = "{cpu}";
+
+/** Name and exact version of a package. */
+const EXACT = /^(@?[^@]+)@(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)$/;
+
+/** npm's configuration in the guest: a Node that is linked into the prefix would make its own folder the prefix. */
+const NPMRC = `prefix=/${PREFIX}\nupdate-notifier=false\nfund=false\naudit=false\n`;
+
+/** A package as it was installed. */
+export interface LockedPackage {
+  name: string;
+  version: string;
+  /** as npm writes it: `sha512-<base64>` */
+  integrity: string;
+  license?: string;
+}
+
+/** Refuses a package without an exact version, which would not be the same in two builds. */
+export function requireExact(names: string[]): void {
+  const loose = names.find((name) => !EXACT.test(name));
+  if (loose === undefined) return;
+  throw new SbxError("image.npm.version", `the npm package "${loose}" has no exact version`, {
+    hint: "write NAME@1.2.3 in packages.npm of the profile; npm view NAME version shows the newest",
+  });
+}
+
+/**
+ * Installs npm packages of a profile below `overlay`, with links to their programs on the guest's PATH. Everything that is
+ * installed has an integrity hash in npm's lock, checked by npm; what is in npm's cache is not downloaded again. No
+ * script of a package runs on this host: `bin` names programs that such a script would have put in place.
+ *
+ * @param work folder for npm to work in
+ * @throws {SbxError} `image.npm.version`, `image.npm.program`, `image.npm.integrity`, `image.tool_failed`
+ */
+export async function installNpm(
+  { npm, bin }: Pick<Packages, "npm" | "bin">,
+  arch: Arch,
+  { work, overlay, signal }: { work: string; overlay: string; signal?: AbortSignal },
+): Promise<LockedPackage[]> {
+  if (npm.length === 0) return [];
+  requireExact(npm);
+  await requireTools({ npm: "npm" });
+  const cpu = archNames(arch).npm;
+  const dependencies = Object.fromEntries(npm.map((text) => {
+    const [, name, version] = EXACT.exec(text.replace(CPU, cpu))!;
+    return [name, version];
+  }));
+  await Deno.mkdir(work, { recursive: true });
+  await Deno.writeTextFile(join(work, "package.json"), JSON.stringify({ private: true, dependencies }));
+  const options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
+  options.push("--prefer-offline", "--omit=dev", "--os=linux", `--cpu=${cpu}`, "--libc=glibc");
+  for (const command of [["install", "--package-lock-only"], ["ci"]]) {
+    await run(["npm", ...command, ...options], {
+      doing: "installing npm packages",
+      cwd: work,
+      signal,
+      hint: "check that npm's registry is reachable and has these versions: npm view NAME versions",
+    });
+  }
+  const modules = join(work, "node_modules");
+  const locked = await readLock(join(modules, ".package-lock.json"));
+  const links = { ...await declaredPrograms(modules, Object.keys(dependencies)), ...bin };
+  await linkPrograms(modules, join(overlay, PROGRAMS), links, cpu);
+  if (dependencies.npm) await Deno.writeTextFile(join(modules, "npm/npmrc"), NPMRC);
+  await Deno.remove(join(modules, ".bin"), { recursive: true }).catch(() => {});
+  await Deno.mkdir(join(overlay, PREFIX, "lib"), { recursive: true });
+  await Deno.rename(modules, join(overlay, MODULES));
+  return locked;
+}
+
+/** Reads npm's record of what it installed. @throws {SbxError} `image.npm.integrity` */
+async function readLock(path: string): Promise<LockedPackage[]> {
+  const { packages } = JSON.parse(await Deno.readTextFile(path));
+  type Entry = Partial<LockedPackage> & { inBundle?: boolean };
+  const locked = Object.entries(packages as Record<string, Entry>).flatMap(([folder, entry]) => {
+    // What a package brings along is covered by the hash of that package.
+    if (entry.inBundle) return [];
+    const name = entry.name ?? folder.slice(folder.lastIndexOf("node_modules/") + "node_modules/".length);
+    const { version, integrity, license } = entry;
+    if (!version || !integrity?.startsWith("sha512-")) {
+      throw new SbxError("image.npm.integrity", `the npm registry has no SHA-512 of ${name}`, {
+        hint: "take packages that the registry publishes with integrity hashes",
+      });
+    }
+    return [{ name, version, integrity, ...(typeof license === "string" && { license }) }];
+  });
+  return locked.sort((a, b) => keyOf(a) < keyOf(b) ? -1 : 1);
+}
+
+/** `name@version` of a package. */
+export function keyOf({ name, version }: Pick<LockedPackage, "name" | "version">): string {
+  return `${name}@${version}`;
+}
+
+/** Programs that packages declare in `bin`, as paths in node_modules. */
+async function declaredPrograms(modules: string, names: string[]): Promise<Record<string, string>> {
+  const programs: Record<string, string> = {};
+  for (const name of names) {
+    const { bin } = JSON.parse(await Deno.readTextFile(join(modules, name, "package.json")));
+    const declared: Record<string, unknown> = typeof bin === "string"
+      ? { [name.replace(/^@[^/]*\//, "")]: bin }
+      : bin ?? {};
+    for (const [program, path] of Object.entries(declared)) programs[program] = `${name}/${path}`;
+  }
+  return programs;
+}
+
+/** Links programs into the guest's PATH. @throws {SbxError} `image.npm.program`: one is not in the packages */
+async function linkPrograms(modules: string, dir: string, links: Record<string, string>, cpu: string) {
+  await Deno.mkdir(dir, { recursive: true });
+  for (const [name, path] of Object.entries(links)) {
+    const file = normalize(path.replaceAll(CPU, cpu));
+    const info = await Deno.lstat(join(modules, file)).catch(() => null);
+    if (!/^\w[\w.-]*$/.test(name) || file.startsWith("..") || !info?.isFile) {
+      throw new SbxError("image.npm.program", `the program ${name} is not in the npm packages at ${file}`, {
+        hint: "correct packages.bin of the profile: paths are below node_modules",
+      });
+    }
+    await Deno.chmod(join(modules, file), 0o755);
+    await Deno.symlink(`../lib/node_modules/${file}`, join(dir, name));
+  }
+}
