@@ -104,7 +104,8 @@ export interface StreamHandlers {
 }
 
 /**
- * Copies a program's streamed output to stdout and stderr, byte for byte.
+ * Copies a program's streamed output to stdout and stderr, byte for byte. What comes after the program's end is read only
+ * if there is a handler of events: the service removes the VM of `sbx run` by itself.
  *
  * @returns its exit code
  * @throws {SbxError} the service's error; `process.gone`: the stream ended before the program
@@ -115,8 +116,10 @@ export async function streamProgram(response: Response, handlers: StreamHandlers
     const value = JSON.parse(data);
     if (event === "stdout") await writeAll(Deno.stdout, Uint8Array.fromBase64(value.data));
     else if (event === "stderr") await writeAll(Deno.stderr, Uint8Array.fromBase64(value.data));
-    else if (event === "exit") exit = value;
-    else if (event === "booted") handlers.booted?.(value);
+    else if (event === "exit") {
+      exit = value;
+      if (!handlers.events) break;
+    } else if (event === "booted") handlers.booted?.(value);
     else if (event === "events") handlers.events?.(value.events);
     else if (event === "error") throw serverError(value);
   }

@@ -88,10 +88,14 @@ export class Registry {
     });
   }
 
+  hasRoom(limit: number): boolean {
+    return this.alive().length < limit;
+  }
+
   /** @throws {SbxError} `vm.limit`: as many VMs run as `vm.resources.max_concurrent_vms` allows */
   requireRoom(limit: number): void {
+    if (this.hasRoom(limit)) return;
     const running = this.alive().length;
-    if (running < limit) return;
     throw new SbxError(
       "vm.limit",
       `${count(running, "VM is", "VMs are")} running, the limit of vm.resources.max_concurrent_vms`,

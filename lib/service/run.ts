@@ -1,5 +1,7 @@
 /** Programs in VMs that are thrown away afterwards (`POST /run`). */
 import type { ExecRequest, RunRequest, RunResult } from "../api/mod.ts";
+import { asSbxError } from "../base/error/mod.ts";
+import { log } from "../base/log/mod.ts";
 import { execBuffered, execStreamed, type Send } from "./exec.ts";
 import { sessionEvents } from "./ledger.ts";
 import type { Supervisor } from "./supervisor.ts";
@@ -49,7 +51,16 @@ export class OneOffVm {
     try {
       return await work();
     } finally {
-      await this.#supervisor.delete(this.#vm);
+      await this.#supervisor.delete(this.#vm).catch((error) => this.#leaveBehind(error));
     }
+  }
+
+  /** Its client may be gone by now: the failure is told where the VM is listed. */
+  #leaveBehind(cause: unknown): never {
+    const { message } = asSbxError(cause, "removing the VM");
+    log.warn(`VM "${this.#vm.record.name}" was not removed: ${message}`);
+    const last_error = `it was not removed after its program: ${message}`;
+    this.#vm.state = { ...this.#vm.state, last_error };
+    throw cause;
   }
 }

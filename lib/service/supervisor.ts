@@ -34,6 +34,8 @@ export class Supervisor {
   readonly #launcher: Launcher;
   readonly #maker: VmMaker;
   readonly #companions: Companions;
+  /** of VMs that are being removed */
+  readonly #removals = new Set<Promise<void>>();
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
@@ -88,6 +90,8 @@ export class Supervisor {
     request: CreateRequest,
     options: { scratch: boolean; parent?: VmParent } = { scratch: true },
   ): Promise<Vm> {
+    // The VM of the `sbx run` before this one leaves in a moment.
+    if (!this.#registry.hasRoom(maxRunning(this.#settings))) await Promise.allSettled(this.#removals);
     return await this.#maker.make(request, options);
   }
 
@@ -151,10 +155,12 @@ export class Supervisor {
   }
 
   async delete(vm: Vm): Promise<void> {
-    await exclusive(vm, "delete", async () => {
+    const removal = exclusive(vm, "delete", async () => {
       if (isAlive(vm.state)) await this.#end(vm, true);
       await this.#states.erase(vm);
     });
+    this.#removals.add(removal);
+    await removal.finally(() => this.#removals.delete(removal));
   }
 
   /** Removes the VMs that were left behind; with `all`, every VM. @returns their names */

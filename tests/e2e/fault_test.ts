@@ -63,6 +63,46 @@ Deno.test("faults of the host", async (t) => {
       await sbx.ok("delete", "twin");
     });
 
+    await t.step(
+      "`sbx run` ends with its program; the service removes the VM, and the next one has room",
+      async () => {
+        await sbx.ok("settings", "set", "vm.resources.max_concurrent_vms", "1");
+        for (const word of ["one", "two"]) {
+          assertEquals((await sbx.ok("run", "--", "echo", word)).trim(), word);
+        }
+        await eventually(
+          "the VMs are gone",
+          async () => (await sbx.api("GET", "/vms/list")).body.vms.length === 0,
+        );
+        assertEquals(await Array.fromAsync(Deno.readDir(join(sbx.home, "run/instances"))), []);
+        const sessions = JSON.parse(await sbx.ok("sessions", "--json"));
+        assertEquals(sessions.sessions.filter(({ ended_at }: { ended_at?: string }) => !ended_at), []);
+        await sbx.ok("settings", "reset", "vm.resources.max_concurrent_vms");
+      },
+    );
+
+    await t.step("a VM that cannot be removed after its program says so", async () => {
+      const sessions = join(sbx.home, "sessions");
+      const before = new Set(await Array.fromAsync(Deno.readDir(sessions), ({ name }) => name));
+      const run = sbx.ok("run", "--", "sh", "-c", "until [ -e /workspace/go ]; do sleep 0.1; done");
+      const running = async () =>
+        (await sbx.api("GET", "/vms/list")).body.vms
+          .find(({ id, status }: { id: string; status: string }) => !before.has(id) && status === "Running");
+      await eventually("it runs", async () => await running() !== undefined);
+      const { id, name } = await running();
+      await Deno.rename(sessions, join(sbx.home, "moved"));
+      await Deno.writeTextFile(sessions, "no folder");
+      await Deno.writeTextFile(join(sbx.home, "moved", id, "workspace/go"), "");
+      await run;
+      await eventually("status says so", async () => {
+        const { stdout } = await sbx.cli("status");
+        return stdout.includes(`"${name}"`) && stdout.includes("it was not removed after its program");
+      });
+      await Deno.remove(sessions);
+      await Deno.rename(join(sbx.home, "moved"), sessions);
+      await sbx.ok("delete", name);
+    });
+
     await t.step("a client that goes away in the middle of `sbx run` takes its VM with it", async () => {
       const client = limitChild(new Deno.Command(join(Deno.cwd(), "bin/sbx"), {
         args: ["run", "--", "sh", "-c", "echo up; sleep 300"],
