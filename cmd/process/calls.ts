@@ -3,7 +3,8 @@ import type { Session } from "../../lib/session/mod.ts";
 import { serveTerminal } from "./terminal.ts";
 import { serveWatch } from "./watch.ts";
 
-type SingleCall = Extract<Call, { t: SingleKind }>;
+type ForkCall = Extract<Call, { t: "Fork" }>;
+type SingleCall = Exclude<Extract<Call, { t: SingleKind }>, ForkCall>;
 
 /** Serves one call of the service. */
 export async function serve(session: Session, call: Call, caller: Caller): Promise<void> {
@@ -14,6 +15,8 @@ export async function serve(session: Session, call: Call, caller: Caller): Promi
       return await serveExec(session, call, caller);
     case "Terminal":
       return await serveTerminal(session, call, caller);
+    case "Fork":
+      return await serveFork(session, call, caller);
     default:
       await caller.reply(await replyTo(session, call));
   }
@@ -78,6 +81,15 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
       mcp.assignVm(call.need, call);
       return { t: "Ok" };
   }
+}
+
+/** Copies the VM; a copy that nobody waits for is removed. */
+async function serveFork(session: Session, { dir }: ForkCall, caller: Caller): Promise<void> {
+  const { stillMs, event } = await session.fork(dir);
+  await caller.reply({ t: "Forked", still_ms: stillMs, ...(event && { event }) }).catch(async (error) => {
+    await Deno.remove(dir, { recursive: true }).catch(() => {});
+    throw error;
+  });
 }
 
 async function serveExec(session: Session, call: ExecCall, caller: Caller): Promise<void> {

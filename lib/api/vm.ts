@@ -70,13 +70,22 @@ export const ProfileInForce = z.object({
   outdated: z.boolean().describe("the profile's files have changed since, and are not in force in this VM"),
 }).openapi("ProfileInForce");
 
+/** The VM that another one is a copy of, and the end of its ledger's chain of events at that moment. */
+export const ForkedFrom = z.object({
+  session: z.uuid(),
+  event: z.object({ id: z.string(), hash: z.string() }).optional().describe("absent: it had no events"),
+}).openapi("ForkedFrom");
+
 export const VmInfo = VmSummary.extend({
   created_at: z.iso.datetime(),
   session_id: z.string(),
   cpus: z.int(),
   ram_mb: z.int(),
   accelerator: z.string().optional().describe("kvm or tcg; absent before the first boot"),
-  started_by: z.enum(["cold", "template", "resume"]).optional().describe("absent before the first boot"),
+  forked_from: ForkedFrom.optional().describe("the VM that this one is a copy of"),
+  started_by: z.enum(["cold", "template", "resume", "fork"]).optional().describe(
+    "absent before the first boot",
+  ),
   started_why: z.string().optional().describe("why it did not start from memory"),
   hypervisor: z.string(),
   features: z.record(z.string(), z.boolean()),
@@ -141,7 +150,20 @@ export const RunResult = ExecResult.extend({
 export type RunResult = z.infer<typeof RunResult>;
 
 export const SaveRequest = z.strictObject({ name: CreateRequest.shape.name }).openapi("VmSave");
-export const ForkRequest = z.strictObject({ name: CreateRequest.shape.name }).openapi("VmFork");
+/** Most VMs of one fork (docs/contracts.md §14). */
+export const FORK_COUNT_MAX = 16;
+
+export const ForkRequest = z.strictObject({
+  name: CreateRequest.shape.name.describe("of the new VM, or of several with -1, -2, … behind it"),
+  count: z.int().min(1).max(FORK_COUNT_MAX).optional().describe("number of new VMs; default 1"),
+}).openapi("VmFork");
+export type ForkRequest = z.infer<typeof ForkRequest>;
+
+export const ForkResult = z.object({
+  vms: z.array(VmSummary),
+  still_ms: z.number().optional().describe("time that a running source stood still"),
+}).openapi("VmForks");
+export type ForkResult = z.infer<typeof ForkResult>;
 export const PurgeRequest = z.strictObject({
   all: z.boolean().optional().describe(
     "delete all VMs, including persistent and running ones; default: only temporary VMs that are not running",
@@ -238,7 +260,7 @@ export const vmRoutes = {
   pause: vm("post", "pause", "the VM, paused", VmSummary),
   resume: vm("post", "resume", "the VM, running", VmSummary),
   suspend: vm("post", "suspend", "the VM, its memory on disk", VmSummary),
-  fork: vm("post", "fork", "the new VM", VmSummary, body(ForkRequest)),
+  fork: vm("post", "fork", "the new VMs, booting", ForkResult, body(ForkRequest)),
   save: vm("post", "save", "the VM, persistent from now on", VmSummary, body(SaveRequest)),
   delete: vm("delete", "delete", "the VM is deleted", z.object({ id: z.uuid(), deleted: z.literal(true) })),
   run: createRoute({

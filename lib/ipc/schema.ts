@@ -27,8 +27,8 @@ export const Call = z.discriminatedUnion("t", [
     start: z.discriminatedUnion("from", [
       z.strictObject({ from: z.literal("kernel"), why: z.string() }),
       z.strictObject({ from: z.literal("template"), dir: z.string() }),
-      /** with the memory that it was suspended with */
-      z.strictObject({ from: z.literal("suspended") }),
+      /** with its memory from the disk; `by` what put it there */
+      z.strictObject({ from: z.literal("suspended"), by: z.enum(["resume", "fork"]) }),
     ]),
   }),
   z.strictObject({ t: z.literal("Watch") }),
@@ -71,6 +71,8 @@ export const Call = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Pause") }),
   z.strictObject({ t: z.literal("Resume") }),
   z.strictObject({ t: z.literal("Suspend") }),
+  /** copies the VM into a folder, which is removed if nobody waits for the reply */
+  z.strictObject({ t: z.literal("Fork"), dir: z.string() }),
   z.strictObject({ t: z.literal("Stop"), force: z.boolean() }),
   /** answered when the session has ended */
   z.strictObject({ t: z.literal("AwaitEnd") }),
@@ -93,7 +95,7 @@ export const MachineState = z.enum(["Booting", "Running", "Paused", "Suspended",
 
 /** How a machine was started, and why not from memory, in words for a person. */
 const MachineStart = z.strictObject({
-  by: z.enum(["cold", "template", "resume"]),
+  by: z.enum(["cold", "template", "resume", "fork"]),
   why: z.string().optional(),
 });
 export type MachineStart = z.infer<typeof MachineStart>;
@@ -111,10 +113,18 @@ export const MachineInfo = z.strictObject({
 });
 export type MachineInfo = z.infer<typeof MachineInfo>;
 
+/** The last event of a session, and the hash of its row in the ledger's chain. */
+export const LastEvent = z.strictObject({ id: z.string(), hash: z.string() });
+
 /** Frames that reply to a call. */
 export const Reply = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Ok") }),
   z.strictObject({ t: z.literal("Info"), info: MachineInfo }),
+  z.strictObject({
+    t: z.literal("Forked"),
+    still_ms: z.number().describe("time that the machine stood still"),
+    event: LastEvent.optional(),
+  }),
   z.strictObject({
     t: z.literal("Notice"),
     type: z.enum(["security-event", "finding", "ask"]),
@@ -164,6 +174,7 @@ export const REPLIES = {
   Refresh: ["Ok"],
   Pause: ["Info"],
   Suspend: ["Info"],
+  Fork: ["Forked"],
   Resume: ["Info"],
   Stop: ["Info"],
   AwaitEnd: ["Info"],

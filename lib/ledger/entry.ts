@@ -40,3 +40,9 @@ export interface LedgerEntry {
   findings?: readonly LedgerFinding[];
   rows?: readonly LedgerRow[];
 }
+
+/** The end of a chain of events: an event, and the hash of its row, with its decision. */
+export interface LastEvent {
+  id: string;
+  hash: string;
+}

@@ -1,6 +1,6 @@
 import { SbxError } from "../base/error/mod.ts";
 import { Batch } from "./batch.ts";
-import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
+import type { LastEvent, LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
 import { refusalBytes } from "./limit.ts";
 import type { Opened } from "./message.ts";
 import { LedgerThread } from "./thread.ts";
@@ -122,11 +122,21 @@ export class Ledger {
 
   /** Writes everything appended so far. @throws {SbxError} `ledger.unavailable` */
   async flush(): Promise<void> {
+    await this.#flush("flush");
+  }
+
+  /** Writes everything appended so far. @returns the last event @throws {SbxError} `ledger.unavailable` */
+  async last(): Promise<LastEvent | undefined> {
+    return await this.#flush<LastEvent | undefined>("last");
+  }
+
+  async #flush<T>(request: "flush" | "last"): Promise<T> {
     try {
       this.#send();
-      await this.#thread.ask({ do: "flush" });
+      const answer = await this.#thread.ask<T>({ do: request });
       this.#failure = undefined;
       this.#reserve = 0;
+      return answer;
     } catch (error) {
       throw this.#fail(error as SbxError);
     }

@@ -14,6 +14,8 @@ export type Request =
   }
   | { do: "write"; rows: Rows }
   | { do: "flush"; id: number }
+  /** flushes, and answers the last event */
+  | { do: "last"; id: number }
   /** `maxBytes` as in the options */
   | { do: "limit"; id: number; maxBytes?: number }
   | { do: "close"; id: number };

@@ -63,6 +63,7 @@ function handle(request: Exclude<Request, { do: "write" }>): unknown {
   if (request.do === "limit") return writer.limit(request.maxBytes);
   if (request.do === "close") return close();
   writeAll();
+  if (request.do === "last") return writer.last();
 }
 
 function open(request: Request & { do: "open" }): Opened {

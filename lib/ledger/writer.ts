@@ -4,6 +4,7 @@
  */
 import Database from "libsql";
 import type { Chain, Column } from "./chain.ts";
+import type { LastEvent } from "./entry.ts";
 import { type PageLimit, pageLimit } from "./limit.ts";
 import { journalLink } from "./link.ts";
 import { connect } from "./failure.ts";
@@ -58,11 +59,7 @@ export class Writer {
     }
     database.prepare("INSERT OR IGNORE INTO ledger_info VALUES (1, ?)").run(sessionId);
     const owner = first(database, "SELECT CAST(session_id AS BLOB) AS owner FROM ledger_info");
-    const event = first(
-      database,
-      `SELECT sequence, CAST(iif(sequence > (SELECT after_sequence FROM ledger_bound), coalesce(record_hash, hash), hash)
-         AS BLOB) AS hash FROM entries ORDER BY sequence DESC LIMIT 1`,
-    );
+    const event = lastEvent(database);
     const outcome = first(
       database,
       "SELECT number, CAST(hash AS BLOB) AS hash FROM outcomes ORDER BY number DESC LIMIT 1",
@@ -71,8 +68,8 @@ export class Writer {
     return {
       sessionId: String(owner?.owner),
       heads: {
-        events: Number(event?.sequence ?? 0),
-        head_hash: String(event?.hash ?? GENESIS),
+        events: event?.sequence ?? 0,
+        head_hash: event?.hash ?? GENESIS,
         outcomes: Number(outcome?.number ?? 0),
         outcome_hash: String(outcome?.hash ?? GENESIS),
         journal: journal.number,
@@ -120,6 +117,12 @@ export class Writer {
   limit(maxBytes?: number): void {
     this.#limit = pageLimit(maxBytes);
     this.#database?.exec(limitPragma(this.#limit.ordinary));
+  }
+
+  /** The last event that was written. */
+  last(): LastEvent | undefined {
+    const event = lastEvent(this.#connection());
+    return event && { id: event.id, hash: event.hash };
   }
 
   /** Folds the log into the file. @returns false if a reader prevented a part of it */
@@ -198,6 +201,16 @@ function bindExisting(database: Database.Database): void {
       insert.run([++number, kind, id, hash, previous, link]);
     }
   }
+}
+
+function lastEvent(database: Database.Database): LastEvent & { sequence: number } | undefined {
+  const row = first(
+    database,
+    `SELECT sequence, CAST(event_id AS BLOB) AS id,
+       CAST(iif(sequence > (SELECT after_sequence FROM ledger_bound), coalesce(record_hash, hash), hash) AS BLOB) AS hash
+     FROM entries ORDER BY sequence DESC LIMIT 1`,
+  );
+  return row && { sequence: Number(row.sequence), id: String(row.id), hash: String(row.hash) };
 }
 
 function lastOfJournal(database: Database.Database): { number: number; link: string } {

@@ -35,9 +35,10 @@ export class Launcher {
   /**
    * Starts the VM's process, verifies the assets meanwhile, and orders the boot; returns once that is ordered.
    *
+   * @param by what put memory on the VM's disk, if there is some
    * @throws {SbxError} `vm.boot_failed`, `assets.mismatch`, `assets.missing`; the VM is Defunct then
    */
-  async launch(vm: Vm, assets: Assets): Promise<void> {
+  async launch(vm: Vm, assets: Assets, by: "resume" | "fork" = "resume"): Promise<void> {
     const { home, accelerators } = this.#options;
     vm.state = { state: "Booting", boot_stages: [], pid: 0 };
     const process = await spawnProcess(home, vm, this.#spare);
@@ -48,7 +49,7 @@ export class Launcher {
         verifyAssets(assets),
       ]);
       vm.state = { ...vm.state, accelerator: choice.accelerator };
-      vm.booting = this.#boot(vm, assets, choice);
+      vm.booting = this.#boot(vm, assets, choice, by);
       vm.booting.catch(() => {});
     } catch (error) {
       process.kill();
@@ -78,13 +79,18 @@ export class Launcher {
     if (isAlive(vm.state)) onState(vm, await settle(vm.paths, vm.state));
   }
 
-  async #boot(vm: Vm, assets: Assets, { accelerator }: AcceleratorChoice): Promise<void> {
+  async #boot(
+    vm: Vm,
+    assets: Assets,
+    { accelerator }: AcceleratorChoice,
+    by: "resume" | "fork",
+  ): Promise<void> {
     const { templates } = this.#options;
     this.watch(vm);
     const { cpus, ram_mb } = vm.record;
     const machine = { cpus, ram_mb, accelerator, assets };
     const start = await isSuspended(vm.paths)
-      ? { from: "suspended" as const }
+      ? { from: "suspended" as const, by }
       : await templates.startOf(machine);
     const { info } = await vm.process.call({ t: "Boot", accelerator, start })
       .finally(() => this.#spare.renew());

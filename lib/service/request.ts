@@ -3,7 +3,7 @@ import { z } from "zod";
 import { CreateRequest, EnvSchema } from "../api/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
-import type { SessionPaths, VmRecord } from "../session/mod.ts";
+import type { VmPaths, VmRecord } from "../session/mod.ts";
 
 /**
  * The part of a request that each boot starts from. The VM's record has the results, made of this, the profile, settings
@@ -16,12 +16,12 @@ export const VmRequest = z.strictObject({
 });
 export type VmRequest = z.infer<typeof VmRequest>;
 
-export async function writeRequest(paths: SessionPaths, request: VmRequest): Promise<void> {
+export async function writeRequest(paths: Pick<VmPaths, "dir">, request: VmRequest): Promise<void> {
   await writeAtomic(pathOf(paths), JSON.stringify(request) + "\n");
 }
 
 /** Reads the request of a VM. Without a usable file it is the VM's own record. */
-export async function readRequest(paths: SessionPaths, record: VmRecord): Promise<VmRequest> {
+export async function readRequest(paths: Pick<VmPaths, "dir">, record: VmRecord): Promise<VmRequest> {
   const path = pathOf(paths);
   try {
     return VmRequest.parse(JSON.parse(await Deno.readTextFile(path)));
@@ -34,6 +34,6 @@ export async function readRequest(paths: SessionPaths, record: VmRecord): Promis
   }
 }
 
-function pathOf({ dir }: SessionPaths): string {
+function pathOf({ dir }: Pick<VmPaths, "dir">): string {
   return join(dir, "asked.json");
 }

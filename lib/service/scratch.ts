@@ -35,22 +35,3 @@ export async function makeScratch(path: string, gigabytes: number): Promise<void
       : "is e2fsprogs installed?",
   });
 }
-
-/** Copies a file or a folder without filling holes, sharing blocks if the file system can. @throws {SbxError} `disk.full` */
-export async function copySparse(from: string, to: string): Promise<void> {
-  const args = ["--archive", "--sparse=always", "--reflink=auto", "--no-target-directory", from, to];
-  const { success, stderr } = await new Deno.Command("cp", {
-    args,
-    stdin: "null",
-    stdout: "null",
-    stderr: "piped",
-  }).output();
-  if (!success) {
-    const text = new TextDecoder().decode(stderr);
-    const code = /No space left/i.test(text) ? "disk.full" : "copy.failed";
-    throw new SbxError(code, `${from} could not be copied`, {
-      cause: text,
-      hint: "sbx list shows the VMs, sbx delete removes one",
-    });
-  }
-}

@@ -1,9 +1,11 @@
-import type { CreateRequest, VmAction, VmInfo, VmSummary } from "../api/mod.ts";
+import type { CreateRequest, ForkRequest, VmAction, VmInfo, VmSummary } from "../api/mod.ts";
 import { type VmParent, writeContract, writeRecord } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import type { Hypervisor } from "../vm/mod.ts";
 import { type BootSources, makeBoot, maxRunning } from "./boot.ts";
 import { Companions } from "./companions.ts";
+import { removeUnfinishedForks } from "./fork_files.ts";
+import { type Forked, Forks } from "./forks.ts";
 import { Launcher, type LauncherOptions } from "./launch.ts";
 import type { Notices } from "./notice.ts";
 import type { Registry } from "./registry.ts";
@@ -33,6 +35,7 @@ export class Supervisor {
   readonly #states: VmStates;
   readonly #launcher: Launcher;
   readonly #maker: VmMaker;
+  readonly #forks: Forks;
   readonly #companions: Companions;
   /** of VMs that are being removed */
   readonly #removals = new Set<Promise<void>>();
@@ -48,7 +51,9 @@ export class Supervisor {
       onState: (vm) => this.#companions.follow(vm),
     });
     this.#launcher = new Launcher({ ...options, onState: (vm, state) => this.#states.update(vm, state) });
-    this.#maker = new VmMaker({ ...options, launcher: this.#launcher, states: this.#states });
+    const making = { ...options, launcher: this.#launcher, states: this.#states };
+    this.#maker = new VmMaker(making);
+    this.#forks = new Forks(making);
     this.#companions = new Companions({
       registry: options.registry,
       create: (request, parent) => this.create(request, { scratch: false, parent }),
@@ -62,6 +67,7 @@ export class Supervisor {
     await this.#registry.load((id) => sessions.get(id).catch(() => undefined));
     for (const vm of this.#registry.alive()) this.#launcher.watch(vm);
     await this.#companions.removeOrphans();
+    await removeUnfinishedForks(this.#options.home);
   }
 
   /** @param all also the VMs of MCP servers, which belong to others */
@@ -142,6 +148,11 @@ export class Supervisor {
     await exclusive(vm, "suspend", async () => {
       this.#states.update(vm, (await vm.process.call({ t: "Suspend" })).info);
     });
+  }
+
+  /** Makes copies of a VM, as {@linkcode Forks.fork} says. */
+  async fork(vm: Vm, request: ForkRequest): Promise<Forked> {
+    return await this.#forks.fork(vm, request);
   }
 
   /** Makes a VM persistent. */

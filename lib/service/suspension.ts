@@ -4,7 +4,9 @@ import { discardSuspended, isSuspended, type VmRecord, writeState } from "../ses
 import type { Vm } from "./vm.ts";
 
 /** What a new start must not change of a suspended VM: memory fits only the machine that it was written from. */
-export async function keptMachine({ record, paths }: Vm): Promise<Partial<VmRecord>> {
+export async function keptMachine(
+  { record, paths }: Pick<Vm, "record" | "paths">,
+): Promise<Partial<VmRecord>> {
   if (!await isSuspended(paths)) return {};
   const { cpus, ram_mb, assets } = record;
   return { cpus, ram_mb, assets };

@@ -9,10 +9,10 @@ import type { VmProcess } from "./vm_process.ts";
 /** Legal actions in each state (docs/contracts.md §2); some need a feature of the hypervisor. */
 const ACTIONS: Record<VmStatus, VmAction[]> = {
   Booting: ["stop", "delete"],
-  Running: ["exec", "shell", "stop", "pause", "suspend", "save", "delete"],
+  Running: ["exec", "shell", "stop", "pause", "suspend", "fork", "save", "delete"],
   Paused: ["resume", "stop", "delete"],
   Stopped: ["start", "fork", "save", "delete"],
-  Suspended: ["resume", "start", "stop", "save", "delete"],
+  Suspended: ["resume", "start", "stop", "fork", "save", "delete"],
   Defunct: ["start", "delete"],
 };
 
@@ -53,6 +53,7 @@ export function actionsOf(vm: Vm, features: Features): VmAction[] {
     if (vm.damaged) return action === "delete";
     if (action === "pause") return features.pause;
     if (action === "suspend") return features.save_state;
+    if (action === "fork" && vm.state.state === "Running" && !features.live_fork) return false;
     // A VM of an MCP server comes and goes with the VM that it belongs to.
     if (vm.record.parent && OWN_LIFE.includes(action)) return false;
     if (action === "save") return !vm.record.persistent;
@@ -64,9 +65,16 @@ export function actionsOf(vm: Vm, features: Features): VmAction[] {
 export function requireAction(vm: Vm, action: VmAction, hypervisor: Abilities): void {
   const legal = actionsOf(vm, hypervisor.features);
   if (legal.includes(action)) return;
+  const { state, last_error } = vm.state;
   const lack = action === "suspend" && hypervisor.lackOf("save_state");
   if (lack) throw new SbxError("vm.not_supported", `this host cannot suspend VMs: it ${lack}`);
-  const { state, last_error } = vm.state;
+  const forkLack = action === "fork" && state === "Running" && !vm.record.parent &&
+    hypervisor.lackOf("live_fork");
+  if (forkLack) {
+    throw new SbxError("vm.not_supported", `this host cannot fork a VM that runs: it ${forkLack}`, {
+      hint: `sbx stop ${vm.record.name} first: a stopped VM can be forked on every host`,
+    });
+  }
   if (state === "Paused" && last_error) {
     throw new SbxError("vm.paused", `"${vm.record.name}" is paused: ${last_error}`, {
       hint: PAUSED_HINT,
@@ -97,7 +105,7 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
 }
 
 export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo {
-  const { created_at, cpus, ram_mb, id } = vm.record;
+  const { created_at, cpus, ram_mb, id, forked_from } = vm.record;
   const { accelerator, boot_stages, pid, started } = vm.state;
   return {
     ...summaryOf(vm, hypervisor.features),
@@ -105,6 +113,7 @@ export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo
     session_id: id,
     cpus,
     ram_mb,
+    ...(forked_from && { forked_from }),
     ...(accelerator && { accelerator }),
     ...(started && { started_by: started.by, ...(started.why && { started_why: started.why }) }),
     hypervisor: hypervisor.name,

@@ -1,8 +1,9 @@
 /** Files of a VM on the host: made for a new VM, copied from the source of a fork. */
 import { dirname } from "node:path";
+import { copySparse } from "../base/copy/mod.ts";
 import { type Contract, writeContract, writeRecord } from "../session/mod.ts";
 import { type VmRequest, writeRequest } from "./request.ts";
-import { copySparse, makeScratch } from "./scratch.ts";
+import { makeScratch } from "./scratch.ts";
 import type { Vm } from "./vm.ts";
 import { guestPath, relativePath } from "./workspace/mod.ts";
 

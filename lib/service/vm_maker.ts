@@ -1,4 +1,5 @@
 import type { CreateRequest } from "../api/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { sessionPaths, type VmParent } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
@@ -106,6 +107,9 @@ export class VmMaker {
   #findSource(idOrName: string): Vm {
     const source = this.#registry.get(idOrName);
     requireAction(source, "fork", this.#options.hypervisor);
-    return source;
+    if (source.state.state === "Stopped") return source;
+    throw new SbxError("vm.wrong_state", `"${source.record.name}" is ${source.state.state}, not Stopped`, {
+      hint: `sbx fork ${source.record.name} copies it with its memory`,
+    });
   }
 }

@@ -37,7 +37,7 @@ export class Enforcement {
   readonly network: NetworkAccess;
   readonly #options: EnforcementOptions;
   readonly #broker: CredentialBroker;
-  readonly #recording: Recording;
+  readonly recording: Recording;
   #contract: Contract;
   #mcp?: Promise<McpSide>;
 
@@ -45,7 +45,7 @@ export class Enforcement {
     this.#options = options;
     this.#contract = contract;
     this.#broker = broker;
-    this.#recording = recording;
+    this.recording = recording;
     this.gate = gate;
     this.network = new NetworkAccess(async () => {
       const { Network } = await import("./network.ts");
@@ -77,7 +77,7 @@ export class Enforcement {
         session: {
           ...record,
           profile_revision: contract.profile.revision ?? record.profile_revision,
-          labels: record.parent && { mcp_server: record.parent.server, parent_session: record.parent.id },
+          labels: labelsOf(record),
         },
         policy,
         detections: detectionsOf(contract),
@@ -108,7 +108,7 @@ export class Enforcement {
       exportRoutes: exportRoutesOf(contract),
       profileRevision: contract.profile.revision,
     });
-    await this.#recording.use(contract.ledger);
+    await this.recording.use(contract.ledger);
     this.#contract = contract;
     if (mcp || serversDiffer(previous, contract)) await (await this.mcp()).refresh(contract);
   }
@@ -125,7 +125,7 @@ export class Enforcement {
     await this.network.close();
     await this.#broker.close();
     this.gate.close();
-    await this.#recording.close();
+    await this.recording.close();
   }
 
   async #openMcp(): Promise<McpSide> {
@@ -155,6 +155,14 @@ export class Enforcement {
       send: async (request) => (await this.network.open()).send(request),
     });
   }
+}
+
+/** Where a session comes from, as all of its events say it. */
+function labelsOf({ parent, forked_from }: VmRecord): Record<string, string> | undefined {
+  if (parent) return { mcp_server: parent.server, parent_session: parent.id };
+  if (!forked_from) return undefined;
+  const { session, event } = forked_from;
+  return { forked_from: session, ...(event && { forked_event: event.id, forked_hash: event.hash }) };
 }
 
 function hasServers({ profile, corp }: Contract): boolean {

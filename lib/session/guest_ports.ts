@@ -1,14 +1,9 @@
-import { GuestLink, PORTS } from "../guest/mod.ts";
+import { type GuestLink, PORTS } from "../guest/mod.ts";
 import { DNS_FRAME_LIMIT, MCP_FRAME_LIMIT, TCP_FRAME_LIMIT, TCP_STREAMS_MAX } from "../guest/wire/mod.ts";
 import type { Enforcement } from "./enforcement.ts";
 
-/**
- * Listens for a guest: its agent, and its connections for MCP, TCP and DNS.
- *
- * @param dir folder of the machine's sockets, in which no other link listens
- */
-export function openGuestLink(dir: string, enforcement: Promise<Enforcement>): GuestLink {
-  const link = new GuestLink(dir);
+/** Listens for a guest: its agent, and its connections for MCP, TCP and DNS. No other link listens in its folder. */
+export function serveGuest(link: GuestLink, enforcement: Promise<Enforcement>): void {
   link.listen();
   link.accept(PORTS.mcp, async (channel) => (await (await enforcement).mcp()).serve(channel), {
     frameLimit: MCP_FRAME_LIMIT,
@@ -21,5 +16,4 @@ export function openGuestLink(dir: string, enforcement: Promise<Enforcement>): G
   link.accept(PORTS.dns, async (channel) => {
     await (await (await enforcement).network.retry()).serveDns(channel);
   }, { frameLimit: DNS_FRAME_LIMIT, firstFrameLimit: DNS_FRAME_LIMIT });
-  return link;
 }

@@ -2,21 +2,23 @@ import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import type { SessionNotice } from "../gate/mod.ts";
-import { checkBootConfig, type ExecStreams, type GuestLink, type Terminal } from "../guest/mod.ts";
+import { checkBootConfig, type ExecStreams, GuestLink, type Terminal } from "../guest/mod.ts";
 import type { BootCall, ExecCall, MachineInfo } from "../ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
+import { Absence, type PresentGuest } from "./absence.ts";
 import type { Enforcement } from "./enforcement.ts";
 import type { ExecOutcome } from "./exec.ts";
-import { type SessionPaths, sessionPaths } from "./files/paths.ts";
+import { type SessionPaths, sessionPaths, vmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
-import { openGuestLink } from "./guest_ports.ts";
+import type { VmCopy } from "./fork.ts";
+import { serveGuest } from "./guest_ports.ts";
 import { SessionHealth } from "./health.ts";
 import { endOf } from "./end.ts";
 import { specOf } from "./machine_spec.ts";
 import { SessionReport } from "./report.ts";
 import { DiskReserve } from "./reserve.ts";
-import { meetGuest, type Stage, startMachine } from "./start.ts";
-import { isSuspended, writeDown } from "./suspend.ts";
+import { type Stage, startMachine } from "./start.ts";
+import { isSuspended } from "./suspend.ts";
 
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = 15_000;
@@ -37,6 +39,7 @@ export class Session {
   readonly #report: SessionReport;
   #health: SessionHealth;
   #stopping = false;
+  readonly #absence: Absence;
   #end = Promise.withResolvers<void>();
   #stages: Stage[] = [];
   #began = performance.now();
@@ -74,6 +77,11 @@ export class Session {
       })
     );
     this.enforcement.catch(() => {});
+    this.#absence = new Absence({
+      openLink: () => this.#openLink(),
+      lastEvent: async () => await (await this.enforcement).recording.ledger.last(),
+      onLost: ({ message }) => this.#finish("Defunct", message),
+    });
   }
 
   get info(): MachineInfo {
@@ -127,6 +135,7 @@ export class Session {
   /** Runs a program in the guest. @throws {SbxError} `vm.wrong_state`, and those of {@linkcode execProgram} */
   async exec(call: ExecCall, streams: ExecStreams, signal?: AbortSignal): Promise<ExecOutcome> {
     this.#require("Running", "exec");
+    await this.#absence.over;
     const { gate } = await this.enforcement;
     // Loaded like the enforcement: policy would delay the start of this process.
     const { execProgram } = await import("./exec.ts");
@@ -136,15 +145,17 @@ export class Session {
   /** @param argv program in a terminal of its own; absent: the login shell, in the VM's one shared terminal */
   async terminal(size: { cols: number; rows: number }, argv?: string[]): Promise<Terminal> {
     this.#require("Running", "shell");
+    await this.#absence.over;
     if (!argv && this.#link.shell) return this.#link.shell;
     const { gate } = await this.enforcement;
     const { openTerminal } = await import("./exec.ts");
     return await openTerminal({ gate, link: this.#link }, size, argv);
   }
 
-  awaitFile(path: string, size: number): Promise<boolean> {
+  async awaitFile(path: string, size: number): Promise<boolean> {
     this.#require("Running", "a file");
-    return this.#link.awaitFile(path, size);
+    await this.#absence.over;
+    return await this.#link.awaitFile(path, size);
   }
 
   async pause(): Promise<void> {
@@ -176,17 +187,29 @@ export class Session {
    */
   async suspend(): Promise<void> {
     this.#require("Running", "suspend");
-    const shell = this.#link.shellState;
-    try {
-      await writeDown(this.#machine!, this.#link, this.#paths);
-    } catch (cause) {
-      const link = await this.#openLink();
-      if (shell) link.adoptShell(shell);
-      await this.#machine!.rejoin();
-      await meetGuest({ record: this.record, spec: this.#spec! }, this.#machine!, link, () => 0);
-      throw cause;
-    }
+    await this.#absence.suspend(this.#present());
     await this.#finish("Suspended");
+  }
+
+  /**
+   * Copies the VM, with its memory, into a folder that has nothing yet. It stands still while it is copied; connections of
+   * its guest are reset, and programs that the host ran in it go on without their clients.
+   *
+   * @throws {SbxError} `vm.fork_failed`
+   */
+  async fork(dir: string): Promise<VmCopy> {
+    this.#require("Running", "fork");
+    return await this.#absence.fork(this.#present(), vmPaths(dir));
+  }
+
+  #present(): PresentGuest {
+    return {
+      record: this.record,
+      paths: this.#paths,
+      spec: this.#spec!,
+      machine: this.#machine!,
+      link: this.#link,
+    };
   }
 
   /** Stops the machine; unless `force`, its guest writes everything out first. */
@@ -208,8 +231,12 @@ export class Session {
 
   /** A link that the guest can connect to; one before it is closed. */
   async #openLink(): Promise<GuestLink> {
-    await this.#link?.close();
-    return this.#link = openGuestLink(this.#paths.sockets, this.enforcement);
+    const before = this.#link;
+    // Replaced first: the end of a link that is in use is the loss of the guest.
+    const link = this.#link = new GuestLink(this.#paths.sockets);
+    await before?.close();
+    serveGuest(link, this.enforcement);
+    return link;
   }
 
   async #superviseMachine(machine: Machine): Promise<void> {
@@ -230,6 +257,7 @@ export class Session {
   }
 
   async #pauseMachine(): Promise<void> {
+    await this.#absence.over;
     await this.#link.hold();
     await this.#machine!.pause().catch((error) => {
       this.#link.release();

@@ -1,6 +1,6 @@
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
-import type { GuestLink } from "../guest/mod.ts";
+import type { GuestLink, ShellState } from "../guest/mod.ts";
 import type { BootCall, MachineInfo } from "../ipc/mod.ts";
 import type { Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
 import { bootDeadline, templateDeadline } from "./boot_deadline.ts";
@@ -39,12 +39,12 @@ function startFrom(session: StartingSession, start: BootCall["start"]): Promise<
     case "template":
       return fromTemplate(session, start.dir);
     case "suspended":
-      return fromSuspended(session);
+      return fromSuspended(session, start.by);
   }
 }
 
-/** Goes on with the memory of a suspended VM, which is gone before its guest can change the disk. */
-async function fromSuspended(session: StartingSession): Promise<Stage[]> {
+/** Goes on with the memory of a suspended VM or of a copied one, which is gone before its guest can change the disk. */
+async function fromSuspended(session: StartingSession, by: "resume" | "fork"): Promise<Stage[]> {
   const { hypervisor, spec, stage, paths } = session;
   const shell = await readShell(paths);
   const link = await session.openLink();
@@ -52,7 +52,7 @@ async function fromSuspended(session: StartingSession): Promise<Stage[]> {
   const machine = await hypervisor.restore(spec, suspendedImage(paths), () => discard(paths));
   await handOver(session, machine);
   stage("machine started");
-  session.onStarted({ by: "resume" });
+  session.onStarted({ by });
   return await meetGuest(session, machine, link, () => stage("guest connected"));
 }
 
@@ -128,4 +128,16 @@ export async function meetGuest(
     return stages.map(({ name, ms }) => ({ name: `guest ${name}`, ms: began + ms }));
   };
   return await Promise.race([talk(), exited]);
+}
+
+/** Lets a machine go on that was stopped to be written down, and gives its guest what it is told at its start. */
+export async function rejoinGuest(
+  session: Pick<StartingSession, "record" | "spec" | "openLink">,
+  machine: Machine,
+  shell: ShellState | undefined,
+): Promise<void> {
+  const link = await session.openLink();
+  if (shell) link.adoptShell(shell);
+  await machine.rejoin();
+  await Promise.race([meetGuest(session, machine, link, () => 0), bootDeadline()]);
 }

@@ -30,17 +30,22 @@ export async function writeDown(machine: Machine, link: GuestLink, { suspended }
     const image = suspendedImage({ suspended: work });
     await Deno.mkdir(image.dir, { recursive: true, mode: 0o700 });
     const { shellState } = link;
-    const state: z.infer<typeof LinkState> = {
-      shell: shellState && { id: shellState.id, replay: shellState.replay.toBase64() },
-    };
     await machine.snapshot(image, () => link.detach());
-    await Deno.writeTextFile(linkPath({ suspended: work }), JSON.stringify(state), { mode: 0o600 });
+    await writeShell({ suspended: work }, shellState);
     await Deno.rename(work, suspended);
   } catch (cause) {
     await discard({ suspended: work });
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new SbxError("vm.suspend_failed", `the VM cannot be suspended: ${reason}`, { cause });
   }
+}
+
+/** Keeps what {@linkcode readShell} returns. */
+export async function writeShell(place: Place, shell: ShellState | undefined): Promise<void> {
+  const state: z.infer<typeof LinkState> = {
+    shell: shell && { id: shell.id, replay: shell.replay.toBase64() },
+  };
+  await Deno.writeTextFile(linkPath(place), JSON.stringify(state), { mode: 0o600 });
 }
 
 /** The shell that runs in a suspended VM. */

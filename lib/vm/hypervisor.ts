@@ -64,10 +64,25 @@ export interface Machine {
    * @param eject asks the guest to take out its vsock, of a machine that has one
    */
   snapshot(image: MachineImage, eject?: () => Promise<void>): Promise<void>;
+  /**
+   * Writes down a machine that goes on by itself, without its vsock: {@linkcode rejoin} gives it a new one, also after a
+   * failure. It stands still while its devices and its memory are copied.
+   *
+   * @param whileStill copies what else belongs to that moment
+   */
+  copy(image: MachineImage, eject: () => Promise<void>, whileStill: () => Promise<void>): Promise<TakenCopy>;
   /** Lets a machine go on that was stopped to be written down, with a new vsock: its connections are gone. */
   rejoin(): Promise<void>;
   /** kills the machine and its helper programs */
   kill(): Promise<void>;
+}
+
+/** A copy of a machine, whose memory is not on disk yet. */
+export interface TakenCopy {
+  /** time that the machine stood still, in `ms` */
+  stillMs: number;
+  /** writes the rest of the image */
+  write(): Promise<void>;
 }
 
 /** What a machine's memory depends on, besides the files that it booted from; in words that can be compared. */

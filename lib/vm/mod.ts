@@ -10,6 +10,7 @@ export {
   type MachineExit,
   type MachineImage,
   type MachineSpec,
+  type TakenCopy,
   vsockPath,
 } from "./hypervisor.ts";
 export { Qemu } from "./qemu.ts";

@@ -1,6 +1,14 @@
 /** Tools that create, control and delete VMs. */
 import { z } from "zod";
-import { CreateRequest, ProfileList, VmInfo, VmSummary } from "../../../lib/api/mod.ts";
+import {
+  CreateRequest,
+  FORK_COUNT_MAX,
+  ForkRequest,
+  ForkResult,
+  ProfileList,
+  VmInfo,
+  VmSummary,
+} from "../../../lib/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { type Context, type Tool, tool } from "../tool.ts";
 import { vm } from "./common.ts";
@@ -92,16 +100,22 @@ export const VM_TOOLS: Tool[] = [
   }),
   tool({
     name: "fork",
-    title: "Copy a stopped VM",
+    title: "Copy a VM",
     description:
-      "Creates and boots a new VM with a copy of the disk and workspace of a stopped one, to try something without risking " +
-      "the original, or several approaches at once.",
-    input: z.strictObject({ vm, name: newName }),
-    output: VmSummary,
+      "Creates new VMs from one moment of another one: of a running VM with its memory and programs, of a stopped one with " +
+      "its disk and workspace. To try something without risking the original, or several approaches at once. A running VM " +
+      "stands still for a moment, and its connections are reset.",
+    input: z.strictObject({
+      vm,
+      name: newName,
+      count: ForkRequest.shape.count.describe(`number of new VMs, 1 to ${FORK_COUNT_MAX}; default 1`),
+    }),
+    output: ForkResult,
     hints: { readOnly: false, destructive: false, idempotent: false, openWorld: false },
-    run: async ({ vm, ...json }, context) => {
-      const made = await act(context, vm, "fork", json);
-      context.vms.add(made);
+    run: async ({ vm, ...json }, { client, vms, vm: find }) => {
+      const path = `/vms/${segment(await find(vm))}/fork`;
+      const made = await client.json<ForkResult>("POST", path, { json });
+      for (const each of made.vms) vms.add(each);
       return made;
     },
   }),

@@ -9,6 +9,8 @@ import "./shell.ts";
 import "./pause.ts";
 import "./resume.ts";
 import "./suspend.ts";
+import "./fork.ts";
+import "./save.ts";
 import "./list.ts";
 import "./info.ts";
 import "./logs.ts";

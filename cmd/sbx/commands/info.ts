@@ -34,7 +34,14 @@ function formatProfile({ profile_id, profile_in_force }: VmInfo): string {
 function formatStart({ started_by, started_why }: VmInfo): string | undefined {
   if (started_by === "template") return "from a template";
   if (started_by === "resume") return "from the memory that it was suspended with";
+  if (started_by === "fork") return "from the memory of the VM that it is a copy of";
   return started_by && ["cold", started_why].filter(Boolean).join(": ");
+}
+
+function formatOrigin({ forked_from }: VmInfo): string | undefined {
+  if (!forked_from) return undefined;
+  const { session, event } = forked_from;
+  return event ? `${session}, after its event ${event.id}` : session;
 }
 
 function formatInfo(info: VmInfo): string {
@@ -51,6 +58,7 @@ function formatInfo(info: VmInfo): string {
     ["size", `${count(info.cpus, "CPU")}, ${info.ram_mb} MB`],
     ["hypervisor", [info.hypervisor, info.accelerator].filter(Boolean).join(", ")],
     ["started", formatStart(info)],
+    ["forked from", formatOrigin(info)],
     ["features", features.join(" ") || "none"],
     ["pid", info.pid?.toString()],
     ["workspace", info.workspace],

@@ -13,6 +13,8 @@ export const COMMANDS: readonly string[] = [
   "pause",
   "resume",
   "suspend",
+  "fork",
+  "save",
   "list",
   "info",
   "logs",

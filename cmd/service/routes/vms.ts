@@ -45,10 +45,8 @@ export function routeVms(app: Hono, supervisor: Supervisor, inForce: ProfilesInF
     return supervisor.summary(vm);
   });
   handle(app, vmRoutes.fork, async ({ params, body }) => {
-    const { record } = supervisor.find(params.id);
-    return supervisor.summary(
-      await supervisor.create({ name: body.name, from: record.id, persistent: record.persistent }),
-    );
+    const { vms, stillMs } = await supervisor.fork(supervisor.find(params.id), body);
+    return { vms: vms.map((vm) => supervisor.summary(vm)), still_ms: stillMs };
   });
   handle(app, vmRoutes.delete, async ({ params }) => {
     const vm = supervisor.find(params.id);

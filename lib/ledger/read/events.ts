@@ -1,7 +1,7 @@
 import type { Client } from "@libsql/client/sqlite3";
 import { SbxError } from "../../base/error/mod.ts";
 import { type Event, familyOf } from "../../event/mod.ts";
-import type { LedgerDecision, LedgerFinding, LedgerOutcome } from "../entry.ts";
+import type { LastEvent, LedgerDecision, LedgerFinding, LedgerOutcome } from "../entry.ts";
 import { EVENTS_WITH_OUTCOMES } from "../views.ts";
 import { type EventConditions, selectionOf } from "./filter.ts";
 import { withLedger } from "./open.ts";
@@ -101,6 +101,19 @@ export function readWhy(path: string, eventId: string): Promise<{
       ...(record && { record }),
       findings: findings.map(({ finding }) => JSON.parse(finding!)),
     };
+  });
+}
+
+/** The last event with the end of the chain, which binds its decision too. */
+const LAST =
+  `SELECT event_id, iif(sequence > (SELECT after_sequence FROM ledger_bound), coalesce(record_hash, hash), hash)
+  AS hash FROM entries ORDER BY sequence DESC LIMIT 1`;
+
+/** The last event of a ledger; `undefined` if it has none. */
+export async function readLast(path: string): Promise<LastEvent | undefined> {
+  return await withLedger(path, async (client) => {
+    const [row] = await selectText(client, ["event_id", "hash"], `FROM (${LAST})`);
+    return row && { id: row.event_id!, hash: row.hash! };
   });
 }
 

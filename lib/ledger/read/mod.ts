@@ -16,6 +16,7 @@ export {
   PAGE_EVENTS,
   PAGE_EVENTS_MAX,
   readEvents,
+  readLast,
   readWhy,
 } from "./events.ts";
 export {

@@ -6,7 +6,7 @@
 import { writeAtomic } from "../../base/home/mod.ts";
 import { type DetectionIr, dropDuplicates } from "../../detection/mod.ts";
 import type { Contract } from "./contract_schema.ts";
-import type { SessionPaths } from "./paths.ts";
+import type { VmPaths } from "./paths.ts";
 import { checkJson, type FileError, readJson } from "./read.ts";
 
 export type { Contract } from "./contract_schema.ts";
@@ -35,7 +35,7 @@ export function exportRoutesOf(
 }
 
 /** @throws {SbxError} `session.contract`: missing, damaged, or with a field that is wrong; nothing runs without a contract */
-export async function readContract({ contract }: Pick<SessionPaths, "contract">): Promise<Contract> {
+export async function readContract({ contract }: Pick<VmPaths, "contract">): Promise<Contract> {
   const { Contract } = await import("./contract_schema.ts");
   return await readJson(contract, Contract, ERROR);
 }
@@ -46,7 +46,7 @@ export async function readContract({ contract }: Pick<SessionPaths, "contract">)
  * @throws {SbxError} `session.contract`: a field is wrong; the file stays as it was
  */
 export async function writeContract(
-  { contract }: Pick<SessionPaths, "contract">,
+  { contract }: Pick<VmPaths, "contract">,
   content: Contract,
 ): Promise<void> {
   const { Contract } = await import("./contract_schema.ts");

@@ -5,8 +5,8 @@ import type { Home } from "../../base/home/mod.ts";
 /** Longest path of a UDS in the run folder, in `bytes` (docs/contracts.md §1); the kernel's own limit is 107. */
 const SOCKET_PATH_LIMIT = 90;
 
-/** Every file of one session. */
-export interface SessionPaths {
+/** Files of a VM, in a folder of its own. */
+export interface VmPaths {
   dir: string;
   /** `VmRecord` */
   record: string;
@@ -15,8 +15,6 @@ export interface SessionPaths {
   /** `Contract` */
   contract: string;
   logs: string;
-  /** outlives the VM: an agent's actions must be traceable after its machine is gone */
-  ledger: string;
   workspace: string;
   /** ext4 image of the guest's disk */
   scratch: string;
@@ -25,30 +23,41 @@ export interface SessionPaths {
   suspended: string;
   /** room for the record on a full disk */
   reserve: string;
+}
+
+/** Every file of one session. */
+export interface SessionPaths extends VmPaths {
+  /** outlives the VM: an agent's actions must be traceable after its machine is gone */
+  ledger: string;
   /** UDS of the VM's process */
   socket: string;
   /** folder of the machine's own sockets */
   sockets: string;
 }
 
-/** Paths of one session. If the run folder's path is too long for a UDS, sockets are below the system's temporary folder. */
-export function sessionPaths(home: Home, id: string): SessionPaths {
-  const dir = join(home.sessionsDir, id);
-  const instances = join(home.runDir, "instances");
-  const fits = join(instances, id, "vsock.sock").length <= SOCKET_PATH_LIMIT;
-  const base = fits ? join(instances, id) : join(temporaryDir(), `sbx-${fnv1a(join(instances, id))}`);
+export function vmPaths(dir: string): VmPaths {
   return {
     dir,
     record: join(dir, "vm.json"),
     state: join(dir, "state.json"),
     contract: join(dir, "contract.json"),
     logs: join(dir, "logs"),
-    ledger: join(home.dir, "ledgers", id, "session.db"),
     workspace: join(dir, "workspace"),
     scratch: join(dir, "scratch.img"),
     snapshots: join(dir, "snapshots"),
     suspended: join(dir, "suspended"),
     reserve: join(dir, "reserve"),
+  };
+}
+
+/** Paths of one session. If the run folder's path is too long for a UDS, sockets are below the system's temporary folder. */
+export function sessionPaths(home: Home, id: string): SessionPaths {
+  const instances = join(home.runDir, "instances");
+  const fits = join(instances, id, "vsock.sock").length <= SOCKET_PATH_LIMIT;
+  const base = fits ? join(instances, id) : join(temporaryDir(), `sbx-${fnv1a(join(instances, id))}`);
+  return {
+    ...vmPaths(join(home.sessionsDir, id)),
+    ledger: join(home.dir, "ledgers", id, "session.db"),
     socket: `${base}.sock`,
     sockets: base,
   };

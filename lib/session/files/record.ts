@@ -1,12 +1,19 @@
 import { z } from "zod";
 import { writeAtomic } from "../../base/home/mod.ts";
-import { MachineInfo, McpNeed } from "../../ipc/schema.ts";
-import type { SessionPaths } from "./paths.ts";
+import { LastEvent, MachineInfo, McpNeed } from "../../ipc/schema.ts";
+import type { VmPaths } from "./paths.ts";
 import { readJson } from "./read.ts";
 
 /** The VM that another one works for, and the stdio MCP server whose program runs in that other one. */
 export const VmParent = z.strictObject({ id: z.uuid(), ...McpNeed.shape });
 export type VmParent = z.infer<typeof VmParent>;
+
+/** The VM that another one is a copy of, and the last event of its session before that. */
+export const ForkedFrom = z.strictObject({
+  session: z.uuid(),
+  event: LastEvent.optional().describe("absent: it had none"),
+});
+export type ForkedFrom = z.infer<typeof ForkedFrom>;
 
 /** A VM on disk: enough for its process to boot it and for a restarted service to find it again. */
 export const VmRecord = z.strictObject({
@@ -22,12 +29,13 @@ export const VmRecord = z.strictObject({
   env: z.record(z.string(), z.string()),
   files: z.array(z.strictObject({ path: z.string(), content: z.string(), mode: z.int() })),
   parent: VmParent.optional().describe("absent: a VM of its own"),
+  forked_from: ForkedFrom.optional().describe("absent: it is no copy"),
   assets: z.strictObject({ version: z.string(), kernel: z.string(), initrd: z.string(), rootfs: z.string() }),
 });
 export type VmRecord = z.infer<typeof VmRecord>;
 
 /** @throws {SbxError} `session.record`: missing, damaged, or with a field that is wrong */
-export async function readRecord({ record }: Pick<SessionPaths, "record">): Promise<VmRecord> {
+export async function readRecord({ record }: Pick<VmPaths, "record">): Promise<VmRecord> {
   return await readJson(record, VmRecord, {
     code: "session.record",
     what: "VM record",
@@ -35,7 +43,7 @@ export async function readRecord({ record }: Pick<SessionPaths, "record">): Prom
   });
 }
 
-export async function writeRecord(paths: SessionPaths, record: VmRecord): Promise<void> {
+export async function writeRecord(paths: Pick<VmPaths, "record">, record: VmRecord): Promise<void> {
   await writeAtomic(paths.record, JSON.stringify(record, null, 2) + "\n");
 }
 
@@ -45,7 +53,7 @@ export async function writeRecord(paths: SessionPaths, record: VmRecord): Promis
  * @returns undefined for a VM that never had a state
  * @throws {SbxError} `session.state`: damaged, or with a field that is wrong
  */
-export async function readState({ state }: Pick<SessionPaths, "state">): Promise<MachineInfo | undefined> {
+export async function readState({ state }: Pick<VmPaths, "state">): Promise<MachineInfo | undefined> {
   const exists = await Deno.lstat(state).then(() => true, () => false);
   if (!exists) return undefined;
   return await readJson(state, MachineInfo, {
@@ -55,6 +63,6 @@ export async function readState({ state }: Pick<SessionPaths, "state">): Promise
   });
 }
 
-export async function writeState(paths: SessionPaths, state: MachineInfo): Promise<void> {
+export async function writeState(paths: Pick<VmPaths, "state">, state: MachineInfo): Promise<void> {
   await writeAtomic(paths.state, JSON.stringify(state) + "\n");
 }

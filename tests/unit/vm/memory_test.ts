@@ -48,6 +48,27 @@ Deno.test("memory that is closed while it is filled writes nothing into the file
     await assertRejects(() => memory.read(path), Error, "closed");
   }));
 
+Deno.test("a copy has the content of the moment it was taken, holes too, and what was written after its preparation", () =>
+  withFile(async (path, dir) => {
+    const memory = new MemoryFile("test", 2 * REGIONS * MIB);
+    await memory.read(path);
+    const copy = await memory.prepareCopy();
+    using machine = await Deno.open(memory.path, { read: true, write: true });
+    await machine.seek(2 * MIB - 5, Deno.SeekMode.Start);
+    await machine.write(new Uint8Array(10).fill(7));
+    await copy.take();
+    const expected = await Deno.readFile(memory.path);
+    await machine.seek(0, Deno.SeekMode.Start);
+    await machine.write(new Uint8Array(MIB).fill(9));
+    await copy.write(join(dir, "copy"));
+    await copy.release();
+    memory.close();
+    assertEquals(await Deno.readFile(join(dir, "copy")), expected);
+    const { blocks } = await Deno.stat(join(dir, "copy"));
+    assertEquals(blocks! * 512 < 1.5 * REGIONS * MIB, true);
+    await assertRejects(() => memory.prepareCopy(), Error, "closed");
+  }));
+
 Deno.test("memory of another size than the file is refused", () =>
   withFile(async (path) => {
     const memory = new MemoryFile("test", 4 * REGIONS * MIB);

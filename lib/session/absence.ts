@@ -1,0 +1,79 @@
+import { asSbxError, type SbxError } from "../base/error/mod.ts";
+import type { GuestLink, ShellState } from "../guest/mod.ts";
+import type { LastEvent } from "../ledger/mod.ts";
+import type { Machine, MachineSpec } from "../vm/mod.ts";
+import type { SessionPaths, VmPaths } from "./files/paths.ts";
+import type { VmRecord } from "./files/record.ts";
+import { takeCopy, type VmCopy } from "./fork.ts";
+import { rejoinGuest } from "./start.ts";
+import { writeDown } from "./suspend.ts";
+
+/** A guest that is there, and its machine. */
+export interface PresentGuest {
+  record: VmRecord;
+  paths: SessionPaths;
+  spec: MachineSpec;
+  machine: Machine;
+  link: GuestLink;
+}
+
+export interface AbsenceOptions {
+  /** a new link to the guest; the one before is closed */
+  openLink(): Promise<GuestLink>;
+  lastEvent(): Promise<LastEvent | undefined>;
+  /** the guest did not come back */
+  onLost(error: SbxError): Promise<void>;
+}
+
+/** The time that a guest is away from its host, because a machine with a vsock cannot be written down. */
+export class Absence {
+  readonly #options: AbsenceOptions;
+  #over = Promise.resolve();
+
+  constructor(options: AbsenceOptions) {
+    this.#options = options;
+  }
+
+  /** Settles when the guest is there. */
+  get over(): Promise<void> {
+    return this.#over;
+  }
+
+  /** Writes the VM down; its machine has to be ended. @throws {SbxError} `vm.suspend_failed`: the guest is back */
+  async suspend(guest: PresentGuest): Promise<void> {
+    const { shellState } = guest.link;
+    const back = Promise.withResolvers<void>();
+    this.#over = back.promise;
+    try {
+      await writeDown(guest.machine, guest.link, guest.paths);
+    } catch (cause) {
+      await this.#rejoin(guest, shellState);
+      throw cause;
+    } finally {
+      back.resolve();
+    }
+  }
+
+  /** Copies the VM, whose guest is back afterwards. @throws {SbxError} `vm.fork_failed` */
+  async fork(guest: PresentGuest, to: VmPaths): Promise<VmCopy> {
+    const { shellState } = guest.link;
+    const { lastEvent } = this.#options;
+    const copied = takeCopy({ ...guest, lastEvent }, to);
+    // Beside the writing of the copy, which takes longer.
+    this.#over = copied.catch(() => {}).then(() => this.#rejoin(guest, shellState));
+    try {
+      const copy = await copied;
+      await copy.write();
+      return copy;
+    } finally {
+      await this.#over;
+    }
+  }
+
+  async #rejoin({ record, spec, machine }: PresentGuest, shell: ShellState | undefined): Promise<void> {
+    const { openLink, onLost } = this.#options;
+    await rejoinGuest({ record, spec, openLink }, machine, shell).catch((error) =>
+      onLost(asSbxError(error, "meeting the guest again"))
+    );
+  }
+}
