@@ -14,4 +14,5 @@ export {
   requireRepository,
 } from "./pull.ts";
 export { Room } from "./record.ts";
+export { entryOf, type Hunk, hunksOf } from "./review.ts";
 export { type UnitWork, Work } from "./work.ts";

@@ -26,6 +26,7 @@ import "./sql.ts";
 import "./verify.ts";
 import "./push.ts";
 import "./diff.ts";
+import "./review.ts";
 import "./pull.ts";
 import "./cp.ts";
 import "./delete.ts";

@@ -30,6 +30,7 @@ export const COMMANDS: readonly string[] = [
   "verify",
   "push",
   "diff",
+  "review",
   "pull",
   "cp",
   "delete",

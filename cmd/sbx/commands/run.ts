@@ -5,6 +5,9 @@ import { note, printJson } from "../../../lib/base/print/mod.ts";
 import { stageTable } from "../output.ts";
 import { EXIT_NOTE, PROGRAM_OPTIONS, programRequest, SBX_FAILED, streamProgram } from "../program.ts";
 import { SIZE_OPTIONS, sizeOf } from "../size.ts";
+import { BRING_OPTIONS, FROM_DIR_OPTIONS } from "../repository.ts";
+import { runInFolder } from "../run_folder.ts";
+import { usageError } from "../usage.ts";
 import { formatEvents } from "./events.ts";
 
 export const command: Command = {
@@ -15,6 +18,9 @@ export const command: Command = {
   options: [
     ...SIZE_OPTIONS,
     ...PROGRAM_OPTIONS,
+    ...FROM_DIR_OPTIONS,
+    ...BRING_OPTIONS,
+    { name: "pull", about: "with --from-dir: take the work before the VM is removed (sbx pull)" },
     { name: "verbose", short: "v", about: "print boot stages and events to stderr; times are UTC" },
     JSON_OPTION,
   ],
@@ -24,10 +30,17 @@ export const command: Command = {
     "sbx run -- uname -a",
     "sbx run -e GREETING=hello -- sh -c 'echo $GREETING'",
     "sbx run --timeout 10 --json -- node --version",
+    "sbx run --from-dir . --pull -- make test",
   ],
   async run(args) {
-    const json = { ...await programRequest(command, args), ...sizeOf(args) };
+    const dir = args.text("from-dir");
+    if (dir !== undefined && (args.has("json") || args.has("verbose"))) {
+      throw usageError(command, "--from-dir cannot be combined with --json or --verbose");
+    }
+    const program = await programRequest(command, args);
     const client = await connect();
+    if (dir !== undefined) return await runInFolder(client, dir, args, sizeOf(args), program);
+    const json = { ...program, ...sizeOf(args) };
     if (args.has("json")) {
       const result = await client.json<RunResult>("POST", "/run", { json });
       await printJson(result);

@@ -1,0 +1,91 @@
+/** A repository into a real VM, and the work of its programs back. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { git, listing, sh } from "../helper/repository.ts";
+import { Sbx } from "../helper/sbx.ts";
+
+async function withSbx(run: (sbx: Sbx, dir: string) => Promise<void>): Promise<void> {
+  const sbx = await Sbx.make();
+  const dir = await Deno.makeTempDir({ prefix: "sbx-repo-" });
+  try {
+    await run(sbx, dir);
+  } finally {
+    await sbx.dispose();
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+Deno.test("a repository goes into a VM and its work comes back as a branch", async () => {
+  await withSbx(async (sbx, dir) => {
+    const project = join(dir, "project");
+    await sh(
+      dir,
+      `mkdir project; cd project; git init -q -b main; git config user.name P; git config user.email p@example.com
+      mkdir -p "s/ü b"; echo 1 >a; ln -s ../a "s/link"; echo x >run; chmod +x run; head -c 12000000 /dev/urandom >"s/ü b/big"
+      git add -A; git commit -qm first; echo draft >draft; echo KEY=1 >.env`,
+    );
+    const created = await sbx.cli("create", "demo", "--from-dir", project);
+    assertEquals(created.code, 0, created.stderr);
+    assertStringIncludes(created.stdout, "/root/project (branch main, with uncommitted changes)");
+    assertStringIncludes(created.stderr, "left out .env: looks like a secret");
+    const inside =
+      "cd /root/project && git fsck --strict && readlink s/link && stat -c %a run && cat draft && sha1sum s/*/big && ls -A";
+    const sum = (await sh(project, "sha1sum s/*/big")).trim();
+    const seen = await sbx.ok("exec", "demo", "-c", inside);
+    for (const word of ["../a", "755", "draft", sum]) assertStringIncludes(seen, word);
+    assert(!seen.includes(".env"));
+    assertEquals(await sbx.ok("exec", "demo", "-c", "ls -A /workspace"), "");
+    const before = await listing(project);
+
+    await sbx.ok(
+      "exec",
+      "demo",
+      "-c",
+      "cd /root/project && echo 2 >a && git commit -qam fix && rm run && echo new >n",
+    );
+    const stat = await sbx.ok("diff", "demo", "--stat");
+    for (const word of ["fix (P)", " a ", " n ", "deleted", "3 files changed"]) {
+      assertStringIncludes(stat, word);
+    }
+    assertStringIncludes(await sbx.ok("diff", "demo"), "-1\n+2\n");
+    assertEquals(JSON.parse(await sbx.ok("diff", "demo", "--json")).units[0].files.length, 3);
+    assertEquals((await sbx.cli("review", "demo")).code, 1);
+    assertStringIncludes(await sbx.ok("pull", "demo"), "branch sbx/demo: 2 commits");
+    assertEquals(await git(project, "log", "--format=%s", "sbx/demo"), "Uncommitted work\nfix\nfirst");
+    assertEquals(await listing(project), before);
+
+    await sh(project, "git add draft; git commit -qm second");
+    const again = await sbx.cli("push", project, "demo");
+    assertEquals([again.code, again.stderr.includes("has work of its own")], [1, true]);
+    assertEquals(
+      await sbx.ok("exec", "demo", "-c", "git -C /root/project log -1 --format=%s host/main"),
+      "second\n",
+    );
+  });
+});
+
+Deno.test("sbx run --from-dir --pull runs in a folder and takes its changes", async () => {
+  await withSbx(async (sbx, dir) => {
+    await sh(
+      dir,
+      "mkdir plain; cd plain; mkdir d; echo 1 >d/a; ln -s d/a l; touch -d 2001-02-03 d/a; chmod 600 d/a",
+    );
+    const project = join(dir, "plain");
+    const ran = await sbx.cli(
+      "run",
+      "--from-dir",
+      project,
+      "--pull",
+      "--",
+      "sh",
+      "-c",
+      "pwd; readlink l; stat -c %Y d/a; echo 2 >d/b; rm l; exit 3",
+    );
+    assertEquals([ran.code, ran.stdout], [3, "/root/plain\nd/a\n981158400\n"], ran.stderr);
+    assertEquals(await sh(project, "find . -type f | sort; stat -c %a d/a"), "./d/a\n./d/b\n600\n");
+    assertEquals(
+      JSON.parse(await sbx.ok("list", "--json")).vms ?? JSON.parse(await sbx.ok("list", "--json")),
+      [],
+    );
+  });
+});

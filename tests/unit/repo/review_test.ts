@@ -1,0 +1,58 @@
+/** Pieces of a change that a person accepted one by one. */
+import { assertEquals } from "@std/assert";
+import { reviewWork } from "../../../cmd/sbx/review_walk.ts";
+import { pullAccepted } from "../../../lib/repo/mod.ts";
+import { applyHunks, parseHunks } from "../../../lib/repo/review.ts";
+import { git, run, sh, World } from "../../helper/repository.ts";
+import { Random } from "../../helper/random.ts";
+
+const numbers = (count: number) => Array.from({ length: count }, (_, at) => `line ${at}\n`);
+
+Deno.test("any subset of hunks gives what git apply makes of it", async () => {
+  const dir = await Deno.makeTempDir();
+  const random = new Random(7);
+  const next = () => random.below(1000) / 1000;
+  for (let round = 0; round < 25; round++) {
+    const before = numbers(60);
+    const after = before.flatMap((line) => {
+      const chance = next();
+      return chance < 0.04 ? [] : chance < 0.08 ? [line, "added\n"] : chance < 0.1 ? ["changed\n"] : [line];
+    });
+    if (round % 3 === 0) after[after.length - 1] = "no line feed";
+    if (round % 5 === 0) before[before.length - 1] = "none before";
+    await Deno.writeTextFile(`${dir}/a`, before.join(""));
+    await Deno.writeTextFile(`${dir}/b`, after.join(""));
+    const patch = await sh(dir, "git diff --no-index --no-color a b || :");
+    const hunks = parseHunks(patch);
+    assertEquals(applyHunks(before.join(""), hunks), after.join(""));
+    assertEquals(applyHunks(before.join(""), []), before.join(""));
+    const some = hunks.filter(() => next() < 0.5);
+    if (some.length === 0) continue;
+    const lines = some.flatMap(({ lines }) => lines).join("\n");
+    await Deno.writeTextFile(`${dir}/p`, `--- a/a\n+++ b/a\n${lines}\n`);
+    await run(dir, "git", ["apply", "--unidiff-zero", "p"]);
+    assertEquals(applyHunks(before.join(""), some), await Deno.readTextFile(`${dir}/a`));
+  }
+  await Deno.remove(dir, { recursive: true });
+});
+
+Deno.test("what is accepted becomes one commit, and the rest stays out", async () => {
+  await using world = await World.ofRepository("seq 1 100 >n.txt; echo x >gone.txt; echo k >keep.txt");
+  await sh(
+    world.inside,
+    "sed -i 's/^5$/five/; s/^50$/fifty/; s/^95$/ninety/' n.txt; rm gone.txt keep.txt; echo new >z.txt",
+  );
+  await using work = await world.collect();
+  // gone.txt, keep.txt, the pieces of n.txt, z.txt
+  const answers = ["y", "n", "y", "?", "n", "y", "q"];
+  const { accepted, pieces } = await reviewWork(work, () => answers.shift());
+  assertEquals([pieces, answers], [{ accepted: 3, all: 6 }, []]);
+  await pullAccepted(work, accepted);
+  assertEquals(await git(world.person, "diff", "--name-status", "main", "sbx/demo"), "D\tgone.txt\nM\tn.txt");
+  assertEquals(
+    await git(world.person, "diff", "-U0", "--no-color", "main", "sbx/demo", "--", "n.txt").then((text) =>
+      text.split("\n").filter((line) => /^[-+]\w/.test(line))
+    ),
+    ["-5", "+five", "-95", "+ninety"],
+  );
+});
