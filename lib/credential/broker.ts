@@ -11,6 +11,7 @@ import type {
   MessagePlace,
   Substituted,
 } from "../net/port/mod.ts";
+import { type Accounts, requireStoredHead, storedTokenBody } from "./account.ts";
 import { requestBody, responseBody } from "./body.ts";
 import { Capture } from "./capture.ts";
 import { captureDotEnv, guestEnvOf } from "./env.ts";
@@ -30,6 +31,8 @@ export interface BrokerOptions {
   store: CredentialStore;
   /** providers granted by the VM's profile (`[credentials] providers`) */
   providers: Iterable<Provider>;
+  /** accounts that the VM may use at providers (`[credentials] accounts`); default `any` */
+  accounts?: Accounts;
   /** VM whose traffic passes the broker; absent for the host's own requests */
   vm?: string;
   /** receives errors outside any request: an unreadable store, a secret that could not be stored */
@@ -55,13 +58,14 @@ const JWT = /(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}/g;
  */
 export class CredentialBroker implements CredentialPort {
   readonly #vault: Vault;
-  readonly #providers: ReadonlySet<Provider>;
+  #providers!: ReadonlySet<Provider>;
+  #accounts!: Accounts;
   /** secrets sent to each host; its answers are searched for them */
   readonly #sentSecrets = new Map<string, SentSecrets>();
 
-  private constructor({ store, providers, vm, onError }: BrokerOptions) {
+  private constructor({ store, vm, onError, ...terms }: BrokerOptions) {
     this.#vault = new Vault(store, vm, onError ?? (() => {}));
-    this.#providers = new Set(providers);
+    this.grant(terms);
   }
 
   /** Reads the store. An unreadable store does not fail here: every ref is refused until it can be read. */
@@ -69,6 +73,12 @@ export class CredentialBroker implements CredentialPort {
     const broker = new CredentialBroker(options);
     await broker.refresh();
     return broker;
+  }
+
+  /** Replaces what the profile grants; requests under way keep what they were granted. */
+  grant({ providers, accounts = "any" }: Pick<BrokerOptions, "providers" | "accounts">): void {
+    this.#providers = new Set(providers);
+    this.#accounts = accounts;
   }
 
   /** Error of an unreadable store; every ref is refused while it is set. */
@@ -82,6 +92,7 @@ export class CredentialBroker implements CredentialPort {
 
   /** @throws {CredentialDenied} or {@linkcode DecoyUsed}: no part of the request may be sent */
   inject(to: Destination, headers: Header[]): Injected {
+    if (this.#accounts === "stored") requireStoredHead(this.#vault, to, headers);
     const injection = new Injection(this.#vault, this.#providers, to);
     const injected = injection.headers(headers);
     this.#recordSent(to.host, injection.refs);
@@ -130,12 +141,9 @@ export class CredentialBroker implements CredentialPort {
     if (place.direction === "response") {
       return responseBody(this.#vault, place, () => this.#sentSecrets.get(host)?.finder);
     }
-    return requestBody(
-      this.#vault,
-      this.#providers,
-      place,
-      (ref) => this.#recordSent(host, new Set([ref])),
-    );
+    const onSent = (ref: string) => this.#recordSent(host, new Set([ref]));
+    const filter = requestBody(this.#vault, this.#providers, place, onSent);
+    return this.#accounts === "stored" ? storedTokenBody(this.#vault, place, filter) ?? filter : filter;
   }
 
   scrubFields(headers: readonly Header[]): readonly Header[] {

@@ -36,6 +36,7 @@ export const REASON = {
   inPart: "a part withheld from a message",
   unreadable: "the credential store cannot be read",
   notOpen: "the credential is not open yet",
+  account: "the profile allows accounts of the credential store only",
   tooMany: "this VM brought too many secrets",
 } as const;
 
@@ -46,6 +47,7 @@ const HINTS: Record<string, string> = {
   [REASON.wrongHost]: "send a ref only to hosts of its provider",
   [REASON.notHttps]: "use https",
   [REASON.wrongPlace]: "send it in the header that the provider documents",
+  [REASON.account]: "add the key to the store: sbx credentials add",
   [REASON.unreadable]: "sbx credentials list shows what is wrong with it",
 };
 

@@ -1,4 +1,8 @@
 import { Buffer } from "node:buffer";
+import { REF_IN_TEXT } from "./ref.ts";
+
+/** A ref in place of a user's name. */
+const REF_FIRST = new RegExp(`^${REF_IN_TEXT}`, "i");
 
 /** Secret in a header value. */
 export interface HeaderSecret {
@@ -16,7 +20,8 @@ const NO_PASSWORD = new Set(["", "x-oauth-basic", "x"]);
 export function headerSecret(name: string, value: string): HeaderSecret | undefined {
   const basic = basicText(value);
   if (basic !== undefined) {
-    const colon = basic.indexOf(":");
+    // A ref in place of the user has colons itself.
+    const colon = basic.indexOf(":", REF_FIRST.exec(basic)?.[0].length ?? 0);
     const [user, password] = colon < 0 ? [basic, ""] : [basic.slice(0, colon), basic.slice(colon + 1)];
     const inUser = NO_PASSWORD.has(password);
     return {

@@ -16,6 +16,7 @@ export { SECRET_MAX, SECRET_MIN } from "./form.ts";
 export { DecoyUsed, REASON } from "./grant.ts";
 export { findKeyring, type Keyring } from "./keyring.ts";
 export { Logins, type LoginView, type OpenLogin } from "./login.ts";
+export { ACCOUNTS, type Accounts } from "./account.ts";
 export { ownerOf, type Provider, PROVIDERS } from "./provider.ts";
 export { REF, REF_PREFIX, refOf } from "./ref.ts";
 export { CredentialStore, type NewCredential, storePath } from "./store.ts";

@@ -21,6 +21,24 @@ export function decoyFinding({ common: { event_id }, credential }: Event): Findi
   };
 }
 
+/** Rule id of the finding of a key at a provider that is not of the store. */
+export const ACCOUNT_RULE = "credential-account";
+
+/** The finding of a guest that speaks to a provider as an account that nobody added (docs/contracts.md §9, "Accounts"). */
+export function accountFinding({ common: { event_id }, credential }: Event): Finding | undefined {
+  if (credential?.substitution.reason !== REASON.account) return undefined;
+  return {
+    finding_id: `finding-${event_id}-${ACCOUNT_RULE}`,
+    event_id,
+    rule_id: ACCOUNT_RULE,
+    pack_id: "sbx.builtin",
+    title: `a key of another account was kept from ${credential.substitution.provider}`,
+    severity: "high",
+    confidence: "high",
+    tags: ["credential", "account"],
+  };
+}
+
 /** The finding of a rule that failed, so that its author hears of it. */
 export function failureFinding({ rule_id, event_id, message }: RuleFailure): Finding {
   return {

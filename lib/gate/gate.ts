@@ -19,7 +19,7 @@ import {
   type Verdict,
 } from "../policy/mod.ts";
 import { Detector, type ExportRoutes } from "./detector.ts";
-import { decoyFinding, failureFinding } from "./finding.ts";
+import { accountFinding, decoyFinding, failureFinding } from "./finding.ts";
 import type { SessionNotice } from "./notice.ts";
 import type { GateOptions } from "./options.ts";
 import { outlineOf } from "./outline.ts";
@@ -205,8 +205,7 @@ export class SessionGate implements Gate {
     whole.common.sequence = event.common.sequence;
     this.#tell({ type: "security-event", payload: { event, ...(decision && { decision }) } });
     for (const payload of findings) this.#tell({ type: "finding", payload });
-    const decoy = decoyFinding(event);
-    if (decoy) this.report([decoy]);
+    this.report([decoyFinding(event), accountFinding(event)].filter((finding) => finding !== undefined));
     this.#detect(event, () => this.#detector.matchRequest(event));
     return findings.length ? new Set(findings.map(({ finding_id }) => finding_id)) : NO_FINDINGS;
   }

@@ -105,7 +105,10 @@ export const ProfileFile = z.strictObject({
   profiles: z.strictObject({ rules: rulesSchema("profile").prefault({}) }).prefault({}),
   mcp: McpServers.prefault({}),
   packages: Packages.prefault({}),
-  credentials: z.strictObject({ providers: z.array(Provider).default([]) }).prefault({}),
+  credentials: z.strictObject({
+    providers: z.array(Provider).default([]),
+    accounts: z.enum(["any", "stored"]).default("any"),
+  }).prefault({}),
   detection: z.strictObject({ packs: z.array(Pack).default([]) }).prefault({}),
 });
 export type ProfileFile = z.output<typeof ProfileFile>;

@@ -61,6 +61,7 @@ export async function profileLayer(profile: Profile): Promise<Contract["profile"
     revision: profile.revision,
     mcp: profile.mcp,
     providers: profile.credentials.providers,
+    ...(profile.credentials.accounts === "stored" && { accounts: "stored" }),
   };
 }
 

@@ -60,6 +60,7 @@ export class Enforcement {
     const broker = await CredentialBroker.open({
       store: new CredentialStore(storePath(home)),
       providers: contract.profile.providers,
+      ...(contract.profile.accounts && { accounts: contract.profile.accounts }),
       vm: record.id,
       onError: ({ message }) => log.warn(message),
     });
@@ -108,6 +109,7 @@ export class Enforcement {
       exportRoutes: exportRoutesOf(contract),
       profileRevision: contract.profile.revision,
     });
+    this.#broker.grant(contract.profile);
     await this.recording.use(contract.ledger);
     this.#contract = contract;
     if (mcp || serversDiffer(previous, contract)) await (await this.mcp()).refresh(contract);

@@ -2,6 +2,7 @@
 import { Buffer } from "node:buffer";
 import { join } from "node:path";
 import {
+  type Accounts,
   CredentialBroker,
   CredentialStore,
   type NewCredential,
@@ -23,7 +24,7 @@ export const ALL = Object.keys(KEY) as Provider[];
 /** A store, its refs by provider, and brokers over it. */
 export interface World {
   store: CredentialStore;
-  open(providers?: Provider[], vm?: string): Promise<CredentialBroker>;
+  open(providers?: Provider[], vm?: string, accounts?: Accounts): Promise<CredentialBroker>;
   refs: Record<string, string>;
 }
 
@@ -35,8 +36,8 @@ export function world(credentials: NewCredential[], run: (world: World) => Promi
     try {
       const store = new CredentialStore(join(dir, "credentials", "store.json"));
       if (credentials.length) await store.add(credentials);
-      const open = async (providers: Provider[] = ALL, vm = "vm-a") => {
-        const broker = await CredentialBroker.open({ store, providers, vm });
+      const open = async (providers: Provider[] = ALL, vm = "vm-a", accounts?: Accounts) => {
+        const broker = await CredentialBroker.open({ store, providers, vm, ...(accounts && { accounts }) });
         brokers.push(broker);
         return broker;
       };

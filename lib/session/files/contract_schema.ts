@@ -1,6 +1,6 @@
 /** Zod schema of a contract. Loaded with the first contract that is read or written: a VM's process answers before that. */
 import { z } from "zod";
-import { PROVIDERS } from "../../credential/mod.ts";
+import { ACCOUNTS, PROVIDERS } from "../../credential/mod.ts";
 import { EXPORT_ROUTES } from "../../detection/mod.ts";
 import { IrSchema } from "../../detection/ir/schema.ts";
 import { FullRuleSchema } from "../../policy/author/schema.ts";
@@ -30,6 +30,8 @@ export const Contract = z.strictObject({
     mcp: McpServers,
     /** providers whose credentials the VM may use */
     providers: z.array(z.enum(PROVIDERS)),
+    /** accounts that it may use at providers; absent: any */
+    accounts: z.enum(ACCOUNTS).optional(),
   }),
   /** corp as it is now */
   corp: z.strictObject({

@@ -67,7 +67,7 @@ Deno.test("missing parts of a profile are empty; settings provide its resources"
       rules: {},
       mcp: {},
       packages: { suite: "trixie", apt: [], npm: [], bin: {} },
-      credentials: { providers: [] },
+      credentials: { providers: [], accounts: "any" },
       detection: { packs: [] },
     });
   }));

@@ -66,7 +66,7 @@ Deno.test("rules edited while a VM runs: status, info and the list of rules say 
     assertEquals(issues.length, 1);
     assertMatch(
       issues[0],
-      /^VM "dev" enforces profile "mine" as it was at its start, revision 1\.0\.0; .*sbx start dev/,
+      /^VM "dev" enforces profile "mine" as it was at its start, revision 1\.0\.0; .*sbx policy reload dev/,
     );
     const app = makeApp(service);
     const get = async (path: string) => await (await app.request(path)).json();
