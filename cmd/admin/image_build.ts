@@ -4,7 +4,7 @@ import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { formatBytes, Progress } from "../../lib/base/progress/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
-import { BUILD_STAGES, buildImage, parseArch } from "../../lib/image/mod.ts";
+import { BUILD_STAGES, buildImage, parseArch, withInterrupts } from "../../lib/image/mod.ts";
 import { loadProfile, type Suite, SUITES } from "../../lib/profile/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { VERSION_OPTION } from "./version_option.ts";
@@ -28,11 +28,13 @@ export const imageBuild: Command = {
     const [out] = args.words;
     const started = performance.now();
     const arch = parseArch(args.text("arch") ?? currentArch());
-    const { packages } = await loadProfile(home(), args.text("profile") ?? "code");
+    const profile = args.text("profile") ?? "code";
+    const { packages } = await loadProfile(home(), profile);
     const path = await withInterrupts(async (signal) => {
       using progress = new Progress(BUILD_STAGES);
       return await buildImage({
         arch,
+        profile,
         packages: { ...packages, suite: parseSuite(args.text("suite")) ?? packages.suite },
         out,
         version: args.text("version"),
@@ -52,21 +54,6 @@ function parseSuite(name?: string): Suite | undefined {
   throw new SbxError("image.suite.invalid", `images are not made of the Debian release "${name}"`, {
     hint: `--suite is one of ${SUITES.join(", ")}`,
   });
-}
-
-/**
- * Runs `work` with a signal that aborts on Ctrl-C, SIGTERM and a closed terminal, so that it can clean up.
- */
-async function withInterrupts<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const controller = new AbortController();
-  const abort = () => controller.abort();
-  const signals: Deno.Signal[] = ["SIGINT", "SIGTERM", "SIGHUP"];
-  for (const signal of signals) Deno.addSignalListener(signal, abort);
-  try {
-    return await work(controller.signal);
-  } finally {
-    for (const signal of signals) Deno.removeSignalListener(signal, abort);
-  }
 }
 
 async function report(path: string, arch: string, durationMs: number, json: boolean): Promise<void> {

@@ -79,6 +79,9 @@ export const ForkedFrom = z.object({
 export const VmInfo = VmSummary.extend({
   created_at: z.iso.datetime(),
   session_id: z.string(),
+  image: z.object({ profile_id: z.string().optional(), version: z.string() }).optional().describe(
+    "image that it booted; without a profile: pinned by its own, or for every profile",
+  ),
   cpus: z.int(),
   ram_mb: z.int(),
   accelerator: z.string().optional().describe("kvm or tcg; absent before the first boot"),

@@ -10,6 +10,7 @@ import { B3SUMS, BOOT_NAMES, LOGICAL_NAMES, MANIFEST } from "./name.ts";
 import {
   AssetVersion,
   DEFAULT_REFRESH_POLICY,
+  type ImageRecord,
   type Manifest,
   MANIFEST_FORMAT,
   type ManifestFile,
@@ -23,6 +24,8 @@ export interface GenerateOptions {
   version?: string;
   /** version of sbx the files are for */
   binaryVersion: string;
+  /** what the image was built of; default is what the old manifest says of the same files */
+  image?: ImageRecord;
   now?: Date;
   /** the stage `hash` counts bytes */
   progress?: ProgressSink;
@@ -42,7 +45,10 @@ export async function generateManifest(dir: string, options: GenerateOptions): P
   const { binaryVersion, now = new Date(), progress = silent } = options;
   const arches = await hashArches(dir, progress);
   const path = join(dir, MANIFEST);
-  const version = options.version ?? await nextVersion(path, arches, now);
+  const old = await readManifest(path).then(({ manifest }) => manifest, () => null);
+  const unchanged = old && isOf(old, arches) ? old : null;
+  const version = options.version ?? unchanged?.assets.current ?? nextVersion(old, now);
+  const image = options.image ?? unchanged?.assets.releases[unchanged.assets.current].image;
   requireAssetVersion(version, now);
   const date = now.toISOString().slice(0, 10);
   const manifest: Manifest = {
@@ -50,7 +56,9 @@ export async function generateManifest(dir: string, options: GenerateOptions): P
     refresh_policy: DEFAULT_REFRESH_POLICY,
     assets: {
       current: version,
-      releases: { [version]: { date, deprecated: false, min_binary: binaryVersion, arches } },
+      releases: {
+        [version]: { date, deprecated: false, min_binary: binaryVersion, ...(image && { image }), arches },
+      },
     },
     binaries: {
       current: binaryVersion,
@@ -111,14 +119,15 @@ async function hashArches(dir: string, progress: ProgressSink): Promise<Arches> 
   return arches;
 }
 
-/** Version of the manifest at `path` if its files are the same, else today's next number. */
-async function nextVersion(path: string, arches: Arches, now: Date): Promise<string> {
+/** Tests whether a manifest's current release has these files. */
+function isOf({ assets: { current, releases } }: Manifest, arches: Arches): boolean {
+  return JSON.stringify(releases[current].arches) === JSON.stringify(arches);
+}
+
+/** Today's next number. */
+function nextVersion(old: Manifest | null, now: Date): string {
   const today = dayVersion(now);
-  const old = await readManifest(path).then(({ manifest }) => manifest, () => null);
-  if (!old) return `${today}.1`;
-  const { current, releases } = old.assets;
-  if (JSON.stringify(releases[current].arches) === JSON.stringify(arches)) return current;
-  const numbers = Object.keys(releases).filter((version) => version.startsWith(`${today}.`))
+  const numbers = Object.keys(old?.assets.releases ?? {}).filter((version) => version.startsWith(`${today}.`))
     .map((version) => Number(version.split(".")[2]));
   return `${today}.${Math.max(0, ...numbers) + 1}`;
 }

@@ -7,7 +7,7 @@ import { displayUrl, openSource } from "./download.ts";
 import { installFile, isInstalled, type ReleaseFile } from "./file.ts";
 import { fileError } from "./file_error.ts";
 import { MANIFEST_LIMIT, parseManifest } from "./manifest.ts";
-import { installedName, MANIFEST, MANIFEST_ORIGIN } from "./name.ts";
+import { DEFAULT_IMAGE, installedName, manifestNames } from "./name.ts";
 import type { Manifest, ManifestOrigin } from "./schema.ts";
 import { parseManifestUrl } from "./url.ts";
 
@@ -25,14 +25,16 @@ export interface InstallOptions {
 /** Result of an installation. */
 export interface InstallResult {
   version: string;
+  /** profile that the image belongs to */
+  profile: string;
   /** files fetched, without those already installed */
   fetched: string[];
 }
 
 /**
  * Implements `sbx update --assets --manifest URL` (docs/contracts.md §10): fetches and verifies the missing
- * files of the manifest's current release, then replaces manifest and origin. On any failure the old pair
- * stays or is restored.
+ * files of the manifest's current release, then replaces manifest and origin of the same profile's image. On any failure
+ * the old pair stays or is restored.
  *
  * @throws {SbxError} `manifest.invalid`, `assets.incompatible`, `assets.arch.not_found`, `assets.mismatch`,
  * `assets.download_failed`, `disk.full`
@@ -44,19 +46,21 @@ export async function installAssets(options: InstallOptions): Promise<InstallRes
   const manifest = parseManifest(bytes, displayUrl(url));
   requireBinary(manifest);
   const files = releaseFiles(manifest, arch);
+  const { current, releases } = manifest.assets;
+  const profile = releases[current].image?.profile ?? DEFAULT_IMAGE;
   try {
     await Deno.mkdir(home.assetsDir, { recursive: true, mode: 0o700 });
     // Two updates at once would write the same .part: the second waits, then finds everything installed.
     using lock = await Deno.open(join(home.assetsDir, ".lock"), { write: true, create: true, mode: 0o600 });
     await lock.lock(true);
     const fetched = await fetchMissing(home.assetsDir, url, files, progress);
-    await replacePair(home.assetsDir, bytes, {
+    await replacePair(home.assetsDir, manifestNames(profile), bytes, {
       schema: "sbx.manifest_origin.v1",
       origin: "update",
       source: displayUrl(url),
       fetched_at: new Date().toISOString(),
     });
-    return { version: manifest.assets.current, fetched };
+    return { version: current, profile, fetched };
   } catch (error) {
     throw fileError(error, `installing VM assets in ${home.assetsDir}`);
   }
@@ -110,8 +114,13 @@ async function fetchMissing(
 }
 
 /** Writes both or neither. */
-async function replacePair(dir: string, manifest: Uint8Array, origin: ManifestOrigin): Promise<void> {
-  const paths = [join(dir, MANIFEST), join(dir, MANIFEST_ORIGIN)];
+async function replacePair(
+  dir: string,
+  names: { manifest: string; origin: string },
+  manifest: Uint8Array,
+  origin: ManifestOrigin,
+): Promise<void> {
+  const paths = [join(dir, names.manifest), join(dir, names.origin)];
   const contents = [manifest, JSON.stringify(origin, null, 2) + "\n"];
   const old = await Promise.all(paths.map((path) => Deno.readFile(path).catch(() => null)));
   try {

@@ -8,6 +8,23 @@ export { fileError } from "./file_error.ts";
 export { generateManifest, type GenerateOptions, requireAssetVersion } from "./generate.ts";
 export { installAssets, type InstallOptions, type InstallResult } from "./install.ts";
 export { MANIFEST_LIMIT, parseManifest, readManifest } from "./manifest.ts";
-export { installedName, LOGICAL_NAMES, MANIFEST, MANIFEST_ORIGIN, publishedNames, ROOTFS } from "./name.ts";
-export { type AssetFile, type Assets, resolveAssets, verifyAssets, verifyFile } from "./resolve.ts";
-export { Manifest, ManifestFile, ManifestOrigin } from "./schema.ts";
+export {
+  DEFAULT_IMAGE,
+  installedName,
+  LOGICAL_NAMES,
+  MANIFEST,
+  MANIFEST_ORIGIN,
+  manifestNames,
+  publishedNames,
+  ROOTFS,
+} from "./name.ts";
+export {
+  type AssetFile,
+  type Assets,
+  installedImage,
+  installedImages,
+  resolveAssets,
+  verifyAssets,
+  verifyFile,
+} from "./resolve.ts";
+export { type ImagePackages, ImageRecord, Manifest, ManifestFile, ManifestOrigin } from "./schema.ts";

@@ -9,6 +9,15 @@ export const BOOT_NAMES = [KERNEL, INITRD, ROOTFS];
 /** Names of the manifest, the record of its origin, and the checksum file. */
 export const MANIFEST = "manifest.json", MANIFEST_ORIGIN = "manifest-origin.json", B3SUMS = "B3SUMS";
 
+/** Profile whose image has the plain names of manifest and origin; VMs boot it when their profile names no packages. */
+export const DEFAULT_IMAGE = "code";
+
+/** Names of an image's installed manifest and of the record of its origin. */
+export function manifestNames(profile = DEFAULT_IMAGE): { manifest: string; origin: string } {
+  const prefix = profile === DEFAULT_IMAGE ? "" : `${profile}.`;
+  return { manifest: `${prefix}${MANIFEST}`, origin: `${prefix}${MANIFEST_ORIGIN}` };
+}
+
 /** Characters of the hash in an installed file's name (docs/contracts.md §10). */
 const NAME_HASH_LENGTH = 16;
 

@@ -4,7 +4,18 @@ import { blake3File, type FileHash, fileStamp } from "../base/hash/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { requireBinary } from "./compatible.ts";
 import { readManifest } from "./manifest.ts";
-import { BOOT_NAMES, INITRD, installedName, KERNEL, MANIFEST, OBOM, ROOTFS } from "./name.ts";
+import {
+  BOOT_NAMES,
+  DEFAULT_IMAGE,
+  INITRD,
+  installedName,
+  KERNEL,
+  MANIFEST,
+  manifestNames,
+  OBOM,
+  ROOTFS,
+} from "./name.ts";
+import type { ImageRecord } from "./schema.ts";
 
 /** One installed file, with hash and size from its manifest. */
 export interface AssetFile {
@@ -26,16 +37,34 @@ export interface Assets {
   initrd: AssetFile;
   rootfs: AssetFile;
   obom?: AssetFile;
+  /** what they were built of; absent in manifests for every profile */
+  image?: ImageRecord;
+}
+
+/** Lists the profiles whose images are installed, the default one first. */
+export async function installedImages({ assetsDir }: Pick<Home, "assetsDir">): Promise<string[]> {
+  const names = await Array.fromAsync(Deno.readDir(assetsDir), ({ name }) => name).catch(() => []);
+  return names.flatMap((name) => {
+    if (name === MANIFEST) return [DEFAULT_IMAGE];
+    return name.endsWith(`.${MANIFEST}`) ? [name.slice(0, -MANIFEST.length - 1)] : [];
+  }).sort((a, b) => Number(b === DEFAULT_IMAGE) - Number(a === DEFAULT_IMAGE) || (a < b ? -1 : 1));
+}
+
+/** What the installed image of a profile was built of. @returns undefined when there is none, or it is for every profile */
+export async function installedImage(home: Home, profile: string): Promise<ImageRecord | undefined> {
+  const { manifest } = await readManifest(join(home.assetsDir, manifestNames(profile).manifest));
+  const { current, releases } = manifest.assets;
+  return releases[current].image;
 }
 
 /**
- * Resolves the files of the installed manifest's current release. {@linkcode verifyAssets} hashes them.
+ * Resolves the files of an installed manifest's current release. {@linkcode verifyAssets} hashes them.
  *
  * @throws {SbxError} `assets.missing` (412): the manifest or one of its files is missing; `manifest.invalid`;
  * `assets.incompatible` (409)
  */
-export async function resolveAssets(home: Home, arch: string): Promise<Assets> {
-  const path = join(home.assetsDir, MANIFEST);
+export async function resolveAssets(home: Home, arch: string, profile = DEFAULT_IMAGE): Promise<Assets> {
+  const path = join(home.assetsDir, manifestNames(profile).manifest);
   const { manifest } = await readManifest(path).catch((error) => {
     if (error instanceof SbxError && error.code === "manifest.not_found") {
       throw missingError("no VM assets are installed", error);
@@ -44,7 +73,7 @@ export async function resolveAssets(home: Home, arch: string): Promise<Assets> {
   });
   requireBinary(manifest);
   const { current: version, releases } = manifest.assets;
-  const files = releases[version].arches[arch];
+  const { image, arches: { [arch]: files } } = releases[version];
   if (!files) throw missingError(`the installed asset release ${version} has no files for ${arch}`);
   const installed = new Map<string, AssetFile>();
   for (const [name, { hash, size }] of Object.entries(files)) {
@@ -67,6 +96,7 @@ export async function resolveAssets(home: Home, arch: string): Promise<Assets> {
     initrd: installed.get(INITRD)!,
     rootfs: installed.get(ROOTFS)!,
     ...(obom && { obom }),
+    ...(image && { image }),
   };
 }
 

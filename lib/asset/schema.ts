@@ -41,10 +41,28 @@ export type ManifestFile = z.infer<typeof ManifestFile>;
 const nonEmpty = <V extends z.ZodType, K extends z.ZodType<string, string>>(key: K, value: V, what: string) =>
   z.record(key, value).refine((entries) => Object.keys(entries).length > 0, `${what} must not be empty`);
 
+/** Packages of an image, as `[packages]` of its profile names them. */
+const ImagePackages = z.strictObject({
+  suite: z.string().max(64),
+  apt: z.array(z.string()),
+  npm: z.array(z.string()),
+  bin: z.record(z.string(), z.string()),
+});
+export type ImagePackages = z.infer<typeof ImagePackages>;
+
+/** What an image was built of, and the hash of each npm package in it (docs/contracts.md §10). */
+export const ImageRecord = z.strictObject({
+  profile: z.string().regex(/^[a-z0-9_-]{1,64}$/, "a profile id is 1 to 64 of a-z 0-9 _ -"),
+  packages: ImagePackages,
+  npm_lock: z.record(z.string(), z.string().regex(/^sha512-[A-Za-z0-9+/]{86}==$/)),
+});
+export type ImageRecord = z.infer<typeof ImageRecord>;
+
 const AssetRelease = z.strictObject({
   date: day,
   deprecated: z.boolean(),
   min_binary: VersionString,
+  image: ImageRecord.optional().describe("absent: an image for every profile"),
   arches: nonEmpty(arch, nonEmpty(FileName, ManifestFile, "the files of an architecture"), "arches"),
 });
 

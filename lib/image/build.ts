@@ -1,5 +1,12 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { type Arch, fileError, generateManifest, requireAssetVersion } from "../asset/mod.ts";
+import {
+  type Arch,
+  fileError,
+  generateManifest,
+  MANIFEST,
+  readManifest,
+  requireAssetVersion,
+} from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { blake3File } from "../base/hash/mod.ts";
 import { type ProgressSink, silent, type Stage } from "../base/progress/mod.ts";
@@ -11,7 +18,7 @@ import { unpackKernel } from "./kernel.ts";
 import { ModuleTree } from "./module.ts";
 import { generateObom } from "./obom.ts";
 import { isAptPackage, type Packages } from "../profile/mod.ts";
-import { installNpm, requireExact } from "./npm.ts";
+import { installNpm, keyOf, type LockedPackage, requireExact } from "./npm.ts";
 import { debianSources, GuestApt } from "./packages.ts";
 import { buildRootfs } from "./rootfs.ts";
 import { requireSpace } from "./space.ts";
@@ -30,6 +37,8 @@ export const BUILD_STAGES: Stage[] = [
 /** Options for building an image. */
 export interface BuildOptions {
   arch: Arch;
+  /** id of the profile that the image belongs to */
+  profile: string;
   /** packages of the profile, for the rootfs */
   packages: Packages;
   /** output folder for `<arch>/…`, `manifest.json` and `B3SUMS` */
@@ -64,14 +73,15 @@ export async function buildImage(options: BuildOptions): Promise<string> {
   await requireTools();
   const out = resolve(options.out);
   const work = join(dirname(out), `.${basename(out)}.${crypto.randomUUID()}.tmp`);
+  await requireOwn(out, options.profile);
   const existed = await Deno.stat(out).then(() => true, () => false);
   try {
     await Deno.mkdir(out, { recursive: true });
     await requireSpace(out);
     // The helper user of mmdebstrap needs access.
     await Deno.mkdir(work, { mode: 0o755 });
-    const built = await buildIn(work, options);
-    return await publish(built, out, options);
+    const { built, npm } = await buildIn(work, options);
+    return await publish(built, out, options, npm);
   } catch (error) {
     if (!existed) await Deno.remove(out).catch(() => {});
     throw fileError(error, `building an image in ${out}`);
@@ -80,8 +90,24 @@ export async function buildImage(options: BuildOptions): Promise<string> {
   }
 }
 
-/** Builds into `<work>/out` and returns that folder. */
-async function buildIn(work: string, options: BuildOptions): Promise<string> {
+/** Requires that a folder has no image of another profile, since its manifest describes one image for every architecture. */
+async function requireOwn(out: string, profile: string): Promise<void> {
+  const old = await readManifest(join(out, MANIFEST)).then(
+    ({ manifest }) => manifest.assets,
+    () => undefined,
+  );
+  const other = old?.releases[old.current].image?.profile ?? profile;
+  if (other === profile) return;
+  throw new SbxError("image.out.taken", `${out} has the image of profile "${other}"`, {
+    hint: "give another output folder, or remove this one",
+  });
+}
+
+/** Builds into `<work>/out`. @returns that folder, and the npm packages of the image */
+async function buildIn(
+  work: string,
+  options: BuildOptions,
+): Promise<{ built: string; npm: LockedPackage[] }> {
   const { arch, packages, binaryVersion, progress = silent, signal } = options;
   const folder = async (name: string) => {
     await Deno.mkdir(join(work, name));
@@ -139,18 +165,29 @@ async function buildIn(work: string, options: BuildOptions): Promise<string> {
   });
   await Deno.writeTextFile(join(built, "obom.cdx.json"), obom, { mode: 0o644 });
   throwIfInterrupted(signal);
-  return built;
+  return { built, npm };
 }
 
 /** Replaces the old files with the new ones; restores the old ones if the manifest cannot be generated. */
-async function publish(built: string, out: string, options: BuildOptions): Promise<string> {
-  const { arch, version, binaryVersion, progress } = options;
+async function publish(
+  built: string,
+  out: string,
+  options: BuildOptions,
+  npm: LockedPackage[],
+): Promise<string> {
+  const { arch, version, binaryVersion, progress, profile, packages } = options;
+  const npm_lock = Object.fromEntries(npm.map((each) => [keyOf(each), each.integrity]));
   const target = join(out, arch);
   await Deno.chmod(built, 0o755);
   const old = await moveAside(target);
   try {
     await Deno.rename(built, target);
-    const path = await generateManifest(out, { version, binaryVersion, progress });
+    const path = await generateManifest(out, {
+      version,
+      binaryVersion,
+      progress,
+      image: { profile, packages, npm_lock },
+    });
     await old.discard();
     return path;
   } catch (error) {

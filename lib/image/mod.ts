@@ -2,4 +2,5 @@
 export { parseArch } from "./arch.ts";
 export { BUILD_STAGES, buildImage, type BuildOptions } from "./build.ts";
 export { bundleGuestPrograms, GUEST_DENO_VERSION, GUEST_PROGRAMS } from "./guest.ts";
+export { withInterrupts } from "./interrupt.ts";
 export { OBOM_GENERATOR } from "./obom.ts";

@@ -1,8 +1,9 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type Arch, type AssetFile, type Assets, installedName, resolveAssets } from "../asset/mod.ts";
+import { type Arch, type AssetFile, type Assets, installedName } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
+import { imageAssets } from "./image.ts";
 import type { Profile } from "./profile.ts";
 import type { Asset } from "./schema.ts";
 
@@ -10,10 +11,10 @@ import type { Asset } from "./schema.ts";
  * Resolves the boot files of a profile's VMs: the files it pins, or the installed ones if it pins none.
  * {@linkcode verifyAssets} hashes them.
  *
- * @throws {SbxError} `assets.missing` (412)
+ * @throws {SbxError} `assets.missing`, `image.missing`, `image.mismatch` (412)
  */
 export async function bootAssets(home: Home, profile: Profile, arch: Arch): Promise<Assets> {
-  if (!profile.assets) return await resolveAssets(home, arch);
+  if (!profile.assets) return await imageAssets(home, profile, arch);
   const pins = profile.assets.arch[arch];
   if (!pins) {
     throw new SbxError("assets.missing", `profile "${profile.id}" has no assets for ${arch}`, {

@@ -1,7 +1,8 @@
-import { type Arch, type AssetFile, currentArch, resolveAssets, verifyFile } from "../asset/mod.ts";
+import { type Arch, type AssetFile, currentArch, verifyFile } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { pinnedFile } from "./asset.ts";
+import { imageAssets } from "./image.ts";
 import type { Profile } from "./profile.ts";
 import type { Obom } from "./schema.ts";
 
@@ -50,14 +51,14 @@ export async function readObom(
 async function findFile(home: Home, profile: Profile, arch: Arch): Promise<AssetFile | undefined> {
   const pin = profile.obom?.arch[arch];
   if (pin) return await pinnedFile(home, pin);
-  return profile.assets ? undefined : (await resolveAssets(home, arch)).obom;
+  return profile.assets ? undefined : (await imageAssets(home, profile, arch)).obom;
 }
 
 async function locate(home: Home, profile: Profile, arch: Arch): Promise<LocatedObom | undefined> {
   const pin = profile.obom?.arch[arch];
   if (pin) return { descriptor: pin, file: await pinnedFile(home, pin) };
   if (profile.assets) return undefined;
-  const assets = await resolveAssets(home, arch).catch(() => undefined);
+  const assets = await imageAssets(home, profile, arch).catch(() => undefined);
   return assets?.obom && await describeInstalled(assets.obom, assets.rootfs);
 }
 

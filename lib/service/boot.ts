@@ -90,6 +90,7 @@ export async function makeBoot(
       ...guest,
       assets: {
         version: assets.version,
+        ...(assets.image && { image: assets.image.profile }),
         kernel: assets.kernel.path,
         initrd: assets.initrd.path,
         rootfs: assets.rootfs.path,

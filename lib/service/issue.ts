@@ -1,5 +1,5 @@
 import { resolveAssets } from "../asset/mod.ts";
-import { asSbxError } from "../base/error/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { caFiles, openCa } from "../ca/mod.ts";
 import { type CorpStore, corpSummary } from "../corp/mod.ts";
@@ -76,12 +76,18 @@ async function checkCa(home: Home): Promise<void> {
   if (files.some(Boolean)) await openCa(home);
 }
 
+/** Code of the error of a profile whose image nobody has built, which is nobody's failure. */
+const NOT_BUILT = "image.missing";
+
 /** Profiles that are broken, and profiles whose VMs have no assets to boot with. */
 async function profileIssues(home: Home): Promise<string[]> {
   const profiles = await listProfiles(home);
   const issues = await Promise.all(profiles.map(async (each) => {
     if ("error" in each) return describe(each.error);
-    return await bootAssets(home, each.profile, currentArch()).then(() => [], describe);
+    return await bootAssets(home, each.profile, currentArch()).then(
+      () => [],
+      (error) => error instanceof SbxError && error.code === NOT_BUILT ? [] : describe(error),
+    );
   }));
   return issues.flat();
 }

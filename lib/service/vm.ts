@@ -105,12 +105,13 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
 }
 
 export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo {
-  const { created_at, cpus, ram_mb, id, forked_from } = vm.record;
+  const { created_at, cpus, ram_mb, id, forked_from, assets } = vm.record;
   const { accelerator, boot_stages, pid, started } = vm.state;
   return {
     ...summaryOf(vm, hypervisor.features),
     created_at,
     session_id: id,
+    image: { ...(assets.image && { profile_id: assets.image }), version: assets.version },
     cpus,
     ram_mb,
     ...(forked_from && { forked_from }),

@@ -41,6 +41,7 @@ import "./lab.ts";
 import "./corp.ts";
 import "./credentials.ts";
 import "./template.ts";
+import "./image.ts";
 import "./update.ts";
 import "./version.ts";
 import "./completions.ts";

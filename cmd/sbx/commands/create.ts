@@ -4,6 +4,7 @@ import { waitUntilRunning } from "../boot.ts";
 import { connect } from "../connect.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { parseEnv } from "../program.ts";
+import { formatImage } from "./info.ts";
 import { BRING_OPTIONS, bringFolder, formatBrought, FROM_DIR_OPTIONS } from "../repository.ts";
 import { SIZE_OPTIONS, sizeOf } from "../size.ts";
 import { usageError } from "../usage.ts";
@@ -53,7 +54,10 @@ export const command: Command = {
   },
 };
 
-function formatCreated({ name, status, hypervisor, accelerator }: VmInfo): string {
-  return `${name}: ${status} (${[hypervisor, accelerator].filter(Boolean).join(", ")})\n` +
+function formatCreated(info: VmInfo): string {
+  const { name, status, hypervisor, accelerator } = info;
+  const image = formatImage(info);
+  const facts = [hypervisor, accelerator, image && `image ${image}`];
+  return `${name}: ${status} (${facts.filter(Boolean).join(", ")})\n` +
     `sbx exec ${name} -- CMD… runs a program in it, sbx shell ${name} opens a terminal`;
 }

@@ -44,6 +44,11 @@ function formatOrigin({ forked_from }: VmInfo): string | undefined {
   return event ? `${session}, after its event ${event.id}` : session;
 }
 
+/** The profile and version of a VM's image. */
+export function formatImage({ image }: VmInfo): string | undefined {
+  return image && [image.profile_id, image.version].filter(Boolean).join(" ");
+}
+
 function formatInfo(info: VmInfo): string {
   const features = Object.entries(info.features).filter(([, isPresent]) => isPresent).map(([name]) => name);
   const lines = pairs([
@@ -52,6 +57,7 @@ function formatInfo(info: VmInfo): string {
     ["status", info.status],
     ["error", info.last_error],
     ["profile", formatProfile(info)],
+    ["image", formatImage(info)],
     ["persistent", info.persistent ? "yes" : "no"],
     ["created", info.created_at],
     ["session", info.session_id],

@@ -45,6 +45,7 @@ export const COMMANDS: readonly string[] = [
   "corp",
   "credentials",
   "template",
+  "image",
   "update",
   "version",
   "completions",

@@ -25,7 +25,9 @@ export const command: Command = {
     using progress = new Progress([{ name: "assets", weight: 1 }]);
     const result = await installAssets({ manifestUrl, home: home(), arch: currentArch(), progress });
     if (args.has("json")) await printJson(result);
-    else await print(`assets ${result.version}: downloaded ${count(result.fetched.length, "file")}`);
+    else {await print(
+        `assets ${result.version} of ${result.profile}: downloaded ${count(result.fetched.length, "file")}`,
+      );}
     return 0;
   },
 };

@@ -29,6 +29,8 @@ const BY_CODE: Record<string, number> = {
   "assets.incompatible": 409,
   "assets.mismatch": 412,
   "assets.missing": 412,
+  "image.missing": 412,
+  "image.mismatch": 412,
   "toml.not_a_file": 400,
   "toml.unreadable": 400,
   "request.too_large": 413,

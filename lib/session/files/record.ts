@@ -30,7 +30,13 @@ export const VmRecord = z.strictObject({
   files: z.array(z.strictObject({ path: z.string(), content: z.string(), mode: z.int() })),
   parent: VmParent.optional().describe("absent: a VM of its own"),
   forked_from: ForkedFrom.optional().describe("absent: it is no copy"),
-  assets: z.strictObject({ version: z.string(), kernel: z.string(), initrd: z.string(), rootfs: z.string() }),
+  assets: z.strictObject({
+    version: z.string(),
+    image: z.string().optional().describe("profile whose image it is; absent: of pinned or unnamed assets"),
+    kernel: z.string(),
+    initrd: z.string(),
+    rootfs: z.string(),
+  }),
 });
 export type VmRecord = z.infer<typeof VmRecord>;
 

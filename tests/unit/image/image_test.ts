@@ -215,6 +215,7 @@ Deno.test("a build refuses invalid packages and an aborted signal, and leaves no
   const build = (apt: string[], npm: string[] = [], signal?: AbortSignal) =>
     buildImage({
       arch: currentArch(),
+      profile: "code",
       packages: { suite: "trixie", apt, npm, bin: {} },
       out: join(dir, "out"),
       binaryVersion: "0.1.0",
@@ -236,6 +237,7 @@ Deno.test("a build refuses invalid packages and an aborted signal, and leaves no
   const version = (text: string) =>
     buildImage({
       arch: currentArch(),
+      profile: "code",
       packages: { suite: "trixie", apt: [], npm: [], bin: {} },
       out: dir,
       binaryVersion: "0.1.0",

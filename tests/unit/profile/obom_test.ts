@@ -8,7 +8,7 @@ import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { type Profile, readObom } from "../../../lib/profile/mod.ts";
 import { manifestOf } from "../../helper/manifest.ts";
 
-const PROFILE = { id: "p" } as Profile;
+const PROFILE = { id: "p", packages: { suite: "trixie", apt: [], npm: [], bin: {} } } as unknown as Profile;
 const TEXT = '{"bomFormat": "CycloneDX"}';
 
 Deno.test("a damaged OBOM is a mismatch, and not one that is not there", async () => {
