@@ -6,6 +6,7 @@ import { offer } from "./tool.ts";
 import { ASK_TOOLS } from "./tools/ask.ts";
 import { FILE_TOOLS } from "./tools/file.ts";
 import { MCP_TOOLS } from "./tools/mcp.ts";
+import { JOB_TOOLS } from "./tools/job.ts";
 import { PROGRAM_TOOLS } from "./tools/program.ts";
 import { RECORD_TOOLS } from "./tools/record.ts";
 import { VM_TOOLS } from "./tools/vm.ts";
@@ -19,6 +20,7 @@ const INSTRUCTIONS =
 export const TOOLS = [
   ...VM_TOOLS,
   ...PROGRAM_TOOLS,
+  ...JOB_TOOLS,
   ...FILE_TOOLS,
   ...RECORD_TOOLS,
   ...ASK_TOOLS,

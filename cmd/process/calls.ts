@@ -1,22 +1,30 @@
 import type { Call, Caller, ExecCall, Reply, SingleKind } from "../../lib/ipc/mod.ts";
+import type { Jobs } from "../../lib/job/mod.ts";
 import type { Session } from "../../lib/session/mod.ts";
+import { followJob, type JobCall, replyToJobCall } from "./jobs.ts";
 import { serveTerminal } from "./terminal.ts";
 import { serveWatch } from "./watch.ts";
 
 type ForkCall = Extract<Call, { t: "Fork" }>;
-type SingleCall = Exclude<Extract<Call, { t: SingleKind }>, ForkCall>;
+type SingleCall = Exclude<Extract<Call, { t: SingleKind }>, ForkCall | JobCall>;
 
 /** Serves one call of the service. */
-export async function serve(session: Session, call: Call, caller: Caller): Promise<void> {
+export async function serve(session: Session, jobs: Jobs, call: Call, caller: Caller): Promise<void> {
   switch (call.t) {
     case "Watch":
       return await serveWatch(session, caller);
     case "Exec":
       return await serveExec(session, call, caller);
     case "Terminal":
-      return await serveTerminal(session, call, caller);
+      return await serveTerminal(session, jobs, call, caller);
     case "Fork":
       return await serveFork(session, call, caller);
+    case "JobFollow":
+      return await followJob(jobs, call, caller);
+    case "Jobs":
+    case "JobStart":
+    case "JobStop":
+      return await caller.reply(await replyToJobCall(jobs, call));
     default:
       await caller.reply(await replyTo(session, call));
   }

@@ -3,9 +3,11 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections } from "../../lib/base/log/mod.ts";
 import { call, CallServer, NO_SESSION } from "../../lib/ipc/mod.ts";
+import { Jobs } from "../../lib/job/mod.ts";
 import { makeSockets, readRecord, Session, sessionPaths } from "../../lib/session/mod.ts";
 import { Qemu } from "../../lib/vm/mod.ts";
 import { serve } from "./calls.ts";
+import { jobRunner } from "./jobs.ts";
 import { awaitSession } from "./spare.ts";
 
 /** Longest wait in `ms` for the first `Boot`: a service that died meanwhile must leave no process behind. */
@@ -26,11 +28,12 @@ export async function main([argument]: string[]): Promise<number> {
   await makeSockets(paths);
   const listener = Deno.listen({ transport: "unix", path: paths.socket });
   const session = new Session(await readRecord(paths), at, new Qemu());
+  const jobs = new Jobs(paths.jobs, jobRunner(session));
   const orphaned = setTimeout(() => session.stop(true), ORDER_DEADLINE_MS);
   const calls = new CallServer(listener, (request, caller) => {
     log.debug(`call ${request.t}`);
     if (request.t === "Boot") clearTimeout(orphaned);
-    return serve(session, request, caller);
+    return serve(session, jobs, request, caller);
   });
   const { parent } = session.record;
   if (parent) {
@@ -45,6 +48,7 @@ export async function main([argument]: string[]): Promise<number> {
   await session.ended;
   // The call that ended the session still needs its reply.
   await calls.close();
+  await jobs.settle();
   await Deno.remove(paths.socket).catch(() => {});
   return session.info.state === "Defunct" ? 1 : 0;
 }

@@ -1,5 +1,6 @@
 import type { Viewer } from "../../lib/guest/mod.ts";
 import type { Call, Caller } from "../../lib/ipc/mod.ts";
+import type { Jobs } from "../../lib/job/mod.ts";
 import type { Session } from "../../lib/session/mod.ts";
 
 type TerminalCall = Extract<Call, { t: "Terminal" }>;
@@ -7,10 +8,11 @@ type TerminalCall = Extract<Call, { t: "Terminal" }>;
 /** Carries one viewer of the VM's terminal until the viewer leaves or the terminal ends. */
 export async function serveTerminal(
   session: Session,
-  { cols, rows, argv }: TerminalCall,
+  jobs: Jobs,
+  { cols, rows, argv, job }: TerminalCall,
   caller: Caller,
 ): Promise<void> {
-  const terminal = await session.terminal({ cols, rows }, argv);
+  const terminal = job ? await jobs.terminal(job) : await session.terminal({ cols, rows }, argv && { argv });
   const over = Promise.withResolvers<void>();
   const viewer: Viewer = {
     write: (bytes) => caller.reply({ t: "Output", stream: "stdout", data: bytes.toBase64() }),

@@ -136,6 +136,6 @@ export function reportExit({ exit_code, truncated }: Exit): number {
   return exit_code;
 }
 
-function serverError({ error, code, hint }: ErrorBody): SbxError {
+export function serverError({ error, code, hint }: ErrorBody): SbxError {
   return new SbxError(code, error, { hint });
 }

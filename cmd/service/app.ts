@@ -7,6 +7,7 @@ import { openApi } from "./openapi.ts";
 import { routeCredentials } from "./routes/credentials.ts";
 import { routeDetection } from "./routes/detection.ts";
 import { routeFiles } from "./routes/files.ts";
+import { routeJobs } from "./routes/jobs.ts";
 import { routeMcp } from "./routes/mcp.ts";
 import { routePolicy } from "./routes/policy.ts";
 import { routeProfiles } from "./routes/profiles.ts";
@@ -38,6 +39,7 @@ export function makeApp(service: Service): Hono {
   routeVms(app, supervisor, service.inForce);
   routeTemplates(app, service);
   routeRun(app, supervisor);
+  routeJobs(app, supervisor);
   routeFiles(app, home, supervisor);
   routeCredentials(app, home);
   routeRecords(app, supervisor, sessions, findLedger);

@@ -3,6 +3,7 @@ export * from "./common.ts";
 export * from "./credential.ts";
 export * from "./detection.ts";
 export * from "./file.ts";
+export * from "./job.ts";
 export * from "./mcp.ts";
 export * from "./policy.ts";
 export * from "./profile.ts";

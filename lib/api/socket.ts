@@ -1,4 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
+import { JobId } from "../job/schema.ts";
 import { ErrorSchema, VmParam } from "./common.ts";
 
 const socket = (description: string) => ({
@@ -24,6 +25,7 @@ export const SOCKET_ROUTES = {
       query: z.object({
         token: z.string().optional(),
         argv: z.string().optional().describe("JSON array: the program; a login shell if absent"),
+        job: JobId.optional().describe("the terminal of a running job instead"),
       }),
     },
     responses: socket("a terminal in a VM"),

@@ -2,6 +2,7 @@ import type { RouteKey } from "../gateway/mod.ts";
 import { credentialRoutes } from "./credential.ts";
 import { detectionRoutes } from "./detection.ts";
 import { fileRoutes } from "./file.ts";
+import { jobRoutes } from "./job.ts";
 import { mcpRoutes } from "./mcp.ts";
 import { policyRoutes } from "./policy.ts";
 import { profileRoutes } from "./profile.ts";
@@ -15,6 +16,7 @@ import { vmRoutes } from "./vm.ts";
 export const ROUTE_GROUPS = {
   system: systemRoutes,
   vm: vmRoutes,
+  job: jobRoutes,
   template: templateRoutes,
   file: fileRoutes,
   session: sessionRoutes,

@@ -29,6 +29,9 @@ export interface GuestBoot {
   files: BootFile[];
 }
 
+/** A program with a terminal of its own. */
+export type TerminalProgram = Pick<Extract<HostMessage, { t: "Exec" }>, "argv" | "cwd" | "env">;
+
 /** A shell terminal whose program outlives its link. */
 export interface ShellState {
   id: string;
@@ -122,19 +125,19 @@ export class GuestLink {
   }
 
   /**
-   * Opens a terminal for a program; without `argv` the VM's shell terminal, a new one if its program has
+   * Opens a terminal for a program; without one the VM's shell terminal, a new one if its program has
    * ended.
    *
    * @throws {SbxError} `vm.busy`
    */
-  terminal(size: { cols: number; rows: number }, argv?: string[]): Terminal {
-    if (!argv && this.shell) return this.shell;
+  terminal(size: { cols: number; rows: number }, program?: TerminalProgram): Terminal {
+    if (!program && this.shell) return this.shell;
     this.requireRoom();
     const id = newId();
     const terminal = new Terminal(id, (message) => this.#send(message));
     this.#terminals.set(id, terminal);
-    if (!argv) this.#shell = terminal;
-    this.#send({ t: "PtyOpen", id, ...size, argv }).catch(() => terminal.end());
+    if (!program) this.#shell = terminal;
+    this.#send({ t: "PtyOpen", id, ...size, ...program }).catch(() => terminal.lose());
     return terminal;
   }
 
@@ -199,7 +202,7 @@ export class GuestLink {
   async close(): Promise<void> {
     this.release();
     this.#lose(new SbxError("process.gone", "the VM has ended"));
-    for (const terminal of this.#terminals.values()) terminal.end();
+    for (const terminal of this.#terminals.values()) terminal.lose();
     await this.#ports.close();
   }
 
@@ -240,7 +243,7 @@ export class GuestLink {
       case "FileVisible":
         return this.#files.get(message.id)?.(message.visible);
       case "PtyExited":
-        this.#terminals.get(message.id)?.exited();
+        this.#terminals.get(message.id)?.exited(message.exit_code);
         this.#terminals.delete(message.id);
         if (this.#shell?.id === message.id) this.#shell = undefined;
     }

@@ -20,6 +20,10 @@ export interface Viewer {
 export class Terminal {
   readonly id: string;
   ended = false;
+  /** exit code of its program, once its output is complete; undefined when the guest was lost before */
+  readonly exit: Promise<number | undefined>;
+  #exit = Promise.withResolvers<number | undefined>();
+  #exitCode: number | undefined;
   #send: (message: HostMessage) => Promise<void>;
   #conn: Deno.Conn | undefined;
   #connected = Promise.withResolvers<void>();
@@ -35,6 +39,7 @@ export class Terminal {
     this.id = id;
     this.#replay = replay;
     this.#send = send;
+    this.exit = this.#exit.promise;
   }
 
   /** Replays the last output to a viewer, then sends it new output. */
@@ -77,8 +82,10 @@ export class Terminal {
   }
 
   /** Ends once the output under way has arrived, after the program has exited. */
-  exited(): void {
-    if (this.#conn) backgroundTimeout(() => this.end(), LAST_OUTPUT_MS);
+  exited(code: number): void {
+    this.#exitCode = code;
+    if (this.ended) this.#exit.resolve(code);
+    else if (this.#conn) backgroundTimeout(() => this.end(), LAST_OUTPUT_MS);
     else this.end();
   }
 
@@ -93,6 +100,17 @@ export class Terminal {
     backgroundTimeout(() => this.#close(), CLOSE_MS);
   }
 
+  /** Ends the program like `sbx exec` does one that is cancelled; its last output still comes. */
+  async kill(): Promise<void> {
+    if (!this.ended) await this.#send({ t: "ExecKill", id: this.id });
+  }
+
+  /** Ends with its guest. */
+  lose(): void {
+    this.end();
+    this.#exit.resolve(undefined);
+  }
+
   #close(): void {
     try {
       this.#conn?.close();
@@ -105,6 +123,7 @@ export class Terminal {
     if (this.ended) return;
     this.ended = true;
     this.#connected.resolve();
+    if (this.#exitCode !== undefined) this.#exit.resolve(this.#exitCode);
     for (const viewer of this.#viewers) viewer.end();
     this.#viewers.clear();
   }

@@ -3,6 +3,7 @@
  * and so its own back-pressure and its own end. A VM's process loads this before it answers: only light schemas here.
  */
 import { z } from "zod";
+import { JobId, JobRecord } from "../job/schema.ts";
 import { RuleCounter } from "../detection/match/schema.ts";
 import { ServerStatus, ToolEntry } from "../mcp/schema.ts";
 import { AnsweredBy, Ask, AskAnswer } from "../policy/ask/schema.ts";
@@ -43,7 +44,25 @@ export const Call = z.discriminatedUnion("t", [
     limit: z.int().optional(),
     stdin: z.boolean(),
   }),
-  z.strictObject({ t: z.literal("Terminal"), argv: z.array(z.string()).min(1).optional(), ...size }),
+  z.strictObject({
+    t: z.literal("Terminal"),
+    argv: z.array(z.string()).min(1).optional(),
+    /** the terminal of a job; without `argv` */
+    job: JobId.optional(),
+    ...size,
+  }),
+  z.strictObject({ t: z.literal("Jobs") }),
+  z.strictObject({
+    t: z.literal("JobStart"),
+    argv: z.array(z.string()).min(1),
+    cwd: z.string().optional(),
+    env: Env.optional(),
+    timeout_ms: z.number().positive().optional(),
+    tty: z.boolean(),
+  }),
+  z.strictObject({ t: z.literal("JobStop"), job: JobId }),
+  /** a job's output from a position on, until its end */
+  z.strictObject({ t: z.literal("JobFollow"), job: JobId, from: z.int().nonnegative() }),
   z.strictObject({ t: z.literal("AwaitFile"), path: z.string(), size: z.int() }),
   z.strictObject({ t: z.literal("Asks") }),
   z.strictObject({ t: z.literal("Resolve"), ask_id: z.string(), ...AskAnswer.shape, by: AnsweredBy }),
@@ -138,6 +157,10 @@ export const Reply = z.discriminatedUnion("t", [
   /** MCP's `CallToolResult` */
   z.strictObject({ t: z.literal("McpResult"), result: z.unknown() }),
   z.strictObject({ t: z.literal("Output"), stream: z.enum(["stdout", "stderr"]), data: z.string() }),
+  /** `bytes` of output before the next that were not kept */
+  z.strictObject({ t: z.literal("Missing"), bytes: z.int() }),
+  z.strictObject({ t: z.literal("Jobs"), jobs: z.array(JobRecord) }),
+  z.strictObject({ t: z.literal("Job"), job: JobRecord }),
   z.strictObject({
     t: z.literal("Exited"),
     exit_code: z.int(),
@@ -161,6 +184,10 @@ export const REPLIES = {
   Info: ["Info"],
   Exec: ["Output", "Exited"],
   Terminal: ["Output"],
+  Jobs: ["Jobs"],
+  JobStart: ["Job"],
+  JobStop: ["Job"],
+  JobFollow: ["Output", "Missing", "Job"],
   AwaitFile: ["Ok"],
   Asks: ["Asks"],
   Resolve: ["Ask"],
@@ -181,7 +208,7 @@ export const REPLIES = {
 } as const satisfies Record<CallKind, readonly Reply["t"][]>;
 
 /** Calls whose replies are a stream. */
-export type StreamKind = "Watch" | "Exec" | "Terminal";
+export type StreamKind = "Watch" | "Exec" | "Terminal" | "JobFollow";
 /** Calls with a single reply. */
 export type SingleKind = Exclude<CallKind, StreamKind>;
 

@@ -96,6 +96,11 @@ export class Enforcement {
     }
   }
 
+  /** A value as the record has it: refs for secrets. */
+  scrub<T>(value: T): T {
+    return this.#broker.scrubValue(value);
+  }
+
   /**
    * Reads the contract again and puts it in force.
    *

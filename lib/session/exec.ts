@@ -1,6 +1,6 @@
 /** Programs that the host starts in a guest, each an event before the guest hears of it. */
 import { SbxError } from "../base/error/mod.ts";
-import type { ExecStreams, GuestLink, Terminal } from "../guest/mod.ts";
+import type { ExecStreams, GuestLink, Terminal, TerminalProgram } from "../guest/mod.ts";
 import type { ExecCall } from "../ipc/mod.ts";
 import { type Gate, guestLine, type Passage, summary } from "../policy/mod.ts";
 import type { SessionHealth } from "./health.ts";
@@ -18,6 +18,19 @@ export interface ExecOutcome {
   event_id: string;
 }
 
+/** Ends of a program's streams on the host. */
+export interface ProgramStreams extends ExecStreams {
+  /** receives the event of the program's start, and whether policy let it run */
+  decided?(event_id: string, allowed: boolean): void;
+}
+
+/** A program with a terminal of its own. */
+export interface TerminalRequest extends TerminalProgram {
+  /** receives the event of its start, and the line for its user when policy blocks it */
+  decided?(event_id: string, refusal?: string): void;
+  cancelled?: AbortSignal;
+}
+
 /** The parts of a session that run programs. */
 export interface ExecContext {
   gate: Gate;
@@ -33,13 +46,15 @@ export interface ExecContext {
 export async function execProgram(
   { gate, link, health }: ExecContext,
   { t: _, ...request }: ExecCall,
-  streams: ExecStreams,
+  streams: ProgramStreams,
   signal?: AbortSignal,
 ): Promise<ExecOutcome> {
-  const { allowed, event, decision } = await gate.decide(execDraft(request), signal);
+  const passage = await gate.decide(execDraft(request), signal);
+  const { allowed, event } = passage;
   const { event_id } = event.common;
+  streams.decided?.(event_id, allowed);
   if (!allowed) {
-    await streams.output("stderr", encodeLine(`sbx: ${guestLine(decision)}; ${whyHint(event_id)}`));
+    await streams.output("stderr", encodeLine(refusalLine(passage)));
     return { exit_code: NOT_PERMITTED, truncated: false, duration_ms: 0, event_id };
   }
   const rewritten = { ...request, ...programOf(event, request) };
@@ -64,18 +79,28 @@ export async function execProgram(
 export async function openTerminal(
   { gate, link }: Pick<ExecContext, "gate" | "link">,
   size: { cols: number; rows: number },
-  argv?: string[],
+  own?: TerminalRequest,
 ): Promise<Terminal> {
-  const request: Program = { argv: argv ?? LOGIN_SHELL };
+  const request: Program = own ?? { argv: LOGIN_SHELL };
   // Before the decision, so that the record has no program that did not run.
   link.requireRoom();
-  const passage: Passage = await gate.decide(execDraft(request));
+  const passage: Passage = await gate.decide(execDraft(request), own?.cancelled);
+  const { event_id } = passage.event.common;
+  own?.decided?.(event_id, passage.allowed ? undefined : refusalLine(passage));
   if (!passage.allowed) {
-    const hint = whyHint(passage.event.common.event_id);
-    throw new SbxError("policy.blocked", summary(passage.decision), { hint });
+    throw new SbxError("policy.blocked", summary(passage.decision), { hint: whyHint(event_id) });
   }
   const program = programOf(passage.event, request);
-  return link.terminal(size, argv || program.argv !== request.argv ? program.argv : undefined);
+  if (!own && program.argv === request.argv) return link.terminal(size);
+  const terminal = link.terminal(size, { ...program, ...own?.env && { env: own.env } });
+  terminal.exit.then((code) => {
+    if (code !== undefined) gate.observe(exitDraft(program, code, event_id));
+  });
+  return terminal;
+}
+
+function refusalLine({ decision, event }: Passage): string {
+  return `sbx: ${guestLine(decision)}; ${whyHint(event.common.event_id)}`;
 }
 
 function whyHint(eventId: string): string {

@@ -1,5 +1,5 @@
 /** Sessions: one session is one life of one VM. */
-export type { ExecOutcome } from "./exec.ts";
+export type { ExecOutcome, ProgramStreams, TerminalRequest } from "./exec.ts";
 export * from "./files/mod.ts";
 export { PAUSED_HINT } from "./health.ts";
 export { loadAhead } from "./ahead.ts";

@@ -2,12 +2,12 @@ import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import type { SessionNotice } from "../gate/mod.ts";
-import { checkBootConfig, type ExecStreams, GuestLink, type Terminal } from "../guest/mod.ts";
+import { checkBootConfig, GuestLink, type Terminal } from "../guest/mod.ts";
 import type { BootCall, ExecCall, MachineInfo } from "../ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
 import { Absence, type PresentGuest } from "./absence.ts";
 import type { Enforcement } from "./enforcement.ts";
-import type { ExecOutcome } from "./exec.ts";
+import type { ExecOutcome, ProgramStreams, TerminalRequest } from "./exec.ts";
 import { type SessionPaths, sessionPaths, vmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import type { VmCopy } from "./fork.ts";
@@ -133,7 +133,7 @@ export class Session {
   }
 
   /** Runs a program in the guest. @throws {SbxError} `vm.wrong_state`, and those of {@linkcode execProgram} */
-  async exec(call: ExecCall, streams: ExecStreams, signal?: AbortSignal): Promise<ExecOutcome> {
+  async exec(call: ExecCall, streams: ProgramStreams, signal?: AbortSignal): Promise<ExecOutcome> {
     this.#require("Running", "exec");
     await this.#absence.over;
     const { gate } = await this.enforcement;
@@ -142,14 +142,14 @@ export class Session {
     return await execProgram({ gate, link: this.#link, health: this.#health }, call, streams, signal);
   }
 
-  /** @param argv program in a terminal of its own; absent: the login shell, in the VM's one shared terminal */
-  async terminal(size: { cols: number; rows: number }, argv?: string[]): Promise<Terminal> {
+  /** @param own program in a terminal of its own; absent: the login shell, in the VM's one shared terminal */
+  async terminal(size: { cols: number; rows: number }, own?: TerminalRequest): Promise<Terminal> {
     this.#require("Running", "shell");
     await this.#absence.over;
-    if (!argv && this.#link.shell) return this.#link.shell;
+    if (!own && this.#link.shell) return this.#link.shell;
     const { gate } = await this.enforcement;
     const { openTerminal } = await import("./exec.ts");
-    return await openTerminal({ gate, link: this.#link }, size, argv);
+    return await openTerminal({ gate, link: this.#link }, size, own);
   }
 
   async awaitFile(path: string, size: number): Promise<boolean> {

@@ -30,7 +30,8 @@ Deno.test("every route, with and without the token", async (t) => {
     await t.step("with it, a VM that is not there is 404 on every route of a VM", async () => {
       for (const { method, path } of routes.filter(({ path }) => path.startsWith("/vms/nobody/"))) {
         const query = path.includes("/files/") ? "?path=a" : "";
-        const json = path.endsWith("/exec") ? { command: "true" } : undefined;
+        const runs = path.endsWith("/exec") || (method === "POST" && path.endsWith("/jobs"));
+        const json = runs ? { command: "true" } : undefined;
         const response = await sbx.fetch(path + query, { method, json });
         assertEquals(
           [response.status, (await response.json()).code],

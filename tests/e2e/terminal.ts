@@ -26,7 +26,7 @@ export async function useTerminal(sbx: Sbx, id: string, exec: Exec): Promise<voi
     );
     first.type("echo $((40 + 2))\n");
     await eventually("the shell goes on", () => /\b42\b/.test(first.text()));
-    const own = await attachTerminal(sbx, id, ["sh", "-c", "echo own; exec sleep 271"]);
+    const own = await attachTerminal(sbx, id, { argv: ["sh", "-c", "echo own; exec sleep 271"] });
     await eventually("a program has a terminal of its own", () => own.text().includes("own"));
     own.socket.close();
     const count = { command: "ps -e -o args | grep -cx 'sleep 271'" };
@@ -51,11 +51,17 @@ export async function useTerminal(sbx: Sbx, id: string, exec: Exec): Promise<voi
 }
 
 /** A client of a VM's terminal. */
-export async function attachTerminal(sbx: Sbx, id: string, argv?: string[]) {
-  const program = argv ? `&argv=${encodeURIComponent(JSON.stringify(argv))}` : "";
-  const socket = new WebSocket(
-    `${sbx.base.replace("http", "ws")}/terminal/${id}?token=${sbx.token}${program}`,
-  );
+export async function attachTerminal(
+  sbx: Sbx,
+  id: string,
+  { argv, job }: { argv?: string[]; job?: string } = {},
+) {
+  const query = new URLSearchParams({
+    token: sbx.token,
+    ...argv && { argv: JSON.stringify(argv) },
+    ...job && { job },
+  });
+  const socket = new WebSocket(`${sbx.base.replace("http", "ws")}/terminal/${id}?${query}`);
   socket.binaryType = "arraybuffer";
   const decoder = new TextDecoder();
   let text = "";

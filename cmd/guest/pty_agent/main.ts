@@ -83,7 +83,8 @@ async function handle(message: HostMessage, startsNetwork: boolean): Promise<voi
       executions.start(message);
       return;
     case "ExecKill":
-      return executions.kill(message.id);
+      executions.kill(message.id);
+      return terminals.kill(message.id);
     case "PtyOpen":
       terminals.open(message);
       return;

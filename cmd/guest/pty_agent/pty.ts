@@ -12,6 +12,10 @@ type PtyOpen = Extract<HostMessage, { t: "PtyOpen" }>;
 type PtyResize = Extract<HostMessage, { t: "PtyResize" }>;
 
 const CHUNK = 16 * 1024;
+/** Time between SIGTERM and SIGKILL, in `ms`. */
+const GRACE_MS = 2000;
+/** Default directory of a program. */
+const DEFAULT_CWD = "/workspace";
 const SHELL = ["/bin/bash", "--login"];
 
 /** Shell script that opens `$1` as controlling terminal and all three streams, then becomes the program. */
@@ -23,6 +27,7 @@ interface OpenTerminal {
   device: PseudoTerminal;
   /** absent until it is opened */
   connection?: Deno.Conn;
+  child?: Deno.ChildProcess;
   /** resolves when the host closes the terminal; the connection's own end may get lost */
   closed: PromiseWithResolvers<void>;
 }
@@ -36,7 +41,8 @@ export class Terminals {
     this.#host = host;
   }
 
-  async open({ id, argv = SHELL, cols, rows }: PtyOpen): Promise<void> {
+  async open(request: PtyOpen): Promise<void> {
+    const { id, cols, rows } = request;
     let exit_code = EXIT_CANNOT_RUN;
     let terminal: OpenTerminal | undefined;
     let device: PseudoTerminal | undefined;
@@ -47,7 +53,7 @@ export class Terminals {
       this.#open.set(id, terminal);
       device.resize(cols, rows);
       terminal.connection = await this.#attach(id);
-      exit_code = await this.#relay(terminal, this.#spawn(device, argv));
+      exit_code = await this.#relay(terminal, terminal.child = this.#spawn(device, request));
     } finally {
       this.#open.delete(id);
       close(terminal?.connection);
@@ -63,6 +69,16 @@ export class Terminals {
 
   close(id: string): void {
     this.#open.get(id)?.closed.resolve();
+  }
+
+  /** Sends SIGHUP and SIGTERM to the program and its group, and SIGKILL after {@linkcode GRACE_MS}. */
+  kill(id: string): void {
+    const { child } = this.#open.get(id) ?? {};
+    if (!child) return;
+    // A stopped group gets its signals when it goes on.
+    for (const name of ["SIGHUP", "SIGTERM", "SIGCONT"] as const) signalGroup(child, name);
+    const killer = setTimeout(() => signalGroup(child, "SIGKILL"), GRACE_MS);
+    child.status.finally(() => clearTimeout(killer));
   }
 
   async #attach(id: string): Promise<Deno.Conn> {
@@ -136,11 +152,11 @@ export class Terminals {
     for (const { connection } of this.#open.values()) close(connection);
   }
 
-  #spawn(terminal: PseudoTerminal, argv: string[]): Deno.ChildProcess {
+  #spawn(terminal: PseudoTerminal, { argv = SHELL, cwd = DEFAULT_CWD, env }: PtyOpen): Deno.ChildProcess {
     return new Deno.Command("/bin/sh", {
       args: ["-c", START, "sh", terminal.device, ...argv],
-      cwd: "/workspace",
-      env: { TERM: "xterm-256color", ...this.#host.environment },
+      cwd,
+      env: { TERM: "xterm-256color", ...this.#host.environment, ...env },
       clearEnv: true,
       stdin: "null",
       stdout: "null",
@@ -171,5 +187,14 @@ function signal(child: Deno.ChildProcess, name: Deno.Signal): void {
     child.kill(name);
   } catch {
     // already ended
+  }
+}
+
+/** Signals a program and its group, or the program alone before it leads one. */
+function signalGroup(child: Deno.ChildProcess, name: Deno.Signal): void {
+  try {
+    Deno.kill(-child.pid, name);
+  } catch {
+    signal(child, name);
   }
 }

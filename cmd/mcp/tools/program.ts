@@ -80,7 +80,7 @@ export const PROGRAM_TOOLS: Tool[] = [
     description:
       "Runs a program in a VM as root and returns its exit code and output. Waits while the VM boots. Network, model and " +
       "MCP traffic is subject to the VM's policy: a refused request fails inside the program (HTTP 403, NXDOMAIN) and is in " +
-      "denied. What a rule leaves to a person waits for the answer, which is in asks. Start servers in the background (`setsid … &`).",
+      "denied. What a rule leaves to a person waits for the answer, which is in asks. Use `start_job` for servers and for work of many minutes.",
     input: z.strictObject({ vm, ...program }),
     output: z.object(outcome),
     hints,

@@ -5,6 +5,7 @@ import "./status.ts";
 import "./run.ts";
 import "./create.ts";
 import "./exec.ts";
+import "./jobs.ts";
 import "./shell.ts";
 import "./pause.ts";
 import "./resume.ts";

@@ -1,8 +1,10 @@
 import type { ExecResult } from "../../../lib/api/mod.ts";
-import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
+import { usageError } from "../usage.ts";
 import { printJson } from "../../../lib/base/print/mod.ts";
+import { startDetached } from "../job.ts";
 import { EXIT_NOTE, PROGRAM_OPTIONS, programRequest, SBX_FAILED, streamProgram } from "../program.ts";
 
 export const command: Command = {
@@ -13,6 +15,8 @@ export const command: Command = {
   options: [
     { name: "command", short: "c", value: "LINE", about: "run a shell line instead of -- CMD…" },
     ...PROGRAM_OPTIONS,
+    { name: "detach", short: "d", about: "start a job and print its id; sbx jobs shows it" },
+    { name: "tty", short: "t", about: "with --detach: on a terminal, for sbx jobs attach" },
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
@@ -23,8 +27,17 @@ export const command: Command = {
     "sbx exec demo -- ls -la /workspace",
     "sbx exec demo -c 'ls | wc -l'",
     "echo hello | sbx exec -i demo -- cat",
+    "sbx exec --detach demo -- make test",
   ],
   async run(args) {
+    if (args.has("detach")) return await startJob(args);
+    if (args.has("tty")) {
+      throw usageError(
+        command,
+        "--tty needs --detach",
+        "sbx shell NAME -- CMD… runs a program on a terminal",
+      );
+    }
     const json = await programRequest(command, args, args.text("command"));
     const client = await connect();
     const path = `/vms/${segment(args.words[0])}/exec`;
@@ -36,3 +49,12 @@ export const command: Command = {
     return await streamProgram(await client.send("POST", path, { json, accept: "text/event-stream" }));
   },
 };
+
+async function startJob(args: Arguments): Promise<number> {
+  if (args.has("interactive")) throw usageError(command, "--detach and -i cannot be combined");
+  if (args.has("tty") && args.text("timeout") !== undefined) {
+    throw usageError(command, "--tty and --timeout cannot be combined");
+  }
+  const program = await programRequest(command, args, args.text("command"));
+  return await startDetached(args.words[0], { ...program, tty: args.has("tty") }, args.has("json"));
+}

@@ -9,6 +9,7 @@ export const COMMANDS: readonly string[] = [
   "run",
   "create",
   "exec",
+  "jobs",
   "shell",
   "pause",
   "resume",

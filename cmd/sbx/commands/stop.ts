@@ -2,10 +2,12 @@ import type { VmSummary } from "../../../lib/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
 import { type Daemon, gatewayClient, segment, stopDaemon } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { eachVm } from "../each_vm.ts";
-import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { countRunningJobs } from "../job.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 
 export const command: Command = {
   name: "stop",
@@ -51,8 +53,10 @@ async function stopNamed(args: Arguments): Promise<number> {
   const json = args.has("json");
   const client = await connect();
   const vms = await eachVm(args.words, "stopping", json, async (name) => {
+    const jobs = await countRunningJobs(client, name);
     await client.json("POST", `/vms/${segment(name)}/stop`);
     if (!json) await print(`stopped ${name}`);
+    if (jobs > 0) note(`sbx: ${count(jobs, "job")} ended with it: sbx jobs ${name}`);
   });
   if (json) await printJson({ stopped: [], vms });
   return vms.length === args.words.length ? 0 : 1;

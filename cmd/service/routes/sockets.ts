@@ -2,7 +2,13 @@ import type { Context, Hono } from "hono";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseJson } from "../../../lib/base/json/mod.ts";
 import type { CallStream } from "../../../lib/ipc/mod.ts";
-import type { Notices, Supervisor } from "../../../lib/service/mod.ts";
+import {
+  findJob,
+  type Notices,
+  requireTerminal,
+  type Supervisor,
+  type Vm,
+} from "../../../lib/service/mod.ts";
 
 /** Size of a terminal until its client sends one. */
 const DEFAULT_SIZE = { cols: 80, rows: 24 };
@@ -28,7 +34,9 @@ export function routeSockets(app: Hono, supervisor: Supervisor, notices: Notices
     const vm = supervisor.find(context.req.param("id"));
     await supervisor.ready(vm);
     const argv = argvOf(context.req.query("argv"));
-    const call = await vm.process.open({ t: "Terminal", ...DEFAULT_SIZE, argv });
+    const job = await jobOf(vm, context.req.query("job"));
+    if (job && argv) throw new SbxError("request.invalid", "argv and job cannot be combined");
+    const call = await vm.process.open({ t: "Terminal", ...DEFAULT_SIZE, argv, job });
     const { socket, response } = upgrade(context);
     socket.binaryType = "arraybuffer";
     let shown: Promise<void> | undefined;
@@ -85,6 +93,13 @@ function sizeOf(text: string): { cols: number; rows: number } {
     // invalid: see below
   }
   throw new SbxError("request.invalid", "a terminal's size is {cols, rows}");
+}
+
+/** Id of the job whose terminal is meant. @throws {SbxError} `job.not_found`, `job.ended`, `job.no_terminal` */
+async function jobOf(vm: Vm, id: string | undefined): Promise<string | undefined> {
+  if (id === undefined) return undefined;
+  requireTerminal(await findJob(vm, id));
+  return id;
 }
 
 /** Program of a terminal of its own: `?argv=["top"]`. */

@@ -44,6 +44,8 @@ export interface CommandGroup {
   summary: string;
   notes?: string[];
   subcommands: Command[];
+  /** last word of the subcommand of a call that names none */
+  fallback?: string;
 }
 
 export const JSON_OPTION: Option = { name: "json", about: "print JSON" };

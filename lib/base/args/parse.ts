@@ -56,7 +56,7 @@ function checkWords(invocation: Invocation, { words, program: guest }: Arguments
 }
 
 /**
- * Finds the subcommand of a call; options may precede it.
+ * Finds the subcommand of a call, or that of a group for calls without; options may precede it.
  *
  * @returns the subcommand, and the arguments without its name; no subcommand if the call asks for the group's help
  * @throws {SbxError} `usage.invalid`: missing or unknown subcommand
@@ -70,6 +70,7 @@ export async function findSubcommand(
     .filter(({ value }) => value !== undefined)
     .flatMap(flagsOf);
   const names = group.subcommands.map(lastWordOf);
+  const fallback = group.subcommands.find((command) => lastWordOf(command) === group.fallback);
   for (let at = 0; at < argv.length && argv[at] !== "--"; at++) {
     const word = argv[at];
     if (word.startsWith("-") && word !== "-") {
@@ -78,6 +79,7 @@ export async function findSubcommand(
     }
     const command = group.subcommands[names.indexOf(word)];
     if (command) return { command, rest: argv.toSpliced(at, 1) };
+    if (fallback) return { command: fallback, rest: argv };
     // Loaded for errors only.
     const { nearest } = await import("../text/mod.ts");
     const near = nearest(word, names);
@@ -86,6 +88,7 @@ export async function findSubcommand(
     });
   }
   if (flagsOf(HELP_OPTION).some((flag) => argv.includes(flag))) return { rest: argv };
+  if (fallback) return { command: fallback, rest: argv };
   throw new SbxError("usage.invalid", `${program} ${group.name} needs a subcommand: ${names.join(", ")}`, {
     hint: `see ${program} ${group.name} --help`,
   });

@@ -40,6 +40,8 @@ const BY_CODE: Record<string, number> = {
   "request.unknown_field": 422,
   "settings.corp_locked": 423,
   "corp.closed": 423,
+  "job.ended": 409,
+  "job.no_terminal": 409,
   "detection.limit": 409,
   "detection.pin_mismatch": 412,
   "detection.revoked": 409,

@@ -55,7 +55,15 @@ export type HostMessage =
     stdin: boolean;
   }
   | { t: "ExecKill"; id: string }
-  | { t: "PtyOpen"; id: string; argv?: string[]; cols: number; rows: number }
+  | {
+    t: "PtyOpen";
+    id: string;
+    argv?: string[];
+    cwd?: string;
+    env?: Record<string, string>;
+    cols: number;
+    rows: number;
+  }
   | { t: "PtyResize"; id: string; cols: number; rows: number }
   | { t: "PtyClose"; id: string }
   | { t: "AwaitFile"; id: string; path: string; size: number }

@@ -18,6 +18,8 @@ export interface VmPaths {
   workspace: string;
   /** ext4 image of the guest's disk */
   scratch: string;
+  /** folder of each job: `JobRecord`, output */
+  jobs: string;
   snapshots: string;
   /** memory of a suspended VM */
   suspended: string;
@@ -44,6 +46,7 @@ export function vmPaths(dir: string): VmPaths {
     logs: join(dir, "logs"),
     workspace: join(dir, "workspace"),
     scratch: join(dir, "scratch.img"),
+    jobs: join(dir, "jobs"),
     snapshots: join(dir, "snapshots"),
     suspended: join(dir, "suspended"),
     reserve: join(dir, "reserve"),

@@ -77,9 +77,12 @@ Deno.test("one terminal more than the limit is vm.busy, until the guest has clos
     await boot;
     const size = { cols: 80, rows: 24 };
     const shell = link.terminal(size);
-    const terminals = Array.from({ length: TERMINALS_MAX - 1 }, () => link.terminal(size, ["sleep", "9"]));
+    const terminals = Array.from(
+      { length: TERMINALS_MAX - 1 },
+      () => link.terminal(size, { argv: ["sleep", "9"] }),
+    );
     assertEquals(link.terminal(size), shell, "the shared one is open");
-    assertEquals(assertThrows(() => link.terminal(size, ["sleep", "9"]), SbxError).code, "vm.busy");
+    assertEquals(assertThrows(() => link.terminal(size, { argv: ["sleep", "9"] }), SbxError).code, "vm.busy");
     await terminals[0].hangUp();
     assertThrows(() => link.requireRoom(), SbxError, "128 open terminals");
     await control.send({ t: "PtyExited", id: terminals[0].id, exit_code: 0 });
@@ -91,7 +94,7 @@ Deno.test("one terminal more than the limit is vm.busy, until the guest has clos
         return false;
       }
     });
-    assertEquals(link.terminal(size, ["sleep", "9"]).ended, false);
+    assertEquals(link.terminal(size, { argv: ["sleep", "9"] }).ended, false);
   }));
 
 Deno.test("an agent of another version is refused with a hint", () =>
@@ -207,7 +210,7 @@ Deno.test("ids cannot be guessed, and only the first connection of a program or 
       input: () => new Promise(() => {}),
     });
     const exec = await control.next() as { id: string };
-    const terminal = link.terminal({ cols: 80, rows: 24 }, ["y"]);
+    const terminal = link.terminal({ cols: 80, rows: 24 }, { argv: ["y"] });
     const open = await control.next() as { id: string };
     for (const { id } of [exec, open]) assertEquals(/^[0-9a-f]{32}$/.test(id), true, id);
 

@@ -1,0 +1,72 @@
+/** The user's terminal, attached to one in a VM. */
+import { SbxError } from "../../lib/base/error/mod.ts";
+import { writeAll } from "../../lib/base/wire/mod.ts";
+import { RawTerminal } from "./terminal.ts";
+
+/** Ctrl-], which detaches, as in telnet. */
+const DETACH = 0x1d;
+/** Ctrl-D, the end of the input; repeated, since a program that is still starting loses it. */
+const END_OF_INPUT = new Uint8Array([4]);
+const END_INTERVAL_MS = 500;
+
+/** The key that detaches, for help. */
+export const DETACH_NOTE = "ctrl-] detaches: the program goes on";
+
+/** How an attached terminal ended: the close of its WebSocket. */
+export interface Detached {
+  code: number;
+  reason: string;
+}
+
+/**
+ * Copies data both ways until the socket closes; restores the terminal on every path.
+ *
+ * @param what the terminal, for errors
+ * @param endsInput input that ends is the end of the program's input
+ * @throws {SbxError} `terminal.unavailable`
+ */
+export async function attach(socket: WebSocket, what: string, endsInput: boolean): Promise<Detached> {
+  socket.binaryType = "arraybuffer";
+  const closed = Promise.withResolvers<Detached>();
+  let terminal: RawTerminal | undefined;
+  socket.onclose = ({ code, reason }) => closed.resolve({ code, reason });
+  socket.onmessage = ({ data }) => terminal?.write(new Uint8Array(data));
+  try {
+    if (!(await waitUntilOpen(socket))) {
+      throw new SbxError("terminal.unavailable", `${what} cannot be opened`, {
+        hint: `the VM must be Running; sbx list shows its status`,
+      });
+    }
+    terminal = new RawTerminal((size) => {
+      if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(size));
+    }, () => socket.close(1000));
+    void sendInput(socket, endsInput).catch(() => socket.close(1000));
+    return await closed.promise;
+  } finally {
+    terminal?.[Symbol.dispose]();
+  }
+}
+
+function waitUntilOpen(socket: WebSocket): Promise<boolean> {
+  return new Promise((resolve) => {
+    socket.onopen = () => resolve(true);
+    socket.addEventListener("close", () => resolve(false));
+    socket.onerror = () => resolve(false);
+  });
+}
+
+/** Sends the input; at its end ctrl-D, or nothing. */
+async function sendInput(socket: WebSocket, endsInput: boolean): Promise<void> {
+  for await (const bytes of Deno.stdin.readable) {
+    if (socket.readyState !== WebSocket.OPEN) return;
+    const end = Deno.stdin.isTerminal() ? bytes.indexOf(DETACH) : -1;
+    if (end > 0 || end < 0) socket.send(end < 0 ? bytes : bytes.subarray(0, end));
+    if (end < 0) continue;
+    await writeAll(Deno.stderr, new TextEncoder().encode("\r\nsbx: detached from the terminal\r\n"));
+    return socket.close(1000);
+  }
+  while (endsInput && socket.readyState === WebSocket.OPEN) {
+    socket.send(END_OF_INPUT);
+    await new Promise((resolve) => setTimeout(resolve, END_INTERVAL_MS));
+  }
+}

@@ -1,0 +1,21 @@
+/** Shape of a job (docs/contracts.md §2, "Jobs"). Light: a VM's process loads it before it answers. */
+import { z } from "zod";
+
+export const JobId = z.string().regex(/^[0-9a-f]{8}$/, "must be the id of a job: 8 characters of 0-9a-f");
+
+/** One job, as its VM's process sees it. */
+export const JobRecord = z.strictObject({
+  id: JobId,
+  argv: z.array(z.string()).min(1),
+  cwd: z.string().optional(),
+  tty: z.boolean(),
+  /** `Waiting`: policy has not decided yet */
+  state: z.enum(["Waiting", "Running", "Ended"]),
+  started_at: z.iso.datetime(),
+  ended_at: z.iso.datetime().optional(),
+  duration_ms: z.number().optional(),
+  exit_code: z.int().optional().describe("absent: unknown, or the job has not ended"),
+  reason: z.string().optional().describe("why it ended, unless its program did by itself"),
+  event_id: z.string().optional().describe("event of its start; absent until policy has decided"),
+});
+export type JobRecord = z.infer<typeof JobRecord>;
