@@ -1,5 +1,5 @@
 /** `sbx allow ASK --save-as-rule`: the answer as a rule of the profile, shown with its effect before it is written. */
-import type { AskList, AskView, RuleList, RuleSaved, WhyResult } from "../../lib/api/mod.ts";
+import type { AskList, AskView, EvaluateResult, RuleList, RuleSaved, WhyResult } from "../../lib/api/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { plain, print } from "../../lib/base/print/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
@@ -49,7 +49,15 @@ async function contextOf(client: Client, askId: string) {
   const event = why.event as unknown as Event;
   const path = `/profiles/${segment(event.common.profile_id, "profile")}/enforcement/rules/list`;
   const { rules } = await client.json<RuleList>("GET", path);
-  return { event: { event, rule: why.decision!.rule }, rules: rules as unknown as Rule[] };
+  const decision = why.decision ?? await blockOf(client, event);
+  return { event: { event, rule: decision.rule }, rules: rules as unknown as Rule[] };
+}
+
+/** The decision on the request that a program asks access for: its event was not sent, so it has none. */
+async function blockOf(client: Client, event: Event): Promise<EvaluateResult["decision"]> {
+  const path = `/profiles/${segment(event.common.profile_id, "profile")}/enforcement/evaluate`;
+  const { outcome: _, decision: __, rule_id: ___, ...context } = event as Event & Record<string, unknown>;
+  return (await client.json<EvaluateResult>("POST", path, { json: { event: context } })).decision;
 }
 
 /** Prints the linter's remarks, and the events of the session that the rules would have decided otherwise. */

@@ -2,6 +2,7 @@
  * Policy engine for all event families (docs/contracts.md §5): rules → compiled set → decision. Does not load zod:
  * import `author/mod.ts` to read rule files.
  */
+export { coveredMatch } from "./ask/covered.ts";
 export { ASK_TIMEOUT, ASK_TIMEOUT_MAX } from "./ask/limit.ts";
 export { type AskOptions, AskQueue, type AskRecord } from "./ask/queue.ts";
 export type { AnsweredBy, Ask, AskAnswer } from "./ask/schema.ts";

@@ -4,6 +4,7 @@ import { CredentialBroker, CredentialStore, Logins, storePath } from "../credent
 import { SessionGate, type SessionNotice } from "../gate/mod.ts";
 import type { McpNeed } from "../ipc/mod.ts";
 import { compileLayers } from "../policy/mod.ts";
+import { AccessRequests } from "./access.ts";
 import { type Contract, detectionsOf, exportRoutesOf, readContract } from "./files/contract.ts";
 import { pinsPath, type SessionPaths, sessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
@@ -39,6 +40,7 @@ export class Enforcement {
   readonly #broker: CredentialBroker;
   readonly recording: Recording;
   #contract: Contract;
+  readonly #access: AccessRequests;
   #mcp?: Promise<McpSide>;
 
   private constructor(options: EnforcementOptions, { contract, broker, recording, gate }: Parts) {
@@ -47,6 +49,11 @@ export class Enforcement {
     this.#broker = broker;
     this.recording = recording;
     this.gate = gate;
+    this.#access = new AccessRequests({
+      gate,
+      scrub: (text) => broker.scrub(text),
+      apply: () => this.#apply(this.#contract),
+    });
     this.network = new NetworkAccess(async () => {
       const { Network } = await import("./network.ts");
       return await Network.open({ home: options.home, contract: this.#contract, gate, broker });
@@ -110,14 +117,21 @@ export class Enforcement {
   async refresh({ mcp = false } = {}): Promise<void> {
     const contract = await readContract(this.#options.paths);
     const previous = this.#contract;
-    this.gate.use(compileLayers(contract), detectionsOf(contract), {
-      exportRoutes: exportRoutesOf(contract),
-      profileRevision: contract.profile.revision,
-    });
+    this.#apply(contract);
     this.#broker.grant(contract.profile);
     await this.recording.use(contract.ledger);
     this.#contract = contract;
     if (mcp || serversDiffer(previous, contract)) await (await this.mcp()).refresh(contract);
+  }
+
+  /** Puts the rules and detections of a contract in force, with the access that people allowed meanwhile. */
+  #apply(contract: Contract): void {
+    const { corp, profile } = contract;
+    const rules = [...profile.rules, ...this.#access.rules];
+    this.gate.use(compileLayers({ corp, profile: { rules } }), detectionsOf(contract), {
+      exportRoutes: exportRoutesOf(contract),
+      profileRevision: profile.revision,
+    });
   }
 
   /** MCP of the session, loaded at boot if the contract has servers, else when the guest first uses it. */
@@ -128,6 +142,7 @@ export class Enforcement {
   }
 
   async close(): Promise<void> {
+    this.#access.close();
     await this.#mcp?.then((mcp) => mcp.close(), () => {});
     await this.network.close();
     await this.#broker.close();
@@ -159,6 +174,7 @@ export class Enforcement {
         use: async (...use) => (await this.network.open()).useCredential(...use),
       }),
       resolve: async (...request) => (await this.network.open()).resolveCredential(...request),
+      ask: this.#access.ask,
       send: async (request) => (await this.network.open()).send(request),
     });
   }

@@ -1,7 +1,14 @@
 import { log } from "../base/log/mod.ts";
 import type { Channel } from "../base/wire/mod.ts";
 import type { SessionGate } from "../gate/mod.ts";
-import { callForHost, LOCAL, LocalServer, McpEndpoint, type Send } from "../mcp/endpoint/mod.ts";
+import {
+  type AskAccess,
+  callForHost,
+  LOCAL,
+  LocalServer,
+  McpEndpoint,
+  type Send,
+} from "../mcp/endpoint/mod.ts";
 import {
   Aggregator,
   type CredentialResolver,
@@ -32,6 +39,8 @@ export interface McpOptions {
   programs: ProgramVms;
   /** sends HTTP requests of the built-in server on the guest's path */
   send?: Send;
+  /** asks a person for access that a program of the guest wants */
+  ask?: AskAccess;
 }
 
 /** MCP of one session: the external servers, and the endpoint through which the guest reaches them. */
@@ -51,7 +60,7 @@ export class McpSide {
   }
 
   static async open(options: McpOptions): Promise<McpSide> {
-    const { gate, contract, dir, pinsPath, resolve, logins, programs, send } = options;
+    const { gate, contract, dir, pinsPath, resolve, logins, programs, send, ask } = options;
     programs.use(programsIn(contract));
     const aggregator = await Aggregator.start({
       definitions: serversOf(contract),
@@ -77,7 +86,7 @@ export class McpSide {
       },
       log: log.warn,
     });
-    const local = new LocalServer({ send });
+    const local = new LocalServer({ send, ask });
     local.isEnabled = isLocalEnabled(contract.profile.mcp, contract.corp.mcp);
     return new McpSide(gate, aggregator, local, programs);
   }

@@ -5,6 +5,7 @@
 import { asSbxError, guestErrorBody, SbxError } from "../../base/error/mod.ts";
 import { LOCAL } from "../sources.ts";
 import type { CallOptions, Catalogue, ToolEntry, ToolServer } from "./catalogue.ts";
+import { type AskAccess, REQUEST_ACCESS, requestAccess } from "./local_access.ts";
 import { ECHO, echo } from "./local_echo.ts";
 import { FETCH_HTTP, fetchHttp, type Send } from "./local_fetch.ts";
 
@@ -19,14 +20,21 @@ export class LocalServer implements ToolServer {
 
   /**
    * @param send sends HTTP requests as the guest does, with its policy and events; without it there is no `fetch_http`
+   * @param ask asks a person for access; without it there is no `request_access`
    */
-  constructor({ send }: { send?: Send } = {}) {
+  constructor({ send, ask }: { send?: Send; ask?: AskAccess } = {}) {
     this.#tools = new Map([
       [ECHO.namespaced_name, { entry: ECHO, run: echo }],
       ...(send
         ? [[FETCH_HTTP.namespaced_name, {
           entry: FETCH_HTTP,
           run: (args: Record<string, unknown>, options: CallOptions) => fetchHttp(send, args, options),
+        }]] as const
+        : []),
+      ...(ask
+        ? [[REQUEST_ACCESS.namespaced_name, {
+          entry: REQUEST_ACCESS,
+          run: (args: Record<string, unknown>, options: CallOptions) => requestAccess(ask, args, options),
         }]] as const
         : []),
     ]);
