@@ -9,6 +9,7 @@ import { MCP_TOOLS } from "./tools/mcp.ts";
 import { JOB_TOOLS } from "./tools/job.ts";
 import { PROGRAM_TOOLS } from "./tools/program.ts";
 import { RECORD_TOOLS } from "./tools/record.ts";
+import { SNAPSHOT_TOOLS } from "./tools/snapshot.ts";
 import { VM_TOOLS } from "./tools/vm.ts";
 
 const INSTRUCTIONS =
@@ -22,6 +23,7 @@ export const TOOLS = [
   ...PROGRAM_TOOLS,
   ...JOB_TOOLS,
   ...FILE_TOOLS,
+  ...SNAPSHOT_TOOLS,
   ...RECORD_TOOLS,
   ...ASK_TOOLS,
   ...MCP_TOOLS,

@@ -1,6 +1,6 @@
 import type { Call, Caller, ExecCall, Reply, SingleKind } from "../../lib/ipc/mod.ts";
 import type { Jobs } from "../../lib/job/mod.ts";
-import type { Session } from "../../lib/session/mod.ts";
+import { fileDraft, type Session } from "../../lib/session/mod.ts";
 import { followJob, type JobCall, replyToJobCall } from "./jobs.ts";
 import { serveTerminal } from "./terminal.ts";
 import { serveWatch } from "./watch.ts";
@@ -65,6 +65,9 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
       const { t: _, ask_id, by, ...answer } = call;
       return { t: "Ask", ask: enforcement.gate.asks.resolve(ask_id, answer, by) };
     }
+    case "ObserveFile":
+      enforcement.gate.observe(fileDraft(call));
+      return { t: "Ok" };
     case "Counters":
       return { t: "Counters", counters: enforcement.gate.counters() };
     case "Refresh":

@@ -83,7 +83,7 @@ export async function readFilter(
 }
 
 /** Time of a session's first event; now, where there is none yet. */
-async function startOf(client: Client, session: string): Promise<number> {
+export async function startOf(client: Client, session: string): Promise<number> {
   for await (const [first] of eventPages(client, session, {}, { size: 1 })) return timeOf(first);
   return Date.now();
 }

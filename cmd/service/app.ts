@@ -14,6 +14,7 @@ import { routeProfiles } from "./routes/profiles.ts";
 import { routeRecords } from "./routes/records.ts";
 import { routeRun } from "./routes/run.ts";
 import { routeSettings } from "./routes/settings.ts";
+import { routeSnapshots } from "./routes/snapshots.ts";
 import { routeSockets } from "./routes/sockets.ts";
 import { routeSystem } from "./routes/system.ts";
 import { routeTemplates } from "./routes/templates.ts";
@@ -41,6 +42,7 @@ export function makeApp(service: Service): Hono {
   routeRun(app, supervisor);
   routeJobs(app, supervisor);
   routeFiles(app, home, supervisor);
+  routeSnapshots(app, service);
   routeCredentials(app, home);
   routeRecords(app, supervisor, sessions, findLedger);
   routeDetection(app, service.activeDetections, findLedger);

@@ -9,6 +9,7 @@ export * from "./policy.ts";
 export * from "./profile.ts";
 export * from "./session.ts";
 export * from "./settings.ts";
+export * from "./snapshot.ts";
 export * from "./socket.ts";
 export * from "./system.ts";
 export * from "./template.ts";

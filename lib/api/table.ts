@@ -8,6 +8,7 @@ import { policyRoutes } from "./policy.ts";
 import { profileRoutes } from "./profile.ts";
 import { sessionRoutes } from "./session.ts";
 import { settingsRoutes } from "./settings.ts";
+import { snapshotRoutes } from "./snapshot.ts";
 import { systemRoutes } from "./system.ts";
 import { templateRoutes } from "./template.ts";
 import { vmRoutes } from "./vm.ts";
@@ -19,6 +20,7 @@ export const ROUTE_GROUPS = {
   job: jobRoutes,
   template: templateRoutes,
   file: fileRoutes,
+  snapshot: snapshotRoutes,
   session: sessionRoutes,
   policy: policyRoutes,
   settings: settingsRoutes,

@@ -208,7 +208,6 @@ export const HistoryResult = z.object({
 export type HistoryResult = z.infer<typeof HistoryResult>;
 
 export const StatusResult = z.object({ id: z.uuid(), status: VmStatus, last_error: z.string().optional() });
-export const SnapshotsResult = z.object({ snapshots: z.array(z.object({ name: z.string() })) });
 
 const tags = ["vm"];
 const vm = (
@@ -256,7 +255,6 @@ export const vmRoutes = {
   history: vm("get", "history", "programs that were run in the VM, oldest first", HistoryResult, {
     query: PageQuery,
   }),
-  snapshots: vm("get", "snapshots/list", "snapshots of the VM", SnapshotsResult),
   exec: vm("post", "exec", "output and exit code of the program", ExecResult, body(ExecRequest)),
   stop: vm("post", "stop", "the VM, stopped", VmSummary),
   start: vm("post", "start", "the VM, booting", VmSummary),

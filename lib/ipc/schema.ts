@@ -64,6 +64,14 @@ export const Call = z.discriminatedUnion("t", [
   /** a job's output from a position on, until its end */
   z.strictObject({ t: z.literal("JobFollow"), job: JobId, from: z.int().nonnegative() }),
   z.strictObject({ t: z.literal("AwaitFile"), path: z.string(), size: z.int() }),
+  /** the host took files from the workspace, or put some into it */
+  z.strictObject({
+    t: z.literal("ObserveFile"),
+    operation: z.enum(["import", "export"]),
+    path: z.string(),
+    byte_count: z.int(),
+    labels: z.record(z.string(), z.string()),
+  }),
   z.strictObject({ t: z.literal("Asks") }),
   z.strictObject({ t: z.literal("Resolve"), ask_id: z.string(), ...AskAnswer.shape, by: AnsweredBy }),
   /** match counters of the detection rules */
@@ -189,6 +197,7 @@ export const REPLIES = {
   JobStop: ["Job"],
   JobFollow: ["Output", "Missing", "Job"],
   AwaitFile: ["Ok"],
+  ObserveFile: ["Ok"],
   Asks: ["Asks"],
   Resolve: ["Ask"],
   Counters: ["Counters"],

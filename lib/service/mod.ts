@@ -26,6 +26,7 @@ export { Rules } from "./rules.ts";
 export { OneOffVm } from "./run.ts";
 export { type Configuration, Service } from "./service.ts";
 export { Sessions } from "./sessions.ts";
+export { Snapshots } from "./snapshots.ts";
 export { StatusReport } from "./status.ts";
 export { Supervisor } from "./supervisor.ts";
 export { checkCorp, checkSetting } from "./value_check/mod.ts";

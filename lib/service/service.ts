@@ -19,6 +19,7 @@ import { ContractRefresh } from "./refresh.ts";
 import { Registry } from "./registry.ts";
 import { Rules } from "./rules.ts";
 import { Sessions } from "./sessions.ts";
+import { Snapshots } from "./snapshots.ts";
 import { Supervisor } from "./supervisor.ts";
 import { Templates } from "./templates.ts";
 
@@ -41,6 +42,7 @@ export class Service implements Configuration {
   readonly accelerators: AcceleratorChooser;
   readonly templates: Templates;
   readonly supervisor: Supervisor;
+  readonly snapshots: Snapshots;
   readonly refresh: ContractRefresh;
   readonly asks: AskInbox;
   readonly mcp: ProfileMcp;
@@ -77,6 +79,7 @@ export class Service implements Configuration {
         this.notices.tell(notice);
       },
     });
+    this.snapshots = new Snapshots(this);
     this.refresh = new ContractRefresh(this);
     this.asks = new AskInbox(this.registry);
     this.mcp = new ProfileMcp(this);
@@ -124,6 +127,7 @@ export class Service implements Configuration {
     this.accelerators.choose().catch(() => {});
     this.templates.clean().catch((error) => log.warn(error));
     startMaintenance(this);
+    this.snapshots.begin();
   }
 
   /** A corp.toml that is not in force is said where its administrator looks. */

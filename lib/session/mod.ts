@@ -5,3 +5,4 @@ export { PAUSED_HINT } from "./health.ts";
 export { loadAhead } from "./ahead.ts";
 export { Session } from "./session.ts";
 export { discard as discardSuspended, isSuspended } from "./suspend.ts";
+export { fileDraft } from "./file_event.ts";

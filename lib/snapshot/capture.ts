@@ -129,7 +129,7 @@ async function requireRoom(files: Found[], { workspace, objects, disk }: Capture
     `a snapshot of the workspace needs up to ${formatBytes(needed)}, and ${
       formatBytes(bavail * bsize)
     } are free`,
-    { hint: "free some space, or remove snapshots: sbx snapshots NAME delete ID" },
+    { hint: "free some space, or remove snapshots: sbx snapshots delete NAME ID" },
   );
 }
 

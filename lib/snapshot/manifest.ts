@@ -3,30 +3,9 @@ import { z } from "zod";
 import { SbxError } from "../base/error/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
 import { hashOf } from "./content.ts";
+import { SnapshotInfo } from "./schema.ts";
 import { type Entry, lineOf, objectOfLine, parseLine } from "./entry.ts";
 import type { Pace } from "./pace.ts";
-
-/** Why a snapshot was made. */
-export const KINDS = ["auto", "manual"] as const;
-
-/** A snapshot, without its entries. */
-export const SnapshotInfo = z.object({
-  id: z.string().regex(/^s[0-9a-f]{8}$/),
-  kind: z.enum(KINDS),
-  label: z.string().optional().describe("of the one who made it, or the reason of an automatic one"),
-  actor: z.enum(["host", "guest"]),
-  created_unix_ms: z.int(),
-  files: z.int(),
-  folders: z.int(),
-  links: z.int(),
-  bytes: z.int().describe("content of all files, without holes counted"),
-  left_out: z.array(z.object({ path: z.string(), why: z.string() })).describe(
-    "the first 20 entries that it does not have: devices, pipes, sockets, unreadable ones",
-  ),
-  left_out_count: z.int(),
-  changing: z.int().describe("files that changed while they were read"),
-});
-export type SnapshotInfo = z.infer<typeof SnapshotInfo>;
 
 const Header = SnapshotInfo.extend({
   version: z.literal(1),
@@ -133,6 +112,6 @@ function* linesOf(body: string): Generator<string> {
 function damaged(path: string, cause?: unknown): SbxError {
   return new SbxError("snapshot.damaged", `the snapshot ${path} is damaged`, {
     cause,
-    hint: "sbx snapshots NAME delete ID removes it; choose another one",
+    hint: "sbx snapshots delete NAME ID removes it; choose another one",
   });
 }

@@ -1,6 +1,8 @@
 /** Snapshots of a VM's workspace on the host: contents by their hash, a manifest each, and the way back. */
 export type { Change } from "./diff.ts";
-export type { SnapshotInfo } from "./manifest.ts";
+export type { SnapshotChange, SnapshotInfo } from "./schema.ts";
+export { isSnapshotId } from "./manifest.ts";
+export { viewOf } from "./view.ts";
 export { fromText, toText } from "./path.ts";
 export type { Failure } from "./restore.ts";
 export { type Restored, type SnapshotLimits, type SnapshotRequest, SnapshotStore } from "./store.ts";

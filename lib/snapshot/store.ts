@@ -5,16 +5,17 @@ import { asSbxError, SbxError } from "../base/error/mod.ts";
 import { lockWithin } from "../base/home/mod.ts";
 import { type Capture, capture } from "./capture.ts";
 import { type Change, diff, differs } from "./diff.ts";
-import { leftOutOf } from "./walk.ts";
+import type { Entry } from "./entry.ts";
+import { byAge, countsOf } from "./info.ts";
 import {
   collectObjects,
   isSnapshotId,
   newSnapshotId,
   readInfo,
   readManifest,
-  type SnapshotInfo,
   writeManifest,
 } from "./manifest.ts";
+import type { SnapshotInfo } from "./schema.ts";
 import { Objects } from "./objects.ts";
 import { Pace } from "./pace.ts";
 import { type BytePath, fromText } from "./path.ts";
@@ -24,8 +25,6 @@ import { apply, type Failure } from "./restore.ts";
 const LOCK_MS = 60_000;
 /** `bytes` that a snapshot leaves free on its disk (docs/contracts.md §14): VMs that cannot write their record stop. */
 const KEPT_BYTES = 512 * 1024 * 1024;
-/** Most entries of a snapshot's `left_out`. */
-const LEFT_OUT_SHOWN = 20;
 const SUFFIX = ".manifest";
 
 /** Most snapshots of each kind. */
@@ -104,6 +103,27 @@ export class SnapshotStore {
     });
   }
 
+  /** What {@linkcode restore} would change. @throws {SbxError} `snapshot.not_found` */
+  async preview(id: string, paths?: string[]): Promise<Change[]> {
+    return await this.#exclusive(async (work) => {
+      const { now } = await work.capture(await this.list(), false);
+      return diff(now.entries, (await this.#read(id, work.pace)).entries, paths?.map(fromText));
+    });
+  }
+
+  /** The newest snapshot that differs from the workspace as it is. */
+  async newestOther(): Promise<SnapshotInfo | undefined> {
+    return await this.#exclusive(async (work) => {
+      const infos = await this.list();
+      const { now } = await work.capture(infos, false);
+      for (const info of infos.toReversed()) {
+        const { entries } = await this.#read(info.id, work.pace);
+        if (diff(now.entries, entries).length > 0) return info;
+      }
+      return undefined;
+    });
+  }
+
   /**
    * Puts the workspace, or some paths of it, back as a snapshot has them; what is there now becomes a snapshot first, so
    * that every restore can be undone. Each file is replaced whole; those that fail are named, and the rest is put back.
@@ -170,7 +190,10 @@ export class SnapshotStore {
   /** Works alone on the store. */
   async #exclusive<T>(action: (work: Work) => Promise<T>): Promise<T> {
     const objectsDir = join(this.#dir, "objects");
-    await Deno.mkdir(objectsDir, { recursive: true, mode: 0o700 });
+    // Not those above it: a VM that was deleted meanwhile stays deleted.
+    await Deno.mkdir(objectsDir, { mode: 0o700 }).catch((error) => {
+      if (!(error instanceof Deno.errors.AlreadyExists)) throw asSbxError(error, "the snapshot");
+    });
     using lock = await Deno.open(join(this.#dir, "lock"), { write: true, create: true, mode: 0o600 });
     if (!await lockWithin(lock, LOCK_MS)) {
       throw new SbxError("snapshot.busy", "another snapshot of this VM is under way", {
@@ -223,7 +246,7 @@ export class SnapshotStore {
   async #requireId(id: string): Promise<void> {
     if (isSnapshotId(id) && await Deno.stat(this.#path(id)).then(() => true, () => false)) return;
     throw new SbxError("snapshot.not_found", `no snapshot "${id}"`, {
-      hint: "sbx snapshots NAME list shows them",
+      hint: "sbx snapshots list NAME shows them",
     });
   }
 
@@ -245,7 +268,7 @@ export interface Work {
   pace: Pace;
   capture(infos: SnapshotInfo[], store: boolean): Promise<{
     now: Capture;
-    newest?: { entries: Map<BytePath, import("./entry.ts").Entry> };
+    newest?: { entries: Map<BytePath, Entry> };
     newestInfo?: SnapshotInfo;
   }>;
 }
@@ -261,33 +284,11 @@ function requireManualRoom(infos: SnapshotInfo[], { manual }: SnapshotLimits): v
   );
 }
 
-function countsOf({ entries, changing }: Capture) {
-  const counts = { file: 0, folder: 0, link: 0, other: 0 };
-  let bytes = 0;
-  for (const { type, size } of entries.values()) {
-    counts[type]++;
-    if (type === "file") bytes += size;
-  }
-  return {
-    files: counts.file,
-    folders: counts.folder,
-    links: counts.link,
-    bytes,
-    left_out: leftOutOf(entries.values(), LEFT_OUT_SHOWN),
-    left_out_count: counts.other,
-    changing,
-  };
-}
-
-function byAge(a: SnapshotInfo, b: SnapshotInfo): number {
-  return a.created_unix_ms - b.created_unix_ms || (a.id < b.id ? -1 : 1);
-}
-
 function errorOf(error: unknown): SbxError {
   if (error instanceof CallError && (error.code === "ENOSPC" || error.code === "EDQUOT")) {
     return new SbxError("disk.full", "the snapshot did not fit on the disk; nothing of it was kept", {
       cause: error,
-      hint: "free some space, or remove snapshots: sbx snapshots NAME delete ID",
+      hint: "free some space, or remove snapshots: sbx snapshots delete NAME ID",
     });
   }
   return asSbxError(error, "the snapshot");

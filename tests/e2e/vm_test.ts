@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { eventually, Sbx } from "../helper/sbx.ts";
+import { snapshotSteps } from "./snapshot_steps.ts";
 import { useTerminal } from "./terminal.ts";
 
 const MEBIBYTE = 1024 * 1024;
@@ -39,16 +40,8 @@ Deno.test("a VM from create to delete", async (t) => {
       const missing = await exec({ command: ["/no/such/program"] });
       assertEquals(missing.exit_code, 126);
       assertStringIncludes(missing.stderr, "cannot run /no/such/program");
-      const late = await sbx.cli(
-        "exec",
-        "--timeout",
-        "1",
-        "dev",
-        "--",
-        "sh",
-        "-c",
-        "sleep 300 & echo started; wait",
-      );
+      const line = "sleep 300 & echo started; wait";
+      const late = await sbx.cli("exec", "--timeout", "1", "dev", "--", "sh", "-c", line);
       assertEquals([late.code, late.stdout], [124, "started\n"]);
       assertEquals((await exec({ command: "ps -e -o args | grep -c '[s]leep 300'" })).stdout, "0\n");
     });
@@ -206,6 +199,8 @@ Deno.test("a VM from create to delete", async (t) => {
       const pids = await Promise.all(programs.map(async (program) => (await sbx.pids(program, id))[0]));
       for (const pid of pids) assertStringIncludes(Deno.readTextFileSync(`/proc/${pid}/status`), "Privs:\t1");
     });
+
+    await snapshotSteps(t, sbx);
 
     await t.step("pause and resume; what is not legal now is 409 and says what is", async () => {
       assertEquals(await sbx.ok("pause", "dev"), "paused dev\n");

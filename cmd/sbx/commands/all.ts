@@ -30,6 +30,8 @@ import "./diff.ts";
 import "./review.ts";
 import "./pull.ts";
 import "./cp.ts";
+import "./snapshots.ts";
+import "./undo.ts";
 import "./delete.ts";
 import "./purge.ts";
 import "./settings.ts";

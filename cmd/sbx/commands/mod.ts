@@ -34,6 +34,8 @@ export const COMMANDS: readonly string[] = [
   "review",
   "pull",
   "cp",
+  "snapshots",
+  "undo",
   "delete",
   "purge",
   "settings",

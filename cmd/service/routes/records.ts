@@ -31,11 +31,6 @@ export function routeRecords(
     ({ params, query }) => sessionHistory(supervisor.find(params.id), query),
   );
   handle(app, vmRoutes.logs, ({ params }) => readLogs(supervisor.find(params.id).paths));
-  handle(app, vmRoutes.snapshots, async ({ params }) => {
-    const { snapshots } = supervisor.find(params.id).paths;
-    const names = await Array.fromAsync(Deno.readDir(snapshots), ({ name }) => name);
-    return { snapshots: names.sort().map((name) => ({ name })) };
-  });
   handle(app, sessionRoutes.list, async () => ({ sessions: await sessions.list() }));
   handle(
     app,

@@ -62,28 +62,37 @@ meta = { builtin = true, min = 1, max = 64, step = 1 }
 
 [settings.vm.snapshots]
 name = "Snapshots"
+description = "States of workspaces to go back to"
 collapsed = true
+
+[settings.vm.snapshots.enabled]
+name = "Automatic snapshots"
+description = "Take snapshots of the workspaces of running VMs when something changed"
+type = "bool"
+default = true
+meta = { builtin = true }
 
 [settings.vm.snapshots.auto_interval]
 name = "Interval"
 description = "Seconds between automatic snapshots of a workspace"
 type = "number"
 default = 300
-meta = { builtin = true, hidden = true, min = 30, max = 3600, step = 30 }
+enabled_by = "vm.snapshots.enabled"
+meta = { builtin = true, min = 30, max = 3600, step = 30 }
 
 [settings.vm.snapshots.auto_max]
-name = "Automatic snapshots"
-description = "Maximum number of automatic snapshots per VM"
+name = "Automatic snapshots kept"
+description = "Maximum number of automatic snapshots per VM; the oldest are removed"
 type = "number"
 default = 10
-meta = { builtin = true, hidden = true, min = 1, max = 100, step = 1 }
+meta = { builtin = true, min = 1, max = 100, step = 1 }
 
 [settings.vm.snapshots.manual_max]
 name = "Manual snapshots"
 description = "Maximum number of manual snapshots per VM, made by a person or an agent"
 type = "number"
 default = 12
-meta = { builtin = true, hidden = true, min = 1, max = 100, step = 1 }
+meta = { builtin = true, min = 1, max = 100, step = 1 }
 
 [settings.vm.environment]
 name = "Environment"

@@ -1,0 +1,31 @@
+import type { Hono } from "hono";
+import { snapshotRoutes } from "../../../lib/api/mod.ts";
+import type { Service } from "../../../lib/service/mod.ts";
+import { handle } from "../handle.ts";
+
+/** Routes of the snapshots of workspaces. */
+export function routeSnapshots(app: Hono, { supervisor, snapshots }: Service): void {
+  handle(app, snapshotRoutes.list, async ({ params }) => ({
+    snapshots: await snapshots.list(supervisor.find(params.id)),
+  }));
+  handle(
+    app,
+    snapshotRoutes.create,
+    ({ params, body }) => snapshots.create(supervisor.find(params.id), body.label),
+  );
+  handle(app, snapshotRoutes.undo, ({ params, body }) => snapshots.undo(supervisor.find(params.id), body));
+  handle(
+    app,
+    snapshotRoutes.diff,
+    ({ params, query }) => snapshots.diff(supervisor.find(params.id), params.snapshot, query.to),
+  );
+  handle(
+    app,
+    snapshotRoutes.restore,
+    ({ params, body }) => snapshots.restore(supervisor.find(params.id), params.snapshot, body.paths),
+  );
+  handle(app, snapshotRoutes.delete, async ({ params }) => {
+    await snapshots.remove(supervisor.find(params.id), params.snapshot);
+    return { id: params.snapshot, deleted: true };
+  });
+}

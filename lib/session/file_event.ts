@@ -1,0 +1,26 @@
+import { type FileActivity, fileNameOf, pathClass } from "../event/mod.ts";
+import type { Draft } from "../policy/mod.ts";
+
+/** What the host did with files of the workspace. */
+export interface HostFile {
+  operation: "import" | "export";
+  /** in the guest */
+  path: string;
+  byte_count: number;
+  labels: Record<string, string>;
+}
+
+/** The draft of files that the host put into the workspace or took from it. */
+export function fileDraft({ operation, path, byte_count, labels }: HostFile): Draft {
+  const activity: FileActivity = {
+    operation,
+    path,
+    path_class: pathClass(path),
+    ...fileNameOf(path),
+    byte_count,
+  };
+  return {
+    common: { event_type: "file.activity", source_engine: "file", actor: "host", labels },
+    file: { activity },
+  };
+}
