@@ -6,9 +6,7 @@
  */
 import { join } from "node:path";
 import type { VmInfo } from "../../lib/api/mod.ts";
-import { home } from "../../lib/base/home/mod.ts";
-import { bootAssets, currentArch, loadProfile } from "../../lib/profile/mod.ts";
-import { type Accelerator, bareArguments, findTools } from "../../lib/vm/mod.ts";
+import { bareBoot } from "../helper/floor.ts";
 import { Sbx } from "../helper/sbx.ts";
 import { median, rounded, timed } from "../helper/statistics.ts";
 
@@ -74,15 +72,7 @@ try {
   await sbx.ok("start");
   await sbx.ok("template", "make");
   const vm = await sample("template");
-  const place = home(new Map(Object.entries(sbx.env)));
-  const { kernel, initrd } = await bootAssets(place, await loadProfile(place, vm.profile_id), currentArch());
-  const machine = { cpus: vm.cpus, ramMb: vm.ram_mb, accelerator: vm.accelerator as Accelerator };
-  const args = bareArguments({ ...machine, kernel: kernel.path, initrd: initrd.path }, ["sbx_floor=1"]);
-  const bare = new Deno.Command(findTools().qemu, { args, stdin: "null", stdout: "null", stderr: "piped" });
-  const boot = async () => {
-    const { success, stderr } = await bare.output();
-    if (!success) throw new Error(`bare QEMU failed: ${new TextDecoder().decode(stderr)}`);
-  };
+  const boot = await bareBoot(sbx, vm);
   const times = { floor: [] as number[], run: [] as number[], cold: [] as number[], create: [] as number[] };
   const stages: VmInfo["boot_stages"][] = [];
   for (let round = 0; round < ROUNDS; round++) {

@@ -22,7 +22,7 @@ Deno.test({
 /** Time limit of a file in `ms`. */
 const LIMIT_MS = 900_000;
 
-for (const name of ["suspend", "suspend_fault", "suspend_host", "fork"]) {
+for (const name of ["suspend", "suspend_fault", "suspend_host", "fork", "fork_fault"]) {
   const path = `tests/e2e/${name}_test.ts`;
   Deno.test({
     name: `${path} passes in Debian trixie`,

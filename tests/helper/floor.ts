@@ -1,0 +1,19 @@
+/** Floor of what a VM costs: bare QEMU, from its start to the guest's first program and powered off. */
+import type { VmInfo } from "../../lib/api/mod.ts";
+import { home } from "../../lib/base/home/mod.ts";
+import { bootAssets, currentArch, loadProfile } from "../../lib/profile/mod.ts";
+import { type Accelerator, bareArguments, findTools } from "../../lib/vm/mod.ts";
+import type { Sbx } from "./sbx.ts";
+
+/** @returns a boot with kernel, initrd, processors, memory and accelerator of a VM */
+export async function bareBoot({ env }: Sbx, vm: VmInfo): Promise<() => Promise<void>> {
+  const place = home(new Map(Object.entries(env)));
+  const { kernel, initrd } = await bootAssets(place, await loadProfile(place, vm.profile_id), currentArch());
+  const machine = { cpus: vm.cpus, ramMb: vm.ram_mb, accelerator: vm.accelerator as Accelerator };
+  const args = bareArguments({ ...machine, kernel: kernel.path, initrd: initrd.path }, ["sbx_floor=1"]);
+  const bare = new Deno.Command(findTools().qemu, { args, stdin: "null", stdout: "null", stderr: "piped" });
+  return async () => {
+    const { success, stderr } = await bare.output();
+    if (!success) throw new Error(`bare QEMU failed: ${new TextDecoder().decode(stderr)}`);
+  };
+}
