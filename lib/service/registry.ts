@@ -110,7 +110,7 @@ export class Registry {
   async #find(id: string, lookup: EntryLookup): Promise<Vm> {
     const paths = sessionPaths(this.#home, id);
     const process = new VmProcess(paths.socket);
-    const info = await process.call({ t: "Info" }).then(({ info }) => info, () => undefined);
+    const info = await findState(process);
     const record = await readRecord(paths).catch(() => undefined);
     if (record?.id !== id) {
       const vm = makeStandIn(this.#home, id, info, await lookup(id));
@@ -119,6 +119,20 @@ export class Registry {
       return vm;
     }
     return { record, paths, process, state: info ?? await settle(paths, await readLastState(record, paths)) };
+  }
+}
+
+/**
+ * The state of a process that replies. One that was never ordered to start its machine, because its service was killed
+ * before, is ended: it would wait for a minute.
+ */
+async function findState(process: VmProcess): Promise<Vm["state"] | undefined> {
+  try {
+    const { info } = await process.call({ t: "Info" });
+    if (info.state !== "Booting" || info.accelerator !== undefined) return info;
+    return (await process.call({ t: "Stop", force: true })).info;
+  } catch {
+    return undefined;
   }
 }
 

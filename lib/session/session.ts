@@ -225,7 +225,8 @@ export class Session {
       }
     }
     if (this.#machine) await this.#machine.kill();
-    else await this.#finish("Stopped");
+    // One that nobody has ordered to start keeps its memory.
+    else await this.#finish(await isSuspended(this.#paths) ? "Suspended" : "Stopped");
     await this.ended;
   }
 

@@ -1,8 +1,10 @@
 /** VMs with damaged files, as a service finds them when it starts. */
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import { dirname } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { CorpStore } from "../../../lib/corp/mod.ts";
+import { CallServer } from "../../../lib/ipc/mod.ts";
 import { Service } from "../../../lib/service/mod.ts";
 import { Registry } from "../../../lib/service/registry.ts";
 import type { Vm } from "../../../lib/service/vm.ts";
@@ -41,6 +43,27 @@ async function after(
     await Deno.remove(dir, { recursive: true });
   }
 }
+
+Deno.test("a process that no service has ordered to start its machine is ended, and one that starts goes on", async () => {
+  const calls: string[] = [];
+  for (const accelerator of [undefined, "tcg"]) {
+    let server: CallServer | undefined;
+    const serveProcess = async ({ socket }: ReturnType<typeof sessionPaths>) => {
+      await Deno.mkdir(dirname(socket), { recursive: true });
+      const listener = Deno.listen({ transport: "unix", path: socket });
+      const info = { boot_stages: [], pid: 0, ...(accelerator && { accelerator }) };
+      server = new CallServer(listener, async (call, { reply }) => {
+        calls.push(call.t);
+        await reply({ t: "Info", info: { ...info, state: call.t === "Stop" ? "Suspended" : "Booting" } });
+      });
+    };
+    await after(serveProcess, async (supervisor, id) => {
+      assertEquals(supervisor.find(id).state.state, accelerator ? "Booting" : "Suspended");
+      await server!.close();
+    });
+  }
+  assertEquals(calls.filter((call) => call === "Stop").length, 1);
+});
 
 for (
   const [how, damage] of [
