@@ -1,5 +1,6 @@
 /** Schema of corp.toml (docs/contracts.md §3). */
 import { z } from "zod";
+import { BudgetTerms } from "../budget/schema.ts";
 import { rulesSchema } from "../policy/author/schema.ts";
 import { CorpMcpServers } from "../profile/mod.ts";
 
@@ -51,6 +52,7 @@ export const CorpFile = z.strictObject({
     open_telemetry_credential_ref: credentialRef.optional(),
     open_telemetry_user: user.optional(),
   }).prefault({}),
+  budget: BudgetTerms.optional(),
   corp: z.strictObject({ rules: rulesSchema("corp").prefault({}) }).prefault({}),
   /** collector of events from many hosts (docs/contracts.md §12) */
   ledger: z.strictObject({

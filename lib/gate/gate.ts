@@ -1,7 +1,8 @@
 import { SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
 import type { DetectionIr, RuleCounter } from "../detection/mod.ts";
-import { type Event, familyOf, type Finding, newEventId } from "../event/mod.ts";
+import { Budget, type BudgetOptions, type Limit } from "../budget/mod.ts";
+import { type Event, familyOf, type Finding } from "../event/mod.ts";
 import {
   type Ask,
   AskQueue,
@@ -18,8 +19,11 @@ import {
   type Rule,
   type Verdict,
 } from "../policy/mod.ts";
+import { askPerson } from "./ask.ts";
+import { completeDraft } from "./complete.ts";
 import { Detector, type ExportRoutes } from "./detector.ts";
 import { accountFinding, decoyFinding, failureFinding } from "./finding.ts";
+import { budgetFinding, limited } from "./limited.ts";
 import type { SessionNotice } from "./notice.ts";
 import type { GateOptions } from "./options.ts";
 import { outlineOf } from "./outline.ts";
@@ -41,6 +45,7 @@ export class SessionGate implements Gate {
   #rules: RulesInForce;
   #detector: Detector;
   #profileRevision: string;
+  #budget?: Budget;
   readonly #passages: PassageGate = {
     reviewResponse: (...review) => this.#reviewResponse(...review),
     recordEnd: (event, outcome) => this.#recordEnd(event, outcome),
@@ -77,16 +82,53 @@ export class SessionGate implements Gate {
     this.#rules = new RulesInForce(policy, detections);
   }
 
+  /** Limits what the session may use; what it has used already counts. */
+  useBudget(options: Omit<BudgetOptions, "notice">): void {
+    const notice = (event: Event, text: string) => this.report([budgetFinding(event, text)]);
+    if (this.#budget) this.#budget.use(options.terms);
+    else this.#budget = new Budget({ ...options, notice });
+  }
+
   /** Findings so far of each detection rule. */
   counters(): RuleCounter[] {
     return this.#detector.counters();
   }
 
-  async decide(draft: Draft, signal?: AbortSignal, waits?: (ask: Ask) => void): Promise<EventPassage> {
-    const [rules, complete] = [this.#rules, this.#complete(draft)];
-    const { event, decision, decider, findings } = this.#evaluate(complete);
+  decide(draft: Draft, signal?: AbortSignal, waits?: (ask: Ask) => void): Promise<EventPassage> {
+    const complete = this.#complete(draft);
+    return this.#budget
+      ? this.#decideWithin(this.#budget, complete, signal, waits)
+      : this.#decide(complete, undefined, signal, waits);
+  }
+
+  /** Decides on an event that may use up a budget: what it can use is reserved first. */
+  async #decideWithin(
+    budget: Budget,
+    complete: Event,
+    signal: AbortSignal | undefined,
+    waits: ((ask: Ask) => void) | undefined,
+  ): Promise<EventPassage> {
+    const reserved = await budget.reserve(complete, signal);
+    let passage: EventPassage | undefined;
+    try {
+      return passage = await this.#decide(complete, reserved?.limit, signal, waits);
+    } finally {
+      if (!passage?.allowed) reserved?.release();
+    }
+  }
+
+  async #decide(
+    complete: Event,
+    limit: Limit | undefined,
+    signal: AbortSignal | undefined,
+    waits: ((ask: Ask) => void) | undefined,
+  ): Promise<EventPassage> {
+    const rules = this.#rules;
+    const { event, decision, decider, findings } = this.#evaluate(complete, limit);
     if (decision.decision !== "ask") return new EventPassage(this.#passages, { event, decision, findings });
-    let answer = await this.#ask(event, decision, decider?.ask_timeout, signal, waits);
+    const shown = this.#redactor.event(event);
+    const timeout = decider?.ask_timeout;
+    let answer = await askPerson(this.asks, event, decision, { timeout, shown, signal, waits });
     // The rules may have changed meanwhile, and no answer undoes a block.
     const later = rules === this.#rules ? undefined : this.#rules.policy.evaluate(complete).decision;
     if (later?.decision === "block") {
@@ -129,6 +171,7 @@ export class SessionGate implements Gate {
     const event = this.#complete({ ...draft, common: { enforceability: "observe_only", ...draft.common } });
     this.#append(event);
     if (outcome) this.#end(event, this.#redactor.outcome(event, outcome));
+    this.#budget?.settle(event, outcome?.response);
     return event;
   }
 
@@ -144,35 +187,13 @@ export class SessionGate implements Gate {
     this.asks.close();
   }
 
-  #complete({ common, ...family }: Draft): Event {
-    const { id, profile_id, labels: ofSession } = this.#options.session;
-    const { event_type, source_engine, enforceability, actor, labels, process, trace_id } = common;
-    // In the order of canonical JSON, which then has nothing to sort.
-    return {
-      common: {
-        actor: actor ?? "vm",
-        enforceability: enforceability ?? "inline_blockable",
-        event_id: newEventId(),
-        event_type,
-        labels: { ...labels, ...ofSession },
-        ...(process && { process }),
-        profile_id,
-        profile_revision: this.#profileRevision,
-        sequence: 0,
-        session_id: id,
-        source_engine,
-        timestamp_unix_ms: Date.now(),
-        ...(trace_id !== undefined && { trace_id }),
-        vm_id: id,
-      },
-      ...family,
-      schema_version: 1,
-    };
+  #complete(draft: Draft): Event {
+    return completeDraft(draft, this.#options.session, this.#profileRevision);
   }
 
   /** Evaluates the rules and records the event. An event that cannot be recorded as it is: a block, over its outline. */
-  #evaluate(complete: Event): Decided & { decider?: Rule } {
-    const evaluation = this.#rules.policy.evaluate(complete);
+  #evaluate(complete: Event, limit: Limit | undefined): Decided & { decider?: Rule } {
+    const evaluation = limited(this.#rules.policy.evaluate(complete), limit);
     const { event } = evaluation;
     try {
       const redacted = this.#redactor.event(event);
@@ -228,25 +249,6 @@ export class SessionGate implements Gate {
     this.report(findings);
   }
 
-  async #ask(
-    event: Event,
-    decision: Decision,
-    timeout?: number,
-    signal?: AbortSignal,
-    waits?: (ask: Ask) => void,
-  ): Promise<Decision> {
-    const answer = this.asks.ask(event, decision, timeout, this.#redactor.event(event), waits);
-    if (!signal) return await answer;
-    const withdraw = () => this.asks.withdraw(event.common.event_id);
-    if (signal.aborted) withdraw();
-    signal.addEventListener("abort", withdraw);
-    try {
-      return await answer;
-    } finally {
-      signal.removeEventListener("abort", withdraw);
-    }
-  }
-
   #reviewResponse(event: Event, response: unknown, reported: ReadonlySet<string>): Decision | undefined {
     if (!this.#rules.reviewed.has(familyOf(event.common.event_type))) return undefined;
     const whole = withResponse(event, response);
@@ -258,6 +260,7 @@ export class SessionGate implements Gate {
   }
 
   #recordEnd(event: Event, outcome: TimedOutcome): void {
+    this.#budget?.settle(event, outcome.response);
     let scrubbed = outcome;
     try {
       scrubbed = this.#redactor.outcome(event, outcome);

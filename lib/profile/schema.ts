@@ -1,6 +1,7 @@
 /** Schema of profile.toml (docs/contracts.md §4). */
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
+import { BudgetTerms } from "../budget/schema.ts";
 import { rulesSchema } from "../policy/author/schema.ts";
 import { isSemVer } from "../base/semver/mod.ts";
 import { McpServers } from "./mcp/schema.ts";
@@ -109,6 +110,7 @@ export const ProfileFile = z.strictObject({
     providers: z.array(Provider).default([]),
     accounts: z.enum(["any", "stored"]).default("any"),
   }).prefault({}),
+  budget: BudgetTerms.optional(),
   detection: z.strictObject({ packs: z.array(Pack).default([]) }).prefault({}),
 });
 export type ProfileFile = z.output<typeof ProfileFile>;

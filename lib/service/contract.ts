@@ -62,6 +62,7 @@ export async function profileLayer(profile: Profile): Promise<Contract["profile"
     mcp: profile.mcp,
     providers: profile.credentials.providers,
     ...(profile.credentials.accounts === "stored" && { accounts: "stored" }),
+    ...(profile.budget && { budget: profile.budget }),
   };
 }
 
@@ -117,6 +118,7 @@ export async function corpLayer(
     packs: packs.map(({ ir }) => ir),
     export_routes: exportRoutes(packs),
     mcp: file.mcp,
+    ...(file.budget && { budget: file.budget }),
     ...(file.settings[LOGIN_SETTING]?.value === false && { logins: false }),
   };
 }

@@ -1,9 +1,11 @@
+import { join } from "node:path";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { CredentialBroker, CredentialStore, Logins, storePath } from "../credential/mod.ts";
 import { SessionGate, type SessionNotice } from "../gate/mod.ts";
 import type { McpNeed } from "../ipc/mod.ts";
 import { compileLayers } from "../policy/mod.ts";
+import { DaySpending } from "../budget/mod.ts";
 import { AccessRequests } from "./access.ts";
 import { type Contract, detectionsOf, exportRoutesOf, readContract } from "./files/contract.ts";
 import { pinsPath, type SessionPaths, sessionPaths } from "./files/paths.ts";
@@ -42,6 +44,8 @@ export class Enforcement {
   #contract: Contract;
   readonly #access: AccessRequests;
   #mcp?: Promise<McpSide>;
+  /** spending of the profile today; from the first budget on */
+  #day?: DaySpending;
 
   private constructor(options: EnforcementOptions, { contract, broker, recording, gate }: Parts) {
     this.#options = options;
@@ -95,6 +99,7 @@ export class Enforcement {
         scrubValue: (value) => broker.scrubValue(value),
       });
       const enforcement = new Enforcement(options, { contract, broker, recording, gate });
+      await enforcement.#applyBudget(contract);
       if (hasServers(contract)) enforcement.mcp().catch((error) => log.warn(error));
       return enforcement;
     } catch (error) {
@@ -117,6 +122,7 @@ export class Enforcement {
   async refresh({ mcp = false } = {}): Promise<void> {
     const contract = await readContract(this.#options.paths);
     const previous = this.#contract;
+    await this.#applyBudget(contract);
     this.#apply(contract);
     this.#broker.grant(contract.profile);
     await this.recording.use(contract.ledger);
@@ -134,6 +140,22 @@ export class Enforcement {
     });
   }
 
+  /** Puts the budgets of a contract in force. Prices are loaded where there is one. */
+  async #applyBudget({ corp, profile, network }: Contract): Promise<void> {
+    if (!corp.budget && !profile.budget && !this.#day) return;
+    const { BUILT_IN_PRICES, loadPrices } = await import("../model/mod.ts");
+    const prices = network.price_file === undefined ? BUILT_IN_PRICES : await loadPrices(network.price_file);
+    const { home, record } = this.#options;
+    this.gate.useBudget({
+      terms: {
+        ...(corp.budget && { corp: corp.budget }),
+        ...(profile.budget && { profile: profile.budget }),
+      },
+      cost: (provider, model, usage) => prices.cost(provider, model, usage),
+      day: this.#day ??= new DaySpending(join(home.budgetsDir, record.profile_id), record.id),
+    });
+  }
+
   /** MCP of the session, loaded at boot if the contract has servers, else when the guest first uses it. */
   mcp(): Promise<McpSide> {
     this.#mcp ??= this.#openMcp();
@@ -143,6 +165,7 @@ export class Enforcement {
 
   async close(): Promise<void> {
     this.#access.close();
+    await this.#day?.flush().catch((error) => log.warn(error));
     await this.#mcp?.then((mcp) => mcp.close(), () => {});
     await this.network.close();
     await this.#broker.close();

@@ -125,6 +125,22 @@ Deno.test("policy in a running VM", async (t) => {
       await sbx.ok("policy", "reload", "dev");
     });
 
+    await t.step("a budget of the profile holds in its running VM, and says so", async () => {
+      const before = await Deno.readTextFile(profile);
+      await Deno.writeTextFile(profile, before + '\n[budget]\nminutes = 0.0001\non_limit = "block"\n');
+      await sbx.ok("policy", "reload", "dev");
+      const program = "import urllib.request as u, urllib.error as e\n" +
+        "try: u.urlopen('http://203.0.113.1/')\nexcept e.HTTPError as error: print(error.code, error.read().decode())";
+      const { stdout } = await sbx.cli("exec", "dev", "--", "python3", "-c", program);
+      assertStringIncludes(stdout, "403");
+      assertStringIncludes(
+        stdout,
+        '"id":"budget-minutes","reason":"the budget of 0.0001 minutes is used up"',
+      );
+      await Deno.writeTextFile(profile, before);
+      await sbx.ok("policy", "reload", "dev");
+    });
+
     await t.step(
       "a rule that the API saves holds at once; one that is wrong is refused and changes nothing",
       async () => {

@@ -20,6 +20,8 @@ export interface Home {
   sessionsDir: string;
   /** logs of the service and the gateway */
   logsDir: string;
+  /** what profiles spent, by day */
+  budgetsDir: string;
   /** Unix socket of the service's HTTP API */
   serviceSocket: string;
   servicePidFile: string;
@@ -41,6 +43,7 @@ export function home(env: { get(name: string): string | undefined } = Deno.env):
     profilesDir: env.get("SBX_PROFILES_DIR") || join(dir, "profiles"),
     sessionsDir: join(dir, "sessions"),
     logsDir: join(dir, "logs"),
+    budgetsDir: join(dir, "budgets"),
     serviceSocket: join(runDir, "service.sock"),
     servicePidFile: join(runDir, "service.pid"),
     serviceLockFile: join(runDir, "service.lock"),

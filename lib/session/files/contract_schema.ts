@@ -1,5 +1,6 @@
 /** Zod schema of a contract. Loaded with the first contract that is read or written: a VM's process answers before that. */
 import { z } from "zod";
+import { BudgetTerms } from "../../budget/schema.ts";
 import { ACCOUNTS, PROVIDERS } from "../../credential/mod.ts";
 import { EXPORT_ROUTES } from "../../detection/mod.ts";
 import { IrSchema } from "../../detection/ir/schema.ts";
@@ -32,6 +33,7 @@ export const Contract = z.strictObject({
     providers: z.array(z.enum(PROVIDERS)),
     /** accounts that it may use at providers; absent: any */
     accounts: z.enum(ACCOUNTS).optional(),
+    budget: BudgetTerms.optional(),
   }),
   /** corp as it is now */
   corp: z.strictObject({
@@ -39,6 +41,7 @@ export const Contract = z.strictObject({
     mcp: CorpMcpServers,
     /** false: nobody may log in at an MCP server, and logins of before are not used */
     logins: z.boolean().optional(),
+    budget: BudgetTerms.optional(),
   }),
   /** the user's own detections, and the runtime overlays */
   detection: z.strictObject({

@@ -1,0 +1,20 @@
+/** Schema of `[budget]` in profile.toml and corp.toml (docs/contracts.md §4, "Budgets"). */
+import { z } from "zod";
+
+const whole = z.int().positive().max(Number.MAX_SAFE_INTEGER);
+const dollars = z.number().positive().max(1_000_000);
+
+export const BudgetTerms = z.strictObject({
+  usd: dollars.optional(),
+  tokens: whole.optional(),
+  requests: whole.optional(),
+  bytes_out: whole.optional(),
+  minutes: z.number().positive().max(525_600).optional(),
+  per_day_usd: dollars.optional(),
+  per_day_tokens: whole.optional(),
+  per_day_requests: whole.optional(),
+  per_day_bytes_out: whole.optional(),
+  per_day_minutes: z.number().positive().max(1440).optional(),
+  on_limit: z.enum(["ask", "block"]).default("ask"),
+});
+export type BudgetTerms = z.output<typeof BudgetTerms>;

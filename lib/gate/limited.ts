@@ -1,0 +1,35 @@
+import type { Limit } from "../budget/mod.ts";
+import type { Event, Finding } from "../event/mod.ts";
+import type { Evaluation } from "../policy/mod.ts";
+
+/** An evaluation under a budget: an event that the rules allow is asked about or blocked at the limit. */
+export function limited(evaluation: Evaluation, limit: Limit | undefined): Evaluation {
+  const { decision } = evaluation;
+  if (!limit || decision.decision !== "allow") return evaluation;
+  const { id, layer, reason, on } = limit;
+  const remedy = on === "ask"
+    ? "approve it: sbx asks lists pending asks"
+    : layer === "corp"
+    ? "only your administrator can raise the budget of corp"
+    : "raise the limit in [budget] of the profile; sbx costs shows what was spent";
+  const rule = { id, layer, name: "budget", reason };
+  return {
+    ...evaluation,
+    decider: undefined,
+    decision: { ...decision, decision: on, matched_fields: [], remedy, rule },
+  };
+}
+
+/** The finding of a budget that is nearly used up. */
+export function budgetFinding({ common: { event_id } }: Event, title: string): Finding {
+  return {
+    finding_id: `finding-${event_id}-budget`,
+    event_id,
+    rule_id: "budget",
+    pack_id: "sbx.builtin",
+    title,
+    severity: "low",
+    confidence: "high",
+    tags: ["budget"],
+  };
+}
