@@ -41,7 +41,29 @@ export const SessionList = z.object({
 }).openapi("SessionList");
 export type SessionList = z.infer<typeof SessionList>;
 
+export const CostReport = z.object({
+  prices: z.string().describe("the table of prices, its date and its source"),
+  models: z.array(z.object({
+    provider: z.string(),
+    model: z.string(),
+    calls: z.int().describe("that were answered"),
+    input_tokens: z.int(),
+    cached_input_tokens: z.int().describe("of the input, read from a cache"),
+    output_tokens: z.int(),
+    cost_micros: z.int().describe("millionths of a US dollar, of the calls whose price is known"),
+    unpriced_calls: z.int().describe("calls with tokens whose price is not known"),
+  })).describe("the most expensive first"),
+}).openapi("CostReport");
+export type CostReport = z.infer<typeof CostReport>;
+
 export const sessionRoutes = {
+  costs: createRoute({
+    method: "get",
+    path: "/sessions/{id}/costs",
+    tags: ["session"],
+    request: { params: VmParam },
+    responses: answers("model calls by model, with their tokens and estimated costs", CostReport),
+  }),
   list: createRoute({
     method: "get",
     path: "/sessions/list",

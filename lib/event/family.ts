@@ -91,6 +91,7 @@ export const Model = z.strictObject({
     status: z.int(),
     stop_reason: z.string().optional(),
     input_tokens: count.optional(),
+    cached_input_tokens: count.optional().describe("of `input_tokens`, those read from a cache"),
     output_tokens: count.optional(),
     estimated_cost_micros: count.optional(),
     tool_calls: z.array(z.strictObject({

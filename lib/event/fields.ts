@@ -79,6 +79,7 @@ export const FIELDS: Record<string, CatalogueField> = {
   "model.response.status": {"type":"number","cel":"int"},
   "model.response.stop_reason": {"type":"string","cel":"string"},
   "model.response.input_tokens": {"type":"number","cel":"int"},
+  "model.response.cached_input_tokens": {"type":"number","cel":"int","description":"of `input_tokens`, those read from a cache"},
   "model.response.output_tokens": {"type":"number","cel":"int"},
   "model.response.estimated_cost_micros": {"type":"number","cel":"int"},
   "model.response.tool_calls": {"type":"list","cel":"list<dyn>"},

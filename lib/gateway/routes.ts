@@ -41,6 +41,7 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "GET", path: "/vms/{id}/snapshots/{snapshot}/diff" },
   { method: "POST", path: "/vms/{id}/snapshots/{snapshot}/restore" },
   { method: "DELETE", path: "/vms/{id}/snapshots/{snapshot}" },
+  { method: "GET", path: "/sessions/{id}/costs" },
   { method: "GET", path: "/sessions/list" },
   { method: "GET", path: "/sessions/{id}/events" },
   { method: "GET", path: "/profiles/{id}/enforcement/rules/list" },

@@ -106,6 +106,7 @@ const FAMILIES: Record<EventFamily, { view: string; columns: Columns }> = {
       status: "model.response.status",
       stop_reason: "model.response.stop_reason",
       input_tokens: "model.response.input_tokens",
+      cached_input_tokens: "model.response.cached_input_tokens",
       output_tokens: "model.response.output_tokens",
       estimated_cost_micros: "model.response.estimated_cost_micros",
       tool_calls: "model.response.tool_calls",
@@ -178,7 +179,8 @@ const SELECTS: Record<string, string> = {
   ...Object.fromEntries(EVENT_FAMILIES.map((family) => [viewOf(family), selectFamily(family)])),
 };
 
-function selectFamily(family: EventFamily): string {
+/** SELECT of a family's view, also for ledgers whose own views are older. */
+export function selectFamily(family: EventFamily): string {
   return `SELECT entries.sequence, entries.event_id, ${DECISION} AS decision, ${RULE} AS rule_id,
      ${selectFields({ ...SHARED, ...FAMILIES[family].columns })},
      outcome->>'$.first_byte_ms' AS first_byte_ms, outcome->>'$.duration_ms' AS duration_ms,

@@ -166,6 +166,7 @@ export class CallReader implements ModelCall {
       status: this.#status,
       ...(stopReason !== undefined && { stop_reason: this.#scrubName(stopReason) }),
       ...(input !== undefined && { input_tokens: input }),
+      ...(usage.cacheRead && { cached_input_tokens: usage.cacheRead }),
       ...(usage.output !== undefined && { output_tokens: usage.output }),
       ...(cost !== undefined && { estimated_cost_micros: cost }),
       tool_calls: JSON.parse(this.#scrub(JSON.stringify(tools))),

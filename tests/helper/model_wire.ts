@@ -50,6 +50,7 @@ export const WIRE: WireSample[] = [
       status: 200,
       stop_reason: "tool_use",
       input_tokens: 3100,
+      cached_input_tokens: 2000,
       output_tokens: 50,
       // 100·3 + 600·3.75 + 400·6 + 2000·0.3 + 50·15
       estimated_cost_micros: 6300,
@@ -139,6 +140,7 @@ export const WIRE: WireSample[] = [
       status: 200,
       stop_reason: "STOP",
       input_tokens: 100,
+      cached_input_tokens: 40,
       output_tokens: 10,
       // 60·0.3 + 40·0.03 + 10·2.5 = 44.2
       estimated_cost_micros: 44,

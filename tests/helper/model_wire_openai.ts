@@ -42,6 +42,7 @@ export const OPENAI_WIRE: WireSample[] = [
       status: 200,
       stop_reason: "tool_calls",
       input_tokens: 1000,
+      cached_input_tokens: 400,
       output_tokens: 20,
       // 600·2.5 + 400·1.25 + 20·10
       estimated_cost_micros: 2200,
@@ -137,6 +138,7 @@ export const OPENAI_WIRE: WireSample[] = [
       status: 200,
       stop_reason: "completed",
       input_tokens: 200,
+      cached_input_tokens: 100,
       output_tokens: 10,
       // 100·1.25 + 100·0.125 + 10·10 = 237.5
       estimated_cost_micros: 238,

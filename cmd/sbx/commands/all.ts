@@ -22,6 +22,7 @@ import "./why.ts";
 import "./asks.ts";
 import "./allow.ts";
 import "./deny.ts";
+import "./costs.ts";
 import "./sessions.ts";
 import "./sql.ts";
 import "./verify.ts";

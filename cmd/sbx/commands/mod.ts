@@ -26,6 +26,7 @@ export const COMMANDS: readonly string[] = [
   "asks",
   "allow",
   "deny",
+  "costs",
   "sessions",
   "sql",
   "verify",

@@ -1,6 +1,6 @@
 import type { Hono } from "hono";
-import { policyRoutes, sessionRoutes, vmRoutes } from "../../../lib/api/mod.ts";
-import { readEvents } from "../../../lib/ledger/read/mod.ts";
+import { type CostReport, policyRoutes, sessionRoutes, vmRoutes } from "../../../lib/api/mod.ts";
+import { readCosts, readEvents } from "../../../lib/ledger/read/mod.ts";
 import {
   contextsOf,
   explainEvent,
@@ -37,6 +37,10 @@ export function routeRecords(
     sessionRoutes.events,
     async ({ params, query }) => readEvents(await findLedger(params.id), query),
   );
+  handle(app, sessionRoutes.costs, async ({ params }): Promise<CostReport> => {
+    const { PRICES_NOTE } = await import("../../../lib/model/mod.ts");
+    return { prices: PRICES_NOTE, models: await readCosts(await findLedger(params.id)) };
+  });
   handle(
     app,
     policyRoutes.why,

@@ -9,6 +9,7 @@ export {
   startCollecting,
   uncollectedMark,
 } from "./collect.ts";
+export { type ModelCosts, readCosts } from "./costs.ts";
 export {
   type EventFilter,
   type EventPage,

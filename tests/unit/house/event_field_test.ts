@@ -65,9 +65,14 @@ const REWRITABLE = [
   ...["provider", "api_family", "model", "stream", "operation", "messages_count", "tools_count"].map((name) =>
     `model.request.${name}`
   ),
-  ...["status", "stop_reason", "input_tokens", "output_tokens", "estimated_cost_micros"].map((name) =>
-    `model.response.${name}`
-  ),
+  ...[
+    "status",
+    "stop_reason",
+    "input_tokens",
+    "cached_input_tokens",
+    "output_tokens",
+    "estimated_cost_micros",
+  ].map((name) => `model.response.${name}`),
   ...["operation", "path", "byte_count"].map((name) => `file.activity.${name}`),
   ...["operation", "executable", "command", "cwd", "exit_code"].map((name) => `process.activity.${name}`),
 ];

@@ -1,0 +1,57 @@
+/** Costs of a session by model, from its ledger, and as people see them. */
+import { assertEquals, assertMatch } from "@std/assert";
+import { formatCosts } from "../../../cmd/sbx/commands/costs.ts";
+import { Ledger } from "../../../lib/ledger/mod.ts";
+import { readCosts } from "../../../lib/ledger/read/mod.ts";
+import { PRICES_NOTE } from "../../../lib/model/mod.ts";
+import { requestEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
+
+/** A call to a model. */
+function call(model: string) {
+  const event = requestEvent("model.call");
+  event.model!.request.model = model;
+  return event;
+}
+
+Deno.test("costs are summed by model, with cached tokens and calls without a price", () =>
+  withLedgerPath(async (path) => {
+    {
+      await using ledger = await Ledger.open(path, { sessionId: SESSION });
+      const end = (model: string, response?: object, decision = "allow") => {
+        const event = call(model);
+        ledger.append({ event, decision: { decision, rule: { id: "r" } } });
+        if (response) {
+          ledger.end({
+            event_id: event.common.event_id,
+            response: { status: 200, tool_calls: [], ...response },
+          });
+        }
+      };
+      const tokens = { input_tokens: 10, cached_input_tokens: 4, output_tokens: 3 };
+      end("m-1", { ...tokens, estimated_cost_micros: 42 });
+      end("m-1", { ...tokens, estimated_cost_micros: 8 });
+      end("m-2", tokens);
+      end("m-2", { status: 500 });
+      end("m-3", undefined, "block");
+    }
+    const models = await readCosts(path);
+    assertEquals(
+      models.map((
+        { model, calls, cost_micros, unpriced_calls },
+      ) => [model, calls, cost_micros, unpriced_calls]),
+      [
+        ["m-1", 2, 50, 0],
+        ["m-2", 2, 0, 1],
+      ],
+    );
+    const { input_tokens, cached_input_tokens, output_tokens } = models[0];
+    assertEquals([input_tokens, cached_input_tokens, output_tokens], [20, 8, 6]);
+    const text = formatCosts([{ vm: "dev", prices: PRICES_NOTE, models }]);
+    assertMatch(text, /dev +anthropic +m-1 +2 +20 +8 +6 +\$0\.0001/);
+    assertMatch(text, /m-2 .*\$0\.0000, 1 without a known price/);
+    assertMatch(
+      text,
+      /total \$0\.0001, and 1 call whose price is not known; .* of \d{4}-\d\d-\d\d: check them/,
+    );
+    assertEquals(formatCosts([{ vm: "dev", prices: PRICES_NOTE, models: [] }]), "no model calls");
+  }));
