@@ -10,9 +10,12 @@ import {
   type Remote,
   type Tree,
 } from "./cp_remote.ts";
+import { bytesOf, findBehind } from "./cp_behind.ts";
+import { reportClash } from "./cp_upload.ts";
 import { requireRoom } from "./disk_room.ts";
 import { withPartialFile } from "./partial_file.ts";
 import { note, plain } from "../../lib/base/print/mod.ts";
+import { targetProblem } from "../../lib/repo/name/mod.ts";
 import { SparseWriter } from "./sparse.ts";
 
 /** Errors of a listed file that is gone, or that a link has taken the place of. */
@@ -21,12 +24,13 @@ const MOVED = new Set(["file.not_found", "path.outside_workspace"]);
 /** Why an entry of a type was skipped. */
 const SKIPPED: Partial<Record<FileEntry["type"], string>> = {
   file: "it was moved or removed during the copy",
-  symlink: "a symbolic link",
+  symlink: "a link that leads out of the copied folder, or into .git",
 };
 
 /**
- * Copies a file or folder out of the workspace. The guest's files are not trusted: links are skipped, names with `..`
- * are rejected, and nothing is written through a link below the target.
+ * Copies a file or folder out of the workspace. The guest's files are not trusted: links that lead out of the folder are
+ * skipped, names with `..` are rejected, nothing is written through a link below the target, and what git on this machine
+ * would obey stays behind.
  */
 export async function download(remote: Remote, from: string, to: string): Promise<CopyResult> {
   const source = normalizePath(from);
@@ -34,17 +38,24 @@ export async function download(remote: Remote, from: string, to: string): Promis
   const name = basename(source);
   const isInside = to.endsWith("/") || await isFolder(to);
   const target = isInside && name !== "" ? join(to, name) : to;
+  reportClash(await kindOf(target), target, tree !== undefined);
   if (tree === undefined) return { copied: [await downloadFile(remote, source, target)], skipped: [] };
   await createFolder(target, false);
+  const behind = findBehind(tree.entries);
   const copied: CopiedFile[] = [];
   const skipped: string[] = [];
   for (const entry of tree.entries) {
     const inside = relativePath(entry.path, source);
+    if (behind.has(entry.path)) continue;
     if (entry.type === "directory") {
       await createFolders(target, inside);
       continue;
     }
-    const file = entry.type === "file" ? await downloadListed(remote, entry, target, inside) : undefined;
+    const file = entry.type === "file"
+      ? await downloadListed(remote, entry, target, inside)
+      : entry.type === "symlink"
+      ? await downloadLink(entry, target, inside)
+      : undefined;
     if (file) copied.push(file);
     else {
       note(`sbx: skipped ${plain(entry.path)}: ${SKIPPED[entry.type] ?? "a special file"}`);
@@ -52,7 +63,45 @@ export async function download(remote: Remote, from: string, to: string): Promis
     }
   }
   reportLeftOut(tree);
-  return { copied, skipped: [...skipped, ...tree.leftOut] };
+  reportBehind(behind);
+  return { copied, skipped: [...skipped, ...tree.leftOut], behind: [...behind] };
+}
+
+function reportBehind(behind: Set<string>): void {
+  if (behind.size === 0) return;
+  const [first] = behind;
+  const others = behind.size > 1 ? ` and ${behind.size - 1} more` : "";
+  note(
+    `sbx: left behind ${
+      plain(first)
+    }${others}: git on this machine would obey them (sbx pull takes a repository's work)`,
+  );
+}
+
+/** Makes a listed link anew if it stays inside the copied folder; undefined otherwise. */
+async function downloadLink(
+  { path, target: leads }: FileEntry,
+  target: string,
+  inside: string,
+): Promise<CopiedFile | undefined> {
+  if (leads === undefined || targetProblem(bytesOf(leads), inside.split("/").length - 1)) return undefined;
+  await createFolders(target, dirname(inside));
+  const to = join(target, inside);
+  const info = await Deno.lstat(to).catch(() => undefined);
+  if (info?.isDirectory) {
+    throw new SbxError("file.conflict", `"${path}" is a link, but "${to}" is a folder`, {
+      hint: "move the folder",
+    });
+  }
+  const temporary = join(dirname(to), `.sbx-${crypto.randomUUID()}.part`);
+  await Deno.symlink(leads, temporary);
+  await Deno.rename(temporary, to);
+  return { from: path, to, size: 0 };
+}
+
+async function kindOf(path: string): Promise<"folder" | "file" | undefined> {
+  const info = await Deno.stat(path).catch(() => undefined);
+  return info && (info.isDirectory ? "folder" : "file");
 }
 
 /** Copies a listed file below the target; undefined when it is no longer there. */

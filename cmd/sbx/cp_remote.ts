@@ -4,8 +4,6 @@ import { note } from "../../lib/base/print/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 import type { Client } from "../../lib/client/mod.ts";
 
-/** Most `bytes` of an uploaded file: the gateway's body limit (docs/contracts.md §2; a test compares them). */
-export const UPLOAD_MAX = 10 * 1024 * 1024;
 const DEPTH_MAX = 32;
 
 /** Reason why a file is skipped whose name cannot be written in a request. */
@@ -24,6 +22,8 @@ export interface CopyResult {
   copied: CopiedFile[];
   /** paths */
   skipped: string[];
+  /** paths of a repository that stay in the VM on purpose */
+  behind?: string[];
 }
 
 /** Everything below a folder of a workspace. */
@@ -70,15 +70,14 @@ export class Remote {
     }
   }
 
-  async isFolder(path: string): Promise<boolean> {
+  /** What is at a path; undefined for nothing. */
+  async kindOf(path: string): Promise<"folder" | "file" | undefined> {
     try {
-      const query = { path, depth: 1 };
-      await this.#client.json<FileList>("GET", this.#url("list"), { query });
-      return true;
+      await this.#client.json<FileList>("GET", this.#url("list"), { query: { path, depth: 1 } });
+      return "folder";
     } catch (error) {
-      if (error instanceof SbxError && (error.code === "file.invalid" || error.code === "file.not_found")) {
-        return false;
-      }
+      if (error instanceof SbxError && error.code === "file.invalid") return "file";
+      if (error instanceof SbxError && error.code === "file.not_found") return undefined;
       throw error;
     }
   }
@@ -94,12 +93,24 @@ export class Remote {
     };
   }
 
-  /** @param mode permission bits */
-  async write(path: string, bytes: Uint8Array<ArrayBuffer>, mode: number): Promise<void> {
-    const query = { path, mode: mode.toString(8).padStart(4, "0") };
+  /**
+   * Writes a file from a stream, of any size.
+   *
+   * @param mode permission bits
+   * @returns the `bytes` that were sent
+   * @throws {SbxError} `file.conflict`: the VM has fewer or more
+   */
+  async write(path: string, bytes: AsyncIterable<Uint8Array>, mode: number): Promise<number> {
+    let sent = 0;
+    const counted = async function* () {
+      for await (const chunk of bytes) {
+        sent += chunk.length;
+        yield chunk;
+      }
+    };
     const { size, captured } = await this.#client.json<FileWritten>("POST", this.#url("content"), {
-      query,
-      body: bytes,
+      query: { path, mode: mode.toString(8).padStart(4, "0") },
+      body: ReadableStream.from(counted()),
     });
     if (captured !== undefined) {
       note(
@@ -107,7 +118,13 @@ export class Remote {
           count(captured, "secret")
         } stored; the VM has refs in their place (sbx credentials list)`,
       );
-    } else if (size !== bytes.length) throw incompleteError(path, size, bytes.length);
+    } else if (size !== sent) throw incompleteError(path, size, sent);
+    return sent;
+  }
+
+  /** Makes a symbolic link; what is there is replaced. */
+  async writeLink(path: string, target: string): Promise<void> {
+    await this.#client.json("POST", this.#url("content"), { query: { path, type: "symlink" }, body: target });
   }
 
   /** Creates a folder and its parents. */
@@ -115,7 +132,7 @@ export class Remote {
     await this.#client.json("POST", this.#url("content"), { query: { path, type: "directory" } });
   }
 
-  /** Path of the workspace on this machine, where files that cannot be copied are accessible. */
+  /** Path of the workspace on this machine. */
   async folder(): Promise<string> {
     return (await this.#client.json<VmInfo>("GET", `/vms/${this.#vm}/info`)).workspace;
   }

@@ -8,6 +8,7 @@ export const FileEntry = z.object({
   size: z.int().describe("bytes"),
   mode: z.string().describe("permission bits, octal"),
   modified_unix_ms: z.int(),
+  target: z.string().optional().describe("of a symlink: where it leads, as the guest wrote it"),
 }).openapi("FileEntry");
 export type FileEntry = z.infer<typeof FileEntry>;
 
@@ -38,8 +39,9 @@ const WriteQuery = PathQuery.extend({
   mode: z.string().regex(/^[0-7]{3,4}$/, "must be three or four octal digits").optional().openapi({
     description: "permission bits, octal; default 0644",
   }),
-  type: z.enum(["file", "directory"]).optional().openapi({
-    description: "directory creates a folder, without body and mode; default file",
+  type: z.enum(["file", "directory", "symlink"]).optional().openapi({
+    description:
+      "directory creates a folder, without body and mode; symlink a link to the path in the body; default file",
   }),
 });
 const octets = { "application/octet-stream": { schema: z.string().openapi({ format: "binary" }) } };

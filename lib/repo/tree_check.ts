@@ -2,7 +2,7 @@
 import { refused, tooLarge } from "./bundle.ts";
 import { shown } from "./git.ts";
 import { DEPTH_MAX, FILES_MAX, NEW_ENTRIES_MAX, PATH_MAX, TARGET_MAX, TREE_MAX } from "./limit.ts";
-import { nameProblem, targetProblem } from "./name.ts";
+import { nameProblem, targetProblem } from "./name/mod.ts";
 import { type ObjectReader, parseTree, type TreeEntry } from "./object.ts";
 
 const FOLDER = "40000";

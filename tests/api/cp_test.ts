@@ -4,7 +4,7 @@ import { Hono } from "hono";
 import { dirname, join } from "node:path";
 import { download } from "../../cmd/sbx/cp_download.ts";
 import { requireRoom } from "../../cmd/sbx/disk_room.ts";
-import { Remote, UPLOAD_MAX } from "../../cmd/sbx/cp_remote.ts";
+import { Remote } from "../../cmd/sbx/cp_remote.ts";
 import { upload } from "../../cmd/sbx/cp_upload.ts";
 import { routeFiles } from "../../cmd/service/routes/files.ts";
 import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/base/error/mod.ts";
@@ -14,7 +14,7 @@ import { CredentialStore, refOf, storePath } from "../../lib/credential/mod.ts";
 import type { Supervisor, Vm } from "../../lib/service/mod.ts";
 import { runChild } from "../helper/child.ts";
 import { KEY } from "../helper/credential.ts";
-import { fromRoot } from "../helper/repo.ts";
+import { sh } from "../helper/repository.ts";
 
 interface Fixture {
   /** local folder */
@@ -79,7 +79,11 @@ Deno.test("a git repository with an empty refs folder (after git gc) works after
 
     assertEquals((await upload(remote, repository, "")).skipped, []);
     assertEquals(await git(join(workspace, "repository"), "log", "--oneline"), log);
-    assertEquals((await download(remote, "repository", join(local, "back"))).skipped, []);
+    const { skipped, behind } = await download(remote, "repository", join(local, "back"));
+    assertEquals([skipped, behind!.every((path) => /^repository\/\.git\/(config$|hooks)/.test(path))], [
+      [],
+      true,
+    ]);
     assertEquals(await git(join(local, "back"), "log", "--oneline"), log);
     assertEquals(await git(join(local, "back"), "status", "--porcelain"), "");
   }));
@@ -124,35 +128,68 @@ Deno.test("a folder is not created through a link out of the workspace, over a f
     assertEquals(await make("path=new/"), [200, undefined]);
   }));
 
-Deno.test("a file over the limit is skipped with a command that copies it, and the others are copied", () =>
-  withVm(async ({ local, workspace, url }) => {
-    await Deno.mkdir(join(local, "tree"));
-    await Deno.writeTextFile(join(local, "tree/z"), "small");
-    await Deno.writeTextFile(join(local, "tree/a big one"), "");
-    await Deno.truncate(join(local, "tree/a big one"), UPLOAD_MAX + 1);
-    // In a separate process, to capture its standard error.
-    const script = `
-      import { upload } from ${JSON.stringify(new URL("../../cmd/sbx/cp_upload.ts", import.meta.url).href)};
-      import { Remote } from ${JSON.stringify(new URL("../../cmd/sbx/cp_remote.ts", import.meta.url).href)};
-      import { Client } from ${JSON.stringify(new URL("../../lib/client/mod.ts", import.meta.url).href)};
-      const remote = new Remote(new Client(${JSON.stringify(url)}), "demo");
-      console.log(JSON.stringify(await upload(remote, ${JSON.stringify(join(local, "tree"))}, "")));`;
-    const { stdout, stderr } = await runChild(Deno.execPath(), {
-      args: ["eval", "--no-check", `--config=${fromRoot("deno.json")}`, script],
-    });
-    const output = new TextDecoder().decode(stderr);
-    const { copied, skipped } = JSON.parse(new TextDecoder().decode(stdout));
-    assertEquals(copied.map(({ to }: { to: string }) => to), ["tree/z"]);
-    assertEquals(skipped, [join(local, "tree/a big one")]);
-    assertEquals(await Deno.readTextFile(join(workspace, "tree/z")), "small");
-    assertStringIncludes(output, "over the upload limit of 10 MiB");
-    const line = output.split("\n").find((each) => each.includes("copy it directly"))!;
-    const { success } = await runChild("sh", { args: ["-c", line.slice(line.indexOf("cp "))] });
-    assertEquals([success, (await Deno.stat(join(workspace, "tree/a big one"))).size], [
-      true,
-      UPLOAD_MAX + 1,
-    ]);
+Deno.test("files of any size and links are copied in and back, and a clash is said", () =>
+  withVm(async ({ local, workspace, remote }) => {
+    await sh(
+      local,
+      "mkdir -p tree/sub; head -c 30000000 /dev/urandom >tree/big; ln -s ../big tree/sub/l; ln -s /etc/x tree/out",
+    );
+    const { copied, skipped } = await upload(remote, join(local, "tree"), "");
+    assertEquals([copied.length, skipped], [3, []]);
+    const sum = async (dir: string) => (await sh(dir, "sha1sum <big; readlink sub/l")).trim();
+    assertEquals(await sum(join(workspace, "tree")), await sum(join(local, "tree")));
+    assertEquals(await Deno.readLink(join(workspace, "tree/out")), "/etc/x");
+    const back = await download(remote, "tree", join(local, "back"));
+    assertEquals([back.copied.length, back.skipped], [2, ["tree/out"]]);
+    assertEquals(await sum(join(local, "back")), await sum(join(local, "tree")));
+    await Deno.writeTextFile(join(local, "a"), "new");
+    const said = [
+      await notes(() => upload(remote, join(local, "a"), "a")),
+      await notes(() => upload(remote, join(local, "a"), "a")),
+      await notes(() => upload(remote, join(local, "tree"), "")),
+      await notes(() => download(remote, "a", join(local, "back/big"))),
+      await notes(() => download(remote, "tree/sub", join(local, "back"))),
+    ];
+    // Of sub alone, its link leads out.
+    assertEquals(said.map((lines) => lines.length), [0, 1, 1, 1, 2]);
+    assertStringIncludes(said[1][0], '"a" is there and is replaced');
+    assertStringIncludes(said[2][0], '"tree" is there: files of the same names are replaced, others stay');
   }));
+
+Deno.test("a file of the host that a link or folder of the workspace is in place of stays where it is", () =>
+  withVm(async ({ local, workspace, remote, url }) => {
+    await Deno.symlink(local, join(workspace, "out"));
+    await Deno.mkdir(join(workspace, "folder"));
+    const make = async (path: string, body = "x", query = "") =>
+      (await (await fetch(`${url}/vms/demo/files/content?type=symlink&path=${path}${query}`, {
+        method: "POST",
+        body,
+      }))
+        .json()).code;
+    assertEquals(await make("out/l"), "path.outside_workspace");
+    assertEquals(await make("../l"), "path.outside_workspace");
+    assertEquals(await make("folder"), "file.invalid");
+    assertEquals(await make("l", ""), "file.invalid");
+    assertEquals(await make("l", "x".repeat(5000)), "file.invalid");
+    assertEquals(await make("l", "x", "&mode=0777"), "request.invalid");
+    assertEquals(await make("out", "y"), undefined);
+    assertEquals([...Deno.readDirSync(local)].length, 0);
+    await remote.writeLink("deep/er/l", "../../folder");
+    assertEquals(await Deno.readLink(join(workspace, "deep/er/l")), "../../folder");
+  }));
+
+/** Lines that a step writes to standard error. */
+async function notes(step: () => Promise<unknown>): Promise<string[]> {
+  const lines: string[] = [];
+  const before = console.error;
+  console.error = (line) => lines.push(line);
+  try {
+    await step();
+  } finally {
+    console.error = before;
+  }
+  return lines;
+}
 
 Deno.test("skipped files are reported also on a copy back", () =>
   withVm(async ({ local, workspace, remote }) => {

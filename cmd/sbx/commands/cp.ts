@@ -12,7 +12,9 @@ export const command: Command = {
   name: "cp",
   usage: "SRC DST [--json]",
   summary: "copy files and folders to or from a VM's workspace; one side is NAME:path",
-  notes: ["Files copied in are limited to 10 MiB each. The exit code is 1 if a file was skipped."],
+  notes: [
+    "Files of any size and links. What is there is replaced, file by file, and said. A link that leads out of the copied folder is skipped; of a repository, configuration and hooks stay behind (sbx pull takes its work). The exit code is 1 if a file was skipped.",
+  ],
   options: [JSON_OPTION],
   words: { min: 2, max: 2 },
   completesNames: true,
@@ -28,10 +30,10 @@ export const command: Command = {
     }
     const client = await connect();
     const remote = new Remote(client, segment((from.vm ?? to.vm)!));
-    const { copied, skipped } = from.vm === undefined
+    const { copied, skipped, behind = [] } = from.vm === undefined
       ? await upload(remote, from.path, to.path)
       : await download(remote, from.path, to.path);
-    if (args.has("json")) await printJson({ copied, left_out: skipped });
+    if (args.has("json")) await printJson({ copied, left_out: skipped, left_behind: behind });
     else {
       const total = `copied ${count(copied.length, "file")}`;
       await print(skipped.length === 0 ? total : `${total}, skipped ${skipped.length}`);

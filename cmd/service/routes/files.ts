@@ -29,6 +29,7 @@ export function routeFiles(app: Hono, home: Home, supervisor: Supervisor): void 
   handle(app, fileRoutes.write, async ({ params, query, context }) => {
     const vm = supervisor.find(params.id);
     if (query.type === "directory") return await makeFolder(vm, query, context.req.raw);
+    if (query.type === "symlink") return await makeLink(vm, query, context.req.raw);
     const { body, captured } = await contentOf(home, vm, query.path, context.req.raw);
     const mode = query.mode === undefined ? undefined : parseInt(query.mode, 8);
     const size = await workspace(vm).write(query.path, body, mode);
@@ -61,6 +62,13 @@ async function makeFolder(vm: Vm, { path, mode }: { path: string; mode?: string 
     throw new SbxError("request.invalid", "a folder is made without a body and without a mode");
   }
   await new Workspace(vm.paths.workspace).makeFolder(path);
+  return { path: relativePath(path), size: 0 };
+}
+
+async function makeLink(vm: Vm, { path, mode }: { path: string; mode?: string }, request: Request) {
+  if (mode !== undefined) throw new SbxError("request.invalid", "a link is made without a mode");
+  const target = new TextDecoder().decode(await readBody(request));
+  await new Workspace(vm.paths.workspace).makeLink(path, target);
   return { path: relativePath(path), size: 0 };
 }
 

@@ -55,7 +55,7 @@ export class FileLister {
       if (!isPassed) {
         if (this.#page.entries.length >= this.#limit) return false;
         leaveOut();
-        this.#page.entries.push(entryOf(path, info));
+        this.#page.entries.push(await entryOf(path, info, `${folder.path}/${name}`));
       }
       this.#last = path;
       if (info.isDirectory && depth > 1 && !await this.#collect(path, isPassed ? rest : [], depth - 1)) {
@@ -100,13 +100,16 @@ export class FileLister {
   }
 }
 
-function entryOf(path: string, info: Deno.FileInfo): FileEntry {
+/** @param open path of the entry through its open folder */
+async function entryOf(path: string, info: Deno.FileInfo, open: string): Promise<FileEntry> {
+  const target = info.isSymlink ? await Deno.readLink(open).catch(() => undefined) : undefined;
   return {
     path,
     type: info.isFile ? "file" : info.isDirectory ? "directory" : info.isSymlink ? "symlink" : "other",
     size: info.size,
     mode: ((info.mode ?? 0) & 0o7777).toString(8).padStart(4, "0"),
     modified_unix_ms: info.mtime?.getTime() ?? 0,
+    ...target !== undefined && { target },
   };
 }
 

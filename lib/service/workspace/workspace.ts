@@ -15,6 +15,11 @@ const BLOCK_UNIT = 512;
 /** Longest name of a file or folder on Linux file systems, in `bytes`. */
 const NAME_LIMIT = 255;
 
+/** Longest target of a link on Linux, in `bytes`. */
+const TARGET_LIMIT = 4095;
+
+const encoder = new TextEncoder();
+
 /** One VM's workspace. No operation reaches a file outside, whatever the guest does at the same time. */
 export class Workspace {
   #root: string;
@@ -55,9 +60,7 @@ export class Workspace {
     await this.#makeFolders(dirname(relative), path);
     using folder = this.#find(dirname(relative), path, true);
     const target = `${folder.path}/${relative.slice(relative.lastIndexOf("/") + 1)}`;
-    if (await Deno.lstat(target).then((info) => info.isDirectory, () => false)) {
-      throw new SbxError("file.invalid", `"${path}" is a folder`, { hint: "name a file in it" });
-    }
+    requireNoFolder(await Deno.lstat(target).catch(() => undefined), path);
     const temporary = `${folder.path}/.sbx-${crypto.randomUUID()}`;
     let size = 0;
     try {
@@ -80,6 +83,32 @@ export class Workspace {
       throw error;
     }
     return size;
+  }
+
+  /**
+   * Makes a symbolic link atomically, and the folders above it. Only the guest follows it.
+   *
+   * @throws {SbxError} `file.invalid`: an empty or long target, a folder is in the way
+   */
+  async makeLink(path: string, target: string): Promise<void> {
+    const relative = relativePath(path);
+    requireNames(relative);
+    if (
+      relative === "" || target === "" || target.includes("\0") ||
+      encoder.encode(target).length > TARGET_LIMIT
+    ) {
+      throw new SbxError("file.invalid", `"${path}" cannot be a link to that path`);
+    }
+    await this.#makeFolders(dirname(relative), path);
+    using folder = this.#find(dirname(relative), path, true);
+    const place = `${folder.path}/${basename(relative)}`;
+    requireNoFolder(await Deno.lstat(place).catch(() => undefined), path);
+    const temporary = `${folder.path}/.sbx-${crypto.randomUUID()}`;
+    await Deno.symlink(target, temporary);
+    await Deno.rename(temporary, place).catch(async (error) => {
+      await Deno.remove(temporary).catch(() => {});
+      throw error;
+    });
   }
 
   /**
@@ -142,6 +171,12 @@ export class Workspace {
       throw new SbxError("file.invalid", `"${userPath}" cannot be opened (${error.code})`, { cause: error });
     }
   }
+}
+
+/** @throws {SbxError} `file.invalid` */
+function requireNoFolder(info: Deno.FileInfo | undefined, path: string): void {
+  if (!info?.isDirectory) return;
+  throw new SbxError("file.invalid", `"${path}" is a folder`, { hint: "name a file in it" });
 }
 
 /** @throws {SbxError} `file.invalid`: a name is too long for file systems */

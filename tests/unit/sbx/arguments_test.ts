@@ -5,14 +5,12 @@ import { command as exec } from "../../../cmd/sbx/commands/exec.ts";
 import { command as list } from "../../../cmd/sbx/commands/list.ts";
 import { allCommands, COMMANDS } from "../../../cmd/sbx/commands/mod.ts";
 import { command as run } from "../../../cmd/sbx/commands/run.ts";
-import { UPLOAD_MAX } from "../../../cmd/sbx/cp_remote.ts";
 import { parseEnv, programRequest, TIMEOUT_MAX_SECS } from "../../../cmd/sbx/program.ts";
 import { sizeOf } from "../../../cmd/sbx/size.ts";
 import { CreateRequest, EXEC_TIMEOUT_MAX_SECS, RunRequest } from "../../../lib/api/mod.ts";
 import { findSubcommand, formatHelp, isGroup } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { EVIDENCE_ROWS_MAX } from "../../../lib/detection/schema.ts";
-import { BODY_MAX } from "../../../lib/gateway/mod.ts";
 import { parse, runSbx } from "../../helper/sbx_command.ts";
 
 Deno.test("arguments: options before and after words, =, short, repeated, and a program that keeps its dashes", async () => {
@@ -107,7 +105,6 @@ Deno.test("arguments: the resulting requests are valid for the API", async () =>
     await assertRejects(async () => await Promise.resolve(parseEnv(run, [bad])), SbxError);
   }
   assertEquals(TIMEOUT_MAX_SECS, EXEC_TIMEOUT_MAX_SECS);
-  assertEquals(UPLOAD_MAX, BODY_MAX);
   assertEquals(ROWS_MAX, EVIDENCE_ROWS_MAX);
 });
 

@@ -1,7 +1,7 @@
 /** Parts of sbx: its output, terminal, setting files, copies and the version. */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { command as verify } from "../../../cmd/sbx/commands/verify.ts";
-import { Remote, UPLOAD_MAX } from "../../../cmd/sbx/cp_remote.ts";
+import { Remote } from "../../../cmd/sbx/cp_remote.ts";
 import { upload } from "../../../cmd/sbx/cp_upload.ts";
 import { plain } from "../../../lib/base/print/mod.ts";
 import { table } from "../../../cmd/sbx/output.ts";
@@ -9,6 +9,7 @@ import { parseSetting, SETTING_FILE_MAX } from "../../../cmd/sbx/settings_value.
 import { ModeTracker } from "../../../cmd/sbx/terminal.ts";
 import config from "../../../deno.json" with { type: "json" };
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { runChild } from "../../helper/child.ts";
 import { VERSION } from "../../../lib/base/version/mod.ts";
 import { Client } from "../../../lib/client/mod.ts";
 import type { LeafNode } from "../../../lib/settings/node/mod.ts";
@@ -51,7 +52,7 @@ Deno.test("settings: @FILE reads a file, but no device and no file over the limi
   }
 });
 
-Deno.test("cp: modes are uploaded, links and files over the limit are skipped, other files are sent", async () => {
+Deno.test("cp: modes and links are uploaded, special files are skipped, and a file of other size is an error", async () => {
   const dir = await Deno.makeTempDir();
   const sent: [string, string][] = [];
   await using server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
@@ -61,22 +62,25 @@ Deno.test("cp: modes are uploaded, links and files over the limit are skipped, o
       return Response.json({ error: "not there", code: "file.not_found" }, { status: 404 });
     }
     if (pathname.endsWith("/info")) return Response.json({ workspace: "/host/workspace" });
-    sent.push([searchParams.get("path")!, searchParams.get("mode")!]);
-    return Response.json({ size });
+    sent.push([searchParams.get("path")!, searchParams.get("mode") ?? searchParams.get("type")!]);
+    return Response.json({ size: Math.min(size, 1) });
   });
   const remote = new Remote(new Client(`http://127.0.0.1:${server.addr.port}`), "demo");
   try {
     await Deno.writeTextFile(`${dir}/a`, "a");
     await Deno.chmod(`${dir}/a`, 0o4750);
     await Deno.symlink("a", `${dir}/link`);
+    await runChild("mkfifo", { args: [`${dir}/pipe`] });
     const { copied, skipped } = await upload(remote, dir, "to");
-    assertEquals(sent, [["to/a", "0750"]]);
-    assertEquals(copied, [{ from: `${dir}/a`, to: "to/a", size: 1 }]);
-    assertEquals(skipped, [`${dir}/link`]);
-    await Deno.writeTextFile(`${dir}/z`, "");
-    await Deno.truncate(`${dir}/z`, UPLOAD_MAX + 1);
-    assertEquals((await upload(remote, dir, "to")).skipped, [`${dir}/link`, `${dir}/z`]);
-    assertEquals(sent.length, 2);
+    assertEquals(sent, [["to/a", "0750"], ["to/link", "symlink"]]);
+    assertEquals(copied, [
+      { from: `${dir}/a`, to: "to/a", size: 1 },
+      { from: `${dir}/link`, to: "to/link", size: 0 },
+    ]);
+    assertEquals(skipped, [`${dir}/pipe`]);
+    await Deno.writeTextFile(`${dir}/z`, "zz");
+    const { code, message } = await assertRejects(() => upload(remote, dir, "to"), SbxError);
+    assertEquals([code, message], ["file.conflict", '"to/z" was copied with 1 of 2 bytes']);
   } finally {
     await Deno.remove(dir, { recursive: true });
   }

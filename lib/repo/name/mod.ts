@@ -1,6 +1,6 @@
-/** Names of files that are dangerous on the host, on whatever file system they land. */
-import { fromLatin1 } from "./git.ts";
-import { NAME_MAX } from "./limit.ts";
+/** Names of files and targets of links that are dangerous on the host, on whatever file system they land. */
+import { fromLatin1 } from "../git.ts";
+import { NAME_MAX } from "../limit.ts";
 
 /** Characters that HFS+ leaves out of names when it compares them. */
 const HFS_IGNORED = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g;
@@ -23,7 +23,8 @@ export function nameProblem(name: string): string | undefined {
   return undefined;
 }
 
-function isDotGit(part: string): boolean {
+/** Whether a name, as `latin1`, is `.git` on some file system. */
+export function isDotGit(part: string): boolean {
   const text = new TextDecoder().decode(fromLatin1(part)).replace(HFS_IGNORED, "");
   // NTFS drops dots and spaces at the end.
   const bare = text.normalize("NFKC").toLowerCase().replace(/[. ]+$/, "");

@@ -1,0 +1,48 @@
+/** Files of repositories that stay in the VM when a folder is copied out: git on this machine would obey them. */
+import type { FileEntry } from "../../lib/api/mod.ts";
+import { isDotGit } from "../../lib/repo/name/mod.ts";
+
+/** Below a folder of git: what names programs, or leads to another folder of git. */
+const OBEYED =
+  /^(?:(?:worktrees\/[^/]+\/)?(?:config|config\.worktree|hooks(?:\/.*)?|commondir|gitdir)|info\/attributes|objects\/info\/(?:http-)?alternates)$/;
+
+/** Paths of a listing that are left behind; `.git` in any spelling, and bare repositories under any name. */
+export function findBehind(entries: FileEntry[]): Set<string> {
+  const names = new Map<string, Set<string>>();
+  for (const { path } of entries) {
+    const [folder, name] = split(path);
+    names.set(folder, (names.get(folder) ?? new Set()).add(name.toLowerCase()));
+  }
+  const isGitFolder = (folder: string) => isNamedGit(folder) || isRepository(names.get(folder) ?? new Set());
+  const behind = new Set<string>();
+  for (const { path, type } of entries) {
+    if (type !== "directory" && isNamedGit(path)) behind.add(path);
+    for (let [folder] = split(path);; [folder] = split(folder)) {
+      if (isGitFolder(folder)) {
+        const below = folder === "" ? path : path.slice(folder.length + 1);
+        if (OBEYED.test(below.toLowerCase())) behind.add(path);
+      }
+      if (folder === "") break;
+    }
+  }
+  return behind;
+}
+
+/** What git takes for a repository (gitrepository-layout(5)). */
+function isRepository(names: Set<string>): boolean {
+  return names.has("head") && (names.has("objects") && names.has("refs") || names.has("commondir"));
+}
+
+function isNamedGit(path: string): boolean {
+  return isDotGit(bytesOf(split(path)[1]));
+}
+
+function split(path: string): [folder: string, name: string] {
+  const at = path.lastIndexOf("/");
+  return [path.slice(0, Math.max(at, 0)), path.slice(at + 1)];
+}
+
+/** UTF-8 as one character a byte. */
+export function bytesOf(text: string): string {
+  return Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join("");
+}
