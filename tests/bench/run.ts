@@ -2,7 +2,8 @@
  * Time of `sbx run -- true`, a whole VM from nothing to its removal, from a template and from the kernel, and of a VM's
  * creation to the end of its first program by the API, beside the floor: the same kernel, initrd, processors, memory and
  * accelerator under bare QEMU, to the guest's first program and powered off. All take turns in every round, so that
- * what else the machine does meets all. Service and gateway run already. Last, the memory of idle VMs of one template.
+ * what else the machine does meets all. Service and gateway run already, and each start waits until the VM before it is
+ * gone and the process for the next one is there, as between two commands of a person. Last, the memory of idle VMs of one template.
  */
 import { join } from "node:path";
 import type { VmInfo } from "../../lib/api/mod.ts";
@@ -14,6 +15,8 @@ const ROUNDS = 10;
 const IDLE_VMS = 6;
 /** Long enough for what a start leaves to be done. */
 const IDLE_MS = 3000;
+/** Time between two starts, in `ms`. */
+const BETWEEN_MS = 1500;
 const TEMPLATES = "vm.templates.enabled";
 
 const sbx = await Sbx.make();
@@ -48,6 +51,10 @@ async function create(name: string): Promise<VmInfo> {
   return vm;
 }
 
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
 async function useTemplates(value: boolean): Promise<void> {
   await sbx.ok("settings", "set", TEMPLATES, String(value));
 }
@@ -77,12 +84,16 @@ try {
   const stages: VmInfo["boot_stages"][] = [];
   for (let round = 0; round < ROUNDS; round++) {
     times.floor.push(await timed(boot));
+    await pause(BETWEEN_MS);
     times.run.push(await timed(() => sbx.ok("run", "--", "true")));
+    await pause(BETWEEN_MS);
     times.create.push(await timed(async () => stages.push((await create("bench")).boot_stages)));
     await api("DELETE", "/vms/bench/delete");
     await useTemplates(false);
+    await pause(BETWEEN_MS);
     times.cold.push(await timed(() => sbx.ok("run", "--", "true")));
     await useTemplates(true);
+    await pause(BETWEEN_MS);
   }
   await useTemplates(false);
   const cold = await sample("cold");
@@ -91,7 +102,7 @@ try {
   const names = Array.from({ length: IDLE_VMS }, (_, at) => `idle${at}`);
   const idle: VmInfo[] = [];
   for (const name of names) idle.push(await create(name));
-  await new Promise((resolve) => setTimeout(resolve, IDLE_MS));
+  await pause(IDLE_MS);
   const memory = await Promise.all(idle.map(({ id }) => pssMb(id)));
 
   const { floor } = times;
