@@ -68,8 +68,8 @@ Deno.test("a VM is suspended and comes back", async (t) => {
     );
 
     await t.step("a program that sbx exec waits for goes on without it", async () => {
-      const waiting = sbx.cli("exec", "dev", "--", "sh", "-c", "sleep 3; echo done >/workspace/late");
-      await eventually("it runs", async () => (await exec("ps", "-e", "-o", "args")).includes("sleep 3"));
+      const waiting = sbx.cli("exec", "dev", "--", "sh", "-c", "sleep 15; echo done >/workspace/late");
+      await eventually("it runs", async () => (await exec("ps", "-e", "-o", "args")).includes("sleep 15"));
       await sbx.ok("suspend", "dev");
       const { code } = await waiting;
       assert(code !== 0);
