@@ -2,6 +2,7 @@
 import { copySparse } from "../base/copy/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { GuestLink } from "../guest/mod.ts";
+import { GO_ON } from "../guest/wire/mod.ts";
 import type { LastEvent } from "../ledger/mod.ts";
 import type { Machine } from "../vm/mod.ts";
 import type { VmPaths } from "./files/paths.ts";
@@ -48,6 +49,8 @@ export async function takeCopy(source: ForkSource, to: VmPaths): Promise<VmCopy>
     const { stillMs, write } = await machine.copy(image, () => link.detach(), async () => {
       [event] = await Promise.all([
         source.lastEvent(),
+        // Only the source hears it: the copy's console is another one.
+        machine.tell(GO_ON),
         ...hasScratch ? [copySparse(paths.scratch, to.scratch)] : [],
         copySparse(paths.workspace, to.workspace),
       ]);

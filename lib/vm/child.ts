@@ -8,6 +8,7 @@ const LOG_LIMIT = 1024 * 1024;
  * Starts a program that cannot outlive this process: the kernel kills it with its parent
  * (`PR_SET_PDEATHSIG`). Its standard error goes to `<logs>/<name>.log`.
  *
+ * @param options.takesInput its standard input is a pipe instead of nothing
  * @param options.mayGainPrivileges programs with set-user-id bits give it their privileges, as newuidmap must
  */
 export function spawnBound(
@@ -15,11 +16,11 @@ export function spawnBound(
   program: string,
   args: string[],
   logs: string,
-  { mayGainPrivileges = false } = {},
+  { mayGainPrivileges = false, takesInput = false } = {},
 ): Deno.ChildProcess {
   const child = new Deno.Command("setpriv", {
     args: [...mayGainPrivileges ? [] : ["--no-new-privs"], "--pdeathsig", "KILL", "--", program, ...args],
-    stdin: "null",
+    stdin: takesInput ? "piped" : "null",
     stdout: "piped",
     stderr: "piped",
   }).spawn();

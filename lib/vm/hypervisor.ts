@@ -73,6 +73,8 @@ export interface Machine {
   copy(image: MachineImage, eject: () => Promise<void>, whileStill: () => Promise<void>): Promise<TakenCopy>;
   /** Lets a machine go on that was stopped to be written down, with a new vsock: its connections are gone. */
   rejoin(): Promise<void>;
+  /** Writes a line to the guest's serial console. */
+  tell(line: string): Promise<void>;
   /** kills the machine and its helper programs */
   kill(): Promise<void>;
 }

@@ -29,6 +29,7 @@ interface MachineParts {
 export class QemuMachine implements Machine {
   readonly exited: Promise<MachineExit>;
   readonly #child: Deno.ChildProcess;
+  readonly #input: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
   readonly #memory: MemoryFile;
   readonly #spec: MachineSpec;
   readonly #helpers: Helpers | undefined;
@@ -37,6 +38,7 @@ export class QemuMachine implements Machine {
 
   constructor({ child, helpers, memory, spec, plugged }: MachineParts) {
     this.#child = child;
+    this.#input = child.stdin.getWriter();
     this.#helpers = helpers;
     this.#plugged = new Set(plugged);
     this.#memory = memory;
@@ -126,6 +128,10 @@ export class QemuMachine implements Machine {
     await this.#plug(qmp);
   }
 
+  async tell(line: string): Promise<void> {
+    await this.#input.write(new TextEncoder().encode(`${line}\n`));
+  }
+
   async kill(): Promise<void> {
     await kill(this.#child);
     await this.exited;
@@ -167,6 +173,7 @@ export class QemuMachine implements Machine {
     const status = await Promise.race([qemu, timeout]);
     await Promise.all([kill(this.#child), this.#helpers?.kill()]);
     this.#memory.close();
+    await this.#input.abort().catch(() => {});
     return status ? { code: status.code, signal: status.signal } : { code: 1, signal: null };
   }
 

@@ -99,7 +99,7 @@ function spawnMachine(spec: MachineSpec, helpers: Helpers | undefined, start: Ma
   const memory = new MemoryFile("sbx-memory", spec.ramMb * MIB);
   try {
     const args = machineArguments(spec, memory.path, start);
-    const child = spawnBound("qemu", findTools().qemu, args, spec.logs);
+    const child = spawnBound("qemu", findTools().qemu, args, spec.logs, { takesInput: true });
     return new QemuMachine({ child, helpers, memory, spec, plugged: start.plugged });
   } catch (error) {
     memory.close();

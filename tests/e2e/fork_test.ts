@@ -7,12 +7,12 @@ import { join } from "node:path";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { attachTerminal } from "./terminal.ts";
 
-/** Counts into a file that stays open, and leaves no number out. */
-const COUNT = `import itertools, time
+/** Counts into a file that stays open, and leaves no number out; beside each the host's name and a random number. */
+const COUNT = `import itertools, os, socket, time
 with open("/workspace/count", "w", 1) as file:
   for n in itertools.count(1):
-    print(n, file=file)
-    time.sleep(0.1)`;
+    print(n, socket.gethostname(), os.urandom(8).hex(), file=file)
+    time.sleep(0.05)`;
 /** Everything by which machines are told apart. */
 const IDENTITY = "hostname; cat /etc/machine-id /etc/hostname; od -An -N16 -tx1 /dev/urandom; " +
   "python3 -c 'import secrets; print(secrets.token_hex())'";
@@ -40,11 +40,14 @@ class Forks {
     return all.flat().sort();
   }
 
-  async counted(vm: string): Promise<number[]> {
+  /** Lines of the counting program. */
+  async lines(vm: string): Promise<string[]> {
     const { workspace } = await this.info(vm);
-    return (await Deno.readTextFile(join(workspace, "count")).catch(() => "")).split("\n").slice(0, -1).map(
-      Number,
-    );
+    return (await Deno.readTextFile(join(workspace, "count")).catch(() => "")).split("\n").slice(0, -1);
+  }
+
+  async counted(vm: string): Promise<number[]> {
+    return (await this.lines(vm)).map((line) => Number(line.split(" ")[0]));
   }
 
   /** Waits until a program counts on, and finds that no number is missing. */
@@ -151,6 +154,12 @@ async function runningVm(t: Deno.TestContext, forks: Forks, dev: string): Promis
     await sbx.ok("fork", "two", "many", "-n", "2");
     await sbx.ok("suspend", "many-2");
     await sbx.ok("fork", "many-2", "four");
+    await forks.countsOn("four");
+    // Until it is another machine, no program of a copy runs: not one number is drawn by the source's kernel.
+    const before = await forks.lines("many-2");
+    const after = await forks.lines("four");
+    assertEquals(after.slice(0, before.length), before);
+    assertEquals(after.slice(before.length).filter((line) => line.split(" ")[1] !== "four"), []);
     const names = ["dev", "two", "many-1", "four"];
     const lines: string[] = [];
     for (const name of names) lines.push(...(await forks.exec(name, IDENTITY)).trim().split("\n"));

@@ -9,6 +9,7 @@ import { BootConfig } from "./boot.ts";
 import { connectControl, ejectVsock, reconnectControl } from "./connect.ts";
 import { Executions } from "./exec.ts";
 import { awaitFile } from "./file.ts";
+import { Hold } from "./hold.ts";
 import type { Host } from "./host.ts";
 import { Terminals } from "./pty.ts";
 import { rehearse } from "./rehearse.ts";
@@ -35,6 +36,7 @@ const host: Host = {
 };
 const executions = new Executions(host);
 const terminals = new Terminals(host);
+const hold = new Hold();
 
 // Until the host leaves without a word: then the agent ends, and init stops the machine.
 const first = await connectControl(rehearse);
@@ -70,7 +72,8 @@ async function nextMessage(): Promise<HostMessage | null> {
 async function handle(message: HostMessage, startsNetwork: boolean): Promise<void> {
   switch (message.t) {
     case "BootConfig":
-      return boot.begin(message);
+      await boot.begin(message);
+      return hold.release();
     case "SetEnv":
       return boot.setVariable(message.key, message.value);
     case "FileWrite":
@@ -111,6 +114,7 @@ async function leave(): Promise<void> {
   executions.abandonAll();
   host.away = Promise.withResolvers();
   terminals.leave();
+  await hold.take();
   ejectVsock();
 }
 

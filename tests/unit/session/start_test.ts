@@ -15,6 +15,7 @@ class IdleMachine implements Machine {
   resume = () => Promise.resolve();
   snapshot = () => Promise.resolve();
   rejoin = () => Promise.resolve();
+  tell = () => Promise.resolve();
   copy = () => Promise.reject(new Error("not here"));
   kill(): Promise<void> {
     this.isKilled = true;

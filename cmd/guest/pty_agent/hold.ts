@@ -1,0 +1,99 @@
+/**
+ * Programs stand still while the machine is written down: those of a copy must not run before it is another machine.
+ * The machine that was copied hears at once that it is still itself, on its console: its vsock comes back later.
+ */
+import { mount } from "../../../ffi/libc/mount.ts";
+import { GO_ON } from "../../../lib/guest/wire/mod.ts";
+
+const CONSOLE = "/dev/console";
+/** Where the kernel's groups of processes are seen; each can be frozen. */
+const GROUPS = "/run/sbx/groups";
+const PROGRAMS = `${GROUPS}/programs`;
+/** Longest wait in `ms` until all stand still, and between two looks; a program may wait for its disk. */
+const FREEZE_MS = 1000;
+const POLL_MS = 1;
+
+/** Every program of the guest but init and this one. */
+export class Hold {
+  /** groups that stand still */
+  #frozen: string[] = [];
+  #listens = false;
+
+  /** Stops them. A guest whose root prevents it is copied all the same: it harms nobody else. */
+  async take(): Promise<void> {
+    try {
+      if (!this.#listens) this.#listen();
+      prepare();
+      gather();
+      const groups = Array.from(Deno.readDirSync(GROUPS)).filter(({ isDirectory }) => isDirectory)
+        .map(({ name }) => `${GROUPS}/${name}`);
+      this.#frozen = groups.filter((group) => read(`${group}/cgroup.freeze`) === "0");
+      for (const group of this.#frozen) Deno.writeTextFileSync(`${group}/cgroup.freeze`, "1");
+      await untilFrozen(this.#frozen);
+    } catch (error) {
+      console.error("sbx-pty-agent: programs run while the machine is written down:", error);
+    }
+  }
+
+  release(): void {
+    for (const group of this.#frozen.splice(0)) {
+      try {
+        Deno.writeTextFileSync(`${group}/cgroup.freeze`, "0");
+      } catch {
+        // removed by a program of the guest
+      }
+    }
+  }
+
+  async #listen(): Promise<void> {
+    this.#listens = true;
+    using input = await Deno.open(CONSOLE);
+    const bytes = new Uint8Array(256);
+    const decoder = new TextDecoder();
+    for (let read = await input.read(bytes); read !== null; read = await input.read(bytes)) {
+      if (decoder.decode(bytes.subarray(0, read)).includes(GO_ON)) this.release();
+    }
+  }
+}
+
+function prepare(): void {
+  try {
+    Deno.lstatSync(PROGRAMS);
+  } catch {
+    Deno.mkdirSync(GROUPS, { recursive: true });
+    mount("cgroup2", GROUPS);
+    Deno.mkdirSync(PROGRAMS);
+  }
+}
+
+/** Brings all programs into one group; what they start is born there. */
+function gather(): void {
+  const own = new Set(["1", `${Deno.pid}`]);
+  for (let moved = true; moved;) {
+    moved = false;
+    for (const pid of read(`${GROUPS}/cgroup.procs`).split("\n")) {
+      if (own.has(pid)) continue;
+      // The kernel's own threads have no program; what has ended meanwhile has none any more.
+      own.add(pid);
+      try {
+        Deno.readLinkSync(`/proc/${pid}/exe`);
+        Deno.writeTextFileSync(`${PROGRAMS}/cgroup.procs`, pid);
+        moved = true;
+      } catch {
+        continue;
+      }
+    }
+  }
+}
+
+async function untilFrozen(groups: readonly string[]): Promise<void> {
+  const deadline = performance.now() + FREEZE_MS;
+  while (groups.some((group) => !read(`${group}/cgroup.events`).includes("frozen 1"))) {
+    if (performance.now() > deadline) throw new Error("a program does not stop");
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+function read(path: string): string {
+  return Deno.readTextFileSync(path).trim();
+}
