@@ -69,7 +69,7 @@ docs: setup
 # No code cache: it saves 10 ms of a start, and is read from a name in /tmp that anybody can foresee.
 build: setup
 	@rm -rf .guest && mkdir -p "$(OUT)" .guest .deno/compile && ln -sfn ../cache/npm .deno/compile/npm
-	@for name in $(GUEST); do $(DENO) bundle --quiet --minify --platform deno -o .guest/sbx-$${name//_/-}.js cmd/guest/$$name/main.ts || exit; done
+	@for name in $(GUEST); do $(DENO) bundle --quiet --minify --platform deno -o .guest/sbx-$${name//_/-}.js cmd/guest/$$name/main.ts || exit; done && mv .guest/sbx-snapshots.js .guest/snapshots.js
 	@$(DENO) cache --quiet --frozen cmd/all.ts lib/ledger/worker.ts
 	@DENO_DIR=$(CURDIR)/.deno/compile $(or $(DENO_COMPILE),$(DENO)) compile --quiet --no-check --frozen --cached-only --no-code-cache -A --unstable-vsock \
 	  --include .guest --include cmd/all.ts --include lib/ledger/worker.ts --output "$(OUT)/sbx" main.ts || { \

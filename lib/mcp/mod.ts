@@ -40,3 +40,4 @@ export { pinHash } from "./pin/hash.ts";
 export { type PinCheck, PinStore } from "./pin/store.ts";
 export { offlineStatuses } from "./driver/statuses.ts";
 export { definitionsOf, isLocalEnabled, type Program, programsOf } from "./sources.ts";
+export { PerMinute } from "./per_minute.ts";

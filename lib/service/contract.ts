@@ -8,6 +8,7 @@ import type { Rule, RuleLayers } from "../policy/mod.ts";
 import type { Profile } from "../profile/mod.ts";
 import type { Contract, OnFull } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
+import { snapshotLimits } from "./snapshots.ts";
 import type { TomlDocument } from "../toml/mod.ts";
 import type { Detections } from "./detections.ts";
 
@@ -45,6 +46,7 @@ export async function makeContract(
     corp: corpTerms,
     network: networkOf(settings),
     ledger: ledgerOf(settings, corp),
+    snapshots: snapshotLimits(settings),
   };
   await requireGood(contract);
   detections.noteDropped(profile.id, contract);

@@ -45,8 +45,8 @@ export class Snapshots {
 
   /** @throws {SbxError} `snapshot.limit`, `disk.full`, `snapshot.too_large` */
   async create(vm: Vm, label?: string): Promise<SnapshotInfo> {
-    const made = await storeOf(vm).create({ kind: "manual", label, limits: this.#limits() });
-    await recordSnapshot(vm, "export", made!);
+    const made = await storeOf(vm).create({ kind: "manual", label, limits: snapshotLimits(this.#settings) });
+    await recordSnapshot(vm, made!);
     return made!;
   }
 
@@ -60,8 +60,12 @@ export class Snapshots {
   async protect(vm: Vm, reason: string): Promise<SnapshotInfo | undefined> {
     if (this.#settings.inForce("vm.snapshots.enabled") === false) return undefined;
     try {
-      const made = await storeOf(vm).create({ kind: "auto", label: reason, limits: this.#limits() });
-      if (made) await recordSnapshot(vm, "export", made);
+      const made = await storeOf(vm).create({
+        kind: "auto",
+        label: reason,
+        limits: snapshotLimits(this.#settings),
+      });
+      if (made) await recordSnapshot(vm, made);
       return made;
     } catch (error) {
       log.warn(`no snapshot of "${vm.record.name}": ${asSbxError(error, "the snapshot").message}`);
@@ -77,10 +81,10 @@ export class Snapshots {
   /** Puts files back. A running guest sees them when this returns. */
   async restore(vm: Vm, id: string, paths?: string[]): Promise<SnapshotRestored> {
     const store = storeOf(vm);
-    const request = { kind: "auto" as const, label: BEFORE_RESTORE, limits: this.#limits() };
+    const request = { kind: "auto" as const, label: BEFORE_RESTORE, limits: snapshotLimits(this.#settings) };
     const snapshot = await infoOf(store, id);
     const restored = await store.restore(id, { ...request, paths: paths?.map(relativePath) });
-    await recordSnapshot(vm, "import", snapshot, restored);
+    await recordSnapshot(vm, snapshot, restored);
     await awaitFiles(vm, restored.changes);
     return { snapshot, before: restored.before, ...viewsOf(restored.changes), failed: failuresOf(restored) };
   }
@@ -136,11 +140,12 @@ export class Snapshots {
     if (found) return found;
     throw noSnapshot(vm, infos, time);
   }
+}
 
-  #limits(): SnapshotLimits {
-    const number = (id: string) => Number(this.#settings.resolved.byId.get(id)!.effective_value);
-    return { auto: number("vm.snapshots.auto_max"), manual: number("vm.snapshots.manual_max") };
-  }
+/** Limits of a VM's snapshots, as the settings have them. */
+export function snapshotLimits(settings: SettingsStore): SnapshotLimits {
+  const number = (id: string) => Number(settings.resolved.byId.get(id)!.effective_value);
+  return { auto: number("vm.snapshots.auto_max"), manual: number("vm.snapshots.manual_max") };
 }
 
 function storeOf({ paths }: Vm): SnapshotStore {

@@ -4,7 +4,7 @@ import { copySparse } from "../base/copy/mod.ts";
 import { type Contract, writeContract, writeRecord } from "../session/mod.ts";
 import { type VmRequest, writeRequest } from "./request.ts";
 import { makeScratch } from "./scratch.ts";
-import { type Change, toText } from "../snapshot/mod.ts";
+import { CACHED_MS, type Change, toText } from "../snapshot/mod.ts";
 import type { Vm } from "./vm.ts";
 import { guestPath, relativePath } from "./workspace/mod.ts";
 
@@ -43,8 +43,6 @@ export async function awaitFile(vm: Vm, path: string, size: number): Promise<voi
 
 /** Files that a guest is asked about after a restore; the others appear with them. */
 const AWAITED_FILES = 16;
-/** Time in `ms` for which virtiofs keeps names and attributes that the host has changed. */
-const CACHED_MS = 1100;
 
 /** Waits until a running guest sees the changes that the host made to its workspace. */
 export async function awaitFiles(vm: Vm, changes: Change[]): Promise<void> {

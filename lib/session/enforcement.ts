@@ -8,6 +8,7 @@ import { compileLayers } from "../policy/mod.ts";
 import { DaySpending } from "../budget/mod.ts";
 import { AccessRequests } from "./access.ts";
 import { type Contract, detectionsOf, exportRoutesOf, readContract } from "./files/contract.ts";
+import { fileDraft } from "./file_event.ts";
 import { pinsPath, type SessionPaths, sessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import type { McpSide } from "./mcp.ts";
@@ -174,13 +175,20 @@ export class Enforcement {
   }
 
   async #openMcp(): Promise<McpSide> {
-    const [{ McpSide }, { SessionLogins }, { ProgramVms }] = await Promise.all([
-      import("./mcp.ts"),
-      import("./mcp_login.ts"),
-      import("./mcp_program/mod.ts"),
-    ]);
+    const [{ McpSide }, { SessionLogins }, { ProgramVms }, { snapshotTools, SnapshotStore }] = await Promise
+      .all([
+        import("./mcp.ts"),
+        import("./mcp_login.ts"),
+        import("./mcp_program/mod.ts"),
+        import("./snapshot_tools.ts"),
+      ]);
     const { home, paths, record, onMcpNeeds } = this.#options;
     return await McpSide.open({
+      tools: snapshotTools({
+        store: new SnapshotStore(paths.snapshots, paths.workspace),
+        limits: () => this.#contract.snapshots,
+        observe: (file) => this.gate.observe(fileDraft(file)),
+      }),
       gate: this.gate,
       contract: this.#contract,
       dir: paths.sockets,

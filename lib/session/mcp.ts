@@ -6,6 +6,7 @@ import {
   callForHost,
   LOCAL,
   LocalServer,
+  type LocalTool,
   McpEndpoint,
   type Send,
 } from "../mcp/endpoint/mod.ts";
@@ -41,6 +42,8 @@ export interface McpOptions {
   send?: Send;
   /** asks a person for access that a program of the guest wants */
   ask?: AskAccess;
+  /** more tools of the built-in server */
+  tools?: LocalTool[];
 }
 
 /** MCP of one session: the external servers, and the endpoint through which the guest reaches them. */
@@ -60,7 +63,7 @@ export class McpSide {
   }
 
   static async open(options: McpOptions): Promise<McpSide> {
-    const { gate, contract, dir, pinsPath, resolve, logins, programs, send, ask } = options;
+    const { gate, contract, dir, pinsPath, resolve, logins, programs, send, ask, tools } = options;
     programs.use(programsIn(contract));
     const aggregator = await Aggregator.start({
       definitions: serversOf(contract),
@@ -86,7 +89,7 @@ export class McpSide {
       },
       log: log.warn,
     });
-    const local = new LocalServer({ send, ask });
+    const local = new LocalServer({ send, ask, tools });
     local.isEnabled = isLocalEnabled(contract.profile.mcp, contract.corp.mcp);
     return new McpSide(gate, aggregator, local, programs);
   }

@@ -1,4 +1,5 @@
 /** The manifest of a snapshot: a header line, then a line for each entry. Written once, whole or not at all. */
+import { basename } from "node:path";
 import { z } from "zod";
 import { SbxError } from "../base/error/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
@@ -110,7 +111,7 @@ function* linesOf(body: string): Generator<string> {
 }
 
 function damaged(path: string, cause?: unknown): SbxError {
-  return new SbxError("snapshot.damaged", `the snapshot ${path} is damaged`, {
+  return new SbxError("snapshot.damaged", `the snapshot ${basename(path, ".manifest")} is damaged`, {
     cause,
     hint: "sbx snapshots delete NAME ID removes it; choose another one",
   });

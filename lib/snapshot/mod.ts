@@ -2,7 +2,10 @@
 export type { Change } from "./diff.ts";
 export type { SnapshotChange, SnapshotInfo } from "./schema.ts";
 export { isSnapshotId } from "./manifest.ts";
-export { viewOf } from "./view.ts";
+export { eventOf, viewOf } from "./view.ts";
 export { fromText, toText } from "./path.ts";
 export type { Failure } from "./restore.ts";
 export { type Restored, type SnapshotLimits, type SnapshotRequest, SnapshotStore } from "./store.ts";
+
+/** Time in `ms` for which the guest's virtiofs keeps names and attributes that the host has changed. */
+export const CACHED_MS = 1100;

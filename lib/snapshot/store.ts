@@ -27,7 +27,7 @@ const LOCK_MS = 60_000;
 const KEPT_BYTES = 512 * 1024 * 1024;
 const SUFFIX = ".manifest";
 
-/** Most snapshots of each kind. */
+/** Most snapshots of each kind: of the host's, and as many of the guest's, which push out none of the others. */
 export interface SnapshotLimits {
   auto: number;
   manual: number;
@@ -84,7 +84,7 @@ export class SnapshotStore {
   async create(request: SnapshotRequest): Promise<SnapshotInfo | undefined> {
     return await this.#exclusive(async (work) => {
       const infos = await this.list();
-      if (request.kind === "manual") requireManualRoom(infos, request.limits);
+      if (request.kind === "manual") requireManualRoom(infos, request);
       const { now, newest } = await work.capture(infos, true);
       if (request.kind === "auto" && newest && !differs(now.entries, newest.entries)) return undefined;
       return await this.#write(now, request, work);
@@ -179,7 +179,9 @@ export class SnapshotStore {
     };
     await writeManifest(this.#path(info.id), info, now.entries.values(), work.pace);
     if (kind === "auto") {
-      const auto = (await this.list()).filter((each) => each.kind === "auto" && !keep.includes(each.id));
+      const auto = (await this.list()).filter((each) =>
+        each.kind === "auto" && each.actor === actor && !keep.includes(each.id)
+      );
       const old = auto.slice(0, Math.max(0, auto.length - limits.auto)).filter(({ id }) => id !== info.id);
       for (const { id } of old) await Deno.remove(this.#path(id));
       if (old.length > 0) await this.#sweep(work.objects, work.pace);
@@ -273,14 +275,15 @@ export interface Work {
   }>;
 }
 
-function requireManualRoom(infos: SnapshotInfo[], { manual }: SnapshotLimits): void {
-  if (infos.filter(({ kind }) => kind === "manual").length < manual) return;
+function requireManualRoom(
+  infos: SnapshotInfo[],
+  { actor = "host", limits: { manual } }: SnapshotRequest,
+): void {
+  if (infos.filter((info) => info.kind === "manual" && info.actor === actor).length < manual) return;
   throw new SbxError(
     "snapshot.limit",
-    `this VM has ${manual} manual snapshots, the limit of vm.snapshots.manual_max`,
-    {
-      hint: "remove one, or raise vm.snapshots.manual_max",
-    },
+    `this VM has ${manual} manual snapshots of its ${actor}, the limit of vm.snapshots.manual_max`,
+    { hint: "remove one, or raise vm.snapshots.manual_max" },
   );
 }
 

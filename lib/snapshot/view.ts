@@ -1,6 +1,8 @@
+import { GUEST_WORKSPACE } from "../event/mod.ts";
 import type { Change } from "./diff.ts";
 import { toText } from "./path.ts";
-import type { SnapshotChange } from "./schema.ts";
+import type { SnapshotChange, SnapshotInfo } from "./schema.ts";
+import type { Restored } from "./store.ts";
 
 /** A difference as the API shows it. */
 export function viewOf({ path, change, before, after }: Change): SnapshotChange {
@@ -10,5 +12,25 @@ export function viewOf({ path, change, before, after }: Change): SnapshotChange 
     type: (after ?? before)!.type,
     ...(before?.type === "file" && { size_before: before.size }),
     ...(after?.type === "file" && { size_after: after.size }),
+  };
+}
+
+/** What an event says of a snapshot (`export`) or of a restore (`import`) (docs/contracts.md §2, "Snapshots"). */
+export function eventOf(snapshot: SnapshotInfo, restored?: Restored) {
+  return {
+    operation: restored ? "import" as const : "export" as const,
+    path: GUEST_WORKSPACE,
+    byte_count: restored
+      ? restored.changes.reduce((sum, { after }) => sum + (after?.type === "file" ? after.size : 0), 0)
+      : snapshot.bytes,
+    labels: {
+      snapshot: snapshot.id,
+      ...(snapshot.label !== undefined && { snapshot_label: snapshot.label }),
+      ...(restored && {
+        snapshot_before: restored.before.id,
+        changes: String(restored.changes.length),
+        failed: String(restored.failed.length),
+      }),
+    },
   };
 }

@@ -36,6 +36,27 @@ export async function snapshotSteps(t: Deno.TestContext, sbx: Sbx): Promise<void
     );
   });
 
+  await t.step(
+    "the guest's own program makes, compares and restores snapshots of its workspace alone",
+    async () => {
+      await sh("mkdir -p kept; echo 1 >kept/a; echo 2 >other");
+      const { id } = JSON.parse(await sh("snapshots create 'by the agent' --json"));
+      await sh("rm -rf kept; echo 3 >other");
+      assertEquals(await sh(`snapshots diff ${id}`), "- kept/\n- kept/a\nM other\n");
+      assertStringIncludes(await sh(`snapshots restore ${id} kept`), "put back 2 of 2 changes");
+      assertEquals(await sh("cat kept/a other"), "1\n3\n");
+      assertStringIncludes(await sh("snapshots list"), "guest manual  ");
+      assertEquals(
+        await sh("snapshots restore s00000000 2>&1; echo $?"),
+        "snapshots: " +
+          'no snapshot "s00000000"\nask your user\n1\n',
+      );
+      assertStringIncludes(await sh(`snapshots restore ${id} ../../etc/passwd`), "is not below /workspace");
+      assertStringIncludes(await sbx.ok("snapshots", "list", "dev"), "by the agent");
+      await sh("rm -r kept other");
+    },
+  );
+
   await t.step("undo to before an event; both directions are events", async () => {
     await sh("echo kept >file");
     const { id } = JSON.parse(await sbx.ok("snapshots", "create", "dev", "--json"));

@@ -7,9 +7,10 @@ export const ASK_USER = "ask your user";
 /** Codes whose message and hint are about what the guest itself sent. */
 const OPEN = /^(request|upstream)\.|^dns\.(not_found|upstream)$|^mcp\.(arguments\.invalid|channel_closed)$/;
 /** Codes whose message is about the guest's request; their hints are for people on the host. */
-const MESSAGE_ONLY = /^policy\.|^(credential\.denied|net\.closed)$|^mcp\.(?!unavailable$|pins\.)/;
+const MESSAGE_ONLY = /^(policy|snapshot)\.|^(credential\.denied|net\.closed)$|^mcp\.(?!unavailable$|pins\.)/;
 /** Words for the other codes, which are about the host: its files, stores and programs. */
 const WORDS: Record<string, string> = {
+  "disk.full": "the disk of the host has no room for this",
   "ledger.unavailable": "sbx cannot record this now, so it does not happen",
 };
 

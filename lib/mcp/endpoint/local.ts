@@ -11,6 +11,13 @@ import { FETCH_HTTP, fetchHttp, type Send } from "./local_fetch.ts";
 
 const PREFIX = `${LOCAL}__`;
 
+/** A tool of the built-in server that another part of the session provides. */
+export interface LocalTool {
+  /** its name begins with `local__` */
+  entry: ToolEntry;
+  run: Tool;
+}
+
 type Tool = (args: Record<string, unknown>, options: CallOptions) => Promise<unknown> | unknown;
 
 export class LocalServer implements ToolServer {
@@ -21,8 +28,9 @@ export class LocalServer implements ToolServer {
   /**
    * @param send sends HTTP requests as the guest does, with its policy and events; without it there is no `fetch_http`
    * @param ask asks a person for access; without it there is no `request_access`
+   * @param tools of other parts of the session
    */
-  constructor({ send, ask }: { send?: Send; ask?: AskAccess } = {}) {
+  constructor({ send, ask, tools = [] }: { send?: Send; ask?: AskAccess; tools?: LocalTool[] } = {}) {
     this.#tools = new Map([
       [ECHO.namespaced_name, { entry: ECHO, run: echo }],
       ...(send
@@ -37,6 +45,7 @@ export class LocalServer implements ToolServer {
           run: (args: Record<string, unknown>, options: CallOptions) => requestAccess(ask, args, options),
         }]] as const
         : []),
+      ...tools.map((tool) => [tool.entry.namespaced_name, tool] as const),
     ]);
   }
 

@@ -24,7 +24,7 @@ export { defaultsOf } from "./elicitation.ts";
 export { type EndpointParts, McpEndpoint } from "./endpoint.ts";
 export { type EndpointLimits, LIMITS } from "./limit.ts";
 export { LOCAL } from "../sources.ts";
-export { LocalServer } from "./local.ts";
+export { LocalServer, type LocalTool } from "./local.ts";
 export type { AccessRequest, AskAccess } from "./local_access.ts";
 export type { Send } from "./local_fetch.ts";
 export { PROTOCOL_VERSIONS } from "./protocol.ts";

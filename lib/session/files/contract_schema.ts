@@ -67,5 +67,7 @@ export const Contract = z.strictObject({
     url: z.string().optional(),
     auth_token_file: z.string().optional(),
   }),
+  /** most snapshots of the workspace; absent: the guest makes none */
+  snapshots: z.strictObject({ auto: z.int().positive(), manual: z.int().positive() }).optional(),
 });
 export type Contract = z.infer<typeof Contract>;

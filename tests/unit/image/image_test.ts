@@ -272,6 +272,8 @@ Deno.test("a guest program that is missing, empty or does not bundle fails the b
   }
   await refused(/sbx-bench .*missing or empty/);
   await source("bench", "console.log(2);");
+  await refused(/snapshots .*missing or empty/);
+  await source("snapshots", "console.log(3);");
   await bundleGuestPrograms(out, undefined, root);
   assert((await Deno.readTextFile(join(out, "sbx-bench.js"))).includes("console.log(2)"));
   for (const dir of [root, out]) await Deno.remove(dir, { recursive: true });

@@ -79,6 +79,7 @@ Deno.test("the OBOM names every installed package, Deno, the guest programs, and
     "sbx-net-proxy",
     "sbx-mcp-server",
     "sbx-bench",
+    "snapshots",
   ]);
   assertEquals(
     components[0].purl,

@@ -1,0 +1,55 @@
+import { FrameChannel } from "../../../lib/base/wire/mod.ts";
+import { HOST_CID, MCP_FRAME_LIMIT, PORTS } from "../../../lib/guest/wire/mod.ts";
+
+/** One MCP connection to the host (docs/contracts.md §7, port 5002). */
+export class Client implements Disposable {
+  readonly #channel: FrameChannel;
+  #id = 0;
+
+  private constructor(channel: FrameChannel) {
+    this.#channel = channel;
+  }
+
+  /** @throws {Error} the host has no endpoint for this VM */
+  static async connect(): Promise<Client> {
+    const conn = await Deno.connect({ transport: "vsock", cid: HOST_CID, port: PORTS.mcp }).catch(() => {
+      throw new Error("the host does not answer; ask your user");
+    });
+    const client = new Client(new FrameChannel(conn, MCP_FRAME_LIMIT));
+    await client.#channel.send({ t: "Hello", process_name: "snapshots" });
+    await client.#request("initialize", {
+      protocolVersion: "2025-06-18",
+      capabilities: {},
+      clientInfo: { name: "snapshots", version: "1" },
+    });
+    await client.#channel.send({ jsonrpc: "2.0", method: "notifications/initialized" });
+    return client;
+  }
+
+  /** Calls a tool. @returns its structured answer. @throws {Error} the reason of the host */
+  async call(name: string, args: Record<string, unknown>): Promise<unknown> {
+    const { isError, content, structuredContent } = await this.#request("tools/call", {
+      name,
+      arguments: args,
+    });
+    if (isError) throw new Error(content?.[0]?.text ?? "the call failed");
+    return structuredContent;
+  }
+
+  [Symbol.dispose](): void {
+    this.#channel.close();
+  }
+
+  // deno-lint-ignore no-explicit-any -- results of the host, whose shape is its own
+  async #request(method: string, params: Record<string, unknown>): Promise<any> {
+    const id = ++this.#id;
+    await this.#channel.send({ jsonrpc: "2.0", id, method, params });
+    for (let frame = await this.#channel.next(); frame !== null; frame = await this.#channel.next()) {
+      const message = frame as { id?: unknown; result?: unknown; error?: { message: string } };
+      if (message.id !== id) continue;
+      if (message.error) throw new Error(message.error.message);
+      return message.result;
+    }
+    throw new Error("the host closed the connection");
+  }
+}
