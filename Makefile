@@ -8,7 +8,7 @@ OUT ?= dist
 ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp
 GUEST := $(notdir $(wildcard cmd/guest/*))
 
-.PHONY: demo test unit e2e test-faults test-hosts setup deps check fmt bench mutate build install clean image docs
+.PHONY: demo test unit e2e test-agents test-faults test-hosts setup deps check fmt bench mutate build install clean image docs
 
 demo: setup deps image
 	@scripts/demo.sh
@@ -28,6 +28,11 @@ e2e: setup deps image
 # Prints the table of docs/hosts.md; SUITES chooses some.
 test-hosts: setup deps image
 	@$(DENO) run -A --quiet tests/hosts/main.ts $(or $(COUNT),20) $(or $(SUITES),bookworm trixie sid)
+
+# Each published agent in a VM, against a scripted provider on loopback; builds the agents' images once. FILTER=claude runs one.
+test-agents: setup deps image
+	@for agent in claude codex opencode gemini; do bin/sbx image list | grep -q "^$$agent  *$$agent " || bin/sbx image build $$agent || exit; done
+	@SBX_REQUIRE_VM=1 scripts/test.sh agents
 
 # kill -9 at random moments: COUNT of them while templates are made and VMs start from them, the first with SEED, and as many
 # while VMs are suspended and resume (in Debian trixie where this machine cannot suspend). TEST=tests/faults/suspend_test.ts runs these alone.

@@ -1,4 +1,5 @@
 /** Built-in profiles, as TOML that users can copy as the start of their own. */
+import { LOCKED_PROFILES } from "./builtin_agents.ts";
 
 const CODE = `# A machine to write and run code in.
 id = "code"
@@ -32,4 +33,8 @@ providers = ["anthropic", "openai", "google"]
 `;
 
 /** Id → profile.toml of each built-in profile (docs/contracts.md §4). */
-export const BUILTIN_PROFILES: ReadonlyMap<string, string> = new Map([["code", CODE], ["co-work", CO_WORK]]);
+export const BUILTIN_PROFILES: ReadonlyMap<string, string> = new Map([
+  ["code", CODE],
+  ["co-work", CO_WORK],
+  ...LOCKED_PROFILES,
+]);

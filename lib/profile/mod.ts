@@ -1,5 +1,6 @@
 /** Profiles: contracts of VMs (docs/contracts.md §4). */
 export { type Arch, currentArch } from "../asset/mod.ts";
+export { Agent, PROMPT } from "./agent.ts";
 export { bootAssets } from "./asset.ts";
 export { copyProfile } from "./copy.ts";
 export { BUILTIN_PROFILES } from "./builtin.ts";

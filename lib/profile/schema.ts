@@ -4,6 +4,7 @@ import { z } from "zod";
 import { BudgetTerms } from "../budget/schema.ts";
 import { rulesSchema } from "../policy/author/schema.ts";
 import { isSemVer } from "../base/semver/mod.ts";
+import { Agent } from "./agent.ts";
 import { McpServers } from "./mcp/schema.ts";
 import { Packages } from "./package.ts";
 
@@ -111,6 +112,7 @@ export const ProfileFile = z.strictObject({
     accounts: z.enum(["any", "stored"]).default("any"),
   }).prefault({}),
   budget: BudgetTerms.optional(),
+  agent: Agent.optional(),
   detection: z.strictObject({ packs: z.array(Pack).default([]) }).prefault({}),
 });
 export type ProfileFile = z.output<typeof ProfileFile>;

@@ -257,7 +257,8 @@ Deno.test(
 
     await write(document.length, blake3(document));
     const list = (await call("GET", "/profiles/list")).json;
-    assertEquals(list.profiles.map(({ id }: { id: string }) => id), ["co-work", "code", "p"]);
+    const ids = list.profiles.map(({ id }: { id: string }) => id);
+    assertEquals(ids, ["claude", "co-work", "code", "codex", "gemini", "locked", "opencode", "p"]);
     assertEquals(list.broken.map(({ id, code }: Record<string, string>) => [id, code]), [[
       "bad",
       "profile.invalid",

@@ -46,6 +46,7 @@ import "./corp.ts";
 import "./credentials.ts";
 import "./template.ts";
 import "./image.ts";
+import "./agent.ts";
 import "./update.ts";
 import "./version.ts";
 import "./completions.ts";

@@ -2,6 +2,7 @@ import type { AskList, AskView, VmSummary } from "../../../lib/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
+import { openAskSocket } from "../ask_socket.ts";
 import { connect } from "../connect.ts";
 import { formatJson, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
@@ -106,14 +107,12 @@ async function followAsks(
   reported: Set<string>,
   report: (ask: AskView) => Promise<void>,
 ): Promise<void> {
-  const socket = new WebSocket(client.socketUrl("/events"));
   const ended = Promise.withResolvers<never>();
-  socket.onmessage = ({ data }) => {
-    const { type, payload } = JSON.parse(data) as { type: string; payload: AskView };
-    if (type !== "ask" || (payload.status === "pending" && reported.has(payload.ask_id))) return;
-    reported.add(payload.ask_id);
-    report(payload).catch(ended.reject);
-  };
+  const socket = openAskSocket(client, (ask) => {
+    if (ask.status === "pending" && reported.has(ask.ask_id)) return;
+    reported.add(ask.ask_id);
+    report(ask).catch(ended.reject);
+  });
   socket.onclose = () =>
     ended.reject(
       new SbxError("service.unreachable", "the connection to the service was lost", {

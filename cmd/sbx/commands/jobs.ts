@@ -120,6 +120,11 @@ async function attachTo(args: Arguments): Promise<number> {
       hint: `sbx jobs logs ${job.id} shows its output`,
     });
   }
+  return await attachJob(client, job);
+}
+
+/** Connects to a running job until it ends or is detached from. @returns its exit code; 0 while it runs */
+export async function attachJob(client: Client, job: Job): Promise<number> {
   if (!job.tty) return exitOf(await streamLogs(client, job, { follow: true, raw: false }));
   const socket = new WebSocket(client.socketUrl(`/terminal/${segment(job.vm)}`, { job: job.id }));
   const { code, reason } = await attach(socket, `the terminal of job ${job.id}`, false);

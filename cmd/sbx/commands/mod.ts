@@ -6,6 +6,7 @@ export const COMMANDS: readonly string[] = [
   "start",
   "stop",
   "status",
+  "agent",
   "run",
   "create",
   "exec",

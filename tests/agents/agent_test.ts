@@ -1,0 +1,92 @@
+/** Published agents in real VMs: each mends a program in a repository, and commits. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { runChild } from "../helper/child.ts";
+import { Sbx } from "../helper/sbx.ts";
+import { TestUpstreams } from "../helper/upstream.ts";
+import { answerAsProvider } from "./provider.ts";
+
+const AGENTS = [
+  { id: "claude", provider: "anthropic", secret: "sk-ant-api03-agentSECRETagentSECRETagentSECRET01234" },
+  { id: "codex", provider: "openai", secret: "sk-proj-agentSECRETagentSECRETagentSECRETagentSECRET0123" },
+  { id: "opencode", provider: "anthropic", secret: "sk-ant-api03-agentSECRETagentSECRETagentSECRET01234" },
+  { id: "gemini", provider: "google", secret: "AIzaSyAgentSECRETagentSECRETagentSECRET1" },
+];
+
+async function git(dir: string, ...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await runChild("git", { args: ["-C", dir, ...args] });
+  assertEquals(code, 0, new TextDecoder().decode(stderr));
+  return new TextDecoder().decode(stdout).trim();
+}
+
+/** A repository whose test fails. */
+async function makeRepository(dir: string): Promise<string> {
+  const repository = join(dir, "calc");
+  await Deno.mkdir(repository);
+  await Deno.writeTextFile(join(repository, "calc.py"), "def add(a, b):\n    return a - b\n");
+  await Deno.writeTextFile(join(repository, "test_calc.py"), "from calc import add\nassert add(2, 3) == 5\n");
+  await Deno.writeTextFile(join(repository, ".gitignore"), "__pycache__\n");
+  await git(repository, "init", "-q", "-b", "main");
+  await git(repository, "config", "user.name", "Person");
+  await git(repository, "config", "user.email", "person@example.com");
+  await git(repository, "add", ".");
+  await git(repository, "commit", "-qm", "A calculator");
+  return repository;
+}
+
+for (const { id, provider, secret } of AGENTS) {
+  Deno.test(`${id} mends a program with a key that it never has`, async () => {
+    const dir = await Deno.makeTempDir();
+    const hosts = ["api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com", "models.dev"];
+    const world = await TestUpstreams.make(hosts, answerAsProvider);
+    const sbx = await Sbx.make();
+    try {
+      const repository = await makeRepository(dir);
+      await sbx.ok("start");
+      await sbx.api("PATCH", "/settings/edit", {
+        "network.upstream_overrides": world.overrides,
+        "network.extra_ca_file": world.caFile,
+      });
+      const refused = await sbx.cli("agent", id, repository, "-p", "Mend it");
+      assertEquals(refused.code, 125);
+      assertStringIncludes(refused.stderr, `sbx credentials add ${provider}`);
+      await sbx.api("POST", "/credentials/add", { provider, secret });
+
+      const ran = await sbx.cli(
+        "agent",
+        id,
+        repository,
+        "-p",
+        "The test fails. Mend the program and commit.",
+        "--json",
+      );
+      const log = `${ran.stdout}${ran.stderr}\n${
+        world.received.map(({ method, url }) => `${method} ${url}`).join("\n")
+      }`;
+      assertEquals(ran.code, 0, log);
+      const report = JSON.parse(ran.stdout.slice(ran.stdout.lastIndexOf('{\n  "vm"')));
+      assertEquals(report.changes, { files: 1, added: 1, removed: 1, commits: 1 }, log);
+      assert(report.cost.calls >= 2, log);
+
+      const sent = world.received.filter(({ headers }) =>
+        Object.values(headers).some((text) => text.includes(secret))
+      );
+      assert(sent.length >= 2, `the provider got the key\n${log}`);
+      const shown = secret.slice(8);
+      const inGuest = await sbx.cli(
+        "exec",
+        report.vm,
+        "-c",
+        `env; grep -rls ${shown} /root /tmp /etc 2>/dev/null`,
+      );
+      assert(!inGuest.stdout.includes(shown), "the guest never had it");
+      assert(!/^\/(root|tmp|etc)\//m.test(inGuest.stdout), inGuest.stdout);
+
+      await sbx.ok("pull", report.vm, "--branch", "work");
+    } finally {
+      await sbx.dispose();
+      await world.close();
+      await Deno.remove(dir, { recursive: true });
+    }
+  });
+}

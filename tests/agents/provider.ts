@@ -1,0 +1,97 @@
+/** Scripted model providers: the first answer runs a command with the agent's own tool, the next one ends. */
+
+/** The command that every agent runs: it mends the program, and commits once its test passes. */
+export const WORK =
+  `sed -i 's/a - b/a + b/' calc.py && python3 test_calc.py && git commit -qam "Add, do not subtract"`;
+const DONE = "The test passes.";
+
+/** Answers a request as the provider of its host would. */
+export function answerAsProvider(request: Request, body: string): Response {
+  const { hostname, pathname } = new URL(request.url);
+  if (hostname === "api.anthropic.com") return anthropic(pathname, body);
+  if (hostname === "api.openai.com") return openai(pathname, body);
+  if (hostname === "generativelanguage.googleapis.com") return google(pathname, body);
+  return new Response("{}", { headers: { "content-type": "application/json" } });
+}
+
+function sse(events: [string | undefined, unknown][]): Response {
+  const text = events.map(([name, data]) =>
+    `${name ? `event: ${name}\n` : ""}data: ${JSON.stringify(data)}\n\n`
+  );
+  return new Response(text.join(""), { headers: { "content-type": "text/event-stream" } });
+}
+
+function anthropic(pathname: string, text: string): Response {
+  if (pathname === "/v1/messages/count_tokens") return Response.json({ input_tokens: 10 });
+  if (pathname !== "/v1/messages") return Response.json({});
+  const { tools = [], model, stream } = JSON.parse(text);
+  const tool = tools.find(({ name }: { name: string }) => /^bash$/i.test(name));
+  const isFirst = tool && !text.includes('"tool_result"');
+  const input = { command: WORK, description: "Mend the program" };
+  const usage = { input_tokens: 1000, output_tokens: 50 };
+  const content = isFirst
+    ? { type: "tool_use", id: "toolu_01", name: tool.name, input }
+    : { type: "text", text: DONE };
+  const stop_reason = isFirst ? "tool_use" : "end_turn";
+  const message = { id: "msg_01", type: "message", role: "assistant", model, content: [], usage };
+  if (!stream) return Response.json({ ...message, content: [content], stop_reason });
+  const start = isFirst ? { ...content, input: {} } : { ...content, text: "" };
+  const delta = isFirst
+    ? { type: "input_json_delta", partial_json: JSON.stringify(input) }
+    : { type: "text_delta", text: DONE };
+  return sse([
+    ["message_start", { type: "message_start", message }],
+    ["content_block_start", { type: "content_block_start", index: 0, content_block: start }],
+    ["content_block_delta", { type: "content_block_delta", index: 0, delta }],
+    ["content_block_stop", { type: "content_block_stop", index: 0 }],
+    ["message_delta", { type: "message_delta", delta: { stop_reason }, usage: { output_tokens: 50 } }],
+    ["message_stop", { type: "message_stop" }],
+  ]);
+}
+
+function openai(pathname: string, text: string): Response {
+  if (!pathname.endsWith("/responses")) return Response.json({ object: "list", data: [], models: [] });
+  const { tools = [] } = JSON.parse(text);
+  const names = tools.map(({ name }: { name?: string }) => name);
+  const isFirst = names.length > 0 && !text.includes("function_call_output");
+  const name = names.includes("exec_command")
+    ? "exec_command"
+    : names.includes("shell")
+    ? "shell"
+    : "shell_command";
+  const line = name === "exec_command"
+    ? { cmd: WORK }
+    : { command: name === "shell" ? ["bash", "-lc", WORK] : WORK };
+  const item = isFirst
+    ? { type: "function_call", id: "fc_1", call_id: "call_1", name, arguments: JSON.stringify(line) }
+    : { type: "message", id: "m_1", role: "assistant", content: [{ type: "output_text", text: DONE }] };
+  const usage = {
+    input_tokens: 1000,
+    input_tokens_details: { cached_tokens: 0 },
+    output_tokens: 50,
+    output_tokens_details: { reasoning_tokens: 0 },
+    total_tokens: 1050,
+  };
+  const response = { id: "resp_1", object: "response", status: "completed", output: [item], usage };
+  return sse([
+    ["response.created", { type: "response.created", response: { id: "resp_1", status: "in_progress" } }],
+    ["response.output_item.done", { type: "response.output_item.done", output_index: 0, item }],
+    ["response.completed", { type: "response.completed", response }],
+  ]);
+}
+
+function google(pathname: string, text: string): Response {
+  const { tools = [] } = JSON.parse(text || "{}");
+  const names = tools.flatMap((
+    { functionDeclarations = [] }: { functionDeclarations?: { name: string }[] },
+  ) => functionDeclarations.map(({ name }) => name));
+  const isFirst = names.includes("run_shell_command") && !text.includes("functionResponse");
+  const part = isFirst
+    ? { functionCall: { name: "run_shell_command", args: { command: WORK } } }
+    : { text: DONE };
+  const answer = {
+    candidates: [{ content: { role: "model", parts: [part] }, finishReason: "STOP", index: 0 }],
+    usageMetadata: { promptTokenCount: 1000, candidatesTokenCount: 50, totalTokenCount: 1050 },
+  };
+  return pathname.includes("stream") ? sse([[undefined, answer]]) : Response.json(answer);
+}
