@@ -39,6 +39,11 @@ export function accountFinding({ common: { event_id }, credential }: Event): Fin
   };
 }
 
+/** Findings of what the broker refused. */
+export function credentialFindings(event: Event): Finding[] {
+  return [decoyFinding(event), accountFinding(event)].filter((finding) => finding !== undefined);
+}
+
 /** The finding of a rule that failed, so that its author hears of it. */
 export function failureFinding({ rule_id, event_id, message }: RuleFailure): Finding {
   return {

@@ -22,7 +22,7 @@ import {
 import { askPerson } from "./ask.ts";
 import { completeDraft } from "./complete.ts";
 import { Detector, type ExportRoutes } from "./detector.ts";
-import { accountFinding, decoyFinding, failureFinding } from "./finding.ts";
+import { credentialFindings, failureFinding } from "./finding.ts";
 import { budgetFinding, limited } from "./limited.ts";
 import type { SessionNotice } from "./notice.ts";
 import type { GateOptions } from "./options.ts";
@@ -226,7 +226,7 @@ export class SessionGate implements Gate {
     whole.common.sequence = event.common.sequence;
     this.#tell({ type: "security-event", payload: { event, ...(decision && { decision }) } });
     for (const payload of findings) this.#tell({ type: "finding", payload });
-    this.report([decoyFinding(event), accountFinding(event)].filter((finding) => finding !== undefined));
+    if (event.credential) this.report(credentialFindings(event));
     this.#detect(event, () => this.#detector.matchRequest(event));
     return findings.length ? new Set(findings.map(({ finding_id }) => finding_id)) : NO_FINDINGS;
   }

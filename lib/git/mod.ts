@@ -1,5 +1,5 @@
 /** Git's smart HTTP protocol, as far as policy reads it: requests, the commands of pushes, refusals (docs/contracts.md §5). */
 export { COMMANDS_MAX } from "./limit.ts";
 export { type GitUpdate, type PushReading, readPush } from "./push.ts";
-export { type GitRequest, gitRequestOf, type GitService } from "./request.ts";
+export { type GitRequest, gitRequestOf, type GitService, mayBeGit } from "./request.ts";
 export { formatRefusal, type GitReply } from "./reply.ts";

@@ -38,6 +38,11 @@ const REF = /\/(refs\/.+)$/;
 /** Files that hold refs, and name none in their path. */
 const REF_FILES = /\/(?:packed-refs|HEAD|info\/refs)$/i;
 
+/** False for most targets, and then a request without a body is not of git. */
+export function mayBeGit(target: string): boolean {
+  return HINT.test(target);
+}
+
 /** Recognizes a request of git; `undefined` for others. */
 export function gitRequestOf(head: GitHead): GitRequest | undefined {
   const { method, path } = head;

@@ -124,8 +124,7 @@ export class HttpExchange {
     const body = this.#incoming.body.done ? this.#takeEmptyBody() : await this.#bufferBody(
       encodingOf(head.headers) === undefined ? needed : BUFFERED_BODY_MAX,
     );
-    await git?.read(head, body);
-    if (git) this.#outlet.blockReply = (decision) => git.blockReply(decision);
+    if (git) await git.read(head, body, this.#outlet);
     const httpBody = body.first.length > 0
       ? await describeBody(
         head,

@@ -6,6 +6,7 @@ import {
   formatRefusal,
   type GitRequest,
   gitRequestOf,
+  mayBeGit,
   type PushReading,
   readPush,
 } from "../../git/mod.ts";
@@ -14,7 +15,7 @@ import { decodeBody, encodingOf } from "../message/encoding.ts";
 import { headerValue } from "../message/header.ts";
 import { splitTarget } from "../message/target.ts";
 import type { BufferedBody } from "./body_buffer.ts";
-import type { BlockReply } from "./outlet.ts";
+import type { BlockReply, Outlet } from "./outlet.ts";
 import type { CapturedHead } from "./request.ts";
 
 /** Part of events that holds what a request asks of git, as `Gate.reads` takes it. */
@@ -34,6 +35,7 @@ export class GitExchange {
 
   /** @returns `undefined` for a request that is not of git */
   static match({ method, target, headers }: CapturedHead): GitExchange | undefined {
+    if (method === "GET" && !mayBeGit(target)) return undefined;
     const header = (name: string) => headerValue(headers, name);
     const request = gitRequestOf({ method, ...splitTarget(target), header });
     return request && new GitExchange(request);
@@ -44,8 +46,9 @@ export class GitExchange {
     return this.#isPush ? COMMANDS_MAX : 0;
   }
 
-  /** Reads what a push changes; needed before `fault` and `field`. */
-  async read({ headers }: CapturedHead, { first }: BufferedBody): Promise<void> {
+  /** Reads what a push changes, before `fault` and `field` are asked for. @param outlet refuses in git's protocol then */
+  async read({ headers }: CapturedHead, { first }: BufferedBody, outlet: Outlet): Promise<void> {
+    outlet.blockReply = (decision) => this.#blockReply(decision);
     if (!this.#isPush) return;
     const encoding = encodingOf(headers);
     const isGzip = encoding !== undefined && GZIP.has(encoding);
@@ -69,7 +72,7 @@ export class GitExchange {
   }
 
   /** A refusal as git's client shows it; `undefined` for clients that are told by status 403. */
-  blockReply(decision: Decision): BlockReply | undefined {
+  #blockReply(decision: Decision): BlockReply | undefined {
     if (!this.#request.isClient) return undefined;
     const { type, body } = formatRefusal(this.#request, plain(guestLine(decision)), this.#push);
     return { status: 200, headers: [["content-type", type], ["cache-control", "no-cache"]], body };
