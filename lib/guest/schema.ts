@@ -89,6 +89,17 @@ export const PacketRefusal = z.strictObject({
 });
 export type PacketRefusal = z.infer<typeof PacketRefusal>;
 
+/**
+ * TCP port, on the connection for notes, to the guest: policy refuses connection `stream`, which the guest resets; it
+ * writes `text` into its log.
+ */
+export const StreamBlocked = z.strictObject({
+  t: z.literal("Blocked"),
+  stream: id,
+  text: z.string().max(1024).describe("one line"),
+});
+export type StreamBlocked = z.infer<typeof StreamBlocked>;
+
 /** Frames of the connection for notes. */
 export const Note = z.discriminatedUnion("t", [StreamEnd, PacketRefusal]);
 export type Note = z.infer<typeof Note>;

@@ -8,6 +8,8 @@ export interface ByteStream {
   read(into: Uint8Array): Promise<number | null>;
   write(bytes: Uint8Array): Promise<number>;
   closeWrite?(): Promise<void>;
+  /** Tells the guest why its connection ends, and waits until it has reset it; before `close`. */
+  refuse?(line: string): Promise<void>;
   close(): void;
 }
 

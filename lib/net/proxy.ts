@@ -2,7 +2,7 @@ import { canonicalHost, isAddress } from "../base/address/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { processOf } from "../event/mod.ts";
 import { TCP_STREAMS_MAX } from "../guest/wire/mod.ts";
-import type { Gate } from "../policy/mod.ts";
+import { type Decision, type Gate, guestLine } from "../policy/mod.ts";
 import { BufferedConnection, type ByteStream } from "./connection.ts";
 import { closeQuietly } from "../base/wire/mod.ts";
 import { DeadlineWatch } from "./deadline.ts";
@@ -153,7 +153,7 @@ export class NetProxy {
       const protocol = await recognize(connection, flow.port, this.#timeouts);
       if (protocol === "tls") await this.#serveTls(connection, conn, flow, by);
       else if (protocol === "http") await this.#serveHttp(connection, flow, by);
-      else if (protocol === "other") await this.#serveRaw(connection, flow, by);
+      else if (protocol === "other") await this.#serveRaw(connection, conn, flow, by);
     } finally {
       connection.close();
     }
@@ -166,13 +166,18 @@ export class NetProxy {
   }
 
   /** Relays another protocol to the host that its rule names: a server name alone proves nothing. */
-  async #serveRaw(connection: BufferedConnection, flow: Flow, by: Requester): Promise<void> {
+  async #serveRaw(
+    connection: BufferedConnection,
+    conn: ByteStream,
+    flow: Flow,
+    by: Requester,
+  ): Promise<void> {
     const host = this.#hostOf(flow);
     if (flow.name === undefined || agrees(host, flow.address, this.#options.names)) {
-      return await this.#tunnel.relayRaw(connection, flow, by, host);
+      return await tellRefusal(conn, await this.#tunnel.relayRaw(connection, flow, by, host));
     }
     const reason = `the connection goes to ${flow.address}, which no DNS answer of this VM gives for ${host}`;
-    this.#refuse(by, flow, "guard-domain-fronting", reason);
+    await tellRefusal(conn, this.#refuse(by, flow, "guard-domain-fronting", reason));
   }
 
   /** Terminates TLS, unless a rule passes the host uninspected. */
@@ -187,12 +192,8 @@ export class NetProxy {
       hello = await this.#readHello(connection);
     } catch (error) {
       if (!(error instanceof MessageFault)) throw error;
-      this.#refuse(
-        by,
-        flow,
-        "guard-malformed-tls",
-        `the connection cannot be read safely: ${error.reason}`,
-      );
+      const reason = `the connection cannot be read safely: ${error.reason}`;
+      await tellRefusal(conn, this.#refuse(by, flow, "guard-malformed-tls", reason));
     }
     if (!hello) return;
     const inside: Flow = { ...flow, scheme: "https", ...hello };
@@ -200,8 +201,9 @@ export class NetProxy {
     const { allowed, event } = this.#gate.preview(connectDraft(by, "https", host, flow.port));
     const isUninspected = allowed && event.http?.request.scheme === "tls" &&
       agrees(host, flow.address, this.#options.names);
-    if (isUninspected) await this.#tunnel.relayUninspected(connection, inside, by, host);
-    else await this.#serveTerminated(connection.detach(), conn, inside, by);
+    if (isUninspected) {
+      await tellRefusal(conn, await this.#tunnel.relayUninspected(connection, inside, by, host));
+    } else await this.#serveTerminated(connection.detach(), conn, inside, by);
   }
 
   async #serveTerminated(first: Uint8Array, conn: ByteStream, flow: Flow, by: Requester): Promise<void> {
@@ -221,7 +223,7 @@ export class NetProxy {
       }
       const protocol = await recognize(connection, flow.port, this.#timeouts);
       if (protocol === "http" || protocol === "tls") await this.#serveHttp(connection, flow, by);
-      else if (protocol === "other") await this.#serveRaw(connection, flow, by);
+      else if (protocol === "other") await this.#serveRaw(connection, conn, flow, by);
     } finally {
       connection.close();
       // The last bytes may still be on their way to a guest that does not read them.
@@ -269,9 +271,14 @@ export class NetProxy {
     return { hostname, port };
   }
 
-  #refuse(by: Requester, flow: Flow, id: string, reason: string): void {
-    this.#gate.refuse(connectDraft(by, "tcp", this.#hostOf(flow), flow.port), { id, reason });
+  #refuse(by: Requester, flow: Flow, id: string, reason: string): Decision {
+    return this.#gate.refuse(connectDraft(by, "tcp", this.#hostOf(flow), flow.port), { id, reason });
   }
+}
+
+/** Tells a guest why policy ends its connection: nothing else reaches a program that speaks no HTTP. */
+async function tellRefusal(conn: ByteStream, decision: Decision | undefined): Promise<void> {
+  if (decision) await conn.refuse?.(guestLine(decision));
 }
 
 function requesterOf(process_name: string, pid: number): Requester {

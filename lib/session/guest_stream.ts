@@ -1,4 +1,8 @@
+import { backgroundDelay } from "../base/time/mod.ts";
 import type { ByteStream } from "../net/mod.ts";
+
+/** `ms` in which a guest resets a refused connection. */
+const REFUSE_MS = 1000;
 
 /**
  * One TCP connection of a guest's program, as sbx-net-proxy carries it. A vhost-user vsock loses half-closes, so the end
@@ -9,13 +13,29 @@ export class GuestStream implements ByteStream {
   #first: Uint8Array;
   #count = 0;
   #endsAt = Infinity;
+  readonly #tell?: (line: string) => Promise<void>;
   /** ends the pending read */
   #endRead?: () => void;
 
-  /** @param first bytes that came with the frame that opened it */
-  constructor(conn: Deno.Conn, first: Uint8Array) {
+  /**
+   * @param first bytes that came with the frame that opened it
+   * @param tell sends the guest the reason of a refusal; it closes the connection then
+   */
+  constructor(conn: Deno.Conn, first: Uint8Array, tell?: (line: string) => Promise<void>) {
     this.#conn = conn;
     this.#first = first;
+    this.#tell = tell;
+  }
+
+  /** @returns after the guest has closed the connection, or did not in time */
+  async refuse(line: string): Promise<void> {
+    if (!this.#tell) return;
+    await this.#tell(line).catch(() => {});
+    const into = new Uint8Array(4096);
+    const gone = (async () => {
+      while (await this.#conn.read(into) !== null);
+    })().catch(() => backgroundDelay(REFUSE_MS));
+    await Promise.race([gone, backgroundDelay(REFUSE_MS)]);
   }
 
   /** Ends the program's side after this many bytes. */

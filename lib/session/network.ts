@@ -1,13 +1,14 @@
 import { asSbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
+import { plain } from "../base/print/mod.ts";
 import type { FrameChannel } from "../base/wire/mod.ts";
 import { type Ca, openCa } from "../ca/mod.ts";
 import type { CredentialBroker, LoginPlace } from "../credential/mod.ts";
 import { DnsService } from "../dns/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
 import type { SessionGate } from "../gate/mod.ts";
-import { DnsFrame, Note, StreamOpen } from "../guest/schema.ts";
+import { DnsFrame, Note, type StreamBlocked, StreamOpen } from "../guest/schema.ts";
 import type { Send } from "../mcp/endpoint/mod.ts";
 import type { CredentialResolver } from "../mcp/mod.ts";
 import { ModelReader } from "../model/mod.ts";
@@ -19,6 +20,8 @@ import { Refusals } from "./refusals.ts";
 
 /** Most ends that arrived before their streams. */
 const EARLY_ENDS_MAX = 4096;
+/** Longest reason of a refused connection, in characters. */
+const BLOCKED_MAX = 1024;
 /** Most pending queries of one connection. */
 const DNS_PENDING_MAX = 256;
 
@@ -37,6 +40,8 @@ export class Network {
   readonly #dns: DnsService;
   readonly #proxy: NetProxy;
   readonly #streams = new Map<number, GuestStream>();
+  /** the guest's last connection for notes */
+  #notes?: FrameChannel;
   /** ends of streams that have not begun yet */
   readonly #earlyEnds = new Map<number, number>();
   readonly #refusals = new Refusals((refused, among) => {
@@ -80,7 +85,8 @@ export class Network {
     if (first === null) return;
     if ((first as { t?: unknown }).t !== "Open") return await this.#serveNotes(channel, first);
     const { t: _, stream: number, ...open } = StreamOpen.parse(first);
-    const stream = new GuestStream(conn, channel.reader.rest());
+    const tell = (text: string) => this.#tellBlocked(number, text);
+    const stream = new GuestStream(conn, channel.reader.rest(), tell);
     this.#streams.set(number, stream);
     const ended = this.#earlyEnds.get(number);
     if (ended !== undefined) stream.end(ended);
@@ -138,8 +144,15 @@ export class Network {
     this.#proxy.close();
   }
 
+  /** Tells the guest that policy refuses a connection; without a connection for notes its end is all that it gets. */
+  async #tellBlocked(stream: number, text: string): Promise<void> {
+    const frame: StreamBlocked = { t: "Blocked", stream, text: plain(text).slice(0, BLOCKED_MAX) };
+    await this.#notes?.send(frame);
+  }
+
   /** Serves the connection for notes: ends of programs' sides, and packets that the guest's kernel refused. */
   async #serveNotes(channel: FrameChannel, first: unknown): Promise<void> {
+    this.#notes = channel;
     for (let frame: unknown = first; frame !== null; frame = await channel.next()) {
       const note = Note.parse(frame);
       if (note.t === "Refused") {

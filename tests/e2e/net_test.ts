@@ -157,6 +157,14 @@ Deno.test("the network of a VM", async (t) => {
         `python3 -c 'import socket; s = socket.create_connection(("site.example", 22), 9); s.sendall(b"SSH-2.0-x\\r\\n"); s.recv(9)'`,
         /block-raw-tcp/,
       );
+      const { stdout: told } = await sh(
+        `python3 -c 'import socket; s = socket.create_connection(("site.example", 22), 9); s.sendall(b"SSH-2.0-x\\r\\n"); s.recv(9)' 2>&1; dmesg`,
+      );
+      assertStringIncludes(told, "ConnectionResetError");
+      assertMatch(
+        told,
+        /sbx: blocked by policy: traffic other than HTTP.*\(rule "block-raw-tcp"\); ask your user/,
+      );
       await recorded(
         "another resolver, UDP",
         `python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(9); s.sendto(bytes.fromhex("123401000001000000000000") + b"\\7blocked\\7example\\0\\0\\1\\0\\1", ("8.8.8.8", 53)); print(s.recv(512))'`,

@@ -19,8 +19,15 @@ export class Relay {
   #admit?: () => void;
   readonly #notes: Notes;
 
+  /** ends a connection that policy refuses, by its number */
+  readonly #refuse = new Map<number, () => void>();
+
   constructor(notes: Notes) {
     this.#notes = notes;
+    notes.onBlocked = ({ stream, text }) => {
+      logLine(text);
+      this.#refuse.get(stream)?.();
+    };
   }
 
   async serve(listener: Deno.TcpListener): Promise<void> {
@@ -41,6 +48,11 @@ export class Relay {
     const { process_name, pid } = tcpOwner(conn.remoteAddr, origin);
     const open: StreamOpen = { t: "Open", host_ip, port, process_name, pid, stream: ++this.#lastStream };
     let host: Deno.Conn | undefined;
+    this.#notes.open();
+    this.#refuse.set(open.stream, () => {
+      reset(conn);
+      close(host);
+    });
     try {
       host = await connectHost(PORTS.tcp);
       await writeAll(host, encodeFrame(open));
@@ -53,6 +65,7 @@ export class Relay {
     } catch {
       reset(conn);
     } finally {
+      this.#refuse.delete(open.stream);
       close(host);
     }
   }
@@ -77,6 +90,15 @@ async function copy(from: Deno.Conn, to: Deno.Conn): Promise<number> {
     bytes += read;
   }
   return bytes;
+}
+
+/** Writes a line into the kernel's log, where the user of the guest finds it: `dmesg`. */
+function logLine(text: string): void {
+  try {
+    Deno.writeTextFileSync("/dev/kmsg", `<4>sbx: ${text}\n`);
+  } catch {
+    // The kernel takes few lines a second.
+  }
 }
 
 function close(conn: Deno.Conn | undefined): void {

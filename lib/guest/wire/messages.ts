@@ -10,6 +10,7 @@ export type {
   GuestStage,
   Note,
   PacketRefusal,
+  StreamBlocked,
   StreamEnd,
   StreamOpen,
   TerminalAttach,

@@ -1,6 +1,6 @@
 /** Connections relayed without inspection: protocols other than HTTP, and TLS that a rule passes uninspected. */
 import { asSbxError } from "../../base/error/mod.ts";
-import type { Draft, Passage } from "../../policy/mod.ts";
+import type { Decision, Draft, Passage } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import type { Flow } from "../exchange/authority.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
@@ -16,18 +16,33 @@ export class Tunnel {
     this.#context = context;
   }
 
-  /** Relays a protocol other than HTTP: one event, scheme `tcp`. Inside TLS, the upstream gets TLS too. */
-  async relayRaw(client: BufferedConnection, flow: Flow, by: Requester, host: string): Promise<void> {
+  /**
+   * Relays a protocol other than HTTP: one event, scheme `tcp`. Inside TLS, the upstream gets TLS too.
+   *
+   * @returns the decision of a refused connection
+   */
+  async relayRaw(
+    client: BufferedConnection,
+    flow: Flow,
+    by: Requester,
+    host: string,
+  ): Promise<Decision | undefined> {
     client.deadline.off();
     const passage = await this.#decide(connectDraft(by, "tcp", host, flow.port), client);
-    if (passage.allowed) await this.#relay(client, passage, host, flow, by, flow.scheme);
+    if (!passage.allowed) return passage.decision;
+    await this.#relay(client, passage, host, flow, by, flow.scheme);
   }
 
-  /** Relays TLS uninspected, for a rule that set the scheme of its event to `tls`. */
-  async relayUninspected(client: BufferedConnection, flow: Flow, by: Requester, host: string): Promise<void> {
+  /** Relays TLS uninspected, for a rule that set the scheme of its event to `tls`. @returns as {@linkcode relayRaw} */
+  async relayUninspected(
+    client: BufferedConnection,
+    flow: Flow,
+    by: Requester,
+    host: string,
+  ): Promise<Decision | undefined> {
     client.deadline.off();
     const passage = await this.#decide(connectDraft(by, "https", host, flow.port), client);
-    if (!passage.allowed) return;
+    if (!passage.allowed) return passage.decision;
     // The rules may have changed since the preview.
     if (passage.event.http?.request.scheme === "tls") {
       await this.#relay(client, passage, host, flow, by, "tcp");
