@@ -23,6 +23,16 @@ export const SnapshotCreate = z.strictObject({
     .optional(),
 }).openapi("SnapshotCreate");
 
+export const SnapshotProtect = z.strictObject({
+  reason: SnapshotCreate.shape.label.unwrap().describe("what follows, such as: before a turn of the agent"),
+}).openapi("SnapshotProtect");
+
+export const SnapshotProtected = z.object({
+  snapshot: SnapshotInfo.optional().describe(
+    "absent: nothing changed since the newest, it failed, or they are off",
+  ),
+}).openapi("SnapshotProtected");
+
 const changes = {
   changes: z.array(SnapshotChange).describe("the first 10,000, by path"),
   changes_count: z.int(),
@@ -75,6 +85,13 @@ export const snapshotRoutes = {
     tags,
     request: { params: VmParam, ...body(SnapshotCreate) },
     responses: answers("the new snapshot", SnapshotInfo),
+  }),
+  protect: createRoute({
+    method: "post",
+    path: `${base}/protect`,
+    tags,
+    request: { params: VmParam, ...body(SnapshotProtect) },
+    responses: answers("the automatic snapshot, if one was made", SnapshotProtected),
   }),
   undo: createRoute({
     method: "post",

@@ -37,6 +37,7 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "GET", path: "/vms/{id}/files/list" },
   { method: "GET", path: "/vms/{id}/snapshots/list" },
   { method: "POST", path: "/vms/{id}/snapshots/create" },
+  { method: "POST", path: "/vms/{id}/snapshots/protect" },
   { method: "POST", path: "/vms/{id}/snapshots/undo" },
   { method: "GET", path: "/vms/{id}/snapshots/{snapshot}/diff" },
   { method: "POST", path: "/vms/{id}/snapshots/{snapshot}/restore" },

@@ -1,6 +1,7 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { changesOf, pullWork, requireRepository } from "../../../lib/repo/mod.ts";
+import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { collectWork, formatPulled } from "../repository.ts";
 
@@ -21,7 +22,10 @@ export const command: Command = {
   examples: ["sbx pull demo", "sbx pull demo src/main.c --branch fix"],
   async run(args) {
     const [name, ...paths] = args.words;
-    await using work = await collectWork(await connect(), name);
+    const client = await connect();
+    const json = { reason: "before sbx pull" };
+    await client.json("POST", `/vms/${segment(name)}/snapshots/protect`, { json });
+    await using work = await collectWork(client, name);
     const branch = args.text("branch");
     if (branch !== undefined) requireRepository(work, "--branch");
     const pulled = await pullWork(work, { branch, paths });

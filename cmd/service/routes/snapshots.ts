@@ -13,6 +13,10 @@ export function routeSnapshots(app: Hono, { supervisor, snapshots }: Service): v
     snapshotRoutes.create,
     ({ params, body }) => snapshots.create(supervisor.find(params.id), body.label),
   );
+  handle(app, snapshotRoutes.protect, async ({ params, body }) => {
+    const snapshot = await snapshots.protect(supervisor.find(params.id), body.reason);
+    return { ...(snapshot && { snapshot }) };
+  });
   handle(app, snapshotRoutes.undo, ({ params, body }) => snapshots.undo(supervisor.find(params.id), body));
   handle(
     app,
