@@ -1,15 +1,24 @@
 import type { Call, Caller, ExecCall, Reply, SingleKind } from "../../lib/ipc/mod.ts";
 import type { Jobs } from "../../lib/job/mod.ts";
+import type { Ports } from "../../lib/port/mod.ts";
 import { fileDraft, type Session } from "../../lib/session/mod.ts";
 import { followJob, type JobCall, replyToJobCall } from "./jobs.ts";
+import { type PortCall, replyToPortCall } from "./ports.ts";
 import { serveTerminal } from "./terminal.ts";
 import { serveWatch } from "./watch.ts";
 
 type ForkCall = Extract<Call, { t: "Fork" }>;
-type SingleCall = Exclude<Extract<Call, { t: SingleKind }>, ForkCall | JobCall>;
+type SingleCall = Exclude<Extract<Call, { t: SingleKind }>, ForkCall | JobCall | PortCall>;
+
+/** One VM, and what its process does beside running it. */
+export interface Served {
+  session: Session;
+  jobs: Jobs;
+  ports: Ports;
+}
 
 /** Serves one call of the service. */
-export async function serve(session: Session, jobs: Jobs, call: Call, caller: Caller): Promise<void> {
+export async function serve({ session, jobs, ports }: Served, call: Call, caller: Caller): Promise<void> {
   switch (call.t) {
     case "Watch":
       return await serveWatch(session, caller);
@@ -21,6 +30,10 @@ export async function serve(session: Session, jobs: Jobs, call: Call, caller: Ca
       return await serveFork(session, call, caller);
     case "JobFollow":
       return await followJob(jobs, call, caller);
+    case "Ports":
+    case "PortOpen":
+    case "PortClose":
+      return await caller.reply(replyToPortCall(ports, call));
     case "Jobs":
     case "JobStart":
     case "JobStop":

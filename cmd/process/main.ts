@@ -4,10 +4,12 @@ import { home } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections } from "../../lib/base/log/mod.ts";
 import { call, CallServer, NO_SESSION } from "../../lib/ipc/mod.ts";
 import { Jobs } from "../../lib/job/mod.ts";
+import { Ports } from "../../lib/port/mod.ts";
 import { makeSockets, readRecord, Session, sessionPaths } from "../../lib/session/mod.ts";
 import { Qemu } from "../../lib/vm/mod.ts";
 import { serve } from "./calls.ts";
 import { jobRunner } from "./jobs.ts";
+import { portConnector } from "./ports.ts";
 import { awaitSession } from "./spare.ts";
 
 /** Longest wait in `ms` for the first `Boot`: a service that died meanwhile must leave no process behind. */
@@ -29,11 +31,12 @@ export async function main([argument]: string[]): Promise<number> {
   const listener = Deno.listen({ transport: "unix", path: paths.socket });
   const session = new Session(await readRecord(paths), at, new Qemu());
   const jobs = new Jobs(paths.jobs, jobRunner(session));
+  const ports = new Ports(portConnector(session));
   const orphaned = setTimeout(() => session.stop(true), ORDER_DEADLINE_MS);
   const calls = new CallServer(listener, (request, caller) => {
     log.debug(`call ${request.t}`);
     if (request.t === "Boot") clearTimeout(orphaned);
-    return serve(session, jobs, request, caller);
+    return serve({ session, jobs, ports }, request, caller);
   });
   const { parent } = session.record;
   if (parent) {
@@ -46,6 +49,7 @@ export async function main([argument]: string[]): Promise<number> {
     Deno.addSignalListener(signal, () => session.stop(true));
   }
   await session.ended;
+  ports.closeAll();
   // The call that ended the session still needs its reply.
   await calls.close();
   await jobs.settle();

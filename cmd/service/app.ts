@@ -10,6 +10,7 @@ import { routeFiles } from "./routes/files.ts";
 import { routeJobs } from "./routes/jobs.ts";
 import { routeMcp } from "./routes/mcp.ts";
 import { routePolicy } from "./routes/policy.ts";
+import { routePorts } from "./routes/ports.ts";
 import { routeProfiles } from "./routes/profiles.ts";
 import { routeRecords } from "./routes/records.ts";
 import { routeRun } from "./routes/run.ts";
@@ -41,6 +42,7 @@ export function makeApp(service: Service): Hono {
   routeTemplates(app, service);
   routeRun(app, supervisor);
   routeJobs(app, supervisor);
+  routePorts(app, supervisor);
   routeFiles(app, home, supervisor);
   routeSnapshots(app, service);
   routeCredentials(app, home);

@@ -6,6 +6,7 @@ export * from "./file.ts";
 export * from "./job.ts";
 export * from "./mcp.ts";
 export * from "./policy.ts";
+export * from "./port.ts";
 export * from "./profile.ts";
 export * from "./session.ts";
 export * from "./settings.ts";

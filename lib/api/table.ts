@@ -5,6 +5,7 @@ import { fileRoutes } from "./file.ts";
 import { jobRoutes } from "./job.ts";
 import { mcpRoutes } from "./mcp.ts";
 import { policyRoutes } from "./policy.ts";
+import { portRoutes } from "./port.ts";
 import { profileRoutes } from "./profile.ts";
 import { sessionRoutes } from "./session.ts";
 import { settingsRoutes } from "./settings.ts";
@@ -18,6 +19,7 @@ export const ROUTE_GROUPS = {
   system: systemRoutes,
   vm: vmRoutes,
   job: jobRoutes,
+  port: portRoutes,
   template: templateRoutes,
   file: fileRoutes,
   snapshot: snapshotRoutes,

@@ -6,6 +6,7 @@ import { z } from "zod";
 import { JobId, JobRecord } from "../job/schema.ts";
 import { RuleCounter } from "../detection/match/schema.ts";
 import { ServerStatus, ToolEntry } from "../mcp/schema.ts";
+import { PortNumber, PortRecord } from "../port/schema.ts";
 import { AnsweredBy, Ask, AskAnswer } from "../policy/ask/schema.ts";
 
 /** Version of this wire; both sides send theirs first. */
@@ -51,6 +52,9 @@ export const Call = z.discriminatedUnion("t", [
     job: JobId.optional(),
     ...size,
   }),
+  z.strictObject({ t: z.literal("Ports") }),
+  z.strictObject({ t: z.literal("PortOpen"), guest_port: PortNumber, host_port: PortNumber.optional() }),
+  z.strictObject({ t: z.literal("PortClose"), guest_port: PortNumber }),
   z.strictObject({ t: z.literal("Jobs") }),
   z.strictObject({
     t: z.literal("JobStart"),
@@ -169,6 +173,8 @@ export const Reply = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Missing"), bytes: z.int() }),
   z.strictObject({ t: z.literal("Jobs"), jobs: z.array(JobRecord) }),
   z.strictObject({ t: z.literal("Job"), job: JobRecord }),
+  z.strictObject({ t: z.literal("Ports"), ports: z.array(PortRecord) }),
+  z.strictObject({ t: z.literal("Port"), port: PortRecord }),
   z.strictObject({
     t: z.literal("Exited"),
     exit_code: z.int(),
@@ -192,6 +198,9 @@ export const REPLIES = {
   Info: ["Info"],
   Exec: ["Output", "Exited"],
   Terminal: ["Output"],
+  Ports: ["Ports"],
+  PortOpen: ["Port"],
+  PortClose: ["Port"],
   Jobs: ["Jobs"],
   JobStart: ["Job"],
   JobStop: ["Job"],

@@ -31,7 +31,8 @@ Deno.test("every route, with and without the token", async (t) => {
       for (const { method, path } of routes.filter(({ path }) => path.startsWith("/vms/nobody/"))) {
         const query = path.includes("/files/") ? "?path=a" : "";
         const runs = path.endsWith("/exec") || (method === "POST" && path.endsWith("/jobs"));
-        const json = runs ? { command: "true" } : undefined;
+        const forwards = method === "POST" && path.endsWith("/ports");
+        const json = runs ? { command: "true" } : forwards ? { guest_port: 80 } : undefined;
         const response = await sbx.fetch(path + query, { method, json });
         assertEquals(
           [response.status, (await response.json()).code],

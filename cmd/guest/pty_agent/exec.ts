@@ -7,9 +7,11 @@ import {
   EXIT_CANNOT_RUN,
   EXIT_TIMED_OUT,
   type HostMessage,
+  PORT_PROGRAM,
   PORTS,
 } from "../../../lib/guest/wire/mod.ts";
 import type { Host } from "./host.ts";
+import { PortConnection } from "./port.ts";
 
 type Exec = Extract<HostMessage, { t: "Exec" }>;
 
@@ -49,11 +51,16 @@ export class Executions {
   }
 }
 
+/** A process, or the connection of {@linkcode PORT_PROGRAM}. */
+type RunningProgram =
+  & Pick<Deno.ChildProcess, "stdin" | "stdout" | "stderr">
+  & ({ pid: number; status: Promise<{ code: number }> } | Pick<PortConnection, "pid" | "status" | "close">);
+
 /** One program and its streams. */
 class Execution {
   #request: Exec;
   #host: Host;
-  #child: Deno.ChildProcess | undefined;
+  #child: RunningProgram | undefined;
   #endReason: "timed out" | "killed" | undefined;
   /** drops the output that is still to come */
   #drop = Promise.withResolvers<void>();
@@ -76,7 +83,7 @@ class Execution {
     const connection = this.#host.connect(PORTS.exec);
     connection.catch(() => {});
     try {
-      this.#child = this.#spawn();
+      this.#child = await this.#spawn();
       if (timeout_ms) deadline = setTimeout(() => this.end("timed out"), timeout_ms);
       channel = new FrameChannel(await connection);
       await channel.send({ t: "ExecStarted", id } satisfies ExecStarted);
@@ -113,6 +120,7 @@ class Execution {
     if (!this.#child || this.#endReason) return;
     this.#endReason = reason;
     const { pid } = this.#child;
+    if (pid === undefined) return this.#child.close();
     signal(-pid, "SIGTERM");
     const killer = setTimeout(() => signal(-pid, "SIGKILL"), GRACE_MS);
     this.#child.status.finally(() => {
@@ -136,8 +144,9 @@ class Execution {
     });
   }
 
-  #spawn(): Deno.ChildProcess {
+  async #spawn(): Promise<RunningProgram> {
     const { argv: [program, ...args], cwd = DEFAULT_CWD, env, stdin } = this.#request;
+    if (program === PORT_PROGRAM) return await PortConnection.open(args[0]);
     return new Deno.Command(program, {
       args,
       cwd,

@@ -7,6 +7,8 @@ import "./create.ts";
 import "./exec.ts";
 import "./jobs.ts";
 import "./shell.ts";
+import "./port.ts";
+import "./open.ts";
 import "./pause.ts";
 import "./resume.ts";
 import "./suspend.ts";

@@ -12,6 +12,8 @@ export const COMMANDS: readonly string[] = [
   "exec",
   "jobs",
   "shell",
+  "port",
+  "open",
   "pause",
   "resume",
   "suspend",

@@ -40,6 +40,7 @@ const BY_CODE: Record<string, number> = {
   "request.unknown_field": 422,
   "settings.corp_locked": 423,
   "corp.closed": 423,
+  "port.limit": 409,
   "job.ended": 409,
   "job.no_terminal": 409,
   "detection.limit": 409,

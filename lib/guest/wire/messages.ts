@@ -76,6 +76,9 @@ export type HostMessage =
 /** Exec port, host to guest: base64 of a program's input, or its end. */
 export type ExecInput = { stream: "stdin"; data: string } | { stream: "stdin"; end: true };
 
+/** Program of the agent that connects its streams to a port of the guest, its only argument (docs/ports.md). */
+export const PORT_PROGRAM = "sbx-port";
+
 /**
  * Exit code of a program that cannot run: missing, not executable, or without its directory
  * (docs/contracts.md §2).

@@ -1,0 +1,148 @@
+import { acceptAll } from "../base/accept/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { log } from "../base/log/mod.ts";
+import { closeQuietly, writeAll } from "../base/wire/mod.ts";
+import type { ExecStreams } from "../guest/mod.ts";
+import type { PortRecord } from "./schema.ts";
+
+/** Most ports of a VM that are forwarded (docs/contracts.md §14). */
+export const PORTS_MAX = 32;
+/** Most connections to the ports of a VM at once; the guest runs 128 programs for its host, and jobs need some. */
+export const PORT_CONNECTIONS_MAX = 110;
+/** The only address that ports listen on. */
+const HOSTNAME = "127.0.0.1";
+const CHUNK_BYTES = 64 * 1024;
+
+/** Connects streams to a port of the guest until its side ends. @returns 0 for an end in order */
+export type ConnectPort = (port: number, streams: ExecStreams, gone: AbortSignal) => Promise<number>;
+
+interface Forward {
+  listener: Deno.TcpListener;
+  connections: Set<Deno.TcpConn>;
+}
+
+/** Ports of the host that lead to ports of one VM. They end with its process. */
+export class Ports {
+  readonly #connect: ConnectPort;
+  readonly #forwards = new Map<number, Forward>();
+
+  constructor(connect: ConnectPort) {
+    this.#connect = connect;
+  }
+
+  list(): PortRecord[] {
+    return Array.from(this.#forwards, ([guest_port, forward]) => recordOf(guest_port, forward));
+  }
+
+  /**
+   * Opens a port, or returns the one that is open.
+   *
+   * @param hostPort absent: the same as in the guest, or a free one where that is taken
+   * @throws {SbxError} `port.conflict`, `port.limit`
+   */
+  open(guestPort: number, hostPort?: number): PortRecord {
+    const existing = this.#forwards.get(guestPort);
+    if (existing) return this.#existing(guestPort, existing, hostPort);
+    if (this.#forwards.size >= PORTS_MAX) {
+      throw new SbxError("port.limit", `${PORTS_MAX} ports of the VM are forwarded, the limit`, {
+        hint: "sbx port NAME PORT --remove ends one",
+      });
+    }
+    const listener = hostPort ? listen(hostPort) : listenNear(guestPort);
+    const forward: Forward = { listener, connections: new Set() };
+    this.#forwards.set(guestPort, forward);
+    void this.#serve(guestPort, forward);
+    return recordOf(guestPort, forward);
+  }
+
+  /** Ends a port with its connections. @throws {SbxError} `port.not_found` */
+  close(guestPort: number): PortRecord {
+    const forward = this.#forwards.get(guestPort);
+    if (!forward) {
+      throw new SbxError("port.not_found", `port ${guestPort} of the VM is not forwarded`, {
+        hint: "sbx port NAME lists those that are",
+      });
+    }
+    const record = recordOf(guestPort, forward);
+    this.#forwards.delete(guestPort);
+    forward.listener.close();
+    for (const conn of forward.connections) closeQuietly(conn);
+    return record;
+  }
+
+  closeAll(): void {
+    for (const port of [...this.#forwards.keys()]) this.close(port);
+  }
+
+  #existing(guestPort: number, forward: Forward, hostPort?: number): PortRecord {
+    const record = recordOf(guestPort, forward);
+    if (hostPort === undefined || hostPort === record.host_port) return record;
+    throw new SbxError(
+      "port.conflict",
+      `port ${guestPort} of the VM is forwarded from port ${record.host_port}`,
+      {
+        hint: `remove that first: sbx port NAME ${guestPort} --remove`,
+      },
+    );
+  }
+
+  async #serve(guestPort: number, { listener, connections }: Forward): Promise<void> {
+    for await (const conn of acceptAll(listener) as AsyncIterable<Deno.TcpConn>) {
+      const all = this.#forwards.values().reduce((sum, forward) => sum + forward.connections.size, 0);
+      if (all >= PORT_CONNECTIONS_MAX) {
+        closeQuietly(conn);
+        continue;
+      }
+      connections.add(conn);
+      this.#relay(guestPort, conn)
+        .catch((error) => log.debug(`port ${guestPort}: ${error}`))
+        .finally(() => {
+          connections.delete(conn);
+          closeQuietly(conn);
+        });
+    }
+  }
+
+  /** Relays one connection; an end of one side leaves the other open. */
+  async #relay(guestPort: number, conn: Deno.TcpConn): Promise<void> {
+    const gone = new AbortController();
+    const chunk = new Uint8Array(CHUNK_BYTES);
+    const code = await this.#connect(guestPort, {
+      async input() {
+        const read = await conn.read(chunk).catch(() => undefined);
+        // A client that reset its connection takes no answer.
+        if (read === undefined) gone.abort();
+        return read ? chunk.subarray(0, read).toBase64() : null;
+      },
+      async output(stream, data) {
+        // Notes of sbx, such as a refusal, are not the port's.
+        if (stream === "stdout") await writeAll(conn, Uint8Array.fromBase64(data)).catch(() => gone.abort());
+      },
+    }, gone.signal);
+    if (code === 0) await conn.closeWrite().catch(() => {});
+  }
+}
+
+function recordOf(guest_port: number, { listener, connections }: Forward): PortRecord {
+  return { guest_port, host_port: listener.addr.port, connections: connections.size };
+}
+
+function listen(port: number): Deno.TcpListener {
+  try {
+    return Deno.listen({ hostname: HOSTNAME, port });
+  } catch (cause) {
+    throw new SbxError("port.conflict", `port ${port} of this host cannot be listened on`, {
+      cause,
+      hint: "another program has it, or it is below 1024: name another one, such as 5173:8080",
+    });
+  }
+}
+
+/** The same port as in the guest, or a free one. */
+function listenNear(port: number): Deno.TcpListener {
+  try {
+    return listen(port);
+  } catch {
+    return Deno.listen({ hostname: HOSTNAME, port: 0 });
+  }
+}

@@ -1,0 +1,109 @@
+/** Ports of the host that lead to programs of a VM: both ways, half-closes, many at once, policy, their end. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { closeQuietly } from "../../lib/base/wire/mod.ts";
+import { eventually, Sbx } from "../helper/sbx.ts";
+
+const DENY_PORT = `
+[profiles.rules.no-database]
+action = "block"
+match = 'process.activity.executable == "sbx-port" && process.activity.argv[1] == "5432"'
+reason = "no database"
+`;
+/** Listens on 7000, on ::1 only on 7001; sends back what it got when the client has ended its side. */
+const ECHO = `
+import socket, threading
+def serve(conn):
+    data = b""
+    while chunk := conn.recv(65536): data += chunk
+    conn.sendall(data); conn.close()
+def listen(family, address, port):
+    server = socket.socket(family); server.bind((address, port)); server.listen(200)
+    while True: threading.Thread(target=serve, args=(server.accept()[0],)).start()
+threading.Thread(target=listen, args=(socket.AF_INET6, "::1", 7001)).start()
+listen(socket.AF_INET, "127.0.0.1", 7000)
+`;
+const MEBIBYTE = 1024 * 1024;
+
+Deno.test("ports of a VM", async (t) => {
+  const sbx = await Sbx.make();
+  const forward = async (port: number): Promise<number> =>
+    JSON.parse(await sbx.ok("port", "dev", `${port}`, "--json")).host_port;
+  const talk = async (port: number, bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> => {
+    const conn = await Deno.connect({ hostname: "127.0.0.1", port });
+    const answer = new Response(conn.readable).bytes();
+    try {
+      for (let at = 0; at < bytes.length;) at += await conn.write(bytes.subarray(at));
+      await conn.closeWrite();
+    } catch {
+      // refused: it is closed
+    }
+    const received = await answer.catch(() => new Uint8Array());
+    closeQuietly(conn);
+    return received;
+  };
+  const send = async (port: number, text: string) =>
+    new TextDecoder().decode(await talk(port, new TextEncoder().encode(text)));
+  try {
+    await sbx.ok("profile", "copy", "code", "mine");
+    await Deno.writeTextFile(`${sbx.home}/profiles/mine/profile.toml`, DENY_PORT, { append: true });
+    await sbx.ok("create", "dev", "--profile", "mine");
+    await sbx.ok("exec", "--detach", "dev", "--", "python3", "-c", ECHO);
+    const echo = await forward(7000);
+
+    await t.step("a client ends its side and still gets its answer; ::1 is reached too", async () => {
+      await eventually("the server listens", async () => await send(echo, "hello") === "hello");
+      assertEquals(await send(await forward(7001), "six"), "six");
+      assertStringIncludes(await sbx.ok("port", "dev"), `127.0.0.1:${echo}`);
+      assertEquals(await sbx.ok("open", "dev", "7000"), `http://127.0.0.1:${echo}/\n`);
+    });
+
+    await t.step("bytes arrive as they were sent, and fast", async () => {
+      const bytes = new Uint8Array(4 * MEBIBYTE);
+      for (let at = 0; at < bytes.length; at += 65_536) {
+        crypto.getRandomValues(bytes.subarray(at, at + 65_536));
+      }
+      const began = performance.now();
+      assert((await talk(echo, bytes)).every((byte, at) => byte === bytes[at]));
+      console.log(`      ${(8000 / (performance.now() - began)).toFixed(1)} MiB/s, both ways together`);
+    });
+
+    await t.step("100 connections at once", async () => {
+      const texts = Array.from({ length: 100 }, (_, i) => `client ${i} ${"x".repeat(i)}`);
+      assertEquals(await Promise.all(texts.map((text) => send(echo, text))), texts);
+    });
+
+    await t.step("each connection is an event, and policy forbids some", async () => {
+      const database = await forward(5432);
+      assertEquals(await send(database, "select 1"), "");
+      assertEquals(await send(await forward(7999), "nobody listens"), "");
+      const { events } = JSON.parse(await sbx.ok("events", "dev", "--json"));
+      const of = (port: number) =>
+        events.filter(({ process }: any) => process?.activity.command === `sbx-port ${port}`);
+      const [refused] = of(5432);
+      assertStringIncludes(await sbx.ok("why", refused.common.event_id), "no-database");
+      assertEquals(of(7001).map(({ common }: any) => common.event_type), ["process.exec", "process.exit"]);
+    });
+
+    await t.step("invalid ports are refused", async () => {
+      for (const spec of ["0", "65536", "x", "1:2:3", "80:"]) {
+        assertEquals((await sbx.cli("port", "dev", spec)).code, 2, spec);
+      }
+      assertEquals((await sbx.cli("port", "dev", "7000:1")).code, 1);
+      assertEquals((await sbx.api("DELETE", "/vms/dev/ports/..%2f")).status, 404);
+      assertEquals((await sbx.api("DELETE", "/vms/dev/ports/12")).status, 404);
+    });
+
+    await t.step("a port is removed, and the others end with the VM", async () => {
+      await sbx.ok("port", "dev", "7001", "--remove");
+      assert(!(await sbx.ok("port", "dev")).includes("7001"));
+      await sbx.ok("stop", "dev");
+      assertEquals(
+        await Deno.connect({ hostname: "127.0.0.1", port: echo }).catch(() => "refused"),
+        "refused",
+      );
+      assertEquals(await sbx.ok("port", "dev", "--json"), '{\n  "ports": []\n}\n');
+    });
+  } finally {
+    await sbx.dispose();
+  }
+});
