@@ -8,7 +8,7 @@ OUT ?= dist
 ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp
 GUEST := $(notdir $(wildcard cmd/guest/*))
 
-.PHONY: demo test unit e2e test-agents test-faults test-hosts setup deps check fmt bench mutate build install clean image docs
+.PHONY: demo test unit e2e test-agents test-faults test-hosts test-large setup deps check fmt bench mutate build install clean image docs
 
 demo: setup deps image
 	@scripts/demo.sh
@@ -38,6 +38,10 @@ test-agents: setup deps image
 # while VMs are suspended and resume (in Debian trixie where this machine cannot suspend). TEST=tests/faults/suspend_test.ts runs these alone.
 test-faults: setup deps image
 	@SBX_REQUIRE_VM=1 scripts/test.sh faults
+
+# A repository with a pack of 300 MB through a VM and back.
+test-large: setup deps image
+	@SBX_REQUIRE_VM=1 scripts/test.sh large
 
 # Deno, its cache and bin/: everything that runs from source.
 setup:
