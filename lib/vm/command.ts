@@ -74,7 +74,9 @@ export interface Pluggable {
 
 /** Devices of a VM that serve its vsock and its shared folder. */
 export const PLUGGABLE: readonly Pluggable[] = [
-  { id: "files", driver: "vhost-user-fs-pci", options: { tag: "workspace" } },
+  // A machine that is written down loses the notice of requests under way in its folder. With event indices the guest
+  // would never give another one: its programs would wait for ever for files.
+  { id: "files", driver: "vhost-user-fs-pci", options: { tag: "workspace", event_idx: "off" } },
   { id: "vsock", driver: "vhost-user-vsock-pci", options: {} },
 ];
 

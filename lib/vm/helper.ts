@@ -20,6 +20,7 @@ export class Helpers {
   readonly #files: Deno.ChildProcess;
   /** whose end is no failure */
   #expected: Deno.ChildProcess | undefined;
+  #listened: Promise<void> | undefined;
   readonly #fail = Promise.withResolvers<void>();
 
   constructor(tools: Tools, spec: HelperSpec) {
@@ -32,11 +33,12 @@ export class Helpers {
   }
 
   /** Waits until both can be connected to. @throws {SbxError} `vm.boot_failed`: names the one that cannot */
-  async listening(): Promise<void> {
-    await Promise.all([
+  listening(): Promise<void> {
+    // Looked at once: each listens no more when its first connection is there.
+    return this.#listened ??= Promise.all([
       this.#listening("virtiofsd", SOCKETS.files, this.#files),
       this.#listening("vhost-device-vsock", SOCKETS.vsock, this.#vsock),
-    ]);
+    ]).then(() => {});
   }
 
   /** A new vsock in place of one that was ejected. */

@@ -6,6 +6,8 @@ import { suspendTest } from "../helper/suspend.ts";
 
 /** Largest difference between the clocks of guest and host, in `s`, with the time of a command. */
 const CLOCK_SECS = 5;
+/** A request under way when the machine stops is lost in about every second one. */
+const ROUNDS = 6;
 /** Has two files open, and reads them once the host says so. */
 const READ_LATER = `exec 3</workspace/gone 4</workspace/kept; echo begun >/workspace/begun
 until [ -e /workspace/go ]; do sleep 0.1; done
@@ -62,6 +64,29 @@ suspendTest("a VM that was suspended meets a host that has changed", async (t) =
     await sbx.dispose();
   }
 });
+
+suspendTest(
+  "a program that writes to the workspace without a pause writes on after each resume",
+  async () => {
+    const sbx = await Sbx.make();
+    try {
+      await sbx.ok("create", "dev");
+      const { workspace } = JSON.parse(await sbx.ok("info", "dev", "--json"));
+      const write = "exec 3>/workspace/count; n=0; while :; do n=$((n+1)); echo $n >&3; done";
+      await sbx.ok("exec", "dev", "--", "sh", "-c", `nohup sh -c '${write}' >/dev/null 2>&1 &`);
+      const size = async () => (await Deno.stat(join(workspace, "count"))).size;
+      for (let round = 1; round <= ROUNDS; round++) {
+        await sbx.ok("suspend", "dev");
+        const before = await size();
+        await sbx.ok("resume", "dev");
+        // No command of the host may help: its programs ask for the workspace too.
+        await eventually(`it writes on (${round})`, async () => await size() > before);
+      }
+    } finally {
+      await sbx.dispose();
+    }
+  },
+);
 
 async function exists(path: string): Promise<boolean> {
   return await Deno.lstat(path).then(() => true, () => false);

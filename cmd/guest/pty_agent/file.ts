@@ -22,3 +22,11 @@ export async function awaitFile(
   }
   await send({ t: "FileVisible", id, visible });
 }
+
+/**
+ * Asks for a file of the workspace, whether or not it is there. While the machine was written down the notice of requests
+ * under way got lost: the host finds them with the next one.
+ */
+export function remindWorkspace(): void {
+  Deno.lstat("/workspace/.sbx-reminder").catch(() => {});
+}

@@ -8,7 +8,7 @@ import { connectHost, type GuestMessage, type HostMessage } from "../../../lib/g
 import { BootConfig } from "./boot.ts";
 import { connectControl, ejectVsock, reconnectControl } from "./connect.ts";
 import { Executions } from "./exec.ts";
-import { awaitFile } from "./file.ts";
+import { awaitFile, remindWorkspace } from "./file.ts";
 import { Hold } from "./hold.ts";
 import type { Host } from "./host.ts";
 import { Terminals } from "./pty.ts";
@@ -46,6 +46,7 @@ for (let conn = first.conn, isFirst = true;; conn = await reconnectControl(), is
   host.visits++;
   host.away?.resolve();
   host.away = undefined;
+  if (!isFirst) remindWorkspace();
   await send({ t: "Ready", version: AGENT_VERSION });
   const left = await serve(isFirst && !first.waited);
   if (!left) Deno.exit(1);
