@@ -58,8 +58,10 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
       await session.resume();
       return { t: "Info", info: session.info };
     case "Suspend":
-      await session.suspend();
+      await session.suspend(call.idle_ms);
       return { t: "Info", info: session.info };
+    case "Idle":
+      return { t: "Idle", ms: await session.idleMs() };
     case "Stop":
       await session.stop(call.force);
       return { t: "Info", info: session.info };

@@ -50,9 +50,19 @@ export async function main([argument]: string[]): Promise<number> {
   }
   await session.ended;
   ports.closeAll();
-  // The call that ended the session still needs its reply.
-  await calls.close();
+  // The call that ended the session still needs its reply. The socket goes before that: as soon as somebody knows that
+  // the session is over, the VM's next process may listen in its place.
+  const closed = calls.close();
+  removeSocket(paths.socket);
+  await closed;
   await jobs.settle();
-  await Deno.remove(paths.socket).catch(() => {});
   return session.info.state === "Defunct" ? 1 : 0;
+}
+
+function removeSocket(path: string): void {
+  try {
+    Deno.removeSync(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
 }

@@ -16,7 +16,7 @@ export async function serveTerminal(
   const over = Promise.withResolvers<void>();
   const viewer: Viewer = {
     write: (bytes) => caller.reply({ t: "Output", stream: "stdout", data: bytes.toBase64() }),
-    end: over.resolve,
+    end: (reason) => reason ? over.reject(reason) : over.resolve(),
   };
   await terminal.attach(viewer);
   await terminal.resize(cols, rows);

@@ -1,6 +1,7 @@
 /** The user's terminal, attached to one in a VM. */
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { writeAll } from "../../lib/base/wire/mod.ts";
+import { Spinner } from "./spinner.ts";
 import { RawTerminal } from "./terminal.ts";
 
 /** Ctrl-], which detaches, as in telnet. */
@@ -23,16 +24,22 @@ export interface Detached {
  *
  * @param what the terminal, for errors
  * @param endsInput input that ends is the end of the program's input
+ * @param doing what takes a while, before it opens
  * @throws {SbxError} `terminal.unavailable`
  */
-export async function attach(socket: WebSocket, what: string, endsInput: boolean): Promise<Detached> {
+export async function attach(
+  socket: WebSocket,
+  what: string,
+  endsInput: boolean,
+  doing?: string,
+): Promise<Detached> {
   socket.binaryType = "arraybuffer";
   const closed = Promise.withResolvers<Detached>();
   let terminal: RawTerminal | undefined;
   socket.onclose = ({ code, reason }) => closed.resolve({ code, reason });
   socket.onmessage = ({ data }) => terminal?.write(new Uint8Array(data));
   try {
-    if (!(await waitUntilOpen(socket))) {
+    if (!(await waitUntilOpen(socket, doing))) {
       throw new SbxError("terminal.unavailable", `${what} cannot be opened`, {
         hint: `the VM must be Running; sbx list shows its status`,
       });
@@ -47,8 +54,9 @@ export async function attach(socket: WebSocket, what: string, endsInput: boolean
   }
 }
 
-function waitUntilOpen(socket: WebSocket): Promise<boolean> {
-  return new Promise((resolve) => {
+async function waitUntilOpen(socket: WebSocket, doing?: string): Promise<boolean> {
+  using _spinner = doing === undefined ? undefined : new Spinner(doing);
+  return await new Promise((resolve) => {
     socket.onopen = () => resolve(true);
     socket.addEventListener("close", () => resolve(false));
     socket.onerror = () => resolve(false);

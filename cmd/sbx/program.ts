@@ -6,6 +6,7 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import { serverEvents } from "../../lib/client/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
 import { writeAll } from "../../lib/base/wire/mod.ts";
+import { Spinner } from "./spinner.ts";
 import { usageError } from "./usage.ts";
 
 /** Exit code of a failure of sbx itself; the program uses the others. */
@@ -112,14 +113,19 @@ export interface StreamHandlers {
  */
 export async function streamProgram(response: Response, handlers: StreamHandlers = {}): Promise<number> {
   let exit: Exit | undefined;
+  let spinner: Spinner | undefined;
+  using _ = { [Symbol.dispose]: () => spinner?.[Symbol.dispose]() };
   for await (const { event, data } of serverEvents(response.body!)) {
     const value = JSON.parse(data);
+    spinner?.[Symbol.dispose]();
+    spinner = undefined;
     if (event === "stdout") await writeAll(Deno.stdout, Uint8Array.fromBase64(value.data));
     else if (event === "stderr") await writeAll(Deno.stderr, Uint8Array.fromBase64(value.data));
     else if (event === "exit") {
       exit = value;
       if (!handlers.events) break;
-    } else if (event === "booted") handlers.booted?.(value);
+    } else if (event === "resuming") spinner = new Spinner(`resuming ${value.name}`);
+    else if (event === "booted") handlers.booted?.(value);
     else if (event === "events") handlers.events?.(value.events);
     else if (event === "error") throw serverError(value);
   }

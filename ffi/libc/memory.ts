@@ -5,6 +5,8 @@ const PROT_READ = 1, MAP_SHARED = 1, MADV_POPULATE_READ = 22;
 const O_RDONLY = 0, O_WRONLY = 1, O_CREAT = 0o100, O_EXCL = 0o200;
 const O_CLOEXEC = 0o2000000;
 const SEEK_SET = 0, SEEK_END = 2, SEEK_DATA = 3, SEEK_HOLE = 4;
+/** `bytes` of a block of stat(2). */
+const BLOCK = 512;
 /** Most `bytes` of one call; the kernel copies no more than 2 GiB at once. */
 const COPY_MAX = 1 << 30;
 /** Parts of a copy at a time, and most `bytes` of each; the processors of a machine that stands still have nothing else to do. */
@@ -59,6 +61,12 @@ export class MemoryFile {
       this.close();
       throw new Error(`the kernel gives no anonymous file of ${bytes} bytes`);
     }
+  }
+
+  /** Its size without holes, in `bytes`. */
+  async allocated(): Promise<number> {
+    this.#requireOpen();
+    return ((await Deno.stat(this.path)).blocks ?? 0) * BLOCK;
   }
 
   /** Fills it with a file's content; holes stay holes. @throws {Error} the file is missing, or of another size */

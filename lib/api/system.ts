@@ -43,6 +43,10 @@ export const SystemStatus = ServiceStatus.extend({
     making: z.int().describe("number that are being made"),
     problems: z.array(z.string()).describe("why some could not be made, or did not start"),
   }),
+  idle_suspend: z.object({
+    minutes: z.number().describe("after which an idle VM is suspended; 0: never"),
+    problem: z.string().optional().describe("why the setting has no effect"),
+  }),
 }).openapi("SystemStatus");
 export type SystemStatus = z.infer<typeof SystemStatus>;
 

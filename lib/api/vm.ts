@@ -57,6 +57,9 @@ export const VmSummary = z.object({
   ),
   available_actions: z.array(VmAction),
   last_error: z.string().optional(),
+  suspended_by: z.enum(["person", "idle"]).optional().describe(
+    "of a suspended VM: one that was idle comes back by itself when something is asked of it",
+  ),
 }).openapi("Vm");
 export type VmSummary = z.infer<typeof VmSummary>;
 
@@ -89,7 +92,9 @@ export const VmInfo = VmSummary.extend({
   started_by: z.enum(["cold", "template", "resume", "fork"]).optional().describe(
     "absent before the first boot",
   ),
-  started_why: z.string().optional().describe("why it did not start from memory"),
+  started_why: z.string().optional().describe(
+    "why it did not start from memory, or what a suspended VM came back for",
+  ),
   hypervisor: z.string(),
   features: z.record(z.string(), z.boolean()),
   pid: z.int().optional().describe("pid of the VM's sbx-process"),

@@ -19,6 +19,7 @@ import {
   type Rule,
   type Verdict,
 } from "../policy/mod.ts";
+import { EventActivity } from "./activity.ts";
 import { askPerson } from "./ask.ts";
 import { completeDraft } from "./complete.ts";
 import { Detector, type ExportRoutes } from "./detector.ts";
@@ -28,17 +29,16 @@ import type { SessionNotice } from "./notice.ts";
 import type { GateOptions } from "./options.ts";
 import { outlineOf } from "./outline.ts";
 import { recordRefusal } from "./unrecorded.ts";
-import { type Decided, EventPassage, type PassageGate, type TimedOutcome } from "./passage.ts";
+import { type Decided, EventPassage, type TimedOutcome } from "./passage.ts";
 import type { Recorder } from "./recorder.ts";
 import { Redactor } from "./redact.ts";
 import { RESPONDING, withResponse } from "./response.ts";
 import { RulesInForce } from "./rules_in_force.ts";
 
-const NO_FINDINGS: ReadonlySet<string> = new Set();
-
 /** The gate of one session: completes drafts, evaluates the rules, waits for people, and records before any effect. */
 export class SessionGate implements Gate {
   readonly asks: AskQueue;
+  readonly activity = new EventActivity();
   readonly #options: GateOptions;
   readonly #recorder: Recorder;
   readonly #redactor: Redactor;
@@ -46,15 +46,14 @@ export class SessionGate implements Gate {
   #detector: Detector;
   #profileRevision: string;
   #budget?: Budget;
-  readonly #passages: PassageGate = {
+  readonly #passages = this.activity.following({
     reviewResponse: (...review) => this.#reviewResponse(...review),
     recordEnd: (event, outcome) => this.#recordEnd(event, outcome),
-  };
+  });
 
   /** @throws {SbxError} `detection.conflict` */
   constructor(options: GateOptions) {
-    const { recorder } = this.#options = options;
-    this.#recorder = recorder;
+    this.#recorder = (this.#options = options).recorder;
     this.#redactor = new Redactor((value) => options.scrubValue(value));
     this.#rules = new RulesInForce(options.policy, options.detections);
     this.#detector = new Detector(options.detections, options.exportRoutes);
@@ -62,7 +61,7 @@ export class SessionGate implements Gate {
     this.asks = new AskQueue({
       onAsk: (payload) => this.#tell({ type: "ask", payload }),
       onResolved: (record) => {
-        this.#safely(() => recorder.add({ rows: [{ table: "approvals", record }] }));
+        this.#safely(() => this.#recorder.add({ rows: [{ table: "approvals", record }] }));
         this.#tell({ type: "ask", payload: record });
       },
     });
@@ -224,11 +223,12 @@ export class SessionGate implements Gate {
     const findings = evaluation ? this.#findingsOf(evaluation) : [];
     this.#recorder.append({ event, ...(decision && { decision }), findings });
     whole.common.sequence = event.common.sequence;
+    this.activity.recorded();
     this.#tell({ type: "security-event", payload: { event, ...(decision && { decision }) } });
     for (const payload of findings) this.#tell({ type: "finding", payload });
     if (event.credential) this.report(credentialFindings(event));
     this.#detect(event, () => this.#detector.matchRequest(event));
-    return findings.length ? new Set(findings.map(({ finding_id }) => finding_id)) : NO_FINDINGS;
+    return new Set(findings.map(({ finding_id }) => finding_id));
   }
 
   /** Findings of an evaluation; the message of a rule that failed may repeat values of the event. */

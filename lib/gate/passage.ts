@@ -9,6 +9,8 @@ export interface TimedOutcome extends Outcome {
 
 /** The part of the gate that a passage goes back to. */
 export interface PassageGate {
+  /** an event may have its effect */
+  opened(event: Event): void;
   /** @returns the decision that blocks the response */
   reviewResponse(event: Event, response: unknown, findings: ReadonlySet<string>): Decision | undefined;
   recordEnd(event: Event, outcome: TimedOutcome): void;
@@ -43,6 +45,7 @@ export class EventPassage implements Passage {
     this.decision = decision;
     this.#findings = findings;
     this.#laterDecision = answer;
+    if (this.allowed) gate.opened(event);
   }
 
   get allowed(): boolean {

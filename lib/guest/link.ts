@@ -52,6 +52,8 @@ export class GuestLink {
   #files = new Map<string, (visible: boolean) => void>();
   #terminals = new Map<string, Terminal>();
   #shell: Terminal | undefined;
+  /** rejects when the guest is left for a while; it is trusted, and its programs go on */
+  readonly #left = Promise.withResolvers<never>();
   #isDetaching = false;
 
   /** @param dir folder of the machine's sockets */
@@ -59,11 +61,12 @@ export class GuestLink {
     const { promise, reject } = Promise.withResolvers<never>();
     this.lost = promise;
     this.#lose = reject;
-    for (const each of [promise, this.#ready.promise, this.#booted.promise]) each.catch(() => {});
+    const lost = Promise.race([promise, this.#left.promise]);
+    for (const each of [promise, lost, this.#ready.promise, this.#booted.promise]) each.catch(() => {});
     this.#ports = new GuestPorts(dir);
     this.#programs = new Programs({
       send: (message) => this.#send(message),
-      lost: promise,
+      lost,
       newId,
     });
   }
@@ -165,6 +168,12 @@ export class GuestLink {
     }
   }
 
+  /** Somebody waits for a program or a file of the guest, or watches a terminal. */
+  get isInUse(): boolean {
+    return this.#programs.count > 0 || this.#files.size > 0 ||
+      this.#terminals.values().some(({ isWatched }) => isWatched);
+  }
+
   /** Holds back writes to the guest until {@linkcode release}; to be called before its machine is paused. */
   hold(): Promise<void> {
     return this.#ports.hold();
@@ -179,6 +188,10 @@ export class GuestLink {
   async detach(): Promise<void> {
     this.#isDetaching = true;
     await this.#send({ t: "Detach" });
+    // From here on the agent kills no program for a client that leaves.
+    const left = leftError();
+    this.#left.reject(left);
+    for (const terminal of this.#terminals.values()) terminal.end(left);
   }
 
   /** The VM's shell terminal of before the machine was written down: its program still runs. */
@@ -258,6 +271,16 @@ export class GuestLink {
 function protocolError(cause: unknown): SbxError {
   if (cause instanceof SbxError) return cause;
   return new SbxError("guest.failed", "the guest broke the protocol of its control connection", { cause });
+}
+
+function leftError(): SbxError {
+  return new SbxError(
+    "vm.suspended",
+    "the VM was suspended or forked; its programs go on without their clients",
+    {
+      hint: "sbx info shows whether it runs; sbx resume brings a suspended one back",
+    },
+  );
 }
 
 function newId(): string {

@@ -62,6 +62,11 @@ export class Programs {
     this.#overdueMs = overdueMs;
   }
 
+  /** Programs that somebody waits for. */
+  get count(): number {
+    return this.#pending.size;
+  }
+
   /** Runs a program to its end. @throws {SbxError} `vm.busy`, `exec.timeout`, `guest.failed` */
   async run(request: ExecRequest, streams: ExecStreams, cancelled?: AbortSignal): Promise<ExecResult> {
     if (this.#pending.size >= PROGRAMS_MAX) {

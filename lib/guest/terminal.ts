@@ -1,3 +1,4 @@
+import type { SbxError } from "../base/error/mod.ts";
 import { backgroundTimeout } from "../base/time/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
 import type { HostMessage } from "./wire/mod.ts";
@@ -13,7 +14,8 @@ const CLOSE_MS = 10_000;
 /** Client attached to a terminal. */
 export interface Viewer {
   write(bytes: Uint8Array): Promise<void>;
-  end(): void;
+  /** @param reason why it ended before its program */
+  end(reason?: SbxError): void;
 }
 
 /** Pseudo-terminal of the guest with any number of viewers; it stays open without any. */
@@ -47,6 +49,10 @@ export class Terminal {
     if (this.#replay.length > 0) await viewer.write(this.#replay);
     if (this.ended) return viewer.end();
     this.#viewers.add(viewer);
+  }
+
+  get isWatched(): boolean {
+    return this.#viewers.size > 0;
   }
 
   /** The last output. */
@@ -119,12 +125,12 @@ export class Terminal {
     }
   }
 
-  end(): void {
+  end(reason?: SbxError): void {
     if (this.ended) return;
     this.ended = true;
     this.#connected.resolve();
     if (this.#exitCode !== undefined) this.#exit.resolve(this.#exitCode);
-    for (const viewer of this.#viewers) viewer.end();
+    for (const viewer of this.#viewers) viewer.end(reason);
     this.#viewers.clear();
   }
 

@@ -15,6 +15,7 @@ export {
   type ReplyTo,
   type SingleKind,
   type StreamKind,
+  type SuspendedBy,
 } from "./schema.ts";
 export { type Caller, CallServer } from "./server.ts";
 export { giveSession, NO_SESSION, receiveSession } from "./spare.ts";

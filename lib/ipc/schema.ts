@@ -29,8 +29,12 @@ export const Call = z.discriminatedUnion("t", [
     start: z.discriminatedUnion("from", [
       z.strictObject({ from: z.literal("kernel"), why: z.string() }),
       z.strictObject({ from: z.literal("template"), dir: z.string() }),
-      /** with its memory from the disk; `by` what put it there */
-      z.strictObject({ from: z.literal("suspended"), by: z.enum(["resume", "fork"]) }),
+      /** with its memory from the disk; `by` what put it there, `why`, in words, when nobody ordered it */
+      z.strictObject({
+        from: z.literal("suspended"),
+        by: z.enum(["resume", "fork"]),
+        why: z.string().optional(),
+      }),
     ]),
   }),
   z.strictObject({ t: z.literal("Watch") }),
@@ -101,7 +105,10 @@ export const Call = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Refresh") }),
   z.strictObject({ t: z.literal("Pause") }),
   z.strictObject({ t: z.literal("Resume") }),
-  z.strictObject({ t: z.literal("Suspend") }),
+  /** `idle_ms`: only when nobody has used it for that long */
+  z.strictObject({ t: z.literal("Suspend"), idle_ms: z.number().optional() }),
+  /** how long nobody has used it; its processor time is that of between two such calls */
+  z.strictObject({ t: z.literal("Idle") }),
   /** copies the VM into a folder, which is removed if nobody waits for the reply */
   z.strictObject({ t: z.literal("Fork"), dir: z.string() }),
   z.strictObject({ t: z.literal("Stop"), force: z.boolean() }),
@@ -131,6 +138,10 @@ const MachineStart = z.strictObject({
 });
 export type MachineStart = z.infer<typeof MachineStart>;
 
+/** Who had a VM suspended: one that was idle comes back by itself. */
+export const SuspendedBy = z.enum(["person", "idle"]);
+export type SuspendedBy = z.infer<typeof SuspendedBy>;
+
 /** One machine, as its process sees it. */
 export const MachineInfo = z.strictObject({
   state: MachineState,
@@ -140,6 +151,7 @@ export const MachineInfo = z.strictObject({
   last_error: z.string().optional(),
   network_error: z.string().optional().describe("reason why its guest has no network"),
   mcp_needs: z.array(McpNeed).optional().describe("stdio MCP servers that need a VM while this one runs"),
+  suspended_by: SuspendedBy.optional(),
   pid: z.int(),
 });
 export type MachineInfo = z.infer<typeof MachineInfo>;
@@ -151,6 +163,7 @@ export const LastEvent = z.strictObject({ id: z.string(), hash: z.string() });
 export const Reply = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Ok") }),
   z.strictObject({ t: z.literal("Info"), info: MachineInfo }),
+  z.strictObject({ t: z.literal("Idle"), ms: z.number() }),
   z.strictObject({
     t: z.literal("Forked"),
     still_ms: z.number().describe("time that the machine stood still"),
@@ -220,6 +233,7 @@ export const REPLIES = {
   Pause: ["Info"],
   Suspend: ["Info"],
   Fork: ["Forked"],
+  Idle: ["Idle"],
   Resume: ["Info"],
   Stop: ["Info"],
   AwaitEnd: ["Info"],

@@ -41,6 +41,8 @@ export class Launcher {
   async launch(vm: Vm, assets: Assets, by: "resume" | "fork" = "resume"): Promise<void> {
     const { home, accelerators } = this.#options;
     vm.state = { state: "Booting", boot_stages: [], pid: 0 };
+    // The last report of the process before this one may still be on its way.
+    vm.watch = undefined;
     const process = await spawnProcess(home, vm, this.#spare);
     try {
       const [choice] = await Promise.all([
@@ -67,16 +69,18 @@ export class Launcher {
   /** Follows the reports of a VM's process until that process is gone. */
   async watch(vm: Vm): Promise<void> {
     const { onState, onNotice } = this.#options;
+    const watch = vm.watch = Symbol("watch");
     try {
       using stream = await vm.process.open({ t: "Watch" });
       for (let reply = await stream.next(); reply !== null; reply = await stream.next()) {
+        if (vm.watch !== watch) return;
         if (reply.t === "Info") onState(vm, reply.info);
         else onNotice(vm, { type: reply.type, payload: reply.payload });
       }
     } catch {
       // The process went away: the state on disk has the reason.
     }
-    if (isAlive(vm.state)) onState(vm, await settle(vm.paths, vm.state));
+    if (vm.watch === watch && isAlive(vm.state)) onState(vm, await settle(vm.paths, vm.state));
   }
 
   async #boot(
@@ -90,7 +94,7 @@ export class Launcher {
     const { cpus, ram_mb } = vm.record;
     const machine = { cpus, ram_mb, accelerator, assets };
     const start = await isSuspended(vm.paths)
-      ? { from: "suspended" as const, by }
+      ? { from: "suspended" as const, by, why: vm.waking?.why }
       : await templates.startOf(machine);
     const { info } = await vm.process.call({ t: "Boot", accelerator, start })
       .finally(() => this.#spare.renew());

@@ -16,6 +16,8 @@ import type { SettingsStore } from "../settings/mod.ts";
 import { corpLayer } from "./contract.ts";
 import { McpLogins } from "./mcp_login.ts";
 import type { ContractRefresh } from "./refresh.ts";
+import type { Supervisor } from "./supervisor.ts";
+import { comesBack } from "./suspension.ts";
 import type { Registry } from "./registry.ts";
 import type { Vm } from "./vm.ts";
 
@@ -26,6 +28,7 @@ export interface ProfileMcpSources {
   settings: SettingsStore;
   registry: Registry;
   refresh: ContractRefresh;
+  supervisor: Pick<Supervisor, "ready">;
 }
 
 /** A change of a pinned tool, as it is remembered. */
@@ -116,13 +119,24 @@ export class ProfileMcp {
     );
   }
 
+  /** The same, and then those that come back when they are asked. */
+  #reachable(profileId: string): Vm[] {
+    const asleep = this.#sources.registry.all().filter((vm) =>
+      vm.record.profile_id === profileId && !vm.record.parent && (comesBack(vm) || vm.waking)
+    );
+    return [...this.#running(profileId), ...asleep];
+  }
+
   async #requireRunning(profileId: string, idOrName?: string): Promise<Vm> {
     await loadProfile(this.#sources.home, profileId);
-    const vms = this.#running(profileId);
+    const vms = this.#reachable(profileId);
     const vm = idOrName === undefined
       ? vms[0]
       : vms.find(({ record }) => record.id === idOrName || record.name === idOrName);
-    if (vm) return vm;
+    if (vm) {
+      await this.#sources.supervisor.ready(vm, "an MCP tool");
+      return vm;
+    }
     const what = idOrName === undefined
       ? `no VM runs with profile "${profileId}"`
       : `no VM called "${idOrName}" runs with profile "${profileId}"`;

@@ -29,6 +29,7 @@ export { Sessions } from "./sessions.ts";
 export { Snapshots } from "./snapshots.ts";
 export { StatusReport } from "./status.ts";
 export { Supervisor } from "./supervisor.ts";
+export { comesBack } from "./suspension.ts";
 export { checkCorp, checkSetting } from "./value_check/mod.ts";
 export { actionsOf, type Vm } from "./vm.ts";
 export { awaitFile } from "./vm_files.ts";

@@ -10,6 +10,7 @@ import { AskInbox } from "./asks.ts";
 import { watchCorp } from "./corp_watch.ts";
 import { Detections } from "./detections.ts";
 import { FindingExport } from "./export.ts";
+import { IdleVms } from "./idle.ts";
 import { ProfilesInForce } from "./in_force.ts";
 import { startMaintenance } from "./maintenance.ts";
 import { ProfileMcp } from "./mcp.ts";
@@ -43,6 +44,7 @@ export class Service implements Configuration {
   readonly templates: Templates;
   readonly supervisor: Supervisor;
   readonly snapshots: Snapshots;
+  readonly idle: IdleVms;
   readonly refresh: ContractRefresh;
   readonly asks: AskInbox;
   readonly mcp: ProfileMcp;
@@ -80,6 +82,7 @@ export class Service implements Configuration {
       },
     });
     this.snapshots = new Snapshots(this);
+    this.idle = new IdleVms(this);
     this.refresh = new ContractRefresh(this);
     this.asks = new AskInbox(this.registry);
     this.mcp = new ProfileMcp(this);
@@ -128,6 +131,7 @@ export class Service implements Configuration {
     this.templates.clean().catch((error) => log.warn(error));
     startMaintenance(this);
     this.snapshots.begin();
+    this.idle.watch();
   }
 
   /** A corp.toml that is not in force is said where its administrator looks. */

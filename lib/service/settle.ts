@@ -1,4 +1,4 @@
-import { isSuspended, writeState } from "../session/mod.ts";
+import { discardUnfinished, isSuspended, writeState } from "../session/mod.ts";
 import { sealRecord } from "./seal.ts";
 import type { Vm } from "./vm.ts";
 
@@ -11,6 +11,7 @@ import type { Vm } from "./vm.ts";
 export async function settle(paths: Vm["paths"], last: Vm["state"]): Promise<Vm["state"]> {
   await Deno.remove(paths.socket).catch(() => {});
   await Deno.remove(paths.sockets, { recursive: true }).catch(() => {});
+  await discardUnfinished(paths);
   await sealRecord(paths, last.pid);
   if (last.state === "Stopped" || last.state === "Suspended" || last.state === "Defunct") return last;
   if (await isSuspended(paths)) {

@@ -3,6 +3,7 @@ import { asSbxError } from "../base/error/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
 import { bootAssets, currentArch, type ListedProfile, listProfiles } from "../profile/mod.ts";
 import type { AcceleratorChooser } from "./accelerator.ts";
+import type { IdleVms } from "./idle.ts";
 import type { Templates } from "./templates.ts";
 import { type IssueSources, listIssues } from "./issue.ts";
 
@@ -13,6 +14,7 @@ const ALIVE: ReadonlySet<string> = new Set(["Running", "Booting", "Paused"]);
 export interface StatusSources extends IssueSources {
   accelerators: AcceleratorChooser;
   templates: Templates;
+  idle: IdleVms;
 }
 
 /** Reports the status of one service. */
@@ -59,6 +61,7 @@ export class StatusReport {
       },
       assets: await this.#assets(),
       templates: await this.#sources.templates.status(),
+      idle_suspend: this.#sources.idle.status(),
     };
   }
 

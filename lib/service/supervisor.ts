@@ -1,4 +1,5 @@
 import type { CreateRequest, ForkRequest, VmAction, VmInfo, VmSummary } from "../api/mod.ts";
+import type { SbxError } from "../base/error/mod.ts";
 import { type VmParent, writeContract, writeRecord } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import type { Hypervisor } from "../vm/mod.ts";
@@ -12,7 +13,7 @@ import type { Registry } from "./registry.ts";
 import { readRequest } from "./request.ts";
 import type { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
-import { forgetMemory, keptMachine } from "./suspension.ts";
+import { type Asker, comesBack, forgetMemory, keptMachine } from "./suspension.ts";
 import { infoOf, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
 import { VmMaker } from "./vm_maker.ts";
 import { exclusive, VmStates } from "./vm_states.ts";
@@ -131,22 +132,32 @@ export class Supervisor {
     });
   }
 
+  /** Lets a VM go on; those who ask for that at once share one resume. */
   async resume(vm: Vm): Promise<void> {
+    if (vm.waking) return await vm.waking.done;
     this.#require(vm, "resume");
-    if (vm.state.state === "Suspended") {
-      await this.start(vm);
-      return await vm.booting;
-    }
+    if (vm.state.state === "Suspended") return await this.#wake(vm);
     await exclusive(vm, "resume", async () => {
       this.#states.update(vm, (await vm.process.call({ t: "Resume" })).info);
     });
   }
 
-  /** Writes a VM's memory to disk and ends its machine; {@linkcode start} goes on with it. */
-  async suspend(vm: Vm): Promise<void> {
+  /**
+   * Writes a VM's memory to disk and ends its machine; {@linkcode start} goes on with it.
+   *
+   * @param idleMs only when nobody has used it for that long: then it comes back by itself
+   */
+  async suspend(vm: Vm, idleMs?: number): Promise<void> {
     this.#require(vm, "suspend");
     await exclusive(vm, "suspend", async () => {
-      this.#states.update(vm, (await vm.process.call({ t: "Suspend" })).info);
+      const over = Promise.withResolvers<void>();
+      vm.suspending = over.promise;
+      try {
+        this.#states.update(vm, (await vm.process.call({ t: "Suspend", idle_ms: idleMs })).info);
+      } finally {
+        vm.suspending = undefined;
+        over.resolve();
+      }
     });
   }
 
@@ -186,10 +197,39 @@ export class Supervisor {
     await vm.booting;
   }
 
-  /** Waits for a boot that is under way. @throws {SbxError} `vm.wrong_state` when the VM cannot run programs afterwards */
-  async ready(vm: Vm): Promise<void> {
-    if (vm.state.state === "Booting") await vm.booting;
+  /**
+   * Waits for a boot that is under way, and brings back a VM that was suspended because it was idle.
+   *
+   * @throws {SbxError} `vm.wrong_state` when the VM cannot run programs afterwards
+   */
+  async ready(vm: Vm, asker: Asker): Promise<void> {
+    await vm.suspending;
+    if (vm.waking || comesBack(vm)) {
+      await this.#wake(vm, `it was suspended when idle, and ${asker} needed it`);
+    } else if (vm.state.state === "Booting") await vm.booting;
     this.#require(vm, "exec");
+  }
+
+  /** Works in a VM that is {@linkcode ready}; again, where it was suspended before the work began. */
+  async inGuest<T>(vm: Vm, asker: Asker, work: () => Promise<T>): Promise<T> {
+    await this.ready(vm, asker);
+    try {
+      return await work();
+    } catch (error) {
+      if ((error as SbxError).code !== "vm.wrong_state") throw error;
+      await this.ready(vm, asker);
+      return await work();
+    }
+  }
+
+  #wake(vm: Vm, why?: string): Promise<void> {
+    vm.waking ??= { why, done: this.#goOn(vm).finally(() => vm.waking = undefined) };
+    return vm.waking.done;
+  }
+
+  async #goOn(vm: Vm): Promise<void> {
+    await this.start(vm);
+    await vm.booting;
   }
 
   async #end(vm: Vm, force: boolean): Promise<void> {

@@ -36,6 +36,12 @@ export interface Vm {
   problem?: string;
   /** settles when the boot under way succeeds or fails */
   booting?: Promise<void>;
+  /** the process whose reports count: another one follows it */
+  watch?: symbol;
+  /** a suspension under way */
+  suspending?: Promise<void>;
+  /** the resume under way that a request waits for, and why, in words */
+  waking?: { why?: string; done: Promise<void> };
 }
 
 export function isAlive({ state }: MachineInfo): boolean {
@@ -80,16 +86,17 @@ export function requireAction(vm: Vm, action: VmAction, hypervisor: Abilities): 
       hint: PAUSED_HINT,
     });
   }
+  const why = state === "Suspended" && last_error ? ` (${last_error})` : "";
   throw new SbxError(
     "vm.wrong_state",
-    `"${vm.record.name}" is ${vm.state.state}: ${action} is not possible now`,
+    `"${vm.record.name}" is ${state}${why}: ${action} is not possible now`,
     { hint: `possible now: ${legal.join(", ")}` },
   );
 }
 
 export function summaryOf(vm: Vm, features: Features): VmSummary {
   const { id, name, profile_id, persistent, parent } = vm.record;
-  const { state, last_error, network_error } = vm.state;
+  const { state, last_error, network_error, suspended_by } = vm.state;
   const error = last_error ??
     (isAlive(vm.state) && network_error ? `its guest has no network: ${network_error}` : undefined);
   return {
@@ -101,6 +108,7 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
     ...(parent && { parent: { id: parent.id, server: parent.server } }),
     available_actions: actionsOf(vm, features),
     ...(error && { last_error: error }),
+    ...(suspended_by && { suspended_by }),
   };
 }
 

@@ -39,8 +39,13 @@ export class Absence {
     return this.#over;
   }
 
-  /** Writes the VM down; its machine has to be ended. @throws {SbxError} `vm.suspend_failed`: the guest is back */
-  async suspend(guest: PresentGuest): Promise<void> {
+  /**
+   * Writes the VM down.
+   *
+   * @param end ends its machine
+   * @throws {SbxError} `vm.suspend_failed`: the guest is back
+   */
+  async suspend(guest: PresentGuest, end: () => Promise<void>): Promise<void> {
     const { shellState } = guest.link;
     const back = Promise.withResolvers<void>();
     this.#over = back.promise;
@@ -48,10 +53,11 @@ export class Absence {
       await writeDown(guest.machine, guest.link, guest.paths);
     } catch (cause) {
       await this.#rejoin(guest, shellState);
-      throw cause;
-    } finally {
       back.resolve();
+      throw cause;
     }
+    // Who has waited for the guest finds that it is gone.
+    await end().finally(back.resolve);
   }
 
   /** Copies the VM, whose guest is back afterwards. @throws {SbxError} `vm.fork_failed` */

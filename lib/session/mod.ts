@@ -4,5 +4,5 @@ export * from "./files/mod.ts";
 export { PAUSED_HINT } from "./health.ts";
 export { loadAhead } from "./ahead.ts";
 export { Session } from "./session.ts";
-export { discard as discardSuspended, isSuspended } from "./suspend.ts";
+export { discard as discardSuspended, discardUnfinished, isSuspended } from "./suspend.ts";
 export { fileDraft } from "./file_event.ts";

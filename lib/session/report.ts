@@ -36,8 +36,19 @@ export class SessionReport {
   }
 
   set(change: Partial<MachineInfo>): void {
-    this.#info = { ...this.#info, ...change };
+    this.note(change);
     this.tell(this.#info);
+  }
+
+  /** A change that the service after this one finds too. */
+  keep(change: Partial<MachineInfo>): Promise<void> {
+    this.set(change);
+    return this.write();
+  }
+
+  /** A change that is told with the next one. */
+  note(change: Partial<MachineInfo>): void {
+    this.#info = { ...this.#info, ...change };
   }
 
   tell(what: SessionNotice | MachineInfo): void {

@@ -13,12 +13,13 @@ import type { VmRecord } from "./files/record.ts";
 import type { VmCopy } from "./fork.ts";
 import { serveGuest } from "./guest_ports.ts";
 import { SessionHealth } from "./health.ts";
+import { Idleness } from "./idleness.ts";
 import { endOf } from "./end.ts";
 import { specOf } from "./machine_spec.ts";
 import { SessionReport } from "./report.ts";
 import { DiskReserve } from "./reserve.ts";
 import { type Stage, startMachine } from "./start.ts";
-import { isSuspended } from "./suspend.ts";
+import { isSuspended, requireRoom } from "./suspend.ts";
 
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = 15_000;
@@ -38,6 +39,7 @@ export class Session {
   #spec: MachineSpec | undefined;
   readonly #report: SessionReport;
   #health: SessionHealth;
+  readonly #idleness = new Idleness();
   #stopping = false;
   readonly #absence: Absence;
   #end = Promise.withResolvers<void>();
@@ -54,10 +56,7 @@ export class Session {
       name: record.name,
       disk: paths.scratch,
       state: () => report.info.state,
-      set: (change) => {
-        report.set(change);
-        void report.write();
-      },
+      set: (change) => void report.keep(change),
       pause: () => this.#pauseMachine(),
       resume: () => this.#resumeMachine(),
       reserve: new DiskReserve(paths.reserve),
@@ -125,8 +124,7 @@ export class Session {
     const [stages] = await Promise.all([started, this.enforcement]);
     this.#stages.push(...stages);
     this.#stage("ready");
-    this.#report.set({ state: "Running", boot_stages: this.#stages });
-    await this.#report.write();
+    await this.#report.keep({ state: "Running", boot_stages: this.#stages });
     this.#superviseMachine(this.#machine!);
     this.#health.takeReserve();
     await this.#health.pauseIfNeeded();
@@ -134,8 +132,8 @@ export class Session {
 
   /** Runs a program in the guest. @throws {SbxError} `vm.wrong_state`, and those of {@linkcode execProgram} */
   async exec(call: ExecCall, streams: ProgramStreams, signal?: AbortSignal): Promise<ExecOutcome> {
-    this.#require("Running", "exec");
     await this.#absence.over;
+    this.#require("Running", "exec");
     const { gate } = await this.enforcement;
     // Loaded like the enforcement: policy would delay the start of this process.
     const { execProgram } = await import("./exec.ts");
@@ -144,8 +142,8 @@ export class Session {
 
   /** @param own program in a terminal of its own; absent: the login shell, in the VM's one shared terminal */
   async terminal(size: { cols: number; rows: number }, own?: TerminalRequest): Promise<Terminal> {
-    this.#require("Running", "shell");
     await this.#absence.over;
+    this.#require("Running", "shell");
     if (!own && this.#link.shell) return this.#link.shell;
     const { gate } = await this.enforcement;
     const { openTerminal } = await import("./exec.ts");
@@ -153,16 +151,15 @@ export class Session {
   }
 
   async awaitFile(path: string, size: number): Promise<boolean> {
-    this.#require("Running", "a file");
     await this.#absence.over;
+    this.#require("Running", "a file");
     return await this.#link.awaitFile(path, size);
   }
 
   async pause(): Promise<void> {
     this.#require("Running", "pause");
     await this.#pauseMachine();
-    this.#report.set({ state: "Paused" });
-    await this.#report.write();
+    await this.#report.keep({ state: "Paused" });
   }
 
   /**
@@ -175,20 +172,33 @@ export class Session {
     if (await this.#health.useReserve()) return;
     this.#health.requireHealthy();
     await this.#resumeMachine();
-    this.#report.set({ state: "Running" });
-    await this.#report.write();
+    await this.#report.keep({ state: "Running" });
   }
 
   /**
    * Writes the machine to disk and ends it; its programs go on when it is started again. A machine that cannot be
    * written goes on at once; programs that the host ran in it go on without their clients either way.
    *
-   * @throws {SbxError} `vm.suspend_failed`
+   * @param idleMs only when nobody has used it for that long
+   * @throws {SbxError} `vm.suspend_failed`; `vm.busy`: it is in use again
    */
-  async suspend(): Promise<void> {
+  async suspend(idleMs?: number): Promise<void> {
     this.#require("Running", "suspend");
-    await this.#absence.suspend(this.#present());
-    await this.#finish("Suspended");
+    await requireRoom(this.#machine!, this.#paths);
+    if (idleMs !== undefined && await this.idleMs() < idleMs) {
+      throw new SbxError("vm.busy", `"${this.record.name}" is in use again`);
+    }
+    await this.#absence.suspend(this.#present(), async () => {
+      this.#report.note({ suspended_by: idleMs === undefined ? "person" : "idle" });
+      await this.#finish("Suspended");
+    });
+  }
+
+  /** Time for which nobody has used it, in `ms`. */
+  async idleMs(): Promise<number> {
+    const { gate } = await this.enforcement;
+    this.#require("Running", "idleness");
+    return await this.#idleness.look({ link: this.#link, gate, machine: this.#machine! });
   }
 
   /**
@@ -247,13 +257,15 @@ export class Session {
 
   async #finish(state: "Suspended" | "Stopped" | "Defunct", last_error?: string): Promise<void> {
     if (this.#report.hasEnded) return;
-    this.#report.set({ state, last_error });
+    this.#report.note({ state, last_error });
     this.#link?.close();
     await this.#machine?.kill();
     await this.#health.end();
     await (await this.enforcement.catch(() => undefined))?.close();
     await this.#report.write();
     await Deno.remove(this.#paths.sockets, { recursive: true }).catch(() => {});
+    // Told when nothing is left: from then on the VM may have another process, with sockets of these names.
+    this.#report.tell(this.#report.info);
     this.#end.resolve();
   }
 

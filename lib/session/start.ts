@@ -8,6 +8,9 @@ import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import { discard, readShell, suspendedImage } from "./suspend.ts";
 
+/** The start of a VM whose memory is on the disk. */
+type FromMemory = Extract<BootCall["start"], { from: "suspended" }>;
+
 export type Stage = MachineInfo["boot_stages"][number];
 
 /** The session whose machine starts. */
@@ -39,12 +42,12 @@ function startFrom(session: StartingSession, start: BootCall["start"]): Promise<
     case "template":
       return fromTemplate(session, start.dir);
     case "suspended":
-      return fromSuspended(session, start.by);
+      return fromSuspended(session, start);
   }
 }
 
 /** Goes on with the memory of a suspended VM or of a copied one, which is gone before its guest can change the disk. */
-async function fromSuspended(session: StartingSession, by: "resume" | "fork"): Promise<Stage[]> {
+async function fromSuspended(session: StartingSession, { by, why }: FromMemory): Promise<Stage[]> {
   const { hypervisor, spec, stage, paths } = session;
   const shell = await readShell(paths);
   const link = await session.openLink();
@@ -52,7 +55,7 @@ async function fromSuspended(session: StartingSession, by: "resume" | "fork"): P
   const machine = await hypervisor.restore(spec, suspendedImage(paths), () => discard(paths));
   await handOver(session, machine);
   stage("machine started");
-  session.onStarted({ by });
+  session.onStarted({ by, why });
   return await meetGuest(session, machine, link, () => stage("guest connected"));
 }
 

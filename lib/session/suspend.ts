@@ -1,7 +1,9 @@
 /** A VM whose memory is on disk: written when it is suspended, gone when it runs again. */
-import { join } from "node:path";
+import { statfs } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { z } from "zod";
 import { SbxError } from "../base/error/mod.ts";
+import { formatBytes } from "../base/progress/mod.ts";
 import type { GuestLink, ShellState } from "../guest/mod.ts";
 import type { Machine, MachineImage } from "../vm/mod.ts";
 import type { SessionPaths } from "./files/paths.ts";
@@ -18,13 +20,27 @@ export function suspendedImage({ suspended }: Place): MachineImage {
   return { dir: join(suspended, "image") };
 }
 
+/** Refuses, before anything stops, what the disk has no room for. @throws {SbxError} `vm.suspend_failed` */
+export async function requireRoom(machine: Machine, { suspended }: Place): Promise<void> {
+  const [needed, { bavail, bsize }] = await Promise.all([machine.imageBytes(), statfs(dirname(suspended))]);
+  const free = bavail * bsize;
+  if (free >= needed) return;
+  throw new SbxError(
+    "vm.suspend_failed",
+    `the VM cannot be suspended: its memory takes ${formatBytes(needed)}, and the disk has room for ${
+      formatBytes(free)
+    }`,
+    { hint: "free some space, and try again; it runs on" },
+  );
+}
+
 /**
  * Writes down a running machine, which is stopped afterwards. The folder appears when everything is in it.
  *
  * @throws {SbxError} `vm.suspend_failed`: the machine has to rejoin its VM
  */
 export async function writeDown(machine: Machine, link: GuestLink, { suspended }: Place): Promise<void> {
-  const work = `${suspended}.new`;
+  const work = unfinished(suspended);
   try {
     await discard({ suspended: work });
     const image = suspendedImage({ suspended: work });
@@ -54,6 +70,11 @@ export async function readShell(place: Place): Promise<ShellState | undefined> {
   return shell && { id: shell.id, replay: Uint8Array.fromBase64(shell.replay) };
 }
 
+/** Removes what a process that was killed has written of a VM's memory. */
+export async function discardUnfinished({ suspended }: Place): Promise<void> {
+  await discard({ suspended: unfinished(suspended) });
+}
+
 /** Removes the memory of a VM: it is of no use once its disk has changed. */
 export async function discard({ suspended }: Place): Promise<void> {
   await Deno.remove(suspended, { recursive: true }).catch((error) => {
@@ -63,6 +84,10 @@ export async function discard({ suspended }: Place): Promise<void> {
 
 export async function isSuspended({ suspended }: Place): Promise<boolean> {
   return await Deno.lstat(suspended).then(() => true, () => false);
+}
+
+function unfinished(suspended: string): string {
+  return `${suspended}.new`;
 }
 
 function linkPath({ suspended }: Place): string {

@@ -4,6 +4,9 @@ import { writeAll } from "../base/wire/mod.ts";
 /** Longest log of a machine's helper program, in `bytes`; the rest is dropped. */
 const LOG_LIMIT = 1024 * 1024;
 
+/** Unit of processor times in /proc, in `ms`: USER_HZ is 100 on every architecture of ours. */
+const TICK_MS = 10;
+
 /**
  * Starts a program that cannot outlive this process: the kernel kills it with its parent
  * (`PR_SET_PDEATHSIG`). Its standard error goes to `<logs>/<name>.log`.
@@ -69,6 +72,14 @@ async function isListening(path: string): Promise<boolean> {
   if (!await Deno.lstat(path).catch(() => undefined)) return false;
   const sockets = (await Deno.readTextFile(UNIX_SOCKETS)).split("\n");
   return sockets.some((line) => line.endsWith(` ${path}`) && ACCEPTS.test(line));
+}
+
+/** Processor time that a program has used, in `ms`. */
+export async function cpuMs(pid: number): Promise<number> {
+  const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
+  // From the third field on: the second one, a name, may hold anything.
+  const [utime, stime] = stat.slice(stat.lastIndexOf(")") + 2).split(" ").slice(11, 13);
+  return (Number(utime) + Number(stime)) * TICK_MS;
 }
 
 /** Kills a program and waits for its end. */

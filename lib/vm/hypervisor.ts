@@ -55,6 +55,8 @@ export interface MachineImage {
 export interface Machine {
   /** settles when the machine has ended for any reason */
   readonly exited: Promise<MachineExit>;
+  /** Processor time that its guest has used, in `ms`. */
+  cpuMs(): Promise<number>;
   pause(): Promise<void>;
   resume(): Promise<void>;
   /**
@@ -71,6 +73,8 @@ export interface Machine {
    * @param whileStill copies what else belongs to that moment
    */
   copy(image: MachineImage, eject: () => Promise<void>, whileStill: () => Promise<void>): Promise<TakenCopy>;
+  /** Most `bytes` of its image, if it were written down now. */
+  imageBytes(): Promise<number>;
   /** Lets a machine go on that was stopped to be written down, with a new vsock: its connections are gone. */
   rejoin(): Promise<void>;
   /** Writes a line to the guest's serial console. */

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { MemoryFile } from "../../ffi/libc/memory.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { rejectAfter } from "../base/time/mod.ts";
-import { kill, waitForSocket } from "./child.ts";
+import { cpuMs, kill, waitForSocket } from "./child.ts";
 import { deviceId, PLUGGABLE, type Pluggable, PORT, SOCKETS } from "./command.ts";
 import type { Helpers } from "./helper.ts";
 import type { Machine, MachineExit, MachineImage, MachineSpec, TakenCopy } from "./hypervisor.ts";
@@ -14,6 +14,8 @@ import { loadState, saveState } from "./state.ts";
 const EXIT_GRACE_MS = 1000;
 /** Longest wait for a guest to take a device out, in `ms`. */
 const EJECT_MS = 10_000;
+/** Room for the state of a machine's devices, in `bytes`; those of four devices take 320 KB. */
+const STATE_BYTES = 8 * 1024 * 1024;
 
 /** Programs and memory of one machine. */
 interface MachineParts {
@@ -67,6 +69,10 @@ export class QemuMachine implements Machine {
     await qmp.execute("cont");
   }
 
+  cpuMs(): Promise<number> {
+    return cpuMs(this.#child.pid);
+  }
+
   /**
    * Freezes the whole QEMU process. Its own `stop` would also stop the rings shared with vhost-device-vsock,
    * whose thread ends on any activity on a stopped ring, and the guest would be unreachable afterwards. The
@@ -118,6 +124,10 @@ export class QemuMachine implements Machine {
       await memory.release();
       throw error;
     }
+  }
+
+  async imageBytes(): Promise<number> {
+    return await this.#memory.allocated() + STATE_BYTES;
   }
 
   async rejoin(): Promise<void> {

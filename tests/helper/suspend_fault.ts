@@ -57,8 +57,8 @@ export class SuspendFaults {
     await new Promise((resolve) => setTimeout(resolve, ms));
     const hit = await killAll(this.#sbx, VM, victim);
     const { code } = await struck;
-    const found = await this.#check(victim, hit);
-    return `${work}: ${victim} after ${ms} ms, ${hit} killed, exit code ${code}, ${found}`;
+    const done = `${work}: ${victim} after ${ms} ms, ${hit} killed, exit code ${code}`;
+    return `${done}, ${await this.#check(victim, hit, done)}`;
   }
 
   /** A program that counts, and a new mark on the disk and in memory. */
@@ -76,14 +76,14 @@ export class SuspendFaults {
    * The VM goes on with its memory, or starts with its disk: it never has a memory that is older than its disk. Its record
    * verifies, and nothing is left. @returns the VM as it was found
    */
-  async #check(victim: Victim, hit: number): Promise<string> {
+  async #check(victim: Victim, hit: number, done: string): Promise<string> {
     const sbx = this.#sbx;
     await eventually("the VM has come to rest", async () => {
       const now = await this.#status();
       // A machine that was killed counts as running until its process has seen the end.
       return now === "Running" ? (await sbx.cli("exec", VM, "--", "true")).code === 0 : now !== "Booting";
     });
-    const found = await this.#status();
+    const { status: found, last_error } = JSON.parse(await sbx.ok("info", VM, "--json"));
     if (found === "Suspended") await sbx.ok("resume", VM);
     else if (found !== "Running") await sbx.ok("start", VM);
     const mark = `mark-${this.#mark}\n`;
@@ -92,7 +92,7 @@ export class SuspendFaults {
     const isKept = inMemory !== "gone\n";
     if (isKept) assertEquals(inMemory, mark, "its memory");
     if (found === "Running" || found === "Suspended" || victim === "service" || hit === 0) {
-      assert(isKept, `a VM that is ${found} keeps its memory`);
+      assert(isKept, `${done}: a VM that is ${found} keeps its memory; ${last_error}`);
     }
     if (isKept) await this.#requireCounting();
     await this.#requireClean();

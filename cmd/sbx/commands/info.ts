@@ -33,7 +33,9 @@ function formatProfile({ profile_id, profile_in_force }: VmInfo): string {
 
 function formatStart({ started_by, started_why }: VmInfo): string | undefined {
   if (started_by === "template") return "from a template";
-  if (started_by === "resume") return "from the memory that it was suspended with";
+  if (started_by === "resume") {
+    return ["from the memory that it was suspended with", started_why].filter(Boolean).join(": ");
+  }
   if (started_by === "fork") return "from the memory of the VM that it is a copy of";
   return started_by && ["cold", started_why].filter(Boolean).join(": ");
 }

@@ -1,3 +1,4 @@
+import type { VmSummary } from "../../../lib/api/mod.ts";
 import type { Command } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
@@ -28,9 +29,10 @@ export const command: Command = {
     const [name] = args.words;
     const client = await connect();
     // Reports errors that a rejected WebSocket would hide.
-    await client.json("GET", `/vms/${segment(name)}/status`);
+    const { status } = await client.json<VmSummary>("GET", `/vms/${segment(name)}/status`);
     const socket = new WebSocket(client.socketUrl(`/terminal/${segment(name)}`, { argv }));
-    const { code, reason } = await attach(socket, `the terminal of "${name}"`, true);
+    const doing = status === "Suspended" ? `resuming ${name}` : undefined;
+    const { code, reason } = await attach(socket, `the terminal of "${name}"`, true, doing);
     if (code === 1000) return 0;
     throw new SbxError("process.gone", reason || `the connection to the terminal of "${name}" was lost`, {
       hint: `sbx info ${name} shows whether the VM is still running`,

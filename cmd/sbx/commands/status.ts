@@ -10,6 +10,7 @@ import {
 } from "../../../lib/client/mod.ts";
 // Not through mod.ts, which loads the gateway.
 import { GATEWAY_PERMISSIONS } from "../../../lib/gateway/permission/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
 import { formatBytes } from "../../../lib/base/progress/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { pairs } from "../output.ts";
@@ -65,7 +66,7 @@ function formatStatus(
   ];
   if (gateway.running) lines.push(["gateway permissions", formatPermissions(GATEWAY_PERMISSIONS)]);
   if (system) {
-    const { vms, host, hypervisor, assets, templates, issues } = system;
+    const { vms, host, hypervisor, assets, templates, idle_suspend, issues } = system;
     lines.push(
       ["service permissions", formatPermissions(system.permissions)],
       ["host", `${host.os} ${host.arch}, ${host.cpus} CPUs`],
@@ -79,6 +80,7 @@ function formatStatus(
         `${profile_id} ${arch}: ${ready ? "ready" : missing.join(", ") || "not ready"}`,
       ]),
       ["templates", formatTemplates(templates)],
+      ["idle VMs", formatIdle(idle_suspend)],
       ...issues.map((issue): [string, string] => ["issue", issue]),
     );
   }
@@ -89,6 +91,10 @@ function formatTemplates({ enabled, count, bytes, making, problems }: SystemStat
   if (!enabled) return "off (vm.templates.enabled)";
   const parts = [`${count} (${formatBytes(bytes)})`, ...making > 0 ? [`making ${making}`] : [], ...problems];
   return parts.join("; ");
+}
+
+function formatIdle({ minutes, problem }: SystemStatus["idle_suspend"]): string | undefined {
+  return problem ?? (minutes > 0 ? `suspended after ${count(minutes, "minute")}` : undefined);
 }
 
 function gatewayState({ running, url, pid, missing }: Parameters<typeof formatStatus>[0]): string {

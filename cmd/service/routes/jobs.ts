@@ -21,7 +21,7 @@ export function routeJobs(app: Hono, supervisor: Supervisor): void {
   handle(app, jobRoutes.list, async ({ params }) => ({ jobs: await listJobs(supervisor.find(params.id)) }));
   handle(app, jobRoutes.start, async ({ params, body }) => {
     const vm = supervisor.find(params.id);
-    await supervisor.ready(vm);
+    await supervisor.ready(vm, "a program");
     return await startJob(vm, body);
   });
   handle(app, jobRoutes.get, ({ params }) => findJob(supervisor.find(params.id), params.job));

@@ -13,7 +13,7 @@ export function routePorts(app: Hono, supervisor: Supervisor): void {
   });
   handle(app, portRoutes.open, async ({ params, body }) => {
     const vm = supervisor.find(params.id);
-    await supervisor.ready(vm);
+    await supervisor.ready(vm, "a port");
     const { guest_port, host_port } = body as PortRequest;
     return (await vm.process.call({ t: "PortOpen", guest_port, host_port })).port;
   });

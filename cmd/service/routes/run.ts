@@ -1,6 +1,12 @@
 import type { Hono } from "hono";
 import { vmRoutes } from "../../../lib/api/mod.ts";
-import { execBuffered, execStreamed, OneOffVm, type Supervisor } from "../../../lib/service/mod.ts";
+import {
+  comesBack,
+  execBuffered,
+  execStreamed,
+  OneOffVm,
+  type Supervisor,
+} from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 import { acceptsEvents, eventStream } from "../sse.ts";
 
@@ -8,9 +14,14 @@ import { acceptsEvents, eventStream } from "../sse.ts";
 export function routeRun(app: Hono, supervisor: Supervisor): void {
   handle(app, vmRoutes.exec, async ({ params, body, context }) => {
     const vm = supervisor.find(params.id);
-    await supervisor.ready(vm);
-    if (!acceptsEvents(context.req.raw)) return execBuffered(vm, body);
-    return eventStream(async (send, gone) => void await execStreamed(vm, body, send, gone));
+    const run = <T>(work: () => Promise<T>) => supervisor.inGuest(vm, "a program", work);
+    if (!acceptsEvents(context.req.raw)) return await run(() => execBuffered(vm, body));
+    if (!comesBack(vm)) await supervisor.ready(vm, "a program");
+    return eventStream(async (send, gone) => {
+      // The status of the answer is sent by now: a resume takes longer than somebody should wait for nothing.
+      if (comesBack(vm)) await send("resuming", supervisor.summary(vm));
+      await run(() => execStreamed(vm, body, send, gone));
+    });
   });
 
   handle(app, vmRoutes.run, async ({ body, context }) => {

@@ -32,7 +32,7 @@ export function routeSockets(app: Hono, supervisor: Supervisor, notices: Notices
 
   app.get("/terminal/:id", async (context) => {
     const vm = supervisor.find(context.req.param("id"));
-    await supervisor.ready(vm);
+    await supervisor.ready(vm, "a terminal");
     const argv = argvOf(context.req.query("argv"));
     const job = await jobOf(vm, context.req.query("job"));
     if (job && argv) throw new SbxError("request.invalid", "argv and job cannot be combined");

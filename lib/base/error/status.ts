@@ -20,6 +20,7 @@ const BY_CODE: Record<string, number> = {
   "route.not_found": 404,
   "route.method_not_allowed": 405,
   "vm.wrong_state": 409,
+  "vm.suspended": 409,
   "vm.name_taken": 409,
   "vm.limit": 409,
   "template.off": 409,

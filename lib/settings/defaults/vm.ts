@@ -60,6 +60,13 @@ type = "number"
 default = 4
 meta = { builtin = true, min = 1, max = 64, step = 1 }
 
+[settings.vm.idle_suspend_minutes]
+name = "Suspend idle VMs"
+description = "Minutes without use after which a VM is written to disk, until it is asked for something; 0: never"
+type = "number"
+default = 0
+meta = { builtin = true, min = 0, max = 1440, step = 1 }
+
 [settings.vm.snapshots]
 name = "Snapshots"
 description = "States of workspaces to go back to"

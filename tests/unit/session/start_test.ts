@@ -11,6 +11,8 @@ class IdleMachine implements Machine {
   readonly #exit = Promise.withResolvers<{ code: number; signal: string | null }>();
   readonly exited = this.#exit.promise;
   isKilled = false;
+  cpuMs = () => Promise.resolve(0);
+  imageBytes = () => Promise.resolve(0);
   pause = () => Promise.resolve();
   resume = () => Promise.resolve();
   snapshot = () => Promise.resolve();

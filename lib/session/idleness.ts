@@ -1,0 +1,45 @@
+import type { SessionGate } from "../gate/mod.ts";
+import type { GuestLink } from "../guest/mod.ts";
+import type { Machine } from "../vm/mod.ts";
+
+/**
+ * Part of one processor that an idle guest stays under, with a busy host's share of it: 1 to 4 % under emulation for a
+ * guest in which nothing runs, 11 % for one with a loop of `sleep 0.1` (docs/contracts.md §14).
+ */
+const BUSY_SHARE = 0.05;
+/** Shortest time that processor time is compared with, in `ms`: the kernel counts in steps of 10. */
+const SPAN_MS = 1000;
+
+/** What a session has at a moment. */
+export interface SessionInUse {
+  link: Pick<GuestLink, "isInUse">;
+  gate: Pick<SessionGate, "activity" | "asks">;
+  machine: Pick<Machine, "cpuMs">;
+}
+
+/** How long nobody has used a session: neither the host nor, by itself, its guest. Each look covers the time since the one before. */
+export class Idleness {
+  #usedAt: number;
+  #looked: { at: number; cpuMs: number } | undefined;
+
+  constructor(private readonly now: () => number = () => performance.now()) {
+    this.#usedAt = now();
+  }
+
+  /** @returns `ms` */
+  async look({ link, gate, machine }: SessionInUse): Promise<number> {
+    const cpuMs = await machine.cpuMs();
+    const at = this.now();
+    const isWorking = this.#isWorking(at, cpuMs);
+    const isWaiting = gate.activity.isBusy || gate.asks.pending().length > 0;
+    this.#usedAt = isWorking || isWaiting || link.isInUse ? at : Math.max(this.#usedAt, gate.activity.lastAt);
+    return at - this.#usedAt;
+  }
+
+  #isWorking(at: number, cpuMs: number): boolean {
+    const before = this.#looked;
+    if (before && at - before.at < SPAN_MS) return false;
+    this.#looked = { at, cpuMs };
+    return before === undefined || cpuMs - before.cpuMs > (at - before.at) * BUSY_SHARE;
+  }
+}
