@@ -32,7 +32,14 @@ Deno.test("every route, with and without the token", async (t) => {
         const query = path.includes("/files/") ? "?path=a" : "";
         const runs = path.endsWith("/exec") || (method === "POST" && path.endsWith("/jobs"));
         const forwards = method === "POST" && path.endsWith("/ports");
-        const json = runs ? { command: "true" } : forwards ? { guest_port: 80 } : undefined;
+        const protects = path.endsWith("/snapshots/protect");
+        const json = runs
+          ? { command: "true" }
+          : forwards
+          ? { guest_port: 80 }
+          : protects
+          ? { reason: "a test" }
+          : undefined;
         const response = await sbx.fetch(path + query, { method, json });
         assertEquals(
           [response.status, (await response.json()).code],
