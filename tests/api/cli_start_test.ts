@@ -66,7 +66,7 @@ Deno.test("a service started in a folder with a relative home keeps neither", as
     assertEquals([get.code, new TextDecoder().decode(get.stdout)], [0, "true\n"]);
     assertEquals((await sbx("settings", "explain", hidden)).code, 0);
     const list = new TextDecoder().decode((await sbx("settings", "list")).stdout);
-    assertEquals([list.includes("ledger.on_full"), list.includes("app.")], [true, false]);
+    assertEquals([list.includes("ledger.on_full"), list.includes(hidden)], [true, false]);
     const set = await sbx("settings", "set", hidden, "false");
     assertMatch(new TextDecoder().decode(set.stderr), /the setting app\.auto_update is hidden/);
     assertEquals((await sbx("settings", "get", "ledger.on_ful")).code, 1);

@@ -11,6 +11,7 @@ import type { Vm } from "../../../lib/service/vm.ts";
 import { VmProcess } from "../../../lib/service/vm_process.ts";
 import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { eventually } from "../../helper/sbx.ts";
 import { KEY } from "../../helper/credential.ts";
 import { recordOf } from "../../helper/vm.ts";
 
@@ -40,7 +41,11 @@ async function after(
     // Waits for pending writes of the index.
     await sessions.list();
   } finally {
-    await Deno.remove(dir, { recursive: true });
+    // A VM whose process has just ended is still written down.
+    await eventually(
+      "the home can be removed",
+      () => Deno.remove(dir, { recursive: true }).then(() => true, () => false),
+    );
   }
 }
 
