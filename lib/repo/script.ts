@@ -1,10 +1,13 @@
 /** Scripts that run in the guest. What they print is the guest's word and checked on the host. */
 
-/** The tree of the files of the current repository as they are, without a change of its index. */
+/**
+ * The tree of the files of the current repository as they are, without a change of its index. Its copy keeps the index's
+ * time: git reads a file again that may have changed in the second in which the index was written.
+ */
 const SNAPSHOT = `
 snapshot() {
   index=$(mktemp -u)
-  cp "$(git rev-parse --git-path index)" "$index" 2>/dev/null || :
+  cp -p "$(git rev-parse --git-path index)" "$index" 2>/dev/null || :
   GIT_INDEX_FILE=$index git add -A . 2>/dev/null
   GIT_INDEX_FILE=$index git write-tree
   rm -f "$index"

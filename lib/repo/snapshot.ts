@@ -75,12 +75,19 @@ class Taker {
     return { ...this.#result, head, branch, work };
   }
 
-  /** The index as it is: its times spare reading every file, and its entries of filters stay what they are. */
+  /**
+   * The index as it is: its times spare reading every file, and its entries of filters stay what they are. With its own
+   * time, so that git reads files again that may have changed in the second in which it was written.
+   */
   async #copyIndex(): Promise<void> {
     const path = await this.source.git.text(["rev-parse", "--path-format=absolute", "--git-path", "index"]);
-    await Deno.copyFile(path, this.index).catch((error) => {
+    try {
+      const { atime, mtime } = await Deno.stat(path);
+      await Deno.copyFile(path, this.index);
+      await Deno.utime(this.index, atime!, mtime!);
+    } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
-    });
+    }
   }
 
   async #pathsOf(commit: string): Promise<Set<string>> {
