@@ -69,14 +69,17 @@ export function machineArguments(spec: MachineSpec, memory: string, start: Machi
 export interface Pluggable {
   id: keyof typeof PORT;
   driver: string;
-  options: Record<string, string>;
+  /** of the types that QMP takes: newer versions of QEMU refuse "off" for a boolean there */
+  options: Options;
 }
+
+type Options = Record<string, string | boolean>;
 
 /** Devices of a VM that serve its vsock and its shared folder. */
 export const PLUGGABLE: readonly Pluggable[] = [
   // A machine that is written down loses the notice of requests under way in its folder. With event indices the guest
   // would never give another one: its programs would wait for ever for files.
-  { id: "files", driver: "vhost-user-fs-pci", options: { tag: "workspace", event_idx: "off" } },
+  { id: "files", driver: "vhost-user-fs-pci", options: { tag: "workspace", event_idx: false } },
   { id: "vsock", driver: "vhost-user-vsock-pci", options: {} },
 ];
 
@@ -97,8 +100,9 @@ function port(id: keyof typeof PORT, slot: number): string[] {
   return ["-device", ["pcie-root-port", `id=${PORT[id]}`, ...pairs(options)].join(",")];
 }
 
-function pairs(options: Record<string, string>): string[] {
-  return Object.entries(options).map(([name, value]) => `${name}=${value}`);
+function pairs(options: Options): string[] {
+  const text = (value: string | boolean) => typeof value === "string" ? value : value ? "on" : "off";
+  return Object.entries(options).map(([name, value]) => `${name}=${text(value)}`);
 }
 
 function boardArguments({ cpus, ramMb, accelerator }: Board, memory: string): string[] {
