@@ -37,7 +37,13 @@ export async function attach(
   const closed = Promise.withResolvers<Detached>();
   let terminal: RawTerminal | undefined;
   socket.onclose = ({ code, reason }) => closed.resolve({ code, reason });
-  socket.onmessage = ({ data }) => terminal?.write(new Uint8Array(data));
+  // The first output may be here before the opening is seen.
+  const early: Uint8Array<ArrayBuffer>[] = [];
+  socket.onmessage = ({ data }) => {
+    const bytes = new Uint8Array(data);
+    if (terminal) terminal.write(bytes);
+    else early.push(bytes);
+  };
   try {
     if (!(await waitUntilOpen(socket, doing))) {
       throw new SbxError("terminal.unavailable", `${what} cannot be opened`, {
@@ -47,6 +53,7 @@ export async function attach(
     terminal = new RawTerminal((size) => {
       if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(size));
     }, () => socket.close(1000));
+    for (const bytes of early) terminal.write(bytes);
     void sendInput(socket, endsInput).catch(() => socket.close(1000));
     return await closed.promise;
   } finally {
