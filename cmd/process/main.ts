@@ -15,6 +15,8 @@ import { awaitSession } from "./spare.ts";
 /** Longest wait in `ms` for the first `Boot`: a service that died meanwhile must leave no process behind. */
 const ORDER_DEADLINE_MS = 60_000;
 
+const ENDED = new Set(["Suspended", "Stopped", "Defunct"]);
+
 /** @param args the id of the session, or `NO_SESSION` for one that comes later */
 export async function main([argument]: string[]): Promise<number> {
   if (!argument) {
@@ -32,6 +34,10 @@ export async function main([argument]: string[]): Promise<number> {
   const session = new Session(await readRecord(paths), at, new Qemu());
   const jobs = new Jobs(paths.jobs, jobRunner(session));
   const ports = new Ports(portConnector(session));
+  // Before the service learns of the end: the ports of a VM that was stopped are free.
+  session.watch((what) => {
+    if ("state" in what && ENDED.has(what.state)) ports.closeAll();
+  });
   const orphaned = setTimeout(() => session.stop(true), ORDER_DEADLINE_MS);
   const calls = new CallServer(listener, (request, caller) => {
     log.debug(`call ${request.t}`);
@@ -49,7 +55,6 @@ export async function main([argument]: string[]): Promise<number> {
     Deno.addSignalListener(signal, () => session.stop(true));
   }
   await session.ended;
-  ports.closeAll();
   // The call that ended the session still needs its reply. The socket goes before that: as soon as somebody knows that
   // the session is over, the VM's next process may listen in its place.
   const closed = calls.close();
