@@ -5,7 +5,7 @@ import { log, outliveRejections } from "../../lib/base/log/mod.ts";
 import { call, CallServer, NO_SESSION } from "../../lib/ipc/mod.ts";
 import { Jobs } from "../../lib/job/mod.ts";
 import { Ports } from "../../lib/port/mod.ts";
-import { makeSockets, readRecord, Session, sessionPaths } from "../../lib/session/mod.ts";
+import { hasEnded, makeSockets, readRecord, Session, sessionPaths } from "../../lib/session/mod.ts";
 import { Qemu } from "../../lib/vm/mod.ts";
 import { serve } from "./calls.ts";
 import { jobRunner } from "./jobs.ts";
@@ -14,8 +14,6 @@ import { awaitSession } from "./spare.ts";
 
 /** Longest wait in `ms` for the first `Boot`: a service that died meanwhile must leave no process behind. */
 const ORDER_DEADLINE_MS = 60_000;
-
-const ENDED = new Set(["Suspended", "Stopped", "Defunct"]);
 
 /** @param args the id of the session, or `NO_SESSION` for one that comes later */
 export async function main([argument]: string[]): Promise<number> {
@@ -35,8 +33,8 @@ export async function main([argument]: string[]): Promise<number> {
   const jobs = new Jobs(paths.jobs, jobRunner(session));
   const ports = new Ports(portConnector(session));
   // Before the service learns of the end: the ports of a VM that was stopped are free.
-  session.watch((what) => {
-    if ("state" in what && ENDED.has(what.state)) ports.closeAll();
+  session.watch(() => {
+    if (hasEnded(session.info)) ports.closeAll();
   });
   const orphaned = setTimeout(() => session.stop(true), ORDER_DEADLINE_MS);
   const calls = new CallServer(listener, (request, caller) => {

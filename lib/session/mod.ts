@@ -6,3 +6,4 @@ export { loadAhead } from "./ahead.ts";
 export { Session } from "./session.ts";
 export { discard as discardSuspended, discardUnfinished, isSuspended } from "./suspend.ts";
 export { fileDraft } from "./file_event.ts";
+export { hasEnded } from "./report.ts";

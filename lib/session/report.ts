@@ -25,8 +25,7 @@ export class SessionReport {
 
   /** The machine is gone, and its last state is set. */
   get hasEnded(): boolean {
-    const { state } = this.#info;
-    return state === "Suspended" || state === "Stopped" || state === "Defunct";
+    return hasEnded(this.#info);
   }
 
   /** @returns a function that stops the watching */
@@ -61,4 +60,9 @@ export class SessionReport {
       log.warn(asSbxError(error, `writing ${this.#paths.state}`).message)
     );
   }
+}
+
+/** The machine is gone: the state is its last one. */
+export function hasEnded({ state }: Pick<MachineInfo, "state">): boolean {
+  return state === "Suspended" || state === "Stopped" || state === "Defunct";
 }

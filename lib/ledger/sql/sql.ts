@@ -81,7 +81,7 @@ function prepare(database: DatabaseSync, sql: string): StatementSync {
 function answerOf(statement: StatementSync): SqlAnswer {
   const columns = statement.columns().map(({ name }) => name);
   try {
-    const first = take(statement.iterate() as Iterable<unknown[]>, SQL_ROWS_MAX + 1);
+    const first = Iterator.from(statement.iterate() as Iterable<unknown[]>).take(SQL_ROWS_MAX + 1).toArray();
     const truncated = first.length > SQL_ROWS_MAX;
     // Deno's iterator ends at an error as if that were the end of the rows; `all` throws it.
     const rows = truncated ? first.slice(0, SQL_ROWS_MAX) : statement.all() as unknown as unknown[][];
@@ -89,12 +89,6 @@ function answerOf(statement: StatementSync): SqlAnswer {
   } catch (cause) {
     throw refused((cause as Error).message);
   }
-}
-
-function take<T>(from: Iterable<T>, count: number): T[] {
-  const taken: T[] = [];
-  for (const each of from) if (taken.push(each) === count) break;
-  return taken;
 }
 
 function valueOf(value: unknown): SqlValue {

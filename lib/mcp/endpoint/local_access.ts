@@ -2,6 +2,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import type { CallOptions, ToolEntry } from "./catalogue.ts";
+import { METHODS } from "./local_fetch.ts";
 import { tellWaiting } from "./waiting.ts";
 
 /** Access to one path of a host, over HTTPS. */
@@ -22,7 +23,6 @@ export type AskAccess = (
 
 /** Longest reason, in characters: a person reads it. */
 const WHY_MAX = 300;
-const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 export const REQUEST_ACCESS: ToolEntry = {
   namespaced_name: "local__request_access",

@@ -10,7 +10,8 @@ export type Send = (request: Request) => Promise<Response>;
 
 /** `bytes` of a response body in the result. */
 export const FETCH_BODY_MAX = 256 * 1024;
-const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+/** Methods that a guest may name. */
+export const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 export const FETCH_HTTP: ToolEntry = {
   namespaced_name: "local__fetch_http",
