@@ -5,7 +5,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 out="$root/.cache/image"
 # What an image is made of, beside Debian's packages.
-key=$(cat "$root"/cmd/guest/*/*.ts "$root"/lib/guest/*.ts "$root"/lib/base/wire/*.ts "$root"/lib/image/*.ts "$root"/ffi/libc/*.ts "$root"/lib/profile/{builtin,package}.ts "$root"/scripts/deno.sh | sha256sum | cut -c1-16)
+key=$(cat "$root"/cmd/guest/*/*.ts "$root"/lib/guest/*.ts "$root"/lib/guest/*/*.ts "$root"/lib/{doctor,bench}/*.ts "$root"/lib/base/wire/*.ts "$root"/lib/image/*.ts "$root"/ffi/libc/*.ts "$root"/lib/profile/{builtin,package}.ts "$root"/scripts/deno.sh | sha256sum | cut -c1-16)
 if [ ! -f "$out/manifest.json" ] || [ "$(cat "$root/.cache/image.key" 2>/dev/null)" != "$key" ]; then
   echo "building the guest image of the profile code (about a minute, once)"
   mkdir -p "$root/.cache"

@@ -6,7 +6,14 @@ import { run } from "./command.ts";
 import { requireTools } from "./tool.ts";
 
 /** Programs required in the rootfs before it is packaged (docs/contracts.md §10, "Guest programs"). */
-export const GUEST_PROGRAMS = ["sbx-pty-agent", "sbx-net-proxy", "sbx-mcp-server", "sbx-bench", "snapshots"];
+export const GUEST_PROGRAMS = [
+  "sbx-pty-agent",
+  "sbx-net-proxy",
+  "sbx-mcp-server",
+  "sbx-doctor",
+  "sbx-bench",
+  "snapshots",
+];
 
 /** Version of the guest's Deno, the same as the one sbx is developed with. */
 export const GUEST_DENO_VERSION = "2.9.6";

@@ -16,9 +16,9 @@ const BASE_PACKAGES = ["ca-certificates", "nftables"];
 /** Fixed UUID, so that the same tree gives the same image. */
 const IMAGE_UUID = "5b8a2f10-0000-4000-8000-7362780a0001";
 
-/** Command line of a guest program: all permissions, no downloads, no configuration lookup. */
+/** Command line of a guest program: all permissions, no downloads, no configuration lookup, no look for a newer Deno. */
 const DENO_RUN =
-  "/usr/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock --no-remote --no-npm --quiet";
+  "env DENO_NO_UPDATE_CHECK=1 /usr/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock --no-remote --no-npm --quiet";
 
 /** Excludes documentation except for the licences of packages. */
 const DPKG_OPTIONS = [

@@ -3,7 +3,7 @@
  * exec it. All take turns in every round.
  *
  * The floor is what sbx-bench of the guest takes longer for more runs, by the host's clock: under emulation the guest's own
- * clock may tick every 4 ms, which is half of what is measured. The p50 that sbx-bench prints is told beside it.
+ * clock may tick every 4 ms, which is half of what is measured. The mean that sbx-bench prints is told beside it.
  * `SBX_BENCH_PROGRAMS` names the folder of a compiled build, measured too.
  */
 import { join } from "node:path";
@@ -47,7 +47,8 @@ try {
   const guest: number[] = [];
   const agent: number[] = [];
   const bench = async (runs: number) => {
-    guest.push(JSON.parse((await post(["sbx-bench", String(runs)])).stdout).fork_exec_ms.p50);
+    const { stdout } = await post(["sbx-bench", "--only", "process", "--runs", String(runs)]);
+    guest.push(JSON.parse(stdout).measures.process);
   };
   const call = async () => {
     agent.push((await post(["true"])).duration_ms);

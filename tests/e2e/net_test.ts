@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
+import { doctorSteps } from "./doctor_steps.ts";
 import { makeUpstreams, PACK, RULES, SECRET, SHOWN } from "./net_world.ts";
 
 Deno.test("the network of a VM", async (t) => {
@@ -258,6 +259,8 @@ Deno.test("the network of a VM", async (t) => {
         assertEquals(JSON.parse(await sbx.ok("findings", "dev", "--json")).findings.length, findings.length);
       },
     );
+
+    await doctorSteps(t, sbx);
 
     await t.step("the secret is nowhere but in the store", async () => {
       // Whoever types it into a command gives it to the guest; the record of that has the ref.

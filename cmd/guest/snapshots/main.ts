@@ -1,5 +1,5 @@
 /** snapshots: states of /workspace to go back to, from inside the VM. They are kept on the host, which decides on each call. */
-import { Client } from "./client.ts";
+import { McpClient } from "../../../lib/guest/mcp/mod.ts";
 import { changesText, listText, madeText, type Restored, restoredText } from "./text.ts";
 
 const ABOUT = `snapshots list
@@ -49,7 +49,7 @@ async function call<T>(
   args: Record<string, unknown>,
   text: (answer: T) => string,
 ): Promise<number> {
-  using client = await Client.connect();
+  using client = await McpClient.connect("snapshots");
   const answer = await client.call(`local__snapshot_${tool}`, args) as T;
   console.log(isJson ? JSON.stringify(answer) : text(answer));
   return tool === "restore" && (answer as Restored).failed.length > 0 ? 1 : 0;

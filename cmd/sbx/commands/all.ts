@@ -2,6 +2,8 @@
 import "./start.ts";
 import "./stop.ts";
 import "./status.ts";
+import "./doctor.ts";
+import "./bench.ts";
 import "./run.ts";
 import "./create.ts";
 import "./exec.ts";

@@ -6,6 +6,8 @@ export const COMMANDS: readonly string[] = [
   "start",
   "stop",
   "status",
+  "doctor",
+  "bench",
   "agent",
   "run",
   "create",

@@ -1,8 +1,8 @@
-import { FrameChannel } from "../../../lib/base/wire/mod.ts";
-import { HOST_CID, MCP_FRAME_LIMIT, PORTS } from "../../../lib/guest/wire/mod.ts";
+import { FrameChannel } from "../../base/wire/mod.ts";
+import { connectHost, MCP_FRAME_LIMIT, PORTS } from "../wire/mod.ts";
 
-/** One MCP connection to the host (docs/contracts.md §7, port 5002). */
-export class Client implements Disposable {
+/** One MCP connection of a guest program to the host (docs/contracts.md §7, port 5002). */
+export class McpClient implements Disposable {
   readonly #channel: FrameChannel;
   #id = 0;
 
@@ -10,20 +10,25 @@ export class Client implements Disposable {
     this.#channel = channel;
   }
 
-  /** @throws {Error} the host has no endpoint for this VM */
-  static async connect(): Promise<Client> {
-    const conn = await Deno.connect({ transport: "vsock", cid: HOST_CID, port: PORTS.mcp }).catch(() => {
+  /** @param name of the program @throws {Error} the host has no endpoint for this VM */
+  static async connect(name: string): Promise<McpClient> {
+    const conn = await connectHost(PORTS.mcp).catch(() => {
       throw new Error("the host does not answer; ask your user");
     });
-    const client = new Client(new FrameChannel(conn, MCP_FRAME_LIMIT));
-    await client.#channel.send({ t: "Hello", process_name: "snapshots" });
+    const client = new McpClient(new FrameChannel(conn, MCP_FRAME_LIMIT));
+    await client.#channel.send({ t: "Hello", process_name: name });
     await client.#request("initialize", {
       protocolVersion: "2025-06-18",
       capabilities: {},
-      clientInfo: { name: "snapshots", version: "1" },
+      clientInfo: { name, version: "1" },
     });
     await client.#channel.send({ jsonrpc: "2.0", method: "notifications/initialized" });
     return client;
+  }
+
+  /** Waits for the host's answer to an MCP ping. @throws {Error} */
+  async ping(): Promise<void> {
+    await this.#request("ping", {});
   }
 
   /** Calls a tool. @returns its structured answer. @throws {Error} the reason of the host */

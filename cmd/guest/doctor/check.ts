@@ -1,0 +1,30 @@
+import { type CheckId, type CheckResult, type CheckState, DETAIL_MAX } from "../../../lib/doctor/mod.ts";
+
+/** What a check saw; `undefined` where there is nothing to check. */
+export type Seen = { state: CheckState; detail: string } | undefined;
+
+export const ok = (detail: string): Seen => ({ state: "ok", detail });
+export const failed = (detail: string): Seen => ({ state: "failed", detail });
+
+/** Longest time of one check, in `ms`: an emulated guest starts a client in seconds. */
+const CHECK_MS = 20_000;
+
+/** Runs one check; one that throws or takes too long has failed. */
+export async function check(
+  id: CheckId,
+  run: () => Seen | Promise<Seen>,
+): Promise<CheckResult | undefined> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<Seen>((resolve) => {
+    timer = setTimeout(() => resolve(failed(`no answer in ${CHECK_MS / 1000} s`)), CHECK_MS);
+  });
+  const seen = await Promise.race([late, (async () => await run())()])
+    .catch((error) => failed(error instanceof Error ? error.message : String(error)));
+  clearTimeout(timer);
+  return seen && { id, state: seen.state, detail: oneLine(seen.detail) };
+}
+
+/** Text of programs and errors on one line, without control characters. */
+export function oneLine(text: string): string {
+  return text.replaceAll(/[\p{Cc}\s]+/gu, " ").trim().slice(0, DETAIL_MAX);
+}
