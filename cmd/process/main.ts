@@ -10,7 +10,7 @@ import { Qemu } from "../../lib/vm/mod.ts";
 import { serve } from "./calls.ts";
 import { jobRunner } from "./jobs.ts";
 import { portConnector } from "./ports.ts";
-import { awaitSession } from "./spare.ts";
+import { type AwaitedSession, awaitSession } from "./spare.ts";
 
 /** Longest wait in `ms` for the first `Boot`: a service that died meanwhile must leave no process behind. */
 const ORDER_DEADLINE_MS = 60_000;
@@ -24,12 +24,16 @@ export async function main([argument]: string[]): Promise<number> {
   Deno.umask(0o077);
   outliveRejections();
   const at = home();
-  const id = argument === NO_SESSION ? await awaitSession(at) : argument;
-  if (!id) return 0;
+  const hypervisor = new Qemu();
+  const given: AwaitedSession | undefined = argument === NO_SESSION
+    ? await awaitSession(at, hypervisor)
+    : { id: argument };
+  if (!given) return 0;
+  const { id, spare } = given;
   const paths = sessionPaths(at, id);
   await makeSockets(paths);
   const listener = Deno.listen({ transport: "unix", path: paths.socket });
-  const session = new Session(await readRecord(paths), at, new Qemu());
+  const session = new Session(await readRecord(paths), at, hypervisor, spare);
   const jobs = new Jobs(paths.jobs, jobRunner(session));
   const ports = new Ports(portConnector(session));
   // Before the service learns of the end: the ports of a VM that was stopped are free.

@@ -92,6 +92,11 @@ export class GuestLink {
     return Promise.race([this.#ready.promise, this.lost]);
   }
 
+  /** Lets a guest that waits for its boot configuration go through one by itself: the real one is faster then. */
+  rehearse(): Promise<void> {
+    return this.#send({ t: "Rehearse" });
+  }
+
   /** Sends the guest its boot configuration and waits until it is ready (docs/contracts.md §7, handshake). */
   async boot({ id, name, env, files }: GuestBoot): Promise<GuestStage[]> {
     const version = await this.connected();

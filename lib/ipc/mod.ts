@@ -18,4 +18,4 @@ export {
   type SuspendedBy,
 } from "./schema.ts";
 export { type Caller, CallServer } from "./server.ts";
-export { giveSession, NO_SESSION, receiveSession } from "./spare.ts";
+export { giveMachine, giveSession, NO_SESSION, receiveOrders, type SpareMachineOrder } from "./spare.ts";

@@ -2,6 +2,7 @@ import { type Assets, verifyAssets } from "../asset/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { isSuspended, writeState } from "../session/mod.ts";
+import type { SettingsStore } from "../settings/mod.ts";
 import type { AcceleratorChoice } from "../vm/mod.ts";
 import type { AcceleratorChooser } from "./accelerator.ts";
 import type { ProcessNotice } from "./notice.ts";
@@ -14,6 +15,7 @@ import { isAlive, type Vm } from "./vm.ts";
 /** The launcher's surroundings. */
 export interface LauncherOptions {
   home: Home;
+  settings: SettingsStore;
   accelerators: AcceleratorChooser;
   templates: Templates;
   /** a VM's process reported a state, or is gone */
@@ -29,7 +31,16 @@ export class Launcher {
 
   constructor(options: LauncherOptions) {
     this.#options = options;
-    this.#spare = new SpareProcess(options.home);
+    this.#spare = new SpareProcess(options);
+  }
+
+  /** Id for a new VM of its own, whose machine may run already; one that is not used is given back by {@linkcode unclaim}. */
+  claimId(): string {
+    return this.#spare.claim() ?? crypto.randomUUID();
+  }
+
+  unclaim(id: string): Promise<void> {
+    return this.#spare.release(id);
   }
 
   /**
@@ -83,6 +94,14 @@ export class Launcher {
     if (vm.watch === watch && isAlive(vm.state)) onState(vm, await settle(vm.paths, vm.state));
   }
 
+  get spareRamMb(): number | undefined {
+    return this.#spare.ramMb;
+  }
+
+  async close(): Promise<void> {
+    await this.#spare.close();
+  }
+
   async #boot(
     vm: Vm,
     assets: Assets,
@@ -91,13 +110,13 @@ export class Launcher {
   ): Promise<void> {
     const { templates } = this.#options;
     this.watch(vm);
-    const { cpus, ram_mb } = vm.record;
+    const { cpus, ram_mb, scratch_gb, parent } = vm.record;
     const machine = { cpus, ram_mb, accelerator, assets };
     const start = await isSuspended(vm.paths)
       ? { from: "suspended" as const, by, why: vm.waking?.why }
       : await templates.startOf(machine);
     const { info } = await vm.process.call({ t: "Boot", accelerator, start })
-      .finally(() => this.#spare.renew());
+      .finally(() => this.#spare.renew(parent ? undefined : { ...machine, scratch_gb }));
     this.#options.onState(vm, info);
     if (start.from !== "suspended") {
       templates.started(machine, start, info).catch((error) => log.warn(error));

@@ -142,7 +142,7 @@ export class Service implements Configuration {
 
   async close(): Promise<void> {
     for (const watch of this.#watches) watch[Symbol.dispose]();
-    await this.findings.close();
+    await Promise.all([this.findings.close(), this.supervisor.close()]);
     await Deno.remove(this.home.servicePidFile).catch(() => {});
   }
 }

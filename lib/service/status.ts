@@ -44,7 +44,7 @@ export class StatusReport {
 
   /** The service with its host, hypervisor and assets. */
   async system(): Promise<SystemStatus> {
-    const { hypervisor } = this.#sources.supervisor;
+    const { hypervisor, spareRamMb } = this.#sources.supervisor;
     const { name, features } = hypervisor;
     const missing = Object.keys(features).flatMap((feature) => {
       const lack = hypervisor.lackOf(feature);
@@ -60,7 +60,7 @@ export class StatusReport {
         ...await this.#accelerator(),
       },
       assets: await this.#assets(),
-      templates: await this.#sources.templates.status(),
+      templates: { ...await this.#sources.templates.status(), spare_ram_mb: spareRamMb },
       idle_suspend: this.#sources.idle.status(),
     };
   }

@@ -14,6 +14,7 @@ import { readRequest } from "./request.ts";
 import type { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { type Asker, comesBack, forgetMemory, keptMachine } from "./suspension.ts";
+import { removeLeftSpares } from "./spare_files.ts";
 import { infoOf, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
 import { VmMaker } from "./vm_maker.ts";
 import { exclusive, VmStates } from "./vm_states.ts";
@@ -64,11 +65,12 @@ export class Supervisor {
 
   /** Finds the VMs of earlier runs, and follows those that still run. */
   async load(): Promise<void> {
-    const { sessions } = this.#options;
+    const { home, sessions } = this.#options;
+    await removeLeftSpares(home);
     await this.#registry.load((id) => sessions.get(id).catch(() => undefined));
     for (const vm of this.#registry.alive()) this.#launcher.watch(vm);
     await this.#companions.removeOrphans();
-    await removeUnfinishedForks(this.#options.home);
+    await removeUnfinishedForks(home);
   }
 
   /** @param all also the VMs of MCP servers, which belong to others */
@@ -79,6 +81,11 @@ export class Supervisor {
   /** @throws {SbxError} `vm.not_found` */
   find(idOrName: string): Vm {
     return this.#registry.get(idOrName);
+  }
+
+  /** Memory of the machine that was started ahead, in `MiB`, if there is one. */
+  get spareRamMb(): number | undefined {
+    return this.#launcher.spareRamMb;
   }
 
   summary(vm: Vm): VmSummary {
@@ -230,6 +237,11 @@ export class Supervisor {
   async #goOn(vm: Vm): Promise<void> {
     await this.start(vm);
     await vm.booting;
+  }
+
+  /** Ends what waits for VMs to come; VMs go on. */
+  async close(): Promise<void> {
+    await this.#launcher.close();
   }
 
   async #end(vm: Vm, force: boolean): Promise<void> {

@@ -4,14 +4,12 @@ import { copySparse } from "../base/copy/mod.ts";
 import { type Contract, writeContract, writeRecord } from "../session/mod.ts";
 import { type VmRequest, writeRequest } from "./request.ts";
 import { makeScratch } from "./scratch.ts";
+import { makeWorkspace, spareScratchGb, unmarkSpare } from "./spare_files.ts";
 import { CACHED_MS, type Change, toText } from "../snapshot/mod.ts";
 import type { Vm } from "./vm.ts";
 import { guestPath, relativePath } from "./workspace/mod.ts";
 
-/** Whatever the umask: programs of any user in the guest may enter the workspace; the folder above it is closed on the host. */
-const WORKSPACE_MODE = 0o755;
-
-/** Makes the folders, the disk and the files of a new VM; workspace and disk of a source are copied. */
+/** Makes the folders, the disk and the files of a new VM, unless they were made ahead; workspace and disk of a source are copied. */
 export async function makeVmFiles(
   vm: Vm,
   request: VmRequest,
@@ -22,9 +20,11 @@ export async function makeVmFiles(
   for (const dir of [paths.dir, paths.logs, paths.snapshots, dirname(paths.ledger)]) {
     await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
   }
+  const ahead = await spareScratchGb(paths);
   if (source) await copySparse(source.paths.workspace, paths.workspace);
-  else await makeWorkspace(paths.workspace);
-  if (record.scratch_gb > 0) {
+  else if (ahead === undefined) await makeWorkspace(paths);
+  if (record.scratch_gb > 0 && record.scratch_gb !== ahead) {
+    await Deno.remove(paths.scratch).catch(() => {});
     if (source && source.record.scratch_gb > 0) await copySparse(source.paths.scratch, paths.scratch);
     else await makeScratch(paths.scratch, record.scratch_gb);
   }
@@ -33,6 +33,7 @@ export async function makeVmFiles(
     writeRecord(paths, record),
     writeContract(paths, contract),
   ]);
+  if (ahead !== undefined) await unmarkSpare(paths);
 }
 
 /** Waits until a running guest sees a file as it was written: a program started next must not read the old one. */
@@ -52,9 +53,4 @@ export async function awaitFiles(vm: Vm, changes: Change[]): Promise<void> {
     new Promise((resolve) => setTimeout(resolve, CACHED_MS)),
     ...files.map(({ path, after }) => awaitFile(vm, toText(path), after!.size)),
   ]);
-}
-
-async function makeWorkspace(path: string): Promise<void> {
-  await Deno.mkdir(path);
-  await Deno.chmod(path, WORKSPACE_MODE);
 }

@@ -12,6 +12,7 @@ import type { Registry } from "./registry.ts";
 import { readRequest, type VmRequest } from "./request.ts";
 import type { Sessions } from "./sessions.ts";
 import type { VmStates } from "./vm_states.ts";
+import { spareScratchGb } from "./spare_files.ts";
 import { requireAction, type Vm } from "./vm.ts";
 import { makeVmFiles } from "./vm_files.ts";
 import { VmProcess } from "./vm_process.ts";
@@ -47,28 +48,45 @@ export class VmMaker {
     request: CreateRequest,
     options: { scratch: boolean; parent?: VmParent } = { scratch: true },
   ): Promise<Vm> {
-    const { sessions, launcher, states } = this.#options;
+    const { launcher } = this.#options;
     findTools();
     const source = request.from === undefined ? undefined : this.#findSource(request.from);
-    const id = crypto.randomUUID();
+    const id = options.parent || source ? crypto.randomUUID() : launcher.claimId();
+    try {
+      return await this.#make(id, request, options, source);
+    } finally {
+      await launcher.unclaim(id);
+    }
+  }
+
+  async #make(
+    id: string,
+    request: CreateRequest,
+    options: { scratch: boolean; parent?: VmParent },
+    source: Vm | undefined,
+  ): Promise<Vm> {
+    const { sessions, launcher, states } = this.#options;
     const vmRequest = await this.#completeRequest(id, request, source);
     const profileId = request.profile_id ?? source?.record.profile_id ?? DEFAULT_PROFILE;
     // A program of somebody else: it gets the refs that its definition names, and no others.
     const boot = await makeBoot(this.#options, profileId, vmRequest, { refs: options.parent === undefined });
+    const paths = sessionPaths(this.#home, id);
+    const scratchGb = source?.record.scratch_gb ?? boot.scratchGb;
+    // A disk that was made ahead costs nothing.
+    const hasScratch = options.scratch || await spareScratchGb(paths) === scratchGb;
     // Nobody asks for the resources of an MCP server: corp's locks replace its own.
     if (!options.parent) requireUnlocked(this.#settings, request);
     // Nothing is awaited from here to the registry: two requests at once cannot both get the name or the last place.
     const name = request.name ?? this.#registry.freeName();
     this.#registry.requireName(name);
     this.#registry.requireRoom(maxRunning(this.#settings));
-    const paths = sessionPaths(this.#home, id);
     const vm: Vm = {
       record: {
         id,
         name,
         created_at: new Date().toISOString(),
         persistent: request.persistent ?? false,
-        scratch_gb: options.scratch ? source?.record.scratch_gb ?? boot.scratchGb : 0,
+        scratch_gb: hasScratch ? scratchGb : 0,
         ...(options.parent && { parent: options.parent }),
         ...boot.record,
       },

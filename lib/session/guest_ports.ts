@@ -2,9 +2,8 @@ import { type GuestLink, PORTS } from "../guest/mod.ts";
 import { DNS_FRAME_LIMIT, MCP_FRAME_LIMIT, TCP_FRAME_LIMIT, TCP_STREAMS_MAX } from "../guest/wire/mod.ts";
 import type { Enforcement } from "./enforcement.ts";
 
-/** Listens for a guest: its agent, and its connections for MCP, TCP and DNS. No other link listens in its folder. */
+/** Listens for a guest's connections for MCP, TCP and DNS. No other link listens in its folder. */
 export function serveGuest(link: GuestLink, enforcement: Promise<Enforcement>): void {
-  link.listen();
   link.accept(PORTS.mcp, async (channel) => (await (await enforcement).mcp()).serve(channel), {
     frameLimit: MCP_FRAME_LIMIT,
   });

@@ -6,4 +6,5 @@ export { loadAhead } from "./ahead.ts";
 export { Session } from "./session.ts";
 export { discard as discardSuspended, discardUnfinished, isSuspended } from "./suspend.ts";
 export { fileDraft } from "./file_event.ts";
+export { SpareMachine } from "./spare.ts";
 export { hasEnded } from "./report.ts";

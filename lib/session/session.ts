@@ -18,7 +18,9 @@ import { endOf } from "./end.ts";
 import { specOf } from "./machine_spec.ts";
 import { SessionReport } from "./report.ts";
 import { DiskReserve } from "./reserve.ts";
-import { type Stage, startMachine } from "./start.ts";
+import type { SpareMachine } from "./spare.ts";
+import { Stages } from "./stages.ts";
+import { startMachine } from "./start.ts";
 import { isSuspended, requireRoom } from "./suspend.ts";
 
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
@@ -33,6 +35,7 @@ export class Session {
   readonly enforcement: Promise<Enforcement>;
   #paths: SessionPaths;
   #hypervisor: Hypervisor;
+  readonly #spare: SpareMachine | undefined;
   /** made when the machine starts */
   #link!: GuestLink;
   #machine: Machine | undefined;
@@ -43,11 +46,11 @@ export class Session {
   #stopping = false;
   readonly #absence: Absence;
   #end = Promise.withResolvers<void>();
-  #stages: Stage[] = [];
-  #began = performance.now();
 
-  constructor(record: VmRecord, home: Home, hypervisor: Hypervisor) {
+  /** @param spare a machine that was started ahead */
+  constructor(record: VmRecord, home: Home, hypervisor: Hypervisor, spare?: SpareMachine) {
     this.record = record;
+    this.#spare = spare;
     this.ended = this.#end.promise;
     const paths = this.#paths = sessionPaths(home, record.id);
     this.#hypervisor = hypervisor;
@@ -94,7 +97,6 @@ export class Session {
 
   /** Boots the machine; a boot that fails leaves it Defunct with its logs kept. */
   async boot({ accelerator, start }: Pick<BootCall, "accelerator" | "start">): Promise<void> {
-    this.#began = performance.now();
     this.#report.set({ accelerator });
     try {
       await this.#boot(accelerator, start);
@@ -108,23 +110,25 @@ export class Session {
 
   async #boot(accelerator: Accelerator, start: BootCall["start"]): Promise<void> {
     checkBootConfig(this.record.env, this.record.files);
+    const stages = new Stages();
+    const onDiskFull = () => void this.#health.diskFull().catch((error) => log.warn(error));
+    const spare = await this.#spare?.takeFor(this.record, { accelerator, start }, onDiskFull);
     const started = startMachine({
       hypervisor: this.#hypervisor,
       record: this.record,
-      spec: this.#spec = specOf(this.record, this.#paths, accelerator, () => {
-        this.#health.diskFull().catch((error) => log.warn(error));
-      }),
+      spec: this.#spec = spare?.spec ?? specOf(this.record, this.#paths, accelerator, onDiskFull),
       paths: this.#paths,
-      openLink: () => this.#openLink(),
+      spare,
+      openLink: (made) => this.#openLink(made),
       onMachine: (machine) => this.#machine = machine,
       onStarted: (started) => this.#report.set({ started }),
-      stage: (name) => this.#stage(name),
+      stage: (name) => stages.note(name),
       isOver: () => this.#stopping || this.info.state !== "Booting",
     }, start);
-    const [stages] = await Promise.all([started, this.enforcement]);
-    this.#stages.push(...stages);
-    this.#stage("ready");
-    await this.#report.keep({ state: "Running", boot_stages: this.#stages });
+    const [guestStages] = await Promise.all([started, this.enforcement]);
+    stages.all.push(...guestStages);
+    stages.note("ready");
+    await this.#report.keep({ state: "Running", boot_stages: stages.all });
     this.#superviseMachine(this.#machine!);
     this.#health.takeReserve();
     await this.#health.pauseIfNeeded();
@@ -240,12 +244,13 @@ export class Session {
     await this.ended;
   }
 
-  /** A link that the guest can connect to; one before it is closed. */
-  async #openLink(): Promise<GuestLink> {
+  /** A link that the guest can connect to; one before it is closed. @param made one that listens already */
+  async #openLink(made?: GuestLink): Promise<GuestLink> {
     const before = this.#link;
     // Replaced first: the end of a link that is in use is the loss of the guest.
-    const link = this.#link = new GuestLink(this.#paths.sockets);
+    const link = this.#link = made ?? new GuestLink(this.#paths.sockets);
     await before?.close();
+    if (!made) link.listen();
     serveGuest(link, this.enforcement);
     return link;
   }
@@ -281,12 +286,6 @@ export class Session {
   async #resumeMachine(): Promise<void> {
     await this.#machine!.resume();
     this.#link.release();
-  }
-
-  #stage(name: string): number {
-    const ms = performance.now() - this.#began;
-    this.#stages.push({ name, ms });
-    return ms;
   }
 
   #require(state: MachineInfo["state"], action: string): void {

@@ -6,12 +6,12 @@ import type { Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
 import { bootDeadline, templateDeadline } from "./boot_deadline.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
+import type { SpareGuest } from "./spare.ts";
+import type { Stage } from "./stages.ts";
 import { discard, readShell, suspendedImage } from "./suspend.ts";
 
 /** The start of a VM whose memory is on the disk. */
 type FromMemory = Extract<BootCall["start"], { from: "suspended" }>;
-
-export type Stage = MachineInfo["boot_stages"][number];
 
 /** The session whose machine starts. */
 export interface StartingSession {
@@ -19,8 +19,10 @@ export interface StartingSession {
   record: VmRecord;
   spec: MachineSpec;
   paths: Pick<SessionPaths, "suspended">;
-  /** a new link to the guest; one before it is closed */
-  openLink(): Promise<GuestLink>;
+  /** its machine, where that was started ahead */
+  spare?: SpareGuest;
+  /** a new link to the guest, or one that listens already; one before it is closed */
+  openLink(made?: GuestLink): Promise<GuestLink>;
   /** the machine that runs now, of which there may be a second one */
   onMachine(machine: Machine): void;
   onStarted(started: MachineInfo["started"]): void;
@@ -59,9 +61,30 @@ async function fromSuspended(session: StartingSession, { by, why }: FromMemory):
   return await meetGuest(session, machine, link, () => stage("guest connected"));
 }
 
+/** Goes on with the machine that was started ahead. @returns undefined when it has ended meanwhile */
+async function fromSpare(session: StartingSession, spare: SpareGuest): Promise<Stage[] | undefined> {
+  const { stage } = session;
+  const { machine, connected } = spare;
+  const link = await session.openLink(spare.link);
+  try {
+    await handOver(session, machine);
+    stage("machine started");
+    session.onStarted({ by: "template" });
+    // The guest counts from the moment that it connected.
+    const epoch = () => stage("guest connected") - (performance.now() - connected);
+    return await Promise.race([meetGuest(session, machine, link, epoch), templateDeadline()]);
+  } catch (cause) {
+    if (session.isOver()) throw cause;
+    log.warn(`machine started ahead: ${asSbxError(cause, "starting the VM").message}`);
+    await machine.kill();
+  }
+}
+
 /** Starts from a template; where that fails, from the kernel. */
 async function fromTemplate(session: StartingSession, dir: string): Promise<Stage[]> {
-  const { hypervisor, spec, stage } = session;
+  const { hypervisor, spec, stage, spare } = session;
+  const ready = spare && await fromSpare(session, spare);
+  if (ready) return ready;
   const link = await session.openLink();
   let machine: Machine | undefined;
   try {

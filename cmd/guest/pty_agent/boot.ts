@@ -98,7 +98,7 @@ function uptimeMs(): number {
 }
 
 /** Waits for a file of init. */
-async function appeared(path: string): Promise<void> {
+export async function appeared(path: string): Promise<void> {
   const deadline = performance.now() + INIT_DEADLINE_MS;
   while (!exists(path)) {
     if (performance.now() > deadline) {

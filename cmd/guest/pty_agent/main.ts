@@ -12,7 +12,7 @@ import { awaitFile, remindWorkspace } from "./file.ts";
 import { Hold } from "./hold.ts";
 import type { Host } from "./host.ts";
 import { Terminals } from "./pty.ts";
-import { rehearse } from "./rehearse.ts";
+import { rehearse, rehearseCopy } from "./rehearse.ts";
 
 /** Version of the wire; the host refuses a guest of another version. */
 const AGENT_VERSION = "3";
@@ -72,6 +72,8 @@ async function nextMessage(): Promise<HostMessage | null> {
 
 async function handle(message: HostMessage, startsNetwork: boolean): Promise<void> {
   switch (message.t) {
+    case "Rehearse":
+      return rehearseCopy();
     case "BootConfig":
       await boot.begin(message);
       return hold.release();

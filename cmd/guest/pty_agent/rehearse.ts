@@ -1,6 +1,6 @@
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import type { GuestMessage } from "../../../lib/guest/wire/mod.ts";
-import { BootConfig, MOUNTED, ROOTED } from "./boot.ts";
+import { appeared, BootConfig, MOUNTED, ROOTED } from "./boot.ts";
 import { Executions } from "./exec.ts";
 import { Terminals } from "./pty.ts";
 import { SOURCE, trust } from "./trust.ts";
@@ -19,15 +19,31 @@ const SHELL = ["/bin/bash", "--login", "-c", "true"];
  * down: its copies then have compiled and loaded all that they do first, which under emulation takes longer than doing it.
  */
 export async function rehearse(): Promise<void> {
+  const signals = [ROOTED, MOUNTED];
+  await Promise.all(signals.map((path) => Deno.writeTextFile(path, "")));
+  try {
+    await perform();
+  } finally {
+    await Promise.all(signals.map((path) => Deno.remove(path)));
+  }
+}
+
+/** Does the same in a copy that waits for its VM: an emulator has to translate what runs in each machine again. */
+export async function rehearseCopy(): Promise<void> {
+  // From here on everything is in its place.
+  for (const signal of [ROOTED, MOUNTED]) await appeared(signal);
+  await perform();
+}
+
+async function perform(): Promise<void> {
   await Deno.mkdir(DIR);
-  await Promise.all([ROOTED, MOUNTED].map((path) => Deno.writeTextFile(path, "")));
   const listener = Deno.listen({ transport: "unix", path: SOCKET });
   try {
     await play(listener);
     await trust("");
   } finally {
     listener.close();
-    await Promise.all([DIR, ROOTED, MOUNTED, SOURCE].map((path) => Deno.remove(path, { recursive: true })));
+    await Promise.all([DIR, SOURCE].map((path) => Deno.remove(path, { recursive: true })));
   }
 }
 

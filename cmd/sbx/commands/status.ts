@@ -87,9 +87,16 @@ function formatStatus(
   return pairs(lines);
 }
 
-function formatTemplates({ enabled, count, bytes, making, problems }: SystemStatus["templates"]): string {
+function formatTemplates(
+  { enabled, count, bytes, making, problems, spare_ram_mb }: SystemStatus["templates"],
+): string {
   if (!enabled) return "off (vm.templates.enabled)";
-  const parts = [`${count} (${formatBytes(bytes)})`, ...making > 0 ? [`making ${making}`] : [], ...problems];
+  const parts = [
+    `${count} (${formatBytes(bytes)})`,
+    ...making > 0 ? [`making ${making}`] : [],
+    ...spare_ram_mb ? [`one machine of ${spare_ram_mb} MB is started for the next VM`] : [],
+    ...problems,
+  ];
   return parts.join("; ");
 }
 

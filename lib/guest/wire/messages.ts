@@ -70,6 +70,7 @@ export type HostMessage =
   | { t: "PtyResize"; id: string; cols: number; rows: number }
   | { t: "PtyClose"; id: string }
   | { t: "AwaitFile"; id: string; path: string; size: number }
+  | { t: "Rehearse" }
   | { t: "Detach" }
   | { t: "Shutdown" };
 
