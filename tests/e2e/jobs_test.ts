@@ -136,13 +136,11 @@ Deno.test("jobs of a VM", async (t) => {
         await ended(id);
         assertEquals((await job(id)).exit_code, 3);
         assertStringIncludes((await sbx.cli("jobs", "logs", id)).stdout, "got hello");
-        const stubborn = await start(
-          "--tty",
-          "dev",
-          "--",
-          "sh",
-          "-c",
-          "trap '' HUP TERM; while :; do sleep 1; done",
+        const deaf = "trap '' HUP TERM; echo deaf; while :; do sleep 1; done";
+        const stubborn = await start("--tty", "dev", "--", "sh", "-c", deaf);
+        await eventually(
+          "it ignores the signals",
+          async () => (await sbx.cli("jobs", "logs", stubborn)).stdout.includes("deaf"),
         );
         await sbx.ok("jobs", "stop", stubborn);
         assertEquals((await job(stubborn)).exit_code, 137);
