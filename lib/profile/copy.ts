@@ -17,17 +17,31 @@ export async function copyProfile(
   id: string,
   newId: string,
 ): Promise<string> {
-  if (!PROFILE_ID.test(newId)) {
-    throw new SbxError("profile.invalid", `invalid profile id ${JSON.stringify(newId)}`, {
+  const { document } = await loadProfile(home, id);
+  return await saveProfile(home, newId, setKey(document, [], "id", newId).text);
+}
+
+/**
+ * Saves the text of a new profile of the user. The text is not checked: parse it before.
+ *
+ * @returns path of its profile.toml
+ * @throws {SbxError} `profile.invalid`: for an invalid id; `profile.conflict`: the id exists
+ */
+export async function saveProfile(
+  home: Pick<Home, "profilesDir">,
+  id: string,
+  text: string,
+): Promise<string> {
+  if (!PROFILE_ID.test(id)) {
+    throw new SbxError("profile.invalid", `invalid profile id ${JSON.stringify(id)}`, {
       hint: "use 1 to 64 of a-z 0-9 _ -",
     });
   }
-  const { document } = await loadProfile(home, id);
-  const path = profilePath(home, newId);
+  const path = profilePath(home, id);
   if (await Deno.lstat(dirname(path)).then(() => true, () => false)) {
     throw new SbxError("profile.conflict", `${dirname(path)} already exists`, { hint: "choose another id" });
   }
   await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  await writeAtomic(path, setKey(document, [], "id", newId).text);
+  await writeAtomic(path, text);
   return path;
 }

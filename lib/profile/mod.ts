@@ -2,7 +2,7 @@
 export { type Arch, currentArch } from "../asset/mod.ts";
 export { Agent, PROMPT } from "./agent.ts";
 export { bootAssets } from "./asset.ts";
-export { copyProfile } from "./copy.ts";
+export { copyProfile, saveProfile } from "./copy.ts";
 export { BUILTIN_PROFILES } from "./builtin.ts";
 export { type ProfileInfo, profileInfo, type ProfileInfoOptions } from "./info.ts";
 export { type ListedProfile, listProfiles } from "./list.ts";

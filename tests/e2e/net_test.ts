@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { doctorSteps } from "./doctor_steps.ts";
+import { learnSteps } from "./learn_steps.ts";
 import { makeUpstreams, PACK, RULES, SECRET, SHOWN } from "./net_world.ts";
 
 Deno.test("the network of a VM", async (t) => {
@@ -261,6 +262,7 @@ Deno.test("the network of a VM", async (t) => {
     );
 
     await doctorSteps(t, sbx);
+    await learnSteps(t, sbx);
 
     await t.step("the secret is nowhere but in the store", async () => {
       // Whoever types it into a command gives it to the guest; the record of that has the ref.

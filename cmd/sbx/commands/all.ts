@@ -46,6 +46,7 @@ import "./mcp.ts";
 import "./findings.ts";
 import "./detection.ts";
 import "./lab.ts";
+import "./learn.ts";
 import "./corp.ts";
 import "./credentials.ts";
 import "./template.ts";

@@ -3,16 +3,12 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import type { DetectionIr, IrRule } from "../../../lib/detection/mod.ts";
-import type { LabEvent, LabReport } from "../../../lib/lab/mod.ts";
-import { connect } from "../connect.ts";
-import { eventPages } from "../event_pages.ts";
+import type { LabReport } from "../../../lib/lab/mod.ts";
 import { formatEvidence } from "../evidence.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
+import { FILE_NOTE, RecordedEvents } from "../recorded_events.ts";
 import { usageError } from "../usage.ts";
-
-/** End of the name of a file of events; names of VMs have no dot. */
-const FILE_END = ".jsonl";
 
 export const command: Command = {
   name: "lab",
@@ -20,7 +16,7 @@ export const command: Command = {
   summary:
     "replay recorded sessions with other detections and rules: matches gained and lost, events blocked",
   notes: [
-    "A FILE ends with .jsonl and has the events of a session as sbx events NAME --jsonl prints them.",
+    FILE_NOTE,
     "The exit code is 1 if a match is lost or an event is newly blocked.",
   ],
   options: [
@@ -38,7 +34,7 @@ export const command: Command = {
   completesNames: true,
   examples: ["sbx lab demo --pack new.yaml --baseline live", "sbx lab demo --rules rules.toml --json"],
   async run(args) {
-    const [{ readEventFile, runLab }, { loadPack }] = await Promise.all([
+    const [{ runLab }, { loadPack }] = await Promise.all([
       import("../../../lib/lab/mod.ts"),
       import("../../../lib/detection/live/mod.ts"),
     ]);
@@ -46,20 +42,16 @@ export const command: Command = {
     if (args.list("pack").length === 0 && !rules && !corp) {
       throw usageError(command, "missing option: give --pack, --rules or --corp");
     }
-    // Files need no service.
-    const service = lazily(connect);
+    const recorded = new RecordedEvents();
     const baseline = args.text("baseline");
     const packs = await Promise.all(args.list("pack").map(async (path) => (await loadPack(path)).ir));
     const baselinePacks = baseline === undefined
       ? []
       : baseline === "live"
-      ? await fetchLivePacks(await service())
+      ? await fetchLivePacks(await recorded.client())
       : [(await loadPack(baseline)).ir];
     const report = await runLab({
-      sessions: args.words.map((id) => ({
-        id,
-        events: id.endsWith(FILE_END) ? readEventFile(id) : eventsOf(service, id),
-      })),
+      sessions: args.words.map((id) => ({ id, events: recorded.of(id) })),
       packs,
       ...((rules || corp) && { rules: await readCandidates(rules, corp) }),
       baseline: { packs: baselinePacks },
@@ -69,15 +61,6 @@ export const command: Command = {
     return report.ok ? 0 : 1;
   },
 };
-
-function lazily<T>(make: () => Promise<T>): () => Promise<T> {
-  let made: Promise<T> | undefined;
-  return () => made ??= make();
-}
-
-async function* eventsOf(service: () => Promise<Client>, id: string): AsyncGenerator<LabEvent> {
-  for await (const page of eventPages(await service(), id, {})) yield* page as unknown as LabEvent[];
-}
 
 async function fetchLivePacks(client: Client): Promise<DetectionIr[]> {
   return await packsInForce((await client.json<DetectionList>("GET", "/detection")).rules);

@@ -51,6 +51,7 @@ export const COMMANDS: readonly string[] = [
   "findings",
   "detection",
   "lab",
+  "learn",
   "corp",
   "credentials",
   "template",
