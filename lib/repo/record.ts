@@ -1,6 +1,7 @@
 /** What was brought into a VM, kept beside it on the host. */
 import { join } from "node:path";
 import { z } from "zod";
+import { copySparse } from "../base/copy/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
 
@@ -49,6 +50,16 @@ export class Room {
   async write(record: RepositoryRecord): Promise<void> {
     await Deno.mkdir(this.dir, { recursive: true, mode: 0o700 });
     await writeAtomic(this.#path, JSON.stringify(record, null, 2));
+  }
+
+  /** Copies what was brought in to the room of another VM. @throws {SbxError} `repo.damaged`, `disk.full` */
+  async copyTo(other: Room): Promise<void> {
+    // Read first: a push that goes on adds to the stores what its record will need.
+    const record = await this.read();
+    if (!record) return;
+    await Deno.mkdir(other.dir, { mode: 0o700 });
+    for (const unit of record.units.keys()) await copySparse(this.store(unit), other.store(unit));
+    await other.write(record);
   }
 
   /** Path of the store of one unit. */

@@ -4,6 +4,7 @@ import { copyLinks, copySparse } from "../base/copy/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { readLast } from "../ledger/read/mod.ts";
+import { Room } from "../repo/mod.ts";
 import {
   type Contract,
   type ForkedFrom,
@@ -49,8 +50,10 @@ export async function makeForkFiles(
       await Deno.mkdir(other.dir, { mode: 0o700 });
       await copyFiles(first, other);
     }
+    const room = new Room(source.paths.repository);
     for (const vm of forks) {
       vm.record = { ...vm.record, forked_from };
+      await room.copyTo(new Room(vmPaths(join(work, vm.record.id)).repository));
       await describe(vm.record, vmPaths(join(work, vm.record.id)), content);
     }
     for (const { record, paths } of forks) {

@@ -61,6 +61,15 @@ Deno.test("a repository goes into a VM and its work comes back as a branch", asy
       await sbx.ok("exec", "demo", "-c", "git -C /root/project log -1 --format=%s host/main"),
       "second\n",
     );
+
+    // A copy of the VM has the repository too, and goes on without its source.
+    await sbx.ok("stop", "demo");
+    await sbx.ok("fork", "demo", "other");
+    await sbx.ok("delete", "demo");
+    await sbx.ok("exec", "other", "-c", "cd /root/project && echo 3 >a && git commit -qam forked");
+    assertStringIncludes(await sbx.ok("diff", "other", "--stat"), "forked (P)");
+    assertStringIncludes(await sbx.ok("pull", "other"), "branch sbx/other");
+    assertEquals(await git(project, "show", "sbx/other:a"), "3");
   });
 });
 

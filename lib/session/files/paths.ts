@@ -21,6 +21,8 @@ export interface VmPaths {
   /** folder of each job: `JobRecord`, output */
   jobs: string;
   snapshots: string;
+  /** what was brought in: a `Room` of lib/repo */
+  repository: string;
   /** memory of a suspended VM */
   suspended: string;
   /** room for the record on a full disk */
@@ -48,6 +50,7 @@ export function vmPaths(dir: string): VmPaths {
     scratch: join(dir, "scratch.img"),
     jobs: join(dir, "jobs"),
     snapshots: join(dir, "snapshots"),
+    repository: join(dir, "repository"),
     suspended: join(dir, "suspended"),
     reserve: join(dir, "reserve"),
   };
