@@ -16,7 +16,7 @@ const IDLE_VMS = 6;
 /** Long enough for what a start leaves to be done. */
 const IDLE_MS = 3000;
 /** Time between two starts, in `ms`. */
-const BETWEEN_MS = 1500;
+const BETWEEN_MS = 3000;
 const TEMPLATES = "vm.templates.enabled";
 
 const sbx = await Sbx.make();

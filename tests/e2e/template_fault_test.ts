@@ -7,7 +7,7 @@ import { Sbx } from "../helper/sbx.ts";
 import { TemplateFaults } from "../helper/template_fault.ts";
 
 /** Kills at random moments; `make test-faults` does more. */
-const KILLS = 6;
+const KILLS = 2;
 
 Deno.test(`templates and the VMs that start from them survive ${KILLS} kills`, async (t) => {
   await using faults = await TemplateFaults.make();
