@@ -70,6 +70,18 @@ export async function learnSteps(t: Deno.TestContext, sbx: Sbx): Promise<void> {
       const { body } = await sbx.api("POST", "/profiles/learned/enforcement/evaluate", { event: context });
       assertEquals([body.decision.decision, body.decision.rule.id], ["ask", "everything-else"]);
     }
+  });
+
+  await t.step("the programs of a session are a tree, with the requests of each", async () => {
+    const { processes } = JSON.parse(await sbx.ok("tree", "again", "--json"));
+    // deno-lint-ignore no-explicit-any -- rows of JSON
+    const rows: any[] = processes;
+    const started = rows.find(({ command }) => command.includes(SAME[0]));
+    assertEquals([started.actor, started.exit_code, started.depth], ["host", 0, 0]);
+    const refused = rows.find(({ command }) => command === "id");
+    assertEquals([refused.decision, refused.rule_id], ["block", "everything-else"]);
+    assert(rows.some(({ executable, events }) => executable === "curl" && events.http > 0));
+    assertStringIncludes(await sbx.ok("tree", "again"), "block everything-else");
     await sbx.ok("delete", "again");
   });
 }

@@ -21,6 +21,7 @@ import "./info.ts";
 import "./logs.ts";
 import "./events.ts";
 import "./timeline.ts";
+import "./tree.ts";
 import "./net.ts";
 import "./why.ts";
 import "./asks.ts";

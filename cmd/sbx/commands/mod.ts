@@ -26,6 +26,7 @@ export const COMMANDS: readonly string[] = [
   "logs",
   "events",
   "timeline",
+  "tree",
   "net",
   "why",
   "asks",

@@ -1,0 +1,134 @@
+/** The processes of a session as a tree, out of its recorded events. */
+import type { Event } from "../../lib/event/mod.ts";
+import { type EventFamily, type EventProcess, familyOf } from "../../lib/event/mod.ts";
+
+/** A recorded event, with its decision. */
+type Recorded = Event & { decision?: string; rule_id?: string };
+
+/** A process: of an exec, or only named by an event of another family. */
+export interface ProcessNode {
+  /** its exec; absent: only other events name it */
+  event_id?: string;
+  /** absent: the host started it, and the guest did not say as what */
+  pid?: number;
+  ppid?: number;
+  actor: "vm" | "host";
+  executable: string;
+  command: string;
+  decision?: string;
+  rule_id?: string;
+  exit_code?: number;
+  /** of the exec or the first event, unix `ms` */
+  timestamp_unix_ms: number;
+  /** other events of it, by family */
+  events: Partial<Record<EventFamily, number>>;
+  blocked_count: number;
+  /** place of its parent in the list */
+  parent?: number;
+  /** 0: has no recorded parent */
+  depth: number;
+}
+
+export interface ProcessTree {
+  /** parents before their children, in the order in which they were recorded */
+  processes: ProcessNode[];
+  /** events that name no process, by family */
+  unattributed: Partial<Record<EventFamily, number>>;
+}
+
+interface Node extends Omit<ProcessNode, "parent" | "depth"> {
+  children: Node[];
+}
+
+/**
+ * Joins events to processes by pid. A node gets its parent once, from those that exist, so a guest that invents pids makes
+ * no cycle. A pid is another process after its exit, and after an exec with another parent.
+ */
+export class ProcessTreeBuilder {
+  readonly #roots: Node[] = [];
+  readonly #byPid = new Map<number, Node>();
+  readonly #byExec = new Map<string, Node>();
+  readonly #unattributed: ProcessTree["unattributed"] = {};
+
+  add(event: Recorded): void {
+    const { common } = event;
+    if (common.event_type === "process.exec") return this.#addExec(event);
+    if (common.event_type === "process.exit") return this.#addExit(event);
+    const family = familyOf(common.event_type);
+    const node = common.process && this.#nodeOf(event, common.process);
+    const counts = node?.events ?? this.#unattributed;
+    counts[family] = (counts[family] ?? 0) + 1;
+    if (node && event.decision === "block") node.blocked_count++;
+  }
+
+  tree(): ProcessTree {
+    const processes: ProcessNode[] = [];
+    // No recursion: a guest decides how deep the tree is.
+    const open = this.#roots.toReversed().map((node) => ({ node, parent: -1 }));
+    for (let next = open.pop(); next; next = open.pop()) {
+      const { node: { children, ...node }, parent } = next;
+      const place = processes.length;
+      processes.push({
+        ...node,
+        depth: parent < 0 ? 0 : processes[parent].depth + 1,
+        ...parent >= 0 && { parent },
+      });
+      for (const child of children.toReversed()) open.push({ node: child, parent: place });
+    }
+    return { processes, unattributed: this.#unattributed };
+  }
+
+  #addExec({ common, process, decision, rule_id }: Recorded): void {
+    const { executable, command } = process!.activity;
+    const node: Node = {
+      ...shared(common),
+      event_id: common.event_id,
+      executable,
+      command,
+      ...decision !== undefined && { decision },
+      ...rule_id !== undefined && { rule_id },
+    };
+    if (decision !== "block") this.#byExec.set(common.event_id, node);
+    if (!common.process) return void this.#roots.push(node);
+    const { pid, ppid } = common.process;
+    const before = this.#byPid.get(pid);
+    // The same process with another program, or a new process with the pid of an old one.
+    if (before && before.ppid === ppid) before.children.push(node);
+    else this.#attach(node, ppid);
+    if (decision !== "block" && pid > 0) this.#byPid.set(pid, node);
+  }
+
+  #addExit({ common, process }: Recorded): void {
+    const pid = common.process?.pid;
+    const node = this.#byExec.get(common.labels.event_id) ?? this.#byPid.get(pid ?? 0);
+    if (!node) return;
+    const { exit_code } = process!.activity;
+    if (exit_code !== undefined) node.exit_code = exit_code;
+    this.#byExec.delete(node.event_id ?? "");
+    if (node.pid !== undefined && this.#byPid.get(node.pid) === node) this.#byPid.delete(node.pid);
+  }
+
+  #nodeOf({ common }: Recorded, { pid, ppid, executable, command }: EventProcess): Node {
+    const known = this.#byPid.get(pid);
+    if (known && (known.event_id !== undefined || known.executable === executable)) return known;
+    const node: Node = { ...shared(common), executable, command };
+    this.#attach(node, ppid);
+    if (pid > 0) this.#byPid.set(pid, node);
+    return node;
+  }
+
+  #attach(node: Node, ppid: number): void {
+    (this.#byPid.get(ppid)?.children ?? this.#roots).push(node);
+  }
+}
+
+function shared({ actor, process, timestamp_unix_ms }: Event["common"]) {
+  return {
+    ...process && { pid: process.pid, ppid: process.ppid },
+    actor,
+    timestamp_unix_ms,
+    events: {},
+    blocked_count: 0,
+    children: [],
+  };
+}
