@@ -3,45 +3,44 @@ import { REASON } from "../credential/mod.ts";
 import type { Event, Finding } from "../event/mod.ts";
 import type { RuleFailure } from "../policy/mod.ts";
 
-/** Rule id of the finding of a used decoy. */
-export const DECOY_RULE = "credential-decoy";
-
-/** The finding of a used decoy: a program tries credentials that nobody gave it (docs/contracts.md §9). */
-export function decoyFinding({ common: { event_id }, credential }: Event): Finding | undefined {
-  if (credential?.substitution.reason !== REASON.decoy) return undefined;
-  return {
-    finding_id: `finding-${event_id}-${DECOY_RULE}`,
-    event_id,
-    rule_id: DECOY_RULE,
-    pack_id: "sbx.builtin",
+/** Refusals of the broker that are findings, by their reason (docs/contracts.md §9). */
+const REFUSALS: Record<string, (provider: string) => Pick<Finding, "rule_id" | "title" | "severity">> = {
+  // A program tries credentials that nobody gave it.
+  [REASON.decoy]: () => ({
+    rule_id: "credential-decoy",
     title: "a decoy credential was used",
     severity: "critical",
-    confidence: "high",
-    tags: ["credential", "decoy"],
-  };
-}
-
-/** Rule id of the finding of a key at a provider that is not of the store. */
-export const ACCOUNT_RULE = "credential-account";
-
-/** The finding of a guest that speaks to a provider as an account that nobody added (docs/contracts.md §9, "Accounts"). */
-export function accountFinding({ common: { event_id }, credential }: Event): Finding | undefined {
-  if (credential?.substitution.reason !== REASON.account) return undefined;
-  return {
-    finding_id: `finding-${event_id}-${ACCOUNT_RULE}`,
-    event_id,
-    rule_id: ACCOUNT_RULE,
-    pack_id: "sbx.builtin",
-    title: `a key of another account was kept from ${credential.substitution.provider}`,
+  }),
+  // A guest speaks to a provider as an account that nobody added.
+  [REASON.account]: (provider) => ({
+    rule_id: "credential-account",
+    title: `a key of another account was kept from ${provider}`,
     severity: "high",
-    confidence: "high",
-    tags: ["credential", "account"],
-  };
-}
+  }),
+  // A program gives away what it believes to be the secret.
+  [REASON.wrongHost]: (provider) => ({
+    rule_id: "credential-host",
+    title: `a ref of ${provider} was kept from a host of others`,
+    severity: "high",
+  }),
+};
+
+/** Rule ids of these findings. */
+export const REFUSAL_RULES = Object.values(REFUSALS).map((refusal) => refusal("").rule_id);
 
 /** Findings of what the broker refused. */
-export function credentialFindings(event: Event): Finding[] {
-  return [decoyFinding(event), accountFinding(event)].filter((finding) => finding !== undefined);
+export function credentialFindings({ common: { event_id }, credential }: Event): Finding[] {
+  const { provider, reason = "" } = credential?.substitution ?? {};
+  if (provider === undefined || !Object.hasOwn(REFUSALS, reason)) return [];
+  const refusal = REFUSALS[reason](provider);
+  return [{
+    finding_id: `finding-${event_id}-${refusal.rule_id}`,
+    event_id,
+    ...refusal,
+    pack_id: "sbx.builtin",
+    confidence: "high",
+    tags: refusal.rule_id.split("-"),
+  }];
 }
 
 /** The finding of a rule that failed, so that its author hears of it. */

@@ -1,7 +1,7 @@
 import type { DetectionIr } from "../detection/mod.ts";
 import type { Finding } from "../event/mod.ts";
 import type { Evaluation, Policy } from "../policy/mod.ts";
-import { DECOY_RULE, failureFinding } from "./finding.ts";
+import { failureFinding, REFUSAL_RULES } from "./finding.ts";
 import { reviewedFamilies } from "./response.ts";
 
 /** The rules and detections of a session until the next change. */
@@ -18,7 +18,10 @@ export class RulesInForce {
     this.#corpIds = new Set(
       policy.rules.filter(({ rule }) => rule.layer === "corp").map(({ rule }) => rule.id),
     );
-    this.#otherIds = new Set([DECOY_RULE, ...detections.flatMap(({ rules }) => rules.map(({ id }) => id))]);
+    this.#otherIds = new Set([
+      ...REFUSAL_RULES,
+      ...detections.flatMap(({ rules }) => rules.map(({ id }) => id)),
+    ]);
   }
 
   /**

@@ -113,10 +113,8 @@ Deno.test("the network of a VM", async (t) => {
         }
         await sh(`curl -sS https://api.openai.com/ -H "authorization: Bearer ${decoy.ref}"`);
         const alarms = JSON.parse(await sbx.ok("findings", "dev", "--json")).findings;
-        assertEquals(alarms.map(({ rule_id, severity }: any) => [rule_id, severity]), [[
-          "credential-decoy",
-          "critical",
-        ]]);
+        const kinds = new Set(alarms.map(({ rule_id, severity }: any) => `${rule_id} ${severity}`));
+        assertEquals([...kinds].toSorted(), ["credential-decoy critical", "credential-host high"]);
         const slow = sh(`curl -sS https://api.anthropic.com/slow ${header}`);
         await eventually("it is under way", () => world.received.some(({ url }) => url.endsWith("/slow")));
         await sbx.ok("credentials", "revoke", ref);

@@ -156,23 +156,30 @@ Deno.test(
   }),
 );
 
-Deno.test("a refused account is a finding", () => {
-  const gate = new TestGate();
-  const substitution = {
-    provider: "anthropic",
-    credential_ref: "unknown",
-    outcome: "denied" as const,
-    reason: REASON,
+Deno.test("a refused account, and a ref at a host of others, are findings; a ref over http is none", () => {
+  const rules = (reason: string) => {
+    const gate = new TestGate();
+    const substitution = {
+      provider: "anthropic",
+      credential_ref: "unknown",
+      outcome: "denied" as const,
+      reason,
+    };
+    gate.refuse(
+      {
+        common: { event_type: "credential.substitution", source_engine: "network" },
+        credential: { substitution },
+      },
+      { id: "guard-credential", reason },
+    );
+    const findings = gate.notices.filter(({ type }) => type === "finding");
+    return findings.map(({ payload }: any) => [payload.rule_id, payload.severity, payload.tags]);
   };
-  gate.refuse(
-    {
-      common: { event_type: "credential.substitution", source_engine: "network" },
-      credential: { substitution },
-    },
-    { id: "guard-credential", reason: REASON },
-  );
-  const findings = gate.notices.filter(({ type }) => type === "finding");
-  assertEquals(findings.map(({ payload }: any) => [payload.rule_id, payload.severity]), [
-    ["credential-account", "high"],
-  ]);
+  assertEquals(rules(REASON), [["credential-account", "high", ["credential", "account"]]]);
+  assertEquals(rules("the provider does not own this host"), [[
+    "credential-host",
+    "high",
+    ["credential", "host"],
+  ]]);
+  assertEquals(rules("not over https"), []);
 });
