@@ -1,3 +1,4 @@
+import { statfs } from "node:fs/promises";
 import { fileStamp } from "../base/hash/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
@@ -17,6 +18,8 @@ const IDLE_MS = 10 * 60_000;
 /** Least free memory of the host for a spare machine, in sizes of that machine. */
 const FREE_MEMORY = 4;
 const MIB = 1024 * 1024;
+/** Least free space of the disk for a spare machine. */
+const FREE_DISK_BYTES = 512 * MIB;
 
 /** The machine of a VM, as the next one may want it. */
 export interface SpareFor extends TemplateFor {
@@ -143,8 +146,8 @@ export class SpareProcess {
   /** Orders a machine like the last one, if that started from a template. */
   async #startMachine(waiting: Waiting): Promise<void> {
     const machine = this.#last;
-    if (!machine || !this.#hasMachine || !hasMemoryFor(machine)) return;
     const { home, templates } = this.#options;
+    if (!machine || !this.#hasMachine || !hasMemoryFor(machine) || !await hasRoom(home)) return;
     const start = await templates.startOf(machine);
     if (start.from !== "template") return;
     const id = crypto.randomUUID();
@@ -177,6 +180,12 @@ export class SpareProcess {
 
 function hasMemoryFor({ ram_mb }: SpareFor): boolean {
   return Deno.systemMemoryInfo().available >= FREE_MEMORY * ram_mb * MIB;
+}
+
+/** Its disk is empty, and grows with its VM; on a disk that is nearly full those that run need all that is left. */
+async function hasRoom({ sessionsDir }: Pick<Home, "sessionsDir">): Promise<boolean> {
+  const { bavail, bsize } = await statfs(sessionsDir);
+  return bavail * bsize >= FREE_DISK_BYTES;
 }
 
 /** Stamp of the files that a new process would start from. */

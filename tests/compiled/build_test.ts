@@ -72,7 +72,7 @@ Deno.test("the compiled program does what the sources do", async (t) => {
     await t.step(
       "a real VM: create, exec, cp, a terminal, run after an update in its place, delete",
       async () => {
-        const sbx = await Sbx.make({ programs, env: { TMPDIR } });
+        const sbx = await Sbx.make({ programs, spare: false, env: { TMPDIR } });
         try {
           assertStringIncludes(await sbx.ok("create", "dev"), "dev: Running");
           const { id, pid } = JSON.parse(await sbx.ok("info", "dev", "--json"));

@@ -10,7 +10,7 @@ import { eventually, Sbx } from "../helper/sbx.ts";
 const ARCH = currentArch();
 
 Deno.test("faults of the host", async (t) => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   try {
     await sbx.ok("start");
 
@@ -84,7 +84,9 @@ Deno.test("faults of the host", async (t) => {
 
     await t.step("a VM that cannot be removed after its program says so", async () => {
       const sessions = join(sbx.home, "sessions");
-      const before = new Set(await Array.fromAsync(Deno.readDir(sessions), ({ name }) => name));
+      const before = new Set(
+        (await sbx.api("GET", "/vms/list")).body.vms.map(({ id }: { id: string }) => id),
+      );
       const run = sbx.ok("run", "--", "sh", "-c", "until [ -e /workspace/go ]; do sleep 0.1; done");
       const running = async () =>
         (await sbx.api("GET", "/vms/list")).body.vms

@@ -60,7 +60,7 @@ class Forks {
 }
 
 Deno.test("a VM is forked", async (t) => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   const forks = new Forks(sbx);
   try {
     await sbx.ok("create", "dev", "-e", "WHO=me");

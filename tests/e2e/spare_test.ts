@@ -19,12 +19,6 @@ function waiting({ home }: Sbx): number[] {
     .map(Number);
 }
 
-/** Ids of sessions whose machines wait. */
-function spareMachines({ home }: Sbx): string[] {
-  return Array.from(Deno.readDirSync(`${home}/sessions`), ({ name }) => name)
-    .filter((name) => [...Deno.readDirSync(`${home}/sessions/${name}`)].some(({ name }) => name === "spare"));
-}
-
 Deno.test("a process waits for the next VM", async (t) => {
   const sbx = await Sbx.make();
   const oneWaits = async () => {
@@ -75,7 +69,7 @@ Deno.test("a process waits for the next VM", async (t) => {
     const machine = async (): Promise<string> => {
       let id: string | undefined;
       await eventually("a machine waits", async () => {
-        id = spareMachines(sbx)[0];
+        id = sbx.spareMachines()[0];
         return id !== undefined && (await sbx.pids("qemu-system", id)).length === 1;
       });
       return id!;
@@ -99,7 +93,7 @@ Deno.test("a process waits for the next VM", async (t) => {
       assertEquals([...Deno.readDirSync(`${sbx.home}/sessions/${id}/workspace`)].map(({ name }) => name), [
         "shared",
       ]);
-      assertEquals(spareMachines(sbx).includes(id), false);
+      assertEquals(sbx.spareMachines().includes(id), false);
       await sbx.ok("delete", "g");
       assertEquals(await sbx.left(id), []);
     });
@@ -135,7 +129,7 @@ Deno.test("a process waits for the next VM", async (t) => {
       assertNotEquals((await create("i")).id, id);
       await sbx.ok("delete", "i");
       await oneWaits();
-      assertEquals(spareMachines(sbx), []);
+      assertEquals(sbx.spareMachines(), []);
       await sbx.ok("settings", "set", "vm.templates.spare", "true");
       await create("j");
       await machine();
@@ -146,12 +140,21 @@ Deno.test("a process waits for the next VM", async (t) => {
       const id = await machine();
       Deno.kill(sbx.pid("service"), "SIGKILL");
       await eventually("none waits", () => waiting(sbx).length === 0);
-      assertEquals([spareMachines(sbx), await sbx.left(id)], [[], []]);
+      assertEquals([sbx.spareMachines(), await sbx.left(id)], [[], []]);
       assertEquals((await sbx.ok("exec", "c", "--", "echo", "still")).trim(), "still");
       await create("f");
       await oneWaits();
     });
+    await t.step("a home that is removed leaves nothing running", async () => {
+      const { id, pid } = await create("last");
+      const programs = [pid, sbx.pid("service"), sbx.pid("gateway"), ...await sbx.pids("qemu-system", id)];
+      await Deno.rename(sbx.home, `${sbx.home}.removed`);
+      const runs = (pid: number) => Deno.lstat(`/proc/${pid}`).then(() => true, () => false);
+      await eventually("all have ended", async () => !(await Promise.all(programs.map(runs))).includes(true));
+      assertEquals([waiting(sbx), await sbx.left(id)], [[], []]);
+    });
   } finally {
+    await Deno.rename(`${sbx.home}.removed`, sbx.home).catch(() => {});
     await sbx.dispose();
   }
   assertEquals(waiting(sbx), []);

@@ -8,7 +8,7 @@ import { useTerminal } from "./terminal.ts";
 const MEBIBYTE = 1024 * 1024;
 
 Deno.test("a VM from create to delete", async (t) => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   try {
     await t.step("create starts sbx and boots a VM", async () => {
       assertStringIncludes(await sbx.ok("create", "dev", "-e", "GREETING=hi there"), "dev");

@@ -37,7 +37,7 @@ export class ForkFaults {
 
   static async make(): Promise<ForkFaults> {
     const home = await Deno.makeTempDir({ prefix: "sbx-" });
-    const sbx = await Sbx.make({ home, env: { SBX_TEMPLATES_DIR: join(home, "templates") } });
+    const sbx = await Sbx.make({ home, spare: false, env: { SBX_TEMPLATES_DIR: join(home, "templates") } });
     await sbx.ok("template", "make");
     await sbx.ok("create", VM);
     return new ForkFaults(sbx, JSON.parse(await sbx.ok("info", VM, "--json")).id);

@@ -33,9 +33,16 @@ export class Sbx {
    * A new home. Nothing runs in it until a command starts it.
    *
    * @param options.programs folder of the launchers: bin, or dist for a compiled build
+   * @param options.spare false: no machine is started ahead, for a test that counts machines
    */
   static async make(
-    options: { assets?: string; env?: Record<string, string>; programs?: string; home?: string } = {},
+    options: {
+      assets?: string;
+      env?: Record<string, string>;
+      programs?: string;
+      home?: string;
+      spare?: boolean;
+    } = {},
   ): Promise<Sbx> {
     const assets = options.assets ?? assetsDir();
     const installed = await Deno.stat(join(assets, "manifest.json")).catch(() => null);
@@ -45,6 +52,12 @@ export class Sbx {
       );
     }
     const home = options.home ?? await Deno.makeTempDir({ prefix: "sbx-" });
+    if (options.spare === false) {
+      await Deno.writeTextFile(
+        join(home, "settings.toml"),
+        '[settings."vm.templates.spare"]\nvalue = false\n',
+      );
+    }
     const env = {
       SBX_HOME: home,
       SBX_ASSETS_DIR: assets,
@@ -130,6 +143,13 @@ export class Sbx {
     const sockets = await Array.fromAsync(Deno.readDir(join(this.home, "run/instances")), ({ name }) => name)
       .catch(() => []);
     return [...programs.map((pid) => `pid ${pid}`), ...sockets.filter((name) => name.includes(session))];
+  }
+
+  /** Ids of the sessions whose machines were started ahead. */
+  spareMachines(): string[] {
+    const sessions = join(this.home, "sessions");
+    return Array.from(Deno.readDirSync(sessions), ({ name }) => name)
+      .filter((name) => [...Deno.readDirSync(join(sessions, name))].some(({ name }) => name === "spare"));
   }
 
   /** Stops what runs and removes the home. */

@@ -36,7 +36,7 @@ export class SuspendFaults {
 
   static async make(): Promise<SuspendFaults> {
     const home = await Deno.makeTempDir({ prefix: "sbx-" });
-    const sbx = await Sbx.make({ home, env: { SBX_TEMPLATES_DIR: join(home, "templates") } });
+    const sbx = await Sbx.make({ home, spare: false, env: { SBX_TEMPLATES_DIR: join(home, "templates") } });
     await sbx.ok("template", "make");
     await sbx.ok("create", VM);
     return new SuspendFaults(sbx, JSON.parse(await sbx.ok("info", VM, "--json")));

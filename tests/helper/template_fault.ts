@@ -28,7 +28,7 @@ export class TemplateFaults {
 
   static async make(): Promise<TemplateFaults> {
     const home = await Deno.makeTempDir({ prefix: "sbx-" });
-    const sbx = await Sbx.make({ home, env: { SBX_TEMPLATES_DIR: join(home, "templates") } });
+    const sbx = await Sbx.make({ home, spare: false, env: { SBX_TEMPLATES_DIR: join(home, "templates") } });
     await sbx.ok("template", "make");
     await sbx.ok("create", VM);
     await sbx.ok("exec", VM, "--", "sh", "-c", "echo kept >/root/kept; sync");
