@@ -1,6 +1,6 @@
 /** sbx-gateway: HTTP and WebSocket on the loopback address, in front of sbx-service (docs/contracts.md §2). */
 import { asSbxError, SbxError } from "../../lib/base/error/mod.ts";
-import { home } from "../../lib/base/home/mod.ts";
+import { home, onRemoval } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections, say } from "../../lib/base/log/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
 import {
@@ -63,7 +63,7 @@ async function serve(port: number | undefined): Promise<number> {
   const server = listen(port ?? DEFAULT_PORT, handler, port === undefined);
   await writeGatewayFiles(place, token, server.addr.port);
   say(`sbx-gateway ${VERSION}: http://127.0.0.1:${server.addr.port}`);
-  await stopped;
+  await Promise.race([stopped, new Promise<void>((resolve) => void onRemoval(place.dir, resolve))]);
   removeGatewayFiles(place);
   return 0;
 }

@@ -1,6 +1,6 @@
 /** sbx-process: one VM. It is started by sbx-service, outlives it, and ends with its machine. */
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { home } from "../../lib/base/home/mod.ts";
+import { home, onRemoval } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections } from "../../lib/base/log/mod.ts";
 import { call, CallServer, NO_SESSION } from "../../lib/ipc/mod.ts";
 import { Jobs } from "../../lib/job/mod.ts";
@@ -46,6 +46,7 @@ export async function main([argument]: string[]): Promise<number> {
     if (request.t === "Boot") clearTimeout(orphaned);
     return serve({ session, jobs, ports }, request, caller);
   });
+  await onRemoval(paths.dir, () => session.stop(true));
   const { parent } = session.record;
   if (parent) {
     // Answered at its end, and broken off when it is killed: neither needs the service.

@@ -1,6 +1,6 @@
 /** sbx-service: the daemon that owns the VMs of one home and serves the HTTP API on a UDS. */
 import { asSbxError } from "../../lib/base/error/mod.ts";
-import { home as findHome } from "../../lib/base/home/mod.ts";
+import { type Home, home as findHome, onRemoval } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections, say } from "../../lib/base/log/mod.ts";
 import { corpPlaces, CorpStore } from "../../lib/corp/mod.ts";
 import { checkCorp, checkSetting, Service, takeLock } from "../../lib/service/mod.ts";
@@ -22,7 +22,7 @@ export async function main(): Promise<number> {
     await service.load();
     service.watch();
     await Deno.remove(home.serviceSocket).catch(() => {});
-    await serve(makeApp(service).fetch, home.serviceSocket, () => service.begin());
+    await serve(makeApp(service).fetch, home, () => service.begin());
     await service.close();
     return 0;
   } catch (cause) {
@@ -33,14 +33,15 @@ export async function main(): Promise<number> {
   }
 }
 
-/** Serves until SIGTERM or SIGINT; the umask leaves the socket to this user. */
+/** Serves until SIGTERM, SIGINT or the removal of the home; the umask leaves the socket to this user. */
 async function serve(
   fetch: (request: Request) => Response | Promise<Response>,
-  path: string,
+  { dir, serviceSocket: path }: Pick<Home, "dir" | "serviceSocket">,
   onReady: () => Promise<void>,
 ): Promise<void> {
   const server = Deno.serve({ path, onListen: () => void onReady() }, fetch);
   const stop = () => void server.shutdown();
   for (const signal of ["SIGTERM", "SIGINT"] as const) Deno.addSignalListener(signal, stop);
+  await onRemoval(dir, stop);
   await server.finished;
 }
