@@ -27,10 +27,12 @@ function spend(cost: number): void {
   if (spent > COST_MAX) throw new CostExceeded();
 }
 
+/** Deepest nesting of an expression. */
+export const DEPTH_MAX = 100;
 /** Structure limits of one expression. */
 const LIMITS = {
   maxAstNodes: 50_000,
-  maxDepth: 100,
+  maxDepth: DEPTH_MAX,
   maxListElements: 10_000,
   maxMapEntries: 1000,
   maxCallArguments: 8,

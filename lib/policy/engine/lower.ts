@@ -5,7 +5,7 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { parseCidr } from "../../base/address/mod.ts";
 import { catalogue } from "../../event/mod.ts";
-import { FIELDS_MAX } from "./cel.ts";
+import { DEPTH_MAX, FIELDS_MAX } from "./cel.ts";
 import { chainOf, fieldOf, fieldsBelow, MatchError } from "./field.ts";
 import { variableOf } from "./flat.ts";
 import { firstRead } from "./first_read.ts";
@@ -36,6 +36,8 @@ class Lowering {
   readonly fields = new Set<string>();
   readonly #scope = new Set<string>();
   #loops = 0;
+  /** `!` and `-` around the part that is being lowered */
+  #signs = 0;
 
   /** Lowers an expression in a bool position. */
   lowerTest(node: ASTNode): string {
@@ -44,7 +46,7 @@ class Lowering {
       case "||":
         return `(${this.lowerTest(node.args[0])} ${node.op} ${this.lowerTest(node.args[1])})`;
       case "!_":
-        return `!${this.lowerTest(node.args)}`;
+        return this.#nest(node, () => `!${this.lowerTest(node.args)}`);
       case "?:":
         return `(${this.lowerTest(node.args[0])} ? ${this.lowerTest(node.args[1])} : ${
           this.lowerTest(node.args[2])
@@ -79,7 +81,7 @@ class Lowering {
         return this.#lowerMap(node);
       case "-_":
         if (node.args.op === "value" && node.args.args === INT_MAX + 1n) return `(-${node.args.args})`;
-        return `-(${this.#lowerValue(node.args)})`;
+        return this.#nest(node, () => `-(${this.#lowerValue(node.args)})`);
       case "+":
         return `__meter(${this.#lowerValue(node.args[0])} + ${this.#lowerValue(node.args[1])})`;
       case "-":
@@ -97,6 +99,14 @@ class Lowering {
       return this.#wrap(node, `(${this.#lowerValue(left)} ${node.op} ${this.#lowerValue(right)})`);
     }
     throw new MatchError(`the operator ${node.op} is not supported in rules`, node.start);
+  }
+
+  /** The library bounds every other nesting. Without a bound of ours, the stack is one that differs from run to run. */
+  #nest(node: ASTNode, lowered: () => string): string {
+    if (++this.#signs > DEPTH_MAX) throw new MatchError("the expression is nested too deeply", node.start);
+    const text = lowered();
+    this.#signs--;
+    return text;
   }
 
   #lowerReference(node: ASTNode): string {
