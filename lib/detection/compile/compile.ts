@@ -1,6 +1,6 @@
 /** Compiler from pack to IR (docs/contracts.md §6). Constructs without exact support are errors. */
 import { blake3 } from "../../base/hash/mod.ts";
-import { canonicalJson, GOVERNED_FAMILIES } from "../../event/mod.ts";
+import { canonicalJson, EVENT_FAMILIES } from "../../event/mod.ts";
 import { describe } from "../../toml/mod.ts";
 import { checkField } from "../field.ts";
 import { type DetectionIr, IR_SCHEMA, type IrRule } from "../ir/ir.ts";
@@ -68,7 +68,7 @@ export function planOf(ir: DetectionIr): string {
 
 /** Reports mappings to invalid event fields, including mappings no rule uses. */
 function* checkMappings({ field_mapping, document }: Pack): Generator<Problem> {
-  for (const family of GOVERNED_FAMILIES) {
+  for (const family of EVENT_FAMILIES) {
     for (const [field, path] of Object.entries(field_mapping[family] ?? {})) {
       const fault = checkField(family, path);
       const at = ["field_mapping", family, field];

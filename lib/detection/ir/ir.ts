@@ -2,12 +2,12 @@
  * Detection IR `sbx.detection.ir.v1` (docs/contracts.md §6): the output of compiling a pack and the matcher's only input.
  * Loads no zod: `ir_schema.ts` validates IR from outside.
  */
-import type { GOVERNED_FAMILIES } from "../../event/mod.ts";
+import type { EVENT_FAMILIES } from "../../event/mod.ts";
 
 export const IR_SCHEMA = "sbx.detection.ir.v1";
 
 /** Event family that a rule covers; the values of Sigma's `logsource.category`. */
-export type DetectionFamily = typeof GOVERNED_FAMILIES[number];
+export type DetectionFamily = typeof EVENT_FAMILIES[number];
 
 export const PACK_STATUSES = ["active", "deprecated", "revoked"] as const;
 export type PackStatus = typeof PACK_STATUSES[number];

@@ -1,6 +1,6 @@
 /** Zod schemas of the detection IR, to validate IR from outside; `ir.ts` has the types. */
 import { z } from "zod";
-import { catalogue, type CatalogueField, GOVERNED_FAMILIES } from "../../event/mod.ts";
+import { catalogue, type CatalogueField, EVENT_FAMILIES } from "../../event/mod.ts";
 import { checkField } from "../field.ts";
 import { PACK_ID, RULES_MAX, TagsSchema } from "../pack/schema.ts";
 import {
@@ -34,7 +34,7 @@ export const IrRuleSchema = z.strictObject({
   source_id: z.string().min(1),
   sigma_id: z.string().regex(UUID, "must be a UUID").optional(),
   title: z.string().min(1).max(TITLE_MAX),
-  event_family: z.enum(GOVERNED_FAMILIES),
+  event_family: z.enum(EVENT_FAMILIES),
   condition: z.string().min(1),
   matchers: z.array(IrMatcherSchema).min(1),
   severity: z.enum(SEVERITIES),

@@ -1,6 +1,6 @@
 /** Zod schema of detection packs `sbx.detection-pack.v1` (docs/contracts.md §6). */
 import { z } from "zod";
-import { GOVERNED_FAMILIES } from "../../event/mod.ts";
+import { EVENT_FAMILIES } from "../../event/mod.ts";
 import { CONFIDENCES, OWNERS, PACK_STATUSES, SEVERITIES, TAG_MAX, TAGS_MAX } from "../ir/ir.ts";
 
 export const PACK_SCHEMA = "sbx.detection-pack.v1";
@@ -78,8 +78,8 @@ const FamilyMapping = z.record(
 });
 
 export const MappingSchema = z.strictObject(
-  Object.fromEntries(GOVERNED_FAMILIES.map((family) => [family, FamilyMapping.optional()])) as Record<
-    typeof GOVERNED_FAMILIES[number],
+  Object.fromEntries(EVENT_FAMILIES.map((family) => [family, FamilyMapping.optional()])) as Record<
+    typeof EVENT_FAMILIES[number],
     z.ZodOptional<typeof FamilyMapping>
   >,
 );

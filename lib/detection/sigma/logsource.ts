@@ -1,5 +1,5 @@
 import { nearest } from "../../base/text/mod.ts";
-import { GOVERNED_FAMILIES } from "../../event/mod.ts";
+import { EVENT_FAMILIES } from "../../event/mod.ts";
 import type { DetectionFamily } from "../ir/ir.ts";
 import { entryOf, type TreeNode } from "../tree/mod.ts";
 import { type Notes, quote } from "./notes.ts";
@@ -56,7 +56,7 @@ export function logsourceOf(node: TreeNode | undefined, line: number, notes: Not
           "write product: sbx and map its fields in field_mapping",
     );
   }
-  const family = GOVERNED_FAMILIES.find((family) => family === category);
+  const family = EVENT_FAMILIES.find((family) => family === category);
   if (!family) notes.reject("logsource-category", lineOf("category"), describeCategoryFault(category));
   return {
     ...(product !== undefined && { product }),
@@ -66,9 +66,9 @@ export function logsourceOf(node: TreeNode | undefined, line: number, notes: Not
 }
 
 function describeCategoryFault(category: string | undefined): string {
-  const families = GOVERNED_FAMILIES.join(", ");
+  const families = EVENT_FAMILIES.join(", ");
   if (category === undefined) return `logsource.category is missing; add one of ${families}`;
-  const suggestion = FOREIGN_CATEGORIES.get(category) ?? nearest(category, GOVERNED_FAMILIES);
+  const suggestion = FOREIGN_CATEGORIES.get(category) ?? nearest(category, EVENT_FAMILIES);
   return `logsource.category ${quote(category)} is not an event family; ${
     suggestion ? `did you mean "${suggestion}"?` : `write one of ${families}`
   }`;

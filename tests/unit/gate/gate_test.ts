@@ -1,11 +1,14 @@
 /** The gate of a session, over the real rules, the real queue of asks and a real ledger. */
 import { assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { compileRead } from "../../../lib/detection/compile/mod.ts";
 import type { DetectionIr, IrRule } from "../../../lib/detection/mod.ts";
+import { readPack } from "../../../lib/detection/pack/mod.ts";
 import { readEvents, readFindings, readWhy, verifyLedger } from "../../../lib/ledger/read/mod.ts";
 import { compileLayers } from "../../../lib/policy/mod.ts";
 import { TestGate } from "../../helper/gate.ts";
 import { select } from "../../helper/ledger.ts";
+import { fromRoot } from "../../helper/repo.ts";
 import {
   ANY,
   contractOf,
@@ -233,6 +236,32 @@ function detecting(id: string): DetectionIr {
   const pack = { schema: "sbx.detection.ir.v1", pack_id: "pack", pack_version: "1", owner: "user" } as const;
   return { ...pack, pack_status: "active", rules };
 }
+
+Deno.test("a Sigma rule of the category credential sees what the broker records", () =>
+  withGate("", async ({ gate, findings }) => {
+    const { ir, problems } = await compileRead(
+      await readPack(fromRoot("fixtures/detection/credential.pack.yaml")),
+    );
+    assertEquals(problems, []);
+    gate.use(compileLayers(contractOf("")), [ir!]);
+    const record = (outcome: "injected" | "denied", reason?: string) =>
+      gate.observe({
+        common: { event_type: "credential.substitution", source_engine: "network", actor: "vm" },
+        credential: {
+          substitution: {
+            provider: "github",
+            credential_ref: "credential:blake3:00",
+            host: "api.github.com",
+            outcome,
+            reason,
+          },
+        },
+      });
+    record("injected");
+    assertEquals(findings(), []);
+    record("denied", "revoked");
+    assertEquals(findings(), ["dead-credential"]);
+  }));
 
 Deno.test("detections look at an event before its response and after, and each finding is made once", () =>
   withGate("", async ({ gate, ledger, path, findings }) => {
