@@ -150,8 +150,9 @@ Deno.test("jobs of a VM", async (t) => {
     await t.step("jobs end with the VM, and are listed while it is stopped", async () => {
       const id = await start("dev", "--", "sh", "-c", "echo before; sleep 600");
       await eventually("its output", async () => (await sbx.cli("jobs", "logs", id)).stdout === "before\n");
+      assertStringIncludes(await sbx.ok("info", "dev"), "1: sbx jobs dev");
       const { stderr } = await sbx.cli("stop", "dev");
-      assertStringIncludes(stderr, "1 job");
+      assertStringIncludes(stderr, "1 job ended with it");
       // Its program may have ended before the guest did.
       const { state, exit_code } = await job(id);
       assertEquals([state, [143, undefined].includes(exit_code)], ["Ended", true]);
@@ -161,6 +162,8 @@ Deno.test("jobs of a VM", async (t) => {
       const place = `${sbx.home}/sessions/${JSON.parse(await sbx.ok("info", "dev", "--json")).id}/jobs`;
       const files = Array.from(Deno.readDirSync(`${place}/${id}`), ({ name }) => `${place}/${id}/${name}`);
       assertEquals(files.map((file) => Deno.statSync(file).mode! & 0o777), files.map(() => 0o600));
+      await start("dev", "--", "sleep", "600");
+      assertStringIncludes((await sbx.cli("stop", "--all")).stderr, "1 job ended with the VMs");
     });
   } finally {
     await sbx.dispose();

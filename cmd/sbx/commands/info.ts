@@ -4,6 +4,7 @@ import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { countRunningJobs } from "../job.ts";
 import { pairs, stageTable } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";
 
@@ -19,7 +20,8 @@ export const command: Command = {
   async run(args) {
     const client = await connect();
     const info = await client.json<VmInfo>("GET", `/vms/${segment(args.words[0])}/info`);
-    await (args.has("json") ? printJson(info) : print(formatInfo(info)));
+    if (args.has("json")) await printJson(info);
+    else await print(formatInfo(info, await countRunningJobs(client, info.id)));
     return 0;
   },
 };
@@ -51,7 +53,7 @@ export function formatImage({ image }: VmInfo): string | undefined {
   return image && [image.profile_id, image.version].filter(Boolean).join(" ");
 }
 
-function formatInfo(info: VmInfo): string {
+function formatInfo(info: VmInfo, jobs: number): string {
   const features = Object.entries(info.features).filter(([, isPresent]) => isPresent).map(([name]) => name);
   const lines = pairs([
     ["name", info.name],
@@ -69,6 +71,7 @@ function formatInfo(info: VmInfo): string {
     ["forked from", formatOrigin(info)],
     ["features", features.join(" ") || "none"],
     ["pid", info.pid?.toString()],
+    ["jobs", jobs > 0 ? `${jobs}: sbx jobs ${info.name}` : undefined],
     ["workspace", info.workspace],
     ["logs", info.logs],
     ["actions", info.available_actions.join(" ")],

@@ -38,7 +38,10 @@ export const command: Command = {
       if (client === undefined) return [];
       const { vms } = await client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
       const running = vms.filter(({ available_actions }) => available_actions.includes("stop"));
+      const jobs = await Promise.all(running.map(({ id }) => countRunningJobs(client, id)));
       await Promise.all(running.map(({ id }) => client.json("POST", `/vms/${segment(id)}/stop`)));
+      const ended = jobs.reduce((sum, each) => sum + each, 0);
+      if (ended > 0) note(`sbx: ${count(ended, "job")} ended with the VMs: sbx jobs`);
       return running.map(({ name }) => name);
     }
   },
