@@ -30,6 +30,9 @@ die() { echo "sbx-init: $1" >/dev/console; $b reboot -f; }
 
 $b mount -t proc proc /proc
 stage kernel
+# An emulated guest has booted with one processor (lib/vm/command.ts).
+mount -t sysfs sys /sys
+for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do [ -e $cpu ] && echo 1 >$cpu; done &
 for m in /modules/1*.ko; do insmod $m || die "cannot load module $m"; done
 mount -t devtmpfs dev /dev
 (for m in /modules/2*.ko; do insmod $m || die "cannot load module $m"; done) &

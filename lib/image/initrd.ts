@@ -11,7 +11,7 @@ const MODULE_GROUPS = [
 ];
 
 /** Mount points of `init.ts`. */
-const MOUNT_POINTS = ["dev", "disk", "lower", "new", "proc", "upper"];
+const MOUNT_POINTS = ["dev", "disk", "lower", "new", "proc", "sys", "upper"];
 
 /**
  * Builds the first root file system: busybox, `/init`, and its modules. Uncompressed, since unpacking would

@@ -143,26 +143,37 @@ function disk(id: keyof typeof ADDRESS, path: string, options: string): string[]
 
 /** Kernel parameters of an emulated guest; a guest on KVM needs none. */
 function emulationParameters(accelerator: Accelerator): string[] {
-  // Emulation caches translated code by address: with random addresses every program is translated again at
-  // each start. With fixed ones a program starts five times faster; the machine isolates the guest, not its
-  // ASLR. For the same reason the agent runs without a just-in-time compiler, whose output would be
-  // translated once more.
-  return accelerator === "tcg"
-    ? ["norandmaps", "sbx_v8_flags=--jitless,--no-flush-bytecode", ...clockParameters()]
-    : [];
+  if (accelerator !== "tcg") return [];
+  return [
+    // Emulation caches translated code by address: with random addresses every program is translated again at
+    // each start. With fixed ones a program starts five times faster; the machine isolates the guest, not its
+    // ASLR. For the same reason the agent runs without a just-in-time compiler, whose output would be
+    // translated once more.
+    ...["norandmaps", "sbx_v8_flags=--jitless,--no-flush-bytecode"],
+    // QEMU can keep the translation of code that another processor is changing, and then the guest's kernel panics
+    // ("Oops: int3" in sched_clock_cpu: 3 of 100 boots on a busy host). It patches itself while it boots, so it boots
+    // with one processor, and init starts the others; `noreplace-smp` spares it a second patching for them.
+    ...["maxcpus=1", "noreplace-smp"],
+    ...clockParameters(),
+  ];
 }
+
+/** Frequency of the kernel's timer interrupt in Debian, in `Hz`. */
+const KERNEL_HZ = 250;
 
 /**
  * Kernel parameters for the clock. Under emulation the guest calibrates its clock against an emulated timer,
  * which is slow and inexact on a busy host. The guest's counter is the host's, so a constant and known host
- * frequency is passed instead.
+ * frequency is passed instead; `lpj` is the same for a processor that starts later.
  */
 function clockParameters(): string[] {
   try {
     const cpu = Deno.readTextFileSync("/proc/cpuinfo").split("\n\n")[0];
     const mhz = cpu.match(/^cpu MHz\s*:\s*([\d.]+)/m)?.[1];
     const isConstant = /\b(tsc_known_freq|hypervisor)\b/.test(cpu) && /\bconstant_tsc\b/.test(cpu);
-    return mhz && isConstant ? [`tsc_early_khz=${Math.round(Number(mhz) * 1000)}`, "tsc=reliable"] : [];
+    if (!mhz || !isConstant) return [];
+    const khz = Math.round(Number(mhz) * 1000);
+    return [`tsc_early_khz=${khz}`, "tsc=reliable", `lpj=${Math.round(khz * 1000 / KERNEL_HZ)}`];
   } catch {
     return [];
   }
