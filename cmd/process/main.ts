@@ -1,6 +1,6 @@
 /** sbx-process: one VM. It is started by sbx-service, outlives it, and ends with its machine. */
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { home, onRemoval } from "../../lib/base/home/mod.ts";
+import { home, onRemoval, removeIfThere } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections } from "../../lib/base/log/mod.ts";
 import { call, CallServer, NO_SESSION } from "../../lib/ipc/mod.ts";
 import { Jobs } from "../../lib/job/mod.ts";
@@ -61,16 +61,8 @@ export async function main([argument]: string[]): Promise<number> {
   // The call that ended the session still needs its reply. The socket goes before that: as soon as somebody knows that
   // the session is over, the VM's next process may listen in its place.
   const closed = calls.close();
-  removeSocket(paths.socket);
+  removeIfThere(paths.socket);
   await closed;
   await jobs.settle();
   return session.info.state === "Defunct" ? 1 : 0;
-}
-
-function removeSocket(path: string): void {
-  try {
-    Deno.removeSync(path);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
 }

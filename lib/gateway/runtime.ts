@@ -1,7 +1,7 @@
 /** The gateway's files in the run directory (docs/contracts.md §1). */
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import { type Home, lockWithin, writeAtomic } from "../base/home/mod.ts";
+import { type Home, lockWithin, removeIfThere, writeAtomic } from "../base/home/mod.ts";
 
 /** `ms` to wait for the lock of another gateway; one that is exiting releases it at once. */
 const LOCK_DEADLINE_MS = 500;
@@ -35,10 +35,6 @@ export async function writeGatewayFiles(place: Home, token: string, port: number
 /** Removes the files of {@linkcode writeGatewayFiles}. */
 export function removeGatewayFiles(place: Home): void {
   for (const path of [place.gatewayPidFile, place.gatewayPortFile, place.gatewayTokenFile]) {
-    try {
-      Deno.removeSync(path);
-    } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    }
+    removeIfThere(path);
   }
 }

@@ -1,5 +1,6 @@
 /** vsock ports on which one guest connects to the host. */
 import { acceptAll } from "../base/accept/mod.ts";
+import { removeIfThere } from "../base/home/mod.ts";
 import { backgroundTimeout } from "../base/time/mod.ts";
 import { FrameChannel } from "../base/wire/mod.ts";
 import { vsockPath } from "../vm/mod.ts";
@@ -44,20 +45,24 @@ export class GuestPorts {
    * Serves one port until {@linkcode close}; to be called before the machine starts. Any program of the guest
    * may connect: an error of `serve` closes only its own connection. A connection that sends no frame is
    * closed after a time, and before that it makes room for a new one when the port is full, so that silent
-   * connections of one program keep no other from the port.
+   * connections of one program keep no other from the port. A socket that a killed process left is replaced.
    */
   accept(
     port: number,
     serve: (channel: FrameChannel, conn: Deno.Conn) => Promise<void>,
     limits: PortLimits = {},
   ): Promise<void> {
-    const served = this.#serve(port, serve, limits);
+    const path = vsockPath(this.#dir, port);
+    removeIfThere(path);
+    const listener = Deno.listen({ transport: "unix", path });
+    this.#listeners.push(listener);
+    const served = this.#serve(listener, serve, limits);
     this.#served.push(served.catch(() => {}));
     return served;
   }
 
   async #serve(
-    port: number,
+    listener: Deno.Listener,
     serve: (channel: FrameChannel, conn: Deno.Conn) => Promise<void>,
     {
       maxConnections = CONNECTIONS_MAX,
@@ -66,8 +71,6 @@ export class GuestPorts {
       firstFrameMs = FIRST_FRAME_MS,
     }: PortLimits,
   ): Promise<void> {
-    const listener = Deno.listen({ transport: "unix", path: vsockPath(this.#dir, port) });
-    this.#listeners.push(listener);
     /** open connections of this port, in the order of their arrival */
     const open = new Set<FrameChannel>();
     for await (const conn of acceptAll(listener)) {

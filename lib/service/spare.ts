@@ -107,6 +107,8 @@ export class SpareProcess {
     } catch (error) {
       log.debug(`spare process: ${error}`);
       process.kill();
+      // Its machine ends with it, and has the disk until then.
+      await process.exited;
       return undefined;
     }
   }

@@ -1,5 +1,6 @@
 /** Programs beside QEMU that serve a machine's vsock and shared folder. */
 import { SbxError } from "../base/error/mod.ts";
+import { removeIfThere } from "../base/home/mod.ts";
 import { kill, spawnBound, waitForSocket } from "./child.ts";
 import { SOCKETS } from "./command.ts";
 import type { MachineSpec } from "./hypervisor.ts";
@@ -27,7 +28,8 @@ export class Helpers {
     this.#tools = tools;
     this.#spec = spec;
     this.failed = this.#fail.promise;
-    for (const name of Object.values(SOCKETS)) removeStale(`${spec.dir}/${name}`);
+    // A machine that failed before this one leaves its sockets.
+    for (const name of Object.values(SOCKETS)) removeIfThere(`${spec.dir}/${name}`);
     this.#vsock = this.#watch(spawnVsock(tools, spec));
     this.#files = this.#watch(spawnFiles(tools, spec));
   }
@@ -46,7 +48,7 @@ export class Helpers {
     const before = this.#vsock;
     this.#expected = before;
     await kill(before);
-    removeStale(`${this.#spec.dir}/${SOCKETS.vsock}`);
+    removeIfThere(`${this.#spec.dir}/${SOCKETS.vsock}`);
     this.#vsock = this.#watch(spawnVsock(this.#tools, this.#spec));
     await this.#listening("vhost-device-vsock", SOCKETS.vsock, this.#vsock);
   }
@@ -114,15 +116,6 @@ const AS_ROOT_OF_A_NAMESPACE = [
   'mount -t tmpfs run /run && exec setpriv --pdeathsig KILL -- "$@"',
   "sh",
 ];
-
-/** A machine that failed before this one leaves its sockets. */
-function removeStale(path: string): void {
-  try {
-    Deno.removeSync(path);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
-}
 
 function spawnHelper(
   ...[name, program, args, logs, options]: Parameters<typeof spawnBound>

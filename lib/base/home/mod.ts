@@ -4,6 +4,7 @@ import { join } from "node:path";
 export { writeAtomic } from "./atomic.ts";
 export { lockWithin } from "./lock.ts";
 export { onRemoval } from "./removal.ts";
+export { removeIfThere } from "./remove.ts";
 
 /** Paths of one sbx installation. Installations with different homes share nothing. */
 export interface Home {

@@ -1,5 +1,5 @@
 /** vsock ports of a guest whose programs open too many connections, over real sockets. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { encodeFrame } from "../../../lib/base/wire/mod.ts";
 import { GuestPorts, type PortLimits } from "../../../lib/guest/port.ts";
@@ -127,4 +127,29 @@ Deno.test("a process without free descriptors serves its guest again once it has
     await host.status;
     await Deno.remove(dir, { recursive: true });
   }
+});
+
+Deno.test("a port replaces the socket of a process that was killed", async () => {
+  const dir = await Deno.makeTempDir();
+  const left = join(dir, "left");
+  const before = Deno.listen({ transport: "unix", path: left });
+  // A process that is killed removes nothing: the name stays, and nobody listens.
+  await Deno.rename(left, vsockPath(dir, PORT));
+  before.close();
+  const ports = new GuestPorts(dir);
+  const served = ports.accept(PORT, async (channel) => {
+    for await (const frame of channel.reader) await channel.send(frame);
+  });
+  try {
+    using conn = await Deno.connect({ transport: "unix", path: vsockPath(dir, PORT) });
+    assertEquals(await isServed(conn), true);
+  } finally {
+    await ports.close();
+    await served;
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("a port that cannot be listened on is an error at once", () => {
+  assertThrows(() => new GuestPorts("/nonexistent").accept(PORT, () => Promise.resolve()));
 });
