@@ -22,6 +22,8 @@ export class SpareMachine {
   readonly #order: SpareMachineOrder;
   readonly #home: Home;
   readonly #guest: Promise<SpareGuest>;
+  /** rejects when it is ended, also before its guest has connected */
+  readonly #ended = Promise.withResolvers<never>();
   #onDiskFull = () => {};
 
   /** Starts it, in the folders of the session to be. */
@@ -29,6 +31,7 @@ export class SpareMachine {
     this.id = order.id;
     this.#order = order;
     this.#home = home;
+    this.#ended.promise.catch(() => {});
     this.#guest = this.#start(hypervisor);
     this.#guest.catch((error) => log.warn(`spare machine: ${error}`));
   }
@@ -43,8 +46,8 @@ export class SpareMachine {
     let machine: Machine | undefined;
     try {
       machine = await hypervisor.restore(spec, { dir: order.template });
-      await Promise.race([link.connected(), templateDeadline()]);
-      await link.rehearse();
+      const meeting = link.connected().then(() => link.rehearse());
+      await Promise.race([meeting, templateDeadline(), this.#ended.promise]);
       return { spec, machine, link, connected: performance.now() };
     } catch (error) {
       await machine?.kill();
@@ -74,6 +77,7 @@ export class SpareMachine {
 
   /** Ends it; its session's folders stay. */
   async end(): Promise<void> {
+    this.#ended.reject(new Error("it was ended"));
     const guest = await this.#guest.catch(() => undefined);
     await guest?.machine.kill();
     await guest?.link.close();
