@@ -58,7 +58,7 @@ Deno.test({
 
 Deno.test("a machine that ends or hangs while it takes over its template is killed, and the VM boots", async () => {
   const home = await Deno.makeTempDir({ prefix: "sbx-" });
-  const sbx = await Sbx.make({ home, env: { SBX_TEMPLATES_DIR: join(home, "templates") } });
+  const sbx = await Sbx.make({ home, env: { SBX_TEMPLATES_DIR: join(home, "templates") }, spare: false });
   const restoring = async () =>
     (await sbx.pids("qemu-system", home)).filter((pid) => commandLine(pid).includes("\0-incoming\0"));
   try {
