@@ -8,7 +8,7 @@ import { Terminal } from "./terminal.ts";
 import { type BootFile, type GuestStage, type HostMessage, PORTS } from "./wire/mod.ts";
 
 /** Supported version of sbx-pty-agent. */
-const AGENT_VERSION = "3";
+const AGENT_VERSION = "4";
 /** Length of an id, in `bytes`: other programs of the guest cannot guess it. */
 const ID_BYTES = 16;
 /** Most terminals of a guest at once (docs/contracts.md §14): half the connections of their port. */
@@ -258,6 +258,8 @@ export class GuestLink {
         );
       case "ExecExited":
         return this.#programs.finish(message);
+      case "ExecInline":
+        return this.#programs.receive(message);
       case "FileVisible":
         return this.#files.get(message.id)?.(message.visible);
       case "PtyExited":

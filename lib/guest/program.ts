@@ -3,7 +3,7 @@ import { SbxError } from "../base/error/mod.ts";
 import { rejectAfter } from "../base/time/mod.ts";
 import type { FrameChannel } from "../base/wire/mod.ts";
 import { ExecOutput, ExecStarted } from "./schema.ts";
-import type { ExecInput, GuestMessage, HostMessage } from "./wire/mod.ts";
+import { type ExecInput, type GuestMessage, type HostMessage, INLINE_BYTES } from "./wire/mod.ts";
 
 /** Time after a program's own limit until the host stops waiting for the guest, in `ms`. */
 const OVERDUE_MS = 10_000;
@@ -15,6 +15,9 @@ const PROGRAMS_MAX = 128;
 
 /** One program to run in the guest. */
 export type ExecRequest = Omit<Extract<HostMessage, { t: "Exec" }>, "t" | "id">;
+
+/** A piece of output on the control connection. */
+type InlineOutput = Extract<GuestMessage, { t: "ExecInline" }>;
 
 /** Ends of a program's streams on the host. */
 export interface ExecStreams {
@@ -38,8 +41,9 @@ export interface Control {
 
 interface PendingExec {
   streams: ExecStreams;
-  /** most `bytes` of each output stream */
-  limit: number;
+  /** `bytes` that each output stream may still have */
+  remaining: { stdout: number; stderr: number };
+  inline: Inline;
   exited: PromiseWithResolvers<ExecResult>;
   /** resolves when the program's streams have their connection; only the first one counts */
   attached: PromiseWithResolvers<void>;
@@ -78,7 +82,8 @@ export class Programs {
     const id = this.#control.newId();
     const pending: PendingExec = {
       streams,
-      limit: request.limit ?? Infinity,
+      remaining: { stdout: request.limit ?? Infinity, stderr: request.limit ?? Infinity },
+      inline: new Inline(),
       exited: Promise.withResolvers(),
       attached: Promise.withResolvers(),
       isAttached: false,
@@ -97,6 +102,10 @@ export class Programs {
       await step(this.#control.send({ t: "Exec", id, ...request }));
       const result = await step(pending.exited.promise);
       if (result.error) return result;
+      if (result.inline) {
+        await step(pending.inline.written);
+        return result;
+      }
       // The streams are on a connection of their own: its end may come later than the program's.
       if (!pending.isAttached) {
         await step(Promise.race([pending.attached.promise, rejectAfter(STREAMS_MS, brokenOff)]));
@@ -119,31 +128,79 @@ export class Programs {
     this.#pending.get(result.id)?.exited.resolve(result);
   }
 
+  /** Takes output from the control connection, which does not wait for the program's client. @throws {SbxError} too much */
+  receive({ id, stream, data }: InlineOutput): void {
+    const pending = this.#pending.get(id);
+    pending?.inline.take(data, () => write(pending, stream, data));
+  }
+
   /** Serves one connection of the exec port. */
   async serve(channel: FrameChannel): Promise<void> {
     const first = await channel.next();
     if (first === null) return;
-    const pending = this.#pending.get(ExecStarted.parse(first).id);
+    const { id, inline = 0 } = ExecStarted.parse(first);
+    const pending = this.#pending.get(id);
     if (!pending || pending.isAttached) return;
     pending.isAttached = true;
     pending.attached.resolve();
     sendInput(channel, pending.streams);
-    const received = receiveOutput(channel, pending).then(pending.drained.resolve, pending.drained.reject);
+    const received = pending.inline.until(inline).then(() => receiveOutput(channel, pending)).then(
+      pending.drained.resolve,
+      pending.drained.reject,
+    );
     // A descendant of the program may keep its streams open for ever.
     await Promise.race([received, pending.over.promise]);
   }
 }
 
 /** @throws {SbxError} `guest.failed`: the connection ends before the output does, or with a frame that is not allowed */
-async function receiveOutput(channel: FrameChannel, { streams, limit }: PendingExec): Promise<void> {
-  const remaining = { stdout: limit, stderr: limit };
+async function receiveOutput(channel: FrameChannel, pending: PendingExec): Promise<void> {
   while (true) {
     const output = await nextOutput(channel);
     if ("end" in output) return;
-    const { stream, data } = output;
-    // The agent enforces the limit; a guest that does not is cut off here.
-    remaining[stream] -= data.length * 0.75 - 2;
-    if (remaining[stream] >= 0) await streams.output(stream, data);
+    await write(pending, output.stream, output.data);
+  }
+}
+
+/** Passes output on. The agent enforces the limit; a guest that does not is cut off here. */
+async function write(
+  { remaining, streams }: Pick<PendingExec, "remaining" | "streams">,
+  stream: "stdout" | "stderr",
+  data: string,
+): Promise<void> {
+  remaining[stream] -= data.length * 0.75 - 2;
+  if (remaining[stream] >= 0) await streams.output(stream, data);
+}
+
+/** Output of one program on the control connection, in the order of its arrival. */
+class Inline {
+  #pieces = 0;
+  #bytes = 0;
+  #written: Promise<void> = Promise.resolve();
+  #awaited?: { pieces: number; arrived: () => void };
+
+  /** settles when all that has arrived was written */
+  get written(): Promise<void> {
+    return this.#written;
+  }
+
+  /** @throws {SbxError} `guest.failed`: more than {@linkcode INLINE_BYTES} */
+  take(data: string, write: () => Promise<void>): void {
+    this.#bytes += Math.max(0, data.length * 0.75 - 2);
+    if (this.#bytes > INLINE_BYTES) {
+      throw new SbxError("guest.failed", "the guest sent too much output on its control connection");
+    }
+    this.#written = this.#written.then(write);
+    this.#written.catch(() => {});
+    if (++this.#pieces === this.#awaited?.pieces) this.#awaited.arrived();
+  }
+
+  /** Resolves when so many pieces were written. */
+  async until(pieces: number): Promise<void> {
+    if (this.#pieces < pieces) {
+      await new Promise<void>((arrived) => this.#awaited = { pieces, arrived });
+    }
+    await this.#written;
   }
 }
 

@@ -4,7 +4,10 @@
  */
 import { z } from "zod";
 import { isAddress } from "../base/address/mod.ts";
-import { ERROR_CHARACTERS } from "./wire/messages.ts";
+import { ERROR_CHARACTERS, INLINE_BYTES } from "./wire/messages.ts";
+
+/** Longest base64 of a piece of output on the control port, in characters. */
+const INLINE_CHARACTERS = Math.ceil(INLINE_BYTES / 3) * 4;
 
 const id = z.int().nonnegative();
 /** id of a program, a terminal or a wait for a file, made by the host */
@@ -25,15 +28,26 @@ export const GuestMessage = z.discriminatedUnion("t", [
     exit_code: z.int().min(0).max(255),
     truncated: z.boolean(),
     duration_ms: z.number(),
+    inline: z.boolean().optional(),
     error: z.string().max(ERROR_CHARACTERS).optional(),
+  }),
+  z.strictObject({
+    t: z.literal("ExecInline"),
+    id: secretId,
+    stream: z.enum(["stdout", "stderr"]),
+    data: z.base64().max(INLINE_CHARACTERS),
   }),
   z.strictObject({ t: z.literal("PtyExited"), id: secretId, exit_code: z.int().min(0).max(255) }),
   z.strictObject({ t: z.literal("FileVisible"), id: secretId, visible: z.boolean() }),
 ]);
 export type GuestMessage = z.infer<typeof GuestMessage>;
 
-/** Exec port: the guest's first frame; {@linkcode ExecOutput} follows. */
-export const ExecStarted = z.strictObject({ t: z.literal("ExecStarted"), id: secretId });
+/** Exec port: the guest's first frame; {@linkcode ExecOutput} follows after `inline` pieces on the control port. */
+export const ExecStarted = z.strictObject({
+  t: z.literal("ExecStarted"),
+  id: secretId,
+  inline: z.int().min(0).max(INLINE_BYTES).optional(),
+});
 export type ExecStarted = z.infer<typeof ExecStarted>;
 
 /**

@@ -7,6 +7,7 @@ import {
   EXIT_CANNOT_RUN,
   EXIT_TIMED_OUT,
   type HostMessage,
+  INLINE_BYTES,
   PORT_PROGRAM,
   PORTS,
 } from "../../../lib/guest/wire/mod.ts";
@@ -22,7 +23,7 @@ const LAST_OUTPUT_MS = 500;
 /** Default directory of a program. */
 const DEFAULT_CWD = "/workspace";
 
-/** Programs run for the host, each with its own connection for its streams. */
+/** Programs run for the host, each with its own connection for its input and for more than a little output. */
 export class Executions {
   #host: Host;
   #executions = new Map<string, Execution>();
@@ -66,6 +67,10 @@ class Execution {
   #drop = Promise.withResolvers<void>();
   #truncated = false;
   #isAbandoned = false;
+  /** output on the control connection, which ends with the program's own connection */
+  #inline = { pieces: 0, bytes: 0 };
+  /** its own connection: opening one takes as long as a short program */
+  #channel: Promise<FrameChannel> | undefined;
 
   constructor(request: Exec, host: Host) {
     this.#request = request;
@@ -79,26 +84,21 @@ class Execution {
     let exit_code = EXIT_CANNOT_RUN;
     let error: string | undefined;
     let channel: FrameChannel | undefined;
-    // Opened while the program starts.
-    const connection = this.#host.connect(PORTS.exec);
-    connection.catch(() => {});
     try {
       this.#child = await this.#spawn();
       if (timeout_ms) deadline = setTimeout(() => this.end("timed out"), timeout_ms);
-      channel = new FrameChannel(await connection);
-      await channel.send({ t: "ExecStarted", id } satisfies ExecStarted);
-      if (stdin) this.#feed(channel, this.#child.stdin);
+      if (stdin) this.#feed(await this.#open(), this.#child.stdin);
       const [status] = await Promise.all([
         this.#child.status,
-        this.#pump(channel, "stdout", this.#child.stdout),
-        this.#pump(channel, "stderr", this.#child.stderr),
+        this.#pump("stdout", this.#child.stdout),
+        this.#pump("stderr", this.#child.stderr),
       ]);
-      await this.#tell(channel, { stream: "stdout", end: true });
+      channel = await this.#channel;
+      if (channel) await this.#tell(channel, { stream: "stdout", end: true });
       exit_code = this.#endReason === "timed out" ? EXIT_TIMED_OUT : status.code;
     } catch (cause) {
       error = describe(cause);
       if (this.#child) this.end("killed");
-      else connection.then((open) => open.close(), () => {});
     } finally {
       // Deno loads its timers on first use, which takes a quarter of a second under emulation.
       if (deadline !== undefined) clearTimeout(deadline);
@@ -110,6 +110,7 @@ class Execution {
       exit_code,
       truncated: this.#truncated,
       duration_ms: performance.now() - started,
+      inline: !channel,
       error,
     });
     channel?.close();
@@ -134,6 +135,26 @@ class Execution {
   /** Nobody takes the program's output any more; it goes on without. */
   abandon(): void {
     this.#isAbandoned = true;
+  }
+
+  /** Opens the program's own connection, which takes its streams from here on. */
+  #open(): Promise<FrameChannel> {
+    return this.#channel ??= this.#host.connect(PORTS.exec).then(async (conn) => {
+      const channel = new FrameChannel(conn);
+      const { id } = this.#request;
+      await channel.send({ t: "ExecStarted", id, inline: this.#inline.pieces } satisfies ExecStarted);
+      return channel;
+    });
+  }
+
+  async #send(stream: "stdout" | "stderr", part: Uint8Array): Promise<void> {
+    const data = part.toBase64();
+    if (this.#channel || this.#inline.bytes + part.length > INLINE_BYTES) {
+      return await this.#tell(await this.#open(), { stream, data });
+    }
+    this.#inline.pieces++;
+    this.#inline.bytes += part.length;
+    if (!this.#isAbandoned) await this.#host.send({ t: "ExecInline", id: this.#request.id, stream, data });
   }
 
   async #tell(channel: FrameChannel, output: ExecOutput): Promise<void> {
@@ -179,11 +200,7 @@ class Execution {
    * Sends a stream up to the limit, then drains it without sending, so that the program can finish. That of a program
    * that was ended is left soon.
    */
-  async #pump(
-    channel: FrameChannel,
-    stream: "stdout" | "stderr",
-    from: ReadableStream<Uint8Array>,
-  ): Promise<void> {
+  async #pump(stream: "stdout" | "stderr", from: ReadableStream<Uint8Array>): Promise<void> {
     let remaining = this.#request.limit ?? Infinity;
     const reader = from.getReader();
     this.#drop.promise.then(() => reader.cancel()).catch(() => {});
@@ -191,7 +208,7 @@ class Execution {
       if (chunk.length > remaining) this.#truncated = true;
       const part = chunk.length > remaining ? chunk.subarray(0, remaining) : chunk;
       remaining -= part.length;
-      if (part.length > 0) await this.#tell(channel, { stream, data: part.toBase64() });
+      if (part.length > 0) await this.#send(stream, part);
     }
   }
 }

@@ -15,7 +15,7 @@ import { Terminals } from "./pty.ts";
 import { rehearse, rehearseCopy } from "./rehearse.ts";
 
 /** Version of the wire; the host refuses a guest of another version. */
-const AGENT_VERSION = "3";
+const AGENT_VERSION = "4";
 
 // A failure in one program or terminal must not end the VM; init writes this to the console.
 addEventListener("unhandledrejection", (event) => {

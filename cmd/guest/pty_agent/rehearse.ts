@@ -43,7 +43,8 @@ async function perform(): Promise<void> {
     await trust("");
   } finally {
     listener.close();
-    await Promise.all([DIR, SOURCE].map((path) => Deno.remove(path, { recursive: true })));
+    // A failure of the above is the one to be told.
+    await Promise.allSettled([DIR, SOURCE].map((path) => Deno.remove(path, { recursive: true })));
   }
 }
 
@@ -60,11 +61,11 @@ async function play(listener: Deno.UnixListener): Promise<void> {
   for (const argv of PROGRAMS) {
     for (const stdin of [false, true]) {
       executions.start({ t: "Exec", id: "rehearsal", argv, stdin, timeout_ms: TIMEOUT_MS, cwd: "/" });
-      const channel = new FrameChannel(await listener.accept());
-      if (stdin) await channel.send({ stream: "stdin", end: true });
-      await channel.next();
-      await host.next();
-      channel.close();
+      const channel = stdin ? new FrameChannel(await listener.accept()) : undefined;
+      // A short program may have ended by now, and its connection with it.
+      await channel?.send({ stream: "stdin", end: true }).then(() => channel.next()).catch(() => {});
+      await untilExited(host);
+      channel?.close();
     }
   }
   const terminals = new Terminals(guest);
@@ -72,6 +73,13 @@ async function play(listener: Deno.UnixListener): Promise<void> {
   const terminal = await listener.accept();
   await host.next();
   for (const conn of [terminal, agentEnd, hostEnd]) conn.close();
+}
+
+/** Reads output until the program has ended. */
+async function untilExited(host: FrameChannel): Promise<void> {
+  for (let message = await host.next(); message; message = await host.next()) {
+    if ((message as GuestMessage).t === "ExecExited") return;
+  }
 }
 
 async function rehearseBoot(boot: BootConfig, agent: FrameChannel, host: FrameChannel): Promise<void> {

@@ -28,6 +28,8 @@ export const PORTS = {
 } as const;
 /** Longest text of a guest's error, in characters; the host takes no longer one (docs/contracts.md §7). */
 export const ERROR_CHARACTERS = 4096;
+/** Most `bytes` of a program's output on the control connection (docs/contracts.md §7); the rest has a connection of its own. */
+export const INLINE_BYTES = 4096;
 /** Line on the console of a guest that was copied: it is not the copy, and its programs may run. */
 export const GO_ON = "sbx: go on";
 /** CID of the host in the guest. */

@@ -1,5 +1,5 @@
 /** Programs of a guest that stops answering: the host waits no longer than the program's limit allows. */
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import { type ExecStreams, Programs } from "../../../lib/guest/program.ts";
@@ -68,4 +68,56 @@ Deno.test("a program that has ended without the end of its output: an error, and
   await served;
   assertEquals(sent, ["Exec", "ExecKill"]);
   await Deno.remove(dir, { recursive: true });
+});
+
+Deno.test("a program with little output needs no connection: its pieces arrive before its end", async () => {
+  const { programs } = programsOf(() => Promise.resolve());
+  const got: string[] = [];
+  const streams: ExecStreams = {
+    ...STREAMS,
+    output: async (stream, data) => {
+      // A slow client holds up its own output only.
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      got.push(`${stream} ${atob(data)}`);
+    },
+  };
+  const running = programs.run({ argv: ["true"], stdin: false }, streams);
+  programs.receive({ t: "ExecInline", id: ID, stream: "stdout", data: btoa("one") });
+  programs.receive({ t: "ExecInline", id: ID, stream: "stderr", data: btoa("two") });
+  programs.finish({ t: "ExecExited", id: ID, exit_code: 3, truncated: false, duration_ms: 1, inline: true });
+  assertEquals((await running).exit_code, 3);
+  assertEquals(got, ["stdout one", "stderr two"]);
+});
+
+Deno.test("output on a program's own connection follows the pieces that came before it", async () => {
+  const { programs } = programsOf(() => Promise.resolve());
+  const dir = await Deno.makeTempDir();
+  using listener = Deno.listen({ transport: "unix", path: `${dir}/s` });
+  using guest = await Deno.connect({ transport: "unix", path: `${dir}/s` });
+  using conn = await listener.accept();
+  const got: string[] = [];
+  const output = (_: string, data: string) => Promise.resolve(void got.push(atob(data)));
+  const running = programs.run({ argv: ["true"], stdin: false }, { ...STREAMS, output });
+  const channel = new FrameChannel(guest);
+  await channel.send({ t: "ExecStarted", id: ID, inline: 1 });
+  const served = programs.serve(new FrameChannel(conn));
+  await channel.send({ stream: "stdout", data: btoa("second") });
+  await channel.send({ stream: "stdout", end: true });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  programs.receive({ t: "ExecInline", id: ID, stream: "stdout", data: btoa("first") });
+  programs.finish({ t: "ExecExited", id: ID, exit_code: 0, truncated: false, duration_ms: 1, inline: false });
+  await running;
+  assertEquals(got, ["first", "second"]);
+  await served;
+  await Deno.remove(dir, { recursive: true });
+});
+
+Deno.test("a guest that sends more than the limit on its control connection is refused", () => {
+  const { programs } = programsOf(() => Promise.resolve());
+  programs.run({ argv: ["true"], stdin: false }, STREAMS).catch(() => {});
+  const piece = { t: "ExecInline", id: ID, stream: "stdout", data: btoa("x".repeat(3000)) } as const;
+  programs.receive(piece);
+  assertThrows(() => programs.receive(piece), SbxError, "too much output");
+  // Of a program that nobody waits for any more, the rest is dropped.
+  programs.receive({ ...piece, id: "f".repeat(32) });
 });
