@@ -1,7 +1,7 @@
 import { asSbxError, type SbxError } from "../base/error/mod.ts";
 import type { GuestLink, ShellState } from "../guest/mod.ts";
-import type { LastEvent } from "../ledger/mod.ts";
 import type { Machine, MachineSpec } from "../vm/mod.ts";
+import type { Enforcement } from "./enforcement.ts";
 import type { SessionPaths, VmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import { takeCopy, type VmCopy } from "./fork.ts";
@@ -20,7 +20,7 @@ export interface PresentGuest {
 export interface AbsenceOptions {
   /** a new link to the guest; the one before is closed */
   openLink(): Promise<GuestLink>;
-  lastEvent(): Promise<LastEvent | undefined>;
+  enforcement: Promise<Pick<Enforcement, "gate" | "recording">>;
   /** the guest did not come back */
   onLost(error: SbxError): Promise<void>;
 }
@@ -47,12 +47,15 @@ export class Absence {
    */
   async suspend(guest: PresentGuest, end: () => Promise<void>): Promise<void> {
     const { shellState } = guest.link;
+    const { asks } = (await this.#options.enforcement).gate;
     const back = Promise.withResolvers<void>();
     this.#over = back.promise;
+    asks.hold();
     try {
-      await writeDown(guest.machine, guest.link, guest.paths);
+      await writeDown(guest.machine, guest.link, guest.paths, asks);
     } catch (cause) {
       await this.#rejoin(guest, shellState);
+      asks.release();
       back.resolve();
       throw cause;
     }
@@ -63,8 +66,9 @@ export class Absence {
   /** Copies the VM, whose guest is back afterwards. @throws {SbxError} `vm.fork_failed` */
   async fork(guest: PresentGuest, to: VmPaths): Promise<VmCopy> {
     const { shellState } = guest.link;
-    const { lastEvent } = this.#options;
-    const copied = takeCopy({ ...guest, lastEvent }, to);
+    const { gate: { asks }, recording: { ledger } } = await this.#options.enforcement;
+    asks.hold();
+    const copied = takeCopy({ ...guest, lastEvent: () => ledger.last() }, to);
     // Beside the writing of the copy, which takes longer.
     this.#over = copied.catch(() => {}).then(() => this.#rejoin(guest, shellState));
     try {
@@ -73,6 +77,7 @@ export class Absence {
       return copy;
     } finally {
       await this.#over;
+      asks.release();
     }
   }
 

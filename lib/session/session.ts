@@ -81,7 +81,7 @@ export class Session {
     this.enforcement.catch(() => {});
     this.#absence = new Absence({
       openLink: () => this.#openLink(),
-      lastEvent: async () => await (await this.enforcement).recording.ledger.last(),
+      enforcement: this.enforcement,
       onLost: ({ message }) => this.#finish("Defunct", message),
     });
   }
@@ -118,6 +118,7 @@ export class Session {
       record: this.record,
       spec: this.#spec = spare?.spec ?? specOf(this.record, this.#paths, accelerator, onDiskFull),
       paths: this.#paths,
+      enforcement: this.enforcement,
       spare,
       openLink: (made) => this.#openLink(made),
       onMachine: (machine) => this.#machine = machine,

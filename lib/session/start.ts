@@ -4,11 +4,12 @@ import type { GuestLink, ShellState } from "../guest/mod.ts";
 import type { BootCall, MachineInfo } from "../ipc/mod.ts";
 import type { Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
 import { bootDeadline, templateDeadline } from "./boot_deadline.ts";
+import type { Enforcement } from "./enforcement.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import type { SpareGuest } from "./spare.ts";
 import type { Stage } from "./stages.ts";
-import { discard, readShell, suspendedImage } from "./suspend.ts";
+import { discard, readAsks, readShell, suspendedImage } from "./suspend.ts";
 
 /** The start of a VM whose memory is on the disk. */
 type FromMemory = Extract<BootCall["start"], { from: "suspended" }>;
@@ -19,6 +20,7 @@ export interface StartingSession {
   record: VmRecord;
   spec: MachineSpec;
   paths: Pick<SessionPaths, "suspended">;
+  enforcement: Promise<Pick<Enforcement, "gate">>;
   /** its machine, where that was started ahead */
   spare?: SpareGuest;
   /** a new link to the guest, or one that listens already; one before it is closed */
@@ -51,14 +53,20 @@ function startFrom(session: StartingSession, start: BootCall["start"]): Promise<
 /** Goes on with the memory of a suspended VM or of a copied one, which is gone before its guest can change the disk. */
 async function fromSuspended(session: StartingSession, { by, why }: FromMemory): Promise<Stage[]> {
   const { hypervisor, spec, stage, paths } = session;
-  const shell = await readShell(paths);
+  const [shell, asks] = await Promise.all([readShell(paths), readAsks(paths)]);
   const link = await session.openLink();
   if (shell) link.adoptShell(shell);
   const machine = await hypervisor.restore(spec, suspendedImage(paths), () => discard(paths));
   await handOver(session, machine);
   stage("machine started");
   session.onStarted({ by, why });
-  return await meetGuest(session, machine, link, () => stage("guest connected"));
+  // The guest has no network before there is an enforcement.
+  const asking = session.enforcement.then(({ gate }) => gate.asks.restore(asks));
+  const [stages] = await Promise.all([
+    meetGuest(session, machine, link, () => stage("guest connected")),
+    asking,
+  ]);
+  return stages;
 }
 
 /** Goes on with the machine that was started ahead. @returns undefined when it has ended meanwhile */

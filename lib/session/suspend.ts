@@ -5,6 +5,8 @@ import { z } from "zod";
 import { SbxError } from "../base/error/mod.ts";
 import { formatBytes } from "../base/progress/mod.ts";
 import type { GuestLink, ShellState } from "../guest/mod.ts";
+import type { AskQueue } from "../policy/mod.ts";
+import { KeptAsk } from "../policy/ask/schema.ts";
 import type { Machine, MachineImage } from "../vm/mod.ts";
 import type { SessionPaths } from "./files/paths.ts";
 
@@ -35,12 +37,19 @@ export async function requireRoom(machine: Machine, { suspended }: Place): Promi
 }
 
 /**
- * Writes down a running machine, which is stopped afterwards. The folder appears when everything is in it.
+ * Writes down a running machine, which is stopped afterwards, and the asks of its requests. The folder appears when
+ * everything is in it.
  *
  * @throws {SbxError} `vm.suspend_failed`: the machine has to rejoin its VM
  */
-export async function writeDown(machine: Machine, link: GuestLink, { suspended }: Place): Promise<void> {
+export async function writeDown(
+  machine: Machine,
+  link: GuestLink,
+  { suspended }: Place,
+  asks: AskQueue,
+): Promise<void> {
   const work = unfinished(suspended);
+  let kept: KeptAsk[] = [];
   try {
     await discard({ suspended: work });
     const image = suspendedImage({ suspended: work });
@@ -48,8 +57,11 @@ export async function writeDown(machine: Machine, link: GuestLink, { suspended }
     const { shellState } = link;
     await machine.snapshot(image, () => link.detach());
     await writeShell({ suspended: work }, shellState);
+    kept = asks.take();
+    await Deno.writeTextFile(asksPath({ suspended: work }), JSON.stringify(kept), { mode: 0o600 });
     await Deno.rename(work, suspended);
   } catch (cause) {
+    asks.restore(kept);
     await discard({ suspended: work });
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new SbxError("vm.suspend_failed", `the VM cannot be suspended: ${reason}`, { cause });
@@ -70,6 +82,16 @@ export async function readShell(place: Place): Promise<ShellState | undefined> {
   return shell && { id: shell.id, replay: Uint8Array.fromBase64(shell.replay) };
 }
 
+/** The asks of a suspended VM; a copy has none. */
+export async function readAsks(place: Place): Promise<KeptAsk[]> {
+  try {
+    return z.array(KeptAsk).parse(JSON.parse(await Deno.readTextFile(asksPath(place))));
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}
+
 /** Removes what a process that was killed has written of a VM's memory. */
 export async function discardUnfinished({ suspended }: Place): Promise<void> {
   await discard({ suspended: unfinished(suspended) });
@@ -88,6 +110,10 @@ export async function isSuspended({ suspended }: Place): Promise<boolean> {
 
 function unfinished(suspended: string): string {
   return `${suspended}.new`;
+}
+
+function asksPath({ suspended }: Place): string {
+  return join(suspended, "asks.json");
 }
 
 function linkPath({ suspended }: Place): string {

@@ -10,12 +10,20 @@ import { attachTerminal } from "./terminal.ts";
 /** Counts into a file that stays open, and leaves no number out. */
 const COUNT = "exec 3>/workspace/count; n=0; while :; do n=$((n+1)); echo $n >&3; sleep 0.02; done";
 
+const ASK = `
+[profiles.rules.held]
+action = "ask"
+match = 'dns.request.qname == "held.test"'
+`;
+
 Deno.test("a VM is suspended and comes back", async (t) => {
   const sbx = await Sbx.make();
   const exec = (...argv: string[]) => sbx.ok("exec", "dev", "--", ...argv);
   const statusOf = async (name: string) => JSON.parse(await sbx.ok("info", name, "--json")).status;
   try {
-    await sbx.ok("create", "dev", "-e", "WHO=me");
+    await sbx.ok("profile", "copy", "code", "asking");
+    await Deno.writeTextFile(`${sbx.home}/profiles/asking/profile.toml`, ASK, { append: true });
+    await sbx.ok("create", "dev", "--profile", "asking", "-e", "WHO=me");
     const { features, workspace, id } = JSON.parse(await sbx.ok("info", "dev", "--json"));
     if (Deno.env.has("SBX_REQUIRE_SUSPEND")) assert(features.save_state, "this host can suspend VMs");
     if (!features.save_state) {
@@ -78,6 +86,31 @@ Deno.test("a VM is suspended and comes back", async (t) => {
         "it has ended",
         () => Deno.stat(join(workspace, "late")).then(() => true, () => false),
       );
+    });
+
+    await t.step("an ask stays, and the request that is sent again waits for it", async () => {
+      const pending = async (): Promise<string[]> => {
+        const { asks } = JSON.parse(await sbx.ok("asks", "--json"));
+        return asks.map(({ ask_id }: { ask_id: string }) => ask_id);
+      };
+      const resolve = () => sbx.cli("exec", "dev", "--", "getent", "hosts", "held.test");
+      const held = resolve();
+      await eventually("it is asked", async () => (await pending()).length > 0);
+      const before = await pending();
+      await sbx.ok("suspend", "dev");
+      await held;
+      await sbx.ok("resume", "dev");
+      const after = await pending();
+      for (const id of before) {
+        assert(after.includes(id), `${id} stays`);
+        await sbx.ok("allow", id, "--for", "10m");
+      }
+      await resolve();
+      const { events } = JSON.parse(await sbx.ok("events", "dev", "--grep", "held.test", "--json"));
+      const answers = events.map(({ decision }: { decision?: { answered?: object } }) =>
+        JSON.stringify(decision?.answered ?? {})
+      );
+      assert(answers.some((text: string) => text.includes(before[0]) && text.includes("allowed")), answers);
     });
 
     await t.step("a VM that cannot be written goes on as if nothing had been asked", async () => {

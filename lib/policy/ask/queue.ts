@@ -6,7 +6,7 @@ import { subjectLine } from "../decision/mod.ts";
 import { applyAnswer } from "../decision/mod.ts";
 import type { Layer } from "../engine/rule.ts";
 import { APPROVAL_MINUTES_MAX, ASK_TIMEOUT, ASKS_MAX, SUBJECT_MAX } from "./limit.ts";
-import type { AnsweredBy, Ask, AskAnswer } from "./schema.ts";
+import type { AnsweredBy, Ask, AskAnswer, KeptAsk } from "./schema.ts";
 import { scopeOf } from "./scope.ts";
 
 /** The record of an answered or expired ask. */
@@ -32,6 +32,15 @@ interface Pending {
   /** absent: an answer covers this event only */
   key?: string;
   timer: ReturnType<typeof setTimeout>;
+  /** absent: its request ended with the connections of a VM that was suspended or copied; the next one like it waits here */
+  waiter?: Waiter;
+}
+
+/** Whatever is held until an ask is answered. */
+interface Waiter {
+  eventId: string;
+  /** a request, which the guest can send again */
+  canRepeat: boolean;
   settle(answered: Answered): void;
 }
 
@@ -39,6 +48,8 @@ interface Pending {
 interface Standing {
   answered: Answered;
   until: number;
+  /** covers one event */
+  once?: boolean;
 }
 
 /**
@@ -50,6 +61,8 @@ export class AskQueue {
   readonly #standing = new Map<string, Standing>();
   readonly #options: AskOptions;
   #closed = false;
+  /** the VM's connections are being reset: asks outlive their requests */
+  #isHeld = false;
 
   constructor(options: AskOptions = {}) {
     this.#options = options;
@@ -79,8 +92,19 @@ export class AskQueue {
     const { rule } = decision;
     const scope = scopeOf(event, rule, shown);
     const standing = scope && this.#standing.get(scope.key);
-    if (standing && standing.until > this.#now()) return applyAnswer(decision, standing.answered);
-    if (standing) this.#standing.delete(scope.key);
+    const isInForce = standing && standing.until > this.#now();
+    if (standing && (standing.once || !isInForce)) this.#standing.delete(scope.key);
+    if (isInForce) return applyAnswer(decision, standing.answered);
+    const { event_id, enforceability } = event.common;
+    const canRepeat = enforceability !== "observe_only";
+    const left = [...this.#pending.values()].find(({ key, waiter }) => key === scope?.key && !waiter);
+    if (scope && left) {
+      const answered = await new Promise<Answered>((settle) => {
+        left.waiter = { eventId: event_id, canRepeat, settle };
+        waits?.(left.ask);
+      });
+      return applyAnswer(decision, answered);
+    }
     if (this.#closed || this.#pending.size >= ASKS_MAX) {
       const remedy = this.#closed
         ? "the VM was stopping, so nobody could be asked"
@@ -89,8 +113,8 @@ export class AskQueue {
     }
     const now = this.#now();
     const ask: Ask = {
-      ask_id: askIdOf(event.common.event_id),
-      event_id: event.common.event_id,
+      ask_id: askIdOf(event_id),
+      event_id,
       session_id: event.common.session_id,
       event_type: event.common.event_type,
       subject: shorten(askLine(shown)),
@@ -102,9 +126,8 @@ export class AskQueue {
       status: "pending",
     };
     const answered = await new Promise<Answered>((settle) => {
-      const timer = setTimeout(() => this.#end(ask.ask_id, "expired"), timeout * 1000);
-      this.#pending.set(ask.ask_id, { ask, layer: rule.layer, key: scope?.key, timer, settle });
-      this.#options.onAsk?.(ask);
+      const waiter = { eventId: event_id, canRepeat, settle };
+      this.#add({ ask, layer: rule.layer, key: scope?.key, waiter }, timeout * 1000);
       waits?.(ask);
     });
     return applyAnswer(decision, answered);
@@ -141,14 +164,47 @@ export class AskQueue {
       for (const other of [...this.#pending.values()]) {
         if (other.key === pending.key) this.#end(other.ask.ask_id, status, answer, answeredBy);
       }
+    } else if (!pending.waiter && pending.key !== undefined) {
+      this.#standing.set(pending.key, { answered, until: Date.parse(pending.ask.expires_at), once: true });
     }
     return pending.ask;
   }
 
-  /** Takes back the ask about an event that nothing waits for any more. */
+  /** Takes back the ask about an event that nothing waits for any more; while the asks are held, it waits for the next one. */
   withdraw(eventId: string): void {
-    const askId = askIdOf(eventId);
-    if (this.#pending.has(askId)) this.#end(askId, "expired");
+    const pending = [...this.#pending.values()].find(({ waiter }) => waiter?.eventId === eventId);
+    if (!pending) return;
+    if (this.#isHeld && canStay(pending)) this.#leave(pending);
+    else this.#end(pending.ask.ask_id, "expired");
+  }
+
+  /** From here on the VM's connections end without the will of their programs. */
+  hold(): void {
+    this.#isHeld = true;
+  }
+
+  /** The VM's connections are its programs' again. */
+  release(): void {
+    this.#isHeld = false;
+  }
+
+  /** Takes the asks that outlive the machine out of the queue; their requests end. */
+  take(): KeptAsk[] {
+    return [...this.#pending.values()].filter(canStay).map((pending) => {
+      const { ask, layer, key, timer } = pending;
+      this.#leave(pending);
+      clearTimeout(timer);
+      this.#pending.delete(ask.ask_id);
+      return { ask, layer, key: key!, remaining_ms: Math.max(0, Date.parse(ask.expires_at) - this.#now()) };
+    });
+  }
+
+  /** Puts back what was taken, with the time that was left. */
+  restore(kept: readonly KeptAsk[]): void {
+    for (const { ask, layer, key, remaining_ms } of kept) {
+      const expires_at = new Date(this.#now() + remaining_ms).toISOString();
+      this.#add({ ask: { ...ask, expires_at }, layer, key }, remaining_ms);
+    }
   }
 
   /** Denies every pending ask and drops every answer: the session is over. */
@@ -158,8 +214,24 @@ export class AskQueue {
     for (const askId of [...this.#pending.keys()]) this.#end(askId, "expired");
   }
 
+  #add(pending: Omit<Pending, "timer">, ms: number): void {
+    const { ask } = pending;
+    const timer = setTimeout(() => this.#end(ask.ask_id, "expired"), ms);
+    this.#pending.set(ask.ask_id, { ...pending, timer });
+    this.#options.onAsk?.(ask);
+  }
+
+  /** Ends the request of an ask that stays. */
+  #leave(pending: Pending): void {
+    const { ask: { ask_id, created_at }, waiter } = pending;
+    pending.waiter = undefined;
+    const now = this.#now();
+    const waited_ms = now - Date.parse(created_at);
+    waiter?.settle({ ask_id, at: new Date(now).toISOString(), status: "expired", waited_ms });
+  }
+
   #end(askId: string, status: Answered["status"], answer?: AskAnswer, by?: AnsweredBy): Answered {
-    const { ask, timer, settle } = this.#pending.get(askId)!;
+    const { ask, timer, waiter } = this.#pending.get(askId)!;
     clearTimeout(timer);
     this.#pending.delete(askId);
     ask.status = status;
@@ -180,7 +252,7 @@ export class AskQueue {
       ...(by && { answered_by: by }),
       resolved_at: at,
     });
-    settle(answered);
+    waiter?.settle(answered);
     return answered;
   }
 
@@ -197,6 +269,11 @@ export class AskQueue {
   #now(): number {
     return this.#options.now?.() ?? Date.now();
   }
+}
+
+/** The next request like it can be told to be the same, and its asker does nothing else with the answer. */
+function canStay({ key, waiter }: Pending): boolean {
+  return key !== undefined && waiter?.canRepeat !== false;
 }
 
 function askIdOf(eventId: string): string {

@@ -1,5 +1,6 @@
 /** Zod schemas of an ask and its answer (docs/contracts.md §5), for messages; the queue takes them as plain data. */
 import { z } from "zod";
+import { LAYERS } from "../engine/rule.ts";
 import { APPROVAL_MINUTES_MAX } from "./limit.ts";
 
 /** One ask. */
@@ -19,6 +20,15 @@ export const Ask = z.strictObject({
   status: z.enum(["pending", "allowed", "denied", "expired"]),
 });
 export type Ask = z.infer<typeof Ask>;
+
+/** An ask that outlives the machine of its VM, on the VM's disk. */
+export const KeptAsk = z.strictObject({
+  ask: Ask,
+  layer: z.enum([...LAYERS, "none"]),
+  key: z.string(),
+  remaining_ms: z.number().nonnegative(),
+});
+export type KeptAsk = z.infer<typeof KeptAsk>;
 
 /** The person and the program that answered an ask. */
 export const AnsweredBy = z.strictObject({

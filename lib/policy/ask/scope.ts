@@ -1,11 +1,12 @@
 /** The events that a lasting answer covers: exactly those that its question names (docs/contracts.md §5, "Asks"). */
+import { blake3 } from "../../base/hash/mod.ts";
 import { type Event, familyOf, valueAt } from "../../event/mod.ts";
 import { type DecidingRule, updatesLine } from "../decision/mod.ts";
 import { COVERS_MAX } from "./limit.ts";
 
 /** Scope of an answer for minutes or the session. */
 export interface AskScope {
-  /** equal for the events that one answer covers */
+  /** hash that is equal for the events that one answer covers: what is hashed may hold secrets */
   key: string;
   /** the scope on one line, shown whole: everything in the key that a guest chose, and what may differ */
   covers: string;
@@ -29,7 +30,7 @@ export function scopeOf(
   const fields = COVERED[family].map((path) => valueAt(event, path));
   return {
     covers,
-    key: JSON.stringify([layer, id, reason ?? name, event_type, ...fields, ...gitOf(event)]),
+    key: blake3(JSON.stringify([layer, id, reason ?? name, event_type, ...fields, ...gitOf(event)])),
   };
 }
 

@@ -3,43 +3,11 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
 import { ASKS_MAX, SUBJECT_MAX } from "../../../lib/policy/ask/limit.ts";
 import { AskQueue, type AskRecord } from "../../../lib/policy/ask/queue.ts";
-import { completeEvent } from "../../../lib/policy/author/fixture.ts";
 import { answerLine } from "../../../lib/policy/decision/mod.ts";
-import { type AskAnswer, compilePolicy, type Decision, type Rule, summary } from "../../../lib/policy/mod.ts";
-
-const asking = (layer: "corp" | "profile"): Rule => ({
-  id: "posts",
-  layer,
-  name: "posts",
-  action: "ask",
-  match: `http.request.method == "POST"`,
-  enabled: true,
-  priority: layer === "corp" ? -10 : 10,
-  reason: "someone looks first",
-});
+import { type AskAnswer, compilePolicy, type Decision, summary } from "../../../lib/policy/mod.ts";
+import { ask, asking, post } from "./ask_world.ts";
 
 const ANN = { user: "ann", client: "sbx/0.1.0" };
-
-let number = 0;
-function post(host = "example.com"): Event {
-  const event_id = (++number).toString(16).padStart(12, "0");
-  return completeEvent({
-    schema_version: 1,
-    common: { event_type: "http.request", event_id, session_id: "s" },
-    http: {
-      request: { method: "POST", scheme: "https", host, port: 443, path: "/", url: `https://${host}/` },
-    },
-  });
-}
-
-async function ask(
-  queue: AskQueue,
-  event: Event,
-  layer: "corp" | "profile" = "profile",
-): Promise<Decision["decision"]> {
-  const { decision } = await queue.ask(event, compilePolicy([asking(layer)]).evaluate(event).decision);
-  return decision;
-}
 
 Deno.test("an ask waits until it is answered, and is shown and recorded", async () => {
   const records: AskRecord[] = [];

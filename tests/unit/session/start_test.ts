@@ -52,6 +52,7 @@ class Starting {
       record: recordOf("id", "name"),
       spec: { logs: this.dir } as StartingSession["spec"],
       paths: { suspended: join(this.dir, "suspended") },
+      enforcement: new Promise<never>(() => {}),
       openLink: async () => {
         await this.#link?.close();
         this.#link = new GuestLink(this.dir);
