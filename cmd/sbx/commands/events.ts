@@ -4,7 +4,8 @@ import { connect } from "../connect.ts";
 import { FAMILY_OPTION, FILTER_OPTIONS, readFilter } from "../event_filter.ts";
 import { eventPages } from "../event_pages.ts";
 import { decisionOf, type ListedEvent, subjectWithError, timeOf } from "../event_row.ts";
-import { formatJson, note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { formatTotals, totalsOf } from "../event_totals.ts";
+import { formatJson, note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";
 
@@ -50,7 +51,7 @@ export const command: Command = {
       return 0;
     }
     const events = (await Array.fromAsync(pages)).flat();
-    await (json ? printJson({ events }) : print(formatEvents(events)));
+    await (json ? printJson({ events, totals: totalsOf(events) }) : print(formatEvents(events)));
     return 0;
   },
 };
@@ -58,7 +59,8 @@ export const command: Command = {
 /** Formats events, one per line. */
 export function formatEvents(events: ListedEvent[]): string {
   if (events.length === 0) return "no events";
-  return table(["EVENT", "TIME", "TYPE", "DECISION", "SUBJECT"], events.map(row));
+  const rows = table(["EVENT", "TIME", "TYPE", "DECISION", "SUBJECT"], events.map(row));
+  return `${rows}\n${plain(formatTotals(totalsOf(events)))}`;
 }
 
 function row(event: ListedEvent): string[] {

@@ -4,6 +4,7 @@ import { connect } from "../connect.ts";
 import { FILTER_OPTIONS, readFilter } from "../event_filter.ts";
 import { eventPages } from "../event_pages.ts";
 import { decisionOf, type ListedEvent, timeOf } from "../event_row.ts";
+import { formatTotals, totalsOf } from "../event_totals.ts";
 import { formatJson, note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";
@@ -39,8 +40,8 @@ export const command: Command = {
     const pages = eventPages(client, name, filter, { follow });
     if (!follow) {
       const requests = (await Array.fromAsync(pages)).flat();
-      if (json) await printJson({ requests });
-      else if (requests.length) await print(table(HEADINGS, requests.map(row)));
+      if (json) await printJson({ requests, totals: totalsOf(requests) });
+      else if (requests.length) await print(formatRequests(requests));
       else await print(denied ? "no blocked requests" : "no requests");
       return 0;
     }
@@ -53,6 +54,10 @@ export const command: Command = {
     return 0;
   },
 };
+
+function formatRequests(requests: ListedEvent[]): string {
+  return `${table(HEADINGS, requests.map(row))}\n${plain(formatTotals(totalsOf(requests)))}`;
+}
 
 function row(event: ListedEvent): string[] {
   const { request, response } = objectOf(event.http);

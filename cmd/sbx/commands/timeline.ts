@@ -4,6 +4,7 @@ import { connect } from "../connect.ts";
 import { FAMILY_OPTION, FILTER_OPTIONS, readFilter } from "../event_filter.ts";
 import { eventPages } from "../event_pages.ts";
 import { type ListedEvent, subjectWithError, timeOf } from "../event_row.ts";
+import { formatTotals, totalsOf } from "../event_totals.ts";
 import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
 
 /** Characters of the bar that shows the time of an event within the session. */
@@ -25,7 +26,7 @@ export const command: Command = {
     const client = await connect();
     const filter = await readFilter(command, args, client, name);
     const events = (await Array.fromAsync(eventPages(client, name, filter))).flat();
-    if (args.has("json")) await printJson({ events });
+    if (args.has("json")) await printJson({ events, totals: totalsOf(events) });
     else await print(events.length ? draw(events) : "no events");
     return 0;
   },
@@ -45,5 +46,5 @@ function draw(events: ListedEvent[]): string {
     const seconds = `${(since / 1000).toFixed(3)} s`.padStart(11);
     const columns = [seconds, bar, mark, String(event_type).padEnd(14), plain(subjectWithError(event))];
     return columns.join(" ") + hint;
-  }).join("\n");
+  }).concat(plain(formatTotals(totalsOf(events)))).join("\n");
 }
