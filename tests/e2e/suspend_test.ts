@@ -88,6 +88,16 @@ Deno.test("a VM is suspended and comes back", async (t) => {
       );
     });
 
+    await t.step("of two at once one suspends it, and both resume it", async () => {
+      const both = (verb: string) => Promise.all([sbx.cli(verb, "dev"), sbx.cli(verb, "dev")]);
+      const suspends = await both("suspend");
+      assertEquals(suspends.map(({ code }) => code).sort(), [0, 1]);
+      assertMatch(suspends.find(({ code }) => code === 1)!.stderr, /busy|is Suspended|being/);
+      assertEquals(await statusOf("dev"), "Suspended");
+      assertEquals((await both("resume")).map(({ code }) => code), [0, 0]);
+      assertEquals(await exec("cat", "/root/kept"), "begun\n");
+    });
+
     await t.step("an ask stays, and the request that is sent again waits for it", async () => {
       const pending = async (): Promise<string[]> => {
         const { asks } = JSON.parse(await sbx.ok("asks", "--json"));

@@ -1,7 +1,8 @@
 /**
  * Bridge between an MCP client's stdin and stdout and the host's frames (docs/contracts.md §7, port 5002).
  */
-import { type Channel, FrameError, writeAll } from "../../../lib/base/wire/mod.ts";
+import { FrameError, writeAll } from "../../../lib/base/wire/mod.ts";
+import { Host, type HostOptions } from "./host.ts";
 import { readLines } from "./line.ts";
 
 /** Longest message in either direction, in `bytes`: the frame limit of this port. */
@@ -11,38 +12,34 @@ const PARSE_ERROR = -32700;
 const INVALID_REQUEST = -32600;
 const TOO_LONG = `the message is over the limit of ${MESSAGE_LIMIT} bytes`;
 
-/** Both ends of a bridge. */
-export interface BridgeOptions {
+/** Both ends of a bridge; channels to the host have frames of at most {@linkcode MESSAGE_LIMIT}. */
+export interface BridgeOptions extends Omit<HostOptions, "write"> {
   input: { read(into: Uint8Array): Promise<number | null> };
   output: { write(bytes: Uint8Array): Promise<number> };
-  /** channel to the host, with frames of at most {@linkcode MESSAGE_LIMIT} */
-  channel: Channel;
-  /** name of the client program */
-  processName: string;
 }
 
 /**
  * Relays messages both ways until the client has ended and its last answers are written.
  *
- * @throws {Error} the host ended the connection first
+ * @throws {Error} the host ended the connection first, and another one cannot be had
  */
-export async function bridge({ input, output, channel, processName }: BridgeOptions): Promise<void> {
+export async function bridge({ input, output, ...options }: BridgeOptions): Promise<void> {
   const encoder = new TextEncoder();
   let written: Promise<void> = Promise.resolve();
   const write = (message: unknown) => {
     const line = encoder.encode(`${JSON.stringify(message)}\n`);
     return written = written.then(() => writeAll(output, line));
   };
-  await channel.send({ t: "Hello", process_name: processName });
+  const host = new Host({ ...options, write });
   await Promise.race([
-    sendToHost(input, channel, write).then(() => new Promise<never>(() => {})),
-    sendToClient(channel, write),
+    sendToHost(input, host, write).then(() => new Promise<never>(() => {})),
+    host.relay(),
   ]);
 }
 
 async function sendToHost(
   input: BridgeOptions["input"],
-  channel: Channel,
+  host: Host,
   write: (message: unknown) => Promise<void>,
 ): Promise<void> {
   const decoder = new TextDecoder();
@@ -61,22 +58,14 @@ async function sendToHost(
       continue;
     }
     try {
-      await channel.send(message);
+      await host.send(message);
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;
       const id = (message as { id?: unknown } | null)?.id ?? null;
       await write(errorResponse(id, INVALID_REQUEST, TOO_LONG));
     }
   }
-  await channel.send({ t: "End" });
-}
-
-async function sendToClient(channel: Channel, write: (message: unknown) => Promise<void>): Promise<void> {
-  for (let frame = await channel.next(); frame !== null; frame = await channel.next()) {
-    if ((frame as { t?: unknown }).t === "End") return;
-    await write(frame);
-  }
-  throw new Error("the host closed the connection");
+  await host.send({ t: "End" });
 }
 
 function errorResponse(id: unknown, code: number, message: string): object {

@@ -15,6 +15,10 @@ MCP server on standard input and output for agents in this VM. Relays their mess
 of every MCP server of the VM's profile. Takes no arguments.
 `;
 
+/** Time between two attempts to reach the host again, in `ms`, and most of them: the machine stands still meanwhile. */
+const RETRY_MS = 100;
+const RETRIES_MAX = 600;
+
 if (Deno.args.length > 0) {
   const isHelp = Deno.args[0] === "--help" || Deno.args[0] === "-h";
   if (isHelp) console.log(ABOUT.trimEnd());
@@ -37,6 +41,7 @@ try {
     input: Deno.stdin,
     output: Deno.stdout,
     channel: new FrameChannel(conn, MESSAGE_LIMIT),
+    reconnect,
     processName: parentName(),
   });
 } catch (error) {
@@ -48,6 +53,18 @@ try {
   );
 }
 Deno.exit(0);
+
+/** Connects again after a suspension or a fork, once the machine has its vsock back. */
+async function reconnect(): Promise<FrameChannel> {
+  for (let attempt = 1;; attempt++) {
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    try {
+      return new FrameChannel(await connectHost(PORTS.mcp), MESSAGE_LIMIT);
+    } catch (error) {
+      if (attempt === RETRIES_MAX) throw error;
+    }
+  }
+}
 
 /** Name of the parent process, the agent. */
 function parentName(): string {

@@ -103,6 +103,135 @@ Deno.test("a host that closes ends the bridge with an error", async () => {
   );
 });
 
+/** A client that writes lines as the test says, and what it was told. */
+class Client {
+  readonly told: any[] = [];
+  #rest = "";
+  #lines: string[] = [];
+  #wake = Promise.withResolvers<void>();
+  #isOver = false;
+
+  say(message: unknown): void {
+    this.#lines.push(`${JSON.stringify(message)}\n`);
+    this.#wake.resolve();
+  }
+
+  leave(): void {
+    this.#isOver = true;
+    this.#wake.resolve();
+  }
+
+  readonly input = {
+    read: async (into: Uint8Array): Promise<number | null> => {
+      while (this.#lines.length === 0) {
+        if (this.#isOver) return null;
+        await this.#wake.promise;
+        this.#wake = Promise.withResolvers();
+      }
+      return new TextEncoder().encodeInto(this.#lines.shift()!, into).written;
+    },
+  };
+
+  readonly output = {
+    write: (bytes: Uint8Array): Promise<number> => {
+      const lines = (this.#rest + new TextDecoder().decode(bytes)).split("\n");
+      this.#rest = lines.pop()!;
+      this.told.push(...lines.map((line) => JSON.parse(line)));
+      return Promise.resolve(bytes.length);
+    },
+  };
+}
+
+Deno.test("a session outlives its connection: it is begun again, and calls under way get an error", async () => {
+  const client = new Client();
+  const [first, second] = [await connected(), await connected()];
+  const limited = (conn: Deno.Conn) => new FrameChannel(conn, MESSAGE_LIMIT);
+  const running = bridge({
+    ...client,
+    channel: limited(first[0]),
+    reconnect: () => Promise.resolve(limited(second[0])),
+    processName: "claude",
+  });
+  const initialize = { jsonrpc: "2.0", id: 0, method: "initialize", params: { protocolVersion: "x" } };
+  const initialized = { jsonrpc: "2.0", method: "notifications/initialized" };
+  const host = new FrameChannel(first[1]);
+  const next = async (channel: FrameChannel) => await channel.next() as any;
+  client.say(initialize);
+  assertEquals(await next(host), { t: "Hello", process_name: "claude" });
+  assertEquals(await next(host), initialize);
+  await host.send({ jsonrpc: "2.0", id: 0, result: { name: "first" } });
+  client.say(initialized);
+  assertEquals(await next(host), initialized);
+  await host.send({ jsonrpc: "2.0", id: "roots", method: "roots/list" });
+  client.say({ jsonrpc: "2.0", id: 1, method: "tools/call" });
+  assertEquals((await next(host)).id, 1);
+  host.close();
+
+  const again = new FrameChannel(second[1]);
+  assertEquals(await next(again), { t: "Hello", process_name: "claude" });
+  assertEquals(await next(again), initialize);
+  client.say({ jsonrpc: "2.0", id: "roots", result: {} });
+  client.say({ jsonrpc: "2.0", id: 2, method: "tools/list" });
+  await again.send({ jsonrpc: "2.0", id: 0, result: { name: "second" } });
+  assertEquals(await next(again), initialized);
+  assertEquals((await next(again)).id, 2, "an answer to a question of the first connection is dropped");
+  await again.send({ jsonrpc: "2.0", id: 2, result: {} });
+  client.leave();
+  assertEquals(await next(again), { t: "End" });
+  await again.send({ t: "End" });
+  await running;
+  again.close();
+  assertEquals(
+    client.told.map(({ id, method, error, result }) => [id, method ?? error?.code ?? result]),
+    [
+      [0, { name: "first" }],
+      ["roots", "roots/list"],
+      [1, -32000],
+      [undefined, "notifications/tools/list_changed"],
+      [2, {}],
+    ],
+  );
+});
+
+Deno.test("a beginning that was not answered is repeated, and its answer passed on", async () => {
+  const client = new Client();
+  const [first, second] = [await connected(), await connected()];
+  const running = bridge({
+    ...client,
+    channel: new FrameChannel(first[0], MESSAGE_LIMIT),
+    reconnect: () => Promise.resolve(new FrameChannel(second[0], MESSAGE_LIMIT)),
+    processName: "claude",
+  });
+  client.say({ id: 0, method: "initialize" });
+  const host = new FrameChannel(first[1]);
+  for (const _ of ["Hello", "initialize"]) await host.next();
+  host.close();
+  const again = new FrameChannel(second[1]);
+  for (const _ of ["Hello", "initialize"]) await again.next();
+  await again.send({ id: 0, result: "second" });
+  client.leave();
+  assertEquals(await again.next(), { t: "End" });
+  await again.send({ t: "End" });
+  await running;
+  again.close();
+  assertEquals(client.told, [{ id: 0, result: "second" }]);
+});
+
+Deno.test("a host that ends every connection without a word is given up", async () => {
+  const client = new Client();
+  let connections = 0;
+  const closed = async () => {
+    connections++;
+    const [near, far] = await connected();
+    far.close();
+    return new FrameChannel(near, MESSAGE_LIMIT);
+  };
+  const options = { ...client, channel: await closed(), reconnect: closed, processName: "claude" };
+  await assertRejects(() => bridge(options), Error, "the host closed the connection");
+  assertEquals(connections, 4);
+  client.leave();
+});
+
 Deno.test("sbx-mcp-server: without an endpoint it reports that on stderr and writes nothing to stdout", async () => {
   const run = async (...args: string[]) => {
     const { code, stdout, stderr } = await runChild(Deno.execPath(), {
