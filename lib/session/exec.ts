@@ -34,7 +34,8 @@ export interface TerminalRequest extends TerminalProgram {
 /** The parts of a session that run programs. */
 export interface ExecContext {
   gate: Gate;
-  link: GuestLink;
+  /** the guest, which may have been away while a person decided; it is another link then */
+  link(): Promise<GuestLink>;
   health: SessionHealth;
 }
 
@@ -58,7 +59,7 @@ export async function execProgram(
     return { exit_code: NOT_PERMITTED, truncated: false, duration_ms: 0, event_id };
   }
   const rewritten = { ...request, ...programOf(event, request) };
-  const exit = await health.notifying(streams, link.exec(rewritten, streams, signal));
+  const exit = await health.notifying(streams, (await link()).exec(rewritten, streams, signal));
   gate.observe(exitDraft(rewritten, exit.exit_code, event_id));
   if (exit.error) {
     await streams.output("stderr", encodeLine(`sbx: cannot run ${rewritten.argv[0]}: ${exit.error}`));
@@ -77,7 +78,7 @@ export async function execProgram(
  * @throws {SbxError} `policy.blocked`, `vm.busy`, `ledger.unavailable`
  */
 export async function openTerminal(
-  { gate, link }: Pick<ExecContext, "gate" | "link">,
+  { gate, link }: Pick<ExecContext, "gate"> & { link: GuestLink },
   size: { cols: number; rows: number },
   own?: TerminalRequest,
 ): Promise<Terminal> {

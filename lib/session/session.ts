@@ -130,35 +130,33 @@ export class Session {
     stages.all.push(...guestStages);
     stages.note("ready");
     await this.#report.keep({ state: "Running", boot_stages: stages.all });
-    this.#superviseMachine(this.#machine!);
+    endOf(this.#machine!, () => this.#link, () => this.#stopping)
+      .then(({ state, last_error }) => this.#finish(state, last_error));
     this.#health.takeReserve();
     await this.#health.pauseIfNeeded();
   }
 
   /** Runs a program in the guest. @throws {SbxError} `vm.wrong_state`, and those of {@linkcode execProgram} */
   async exec(call: ExecCall, streams: ProgramStreams, signal?: AbortSignal): Promise<ExecOutcome> {
-    await this.#absence.over;
-    this.#require("Running", "exec");
+    const link = () => this.#guest("exec");
+    await link();
     const { gate } = await this.enforcement;
     // Loaded like the enforcement: policy would delay the start of this process.
     const { execProgram } = await import("./exec.ts");
-    return await execProgram({ gate, link: this.#link, health: this.#health }, call, streams, signal);
+    return await execProgram({ gate, link, health: this.#health }, call, streams, signal);
   }
 
   /** @param own program in a terminal of its own; absent: the login shell, in the VM's one shared terminal */
   async terminal(size: { cols: number; rows: number }, own?: TerminalRequest): Promise<Terminal> {
-    await this.#absence.over;
-    this.#require("Running", "shell");
-    if (!own && this.#link.shell) return this.#link.shell;
+    const { shell } = await this.#guest("shell");
+    if (!own && shell) return shell;
     const { gate } = await this.enforcement;
     const { openTerminal } = await import("./exec.ts");
     return await openTerminal({ gate, link: this.#link }, size, own);
   }
 
   async awaitFile(path: string, size: number): Promise<boolean> {
-    await this.#absence.over;
-    this.#require("Running", "a file");
-    return await this.#link.awaitFile(path, size);
+    return await (await this.#guest("a file")).awaitFile(path, size);
   }
 
   async pause(): Promise<void> {
@@ -256,11 +254,6 @@ export class Session {
     return link;
   }
 
-  async #superviseMachine(machine: Machine): Promise<void> {
-    const { state, last_error } = await endOf(machine, () => this.#link, () => this.#stopping);
-    await this.#finish(state, last_error);
-  }
-
   async #finish(state: "Suspended" | "Stopped" | "Defunct", last_error?: string): Promise<void> {
     if (this.#report.hasEnded) return;
     this.#report.note({ state, last_error });
@@ -287,6 +280,13 @@ export class Session {
   async #resumeMachine(): Promise<void> {
     await this.#machine!.resume();
     this.#link.release();
+  }
+
+  /** The guest, once it is there. @throws {SbxError} `vm.wrong_state` */
+  async #guest(action: string): Promise<GuestLink> {
+    await this.#absence.over;
+    this.#require("Running", action);
+    return this.#link;
   }
 
   #require(state: MachineInfo["state"], action: string): void {
