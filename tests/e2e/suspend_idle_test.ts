@@ -1,4 +1,4 @@
-/** VMs that nobody uses are suspended and come back by themselves; in Debian trixie by tests/e2e/trixie_test.ts. */
+/** VMs that nobody uses are suspended and come back by themselves; in Debian trixie by `make test-large`. */
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { suspendTest } from "../helper/suspend.ts";

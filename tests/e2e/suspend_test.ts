@@ -117,10 +117,11 @@ Deno.test("a VM is suspended and comes back", async (t) => {
       }
       await resolve();
       const { events } = JSON.parse(await sbx.ok("events", "dev", "--grep", "held.test", "--json"));
-      const answers = events.map(({ decision }: { decision?: { answered?: object } }) =>
-        JSON.stringify(decision?.answered ?? {})
+      assert(
+        events.some(({ decision }: { decision?: string }) => decision === "allow"),
+        "it was let through",
       );
-      assert(answers.some((text: string) => text.includes(before[0]) && text.includes("allowed")), answers);
+      assertEquals((await pending()).filter((id) => before.includes(id)), []);
     });
 
     await t.step("a VM that cannot be written goes on as if nothing had been asked", async () => {
