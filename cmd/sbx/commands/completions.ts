@@ -1,4 +1,4 @@
-import type { VmSummary } from "../../../lib/api/mod.ts";
+import type { JobList, VmSummary } from "../../../lib/api/mod.ts";
 import {
   type Command,
   type CommandGroup,
@@ -17,13 +17,13 @@ import { allCommands } from "./mod.ts";
 type Entry = Command | CommandGroup;
 
 const SHELLS: Record<string, (commands: Entry[]) => string> = { bash, zsh, fish };
-/** Argument of the scripts for the names of VMs; never starts the service. */
-const NAMES = "names";
+/** Words that the scripts ask for: names of VMs, ids of jobs. None starts the service. */
+const NAMES = "names", JOBS_ALL = "jobs-all", JOBS_RUNNING = "jobs-running";
 
 export const command: Command = {
   name: "completions",
   usage: "bash|zsh|fish",
-  summary: "print a shell script that completes commands, options and names of VMs",
+  summary: "print a shell script that completes commands, options, names of VMs and ids of jobs",
   options: [],
   words: { min: 1, max: 1 },
   examples: [
@@ -32,7 +32,7 @@ export const command: Command = {
     "sbx completions fish > ~/.config/fish/completions/sbx.fish",
   ],
   async run({ words: [shell] }) {
-    if (shell === NAMES) return await printNames();
+    if ([NAMES, JOBS_ALL, JOBS_RUNNING].includes(shell)) return await printWords(shell);
     if (!Object.hasOwn(SHELLS, shell)) {
       throw usageError(command, `unsupported shell "${shell}"`, "use bash, zsh or fish");
     }
@@ -41,12 +41,25 @@ export const command: Command = {
   },
 };
 
-async function printNames(): Promise<number> {
+async function printWords(source: string): Promise<number> {
   const client = await gatewayClient(home());
   if (client === undefined) return 0;
-  const { vms } = await client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
-  for (const { name } of vms) await print(name);
+  if (source === NAMES) {
+    const { vms } = await client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
+    for (const { name } of vms) await print(name);
+  } else {
+    const { jobs } = await client.json<JobList>("GET", "/jobs");
+    const wanted = jobs.filter(({ state }) => source === JOBS_ALL || state !== "Ended");
+    for (const { id } of wanted) await print(id);
+  }
   return 0;
+}
+
+/** Shell's call for the words of a command that only sbx knows. */
+function lookupOf({ completesNames, completesJobs }: Command): string | undefined {
+  const jobs = completesJobs && (completesJobs === "all" ? JOBS_ALL : JOBS_RUNNING);
+  const source = completesNames ? NAMES : jobs;
+  return source && `sbx completions ${source} 2>/dev/null`;
 }
 
 /** Completions of a command: its options, its subcommands or its fixed words. */
@@ -63,10 +76,8 @@ function optionsOf({ options }: Command): Option[] {
 
 function bash(commands: Entry[]): string {
   const words = (command: Entry) => {
-    const names = !isGroup(command) && command.completesNames
-      ? ` $(sbx completions ${NAMES} 2>/dev/null)`
-      : "";
-    return `words="${wordsOf(command, commands).join(" ")}${names}"`;
+    const lookup = isGroup(command) ? undefined : lookupOf(command);
+    return `words="${wordsOf(command, commands).join(" ")}${lookup ? ` $(${lookup})` : ""}"`;
   };
   const cases = commands.flatMap((command) => [
     `    "${command.name} ") ${words(command)} ;;`,
@@ -100,7 +111,8 @@ function zsh(commands: Entry[]): string {
     optionsOf(command).flatMap((option) => flagsOf(option).map((flag) => quote(`${flag}:${option.about}`)))
       .join(" ");
   const names = (command: Command) => {
-    if (command.completesNames) return `names=(\${(f)"$(sbx completions ${NAMES} 2>/dev/null)"})`;
+    const lookup = lookupOf(command);
+    if (lookup) return `names=(\${(f)"$(${lookup})"})`;
     return `names=(${
       wordsOf(command, commands).filter((word) => !word.startsWith("-")).map(quote).join(" ")
     })`;
@@ -151,9 +163,9 @@ function fish(commands: Entry[]): string {
     ...wordsOf(command, commands).filter((word) => !word.startsWith("-")).map((word) =>
       `complete -c sbx ${condition} -f -a ${word}`
     ),
-    ...(command.completesNames
-      ? [`complete -c sbx ${condition} -f -a '(sbx completions ${NAMES} 2>/dev/null)'`]
-      : []),
+    ...[lookupOf(command)].filter((lookup) => lookup !== undefined).map((lookup) =>
+      `complete -c sbx ${condition} -f -a '(${lookup})'`
+    ),
   ];
   const lines = commands.flatMap((command) => {
     const first = `complete -c sbx -n __fish_use_subcommand -f -a ${command.name} -d ${

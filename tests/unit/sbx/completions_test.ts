@@ -15,7 +15,7 @@ Deno.test("completions: the bash script completes commands, options and words", 
       args: [
         "--norc",
         "-c",
-        `sbx() { echo vm-one; }\n${script}\nCOMP_WORDS=(${list}); COMP_CWORD=${
+        `sbx() { case $2 in names) echo vm-one;; jobs-all) echo 0a 0b;; jobs-running) echo 0b;; esac; }\n${script}\nCOMP_WORDS=(${list}); COMP_CWORD=${
           words.length - 1
         }; _sbx; printf '%s\\n' "\${COMPREPLY[@]}"`,
       ],
@@ -27,6 +27,10 @@ Deno.test("completions: the bash script completes commands, options and words", 
   assertEquals(await complete("sbx", "st"), ["start", "stop", "status"]);
   assertEquals(await complete("sbx", "run", "--ti"), ["--timeout"]);
   assertEquals(await complete("sbx", "exec", "vm"), ["vm-one"]);
+  assertEquals(await complete("sbx", "jobs", "list", "vm"), ["vm-one"]);
+  assertEquals(await complete("sbx", "jobs", "logs", "0"), ["0a", "0b"]);
+  assertEquals(await complete("sbx", "jobs", "attach", "0"), ["0b"]);
+  assertEquals(await complete("sbx", "jobs", "stop", "0a", "0"), ["0b"]);
   assertEquals(await complete("sbx", "completions", "z"), ["zsh"]);
   assertEquals(await complete("sbx", "settings", "ex"), ["explain"]);
   assertEquals(await complete("sbx", "mcp", "call", "--p"), ["--profile"]);
