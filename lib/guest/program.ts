@@ -44,6 +44,8 @@ interface PendingExec {
   /** `bytes` that each output stream may still have */
   remaining: { stdout: number; stderr: number };
   inline: Inline;
+  /** its input is sent to it */
+  takesInput: boolean;
   exited: PromiseWithResolvers<ExecResult>;
   /** resolves when the program's streams have their connection; only the first one counts */
   attached: PromiseWithResolvers<void>;
@@ -84,6 +86,7 @@ export class Programs {
       streams,
       remaining: { stdout: request.limit ?? Infinity, stderr: request.limit ?? Infinity },
       inline: new Inline(),
+      takesInput: request.stdin,
       exited: Promise.withResolvers(),
       attached: Promise.withResolvers(),
       isAttached: false,
@@ -95,6 +98,7 @@ export class Programs {
     this.#pending.set(id, pending);
     const kill = () => this.#control.send({ t: "ExecKill", id }).catch(() => {});
     cancelled?.addEventListener("abort", kill);
+    if (!request.stdin) skipInput(streams);
     const overdue = rejectOverdue(request.timeout_ms, this.#overdueMs);
     /** Every step waits on the guest, which may have stopped. */
     const step = <T>(promise: Promise<T>): Promise<T> => Promise.race([promise, lost, overdue]);
@@ -143,7 +147,7 @@ export class Programs {
     if (!pending || pending.isAttached) return;
     pending.isAttached = true;
     pending.attached.resolve();
-    sendInput(channel, pending.streams);
+    if (pending.takesInput) sendInput(channel, pending.streams);
     const received = pending.inline.until(inline).then(() => receiveOutput(channel, pending)).then(
       pending.drained.resolve,
       pending.drained.reject,
@@ -227,6 +231,15 @@ async function sendInput(channel: FrameChannel, streams: ExecStreams): Promise<v
     await channel.send({ stream: "stdin", end: true } satisfies ExecInput);
   } catch {
     // the program ended before its input did
+  }
+}
+
+/** Reads input that its program does not take: who sends it may go away, which only its end tells. */
+async function skipInput(streams: ExecStreams): Promise<void> {
+  try {
+    while (await streams.input() !== null);
+  } catch {
+    // the program ended before
   }
 }
 

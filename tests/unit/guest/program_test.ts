@@ -89,6 +89,36 @@ Deno.test("a program with little output needs no connection: its pieces arrive b
   assertEquals(got, ["stdout one", "stderr two"]);
 });
 
+Deno.test("a client that leaves is noticed, also where its program has no connection", async () => {
+  const { programs, sent } = programsOf(() => Promise.resolve());
+  const gone = new AbortController();
+  const left = Promise.withResolvers<void>();
+  const input = ["ignored"];
+  const streams: ExecStreams = {
+    output: () => Promise.resolve(),
+    input: async () => {
+      if (input.length > 0) return input.pop()!;
+      await left.promise;
+      gone.abort();
+      return null;
+    },
+  };
+  const running = programs.run({ argv: ["sleep"], stdin: false }, streams, gone.signal);
+  programs.receive({ t: "ExecInline", id: ID, stream: "stdout", data: btoa("up") });
+  left.resolve();
+  await new Promise((resolve) => setTimeout(resolve));
+  assertEquals(sent, ["Exec", "ExecKill"]);
+  programs.finish({
+    t: "ExecExited",
+    id: ID,
+    exit_code: 143,
+    truncated: false,
+    duration_ms: 1,
+    inline: true,
+  });
+  assertEquals((await running).exit_code, 143);
+});
+
 Deno.test("output on a program's own connection follows the pieces that came before it", async () => {
   const { programs } = programsOf(() => Promise.resolve());
   const dir = await Deno.makeTempDir();
