@@ -125,6 +125,11 @@ Deno.test("jobs of a VM", async (t) => {
           await attachTerminal(sbx, "dev", { job: id }),
           await attachTerminal(sbx, "dev", { job: id }),
         ];
+        // Each sets the size that it begins with.
+        await eventually(
+          "both are attached",
+          () => [first, second].every((each) => each.text().includes("24 80")),
+        );
         first.socket.send(JSON.stringify({ cols: 111, rows: 33 }));
         await eventually(
           "both see the size",
