@@ -2,6 +2,9 @@
 import type { Event } from "../../lib/event/mod.ts";
 import { type EventFamily, type EventProcess, familyOf } from "../../lib/event/mod.ts";
 
+/** Longest time in `ms` by which a guest tells of a program after its first request. */
+const LATE_MS = 5000;
+
 /** A recorded event, with its decision. */
 type Recorded = Event & { decision?: string; rule_id?: string };
 
@@ -38,6 +41,10 @@ export interface ProcessTree {
 
 interface Node extends Omit<ProcessNode, "parent" | "depth"> {
   children: Node[];
+  /** what a guest tells of it and of its children may come later all the same */
+  hasEnded: boolean;
+  /** its exec was told later, and has its events */
+  isMoved: boolean;
 }
 
 /**
@@ -66,7 +73,8 @@ export class ProcessTreeBuilder {
     // No recursion: a guest decides how deep the tree is.
     const open = this.#roots.toReversed().map((node) => ({ node, parent: -1 }));
     for (let next = open.pop(); next; next = open.pop()) {
-      const { node: { children, ...node }, parent } = next;
+      const { node: { children, hasEnded: _, isMoved, ...node }, parent } = next;
+      if (isMoved) continue;
       const place = processes.length;
       processes.push({
         ...node,
@@ -80,6 +88,9 @@ export class ProcessTreeBuilder {
 
   #addExec({ common, process, decision, rule_id }: Recorded): void {
     const { executable, command } = process!.activity;
+    const ordered = this.#byExec.get(common.labels.event_id);
+    // A program that the host started, as the guest tells of it.
+    if (ordered && common.process && ordered.pid === undefined) return this.#meet(ordered, common.process);
     const node: Node = {
       ...shared(common),
       event_id: common.event_id,
@@ -91,11 +102,28 @@ export class ProcessTreeBuilder {
     if (decision !== "block") this.#byExec.set(common.event_id, node);
     if (!common.process) return void this.#roots.push(node);
     const { pid, ppid } = common.process;
+    this.#takeEarly(node, pid);
     const before = this.#byPid.get(pid);
     // The same process with another program, or a new process with the pid of an old one.
-    if (before && before.ppid === ppid) before.children.push(node);
+    if (before && before.ppid === ppid && !before.hasEnded) before.children.push(node);
     else this.#attach(node, ppid);
     if (decision !== "block" && pid > 0) this.#byPid.set(pid, node);
+  }
+
+  /** Gives a node the requests of its process that were recorded before its exec. */
+  #takeEarly(node: Node, pid: number): void {
+    const early = this.#byPid.get(pid);
+    // One with children stays: they could be above the new node.
+    if (!early || early.event_id || early.children.length > 0) return;
+    if (node.timestamp_unix_ms - early.timestamp_unix_ms > LATE_MS) return;
+    Object.assign(node, { events: early.events, blocked_count: early.blocked_count });
+    early.isMoved = true;
+    this.#byPid.delete(pid);
+  }
+
+  #meet(node: Node, { pid, ppid }: EventProcess): void {
+    Object.assign(node, { pid, ppid });
+    if (pid > 0) this.#byPid.set(pid, node);
   }
 
   #addExit({ common, process }: Recorded): void {
@@ -104,8 +132,7 @@ export class ProcessTreeBuilder {
     if (!node) return;
     const { exit_code } = process!.activity;
     if (exit_code !== undefined) node.exit_code = exit_code;
-    this.#byExec.delete(node.event_id ?? "");
-    if (node.pid !== undefined && this.#byPid.get(node.pid) === node) this.#byPid.delete(node.pid);
+    node.hasEnded = true;
   }
 
   #nodeOf({ common }: Recorded, { pid, ppid, executable, command }: EventProcess): Node {
@@ -130,5 +157,7 @@ function shared({ actor, process, timestamp_unix_ms }: Event["common"]) {
     events: {},
     blocked_count: 0,
     children: [],
+    hasEnded: false,
+    isMoved: false,
   };
 }

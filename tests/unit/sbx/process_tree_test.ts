@@ -107,3 +107,37 @@ Deno.test("a guest that invents parents makes neither a cycle nor a tree too dee
   const chain = Array.from({ length: 20_000 }, (_, at) => exec(at + 1, at, "x"));
   assertEquals(treeOf(chain).processes.at(-1)!.depth, 19_999);
 });
+
+Deno.test("a program of the host is the process that its guest tells of, also after its end", () => {
+  const host = program("make", "host");
+  const { event_id } = host.common;
+  const told = exec(10, 1, "/usr/bin/make");
+  told.common.labels = { event_id };
+  const ended = exit(0, 2);
+  delete ended.common.process;
+  ended.common.labels = { event_id };
+  const [make, cc] =
+    treeOf([host, ended, told, exec(11, 10, "cc"), exit(11, 0), exit(10, 2), exec(10, 1, "other")])
+      .processes;
+  assertEquals([make.event_id, make.pid, make.command, make.exit_code], [event_id, 10, "make", 2]);
+  assertEquals([cc.parent, cc.pid], [0, 11]);
+  assertEquals(shown([host, ended, told, exec(10, 1, "other")]).map(([name]) => name), ["make", "other"]);
+});
+
+Deno.test("a request that is recorded before its program belongs to it; one of long before does not", () => {
+  const early = by(web("https://a.example/"), 12, 0, "curl");
+  const late = exec(12, 11, "/usr/bin/curl");
+  late.common.timestamp_unix_ms = early.common.timestamp_unix_ms + 200;
+  assertEquals(shown([exec(11, 1, "make"), early, late]), [["make", {}], [" /usr/bin/curl", { http: 1 }]]);
+  assertEquals(shown([early, exec(12, 12, "itself")]), [["itself", { http: 1 }]]);
+  assertEquals(
+    shown([early, exec(13, 12, "child"), exec(12, 13, "parent")]).map(([name]) => name),
+    ["curl", " child", "  parent"],
+  );
+  late.common.timestamp_unix_ms += 60_000;
+  assertEquals(shown([exec(11, 1, "make"), early, late]), [
+    ["make", {}],
+    [" /usr/bin/curl", {}],
+    ["curl", { http: 1 }],
+  ]);
+});
