@@ -1,5 +1,5 @@
 /** Events of a session that are under way, for those who ask whether it is in use. */
-import { familyOf } from "../event/mod.ts";
+import { type Event, familyOf } from "../event/mod.ts";
 import type { PassageGate } from "./passage.ts";
 import { RESPONDING } from "./response.ts";
 
@@ -17,7 +17,10 @@ export class EventActivity {
     return this.#open.size > 0;
   }
 
-  recorded(): void {
+  /** @param event absent: the end of one */
+  recorded(event?: Event): void {
+    // A program that the guest starts by itself is no use that somebody makes of it.
+    if (event?.process && event.common.actor === "vm") return;
     this.#lastAt = performance.now();
   }
 

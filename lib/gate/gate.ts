@@ -223,7 +223,7 @@ export class SessionGate implements Gate {
     const findings = evaluation ? this.#findingsOf(evaluation) : [];
     this.#recorder.append({ event, ...(decision && { decision }), findings });
     whole.common.sequence = event.common.sequence;
-    this.activity.recorded();
+    this.activity.recorded(event);
     this.#tell({ type: "security-event", payload: { event, ...(decision && { decision }) } });
     for (const payload of findings) this.#tell({ type: "finding", payload });
     if (event.credential) this.report(credentialFindings(event));

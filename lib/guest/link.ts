@@ -1,16 +1,16 @@
 import { SbxError } from "../base/error/mod.ts";
 import { backgroundTimeout } from "../base/time/mod.ts";
 import type { FrameChannel } from "../base/wire/mod.ts";
+import { leftError, protocolError } from "./error.ts";
+import { newId } from "./id.ts";
 import { GuestPorts, type PortLimits } from "./port.ts";
 import { type ExecRequest, type ExecResult, type ExecStreams, Programs } from "./program.ts";
 import { GuestMessage, TerminalAttach } from "./schema.ts";
-import { Terminal } from "./terminal.ts";
+import { type ShellState, Terminal, type TerminalProgram } from "./terminal.ts";
 import { type BootFile, type GuestStage, type HostMessage, PORTS } from "./wire/mod.ts";
 
 /** Supported version of sbx-pty-agent. */
 const AGENT_VERSION = "4";
-/** Length of an id, in `bytes`: other programs of the guest cannot guess it. */
-const ID_BYTES = 16;
 /** Most terminals of a guest at once (docs/contracts.md §14): half the connections of their port. */
 export const TERMINALS_MAX = 128;
 /** Longest wait for the guest's word on a file, in `ms` (docs/contracts.md §14); the agent gives up before. */
@@ -29,16 +29,6 @@ export interface GuestBoot {
   files: BootFile[];
 }
 
-/** A program with a terminal of its own. */
-export type TerminalProgram = Pick<Extract<HostMessage, { t: "Exec" }>, "argv" | "cwd" | "env">;
-
-/** A shell terminal whose program outlives its link. */
-export interface ShellState {
-  id: string;
-  /** its last output */
-  replay: Uint8Array<ArrayBuffer>;
-}
-
 /** Host end of one guest: its control connection, programs and terminals. */
 export class GuestLink {
   /** rejects when the guest breaks the protocol or ends; the guest is not trusted afterwards */
@@ -54,6 +44,8 @@ export class GuestLink {
   #shell: Terminal | undefined;
   /** rejects when the guest is left for a while; it is trusted, and its programs go on */
   readonly #left = Promise.withResolvers<never>();
+  #isOver = false;
+  #activityKey?: string;
   #isDetaching = false;
 
   /** @param dir folder of the machine's sockets */
@@ -62,6 +54,7 @@ export class GuestLink {
     this.lost = promise;
     this.#lose = reject;
     const lost = Promise.race([promise, this.#left.promise]);
+    lost.catch(() => this.#isOver = true);
     for (const each of [promise, lost, this.#ready.promise, this.#booted.promise]) each.catch(() => {});
     this.#ports = new GuestPorts(dir);
     this.#programs = new Programs({
@@ -120,6 +113,29 @@ export class GuestLink {
     for (const file of files) await this.#send({ t: "FileWrite", ...file });
     await this.#send({ t: "BootConfigDone" });
     return await Promise.race([this.#booted.promise, this.lost]);
+  }
+
+  /** Settles when the guest is ready; rejects when it is lost. */
+  booted(): Promise<unknown> {
+    return Promise.race([this.#booted.promise, this.lost, this.#left.promise]);
+  }
+
+  /** The guest is lost, or was left for a while. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Has the guest report what its programs do, under a key that no other program of it can guess. */
+  askActivity(): Promise<void> {
+    const key = this.#activityKey = newId();
+    return this.#send({ t: "Activity", key });
+  }
+
+  /** Whether it is the last key; it is good once. */
+  admitsActivity(key: string): boolean {
+    if (key !== this.#activityKey) return false;
+    this.#activityKey = undefined;
+    return true;
   }
 
   /** Runs a program to its end. */
@@ -260,6 +276,9 @@ export class GuestLink {
         return this.#programs.finish(message);
       case "ExecInline":
         return this.#programs.receive(message);
+      case "Running":
+        this.#programs.started(message);
+        return this.#terminals.get(message.id)?.started(message.pid);
       case "FileVisible":
         return this.#files.get(message.id)?.(message.visible);
       case "PtyExited":
@@ -273,23 +292,4 @@ export class GuestLink {
     const { id } = TerminalAttach.parse(await channel.next());
     await this.#terminals.get(id)?.serve(conn, channel.reader.rest());
   }
-}
-
-function protocolError(cause: unknown): SbxError {
-  if (cause instanceof SbxError) return cause;
-  return new SbxError("guest.failed", "the guest broke the protocol of its control connection", { cause });
-}
-
-function leftError(): SbxError {
-  return new SbxError(
-    "vm.suspended",
-    "the VM was suspended or forked; its programs go on without their clients",
-    {
-      hint: "sbx info shows whether it runs; sbx resume brings a suspended one back",
-    },
-  );
-}
-
-function newId(): string {
-  return crypto.getRandomValues(new Uint8Array(ID_BYTES)).toHex();
 }

@@ -25,6 +25,8 @@ export interface ExecStreams {
   output(stream: "stdout" | "stderr", data: string): Promise<void>;
   /** returns the next base64 piece of input; null closes the program's stdin */
   input(): Promise<string | null>;
+  /** the program is this process of the guest */
+  started?(pid: number): void;
 }
 
 /** The guest's report of a program's end. */
@@ -125,6 +127,11 @@ export class Programs {
       this.#pending.delete(id);
       pending.over.resolve();
     }
+  }
+
+  /** Tells the process that a program is. */
+  started({ id, pid }: Extract<GuestMessage, { t: "Running" }>): void {
+    this.#pending.get(id)?.streams.started?.(pid);
   }
 
   /** Settles the program of a result. */

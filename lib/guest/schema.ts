@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { isAddress } from "../base/address/mod.ts";
-import { ERROR_CHARACTERS, INLINE_BYTES } from "./wire/messages.ts";
+import { ACTIVITY_LIMITS, ERROR_CHARACTERS, INLINE_BYTES } from "./wire/messages.ts";
 
 /** Longest base64 of a piece of output on the control port, in characters. */
 const INLINE_CHARACTERS = Math.ceil(INLINE_BYTES / 3) * 4;
@@ -37,6 +37,7 @@ export const GuestMessage = z.discriminatedUnion("t", [
     stream: z.enum(["stdout", "stderr"]),
     data: z.base64().max(INLINE_CHARACTERS),
   }),
+  z.strictObject({ t: z.literal("Running"), id: secretId, pid: id }),
   z.strictObject({ t: z.literal("PtyExited"), id: secretId, exit_code: z.int().min(0).max(255) }),
   z.strictObject({ t: z.literal("FileVisible"), id: secretId, visible: z.boolean() }),
 ]);
@@ -126,3 +127,37 @@ export const DnsFrame = z.strictObject({
   process_name: processName,
 });
 export type DnsFrame = z.infer<typeof DnsFrame>;
+
+/** Activity port: the guest's first frame, with the key that the host gave its agent. */
+export const ActivityHello = z.strictObject({ t: z.literal("Activity"), key: secretId });
+export type ActivityHello = z.infer<typeof ActivityHello>;
+
+const words = z.string().max(ACTIVITY_LIMITS.characters);
+/** A process, and its program as it was started. */
+const program = {
+  pid: id,
+  ppid: id.describe("nearest ancestor that runs a program of its own"),
+  uid: id.describe("user that it acts as"),
+  executable: words,
+  argv: z.array(z.string().max(ACTIVITY_LIMITS.argvCharacters)).max(ACTIVITY_LIMITS.args),
+  cwd: words.describe("empty where it is not known"),
+  truncated: z.literal(true).optional().describe("`argv` lacks some of its end"),
+};
+
+/** Activity port, guest to host: what the guest's kernel tells of its programs. */
+export const ActivityFrame = z.discriminatedUnion("t", [
+  z.strictObject({ t: z.literal("Process"), ...program }).describe("it ran before the report began"),
+  z.strictObject({ t: z.literal("Started"), processes: id }).describe("from here on the report is whole"),
+  z.strictObject({ t: z.literal("Exec"), ...program, started_ms: z.number() }),
+  z.strictObject({
+    t: z.literal("Exit"),
+    pid: id,
+    exit_code: z.int().min(0).max(255),
+    signal: z.int().min(0).max(127).describe("0: it ended by itself"),
+    duration_ms: z.number().optional().describe(
+      "since its first exec; absent: it ran before the report began",
+    ),
+  }),
+  z.strictObject({ t: z.literal("Gap"), why: words }).describe("something is missing in the report"),
+]);
+export type ActivityFrame = z.infer<typeof ActivityFrame>;

@@ -11,6 +11,16 @@ const LAST_OUTPUT_MS = 1000;
 /** Time for the guest to close a terminal that was hung up, in `ms`. */
 const CLOSE_MS = 10_000;
 
+/** A program with a terminal of its own. */
+export type TerminalProgram = Pick<Extract<HostMessage, { t: "Exec" }>, "argv" | "cwd" | "env">;
+
+/** A shell terminal whose program outlives its link. */
+export interface ShellState {
+  id: string;
+  /** its last output */
+  replay: Uint8Array<ArrayBuffer>;
+}
+
 /** Client attached to a terminal. */
 export interface Viewer {
   write(bytes: Uint8Array): Promise<void>;
@@ -24,6 +34,9 @@ export class Terminal {
   ended = false;
   /** exit code of its program, once its output is complete; undefined when the guest was lost before */
   readonly exit: Promise<number | undefined>;
+  /** process of its program in the guest */
+  readonly pid: Promise<number>;
+  #pid = Promise.withResolvers<number>();
   #exit = Promise.withResolvers<number | undefined>();
   #exitCode: number | undefined;
   #send: (message: HostMessage) => Promise<void>;
@@ -42,6 +55,11 @@ export class Terminal {
     this.#replay = replay;
     this.#send = send;
     this.exit = this.#exit.promise;
+    this.pid = this.#pid.promise;
+  }
+
+  started(pid: number): void {
+    this.#pid.resolve(pid);
   }
 
   /** Replays the last output to a viewer, then sends it new output. */

@@ -10,6 +10,7 @@ export const GUEST_PROGRAMS = [
   "sbx-pty-agent",
   "sbx-net-proxy",
   "sbx-mcp-server",
+  "sbx-activity",
   "sbx-doctor",
   "sbx-bench",
   "snapshots",

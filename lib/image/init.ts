@@ -70,7 +70,8 @@ deno="env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
   --no-remote --no-npm --quiet \${sbx_v8_flags:+--v8-flags=$sbx_v8_flags}"
 $deno /usr/lib/sbx/sbx-pty-agent.js &
 agent=$!
-mkfifo ./run/sbx/booted
+mkfifo ./run/sbx/booted ./run/sbx/activity-keys
+chmod 600 ./run/sbx/activity-keys
 
 # Moves everything to another root file system, also the programs that run: pivot_root takes along whoever has the old root.
 reroot() {
@@ -86,6 +87,11 @@ network() {
   echo 65536 >./proc/sys/net/netfilter/nf_conntrack_max
   echo 3600 >./proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait
   while :; do $deno /usr/lib/sbx/sbx-net-proxy.js; sleep 1; done
+}
+
+# Tells the host of programs; it must not be the one that starts them.
+activity() {
+  while :; do $deno /usr/lib/sbx/sbx-activity.js; sleep 1; done
 }
 
 wait $modules
@@ -109,7 +115,8 @@ if [ -n "$sbx_template" ]; then
   cp $b ./run/sbx/busybox
   mkfifo ./run/sbx/tick
   network &
-  until [ -e ./run/sbx/waiting ] && [ -e ./run/sbx/network ]; do usleep 20000; done
+  activity &
+  until [ -e ./run/sbx/waiting ] && [ -e ./run/sbx/network ] && [ -e ./run/sbx/activity ]; do usleep 20000; done
   printf '\n%s\n' '${TEMPLATE_READY}' >/dev/console
   # Nothing is forked until the agent can talk to its host; other devices are found while it does.
   exec 9<>./run/sbx/tick
@@ -132,7 +139,7 @@ mount -t virtiofs workspace ./workspace || echo "sbx-init: cannot mount the work
 echo >./run/sbx/mounted
 
 # The VM's first program has priority; a short one has ended by then.
-[ -n "$sbx_template" ] || (read -r m <./run/sbx/booted; usleep 300000; network) &
+[ -n "$sbx_template" ] || (read -r m <./run/sbx/booted; usleep 300000; activity & network) &
 
 wait $agent || die "sbx-pty-agent ended"
 $b reboot -f

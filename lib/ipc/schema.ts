@@ -150,6 +150,7 @@ export const MachineInfo = z.strictObject({
   boot_stages: z.array(Stage),
   last_error: z.string().optional(),
   network_error: z.string().optional().describe("reason why its guest has no network"),
+  activity_error: z.string().optional().describe("reason why its guest does not report its programs"),
   mcp_needs: z.array(McpNeed).optional().describe("stdio MCP servers that need a VM while this one runs"),
   suspended_by: SuspendedBy.optional(),
   pid: z.int(),

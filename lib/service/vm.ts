@@ -94,11 +94,16 @@ export function requireAction(vm: Vm, action: VmAction, hypervisor: Abilities): 
   );
 }
 
+/** What a guest lacks. */
+function problemOf({ state: { network_error, activity_error } }: Vm): string | undefined {
+  if (network_error) return `its guest has no network: ${network_error}`;
+  return activity_error && `the programs of its guest are not recorded: ${activity_error}`;
+}
+
 export function summaryOf(vm: Vm, features: Features): VmSummary {
   const { id, name, profile_id, persistent, parent } = vm.record;
-  const { state, last_error, network_error, suspended_by } = vm.state;
-  const error = last_error ??
-    (isAlive(vm.state) && network_error ? `its guest has no network: ${network_error}` : undefined);
+  const { state, last_error, suspended_by } = vm.state;
+  const error = last_error ?? (isAlive(vm.state) ? problemOf(vm) : undefined);
   return {
     id,
     name,

@@ -7,6 +7,7 @@ import type { McpNeed } from "../ipc/mod.ts";
 import { compileLayers } from "../policy/mod.ts";
 import { DaySpending } from "../budget/mod.ts";
 import { AccessRequests } from "./access.ts";
+import { ActivityRecord } from "./activity/mod.ts";
 import { type Contract, detectionsOf, exportRoutesOf, readContract } from "./files/contract.ts";
 import { fileDraft } from "./file_event.ts";
 import { pinsPath, type SessionPaths, sessionPaths } from "./files/paths.ts";
@@ -23,6 +24,8 @@ export interface EnforcementOptions extends Pick<RecordingOptions, "onUnrecorded
   tell(notice: SessionNotice): void;
   /** the reason why the guest has no network; `undefined` once it has one */
   onNetwork(problem?: string): void;
+  /** the reason why the guest does not report its programs; `undefined` once it does */
+  onActivity(problem?: string): void;
   /** stdio MCP servers that need a VM each, told again when one needs another */
   onMcpNeeds(needs: McpNeed[]): void;
 }
@@ -39,6 +42,7 @@ interface Parts {
 export class Enforcement {
   readonly gate: SessionGate;
   readonly network: NetworkAccess;
+  readonly activity: ActivityRecord;
   readonly #options: EnforcementOptions;
   readonly #broker: CredentialBroker;
   readonly recording: Recording;
@@ -59,6 +63,7 @@ export class Enforcement {
       scrub: (text) => broker.scrub(text),
       apply: () => this.#apply(this.#contract),
     });
+    this.activity = new ActivityRecord(gate, options.onActivity);
     this.network = new NetworkAccess(async () => {
       const { Network } = await import("./network.ts");
       return await Network.open({ home: options.home, contract: this.#contract, gate, broker });

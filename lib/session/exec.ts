@@ -3,6 +3,7 @@ import { SbxError } from "../base/error/mod.ts";
 import type { ExecStreams, GuestLink, Terminal, TerminalProgram } from "../guest/mod.ts";
 import type { ExecCall } from "../ipc/mod.ts";
 import { type Gate, guestLine, type Passage, summary } from "../policy/mod.ts";
+import type { ActivityRecord } from "./activity/mod.ts";
 import type { SessionHealth } from "./health.ts";
 import { execDraft, exitDraft, type Program, programOf } from "./program.ts";
 
@@ -34,6 +35,7 @@ export interface TerminalRequest extends TerminalProgram {
 /** The parts of a session that run programs. */
 export interface ExecContext {
   gate: Gate;
+  activity: Pick<ActivityRecord, "hostStarted">;
   /** the guest, which may have been away while a person decided; it is another link then */
   link(): Promise<GuestLink>;
   health: SessionHealth;
@@ -45,7 +47,7 @@ export interface ExecContext {
  * @throws {SbxError} `ledger.unavailable`
  */
 export async function execProgram(
-  { gate, link, health }: ExecContext,
+  { gate, activity, link, health }: ExecContext,
   { t: _, ...request }: ExecCall,
   streams: ProgramStreams,
   signal?: AbortSignal,
@@ -59,7 +61,12 @@ export async function execProgram(
     return { exit_code: NOT_PERMITTED, truncated: false, duration_ms: 0, event_id };
   }
   const rewritten = { ...request, ...programOf(event, request) };
-  const exit = await health.notifying(streams, (await link()).exec(rewritten, streams, signal));
+  const ends: ExecStreams = {
+    output: (stream, data) => streams.output(stream, data),
+    input: () => streams.input(),
+    started: (pid) => activity.hostStarted(pid, event_id),
+  };
+  const exit = await health.notifying(streams, (await link()).exec(rewritten, ends, signal));
   gate.observe(exitDraft(rewritten, exit.exit_code, event_id));
   if (exit.error) {
     await streams.output("stderr", encodeLine(`sbx: cannot run ${rewritten.argv[0]}: ${exit.error}`));
@@ -78,7 +85,7 @@ export async function execProgram(
  * @throws {SbxError} `policy.blocked`, `vm.busy`, `ledger.unavailable`
  */
 export async function openTerminal(
-  { gate, link }: Pick<ExecContext, "gate"> & { link: GuestLink },
+  { gate, activity, link }: Pick<ExecContext, "gate" | "activity"> & { link: GuestLink },
   size: { cols: number; rows: number },
   own?: TerminalRequest,
 ): Promise<Terminal> {
@@ -92,8 +99,10 @@ export async function openTerminal(
     throw new SbxError("policy.blocked", summary(passage.decision), { hint: whyHint(event_id) });
   }
   const program = programOf(passage.event, request);
-  if (!own && program.argv === request.argv) return link.terminal(size);
-  const terminal = link.terminal(size, { ...program, ...own?.env && { env: own.env } });
+  const isShell = !own && program.argv === request.argv;
+  const terminal = link.terminal(size, isShell ? undefined : { ...program, ...own?.env && { env: own.env } });
+  terminal.pid.then((pid) => activity.hostStarted(pid, event_id));
+  if (isShell) return terminal;
   terminal.exit.then((code) => {
     if (code !== undefined) gate.observe(exitDraft(program, code, event_id));
   });

@@ -39,6 +39,14 @@ export class SessionReport {
     this.tell(this.#info);
   }
 
+  /** Tells a change that is one. */
+  change(change: Partial<MachineInfo>): void {
+    const before: Partial<MachineInfo> = this.#info;
+    if (Object.entries(change).some(([key, value]) => before[key as keyof MachineInfo] !== value)) {
+      this.set(change);
+    }
+  }
+
   /** A change that the service after this one finds too. */
   keep(change: Partial<MachineInfo>): Promise<void> {
     this.set(change);

@@ -72,9 +72,8 @@ export class Session {
         tell: (notice) => report.tell(notice),
         onUnrecorded: (error, pause) => this.#health.ledgerFailed(error, pause),
         onRecorded: () => this.#health.ledgerRecovered(),
-        onNetwork: (problem) => {
-          if (problem !== report.info.network_error) report.set({ network_error: problem });
-        },
+        onNetwork: (network_error) => report.change({ network_error }),
+        onActivity: (activity_error) => report.change({ activity_error }),
         onMcpNeeds: (mcp_needs) => report.set({ mcp_needs }),
       })
     );
@@ -140,19 +139,19 @@ export class Session {
   async exec(call: ExecCall, streams: ProgramStreams, signal?: AbortSignal): Promise<ExecOutcome> {
     const link = () => this.#guest("exec");
     await link();
-    const { gate } = await this.enforcement;
+    const { gate, activity } = await this.enforcement;
     // Loaded like the enforcement: policy would delay the start of this process.
     const { execProgram } = await import("./exec.ts");
-    return await execProgram({ gate, link, health: this.#health }, call, streams, signal);
+    return await execProgram({ gate, activity, link, health: this.#health }, call, streams, signal);
   }
 
   /** @param own program in a terminal of its own; absent: the login shell, in the VM's one shared terminal */
   async terminal(size: { cols: number; rows: number }, own?: TerminalRequest): Promise<Terminal> {
     const { shell } = await this.#guest("shell");
     if (!own && shell) return shell;
-    const { gate } = await this.enforcement;
+    const { gate, activity } = await this.enforcement;
     const { openTerminal } = await import("./exec.ts");
-    return await openTerminal({ gate, link: this.#link }, size, own);
+    return await openTerminal({ gate, activity, link: this.#link }, size, own);
   }
 
   async awaitFile(path: string, size: number): Promise<boolean> {

@@ -2,7 +2,14 @@
  * Copies of VMs. Those of a stopped VM work on every host; tests/e2e/trixie_test.ts runs this file again in Debian trixie,
  * whose QEMU can copy a VM that runs.
  */
-import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+  assertObjectMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import { join } from "node:path";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { attachTerminal } from "./terminal.ts";
@@ -132,7 +139,9 @@ async function runningVm(t: Deno.TestContext, forks: Forks, dev: string): Promis
       const { forked_from, started_by, cpus, ram_mb } = await forks.info("two");
       const source = await forks.info("dev");
       assertEquals([cpus, ram_mb, started_by], [source.cpus, source.ram_mb, "fork"]);
-      assertEquals([forked_from.session, forked_from.event.id], [dev, last]);
+      assertEquals(forked_from.session, dev);
+      // Ids grow with time; the guest's programs are events meanwhile.
+      assert(forked_from.event.id >= last, `${forked_from.event.id} is before ${last}`);
       await forks.countsOn("dev");
       await forks.countsOn("two");
       assertEquals(
@@ -174,7 +183,7 @@ async function runningVm(t: Deno.TestContext, forks: Forks, dev: string): Promis
   await t.step("every event of a fork names its parent, and all records verify", async () => {
     const { id, forked_from } = await forks.info("two");
     const { body } = await sbx.api("GET", `/sessions/${id}/events`);
-    assertEquals(body.events[0].common.labels, {
+    assertObjectMatch(body.events[0].common.labels, {
       forked_from: dev,
       forked_event: forked_from.event.id,
       forked_hash: forked_from.event.hash,

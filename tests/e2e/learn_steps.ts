@@ -80,7 +80,7 @@ export async function learnSteps(t: Deno.TestContext, sbx: Sbx): Promise<void> {
     assertEquals([started.actor, started.exit_code, started.depth], ["host", 0, 0]);
     const refused = rows.find(({ command }) => command === "id");
     assertEquals([refused.decision, refused.rule_id], ["block", "everything-else"]);
-    assert(rows.some(({ executable, events }) => executable === "curl" && events.http > 0));
+    assert(rows.some(({ executable, events }) => /(^|\/)curl$/.test(executable) && events.http > 0));
     assertStringIncludes(await sbx.ok("tree", "again"), "block everything-else");
     await sbx.ok("delete", "again");
   });

@@ -75,6 +75,15 @@ Deno.test("a VM is suspended and comes back", async (t) => {
       },
     );
 
+    await t.step("the report of its programs goes on, without a gap", async () => {
+      await exec("sh", "-c", "uname -v; true");
+      await eventually(
+        "it reports",
+        async () => (await sbx.ok("events", "dev", "--process", "uname")).includes("uname -v"),
+      );
+      assertEquals((await sbx.ok("findings", "dev")).includes("activity-gap"), false);
+    });
+
     await t.step("a program that sbx exec waits for goes on without it", async () => {
       const waiting = sbx.cli("exec", "dev", "--", "sh", "-c", "sleep 15; echo done >/workspace/late");
       await eventually("it runs", async () => (await exec("ps", "-e", "-o", "args")).includes("sleep 15"));

@@ -93,7 +93,7 @@ export async function checkActivity(): Promise<Seen> {
       return ok(`${ACTIVITY_PROGRAM} runs, process ${name}`);
     }
   }
-  const isInstalled = await Deno.stat(`/usr/bin/${ACTIVITY_PROGRAM}`).then(() => true, () => false);
+  const isInstalled = await Deno.stat(`/usr/lib/sbx/${ACTIVITY_PROGRAM}.js`).then(() => true, () => false);
   return isInstalled ? failed("not running") : { state: "skipped", detail: "not running: not in this image" };
 }
 

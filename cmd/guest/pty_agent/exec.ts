@@ -86,6 +86,8 @@ class Execution {
     let channel: FrameChannel | undefined;
     try {
       this.#child = await this.#spawn();
+      const { pid } = this.#child;
+      if (pid !== undefined) this.#host.send({ t: "Running", id, pid }).catch(() => {});
       if (timeout_ms) deadline = setTimeout(() => this.end("timed out"), timeout_ms);
       if (stdin) this.#feed(await this.#open(), this.#child.stdin);
       const [status] = await Promise.all([

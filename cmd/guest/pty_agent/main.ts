@@ -5,6 +5,7 @@
  */
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import { connectHost, type GuestMessage, type HostMessage } from "../../../lib/guest/wire/mod.ts";
+import { passKey } from "./activity.ts";
 import { BootConfig } from "./boot.ts";
 import { connectControl, ejectVsock, reconnectControl } from "./connect.ts";
 import { Executions } from "./exec.ts";
@@ -101,6 +102,8 @@ async function handle(message: HostMessage, startsNetwork: boolean): Promise<voi
     case "AwaitFile":
       awaitFile(message, send);
       return;
+    case "Activity":
+      return passKey(message.key);
     case "Shutdown":
       return shutDown();
   }

@@ -53,7 +53,9 @@ export class Terminals {
       this.#open.set(id, terminal);
       device.resize(cols, rows);
       terminal.connection = await this.#attach(id);
-      exit_code = await this.#relay(terminal, terminal.child = this.#spawn(device, request));
+      terminal.child = this.#spawn(device, request);
+      this.#host.send({ t: "Running", id, pid: terminal.child.pid }).catch(() => {});
+      exit_code = await this.#relay(terminal, terminal.child);
     } finally {
       this.#open.delete(id);
       close(terminal?.connection);

@@ -7,6 +7,8 @@ export const TCP_STREAMS_MAX = 4096;
 export const TCP_FRAME_LIMIT = 4096;
 /** Most `bytes` of a frame on the DNS port: a packet of 64 KB as base64. */
 export const DNS_FRAME_LIMIT = 96 * 1024;
+/** Most `bytes` of a frame on the activity port: a program's arguments. */
+export const ACTIVITY_FRAME_LIMIT = 64 * 1024;
 /** Most `bytes` of a frame on the MCP port. */
 export const MCP_FRAME_LIMIT = 1024 * 1024;
 

@@ -3,6 +3,8 @@
  * from `schema.ts`, with which the host validates them.
  */
 export type {
+  ActivityFrame,
+  ActivityHello,
   DnsFrame,
   ExecOutput,
   ExecStarted,
@@ -30,6 +32,19 @@ export const PORTS = {
 export const ERROR_CHARACTERS = 4096;
 /** Most `bytes` of a program's output on the control connection (docs/contracts.md §7); the rest has a connection of its own. */
 export const INLINE_BYTES = 4096;
+/** Limits of what a guest reports of its programs (docs/contracts.md §7, "Activity"). */
+export const ACTIVITY_LIMITS = {
+  /** processes that ran before the report began */
+  processes: 1024,
+  /** arguments of a program */
+  args: 256,
+  /** characters of all its arguments */
+  argvCharacters: 8192,
+  /** characters of a path or a reason */
+  characters: 4096,
+} as const;
+/** Pipe on which the agent passes the host's keys on to sbx-activity. */
+export const ACTIVITY_KEYS = "/run/sbx/activity-keys";
 /** Line on the console of a guest that was copied: it is not the copy, and its programs may run. */
 export const GO_ON = "sbx: go on";
 /** CID of the host in the guest. */
@@ -72,6 +87,7 @@ export type HostMessage =
   | { t: "PtyResize"; id: string; cols: number; rows: number }
   | { t: "PtyClose"; id: string }
   | { t: "AwaitFile"; id: string; path: string; size: number }
+  | { t: "Activity"; key: string }
   | { t: "Rehearse" }
   | { t: "Detach" }
   | { t: "Shutdown" };

@@ -4,6 +4,7 @@
  */
 export { connectHost } from "./host.ts";
 export {
+  ACTIVITY_FRAME_LIMIT,
   BOOT_FILE_MODE,
   type BootFile,
   checkBootConfig,

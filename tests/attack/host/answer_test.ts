@@ -122,7 +122,12 @@ Deno.test("MCP: a failing host", async () => {
 Deno.test("programs: the line of a refusal", async () => {
   const lines: string[] = [];
   const { exit_code } = await execProgram(
-    { gate: new TestGate(RULES), link: () => Promise.resolve({} as GuestLink), health: {} as SessionHealth },
+    {
+      gate: new TestGate(RULES),
+      activity: { hostStarted() {} },
+      link: () => Promise.resolve({} as GuestLink),
+      health: {} as SessionHealth,
+    },
     { t: "Exec", argv: ["curl"], stdin: false },
     {
       output: (_, data) => {

@@ -78,6 +78,7 @@ Deno.test("the OBOM names every installed package, Deno, the guest programs, and
     "sbx-pty-agent",
     "sbx-net-proxy",
     "sbx-mcp-server",
+    "sbx-activity",
     "sbx-doctor",
     "sbx-bench",
     "snapshots",

@@ -43,6 +43,7 @@ async function withEnforcement(
       tell() {},
       onUnrecorded: ({ message }, pause) => say(`${pause ? "pause" : "block"}: ${message}`),
       onRecorded: () => say("recorded"),
+      onActivity() {},
       onNetwork: (problem) => void say(`network: ${problem ?? "there"}`),
       onMcpNeeds() {},
     });

@@ -1,0 +1,64 @@
+/** What /proc tells of processes that are there. */
+import { ACTIVITY_LIMITS } from "../../../lib/guest/wire/mod.ts";
+
+/** A process that runs a program. */
+export interface RunningProcess {
+  pid: number;
+  ppid: number;
+  uid: number;
+  executable: string;
+  argv: string[];
+  cwd: string;
+}
+
+/** Processes with a program, the kernel's own left out; those that end meanwhile may be missing. */
+export function runningProcesses(): RunningProcess[] {
+  const found: RunningProcess[] = [];
+  for (const { name } of Deno.readDirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    const pid = Number(name);
+    const program = programOf(pid);
+    if (program) {
+      found.push({ pid, ppid: parentOf(pid), uid: ownerOf(pid) ?? 0, cwd: cwdOf(pid), ...program });
+    }
+  }
+  return found.sort((a, b) => a.pid - b.pid);
+}
+
+/** Program and arguments of a process; undefined when it has ended, or has none. */
+export function programOf(pid: number): Pick<RunningProcess, "executable" | "argv"> | undefined {
+  try {
+    const executable = Deno.readLinkSync(`/proc/${pid}/exe`);
+    const text = Deno.readTextFileSync(`/proc/${pid}/cmdline`).slice(0, ACTIVITY_LIMITS.argvCharacters);
+    return { executable, argv: text.replace(/\0$/, "").split("\0").slice(0, ACTIVITY_LIMITS.args) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Folder of a process; empty when it has ended. */
+export function cwdOf(pid: number): string {
+  try {
+    return Deno.readLinkSync(`/proc/${pid}/cwd`);
+  } catch {
+    return "";
+  }
+}
+
+/** User id that a process acts as. */
+export function ownerOf(pid: number): number | undefined {
+  const uid = /^Uid:\s+\d+\s+(\d+)/m.exec(statusOf(pid))?.[1];
+  return uid === undefined ? undefined : Number(uid);
+}
+
+function parentOf(pid: number): number {
+  return Number(/^PPid:\s+(\d+)/m.exec(statusOf(pid))?.[1] ?? 0);
+}
+
+function statusOf(pid: number): string {
+  try {
+    return Deno.readTextFileSync(`/proc/${pid}/status`);
+  } catch {
+    return "";
+  }
+}

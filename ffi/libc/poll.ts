@@ -1,0 +1,52 @@
+/** Files that are read when they have something, as poll(2) tells. Linux only. */
+
+const O_NONBLOCK = 0o4000;
+const O_CLOEXEC = 0o2000000;
+const POLLIN = 1;
+/** Size of struct pollfd, in `bytes`. */
+const POLLFD_BYTES = 8;
+
+function loadLibc() {
+  return Deno.dlopen("libc.so.6", {
+    open: { parameters: ["buffer", "i32"], result: "i32" },
+    poll: { parameters: ["buffer", "u64", "i32"], result: "i32", nonblocking: true },
+    read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
+  });
+}
+
+/** Files that stay open as long as the program runs. */
+export class PolledFiles {
+  readonly #libc = loadLibc();
+  readonly #fds: number[];
+  readonly #polled: Uint8Array<ArrayBuffer>;
+
+  /** @throws {Error} one of them cannot be opened */
+  constructor(paths: readonly string[]) {
+    this.#fds = paths.map((path) => {
+      const fd = this.#libc.symbols.open(new TextEncoder().encode(`${path}\0`), O_NONBLOCK | O_CLOEXEC);
+      if (fd < 0) throw new Error(`${path} cannot be opened`);
+      return fd;
+    });
+    this.#polled = new Uint8Array(this.#fds.length * POLLFD_BYTES);
+    const view = new DataView(this.#polled.buffer);
+    this.#fds.forEach((fd, at) => {
+      view.setInt32(at * POLLFD_BYTES, fd, true);
+      view.setInt16(at * POLLFD_BYTES + 4, POLLIN, true);
+    });
+  }
+
+  /** Number of files. */
+  get count(): number {
+    return this.#fds.length;
+  }
+
+  /** Waits until one of them has something to read, or for `ms`. */
+  async readable(ms: number): Promise<void> {
+    await this.#libc.symbols.poll(this.#polled, BigInt(this.#fds.length), ms);
+  }
+
+  /** Reads what file number `at` has. @returns the number of `bytes`, 0 for none */
+  read(at: number, into: Uint8Array<ArrayBuffer>): number {
+    return Math.max(0, Number(this.#libc.symbols.read(this.#fds[at], into, BigInt(into.length))));
+  }
+}

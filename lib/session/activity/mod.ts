@@ -1,0 +1,2 @@
+/** What a guest reports of its programs, as events of its session (docs/contracts.md §7, "Activity"). */
+export { type ActivityLink, ActivityRecord } from "./record.ts";

@@ -1,0 +1,268 @@
+import { SbxError } from "../../base/error/mod.ts";
+import { log } from "../../base/log/mod.ts";
+import { backgroundDelay, backgroundTimeout } from "../../base/time/mod.ts";
+import type { Channel } from "../../base/wire/mod.ts";
+import type { Finding } from "../../event/mod.ts";
+import { ActivityFrame, ActivityHello } from "../../guest/schema.ts";
+import type { SessionGate } from "../../gate/mod.ts";
+import { execDraft, exitDraft, foldDraft, type GuestProgram, guestProgram, reportDraft } from "./draft.ts";
+import { Fold, FOLD_MS } from "./fold.ts";
+
+/** Waits for a report, in `ms` (docs/contracts.md §14). */
+const TIMES = {
+  /** longest, for it to begin: an emulated guest that boots cold is busy with other things */
+  start: 120_000,
+  /** until a guest that ends is seen as ended: its report ends a moment before */
+  grace: 1000,
+  /** before it is asked for again; twice as long each time */
+  retry: 1000,
+  retryMax: 300_000,
+};
+/** Least time between two findings of a kind, in `ms`: a guest makes as many gaps and connections as it likes. */
+const FINDING_MS = 60_000;
+/** Time for which a program of the host is waited for in the report, in `ms`: its pid is another process later. */
+const HOST_MS = 60_000;
+/** Most processes that are remembered; the oldest are forgotten. */
+const PROCESSES_MAX = 65_536;
+/** What the report begins and ends with, as a label. */
+const LABEL = "activity";
+
+/** Host end of the guest that reports. */
+export interface ActivityLink {
+  /** settles when the guest has booted; rejects when it is lost */
+  booted(): Promise<unknown>;
+  /** gives the guest a new key for its report */
+  askActivity(): Promise<void>;
+  /** whether it is the last key; it is good once */
+  admitsActivity(key: string): boolean;
+  /** the guest has ended, or was left for a while */
+  readonly isOver: boolean;
+}
+
+type Recording = Pick<SessionGate, "observe" | "refuse" | "report">;
+
+/** A report that was asked for. */
+interface Report {
+  link: ActivityLink;
+  started: PromiseWithResolvers<void>;
+  /** resolves with the reason for its end */
+  ended: PromiseWithResolvers<string>;
+}
+
+interface Known extends GuestProgram {
+  /** its exec; absent where that was counted, or was before the report */
+  event_id?: string;
+  isCounted: boolean;
+}
+
+/**
+ * Records what a guest reports of its programs. That is testimony: who is root in the guest can end it or make it up, but
+ * another program cannot speak in its place, and its end does not go unnoticed.
+ */
+export class ActivityRecord {
+  readonly #gate: Recording;
+  readonly #onProblem: (problem?: string) => void;
+  readonly #fold = new Fold();
+  /** by pid */
+  readonly #processes = new Map<number, Known>();
+  /** events of the host's programs that the guest has just started, by pid */
+  readonly #hosts = new Map<number, { event_id: string; at: number }>();
+  readonly #found = new Map<string, number>();
+  #report?: Report;
+  #problem?: string;
+  #isFoldDue = false;
+  readonly #times: typeof TIMES;
+
+  /** @param onProblem gets the reason why nothing is reported; `undefined` once it is */
+  constructor(gate: Recording, onProblem: (problem?: string) => void, times: Partial<typeof TIMES> = {}) {
+    this.#times = { ...TIMES, ...times };
+    this.#gate = gate;
+    this.#onProblem = onProblem;
+  }
+
+  /** A program that the host runs has become a process of the guest. @param event_id of its exec */
+  hostStarted(pid: number, event_id: string): void {
+    setBounded(this.#hosts, pid, { event_id, at: performance.now() });
+  }
+
+  /** Has a guest report as long as it is there, and records where it does not. */
+  async follow(link: ActivityLink): Promise<void> {
+    if (!await link.booted().then(() => true, () => false)) return;
+    const { start, grace, retry, retryMax } = this.#times;
+    for (let pause = retry; !link.isOver; pause = Math.min(pause * 2, retryMax)) {
+      const report = this.#report = {
+        link,
+        started: Promise.withResolvers<void>(),
+        ended: Promise.withResolvers<string>(),
+      };
+      await link.askActivity().catch(() => {});
+      const late = backgroundDelay(start).then(() => "sbx-activity did not begin");
+      const began = await Promise.race([report.started.promise, report.ended.promise, late]);
+      const why = began ?? await report.ended.promise;
+      await backgroundDelay(grace);
+      if (link.isOver) return;
+      if (why !== this.#problem) this.#lost(why);
+      this.#onProblem(this.#problem = why);
+      await backgroundDelay(pause);
+    }
+  }
+
+  /** Serves a connection of the guest's port for reports, which any of its programs may open. */
+  async serve(channel: Pick<Channel, "next">): Promise<void> {
+    const first = await channel.next();
+    if (first === null) return;
+    const report = this.#report;
+    const hello = ActivityHello.safeParse(first);
+    if (!report || !hello.success || !report.link.admitsActivity(hello.data.key)) return this.#refuse();
+    let why = "sbx-activity has ended";
+    try {
+      for (let frame = await channel.next(); frame !== null; frame = await channel.next()) {
+        this.#take(ActivityFrame.parse(frame), report);
+      }
+    } catch (error) {
+      if (error instanceof SbxError) why = `it cannot be recorded: ${error.message}`;
+      else if (!(error instanceof Deno.errors.ConnectionReset)) why = "sbx-activity broke the protocol";
+    } finally {
+      this.#recordCounts();
+      report.ended.resolve(why);
+    }
+  }
+
+  /** @throws {SbxError} `ledger.unavailable` */
+  #take(frame: ActivityFrame, report: Report): void {
+    switch (frame.t) {
+      case "Process":
+        return this.#know(frame.pid, {
+          ...guestProgram(frame),
+          event_id: this.#takeHost(frame.pid),
+          isCounted: false,
+        });
+      case "Started":
+        this.#gate.observe(reportDraft("exec", { [LABEL]: "begins", processes: String(frame.processes) }));
+        report.started.resolve();
+        return this.#onProblem(this.#problem = undefined);
+      case "Exec":
+        return this.#executed(frame);
+      case "Exit":
+        return this.#exited(frame);
+      case "Gap":
+        return this.#lost(frame.why);
+    }
+  }
+
+  #executed(frame: Extract<ActivityFrame, { t: "Exec" }>): void {
+    const program = guestProgram(frame);
+    const { pid, uid, started_ms, truncated } = frame;
+    const isCounted = !this.#fold.admits(frame.executable);
+    if (isCounted) {
+      this.#recordCountsLater();
+      return this.#know(pid, { ...program, isCounted });
+    }
+    const host = this.#takeHost(pid);
+    const { common } = this.#gate.observe(execDraft(program, {
+      uid: String(uid),
+      started_ms: String(started_ms),
+      ...host !== undefined && { event_id: host },
+      ...truncated && { truncated: "true" },
+    }));
+    this.#know(pid, { ...program, event_id: common.event_id, isCounted });
+  }
+
+  #exited({ pid, exit_code, signal, duration_ms }: Extract<ActivityFrame, { t: "Exit" }>): void {
+    const known = this.#processes.get(pid);
+    this.#processes.delete(pid);
+    if (!known) return;
+    if (known.isCounted) {
+      if (exit_code > 0 || signal > 0) this.#fold.failed(known.process.executable);
+      return;
+    }
+    this.#gate.observe(exitDraft(known, exit_code, {
+      ...known.event_id !== undefined && { event_id: known.event_id },
+      ...signal > 0 && { signal: String(signal) },
+      ...duration_ms !== undefined && { duration_ms: String(Math.round(duration_ms)) },
+    }));
+  }
+
+  /** The event of the host's program that has just become this process. */
+  #takeHost(pid: number): string | undefined {
+    const host = this.#hosts.get(pid);
+    this.#hosts.delete(pid);
+    return host && performance.now() - host.at < HOST_MS ? host.event_id : undefined;
+  }
+
+  #know(pid: number, program: Known): void {
+    setBounded(this.#processes, pid, program);
+  }
+
+  #recordCountsLater(): void {
+    if (this.#isFoldDue) return;
+    this.#isFoldDue = true;
+    backgroundTimeout(() => {
+      this.#isFoldDue = false;
+      this.#recordCounts();
+    }, FOLD_MS);
+  }
+
+  #recordCounts(): void {
+    this.#safely(() => {
+      for (const [executable, { count, failed }] of this.#fold.take()) {
+        this.#gate.observe(foldDraft(executable, { folded: String(count), failed: String(failed) }));
+      }
+    });
+  }
+
+  /** Records that something is missing. */
+  #lost(why: string): void {
+    this.#safely(() => {
+      const { common } = this.#gate.observe(reportDraft("exit", { [LABEL]: "gap", why }));
+      this.#find("activity-gap", common.event_id, `what programs did is missing in the record: ${why}`);
+    });
+  }
+
+  /** Refuses a connection without the key. */
+  #refuse(): void {
+    this.#safely(() => {
+      if (this.#wasFound("activity-forged")) return;
+      const { event_id } = this.#gate.refuse(reportDraft("exec", { [LABEL]: "forged" }), {
+        id: "guard-activity",
+        reason: "a program of the guest tried to report in the place of sbx-activity",
+      });
+      this.#find("activity-forged", event_id, "a program of the guest tried to forge the record of programs");
+    });
+  }
+
+  #find(rule_id: string, event_id: string, title: string): void {
+    if (this.#wasFound(rule_id)) return;
+    this.#found.set(rule_id, performance.now());
+    const finding: Finding = {
+      finding_id: `finding-${event_id}-${rule_id}`,
+      event_id,
+      rule_id,
+      title,
+      pack_id: "sbx.builtin",
+      severity: "high",
+      confidence: "high",
+      tags: ["activity"],
+    };
+    this.#gate.report([finding]);
+  }
+
+  #wasFound(rule_id: string): boolean {
+    return performance.now() - (this.#found.get(rule_id) ?? -Infinity) < FINDING_MS;
+  }
+
+  /** What cannot be recorded stops the session's events elsewhere. */
+  #safely(record: () => void): void {
+    try {
+      record();
+    } catch (error) {
+      log.error((error as Error).message);
+    }
+  }
+}
+
+function setBounded<T>(map: Map<number, T>, key: number, value: T): void {
+  map.delete(key);
+  if (map.size >= PROCESSES_MAX) map.delete(map.keys().next().value!);
+  map.set(key, value);
+}

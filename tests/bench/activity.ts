@@ -1,0 +1,53 @@
+/**
+ * 1,000 programs in a VM with the report of programs switched on, beside the same with the trace off and sbx-activity
+ * stopped. Medians of paired rounds. Prints one JSON object.
+ */
+import { eventually, Sbx } from "../helper/sbx.ts";
+
+const PROGRAMS = 1000;
+const ROUNDS = 7;
+const INSTANCE = "/sys/kernel/tracing/instances/sbx";
+const ON = `echo 1 >${INSTANCE}/tracing_on; kill -CONT $p`;
+const OFF = `kill -STOP $p; echo 0 >${INSTANCE}/tracing_on`;
+/** Prints the `ms` of each round, off and on, in turns. */
+const SCRIPT = `p=$(pgrep -f '[s]bx-activity.js' | tail -1)
+run() { local from=$EPOCHREALTIME i; for ((i = 0; i < ${PROGRAMS}; i++)); do /bin/true; done; local to=$EPOCHREALTIME; echo $(( (\${to/./} - \${from/./}) / 1000 )); }
+for ((round = 0; round < ${ROUNDS}; round++)); do ${OFF}; echo off $(run); ${ON}; echo on $(run); done
+for f in RssAnon VmRSS; do grep $f /proc/$p/status; done; grep ^Pss: /proc/$p/smaps_rollup`;
+
+const median = (values: number[]) => values.toSorted((a, b) => a - b)[values.length >> 1];
+
+const sbx = await Sbx.make({ spare: false });
+try {
+  await sbx.ok("create", "dev");
+  const begun = async () => (await sbx.ok("events", "dev")).includes("sbx-activity");
+  await eventually("the report begins", begun);
+  const output = await sbx.ok("exec", "dev", "--", "bash", "-c", SCRIPT);
+  const times = (name: string) =>
+    [...output.matchAll(new RegExp(`^${name} (\\d+)$`, "gm"))].map(([, ms]) => Number(ms));
+  const [off, on] = [times("off"), times("on")];
+  const recorded = async () =>
+    Number(
+      /\b(\d+)\b/.exec(
+        await sbx.ok(
+          "sql",
+          "dev",
+          "SELECT count(*) FROM exec_events WHERE operation='exec' AND executable='/bin/true'",
+        ),
+      )?.[1],
+    );
+  console.log(JSON.stringify({
+    name: "activity",
+    unit: `ms for ${PROGRAMS} programs`,
+    target: "<= 1.1",
+    floor: median(off),
+    value: median(on),
+    ratio: Number((median(on) / median(off)).toFixed(3)),
+    ratios: on.map((ms, at) => Number((ms / off[at]).toFixed(3))),
+    recorded: await recorded(),
+    pss_kib: Number(/^Pss:\s+(\d+)/m.exec(output)?.[1]),
+    anonymous_kib: Number(/^RssAnon:\s+(\d+)/m.exec(output)?.[1]),
+  }));
+} finally {
+  await sbx.dispose();
+}

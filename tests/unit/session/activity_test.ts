@@ -1,0 +1,228 @@
+/** What a guest reports of its programs, as the session records it. */
+import { assertEquals } from "@std/assert";
+import { Fold } from "../../../lib/session/activity/fold.ts";
+import { type ActivityLink, ActivityRecord } from "../../../lib/session/activity/mod.ts";
+import { TestGate } from "../../helper/gate.ts";
+import { eventually } from "../../helper/sbx.ts";
+
+const KEY = "0123456789abcdef0123456789abcdef";
+
+/** Guest that reports these frames. */
+const channelOf = (...frames: unknown[]) => ({ next: () => Promise.resolve(frames.shift() ?? null) });
+const hello = (key = KEY) => ({ t: "Activity", key });
+const program = (pid: number, ppid: number, ...argv: string[]) => ({
+  pid,
+  ppid,
+  uid: 0,
+  executable: `/usr/bin/${argv[0]}`,
+  argv,
+  cwd: "/workspace",
+});
+const exec = (pid: number, ppid: number, ...argv: string[]) => ({
+  t: "Exec",
+  ...program(pid, ppid, ...argv),
+  started_ms: 1,
+});
+const exit = (pid: number, exit_code = 0) => ({ t: "Exit", pid, exit_code, signal: 0, duration_ms: 2 });
+const started = { t: "Started", processes: 3 };
+
+/** Link to a guest that has booted; each request for a report makes the key good again. */
+class TestLink implements ActivityLink {
+  asked = 0;
+  isOver = false;
+  #isGood = false;
+
+  booted() {
+    return Promise.resolve();
+  }
+
+  askActivity() {
+    this.asked++;
+    this.#isGood = true;
+    return Promise.resolve();
+  }
+
+  admitsActivity(key: string) {
+    const isGood = this.#isGood && key === KEY;
+    if (isGood) this.#isGood = false;
+    return isGood;
+  }
+}
+
+async function recording(start = 60_000) {
+  const gate = new TestGate();
+  const problems: (string | undefined)[] = [];
+  const record = new ActivityRecord(gate, (problem) => problems.push(problem), {
+    start,
+    grace: 10,
+    retry: 10,
+  });
+  const link = new TestLink();
+  const over = record.follow(link);
+  await Promise.resolve();
+  await Promise.resolve();
+  return { gate, record, link, problems, over };
+}
+
+/** Waits for what waits for timers that keep no program alive. */
+async function ends(over: Promise<unknown>): Promise<void> {
+  let isOver = false;
+  over.then(() => isOver = true);
+  await eventually("it ends", () => isOver);
+}
+
+/** Types, commands and labels of the events. */
+const seen = (gate: TestGate) =>
+  gate.entries.map(({ event: { common, process } }) => [
+    common.event_type,
+    process!.activity.command,
+    common.labels,
+  ]);
+
+const findings = (gate: TestGate) =>
+  gate.notices.flatMap((notice) => notice.type === "finding" ? [notice.payload.rule_id] : []);
+
+Deno.test("programs of a guest are events, which name the host's program that they are", async () => {
+  const { gate, record, problems } = await recording();
+  record.hostStarted(10, "0123456789ab");
+  await record.serve(channelOf(
+    hello(),
+    { t: "Process", ...program(4, 1, "init") },
+    started,
+    exec(10, 4, "make"),
+    exec(11, 10, "cc", "-c", "x.c"),
+    exit(11, 1),
+    { ...exit(10, 137), signal: 9 },
+    exit(4),
+    exit(99),
+  ));
+  const events = gate.entries.map(({ event }) => event);
+  assertEquals(
+    seen(gate).map(([type, command, labels]) => {
+      const { event_id, ...rest } = labels as Record<string, string>;
+      const of = events.find(({ common }) => common.event_id === event_id);
+      return [type, command, { ...rest, ...event_id && { of: of?.process?.activity.command ?? event_id } }];
+    }),
+    [
+      ["process.exec", "/usr/lib/sbx/sbx-activity.js", { activity: "begins", processes: "3" }],
+      ["process.exec", "make", { uid: "0", started_ms: "1", of: "0123456789ab" }],
+      ["process.exec", "cc -c x.c", { uid: "0", started_ms: "1" }],
+      ["process.exit", "cc -c x.c", { duration_ms: "2", of: "cc -c x.c" }],
+      ["process.exit", "make", { duration_ms: "2", signal: "9", of: "make" }],
+      ["process.exit", "init", { duration_ms: "2" }],
+    ],
+  );
+  assertEquals(events[2].common.process, {
+    pid: 11,
+    ppid: 10,
+    executable: "/usr/bin/cc",
+    command: "cc -c x.c",
+    cwd: "/workspace",
+  });
+  assertEquals(
+    events.map(({ common }) => [common.actor, common.enforceability]).flat().filter((word, at, all) =>
+      all.indexOf(word) === at
+    ),
+    ["vm", "observe_only"],
+  );
+  assertEquals(problems, [undefined]);
+});
+
+Deno.test("a connection without the key is refused and found once, and says nothing of programs", async () => {
+  const { gate, record } = await recording();
+  for (
+    const first of [hello("f".repeat(32)), { t: "Activity" }, exec(7, 1, "forged"), {
+      t: "Started",
+      processes: 1,
+    }]
+  ) {
+    await record.serve(channelOf(first, exec(8, 1, "forged")));
+  }
+  await record.serve(channelOf());
+  assertEquals(seen(gate).map(([, command]) => command), ["/usr/lib/sbx/sbx-activity.js"]);
+  assertEquals(gate.entries[0].decision?.rule.id, "guard-activity");
+  assertEquals(findings(gate), ["activity-forged"]);
+  await record.serve(channelOf(hello(), started, exec(9, 1, "real")));
+  await record.serve(channelOf(hello(), exec(9, 1, "a key is good once")));
+  assertEquals(seen(gate).at(-1)![1], "real");
+});
+
+Deno.test("a report that ends before its guest is a gap with a finding, and is asked for again", async () => {
+  const { gate, record, link, problems, over } = await recording();
+  await record.serve(channelOf(hello(), started));
+  await eventually("it is asked for again", () => link.asked === 2);
+  assertEquals(seen(gate).at(-1), ["process.exit", "/usr/lib/sbx/sbx-activity.js", {
+    activity: "gap",
+    why: "sbx-activity has ended",
+  }]);
+  assertEquals(findings(gate), ["activity-gap"]);
+  assertEquals(problems, [undefined, "sbx-activity has ended"]);
+  await record.serve(channelOf(hello(), started, { t: "Unknown" }));
+  await eventually("it is asked for again", () => link.asked === 3);
+  assertEquals(problems.slice(2), [undefined, "sbx-activity broke the protocol"]);
+  assertEquals(findings(gate), ["activity-gap"], "one a minute");
+  link.isOver = true;
+  await record.serve(channelOf(hello(), started));
+  await ends(over);
+});
+
+Deno.test("a guest that never reports is a gap; one that ends is none", async () => {
+  const silent = await recording(10);
+  await eventually("it is a gap", () => silent.problems.length > 0);
+  assertEquals(silent.problems[0], "sbx-activity did not begin");
+  await eventually("it is asked for again", () => silent.link.asked > 2);
+  assertEquals(findings(silent.gate), ["activity-gap"]);
+  assertEquals(seen(silent.gate).length, 1);
+  silent.link.isOver = true;
+  const ending = await recording();
+  const served = ending.record.serve(channelOf(hello(), started));
+  ending.link.isOver = true;
+  await served;
+  await ends(Promise.all([silent.over, ending.over]));
+  assertEquals(findings(ending.gate), []);
+});
+
+Deno.test("records that the kernel has lost are a gap, after which the report goes on", async () => {
+  const { gate, record } = await recording();
+  await record.serve(
+    channelOf(hello(), started, { t: "Gap", why: "the kernel's buffer was full" }, exec(5, 1, "ls")),
+  );
+  assertEquals(seen(gate).map(([type, command]) => [type, command]), [
+    ["process.exec", "/usr/lib/sbx/sbx-activity.js"],
+    ["process.exit", "/usr/lib/sbx/sbx-activity.js"],
+    ["process.exec", "ls"],
+  ]);
+  assertEquals(findings(gate), ["activity-gap"]);
+});
+
+Deno.test("a flood of programs is counted in full, and a new program is recorded in it", async () => {
+  const { gate, record } = await recording();
+  const flood = Array.from({ length: 20_000 }, (_, at) => [exec(at + 10, 1, "cc"), exit(at + 10, at % 2)])
+    .flat();
+  await record.serve(channelOf(hello(), started, ...flood, exec(5, 1, "curl")));
+  const events = seen(gate);
+  const single = events.filter(([type, command]) => type === "process.exec" && command === "cc").length;
+  const [, , labels] = events.find(([, command]) => command === "/usr/bin/cc")!;
+  const { folded, failed } = labels as Record<string, string>;
+  assertEquals(single + Number(folded), 20_000);
+  const failures = gate.entries.filter(({ event }) => event.process!.activity.exit_code === 1).length;
+  assertEquals(failures + Number(failed), 10_000);
+  assertEquals(events.filter(([, command]) => command === "curl").length, 1);
+});
+
+Deno.test("the limits of a fold come back with time, and very many programs share one count", () => {
+  let now = 0;
+  const fold = new Fold(() => now);
+  let recorded = 0;
+  for (let at = 0; at < 10_000; at++) if (fold.admits("/bin/x")) recorded++;
+  assertEquals(recorded, 4000);
+  now += 1000;
+  for (let at = 0; at < 1000; at++) if (fold.admits("/bin/x")) recorded++;
+  assertEquals(recorded, 4200);
+  for (let at = 0; at < 2000; at++) fold.admits(`/bin/${at}`);
+  const counts = fold.take();
+  assertEquals(counts.get("/bin/x"), { count: 6800, failed: 0 });
+  assertEquals(counts.size, 257);
+  assertEquals([...counts.values()].reduce((sum, { count }) => sum + count, 0), 11_000 + 2000 - 4200 - 255);
+  assertEquals(fold.take().size, 0);
+});
