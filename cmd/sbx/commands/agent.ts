@@ -4,7 +4,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
-import { bootAssets, currentArch, PROMPT } from "../../../lib/profile/mod.ts";
+import { type Agent, bootAssets, currentArch, PROMPT } from "../../../lib/profile/mod.ts";
 import { showAsks } from "../agent_asks.ts";
 import { formatReport, reportOf } from "../agent_report.ts";
 import {
@@ -146,13 +146,21 @@ async function list(args: Arguments): Promise<number> {
 async function attachTo(args: Arguments): Promise<number> {
   const [name] = args.words;
   const client = await connect();
+  const { id, profile_id } = await client.json<VmInfo>("GET", `/vms/${segment(name)}/info`);
+  const agent = (await agentProfiles()).find((profile) => profile.id === profile_id)?.agent;
   const { jobs } = await client.json<JobList>("GET", `/vms/${segment(name)}/jobs`);
-  const job = jobs.findLast(({ state }) => state !== "Ended");
+  const job = jobs.findLast(({ state, argv }) => state !== "Ended" && agent && isAgent(agent, argv));
   if (!job) {
     throw new SbxError("agent.not_found", `no agent runs in "${name}"`, {
       hint: `sbx jobs ${name} shows what has run, sbx shell ${name} opens a terminal`,
     });
   }
-  const { id } = await client.json<VmInfo>("GET", `/vms/${segment(name)}/info`);
   return await follow(client, { id }, job);
+}
+
+/** Whether a job is the agent of its VM: others may run beside it. */
+function isAgent({ command, headless }: Agent, argv: readonly string[]): boolean {
+  return [command, headless].some((words) =>
+    words.every((word, at) => word === PROMPT || word === argv[at]) && argv.length >= words.length
+  );
 }

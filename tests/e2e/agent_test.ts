@@ -1,0 +1,98 @@
+/** A coding agent of one's own: a program that needs no key, on a folder of the host. */
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { runChild } from "../helper/child.ts";
+import { eventually, Sbx } from "../helper/sbx.ts";
+
+const AGENT = `
+[agent]
+command = ["sh", "-c", "echo ready; read -r task; echo did $task"]
+headless = ["sh", "-c", "echo begun $0; until [ -e go ]; do sleep 0.2; done; echo $0 >result; git add result; git commit -qm result; exit 7", "{prompt}"]
+
+[agent.env]
+ROBOT = "yes"
+
+[agent.files]
+"/root/.robot" = "kept\\n"
+`;
+
+async function git(dir: string, ...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await runChild("git", { args: ["-C", dir, ...args] });
+  assertEquals(code, 0, new TextDecoder().decode(stderr));
+  return new TextDecoder().decode(stdout).trim();
+}
+
+Deno.test("an agent of one's own", async (t) => {
+  const sbx = await Sbx.make();
+  const folder = await Deno.makeTempDir();
+  const repository = join(folder, "project");
+  let vm = "";
+  try {
+    await Deno.mkdir(repository);
+    await git(repository, "init", "-q", "-b", "main");
+    await Deno.writeTextFile(join(repository, "file"), "content\n");
+    await git(repository, "add", ".");
+    await git(repository, "-c", "user.name=P", "-c", "user.email=p@example.com", "commit", "-qm", "first");
+    await sbx.ok("profile", "copy", "code", "robot");
+    await Deno.writeTextFile(join(sbx.home, "profiles/robot/profile.toml"), AGENT, { append: true });
+
+    await t.step(
+      "it is listed; one that is not there, and one without a terminal or a task, are refused",
+      async () => {
+        assertMatch(await sbx.ok("agent", "list"), /^robot /m);
+        const unknown = await sbx.cli("agent", "nobody", repository, "-p", "x");
+        assertEquals(unknown.code, 125);
+        assertStringIncludes(unknown.stderr, "robot");
+        const silent = await sbx.cli("agent", "robot", repository);
+        assertStringIncludes(silent.stderr, 'sbx agent robot -p "…"');
+        assertEquals((await sbx.cli("list", "--json")).stdout.includes("robot-project"), false);
+      },
+    );
+
+    await t.step("detached it works as a job, which attach finds among others", async () => {
+      const started = JSON.parse(
+        await sbx.ok("agent", "robot", repository, "-p", "the task", "--detach", "--json"),
+      );
+      vm = started.vm;
+      assertEquals(vm, "robot-project");
+      const other = (await sbx.ok("exec", "--detach", vm, "--", "sleep", "600")).trim();
+      const attached = sbx.cli("agent", "attach", vm);
+      await eventually(
+        "it has begun",
+        async () => (await sbx.cli("jobs", "logs", started.job.id)).stdout.includes("begun the task"),
+      );
+      await sbx.ok("exec", vm, "-c", "touch /root/project/go");
+      const { code, stdout } = await attached;
+      assertEquals([code, stdout], [7, "begun the task\n"]);
+      const again = await sbx.cli("agent", "attach", vm);
+      assertEquals(again.code, 125);
+      assertStringIncludes(again.stderr, `no agent runs in "${vm}"`);
+      await sbx.ok("jobs", "stop", other);
+    });
+
+    await t.step("it had its files and variables, and its work comes back as a branch", async () => {
+      assertEquals(await sbx.ok("exec", vm, "-c", "cat /root/.robot; echo $ROBOT"), "kept\nyes\n");
+      assertMatch(await sbx.ok("diff", vm), /result/);
+      await sbx.ok("pull", vm);
+      const branches = await git(repository, "branch", "--list", "--format=%(refname:short)");
+      const branch = branches.split("\n").find((name) => name !== "main")!;
+      assertEquals(await git(repository, "show", `${branch}:result`), "the task");
+      assertEquals(await git(repository, "status", "--short"), "");
+    });
+
+    await t.step("the second one gets a name of its own, and its report says what it did", async () => {
+      await git(repository, "checkout", "-q", "-b", "again");
+      await Deno.writeTextFile(join(repository, "go"), "");
+      await git(repository, "add", ".");
+      await git(repository, "-c", "user.name=P", "-c", "user.email=p@example.com", "commit", "-qm", "go");
+      const { code, stdout } = await sbx.cli("agent", "robot", repository, "-p", "more", "--json");
+      assertEquals(code, 7);
+      const report = JSON.parse(stdout.slice(stdout.lastIndexOf('{\n  "vm"')));
+      assert(report.vm !== vm && report.vm.startsWith("robot-project"), report.vm);
+      assertEquals([report.exit_code, report.changes.commits, report.changes.files], [7, 1, 1]);
+    });
+  } finally {
+    await sbx.dispose();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
