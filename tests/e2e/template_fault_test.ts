@@ -6,17 +6,12 @@ import { Random } from "../helper/random.ts";
 import { Sbx } from "../helper/sbx.ts";
 import { TemplateFaults } from "../helper/template_fault.ts";
 
-/** Kills at random moments; `make test-faults` does more. */
-const KILLS = 2;
-
-Deno.test(`templates and the VMs that start from them survive ${KILLS} kills`, async (t) => {
+Deno.test("templates and the VMs that start from them survive a kill; make test-faults does more", async (t) => {
   await using faults = await TemplateFaults.make();
-  const first = crypto.getRandomValues(new Uint32Array(1))[0];
-  for (let seed = first; seed < first + KILLS; seed++) {
-    await t.step(`make test-faults SEED=${seed} COUNT=1`, async () => {
-      await faults.strike(new Random(seed));
-    });
-  }
+  const seed = crypto.getRandomValues(new Uint32Array(1))[0];
+  await t.step(`make test-faults SEED=${seed} COUNT=1`, async () => {
+    await faults.strike(new Random(seed));
+  });
 });
 
 Deno.test({
