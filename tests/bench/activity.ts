@@ -26,16 +26,14 @@ try {
   const times = (name: string) =>
     [...output.matchAll(new RegExp(`^${name} (\\d+)$`, "gm"))].map(([, ms]) => Number(ms));
   const [off, on] = [times("off"), times("on")];
+  /** Programs on record, one by one or counted. */
   const recorded = async () =>
-    Number(
-      /\b(\d+)\b/.exec(
-        await sbx.ok(
-          "sql",
-          "dev",
-          "SELECT count(*) FROM exec_events WHERE operation='exec' AND executable='/bin/true'",
-        ),
-      )?.[1],
-    );
+    (await sbx.ok("events", "dev", "--jsonl", "--process", "true")).trim().split("\n").map((line) =>
+      JSON.parse(line)
+    )
+      .filter(({ common }) => common.event_type === "process.exec")
+      .reduce((sum, { common }) => sum + Number(common.labels.folded ?? 1), 0);
+  await eventually("the counts are recorded", async () => await recorded() >= ROUNDS * PROGRAMS);
   console.log(JSON.stringify({
     name: "activity",
     unit: `ms for ${PROGRAMS} programs`,

@@ -2,11 +2,12 @@ import { SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundDelay, backgroundTimeout } from "../../base/time/mod.ts";
 import type { Channel } from "../../base/wire/mod.ts";
-import type { Finding } from "../../event/mod.ts";
 import { ActivityFrame, ActivityHello } from "../../guest/schema.ts";
 import type { SessionGate } from "../../gate/mod.ts";
-import { execDraft, exitDraft, foldDraft, type GuestProgram, guestProgram, reportDraft } from "./draft.ts";
+import { execDraft, exitDraft, foldDraft, guestProgram, reportDraft } from "./draft.ts";
+import { ReportFindings } from "./finding.ts";
 import { Fold, FOLD_MS } from "./fold.ts";
+import { KnownProcesses } from "./processes.ts";
 
 /** Waits for a report, in `ms` (docs/contracts.md §14). */
 const TIMES = {
@@ -18,12 +19,12 @@ const TIMES = {
   retry: 1000,
   retryMax: 300_000,
 };
-/** Least time between two findings of a kind, in `ms`: a guest makes as many gaps and connections as it likes. */
-const FINDING_MS = 60_000;
 /** Time for which a program of the host is waited for in the report, in `ms`: its pid is another process later. */
 const HOST_MS = 60_000;
-/** Most processes that are remembered; the oldest are forgotten. */
-const PROCESSES_MAX = 65_536;
+/** Most programs of the host that are waited for; the oldest are forgotten. */
+const HOSTS_MAX = 1024;
+/** Least time between two records of a gap, in `ms`; it is one gap. */
+const GAP_MS = 1000;
 /** What the report begins and ends with, as a label. */
 const LABEL = "activity";
 
@@ -43,16 +44,11 @@ type Recording = Pick<SessionGate, "observe" | "refuse" | "report">;
 
 /** A report that was asked for. */
 interface Report {
+  hasStarted?: true;
   link: ActivityLink;
   started: PromiseWithResolvers<void>;
   /** resolves with the reason for its end */
   ended: PromiseWithResolvers<string>;
-}
-
-interface Known extends GuestProgram {
-  /** its exec; absent where that was counted, or was before the report */
-  event_id?: string;
-  isCounted: boolean;
 }
 
 /**
@@ -63,11 +59,11 @@ export class ActivityRecord {
   readonly #gate: Recording;
   readonly #onProblem: (problem?: string) => void;
   readonly #fold = new Fold();
-  /** by pid */
-  readonly #processes = new Map<number, Known>();
+  readonly #findings: ReportFindings;
+  readonly #processes = new KnownProcesses();
+  #gapAt = -Infinity;
   /** events of the host's programs that the guest has just started, by pid */
   readonly #hosts = new Map<number, { event_id: string; at: number }>();
-  readonly #found = new Map<string, number>();
   #report?: Report;
   #problem?: string;
   #isFoldDue = false;
@@ -77,12 +73,15 @@ export class ActivityRecord {
   constructor(gate: Recording, onProblem: (problem?: string) => void, times: Partial<typeof TIMES> = {}) {
     this.#times = { ...TIMES, ...times };
     this.#gate = gate;
+    this.#findings = new ReportFindings((findings) => gate.report(findings));
     this.#onProblem = onProblem;
   }
 
   /** A program that the host runs has become a process of the guest. @param event_id of its exec */
   hostStarted(pid: number, event_id: string): void {
-    setBounded(this.#hosts, pid, { event_id, at: performance.now() });
+    this.#hosts.delete(pid);
+    this.#hosts.set(pid, { event_id, at: performance.now() });
+    if (this.#hosts.size > HOSTS_MAX) this.#hosts.delete(this.#hosts.keys().next().value!);
   }
 
   /** Has a guest report as long as it is there, and records where it does not. */
@@ -90,6 +89,7 @@ export class ActivityRecord {
     if (!await link.booted().then(() => true, () => false)) return;
     const { start, grace, retry, retryMax } = this.#times;
     for (let pause = retry; !link.isOver; pause = Math.min(pause * 2, retryMax)) {
+      const asked = performance.now();
       const report = this.#report = {
         link,
         started: Promise.withResolvers<void>(),
@@ -101,6 +101,7 @@ export class ActivityRecord {
       const why = began ?? await report.ended.promise;
       await backgroundDelay(grace);
       if (link.isOver) return;
+      if (performance.now() - asked > retryMax) pause = retry;
       if (why !== this.#problem) this.#lost(why);
       this.#onProblem(this.#problem = why);
       await backgroundDelay(pause);
@@ -132,12 +133,14 @@ export class ActivityRecord {
   #take(frame: ActivityFrame, report: Report): void {
     switch (frame.t) {
       case "Process":
-        return this.#know(frame.pid, {
+        return this.#processes.set(frame.pid, {
           ...guestProgram(frame),
           event_id: this.#takeHost(frame.pid),
           isCounted: false,
         });
       case "Started":
+        if (report.hasStarted) return;
+        report.hasStarted = true;
         this.#gate.observe(reportDraft("exec", { [LABEL]: "begins", processes: String(frame.processes) }));
         report.started.resolve();
         return this.#onProblem(this.#problem = undefined);
@@ -156,7 +159,7 @@ export class ActivityRecord {
     const isCounted = !this.#fold.admits(frame.executable);
     if (isCounted) {
       this.#recordCountsLater();
-      return this.#know(pid, { ...program, isCounted });
+      return this.#processes.set(pid, { ...program, isCounted });
     }
     const host = this.#takeHost(pid);
     const { common } = this.#gate.observe(execDraft(program, {
@@ -165,12 +168,11 @@ export class ActivityRecord {
       ...host !== undefined && { event_id: host },
       ...truncated && { truncated: "true" },
     }));
-    this.#know(pid, { ...program, event_id: common.event_id, isCounted });
+    this.#processes.set(pid, { ...program, event_id: common.event_id, isCounted });
   }
 
   #exited({ pid, exit_code, signal, duration_ms }: Extract<ActivityFrame, { t: "Exit" }>): void {
-    const known = this.#processes.get(pid);
-    this.#processes.delete(pid);
+    const known = this.#processes.take(pid);
     if (!known) return;
     if (known.isCounted) {
       if (exit_code > 0 || signal > 0) this.#fold.failed(known.process.executable);
@@ -188,10 +190,6 @@ export class ActivityRecord {
     const host = this.#hosts.get(pid);
     this.#hosts.delete(pid);
     return host && performance.now() - host.at < HOST_MS ? host.event_id : undefined;
-  }
-
-  #know(pid: number, program: Known): void {
-    setBounded(this.#processes, pid, program);
   }
 
   #recordCountsLater(): void {
@@ -213,42 +211,33 @@ export class ActivityRecord {
 
   /** Records that something is missing. */
   #lost(why: string): void {
+    const now = performance.now();
+    if (now - this.#gapAt < GAP_MS) return;
+    this.#gapAt = now;
     this.#safely(() => {
       const { common } = this.#gate.observe(reportDraft("exit", { [LABEL]: "gap", why }));
-      this.#find("activity-gap", common.event_id, `what programs did is missing in the record: ${why}`);
+      this.#findings.add(
+        "activity-gap",
+        common.event_id,
+        `what programs did is missing in the record: ${why}`,
+      );
     });
   }
 
   /** Refuses a connection without the key. */
   #refuse(): void {
     this.#safely(() => {
-      if (this.#wasFound("activity-forged")) return;
+      if (this.#findings.isRecent("activity-forged")) return;
       const { event_id } = this.#gate.refuse(reportDraft("exec", { [LABEL]: "forged" }), {
         id: "guard-activity",
         reason: "a program of the guest tried to report in the place of sbx-activity",
       });
-      this.#find("activity-forged", event_id, "a program of the guest tried to forge the record of programs");
+      this.#findings.add(
+        "activity-forged",
+        event_id,
+        "a program of the guest tried to forge the record of programs",
+      );
     });
-  }
-
-  #find(rule_id: string, event_id: string, title: string): void {
-    if (this.#wasFound(rule_id)) return;
-    this.#found.set(rule_id, performance.now());
-    const finding: Finding = {
-      finding_id: `finding-${event_id}-${rule_id}`,
-      event_id,
-      rule_id,
-      title,
-      pack_id: "sbx.builtin",
-      severity: "high",
-      confidence: "high",
-      tags: ["activity"],
-    };
-    this.#gate.report([finding]);
-  }
-
-  #wasFound(rule_id: string): boolean {
-    return performance.now() - (this.#found.get(rule_id) ?? -Infinity) < FINDING_MS;
   }
 
   /** What cannot be recorded stops the session's events elsewhere. */
@@ -259,10 +248,4 @@ export class ActivityRecord {
       log.error((error as Error).message);
     }
   }
-}
-
-function setBounded<T>(map: Map<number, T>, key: number, value: T): void {
-  map.delete(key);
-  if (map.size >= PROCESSES_MAX) map.delete(map.keys().next().value!);
-  map.set(key, value);
 }

@@ -218,11 +218,38 @@ Deno.test("the limits of a fold come back with time, and very many programs shar
   assertEquals(recorded, 4000);
   now += 1000;
   for (let at = 0; at < 1000; at++) if (fold.admits("/bin/x")) recorded++;
-  assertEquals(recorded, 4200);
+  assertEquals(recorded, 4020);
   for (let at = 0; at < 2000; at++) fold.admits(`/bin/${at}`);
   const counts = fold.take();
-  assertEquals(counts.get("/bin/x"), { count: 6800, failed: 0 });
+  assertEquals(counts.get("/bin/x"), { count: 6980, failed: 0 });
   assertEquals(counts.size, 257);
-  assertEquals([...counts.values()].reduce((sum, { count }) => sum + count, 0), 11_000 + 2000 - 4200 - 255);
+  assertEquals([...counts.values()].reduce((sum, { count }) => sum + count, 0), 11_000 + 2000 - 4020 - 255);
   assertEquals(fold.take().size, 0);
+});
+
+Deno.test("a guest that repeats itself fills neither the record nor the host's memory", async () => {
+  const { gate, record } = await recording();
+  const repeated = Array.from({ length: 500 }, () => [{ t: "Gap", why: "x".repeat(4000) }, started]).flat();
+  await record.serve(channelOf(hello(), started, ...repeated));
+  assertEquals(seen(gate).length, 2);
+  assertEquals(
+    gate.notices.flatMap((notice) => notice.type === "finding" ? [notice.payload.title.length] : []),
+    [250],
+  );
+  const { gate: other, record: full } = await recording();
+  const long = (pid: number) => ({ t: "Process", ...program(pid, 1, "x", "y".repeat(8000)) });
+  await full.serve(
+    channelOf(
+      hello(),
+      started,
+      ...Array.from({ length: 3000 }, (_, at) => long(at + 1)),
+      exit(1),
+      exit(3000),
+    ),
+  );
+  assertEquals(
+    other.entries.map(({ event }) => event.common.process?.pid).filter(Boolean),
+    [3000],
+    "the oldest is forgotten",
+  );
 });
