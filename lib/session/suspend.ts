@@ -51,7 +51,7 @@ export async function writeDown(
   const work = unfinished(suspended);
   let kept: KeptAsk[] = [];
   try {
-    await discard({ suspended: work });
+    await remove(work);
     const image = suspendedImage({ suspended: work });
     await Deno.mkdir(image.dir, { recursive: true, mode: 0o700 });
     const { shellState } = link;
@@ -62,7 +62,7 @@ export async function writeDown(
     await Deno.rename(work, suspended);
   } catch (cause) {
     asks.restore(kept);
-    await discard({ suspended: work });
+    await remove(work);
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new SbxError("vm.suspend_failed", `the VM cannot be suspended: ${reason}`, { cause });
   }
@@ -92,14 +92,29 @@ export async function readAsks(place: Place): Promise<KeptAsk[]> {
   }
 }
 
-/** Removes what a process that was killed has written of a VM's memory. */
+/** Removes what a process that was killed has written of a VM's memory, or has not removed yet. */
 export async function discardUnfinished({ suspended }: Place): Promise<void> {
-  await discard({ suspended: unfinished(suspended) });
+  await Promise.all([remove(unfinished(suspended)), remove(discarded(suspended))]);
 }
 
-/** Removes the memory of a VM: it is of no use once its disk has changed. */
+/**
+ * Removes the memory of a VM: it is of no use once its disk has changed. It is gone at once, so that a process that is
+ * killed meanwhile leaves none of which a part is missing.
+ */
 export async function discard({ suspended }: Place): Promise<void> {
-  await Deno.remove(suspended, { recursive: true }).catch((error) => {
+  const old = discarded(suspended);
+  await remove(old);
+  try {
+    await Deno.rename(suspended, old);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return;
+    throw error;
+  }
+  await remove(old);
+}
+
+async function remove(path: string): Promise<void> {
+  await Deno.remove(path, { recursive: true }).catch((error) => {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   });
 }
@@ -110,6 +125,10 @@ export async function isSuspended({ suspended }: Place): Promise<boolean> {
 
 function unfinished(suspended: string): string {
   return `${suspended}.new`;
+}
+
+function discarded(suspended: string): string {
+  return `${suspended}.old`;
 }
 
 function asksPath({ suspended }: Place): string {
