@@ -10,6 +10,9 @@ const ERRNO: Record<number, string> = {
   2: "ENOENT",
   4: "EINTR",
   6: "ENXIO",
+  7: "E2BIG",
+  8: "ENOEXEC",
+  11: "EAGAIN",
   13: "EACCES",
   17: "EEXIST",
   18: "EXDEV",
@@ -18,6 +21,7 @@ const ERRNO: Record<number, string> = {
   24: "EMFILE",
   27: "EFBIG",
   28: "ENOSPC",
+  32: "EPIPE",
   36: "ENAMETOOLONG",
   39: "ENOTEMPTY",
   40: "ELOOP",
@@ -58,8 +62,17 @@ export class CallError extends Error {
 
 /** The error of the call that just failed in this thread. */
 export function callError(call: string): CallError {
-  const errno = new Deno.UnsafePointerView(libc().__errno_location()!).getInt32();
-  return new CallError(call, ERRNO[errno] ?? String(errno));
+  return new CallError(call, codeOf(errno()));
+}
+
+/** The `errno` of the call that just failed in this thread. */
+export function errno(): number {
+  return new Deno.UnsafePointerView(libc().__errno_location()!).getInt32();
+}
+
+/** Name of an `errno`, or its number. */
+export function codeOf(errno: number): string {
+  return ERRNO[errno] ?? String(errno);
 }
 
 /** Bytes of a text or name, with the NUL that ends it. */

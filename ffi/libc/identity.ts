@@ -1,4 +1,5 @@
 /** What a copy of a machine must change before anything runs in it: the kernel's random numbers and the clock. Linux only. */
+import { loadFunctions } from "./load.ts";
 
 const O_WRONLY = 1;
 const O_CLOEXEC = 0o2000000;
@@ -7,7 +8,7 @@ const RNDRESEEDCRNG = 0x5207;
 const CLOCK_REALTIME = 0;
 
 function loadLibc() {
-  return Deno.dlopen("libc.so.6", {
+  return loadFunctions({
     open: { parameters: ["buffer", "i32"], result: "i32" },
     ioctl: { parameters: ["i32", "u64", "buffer"], result: "i32" },
     close: { parameters: ["i32"], result: "i32" },
@@ -23,8 +24,8 @@ let libc: ReturnType<typeof loadLibc> | undefined;
  * @throws {Error} the kernel refuses, which it does for anyone but root
  */
 export function reseedKernel(seed: Uint8Array): void {
-  const { symbols } = libc ??= loadLibc();
-  const fd = symbols.open(new TextEncoder().encode("/dev/urandom\0"), O_WRONLY | O_CLOEXEC);
+  libc ??= loadLibc();
+  const fd = libc.open(new TextEncoder().encode("/dev/urandom\0"), O_WRONLY | O_CLOEXEC);
   if (fd < 0) throw new Error("/dev/urandom cannot be opened");
   try {
     // struct rand_pool_info: bits of entropy, bytes of the seed, the seed.
@@ -33,21 +34,21 @@ export function reseedKernel(seed: Uint8Array): void {
     head.setInt32(0, seed.length * 8, true);
     head.setInt32(4, seed.length, true);
     pool.set(seed, 8);
-    if (symbols.ioctl(fd, BigInt(RNDADDENTROPY), pool) !== 0) throw new Error("the kernel takes no seed");
-    if (symbols.ioctl(fd, BigInt(RNDRESEEDCRNG), null) !== 0) throw new Error("the kernel draws no new keys");
+    if (libc.ioctl(fd, BigInt(RNDADDENTROPY), pool) !== 0) throw new Error("the kernel takes no seed");
+    if (libc.ioctl(fd, BigInt(RNDRESEEDCRNG), null) !== 0) throw new Error("the kernel draws no new keys");
   } finally {
-    symbols.close(fd);
+    libc.close(fd);
   }
 }
 
 /** @param epochMs milliseconds since 1970 @throws {Error} the kernel refuses, which it does for anyone but root */
 export function setClock(epochMs: number): void {
-  const { symbols } = libc ??= loadLibc();
+  libc ??= loadLibc();
   const time = new BigInt64Array([
     BigInt(Math.floor(epochMs / 1000)),
     BigInt(Math.round((epochMs % 1000) * 1e6)),
   ]);
-  if (symbols.clock_settime(CLOCK_REALTIME, new Uint8Array(time.buffer)) !== 0) {
+  if (libc.clock_settime(CLOCK_REALTIME, new Uint8Array(time.buffer)) !== 0) {
     throw new Error("the kernel does not set its clock");
   }
 }

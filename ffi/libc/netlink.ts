@@ -1,4 +1,5 @@
 /** netlink(7): sockets for requests to the kernel and messages from it. Linux only. */
+import { loadFunctions } from "./load.ts";
 
 const AF_NETLINK = 16;
 /** Includes SOCK_CLOEXEC. */
@@ -36,7 +37,7 @@ export function createMessage(length: number, type: number, flags: number): Uint
 }
 
 function loadLibc() {
-  return Deno.dlopen("libc.so.6", {
+  return loadFunctions({
     socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
     setsockopt: { parameters: ["i32", "i32", "i32", "buffer", "u32"], result: "i32" },
     send: { parameters: ["i32", "buffer", "usize", "i32"], result: "isize" },
@@ -57,11 +58,11 @@ export class Netlink {
    * @throws {Error} the kernel does not support the protocol
    */
   constructor(protocol: number) {
-    this.#fd = this.#libc.symbols.socket(AF_NETLINK, SOCK_RAW, protocol);
+    this.#fd = this.#libc.socket(AF_NETLINK, SOCK_RAW, protocol);
     if (this.#fd < 0) throw new Error(`the kernel does not support netlink protocol ${protocol}`);
     // Messages that arrive faster than they are read are lost, without an error.
     const on = new Uint8Array(new Int32Array([1]).buffer);
-    this.#libc.symbols.setsockopt(this.#fd, SOL_NETLINK, NETLINK_NO_ENOBUFS, on, on.length);
+    this.#libc.setsockopt(this.#fd, SOL_NETLINK, NETLINK_NO_ENOBUFS, on, on.length);
   }
 
   /**
@@ -70,7 +71,7 @@ export class Netlink {
    * @throws {Error} the kernel refuses it, or does not answer
    */
   request(message: Uint8Array<ArrayBuffer>, buffer: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
-    const { send, recv } = this.#libc.symbols;
+    const { send, recv } = this.#libc;
     if (send(this.#fd, message, BigInt(message.length), 0) < 0n) {
       throw new Error("the kernel refused a netlink message");
     }
@@ -81,7 +82,7 @@ export class Netlink {
   async receive(buffer: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
     return buffer.subarray(
       0,
-      sizeOf(await this.#libc.symbols.wait(this.#fd, buffer, BigInt(buffer.length), 0)),
+      sizeOf(await this.#libc.wait(this.#fd, buffer, BigInt(buffer.length), 0)),
     );
   }
 }

@@ -1,4 +1,5 @@
 /** Files that are read when they have something, as poll(2) tells. Linux only. */
+import { loadFunctions } from "./load.ts";
 
 const O_NONBLOCK = 0o4000;
 const O_CLOEXEC = 0o2000000;
@@ -7,7 +8,7 @@ const POLLIN = 1;
 const POLLFD_BYTES = 8;
 
 function loadLibc() {
-  return Deno.dlopen("libc.so.6", {
+  return loadFunctions({
     open: { parameters: ["buffer", "i32"], result: "i32" },
     poll: { parameters: ["buffer", "u64", "i32"], result: "i32", nonblocking: true },
     read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
@@ -23,7 +24,7 @@ export class PolledFiles {
   /** @throws {Error} one of them cannot be opened */
   constructor(paths: readonly string[]) {
     this.#fds = paths.map((path) => {
-      const fd = this.#libc.symbols.open(new TextEncoder().encode(`${path}\0`), O_NONBLOCK | O_CLOEXEC);
+      const fd = this.#libc.open(new TextEncoder().encode(`${path}\0`), O_NONBLOCK | O_CLOEXEC);
       if (fd < 0) throw new Error(`${path} cannot be opened`);
       return fd;
     });
@@ -42,11 +43,11 @@ export class PolledFiles {
 
   /** Waits until one of them has something to read, or for `ms`. */
   async readable(ms: number): Promise<void> {
-    await this.#libc.symbols.poll(this.#polled, BigInt(this.#fds.length), ms);
+    await this.#libc.poll(this.#polled, BigInt(this.#fds.length), ms);
   }
 
   /** Reads what file number `at` has. @returns the number of `bytes`, 0 for none */
   read(at: number, into: Uint8Array<ArrayBuffer>): number {
-    return Math.max(0, Number(this.#libc.symbols.read(this.#fds[at], into, BigInt(into.length))));
+    return Math.max(0, Number(this.#libc.read(this.#fds[at], into, BigInt(into.length))));
   }
 }

@@ -1,4 +1,5 @@
 /** Pseudo-terminals through libc, since Deno has no API for them. Linux only. */
+import { loadFunctions } from "./load.ts";
 
 const O_RDWR = 2;
 const O_NOCTTY = 0o400;
@@ -9,7 +10,7 @@ const TIOCSPTLCK = 0x40045431;
 const TIOCSWINSZ = 0x5414;
 
 function loadLibc() {
-  return Deno.dlopen("libc.so.6", {
+  return loadFunctions({
     open: { parameters: ["buffer", "i32"], result: "i32" },
     ioctl: { parameters: ["i32", "u64", "buffer"], result: "i32" },
     read: { parameters: ["i32", "buffer", "usize"], result: "isize", nonblocking: true },
@@ -30,33 +31,33 @@ export class PseudoTerminal {
   /** @throws {Error} no pseudo-terminal is free */
   constructor() {
     const path = new TextEncoder().encode("/dev/ptmx\0");
-    this.#fd = this.#libc.symbols.open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    this.#fd = this.#libc.open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (this.#fd < 0) throw new Error("no pseudo-terminal is free");
     const unlock = new Int32Array([0]);
     const number = new Int32Array(1);
-    this.#libc.symbols.ioctl(this.#fd, BigInt(TIOCSPTLCK), bytes(unlock));
-    this.#libc.symbols.ioctl(this.#fd, BigInt(TIOCGPTN), bytes(number));
+    this.#libc.ioctl(this.#fd, BigInt(TIOCSPTLCK), bytes(unlock));
+    this.#libc.ioctl(this.#fd, BigInt(TIOCGPTN), bytes(number));
     this.device = `/dev/pts/${number[0]}`;
   }
 
   resize(cols: number, rows: number): void {
-    this.#libc.symbols.ioctl(this.#fd, BigInt(TIOCSWINSZ), bytes(new Uint16Array([rows, cols, 0, 0])));
+    this.#libc.ioctl(this.#fd, BigInt(TIOCSWINSZ), bytes(new Uint16Array([rows, cols, 0, 0])));
   }
 
   /** Reads and returns the number of `bytes`; null while no program has the slave side open. */
   async read(into: Uint8Array<ArrayBuffer>): Promise<number | null> {
-    const count = Number(await this.#libc.symbols.read(this.#fd, into, BigInt(into.length)));
+    const count = Number(await this.#libc.read(this.#fd, into, BigInt(into.length)));
     return count > 0 ? count : null;
   }
 
   async write(from: Uint8Array<ArrayBuffer>): Promise<number> {
-    const count = Number(await this.#libc.symbols.write(this.#fd, from, BigInt(from.length)));
+    const count = Number(await this.#libc.write(this.#fd, from, BigInt(from.length)));
     if (count < 0) throw new Error("the pseudo-terminal is closed");
     return count;
   }
 
   close(): void {
-    this.#libc.symbols.close(this.#fd);
+    this.#libc.close(this.#fd);
   }
 }
 

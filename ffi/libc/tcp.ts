@@ -1,4 +1,5 @@
 /** Operations on TCP connections that Deno lacks. Linux only. */
+import { loadFunctions } from "./load.ts";
 
 const AF_UNSPEC = 0;
 const SOL_IP = 0;
@@ -9,7 +10,7 @@ const SO_ORIGINAL_DST = 80;
 const ADDRESS_BYTES = 28;
 
 function loadLibc() {
-  return Deno.dlopen("libc.so.6", {
+  return loadFunctions({
     getsockopt: { parameters: ["i32", "i32", "i32", "buffer", "buffer"], result: "i32" },
     connect: { parameters: ["i32", "buffer", "u32"], result: "i32" },
   });
@@ -26,7 +27,7 @@ export function originalAddress(fd: number, isV6: boolean): Uint8Array<ArrayBuff
   const address = new Uint8Array(ADDRESS_BYTES);
   const size = new Uint8Array(new Uint32Array([address.length]).buffer);
   const level = isV6 ? SOL_IPV6 : SOL_IP;
-  return libc.symbols.getsockopt(fd, level, SO_ORIGINAL_DST, address, size) === 0 ? address : undefined;
+  return libc.getsockopt(fd, level, SO_ORIGINAL_DST, address, size) === 0 ? address : undefined;
 }
 
 /** Resets a connection (RST) with a connect to AF_UNSPEC, so that its other end gets an error. */
@@ -34,5 +35,5 @@ export function resetConnection(fd: number): void {
   libc ??= loadLibc();
   // struct sockaddr with only a family
   const address = new Uint8Array(16).fill(AF_UNSPEC);
-  libc.symbols.connect(fd, address, address.length);
+  libc.connect(fd, address, address.length);
 }

@@ -10,7 +10,7 @@ import { type ShellState, Terminal, type TerminalProgram } from "./terminal.ts";
 import { type BootFile, type GuestStage, type HostMessage, PORTS } from "./wire/mod.ts";
 
 /** Supported version of sbx-pty-agent. */
-const AGENT_VERSION = "4";
+const AGENT_VERSION = "5";
 /** Most terminals of a guest at once (docs/contracts.md §14): half the connections of their port. */
 export const TERMINALS_MAX = 128;
 /** Longest wait for the guest's word on a file, in `ms` (docs/contracts.md §14); the agent gives up before. */

@@ -1,9 +1,17 @@
 /** Programs that the host runs in the guest. */
 import { SbxError } from "../base/error/mod.ts";
 import { rejectAfter } from "../base/time/mod.ts";
+import { Window } from "../base/window/mod.ts";
 import type { FrameChannel } from "../base/wire/mod.ts";
 import { ExecOutput, ExecStarted } from "./schema.ts";
-import { type ExecInput, type GuestMessage, type HostMessage, INLINE_BYTES } from "./wire/mod.ts";
+import {
+  type ExecInput,
+  type GuestMessage,
+  type HostMessage,
+  INLINE_BYTES,
+  INPUT_PIECE,
+  INPUT_WINDOW,
+} from "./wire/mod.ts";
 
 /** Time after a program's own limit until the host stops waiting for the guest, in `ms`. */
 const OVERDUE_MS = 10_000;
@@ -48,6 +56,8 @@ interface PendingExec {
   inline: Inline;
   /** its input is sent to it */
   takesInput: boolean;
+  /** input under way to it */
+  window: Window;
   exited: PromiseWithResolvers<ExecResult>;
   /** resolves when the program's streams have their connection; only the first one counts */
   attached: PromiseWithResolvers<void>;
@@ -89,6 +99,7 @@ export class Programs {
       remaining: { stdout: request.limit ?? Infinity, stderr: request.limit ?? Infinity },
       inline: new Inline(),
       takesInput: request.stdin,
+      window: new Window(INPUT_WINDOW),
       exited: Promise.withResolvers(),
       attached: Promise.withResolvers(),
       isAttached: false,
@@ -126,6 +137,7 @@ export class Programs {
       cancelled?.removeEventListener("abort", kill);
       this.#pending.delete(id);
       pending.over.resolve();
+      pending.window.close();
     }
   }
 
@@ -154,7 +166,7 @@ export class Programs {
     if (!pending || pending.isAttached) return;
     pending.isAttached = true;
     pending.attached.resolve();
-    if (pending.takesInput) sendInput(channel, pending.streams);
+    if (pending.takesInput) sendInput(channel, pending);
     const received = pending.inline.until(inline).then(() => receiveOutput(channel, pending)).then(
       pending.drained.resolve,
       pending.drained.reject,
@@ -169,7 +181,8 @@ async function receiveOutput(channel: FrameChannel, pending: PendingExec): Promi
   while (true) {
     const output = await nextOutput(channel);
     if ("end" in output) return;
-    await write(pending, output.stream, output.data);
+    if ("taken" in output) pending.window.release(output.taken);
+    else await write(pending, output.stream, output.data);
   }
 }
 
@@ -230,10 +243,18 @@ function brokenOff(cause?: unknown): SbxError {
   });
 }
 
-async function sendInput(channel: FrameChannel, streams: ExecStreams): Promise<void> {
+async function sendInput(
+  channel: FrameChannel,
+  { streams, window }: Pick<PendingExec, "streams" | "window">,
+): Promise<void> {
   try {
     for (let data = await streams.input(); data !== null; data = await streams.input()) {
-      await channel.send({ stream: "stdin", data } satisfies ExecInput);
+      const bytes = Uint8Array.fromBase64(data);
+      for (let at = 0; at < bytes.length; at += INPUT_PIECE) {
+        const piece = bytes.subarray(at, at + INPUT_PIECE);
+        if (!await window.claim(piece.length)) return;
+        await channel.send({ stream: "stdin", data: piece.toBase64() } satisfies ExecInput);
+      }
     }
     await channel.send({ stream: "stdin", end: true } satisfies ExecInput);
   } catch {

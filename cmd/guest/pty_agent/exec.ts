@@ -1,6 +1,7 @@
+import { inheritNothing } from "../../../ffi/libc/inherit.ts";
+import { spawnProgram } from "../../../ffi/libc/spawn.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import {
-  ERROR_CHARACTERS,
   type ExecInput,
   type ExecOutput,
   type ExecStarted,
@@ -13,6 +14,7 @@ import {
 } from "../../../lib/guest/wire/mod.ts";
 import type { Host } from "./host.ts";
 import { PortConnection } from "./port.ts";
+import { describeFailure, type RunningProgram, type Sink, type Source } from "./program.ts";
 
 type Exec = Extract<HostMessage, { t: "Exec" }>;
 
@@ -20,6 +22,8 @@ type Exec = Extract<HostMessage, { t: "Exec" }>;
 const GRACE_MS = 2000;
 /** Time for the last output of a program that was ended, in `ms`. */
 const LAST_OUTPUT_MS = 500;
+/** Most `bytes` of output that are read at once: what a pipe holds. */
+const CHUNK = 64 * 1024;
 /** Default directory of a program. */
 const DEFAULT_CWD = "/workspace";
 
@@ -51,11 +55,6 @@ export class Executions {
     for (const execution of this.#executions.values()) execution.end("killed");
   }
 }
-
-/** A process, or the connection of {@linkcode PORT_PROGRAM}. */
-type RunningProgram =
-  & Pick<Deno.ChildProcess, "stdin" | "stdout" | "stderr">
-  & ({ pid: number; status: Promise<{ code: number }> } | Pick<PortConnection, "pid" | "status" | "close">);
 
 /** One program and its streams. */
 class Execution {
@@ -89,7 +88,7 @@ class Execution {
       const { pid } = this.#child;
       if (pid !== undefined) this.#host.send({ t: "Running", id, pid }).catch(() => {});
       if (timeout_ms) deadline = setTimeout(() => this.end("timed out"), timeout_ms);
-      if (stdin) this.#feed(await this.#open(), this.#child.stdin);
+      if (stdin && this.#child.stdin) this.#feed(await this.#open(), this.#child.stdin);
       const [status] = await Promise.all([
         this.#child.status,
         this.#pump("stdout", this.#child.stdout),
@@ -99,7 +98,7 @@ class Execution {
       if (channel) await this.#tell(channel, { stream: "stdout", end: true });
       exit_code = this.#endReason === "timed out" ? EXIT_TIMED_OUT : status.code;
     } catch (cause) {
-      error = describe(cause);
+      error = describeFailure(cause);
       if (this.#child) this.end("killed");
     } finally {
       // Deno loads its timers on first use, which takes a quarter of a second under emulation.
@@ -123,7 +122,7 @@ class Execution {
     if (!this.#child || this.#endReason) return;
     this.#endReason = reason;
     const { pid } = this.#child;
-    if (pid === undefined) return this.#child.close();
+    if (pid === undefined) return this.#child.stdout.close();
     signal(-pid, "SIGTERM");
     const killer = setTimeout(() => signal(-pid, "SIGKILL"), GRACE_MS);
     this.#child.status.finally(() => {
@@ -168,58 +167,57 @@ class Execution {
   }
 
   async #spawn(): Promise<RunningProgram> {
-    const { argv: [program, ...args], cwd = DEFAULT_CWD, env, stdin } = this.#request;
-    if (program === PORT_PROGRAM) return await PortConnection.open(args[0]);
-    return new Deno.Command(program, {
-      args,
-      cwd,
-      env: { ...this.#host.environment, ...env },
-      clearEnv: true,
-      detached: true,
-      stdin: stdin ? "piped" : "null",
-      stdout: "piped",
-      stderr: "piped",
-    }).spawn();
+    const { argv, cwd = DEFAULT_CWD, env, stdin } = this.#request;
+    if (argv[0] === PORT_PROGRAM) return await PortConnection.open(argv[1]);
+    inheritNothing();
+    return spawnProgram({ argv, cwd, env: { ...this.#host.environment, ...env }, stdin });
   }
 
-  async #feed(channel: FrameChannel, stdin: WritableStream<Uint8Array>): Promise<void> {
-    const writer = stdin.getWriter();
+  /** Reads the input at once, whether or not the program does: the host sends no more than its window. */
+  async #feed(channel: FrameChannel, stdin: Sink): Promise<void> {
+    let written: Promise<void> = Promise.resolve();
     try {
       for (
         let frame = await channel.next() as ExecInput | null;
         frame && !("end" in frame);
         frame = await channel.next() as ExecInput | null
       ) {
-        if (frame.data) await writer.write(Uint8Array.fromBase64(frame.data));
+        const bytes = Uint8Array.fromBase64(frame.data);
+        if (bytes.length > 0) written = written.then(() => this.#write(channel, stdin, bytes));
       }
-      await writer.close();
     } catch {
-      // The program closed its stdin, or the host closed the connection; neither needs handling.
+      // The host closed the connection, which is no more than the end of the input.
+    } finally {
+      await written;
+      stdin.close();
     }
+  }
+
+  /** Writes a piece of input. That of a program which closed its stdin is dropped, and the host told no different. */
+  async #write(
+    channel: FrameChannel,
+    stdin: Sink,
+    bytes: Uint8Array<ArrayBuffer>,
+  ): Promise<void> {
+    await stdin.write(bytes).catch(() => {});
+    await this.#tell(channel, { stream: "stdin", taken: bytes.length }).catch(() => {});
   }
 
   /**
    * Sends a stream up to the limit, then drains it without sending, so that the program can finish. That of a program
    * that was ended is left soon.
    */
-  async #pump(stream: "stdout" | "stderr", from: ReadableStream<Uint8Array>): Promise<void> {
+  async #pump(stream: "stdout" | "stderr", from: Source): Promise<void> {
     let remaining = this.#request.limit ?? Infinity;
-    const reader = from.getReader();
-    this.#drop.promise.then(() => reader.cancel()).catch(() => {});
-    for (let { value: chunk } = await reader.read(); chunk; { value: chunk } = await reader.read()) {
-      if (chunk.length > remaining) this.#truncated = true;
-      const part = chunk.length > remaining ? chunk.subarray(0, remaining) : chunk;
+    this.#drop.promise.then(() => from.close());
+    const chunk = new Uint8Array(CHUNK);
+    for (let read = await from.read(chunk); read !== null; read = await from.read(chunk)) {
+      if (read > remaining) this.#truncated = true;
+      const part = chunk.subarray(0, Math.min(read, remaining));
       remaining -= part.length;
       if (part.length > 0) await this.#send(stream, part);
     }
   }
-}
-
-/** Describes the error of a program that could not be started, without Deno's own terms. */
-function describe(cause: unknown): string {
-  if (cause instanceof Deno.errors.NotFound) return "the program or its working directory was not found";
-  if (cause instanceof Deno.errors.PermissionDenied) return "the program is not executable";
-  return (cause instanceof Error ? cause.message : String(cause)).slice(0, ERROR_CHARACTERS);
 }
 
 function signal(pid: number, name: Deno.Signal): void {

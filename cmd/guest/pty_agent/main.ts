@@ -3,6 +3,7 @@
  * and terminals until the VM ends. It runs as root in a guest without a network card; the host decides what
  * it may do.
  */
+import { writeDataOut } from "../../../ffi/libc/sync.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import { connectHost, type GuestMessage, type HostMessage } from "../../../lib/guest/wire/mod.ts";
 import { passKey } from "./activity.ts";
@@ -16,7 +17,7 @@ import { Terminals } from "./pty.ts";
 import { rehearse, rehearseCopy } from "./rehearse.ts";
 
 /** Version of the wire; the host refuses a guest of another version. */
-const AGENT_VERSION = "4";
+const AGENT_VERSION = "5";
 
 // A failure in one program or terminal must not end the VM; init writes this to the console.
 addEventListener("unhandledrejection", (event) => {
@@ -129,8 +130,4 @@ async function shutDown(): Promise<void> {
   executions.killAll();
   await writeDataOut();
   Deno.exit(0);
-}
-
-async function writeDataOut(): Promise<void> {
-  await new Deno.Command("sync").output();
 }

@@ -1,4 +1,6 @@
+import { inheritNothing } from "../../../ffi/libc/inherit.ts";
 import { PseudoTerminal } from "../../../ffi/libc/pty.ts";
+import { type SpawnedProcess, spawnInTerminal } from "../../../ffi/libc/spawn.ts";
 import { encodeFrame, writeAll } from "../../../lib/base/wire/mod.ts";
 import {
   EXIT_CANNOT_RUN,
@@ -7,6 +9,7 @@ import {
   type TerminalAttach,
 } from "../../../lib/guest/wire/mod.ts";
 import type { Host } from "./host.ts";
+import { describeFailure } from "./program.ts";
 
 type PtyOpen = Extract<HostMessage, { t: "PtyOpen" }>;
 type PtyResize = Extract<HostMessage, { t: "PtyResize" }>;
@@ -18,16 +21,15 @@ const GRACE_MS = 2000;
 const DEFAULT_CWD = "/workspace";
 const SHELL = ["/bin/bash", "--login"];
 
-/** Shell script that opens `$1` as controlling terminal and all three streams, then becomes the program. */
-const START = 'tty=$1; shift; exec setsid --ctty "$@" <>"$tty" >&0 2>&1';
-
 /** A terminal, its connection to the host, and its end by the host. */
 interface OpenTerminal {
   id: string;
   device: PseudoTerminal;
   /** absent until it is opened */
   connection?: Deno.Conn;
-  child?: Deno.ChildProcess;
+  child?: SpawnedProcess;
+  /** its program has ended, and the pid may be another's */
+  hasEnded?: true;
   /** resolves when the host closes the terminal; the connection's own end may get lost */
   closed: PromiseWithResolvers<void>;
 }
@@ -53,9 +55,13 @@ export class Terminals {
       this.#open.set(id, terminal);
       device.resize(cols, rows);
       terminal.connection = await this.#attach(id);
-      terminal.child = this.#spawn(device, request);
-      this.#host.send({ t: "Running", id, pid: terminal.child.pid }).catch(() => {});
-      exit_code = await this.#relay(terminal, terminal.child);
+      const child = terminal.child = this.#spawn(device, request);
+      child.status.finally(() => terminal!.hasEnded = true);
+      this.#host.send({ t: "Running", id, pid: child.pid }).catch(() => {});
+      exit_code = await this.#relay(terminal, child);
+    } catch (cause) {
+      const line = `sbx: cannot run ${(request.argv ?? SHELL)[0]}: ${describeFailure(cause)}\r\n`;
+      await terminal?.connection?.write(new TextEncoder().encode(line)).catch(() => {});
     } finally {
       this.#open.delete(id);
       close(terminal?.connection);
@@ -75,12 +81,12 @@ export class Terminals {
 
   /** Sends SIGHUP and SIGTERM to the program and its group, and SIGKILL after {@linkcode GRACE_MS}. */
   kill(id: string): void {
-    const { child } = this.#open.get(id) ?? {};
-    if (!child) return;
+    const terminal = this.#open.get(id);
+    if (!terminal?.child) return;
     // A stopped group gets its signals when it goes on.
-    for (const name of ["SIGHUP", "SIGTERM", "SIGCONT"] as const) signalGroup(child, name);
-    const killer = setTimeout(() => signalGroup(child, "SIGKILL"), GRACE_MS);
-    child.status.finally(() => clearTimeout(killer));
+    for (const name of ["SIGHUP", "SIGTERM", "SIGCONT"] as const) signal(terminal, name);
+    const killer = setTimeout(() => signal(terminal, "SIGKILL"), GRACE_MS);
+    terminal.child.status.finally(() => clearTimeout(killer));
   }
 
   async #attach(id: string): Promise<Deno.Conn> {
@@ -90,9 +96,9 @@ export class Terminals {
   }
 
   /** Copies both ways until the program ends or the host closes, which hangs the program up. @returns its exit code */
-  async #relay(terminal: OpenTerminal, child: Deno.ChildProcess): Promise<number> {
+  async #relay(terminal: OpenTerminal, child: SpawnedProcess): Promise<number> {
     const input = this.#relayInput(terminal).catch(() => {});
-    const gone = Promise.race([input, terminal.closed.promise]).then(() => signal(child, "SIGHUP"));
+    const gone = Promise.race([input, terminal.closed.promise]).then(() => signal(terminal, "SIGHUP"));
     await this.#relayOutput(terminal, child.status, gone);
     close(terminal.connection);
     const { code } = await child.status;
@@ -154,16 +160,12 @@ export class Terminals {
     for (const { connection } of this.#open.values()) close(connection);
   }
 
-  #spawn(terminal: PseudoTerminal, { argv = SHELL, cwd = DEFAULT_CWD, env }: PtyOpen): Deno.ChildProcess {
-    return new Deno.Command("/bin/sh", {
-      args: ["-c", START, "sh", terminal.device, ...argv],
-      cwd,
-      env: { TERM: "xterm-256color", ...this.#host.environment, ...env },
-      clearEnv: true,
-      stdin: "null",
-      stdout: "null",
-      stderr: "null",
-    }).spawn();
+  #spawn({ device }: PseudoTerminal, { argv = SHELL, cwd = DEFAULT_CWD, env }: PtyOpen): SpawnedProcess {
+    inheritNothing();
+    return spawnInTerminal(
+      { argv, cwd, env: { TERM: "xterm-256color", ...this.#host.environment, ...env } },
+      device,
+    );
   }
 }
 
@@ -184,19 +186,12 @@ function close(connection: Deno.Conn | undefined): void {
   }
 }
 
-function signal(child: Deno.ChildProcess, name: Deno.Signal): void {
-  try {
-    child.kill(name);
-  } catch {
-    // already ended
-  }
-}
-
-/** Signals a program and its group, or the program alone before it leads one. */
-function signalGroup(child: Deno.ChildProcess, name: Deno.Signal): void {
+/** Signals a program and its group, which it leads. */
+function signal({ child, hasEnded }: OpenTerminal, name: Deno.Signal): void {
+  if (!child || hasEnded) return;
   try {
     Deno.kill(-child.pid, name);
   } catch {
-    signal(child, name);
+    // already ended
   }
 }

@@ -112,6 +112,21 @@ Deno.test("a program of the guest can neither end the agent nor get between it a
       await isAlive();
     });
 
+    await t.step(
+      "a program has none of the agent's connections, not even those of another program",
+      async () => {
+        const terminal = await attach(sbx, id, ["sh", "-c", "ls /proc/self/fd; echo listed; sleep 300"]);
+        await eventually("it lists its own", () => terminal.text().includes("listed"));
+        const busy = exec({ command: "seq 100000; sleep 3" });
+        const { stdout } = await exec({ command: "sleep 1; ls /proc/self/fd" });
+        await busy;
+        // The last one is the folder that is listed.
+        assertEquals(stdout, "0\n1\n2\n3\n");
+        assertEquals(terminal.text().split(/\s+/).slice(0, 4), ["0", "1", "2", "3"]);
+        terminal.socket.close();
+      },
+    );
+
     await t.step("hundreds of silent connections keep nobody from programs and terminals", async () => {
       const flood = sbx.cli("exec", "dev", "--", ...AS_NOBODY, ...DENO, "flood.js");
       await eventually("it holds them", async () => {

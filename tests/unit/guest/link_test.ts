@@ -35,7 +35,7 @@ async function withLink(
 /** Connects as a guest and completes the handshake. */
 async function bootedGuest(connect: (port: number) => Promise<Deno.Conn>): Promise<FrameChannel> {
   const control = new FrameChannel(await connect(5000));
-  await control.send({ t: "Ready", version: "4" });
+  await control.send({ t: "Ready", version: "5" });
   while ((await control.next() as { t: string }).t !== "BootConfigDone");
   await control.send({ t: "BootReady", stages: [] });
   return control;
@@ -57,7 +57,7 @@ for (
     "a 2 GiB frame length": new Uint8Array([0x80, 0, 0, 0]),
     "bytes that are not JSON": new Uint8Array([0, 0, 0, 3, 1, 2, 3]),
     "an unknown message": encodeFrame({ t: "Reboot" }),
-    "a field too many": encodeFrame({ t: "Ready", version: "4", more: true }),
+    "a field too many": encodeFrame({ t: "Ready", version: "5", more: true }),
     "a wrong type": encodeFrame({ t: "BootReady", stages: "none" }),
   })
 ) {
@@ -114,7 +114,7 @@ Deno.test("the handshake sends variables, then files, then the end, in that orde
       bootOf({ env: { A: "1", B: "2" }, files: [{ path: "/etc/x", content: "eA==", mode: 0o600 }] }),
     );
     const control = new FrameChannel(await connect(5000));
-    await control.send({ t: "Ready", version: "4" });
+    await control.send({ t: "Ready", version: "5" });
     const messages: unknown[] = [];
     while ((messages.at(-1) as { t: string } | undefined)?.t !== "BootConfigDone") {
       messages.push(await control.next());

@@ -1,0 +1,34 @@
+/** What the host runs in the guest. */
+import { CallError } from "../../../ffi/libc/descriptor.ts";
+import { ERROR_CHARACTERS } from "../../../lib/guest/wire/mod.ts";
+
+/** Where output comes from; null at its end. */
+export interface Source {
+  read(into: Uint8Array<ArrayBuffer>): Promise<number | null>;
+  close(): void;
+}
+
+/** Where input goes. */
+export interface Sink {
+  /** Writes all of it. @throws {Error} nobody takes it */
+  write(from: Uint8Array<ArrayBuffer>): Promise<void>;
+  close(): void;
+}
+
+/** A process, or the connection of a port, which has no pid. */
+export interface RunningProgram {
+  pid?: number;
+  status: Promise<{ code: number }>;
+  stdin?: Sink;
+  stdout: Source;
+  stderr: Source;
+}
+
+/** Describes the error of a program that could not be started, without terms of the system. */
+export function describeFailure(cause: unknown): string {
+  const { code } = cause instanceof CallError ? cause : { code: "" };
+  if (code === "ENOENT" || code === "ENOTDIR") return "the program or its working directory was not found";
+  if (code === "EACCES") return "the program is not executable";
+  if (code === "E2BIG") return "its arguments and environment are too long";
+  return (cause instanceof Error ? cause.message : String(cause)).slice(0, ERROR_CHARACTERS);
+}

@@ -1,0 +1,217 @@
+/**
+ * Programs that lead a session of their own, started by posix_spawn(3). Deno starts those with fork(2), which copies its
+ * memory map, and under emulation that takes longer than all else. Linux only.
+ */
+import { CallError, callError, codeOf, cString } from "./descriptor.ts";
+import { loadFunctions } from "./load.ts";
+import { closeOther, openPipe, type PipeEnd, readiness } from "./pipe.ts";
+import { READABLE } from "./readiness.ts";
+
+/** Sizes of the types of spawn.h, and of sigset_t, in `bytes`. */
+const ATTRIBUTES_BYTES = 336, ACTIONS_BYTES = 80, SIGNALS_BYTES = 128;
+const SETSIGDEF = 0x04, SETSIGMASK = 0x08, SETSID = 0x80;
+const SIGPIPE = 13;
+const ENOENT = 2, ENOEXEC = 8, EACCES = 13;
+const NO_HANG = 1;
+const O_RDWR = 2;
+const F_OK = 0, X_OK = 1;
+/** Runs what is executable and has no format that the kernel knows. */
+const SHELL = "/bin/sh";
+
+function loadLibc() {
+  return loadFunctions({
+    posix_spawn: { parameters: ["buffer", "buffer", "buffer", "buffer", "buffer", "buffer"], result: "i32" },
+    posix_spawnattr_init: { parameters: ["buffer"], result: "i32" },
+    posix_spawnattr_setflags: { parameters: ["buffer", "i16"], result: "i32" },
+    posix_spawnattr_setsigdefault: { parameters: ["buffer", "buffer"], result: "i32" },
+    posix_spawnattr_setsigmask: { parameters: ["buffer", "buffer"], result: "i32" },
+    posix_spawn_file_actions_init: { parameters: ["buffer"], result: "i32" },
+    posix_spawn_file_actions_addopen: {
+      parameters: ["buffer", "i32", "buffer", "i32", "u32"],
+      result: "i32",
+    },
+    posix_spawn_file_actions_adddup2: { parameters: ["buffer", "i32", "i32"], result: "i32" },
+    posix_spawn_file_actions_addchdir_np: { parameters: ["buffer", "buffer"], result: "i32" },
+    posix_spawn_file_actions_destroy: { parameters: ["buffer"], result: "i32" },
+    access: { parameters: ["buffer", "i32"], result: "i32" },
+    pidfd_open: { parameters: ["i32", "u32"], result: "i32" },
+    waitpid: { parameters: ["i32", "buffer", "i32"], result: "i32" },
+    close: { parameters: ["i32"], result: "i32" },
+  });
+}
+
+let loaded: { libc: ReturnType<typeof loadLibc>; attributes: Uint8Array<ArrayBuffer> } | undefined;
+
+function shared() {
+  if (loaded) return loaded;
+  const libc = loadLibc();
+  const attributes = new Uint8Array(ATTRIBUTES_BYTES);
+  libc.posix_spawnattr_init(attributes);
+  libc.posix_spawnattr_setflags(attributes, SETSID | SETSIGDEF | SETSIGMASK);
+  // Deno ignores SIGPIPE, and programs would go on doing so.
+  const ignored = new Uint8Array(SIGNALS_BYTES);
+  new DataView(ignored.buffer).setUint32(0, 2 ** (SIGPIPE - 1), true);
+  libc.posix_spawnattr_setsigdefault(attributes, ignored);
+  libc.posix_spawnattr_setsigmask(attributes, new Uint8Array(SIGNALS_BYTES));
+  return loaded = { libc, attributes };
+}
+
+/** A program, and what it starts with. */
+export interface ProgramStart {
+  /** the program, by its path or to be found in the PATH of `env`, and its arguments */
+  argv: readonly string[];
+  /** its folder, absolute */
+  cwd: string;
+  /** all of its environment */
+  env: Readonly<Record<string, string>>;
+}
+
+export interface ProgramOptions extends ProgramStart {
+  /** whether it gets input; else it reads nothing */
+  stdin: boolean;
+}
+
+/** A process of this one. */
+export interface SpawnedProcess {
+  pid: number;
+  /** settles when it has ended, as shells tell it: 128 and more for a signal */
+  status: Promise<{ code: number }>;
+}
+
+export interface SpawnedProgram extends SpawnedProcess {
+  stdin?: PipeEnd;
+  stdout: PipeEnd;
+  stderr: PipeEnd;
+}
+
+/** @throws {CallError} `ENOENT`, `EACCES` and what else keeps a program from being started */
+export function spawnProgram({ stdin, ...program }: ProgramOptions): SpawnedProgram {
+  const { libc } = shared();
+  const input = stdin ? openPipe("writing") : undefined;
+  const output = openPipe("reading"), errors = openPipe("reading");
+  const pipes = [input, output, errors];
+  try {
+    const started = spawn(
+      program,
+      (actions) =>
+        pipes.forEach((pipe, fd) =>
+          pipe
+            ? libc.posix_spawn_file_actions_adddup2(actions, pipe.other, fd)
+            : libc.posix_spawn_file_actions_addopen(actions, fd, cString("/dev/null"), 0, 0)
+        ),
+    );
+    return { ...started, stdin: input?.own, stdout: output.own, stderr: errors.own };
+  } catch (error) {
+    for (const pipe of pipes) pipe?.own.close();
+    throw error;
+  } finally {
+    for (const pipe of pipes) if (pipe) closeOther(pipe);
+  }
+}
+
+/**
+ * Starts a program whose streams are a terminal, and which is controlled by it.
+ *
+ * @param device the terminal, which controls no other session
+ * @throws {CallError} as {@linkcode spawnProgram}
+ */
+export function spawnInTerminal(program: ProgramStart, device: string): SpawnedProcess {
+  const { libc } = shared();
+  return spawn(program, (actions) => {
+    // The leader of a new session that opens a terminal is controlled by it.
+    libc.posix_spawn_file_actions_addopen(actions, 0, cString(device), O_RDWR, 0);
+    for (const fd of [1, 2]) libc.posix_spawn_file_actions_adddup2(actions, 0, fd);
+  });
+}
+
+function spawn(
+  { argv, cwd, env }: ProgramStart,
+  addStreams: (actions: Uint8Array<ArrayBuffer>) => void,
+): SpawnedProcess {
+  const { libc } = shared();
+  const actions = new Uint8Array(ACTIONS_BYTES);
+  libc.posix_spawn_file_actions_init(actions);
+  try {
+    const path = pathOf(argv[0], env.PATH ?? "", cwd);
+    addStreams(actions);
+    libc.posix_spawn_file_actions_addchdir_np(actions, cString(cwd));
+    const variables = strings(Object.entries(env).map(([name, value]) => `${name}=${value}`));
+    const pid = start(path, argv, variables, actions);
+    return { pid, status: statusOf(pid) };
+  } finally {
+    libc.posix_spawn_file_actions_destroy(actions);
+  }
+}
+
+/** @returns its pid */
+function start(
+  path: string,
+  argv: readonly string[],
+  variables: Strings,
+  actions: Uint8Array<ArrayBuffer>,
+): number {
+  const { libc, attributes } = shared();
+  const pid = new Int32Array(1);
+  const into = new Uint8Array(pid.buffer);
+  const given = strings(argv);
+  const errno = libc.posix_spawn(
+    into,
+    cString(path),
+    actions,
+    attributes,
+    given.pointers,
+    variables.pointers,
+  );
+  if (errno === ENOEXEC && path !== SHELL) {
+    return start(SHELL, [SHELL, path, ...argv.slice(1)], variables, actions);
+  }
+  if (errno !== 0) throw spawnError(errno);
+  return pid[0];
+}
+
+/** Finds a program as execvp(3) does. */
+function pathOf(name: string, searched: string, cwd: string): string {
+  if (name.includes("/")) return name;
+  const { libc } = shared();
+  let isThere = false;
+  for (const folder of name === "" ? [] : searched.split(":")) {
+    const path = `${folder.startsWith("/") ? "" : `${cwd}/`}${folder}/${name}`;
+    if (libc.access(cString(path), X_OK) === 0 && Deno.statSync(path).isFile) return path;
+    isThere ||= libc.access(cString(path), F_OK) === 0;
+  }
+  throw spawnError(isThere ? EACCES : ENOENT);
+}
+
+function spawnError(errno: number): CallError {
+  return new CallError("posix_spawn", codeOf(errno));
+}
+
+async function statusOf(pid: number): Promise<{ code: number }> {
+  const { libc } = shared();
+  const ended = libc.pidfd_open(pid, 0);
+  if (ended < 0) throw callError("pidfd_open");
+  await readiness().wait(ended, READABLE);
+  readiness().forget(ended);
+  libc.close(ended);
+  const status = new Int32Array(1);
+  libc.waitpid(pid, new Uint8Array(status.buffer), NO_HANG);
+  const signal = status[0] & 127;
+  return { code: signal > 0 ? 128 + signal : (status[0] >> 8) & 255 };
+}
+
+/** An array of C strings, with the memory that it points to. */
+interface Strings {
+  pointers: Uint8Array<ArrayBuffer>;
+  bytes: Uint8Array<ArrayBuffer>;
+}
+
+function strings(texts: readonly string[]): Strings {
+  const bytes = cString(texts.join("\0"));
+  const begin = Deno.UnsafePointer.value(Deno.UnsafePointer.of(bytes));
+  const pointers = new BigUint64Array(texts.length + 1);
+  for (let i = 0, at = 0; i < texts.length; i++) {
+    pointers[i] = begin + BigInt(at);
+    at = bytes.indexOf(0, at) + 1;
+  }
+  return { pointers: new Uint8Array(pointers.buffer), bytes };
+}
