@@ -2,6 +2,7 @@ import type { Call, Caller, ExecCall, Reply, SingleKind } from "../../lib/ipc/mo
 import type { Jobs } from "../../lib/job/mod.ts";
 import type { Ports } from "../../lib/port/mod.ts";
 import { fileDraft, type Session } from "../../lib/session/mod.ts";
+import { CallInput } from "./input.ts";
 import { followJob, type JobCall, replyToJobCall } from "./jobs.ts";
 import { type PortCall, replyToPortCall } from "./ports.ts";
 import { serveTerminal } from "./terminal.ts";
@@ -119,15 +120,11 @@ async function serveFork(session: Session, { dir }: ForkCall, caller: Caller): P
 }
 
 async function serveExec(session: Session, call: ExecCall, caller: Caller): Promise<void> {
-  // Input that ends without its End frame means that the caller went away: its program ends too.
   const gone = new AbortController();
+  const input = new CallInput(caller, call.acks ?? false, gone);
   const outcome = await session.exec(call, {
     output: (stream, data) => caller.reply({ t: "Output", stream, data }).catch(() => gone.abort()),
-    input: async () => {
-      const input = await caller.input();
-      if (input === null) gone.abort();
-      return input?.t === "Data" ? input.data : null;
-    },
+    input: () => input.next(),
   }, gone.signal);
   await caller.reply({ t: "Exited", ...outcome });
 }

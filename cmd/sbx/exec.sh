@@ -1,4 +1,5 @@
-# `sbx exec NAME -- CMD…` without a second runtime: one request to the running gateway, in the shell that launches sbx.
+# `sbx exec NAME -- CMD…` and `sbx run -- CMD…` without a second runtime: one request to the running gateway, in the
+# shell that launches sbx.
 # Starting Deno takes longer than everything else of a short program. bin/sbx reads this file, and goes on to the
 # program in TypeScript when exec_in_shell returns: for every other form of the command, for text beyond ASCII, and
 # when no daemon is running. It returns only if the program cannot have run. Long output is left to exec_rest.ts.
@@ -10,13 +11,22 @@ EXEC_LINES=24
 EXEC_LINE_MAX=8192
 
 # exec_in_shell exec NAME -- CMD…
+# exec_in_shell run -- CMD…
 exec_in_shell() {
-  [[ ${BASH_VERSINFO[0]} -ge 5 && $# -ge 4 && $3 == -- && -z ${SBX_LOG:-} ]] || return
-  [[ $2 =~ ^[A-Za-z0-9][A-Za-z0-9_-]*$ ]] || return
+  [[ ${BASH_VERSINFO[0]} -ge 5 && -z ${SBX_LOG:-} ]] || return
+  local route=/run vm=
+  if [[ $1 == exec ]]; then
+    vm=${2:-}
+    [[ $vm =~ ^[A-Za-z0-9][A-Za-z0-9_-]*$ ]] || return
+    route=/vms/$vm/exec
+    shift
+  fi
+  [[ $# -ge 3 && $2 == -- ]] || return
+  shift 2
   set +x
   local LC_ALL=C IFS=$' \t\n' run=${SBX_RUN_DIR:-${SBX_HOME:-${HOME:-/root}/.sbx}/run}
   local body= word pid= state= port= token=
-  for word in "${@:4}"; do
+  for word; do
     [[ $word == *[^\ -~]* ]] && return
     word=${word//\\/\\\\}
     body+=,\"${word//\"/\\\"}\"
@@ -34,8 +44,8 @@ exec_in_shell() {
   exec_is_healthy "$port" || return
   { exec 3<>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null || return
   # HTTP/1.0, whose response has no chunks.
-  printf 'POST /vms/%s/exec HTTP/1.0\r\nHost: 127.0.0.1:%s\r\nAuthorization: Bearer %s\r\nUser-Agent: sbx\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: %s\r\n\r\n%s' \
-    "$2" "$port" "$token" "${#body}" "$body" >&3
+  printf 'POST %s HTTP/1.0\r\nHost: 127.0.0.1:%s\r\nAuthorization: Bearer %s\r\nUser-Agent: sbx\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: %s\r\n\r\n%s' \
+    "$route" "$port" "$token" "${#body}" "$body" >&3
   token=
   exec_read_head || { exec 3>&-; return; }
   exec_read_events
@@ -79,7 +89,7 @@ exec_read_events() {
   exec_lost
 }
 
-# exec_on_event EVENT JSON. Returns 1 for events with more than output and the exit code.
+# exec_on_event EVENT JSON. Returns 1 for events with more than output and the exit code, but for the one of a boot.
 exec_on_event() {
   local data
   case $1 in
@@ -91,6 +101,7 @@ exec_on_event() {
       [[ $2 =~ ^'{"exit_code":'([0-9]+)',"truncated":false,' && ${BASH_REMATCH[1]} != 124 ]] || return
       exit "${BASH_REMATCH[1]}"
       ;;
+    booted) ;;
     *) return 1 ;;
   esac
 }
@@ -108,7 +119,8 @@ exec_rest() {
 }
 
 exec_lost() {
-  printf 'sbx: %s\n%s\n' "the service went away while the program ran" \
-    "the program was ended, its VM keeps running: sbx list starts the service again; then run the program again" >&2
+  local after="the program was ended, its VM keeps running: sbx list starts the service again; then run the program again"
+  [[ $vm ]] || after="sbx list starts the service again, and shows whether its VM is still there"
+  printf 'sbx: %s\n%s\n' "the service went away while the program ran" "$after" >&2
   exit 125
 }

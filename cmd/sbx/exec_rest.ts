@@ -13,7 +13,7 @@ const BROKEN_PIPE = 141;
 Deno.exit(
   await finish(new Response(Deno.stdin.readable, { status: Number(Deno.args[0] ?? 200) })).catch((error) => {
     if (error instanceof Deno.errors.BrokenPipe) return BROKEN_PIPE;
-    printError(asSbxError(error, "sbx exec"), false);
+    printError(asSbxError(error, "the program"), false);
     return SBX_FAILED;
   }),
 );

@@ -29,21 +29,29 @@ export const PROGRAM_OPTIONS: Option[] = [
     about: `kill the program after SECONDS; the exit code is ${TIMED_OUT}`,
   },
   { name: "cwd", value: "DIR", about: "working directory in the VM" },
-  {
-    name: "interactive",
-    short: "i",
-    about: `pass sbx's standard input to the program; at most ${
-      STDIN_MAX / 1024 / 1024
-    } MiB, read to its end first`,
-  },
 ];
+
+/** Of programs whose input is part of the request. */
+export const INPUT_OPTION: Option = {
+  name: "interactive",
+  short: "i",
+  about: `pass sbx's standard input to the program; at most ${
+    STDIN_MAX / 1024 / 1024
+  } MiB, read to its end first`,
+};
 
 /**
  * Builds the request from the options and `-- CMD…` or a shell line.
  *
+ * @param readsInput the request contains standard input
  * @throws {SbxError} `usage.invalid`; `request.too_large`: standard input over the limit
  */
-export async function programRequest(command: Command, args: Arguments, line?: string): Promise<ExecRequest> {
+export async function programRequest(
+  command: Command,
+  args: Arguments,
+  line: string | undefined,
+  readsInput: boolean,
+): Promise<ExecRequest> {
   if (line !== undefined && args.program !== undefined) {
     throw usageError(command, "-c and -- cannot be combined");
   }
@@ -56,8 +64,7 @@ export async function programRequest(command: Command, args: Arguments, line?: s
     cwd: args.text("cwd"),
     env: parseEnv(command, args.list("env")),
     timeout_secs: args.number("timeout", { min: 0.001, max: TIMEOUT_MAX_SECS, whole: false }),
-    ...args.has("interactive") &&
-      { stdin: (await readStdin()).toBase64(), stdin_encoding: "base64" as const },
+    ...readsInput && { stdin: (await readStdin()).toBase64(), stdin_encoding: "base64" as const },
   };
 }
 

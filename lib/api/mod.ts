@@ -13,6 +13,7 @@ export * from "./settings.ts";
 export * from "./snapshot.ts";
 export * from "./socket.ts";
 export * from "./system.ts";
+export * from "./image.ts";
 export * from "./template.ts";
 export * from "./vm.ts";
 export { ROUTE_GROUPS, routeTable } from "./table.ts";

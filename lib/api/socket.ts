@@ -30,4 +30,11 @@ export const SOCKET_ROUTES = {
     },
     responses: socket("a terminal in a VM"),
   }),
+  program: createRoute({
+    method: "get",
+    path: "/program/{id}",
+    tags: ["vm"],
+    request: { params: VmParam, query: z.object({ token: z.string().optional() }) },
+    responses: socket("a program in a VM, whose input is sent while it runs"),
+  }),
 };

@@ -2,6 +2,7 @@ import type { RouteKey } from "../gateway/mod.ts";
 import { credentialRoutes } from "./credential.ts";
 import { detectionRoutes } from "./detection.ts";
 import { fileRoutes } from "./file.ts";
+import { imageRoutes } from "./image.ts";
 import { jobRoutes } from "./job.ts";
 import { mcpRoutes } from "./mcp.ts";
 import { policyRoutes } from "./policy.ts";
@@ -21,6 +22,7 @@ export const ROUTE_GROUPS = {
   job: jobRoutes,
   port: portRoutes,
   template: templateRoutes,
+  image: imageRoutes,
   file: fileRoutes,
   snapshot: snapshotRoutes,
   session: sessionRoutes,

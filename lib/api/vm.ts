@@ -130,6 +130,10 @@ export const ExecRequest = z.strictObject({
 }).openapi("Exec");
 export type ExecRequest = z.infer<typeof ExecRequest>;
 
+/** First message of `WS /program/{id}`. */
+export const PipedRequest = ExecRequest.omit({ stdin: true, stdin_encoding: true }).openapi("ExecPiped");
+export type PipedRequest = z.infer<typeof PipedRequest>;
+
 export const ExecResult = z.object({
   stdout: z.string(),
   stderr: z.string(),

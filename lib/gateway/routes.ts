@@ -35,6 +35,8 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "GET", path: "/templates" },
   { method: "POST", path: "/templates" },
   { method: "DELETE", path: "/templates/{id}" },
+  { method: "DELETE", path: "/images/{profile}" },
+  { method: "POST", path: "/images/prune" },
   { method: "GET", path: "/vms/{id}/files/content" },
   { method: "POST", path: "/vms/{id}/files/content" },
   { method: "GET", path: "/vms/{id}/files/list" },

@@ -1,4 +1,4 @@
-/** WebSockets through the gateway: `/terminal/{id}` and `/events` (docs/contracts.md §2). */
+/** WebSockets through the gateway: `/terminal/{id}`, `/program/{id}` and `/events` (docs/contracts.md §2). */
 import { SbxError } from "../base/error/mod.ts";
 import { pathMatcher } from "./route.ts";
 import type { Upstream } from "./upstream.ts";
@@ -13,10 +13,11 @@ const GONE = 4502;
 const TOO_SLOW = 4508;
 
 const isTerminal = pathMatcher("/terminal/{id}");
+const isProgram = pathMatcher("/program/{id}");
 
 /** Tests whether a path is a WebSocket, whose token may be in the query. */
 export function isSocketPath(path: string): boolean {
-  return path === "/events" || isTerminal(path);
+  return path === "/events" || isTerminal(path) || isProgram(path);
 }
 
 /**

@@ -48,6 +48,8 @@ export const Call = z.discriminatedUnion("t", [
     /** `bytes` kept of each stream; the rest is dropped and sets `truncated` */
     limit: z.int().optional(),
     stdin: z.boolean(),
+    /** the caller is told what was taken of the input */
+    acks: z.boolean().optional(),
   }),
   z.strictObject({
     t: z.literal("Terminal"),
@@ -152,6 +154,7 @@ export const MachineInfo = z.strictObject({
   network_error: z.string().optional().describe("reason why its guest has no network"),
   activity_error: z.string().optional().describe("reason why its guest does not report its programs"),
   mcp_needs: z.array(McpNeed).optional().describe("stdio MCP servers that need a VM while this one runs"),
+  dev_ports: z.array(PortNumber).optional().describe("development ports that its programs listen on"),
   suspended_by: SuspendedBy.optional(),
   pid: z.int(),
 });
@@ -183,6 +186,8 @@ export const Reply = z.discriminatedUnion("t", [
   /** MCP's `CallToolResult` */
   z.strictObject({ t: z.literal("McpResult"), result: z.unknown() }),
   z.strictObject({ t: z.literal("Output"), stream: z.enum(["stdout", "stderr"]), data: z.string() }),
+  /** `bytes` of input that the program has */
+  z.strictObject({ t: z.literal("Taken"), bytes: z.int() }),
   /** `bytes` of output before the next that were not kept */
   z.strictObject({ t: z.literal("Missing"), bytes: z.int() }),
   z.strictObject({ t: z.literal("Jobs"), jobs: z.array(JobRecord) }),
@@ -210,7 +215,7 @@ export const REPLIES = {
   Boot: ["Info"],
   Watch: ["Info", "Notice"],
   Info: ["Info"],
-  Exec: ["Output", "Exited"],
+  Exec: ["Output", "Taken", "Exited"],
   Terminal: ["Output"],
   Ports: ["Ports"],
   PortOpen: ["Port"],

@@ -3,6 +3,15 @@ import { SbxError } from "../base/error/mod.ts";
 import type { CallStream, ExecCall } from "../ipc/mod.ts";
 import type { Vm } from "./vm.ts";
 
+/** Ends of a program's streams, as bytes. */
+export interface Pipes {
+  input: AsyncIterable<Uint8Array>;
+  /** awaited for back-pressure */
+  output(stream: "stdout" | "stderr", bytes: Uint8Array): Promise<void>;
+  /** the program has so many `bytes` of input more */
+  taken(bytes: number): void;
+}
+
 /** Sends one event of a program's output; awaiting it is the back-pressure. */
 export type Send = (event: string, data: unknown) => Promise<void>;
 
@@ -35,23 +44,40 @@ export async function execStreamed(
   return exit;
 }
 
+/** Runs a program whose input comes while it runs. Its end, and that of `gone`, end the wait for more. */
+export async function execPiped(
+  vm: Vm,
+  request: Omit<ExecRequest, "stdin" | "stdin_encoding">,
+  pipes: Pipes,
+  gone: AbortSignal,
+): Promise<Exit> {
+  const output = (stream: "stdout" | "stderr", data: string) =>
+    pipes.output(stream, Uint8Array.fromBase64(data));
+  return await exec(vm, request, undefined, output, gone, pipes);
+}
+
 async function exec(
   vm: Vm,
   request: ExecRequest,
   limit: number | undefined,
   output: (stream: "stdout" | "stderr", data: string) => Promise<void>,
   gone?: AbortSignal,
+  pipes?: Pipes,
 ): Promise<Exit> {
-  using call = await vm.process.open(execCall(request, limit));
+  const input = pipes?.input ?? givenInput(request);
+  const acks = pipes !== undefined;
+  using call = await vm.process.open({ ...execCall(request, limit), stdin: input !== undefined, acks });
   gone?.addEventListener("abort", () => call.close());
-  sendInput(call, request).catch(() => {});
+  if (input) sendInput(call, input).catch(() => {});
   for (let reply = await call.next(); reply !== null; reply = await call.next()) {
     if (reply.t === "Output") {
       await output(reply.stream, reply.data);
-      continue;
+    } else if (reply.t === "Taken") {
+      pipes?.taken(reply.bytes);
+    } else {
+      const { t: _, ...exit } = reply;
+      return exit;
     }
-    const { t: _, ...exit } = reply;
-    return exit;
   }
   throw new SbxError("process.gone", `the VM "${vm.record.name}" ended while the program ran`, {
     hint: "sbx info shows the reason",
@@ -59,9 +85,9 @@ async function exec(
 }
 
 function execCall(
-  { command, cwd, env, timeout_secs, stdin }: ExecRequest,
+  { command, cwd, env, timeout_secs }: ExecRequest,
   limit: number | undefined,
-): ExecCall {
+): Omit<ExecCall, "stdin"> {
   return {
     t: "Exec",
     argv: typeof command === "string" ? ["/bin/sh", "-c", command] : command,
@@ -69,15 +95,20 @@ function execCall(
     env,
     timeout_ms: timeout_secs === undefined ? undefined : timeout_secs * 1000,
     limit,
-    stdin: stdin !== undefined,
   };
 }
 
-async function sendInput(call: CallStream<"Exec">, { stdin, stdin_encoding }: ExecRequest): Promise<void> {
-  if (stdin === undefined) return;
+function givenInput({ stdin, stdin_encoding }: ExecRequest): AsyncIterable<Uint8Array> | undefined {
+  if (stdin === undefined) return undefined;
   const bytes = stdin_encoding === "base64" ? Uint8Array.fromBase64(stdin) : new TextEncoder().encode(stdin);
-  for (let at = 0; at < bytes.length; at += INPUT_CHUNK) {
-    await call.send({ t: "Data", data: bytes.subarray(at, at + INPUT_CHUNK).toBase64() });
+  return ReadableStream.from([bytes]);
+}
+
+async function sendInput(call: CallStream<"Exec">, input: AsyncIterable<Uint8Array>): Promise<void> {
+  for await (const bytes of input) {
+    for (let at = 0; at < bytes.length; at += INPUT_CHUNK) {
+      await call.send({ t: "Data", data: bytes.subarray(at, at + INPUT_CHUNK).toBase64() });
+    }
   }
   await call.send({ t: "End" });
 }

@@ -35,7 +35,7 @@ export interface TerminalRequest extends TerminalProgram {
 /** The parts of a session that run programs. */
 export interface ExecContext {
   gate: Gate;
-  activity: Pick<ActivityRecord, "hostStarted">;
+  activity: Pick<ActivityRecord, "hostStarted"> & { holds: Pick<ActivityRecord["holds"], "ready"> };
   /** the guest, which may have been away while a person decided; it is another link then */
   link(): Promise<GuestLink>;
   health: SessionHealth;
@@ -48,7 +48,7 @@ export interface ExecContext {
  */
 export async function execProgram(
   { gate, activity, link, health }: ExecContext,
-  { t: _, ...request }: ExecCall,
+  { t: _t, acks: _acks, ...request }: ExecCall,
   streams: ProgramStreams,
   signal?: AbortSignal,
 ): Promise<ExecOutcome> {
@@ -60,6 +60,7 @@ export async function execProgram(
     await streams.output("stderr", encodeLine(refusalLine(passage)));
     return { exit_code: NOT_PERMITTED, truncated: false, duration_ms: 0, event_id };
   }
+  await activity.holds.ready();
   const rewritten = { ...request, ...programOf(event, request) };
   const ends: ExecStreams = {
     output: (stream, data) => streams.output(stream, data),
@@ -98,6 +99,7 @@ export async function openTerminal(
   if (!passage.allowed) {
     throw new SbxError("policy.blocked", summary(passage.decision), { hint: whyHint(event_id) });
   }
+  await activity.holds.ready();
   const program = programOf(passage.event, request);
   const isShell = !own && program.argv === request.argv;
   const terminal = link.terminal(size, isShell ? undefined : { ...program, ...own?.env && { env: own.env } });

@@ -139,6 +139,24 @@ export class Place implements AsyncDisposable {
     });
     app.get("/vms/demo/files/content", (c) => c.body(this.files.get(c.req.query("path")!) as any ?? "evil"));
     app.get("/vms/demo/files/list", (c) => this.#list(c.req.query("path") ?? ""));
+    app.get("/program/demo", (c) => {
+      const { socket, response } = Deno.upgradeWebSocket(c.req.raw);
+      socket.binaryType = "arraybuffer";
+      let isRequested = false;
+      socket.onmessage = ({ data }) => {
+        if (!isRequested) {
+          isRequested = true;
+          this.bodies.push(JSON.parse(data));
+        } else if (typeof data !== "string") {
+          socket.send(new Uint8Array([1, ...new Uint8Array(data)]));
+          socket.send(JSON.stringify({ taken: data.byteLength }));
+        } else if (JSON.parse(data).end) {
+          socket.send(JSON.stringify({ exit: result }));
+          socket.close(1000);
+        }
+      };
+      return response;
+    });
     app.get("/terminal/demo", (c) => {
       const { socket, response } = Deno.upgradeWebSocket(c.req.raw);
       socket.binaryType = "arraybuffer";

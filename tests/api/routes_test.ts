@@ -98,7 +98,10 @@ Deno.test("every route, with and without the token", async (t) => {
       const known = routeTable().map(({ method, path }) => `${method} ${path}`).filter((route) =>
         route !== "GET /openapi.json"
       );
-      assertEquals(described.sort(), [...known, "GET /events", "GET /terminal/{id}"].sort());
+      assertEquals(
+        described.sort(),
+        [...known, "GET /events", "GET /terminal/{id}", "GET /program/{id}"].sort(),
+      );
       const operations = Object.values(body.paths).flatMap((methods) => Object.values(methods as object));
       const ids = operations.map(({ operationId }) => operationId);
       assertEquals([ids.length, new Set(ids).size], [described.length, described.length]);

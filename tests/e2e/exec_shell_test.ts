@@ -1,8 +1,10 @@
-/** `sbx exec` in the launcher's shell: the same output and exit codes as from the client in TypeScript. */
+/** `sbx exec` and `sbx run` in the launcher's shell: the same output and exit codes as from the client in TypeScript. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { fromRoot } from "../helper/repo.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
+import { pipeSteps } from "./pipe_steps.ts";
+import { sshSteps } from "./ssh_steps.ts";
 
 const PROGRAMS: string[][] = [
   ["true"],
@@ -17,11 +19,11 @@ const PROGRAMS: string[][] = [
   ["sh", "-c", "for i in $(seq 40); do echo $i; sleep 0.01; done; echo end >&2; exit 3"],
 ];
 
-Deno.test("sbx exec in the launcher's shell", async (t) => {
+Deno.test("sbx exec and sbx run in the launcher's shell", async (t) => {
   const sbx = await Sbx.make();
   const shellOnly = await Deno.makeTempDir();
   try {
-    await sbx.ok("create", "dev");
+    await sbx.ok("create", "dev", "-e", 'QUOTED=a "b" \\c $d');
     const exec = (program: string[], ...options: string[]) =>
       sbx.cli("exec", ...options, "dev", "--", ...program);
 
@@ -37,6 +39,16 @@ Deno.test("sbx exec in the launcher's shell", async (t) => {
       assertEquals(ran, await sbx.cli("exec", "--cwd", "/", "nobody", "--", "true"));
     });
 
+    for (const program of [["sh", "-c", "echo out; echo err >&2; exit 3"], ["no-such-program"]]) {
+      await t.step(`run ends like the client in TypeScript: ${JSON.stringify(program)}`, async () => {
+        const [inShell, byClient] = await Promise.all([
+          sbx.cli("run", "--", ...program),
+          sbx.cli("run", "--cwd", "/workspace", "--", ...program),
+        ]);
+        assertEquals(inShell, byClient);
+      });
+    }
+
     await t.step("needs no Deno, and shows nobody the token", async () => {
       await Deno.mkdir(join(shellOnly, "bin"));
       await Deno.mkdir(join(shellOnly, "cmd/sbx"), { recursive: true });
@@ -50,6 +62,7 @@ Deno.test("sbx exec in the launcher's shell", async (t) => {
       assertStringIncludes(stdout, "PWD=/workspace");
       assertStringIncludes(stderr, "exec_in_shell");
       assertEquals((stdout + stderr).includes(sbx.token), false);
+      assertEquals((await alone.cli("run", "--", "sh", "-c", "exit 6")).code, 6);
       assertEquals((await alone.cli("list")).code, 125);
     });
 
@@ -67,6 +80,9 @@ Deno.test("sbx exec in the launcher's shell", async (t) => {
       assertEquals(new TextDecoder().decode(stdout), "y\n");
       await eventually("yes has ended", async () => (await exec(["pgrep", "-x", "yes"])).code === 1);
     });
+
+    await pipeSteps(t, sbx, "dev");
+    await sshSteps(t, sbx, "dev");
 
     await t.step("starts the daemons when none runs", async () => {
       await sbx.ok("stop");

@@ -5,6 +5,7 @@ import { connect } from "../connect.ts";
 import { usageError } from "../usage.ts";
 import { printJson } from "../../../lib/base/print/mod.ts";
 import { startDetached } from "../job.ts";
+import { pipeProgram } from "../pipe.ts";
 import { EXIT_NOTE, PROGRAM_OPTIONS, programRequest, SBX_FAILED, streamProgram } from "../program.ts";
 
 export const command: Command = {
@@ -15,6 +16,12 @@ export const command: Command = {
   options: [
     { name: "command", short: "c", value: "LINE", about: "run a shell line instead of -- CMD…" },
     ...PROGRAM_OPTIONS,
+    {
+      name: "interactive",
+      short: "i",
+      about:
+        "pass sbx's standard input to the program while it runs; with --json it is read to its end first",
+    },
     { name: "detach", short: "d", about: "start a job and print its id; sbx jobs shows it" },
     { name: "tty", short: "t", about: "with --detach: on a terminal, for sbx jobs attach" },
     JSON_OPTION,
@@ -26,7 +33,7 @@ export const command: Command = {
   examples: [
     "sbx exec demo -- ls -la /workspace",
     "sbx exec demo -c 'ls | wc -l'",
-    "echo hello | sbx exec -i demo -- cat",
+    "tar -c src | sbx exec -i demo -- tar -x",
     "sbx exec --detach demo -- make test",
   ],
   async run(args) {
@@ -38,14 +45,17 @@ export const command: Command = {
         "sbx shell NAME -- CMD… runs a program on a terminal",
       );
     }
-    const json = await programRequest(command, args, args.text("command"));
+    const takesInput = args.has("interactive");
+    const json = await programRequest(command, args, args.text("command"), takesInput && args.has("json"));
     const client = await connect();
-    const path = `/vms/${segment(args.words[0])}/exec`;
+    const [name] = args.words;
+    const path = `/vms/${segment(name)}/exec`;
     if (args.has("json")) {
       const result = await client.json<ExecResult>("POST", path, { json });
       await printJson(result);
       return result.exit_code;
     }
+    if (takesInput) return await pipeProgram(client, name, json);
     return await streamProgram(await client.send("POST", path, { json, accept: "text/event-stream" }));
   },
 };
@@ -55,6 +65,6 @@ async function startJob(args: Arguments): Promise<number> {
   if (args.has("tty") && args.text("timeout") !== undefined) {
     throw usageError(command, "--tty and --timeout cannot be combined");
   }
-  const program = await programRequest(command, args, args.text("command"));
+  const program = await programRequest(command, args, args.text("command"), false);
   return await startDetached(args.words[0], { ...program, tty: args.has("tty") }, args.has("json"));
 }

@@ -3,7 +3,14 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { connect } from "../connect.ts";
 import { note, printJson } from "../../../lib/base/print/mod.ts";
 import { stageTable } from "../output.ts";
-import { EXIT_NOTE, PROGRAM_OPTIONS, programRequest, SBX_FAILED, streamProgram } from "../program.ts";
+import {
+  EXIT_NOTE,
+  INPUT_OPTION,
+  PROGRAM_OPTIONS,
+  programRequest,
+  SBX_FAILED,
+  streamProgram,
+} from "../program.ts";
 import { SIZE_OPTIONS, sizeOf } from "../size.ts";
 import { BRING_OPTIONS, FROM_DIR_OPTIONS } from "../repository.ts";
 import { runInFolder } from "../run_folder.ts";
@@ -18,6 +25,7 @@ export const command: Command = {
   options: [
     ...SIZE_OPTIONS,
     ...PROGRAM_OPTIONS,
+    INPUT_OPTION,
     ...FROM_DIR_OPTIONS,
     ...BRING_OPTIONS,
     { name: "pull", about: "with --from-dir: take the work before the VM is removed (sbx pull)" },
@@ -37,7 +45,7 @@ export const command: Command = {
     if (dir !== undefined && (args.has("json") || args.has("verbose"))) {
       throw usageError(command, "--from-dir cannot be combined with --json or --verbose");
     }
-    const program = await programRequest(command, args);
+    const program = await programRequest(command, args, undefined, args.has("interactive"));
     const client = await connect();
     if (dir !== undefined) return await runInFolder(client, dir, args, sizeOf(args), program);
     const json = { ...program, ...sizeOf(args) };

@@ -17,7 +17,7 @@ const LISTENER_BACKLOG = 4 * 1024 * 1024;
 /** Limit of a terminal's columns and rows. */
 const MAX_CELLS = 1000;
 
-/** The two WebSockets (docs/contracts.md §2). */
+/** The WebSockets of terminals and events (docs/contracts.md §2). */
 export function routeSockets(app: Hono, supervisor: Supervisor, notices: Notices): void {
   app.get("/events", (context) => {
     const { socket, response } = upgrade(context);
@@ -55,7 +55,7 @@ export function routeSockets(app: Hono, supervisor: Supervisor, notices: Notices
   });
 }
 
-function upgrade(context: Context): { socket: WebSocket; response: Response } {
+export function upgrade(context: Context): { socket: WebSocket; response: Response } {
   if (context.req.header("upgrade")?.toLowerCase() !== "websocket") {
     throw new SbxError("request.invalid", `${context.req.path} is a WebSocket`);
   }

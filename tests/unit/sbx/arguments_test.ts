@@ -79,7 +79,7 @@ Deno.test("arguments: the resulting requests are valid for the API", async () =>
     "-c",
     "exit 3",
   ]);
-  const request = { ...await programRequest(run, args), ...sizeOf(args) };
+  const request = { ...await programRequest(run, args, undefined, false), ...sizeOf(args) };
   assertEquals(RunRequest.parse(request), {
     command: ["sh", "-c", "exit 3"],
     cwd: "/tmp",
