@@ -29,6 +29,7 @@ wanted() {
   echo "lz4|unpacks the kernel"
   echo "xz-utils|unpacks the kernel's modules"
   echo "e2fsprogs|formats the disk that a VM writes to"
+  command -v ssh >/dev/null || echo "openssh-client|connects editors and SSH clients to VMs"
   command -v npm >/dev/null || echo "npm|brings Deno and the guest's packages"
 }
 

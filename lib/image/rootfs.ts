@@ -8,6 +8,7 @@ import { run, throwIfInterrupted } from "./command.ts";
 import { GUEST_PROGRAMS } from "./guest.ts";
 import type { ModuleTree } from "./module.ts";
 import { MODULES_PATH, NETWORK_MODULES, RESOLV_CONF, RULES } from "./network.ts";
+import { SSHD, SSHD_PATH } from "./ssh.ts";
 import { hasTool } from "./tool.ts";
 
 /** Packages of every image: root certificates for its clients, and nftables for its network. */
@@ -33,6 +34,11 @@ const DPKG_OPTIONS = [
  * Hook that mmdebstrap runs on the finished tree as its root: `$1` is the tree, `$work` our folder, `$overlay` what is laid over it. The image
  * is made here, so that the tree, whose owners are not the caller's, never leaves mmdebstrap's own folder.
  *
+ * All files get the time 0. Python compiles a module again whose file has another time than its compiled form says: in every VM, and
+ * into /usr/lib.
+ *
+ * The keys that openssh-server makes while it is installed would be the same in all VMs.
+ *
  * Files are excluded from the image but not removed from the tree: mmdebstrap's apt configuration is in its
  * /tmp, and without it apt would go on to work on the host.
  */
@@ -44,6 +50,14 @@ for program in $programs; do
   test -s "$root/usr/lib/sbx/$program.js" && test -x "$root/usr/bin/$program" || {
     echo "error: the guest program $program is not in the rootfs" >&2; exit 1; }
 done
+[ ! -x "$root/usr/bin/python3" ] || chroot "$root" python3 -B - <<'PYTHON'
+import pathlib
+for path in pathlib.Path("/usr/lib").glob("python3*/**/*.pyc"):
+    with open(path, "r+b") as file:
+        head = file.read(8)
+        if head[4:] == bytes(4):
+            file.write(bytes(4))
+PYTHON
 cp "$root/var/lib/dpkg/status" "$work/status"
 (cd "$root/usr/share/doc" && grep -H '^License:' -- */copyright) >"$work/licenses" || true
 printf '0 ^usr/bin/deno$\\n' >"$work/hints"
@@ -51,7 +65,7 @@ printf '0 ^usr/bin/deno$\\n' >"$work/hints"
 mkdir "$work/tree"
 mount --bind "$root" "$work/tree"
 mkfs.erofs --quiet -T0 -U ${IMAGE_UUID} -zlz4 --compress-hints="$work/hints" \\
-  --exclude-regex='^(dev|run|tmp|var/cache|var/lib/apt/lists|var/log/apt)/.' --exclude-regex='^var/log/.*log$' \\
+  --exclude-regex='^etc/ssh/ssh_host_' --exclude-regex='^(dev|run|tmp|var/cache|var/lib/apt/lists|var/log/apt)/.' --exclude-regex='^var/log/.*log$' \\
   "$work/rootfs.erofs" "$work/tree" >/dev/null
 umount "$work/tree"
 if [ -n "\${SUDO_UID:-}" ]; then chown "$SUDO_UID:$SUDO_GID" "$work/rootfs.erofs" "$work/status" "$work/licenses"; fi
@@ -139,6 +153,7 @@ async function writeOverlay(parts: RootfsParts): Promise<void> {
   await text("etc/resolv.conf", RESOLV_CONF);
   await text(RULES_PATH.slice(1), RULES);
   await text("etc/machine-id", "");
+  await text(SSHD_PATH, SSHD, 0o755);
   await Deno.mkdir(join(overlay, "workspace"));
   for (const name of GUEST_PROGRAMS) {
     await text(`usr/lib/sbx/${name}.js`, await Deno.readTextFile(join(parts.guestDir, `${name}.js`)));

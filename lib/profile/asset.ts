@@ -4,6 +4,7 @@ import { type Arch, type AssetFile, type Assets, installedName } from "../asset/
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { imageAssets } from "./image.ts";
+import { listProfiles } from "./list.ts";
 import type { Profile } from "./profile.ts";
 import type { Asset } from "./schema.ts";
 
@@ -31,10 +32,31 @@ export async function bootAssets(home: Home, profile: Profile, arch: Arch): Prom
 
 /** Locates a pinned file: among the installed files by hash, else at its `file:` address. */
 export async function pinnedFile(home: Home, { name, url, hash: pin, size }: Asset): Promise<AssetFile> {
-  const hash = pin.slice("blake3:".length);
+  const hash = bareHash(pin);
   const installed = join(home.assetsDir, installedName(name, hash));
   const path = !url.startsWith("file:") || await isFile(installed) ? installed : fileURLToPath(url);
   return { name, path, hash, size };
+}
+
+/**
+ * Installed names of the files that profiles pin, for every architecture. Those of a profile that cannot be read are unknown.
+ *
+ * @throws {SbxError} that profile's error
+ */
+export async function pinnedNames(home: Home): Promise<Set<string>> {
+  const pins = (await listProfiles(home)).flatMap((listed) => {
+    if ("error" in listed) throw listed.error;
+    const { assets, obom } = listed.profile;
+    return [
+      ...Object.values(assets?.arch ?? {}).flatMap(({ kernel, initrd, rootfs }) => [kernel, initrd, rootfs]),
+      ...Object.values(obom?.arch ?? {}),
+    ];
+  });
+  return new Set(pins.map(({ name, hash }) => installedName(name, bareHash(hash))));
+}
+
+function bareHash(pin: string): string {
+  return pin.slice("blake3:".length);
 }
 
 async function requiredFile(home: Home, profile: Profile, pin: Asset): Promise<AssetFile> {

@@ -8,7 +8,7 @@ description = "A Debian machine with git, curl, Python, Node and npm for coding 
 revision = "1.1.0"
 
 [packages]
-apt = ["ca-certificates", "git", "curl", "python3", "less", "procps"]
+apt = ["ca-certificates", "git", "curl", "python3", "less", "procps", "openssh-server", "rsync"]
 npm = ["node-linux-{cpu}@24.21.0", "npm@12.2.0"]
 
 [credentials]

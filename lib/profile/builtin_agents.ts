@@ -3,7 +3,18 @@
 /** Node and npm of the guests. */
 export const NODE = ["node-linux-{cpu}@24.21.0", "npm@12.2.0"];
 /** Debian packages for agents: what their tools call. */
-const APT = ["ca-certificates", "git", "curl", "python3", "less", "procps", "ripgrep", "jq"];
+const APT = [
+  "ca-certificates",
+  "git",
+  "curl",
+  "python3",
+  "less",
+  "procps",
+  "ripgrep",
+  "jq",
+  "openssh-server",
+  "rsync",
+];
 
 /** Hosts that are only read: package registries, and files of git hosts. */
 const REGISTRIES = [
@@ -232,7 +243,7 @@ description = "The machine of code, whose requests to other hosts than registrie
 revision = "1.0.0"
 
 [packages]
-apt = ["ca-certificates", "git", "curl", "python3", "less", "procps"]
+apt = ["ca-certificates", "git", "curl", "python3", "less", "procps", "openssh-server", "rsync"]
 npm = ${list(NODE)}
 
 [credentials]

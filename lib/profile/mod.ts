@@ -1,7 +1,7 @@
 /** Profiles: contracts of VMs (docs/contracts.md §4). */
 export { type Arch, currentArch } from "../asset/mod.ts";
 export { Agent, PROMPT } from "./agent.ts";
-export { bootAssets } from "./asset.ts";
+export { bootAssets, pinnedNames } from "./asset.ts";
 export { copyProfile, saveProfile } from "./copy.ts";
 export { BUILTIN_PROFILES } from "./builtin.ts";
 export { type ProfileInfo, profileInfo, type ProfileInfoOptions } from "./info.ts";

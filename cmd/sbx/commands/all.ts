@@ -11,6 +11,7 @@ import "./jobs.ts";
 import "./shell.ts";
 import "./port.ts";
 import "./open.ts";
+import "./ssh-config.ts";
 import "./pause.ts";
 import "./resume.ts";
 import "./suspend.ts";

@@ -16,6 +16,7 @@ export const COMMANDS: readonly string[] = [
   "shell",
   "port",
   "open",
+  "ssh-config",
   "pause",
   "resume",
   "suspend",

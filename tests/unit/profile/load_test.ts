@@ -42,6 +42,8 @@ Deno.test("the built-in profiles", async () => {
       "python3",
       "less",
       "procps",
+      "openssh-server",
+      "rsync",
     ]);
     assertEquals((await loadProfile(home, "co-work")).id, "co-work");
   });
