@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { isAddress } from "../base/address/mod.ts";
-import { ACTIVITY_LIMITS, ERROR_CHARACTERS, INLINE_BYTES } from "./wire/messages.ts";
+import { ACTIVITY_LIMITS, ERROR_CHARACTERS, INLINE_BYTES, INPUT_WINDOW } from "./wire/messages.ts";
 
 /** Longest base64 of a piece of output on the control port, in characters. */
 const INLINE_CHARACTERS = Math.ceil(INLINE_BYTES / 3) * 4;
@@ -53,9 +53,10 @@ export type ExecStarted = z.infer<typeof ExecStarted>;
 
 /**
  * Output of a program, base64. `end` marks the end of both streams: a vhost-user vsock may lose the end of
- * the connection.
+ * the connection. `taken` are `bytes` of input that the program has, or never will.
  */
 export const ExecOutput = z.union([
+  z.strictObject({ stream: z.literal("stdin"), taken: z.int().positive().max(INPUT_WINDOW) }),
   z.strictObject({ stream: z.enum(["stdout", "stderr"]), data: z.base64() }),
   z.strictObject({ stream: z.literal("stdout"), end: z.literal(true) }),
 ]);
@@ -147,7 +148,8 @@ const program = {
 /** Activity port, guest to host: what the guest's kernel tells of its programs. */
 export const ActivityFrame = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Process"), ...program }).describe("it ran before the report began"),
-  z.strictObject({ t: z.literal("Started"), processes: id }).describe("from here on the report is whole"),
+  z.strictObject({ t: z.literal("Started"), processes: id, files: z.boolean().describe("files are told of") })
+    .describe("from here on the report is whole"),
   z.strictObject({ t: z.literal("Exec"), ...program, started_ms: z.number() }),
   z.strictObject({
     t: z.literal("Exit"),
@@ -158,6 +160,29 @@ export const ActivityFrame = z.discriminatedUnion("t", [
       "since its first exec; absent: it ran before the report began",
     ),
   }),
+  z.strictObject({
+    t: z.literal("File"),
+    operation: z.enum(["create", "write", "delete", "rename", "read"]),
+    path: words.describe("of a rename the new one; begins with … where it is not whole"),
+    from: words.optional().describe("path before a rename"),
+    pid: id,
+    bytes: z.int().min(0).optional().describe("size of what was written"),
+  }),
+  z.strictObject({ t: z.literal("Listen"), port: z.int().min(1).max(65_535) }).describe(
+    "a program listens on a TCP port, told once",
+  ),
+  z.strictObject({ t: z.literal("Holding"), exec: z.boolean() }).describe(
+    "answers `Hold`: it is so from here on",
+  ),
+  z.strictObject({
+    t: z.literal("Permission"),
+    id,
+    kind: z.literal("exec"),
+    ...program,
+    opened: words.optional().describe(
+      "the file itself, where `executable` is a link to it, or a script that it runs",
+    ),
+  }).describe("a program waits to be run; sent again to another host"),
   z.strictObject({ t: z.literal("Gap"), why: words }).describe("something is missing in the report"),
 ]);
 export type ActivityFrame = z.infer<typeof ActivityFrame>;

@@ -5,6 +5,8 @@ import { log } from "../base/log/mod.ts";
 import { backgroundDelay } from "../base/time/mod.ts";
 import type { ExecStreams } from "../guest/mod.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
+import type { Absence } from "./absence.ts";
+import type { SessionReport } from "./report.ts";
 import type { DiskReserve } from "./reserve.ts";
 
 /** The remedy for a machine that paused itself. */
@@ -26,9 +28,9 @@ export interface MonitoredMachine {
   name: string;
   /** image of the guest's disk */
   disk: string;
-  state(): MachineInfo["state"];
-  /** changes what the session reports of the machine */
-  set(change: Partial<MachineInfo>): void;
+  /** what the session reports of it */
+  report: Pick<SessionReport, "info" | "keep">;
+  absence(): Pick<Absence, "over" | "written" | "isAway">;
   pause(): Promise<void>;
   resume(): Promise<void>;
   /** room on the disk for the record */
@@ -55,7 +57,7 @@ export class SessionHealth {
   async ledgerFailed({ message, cause }: Error, pause: boolean): Promise<void> {
     const isSizeLimit = cause instanceof SbxError && cause.code === "ledger.full";
     this.#ledgerProblem = { message, pause, isSizeLimit };
-    this.#machine.set({ last_error: message });
+    this.#set({ last_error: message });
     await this.pauseIfNeeded();
   }
 
@@ -81,7 +83,7 @@ export class SessionHealth {
     if (!this.#mayUseReserve || !await this.#machine.reserve.release()) return false;
     // The ledger tries again by itself.
     for (let waited = 0; waited < RECOVERY_MS; waited += POLL_MS) {
-      if (this.#machine.state() !== "Paused") return true;
+      if (this.#state !== "Paused") return true;
       await backgroundDelay(POLL_MS);
     }
     return false;
@@ -92,27 +94,37 @@ export class SessionHealth {
     if (this.#diskProblem !== undefined) return;
     const { disk } = this.#machine;
     this.#diskProblem = `the host has no space left for the guest's disk ${disk}`;
-    this.#machine.set({ last_error: this.#diskProblem });
-    await this.pauseIfNeeded();
-    while (isLive(this.#machine.state()) && !await hasRoom(disk)) await backgroundDelay(ROOM_RETRY_MS);
+    this.#set({ last_error: this.#diskProblem });
+    // One whose guest is away is paused when that is back, for which there must be room: it stands still already.
+    if (this.#machine.absence().isAway) this.#paused();
+    else await this.pauseIfNeeded();
+    while (isLive(this.#state) && !await hasRoom(disk)) await backgroundDelay(ROOM_RETRY_MS);
     this.#diskProblem = undefined;
+    // The hypervisor stopped it, and nobody else has.
+    if (this.#state === "Booting") return await this.#machine.resume();
     await this.#resumeIfHealthy();
   }
 
   /** Pauses a running machine that has a problem, also one from before it ran. */
   async pauseIfNeeded(): Promise<void> {
-    if (this.#problem === undefined || this.#machine.state() !== "Running") return;
+    if (!this.#mustPause) return;
+    await this.#machine.absence().over;
+    if (!this.#mustPause) return;
     await this.#machine.pause();
     // The problem may be over by now.
     if (this.#problem === undefined) return await this.#machine.resume();
-    this.#pausedItself = true;
-    this.#machine.set({ state: "Paused", last_error: this.#problem });
-    for (const streams of this.#programs) this.#explain(streams);
+    this.#paused();
+  }
+
+  /** Settles when the guest is there. @throws {SbxError} `vm.paused`: it may not come back soon */
+  async present(): Promise<void> {
+    this.requireHealthy();
+    await this.#machine.absence().over;
   }
 
   /** @throws {SbxError} `vm.paused` while the machine is paused by a problem */
   requireHealthy(): void {
-    if (this.#problem !== undefined && this.#machine.state() === "Paused") throw this.#error();
+    if (this.#problem !== undefined && this.#state === "Paused") throw this.#error();
   }
 
   /** Runs a program, telling it on its standard error when the machine pauses and resumes. */
@@ -127,19 +139,40 @@ export class SessionHealth {
     return reserve.held && this.#ledgerProblem !== undefined && !this.#ledgerProblem.isSizeLimit;
   }
 
+  get #mustPause(): boolean {
+    return this.#problem !== undefined && this.#state === "Running";
+  }
+
+  get #state(): MachineInfo["state"] {
+    return this.#machine.report.info.state;
+  }
+
   get #problem(): string | undefined {
     return this.#ledgerProblem?.pause ? this.#ledgerProblem.message : this.#diskProblem;
   }
 
+  /** Reports a machine that stands still. */
+  #paused(): void {
+    if (this.#state !== "Running") return;
+    this.#pausedItself = true;
+    this.#set({ state: "Paused", last_error: this.#problem });
+    for (const streams of this.#programs) this.#explain(streams);
+  }
+
   async #resumeIfHealthy(): Promise<void> {
-    if (this.#problem !== undefined || !isLive(this.#machine.state())) return;
-    this.#machine.set({ last_error: this.#ledgerProblem?.message });
+    if (this.#problem !== undefined || !isLive(this.#state)) return;
+    this.#set({ last_error: this.#ledgerProblem?.message });
     const pausedItself = this.#pausedItself;
     this.#pausedItself = false;
-    if (!pausedItself || this.#machine.state() !== "Paused") return;
+    if (!pausedItself || this.#state !== "Paused") return;
+    await this.#machine.absence().written;
     await this.#machine.resume();
-    this.#machine.set({ state: "Running" });
+    this.#set({ state: "Running" });
     for (const streams of this.#programs) write(streams, `"${this.#machine.name}" goes on`);
+  }
+
+  #set(change: Partial<MachineInfo>): void {
+    this.#machine.report.keep(change);
   }
 
   #error(): SbxError {

@@ -44,7 +44,7 @@ Deno.test("jobs of a VM", async (t) => {
         assertEquals((await sbx.cli("jobs", "logs", id, "--tail", "1")).stdout, "/workspace\n");
         assertStringIncludes(await sbx.ok("why", event_id!), "allow");
         const exits = JSON.parse(await sbx.ok("events", "dev", "--json")).events
-          .filter(({ common }: any) => common.labels?.event_id === event_id);
+          .filter(({ common }: any) => common.actor === "host" && common.labels?.event_id === event_id);
         assertEquals(exits.map(({ process }: any) => process.activity.exit_code), [7]);
         assertStringIncludes((await sbx.cli("jobs", "attach", id)).stderr, `sbx jobs logs ${id}`);
         assertEquals((await sbx.cli("jobs", "stop", id)).code, 1);

@@ -29,6 +29,7 @@ export class TraceFormat {
 
   number({ data }: TraceRecord, name: string): bigint {
     const { offset, size } = this.#field(name);
+    if (size === 2) return BigInt(data.getUint16(offset, true));
     return size === 8 ? data.getBigUint64(offset, true) : BigInt(data.getInt32(offset, true));
   }
 

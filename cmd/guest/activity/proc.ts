@@ -51,13 +51,27 @@ export function ownerOf(pid: number): number | undefined {
   return uid === undefined ? undefined : Number(uid);
 }
 
+/** TCP ports that programs listen on. */
+export function listeningPorts(): number[] {
+  return ["tcp", "tcp6"].flatMap((name) => {
+    // Of each socket: its number, its address and port, the other side's, and its state, where 0A is TCP_LISTEN.
+    const sockets = textOf(`/proc/net/${name}`).matchAll(/^ *\d+: \w+:(\w{4}) \w+:\w{4} 0A /gm);
+    return Array.from(sockets, ([, port]) => parseInt(port, 16));
+  });
+}
+
 function parentOf(pid: number): number {
   return Number(/^PPid:\s+(\d+)/m.exec(statusOf(pid))?.[1] ?? 0);
 }
 
 function statusOf(pid: number): string {
+  return textOf(`/proc/${pid}/status`);
+}
+
+/** Empty where there is no such file. */
+function textOf(path: string): string {
   try {
-    return Deno.readTextFileSync(`/proc/${pid}/status`);
+    return Deno.readTextFileSync(path);
   } catch {
     return "";
   }

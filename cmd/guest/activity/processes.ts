@@ -5,8 +5,13 @@ import { cwdOf, ownerOf, programOf, type RunningProcess } from "./proc.ts";
 import type { TraceRecord } from "./page.ts";
 import { ARGS_MAX, type TraceEvent, type TraceFormats } from "./trace.ts";
 
+/** What happens to processes. */
+export type ProcessEvent = Exclude<TraceEvent, "listen">;
+
 /** Most threads and processes that are remembered at once; the oldest are forgotten. */
 const REMEMBERED_MAX = 65_536;
+/** Most threads that are remembered after their end. */
+const ENDED_MAX = 1024;
 /** Most steps up to the parent that runs a program: pids are used again, and stale links could make a circle. */
 const STEPS_MAX = 64;
 
@@ -38,6 +43,8 @@ export class Processes {
   readonly #clock: (time: bigint) => number;
   readonly #report: (report: Report) => void;
   readonly #tasks = new Map<number, Task>();
+  /** programs of threads that have ended */
+  readonly #ended = new Map<number, number>();
 
   /**
    * @param clock time of a record as unix `ms`
@@ -55,7 +62,7 @@ export class Processes {
   }
 
   /** Takes the records in the order of their times. */
-  take(event: TraceEvent, record: TraceRecord): void {
+  take(event: ProcessEvent, record: TraceRecord): void {
     const format = this.#formats[event];
     const { pid } = record;
     switch (event) {
@@ -87,6 +94,13 @@ export class Processes {
       case "exit":
         return this.#exited(Number(format.number(record, "pid")), record.time);
     }
+  }
+
+  /** The process whose program a thread runs, or ran until a moment ago: files are closed after its end. */
+  programOf(thread: number): number {
+    const task = this.#tasks.get(thread);
+    if (!task) return this.#ended.get(thread) ?? thread;
+    return task.since === undefined ? this.#parentOf(task) : thread;
   }
 
   #forked(parent: number, child: number): void {
@@ -153,6 +167,9 @@ export class Processes {
 
   #exited(pid: number, time: bigint): void {
     const task = this.#tasks.get(pid);
+    this.#ended.delete(pid);
+    this.#ended.set(pid, this.programOf(pid));
+    if (this.#ended.size > ENDED_MAX) this.#ended.delete(this.#ended.keys().next().value!);
     this.#tasks.delete(pid);
     if (task?.since === undefined) return;
     this.#report({

@@ -1,17 +1,26 @@
 import { closeQuietly, encodeFrame, writeAll } from "../../../lib/base/wire/mod.ts";
 import type { ActivityFrame, ActivityHello } from "../../../lib/guest/wire/mod.ts";
 import { ACTIVITY_LIMITS } from "../../../lib/guest/wire/mod.ts";
-import { runningProcesses } from "./proc.ts";
+import { listeningPorts, runningProcesses } from "./proc.ts";
 
 /** Most `bytes` of one write. */
 const WRITE_BYTES = 64 * 1024;
 
 /** Reports for the host, kept while it is away. */
 export class Reports {
+  readonly #hasFiles: boolean;
   #waiting: ActivityFrame[] = [];
+  /** ports that the host was told of */
+  readonly #ports = new Set<number>();
   #conn?: Deno.Conn;
   /** settles when there is a host again */
   #host = Promise.withResolvers<void>();
+  #written: Promise<unknown> = Promise.resolve();
+
+  /** @param hasFiles what happens to files is told too */
+  constructor(hasFiles: boolean) {
+    this.#hasFiles = hasFiles;
+  }
 
   add(report: ActivityFrame): void {
     this.#waiting.push(report);
@@ -19,6 +28,20 @@ export class Reports {
 
   lose(why: string): void {
     this.#waiting.push({ t: "Gap", why: why.slice(0, ACTIVITY_LIMITS.characters) });
+  }
+
+  /** Sends to the host that is there, ahead of the reports that wait; one who comes later has to ask for it. */
+  send(frame: ActivityFrame): void {
+    const conn = this.#conn;
+    if (conn) this.#write(conn, encodeFrame("argv" in frame ? cut(frame) : frame)).catch(() => {});
+  }
+
+  /** A program listens on a port; the host is told once. */
+  listens(port: number): void {
+    // One that has not been bound has no number yet.
+    if (port === 0 || this.#ports.has(port)) return;
+    this.#ports.add(port);
+    this.#waiting.push({ t: "Listen", port });
   }
 
   /** Sends to another host from here on, which knows no process yet. */
@@ -31,9 +54,11 @@ export class Reports {
         t: "Process" as const,
         ...cut(process),
       })),
-      { t: "Started", processes: running.length },
+      { t: "Started", processes: running.length, files: this.#hasFiles },
     ];
-    for (const frame of frames) await writeAll(conn, encodeFrame(frame));
+    for (const frame of frames) await this.#write(conn, encodeFrame(frame));
+    this.#ports.clear();
+    for (const port of listeningPorts()) this.listens(port);
     this.#conn = conn;
     this.#host.resolve();
   }
@@ -47,8 +72,9 @@ export class Reports {
         continue;
       }
       try {
-        const sent = await writeSome(conn, this.#waiting);
-        this.#waiting.splice(0, sent);
+        const { bytes, count } = encodeSome(this.#waiting);
+        await this.#write(conn, bytes);
+        this.#waiting.splice(0, count);
       } catch {
         if (this.#conn !== conn) continue;
         this.#conn = undefined;
@@ -56,10 +82,17 @@ export class Reports {
       }
     }
   }
+
+  /** Writes in turn: what is sent ahead must not end up within a frame. */
+  #write(conn: Deno.Conn, bytes: Uint8Array): Promise<void> {
+    const writing = this.#written.then(() => writeAll(conn, bytes));
+    this.#written = writing.catch(() => {});
+    return writing;
+  }
 }
 
-/** Writes frames in one piece. @returns how many */
-async function writeSome(conn: Deno.Conn, frames: ActivityFrame[]): Promise<number> {
+/** As many frames as are written in one piece. */
+function encodeSome(frames: readonly ActivityFrame[]): { bytes: Uint8Array; count: number } {
   const bytes = new Uint8Array(WRITE_BYTES);
   let length = 0, count = 0;
   for (const frame of frames) {
@@ -69,8 +102,7 @@ async function writeSome(conn: Deno.Conn, frames: ActivityFrame[]): Promise<numb
     length += next.length;
     count++;
   }
-  await writeAll(conn, bytes.subarray(0, length));
-  return count;
+  return { bytes: bytes.subarray(0, length), count };
 }
 
 /** Cuts texts to what the host takes. */

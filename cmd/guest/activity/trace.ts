@@ -1,5 +1,6 @@
 /** The kernel's trace of programs: an instance of its own, read in its binary form. */
 import { PolledFiles } from "../../../ffi/libc/poll.ts";
+import { FILE_EVENTS, FILE_PROBES, type FileEvent } from "./file_probes.ts";
 import { TraceFormat } from "./format.ts";
 import { PAGE_BYTES, readPage, type TraceRecord } from "./page.ts";
 import { withOneProcessor } from "./processor.ts";
@@ -41,14 +42,17 @@ const EVENTS = {
   exec: "sched/sched_process_exec",
   fork: "sched/sched_process_fork",
   exit: "sched/sched_process_exit",
+  listen: "sock/inet_sock_set_state",
 } as const;
+/** Records of these that are of no use stay out of the buffer; 10 is TCP_LISTEN. */
+const FILTERS: Partial<Record<keyof typeof EVENTS, string>> = { listen: "newstate == 10" };
 
 export type TraceEvent = keyof typeof EVENTS;
 export type TraceFormats = Record<TraceEvent, Pick<TraceFormat, "number" | "text">>;
 
 /** Takes records in the order of their times. */
 export interface TraceReader {
-  take(event: TraceEvent, record: TraceRecord): void;
+  take(event: TraceEvent | FileEvent, record: TraceRecord): void;
   /** all that was read is taken; the trace is read on when this settles */
   taken(): Promise<void>;
   /** records are missing */
@@ -57,11 +61,18 @@ export interface TraceReader {
 
 export class KernelTrace {
   readonly formats: Record<TraceEvent, TraceFormat>;
-  readonly #events: Map<number, TraceEvent>;
+  /** absent where the kernel is too old to tell of files */
+  readonly fileFormats?: Record<FileEvent, TraceFormat>;
+  readonly #events: Map<number, TraceEvent | FileEvent>;
 
-  private constructor(formats: Record<TraceEvent, TraceFormat>) {
+  private constructor(formats: Record<TraceEvent, TraceFormat>, files?: Record<FileEvent, TraceFormat>) {
     this.formats = formats;
-    this.#events = new Map(Object.entries(formats).map(([name, { type }]) => [type, name as TraceEvent]));
+    this.fileFormats = files;
+    this.#events = new Map(
+      Object.entries({ ...formats, ...files }).map((
+        [name, { type }],
+      ) => [type, name as TraceEvent | FileEvent]),
+    );
   }
 
   /** Prepares the trace, which has no records yet. @throws the kernel's refusal: without all of it nothing is reported */
@@ -76,18 +87,27 @@ export class KernelTrace {
     write("buffer_size_kb", String(BUFFER_KIB));
     // Readers are woken for any record, not when half of the buffer is full.
     write("buffer_percent", "0");
-    const formats = withOneProcessor(() => {
-      for (const probe of PROBES) addProbe(probe);
-      return Object.entries(EVENTS).map(([name, path]) => {
-        const format = new TraceFormat(Deno.readTextFileSync(`${INSTANCE}/events/${path}/format`));
-        write(`events/${path}/enable`, "1");
-        return [name, format];
-      });
+    return withOneProcessor(() => {
+      addProbes(PROBES);
+      for (const [name, filter] of Object.entries(FILTERS)) {
+        write(`events/${EVENTS[name as TraceEvent]}/filter`, filter);
+      }
+      const formats = enable(EVENTS);
+      try {
+        addProbes(FILE_PROBES);
+      } catch {
+        return new KernelTrace(formats);
+      }
+      return new KernelTrace(formats, enable(FILE_EVENTS));
     });
-    return new KernelTrace(Object.fromEntries(formats));
   }
 
-  start(): void {
+  /** @param devices file systems whose files are told, as the kernel numbers them */
+  start(devices: Iterable<number>): void {
+    const here = Array.from(devices, (device) => `dev == ${device}`).join(" || ");
+    if (this.fileFormats) {
+      for (const path of Object.values(FILE_EVENTS)) write(`events/${path}/filter`, here);
+    }
     write("tracing_on", "1");
   }
 
@@ -118,7 +138,8 @@ export class KernelTrace {
   /** Why the kernel reports no more. */
   #problem(): string | undefined {
     try {
-      const switches = ["tracing_on", ...Object.values(EVENTS).map((path) => `events/${path}/enable`)];
+      const paths = Object.values({ ...EVENTS, ...this.fileFormats && FILE_EVENTS });
+      const switches = ["tracing_on", ...paths.map((path) => `events/${path}/enable`)];
       const off = switches.find((name) => Deno.readTextFileSync(`${INSTANCE}/${name}`).trim() !== "1");
       return off && `${off} of the kernel's trace was switched off`;
     } catch {
@@ -148,11 +169,23 @@ function byTime(a: TraceRecord, b: TraceRecord): number {
   return a.time < b.time ? -1 : a.time > b.time ? 1 : 0;
 }
 
-/** Adds a probe, unless it is there: this program may have been started again. */
-function addProbe(probe: string): void {
-  const name = probe.slice(2, probe.indexOf(" "));
-  if (exists(`${TRACING}/events/${name}`)) return;
-  Deno.writeTextFileSync(`${TRACING}/dynamic_events`, `${probe}\n`, { append: true });
+/** Adds probes, unless they are there: this program may have been started again. Several may have one name. */
+function addProbes(probes: readonly string[]): void {
+  const nameOf = (probe: string) => probe.slice(2, probe.indexOf(" "));
+  const missing = probes.filter((probe) => !exists(`${TRACING}/events/${nameOf(probe)}`));
+  for (const probe of missing) {
+    Deno.writeTextFileSync(`${TRACING}/dynamic_events`, `${probe}\n`, { append: true });
+  }
+}
+
+/** @returns the formats of the events' records */
+function enable<T extends string>(events: Record<T, string>): Record<T, TraceFormat> {
+  const formats = Object.entries<string>(events).map(([name, path]) => {
+    const format = new TraceFormat(Deno.readTextFileSync(`${INSTANCE}/events/${path}/format`));
+    write(`events/${path}/enable`, "1");
+    return [name, format];
+  });
+  return Object.fromEntries(formats);
 }
 
 function write(name: string, text: string): void {

@@ -3,8 +3,8 @@ import { ACTIVITY_KEYS } from "../../../lib/guest/wire/mod.ts";
 /** Held open both ways: what is written waits for a reader, also for one that is started again. */
 let pipe: Deno.FsFile | undefined;
 
-/** Passes a key of the host on to sbx-activity. */
+/** Passes a key of the host on to sbx-activity, and tells it who does. */
 export async function passKey(key: string): Promise<void> {
   pipe ??= await Deno.open(ACTIVITY_KEYS, { read: true, write: true });
-  await pipe.write(new TextEncoder().encode(`${key}\n`));
+  await pipe.write(new TextEncoder().encode(`${key} ${Deno.pid}\n`));
 }

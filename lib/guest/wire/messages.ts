@@ -32,6 +32,13 @@ export const PORTS = {
 export const ERROR_CHARACTERS = 4096;
 /** Most `bytes` of a program's output on the control connection (docs/contracts.md §7); the rest has a connection of its own. */
 export const INLINE_BYTES = 4096;
+/**
+ * `bytes` of a program's input that the guest has not taken yet (docs/contracts.md §7), less than its vsock buffers: a
+ * vhost-user vsock with bytes for a guest that reads none stops what that guest sends, for ever.
+ */
+export const INPUT_WINDOW = 96 * 1024;
+/** Most `bytes` of input in one frame. */
+export const INPUT_PIECE = 24 * 1024;
 /** Limits of what a guest reports of its programs (docs/contracts.md §7, "Activity"). */
 export const ACTIVITY_LIMITS = {
   /** processes that ran before the report began */
@@ -91,6 +98,16 @@ export type HostMessage =
   | { t: "Rehearse" }
   | { t: "Detach" }
   | { t: "Shutdown" };
+
+/** Activity port, host to guest. */
+export type ActivityOrder =
+  /** programs wait for an answer before they run, or do not */
+  | { t: "Hold"; exec: boolean }
+  /**
+   * Of a `Permission`. With `always` the same file under the same path is allowed until the next `Hold`; `text` is for the
+   * user of a program that may not run.
+   */
+  | { t: "Answer"; id: number; allow: boolean; always?: boolean; text?: string };
 
 /** Exec port, host to guest: base64 of a program's input, or its end. */
 export type ExecInput = { stream: "stdin"; data: string } | { stream: "stdin"; end: true };

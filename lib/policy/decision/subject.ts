@@ -9,7 +9,17 @@ export function subjectLine(event: object): string {
   const family = String(objectOf(fields.common).event_type ?? "").split(".")[0];
   const body = objectOf(fields[family]);
   const format = SUBJECTS[family];
-  return format ? format(body, objectOf(body.request), objectOf(body.response)) : JSON.stringify(body);
+  if (!format) return JSON.stringify(body);
+  const line = format(body, objectOf(body.request), objectOf(body.response));
+  if (family !== "file" && family !== "process") return line;
+  return join(line, noteOf(objectOf(objectOf(fields.common).labels)));
+}
+
+/** What the report of a guest's programs says of itself, and for how many an event stands. */
+function noteOf({ from, folded, failed, activity, why }: Fields): string | undefined {
+  if (from !== undefined) return `(from ${from})`;
+  if (folded !== undefined) return `(${folded} times${Number(failed) > 0 ? `, ${failed} failed` : ""})`;
+  if (activity !== undefined) return `(report: ${activity}${why === undefined ? "" : `, ${why}`})`;
 }
 
 /** {@linkcode subjectLine} of a listed event, with an error of its outcome in parentheses. */

@@ -12,7 +12,10 @@ export interface GuestProgram {
 }
 
 export function guestProgram(
-  { pid, ppid, executable, argv, cwd }: Extract<ActivityFrame, { t: "Process" | "Exec" }>,
+  { pid, ppid, executable, argv, cwd }: Pick<
+    Extract<ActivityFrame, { t: "Process" }>,
+    "pid" | "ppid" | "executable" | "argv" | "cwd"
+  >,
 ): GuestProgram {
   const command = argv.length > 0 ? argv.join(" ") : executable;
   return {
@@ -37,6 +40,12 @@ export function exitDraft(
     common: { event_type: "process.exit", source_engine: "process", actor: "vm", labels, process },
     process: { activity: { ...activity, operation: "exit", exit_code } },
   };
+}
+
+/** A program that waits to be run. */
+export function heldDraft(program: GuestProgram, labels: Record<string, string>): Draft {
+  const draft = execDraft(program, labels);
+  return { ...draft, common: { ...draft.common, enforceability: "inline_blockable" } };
 }
 
 /** Programs that are not recorded one by one. */

@@ -2,6 +2,8 @@ import type { GuestProgram } from "./draft.ts";
 
 /** Most processes that are remembered, and characters of all of them; the oldest are forgotten (docs/contracts.md §14). */
 const PROCESSES_MAX = 65_536;
+/** Most processes that are remembered after their end, when their files are closed. */
+const ENDED_MAX = 1024;
 const CHARACTERS_MAX = 16 * 1024 * 1024;
 
 /** A process that the guest has told of. */
@@ -14,20 +16,35 @@ export interface KnownProcess extends GuestProgram {
 /** Processes by pid. */
 export class KnownProcesses {
   readonly #processes = new Map<number, KnownProcess>();
+  readonly #ended = new Map<number, KnownProcess>();
   #characters = 0;
 
   set(pid: number, process: KnownProcess): void {
-    this.take(pid);
+    this.#take(pid);
+    this.#ended.delete(pid);
     this.#processes.set(pid, process);
     this.#characters += sizeOf(process);
     for (const oldest of this.#processes.keys()) {
       if (this.#processes.size <= PROCESSES_MAX && this.#characters <= CHARACTERS_MAX) return;
-      this.take(oldest);
+      this.#take(oldest);
     }
   }
 
-  /** Forgets a process. @returns it */
-  take(pid: number): KnownProcess | undefined {
+  /** A process, also one that has ended a moment ago. */
+  get(pid: number): KnownProcess | undefined {
+    return this.#processes.get(pid) ?? this.#ended.get(pid);
+  }
+
+  /** Notes the end of a process. @returns it */
+  end(pid: number): KnownProcess | undefined {
+    const known = this.#take(pid);
+    if (!known) return undefined;
+    this.#ended.set(pid, known);
+    if (this.#ended.size > ENDED_MAX) this.#ended.delete(this.#ended.keys().next().value!);
+    return known;
+  }
+
+  #take(pid: number): KnownProcess | undefined {
     const known = this.#processes.get(pid);
     if (known && this.#processes.delete(pid)) this.#characters -= sizeOf(known);
     return known;

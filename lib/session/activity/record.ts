@@ -6,6 +6,8 @@ import { ActivityFrame, ActivityHello } from "../../guest/schema.ts";
 import type { SessionGate } from "../../gate/mod.ts";
 import { execDraft, exitDraft, foldDraft, guestProgram, reportDraft } from "./draft.ts";
 import { ReportFindings } from "./finding.ts";
+import { FileRecord } from "./files.ts";
+import { ProgramHolds } from "./holds.ts";
 import { Fold, FOLD_MS } from "./fold.ts";
 import { KnownProcesses } from "./processes.ts";
 
@@ -27,6 +29,8 @@ const HOSTS_MAX = 1024;
 const GAP_MS = 1000;
 /** What the report begins and ends with, as a label. */
 const LABEL = "activity";
+/** Name of programs without a count of their own. */
+const OTHER_PROGRAMS = "(other programs)";
 
 /** Host end of the guest that reports. */
 export interface ActivityLink {
@@ -40,7 +44,15 @@ export interface ActivityLink {
   readonly isOver: boolean;
 }
 
-type Recording = Pick<SessionGate, "observe" | "refuse" | "report">;
+type Recording = Pick<SessionGate, "observe" | "refuse" | "report" | "preview" | "decide" | "guestRules">;
+
+/** Who wants to know of a report. */
+export interface ActivityListener {
+  /** @param why nothing is reported; `undefined` once it is */
+  onProblem(why?: string): void;
+  /** a program of the guest listens on a port */
+  onListen(port: number): void;
+}
 
 /** A report that was asked for. */
 interface Report {
@@ -49,6 +61,8 @@ interface Report {
   started: PromiseWithResolvers<void>;
   /** resolves with the reason for its end */
   ended: PromiseWithResolvers<string>;
+  /** the last gap that it told of, after which it may end */
+  gap?: { why: string; at: number };
 }
 
 /**
@@ -57,10 +71,12 @@ interface Report {
  */
 export class ActivityRecord {
   readonly #gate: Recording;
-  readonly #onProblem: (problem?: string) => void;
-  readonly #fold = new Fold();
+  readonly #listener: ActivityListener;
+  readonly #fold = new Fold(() => OTHER_PROGRAMS);
+  readonly #files: FileRecord;
   readonly #findings: ReportFindings;
   readonly #processes = new KnownProcesses();
+  readonly holds: ProgramHolds;
   #gapAt = -Infinity;
   /** events of the host's programs that the guest has just started, by pid */
   readonly #hosts = new Map<number, { event_id: string; at: number }>();
@@ -69,12 +85,16 @@ export class ActivityRecord {
   #isFoldDue = false;
   readonly #times: typeof TIMES;
 
-  /** @param onProblem gets the reason why nothing is reported; `undefined` once it is */
-  constructor(gate: Recording, onProblem: (problem?: string) => void, times: Partial<typeof TIMES> = {}) {
+  constructor(gate: Recording, listener: ActivityListener, times: Partial<typeof TIMES> = {}) {
     this.#times = { ...TIMES, ...times };
     this.#gate = gate;
+    this.holds = new ProgramHolds(gate, {
+      started: (pid, event_id) => this.hostStarted(pid, event_id),
+      deadlineMs: this.#times.start,
+    });
+    this.#files = new FileRecord(gate, this.#processes);
     this.#findings = new ReportFindings((findings) => gate.report(findings));
-    this.#onProblem = onProblem;
+    this.#listener = listener;
   }
 
   /** A program that the host runs has become a process of the guest. @param event_id of its exec */
@@ -90,7 +110,7 @@ export class ActivityRecord {
     const { start, grace, retry, retryMax } = this.#times;
     for (let pause = retry; !link.isOver; pause = Math.min(pause * 2, retryMax)) {
       const asked = performance.now();
-      const report = this.#report = {
+      const report: Report = this.#report = {
         link,
         started: Promise.withResolvers<void>(),
         ended: Promise.withResolvers<string>(),
@@ -98,24 +118,28 @@ export class ActivityRecord {
       await link.askActivity().catch(() => {});
       const late = backgroundDelay(start).then(() => "sbx-activity did not begin");
       const began = await Promise.race([report.started.promise, report.ended.promise, late]);
-      const why = began ?? await report.ended.promise;
+      const ended = began ?? await report.ended.promise;
+      const { gap } = report;
+      const isTold = gap !== undefined && performance.now() - gap.at < GAP_MS;
+      const why = isTold ? gap.why : ended;
       await backgroundDelay(grace);
       if (link.isOver) return;
       if (performance.now() - asked > retryMax) pause = retry;
-      if (why !== this.#problem) this.#lost(why);
-      this.#onProblem(this.#problem = why);
+      if (!isTold && why !== this.#problem) this.#lost(why);
+      this.#listener.onProblem(this.#problem = why);
       await backgroundDelay(pause);
     }
   }
 
   /** Serves a connection of the guest's port for reports, which any of its programs may open. */
-  async serve(channel: Pick<Channel, "next">): Promise<void> {
+  async serve(channel: Pick<Channel, "next" | "send">): Promise<void> {
     const first = await channel.next();
     if (first === null) return;
     const report = this.#report;
     const hello = ActivityHello.safeParse(first);
     if (!report || !hello.success || !report.link.admitsActivity(hello.data.key)) return this.#refuse();
     let why = "sbx-activity has ended";
+    this.holds.begin(channel);
     try {
       for (let frame = await channel.next(); frame !== null; frame = await channel.next()) {
         this.#take(ActivityFrame.parse(frame), report);
@@ -124,6 +148,7 @@ export class ActivityRecord {
       if (error instanceof SbxError) why = `it cannot be recorded: ${error.message}`;
       else if (!(error instanceof Deno.errors.ConnectionReset)) why = "sbx-activity broke the protocol";
     } finally {
+      this.holds.end(channel);
       this.#recordCounts();
       report.ended.resolve(why);
     }
@@ -141,14 +166,28 @@ export class ActivityRecord {
       case "Started":
         if (report.hasStarted) return;
         report.hasStarted = true;
-        this.#gate.observe(reportDraft("exec", { [LABEL]: "begins", processes: String(frame.processes) }));
+        this.#gate.observe(reportDraft("exec", {
+          [LABEL]: "begins",
+          processes: String(frame.processes),
+          ...!frame.files && { files: "unseen" },
+        }));
         report.started.resolve();
-        return this.#onProblem(this.#problem = undefined);
+        return this.#listener.onProblem(this.#problem = undefined);
       case "Exec":
         return this.#executed(frame);
       case "Exit":
         return this.#exited(frame);
+      case "File":
+        if (!this.#files.take(frame)) this.#recordCountsLater();
+        return;
+      case "Listen":
+        return this.#listener.onListen(frame.port);
+      case "Holding":
+        return this.holds.confirm(frame.exec);
+      case "Permission":
+        return this.holds.take(frame);
       case "Gap":
+        report.gap = { why: frame.why, at: performance.now() };
         return this.#lost(frame.why);
     }
   }
@@ -172,7 +211,7 @@ export class ActivityRecord {
   }
 
   #exited({ pid, exit_code, signal, duration_ms }: Extract<ActivityFrame, { t: "Exit" }>): void {
-    const known = this.#processes.take(pid);
+    const known = this.#processes.end(pid);
     if (!known) return;
     if (known.isCounted) {
       if (exit_code > 0 || signal > 0) this.#fold.failed(known.process.executable);
@@ -185,7 +224,7 @@ export class ActivityRecord {
     }));
   }
 
-  /** The event of the host's program that has just become this process. */
+  /** The event of the host's program, or of one that was asked about, that has just become this process. */
   #takeHost(pid: number): string | undefined {
     const host = this.#hosts.get(pid);
     this.#hosts.delete(pid);
@@ -206,6 +245,7 @@ export class ActivityRecord {
       for (const [executable, { count, failed }] of this.#fold.take()) {
         this.#gate.observe(foldDraft(executable, { folded: String(count), failed: String(failed) }));
       }
+      this.#files.recordCounts();
     });
   }
 

@@ -2,8 +2,8 @@
 import { assertEquals } from "@std/assert";
 import { TraceFormat } from "../../../cmd/guest/activity/format.ts";
 import { readPage, type TraceRecord } from "../../../cmd/guest/activity/page.ts";
-import { Processes } from "../../../cmd/guest/activity/processes.ts";
-import type { TraceEvent, TraceFormats } from "../../../cmd/guest/activity/trace.ts";
+import { Processes, type ProcessEvent } from "../../../cmd/guest/activity/processes.ts";
+import type { TraceFormats } from "../../../cmd/guest/activity/trace.ts";
 import type { ActivityFrame } from "../../../lib/guest/wire/mod.ts";
 
 /** Format file of a record with a number and a text, as the kernel writes it. */
@@ -105,7 +105,7 @@ type Fields = Record<string, string | number>;
 
 /** Reports of records, given as event, pid and fields. */
 function reportsOf(
-  records: [TraceEvent, number, Fields?][],
+  records: [ProcessEvent, number, Fields?][],
   seed = [{ pid: 100, ppid: 1, uid: 0, cwd: "/workspace" }],
 ) {
   const fields = new Map<TraceRecord, Fields>();

@@ -9,6 +9,9 @@ import { http } from "../../helper/policy.ts";
 const of = (event_type: string, family: string, body: object): Event =>
   ({ common: { event_type }, [family]: body }) as never;
 
+const labelled = (labels: object, event_type: string, family: string, body: object): Event =>
+  ({ common: { event_type, labels }, [family]: body }) as never;
+
 Deno.test("an event has its subject on one line", () => {
   const request = { method: "GET", url: "https://a.test/" };
   const model = { provider: "anthropic", model: "m", operation: "messages" };
@@ -62,6 +65,26 @@ Deno.test("an event has its subject on one line", () => {
     ],
     [of("model.call", "model", { request: model, response: { status: 529 } }), "anthropic m messages → 529"],
     [of("file.activity", "file", { activity: { operation: "write", path: "/x" } }), "write /x"],
+    [
+      labelled({ from: "/y" }, "file.activity", "file", { activity: { operation: "rename", path: "/x" } }),
+      "rename /x (from /y)",
+    ],
+    [
+      labelled({ folded: "23" }, "file.activity", "file", { activity: { operation: "write", path: "/x" } }),
+      "write /x (23 times)",
+    ],
+    [
+      labelled({ folded: "23", failed: "2" }, "process.exec", "process", {
+        activity: { operation: "exec", command: "/bin/ls" },
+      }),
+      "exec /bin/ls (23 times, 2 failed)",
+    ],
+    [
+      labelled({ activity: "gap", why: "it ended" }, "process.exit", "process", {
+        activity: { operation: "exit", command: "/a.js" },
+      }),
+      "exit /a.js (report: gap, it ended)",
+    ],
     [
       of("process.exec", "process", {
         activity: { operation: "exec", executable: "/bin/ls", command: "ls -l" },

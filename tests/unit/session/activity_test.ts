@@ -1,68 +1,9 @@
 /** What a guest reports of its programs, as the session records it. */
 import { assertEquals } from "@std/assert";
 import { Fold } from "../../../lib/session/activity/fold.ts";
-import { type ActivityLink, ActivityRecord } from "../../../lib/session/activity/mod.ts";
-import { TestGate } from "../../helper/gate.ts";
+import { channelOf, exec, exit, hello, program, recording, started } from "../../helper/activity.ts";
+import type { TestGate } from "../../helper/gate.ts";
 import { eventually } from "../../helper/sbx.ts";
-
-const KEY = "0123456789abcdef0123456789abcdef";
-
-/** Guest that reports these frames. */
-const channelOf = (...frames: unknown[]) => ({ next: () => Promise.resolve(frames.shift() ?? null) });
-const hello = (key = KEY) => ({ t: "Activity", key });
-const program = (pid: number, ppid: number, ...argv: string[]) => ({
-  pid,
-  ppid,
-  uid: 0,
-  executable: `/usr/bin/${argv[0]}`,
-  argv,
-  cwd: "/workspace",
-});
-const exec = (pid: number, ppid: number, ...argv: string[]) => ({
-  t: "Exec",
-  ...program(pid, ppid, ...argv),
-  started_ms: 1,
-});
-const exit = (pid: number, exit_code = 0) => ({ t: "Exit", pid, exit_code, signal: 0, duration_ms: 2 });
-const started = { t: "Started", processes: 3 };
-
-/** Link to a guest that has booted; each request for a report makes the key good again. */
-class TestLink implements ActivityLink {
-  asked = 0;
-  isOver = false;
-  #isGood = false;
-
-  booted() {
-    return Promise.resolve();
-  }
-
-  askActivity() {
-    this.asked++;
-    this.#isGood = true;
-    return Promise.resolve();
-  }
-
-  admitsActivity(key: string) {
-    const isGood = this.#isGood && key === KEY;
-    if (isGood) this.#isGood = false;
-    return isGood;
-  }
-}
-
-async function recording(start = 60_000) {
-  const gate = new TestGate();
-  const problems: (string | undefined)[] = [];
-  const record = new ActivityRecord(gate, (problem) => problems.push(problem), {
-    start,
-    grace: 10,
-    retry: 10,
-  });
-  const link = new TestLink();
-  const over = record.follow(link);
-  await Promise.resolve();
-  await Promise.resolve();
-  return { gate, record, link, problems, over };
-}
 
 /** Waits for what waits for timers that keep no program alive. */
 async function ends(over: Promise<unknown>): Promise<void> {
@@ -166,6 +107,17 @@ Deno.test("a report that ends before its guest is a gap with a finding, and is a
   await ends(over);
 });
 
+Deno.test("a report that ends because of a gap that it told is one gap", async () => {
+  const { gate, record, link, problems, over } = await recording();
+  await record.serve(channelOf(hello(), started, { t: "Gap", why: "the trace was switched off" }));
+  await eventually("it is asked for again", () => link.asked === 2);
+  assertEquals(seen(gate).map(([type]) => type), ["process.exec", "process.exit"]);
+  assertEquals(problems, [undefined, "the trace was switched off"]);
+  link.isOver = true;
+  await record.serve(channelOf(hello(), started));
+  await ends(over);
+});
+
 Deno.test("a guest that never reports is a gap; one that ends is none", async () => {
   const silent = await recording(10);
   await eventually("it is a gap", () => silent.problems.length > 0);
@@ -212,7 +164,7 @@ Deno.test("a flood of programs is counted in full, and a new program is recorded
 
 Deno.test("the limits of a fold come back with time, and very many programs share one count", () => {
   let now = 0;
-  const fold = new Fold(() => now);
+  const fold = new Fold(() => "(other programs)", () => now);
   let recorded = 0;
   for (let at = 0; at < 10_000; at++) if (fold.admits("/bin/x")) recorded++;
   assertEquals(recorded, 4000);

@@ -1,0 +1,107 @@
+/** Joins the kernel's records to what happens to files. */
+import { pathClass } from "../../../lib/event/mod.ts";
+import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/guest/wire/mod.ts";
+import { type FileEvent, NAMES_MAX } from "./file_probes.ts";
+import type { TraceFormat } from "./format.ts";
+import type { TraceRecord } from "./page.ts";
+
+/** Most threads that are renaming something; the oldest are forgotten. */
+const RENAMING_MAX = 4096;
+/** In place of what the kernel did not tell. */
+const UNKNOWN = "…";
+
+type Report = Extract<ActivityFrame, { t: "File" }>;
+export type FileFormats = Record<FileEvent, Pick<TraceFormat, "number" | "text">>;
+
+/** File systems whose files are told: where each is mounted, by its device as the kernel has it. */
+export type Mounts = ReadonlyMap<number, string>;
+
+export class Files {
+  readonly #formats: FileFormats;
+  readonly #mounts: Mounts;
+  readonly #programOf: (thread: number) => number;
+  readonly #report: (report: Report) => void;
+  /** path that a thread is about to rename */
+  readonly #leaving = new Map<number, string>();
+
+  /** @param programOf the process whose program a thread runs */
+  constructor(
+    formats: FileFormats,
+    mounts: Mounts,
+    programOf: (thread: number) => number,
+    report: (report: Report) => void,
+  ) {
+    this.#formats = formats;
+    this.#mounts = mounts;
+    this.#programOf = programOf;
+    this.#report = report;
+  }
+
+  take(event: FileEvent, record: TraceRecord): void {
+    const { pid } = record;
+    const path = this.#path(event, record);
+    const report = (operation: Report["operation"], more?: Partial<Report>) =>
+      this.#tell({ t: "File", operation, path, pid: this.#programOf(pid), ...more });
+    switch (event) {
+      case "created":
+      case "made":
+        return report("create");
+      case "removed":
+        return report("delete");
+      case "leaving":
+        this.#leaving.delete(pid);
+        if (this.#leaving.size >= RENAMING_MAX) this.#leaving.delete(this.#leaving.keys().next().value!);
+        return void this.#leaving.set(pid, path);
+      case "renamed": {
+        const from = this.#leaving.get(pid) ?? UNKNOWN;
+        this.#leaving.delete(pid);
+        return report("rename", { from });
+      }
+      case "written":
+      case "cut":
+        return report("write", { bytes: Number(this.#formats[event].number(record, "size")) });
+      case "read":
+        return report("read");
+    }
+  }
+
+  /** Tells what is of use: nothing of temporary files, and of reading only that of secrets. */
+  #tell(report: Report): void {
+    const classes = [report.path, report.from ?? report.path].map(pathClass);
+    if (!classes.includes("secret")) {
+      if (report.operation === "read" || classes.every((each) => each === "temp" || each === "device")) {
+        return;
+      }
+    }
+    this.#report(report);
+  }
+
+  /** Path of a record's file; of one that is very deep, its end. */
+  #path(event: FileEvent, record: TraceRecord): string {
+    const format = this.#formats[event];
+    const names: string[] = [];
+    while (names.length < NAMES_MAX) {
+      const name = format.text(record, `n${names.length}`) ?? UNKNOWN;
+      // The root of a file system.
+      if (name === "/") break;
+      names.unshift(name);
+    }
+    if (names.length === NAMES_MAX) names.unshift(UNKNOWN);
+    const path = [this.#mounts.get(Number(format.number(record, "dev"))) ?? "", ...names].join("/");
+    const { characters } = ACTIVITY_LIMITS;
+    return path.length <= characters ? path : UNKNOWN + path.slice(1 - characters);
+  }
+}
+
+/** @param paths where file systems are mounted */
+export function mountsOf(paths: readonly string[]): Mounts {
+  return new Map(
+    paths.map((path) => [kernelDevice(Deno.statSync(path).dev), path === "/" ? "" : path]),
+  );
+}
+
+/** The kernel has its own form of the number, with 20 bits for the minor one. */
+function kernelDevice(dev: number): number {
+  const major = (dev >>> 8) & 0xfff, minor = (dev & 0xff) | ((dev >>> 12) & 0xfff00);
+  return major * 2 ** 20 + minor;
+}

@@ -1,0 +1,90 @@
+/** A machine that pauses while its record or its disk cannot be written, also while its guest is away. */
+import { assertEquals, assertRejects } from "@std/assert";
+import type { MachineInfo } from "../../../lib/ipc/mod.ts";
+import { SessionHealth } from "../../../lib/session/health.ts";
+import type { DiskReserve } from "../../../lib/session/reserve.ts";
+
+/** A machine that is being written down, until `written`, and whose guest is away until `back`. */
+function machine(initial: MachineInfo["state"] = "Running") {
+  const away = Promise.withResolvers<void>();
+  const writing = Promise.withResolvers<void>();
+  const calls: string[] = [];
+  const report = {
+    info: { state: initial, boot_stages: [], pid: 1 } as MachineInfo,
+    keep(change: Partial<MachineInfo>) {
+      report.info = { ...report.info, ...change };
+      return Promise.resolve();
+    },
+  };
+  let isAway = true;
+  const health = new SessionHealth({
+    name: "dev",
+    // The test's own disk has room.
+    disk: Deno.execPath(),
+    report,
+    absence: () => ({ over: away.promise, written: writing.promise, isAway }),
+    pause: () => Promise.resolve(void calls.push("pause")),
+    resume: () => Promise.resolve(void calls.push("resume")),
+    reserve: { held: false, take: () => Promise.resolve() } as unknown as DiskReserve,
+  });
+  const back = () => {
+    isAway = false;
+    away.resolve();
+  };
+  return { health, calls, report, written: writing.resolve, back, seen: () => [calls, report.info.state] };
+}
+
+const FULL = new Error("the ledger is full");
+
+/** Lets everything happen that waits for nothing else. */
+const settle = () => new Promise((resolve) => setTimeout(resolve, 10));
+
+Deno.test("a machine whose guest is away is paused for its record when the guest is back", async () => {
+  const { health, seen, back, written } = machine();
+  const failing = health.ledgerFailed(FULL, true);
+  written();
+  await settle();
+  assertEquals(seen(), [[], "Running"]);
+  back();
+  await failing;
+  assertEquals(seen(), [["pause"], "Paused"]);
+  await health.ledgerRecovered();
+  assertEquals(seen(), [["pause", "resume"], "Running"]);
+});
+
+Deno.test("it is not paused when the record was written meanwhile, nor when the machine has gone", async () => {
+  const recovered = machine();
+  const failing = recovered.health.ledgerFailed(FULL, true);
+  await recovered.health.ledgerRecovered();
+  recovered.back();
+  await failing;
+  assertEquals(recovered.seen(), [[], "Running"]);
+  const gone = machine();
+  const late = gone.health.ledgerFailed(FULL, true);
+  gone.report.keep({ state: "Suspended" });
+  gone.back();
+  await late;
+  assertEquals(gone.seen(), [[], "Suspended"]);
+});
+
+Deno.test("one that the hypervisor stopped while it was written down goes on when that has ended", async () => {
+  const { health, seen, written, back } = machine();
+  const full = health.diskFull();
+  // Whoever needs the guest learns that it cannot come back yet.
+  assertEquals(seen(), [[], "Paused"]);
+  await assertRejects(() => health.present(), Error, "is paused: the host has no space left");
+  await settle();
+  assertEquals(seen(), [[], "Paused"]);
+  written();
+  await full;
+  assertEquals(seen(), [["resume"], "Running"]);
+  back();
+  await health.present();
+});
+
+Deno.test("one that the hypervisor stopped while it boots goes on too", async () => {
+  const { health, seen, back } = machine("Booting");
+  back();
+  await health.diskFull();
+  assertEquals(seen(), [["resume"], "Booting"]);
+});
