@@ -22,11 +22,11 @@ import {
 import { EventActivity } from "./activity.ts";
 import { askPerson } from "./ask.ts";
 import { completeDraft } from "./complete.ts";
-import { Detector, type ExportRoutes } from "./detector.ts";
+import { Detector } from "./detector.ts";
 import { credentialFindings, failureFinding } from "./finding.ts";
 import { budgetFinding, limited } from "./limited.ts";
 import type { SessionNotice } from "./notice.ts";
-import type { GateOptions } from "./options.ts";
+import type { GateOptions, RuleTerms } from "./options.ts";
 import { outlineOf } from "./outline.ts";
 import { recordRefusal } from "./unrecorded.ts";
 import { type Decided, EventPassage, type TimedOutcome } from "./passage.ts";
@@ -68,16 +68,9 @@ export class SessionGate implements Gate {
   }
 
   /** Replaces rules and detections, and the revision that events name. @throws {SbxError} `detection.conflict`: the ones before stay */
-  use(
-    policy: Policy,
-    detections: readonly DetectionIr[],
-    { exportRoutes, profileRevision = this.#profileRevision }: {
-      exportRoutes?: ExportRoutes;
-      profileRevision?: string;
-    } = {},
-  ): void {
-    this.#detector = new Detector(detections, exportRoutes, this.#detector);
-    this.#profileRevision = profileRevision;
+  use(policy: Policy, detections: readonly DetectionIr[], terms: RuleTerms = {}): void {
+    this.#detector = new Detector(detections, terms.exportRoutes, this.#detector);
+    this.#profileRevision = terms.profileRevision ?? this.#profileRevision;
     this.#rules = new RulesInForce(policy, detections);
   }
 
@@ -146,6 +139,11 @@ export class SessionGate implements Gate {
 
   reads(part: string): boolean {
     return this.#rules.policy.reads(part);
+  }
+
+  /** What the rules say of programs of the guest. */
+  get guestRules(): Pick<Policy, "restrictsPrograms" | "decidesByFile"> {
+    return this.#rules.policy;
   }
 
   preview(draft: Draft): Verdict {

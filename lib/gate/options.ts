@@ -22,3 +22,10 @@ export interface GateOptions {
   /** replaces secrets by refs in every text of a value, also one that is split over several; the value itself if it has none */
   scrubValue<T>(value: T): T;
 }
+
+/** What rules come with. */
+export interface RuleTerms {
+  exportRoutes?: ExportRoutes;
+  /** absent: as before */
+  profileRevision?: string;
+}

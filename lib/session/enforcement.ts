@@ -2,12 +2,12 @@ import { join } from "node:path";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { CredentialBroker, CredentialStore, Logins, storePath } from "../credential/mod.ts";
-import { SessionGate, type SessionNotice } from "../gate/mod.ts";
-import type { McpNeed } from "../ipc/mod.ts";
+import { SessionGate } from "../gate/mod.ts";
 import { compileLayers } from "../policy/mod.ts";
 import { DaySpending } from "../budget/mod.ts";
 import { AccessRequests } from "./access.ts";
 import { ActivityRecord } from "./activity/mod.ts";
+import { DevPorts } from "./dev_ports.ts";
 import { type Contract, detectionsOf, exportRoutesOf, readContract } from "./files/contract.ts";
 import { fileDraft } from "./file_event.ts";
 import { pinsPath, type SessionPaths, sessionPaths } from "./files/paths.ts";
@@ -15,19 +15,14 @@ import type { VmRecord } from "./files/record.ts";
 import type { McpSide } from "./mcp.ts";
 import { NetworkAccess } from "./network_access.ts";
 import { Recording, type RecordingOptions } from "./recording.ts";
+import type { SessionReport } from "./report.ts";
 
 /** The session that a contract is enforced in. */
 export interface EnforcementOptions extends Pick<RecordingOptions, "onUnrecorded" | "onRecorded"> {
   home: Home;
   paths: SessionPaths;
   record: VmRecord;
-  tell(notice: SessionNotice): void;
-  /** the reason why the guest has no network; `undefined` once it has one */
-  onNetwork(problem?: string): void;
-  /** the reason why the guest does not report its programs; `undefined` once it does */
-  onActivity(problem?: string): void;
-  /** stdio MCP servers that need a VM each, told again when one needs another */
-  onMcpNeeds(needs: McpNeed[]): void;
+  report: Pick<SessionReport, "tell" | "set" | "change">;
 }
 
 /** The parts that stay as long as the session. */
@@ -63,16 +58,22 @@ export class Enforcement {
       scrub: (text) => broker.scrub(text),
       apply: () => this.#apply(this.#contract),
     });
-    this.activity = new ActivityRecord(gate, options.onActivity);
+    const { report, record } = options;
+    const devPorts = new DevPorts(record.env, (dev_ports) => report.set({ dev_ports }));
+    this.activity = new ActivityRecord(gate, {
+      onProblem: (activity_error) => report.change({ activity_error }),
+      onListen: (port) => devPorts.add(port),
+    });
+    this.#holdPrograms();
     this.network = new NetworkAccess(async () => {
       const { Network } = await import("./network.ts");
       return await Network.open({ home: options.home, contract: this.#contract, gate, broker });
-    }, options.onNetwork);
+    }, (network_error) => report.change({ network_error }));
   }
 
   /** @throws {SbxError} `session.contract`, `policy.invalid`, `detection.conflict`, or those of opening the ledger */
   static async open(options: EnforcementOptions): Promise<Enforcement> {
-    const { home, paths, record, tell, onUnrecorded, onRecorded } = options;
+    const { home, paths, record, report, onUnrecorded, onRecorded } = options;
     const contract = await readContract(paths);
     const broker = await CredentialBroker.open({
       store: new CredentialStore(storePath(home)),
@@ -101,7 +102,7 @@ export class Enforcement {
         detections: detectionsOf(contract),
         exportRoutes: exportRoutesOf(contract),
         recorder: recording.ledger,
-        tell,
+        tell: (notice) => report.tell(notice),
         scrubValue: (value) => broker.scrubValue(value),
       });
       const enforcement = new Enforcement(options, { contract, broker, recording, gate });
@@ -144,6 +145,12 @@ export class Enforcement {
       exportRoutes: exportRoutesOf(contract),
       profileRevision: profile.revision,
     });
+    this.#holdPrograms();
+  }
+
+  /** Programs of the guest wait for the rules, where one may restrict them. */
+  #holdPrograms(): void {
+    this.activity.holds.want(this.gate.guestRules.restrictsPrograms);
   }
 
   /** Puts the budgets of a contract in force. Prices are loaded where there is one. */
@@ -187,7 +194,7 @@ export class Enforcement {
         import("./mcp_program/mod.ts"),
         import("./snapshot_tools.ts"),
       ]);
-    const { home, paths, record, onMcpNeeds } = this.#options;
+    const { home, paths, record, report } = this.#options;
     return await McpSide.open({
       tools: snapshotTools({
         store: new SnapshotStore(paths.snapshots, paths.workspace),
@@ -201,7 +208,7 @@ export class Enforcement {
       programs: new ProgramVms({
         logs: paths.logs,
         socketOf: (session) => sessionPaths(home, session).socket,
-        tell: onMcpNeeds,
+        tell: (mcp_needs) => report.set({ mcp_needs }),
       }),
       logins: new SessionLogins({
         logins: new Logins(new CredentialStore(storePath(home))),

@@ -58,8 +58,8 @@ export class Session {
     this.#health = new SessionHealth({
       name: record.name,
       disk: paths.scratch,
-      state: () => report.info.state,
-      set: (change) => void report.keep(change),
+      report,
+      absence: () => this.#absence,
       pause: () => this.#pauseMachine(),
       resume: () => this.#resumeMachine(),
       reserve: new DiskReserve(paths.reserve),
@@ -69,18 +69,16 @@ export class Session {
         home,
         paths,
         record,
-        tell: (notice) => report.tell(notice),
+        report,
         onUnrecorded: (error, pause) => this.#health.ledgerFailed(error, pause),
         onRecorded: () => this.#health.ledgerRecovered(),
-        onNetwork: (network_error) => report.change({ network_error }),
-        onActivity: (activity_error) => report.change({ activity_error }),
-        onMcpNeeds: (mcp_needs) => report.set({ mcp_needs }),
       })
     );
     this.enforcement.catch(() => {});
     this.#absence = new Absence({
       openLink: () => this.#openLink(),
       enforcement: this.enforcement,
+      isStill: () => report.info.state === "Paused",
       onLost: ({ message }) => this.#finish("Defunct", message),
     });
   }
@@ -283,7 +281,7 @@ export class Session {
 
   /** The guest, once it is there. @throws {SbxError} `vm.wrong_state` */
   async #guest(action: string): Promise<GuestLink> {
-    await this.#absence.over;
+    await this.#health.present();
     this.#require("Running", action);
     return this.#link;
   }

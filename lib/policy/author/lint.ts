@@ -3,6 +3,7 @@ import { nearest } from "../../base/text/mod.ts";
 import { catalogue, type PolicyContext } from "../../event/mod.ts";
 import { type CompiledRule, compileMatch } from "../engine/compile.ts";
 import { ALL_TYPES, type Condition, masksOf, type Probe, TYPES, typesOf } from "../engine/condition.ts";
+import { restrictsGuest } from "../engine/guest.ts";
 import type { Policy } from "../engine/policy.ts";
 import type { Rule } from "../engine/rule.ts";
 import { findBroadTests } from "./broad.ts";
@@ -21,6 +22,7 @@ export type LintCode =
   | "never-true"
   | "other-families"
   | "passthrough"
+  | "guest-rewrite"
   | "spelling";
 
 /** One lint finding. */
@@ -55,6 +57,7 @@ export function lintPolicy(policy: Policy): Lint[] {
     ...lintRule(rule),
     ...lintSpelling(rule),
     ...lintPassthrough(rule, policy),
+    ...lintGuestRewrite(rule),
     ...lintPairs(rule, rules.slice(Math.max(0, at - limit), at)),
   ]);
 }
@@ -120,6 +123,16 @@ function* lintPassthrough({ compiled, condition }: AnalyzedRule, { passthrough }
     other: blinded.by,
     witness: blinded.connection,
   });
+}
+
+/** Finds a rewrite of what other programs of the guest start or do: that can be blocked, and not changed. */
+function* lintGuestRewrite({ compiled, witness }: AnalyzedRule): Generator<Lint> {
+  if (compiled.rule.action !== "rewrite") return;
+  const message = restrictsGuest(compiled, "process.exec")
+    ? 'it blocks programs that other programs of a VM start, which cannot be rewritten: add common.actor == "host"'
+    : restrictsGuest(compiled, "file.activity") &&
+      "what is done to files cannot be rewritten: use block or ask";
+  if (message) yield createLint("guest-rewrite", "error", compiled.rule, message, { witness });
 }
 
 /** Lints a rule against the rules evaluated before it. */

@@ -4,6 +4,7 @@ import { failedEvaluation } from "../decision/mod.ts";
 import type { CompiledRule } from "./compile.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
 import { methodReadings } from "./method.ts";
+import { decidesByFile, restrictsGuest } from "./guest.ts";
 import { readsPart } from "./part.ts";
 import { PassthroughGuard } from "./passthrough.ts";
 import { PrivateAddressGuard } from "./private.ts";
@@ -13,6 +14,12 @@ import { Run } from "./run.ts";
 
 /** Decisions in order of restriction. */
 const RESTRICTION: Decision["decision"][] = ["allow", "ask", "block"];
+
+/** A program of a guest that no rule means. */
+const ANY_PROGRAM = {
+  common: { event_type: "process.exec", source_engine: "process", actor: "vm", labels: {} },
+  process: { activity: { operation: "exec", executable: "", command: "", argv: [], cwd: "" } },
+} as unknown as Event;
 
 /** Options of one evaluation. */
 export interface EvaluateOptions {
@@ -29,6 +36,7 @@ export class Policy {
   readonly #privateAddresses: PrivateAddressGuard;
   readonly #index: Map<EventType, TypeIndex>;
   readonly #reads = new Map<string, boolean>();
+  #decidesByFile?: boolean;
 
   /** @param rules compiled rules; use {@linkcode compilePolicy} @param corp those that corp wrote */
   constructor(rules: readonly CompiledRule[], corp: ReadonlySet<Rule>) {
@@ -44,6 +52,17 @@ export class Policy {
     let reads = this.#reads.get(part);
     if (reads === undefined) this.#reads.set(part, reads = this.rules.some((rule) => readsPart(rule, part)));
     return reads;
+  }
+
+  /** True when a rule may restrict programs of the guest, as in {@linkcode restrictsGuest}, or none allows the others. */
+  get restrictsPrograms(): boolean {
+    return this.rules.some((rule) => restrictsGuest(rule, "process.exec")) ||
+      this.evaluate(ANY_PROGRAM).decision.decision !== "allow";
+  }
+
+  /** True when the file and the path of a program of the guest decide on it, and nothing else. */
+  get decidesByFile(): boolean {
+    return this.#decidesByFile ??= this.rules.every(decidesByFile);
   }
 
   /**

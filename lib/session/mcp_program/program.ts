@@ -79,7 +79,7 @@ export class VmProgram implements StdioProgram {
         await this.#rate.chunk(bytes);
         return bytes.subarray(0, 0);
       }
-      this.end = reply === null ? "its VM ended" : this.#endOf(reply.exit_code);
+      this.end = reply?.t === "Exited" ? this.#endOf(reply.exit_code) : "its VM ended";
     } catch (error) {
       const { code, message } = asSbxError(error, "running the program of an MCP server");
       this.end = code === "process.gone" ? "its VM ended" : message;

@@ -124,7 +124,7 @@ Deno.test("programs: the line of a refusal", async () => {
   const { exit_code } = await execProgram(
     {
       gate: new TestGate(RULES),
-      activity: { hostStarted() {} },
+      activity: { hostStarted() {}, holds: { ready: () => Promise.resolve() } },
       link: () => Promise.resolve({} as GuestLink),
       health: {} as SessionHealth,
     },

@@ -21,6 +21,7 @@ const lints = (...rules: Rule[]) =>
 const H = "http.request.host";
 const HOST = `${H} == "a.example"`;
 const late = { priority: 20 };
+const setting = (path: string): Partial<Rule> => ({ rewrite: [{ op: "set", path, value: "/b" }] });
 
 /** Rules and the expected lint findings. */
 const CASES: [title: string, rules: Rule[], expected: string[]][] = [
@@ -28,6 +29,17 @@ const CASES: [title: string, rules: Rule[], expected: string[]][] = [
     rule("profile", "a", "allow", HOST),
     rule("profile", "b", "block", `in_domain(http.request.host, "b.example")`, late),
   ], []],
+  ["rewrites of what the guest starts or does", [
+    rule("profile", "a", "rewrite", 'process.activity.executable == "git"', setting("process.activity.cwd")),
+    rule(
+      "profile",
+      "b",
+      "rewrite",
+      'common.actor == "host" && process.activity.executable == "git"',
+      setting("process.activity.cwd"),
+    ),
+    rule("profile", "c", "rewrite", 'file.activity.path == "/a"', setting("file.activity.path")),
+  ], ["a guest-rewrite", "c guest-rewrite"]],
   ["the same twice", [rule("profile", "a", "allow", HOST), rule("profile", "b", "allow", HOST, late)], [
     "b redundant",
   ]],
@@ -168,9 +180,10 @@ Deno.test("lint: every example event shows its finding", () => {
       if (code === "never-true") continue;
       if (!witness) throw new Error(`${title}: ${message}: no witness`);
       const { decision } = policy.evaluate(completeEvent(witness));
-      // The rule itself decides, or the other rule in its place.
+      // The rule itself decides or rewrites, or the other rule decides in its place.
       assert(
-        [rule_id, other_rule_id].includes(decision.rule.id),
+        [rule_id, other_rule_id].includes(decision.rule.id) ||
+          decision.rewrites.some((rewrite) => rewrite.rule_id === rule_id),
         `${title}: ${message}: ${decision.rule.id}`,
       );
     }

@@ -40,12 +40,15 @@ async function withEnforcement(
       home,
       paths,
       record: recordOf(id, "v"),
-      tell() {},
+      report: {
+        tell() {},
+        set() {},
+        change: (change) => {
+          if ("network_error" in change) say(`network: ${change.network_error ?? "there"}`);
+        },
+      },
       onUnrecorded: ({ message }, pause) => say(`${pause ? "pause" : "block"}: ${message}`),
       onRecorded: () => say("recorded"),
-      onActivity() {},
-      onNetwork: (problem) => void say(`network: ${problem ?? "there"}`),
-      onMcpNeeds() {},
     });
     try {
       await work({ home, paths, enforcement, news });

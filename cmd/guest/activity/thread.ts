@@ -1,0 +1,128 @@
+/** A thread that stands still in execve(2): what it is, and what it wants to run. */
+import { resolve } from "node:path";
+import { readMemory } from "../../../ffi/libc/process.ts";
+import { ACTIVITY_LIMITS } from "../../../lib/guest/wire/mod.ts";
+
+const X86 = Deno.build.arch === "x86_64";
+const EXECVE = X86 ? 59 : 221;
+const EXECVEAT = X86 ? 322 : 281;
+const AT_FDCWD = -100;
+/** Size of a pointer, and of what is read at once, in `bytes`; a page may be followed by none. */
+const POINTER_BYTES = 8;
+const PAGE_BYTES = 4096;
+
+/** Longest wait for a thread to stand still, in `ms`: it takes some microseconds. */
+const STILL_MS = 1000;
+
+const decoder = new TextDecoder();
+const page = new Uint8Array(PAGE_BYTES);
+const view = new DataView(page.buffer);
+
+export interface ThreadState {
+  /** its process */
+  pid: number;
+  ppid: number;
+  uid: number;
+}
+
+/** @throws {Error} it has ended */
+export function stateOf(thread: number): ThreadState {
+  const status = Deno.readTextFileSync(`/proc/${thread}/status`);
+  const number = (pattern: RegExp) => Number(pattern.exec(status)?.[1] ?? 0);
+  return {
+    pid: number(/^Tgid:\s+(\d+)/m),
+    ppid: number(/^PPid:\s+(\d+)/m),
+    uid: number(/^Uid:\s+\d+\s+(\d+)/m),
+  };
+}
+
+/** The kernel asks a moment before the thread stands still, and tells nothing of one that runs. */
+function callOf(thread: number): string {
+  for (const began = performance.now(); performance.now() - began < STILL_MS;) {
+    const text = Deno.readTextFileSync(`/proc/${thread}/syscall`);
+    if (!text.startsWith("running")) return text;
+  }
+  throw new Error("the thread does not stand still");
+}
+
+/** The call in which a thread stands still. Another thread of its process can change the arguments meanwhile. */
+export class ExecCall {
+  readonly #thread: number;
+  /** number, arguments, stack and place of the call: the same as long as it lasts */
+  readonly text: string;
+  /** absent for a call of another kind, such as one of a 32-bit program */
+  readonly #at?: { folder: string; path: bigint; argv: bigint };
+
+  /** @throws {Error} the thread has ended, or does not stand still */
+  constructor(thread: number) {
+    this.#thread = thread;
+    this.text = callOf(thread);
+    const [call, ...args] = this.text.split(" ", 5);
+    const number = Number(call);
+    if (number === EXECVE) {
+      this.#at = { folder: `/proc/${thread}/cwd`, path: BigInt(args[0]), argv: BigInt(args[1]) };
+    } else if (number === EXECVEAT) {
+      const fd = Number(args[0]) | 0;
+      const folder = `/proc/${thread}/${fd === AT_FDCWD ? "cwd" : `fd/${fd}`}`;
+      this.#at = { folder, path: BigInt(args[1]), argv: BigInt(args[2]) };
+    }
+  }
+
+  /** What it is to run, absolute; undefined where that is a file that is open already. @throws {Error} the thread has ended */
+  path(): string | undefined {
+    const path = this.#at && this.#text(this.#at.path, ACTIVITY_LIMITS.characters);
+    if (!path) return undefined;
+    return path.startsWith("/") ? resolve(path) : resolve(Deno.readLinkSync(this.#at!.folder), path);
+  }
+
+  /** Its arguments, as far as the host takes them. */
+  argv(): { argv: string[]; truncated?: true } {
+    const { args, argvCharacters } = ACTIVITY_LIMITS;
+    if (!this.#at) return { argv: [], truncated: true };
+    const argv: string[] = [];
+    const pointers = this.#pointers(this.#at.argv, args + 1);
+    let left = argvCharacters;
+    for (const pointer of pointers) {
+      if (pointer === 0n) return { argv };
+      if (left <= 0 || argv.length === args) break;
+      const text = this.#text(pointer, left);
+      argv.push(text);
+      left -= text.length + 1;
+    }
+    return { argv, truncated: true };
+  }
+
+  /** Pointers up to the null pointer, which is the last one. */
+  #pointers(at: bigint, max: number): bigint[] {
+    const found: bigint[] = [];
+    while (found.length < max) {
+      const size = this.#read(at);
+      for (let offset = 0; offset + POINTER_BYTES <= size; offset += POINTER_BYTES) {
+        found.push(view.getBigUint64(offset, true));
+        if (found.at(-1) === 0n || found.length === max) return found;
+      }
+      if (size < POINTER_BYTES) break;
+      at += BigInt(size);
+    }
+    return found;
+  }
+
+  /** A text up to its NUL; empty where there is no memory. */
+  #text(at: bigint, max: number): string {
+    let text = "";
+    for (let length = 0; length < max;) {
+      const size = this.#read(at + BigInt(length));
+      const end = page.subarray(0, size).indexOf(0);
+      text += decoder.decode(page.subarray(0, end < 0 ? size : end), { stream: end < 0 && size > 0 });
+      if (end >= 0 || size === 0) break;
+      length += size;
+    }
+    return text.slice(0, max);
+  }
+
+  /** Reads the rest of a page. @returns the number of `bytes` */
+  #read(at: bigint): number {
+    const size = PAGE_BYTES - Number(at % BigInt(PAGE_BYTES));
+    return readMemory(this.#thread, at, page.subarray(0, size));
+  }
+}

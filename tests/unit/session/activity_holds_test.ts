@@ -1,0 +1,172 @@
+/** Programs of a guest that wait for the rules. */
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { hello, program, recording, started } from "../../helper/activity.ts";
+
+const RULES = `
+[profiles.rules.no-git]
+action = "block"
+match = 'process.activity.executable == "git"'
+reason = "no git"
+
+[profiles.rules.ask-tac]
+action = "ask"
+match = 'process.activity.command.startsWith("tac")'
+
+[profiles.rules.other-rm]
+action = "rewrite"
+match = 'process.activity.executable == "/usr/bin/rm"'
+rewrite = [{ op = "replace", path = "process.activity.command", pattern = "rm", value = "ls" }]
+`;
+
+const asks = (id: number, ...argv: string[]) => ({
+  t: "Permission",
+  id,
+  kind: "exec",
+  ...program(10 + id, 4, ...argv),
+});
+
+/** A guest whose frames a test sends one after another. */
+class Guest {
+  readonly got: Record<string, unknown>[] = [];
+  readonly #frames: unknown[];
+  #more = Promise.withResolvers<void>();
+  #ended = false;
+
+  constructor(...frames: unknown[]) {
+    this.#frames = frames;
+  }
+
+  say(frame: unknown): void {
+    this.#frames.push(frame);
+    this.#more.resolve();
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#more.resolve();
+  }
+
+  async next(): Promise<unknown> {
+    while (this.#frames.length === 0) {
+      if (this.#ended) return null;
+      await this.#more.promise;
+      this.#more = Promise.withResolvers();
+    }
+    return this.#frames.shift();
+  }
+
+  send(frame: unknown): Promise<void> {
+    if (this.#ended) return Promise.reject(new Error("it has ended"));
+    this.got.push(frame as Record<string, unknown>);
+    return Promise.resolve();
+  }
+}
+
+/** Lets everything happen that waits for nothing. */
+const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
+
+async function held(rules = RULES, start?: number) {
+  const all = await recording(start, rules);
+  all.record.holds.want(true);
+  const guest = new Guest(hello(), started);
+  const served = all.record.serve(guest);
+  await settled();
+  return { ...all, guest, served };
+}
+
+Deno.test("a program that may run is answered, and is no event of its own; one that may not is", async () => {
+  const { gate, guest, served } = await held();
+  assertEquals(guest.got, [{ t: "Hold", exec: true }]);
+  guest.say(asks(1, "make"));
+  guest.say(asks(2, "git", "push"));
+  guest.say({ ...asks(3, "x"), executable: "/tmp/x", opened: "/usr/bin/git" });
+  guest.say(asks(4, "rm", "a"));
+  await settled();
+  const [, first, second, third, fourth] = guest.got;
+  assertEquals(first, { t: "Answer", id: 1, allow: true });
+  for (const answer of [second, third]) {
+    assertEquals(answer.allow, false);
+    assertMatch(String(answer.text), /^sbx: blocked by policy: no git .*; sbx why \w+ shows the record$/);
+  }
+  assertMatch(String(fourth.text), /only those that sbx starts/);
+  const decided = gate.entries.filter(({ decision }) => decision);
+  assertEquals(
+    decided.map(({ event: { common, process }, decision }) => [
+      process!.activity.command,
+      common.actor,
+      common.enforceability,
+      decision!.decision,
+      decision!.rule.id,
+    ]),
+    [
+      ["git push", "vm", "inline_blockable", "block", "no-git"],
+      ["x", "vm", "inline_blockable", "block", "no-git"],
+      ["rm a", "vm", "inline_blockable", "block", "guard-rewrite"],
+    ],
+  );
+  guest.end();
+  await served;
+});
+
+Deno.test("where files alone decide, the guest is told so", async () => {
+  const { guest, served } = await held(RULES.slice(0, RULES.indexOf("[profiles.rules.ask-tac]")));
+  guest.say(asks(1, "make"));
+  await settled();
+  assertEquals(guest.got[1], { t: "Answer", id: 1, allow: true, always: true });
+  guest.end();
+  await served;
+});
+
+Deno.test("one that is asked about waits for a person, also when its guest asks again or is away meanwhile", async () => {
+  const { gate, record, link, guest, served } = await held();
+  guest.say(asks(1, "tac"));
+  guest.say(asks(1, "tac"));
+  await settled();
+  const [ask] = gate.asks.pending();
+  assertEquals([gate.asks.pending().length, guest.got.length], [1, 1]);
+  guest.end();
+  await served;
+  gate.asks.resolve(ask.ask_id, { decision: "allow", scope: "once" });
+  await settled();
+
+  await new Promise((resolve) => setTimeout(resolve, 40));
+  assertEquals(link.asked > 1, true);
+  const again = new Guest(hello(), started, asks(1, "tac"));
+  const servedAgain = record.serve(again);
+  await settled();
+  assertEquals(again.got, [{ t: "Hold", exec: true }, { t: "Answer", id: 1, allow: true }]);
+  again.end();
+  await servedAgain;
+});
+
+Deno.test("the host starts nothing before the guest holds its programs by the rules of now", async () => {
+  const { record, guest, served } = await held();
+  let isReady = false;
+  const ready = record.holds.ready().then(() => isReady = true);
+  record.holds.want(true);
+  guest.say({ t: "Holding", exec: true });
+  await settled();
+  assertEquals([isReady, guest.got.length], [false, 2]);
+  guest.say({ t: "Holding", exec: true });
+  await ready;
+  record.holds.want(false);
+  await record.holds.ready();
+  assertEquals(guest.got.at(-1), { t: "Hold", exec: false });
+  guest.end();
+  await served;
+});
+
+Deno.test("a guest that does not hold its programs gets none", async () => {
+  // The deadline itself keeps no process alive.
+  const alive = setInterval(() => {}, 10);
+  const { record, guest, served } = await held(RULES, 20);
+  await assertRejects(() => record.holds.ready(), SbxError, "does not hold its programs");
+  guest.say({ t: "Holding", exec: true });
+  await settled();
+  await record.holds.ready();
+  guest.end();
+  await served;
+  await assertRejects(() => record.holds.ready(), SbxError, "none is started");
+  clearInterval(alive);
+});
