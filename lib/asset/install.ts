@@ -5,7 +5,7 @@ import { type ProgressSink, silent } from "../base/progress/mod.ts";
 import { requireBinary } from "./compatible.ts";
 import { displayUrl, openSource } from "./download.ts";
 import { installFile, isInstalled, type ReleaseFile } from "./file.ts";
-import { fileError } from "./file_error.ts";
+import { changeAssets } from "./lock.ts";
 import { MANIFEST_LIMIT, parseManifest } from "./manifest.ts";
 import { DEFAULT_IMAGE, installedName, manifestNames } from "./name.ts";
 import type { Manifest, ManifestOrigin } from "./schema.ts";
@@ -48,11 +48,7 @@ export async function installAssets(options: InstallOptions): Promise<InstallRes
   const files = releaseFiles(manifest, arch);
   const { current, releases } = manifest.assets;
   const profile = releases[current].image?.profile ?? DEFAULT_IMAGE;
-  try {
-    await Deno.mkdir(home.assetsDir, { recursive: true, mode: 0o700 });
-    // Two updates at once would write the same .part: the second waits, then finds everything installed.
-    using lock = await Deno.open(join(home.assetsDir, ".lock"), { write: true, create: true, mode: 0o600 });
-    await lock.lock(true);
+  return await changeAssets(home, "installing VM assets", async () => {
     const fetched = await fetchMissing(home.assetsDir, url, files, progress);
     await replacePair(home.assetsDir, manifestNames(profile), bytes, {
       schema: "sbx.manifest_origin.v1",
@@ -61,9 +57,7 @@ export async function installAssets(options: InstallOptions): Promise<InstallRes
       fetched_at: new Date().toISOString(),
     });
     return { version: current, profile, fetched };
-  } catch (error) {
-    throw fileError(error, `installing VM assets in ${home.assetsDir}`);
-  }
+  });
 }
 
 async function fetchManifest(url: URL): Promise<Uint8Array> {

@@ -18,6 +18,7 @@ export {
   publishedNames,
   ROOTFS,
 } from "./name.ts";
+export { type Freed, pruneAssets, removeImage } from "./remove.ts";
 export {
   type AssetFile,
   type Assets,

@@ -1,7 +1,9 @@
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import type { PrunedAssets, RemovedImage } from "../../../lib/api/mod.ts";
 import { asSbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
 import { formatBytes } from "../../../lib/base/progress/mod.ts";
 import {
   bootAssets,
@@ -10,12 +12,14 @@ import {
   listProfiles,
   loadProfile,
 } from "../../../lib/profile/mod.ts";
+import { segment } from "../../../lib/client/mod.ts";
+import { connect } from "../connect.ts";
 import { buildProfileImage } from "../image.ts";
 import { table } from "../output.ts";
 
 export const command: CommandGroup = {
   name: "image",
-  summary: "list and build the images that VMs boot",
+  summary: "list, build and remove the images that VMs boot",
   subcommands: [
     {
       name: "image list",
@@ -37,6 +41,27 @@ export const command: CommandGroup = {
       words: { min: 1, max: 1 },
       examples: ["sbx image build co-work"],
       run: build,
+    },
+    {
+      name: "image remove",
+      usage: "PROFILE [--json]",
+      summary: "remove the image of a profile, and the files that nothing else boots from",
+      notes: [
+        "VMs that run or are suspended keep its files until they stop; sbx image build makes it again.",
+      ],
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx image remove co-work"],
+      run: remove,
+    },
+    {
+      name: "image prune",
+      usage: "[--json]",
+      summary: "remove files of earlier images, which no VM uses any more",
+      notes: ["The service does so when it starts, with files that have been there for a day."],
+      options: [JSON_OPTION],
+      examples: ["sbx image prune"],
+      run: prune,
     },
   ],
 };
@@ -91,4 +116,33 @@ async function build(args: Arguments): Promise<number> {
       `image ${built.version} of ${built.profile} is installed: sbx create NAME --profile ${built.profile}`,
     );}
   return 0;
+}
+
+async function remove(args: Arguments): Promise<number> {
+  const [profile] = args.words;
+  const client = await connect();
+  const removed = await client.json<RemovedImage>("DELETE", `/images/${segment(profile, "profile")}`);
+  if (args.has("json")) {
+    await printJson(removed);
+    return 0;
+  }
+  await print(`removed the image of ${profile}: ${freedText(removed)}`);
+  if (removed.used_by.length > 0) {
+    await print(`in use until they stop, and kept: the files of ${removed.used_by.join(", ")}`);
+  }
+  for (const id of removed.without_image) {
+    await print(`VMs of ${id} cannot start until it has an image again: sbx image build ${id}`);
+  }
+  return 0;
+}
+
+async function prune(args: Arguments): Promise<number> {
+  const freed = await (await connect()).json<PrunedAssets>("POST", "/images/prune");
+  await (args.has("json") ? printJson(freed) : print(freedText(freed)));
+  return 0;
+}
+
+function freedText({ files, bytes }: PrunedAssets): string {
+  if (files.length === 0) return "no file was left over";
+  return `${count(files.length, "file")}, ${formatBytes(bytes)} freed`;
 }

@@ -30,6 +30,8 @@ const BY_CODE: Record<string, number> = {
   "assets.incompatible": 409,
   "assets.mismatch": 412,
   "assets.missing": 412,
+  "image.not_found": 404,
+  "image.shared": 409,
   "image.missing": 412,
   "image.mismatch": 412,
   "toml.not_a_file": 400,

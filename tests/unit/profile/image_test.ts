@@ -1,77 +1,29 @@
 /** Which installed image a profile boots. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
-import { generateManifest, type ImageRecord, installAssets } from "../../../lib/asset/mod.ts";
+import { generateManifest } from "../../../lib/asset/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import { bootAssets, loadProfile } from "../../../lib/profile/mod.ts";
-
-/** A home whose images are installed, and whose profiles are written, by their packages. */
-class Images implements AsyncDisposable {
-  private constructor(readonly home: Home) {}
-
-  static async make(): Promise<Images> {
-    const dir = await Deno.makeTempDir();
-    return new Images(homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined }));
-  }
-
-  /** Installs an image; without packages one whose manifest does not say what is in it, as older ones. */
-  async install(profile: string, packages?: Partial<ImageRecord["packages"]>): Promise<void> {
-    const out = await Deno.makeTempDir();
-    await Deno.mkdir(join(out, "x86_64"));
-    for (const name of ["vmlinuz", "initrd.img", "rootfs.erofs"]) {
-      await Deno.writeTextFile(join(out, "x86_64", name), `${name} of ${profile}${crypto.randomUUID()}`);
-    }
-    const image = packages &&
-      { profile, npm_lock: {}, packages: { suite: "trixie", apt: [], npm: [], bin: {}, ...packages } };
-    const path = await generateManifest(out, { binaryVersion: "0.1.0", image });
-    await installAssets({ manifestUrl: `file://${path}`, home: this.home, arch: "x86_64" });
-    await Deno.remove(out, { recursive: true });
-  }
-
-  async profile(id: string, packages: string): Promise<void> {
-    const dir = join(this.home.profilesDir, id);
-    await Deno.mkdir(dir, { recursive: true });
-    await Deno.writeTextFile(
-      join(dir, "profile.toml"),
-      `id = "${id}"\nname = "P"\ndescription = ""\nrevision = "1.0.0"\n${packages}`,
-    );
-  }
-
-  /** Profile whose image a profile boots, or the error's code. */
-  async boots(id: string): Promise<string> {
-    try {
-      const { image } = await bootAssets(this.home, await loadProfile(this.home, id), "x86_64");
-      return image?.profile ?? "any";
-    } catch (error) {
-      if (error instanceof SbxError) return error.code;
-      throw error;
-    }
-  }
-
-  async [Symbol.asyncDispose]() {
-    await Deno.remove(this.home.dir, { recursive: true });
-  }
-}
+import { InstalledImages } from "../../helper/installed_images.ts";
 
 const JQ = '[packages]\napt = ["jq", "git"]\n';
 
 Deno.test("without any image, every profile lacks its assets", async () => {
-  await using images = await Images.make();
+  await using images = await InstalledImages.make();
   await images.profile("tool", JQ);
   assertEquals(await images.boots("tool"), "assets.missing");
   assertEquals(await images.boots("code"), "assets.missing");
 });
 
 Deno.test("a manifest that does not say what is in its image serves every profile, as it always did", async () => {
-  await using images = await Images.make();
+  await using images = await InstalledImages.make();
   await images.install("code");
   await images.profile("tool", JQ);
   for (const id of ["code", "co-work", "tool"]) assertEquals(await images.boots(id), "any");
 });
 
 Deno.test("images are installed beside each other, and a profile boots the one with its packages", async () => {
-  await using images = await Images.make();
+  await using images = await InstalledImages.make();
   const { packages } = await loadProfile(images.home, "code");
   await images.install("code", packages);
   await images.profile("tool", JQ);
@@ -87,7 +39,7 @@ Deno.test("images are installed beside each other, and a profile boots the one w
 });
 
 Deno.test("a profile whose packages differ from its image is refused with the difference and the command", async () => {
-  await using images = await Images.make();
+  await using images = await InstalledImages.make();
   const { packages } = await loadProfile(images.home, "code");
   await images.install("code", packages);
   await images.install("tool", { apt: ["git", "jq"] });

@@ -1,0 +1,124 @@
+import { join } from "node:path";
+import { type Freed, pruneAssets, removeImage } from "../asset/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import type { Home } from "../base/home/mod.ts";
+import { log } from "../base/log/mod.ts";
+import { bootAssets, currentArch, listProfiles, pinnedNames } from "../profile/mod.ts";
+import type { Registry } from "./registry.ts";
+import { isAlive, type Vm } from "./vm.ts";
+
+/** Age of files that the service removes unasked, in `ms`: a person may have put one there for a pin to come. */
+const OLD_MS = 24 * 3600 * 1000;
+
+export interface ImagesOptions {
+  home: Home;
+  registry: Registry;
+  /** paths that the machine which was started ahead has booted from */
+  spareAssets(): string[];
+  /** removes templates that no machine can start from any more */
+  cleanTemplates(): Promise<void>;
+}
+
+/** An image that was removed. */
+export interface RemovedImage extends Freed {
+  /** profiles that have no image now */
+  without_image: string[];
+  /** names of VMs that still run, or are suspended, with it */
+  used_by: string[];
+}
+
+/** Installed images of one home, and the files that none of them needs any more. */
+export class Images {
+  readonly #options: ImagesOptions;
+
+  constructor(options: ImagesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Removes the image of a profile. Its VMs that run or are suspended keep the files until they are stopped.
+   *
+   * @throws {SbxError} `image.not_found` (404); `image.shared` (409): the folder belongs to other homes too
+   */
+  async remove(profile: string): Promise<RemovedImage> {
+    const { home, registry, cleanTemplates } = this.#options;
+    this.#requireOwn();
+    const before = await this.#profilesWithImage();
+    const freed = await removeImage(home, profile, await this.#use());
+    const after = await this.#profilesWithImage();
+    await cleanTemplates();
+    return {
+      ...freed,
+      without_image: [...before.difference(after)],
+      used_by: registry.all().filter((vm) => vm.record.assets.image === profile && hasMachine(vm))
+        .map(({ record }) => record.name),
+    };
+  }
+
+  /**
+   * Removes the files of earlier releases.
+   *
+   * @param ageMs files that were changed since stay, in `ms`
+   * @throws {SbxError} `image.shared`; a profile or manifest cannot be read
+   */
+  async prune(ageMs = 0): Promise<Freed> {
+    this.#requireOwn();
+    const freed = await pruneAssets(this.#options.home, await this.#use(), ageMs);
+    await this.#options.cleanTemplates();
+    return freed;
+  }
+
+  /** Removes what has been of no use for long; an error waits for {@linkcode prune}. */
+  async pruneOld(): Promise<void> {
+    if (!this.#isOwn) return;
+    const { files, bytes } = await this.prune(OLD_MS);
+    if (files.length > 0) {
+      log.info(`removed ${files.join(", ")}: VM assets that nothing uses (${bytes} bytes)`);
+    }
+  }
+
+  /** Homes that share a folder know nothing of each other's VMs. */
+  get #isOwn(): boolean {
+    const { home } = this.#options;
+    return home.assetsDir === join(home.dir, "assets");
+  }
+
+  #requireOwn(): void {
+    if (this.#isOwn) return;
+    const { assetsDir } = this.#options.home;
+    throw new SbxError(
+      "image.shared",
+      `${assetsDir} may hold images of other homes: SBX_ASSETS_DIR names it`,
+      {
+        hint: "run it without SBX_ASSETS_DIR, or remove files there yourself",
+      },
+    );
+  }
+
+  /** Paths that VMs, profiles or the machine started ahead need. */
+  async #use(): Promise<(path: string) => boolean> {
+    const { home, registry, spareAssets } = this.#options;
+    const pinned = [...await pinnedNames(home)].map((name) => join(home.assetsDir, name));
+    const booted = registry.all().filter(hasMachine).flatMap(({ record: { assets } }) => [
+      assets.kernel,
+      assets.initrd,
+      assets.rootfs,
+    ]);
+    const used = new Set([...pinned, ...booted, ...spareAssets()]);
+    return (path) => used.has(path);
+  }
+
+  async #profilesWithImage(): Promise<Set<string>> {
+    const { home } = this.#options;
+    const all = await Promise.all((await listProfiles(home)).map(async (listed) => {
+      if ("error" in listed) return [];
+      return await bootAssets(home, listed.profile, currentArch()).then(() => [listed.id], () => []);
+    }));
+    return new Set(all.flat());
+  }
+}
+
+/** A VM that is being started has no other sign of its machine yet. */
+function hasMachine({ state, busy }: Vm): boolean {
+  return busy !== undefined || isAlive(state) || state.state === "Suspended";
+}
