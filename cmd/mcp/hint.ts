@@ -8,6 +8,8 @@ const TOOL_OF: [RegExp, string][] = [
   [/\bsbx jobs logs(?: --follow)? ([0-9a-f]{8})\b/g, "`job_logs` with job $1"],
   [/\bsbx jobs stop ID\b/g, "`stop_job`"],
   [/\bsbx jobs\b(?! [a-z]+ [0-9a-f])/g, "`jobs`"],
+  [/\bsbx port NAME (?:PORT|\d+) --remove\b/g, "`close_port`"],
+  [/\bsbx port NAME\b(?! [A-Z\d])/g, "`ports`"],
   [/\bsbx (list|info|delete|logs|events|asks)\b/g, "`$1`"],
   [/\bsbx start (?=boots)/g, "`start` "],
   [/\b(stop one with) sbx stop\b/g, "$1 `stop`"],

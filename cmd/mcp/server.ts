@@ -7,6 +7,7 @@ import { ASK_TOOLS } from "./tools/ask.ts";
 import { FILE_TOOLS } from "./tools/file.ts";
 import { MCP_TOOLS } from "./tools/mcp.ts";
 import { JOB_TOOLS } from "./tools/job.ts";
+import { PORT_TOOLS } from "./tools/port.ts";
 import { PROGRAM_TOOLS } from "./tools/program.ts";
 import { RECORD_TOOLS } from "./tools/record.ts";
 import { SNAPSHOT_TOOLS } from "./tools/snapshot.ts";
@@ -22,6 +23,7 @@ export const TOOLS = [
   ...VM_TOOLS,
   ...PROGRAM_TOOLS,
   ...JOB_TOOLS,
+  ...PORT_TOOLS,
   ...FILE_TOOLS,
   ...SNAPSHOT_TOOLS,
   ...RECORD_TOOLS,

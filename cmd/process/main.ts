@@ -39,6 +39,7 @@ export async function main([argument]: string[]): Promise<number> {
   // Before the service learns of the end: the ports of a VM that was stopped are free.
   session.watch(() => {
     if (hasEnded(session.info)) ports.closeAll();
+    else ports.offer(session.info.dev_ports ?? []);
   });
   const orphaned = setTimeout(() => session.stop(true), ORDER_DEADLINE_MS);
   const calls = new CallServer(listener, (request, caller) => {

@@ -25,6 +25,8 @@ interface Forward {
 export class Ports {
   readonly #connect: ConnectPort;
   readonly #forwards = new Map<number, Forward>();
+  /** ports that a person has closed */
+  readonly #closed = new Set<number>();
 
   constructor(connect: ConnectPort) {
     this.#connect = connect;
@@ -51,8 +53,21 @@ export class Ports {
     const listener = hostPort ? listen(hostPort) : listenNear(guestPort);
     const forward: Forward = { listener, connections: new Set() };
     this.#forwards.set(guestPort, forward);
+    this.#closed.delete(guestPort);
     void this.#serve(guestPort, forward);
     return recordOf(guestPort, forward);
+  }
+
+  /** Opens ports that somebody may want, but none that was closed. */
+  offer(guestPorts: readonly number[]): void {
+    for (const port of guestPorts) {
+      if (this.#closed.has(port)) continue;
+      try {
+        this.open(port);
+      } catch (error) {
+        log.debug(`port ${port}: ${error}`);
+      }
+    }
   }
 
   /** Ends a port with its connections. @throws {SbxError} `port.not_found` */
@@ -65,6 +80,7 @@ export class Ports {
     }
     const record = recordOf(guestPort, forward);
     this.#forwards.delete(guestPort);
+    this.#closed.add(guestPort);
     forward.listener.close();
     for (const conn of forward.connections) closeQuietly(conn);
     return record;

@@ -57,6 +57,42 @@ Deno.test("ports of a VM", async (t) => {
       assertEquals(await sbx.ok("open", "dev", "7000"), `http://127.0.0.1:${echo}/\n`);
     });
 
+    await t.step(
+      "a development port is there once a server listens, and stays away once it was removed",
+      async () => {
+        const serve = (port: number) =>
+          sbx.ok(
+            "exec",
+            "--detach",
+            "dev",
+            "--",
+            "python3",
+            "-m",
+            "http.server",
+            "--bind",
+            "127.0.0.1",
+            `${port}`,
+          );
+        const listed = async () =>
+          JSON.parse(await sbx.ok("port", "dev", "--json")).ports as {
+            guest_port: number;
+            host_port: number;
+          }[];
+        const at = async (port: number) => (await listed()).find(({ guest_port }) => guest_port === port);
+        await serve(5173);
+        await eventually("it is forwarded", async () => await at(5173) !== undefined);
+        const { host_port } = (await at(5173))!;
+        assertStringIncludes(
+          await (await fetch(`http://127.0.0.1:${host_port}/`)).text(),
+          "Directory listing",
+        );
+        await sbx.ok("port", "dev", "5173", "--remove");
+        await serve(8000);
+        await eventually("the other is forwarded", async () => await at(8000) !== undefined);
+        assertEquals(await at(5173), undefined);
+      },
+    );
+
     await t.step("bytes arrive as they were sent, and fast", async () => {
       const bytes = new Uint8Array(4 * MEBIBYTE);
       for (let at = 0; at < bytes.length; at += 65_536) {

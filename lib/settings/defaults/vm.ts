@@ -163,7 +163,7 @@ meta = { builtin = true, widget = "domain_chips", env_vars = ["NO_PROXY", "no_pr
 
 [settings.vm.environment.dev.ports]
 name = "Development ports"
-description = "Ports suggested to development servers in a VM"
+description = "Ports of development servers in a VM, forwarded to this host once one listens"
 type = "int_list"
 default = [3000, 5173, 8000, 8080]
 meta = { builtin = true, min = 1, max = 65535, env_vars = ["SBX_DEV_PORTS"] }

@@ -1,5 +1,6 @@
 /** An agent on the host drives VMs through sbx-mcp: it touches its own only, and sees what was refused and asked. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { TOOLS } from "../../../cmd/mcp/server.ts";
 import { hostClient } from "../../helper/mcp_host.ts";
 import { eventually, Sbx } from "../../helper/sbx.ts";
 
@@ -22,6 +23,13 @@ const TOUCHES: [string, string, Record<string, unknown>][] = [
   ["delete", "vm", {}],
   ["create", "from", {}],
   ["exec", "vm", { command: "true" }],
+  ["start_job", "vm", { command: "true" }],
+  ["jobs", "vm", {}],
+  ["job_logs", "vm", { job: "3f2a90c1" }],
+  ["stop_job", "vm", { job: "3f2a90c1" }],
+  ["ports", "vm", {}],
+  ["open_port", "vm", { guest_port: 8123 }],
+  ["close_port", "vm", { guest_port: 8123 }],
   ["read_file", "vm", { path: "secret" }],
   ["write_file", "vm", { path: "secret", content: "x" }],
   ["list_folder", "vm", {}],
@@ -56,6 +64,8 @@ Deno.test("an agent touches the VMs that it made, and no other", async (t) => {
     };
 
     await t.step("a person's VM does not exist for its tools, by name or id", async () => {
+      const takeVm = TOOLS.filter(({ input }) => "vm" in input.shape).map(({ name }) => name);
+      assertEquals(takeVm.filter((name) => !TOUCHES.some(([tool]) => tool === name)), []);
       for (const [tool, key, args] of TOUCHES) {
         for (const vm of [persons.name, persons.id]) {
           const { isError, text } = await call(tool, { ...args, [key]: vm });
@@ -99,6 +109,22 @@ Deno.test("an agent touches the VMs that it made, and no other", async (t) => {
         (await call("events", { vm: "own", denied: true, cursor: bodies.next_cursor })).result.lines
           .length === 1,
       );
+    });
+
+    await t.step("a server of its VM is reachable as long as the port is open", async () => {
+      const line = "echo from-the-vm >/root/page; exec python3 -m http.server -d /root 8123";
+      await call("start_job", { vm: "own", command: line });
+      const { result: port } = await call("open_port", { vm: "own", guest_port: 8123 });
+      const page = `http://127.0.0.1:${port.host_port}/page`;
+      const read = () => fetch(page).then((answer) => answer.text(), () => "");
+      await eventually("the server answers", async () => (await read()) === "from-the-vm\n");
+      assertEquals(
+        (await call("ports", { vm: "own" })).result.ports.map(({ guest_port }: any) => guest_port),
+        [8123],
+      );
+      await call("close_port", { vm: "own", guest_port: 8123 });
+      assertEquals(await read(), "");
+      assertStringIncludes((await call("close_port", { vm: "own", guest_port: 8123 })).text, "`ports`");
     });
 
     await t.step("a cancelled program ends in the VM", async () => {

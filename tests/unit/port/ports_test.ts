@@ -50,6 +50,20 @@ Deno.test("ports are listed, opened once, and closed with their connections", ()
     assertEquals(assertThrows(() => ports.close(5173), SbxError).code, "port.not_found");
   }));
 
+Deno.test("ports that are offered are open, except one that a person has closed", () =>
+  withPorts(echo, (ports) => {
+    ports.offer([5173, 3000]);
+    ports.close(3000);
+    ports.offer([5173, 3000, 8080]);
+    assertEquals(ports.list().map(({ guest_port }) => guest_port), [5173, 8080]);
+    ports.open(3000);
+    ports.offer([3000]);
+    assertEquals(ports.list().length, 3);
+    // Beyond the limit they are left out.
+    ports.offer(Array.from({ length: PORTS_MAX }, (_, i) => 20_000 + i));
+    assertEquals(ports.list().length, PORTS_MAX);
+  }));
+
 Deno.test("ports listen on 127.0.0.1 only, and on another one where theirs is taken", () =>
   withPorts(echo, async (ports) => {
     using other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
