@@ -2,6 +2,7 @@
 import { isObject } from "../base/object/mod.ts";
 import { type Json, listOf, objectOf } from "./json.ts";
 import { JSON_DEPTH_MAX, NAME_MAX } from "./limit.ts";
+import { toolsOf } from "./tools.ts";
 
 /** Names of models, as far as they are names. */
 export interface Names {
@@ -50,13 +51,16 @@ function fold(key: string): string {
   return key.replace(/[\x00-\x20]/g, "").toUpperCase().toLowerCase();
 }
 
-/** Values of `model`, of the list `models` (fallbacks), and of tools that are models themselves. */
+/** Values of `model`, of the list `models` (fallbacks), of tools that are models themselves, and of changes among the input. */
 function* valuesAtTop(body: Json): Generator<unknown> {
   if (body.model !== undefined && body.model !== null) yield body.model;
   yield* listOf(body.models);
-  for (const tool of listOf(body.tools)) {
-    const { type, model } = objectOf(tool);
+  for (const { type, model } of toolsOf(body)) {
     if (model !== undefined && type !== undefined && type !== "function" && type !== "custom") yield model;
+  }
+  for (const item of listOf(body.input)) {
+    const { type, model } = objectOf(item);
+    if (type === "configuration_update" && model !== undefined) yield model;
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Api } from "./api.ts";
 import { countOf, type Json, listOf, nameOf, objectOf, textOf } from "./json.ts";
 import type { ResponseFacts } from "./response_facts.ts";
+import { countTools } from "./tools.ts";
 
 /** OpenAI's Responses API. */
 export const openaiResponses: Api = {
@@ -19,7 +20,7 @@ export const openaiResponses: Api = {
     model: nameOf(body.model) ?? "",
     stream: body.stream === true,
     messages_count: typeof body.input === "string" ? 1 : listOf(body.input).length,
-    tools_count: listOf(body.tools).length,
+    tools_count: countTools(body),
   }),
   readResponse(value, facts) {
     const type = textOf(value.type);

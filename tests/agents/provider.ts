@@ -51,19 +51,20 @@ function anthropic(pathname: string, text: string): Response {
 
 function openai(pathname: string, text: string): Response {
   if (!pathname.endsWith("/responses")) return Response.json({ object: "list", data: [], models: [] });
-  const { tools = [] } = JSON.parse(text);
-  const names = tools.map(({ name }: { name?: string }) => name);
-  const isFirst = names.length > 0 && !text.includes("function_call_output");
-  const name = names.includes("exec_command")
-    ? "exec_command"
-    : names.includes("shell")
-    ? "shell"
-    : "shell_command";
-  const line = name === "exec_command"
-    ? { cmd: WORK }
-    : { command: name === "shell" ? ["bash", "-lc", WORK] : WORK };
+  const { input = [] } = JSON.parse(text);
+  // Its tools stand among the input; the names of fields stand in instructions too.
+  const types: (string | undefined)[] = input.map(({ type }: { type?: string }) => type);
+  const isFirst = types.includes("additional_tools") && !types.some((type) => type?.endsWith("_call_output"));
+  const script = `text(await tools.exec_command(${JSON.stringify({ cmd: WORK })}));`;
   const item = isFirst
-    ? { type: "function_call", id: "fc_1", call_id: "call_1", name, arguments: JSON.stringify(line) }
+    ? {
+      type: "custom_tool_call",
+      id: "c_1",
+      call_id: "call_1",
+      name: "exec",
+      namespace: "functions",
+      input: script,
+    }
     : { type: "message", id: "m_1", role: "assistant", content: [{ type: "output_text", text: DONE }] };
   const usage = {
     input_tokens: 1000,
@@ -81,14 +82,20 @@ function openai(pathname: string, text: string): Response {
 }
 
 function google(pathname: string, text: string): Response {
-  const { tools = [] } = JSON.parse(text || "{}");
+  const { tools = [], contents = [], generationConfig = {} } = JSON.parse(text || "{}");
   const names = tools.flatMap((
     { functionDeclarations = [] }: { functionDeclarations?: { name: string }[] },
   ) => functionDeclarations.map(({ name }) => name));
-  const isFirst = names.includes("run_shell_command") && !text.includes("functionResponse");
+  const isFirst = names.includes("run_shell_command") &&
+    !contents.some(({ parts = [] }: { parts?: object[] }) =>
+      parts.some((part) => "functionResponse" in part)
+    );
+  // It has a small model say how hard the task is.
+  const isRated = generationConfig.responseMimeType === "application/json";
+  const rating = JSON.stringify({ complexity_reasoning: "one line", complexity_score: 10 });
   const part = isFirst
     ? { functionCall: { name: "run_shell_command", args: { command: WORK } } }
-    : { text: DONE };
+    : { text: isRated ? rating : DONE };
   const answer = {
     candidates: [{ content: { role: "model", parts: [part] }, finishReason: "STOP", index: 0 }],
     usageMetadata: { promptTokenCount: 1000, candidatesTokenCount: 50, totalTokenCount: 1050 },

@@ -4,6 +4,7 @@ import { readForm } from "../../../lib/model/form.ts";
 import { findAmbiguity } from "../../../lib/model/key.ts";
 import { JSON_DEPTH_MAX } from "../../../lib/model/limit.ts";
 import { namesOf } from "../../../lib/model/name.ts";
+import { openaiResponses } from "../../../lib/model/openai_responses.ts";
 import { operationOf } from "../../../lib/model/operation.ts";
 import { Random } from "../../helper/random.ts";
 
@@ -96,6 +97,17 @@ Deno.test("a form is read in its strict shape only", async (t) => {
   }
 });
 
+/** A request of the Responses API with a tool among its input. */
+const added = (tool: object) => ({ model: "a", input: [{ type: "additional_tools", tools: [tool] }] });
+
+Deno.test("tools among the input and in namespaces are counted", () => {
+  const tools = [{ type: "namespace", tools: [{ type: "function" }, { type: "custom" }] }, {
+    type: "function",
+  }];
+  const body = { ...added(tools[0]), tools };
+  assertEquals(openaiResponses.readRequest(body, null).tools_count, 5);
+});
+
 Deno.test("a model's name is found in path, query and body", async (t) => {
   const cases: [path: string, query: string, provider: string, body: object, names: string[] | undefined][] =
     [
@@ -108,6 +120,22 @@ Deno.test("a model's name is found in path, query and body", async (t) => {
       ["/v1/chat/completions", "", "openai", { model: "a", tools: [{ type: "function", model: "b" }] }, [
         "a",
       ]],
+      ["/v1/responses", "", "openai", added({ type: "image_generation", model: "b" }), undefined],
+      ["/v1/responses", "", "openai", added({ type: "function", model: "b" }), ["a"]],
+      [
+        "/v1/responses",
+        "",
+        "openai",
+        added({ type: "namespace", tools: [{ type: "x", model: "b" }] }),
+        undefined,
+      ],
+      [
+        "/v1/responses",
+        "",
+        "openai",
+        { model: "a", input: [{ type: "configuration_update", model: "b" }] },
+        undefined,
+      ],
       ["/v1/chat/completions", "", "openai", { model: "a", models: ["a", "b"] }, undefined],
       ["/v1/chat/completions", "", "openai", { model: null }, []],
       ["/v1/chat/completions", "", "openai", { model: "é" }, undefined],
