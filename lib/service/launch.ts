@@ -98,6 +98,10 @@ export class Launcher {
     return this.#spare.ramMb;
   }
 
+  get spareAssets(): string[] {
+    return this.#spare.assets;
+  }
+
   async close(): Promise<void> {
     await this.#spare.close();
   }

@@ -11,6 +11,7 @@ import { watchCorp } from "./corp_watch.ts";
 import { Detections } from "./detections.ts";
 import { FindingExport } from "./export.ts";
 import { IdleVms } from "./idle.ts";
+import { Images } from "./images.ts";
 import { ProfilesInForce } from "./in_force.ts";
 import { startMaintenance } from "./maintenance.ts";
 import { ProfileMcp } from "./mcp.ts";
@@ -43,6 +44,7 @@ export class Service implements Configuration {
   readonly accelerators: AcceleratorChooser;
   readonly templates: Templates;
   readonly supervisor: Supervisor;
+  readonly images: Images;
   readonly snapshots: Snapshots;
   readonly idle: IdleVms;
   readonly refresh: ContractRefresh;
@@ -80,6 +82,12 @@ export class Service implements Configuration {
         if (notice.type === "finding") this.findings.queueSession(record.id);
         this.notices.tell(notice);
       },
+    });
+    this.images = new Images({
+      home,
+      registry: this.registry,
+      spareAssets: () => this.supervisor.spareAssets,
+      cleanTemplates: () => this.templates.clean(),
     });
     this.snapshots = new Snapshots(this);
     this.idle = new IdleVms(this);
@@ -128,7 +136,7 @@ export class Service implements Configuration {
     await writePidFile(this.home.servicePidFile);
     // Ahead of the first VM, which would wait for it. Without assets the first VM chooses it.
     this.accelerators.choose().catch(() => {});
-    this.templates.clean().catch((error) => log.warn(error));
+    this.templates.clean().then(() => this.images.pruneOld()).catch((error) => log.warn(error));
     startMaintenance(this);
     this.snapshots.begin();
     this.idle.watch();

@@ -70,6 +70,13 @@ export class SpareProcess {
     return this.#waiting?.ramMb;
   }
 
+  /** Files that its machine needs. */
+  get assets(): string[] {
+    if (!this.#waiting?.machine || !this.#last) return [];
+    const { kernel, initrd, rootfs } = this.#last.assets;
+    return [kernel.path, initrd.path, rootfs.path];
+  }
+
   /** Reserves the machine that waits. @returns the id of the session that it is for */
   claim(): string | undefined {
     const waiting = this.#waiting;

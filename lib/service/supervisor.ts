@@ -88,6 +88,11 @@ export class Supervisor {
     return this.#launcher.spareRamMb;
   }
 
+  /** Files that it boots from. */
+  get spareAssets(): string[] {
+    return this.#launcher.spareAssets;
+  }
+
   summary(vm: Vm): VmSummary {
     return summaryOf(vm, this.hypervisor.features);
   }

@@ -21,6 +21,8 @@ export interface AbsenceOptions {
   /** a new link to the guest; the one before is closed */
   openLink(): Promise<GuestLink>;
   enforcement: Promise<Pick<Enforcement, "gate" | "recording">>;
+  /** the machine stands still, for want of room on the disk */
+  isStill(): boolean;
   /** the guest did not come back */
   onLost(error: SbxError): Promise<void>;
 }
@@ -29,6 +31,8 @@ export interface AbsenceOptions {
 export class Absence {
   readonly #options: AbsenceOptions;
   #over = Promise.resolve();
+  #written = Promise.resolve();
+  #isAway = false;
 
   constructor(options: AbsenceOptions) {
     this.#options = options;
@@ -39,51 +43,69 @@ export class Absence {
     return this.#over;
   }
 
+  /** Settles when the machine is not being written down, which nothing of it may change meanwhile. */
+  get written(): Promise<void> {
+    return this.#written;
+  }
+
+  get isAway(): boolean {
+    return this.#isAway;
+  }
+
   /**
    * Writes the VM down.
    *
    * @param end ends its machine
-   * @throws {SbxError} `vm.suspend_failed`: the guest is back
+   * @throws {SbxError} `vm.suspend_failed`: the guest comes back
    */
   async suspend(guest: PresentGuest, end: () => Promise<void>): Promise<void> {
-    const { shellState } = guest.link;
-    const { asks } = (await this.#options.enforcement).gate;
-    const back = Promise.withResolvers<void>();
-    this.#over = back.promise;
-    asks.hold();
-    try {
-      await writeDown(guest.machine, guest.link, guest.paths, asks);
-    } catch (cause) {
-      await this.#rejoin(guest, shellState);
-      asks.release();
-      back.resolve();
-      throw cause;
-    }
-    // Who has waited for the guest finds that it is gone.
-    await end().finally(back.resolve);
+    const { gate: { asks } } = await this.#options.enforcement;
+    const { machine, link, paths } = guest;
+    const { written, settled } = await this.#leave(guest, () => writeDown(machine, link, paths, asks), end);
+    await written;
+    await settled;
   }
 
-  /** Copies the VM, whose guest is back afterwards. @throws {SbxError} `vm.fork_failed` */
+  /** Copies the VM, whose guest is back afterwards. @throws {SbxError} `vm.fork_failed`: the guest comes back */
   async fork(guest: PresentGuest, to: VmPaths): Promise<VmCopy> {
+    const { recording: { ledger } } = await this.#options.enforcement;
+    const take = () => takeCopy({ ...guest, lastEvent: () => ledger.last() }, to);
+    const { written, settled } = await this.#leave(guest, take);
+    const copy = await written;
+    // While the guest comes back, which is done earlier.
+    await copy.write();
+    await settled;
+    return copy;
+  }
+
+  /**
+   * Has the guest away while its machine is written. After a failure it is back when there is room on the disk again: who
+   * has to make that room hears of the failure before.
+   *
+   * @param end what follows; absent, as after a failure: the guest comes back
+   */
+  async #leave<T>(
+    guest: PresentGuest,
+    write: () => Promise<T>,
+    end?: () => Promise<void>,
+  ): Promise<{ written: Promise<T>; settled: Promise<void> }> {
+    await this.#over;
+    const { gate: { asks } } = await this.#options.enforcement;
     const { shellState } = guest.link;
-    const { gate: { asks }, recording: { ledger } } = await this.#options.enforcement;
+    const rejoin = () => this.#rejoin(guest, shellState).finally(() => asks.release());
     asks.hold();
-    const copied = takeCopy({ ...guest, lastEvent: () => ledger.last() }, to);
-    // Beside the writing of the copy, which takes longer.
-    this.#over = copied.catch(() => {}).then(() => this.#rejoin(guest, shellState));
-    try {
-      const copy = await copied;
-      await copy.write();
-      return copy;
-    } finally {
-      await this.#over;
-      asks.release();
-    }
+    this.#isAway = true;
+    const written = write();
+    const settled = written.then(end ?? rejoin, rejoin);
+    this.#written = written.then(() => {}, () => {});
+    // Who has waited for a guest that has ended finds that it is gone.
+    this.#over = settled.catch(() => {}).then(() => void (this.#isAway = false));
+    return { written, settled };
   }
 
   async #rejoin({ record, spec, machine }: PresentGuest, shell: ShellState | undefined): Promise<void> {
-    const { openLink, onLost } = this.#options;
-    await rejoinGuest({ record, spec, openLink }, machine, shell).catch((error) =>
+    const { openLink, isStill, onLost } = this.#options;
+    await rejoinGuest({ record, spec, openLink, isStill }, machine, shell).catch((error) =>
       onLost(asSbxError(error, "meeting the guest again"))
     );
   }

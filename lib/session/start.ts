@@ -3,7 +3,7 @@ import { log } from "../base/log/mod.ts";
 import type { GuestLink, ShellState } from "../guest/mod.ts";
 import type { BootCall, MachineInfo } from "../ipc/mod.ts";
 import type { Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
-import { bootDeadline, templateDeadline } from "./boot_deadline.ts";
+import { bootDeadline, rejoinDeadline, templateDeadline } from "./boot_deadline.ts";
 import type { Enforcement } from "./enforcement.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
@@ -166,12 +166,12 @@ export async function meetGuest(
 
 /** Lets a machine go on that was stopped to be written down, and gives its guest what it is told at its start. */
 export async function rejoinGuest(
-  session: Pick<StartingSession, "record" | "spec" | "openLink">,
+  session: Pick<StartingSession, "record" | "spec" | "openLink"> & { isStill(): boolean },
   machine: Machine,
   shell: ShellState | undefined,
 ): Promise<void> {
   const link = await session.openLink();
   if (shell) link.adoptShell(shell);
   await machine.rejoin();
-  await Promise.race([meetGuest(session, machine, link, () => 0), bootDeadline()]);
+  await Promise.race([meetGuest(session, machine, link, () => 0), rejoinDeadline(session.isStill)]);
 }

@@ -140,9 +140,9 @@ test("a guest that fills the host's disk through its own stands still, and finis
     await sbx.ok("create", "full");
     const taken = join(sbx.home, "filled-before");
     await Deno.writeFile(taken, new Uint8Array(45 * 1024 * 1024));
-    const writing = sbx.cli(
-      ...["exec", "full", "--", "sh", "-c", "head -c 20000000 /dev/urandom >/root/big; sync; echo written"],
-    );
+    // One program writes and flushes: the begin of another one would be recorded on the full disk.
+    const line = "dd if=/dev/urandom of=/root/big bs=1M count=20 conv=fsync; echo written";
+    const writing = sbx.cli("exec", "full", "-c", line);
     await eventually("it is paused", async () => (await statusOf(sbx)) === "Paused", 40);
     assertStringIncludes(
       await sbx.cli("status").then(({ stdout }) => stdout),

@@ -1,6 +1,6 @@
 /**
- * Copies of VMs. Those of a stopped VM work on every host; tests/e2e/trixie_test.ts runs this file again in Debian trixie,
- * whose QEMU can copy a VM that runs.
+ * Copies of VMs. Those of a stopped VM work on every host; `make test-large` runs this file again in Debian trixie, whose
+ * QEMU can copy a VM that runs.
  */
 import {
   assert,
@@ -12,6 +12,7 @@ import {
 } from "@std/assert";
 import { join } from "node:path";
 import { eventually, Sbx } from "../helper/sbx.ts";
+import { KeyUpstream } from "./key_upstream.ts";
 import { attachTerminal } from "./terminal.ts";
 
 /** Counts into a file that stays open, and leaves no number out; beside each the host's name and a random number. */
@@ -69,13 +70,16 @@ class Forks {
 Deno.test("a VM is forked", async (t) => {
   const sbx = await Sbx.make({ spare: false });
   const forks = new Forks(sbx);
+  const keys = await KeyUpstream.make(sbx);
   try {
     await sbx.ok("create", "dev", "-e", "WHO=me");
     const dev = await forks.info("dev");
     await forks.exec("dev", "echo kept >/root/kept; echo shared >shared");
+    await keys.capture("dev");
+    await keys.works("dev");
 
     if (Deno.env.has("SBX_REQUIRE_SUSPEND")) assert(dev.features.live_fork, "this host can fork running VMs");
-    if (dev.features.live_fork) await runningVm(t, forks, dev.id);
+    if (dev.features.live_fork) await runningVm(t, forks, keys, dev.id);
     else {
       await t.step("a host that cannot copy a running VM says what is missing", async () => {
         const { status, body } = await sbx.api("POST", "/vms/dev/fork", {});
@@ -98,6 +102,7 @@ Deno.test("a VM is forked", async (t) => {
         assertEquals([forked_from.session, started_by === "fork"], [dev.id, false]);
         assertEquals(forked_from.event.id, await lastEvent(sbx, dev.id));
       }
+      await keys.isRefused("copy-1");
     });
 
     await t.step("a fork that cannot be made leaves nothing behind", async () => {
@@ -113,6 +118,7 @@ Deno.test("a VM is forked", async (t) => {
     });
   } finally {
     await sbx.dispose();
+    await keys.close();
   }
 });
 
@@ -121,7 +127,7 @@ async function lastEvent(sbx: Sbx, session: string): Promise<string> {
   return body.events.at(-1).common.event_id;
 }
 
-async function runningVm(t: Deno.TestContext, forks: Forks, dev: string): Promise<void> {
+async function runningVm(t: Deno.TestContext, forks: Forks, keys: KeyUpstream, dev: string): Promise<void> {
   const { sbx } = forks;
 
   await t.step(
@@ -208,6 +214,11 @@ async function runningVm(t: Deno.TestContext, forks: Forks, dev: string): Promis
     assert(abandoned <= 1, `${abandoned} programs lost their client`);
     assertEquals((await forking).stderr, "");
     assertNotEquals(await forks.exec("five", "hostname"), "dev\n");
+  });
+
+  await t.step("a ref that the source got for a key of its own is refused in a copy", async () => {
+    await keys.isRefused("five");
+    await keys.works("dev");
   });
 
   await t.step("a copy that cannot be written leaves the source as it was, and no file", async () => {

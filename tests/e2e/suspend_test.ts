@@ -46,6 +46,10 @@ Deno.test("a VM is suspended and comes back", async (t) => {
         await eventually("the shell has the variable", () => before.text().includes("set-before"));
         before.socket.close();
         await eventually(
+          "its programs are reported",
+          async () => (await sbx.ok("events", "dev", "--process", "sbx-activity.js")).includes("exec "),
+        );
+        await eventually(
           "it counts",
           async () => (await Deno.readTextFile(join(workspace, "count"))).length > 20,
         );

@@ -71,7 +71,8 @@ export function withBoot(run: (home: BootHome) => Promise<void>) {
           ),
       });
     } finally {
-      await Deno.remove(dir, { recursive: true });
+      // A boot that was refused may have left work of its own behind, which writes a file now.
+      await Deno.remove(dir, { recursive: true }).catch(() => Deno.remove(dir, { recursive: true }));
     }
   };
 }

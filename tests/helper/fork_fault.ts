@@ -1,7 +1,7 @@
 /** kill −9 of the programs of a VM that is forked, and what must hold afterwards. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { killAll, leftOfMachines, type Victim } from "./kill.ts";
+import { killAll, leftOfMachines, untilNoticed, type Victim } from "./kill.ts";
 import type { Random } from "./random.ts";
 import { eventually, Sbx } from "./sbx.ts";
 
@@ -56,6 +56,7 @@ export class ForkFaults {
     await new Promise((resolve) => setTimeout(resolve, ms));
     const hit = await killAll(this.#sbx, VM, victim);
     const { code } = await struck;
+    await untilNoticed(victim, hit);
     const found = await this.#check(victim, hit);
     return `${victim} after ${ms} ms, ${hit} killed, exit code ${code}, ${found}`;
   }

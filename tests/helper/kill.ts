@@ -5,6 +5,8 @@ import type { Sbx } from "./sbx.ts";
 /** What a kill hits: the service by its pid file, a VM's process by `sbx info`, others by their command line. */
 export type Victim = "service" | "sbx-process" | "qemu-system" | "virtiofsd" | "vhost-device-vsock";
 
+/** Time in `ms` until a VM's process has seen that a program of its machine was killed. */
+const NOTICE_MS = 1500;
 const MACHINE_PROGRAMS = ["qemu-system", "virtiofsd", "vhost-device-vsock"] as const;
 
 /** Kills every program of that kind. @returns how many there were */
@@ -18,6 +20,11 @@ export async function killAll(sbx: Sbx, vm: string, victim: Victim): Promise<num
     }
   }
   return pids.length;
+}
+
+/** Waits until a kill is seen: before, a VM without its workspace or its vsock counts as running, and runs programs. */
+export async function untilNoticed(victim: Victim, hit: number): Promise<void> {
+  if (hit > 0 && victim !== "service") await new Promise((resolve) => setTimeout(resolve, NOTICE_MS));
 }
 
 async function pidsOf(sbx: Sbx, vm: string, victim: Victim): Promise<number[]> {

@@ -1,4 +1,4 @@
-/** Tests of VMs that are written to disk: where the host cannot do it, tests/e2e/trixie_test.ts runs them. */
+/** Tests of VMs that are written to disk: where the host cannot do it, `make test` and `make test-large` run them in Debian trixie. */
 import { Qemu } from "../../lib/vm/mod.ts";
 
 /** Registers a test for hosts that can suspend VMs; SBX_REQUIRE_SUSPEND claims that this one can. */

@@ -1,7 +1,7 @@
 /** kill −9 of the programs of a VM that is suspended or resumes, and what must hold afterwards. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { killAll, leftOfMachines, type Victim } from "./kill.ts";
+import { killAll, leftOfMachines, untilNoticed, type Victim } from "./kill.ts";
 import type { Random } from "./random.ts";
 import { eventually, Sbx } from "./sbx.ts";
 
@@ -16,8 +16,6 @@ const VICTIMS: readonly Victim[] = [
   "virtiofsd",
   "vhost-device-vsock",
 ];
-/** Time in `ms` in which a VM's process ends the machine of a program that was killed: QEMU's own end has a second. */
-const NOTICE_MS = 1500;
 /** Counts into a file that stays open, from 1 and without a gap. */
 const COUNT = "exec 3>/workspace/count; n=0; while :; do n=$((n+1)); echo $n >&3; sleep 0.05; done";
 
@@ -80,8 +78,7 @@ export class SuspendFaults {
    */
   async #check(victim: Victim, hit: number, done: string): Promise<string> {
     const sbx = this.#sbx;
-    // Until then a VM without its workspace or its vsock counts as running, and runs programs.
-    if (hit > 0 && victim !== "service") await new Promise((resolve) => setTimeout(resolve, NOTICE_MS));
+    await untilNoticed(victim, hit);
     await eventually("the VM has come to rest", async () => {
       const now = await this.#status();
       // A machine that was killed counts as running until its process has seen the end.
