@@ -39,7 +39,7 @@ test-agents: setup deps image
 test-faults: setup deps image
 	@SBX_REQUIRE_VM=1 scripts/test.sh faults
 
-# What takes long: a repository with a pack of 300 MB through a VM and back, and VMs that are suspended when idle.
+# What takes long: a repository with a pack of 300 MB through a VM and back, and VMs that are suspended and forked in Debian trixie.
 test-large: setup deps image
 	@SBX_REQUIRE_VM=1 scripts/test.sh large
 

@@ -3,7 +3,7 @@ import { fromRoot } from "../helper/repo.ts";
 import { runChild } from "../helper/child.ts";
 
 /** How a VM was started, as `sbx info` says it. */
-export type StartedBy = "cold" | "template";
+export type StartedBy = "cold" | "template" | "resume";
 
 /** Result of some starts in a row. */
 export interface Starts {
@@ -23,6 +23,8 @@ export interface HostReport {
   virtiofsd: string;
   cold: Starts;
   template: Starts;
+  /** of one VM that is suspended again and again; absent where the host cannot do it */
+  resume?: Starts;
 }
 
 /** A user of a suite; one who is not root is made when it is needed. */
@@ -48,10 +50,10 @@ export SBX_TEST_ASSETS_DIR=$SBX_HOME/assets DENO_DIR=/src/main/.deno/cache
 ' "$count"
 `;
 
-/** Starts `count` VMs cold and as many from a template. Entering a root file system is root's work. */
+/** Starts `count` VMs cold, as many from a template, and one as often from its memory. Entering a root file system is root's work. */
 export async function reportOf({ suite, user }: Host, count: number): Promise<HostReport> {
   const args = [suite, "bash", "-euc", PREPARE_AND_BOOT, "boots", user, `${count}`];
-  const limit = PREPARATION_MS + 2 * count * START_MS;
+  const limit = PREPARATION_MS + 3 * count * START_MS;
   const { code, stdout, stderr } = await runChild(fromRoot("scripts/root.sh"), { args }, limit);
   const [said, log] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
   if (code !== 0) throw new Error(`${suite}, ${user}: exit code ${code}\n${said}${log}`);

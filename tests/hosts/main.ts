@@ -6,6 +6,7 @@ const USERS = ["root", "person"] as const;
 const HEADER = [
   ...["suite", "QEMU", "vhost-device-vsock", "virtiofsd", "user"],
   ...["cold boots", "ready (s)", "template starts", "ready (s)"],
+  ...["resumes", "program ran (s)"],
 ];
 
 const [count, ...suites] = Deno.args;
@@ -16,7 +17,11 @@ for (const suite of suites) {
   for (const user of USERS) {
     try {
       const report = await reportOf({ suite, user }, Number(count));
-      const failures = [...report.cold.failures, ...report.template.failures];
+      const failures = [
+        ...report.cold.failures,
+        ...report.template.failures,
+        ...report.resume?.failures ?? [],
+      ];
       rows.push([suite, ...cells(user, report)]);
       console.error(rows.at(-1)!.join(", "), ...failures);
       failed ||= failures.length > 0;
@@ -33,8 +38,9 @@ console.log(
 console.log(table(HEADER, rows));
 Deno.exit(failed ? 1 : 0);
 
-function cells(user: string, { qemu, vsock, virtiofsd, cold, template }: HostReport): string[] {
-  return [qemu, vsock, virtiofsd, user, ...startCells(cold), ...startCells(template)];
+function cells(user: string, { qemu, vsock, virtiofsd, cold, template, resume }: HostReport): string[] {
+  const resumeCells = resume ? startCells(resume) : ["–", "–"];
+  return [qemu, vsock, virtiofsd, user, ...startCells(cold), ...startCells(template), ...resumeCells];
 }
 
 function startCells({ ok, of, median_s, slowest_s }: Starts): string[] {
