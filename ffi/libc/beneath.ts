@@ -2,12 +2,10 @@
  * openat2(2): opens a path that cannot leave a folder, even if another program changes links meanwhile. Linux
  * only.
  */
+import { O_CLOEXEC, O_DIRECTORY, O_PATH } from "./flags.ts";
 
 const SYS_OPENAT2 = 437n;
 const AT_FDCWD = -100;
-const O_PATH = 0o10000000n;
-const O_DIRECTORY = 0o200000n;
-const O_CLOEXEC = 0o2000000n;
 const RESOLVE_NO_MAGICLINKS = 0x02n;
 const RESOLVE_BENEATH = 0x08n;
 /** Size of `struct open_how`, in `bytes`: three u64. */
@@ -69,14 +67,19 @@ export class PathHandle {
  * @throws {OpenError} `EXDEV`: the path or a link in it leaves `root`
  */
 export function openBeneath(root: string, path: string, { directory = false } = {}): PathHandle {
-  using folder = openPath(AT_FDCWD, root, O_DIRECTORY, 0n);
+  using folder = openPath(AT_FDCWD, root, BigInt(O_DIRECTORY), 0n);
   const fd = Number(folder.path.slice("/proc/self/fd/".length));
-  return openPath(fd, path || ".", directory ? O_DIRECTORY : 0n, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+  return openPath(
+    fd,
+    path || ".",
+    directory ? BigInt(O_DIRECTORY) : 0n,
+    RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+  );
 }
 
 function openPath(at: number, path: string, flags: bigint, resolve: bigint): PathHandle {
   libc ??= loadLibc();
-  const how = new BigUint64Array([O_PATH | O_CLOEXEC | flags, 0n, resolve]);
+  const how = new BigUint64Array([BigInt(O_PATH) | BigInt(O_CLOEXEC) | flags, 0n, resolve]);
   const name = new TextEncoder().encode(path + "\0");
   const fd = Number(libc.symbols.syscall(SYS_OPENAT2, at, name, new Uint8Array(how.buffer), HOW_BYTES));
   if (fd >= 0) return new PathHandle(fd);

@@ -1,7 +1,6 @@
 /** Names in a folder as bytes: Deno's own listing leaves out names that are not UTF-8. Linux only. */
+import { O_CLOEXEC, O_DIRECTORY } from "./flags.ts";
 
-const O_DIRECTORY = 0o200000;
-const O_CLOEXEC = 0o2000000;
 /** Offsets in struct linux_dirent64, in `bytes`: of its length, and of its name, which ends with NUL. */
 const LENGTH_AT = 16;
 const NAME_AT = 19;

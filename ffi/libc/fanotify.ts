@@ -1,21 +1,18 @@
-/** Permission to execute files, as fanotify(7) asks for it. Linux only, for root. */
-import { callError, cString } from "./descriptor.ts";
+/** Permission to open and to execute files, as fanotify(7) asks for it. Linux only, for root. */
+import { cString } from "./descriptor.ts";
 import { loadFunctions } from "./load.ts";
 
-const FAN_CLOEXEC = 1;
-const FAN_CLASS_CONTENT = 4;
-const FAN_UNLIMITED_QUEUE = 0x10;
-/** Names the thread that asks, not its process. */
-const FAN_REPORT_TID = 0x100;
 const FAN_MARK_ADD = 1;
+const FAN_MARK_REMOVE = 2;
+/** Of a file: not asked about, also after it was written, for as long as the kernel has it in memory (Linux 5.19). */
+const FAN_MARK_IGNORED = 0x20 | 0x40 | 0x200;
 const FAN_MARK_FLUSH = 0x80;
 const FAN_MARK_FILESYSTEM = 0x100;
-const FAN_OPEN_EXEC_PERM = 0x40000n;
+/** What is asked about; a file that is opened to be executed is asked about as both. */
+const MASKS = { open: 0x10000n, exec: 0x40000n };
 const FAN_ALLOW = 1;
 const FAN_DENY = 2;
 const AT_FDCWD = -100;
-const O_CLOEXEC = 0o2000000;
-const O_LARGEFILE = 0o100000;
 /** Sizes of struct fanotify_event_metadata and struct fanotify_response, in `bytes`. */
 const EVENT_BYTES = 24;
 const RESPONSE_BYTES = 8;
@@ -24,7 +21,6 @@ const EVENTS_MAX = 64;
 
 function loadLibc() {
   return loadFunctions({
-    fanotify_init: { parameters: ["u32", "u32"], result: "i32" },
     fanotify_mark: { parameters: ["i32", "u32", "u64", "i32", "buffer"], result: "i32" },
     read: { parameters: ["i32", "buffer", "usize"], result: "isize", nonblocking: true },
     write: { parameters: ["i32", "buffer", "usize"], result: "isize" },
@@ -32,53 +28,73 @@ function loadLibc() {
   });
 }
 
-/** A thread that wants to execute a file, and stands still until it is answered. */
-export interface ExecQuestion {
+export type Access = keyof typeof MASKS;
+
+/** A thread that wants a file, and stands still until it is answered. */
+export interface FileQuestion {
+  access: Access;
   thread: number;
   /** the file, open in this process until the answer */
   fd: number;
 }
 
-/** Holds every exec of the file systems that it watches. What waits is allowed by the kernel when this process ends. */
-export class ExecPermission {
+/**
+ * Holds who opens or executes files of the file systems that it watches. What waits is allowed by the kernel when the last
+ * process that has the group ends. A process that opens such a file itself waits for itself.
+ */
+export class FilePermission {
   readonly #libc = loadLibc();
   readonly #fd: number;
   readonly #bytes = new Uint8Array(EVENT_BYTES * EVENTS_MAX);
 
-  /** @throws {CallError} the kernel refuses */
-  constructor() {
-    this.#fd = this.#libc.fanotify_init(
-      FAN_CLASS_CONTENT | FAN_CLOEXEC | FAN_UNLIMITED_QUEUE | FAN_REPORT_TID,
-      O_CLOEXEC | O_LARGEFILE,
-    );
-    if (this.#fd < 0) throw callError("fanotify_init");
+  /** @param fd the group, whose questions name threads, not processes */
+  constructor(fd: number) {
+    this.#fd = fd;
   }
 
   /** Watches the file system of a path. @returns false where the kernel cannot */
-  watch(path: string): boolean {
-    const flags = FAN_MARK_ADD | FAN_MARK_FILESYSTEM;
-    return this.#libc.fanotify_mark(this.#fd, flags, FAN_OPEN_EXEC_PERM, AT_FDCWD, cString(path)) === 0;
+  watch(path: string, access: Access): boolean {
+    return this.#mark(FAN_MARK_ADD, MASKS[access], path);
   }
 
-  /** Watches nothing any more; what waits goes on waiting. */
-  unwatchAll(): void {
-    this.#libc.fanotify_mark(this.#fd, FAN_MARK_FLUSH | FAN_MARK_FILESYSTEM, 0n, AT_FDCWD, cString("/"));
+  /** Watches it no more; what waits goes on waiting. */
+  unwatch(path: string, access: Access): void {
+    this.#mark(FAN_MARK_REMOVE, MASKS[access], path);
+  }
+
+  /** Does not ask about opening the file of a question any more, whatever its path is then. */
+  ignore({ fd }: FileQuestion): void {
+    this.#libc.fanotify_mark(this.#fd, FAN_MARK_ADD | FAN_MARK_IGNORED, MASKS.open, fd, null);
+  }
+
+  /** Asks about every file again. */
+  ignoreNone(): void {
+    this.#libc.fanotify_mark(this.#fd, FAN_MARK_FLUSH, 0n, AT_FDCWD, cString("/"));
+  }
+
+  #mark(what: number, mask: bigint, path: string): boolean {
+    const flags = what | FAN_MARK_FILESYSTEM;
+    return this.#libc.fanotify_mark(this.#fd, flags, mask, AT_FDCWD, cString(path)) === 0;
   }
 
   /** Waits for questions. @throws {Error} there are no more */
-  async next(): Promise<ExecQuestion[]> {
+  async next(): Promise<FileQuestion[]> {
     const read = Number(await this.#libc.read(this.#fd, this.#bytes, BigInt(this.#bytes.length)));
     if (read < EVENT_BYTES) throw new Error("the kernel's questions cannot be read");
     const view = new DataView(this.#bytes.buffer);
-    const questions: ExecQuestion[] = [];
+    const questions: FileQuestion[] = [];
     for (let at = 0; at + EVENT_BYTES <= read; at += view.getUint32(at, true)) {
-      questions.push({ fd: view.getInt32(at + 16, true), thread: view.getInt32(at + 20, true) });
+      questions.push({
+        access: view.getBigUint64(at + 8, true) & MASKS.exec ? "exec" : "open",
+        fd: view.getInt32(at + 16, true),
+        thread: view.getInt32(at + 20, true),
+      });
     }
     return questions;
   }
 
   /** Answers a question, whose thread goes on with the file or with EPERM. */
-  answer({ fd }: ExecQuestion, isAllowed: boolean): void {
+  answer({ fd }: FileQuestion, isAllowed: boolean): void {
     const response = new Uint8Array(RESPONSE_BYTES);
     const view = new DataView(response.buffer);
     view.setInt32(0, fd, true);

@@ -1,8 +1,8 @@
 /** What a copy of a machine must change before anything runs in it: the kernel's random numbers and the clock. Linux only. */
+import { O_CLOEXEC } from "./flags.ts";
 import { loadFunctions } from "./load.ts";
 
 const O_WRONLY = 1;
-const O_CLOEXEC = 0o2000000;
 const RNDADDENTROPY = 0x40085203;
 const RNDRESEEDCRNG = 0x5207;
 const CLOCK_REALTIME = 0;

@@ -1,9 +1,9 @@
 /** A line for whoever reads a file, which never waits. Linux only. */
+import { O_CLOEXEC } from "./flags.ts";
 import { cString } from "./descriptor.ts";
 import { loadFunctions } from "./load.ts";
 
 const O_WRONLY = 1, O_NOCTTY = 0o400, O_NONBLOCK = 0o4000;
-const O_CLOEXEC = 0o2000000;
 
 let libc: ReturnType<typeof loadLibc> | undefined;
 

@@ -1,9 +1,9 @@
 /** Memory of machines: anonymous files that other programs open by descriptor, filled from files with holes. Linux only. */
+import { O_CLOEXEC } from "./flags.ts";
 
 const MFD_CLOEXEC = 1;
 const PROT_READ = 1, MAP_SHARED = 1, MADV_POPULATE_READ = 22;
 const O_RDONLY = 0, O_WRONLY = 1, O_CREAT = 0o100, O_EXCL = 0o200;
-const O_CLOEXEC = 0o2000000;
 const SEEK_SET = 0, SEEK_END = 2, SEEK_DATA = 3, SEEK_HOLE = 4;
 /** `bytes` of a block of stat(2). */
 const BLOCK = 512;

@@ -1,7 +1,7 @@
 /** Standard output and error of this process. Linux only. */
+import { O_CLOEXEC } from "./flags.ts";
 
 const O_WRONLY = 1, O_CREAT = 0o100, O_APPEND = 0o2000;
-const O_CLOEXEC = 0o2000000;
 const MODE = 0o600;
 const STDOUT = 1, STDERR = 2;
 

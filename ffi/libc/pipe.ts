@@ -1,10 +1,10 @@
 /** Pipes to and from a program, for this process's end of which nobody waits in a thread. Linux only. */
+import { O_CLOEXEC } from "./flags.ts";
 import { callError, errno } from "./descriptor.ts";
 import { loadFunctions } from "./load.ts";
 import { READABLE, Readiness, WRITABLE } from "./readiness.ts";
 
 const O_NONBLOCK = 0o4000;
-const O_CLOEXEC = 0o2000000;
 const F_SETFL = 4;
 const EINTR = 4, EAGAIN = 11;
 

@@ -1,8 +1,8 @@
 /** Files that are read when they have something, as poll(2) tells. Linux only. */
+import { O_CLOEXEC } from "./flags.ts";
 import { loadFunctions } from "./load.ts";
 
 const O_NONBLOCK = 0o4000;
-const O_CLOEXEC = 0o2000000;
 const POLLIN = 1;
 /** Size of struct pollfd, in `bytes`. */
 const POLLFD_BYTES = 8;

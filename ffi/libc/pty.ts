@@ -1,10 +1,10 @@
 /** Pseudo-terminals through libc, since Deno has no API for them. Linux only. */
+import { O_CLOEXEC } from "./flags.ts";
 import { loadFunctions } from "./load.ts";
 
 const O_RDWR = 2;
 const O_NOCTTY = 0o400;
 /** Programs that this process starts must not inherit a terminal of another program. */
-const O_CLOEXEC = 0o2000000;
 const TIOCGPTN = 0x80045430;
 const TIOCSPTLCK = 0x40045431;
 const TIOCSWINSZ = 0x5414;

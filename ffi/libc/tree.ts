@@ -2,12 +2,12 @@
  * Folders of a tree that another program changes at the same time: each is opened below the root without following a
  * link, and its entries are named by bytes relative to it. Linux only.
  */
+import { O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_PATH } from "./flags.ts";
 import { callError, cString, Descriptor, timesOf } from "./descriptor.ts";
 import { type FileStat, parseStat, STAT_BYTES, STAT_MASK } from "./stat.ts";
 
 const SYS_OPENAT2 = 437n;
 const O_RDWR = 2, O_CREAT = 0o100, O_EXCL = 0o200, O_NONBLOCK = 0o4000;
-const O_DIRECTORY = 0o200000, O_NOFOLLOW = 0o400000, O_CLOEXEC = 0o2000000, O_PATH = 0o10000000;
 const RESOLVE_NO_SYMLINKS = 0x04n, RESOLVE_BENEATH = 0x08n;
 /** Size of `struct open_how`, in `bytes`: three u64. */
 const HOW_BYTES = 24n;

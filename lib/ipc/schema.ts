@@ -3,6 +3,7 @@
  * and so its own back-pressure and its own end. A VM's process loads this before it answers: only light schemas here.
  */
 import { z } from "zod";
+import { BudgetUse } from "../budget/schema.ts";
 import { JobId, JobRecord } from "../job/schema.ts";
 import { RuleCounter } from "../detection/match/schema.ts";
 import { ServerStatus, ToolEntry } from "../mcp/schema.ts";
@@ -25,7 +26,7 @@ export type McpNeed = z.infer<typeof McpNeed>;
 export const Call = z.discriminatedUnion("t", [
   z.strictObject({
     t: z.literal("Boot"),
-    accelerator: z.enum(["kvm", "tcg"]),
+    accelerator: z.enum(["kvm", "tcg", "vz"]),
     start: z.discriminatedUnion("from", [
       z.strictObject({ from: z.literal("kernel"), why: z.string() }),
       z.strictObject({ from: z.literal("template"), dir: z.string() }),
@@ -50,6 +51,8 @@ export const Call = z.discriminatedUnion("t", [
     stdin: z.boolean(),
     /** the caller is told what was taken of the input */
     acks: z.boolean().optional(),
+    /** trace that the caller's request claims */
+    trace_id: z.string().optional(),
   }),
   z.strictObject({
     t: z.literal("Terminal"),
@@ -84,6 +87,8 @@ export const Call = z.discriminatedUnion("t", [
   }),
   z.strictObject({ t: z.literal("Asks") }),
   z.strictObject({ t: z.literal("Resolve"), ask_id: z.string(), ...AskAnswer.shape, by: AnsweredBy }),
+  /** how far the budgets are used up */
+  z.strictObject({ t: z.literal("Budgets") }),
   /** match counters of the detection rules */
   z.strictObject({ t: z.literal("Counters") }),
   z.strictObject({ t: z.literal("McpListServers") }),
@@ -180,6 +185,7 @@ export const Reply = z.discriminatedUnion("t", [
   }),
   z.strictObject({ t: z.literal("Asks"), asks: z.array(Ask) }),
   z.strictObject({ t: z.literal("Ask"), ask: Ask }),
+  z.strictObject({ t: z.literal("Budgets"), budgets: z.array(BudgetUse) }),
   z.strictObject({ t: z.literal("Counters"), counters: z.array(RuleCounter) }),
   z.strictObject({ t: z.literal("McpServers"), servers: z.array(ServerStatus) }),
   z.strictObject({ t: z.literal("McpTools"), tools: z.array(ToolEntry) }),
@@ -228,6 +234,7 @@ export const REPLIES = {
   ObserveFile: ["Ok"],
   Asks: ["Asks"],
   Resolve: ["Ask"],
+  Budgets: ["Budgets"],
   Counters: ["Counters"],
   McpListServers: ["McpServers"],
   McpListTools: ["McpTools"],

@@ -2,6 +2,7 @@
  * Orders to a VM's process that was started ahead: it has loaded its code, has nobody's data, and waits for a session,
  * perhaps with a machine that waits too.
  */
+import { ARCHES } from "../base/arch/mod.ts";
 import { z } from "zod";
 
 /** Stands for the session among the arguments of a process that waits; as long as the id of one. */
@@ -10,12 +11,17 @@ export const NO_SESSION = "00000000-0000-0000-0000-000000000000";
 /** A machine that is started before there is a VM for it. */
 export const SpareMachineOrder = z.strictObject({
   id: z.uuid().describe("of the session to be"),
-  accelerator: z.enum(["kvm", "tcg"]),
+  accelerator: z.enum(["kvm", "tcg", "vz"]),
   template: z.string().describe("folder of the memory that it starts from"),
   cpus: z.int(),
   ram_mb: z.int(),
   scratch_gb: z.int(),
-  assets: z.strictObject({ kernel: z.string(), initrd: z.string(), rootfs: z.string() }),
+  assets: z.strictObject({
+    arch: z.enum(ARCHES),
+    kernel: z.string(),
+    initrd: z.string(),
+    rootfs: z.string(),
+  }),
 });
 export type SpareMachineOrder = z.infer<typeof SpareMachineOrder>;
 

@@ -1,45 +1,4 @@
-/** BLAKE3 of bytes and files. */
+/** Hashes of bytes and files. */
+export { Blake3, blake3, blake3File, type FileHash, HASH_CHUNK } from "./blake3.ts";
+export { Digest } from "./digest.ts";
 export { fileStamp } from "./stamp.ts";
-import { Blake3Hasher } from "@napi-rs/blake-hash";
-import { Buffer } from "node:buffer";
-
-/** Size of one read while hashing a file, in `bytes` (docs/contracts.md §14). */
-export const HASH_CHUNK = 256 * 1024;
-
-/** BLAKE3 as 64 lower-case hex characters. */
-export function blake3(data: Uint8Array | string): string {
-  const hasher = new Blake3Hasher();
-  hasher.update(typeof data === "string" ? data : asBuffer(data));
-  return hasher.digest("hex");
-}
-
-/** Hash and size of one file. */
-export interface FileHash {
-  /** BLAKE3, 64 hex characters */
-  hash: string;
-  /** bytes */
-  size: number;
-}
-
-/**
- * BLAKE3 of a file in chunks of {@linkcode HASH_CHUNK}.
- *
- * @param onBytes callback with the size of each chunk in `bytes`, for a progress bar
- */
-export async function blake3File(path: string, onBytes?: (bytes: number) => void): Promise<FileHash> {
-  using file = await Deno.open(path);
-  const hasher = new Blake3Hasher();
-  const chunk = new Uint8Array(HASH_CHUNK);
-  let size = 0;
-  for (let read = await file.read(chunk); read !== null; read = await file.read(chunk)) {
-    hasher.update(asBuffer(chunk.subarray(0, read)));
-    size += read;
-    onBytes?.(read);
-  }
-  return { hash: hasher.digest("hex"), size };
-}
-
-/** Wraps bytes in the Buffer required by the library, without a copy. */
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}

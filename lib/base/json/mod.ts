@@ -1,3 +1,4 @@
-/** JSON from outside: parsing with a limit of its nesting. */
+/** JSON from outside, with a limit of its nesting; canonical JSON, which is hashed and signed. */
+export { canonicalJson } from "./canonical.ts";
 export { isDeeper } from "./depth.ts";
 export { JSON_DEPTH_MAX, NestingError, parseJson, parseMessage, ReservedKeyError } from "./parse.ts";

@@ -1,6 +1,7 @@
 import { LOG_LEVELS, type LogLevel, parseLevel, readLevelVariable } from "./level.ts";
 
 const encoder = new TextEncoder();
+let redact: ((text: string) => string) | undefined;
 // Read once: several roles give up their environment later.
 const { level: threshold, problem } = parseLevel(readLevelVariable());
 if (problem !== undefined) say(problem);
@@ -22,6 +23,11 @@ export const log = {
   debug: (...parts: unknown[]): void => write("debug", parts),
 };
 
+/** Sets what removes secrets from each line. A line that it fails on is withheld. */
+export function redactLog(text: (line: string) => string): void {
+  redact = text;
+}
+
 /** True if lines of a level are written. */
 export function isLogged(level: LogLevel): boolean {
   return LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(threshold);
@@ -37,10 +43,10 @@ function write(level: LogLevel, parts: unknown[]): void {
 
 /** Writes a line of any level without the time, such as a startup error for the parent process. Never throws. */
 export function say(line: string): void {
-  const bytes = encoder.encode(`${line}\n`);
   try {
+    const bytes = encoder.encode(`${redact ? redact(line) : line}\n`);
     for (let at = 0; at < bytes.length;) at += Deno.stderr.writeSync(bytes.subarray(at));
   } catch {
-    // Full disk or closed pipe: nowhere left to report it.
+    // Full disk, closed pipe, or a line that cannot be made safe: nowhere left to report it.
   }
 }

@@ -16,6 +16,11 @@ export interface Detached {
 /** Verifies TLS servers against this machine's certificate authorities too. */
 const TRUST = { DENO_TLS_CA_STORE: "system,mozilla" };
 
+/** Variables with which a Deno trusts what this machine trusts; none where the person has decided. */
+export function machineTrust(): Record<string, string> {
+  return Deno.env.has("DENO_TLS_CA_STORE") ? {} : TRUST;
+}
+
 /** Variables that name files; a daemon resolves them elsewhere than its parent. */
 const PATH_VARIABLES = [
   "SBX_HOME",
@@ -46,7 +51,7 @@ export function spawnDetached(
   const child = new Deno.Command("/bin/sh", {
     args: ["-c", INTO_LOG, "sh", resolve(log), cmd, ...command],
     cwd: "/",
-    env: { ...absolutePaths(), ...Deno.env.has("DENO_TLS_CA_STORE") ? {} : TRUST },
+    env: { ...absolutePaths(), ...machineTrust() },
     detached: true,
     stdin: takesInput ? "piped" : "null",
     stdout: "null",

@@ -1,16 +1,24 @@
-/** Version of this program. Imports nothing, so that `sbx version` starts as fast as an empty program. */
+/** Version of this program. Imports constants only, so that `sbx version` starts as fast as an empty program. */
+import { BUILD_HASH, SOURCE_DATE_EPOCH, VERSION } from "./stamp.ts";
 
-/** SemVer of this source; a test compares it with deno.json. */
-export const VERSION = "0.1.0";
-
-/** Commit of the build; `make build` replaces it, `dev` in a source tree. */
-export const BUILD_HASH = "dev";
+export { BUILD_HASH, SOURCE_DATE_EPOCH, VERSION };
 
 /** Answer of `GET /version` and `sbx version --json`. */
-export function versionInfo(): { version: string; build_hash: string; platform: string; runtime: string } {
+export interface VersionInfo {
+  version: string;
+  build_hash: string;
+  /** when the source of the build was committed, in ISO 8601; null in a source tree */
+  build_time: string | null;
+  platform: string;
+  runtime: string;
+}
+
+/** Answer of `GET /version` and `sbx version --json`. */
+export function versionInfo(): VersionInfo {
   return {
     version: VERSION,
     build_hash: BUILD_HASH,
+    build_time: SOURCE_DATE_EPOCH === null ? null : new Date(SOURCE_DATE_EPOCH * 1000).toISOString(),
     platform: `${Deno.build.os}-${Deno.build.arch}`,
     runtime: `deno ${Deno.version.deno}`,
   };

@@ -76,3 +76,16 @@ Deno.test("an unhandled rejection is logged and does not end the process", async
     await Deno.remove(path);
   }
 });
+
+Deno.test("a line is redacted before it is written, and withheld where that fails", async () => {
+  const path = await Deno.makeTempFile();
+  const redact =
+    `redactLog((line) => { if (line.includes("bad")) throw new Error(); return line.replace("s3", "***"); });`;
+  await run(
+    `import { redactLog } from ${MODULE}; ${redact} log.info("key s3"); log.info("bad"); say("s3");`,
+    path,
+  );
+  const lines = (await Deno.readTextFile(path)).trim().split("\n");
+  assertEquals(lines.map((line) => line.replace(/^\S+Z /, "")), ["info key ***", "***"]);
+  await Deno.remove(path);
+});

@@ -1,0 +1,35 @@
+/** What the system says of a process of this machine. */
+
+/** Ways to ask; each is tested against the other where both exist. */
+export const WAYS = {
+  /** Linux's files, which keep words with spaces apart */
+  async proc(pid: number): Promise<string[] | undefined> {
+    const text = await Deno.readTextFile(`/proc/${pid}/cmdline`).catch(() => undefined);
+    // Empty once it has ended and nobody has waited for it.
+    return text === "" ? [] : text?.replace(/\0$/, "").split("\0");
+  },
+  /** POSIX's program, which macOS has too; words with spaces come in parts */
+  async ps(pid: number): Promise<string[] | undefined> {
+    const args = ["-ww", "-o", "args=", "-p", String(pid)];
+    const { stdout } = await new Deno.Command("ps", { args, stdin: "null", stderr: "null" }).output();
+    const text = new TextDecoder().decode(stdout).trim();
+    return text === "" ? undefined : text.split(/\s+/);
+  },
+};
+
+/** Words of a process's command line, none of one that has ended. @returns undefined: no such process, or it is not shown */
+export const commandLineOf: (pid: number) => Promise<string[] | undefined> = Deno.build.os === "linux"
+  ? WAYS.proc
+  : WAYS.ps;
+
+/** Environment that a process was started with. @returns undefined where the system does not show it */
+export async function environmentOf(pid: number): Promise<Map<string, string> | undefined> {
+  if (Deno.build.os !== "linux") return undefined;
+  const text = await Deno.readTextFile(`/proc/${pid}/environ`).catch(() => undefined);
+  return text === undefined ? undefined : new Map(
+    text.split("\0").filter((pair) => pair.includes("=")).map((pair): [string, string] => {
+      const at = pair.indexOf("=");
+      return [pair.slice(0, at), pair.slice(at + 1)];
+    }),
+  );
+}
