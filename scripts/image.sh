@@ -1,17 +1,20 @@
 #!/bin/bash
-# Builds the guest image of the profile `code` into .cache/image unless it is there and made from the same sources,
-# then installs it into the assets of this user's home.
+# image.sh [ARCH]: builds the guest image of the profile `code` into .cache/image unless it is there and made from the same
+# sources, then installs it into the assets of this user's home. With ARCH, the one for that architecture into
+# .cache/image-ARCH; that is not installed.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-out="$root/.cache/image"
+arch=${1:-$(uname -m | sed s/aarch64/arm64/)}
+out="$root/.cache/image${1:+-$1}"
 # What an image is made of, beside Debian's packages.
-key=$(cat "$root"/cmd/guest/*/*.ts "$root"/lib/guest/*.ts "$root"/lib/guest/*/*.ts "$root"/lib/{doctor,bench}/*.ts "$root"/lib/base/wire/*.ts "$root"/lib/image/*.ts "$root"/ffi/libc/*.ts "$root"/lib/profile/{builtin,package}.ts "$root"/scripts/deno.sh | sha256sum | cut -c1-16)
-if [ ! -f "$out/manifest.json" ] || [ "$(cat "$root/.cache/image.key" 2>/dev/null)" != "$key" ]; then
-  echo "building the guest image of the profile code (about a minute, once)"
+key=$(cat "$root"/cmd/guest/*/*.ts "$root"/lib/guest/*.ts "$root"/lib/guest/*/*.ts "$root"/lib/{doctor,bench}/*.ts "$root"/lib/base/{wire,memo}/*.ts "$root"/lib/event/path.ts "$root"/lib/{image,sbom}/*.ts "$root"/ffi/libc/*.ts "$root"/lib/profile/{builtin,package}.ts "$root"/scripts/deno.sh | sha256sum | cut -c1-16)
+if [ ! -f "$out/manifest.json" ] || [ "$(cat "$out.key" 2>/dev/null)" != "$key" ]; then
+  echo "building the guest image of the profile code for $arch (about a minute, once)"
   mkdir -p "$root/.cache"
-  "$root/bin/sbx-admin" image build --profile code --arch "$(uname -m | sed s/aarch64/arm64/)" "$out"
-  echo "$key" >"$root/.cache/image.key"
+  "$root/bin/sbx-admin" image build --profile code --arch "$arch" "$out"
+  echo "$key" >"$out.key"
 fi
+[ -z "${1:-}" ] || exit 0
 
 # Whether the assets of this user's home are the built ones, by manifest, name and size: reading 330 MB to compare their
 # content is left to the boot of a VM, which does it in any case.
@@ -24,4 +27,5 @@ is_installed() {
     for file in "$assets"/*-"$hash"*; do [[ -f $file && $(stat -Lc %s "$file") == "$size" ]] || return; done
   done
 }
-is_installed || "$root/bin/sbx" update --assets --manifest "file://$out/manifest.json"
+# Another checkout may have installed a later one: this one is meant.
+is_installed || "$root/bin/sbx" update --assets --allow-downgrade --manifest "file://$out/manifest.json"

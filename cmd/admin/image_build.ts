@@ -1,11 +1,13 @@
+import { currentArch, parseArch } from "../../lib/base/arch/mod.ts";
 import { formatJson, print } from "../../lib/base/print/mod.ts";
-import { currentArch, readManifest } from "../../lib/asset/mod.ts";
+import { readManifest } from "../../lib/asset/mod.ts";
 import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { formatBytes, Progress } from "../../lib/base/progress/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
-import { BUILD_STAGES, buildImage, parseArch, withInterrupts } from "../../lib/image/mod.ts";
+import { BUILD_STAGES, buildImage, withInterrupts } from "../../lib/image/mod.ts";
 import { loadProfile, type Suite, SUITES } from "../../lib/profile/mod.ts";
+import { useNetworkOf } from "../../lib/service/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { VERSION_OPTION } from "./version_option.ts";
 
@@ -29,6 +31,7 @@ export const imageBuild: Command = {
     const started = performance.now();
     const arch = parseArch(args.text("arch") ?? currentArch());
     const profile = args.text("profile") ?? "code";
+    await useNetworkOf(home());
     const { packages } = await loadProfile(home(), profile);
     const path = await withInterrupts(async (signal) => {
       using progress = new Progress(BUILD_STAGES);

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { currentArch } from "../../lib/base/arch/mod.ts";
 import type { Profile } from "../../lib/profile/mod.ts";
 
 /** An image that was built and installed. */
@@ -8,11 +9,15 @@ export interface BuiltImage {
 }
 
 /**
- * Builds the image of a profile and installs it, with a progress bar. Interrupts end it without a trace.
+ * Builds the image of a profile and installs it, with a progress bar. Interrupts end it without a trace. An image of the
+ * same packages for the other architecture stays installed.
  *
  * @throws {SbxError} `image.*`, `disk.full`, `assets.*`
  */
-export async function buildProfileImage({ id, packages }: Profile): Promise<BuiltImage> {
+export async function buildProfileImage(
+  { id, packages }: Profile,
+  arch = currentArch(),
+): Promise<BuiltImage> {
   const [image, asset, { home: homeOf }, { Progress }, { VERSION }] = await Promise.all([
     import("../../lib/image/mod.ts"),
     import("../../lib/asset/mod.ts"),
@@ -21,7 +26,7 @@ export async function buildProfileImage({ id, packages }: Profile): Promise<Buil
     import("../../lib/base/version/mod.ts"),
   ]);
   const home = homeOf();
-  const arch = asset.currentArch();
+  await (await import("../../lib/service/mod.ts")).useNetworkOf(home);
   const work = join(home.dir, "build");
   await Deno.mkdir(work, { recursive: true, mode: 0o755 });
   const out = await Deno.makeTempDir({ dir: work, prefix: `${id}-` });
@@ -29,6 +34,7 @@ export async function buildProfileImage({ id, packages }: Profile): Promise<Buil
     // With the installed manifest beside it, a new image gets the next version of the day.
     const { manifest } = asset.manifestNames(id);
     await Deno.copyFile(join(home.assetsDir, manifest), join(out, asset.MANIFEST)).catch(() => {});
+    await asset.linkOtherArches(home, { profile: id, packages, arch, out });
     const path = await image.withInterrupts(async (signal) => {
       using progress = new Progress([...image.BUILD_STAGES, { name: "assets", weight: 2 }]);
       const path = await image.buildImage({

@@ -1,9 +1,9 @@
+import { ARCHES } from "../base/arch/mod.ts";
 import { join, resolve } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { blake3File } from "../base/hash/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
 import { type ProgressSink, silent } from "../base/progress/mod.ts";
-import { ARCHES } from "./arch.ts";
 import { fileError } from "./file_error.ts";
 import { parseManifest, readManifest } from "./manifest.ts";
 import { B3SUMS, BOOT_NAMES, LOGICAL_NAMES, MANIFEST } from "./name.ts";

@@ -2,11 +2,12 @@
  * The VM asset manifest: generates, checks and installs it, and resolves the boot files of a VM
  * (docs/contracts.md §10).
  */
-export { type Arch, ARCHES, currentArch } from "./arch.ts";
 export { checkManifest, type ManifestReport, type ReportedAsset } from "./check.ts";
 export { fileError } from "./file_error.ts";
 export { generateManifest, type GenerateOptions, requireAssetVersion } from "./generate.ts";
-export { installAssets, type InstallOptions, type InstallResult } from "./install.ts";
+export { type AssetChange, installAssets, type InstallOptions, type InstallResult } from "./install.ts";
+export { PACKAGED_ORIGIN, packagedOrigin } from "./packaged.ts";
+export { linkOtherArches } from "./link.ts";
 export { MANIFEST_LIMIT, parseManifest, readManifest } from "./manifest.ts";
 export {
   DEFAULT_IMAGE,
@@ -18,14 +19,20 @@ export {
   publishedNames,
   ROOTFS,
 } from "./name.ts";
+export { type InstalledManifest, readInstalled } from "./pair.ts";
 export { type Freed, pruneAssets, removeImage } from "./remove.ts";
 export {
   type AssetFile,
   type Assets,
+  imageFolder,
+  imageManifest,
   installedImage,
   installedImages,
   resolveAssets,
   verifyAssets,
   verifyFile,
 } from "./resolve.ts";
+export { changeAssets } from "./lock.ts";
+export { parseManifestUrl } from "./url.ts";
+export { compareAssetVersions } from "./version.ts";
 export { type ImagePackages, ImageRecord, Manifest, ManifestFile, ManifestOrigin } from "./schema.ts";

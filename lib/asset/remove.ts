@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { changeAssets } from "./lock.ts";
-import { readManifest } from "./manifest.ts";
 import { installedName, LOGICAL_NAMES, manifestNames } from "./name.ts";
+import { readInstalled } from "./pair.ts";
 import { installedImages } from "./resolve.ts";
 
 /** What a removal has freed. */
@@ -15,14 +15,16 @@ export interface Freed {
   bytes: number;
 }
 
-/** Installed names: a logical name with a part of its hash. A download that broke off has another one, and can go on. */
+/** Installed names: a logical name with a part of its hash. */
 const INSTALLED = new RegExp(
   `^(${
     LOGICAL_NAMES.map((name) => RegExp.escape(installedName(name, "HASH")).replace("HASH", "[0-9a-f]+")).join(
       "|",
     )
-  })$`,
+  })(\\.part)?$`,
 );
+/** Age in `ms` of a download that broke off and that nobody will continue: a week. */
+const PART_MS = 7 * 24 * 3600 * 1000;
 
 /**
  * Removes the image of a profile: first its manifest, so that no VM starts from the rest.
@@ -36,7 +38,7 @@ export async function removeImage(
   isUsed: (path: string) => boolean,
 ): Promise<Freed> {
   return await changeAssets(home, `removing the image of ${profile}`, async () => {
-    if (!(await installedImages(home)).includes(profile)) {
+    if (!(await installedImages({ assetsDir: home.assetsDir })).includes(profile)) {
       throw new SbxError("image.not_found", `no image of profile "${profile}" is installed`, {
         hint: "sbx image list shows the installed ones; profiles with the same packages share one",
       });
@@ -78,7 +80,8 @@ async function prune(
     const path = join(home.assetsDir, name);
     if (!isFile || !INSTALLED.test(name) || needed.has(name) || isUsed(path)) continue;
     const { blocks, size, ctime } = await Deno.lstat(path);
-    if (Date.now() - ctime!.getTime() < ageMs) continue;
+    const age = Date.now() - ctime!.getTime();
+    if (age < (name.endsWith(".part") ? Math.max(ageMs, PART_MS) : ageMs)) continue;
     await Deno.remove(path);
     freed.files.push(name);
     freed.bytes += blocks === null ? size : blocks * 512;
@@ -93,9 +96,11 @@ async function prune(
  * @throws {SbxError} a manifest is damaged
  */
 async function namesOfCurrent(home: Home, except?: string): Promise<Set<string>> {
-  const profiles = (await installedImages(home)).filter((profile) => profile !== except);
+  // What a package installed for all users is neither removed here nor needed here.
+  const own = await installedImages({ assetsDir: home.assetsDir });
+  const profiles = own.filter((profile) => profile !== except);
   const names = await Promise.all(profiles.map(async (profile) => {
-    const { manifest } = await readManifest(join(home.assetsDir, manifestNames(profile).manifest));
+    const { manifest } = await readInstalled(home.assetsDir, profile);
     const { current, releases } = manifest.assets;
     return Object.values(releases[current].arches).flatMap((files) =>
       Object.entries(files).map(([name, { hash }]) => installedName(name, hash))

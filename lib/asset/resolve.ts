@@ -1,20 +1,11 @@
+import type { Arch } from "../base/arch/mod.ts";
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { blake3File, type FileHash, fileStamp } from "../base/hash/mod.ts";
-import type { Home } from "../base/home/mod.ts";
-import { requireBinary } from "./compatible.ts";
-import { readManifest } from "./manifest.ts";
-import {
-  BOOT_NAMES,
-  DEFAULT_IMAGE,
-  INITRD,
-  installedName,
-  KERNEL,
-  MANIFEST,
-  manifestNames,
-  OBOM,
-  ROOTFS,
-} from "./name.ts";
+import { type Home, isPackaged } from "../base/home/mod.ts";
+import { requireCompatibleAssets } from "./compatible.ts";
+import { BOOT_NAMES, DEFAULT_IMAGE, INITRD, installedName, KERNEL, OBOM, ROOTFS } from "./name.ts";
+import { type InstalledManifest, installedProfiles, readInstalled } from "./pair.ts";
 import type { ImageRecord } from "./schema.ts";
 
 /** One installed file, with hash and size from its manifest. */
@@ -32,7 +23,7 @@ export interface AssetFile {
 export interface Assets {
   /** version of the asset release, `YYYY.MMDD.N` */
   version: string;
-  arch: string;
+  arch: Arch;
   kernel: AssetFile;
   initrd: AssetFile;
   rootfs: AssetFile;
@@ -41,18 +32,39 @@ export interface Assets {
   image?: ImageRecord;
 }
 
+/** Folders with images of a home: its own, then that of all users. */
+type Folders = Pick<Home, "assetsDir" | "sharedAssetsDir">;
+
 /** Lists the profiles whose images are installed, the default one first. */
-export async function installedImages({ assetsDir }: Pick<Home, "assetsDir">): Promise<string[]> {
-  const names = await Array.fromAsync(Deno.readDir(assetsDir), ({ name }) => name).catch(() => []);
-  return names.flatMap((name) => {
-    if (name === MANIFEST) return [DEFAULT_IMAGE];
-    return name.endsWith(`.${MANIFEST}`) ? [name.slice(0, -MANIFEST.length - 1)] : [];
-  }).sort((a, b) => Number(b === DEFAULT_IMAGE) - Number(a === DEFAULT_IMAGE) || (a < b ? -1 : 1));
+export async function installedImages(home: Folders): Promise<string[]> {
+  const all = (await Promise.all(foldersOf(home).map(installedProfiles))).flat();
+  return [...new Set(all)].sort((a, b) =>
+    Number(b === DEFAULT_IMAGE) - Number(a === DEFAULT_IMAGE) || (a < b ? -1 : 1)
+  );
+}
+
+/** The folder that a profile's image is taken from: the home's own if it has one, else that of all users. */
+export async function imageFolder(home: Folders, profile = DEFAULT_IMAGE): Promise<string> {
+  for (const dir of foldersOf(home)) if ((await installedProfiles(dir)).includes(profile)) return dir;
+  return home.assetsDir;
+}
+
+function foldersOf({ assetsDir, sharedAssetsDir }: Folders): string[] {
+  return [assetsDir, ...sharedAssetsDir ? [sharedAssetsDir] : []];
+}
+
+/**
+ * Reads the manifest that a profile's image is taken from, with its origin.
+ *
+ * @throws {SbxError} `manifest.not_found`, `manifest.invalid`
+ */
+export async function imageManifest(home: Folders, profile = DEFAULT_IMAGE): Promise<InstalledManifest> {
+  return await readInstalled(await imageFolder(home, profile), profile);
 }
 
 /** What the installed image of a profile was built of. @returns undefined when there is none, or it is for every profile */
 export async function installedImage(home: Home, profile: string): Promise<ImageRecord | undefined> {
-  const { manifest } = await readManifest(join(home.assetsDir, manifestNames(profile).manifest));
+  const { manifest } = await imageManifest(home, profile);
   const { current, releases } = manifest.assets;
   return releases[current].image;
 }
@@ -63,21 +75,29 @@ export async function installedImage(home: Home, profile: string): Promise<Image
  * @throws {SbxError} `assets.missing` (412): the manifest or one of its files is missing; `manifest.invalid`;
  * `assets.incompatible` (409)
  */
-export async function resolveAssets(home: Home, arch: string, profile = DEFAULT_IMAGE): Promise<Assets> {
-  const path = join(home.assetsDir, manifestNames(profile).manifest);
-  const { manifest } = await readManifest(path).catch((error) => {
+export async function resolveAssets(home: Home, arch: Arch, profile = DEFAULT_IMAGE): Promise<Assets> {
+  const dir = await imageFolder(home, profile);
+  const { manifest } = await readInstalled(dir, profile).catch((error) => {
     if (error instanceof SbxError && error.code === "manifest.not_found") {
       throw missingError("no VM assets are installed", error);
     }
     throw error;
   });
-  requireBinary(manifest);
+  requireCompatibleAssets(manifest);
   const { current: version, releases } = manifest.assets;
   const { image, arches: { [arch]: files } } = releases[version];
-  if (!files) throw missingError(`the installed asset release ${version} has no files for ${arch}`);
+  if (!files) {
+    throw new SbxError(
+      "assets.missing",
+      `the installed release ${version} of "${profile}" is not for ${arch}`,
+      {
+        hint: `build it: sbx image build ${profile} --arch ${arch}`,
+      },
+    );
+  }
   const installed = new Map<string, AssetFile>();
   for (const [name, { hash, size }] of Object.entries(files)) {
-    const file = { name, path: join(home.assetsDir, installedName(name, hash)), hash, size };
+    const file = { name, path: join(dir, installedName(name, hash)), hash, size };
     if ((await Deno.stat(file.path).catch(() => null))?.isFile) installed.set(name, file);
   }
   const missing = BOOT_NAMES.filter((name) => !installed.has(name));
@@ -151,7 +171,9 @@ async function hashOnce(path: string): Promise<FileHash> {
 function missingError(message: string, cause?: unknown): SbxError {
   return new SbxError("assets.missing", message, {
     cause,
-    hint: "build and install them: make demo; or sbx-admin image build --profile code OUT, " +
-      "then sbx update --assets --manifest file://OUT/manifest.json",
+    hint: isPackaged()
+      ? "install them: sbx update --assets --manifest URL; where the package names them: sudo /usr/lib/sbx/update-assets"
+      : "build and install them: make demo; or sbx-admin image build --profile code OUT, " +
+        "then sbx update --assets --manifest file://OUT/manifest.json",
   });
 }

@@ -1,4 +1,4 @@
-import { type Arch, ARCHES, currentArch } from "../asset/mod.ts";
+import { type Arch, currentArch } from "../base/arch/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 
 /** Names of one architecture in other systems. */
@@ -17,15 +17,6 @@ const NAMES: Record<Arch, ArchNames> = {
 /** Names of `arch` in Debian and npm. */
 export function archNames(arch: Arch): ArchNames {
   return NAMES[arch];
-}
-
-/** Parses the name of an architecture. @throws {SbxError} `image.arch.invalid` */
-export function parseArch(name: string): Arch {
-  const arch = ARCHES.find((arch) => arch === name);
-  if (arch) return arch;
-  throw new SbxError("image.arch.invalid", `cannot build images for the architecture "${name}"`, {
-    hint: `--arch is one of ${ARCHES.join(", ")}`,
-  });
 }
 
 /**

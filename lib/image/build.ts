@@ -1,12 +1,6 @@
+import type { Arch } from "../base/arch/mod.ts";
 import { basename, dirname, join, resolve } from "node:path";
-import {
-  type Arch,
-  fileError,
-  generateManifest,
-  MANIFEST,
-  readManifest,
-  requireAssetVersion,
-} from "../asset/mod.ts";
+import { fileError, generateManifest, MANIFEST, readManifest, requireAssetVersion } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { blake3File } from "../base/hash/mod.ts";
 import { type ProgressSink, silent, type Stage } from "../base/progress/mod.ts";

@@ -1,6 +1,8 @@
+import { type Arch, currentArch } from "../base/arch/mod.ts";
 import { join } from "node:path";
-import { type Arch, currentArch } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
+import { machineTrust } from "../base/spawn/mod.ts";
+import { hostEnvironment } from "../proxy/mod.ts";
 import { archNames } from "./arch.ts";
 import { run } from "./command.ts";
 import { requireTools } from "./tool.ts";
@@ -52,7 +54,9 @@ async function bundle(root: string, name: string, out: string, signal?: AbortSig
   if (size === 0) throw guestError(name, `${source} is missing or empty`);
   const command = [Deno.execPath(), "bundle", "--quiet", "--minify", "--platform", "deno", "-o", out, source];
   try {
-    await run(command, { doing: `bundling ${source}`, cwd: root, signal });
+    // The bundler itself is fetched the first time.
+    const env = { NO_COLOR: "1", ...machineTrust() };
+    await run(command, { doing: `bundling ${source}`, env, cwd: root, signal });
   } catch (cause) {
     if (cause instanceof SbxError && cause.code !== "image.interrupted") {
       throw guestError(name, cause.message, cause);
@@ -76,6 +80,7 @@ export async function placeDeno(arch: Arch, path: string, dir: string, signal?: 
   await run(["npm", "pack", "--loglevel", "error", "--pack-destination", dir, spec], {
     doing: `downloading ${spec}`,
     cwd: dir,
+    env: await hostEnvironment(),
     signal,
     hint: "check that npm's registry is reachable: npm view deno version",
   });

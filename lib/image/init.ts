@@ -1,5 +1,6 @@
 import { GUEST_NETWORK } from "../guest/wire/mod.ts";
 import { PORT_ADDRESS, TEMPLATE_READY } from "../vm/mod.ts";
+import { HELD_FILES_MAX, KEEPER_PATH } from "./keeper.ts";
 import { MODULES_PATH } from "./network.ts";
 
 /** PCI address of the port that a copy's vsock is plugged into. */
@@ -65,10 +66,11 @@ cd /new
 mount --move . /
 printf '%s' "$stages" >./run/sbx/stages
 [ -z "$sbx_template" ] || mkfifo ./run/sbx/plugged
-deno="env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
-  DENO_NO_UPDATE_CHECK=1 $b chroot . /usr/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock \\
+guest="env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
+  DENO_NO_UPDATE_CHECK=1 $b chroot ."
+deno="/usr/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock \\
   --no-remote --no-npm --quiet \${sbx_v8_flags:+--v8-flags=$sbx_v8_flags}"
-$deno /usr/lib/sbx/sbx-pty-agent.js &
+$guest $deno /usr/lib/sbx/sbx-pty-agent.js &
 agent=$!
 mkfifo ./run/sbx/booted ./run/sbx/activity-keys
 chmod 600 ./run/sbx/activity-keys
@@ -86,12 +88,13 @@ network() {
   # connection must not expire while it waits for its answer.
   echo 65536 >./proc/sys/net/netfilter/nf_conntrack_max
   echo 3600 >./proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait
-  while :; do $deno /usr/lib/sbx/sbx-net-proxy.js; sleep 1; done
+  while :; do $guest $deno /usr/lib/sbx/sbx-net-proxy.js; sleep 1; done
 }
 
-# Tells the host of programs; it must not be the one that starts them.
+# Tells the host of programs, and holds them; it must not be the one that starts them.
 activity() {
-  while :; do $deno /usr/lib/sbx/sbx-activity.js; sleep 1; done
+  ulimit -n ${HELD_FILES_MAX}
+  while :; do $guest /usr/bin/perl ${KEEPER_PATH} $agent $deno; sleep 1; done
 }
 
 wait $modules

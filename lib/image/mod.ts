@@ -1,5 +1,4 @@
 /** Builds the guest image from Debian packages: kernel, initrd, root file system and OBOM. */
-export { parseArch } from "./arch.ts";
 export { BUILD_STAGES, buildImage, type BuildOptions } from "./build.ts";
 export { bundleGuestPrograms, GUEST_DENO_VERSION, GUEST_PROGRAMS } from "./guest.ts";
 export { withInterrupts } from "./interrupt.ts";

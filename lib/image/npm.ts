@@ -1,6 +1,7 @@
+import { type Arch, currentArch } from "../base/arch/mod.ts";
 import { join, normalize } from "node:path";
-import type { Arch } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
+import { hostEnvironment } from "../proxy/mod.ts";
 import type { Packages } from "../profile/mod.ts";
 import { archNames } from "./arch.ts";
 import { run } from "./command.ts";
@@ -13,6 +14,9 @@ const PROGRAMS = `${PREFIX}/bin`;
 
 /** In a profile's names: npm's word for the architecture, x64 or arm64. */
 const CPU = "{cpu}";
+
+/** Folder of packages, in the paths of npm's lock. */
+const FOLDER = "node_modules/";
 
 /** Name and exact version of a package. */
 const EXACT = /^(@?[^@]+)@(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)$/;
@@ -27,6 +31,8 @@ export interface LockedPackage {
   /** as npm writes it: `sha512-<base64>` */
   integrity: string;
   license?: string;
+  /** `name@version` of the packages that it depends on */
+  dependencies?: string[];
 }
 
 /** Refuses a package without an exact version, which would not be the same in two builds. */
@@ -63,10 +69,13 @@ export async function installNpm(
   await Deno.writeTextFile(join(work, "package.json"), JSON.stringify({ private: true, dependencies }));
   const options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
   options.push("--prefer-offline", "--omit=dev", "--os=linux", `--cpu=${cpu}`, "--libc=glibc");
+  // A package for one processor alone is otherwise refused on a machine with another.
+  if (arch !== currentArch()) options.push("--force");
   for (const command of [["install", "--package-lock-only"], ["ci"]]) {
     await run(["npm", ...command, ...options], {
       doing: "installing npm packages",
       cwd: work,
+      env: await hostEnvironment(),
       signal,
       hint: "check that npm's registry is reachable and has these versions: npm view NAME versions",
     });
@@ -84,21 +93,54 @@ export async function installNpm(
 
 /** Reads npm's record of what it installed. @throws {SbxError} `image.npm.integrity` */
 async function readLock(path: string): Promise<LockedPackage[]> {
-  const { packages } = JSON.parse(await Deno.readTextFile(path));
-  type Entry = Partial<LockedPackage> & { inBundle?: boolean };
-  const locked = Object.entries(packages as Record<string, Entry>).flatMap(([folder, entry]) => {
+  const packages: Record<string, LockEntry> = JSON.parse(await Deno.readTextFile(path)).packages;
+  const locked = Object.entries(packages).flatMap(([folder, entry]) => {
     // What a package brings along is covered by the hash of that package.
     if (entry.inBundle) return [];
-    const name = entry.name ?? folder.slice(folder.lastIndexOf("node_modules/") + "node_modules/".length);
+    const name = nameOf(folder, entry);
     const { version, integrity, license } = entry;
     if (!version || !integrity?.startsWith("sha512-")) {
       throw new SbxError("image.npm.integrity", `the npm registry has no SHA-512 of ${name}`, {
         hint: "take packages that the registry publishes with integrity hashes",
       });
     }
-    return [{ name, version, integrity, ...(typeof license === "string" && { license }) }];
+    const dependencies = dependenciesOf(folder, packages);
+    return [{ name, version, integrity, ...(typeof license === "string" && { license }), dependencies }];
   });
   return locked.sort((a, b) => keyOf(a) < keyOf(b) ? -1 : 1);
+}
+
+/** One package of npm's lock. */
+interface LockEntry {
+  name?: string;
+  version?: string;
+  integrity?: string;
+  license?: unknown;
+  inBundle?: boolean;
+  dependencies?: Record<string, string>;
+  optionalDependencies?: Record<string, string>;
+}
+
+function nameOf(folder: string, { name }: LockEntry): string {
+  return name ?? folder.slice(folder.lastIndexOf(FOLDER) + FOLDER.length);
+}
+
+/** What a package depends on: each name is looked up in its own folder, then in those around it, as Node does. */
+function dependenciesOf(folder: string, packages: Record<string, LockEntry>): string[] {
+  const { dependencies, optionalDependencies } = packages[folder];
+  const keys = Object.keys({ ...dependencies, ...optionalDependencies }).flatMap((name) => {
+    for (let around = folder;;) {
+      const entry = packages[`${around}${around && "/"}${FOLDER}${name}`];
+      if (entry?.version) {
+        return entry.inBundle
+          ? []
+          : [keyOf({ name: nameOf(`${FOLDER}${name}`, entry), version: entry.version })];
+      }
+      if (around === "") return [];
+      around = around.slice(0, Math.max(0, around.lastIndexOf(`/${FOLDER}`)));
+    }
+  });
+  return [...new Set(keys)].sort();
 }
 
 /** `name@version` of a package. */

@@ -1,9 +1,10 @@
-import type { Arch } from "../asset/mod.ts";
-import { blake3 } from "../base/hash/mod.ts";
+import type { Arch } from "../base/arch/mod.ts";
 import type { Suite } from "../profile/mod.ts";
+import { debianLicense, hashUuid } from "../sbom/mod.ts";
 import { archNames } from "./arch.ts";
+import { installedPackages } from "./dpkg.ts";
 import { GUEST_DENO_VERSION, GUEST_PROGRAMS } from "./guest.ts";
-import type { LockedPackage } from "./npm.ts";
+import { keyOf, type LockedPackage } from "./npm.ts";
 
 /**
  * Input of an OBOM, which describes the base image without additions of a session (docs/contracts.md §10).
@@ -25,17 +26,21 @@ export interface ObomInput {
   npm: LockedPackage[];
 }
 
+/** Licences of npm packages that are SPDX expressions of ids. */
+const NPM_LICENSE = /^(?!UNLICENSED|SEE )\(?[A-Za-z0-9.-]+(?: (?:OR|AND|WITH) [A-Za-z0-9.-]+)*\)?$/;
+
 /** Name of the generator in `metadata.tools`. */
 export const OBOM_GENERATOR = "sbx-admin";
 
 /** Generates CycloneDX 1.6 JSON of the rootfs's packages, Deno and guest programs; same input, same text. */
 export function generateObom(input: ObomInput): string {
   const { arch, suite, generatorVersion, rootfsHash, kernelVersion } = input;
+  const components = [...packageComponents(input), ...npmComponents(input), ...guestComponents(input)];
   const document = {
     $schema: "http://cyclonedx.org/schema/bom-1.6.schema.json",
     bomFormat: "CycloneDX",
     specVersion: "1.6",
-    serialNumber: `urn:uuid:${uuidOf(`${rootfsHash}${generatorVersion}`)}`,
+    serialNumber: `urn:uuid:${hashUuid(`${rootfsHash}${generatorVersion}`)}`,
     version: 1,
     metadata: {
       tools: { components: [{ type: "application", name: OBOM_GENERATOR, version: generatorVersion }] },
@@ -53,49 +58,72 @@ export function generateObom(input: ObomInput): string {
         ],
       },
     },
-    components: [...packageComponents(input), ...npmComponents(input), ...guestComponents(input)],
+    components,
+    dependencies: [
+      { ref: "rootfs", dependsOn: components.map((each) => each["bom-ref"]) },
+      ...dependenciesOf(input),
+    ],
   };
   return JSON.stringify(document, null, 2) + "\n";
 }
 
-/** Fields used from one stanza of dpkg's status. */
-export interface DebianPackage {
-  name: string;
-  version: string;
-  arch: string;
-  maintainer?: string;
-}
-
-/** Parses the installed packages of a dpkg status, sorted by name. */
-export function installedPackages(status: string): DebianPackage[] {
-  const field = (stanza: string, name: string) =>
-    stanza.match(new RegExp(`^${name}: (.+)$`, "m"))?.[1].trim();
-  return status.split(/\n\n+/).flatMap((stanza) => {
-    const name = field(stanza, "Package"),
-      version = field(stanza, "Version"),
-      arch = field(stanza, "Architecture");
-    if (!name || !version || !arch || !field(stanza, "Status")?.endsWith(" installed")) return [];
-    return [{ name, version, arch, maintainer: field(stanza, "Maintainer") }];
-  }).sort((a, b) => a.name < b.name ? -1 : a.name > b.name ? 1 : a.arch < b.arch ? -1 : 1);
-}
-
-function packageComponents({ suite, status, licenses }: ObomInput) {
-  const byPackage = licenseNames(licenses);
-  return installedPackages(status).map(({ name, version, arch, maintainer }) => {
-    const purl = `pkg:deb/debian/${encodeURIComponent(name)}@${
-      encodeURIComponent(version)
-    }?arch=${arch}&distro=${suite}`;
-    const entries = [...byPackage.get(name) ?? []].sort().map((license) => ({ license: { name: license } }));
+function packageComponents(input: ObomInput) {
+  const byPackage = licenseNames(input.licenses);
+  return installedPackages(input.status).map((each) => {
+    const { name, version, maintainer } = each;
+    const purl = debianPurl(each, input);
     return {
       type: "library",
       "bom-ref": purl,
       ...(maintainer && { supplier: { name: maintainer.replace(/ <.*/, "") } }),
       name,
       version,
-      ...(entries.length && { licenses: entries }),
+      ...licensesOf([...byPackage.get(name) ?? []].map(debianLicense)),
       purl,
     };
   });
+}
+
+function debianPurl(
+  { name, version, arch }: { name: string; version: string; arch: string },
+  { suite }: ObomInput,
+): string {
+  return `pkg:deb/debian/${encodeURIComponent(name)}@${
+    encodeURIComponent(version)
+  }?arch=${arch}&distro=${suite}`;
+}
+
+/** One id where that is all, else one expression: files of a package have licences of their own, and all of them hold. */
+function licensesOf(expressions: string[]) {
+  const unique = [...new Set(expressions)].sort();
+  if (unique.length === 0) return {};
+  if (unique.length === 1 && /^(?!LicenseRef)[^\s()]+$/.test(unique[0])) {
+    return { licenses: [{ license: { id: unique[0] } }] };
+  }
+  const parts = unique.length === 1 ? unique : unique.map((each) => / OR /.test(each) ? `(${each})` : each);
+  return { licenses: [{ expression: parts.join(" AND ") }] };
+}
+
+/** What each component needs of the others; guest programs need Deno. */
+function dependenciesOf(input: ObomInput) {
+  const packages = installedPackages(input.status);
+  const refs = new Map(packages.map((each) => [each.name, debianPurl(each, input)]));
+  const locked = new Map(input.npm.map((each) => [keyOf(each), npmPurl(each)]));
+  const guests = guestComponents(input);
+  return [
+    ...packages.map((each) => ({
+      ref: debianPurl(each, input),
+      dependsOn: each.depends.map((name) => refs.get(name)!),
+    })),
+    ...input.npm.map((each) => ({
+      ref: npmPurl(each),
+      dependsOn: (each.dependencies ?? []).flatMap((key) => locked.get(key) ?? []),
+    })),
+    ...guests.map((each) => ({
+      ref: each["bom-ref"],
+      dependsOn: each === guests[0] ? [] : [guests[0]["bom-ref"]],
+    })),
+  ];
 }
 
 /** Licences by package, from machine-readable copyright files, with Debian's short names. */
@@ -108,9 +136,14 @@ function licenseNames(lines: string): Map<string, Set<string>> {
   return names;
 }
 
+function npmPurl({ name, version }: LockedPackage): string {
+  return `pkg:npm/${name.replace("@", "%40")}@${version}`;
+}
+
 function npmComponents({ npm }: ObomInput) {
-  return npm.map(({ name, version, integrity, license }) => {
-    const purl = `pkg:npm/${name.replace("@", "%40")}@${version}`;
+  return npm.map((each) => {
+    const { name, version, integrity, license } = each;
+    const purl = npmPurl(each);
     return {
       type: "library",
       "bom-ref": purl,
@@ -120,7 +153,9 @@ function npmComponents({ npm }: ObomInput) {
         alg: "SHA-512",
         content: Uint8Array.fromBase64(integrity.slice("sha512-".length)).toHex(),
       }],
-      ...(license && { licenses: [{ license: { name: license } }] }),
+      // npm's field is an SPDX expression by its rules, and any text in fact.
+      ...(license &&
+        (NPM_LICENSE.test(license) ? licensesOf([license]) : { licenses: [{ license: { name: license } }] })),
       purl,
     };
   });
@@ -145,18 +180,4 @@ function guestComponents({ arch, generatorVersion }: ObomInput) {
       licenses: [{ license: { id: "Apache-2.0" } }],
     })),
   ];
-}
-
-/** UUID (version 8, RFC 9562) from a hash, so that the same image has the same UUID. */
-function uuidOf(text: string): string {
-  const hex = blake3(text);
-  const variant = "89ab"[parseInt(hex[16], 16) & 3];
-  return [
-    hex.slice(0, 8),
-    hex.slice(8, 12),
-    `8${hex.slice(13, 16)}`,
-    `${variant}${hex.slice(17, 20)}`,
-    hex.slice(20, 32),
-  ]
-    .join("-");
 }

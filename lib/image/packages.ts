@@ -1,6 +1,7 @@
 import { join } from "node:path";
-import type { Arch } from "../asset/mod.ts";
+import type { Arch } from "../base/arch/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
+import { hostEnvironment } from "../proxy/mod.ts";
 import type { Suite } from "../profile/mod.ts";
 import { archNames } from "./arch.ts";
 import { run, runText } from "./command.ts";
@@ -101,11 +102,12 @@ export class GuestApt {
     return tree;
   }
 
-  #apt(tool: string, doing: string, ...args: string[]): Promise<string> {
+  async #apt(tool: string, doing: string, ...args: string[]): Promise<string> {
     // -c is read last: it overrides the machine's configuration but keeps its proxies.
-    return runText([tool, "-c", join(this.#dir, "apt.conf"), ...args], {
+    return await runText([tool, "-c", join(this.#dir, "apt.conf"), ...args], {
       doing,
       cwd: this.#dir,
+      env: await hostEnvironment(),
       signal: this.#signal,
       hint: "check that Debian's archive is reachable: apt-get update",
     });

@@ -1,11 +1,12 @@
 import { join } from "node:path";
-import type { Arch } from "../asset/mod.ts";
+import type { Arch } from "../base/arch/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { RULES_PATH } from "../guest/wire/mod.ts";
 import type { Suite } from "../profile/mod.ts";
 import { archNames } from "./arch.ts";
 import { run, throwIfInterrupted } from "./command.ts";
 import { GUEST_PROGRAMS } from "./guest.ts";
+import { KEEPER, KEEPER_PATH } from "./keeper.ts";
 import type { ModuleTree } from "./module.ts";
 import { MODULES_PATH, NETWORK_MODULES, RESOLV_CONF, RULES } from "./network.ts";
 import { SSHD, SSHD_PATH } from "./ssh.ts";
@@ -154,6 +155,7 @@ async function writeOverlay(parts: RootfsParts): Promise<void> {
   await text(RULES_PATH.slice(1), RULES);
   await text("etc/machine-id", "");
   await text(SSHD_PATH, SSHD, 0o755);
+  await text(KEEPER_PATH.slice(1), KEEPER, 0o755);
   await Deno.mkdir(join(overlay, "workspace"));
   for (const name of GUEST_PROGRAMS) {
     await text(`usr/lib/sbx/${name}.js`, await Deno.readTextFile(join(parts.guestDir, `${name}.js`)));

@@ -1,6 +1,7 @@
+import type { Arch } from "../base/arch/mod.ts";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type Arch, type AssetFile, type Assets, installedName } from "../asset/mod.ts";
+import { type AssetFile, type Assets, installedName } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { imageAssets } from "./image.ts";
@@ -33,7 +34,9 @@ export async function bootAssets(home: Home, profile: Profile, arch: Arch): Prom
 /** Locates a pinned file: among the installed files by hash, else at its `file:` address. */
 export async function pinnedFile(home: Home, { name, url, hash: pin, size }: Asset): Promise<AssetFile> {
   const hash = bareHash(pin);
-  const installed = join(home.assetsDir, installedName(name, hash));
+  const own = join(home.assetsDir, installedName(name, hash));
+  const shared = home.sharedAssetsDir && join(home.sharedAssetsDir, installedName(name, hash));
+  const installed = shared && !await isFile(own) && await isFile(shared) ? shared : own;
   const path = !url.startsWith("file:") || await isFile(installed) ? installed : fileURLToPath(url);
   return { name, path, hash, size };
 }
@@ -66,7 +69,9 @@ async function requiredFile(home: Home, profile: Profile, pin: Asset): Promise<A
     "assets.missing",
     `${pin.name}, a boot file of profile "${profile.id}", is missing`,
     {
-      hint: `fetch it from ${pin.url} and put it at ${file.path}`,
+      hint: URL.canParse(pin.url)
+        ? `fetch it from ${pin.url}: sbx update pins ${profile.id}`
+        : `install the profile again: sbx update profiles ${profile.id}`,
     },
   );
 }

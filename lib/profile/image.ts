@@ -1,5 +1,5 @@
+import type { Arch } from "../base/arch/mod.ts";
 import {
-  type Arch,
   type Assets,
   DEFAULT_IMAGE,
   type ImagePackages,

@@ -1,4 +1,4 @@
-import { type Arch, currentArch } from "../asset/mod.ts";
+import { type Arch, currentArch } from "../base/arch/mod.ts";
 import type { Profile } from "./profile.ts";
 import type { Obom } from "./schema.ts";
 

@@ -1,9 +1,9 @@
 /** Profiles: contracts of VMs (docs/contracts.md §4). */
-export { type Arch, currentArch } from "../asset/mod.ts";
 export { Agent, PROMPT } from "./agent.ts";
 export { bootAssets, pinnedNames } from "./asset.ts";
 export { copyProfile, saveProfile } from "./copy.ts";
 export { BUILTIN_PROFILES } from "./builtin.ts";
+export { describeObom, type GeneratedAssets, generateProfile } from "./generate.ts";
 export { type ProfileInfo, profileInfo, type ProfileInfoOptions } from "./info.ts";
 export { type ListedProfile, listProfiles } from "./list.ts";
 export { loadProfile, profilePath, validateProfile } from "./load.ts";

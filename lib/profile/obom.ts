@@ -1,7 +1,10 @@
-import { type Arch, type AssetFile, currentArch, verifyFile } from "../asset/mod.ts";
+import { type Arch, currentArch } from "../base/arch/mod.ts";
+import { type AssetFile, verifyFile } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
+import { blake3 } from "../base/hash/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { pinnedFile } from "./asset.ts";
+import { describeObom } from "./generate.ts";
 import { imageAssets } from "./image.ts";
 import type { Profile } from "./profile.ts";
 import type { Obom } from "./schema.ts";
@@ -18,6 +21,8 @@ interface LocatedObom {
 /**
  * Descriptor of a profile's OBOM for one architecture: the profile's own, or that of the installed assets if
  * the profile boots from them. `undefined` if there is none.
+ *
+ * @throws {SbxError} `assets.mismatch` (412): the installed one is damaged
  */
 export async function obomDescriptor(
   home: Home,
@@ -43,8 +48,25 @@ export async function readObom(
       hint: "sbx profile info shows the OBOM of a profile",
     });
   }
+  return await readVerified(file);
+}
+
+/**
+ * Reads a file, and verifies the very bytes that are returned: one that is changed between a check and a reading of its
+ * own would pass.
+ *
+ * @throws {SbxError} `assets.mismatch`, `assets.missing` (412)
+ */
+async function readVerified(file: AssetFile): Promise<Uint8Array<ArrayBuffer>> {
+  const { path, size, hash } = file;
+  const info = await Deno.stat(path).catch(() => null);
+  // A file of another size is not read at all.
+  const bytes = info?.size === size ? await Deno.readFile(path).catch(() => undefined) : undefined;
+  if (bytes && blake3(bytes) === hash) return bytes;
   await verifyFile(file);
-  return await Deno.readFile(file.path);
+  throw new SbxError("assets.mismatch", `${path} was changed while it was read`, {
+    hint: "try again; or install it again: sbx update --assets --manifest <URL>",
+  });
 }
 
 /** The OBOM's file, described or not: one that cannot be read is damaged, and not absent. */
@@ -62,24 +84,23 @@ async function locate(home: Home, profile: Profile, arch: Arch): Promise<Located
   return assets?.obom && await describeInstalled(assets.obom, assets.rootfs);
 }
 
-/** Describes an installed OBOM by its own metadata; `undefined` when it cannot be read. */
+/**
+ * Describes an installed OBOM by its own metadata, which is parsed once it is verified; `undefined` when it has none.
+ *
+ * @throws {SbxError} `assets.mismatch`, `assets.missing` (412)
+ */
 async function describeInstalled(file: AssetFile, rootfs: AssetFile): Promise<LocatedObom | undefined> {
   if (file.size > OBOM_LIMIT) return undefined;
-  try {
-    const { metadata } = JSON.parse(await Deno.readTextFile(file.path));
-    const { name: generator, version: generator_version } = metadata.tools.components[0];
-    const { name, path, hash, size } = file;
-    const descriptor = {
-      name,
-      url: `file://${path}`,
-      hash: `blake3:${hash}`,
-      size,
-      generator: String(generator),
-      generator_version: String(generator_version),
-      rootfs_hash: `blake3:${rootfs.hash}`,
-    };
-    return { descriptor, file };
-  } catch {
-    return undefined;
-  }
+  const described = describeObom(await readVerified(file));
+  if (!described) return undefined;
+  const { name, path, hash, size } = file;
+  const descriptor = {
+    name,
+    url: `file://${path}`,
+    hash: `blake3:${hash}`,
+    size,
+    ...described,
+    rootfs_hash: `blake3:${rootfs.hash}`,
+  };
+  return { descriptor, file };
 }

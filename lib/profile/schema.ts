@@ -4,6 +4,8 @@ import { z } from "zod";
 import { BudgetTerms } from "../budget/schema.ts";
 import { rulesSchema } from "../policy/author/schema.ts";
 import { isSemVer } from "../base/semver/mod.ts";
+import { isReleaseUrl } from "../release/schema.ts";
+import { Activity } from "./activity.ts";
 import { Agent } from "./agent.ts";
 import { McpServers } from "./mcp/schema.ts";
 import { Packages } from "./package.ts";
@@ -37,8 +39,8 @@ const filePath = text().refine(
 );
 
 const url = text().refine(
-  (value) => /^https?:$/.test(URL.parse(value)?.protocol ?? "") || isFileUrl(value),
-  "must be an http, https or file URL",
+  (value) => /^https?:$/.test(URL.parse(value)?.protocol ?? "") || isFileUrl(value) || isReleaseUrl(value),
+  "must be an http, https or file URL, or a path of the release that the profile comes from",
 );
 
 function isFileUrl(value: string): boolean {
@@ -113,6 +115,7 @@ export const ProfileFile = z.strictObject({
   }).prefault({}),
   budget: BudgetTerms.optional(),
   agent: Agent.optional(),
+  activity: Activity.optional(),
   detection: z.strictObject({ packs: z.array(Pack).default([]) }).prefault({}),
 });
 export type ProfileFile = z.output<typeof ProfileFile>;

@@ -1,29 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
 import { parseManifest } from "../../lib/asset/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
+import { damage } from "../helper/damage.ts";
 import { manifestOf } from "../helper/manifest.ts";
 import { Random } from "../helper/random.ts";
 
 const ROUNDS = 4000;
 
 const GOOD = JSON.stringify(manifestOf({ arm64: { vmlinuz: { hash: "ab".repeat(32), size: 5 } } }));
-
-const SPLICES = [
-  "..",
-  "/",
-  "\\",
-  '"',
-  "{",
-  "}",
-  "[]",
-  "null",
-  "-1",
-  "1e999",
-  "__proto__",
-  "\u0000",
-  "\ud800",
-  "é",
-];
 
 Deno.test("damaged manifests give valid names, hashes and versions, or manifest.invalid", () => {
   const random = new Random(20260304);
@@ -49,14 +33,3 @@ Deno.test("damaged manifests give valid names, hashes and versions, or manifest.
   // Damage within free text leaves a manifest valid, so both branches must have run.
   assert(accepted > 0 && accepted < ROUNDS, `${accepted} of ${ROUNDS} were accepted`);
 });
-
-function damage(bytes: Uint8Array, random: Random): Uint8Array {
-  const out = [...bytes];
-  for (let times = 1 + random.below(3); times > 0; times--) {
-    const at = random.below(out.length);
-    if (random.below(3) === 0) out[at] = random.below(256);
-    else if (random.below(2) === 0) out.splice(at, random.below(20));
-    else out.splice(at, random.below(4), ...new TextEncoder().encode(random.pick(SPLICES)));
-  }
-  return Uint8Array.from(out);
-}

@@ -4,11 +4,14 @@ import Ajv from "ajv";
 import addFormats from "ajv-formats";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { generateObom, installedPackages } from "../../../lib/image/obom.ts";
+import { installedPackages } from "../../../lib/image/dpkg.ts";
+import { generateObom } from "../../../lib/image/obom.ts";
+import { isLicense } from "../../../scripts/sbom.ts";
 
 const STATUS = `Package: zlib1g
 Status: install ok installed
 Maintainer: Mark Brown <broonie@debian.org>
+Provides: zlib-abi (= 2)
 Architecture: amd64
 Version: 1:1.2.13.dfsg-1
 
@@ -16,6 +19,8 @@ Package: libstdc++6
 Status: install ok installed
 Architecture: amd64
 Version: 12.2.0-14+deb12u1
+Pre-Depends: zlib-abi (>= 1)
+Depends: not-installed | zlib1g:any (>= 1.2) [linux-any], removed, libstdc++6
 Description: text with
  Package: not-a-package
  Version: 9
@@ -34,12 +39,19 @@ const INPUT = {
   kernelVersion: "6.1.0-1-cloud-amd64",
   status: STATUS,
   licenses:
-    "zlib1g/copyright:License: Zlib\nzlib1g/copyright:License: Zlib\nlibstdc++6/copyright:License: GPL-3+ with exception\n",
+    "zlib1g/copyright:License: Zlib\nzlib1g/copyright:License: Zlib\nlibstdc++6/copyright:License: GPL-3+ with exception\n" +
+    "libstdc++6/copyright:License: Artistic or GPL-1+\n",
   npm: [{
     name: "@openai/codex",
     version: "0.169.0",
     integrity: `sha512-${"AA".repeat(42)}AA==`,
     license: "Apache-2.0",
+    dependencies: ["left@1.0.0"],
+  }, {
+    name: "left",
+    version: "1.0.0",
+    integrity: `sha512-${"AA".repeat(42)}AA==`,
+    license: "SEE LICENSE IN file",
   }],
 };
 
@@ -74,6 +86,7 @@ Deno.test("the OBOM names every installed package, Deno, the guest programs, and
     "libstdc++6",
     "zlib1g",
     "@openai/codex",
+    "left",
     "deno",
     "sbx-pty-agent",
     "sbx-net-proxy",
@@ -87,13 +100,41 @@ Deno.test("the OBOM names every installed package, Deno, the guest programs, and
     components[0].purl,
     "pkg:deb/debian/libstdc%2B%2B6@12.2.0-14%2Bdeb12u1?arch=amd64&distro=bookworm",
   );
-  assertEquals(components[1].licenses, [{ license: { name: "Zlib" } }]);
+  assertEquals(components[1].licenses, [{ license: { id: "Zlib" } }]);
+  assertEquals(components[0].licenses, [{
+    expression: "(Artistic-1.0-Perl OR GPL-1.0-or-later) AND LicenseRef-Debian-GPL-3-or-later-with-exception",
+  }]);
+  assertEquals(components[2].licenses, [{ license: { id: "Apache-2.0" } }]);
+  assertEquals(components[3].licenses, [{ license: { name: "SEE LICENSE IN file" } }]);
   const { purl, hashes } = components[2];
   assertEquals(purl, "pkg:npm/%40openai/codex@0.169.0");
   assertEquals(hashes, [{ alg: "SHA-512", content: "00".repeat(64) }]);
   assertEquals(components[1].supplier, { name: "Mark Brown" });
   assertEquals(metadata.component.hashes, [{ alg: "BLAKE3", content: INPUT.rootfsHash }]);
   assertEquals(metadata.tools.components[0], { type: "application", name: "sbx-admin", version: "0.1.0" });
+});
+
+Deno.test("the OBOM says what its components need of each other", () => {
+  const { components, dependencies } = JSON.parse(generateObom(INPUT));
+  const refs = components.map((each: Record<string, string>) => each["bom-ref"]);
+  const needs = new Map<string, string[]>(
+    dependencies.map(({ ref, dependsOn }: { ref: string; dependsOn: string[] }) => [ref, dependsOn]),
+  );
+  assertEquals([...needs.keys()].sort(), ["rootfs", ...refs].sort());
+  assertEquals(needs.get("rootfs"), refs);
+  const [stdc, zlib, codex, left, deno, agent] = refs;
+  assertEquals(needs.get(stdc), [zlib]);
+  assertEquals([needs.get(zlib), needs.get(codex), needs.get(left)], [[], [left], []]);
+  assertEquals([needs.get(deno), needs.get(agent)], [[], [deno]]);
+});
+
+Deno.test("licences in the OBOM are expressions of SPDX", () => {
+  const { components } = JSON.parse(generateObom(INPUT));
+  const texts = components.flatMap((
+    { licenses = [] }: { licenses?: { expression?: string; license?: { id?: string } }[] },
+  ) => licenses.flatMap(({ expression, license }) => expression ?? license?.id ?? []));
+  assert(texts.length > 5);
+  for (const text of texts) assert(isLicense(text), text);
 });
 
 Deno.test("the same image has the same OBOM, another image has another serial number", () => {

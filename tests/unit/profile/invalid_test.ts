@@ -53,6 +53,21 @@ const PROBLEMS: [string, string, string][] = [
   ["a wrong type", MINIMAL + '[vm]\nram_gb = "2"\n', "f:6: vm.ram_gb: must be a number"],
   ["a fraction of a CPU", MINIMAL + "[vm]\ncpu_count = 1.5\n", "f:6: vm.cpu_count: must be an integer"],
   ["too many CPUs", MINIMAL + "[vm]\ncpu_count = 9\n", "f:6: vm.cpu_count: must be at most 8"],
+  [
+    "a class that no profile can give",
+    MINIMAL + '[activity.paths]\n"/srv" = "home"\n',
+    'f:6: activity.paths."/srv": must be one of "workspace", "secret", "system", "temp"',
+  ],
+  [
+    "a path with ..",
+    MINIMAL + '[activity.paths]\n"/srv/../x" = "temp"\n',
+    'f:6: activity.paths."/srv/../x": must be an absolute path without //, . or .., and without / at its end',
+  ],
+  [
+    "a path of the kernel's",
+    MINIMAL + '[activity.paths]\n"/proc/self" = "secret"\n',
+    'f:6: activity.paths."/proc/self": has no files: it is the kernel\'s',
+  ],
   ["no memory", MINIMAL + "[vm]\nram_gb = 0\n", "f:6: vm.ram_gb: must be at least 1"],
   [
     "a hash of 63",

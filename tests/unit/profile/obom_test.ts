@@ -5,7 +5,7 @@ import { installedName } from "../../../lib/asset/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
-import { type Profile, readObom } from "../../../lib/profile/mod.ts";
+import { obomDescriptor, type Profile, readObom } from "../../../lib/profile/mod.ts";
 import { manifestOf } from "../../helper/manifest.ts";
 
 const PROFILE = { id: "p", packages: { suite: "trixie", apt: [], npm: [], bin: {} } } as unknown as Profile;
@@ -31,9 +31,12 @@ Deno.test("a damaged OBOM is a mismatch, and not one that is not there", async (
     await Deno.writeTextFile(join(home.assetsDir, "manifest.json"), JSON.stringify(manifest));
     assertEquals(new TextDecoder().decode(await read()), TEXT);
     const obom = join(home.assetsDir, installedName("obom.cdx.json", blake3(TEXT)));
+    const describe = () => obomDescriptor(home, PROFILE, "x86_64");
     for (const damaged of ["", "not JSON", TEXT.replace("C", "c")]) {
       await Deno.writeTextFile(obom, damaged);
       assertEquals(await code(), "assets.mismatch");
+      // Nothing of it is parsed before it is verified.
+      assertEquals((await assertRejects(describe, SbxError)).code, "assets.mismatch");
     }
   } finally {
     await Deno.remove(dir, { recursive: true });
