@@ -1,3 +1,4 @@
+import { type Arch, currentArch } from "../base/arch/mod.ts";
 import { join } from "node:path";
 import { writeAtomic } from "../base/home/mod.ts";
 import { bareArguments } from "./command.ts";
@@ -20,9 +21,12 @@ const PROBE_DEADLINE_MS = 8000;
  * @param runDir folder of the stored result
  */
 export async function chooseAccelerator(
-  boot: { kernel: string; initrd: string },
+  boot: { arch: Arch; kernel: string; initrd: string },
   runDir: string,
 ): Promise<AcceleratorChoice> {
+  if (boot.arch !== currentArch()) {
+    return { accelerator: "tcg", reason: `${boot.arch} is emulated on ${currentArch()}` };
+  }
   const device = await Deno.open("/dev/kvm", { read: true, write: true }).catch((error) => error as Error);
   if (device instanceof Error) {
     const reason = device instanceof Deno.errors.NotFound
@@ -54,7 +58,10 @@ async function readChoice(path: string): Promise<AcceleratorChoice & { key: stri
   }
 }
 
-async function bootsUnderKvm(qemu: string, boot: { kernel: string; initrd: string }): Promise<boolean> {
+async function bootsUnderKvm(
+  qemu: string,
+  boot: { arch: Arch; kernel: string; initrd: string },
+): Promise<boolean> {
   const args = bareArguments({ ...boot, accelerator: "kvm", cpus: 1, ramMb: 256 }, ["sbx_floor=1"]);
   // Without setpriv, a hanging guest would outlive a service that ends meanwhile.
   const child = new Deno.Command("setpriv", {

@@ -1,4 +1,6 @@
-import type { Accelerator, MachineSpec } from "./hypervisor.ts";
+import type { Arch } from "../base/arch/mod.ts";
+import { BOARDS, cpuModel } from "./board.ts";
+import type { MachineSpec } from "./hypervisor.ts";
 
 /** Sockets between one machine's programs, in its folder. */
 export const SOCKETS = {
@@ -7,12 +9,6 @@ export const SOCKETS = {
   monitor: "qmp.sock",
   state: "state.sock",
 } as const;
-
-/**
- * Machine of every VM. Not `microvm`: under emulation by QEMU 10, half of its boots end in a kernel panic (invalid
- * opcode, while the kernel patches itself). Controllers without a device are left out.
- */
-const MACHINE = "q35,memory-backend=mem0,sata=off,smbus=off,i8042=off,vmport=off,graphics=off";
 
 /** Place of each device, the same in every machine, so that a machine can be given the state of another one. */
 const ADDRESS = { root: "0x3", scratch: "0x4" } as const;
@@ -25,11 +21,11 @@ export const PORT = { vsock: "vsock-port", files: "files-port" } as const;
 /** Address of each port on the first bus. */
 export const PORT_ADDRESS = { vsock: "0x10", files: "0x11" } as const;
 
-type Board = Pick<MachineSpec, "cpus" | "ramMb" | "accelerator">;
-type Kernel = Pick<MachineSpec, "kernel" | "initrd" | "accelerator">;
+type Size = Pick<MachineSpec, "arch" | "cpus" | "ramMb" | "accelerator">;
+type Kernel = Pick<MachineSpec, "arch" | "kernel" | "initrd" | "accelerator">;
 
 /** QEMU arguments of a bare boot: the KVM probe's, and the benchmark's floor. */
-export function bareArguments(machine: Board & Kernel, parameters: string[] = []): string[] {
+export function bareArguments(machine: Size & Kernel, parameters: string[] = []): string[] {
   const memory = `memory-backend-memfd,id=mem0,size=${machine.ramMb}M,share=on`;
   return [...boardArguments(machine, memory), ...kernelArguments(machine, parameters)];
 }
@@ -105,19 +101,30 @@ function pairs(options: Options): string[] {
   return Object.entries(options).map(([name, value]) => `${name}=${text(value)}`);
 }
 
-function boardArguments({ cpus, ramMb, accelerator }: Board, memory: string): string[] {
-  const cpu = accelerator === "kvm" ? "host" : "max";
+function boardArguments({ arch, cpus, ramMb, accelerator }: Size, memory: string): string[] {
+  const board = BOARDS[arch];
+  const cpu = cpuModel(board, accelerator);
   return [
-    ...["-M", MACHINE, "-accel", accelerator, "-cpu", cpu, "-smp", String(cpus), "-m", String(ramMb)],
+    ...["-M", board.machine, "-accel", accelerator, "-cpu", cpu, "-smp", String(cpus), "-m", String(ramMb)],
     ...["-object", memory],
     ...["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"],
     ...["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"],
   ];
 }
 
-function kernelArguments({ kernel, initrd, accelerator }: Kernel, parameters: string[]): string[] {
-  const all = ["console=ttyS0 quiet reboot=t panic=-1", ...emulationParameters(accelerator), ...parameters];
+function kernelArguments({ arch, kernel, initrd, accelerator }: Kernel, parameters: string[]): string[] {
+  const all = [...bootParameters(arch, accelerator === "tcg"), ...parameters];
   return ["-kernel", kernel, "-initrd", initrd, "-append", all.join(" ")];
+}
+
+/** Kernel parameters of every guest. @param console device of its console, where it is not QEMU's */
+export function bootParameters(arch: Arch, isEmulated: boolean, console = BOARDS[arch].console): string[] {
+  const board = BOARDS[arch];
+  return [
+    `console=${console}`,
+    ...["quiet", "panic=-1", ...board.parameters],
+    ...isEmulated ? [...EMULATION_PARAMETERS, ...board.emulated()] : [],
+  ];
 }
 
 /** Line on the console of a machine without workspace, when its guest waits for what is plugged in. */
@@ -141,40 +148,9 @@ function disk(id: keyof typeof ADDRESS, path: string, options: string): string[]
   ];
 }
 
-/** Kernel parameters of an emulated guest; a guest on KVM needs none. */
-function emulationParameters(accelerator: Accelerator): string[] {
-  if (accelerator !== "tcg") return [];
-  return [
-    // Emulation caches translated code by address: with random addresses every program is translated again at
-    // each start. With fixed ones a program starts five times faster; the machine isolates the guest, not its
-    // ASLR. For the same reason the agent runs without a just-in-time compiler, whose output would be
-    // translated once more.
-    ...["norandmaps", "sbx_v8_flags=--jitless,--no-flush-bytecode"],
-    // QEMU can keep the translation of code that another processor is changing, and then the guest's kernel panics
-    // ("Oops: int3" in sched_clock_cpu: 3 of 100 boots on a busy host). It patches itself while it boots, so it boots
-    // with one processor, and init starts the others; `noreplace-smp` spares it a second patching for them.
-    ...["maxcpus=1", "noreplace-smp"],
-    ...clockParameters(),
-  ];
-}
-
-/** Frequency of the kernel's timer interrupt in Debian, in `Hz`. */
-const KERNEL_HZ = 250;
-
 /**
- * Kernel parameters for the clock. Under emulation the guest calibrates its clock against an emulated timer,
- * which is slow and inexact on a busy host. The guest's counter is the host's, so a constant and known host
- * frequency is passed instead; `lpj` is the same for a processor that starts later.
+ * Kernel parameters of an emulated guest. Emulation caches translated code by address: with random addresses every program
+ * is translated again at each start. With fixed ones a program starts five times faster; the machine isolates the guest,
+ * not its ASLR. For the same reason the agent runs without a just-in-time compiler, whose output would be translated once more.
  */
-function clockParameters(): string[] {
-  try {
-    const cpu = Deno.readTextFileSync("/proc/cpuinfo").split("\n\n")[0];
-    const mhz = cpu.match(/^cpu MHz\s*:\s*([\d.]+)/m)?.[1];
-    const isConstant = /\b(tsc_known_freq|hypervisor)\b/.test(cpu) && /\bconstant_tsc\b/.test(cpu);
-    if (!mhz || !isConstant) return [];
-    const khz = Math.round(Number(mhz) * 1000);
-    return [`tsc_early_khz=${khz}`, "tsc=reliable", `lpj=${Math.round(khz * 1000 / KERNEL_HZ)}`];
-  } catch {
-    return [];
-  }
-}
+const EMULATION_PARAMETERS = ["norandmaps", "sbx_v8_flags=--jitless,--no-flush-bytecode"];

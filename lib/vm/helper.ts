@@ -4,12 +4,13 @@ import { removeIfThere } from "../base/home/mod.ts";
 import { kill, spawnBound, waitForSocket } from "./child.ts";
 import { SOCKETS } from "./command.ts";
 import type { MachineSpec } from "./hypervisor.ts";
+import { AS_ROOT_OF_A_NAMESPACE, liveArguments } from "./live.ts";
 import type { Tools } from "./tools.ts";
 
 /** CID of every guest; each machine has its own vsock, so that all can share it. */
 const GUEST_CID = "3";
 
-type HelperSpec = Pick<MachineSpec, "dir" | "logs"> & { workspace: string };
+type HelperSpec = Pick<MachineSpec, "dir" | "logs" | "live"> & { workspace: string };
 
 /** Both programs; neither needs a kernel module or root on the host. */
 export class Helpers {
@@ -87,35 +88,38 @@ function spawnVsock(tools: Tools, { dir, logs }: HelperSpec): Deno.ChildProcess 
  */
 const MIGRATION = ["--migration-mode", "find-paths", "--migration-on-error", "guest-error"];
 
-function spawnFiles(tools: Tools, { dir, logs, workspace }: HelperSpec): Deno.ChildProcess {
+function spawnFiles(tools: Tools, { dir, logs, workspace, live }: HelperSpec): Deno.ChildProcess {
+  const isRoot = Deno.uid() === 0;
   // Without root it gets its user namespace from newuidmap.
-  const options = { mayGainPrivileges: Deno.uid() !== 0 };
+  const options = { mayGainPrivileges: !isRoot };
   const socket = `--socket-path=${dir}/${SOCKETS.files}`;
-  if (!tools.virtiofsdIsLegacy) {
-    const args = [socket, "--shared-dir", workspace, "--cache", "auto", "--sandbox", "namespace"];
-    if (tools.virtiofsdCanMigrate) args.push(...MIGRATION);
-    return spawnHelper("virtiofsd", tools.virtiofsd, args, logs, options);
+  const { virtiofsd, virtiofsdIsLegacy: isLegacy } = tools;
+  const args = isLegacy
+    ? [socket, "-o", `source=${workspace}`, "-o", "cache=auto", "-o", "no_posix_lock"]
+    : [socket, "--shared-dir", workspace, "--cache", "auto", "--sandbox", "namespace"];
+  if (tools.virtiofsdCanMigrate) args.push(...MIGRATION);
+  // A listing must not look up what is masked: it would end there.
+  if (live) args.push(...isLegacy ? ["-o", "no_readdirplus"] : ["--no-readdirplus"]);
+  // Only the host's root may raise it.
+  if (!isRoot && (isLegacy || live)) args.push("--rlimit-nofile=0");
+  const first = isLegacy && !isRoot ? PRIVATE_RUN : "";
+  if (live) {
+    const command = liveArguments(live, [virtiofsd, ...args], first);
+    return spawnHelper("virtiofsd", "unshare", command, logs, options);
   }
-  const args = [socket, "-o", `source=${workspace}`, "-o", "cache=auto", "-o", "no_posix_lock"];
-  if (Deno.uid() === 0) return spawnHelper("virtiofsd", tools.virtiofsd, args, logs);
+  if (!isLegacy || isRoot) return spawnHelper("virtiofsd", virtiofsd, args, logs, options);
+  const script = `${first}exec setpriv --pdeathsig KILL -- "$@"`;
   return spawnHelper(
     "virtiofsd",
     "unshare",
-    [...AS_ROOT_OF_A_NAMESPACE, tools.virtiofsd, ...args, "--rlimit-nofile=0"],
+    [...AS_ROOT_OF_A_NAMESPACE, "--", "/bin/sh", "-c", script, "sh", virtiofsd, ...args],
     logs,
     options,
   );
 }
 
-/**
- * Arguments of unshare for QEMU's own virtiofsd, which needs root and writes below /run. For other users it
- * runs as root of a user namespace with the user's subordinate ids (/etc/subuid) and a private /run.
- */
-const AS_ROOT_OF_A_NAMESPACE = [
-  ...["--map-root-user", "--map-auto", "--mount", "--", "/bin/sh", "-c"],
-  'mount -t tmpfs run /run && exec setpriv --pdeathsig KILL -- "$@"',
-  "sh",
-];
+/** QEMU's own virtiofsd needs root and writes below /run: for other users it runs as root of a namespace with its own. */
+const PRIVATE_RUN = "mount -t tmpfs run /run && ";
 
 function spawnHelper(
   ...[name, program, args, logs, options]: Parameters<typeof spawnBound>

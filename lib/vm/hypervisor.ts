@@ -1,5 +1,8 @@
 /** Interface of hypervisors, independent of the program or framework behind it. */
 
+import type { Arch } from "../base/arch/mod.ts";
+import type { LiveMount } from "./live.ts";
+
 /** Abilities of a hypervisor; callers check this record, never the platform. */
 export interface Features extends Record<string, boolean> {
   /** can freeze and resume the virtual processors */
@@ -13,12 +16,13 @@ export interface Features extends Record<string, boolean> {
 }
 
 /** Execution of the guest's processor instructions. */
-export type Accelerator = "kvm" | "tcg";
+export type Accelerator = "kvm" | "tcg" | "vz";
 
 /** Specification of one machine. Paths are on the host. */
 export interface MachineSpec {
   /** folder for this machine's sockets; short, see `instancePaths` */
   dir: string;
+  arch: Arch;
   cpus: number;
   /** MiB */
   ramMb: number;
@@ -29,6 +33,8 @@ export interface MachineSpec {
   scratch?: string;
   /** folder shared with the guest; a machine without one has no vsock either, and is there to become an image */
   workspace?: string;
+  /** a folder of the host in the workspace */
+  live?: LiveMount;
   accelerator: Accelerator;
   /** folder for the logs of the machine's programs */
   logs: string;
@@ -100,13 +106,15 @@ export interface Hypervisor {
   readonly features: Features;
   /** why this host lacks a feature, and what to install for it */
   lackOf(feature: string): string | undefined;
+  /** Checks that this host can run machines of an architecture. @throws {SbxError} `host.tools_missing` */
+  requireHost(arch?: Arch): void;
   /**
    * Starts a machine whose vsock is a folder of Unix sockets: a guest connection to host port P reaches
    * {@linkcode vsockPath}`(dir, P)`. The caller listens there before the start.
    */
   start(spec: MachineSpec): Promise<Machine>;
   /** The identity of images that this host writes and can start. @throws {SbxError} `host.tools_missing` */
-  identity(board: Pick<MachineSpec, "cpus" | "ramMb" | "accelerator">): Promise<ImageIdentity>;
+  identity(board: Pick<MachineSpec, "arch" | "cpus" | "ramMb" | "accelerator">): Promise<ImageIdentity>;
   /**
    * Starts a machine from an image. The image's machine had the same processors, memory, root disk and accelerator; its
    * guest finds disk, folder and vsock when it looks for new devices.

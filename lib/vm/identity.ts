@@ -11,9 +11,9 @@ const CPU_FIELDS = /^(vendor_id|cpu family|model|model name|stepping|flags|CPU \
  * @throws {SbxError} `host.tools_missing`
  */
 export async function imageIdentity(
-  board: Pick<MachineSpec, "cpus" | "ramMb" | "accelerator">,
+  board: Pick<MachineSpec, "arch" | "cpus" | "ramMb" | "accelerator">,
 ): Promise<ImageIdentity> {
-  const { qemu } = findTools();
+  const { qemu } = findTools(board.arch);
   const [{ size, mtime }, cpuinfo] = await Promise.all([Deno.stat(qemu), Deno.readTextFile("/proc/cpuinfo")]);
   const paths = { dir: "", kernel: "", initrd: "", rootfs: "", logs: "" };
   const spec = { ...board, ...paths, onConsole: () => {}, onDiskFull: () => {} };

@@ -13,5 +13,6 @@ export {
   type TakenCopy,
   vsockPath,
 } from "./hypervisor.ts";
+export { hostHypervisor } from "./host.ts";
 export { Qemu } from "./qemu.ts";
-export { findTools } from "./tools.ts";
+export { findProgram, findTools, lackOfSaveState, requireUserNamespace, TOOL_NAMES } from "./tools.ts";

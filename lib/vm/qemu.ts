@@ -1,4 +1,5 @@
 import { MemoryFile } from "../../ffi/libc/memory.ts";
+import type { Arch } from "../base/arch/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { rejectAfter } from "../base/time/mod.ts";
 import { spawnBound } from "./child.ts";
@@ -15,7 +16,7 @@ const MIB = 1024 * 1024;
 const RESTORE_DEADLINE_MS = 20_000;
 
 /**
- * A q35 machine of QEMU. Separate programs serve its vsock and shared folder over vhost-user, so that neither needs
+ * A machine of QEMU. Separate programs serve its vsock and shared folder over vhost-user, so that neither needs
  * a kernel module or root on the host.
  */
 export class Qemu implements Hypervisor {
@@ -40,6 +41,10 @@ export class Qemu implements Hypervisor {
       this.#lack = { save_state, live_fork: save_state };
     }
     return this.#lack[feature];
+  }
+
+  requireHost(arch?: Arch): void {
+    findTools(arch);
   }
 
   identity = imageIdentity;
@@ -92,14 +97,14 @@ async function load(
 
 function spawnHelpers(spec: MachineSpec): Helpers | undefined {
   const { workspace } = spec;
-  return workspace === undefined ? undefined : new Helpers(findTools(), { ...spec, workspace });
+  return workspace === undefined ? undefined : new Helpers(findTools(spec.arch), { ...spec, workspace });
 }
 
 function spawnMachine(spec: MachineSpec, helpers: Helpers | undefined, start: MachineStart): QemuMachine {
   const memory = new MemoryFile("sbx-memory", spec.ramMb * MIB);
   try {
     const args = machineArguments(spec, memory.path, start);
-    const child = spawnBound("qemu", findTools().qemu, args, spec.logs, { takesInput: true });
+    const child = spawnBound("qemu", findTools(spec.arch).qemu, args, spec.logs, { takesInput: true });
     return new QemuMachine({ child, helpers, memory, spec, plugged: start.plugged });
   } catch (error) {
     memory.close();

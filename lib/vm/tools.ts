@@ -1,4 +1,7 @@
+import { type Arch, currentArch } from "../base/arch/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
+import { isPackaged } from "../base/home/mod.ts";
+import { BOARDS } from "./board.ts";
 import { checkUserNamespace } from "./user_namespace.ts";
 
 /** Programs of the QEMU hypervisor on the host. */
@@ -15,24 +18,41 @@ export interface Tools {
 /** Versions from which a machine with a shared folder can be written down. */
 const SAVING = { qemu: [8, 2], virtiofsd: [1, 11] } as const;
 
-const SEARCH = ["/usr/bin", "/usr/local/bin", "/usr/libexec", "/usr/lib/qemu", "/usr/sbin"];
-const QEMU: Record<string, string> = { x86_64: "qemu-system-x86_64", aarch64: "qemu-system-aarch64" };
+/** The last one has what sbx's own package brings. */
+const SEARCH = ["/usr/bin", "/usr/local/bin", "/usr/libexec", "/usr/lib/qemu", "/usr/sbin", "/usr/lib/sbx"];
+/** Debian's packages of QEMU for the other architecture. */
+const EMULATORS: Record<Arch, string> = { x86_64: "qemu-system-x86", arm64: "qemu-system-arm" };
+
+/** Names of the programs without which no VM runs: QEMU, the vsock device, the shared folder. */
+export const TOOL_NAMES: readonly string[] = toolNames(currentArch());
+
+function toolNames(arch: Arch): string[] {
+  return [BOARDS[arch].program, "vhost-device-vsock", "virtiofsd"];
+}
 
 /**
  * Finds the host's programs, and checks that this user can run them.
  *
+ * @param arch architecture of the guest
  * @throws {SbxError} `host.tools_missing`: names each missing one
  */
-export function findTools(): Tools {
-  const names = [QEMU[Deno.build.arch], "vhost-device-vsock", "virtiofsd"];
-  const [qemu, vsock, virtiofsd] = names.map(find);
+export function findTools(arch = currentArch()): Tools {
+  const names = toolNames(arch);
+  const [qemu, vsock, virtiofsd] = names.map(findProgram);
   const missing = names.filter((_, i) => ![qemu, vsock, virtiofsd][i]);
-  if (missing.length > 0) {
-    throw new SbxError("host.tools_missing", `this machine cannot run VMs: ${missing.join(", ")} not found`, {
-      hint: "install what is missing: scripts/deps.sh, or make setup",
+  if (!qemu && arch !== currentArch()) {
+    throw new SbxError("host.tools_missing", `this machine cannot emulate ${arch}: ${names[0]} not found`, {
+      hint: `apt-get install ${EMULATORS[arch]}, or leave out --arch`,
     });
   }
-  checkUserNamespace({ uid: Deno.uid() ?? 0, find, read });
+  if (missing.length > 0) {
+    throw new SbxError("host.tools_missing", `this machine cannot run VMs: ${missing.join(", ")} not found`, {
+      hint: isPackaged()
+        ? "install what the package needs: sudo apt-get install --reinstall sbx"
+        : "install what is missing: scripts/deps.sh, or make setup",
+    });
+  }
+  requireUserNamespace();
   const virtiofsdIsLegacy = virtiofsd!.startsWith("/usr/lib/qemu/");
   return {
     qemu: qemu!,
@@ -82,6 +102,11 @@ function isFrom([major, minor]: readonly [number, number], version: string): boo
   return ofMajor > major || ofMajor === major && ofMinor >= minor;
 }
 
+/** Checks that this user can share a folder with a VM. @throws {SbxError} `host.tools_missing` */
+export function requireUserNamespace(): void {
+  checkUserNamespace({ uid: Deno.uid() ?? 0, find: findProgram, read });
+}
+
 function read(path: string): string {
   try {
     return Deno.readTextFileSync(path);
@@ -90,7 +115,8 @@ function read(path: string): string {
   }
 }
 
-function find(name: string): string | undefined {
+/** Path of a program where distributions install those for machines. */
+export function findProgram(name: string): string | undefined {
   return SEARCH.map((folder) => `${folder}/${name}`).find((path) => {
     try {
       return Deno.statSync(path).isFile;

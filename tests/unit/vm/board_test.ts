@@ -1,0 +1,46 @@
+/** QEMU's machines for guests of each architecture. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { type Arch, ARCHES, currentArch, parseArch } from "../../../lib/base/arch/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { bareArguments, chooseAccelerator } from "../../../lib/vm/mod.ts";
+import { assertThrows } from "@std/assert";
+
+const OTHER: Arch = currentArch() === "arm64" ? "x86_64" : "arm64";
+const BOOT = { kernel: "/k", initrd: "/i", cpus: 2, ramMb: 512 };
+
+const valueOf = (args: string[], name: string) => args[args.indexOf(name) + 1];
+
+Deno.test("each architecture has its board, processor and console", () => {
+  const facts = ARCHES.map((arch) => {
+    const args = bareArguments({ ...BOOT, arch, accelerator: "tcg" });
+    return [valueOf(args, "-M").split(",")[0], valueOf(args, "-cpu"), valueOf(args, "-append").split(" ")[0]];
+  });
+  assertEquals(facts, [["virt", "cortex-a72", "console=ttyAMA0"], ["q35", "max", "console=ttyS0"]]);
+});
+
+Deno.test("parameters for emulation of x86_64 stay out of arm64 guests, and those for emulation out of others", () => {
+  const line = (arch: Arch, accelerator: "kvm" | "tcg") =>
+    valueOf(bareArguments({ ...BOOT, arch, accelerator }, ["sbx_floor=1"]), "-append");
+  assertStringIncludes(line("x86_64", "tcg"), "noreplace-smp");
+  for (const word of ["maxcpus", "noreplace-smp", "reboot=t", "tsc"]) {
+    assert(!line("arm64", "tcg").includes(word), word);
+  }
+  for (const arch of ARCHES) {
+    assertStringIncludes(line(arch, "tcg"), "norandmaps");
+    assert(!line(arch, "kvm").includes("norandmaps"), arch);
+    assert(line(arch, "kvm").endsWith(" sbx_floor=1"), arch);
+  }
+});
+
+Deno.test("a guest of another architecture is emulated, whatever this machine has", async () => {
+  const { accelerator, reason } = await chooseAccelerator({ ...BOOT, arch: OTHER }, "/nowhere");
+  assertEquals([accelerator, reason], ["tcg", `${OTHER} is emulated on ${currentArch()}`]);
+});
+
+Deno.test("the name of an architecture is one of two", () => {
+  assertEquals(ARCHES.map(parseArch), [...ARCHES]);
+  for (const name of ["aarch64", "amd64", "", "arm64 "]) {
+    const { code, hint } = assertThrows(() => parseArch(name), SbxError);
+    assertEquals([code, hint], ["arch.invalid", "write one of arm64, x86_64"]);
+  }
+});
