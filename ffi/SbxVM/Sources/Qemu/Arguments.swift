@@ -1,0 +1,37 @@
+/// Command lines of the programs of one machine, whose sockets are in a folder of its own.
+struct Arguments {
+  let spec: Spec
+  let folder: String
+
+  var vsock: [String] {
+    ["--guest-cid", "3", "--socket", "\(folder)/vsock.sock", "--uds-path", "\(folder)/v"]
+  }
+
+  func files(_ share: Spec.Share) -> [String] {
+    ["--socket-path=\(folder)/fs.sock", "--shared-dir", share.path, "--cache", "auto", "--sandbox", "namespace"]
+  }
+
+  /// - Parameter state: file with the state that the machine starts with
+  func qemu(state: String? = nil) -> [String] {
+    let machine = "q35,memory-backend=mem0,sata=off,smbus=off,i8042=off,vmport=off,graphics=off"
+    var all = ["-M", machine, "-accel", "tcg", "-cpu", "max", "-smp", "\(spec.cpus)", "-m", "\(spec.memoryMb)"]
+    all += ["-object", "memory-backend-memfd,id=mem0,size=\(spec.memoryMb)M,share=on"]
+    all += ["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"]
+    all += ["-kernel", spec.kernel, "-initrd", spec.initrd, "-append", spec.commandLine]
+    all += ["-qmp", "unix:\(folder)/qmp.sock,server=on,wait=off"]
+    for (index, disk) in spec.disks.enumerated() {
+      let file = disk.path.split(separator: ",", omittingEmptySubsequences: false).joined(separator: ",,")
+      all += ["-drive", "id=d\(index),file=\(file),format=raw,if=none,readonly=\(disk.readOnly ? "on" : "off")"]
+      all += ["-device", "virtio-blk-pci,drive=d\(index)"]
+    }
+    if spec.ports != nil {
+      all += ["-chardev", "socket,id=vsock,path=\(folder)/vsock.sock", "-device", "vhost-user-vsock-pci,chardev=vsock"]
+    }
+    if let share = spec.share {
+      all += ["-chardev", "socket,id=files,path=\(folder)/fs.sock"]
+      all += ["-device", "vhost-user-fs-pci,chardev=files,tag=\(share.tag)"]
+    }
+    if let state { all += ["-incoming", "file:\(state)"] }
+    return all
+  }
+}

@@ -1,0 +1,174 @@
+import Dispatch
+import Foundation
+
+/// A machine of QEMU.
+final class QemuGuest: Guest {
+  private let spec: Spec
+  private let console: Int32
+  private let queue: DispatchQueue
+  private let reports: Reports
+  private let programs: Programs
+  private let arguments: Arguments
+  private var listeners: [any DispatchSourceRead] = []
+  private var hasStarted = false
+
+  init(_ spec: Spec, console: Int32, queue: DispatchQueue, reports: Reports) {
+    self.spec = spec
+    self.console = console
+    self.queue = queue
+    self.reports = reports
+    arguments = Arguments(spec: spec, folder: "\(spec.dir)/q")
+    programs = Programs(ended: reports.ended)
+  }
+
+  deinit {
+    listeners.forEach { $0.cancel() }
+    UnixSocket.close(console)
+  }
+
+  func start(_ done: @escaping Done) {
+    boot(with: arguments.qemu(), done) { _ throws(Failure) in }
+  }
+
+  func restore(from folder: String, _ done: @escaping Done) {
+    let state = "\(folder)/state"
+    guard FileManager.default.isReadableFile(atPath: state) else {
+      return done(Failure(.image, "\(state) is missing"))
+    }
+    boot(with: arguments.qemu(state: state) + ["-S"], done) { qmp throws(Failure) in
+      do {
+        _ = try qmp.wait("query-status", for: ["prelaunch", "paused"])
+      } catch {
+        throw Failure(.image, "QEMU does not take the state of \(folder)")
+      }
+    }
+  }
+
+  func stop(_ done: @escaping Done) {
+    programs.kill()
+    if !hasStarted { reports.ended(End()) }
+    done(nil)
+  }
+
+  /// QEMU's own `stop` would stop the rings that it shares with vhost-device-vsock, which ends by that.
+  func pause(_ done: @escaping Done) {
+    done(programs.send(SIGSTOP) ? nil : Failure(.ended, "QEMU has ended"))
+  }
+
+  func resume(_ done: @escaping Done) {
+    _ = programs.send(SIGCONT)
+    command(done) { qmp throws(Failure) in try qmp.execute("cont") }
+  }
+
+  func save(to folder: String, _ done: @escaping Done) {
+    guard spec.ports == nil, spec.share == nil else {
+      return done(Failure(.feature, "QEMU cannot save a machine with a vsock or a shared folder"))
+    }
+    _ = programs.send(SIGCONT)
+    command(done) { qmp throws(Failure) in
+      try qmp.execute("stop")
+      try qmp.execute("migrate", ["uri": "file:\(folder)/state"])
+      let status = try qmp.wait("query-migrate", for: ["completed", "failed", "cancelled"])
+      guard status == "completed" else { throw Failure(.hypervisor, "QEMU could not save the machine: \(status)") }
+    }
+  }
+
+  /// The guest's connections come to Unix sockets of vhost-device-vsock, as descriptors come from the framework.
+  func listen(port: UInt32) throws(Failure) {
+    let path = "\(arguments.folder)/v_\(port)"
+    guard !FileManager.default.fileExists(atPath: path) else { return }
+    let descriptor = try UnixSocket.listen(at: path)
+    UnixSocket.makeNonBlocking(descriptor)
+    let listener = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: queue)
+    let connected = reports.connected
+    listener.setEventHandler {
+      while let connection = UnixSocket.accept(descriptor) { connected(port, connection) }
+    }
+    listener.setCancelHandler { UnixSocket.close(descriptor) }
+    listener.activate()
+    listeners.append(listener)
+  }
+
+  func connect(port: UInt32, _ done: @escaping @Sendable (Result<Int32, Failure>) -> Void) {
+    let path = "\(arguments.folder)/v"
+    DispatchQueue.global().async {
+      do throws(Failure) {
+        done(.success(try QemuGuest.dial(port, through: path)))
+      } catch {
+        done(.failure(error))
+      }
+    }
+  }
+
+  private func boot(
+    with command: [String], _ done: @escaping Done, then: @escaping @Sendable (Qmp) throws(Failure) -> Void
+  ) {
+    let (spec, arguments, programs, console, reports) = (spec, arguments, programs, console, reports)
+    do throws(Failure) {
+      try prepareFolder()
+      for port in spec.ports ?? [] { try listen(port: port) }
+    } catch {
+      return done(error)
+    }
+    hasStarted = true
+    let log = { @Sendable (name: String) in "\(spec.logs)/\(name).log" }
+    DispatchQueue.global().async {
+      let vsock = spec.ports == nil || programs.serve(
+        "/usr/bin/vhost-device-vsock", arguments.vsock, socket: "\(arguments.folder)/vsock.sock", log: log("vhost-device-vsock"))
+      let files = vsock && (spec.share.map {
+        programs.serve(
+          "/usr/libexec/virtiofsd", arguments.files($0), socket: "\(arguments.folder)/fs.sock", log: log("virtiofsd"))
+      } ?? true)
+      guard files else {
+        programs.kill()
+        done(Failure(.hypervisor, "a program beside QEMU did not start: see \(spec.logs)"))
+        return reports.ended(End(code: 1))
+      }
+      let monitor = "\(arguments.folder)/qmp.sock"
+      guard programs.qemu(command, console: console, socket: monitor, log: log("qemu")) else {
+        return done(Failure(.hypervisor, "QEMU did not start: see \(log("qemu"))"))
+      }
+      QemuGuest.execute(monitor, done, then)
+    }
+  }
+
+  private func prepareFolder() throws(Failure) {
+    let folder = arguments.folder
+    do {
+      try? FileManager.default.removeItem(atPath: folder)
+      try FileManager.default.createDirectory(
+        atPath: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+    } catch {
+      throw Failure(.socket, "\(folder) cannot be made: \(error.localizedDescription)")
+    }
+  }
+
+  private func command(_ done: @escaping Done, _ commands: @escaping @Sendable (Qmp) throws(Failure) -> Void) {
+    let monitor = "\(arguments.folder)/qmp.sock"
+    DispatchQueue.global().async { QemuGuest.execute(monitor, done, commands) }
+  }
+
+  private static func execute(_ monitor: String, _ done: Done, _ commands: (Qmp) throws(Failure) -> Void) {
+    do throws(Failure) {
+      try commands(try Qmp(path: monitor))
+      done(nil)
+    } catch {
+      done(error)
+    }
+  }
+
+  private static func dial(_ port: UInt32, through path: String) throws(Failure) -> Int32 {
+    let socket = try UnixSocket.connect(to: path)
+    let line = Array("CONNECT \(port)\n".utf8)
+    _ = line.withUnsafeBytes { UnixSocket.send(socket, $0) }
+    // "OK <port>\n", byte by byte: what follows is the guest's.
+    var answer: [UInt8] = []
+    var byte: UInt8 = 0
+    while answer.count < 32, read(socket, &byte, 1) == 1, byte != UInt8(ascii: "\n") { answer.append(byte) }
+    guard byte == UInt8(ascii: "\n"), answer.starts(with: Array("OK ".utf8)) else {
+      UnixSocket.close(socket)
+      throw Failure(.socket, "nothing in the guest listens on vsock port \(port)")
+    }
+    return socket
+  }
+}
