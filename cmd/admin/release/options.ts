@@ -1,0 +1,37 @@
+import { join } from "node:path";
+import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
+import { Progress } from "../../../lib/base/progress/mod.ts";
+import { KEYS, type PublisherKeys, readPublisherKeys } from "../../../lib/publish/mod.ts";
+import type { ReleaseKeys } from "../../../lib/release/mod.ts";
+
+/** Options that several commands share. */
+export const CHANNEL_OPTION: Option = { name: "channel", value: "ID", about: "the channel; default stable" };
+export const KEYS_OPTION: Option = {
+  name: "keys",
+  value: "DIR",
+  about: `folder with hmac.keys and NAME.pem; default ${KEYS} in the workspace`,
+};
+
+export function channelOf(args: Arguments): string {
+  return args.text("channel") ?? "stable";
+}
+
+/** Keys that sign, of the workspace that is the first word. */
+export async function publisherKeys(args: Arguments): Promise<PublisherKeys> {
+  const [dir] = args.words;
+  return await readPublisherKeys(dir, args.text("keys") ?? join(dir, KEYS));
+}
+
+/** Keys that verify what the keys of a publisher signed. */
+export function verifying({ hmac, signing }: PublisherKeys): ReleaseKeys {
+  return { hmac, trusted: signing.map(({ publicKey }) => publicKey) };
+}
+
+/** Shows the progress of hashing in `work`. */
+export async function withProgress<T>(
+  stages: readonly ("assets" | "hash")[],
+  work: (progress: Progress) => Promise<T>,
+): Promise<T> {
+  using progress = new Progress(stages.map((name) => ({ name, weight: 1 })));
+  return await work(progress);
+}

@@ -1,0 +1,16 @@
+import type { SigningKey } from "../key/ed25519.ts";
+import { type EnvelopeJson, signedBytes } from "./envelope.ts";
+
+/** Signs a payload with one key or more: while keys rotate, old and new clients each find one that they trust. */
+export async function signPayload(
+  payloadType: string,
+  payload: Uint8Array,
+  keys: readonly SigningKey[],
+): Promise<EnvelopeJson> {
+  const bytes = signedBytes(payloadType, payload);
+  const signatures = await Promise.all(keys.map(async ({ publicKey, sign }) => ({
+    keyid: publicKey.id,
+    sig: (await sign(bytes)).toBase64(),
+  })));
+  return { payload: payload.toBase64(), payloadType, signatures };
+}

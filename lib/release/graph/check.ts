@@ -1,0 +1,134 @@
+import type { ReleaseKeys } from "../key/keys.ts";
+import { MANIFEST_BYTES_MAX } from "../limit.ts";
+import { findBreaches, requireNoBreach } from "../memory/breach.ts";
+import { findFollowed, remember } from "../memory/remember.ts";
+import type { Followed, RememberedManifest } from "../memory/schema.ts";
+import type { ReleaseMemory } from "../memory/store.ts";
+import type { ChannelIndex, ChannelManifest, ManifestRecord } from "../schema.ts";
+import { selectRecord } from "../select.ts";
+import { resolveReleaseUrl } from "../url.ts";
+import { type Fetch, fetchRecords, type VerifiedRecords } from "./index.ts";
+import { verifyManifest } from "./manifest.ts";
+import { readProfileDocument } from "./profile.ts";
+
+/** What to check, and how. */
+export interface CheckOptions {
+  /** address of `channels.json`, from `parseIndexUrl` */
+  index: URL;
+  channel: string;
+  keys: ReleaseKeys;
+  memory: ReleaseMemory;
+  fetch: Fetch;
+  now?: Date;
+  /** version of sbx to select for; default this one's */
+  sbx?: string;
+  /** a person accepts an older state: `--allow-downgrade` */
+  downgrade?: { by: string };
+}
+
+/** A channel, verified and remembered. */
+export interface CheckedChannel {
+  index: ChannelIndex;
+  channel: string;
+  /** the record to install, and its manifest */
+  record: ManifestRecord;
+  manifest: ChannelManifest;
+  /** ids of the keys that verified them */
+  verifiedBy: VerifiedRecords["verifiedBy"];
+  /** what was accepted for `downgrade`, one sentence each */
+  accepted: string[];
+}
+
+/**
+ * Checks a channel: fetches and verifies the index, refuses rollbacks and freezes, remembers what is deprecated and revoked,
+ * and selects the record to install (docs/contracts.md §10). Statuses of known releases are remembered before anything
+ * else is fetched, so that a server cannot keep a revocation back by withholding another file. Nothing is installed.
+ *
+ * @throws {SbxError} `release.…`, and the errors of `fetch`
+ */
+export async function checkChannel(options: CheckOptions): Promise<CheckedChannel> {
+  const { index: url, channel, keys, fetch, sbx } = options;
+  const { index, records, verifiedBy } = await fetchRecords(url, channel, keys, fetch);
+  const accepted = await learn(index, records, new Map(), options);
+  const before = findFollowed(await options.memory.read(), url.href, channel);
+  const manifests: Manifests = new Map();
+  for (const each of records.filter((each) => isToBeKnown(each, before))) {
+    manifests.set(each.version, await describe(each, await fetchManifest(each, options), before, options));
+  }
+  if (manifests.size > 0) await learn(index, records, manifests, options);
+  const record = selectRecord(channel, records, sbx);
+  const manifest = await fetchManifest(record, options);
+  const selected = await describe(record, manifest, before, options);
+  await learn(index, records, new Map([[record.version, selected]]), options);
+  return { index, channel, record, manifest, verifiedBy, accepted };
+}
+
+type Manifests = Map<string, Omit<RememberedManifest, "status">>;
+
+/** Compares a verified index with the memory, and adds it. @returns what was accepted as a downgrade */
+async function learn(
+  index: ChannelIndex,
+  records: readonly ManifestRecord[],
+  manifests: Manifests,
+  { index: { href }, channel, memory, now = new Date(), downgrade }: CheckOptions,
+): Promise<string[]> {
+  let accepted: string[] = [];
+  await memory.update((content) => {
+    const breaches = findBreaches(index, records, findFollowed(content, href, channel), now);
+    accepted = requireNoBreach(breaches, downgrade !== undefined).map(({ message }) => message);
+    // The first call accepts what the later ones find again: an index that is too old.
+    const isNew = accepted.length > 0 && manifests.size === 0;
+    return remember(content, {
+      url: href,
+      channel,
+      generated_at: index.generated_at,
+      records,
+      manifests,
+      now,
+      ...(isNew && { downgrade: { by: downgrade!.by, accepted } }),
+    });
+  });
+  return accepted;
+}
+
+/** Manifests of deprecated and revoked releases are read once, for what they contain. */
+function isToBeKnown({ version, status }: ManifestRecord, before: Followed | undefined): boolean {
+  const isOut = status === "deprecated" || status === "revoked";
+  return isOut && !(before && Object.hasOwn(before.manifests, version));
+}
+
+async function fetchManifest(record: ManifestRecord, { index, channel, keys, fetch }: CheckOptions) {
+  const bytes = await fetch(resolveReleaseUrl(index, record.url), MANIFEST_BYTES_MAX);
+  return verifyManifest(bytes, record, channel, keys.hmac);
+}
+
+/** What is remembered of a manifest. Documents of profiles that are known already are not fetched again. */
+async function describe(
+  { digest, version }: ManifestRecord,
+  { binaries, profiles }: ChannelManifest,
+  before: Followed | undefined,
+  { index, fetch }: CheckOptions,
+): Promise<Omit<RememberedManifest, "status">> {
+  const known = Object.values(before?.manifests ?? {}).flatMap(({ profiles }) => profiles);
+  const described = before && Object.hasOwn(before.manifests, version)
+    ? before.manifests[version]
+    : undefined;
+  if (described) {
+    return { sha256: described.sha256, binaries: described.binaries, profiles: described.profiles };
+  }
+  const read = [];
+  for (const entry of profiles) {
+    const same = known.find(({ id, revision, blake3 }) =>
+      id === entry.id && revision === entry.revision && blake3 === entry.blake3
+    );
+    read.push(
+      same ??
+        readProfileDocument(await fetch(resolveReleaseUrl(index, entry.url), MANIFEST_BYTES_MAX), entry),
+    );
+  }
+  return {
+    sha256: digest.sha256,
+    binaries: binaries.map(({ name, version }) => ({ name, version })),
+    profiles: read,
+  };
+}

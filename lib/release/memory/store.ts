@@ -1,0 +1,54 @@
+import { dirname, join } from "node:path";
+import { SbxError } from "../../base/error/mod.ts";
+import { fileStamp } from "../../base/hash/mod.ts";
+import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
+import { EMPTY, MemoryFile } from "./schema.ts";
+
+/** Longest wait for another process that changes the memory, in `ms`. */
+const LOCK_TIMEOUT_MS = 20_000;
+
+/**
+ * Memory of the release graphs, `$SBX_HOME/release/memory.json` (0600). One that is damaged is refused, never taken for
+ * an empty one: what was revoked would run again.
+ */
+export class ReleaseMemory {
+  readonly path: string;
+  #known?: { stamp: string; content: MemoryFile };
+
+  constructor({ dir }: Pick<Home, "dir">) {
+    this.path = join(dir, "release", "memory.json");
+  }
+
+  /** Reads the memory; one that was not written yet is empty. @throws {SbxError} `release.memory.invalid` */
+  async read(): Promise<MemoryFile> {
+    try {
+      const stamp = await fileStamp(this.path);
+      if (this.#known?.stamp !== stamp) {
+        const content = MemoryFile.parse(JSON.parse(await Deno.readTextFile(this.path)));
+        this.#known = { stamp, content };
+      }
+      return this.#known.content;
+    } catch (cause) {
+      if ((cause as { code?: string }).code === "ENOENT") return EMPTY;
+      throw new SbxError(
+        "release.memory.invalid",
+        `what sbx remembers of releases, ${this.path}, cannot be read`,
+        {
+          cause,
+          hint: "restore it; or remove it and run sbx update check, which learns again what is revoked",
+        },
+      );
+    }
+  }
+
+  /** Replaces the memory by what `change` makes of it; changes of several processes follow each other. */
+  async update(change: (content: MemoryFile) => MemoryFile): Promise<void> {
+    await Deno.mkdir(dirname(this.path), { recursive: true, mode: 0o700 });
+    using lock = await Deno.open(`${this.path}.lock`, { write: true, create: true, mode: 0o600 });
+    if (!await lockWithin(lock, LOCK_TIMEOUT_MS)) {
+      throw new SbxError("release.busy", `another process changes ${this.path}`, { hint: "try again" });
+    }
+    const content = MemoryFile.parse(change(await this.read()));
+    await writeAtomic(this.path, JSON.stringify(content, null, 1) + "\n");
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * The release graph: channels, manifests and profiles that a publisher signs, verified by whoever installs them
+ * (docs/contracts.md §10, docs/releases.md).
+ */
+export { digestBytes, digestFile, type Digests, type Expected, requireDigests } from "./digest.ts";
+export { Envelope, type EnvelopeJson, parseEnvelope, signedBytes } from "./dsse/envelope.ts";
+export { signPayload } from "./dsse/sign.ts";
+export { type Expectation, type Verified, verifyEnvelope, verifyParsed } from "./dsse/verify.ts";
+export { checkChannel, type CheckedChannel, type CheckOptions } from "./graph/check.ts";
+export {
+  type Fetch,
+  INDEX_ENVELOPE_NAME,
+  INDEX_NAME,
+  INDEX_PAYLOAD_TYPE,
+  nameOfRelease,
+} from "./graph/index.ts";
+export { verifyManifest } from "./graph/manifest.ts";
+export { readProfileDocument } from "./graph/profile.ts";
+export {
+  generateSigningKey,
+  keyIdOf,
+  parseSigningKey,
+  type PublicKey,
+  type SigningKey,
+  verifySignature,
+} from "./key/ed25519.ts";
+export { type KeyUse, readKeyFile } from "./key/file.ts";
+export {
+  findHmacKey,
+  type HmacKey,
+  parseHmacKeys,
+  recordHmac,
+  requireHmac,
+  type SignedRecord,
+  signRecord,
+  type UnsignedRecord,
+} from "./key/hmac.ts";
+export {
+  type CorpKeys,
+  findKeyFiles,
+  type KeyFiles,
+  MANAGED_TRUST,
+  readReleaseKeys,
+  type ReleaseKeys,
+} from "./key/keys.ts";
+export { formatTrust, parseTrust, TrustDocument } from "./key/trust.ts";
+export { ENVELOPE_BYTES_MAX, INDEX_AGE_DAYS_MAX, INDEX_BYTES_MAX, MANIFEST_BYTES_MAX } from "./limit.ts";
+export {
+  type ProfileIdentity,
+  requireNotRevoked,
+  type Standing,
+  standingOfAssets,
+  standingOfBinary,
+  standingOfProfile,
+} from "./memory/standing.ts";
+export type { Downgrade, Followed, MemoryFile } from "./memory/schema.ts";
+export { ReleaseMemory } from "./memory/store.ts";
+export { parseChannelManifest, parseIndex } from "./read.ts";
+export type {
+  BinaryEntry,
+  Channel,
+  ChannelIndex,
+  ChannelManifest,
+  ManifestRecord,
+  PackageEntry,
+  ProfileEntry,
+  Status,
+} from "./schema.ts";
+export { isForSbx, rankOf, selectable, selectRecord } from "./select.ts";
+export type { Artifact, TreeCheck, TreeRelease, TreeResult, VerifiedTree } from "./tree/tree.ts";
+export { type TreeReport, type VerifyOptions, verifyTree } from "./tree/verify.ts";
+export { isReleaseUrl, parseIndexUrl, resolveReleaseUrl } from "./url.ts";

@@ -1,0 +1,54 @@
+import { SbxError } from "../base/error/mod.ts";
+import { compareSemVer, isCompatible } from "../base/semver/mod.ts";
+import { VERSION } from "../base/version/mod.ts";
+import { type ManifestRecord, type Status, STATUSES } from "./schema.ts";
+
+/** Tests whether a record is for this version of sbx; both bounds are inclusive. */
+export function isForSbx(
+  { min_sbx_version, max_sbx_version }: Pick<ManifestRecord, "min_sbx_version" | "max_sbx_version">,
+  sbx = VERSION,
+): boolean {
+  return isCompatible(min_sbx_version, sbx) &&
+    (max_sbx_version === undefined || compareSemVer(sbx, max_sbx_version) <= 0);
+}
+
+/** Rank of a status: 0 is `current`. */
+export function rankOf(status: Status): number {
+  return STATUSES.indexOf(status);
+}
+
+/**
+ * Orders the records that may be installed, the best one first: without revoked and incompatible ones, by status, then
+ * by version (docs/contracts.md §10, "Selection").
+ */
+export function selectable(records: readonly ManifestRecord[], sbx = VERSION): ManifestRecord[] {
+  return records.filter((record) => record.status !== "revoked" && isForSbx(record, sbx)).toSorted((a, b) =>
+    rankOf(a.status) - rankOf(b.status) || compareSemVer(b.version, a.version)
+  );
+}
+
+/**
+ * Selects the record of a channel to install.
+ *
+ * @throws {SbxError} `release.not_found`: every record is revoked or for another sbx
+ */
+export function selectRecord(
+  channel: string,
+  records: readonly ManifestRecord[],
+  sbx = VERSION,
+): ManifestRecord {
+  const [best] = selectable(records, sbx);
+  if (best) return best;
+  const revoked = records.filter(({ status }) => status === "revoked").length;
+  throw new SbxError(
+    "release.not_found",
+    `channel "${channel}" has no release for sbx ${sbx}: ${revoked} of its ${records.length} are revoked, ` +
+      "the others need another version",
+    { hint: "the installed version stays; ask the publisher of the channel" },
+  );
+}
+
+/** Highest version of some records. */
+export function highestVersion(records: readonly Pick<ManifestRecord, "version">[]): string | undefined {
+  return records.map(({ version }) => version).toSorted(compareSemVer).at(-1);
+}

@@ -1,0 +1,14 @@
+/** Signatures of this machine over its records (docs/certify.md). */
+export {
+  CERTIFICATE_TYPE,
+  HEAD_TYPE,
+  openSigned,
+  REPORT_TYPE,
+  SEAL_TYPE,
+  SEGMENT_TYPE,
+  type Signed,
+  signText,
+} from "./envelope.ts";
+export { ensureSigningKey, findSigningKey, keyPaths, readMachineKey } from "./key.ts";
+export { formatPublicKey, parsePublicKeys } from "./public.ts";
+export { checkSeal, signHead, signSeal } from "./seal.ts";
