@@ -1,33 +1,207 @@
-import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { currentArch } from "../../../lib/base/arch/mod.ts";
+import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import type { UpdateStatusBody as UpdateStatus } from "../../../lib/api/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
-import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { connect } from "../connect.ts";
+import { ARCH_OPTION, archOf } from "../size.ts";
+import { formatUpdates } from "../updates.ts";
 import { usageError } from "../usage.ts";
 
-export const command: Command = {
-  name: "update",
-  usage: "--assets --manifest URL [--json]",
-  summary: "download and verify the files that VMs boot from",
+const DOWNGRADE = { name: "allow-downgrade", about: "install an older version than the installed one" };
+
+const install: Command = {
+  name: "update install",
+  usage:
+    "--assets --manifest URL [--manifest-hash BLAKE3] [--mirror URL]… [--arch ARCH] [--allow-downgrade] [--json]",
+  summary: "download and verify the files that VMs boot from, by their manifest",
+  notes: [
+    "An interrupted download continues where it stopped. VMs that run keep the files that they booted from.",
+    "The word install may be left out.",
+  ],
   options: [
     { name: "assets", about: "update the assets" },
     { name: "manifest", value: "URL", about: "manifest of the update: file://, https:// or http://" },
+    {
+      name: "manifest-hash",
+      value: "BLAKE3",
+      about: "hash that the manifest must have; needed for http:// from another machine",
+    },
+    { name: "mirror", value: "URL", about: "another folder with the manifest's files", many: true },
+    ARCH_OPTION,
+    DOWNGRADE,
     JSON_OPTION,
   ],
   examples: ["sbx update --assets --manifest file:///srv/sbx/manifest.json"],
   async run(args) {
-    const manifestUrl = args.text("manifest");
-    if (!args.has("assets") || manifestUrl === undefined) {
-      throw usageError(command, "missing options: sbx update needs --assets and --manifest URL");
+    if (!args.has("assets") || !args.has("manifest")) {
+      throw usageError(
+        install,
+        "missing options: sbx update needs --assets and --manifest URL",
+        "sbx update profiles installs profiles of the channel",
+      );
     }
-    const { installAssets } = await import("../../../lib/asset/mod.ts");
-    const { Progress } = await import("../../../lib/base/progress/mod.ts");
-    const { currentArch } = await import("../../../lib/profile/mod.ts");
-    using progress = new Progress([{ name: "assets", weight: 1 }]);
-    const result = await installAssets({ manifestUrl, home: home(), arch: currentArch(), progress });
-    if (args.has("json")) await printJson(result);
-    else {await print(
-        `assets ${result.version} of ${result.profile}: downloaded ${count(result.fetched.length, "file")}`,
-      );}
-    return 0;
+    return await updateAssets(args);
   },
 };
+
+export const command: CommandGroup = {
+  name: "update",
+  summary: "check for updates, and install assets, profiles and the program",
+  fallback: "install",
+  subcommands: [
+    install,
+    {
+      name: "update check",
+      usage: "[--json]",
+      summary:
+        "ask the release channel what is new, and what was deprecated or revoked; nothing is installed",
+      options: [JSON_OPTION],
+      examples: ["sbx update check"],
+      run: (args) => show(args, "POST", "/update/check"),
+    },
+    {
+      name: "update status",
+      usage: "[--json]",
+      summary: "show what is installed, where it came from, the last check and the latest changes",
+      options: [JSON_OPTION],
+      examples: ["sbx update status"],
+      run: (args) => show(args, "GET", "/update/status"),
+    },
+    {
+      name: "update profiles",
+      usage: "[ID…] [--allow-downgrade] [--json]",
+      summary: "install new and newer profiles of the release channel, with their images",
+      notes: ["Profiles that you changed are kept. VMs that run keep their profile."],
+      options: [DOWNGRADE, JSON_OPTION],
+      words: { min: 0, max: 64 },
+      examples: ["sbx update profiles", "sbx update profiles code"],
+      run: updateProfiles,
+    },
+    {
+      name: "update program",
+      usage: "[--rollback] [--allow-downgrade] [--json]",
+      summary: "install the sbx of the release channel, where no package manager owns it",
+      notes: [
+        "Services and VMs that run keep the program that they were started with. The previous program is kept beside it.",
+      ],
+      options: [{ name: "rollback", about: "put the previous program back" }, DOWNGRADE, JSON_OPTION],
+      examples: ["sbx update program", "sbx update program --rollback"],
+      run: updateProgram,
+    },
+    {
+      name: "update pins",
+      usage: "PROFILE [--json]",
+      summary: "fetch and verify the files that a profile of yours pins by their addresses",
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx update pins mine"],
+      run: fetchPins,
+    },
+  ],
+};
+
+async function show(args: Arguments, method: "GET" | "POST", path: string): Promise<number> {
+  const client = await connect();
+  const status = await client.json<UpdateStatus>(method, path);
+  await (args.has("json") ? printJson(status) : print(formatUpdates(status)));
+  return 0;
+}
+
+const onWait = () => note("another update is under way; this one waits for it");
+
+async function updateAssets(args: Arguments): Promise<number> {
+  const { installAssets } = await import("../../../lib/asset/mod.ts");
+  const { Progress } = await import("../../../lib/base/progress/mod.ts");
+  const { useNetworkOf } = await import("../../../lib/service/mod.ts");
+  const { recordChange } = await import("../../../lib/update/mod.ts");
+  await useNetworkOf(home());
+  using progress = new Progress([{ name: "assets", weight: 1 }]);
+  const allowDowngrade = args.has("allow-downgrade");
+  const result = await installAssets({
+    manifestUrl: args.text("manifest")!,
+    manifestHash: args.text("manifest-hash"),
+    mirrors: args.list("mirror"),
+    allowDowngrade,
+    home: home(),
+    arch: archOf(args) ?? currentArch(),
+    progress,
+    onWait,
+    record: ({ isDowngrade, ...change }) =>
+      recordChange(home(), { what: "assets", ...change, ...(isDowngrade && { downgrade: true }) }),
+  });
+  if (args.has("json")) await printJson(result);
+  else {
+    await print(
+      `assets ${result.version} of ${result.profile}: downloaded ${count(result.fetched.length, "file")}`,
+    );
+  }
+  return 0;
+}
+
+async function updateProfiles(args: Arguments): Promise<number> {
+  const { updateFromChannel } = await import("../../../lib/service/mod.ts");
+  const { Progress } = await import("../../../lib/base/progress/mod.ts");
+  using progress = new Progress([{ name: "profiles", weight: 1 }]);
+  const result = await updateFromChannel({
+    home: home(),
+    ids: args.words,
+    allowDowngrade: args.has("allow-downgrade"),
+    progress,
+    onWait,
+  });
+  if (args.has("json")) await printJson(result);
+  else {
+    for (const { id, revision, state } of result.profiles) {
+      const what = state === "yours"
+        ? "kept: you changed it"
+        : state === "same"
+        ? "is the newest"
+        : "installed";
+      await print(`profile ${id} ${revision}: ${what}`);
+    }
+    if (result.sbx) {
+      await print(
+        `sbx ${result.sbx} is available: sbx update program installs it, or the package manager that sbx came with`,
+      );
+    }
+    for (const sentence of result.accepted) await print(`accepted as a downgrade: ${sentence}`);
+  }
+  return 0;
+}
+
+async function updateProgram(args: Arguments): Promise<number> {
+  const { updateProgram } = await import("../../../lib/service/mod.ts");
+  const { Progress } = await import("../../../lib/base/progress/mod.ts");
+  using progress = new Progress([{ name: "program", weight: 1 }]);
+  const result = await updateProgram({
+    home: home(),
+    allowDowngrade: args.has("allow-downgrade"),
+    rollback: args.has("rollback"),
+    progress,
+    onWait,
+  });
+  if (args.has("json")) await printJson(result);
+  else if (!result.changed) await print(`sbx ${result.to} is the newest`);
+  else {
+    await print(`sbx ${result.from ? `${result.from} → ` : ""}${result.to} at ${result.path}`);
+    await print(
+      "services and VMs that run keep the old one: sbx stop, and the next command starts the new service",
+    );
+    for (const sentence of result.accepted) await print(`accepted as a downgrade: ${sentence}`);
+  }
+  return 0;
+}
+
+async function fetchPins(args: Arguments): Promise<number> {
+  const { updatePins } = await import("../../../lib/service/mod.ts");
+  const { Progress } = await import("../../../lib/base/progress/mod.ts");
+  using progress = new Progress([{ name: "profiles", weight: 1 }]);
+  const [id] = args.words;
+  const fetched = await updatePins({ home: home(), id, progress, onWait });
+  await (args.has("json")
+    ? printJson({ profile: id, fetched })
+    : print(`profile ${id}: downloaded ${count(fetched.length, "file")}`));
+  return 0;
+}

@@ -1,0 +1,13 @@
+/** Updates of a home from a release channel: checks, profiles, history (docs/updates.md). */
+export { Change, readHistory, recordChange } from "./history.ts";
+export { compareProfiles, fetchPins, installProfile, type OfferedProfile } from "./profile.ts";
+export { intervalOf, jittered, parsePolicy } from "./schedule.ts";
+export { fetchChannel, requireSource, type UpdateSource, updateSource } from "./source.ts";
+export { describeCheck, saveCheck, UpdateCheck, UpdateStatus, updateStatus } from "./status.ts";
+export {
+  installProgram,
+  type ProgramChange,
+  programPath,
+  requireUnowned,
+  restoreProgram,
+} from "./program/mod.ts";

@@ -1,0 +1,3 @@
+/** Updates of the program itself, where no package manager owns it (docs/updates.md, "The program"). */
+export { installProgram, type ProgramChange, restoreProgram } from "./install.ts";
+export { programPath, requireUnowned } from "./place.ts";

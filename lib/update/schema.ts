@@ -1,0 +1,2 @@
+/** Shapes of updates, for the HTTP API. */
+export { UpdateCheck, UpdateStatus } from "./status.ts";
