@@ -1,0 +1,70 @@
+import { type Command, JSON_OPTION, usageError } from "../../../lib/base/args/mod.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { VERSION } from "../../../lib/base/version/mod.ts";
+import { corpDeb, debianVersion, writeDeb } from "../../../lib/package/mod.ts";
+import { PROGRAM } from "../program.ts";
+import { buildTime } from "./time.ts";
+
+/** `sbx-admin package corp`: a company's settings as a Debian package. */
+export const packageCorp: Command = {
+  name: "package corp",
+  usage: "--manifest-url URL --corp FILE --out DIR [OPTIONS]",
+  summary: "make a company's package: corp.toml, the images of its machines, what it trusts",
+  notes: [
+    "Rule files that corp.toml names by relative paths come with it. docs/administrators.md goes through all steps.",
+  ],
+  options: [
+    { name: "manifest-url", value: "URL", about: "manifest of the images, https:// or file://" },
+    { name: "corp", value: "FILE", about: "corp.toml" },
+    { name: "out", value: "DIR", about: "folder for the package" },
+    { name: "ca", value: "FILE", about: "root certificates in PEM, installed as /etc/sbx/ca.pem" },
+    { name: "release-trust", value: "FILE", about: "keys of the company's releases, release-trust.json" },
+    { name: "name", value: "NAME", about: "name of the package; default sbx-corp-config" },
+    {
+      name: "version",
+      value: "VERSION",
+      about: "version of the package; default YYYY.MMDD.HHMM of the build, UTC",
+    },
+    {
+      name: "maintainer",
+      value: "TEXT",
+      about: 'such as "IT <it@example.com>"; default root of this machine',
+    },
+    JSON_OPTION,
+  ],
+  words: { min: 0, max: 0 },
+  examples: [
+    "sbx-admin package corp --manifest-url https://sbx.example.com/manifest.json --corp corp.toml --out dist",
+  ],
+  async run(args) {
+    const needed = (name: string) => {
+      const value = args.text(name);
+      if (value !== undefined) return value;
+      throw usageError({ program: PROGRAM, command: packageCorp }, `missing option --${name}`);
+    };
+    const [manifestUrl, corp, out] = ["manifest-url", "corp", "out"].map(needed);
+    const time = buildTime();
+    const [ca, trust] = [args.text("ca"), args.text("release-trust")];
+    const deb = await corpDeb({
+      manifestUrl,
+      corp,
+      ...(ca !== undefined && { ca }),
+      ...(trust !== undefined && { trust }),
+      name: args.text("name") ?? "sbx-corp-config",
+      version: args.text("version") ?? versionOf(time),
+      maintainer: args.text("maintainer") ?? `root <root@${Deno.hostname()}>`,
+      minSbx: debianVersion(VERSION),
+      sourceDateEpoch: Math.floor(time.getTime() / 1000),
+    });
+    const path = await writeDeb(deb, out);
+    const { Package: name, Version: version } = deb.control;
+    if (args.has("json")) await printJson({ path, name, version, manifest_url: manifestUrl });
+    else await print(`${path}\nInstall it with sbx's package: sudo apt-get install ./sbx_….deb ${path}`);
+    return 0;
+  },
+};
+
+function versionOf(time: Date): string {
+  const [, year, month, day, hour, minute] = time.toISOString().match(/^(\d+)-(\d+)-(\d+)T(\d+):(\d+)/)!;
+  return `${year}.${month}${day}.${hour}${minute}`;
+}

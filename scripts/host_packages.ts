@@ -1,0 +1,50 @@
+/** npm packages that the host program loads: the imports of its sources and what these depend on. */
+
+/** Sources that main.ts and its worker load. */
+export const HOST_ROOTS = ["main.ts", "cmd/all.ts", "lib/ledger/worker.ts", "lib/live/worker.ts"];
+
+/** One package as `deno info` names it. */
+export interface HostPackage {
+  /** key of deno.lock: `name@version`, with the versions of peers behind it */
+  key: string;
+  name: string;
+  version: string;
+  /** keys of packages */
+  dependencies: string[];
+}
+
+interface Info {
+  modules: { kind?: string; npmPackage?: string }[];
+  npmPackages: Record<string, { name: string; version: string; dependencies: string[] }>;
+}
+
+/**
+ * Lists the packages below the sources' imports, sorted by key; native packages of other systems included.
+ *
+ * @param root folder of the sources
+ * @param sources files in it; default is what the program loads
+ */
+export async function hostPackages(root: string, sources = HOST_ROOTS): Promise<HostPackage[]> {
+  const found = new Map<string, HostPackage>();
+  for (const source of sources) {
+    const { modules, npmPackages } = await inspect(root, source);
+    const waiting = modules.flatMap(({ npmPackage }) => npmPackage ?? []);
+    for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
+      if (found.has(key)) continue;
+      const { name, version, dependencies } = npmPackages[key];
+      found.set(key, { key, name, version, dependencies });
+      waiting.push(...dependencies);
+    }
+  }
+  return [...found.values()].sort((a, b) => a.key < b.key ? -1 : 1);
+}
+
+async function inspect(root: string, source: string): Promise<Info> {
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["info", "--json", source],
+    cwd: root,
+    env: { NO_COLOR: "1" },
+  }).output();
+  if (!success) throw new Error(`deno info ${source}: ${new TextDecoder().decode(stderr)}`);
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
