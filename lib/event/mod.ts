@@ -1,5 +1,4 @@
 /** Normalized security event (docs/contracts.md §5). Does not load zod: import `schema.ts` to validate. */
-export { canonicalJson } from "./canonical.ts";
 export { catalogue, type CatalogueField, fieldsOfFamily, nearestField, valueAt } from "./catalogue.ts";
 export { normalizeContext } from "./context.ts";
 export * from "./event.ts";
@@ -12,7 +11,10 @@ export {
   GUEST_WORKSPACE,
   type HttpPathClass,
   httpPathClass,
+  NAMED_CLASSES,
+  type NamedPaths,
   type PathClass,
   pathClass,
 } from "./path.ts";
+export { readTraceparent, traceIdOf } from "./trace.ts";
 export { processOf } from "./process.ts";

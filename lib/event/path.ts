@@ -1,6 +1,11 @@
 /** Class of a guest path; the value of `path_class`. */
 export type PathClass = "workspace" | "secret" | "home" | "temp" | "device" | "system" | "other";
 
+/** Classes that a profile can give to paths of a guest (docs/contracts.md §4, "Activity"). */
+export const NAMED_CLASSES = ["workspace", "secret", "system", "temp"] as const satisfies PathClass[];
+/** Class of a file or folder, by its absolute path. */
+export type NamedPaths = Readonly<Record<string, typeof NAMED_CLASSES[number]>>;
+
 /** Mount point of the shared workspace in the guest. */
 export const GUEST_WORKSPACE = "/workspace";
 
@@ -15,11 +20,19 @@ const PLACES: [RegExp, PathClass][] = [
 
 /**
  * Classifies a guest path. Secret names come first, in any folder, so that a rule can protect a `.env` in the workspace
- * without listing folders. `.` and `..` are resolved before matching.
+ * without listing folders, and no named path hides one. `.` and `..` are resolved before matching.
+ *
+ * @param named classes of a profile; the longest path that contains the file decides
  */
-export function pathClass(path: string): PathClass {
+export function pathClass(path: string, named: NamedPaths = {}): PathClass {
   const clean = resolve(path);
   if (SECRET.test(clean)) return "secret";
+  let longest = "";
+  for (const place in named) {
+    const contains = clean === place || clean.startsWith(`${place}/`);
+    if (contains && place.length > longest.length) longest = place;
+  }
+  if (longest) return named[longest];
   if (clean === GUEST_WORKSPACE || clean.startsWith(GUEST_WORKSPACE + "/")) return "workspace";
   return PLACES.find(([pattern]) => pattern.test(clean))?.[1] ?? "other";
 }

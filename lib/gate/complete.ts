@@ -5,7 +5,7 @@ import type { GateOptions } from "./options.ts";
 /** Adds to a draft who, when and where; its place in the ledger follows when it is appended. */
 export function completeDraft(
   { common, ...family }: Draft,
-  { id, profile_id, labels: ofSession }: GateOptions["session"],
+  { id, profile_id, user_id, labels: ofSession }: GateOptions["session"],
   profile_revision: string,
 ): Event {
   const { event_type, source_engine, enforceability, actor, labels, process, trace_id } = common;
@@ -25,6 +25,7 @@ export function completeDraft(
       source_engine,
       timestamp_unix_ms: Date.now(),
       ...(trace_id !== undefined && { trace_id }),
+      ...(user_id !== undefined && { user_id }),
       vm_id: id,
     },
     ...family,

@@ -46,6 +46,7 @@ export class SessionGate implements Gate {
   #detector: Detector;
   #profileRevision: string;
   #budget?: Budget;
+  readonly budgetUses = () => this.#budget?.uses() ?? [];
   readonly #passages = this.activity.following({
     reviewResponse: (...review) => this.#reviewResponse(...review),
     recordEnd: (event, outcome) => this.#recordEnd(event, outcome),
@@ -86,11 +87,13 @@ export class SessionGate implements Gate {
     return this.#detector.counters();
   }
 
-  decide(draft: Draft, signal?: AbortSignal, waits?: (ask: Ask) => void): Promise<EventPassage> {
+  async decide(draft: Draft, signal?: AbortSignal, waits?: (ask: Ask) => void): Promise<EventPassage> {
     const complete = this.#complete(draft);
-    return this.#budget
-      ? this.#decideWithin(this.#budget, complete, signal, waits)
-      : this.#decide(complete, undefined, signal, waits);
+    const passage = this.#budget
+      ? await this.#decideWithin(this.#budget, complete, signal, waits)
+      : await this.#decide(complete, undefined, signal, waits);
+    if (passage.allowed) await this.#options.before?.(passage.event);
+    return passage;
   }
 
   /** Decides on an event that may use up a budget: what it can use is reserved first. */
@@ -141,8 +144,8 @@ export class SessionGate implements Gate {
     return this.#rules.policy.reads(part);
   }
 
-  /** What the rules say of programs of the guest. */
-  get guestRules(): Pick<Policy, "restrictsPrograms" | "decidesByFile"> {
+  /** What the rules say of programs of the guest and their files. */
+  get guestRules(): Pick<Policy, "restrictsPrograms" | "restrictsFiles" | "decidesByFile"> {
     return this.#rules.policy;
   }
 
@@ -259,6 +262,7 @@ export class SessionGate implements Gate {
 
   #recordEnd(event: Event, outcome: TimedOutcome): void {
     this.#budget?.settle(event, outcome.response);
+    this.#safely(() => this.#options.ended?.(event, outcome.response));
     let scrubbed = outcome;
     try {
       scrubbed = this.#redactor.outcome(event, outcome);
@@ -272,10 +276,8 @@ export class SessionGate implements Gate {
     }
     const { response } = scrubbed;
     if (response === undefined || !this.#detector.readsResponses) return;
-    this.#detect(
-      event,
-      () => this.#detector.matchResponse(withResponse(this.#redactor.event(event), response)),
-    );
+    const whole = () => withResponse(this.#redactor.event(event), response);
+    this.#detect(event, () => this.#detector.matchResponse(whole()));
   }
 
   #end({ common: { event_id } }: Event, outcome: Outcome): void {

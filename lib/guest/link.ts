@@ -7,10 +7,8 @@ import { GuestPorts, type PortLimits } from "./port.ts";
 import { type ExecRequest, type ExecResult, type ExecStreams, Programs } from "./program.ts";
 import { GuestMessage, TerminalAttach } from "./schema.ts";
 import { type ShellState, Terminal, type TerminalProgram } from "./terminal.ts";
-import { type BootFile, type GuestStage, type HostMessage, PORTS } from "./wire/mod.ts";
+import { type BootFile, GUEST_VERSION, type GuestStage, type HostMessage, PORTS } from "./wire/mod.ts";
 
-/** Supported version of sbx-pty-agent. */
-const AGENT_VERSION = "5";
 /** Most terminals of a guest at once (docs/contracts.md §14): half the connections of their port. */
 export const TERMINALS_MAX = 128;
 /** Longest wait for the guest's word on a file, in `ms` (docs/contracts.md §14); the agent gives up before. */
@@ -93,12 +91,12 @@ export class GuestLink {
   /** Sends the guest its boot configuration and waits until it is ready (docs/contracts.md §7, handshake). */
   async boot({ id, name, env, files }: GuestBoot): Promise<GuestStage[]> {
     const version = await this.connected();
-    if (version !== AGENT_VERSION) {
+    if (version !== GUEST_VERSION) {
       throw new SbxError(
         "vm.boot_failed",
-        `the image's agent has version ${version}; this sbx needs version ${AGENT_VERSION}`,
+        `the image's guest programs have version ${version}; this sbx needs version ${GUEST_VERSION}`,
         {
-          hint: "build the image again: sbx-admin image build",
+          hint: "build the image of its profile again: sbx image build PROFILE",
         },
       );
     }

@@ -171,18 +171,28 @@ export const ActivityFrame = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Listen"), port: z.int().min(1).max(65_535) }).describe(
     "a program listens on a TCP port, told once",
   ),
-  z.strictObject({ t: z.literal("Holding"), exec: z.boolean() }).describe(
+  z.strictObject({ t: z.literal("Holding"), exec: z.boolean(), open: z.boolean() }).describe(
     "answers `Hold`: it is so from here on",
   ),
-  z.strictObject({
-    t: z.literal("Permission"),
-    id,
-    kind: z.literal("exec"),
-    ...program,
-    opened: words.optional().describe(
-      "the file itself, where `executable` is a link to it, or a script that it runs",
-    ),
-  }).describe("a program waits to be run; sent again to another host"),
+  z.discriminatedUnion("kind", [
+    z.strictObject({
+      t: z.literal("Permission"),
+      id,
+      kind: z.literal("exec"),
+      ...program,
+      opened: words.optional().describe(
+        "the file itself, where `executable` is a link to it, or a script that it runs",
+      ),
+    }).describe("a program waits to be run; sent again to another host"),
+    z.strictObject({
+      t: z.literal("Permission"),
+      id,
+      kind: z.literal("open"),
+      ...program,
+      operations: z.array(z.enum(["read", "write"])).min(1).max(2).describe("both where it may be either"),
+      path: words,
+    }).describe("a program waits to open a file; sent again to another host"),
+  ]),
   z.strictObject({ t: z.literal("Gap"), why: words }).describe("something is missing in the report"),
 ]);
 export type ActivityFrame = z.infer<typeof ActivityFrame>;

@@ -1,8 +1,11 @@
+import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { backgroundDelay } from "../base/time/mod.ts";
+import { backgroundDelay, backgroundInterval } from "../base/time/mod.ts";
 import {
+  collectHead,
   collectRest,
   type CollectTarget,
+  readHeads,
   readToken,
   startCollecting,
   uncollectedMark,
@@ -10,31 +13,65 @@ import {
 
 /** Longest wait in `ms` for a collecting server at the end of a session; the service sends the rest later. */
 const END_DEADLINE_MS = 3000;
+/** `ms` between two heads of the record that are sent away (docs/contracts.md §12, "Heads"). */
+const HEAD_MS = 60_000;
+
+/** The record that is collected. */
+export interface CollectedRecord {
+  home: Home;
+  path: string;
+  sessionId: string;
+}
 
 /** Copies the ledger of a running session to a collecting server. A server that is away delays nothing. */
 export class Collecting {
-  readonly #path: string;
-  readonly #sessionId: string;
+  readonly #record: CollectedRecord;
+  readonly #target: CollectTarget;
   readonly #running: { stop(): Promise<void> };
+  readonly #heads: number;
+  /** the heads that were sent last, as JSON */
+  #sent = "";
+  #problem = "";
 
-  private constructor(path: string, sessionId: string, target: CollectTarget, authToken?: string) {
-    this.#path = path;
-    this.#sessionId = sessionId;
-    let lastProblem = "";
-    this.#running = startCollecting({ path, sessionId, url: target.url, authToken }, ({ message }) => {
-      if (message !== lastProblem) log.warn(lastProblem = message);
-    });
+  private constructor(record: CollectedRecord, target: CollectTarget, authToken?: string) {
+    this.#record = record;
+    this.#target = target;
+    const { path, sessionId } = record;
+    this.#running = startCollecting(
+      { path, sessionId, url: target.url, authToken },
+      (error) => this.#failed(error),
+    );
+    this.#heads = backgroundInterval(() => this.#sendHead().catch((error) => this.#failed(error)), HEAD_MS);
   }
 
-  static async start(path: string, sessionId: string, target: CollectTarget): Promise<Collecting> {
-    await Deno.writeTextFile(uncollectedMark(path), JSON.stringify(target) + "\n", { mode: 0o600 });
-    return new Collecting(path, sessionId, target, await readToken(target.auth_token_file));
+  static async start(record: CollectedRecord, target: CollectTarget): Promise<Collecting> {
+    await Deno.writeTextFile(uncollectedMark(record.path), JSON.stringify(target) + "\n", { mode: 0o600 });
+    return new Collecting(record, target, await readToken(target.auth_token_file));
   }
 
-  /** Sends the rest of a ledger that is closed. */
+  /** Sends the rest of a ledger that is closed, and its last head. */
   async end(): Promise<void> {
+    clearInterval(this.#heads);
+    const { path, sessionId } = this.#record;
     const late = backgroundDelay(END_DEADLINE_MS);
-    const rest = this.#running.stop().then(() => collectRest(this.#path, this.#sessionId)).catch(() => {});
-    await Promise.race([rest, late]);
+    const rest = this.#running.stop().then(() => collectRest(path, sessionId)).then(() => this.#sendHead());
+    await Promise.race([rest.catch(() => {}), late]);
+  }
+
+  /** Sends the signed heads of now, unless they are those of before. */
+  async #sendHead(): Promise<void> {
+    const { home, path, sessionId } = this.#record;
+    const heads = await readHeads(path);
+    if (JSON.stringify(heads) === this.#sent) return;
+    const { signHead } = await import("../signing/mod.ts");
+    const envelope = await signHead(home, sessionId, heads);
+    if (envelope === undefined) return;
+    const authToken = await readToken(this.#target.auth_token_file);
+    await collectHead({ path, sessionId, url: this.#target.url, authToken }, envelope);
+    this.#sent = JSON.stringify(heads);
+  }
+
+  #failed({ message }: Error): void {
+    if (message !== this.#problem) log.warn(this.#problem = message);
   }
 }

@@ -1,6 +1,8 @@
 import { join } from "node:path";
 import type { Home } from "../base/home/mod.ts";
+import { useHostNetwork } from "../proxy/mod.ts";
 import { log } from "../base/log/mod.ts";
+import { userName } from "../base/user/mod.ts";
 import { CredentialBroker, CredentialStore, Logins, storePath } from "../credential/mod.ts";
 import { SessionGate } from "../gate/mod.ts";
 import { compileLayers } from "../policy/mod.ts";
@@ -8,14 +10,17 @@ import { DaySpending } from "../budget/mod.ts";
 import { AccessRequests } from "./access.ts";
 import { ActivityRecord } from "./activity/mod.ts";
 import { DevPorts } from "./dev_ports.ts";
-import { type Contract, detectionsOf, exportRoutesOf, readContract } from "./files/contract.ts";
-import { fileDraft } from "./file_event.ts";
+import { type Contract, detectionsOf, exportRoutesOf, grantOf, readContract } from "./files/contract.ts";
+import { fileDraft, type HostFile } from "./file_event.ts";
 import { pinsPath, type SessionPaths, sessionPaths } from "./files/paths.ts";
+import { Lifetime } from "./lifetime.ts";
 import type { VmRecord } from "./files/record.ts";
 import type { McpSide } from "./mcp.ts";
 import { NetworkAccess } from "./network_access.ts";
 import { Recording, type RecordingOptions } from "./recording.ts";
 import type { SessionReport } from "./report.ts";
+import { Turns } from "./turns.ts";
+import { Statements } from "./statement.ts";
 
 /** The session that a contract is enforced in. */
 export interface EnforcementOptions extends Pick<RecordingOptions, "onUnrecorded" | "onRecorded"> {
@@ -23,6 +28,8 @@ export interface EnforcementOptions extends Pick<RecordingOptions, "onUnrecorded
   paths: SessionPaths;
   record: VmRecord;
   report: Pick<SessionReport, "tell" | "set" | "change">;
+  /** the machine has lived as long as corp allows */
+  onLifetime(): void;
 }
 
 /** The parts that stay as long as the session. */
@@ -41,8 +48,10 @@ export class Enforcement {
   readonly #options: EnforcementOptions;
   readonly #broker: CredentialBroker;
   readonly recording: Recording;
+  readonly statements: Statements;
   #contract: Contract;
   readonly #access: AccessRequests;
+  readonly #lifetime: Lifetime;
   #mcp?: Promise<McpSide>;
   /** spending of the profile today; from the first budget on */
   #day?: DaySpending;
@@ -52,7 +61,13 @@ export class Enforcement {
     this.#contract = contract;
     this.#broker = broker;
     this.recording = recording;
+    this.statements = new Statements(recording.ledger, options.record);
     this.gate = gate;
+    this.#lifetime = new Lifetime((minutes) => {
+      log.warn(`the machine has run for ${minutes} minutes, the limit of corp.toml: it is stopped`);
+      options.onLifetime();
+    });
+    this.#lifetime.use(contract.corp.vm_minutes);
     this.#access = new AccessRequests({
       gate,
       scrub: (text) => broker.scrub(text),
@@ -64,7 +79,7 @@ export class Enforcement {
       onProblem: (activity_error) => report.change({ activity_error }),
       onListen: (port) => devPorts.add(port),
     });
-    this.#holdPrograms();
+    this.#applyToGuest(contract);
     this.network = new NetworkAccess(async () => {
       const { Network } = await import("./network.ts");
       return await Network.open({ home: options.home, contract: this.#contract, gate, broker });
@@ -75,15 +90,17 @@ export class Enforcement {
   static async open(options: EnforcementOptions): Promise<Enforcement> {
     const { home, paths, record, report, onUnrecorded, onRecorded } = options;
     const contract = await readContract(paths);
+    useHostNetwork(contract.network);
     const broker = await CredentialBroker.open({
       store: new CredentialStore(storePath(home)),
-      providers: contract.profile.providers,
+      providers: grantOf(contract).providers,
       ...(contract.profile.accounts && { accounts: contract.profile.accounts }),
       vm: record.id,
       onError: ({ message }) => log.warn(message),
     });
     const policy = compileLayers(contract);
     const recording = await Recording.open({
+      home,
       path: paths.ledger,
       sessionId: record.id,
       terms: contract.ledger,
@@ -91,11 +108,13 @@ export class Enforcement {
       onRecorded,
     });
     try {
+      const turns = new Turns(() => enforcement.#keepTurn());
       const gate = new SessionGate({
         // The service may have refreshed the contract since it wrote the record.
         session: {
           ...record,
           profile_revision: contract.profile.revision ?? record.profile_revision,
+          user_id: userName(),
           labels: labelsOf(record),
         },
         policy,
@@ -103,9 +122,12 @@ export class Enforcement {
         exportRoutes: exportRoutesOf(contract),
         recorder: recording.ledger,
         tell: (notice) => report.tell(notice),
+        before: (event) => turns.before(event),
+        ended: (event, response) => turns.ended(event, response),
         scrubValue: (value) => broker.scrubValue(value),
       });
-      const enforcement = new Enforcement(options, { contract, broker, recording, gate });
+      const enforcement: Enforcement = new Enforcement(options, { contract, broker, recording, gate });
+      enforcement.statements.contract(contract, [contract.corp.rules, contract.profile.rules]);
       await enforcement.#applyBudget(contract);
       if (hasServers(contract)) enforcement.mcp().catch((error) => log.warn(error));
       return enforcement;
@@ -131,7 +153,8 @@ export class Enforcement {
     const previous = this.#contract;
     await this.#applyBudget(contract);
     this.#apply(contract);
-    this.#broker.grant(contract.profile);
+    this.#broker.grant(grantOf(contract));
+    this.#lifetime.use(contract.corp.vm_minutes);
     await this.recording.use(contract.ledger);
     this.#contract = contract;
     if (mcp || serversDiffer(previous, contract)) await (await this.mcp()).refresh(contract);
@@ -145,12 +168,15 @@ export class Enforcement {
       exportRoutes: exportRoutesOf(contract),
       profileRevision: profile.revision,
     });
-    this.#holdPrograms();
+    this.#applyToGuest(contract);
+    this.statements.contract(contract, [corp.rules, rules]);
   }
 
-  /** Programs of the guest wait for the rules, where one may restrict them. */
-  #holdPrograms(): void {
-    this.activity.holds.want(this.gate.guestRules.restrictsPrograms);
+  /** Programs of the guest wait for the rules, where one may restrict them or their files. */
+  #applyToGuest({ profile }: Contract): void {
+    this.activity.usePaths(profile.paths ?? {});
+    const { restrictsPrograms, restrictsFiles } = this.gate.guestRules;
+    this.activity.holds.want({ exec: restrictsPrograms, ...restrictsFiles });
   }
 
   /** Puts the budgets of a contract in force. Prices are loaded where there is one. */
@@ -167,6 +193,31 @@ export class Enforcement {
       cost: (provider, model, usage) => prices.cost(provider, model, usage),
       day: this.#day ??= new DaySpending(join(home.budgetsDir, record.profile_id), record.id),
     });
+  }
+
+  /** Keeps the workspace before a turn of an agent, if it changed. The turn goes on whatever comes of it. */
+  async #keepTurn(): Promise<void> {
+    const limits = this.#contract.snapshots;
+    if (!limits?.turns) return;
+    try {
+      const { eventOf, SnapshotStore } = await import("../snapshot/mod.ts");
+      const { snapshots, workspace } = this.#options.paths;
+      const made = await new SnapshotStore(snapshots, workspace).create({
+        kind: "auto",
+        label: "before a turn of the agent",
+        // A guest decides when it calls a model: these push out none of the host's.
+        actor: "guest",
+        limits,
+      });
+      if (made) this.observeFile(eventOf(made));
+    } catch (error) {
+      log.warn("no snapshot before a turn of the agent:", (error as Error).message);
+    }
+  }
+
+  /** Records what the host did with files of the workspace. */
+  observeFile(file: HostFile): void {
+    this.gate.observe(fileDraft(file, this.#contract.profile.paths ?? {}));
   }
 
   /** MCP of the session, loaded at boot if the contract has servers, else when the guest first uses it. */
@@ -199,7 +250,7 @@ export class Enforcement {
       tools: snapshotTools({
         store: new SnapshotStore(paths.snapshots, paths.workspace),
         limits: () => this.#contract.snapshots,
-        observe: (file) => this.gate.observe(fileDraft(file)),
+        observe: (file) => this.observeFile(file),
       }),
       gate: this.gate,
       contract: this.#contract,

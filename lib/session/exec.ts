@@ -48,11 +48,11 @@ export interface ExecContext {
  */
 export async function execProgram(
   { gate, activity, link, health }: ExecContext,
-  { t: _t, acks: _acks, ...request }: ExecCall,
+  { t: _t, acks: _acks, trace_id, ...request }: ExecCall,
   streams: ProgramStreams,
   signal?: AbortSignal,
 ): Promise<ExecOutcome> {
-  const passage = await gate.decide(execDraft(request), signal);
+  const passage = await gate.decide(execDraft(request, trace_id), signal);
   const { allowed, event } = passage;
   const { event_id } = event.common;
   streams.decided?.(event_id, allowed);
@@ -68,7 +68,7 @@ export async function execProgram(
     started: (pid) => activity.hostStarted(pid, event_id),
   };
   const exit = await health.notifying(streams, (await link()).exec(rewritten, ends, signal));
-  gate.observe(exitDraft(rewritten, exit.exit_code, event_id));
+  gate.observe(exitDraft(rewritten, exit.exit_code, event.common));
   if (exit.error) {
     await streams.output("stderr", encodeLine(`sbx: cannot run ${rewritten.argv[0]}: ${exit.error}`));
   }
@@ -106,7 +106,7 @@ export async function openTerminal(
   terminal.pid.then((pid) => activity.hostStarted(pid, event_id));
   if (isShell) return terminal;
   terminal.exit.then((code) => {
-    if (code !== undefined) gate.observe(exitDraft(program, code, event_id));
+    if (code !== undefined) gate.observe(exitDraft(program, code, passage.event.common));
   });
   return terminal;
 }

@@ -1,4 +1,4 @@
-import { type FileActivity, fileNameOf, pathClass } from "../event/mod.ts";
+import { type FileActivity, fileNameOf, type NamedPaths, pathClass } from "../event/mod.ts";
 import type { Draft } from "../policy/mod.ts";
 
 /** What the host did with files of the workspace. */
@@ -10,12 +10,16 @@ export interface HostFile {
   labels: Record<string, string>;
 }
 
-/** The draft of files that the host put into the workspace or took from it. */
-export function fileDraft({ operation, path, byte_count, labels }: HostFile): Draft {
+/**
+ * The draft of files that the host put into the workspace or took from it.
+ *
+ * @param named classes of the profile
+ */
+export function fileDraft({ operation, path, byte_count, labels }: HostFile, named: NamedPaths): Draft {
   const activity: FileActivity = {
     operation,
     path,
-    path_class: pathClass(path),
+    path_class: pathClass(path, named),
     ...fileNameOf(path),
     byte_count,
   };

@@ -57,14 +57,14 @@ export class SessionHealth {
   async ledgerFailed({ message, cause }: Error, pause: boolean): Promise<void> {
     const isSizeLimit = cause instanceof SbxError && cause.code === "ledger.full";
     this.#ledgerProblem = { message, pause, isSizeLimit };
-    this.#set({ last_error: message });
+    this.#set({ last_error: this.#known });
     await this.pauseIfNeeded();
   }
 
   /** The ledger is written again. */
   async ledgerRecovered(): Promise<void> {
     this.#ledgerProblem = undefined;
-    await this.#resumeIfHealthy();
+    await this.#problemEnded();
     this.takeReserve();
   }
 
@@ -94,7 +94,7 @@ export class SessionHealth {
     if (this.#diskProblem !== undefined) return;
     const { disk } = this.#machine;
     this.#diskProblem = `the host has no space left for the guest's disk ${disk}`;
-    this.#set({ last_error: this.#diskProblem });
+    this.#set({ last_error: this.#known });
     // One whose guest is away is paused when that is back, for which there must be room: it stands still already.
     if (this.#machine.absence().isAway) this.#paused();
     else await this.pauseIfNeeded();
@@ -102,7 +102,7 @@ export class SessionHealth {
     this.#diskProblem = undefined;
     // The hypervisor stopped it, and nobody else has.
     if (this.#state === "Booting") return await this.#machine.resume();
-    await this.#resumeIfHealthy();
+    await this.#problemEnded();
   }
 
   /** Pauses a running machine that has a problem, also one from before it ran. */
@@ -147,21 +147,29 @@ export class SessionHealth {
     return this.#machine.report.info.state;
   }
 
+  /** Why the machine must stand still: one full disk may be both the ledger's and the guest's. */
   get #problem(): string | undefined {
-    return this.#ledgerProblem?.pause ? this.#ledgerProblem.message : this.#diskProblem;
+    return joined([this.#ledgerProblem?.pause ? this.#ledgerProblem.message : undefined, this.#diskProblem]);
+  }
+
+  /** Every problem, also one with which the machine may go on. */
+  get #known(): string | undefined {
+    return joined([this.#ledgerProblem?.message, this.#diskProblem]);
   }
 
   /** Reports a machine that stands still. */
   #paused(): void {
     if (this.#state !== "Running") return;
     this.#pausedItself = true;
-    this.#set({ state: "Paused", last_error: this.#problem });
+    this.#set({ state: "Paused", last_error: this.#known });
     for (const streams of this.#programs) this.#explain(streams);
   }
 
-  async #resumeIfHealthy(): Promise<void> {
-    if (this.#problem !== undefined || !isLive(this.#state)) return;
-    this.#set({ last_error: this.#ledgerProblem?.message });
+  /** One problem is over; the machine goes on when it was the last that holds it. */
+  async #problemEnded(): Promise<void> {
+    if (!isLive(this.#state)) return;
+    this.#set({ last_error: this.#known });
+    if (this.#problem !== undefined) return;
     const pausedItself = this.#pausedItself;
     this.#pausedItself = false;
     if (!pausedItself || this.#state !== "Paused") return;
@@ -188,6 +196,11 @@ export class SessionHealth {
 
 function write(streams: ExecStreams, text: string): void {
   streams.output("stderr", new TextEncoder().encode(`sbx: ${text}\n`).toBase64()).catch(() => {});
+}
+
+function joined(problems: (string | undefined)[]): string | undefined {
+  const known = problems.filter((problem) => problem !== undefined);
+  return known.length > 0 ? known.join("; ") : undefined;
 }
 
 function isLive(state: MachineInfo["state"]): boolean {

@@ -1,23 +1,26 @@
+import { shareOf } from "../live/mod.ts";
 import type { Accelerator, MachineSpec } from "../vm/mod.ts";
 import { ConsoleLog } from "./console.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 
 /** Facts of a VM's record that its machine depends on. */
-export type MachineFacts = Pick<VmRecord, "cpus" | "ram_mb" | "scratch_gb"> & {
-  assets: Pick<VmRecord["assets"], "kernel" | "initrd" | "rootfs">;
+export type MachineFacts = Pick<VmRecord, "cpus" | "ram_mb" | "scratch_gb" | "live"> & {
+  assets: Pick<VmRecord["assets"], "arch" | "kernel" | "initrd" | "rootfs">;
 };
 
 /** The machine of a VM. */
 export function specOf(
-  { cpus, ram_mb, assets, scratch_gb }: MachineFacts,
-  { sockets, scratch, workspace, logs }: SessionPaths,
+  { cpus, ram_mb, assets, scratch_gb, live }: MachineFacts,
+  paths: SessionPaths,
   accelerator: Accelerator,
   onDiskFull: () => void,
 ): MachineSpec {
+  const { sockets, scratch, workspace, logs } = paths;
   const console = new ConsoleLog(`${logs}/console.log`);
   return {
     dir: sockets,
+    arch: assets.arch,
     cpus,
     ramMb: ram_mb,
     kernel: assets.kernel,
@@ -25,6 +28,7 @@ export function specOf(
     rootfs: assets.rootfs,
     scratch: scratch_gb > 0 ? scratch : undefined,
     workspace,
+    ...live && { live: shareOf(live, paths) },
     accelerator,
     logs,
     onConsole: (bytes) => console.write(bytes),

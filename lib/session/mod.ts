@@ -5,6 +5,6 @@ export { PAUSED_HINT } from "./health.ts";
 export { loadAhead } from "./ahead.ts";
 export { Session } from "./session.ts";
 export { discard as discardSuspended, discardUnfinished, isSuspended } from "./suspend.ts";
-export { fileDraft } from "./file_event.ts";
 export { SpareMachine } from "./spare.ts";
+export type { BootStatement, ContractStatement, SessionStatement } from "./statement.ts";
 export { hasEnded } from "./report.ts";

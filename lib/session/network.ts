@@ -1,4 +1,4 @@
-import { asSbxError } from "../base/error/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { plain } from "../base/print/mod.ts";
@@ -62,7 +62,7 @@ export class Network {
 
   /** @throws {SbxError} `ca.*`, and those of {@linkcode readNetworkConfig}: nothing leaves the guest then */
   static async open({ home, contract, gate, broker }: NetworkOptions): Promise<Network> {
-    const [ca, { resolvers, overrides, caCerts, prices }] = await Promise.all([
+    const [ca, { resolvers, overrides, caCerts, prices, host }] = await Promise.all([
       openCa(home) as Promise<Ca>,
       readNetworkConfig(contract.network),
     ]);
@@ -75,6 +75,7 @@ export class Network {
       models: new ModelReader(() => prices),
       dialOverride: (host, port) => overrides.target(host, port),
       caCerts,
+      connect: (target, signal) => host.connect(target, signal).catch(tellProxy),
     });
     return new Network(gate, broker, dns, proxy);
   }
@@ -175,6 +176,14 @@ export class Network {
       });
     }
   }
+}
+
+let lastProxyFault = "";
+
+/** Says where its user looks what the guest is not told of the proxy; a fault that goes on is said once. */
+function tellProxy(error: unknown): never {
+  if (error instanceof SbxError && error.message !== lastProxyFault) log.warn(lastProxyFault = error.message);
+  throw error;
 }
 
 function report(error: unknown): void {

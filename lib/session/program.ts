@@ -7,18 +7,28 @@ export interface Program {
   cwd?: string;
 }
 
-/** The draft of a program that the host starts in the guest. */
-export function execDraft(program: Program): Draft {
+const BY_HOST = { source_engine: "process", actor: "host" } as const;
+
+/** The event of a program's start. */
+type Start = Pick<Event["common"], "event_id" | "trace_id">;
+
+/** The draft of a program that the host starts in the guest. @param trace_id of the request for it */
+export function execDraft(program: Program, trace_id?: string): Draft {
   return {
-    common: { event_type: "process.exec", source_engine: "process", actor: "host" },
+    common: { event_type: "process.exec", ...BY_HOST, ...(trace_id !== undefined && { trace_id }) },
     process: { activity: { ...activityOf(program), operation: "exec" } },
   };
 }
 
-/** The draft of its end. @param event_id of its start */
-export function exitDraft(program: Program, exit_code: number, event_id: string): Draft {
+/** The draft of its end. */
+export function exitDraft(program: Program, exit_code: number, { event_id, trace_id }: Start): Draft {
   return {
-    common: { event_type: "process.exit", source_engine: "process", actor: "host", labels: { event_id } },
+    common: {
+      event_type: "process.exit",
+      ...BY_HOST,
+      ...(trace_id !== undefined && { trace_id }),
+      labels: { event_id },
+    },
     process: { activity: { ...activityOf(program), operation: "exit", exit_code } },
   };
 }

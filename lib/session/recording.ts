@@ -1,4 +1,5 @@
 /** The record of a running session: its ledger, what happens when that cannot be written, and its collection. */
+import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay } from "../base/time/mod.ts";
 import { Ledger } from "../ledger/mod.ts";
@@ -12,6 +13,8 @@ type LedgerTerms = Contract["ledger"];
 
 /** The parts that a recording is built from. */
 export interface RecordingOptions {
+  /** its machine key signs the seal, and the heads that are collected */
+  home: Home;
   path: string;
   sessionId: string;
   terms: LedgerTerms;
@@ -36,10 +39,12 @@ export class Recording {
 
   /** @throws {SbxError} those of {@linkcode Ledger.open} */
   static async open(options: RecordingOptions): Promise<Recording> {
-    const { path, sessionId, terms } = options;
+    const { home, path, sessionId, terms } = options;
     const ledger = await Ledger.open(path, {
       sessionId,
       maxBytes: terms.max_bytes,
+      // Loaded at the end: no boot waits for signatures.
+      sign: async (text) => await (await import("../signing/mod.ts")).signSeal(home, text),
       onError: (error) => void recording.#retry(error),
     });
     const recording: Recording = new Recording(options, ledger);
@@ -60,12 +65,12 @@ export class Recording {
 
   /** Copies the ledger to corp's collecting server. A failure is logged, and the service tries again later. */
   async #collect(): Promise<void> {
-    const { path, sessionId, terms: { url, auth_token_file } } = this.#options;
+    const { home, path, sessionId, terms: { url, auth_token_file } } = this.#options;
     if (url === undefined) return;
     try {
       // Loads the database, which this thread needs for nothing else.
       const { Collecting } = await import("./collecting.ts");
-      this.#collecting = await Collecting.start(path, sessionId, { url, auth_token_file });
+      this.#collecting = await Collecting.start({ home, path, sessionId }, { url, auth_token_file });
     } catch (error) {
       log.error((error as Error).message);
     }

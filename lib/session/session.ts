@@ -72,6 +72,7 @@ export class Session {
         report,
         onUnrecorded: (error, pause) => this.#health.ledgerFailed(error, pause),
         onRecorded: () => this.#health.ledgerRecovered(),
+        onLifetime: () => this.stop(false).catch((error) => log.error(error)),
       })
     );
     this.enforcement.catch(() => {});
@@ -123,7 +124,8 @@ export class Session {
       stage: (name) => stages.note(name),
       isOver: () => this.#stopping || this.info.state !== "Booting",
     }, start);
-    const [guestStages] = await Promise.all([started, this.enforcement]);
+    const [guestStages, { statements }] = await Promise.all([started, this.enforcement]);
+    statements.boot(this.info);
     stages.all.push(...guestStages);
     stages.note("ready");
     await this.#report.keep({ state: "Running", boot_stages: stages.all });

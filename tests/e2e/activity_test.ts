@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { Event } from "../../lib/event/mod.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
+import { activitySteps } from "./activity_steps.ts";
 
 /** Programs in shells, threads, users, scripts; arguments that look like other records; a request. */
 const SCRIPT = String.raw`
@@ -16,6 +17,9 @@ nosuch 2>/dev/null
 curl -s http://203.0.113.1/ >/dev/null
 true
 `;
+
+/** Leaves a program behind. */
+const LEFT = "setsid sleep 600 >/dev/null 2>&1 &";
 
 interface TreeNode {
   pid?: number;
@@ -151,6 +155,8 @@ python3 -c 'import os; os.truncate("/workspace/sub", 2)'; mkdir -p ${deep}; mkdi
       },
     );
 
+    await activitySteps(t, sbx);
+
     await t.step("a program that reports in the place of sbx-activity is refused and found", async () => {
       const forge = [
         "import json, socket, struct, time",
@@ -171,11 +177,22 @@ python3 -c 'import os; os.truncate("/workspace/sub", 2)'; mkdir -p ${deep}; mkdi
       assertEquals(await sbx.ok("exec", "dev", "-c", line), "0\n");
     });
 
+    await t.step("the kernel does not end it where memory runs out", async () => {
+      const line = "cat /proc/$(pgrep -f '[s]bx-activity.js' | tail -1)/oom_score_adj";
+      assertEquals(await sbx.ok("exec", "dev", "-c", line), "-1000\n");
+    });
+
     await t.step("its end is a gap and a finding, and it begins again by itself", async () => {
-      await sbx.ok("exec", "dev", "--", "sh", "-c", "pkill -9 -f [s]bx-activity.js");
+      await sbx.ok("exec", "dev", "--", "sh", "-c", `pkill -9 -f [s]bx-activity.js; ${LEFT}`);
       await eventually("it is found", async () => (await findings()).includes("activity-gap"));
       assertEquals((await reports("gap")).map(({ common }) => common.labels.why), ["sbx-activity has ended"]);
       await eventually("it begins again", async () => (await reports("begins")).length === 2);
+      const running = (await events()).filter(({ common }) => common.labels.activity === "running");
+      assertEquals(
+        running.map(({ process }) => process!.activity.command),
+        ["sleep 600"],
+        "what began in the gap",
+      );
       await sbx.ok("exec", "dev", "--", "sh", "-c", "uname -a; true");
       await eventually(
         "it reports",

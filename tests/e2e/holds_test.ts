@@ -1,4 +1,4 @@
-/** Programs that programs of a VM start wait for the rules, where some rule restricts them. */
+/** Programs that programs of a VM start, and files that they open, wait for the rules, where some rule restricts them. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { eventually, Sbx } from "../helper/sbx.ts";
 
@@ -12,6 +12,52 @@ reason = "no git"
 action = "ask"
 match = 'common.actor == "vm" && process.activity.executable == "/usr/bin/tac"'
 `;
+const FILE_RULES = `
+[profiles.rules.no-env]
+action = "block"
+match = 'file.activity.name == ".env"'
+reason = "secrets stay here"
+
+[profiles.rules.no-change]
+action = "block"
+match = 'file.activity.operation == "write" && file.activity.path.startsWith("/workspace/fixed/")'
+reason = "fixed"
+
+[profiles.rules.ask-notes]
+action = "ask"
+match = 'file.activity.path == "/root/notes" && file.activity.operation == "read"'
+`;
+/** Classes of files, without a rule and with one. */
+const NAMED_TOLD = `
+[activity.paths]
+"/srv/keys" = "secret"
+"/run/held" = "secret"
+"/tmp/build" = "workspace"
+`;
+const NAMED = `${NAMED_TOLD}
+[profiles.rules.no-named]
+action = "block"
+match = 'file.activity.operation == "read" && file.activity.path_class == "secret"'
+reason = "no secrets"
+`;
+/** Ways to read or to write what may not be. */
+const OPENS: Record<string, string> = {
+  "its name": "cat /workspace/.env",
+  "a link": "ln -sf /workspace/.env /tmp/link && cat /tmp/link",
+  "another folder": "cd /workspace/deep && cat ../.env",
+  "a mount": "mkdir -p /tmp/m && mount --bind /workspace /tmp/m && cat /tmp/m/.env",
+  "a copy": "cp /workspace/.env /tmp/copy && cat /tmp/copy",
+  "reading and writing": `python3 -c 'import os; print(os.read(os.open("/workspace/.env", os.O_RDWR), 99))'`,
+  "openat2": `python3 -c '
+import ctypes, os
+how = (ctypes.c_uint64 * 3)(0, 0, 0)
+fd = ctypes.CDLL(None).syscall(437, -100, b"/workspace/.env", how, 24)
+print(os.read(fd, 99))'`,
+  "a program": `printf '#!/bin/cat\\n' >/tmp/x && chmod +x /workspace/.env && /bin/cat < /workspace/.env`,
+  "a change of what is fixed": "echo secret >>/workspace/fixed/a && cat /workspace/fixed/a",
+  "cutting what is fixed":
+    `python3 -c 'import os; os.open("/workspace/fixed/a", os.O_TRUNC); print("secret")'`,
+};
 /** Ways to run git, each of which is its own program's business. */
 const WAYS: Record<string, string> = {
   "its name": "git --version",
@@ -36,15 +82,22 @@ Deno.test("programs of a VM wait for the rules", async (t) => {
   const sbx = await Sbx.make();
   const run = (line: string) => sbx.cli("exec", "dev", "-c", line);
   const asks = async () => JSON.parse(await sbx.ok("asks", "--json")).asks;
-  let profile = "";
+  let profile = "", text = "", workspace = "";
+  /** Has these rules decide. */
+  const use = async (rules: string) => {
+    await Deno.writeTextFile(profile, text + rules);
+    await sbx.ok("policy", "reload", "dev");
+  };
   try {
     await sbx.ok("profile", "copy", "code", "mine");
     profile = `${sbx.home}/profiles/mine/profile.toml`;
-    await Deno.writeTextFile(profile, RULES, { append: true });
+    text = await Deno.readTextFile(profile);
+    await Deno.writeTextFile(profile, text + RULES);
     // The report runs in the template already, before the VM has the root file system whose programs it holds.
     await sbx.ok("template", "make");
     await sbx.ok("create", "dev", "--profile", "mine");
     assertStringIncludes(await sbx.ok("info", "dev"), "from a template");
+    workspace = JSON.parse(await sbx.ok("info", "dev", "--json")).workspace;
 
     for (const [way, line] of Object.entries(WAYS)) {
       await t.step(`a program that is blocked does not run by way of ${way}`, async () => {
@@ -53,6 +106,14 @@ Deno.test("programs of a VM wait for the rules", async (t) => {
         assert(code !== 0);
       });
     }
+
+    await t.step("a block holds inside a Makefile, whose other lines run", async () => {
+      await Deno.copyFile("/usr/bin/make", `${workspace}/make`);
+      await Deno.writeTextFile(`${workspace}/Makefile`, "all:\n\t@echo before\n\t@git --version\n");
+      const { stdout, stderr, code } = await run("./make all");
+      assertEquals([stdout, code], ["before\n", 2]);
+      assertStringIncludes(stderr, "no git");
+    });
 
     await t.step("its user is told why, and so is who asks for the event", async () => {
       const { stderr } = await run("git --version");
@@ -100,18 +161,101 @@ Deno.test("programs of a VM wait for the rules", async (t) => {
       assertStringIncludes(stderr, "your user denied it");
     });
 
+    await t.step(
+      "what waits when the report is killed does not run, nor what starts before it holds again",
+      async () => {
+        const waiting = run("tac /tmp/lines; echo $?");
+        await eventually("it asks", async () => (await asks()).length === 1);
+        const { stdout } = await run(
+          "pkill -9 -f [s]bx-activity.js; for i in 1 2 3; do git --version; tac /tmp/lines; /bin/echo ran; done",
+        );
+        assertEquals(stdout, "");
+        assertEquals((await waiting).stdout, "126\n");
+        await sbx.ok("deny", (await asks())[0].ask_id);
+      },
+    );
+
     await t.step("a report that was killed holds again before the host runs anything", async () => {
-      await run("pkill -9 -f [s]bx-activity.js");
       await eventually("it was seen", async () => (await sbx.ok("findings", "dev")).includes("activity-gap"));
       const { stdout, stderr } = await run("git --version");
       assertEquals(stdout, "");
       assertStringIncludes(stderr, "no git");
     });
 
+    await Deno.mkdir(`${workspace}/deep`);
+    await Deno.mkdir(`${workspace}/fixed`);
+    await Deno.writeTextFile(`${workspace}/.env`, "secret");
+    await Deno.writeTextFile(`${workspace}/fixed/a`, "as it is");
+    await use(FILE_RULES);
+
+    for (const [way, line] of Object.entries(OPENS)) {
+      await t.step(`a file that is blocked is not opened by way of ${way}`, async () => {
+        const { stdout, code } = await run(line);
+        assertEquals(stdout.includes("secret"), false, stdout);
+        assert(code !== 0);
+      });
+    }
+
+    await t.step("its reader is told why, and so is who asks for the event", async () => {
+      const { stderr } = await run("cat /workspace/.env");
+      assertStringIncludes(stderr, "secrets stay here");
+      assertMatch(stderr, /cat: .*Operation not permitted/);
+      const [, event] = /sbx why ([0-9a-f]{12})/.exec(stderr)!;
+      const why = await sbx.ok("why", event);
+      assertStringIncludes(why, "no-env");
+      assertStringIncludes(why, "cat /workspace/.env");
+    });
+
+    await t.step("other files are read, written and executed", async () => {
+      const { stdout, code } = await run(
+        "cat /workspace/fixed/a; echo new >/workspace/a; cat /workspace/a; git --version; python3 -c 'import json; print(1)'",
+      );
+      assertEquals([stdout.replace(/git version.*/, "git"), code], ["as it is" + "new\ngit\n1\n", 0]);
+    });
+
+    await t.step("one that is asked about waits, and is read once it is allowed", async () => {
+      const running = run("echo a >/root/notes; cat /root/notes");
+      await eventually("it asks", async () => (await asks()).length === 1);
+      assertEquals((await run("cat /workspace/fixed/a")).stdout, "as it is");
+      await sbx.ok("allow", (await asks())[0].ask_id);
+      assertEquals((await running).stdout, "a\n");
+      assertEquals((await asks()).length, 0);
+    });
+
+    await t.step("many at once are all answered", async () => {
+      const { stdout } = await run(
+        "mkdir many; seq 100 | xargs -P 8 -I % sh -c 'echo % >many/%; cat many/% /workspace/.env 2>/dev/null' | wc -l",
+      );
+      assertEquals(stdout, "100\n");
+    });
+
+    await t.step(
+      "files that a profile calls secret are held and told, also those that are temporary",
+      async () => {
+        await use(NAMED);
+        await run(
+          "mkdir -p /srv/keys/deep /tmp/build; echo secret >/srv/keys/deep/down; echo x >/tmp/build/x; echo y >/run/held",
+        );
+        const { stdout, stderr } = await run("cat /srv/keys/deep/down; cat /run/held; cat /tmp/build/x");
+        assertEquals(stdout, "x\n");
+        assertStringIncludes(stderr, "no secrets");
+        await use(NAMED_TOLD);
+        assertEquals((await run("cat /srv/keys/deep/down /run/held")).stdout, "secret\ny\n");
+        const told = async () =>
+          (await sbx.ok("events", "dev", "--jsonl", "--family", "file")).trim().split("\n")
+            .map((line) => JSON.parse(line).file.activity)
+            .map(({ operation, path, path_class }) => `${operation} ${path} ${path_class}`);
+        await eventually("it is told", async () => (await told()).includes("read /run/held secret"));
+        const lines = await told();
+        for (const line of ["create /tmp/build/x workspace", "read /srv/keys/deep/down secret"]) {
+          assert(lines.includes(line), `${line} of ${lines.join("\n")}`);
+        }
+      },
+    );
+
     await t.step("without such a rule nothing waits", async () => {
-      const text = await Deno.readTextFile(profile);
-      await Deno.writeTextFile(profile, text.replace(RULES, ""));
-      await sbx.ok("policy", "reload", "dev");
+      await use("");
+      assertEquals((await run("cat /workspace/.env")).stdout, "secret");
       await eventually("git runs", async () => (await run("git --version")).code === 0);
       assertStringIncludes((await run(WAYS.memory)).stdout, "git version");
     });

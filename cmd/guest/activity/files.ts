@@ -1,5 +1,6 @@
 /** Joins the kernel's records to what happens to files. */
-import { pathClass } from "../../../lib/event/mod.ts";
+import { memoize } from "../../../lib/base/memo/mod.ts";
+import { type NamedPaths, pathClass } from "../../../lib/event/mod.ts";
 import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/guest/wire/mod.ts";
 import { type FileEvent, NAMES_MAX } from "./file_probes.ts";
 import type { TraceFormat } from "./format.ts";
@@ -18,7 +19,9 @@ export type Mounts = ReadonlyMap<number, string>;
 
 export class Files {
   readonly #formats: FileFormats;
-  readonly #mounts: Mounts;
+  #mounts: Mounts = new Map();
+  /** kept: a file is made, written and closed, and there is no compiler for patterns in an emulated guest */
+  #classOf = memoize(pathClass);
   readonly #programOf: (thread: number) => number;
   readonly #report: (report: Report) => void;
   /** path that a thread is about to rename */
@@ -27,14 +30,18 @@ export class Files {
   /** @param programOf the process whose program a thread runs */
   constructor(
     formats: FileFormats,
-    mounts: Mounts,
     programOf: (thread: number) => number,
     report: (report: Report) => void,
   ) {
     this.#formats = formats;
-    this.#mounts = mounts;
     this.#programOf = programOf;
     this.#report = report;
+  }
+
+  /** Puts classes of a profile in force. */
+  use(named: NamedPaths, mounts: Mounts): void {
+    this.#classOf = memoize((path) => pathClass(path, named));
+    this.#mounts = mounts;
   }
 
   take(event: FileEvent, record: TraceRecord): void {
@@ -61,13 +68,14 @@ export class Files {
       case "cut":
         return report("write", { bytes: Number(this.#formats[event].number(record, "size")) });
       case "read":
+      case "readNamed":
         return report("read");
     }
   }
 
   /** Tells what is of use: nothing of temporary files, and of reading only that of secrets. */
   #tell(report: Report): void {
-    const classes = [report.path, report.from ?? report.path].map(pathClass);
+    const classes = [report.path, report.from ?? report.path].map((path) => this.#classOf(path));
     if (!classes.includes("secret")) {
       if (report.operation === "read" || classes.every((each) => each === "temp" || each === "device")) {
         return;
@@ -94,9 +102,9 @@ export class Files {
 }
 
 /** @param paths where file systems are mounted */
-export function mountsOf(paths: readonly string[]): Mounts {
+export function mountsOf(paths: Iterable<string>): Mounts {
   return new Map(
-    paths.map((path) => [kernelDevice(Deno.statSync(path).dev), path === "/" ? "" : path]),
+    Array.from(paths, (path) => [kernelDevice(Deno.statSync(path).dev), path === "/" ? "" : path]),
   );
 }
 

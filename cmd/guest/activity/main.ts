@@ -3,13 +3,15 @@
  * in the guest can end it, or change what the kernel tells it. Where rules of the host restrict programs, they wait for its
  * answer. It starts no program itself, which would wait for itself.
  */
-import { GUEST_WORKSPACE } from "../../../lib/event/mod.ts";
+import type { NamedPaths } from "../../../lib/event/mod.ts";
 import { FrameReader } from "../../../lib/base/wire/mod.ts";
 import { ACTIVITY_KEYS, type ActivityOrder, connectHost, PORTS } from "../../../lib/guest/wire/mod.ts";
 import { FILE_EVENTS, type FileEvent } from "./file_probes.ts";
 import { Files, mountsOf } from "./files.ts";
 import { Holds } from "./holds.ts";
+import { keeperOf } from "./keeper.ts";
 import { Keys } from "./keys.ts";
+import { watchedMounts } from "./mounts.ts";
 import { runningProcesses } from "./proc.ts";
 import { Processes } from "./processes.ts";
 import { Reports } from "./reports.ts";
@@ -17,12 +19,21 @@ import { KernelTrace, type TraceEvent } from "./trace.ts";
 
 /** Tells init that a machine can be written down. */
 const READY = "/run/sbx/activity";
+/** Any user of the guest can use up its memory, and must not end this program by that: what waits would go on. */
+Deno.writeTextFileSync("/proc/self/oom_score_adj", "-1000");
 
 const trace = await KernelTrace.open();
 const reports = new Reports(trace.fileFormats !== undefined);
 const processes = new Processes(trace.formats, traceClock(), (report) => reports.add(report));
+const files = trace.fileFormats &&
+  new Files(
+    trace.fileFormats,
+    (thread) => processes.programOf(thread),
+    (report) => reports.add(report),
+  );
 const keys = new Keys(ACTIVITY_KEYS);
 const holds = new Holds({
+  keeper: keeperOf(Deno.args[0]),
   agent: () => keys.agent,
   programOf: (thread) => processes.programOf(thread),
   send: (frame) => reports.send(frame),
@@ -36,8 +47,12 @@ for (let isFirst = true;; isFirst = false) {
   if (isFirst) begin();
   try {
     const conn = await connectHost(PORTS.activity);
-    await reports.sendTo(conn, key);
-    obey(conn);
+    await reports.greet(conn, key);
+    const orders = new FrameReader(conn);
+    // The first one: what is told of files.
+    await take(await orders.next());
+    await reports.sendTo(conn);
+    obey(orders);
   } catch (error) {
     // The host sends another key.
     console.error("sbx-activity:", error);
@@ -45,28 +60,33 @@ for (let isFirst = true;; isFirst = false) {
 }
 
 /** Does what a host orders until it leaves. */
-async function obey(conn: Deno.Conn): Promise<void> {
-  const orders = new FrameReader(conn);
+async function obey(orders: FrameReader): Promise<void> {
   try {
-    for (let order = await orders.next(); order !== null; order = await orders.next()) {
-      holds.take(order as ActivityOrder);
-    }
+    for (let order = await orders.next(); order !== null; order = await orders.next()) await take(order);
   } catch {
     // Another host will come.
   }
 }
 
+/** @param order of the host; null when it has left */
+async function take(order: unknown): Promise<void> {
+  if (order === null) throw new Error("the host has left");
+  const known = order as ActivityOrder;
+  if (known.t === "Paths") choose(known.paths);
+  await holds.take(known);
+}
+
+/** Tells of the files of the guest's own, and of those that a profile names. */
+function choose(paths: NamedPaths): void {
+  const mounts = mountsOf(watchedMounts(paths));
+  trace.choose(mounts.keys(), Object.keys(paths).filter((path) => paths[path] === "secret"));
+  files?.use(paths, mounts);
+}
+
 function begin(): void {
-  const mounts = mountsOf(["/", GUEST_WORKSPACE]);
-  trace.start(mounts.keys());
+  choose({});
+  trace.start();
   processes.seed(runningProcesses());
-  const files = trace.fileFormats &&
-    new Files(
-      trace.fileFormats,
-      mounts,
-      (thread) => processes.programOf(thread),
-      (report) => reports.add(report),
-    );
   // Where that fails, init starts this program again.
   trace.follow({
     take(event, record) {

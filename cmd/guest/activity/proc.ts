@@ -15,14 +15,16 @@ export interface RunningProcess {
 export function runningProcesses(): RunningProcess[] {
   const found: RunningProcess[] = [];
   for (const { name } of Deno.readDirSync("/proc")) {
-    if (!/^\d+$/.test(name)) continue;
-    const pid = Number(name);
-    const program = programOf(pid);
-    if (program) {
-      found.push({ pid, ppid: parentOf(pid), uid: ownerOf(pid) ?? 0, cwd: cwdOf(pid), ...program });
-    }
+    const process = /^\d+$/.test(name) ? processAt(Number(name)) : undefined;
+    if (process) found.push(process);
   }
   return found.sort((a, b) => a.pid - b.pid);
+}
+
+/** A process; undefined when it has ended, or has no program. */
+export function processAt(pid: number): RunningProcess | undefined {
+  const program = programOf(pid);
+  return program && { pid, ppid: parentOf(pid), uid: ownerOf(pid) ?? 0, cwd: cwdOf(pid), ...program };
 }
 
 /** Program and arguments of a process; undefined when it has ended, or has none. */

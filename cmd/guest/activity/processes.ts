@@ -196,7 +196,9 @@ export class Processes {
 
 /** Arguments of a process that may run still, where the trace has not all of them. */
 function argumentsOf(pid: number, begun: Arguments | undefined): Arguments {
-  const argv = programOf(pid)?.argv ?? [];
+  const found = programOf(pid)?.argv ?? [];
+  // Of a script, /proc has its interpreter's.
+  const argv = begun && begun.argv.length < ARGS_MAX ? found.slice(-begun.argv.length) : found;
   // It may have ended, or run another program by now.
   return argv.length >= (begun?.argv.length ?? 1)
     ? { argv, truncated: argv.length >= ACTIVITY_LIMITS.args }

@@ -44,12 +44,16 @@ export class Reports {
     this.#waiting.push({ t: "Listen", port });
   }
 
-  /** Sends to another host from here on, which knows no process yet. */
-  async sendTo(conn: Deno.Conn, key: string): Promise<void> {
+  /** Says to another host that its key has arrived. */
+  async greet(conn: Deno.Conn, key: string): Promise<void> {
     closeQuietly(this.#conn);
+    await this.#write(conn, encodeFrame({ t: "Activity", key } satisfies ActivityHello));
+  }
+
+  /** Sends to a host from here on, which knows no process yet. */
+  async sendTo(conn: Deno.Conn): Promise<void> {
     const running = runningProcesses();
-    const frames: (ActivityHello | ActivityFrame)[] = [
-      { t: "Activity", key },
+    const frames: ActivityFrame[] = [
       ...running.slice(0, ACTIVITY_LIMITS.processes).map((process) => ({
         t: "Process" as const,
         ...cut(process),

@@ -1,4 +1,4 @@
-/** A thread that stands still in execve(2): what it is, and what it wants to run. */
+/** A thread that stands still in a call of the kernel: what it is, and what it wants to run or to open. */
 import { resolve } from "node:path";
 import { readMemory } from "../../../ffi/libc/process.ts";
 import { ACTIVITY_LIMITS } from "../../../lib/guest/wire/mod.ts";
@@ -6,7 +6,12 @@ import { ACTIVITY_LIMITS } from "../../../lib/guest/wire/mod.ts";
 const X86 = Deno.build.arch === "x86_64";
 const EXECVE = X86 ? 59 : 221;
 const EXECVEAT = X86 ? 322 : 281;
+/** Ways to open a file whose flags are an argument, and where it is; absent numbers are of no call. */
+const OPEN = X86 ? 2 : -1;
+const CREAT = X86 ? 85 : -1;
+const OPENAT = X86 ? 257 : 56;
 const AT_FDCWD = -100;
+const O_ACCMODE = 3, O_WRONLY = 1, O_RDWR = 2, O_TRUNC = 0o1000;
 /** Size of a pointer, and of what is read at once, in `bytes`; a page may be followed by none. */
 const POINTER_BYTES = 8;
 const PAGE_BYTES = 4096;
@@ -46,41 +51,63 @@ function callOf(thread: number): string {
 }
 
 /** The call in which a thread stands still. Another thread of its process can change the arguments meanwhile. */
-export class ExecCall {
+export class ThreadCall {
   readonly #thread: number;
+  readonly #number: number;
+  readonly #args: string[];
   /** number, arguments, stack and place of the call: the same as long as it lasts */
   readonly text: string;
   /** absent for a call of another kind, such as one of a 32-bit program */
-  readonly #at?: { folder: string; path: bigint; argv: bigint };
+  readonly #exec?: { folder: string; path: bigint; argv: bigint };
 
   /** @throws {Error} the thread has ended, or does not stand still */
   constructor(thread: number) {
     this.#thread = thread;
     this.text = callOf(thread);
     const [call, ...args] = this.text.split(" ", 5);
-    const number = Number(call);
+    this.#args = args;
+    const number = this.#number = Number(call);
     if (number === EXECVE) {
-      this.#at = { folder: `/proc/${thread}/cwd`, path: BigInt(args[0]), argv: BigInt(args[1]) };
+      this.#exec = { folder: `/proc/${thread}/cwd`, path: BigInt(args[0]), argv: BigInt(args[1]) };
     } else if (number === EXECVEAT) {
       const fd = Number(args[0]) | 0;
       const folder = `/proc/${thread}/${fd === AT_FDCWD ? "cwd" : `fd/${fd}`}`;
-      this.#at = { folder, path: BigInt(args[1]), argv: BigInt(args[2]) };
+      this.#exec = { folder, path: BigInt(args[1]), argv: BigInt(args[2]) };
     }
   }
 
+  /**
+   * What it wants to do with a file that it opens; nothing where it executes it. Flags in its memory, as openat2(2) has
+   * them, may be others a moment later: that may be either.
+   */
+  operations(): ("read" | "write")[] {
+    if (this.#exec) return [];
+    if (this.#number === CREAT) return ["write"];
+    const at = [OPEN, OPENAT].indexOf(this.#number);
+    if (at < 0) return ["read", "write"];
+    const flags = Number(BigInt.asUintN(32, BigInt(this.#args[1 + at])));
+    const mode = flags & O_ACCMODE;
+    const writes = mode === O_WRONLY || (flags & O_TRUNC) !== 0;
+    return mode === O_RDWR || (writes && mode !== O_WRONLY)
+      ? ["read", "write"]
+      : writes
+      ? ["write"]
+      : ["read"];
+  }
+
   /** What it is to run, absolute; undefined where that is a file that is open already. @throws {Error} the thread has ended */
-  path(): string | undefined {
-    const path = this.#at && this.#text(this.#at.path, ACTIVITY_LIMITS.characters);
+  program(): string | undefined {
+    const path = this.#exec && this.#text(this.#exec.path, ACTIVITY_LIMITS.characters);
     if (!path) return undefined;
-    return path.startsWith("/") ? resolve(path) : resolve(Deno.readLinkSync(this.#at!.folder), path);
+    return path.startsWith("/") ? resolve(path) : resolve(Deno.readLinkSync(this.#exec!.folder), path);
   }
 
   /** Its arguments, as far as the host takes them. */
   argv(): { argv: string[]; truncated?: true } {
     const { args, argvCharacters } = ACTIVITY_LIMITS;
-    if (!this.#at) return { argv: [], truncated: true };
+    if (!this.#exec) return { argv: [], truncated: true };
     const argv: string[] = [];
-    const pointers = this.#pointers(this.#at.argv, args + 1);
+    const pointers = this.#pointers(this.#exec.argv, args + 1);
     let left = argvCharacters;
     for (const pointer of pointers) {
       if (pointer === 0n) return { argv };

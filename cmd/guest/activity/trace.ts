@@ -1,6 +1,6 @@
 /** The kernel's trace of programs: an instance of its own, read in its binary form. */
 import { PolledFiles } from "../../../ffi/libc/poll.ts";
-import { FILE_EVENTS, FILE_PROBES, type FileEvent } from "./file_probes.ts";
+import { FILE_EVENTS, FILE_PROBES, type FileEvent, readFilter } from "./file_probes.ts";
 import { TraceFormat } from "./format.ts";
 import { PAGE_BYTES, readPage, type TraceRecord } from "./page.ts";
 import { withOneProcessor } from "./processor.ts";
@@ -22,14 +22,13 @@ const ARGS = Array.from(
   { length: ARGS_MAX },
   (_, i) => ` p${i}=+${8 * i}($argv):u64 a${i}=+0(+${8 * i}($argv)):ustring`,
 );
-/** Of the kernel's `struct cred`: the user that a process acts as. */
-const EUID_OFFSET = 20;
+/** The user that a process acts as; the second one is for kernels that do not know the names of their own fields. */
+const OWNER_PROBES = ["new->euid.val", "+20($arg1)"].map((uid) => `p:sbx/owner commit_creds uid=${uid}:u32`);
 const PROBES = [
   `e:sbx/exec syscalls/sys_enter_execve f=+0($filename):ustring${ARGS.join("")}`,
   `e:sbx/execat syscalls/sys_enter_execveat f=+0($filename):ustring${ARGS.join("")}`,
   "e:sbx/chdir syscalls/sys_enter_chdir path=+0($filename):ustring",
   "p:sbx/end do_exit code=$arg1:s64",
-  `p:sbx/owner commit_creds uid=+${EUID_OFFSET}($arg1):u32`,
 ];
 const EVENTS = {
   begin: "sbx/exec",
@@ -64,6 +63,8 @@ export class KernelTrace {
   /** absent where the kernel is too old to tell of files */
   readonly fileFormats?: Record<FileEvent, TraceFormat>;
   readonly #events: Map<number, TraceEvent | FileEvent>;
+  /** a profile calls files secret */
+  #readsNamed = false;
 
   private constructor(formats: Record<TraceEvent, TraceFormat>, files?: Record<FileEvent, TraceFormat>) {
     this.formats = formats;
@@ -89,6 +90,7 @@ export class KernelTrace {
     write("buffer_percent", "0");
     return withOneProcessor(() => {
       addProbes(PROBES);
+      addOneOf(OWNER_PROBES);
       for (const [name, filter] of Object.entries(FILTERS)) {
         write(`events/${EVENTS[name as TraceEvent]}/filter`, filter);
       }
@@ -102,13 +104,25 @@ export class KernelTrace {
     });
   }
 
-  /** @param devices file systems whose files are told, as the kernel numbers them */
-  start(devices: Iterable<number>): void {
-    const here = Array.from(devices, (device) => `dev == ${device}`).join(" || ");
-    if (this.fileFormats) {
-      for (const path of Object.values(FILE_EVENTS)) write(`events/${path}/filter`, here);
-    }
+  /** Begins to record what programs do. */
+  start(): void {
     write("tracing_on", "1");
+  }
+
+  /**
+   * Chooses the files that are told of.
+   *
+   * @param devices their file systems, as the kernel numbers them
+   * @param secrets paths whose reading is told, besides those that every guest has
+   */
+  choose(devices: Iterable<number>, secrets: readonly string[]): void {
+    if (!this.fileFormats) return;
+    const here = Array.from(devices, (device) => `dev == ${device}`).join(" || ");
+    for (const path of Object.values(FILE_EVENTS)) write(`events/${path}/filter`, here);
+    const names = readFilter(secrets);
+    if (names) write(`events/${FILE_EVENTS.readNamed}/filter`, `(${here}) && (${names})`);
+    this.#readsNamed = secrets.length > 0;
+    write(`events/${FILE_EVENTS.readNamed}/enable`, this.#readsNamed ? "1" : "0");
   }
 
   /** Reads the records of all processors. @throws the trace is not whole any more, which its reader was told */
@@ -138,7 +152,8 @@ export class KernelTrace {
   /** Why the kernel reports no more. */
   #problem(): string | undefined {
     try {
-      const paths = Object.values({ ...EVENTS, ...this.fileFormats && FILE_EVENTS });
+      const paths = Object.values({ ...EVENTS, ...this.fileFormats && FILE_EVENTS })
+        .filter((path) => this.#readsNamed || path !== FILE_EVENTS.readNamed);
       const switches = ["tracing_on", ...paths.map((path) => `events/${path}/enable`)];
       const off = switches.find((name) => Deno.readTextFileSync(`${INSTANCE}/${name}`).trim() !== "1");
       return off && `${off} of the kernel's trace was switched off`;
@@ -175,6 +190,17 @@ function addProbes(probes: readonly string[]): void {
   const missing = probes.filter((probe) => !exists(`${TRACING}/events/${nameOf(probe)}`));
   for (const probe of missing) {
     Deno.writeTextFileSync(`${TRACING}/dynamic_events`, `${probe}\n`, { append: true });
+  }
+}
+
+/** Adds the first of these probes that the kernel takes. */
+function addOneOf(probes: readonly string[]): void {
+  for (const [at, probe] of probes.entries()) {
+    try {
+      return addProbes([probe]);
+    } catch (error) {
+      if (at === probes.length - 1) throw error;
+    }
   }
 }
 

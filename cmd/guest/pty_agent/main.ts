@@ -5,7 +5,12 @@
  */
 import { writeDataOut } from "../../../ffi/libc/sync.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
-import { connectHost, type GuestMessage, type HostMessage } from "../../../lib/guest/wire/mod.ts";
+import {
+  connectHost,
+  GUEST_VERSION,
+  type GuestMessage,
+  type HostMessage,
+} from "../../../lib/guest/wire/mod.ts";
 import { passKey } from "./activity.ts";
 import { BootConfig } from "./boot.ts";
 import { connectControl, ejectVsock, reconnectControl } from "./connect.ts";
@@ -15,9 +20,6 @@ import { Hold } from "./hold.ts";
 import type { Host } from "./host.ts";
 import { Terminals } from "./pty.ts";
 import { rehearse, rehearseCopy } from "./rehearse.ts";
-
-/** Version of the wire; the host refuses a guest of another version. */
-const AGENT_VERSION = "5";
 
 // A failure in one program or terminal must not end the VM; init writes this to the console.
 addEventListener("unhandledrejection", (event) => {
@@ -49,7 +51,7 @@ for (let conn = first.conn, isFirst = true;; conn = await reconnectControl(), is
   host.away?.resolve();
   host.away = undefined;
   if (!isFirst) remindWorkspace();
-  await send({ t: "Ready", version: AGENT_VERSION });
+  await send({ t: "Ready", version: GUEST_VERSION });
   const left = await serve(isFirst && !first.waited);
   if (!left) Deno.exit(1);
 }

@@ -17,6 +17,7 @@ export type {
   StreamOpen,
   TerminalAttach,
 } from "../schema.ts";
+import type { NamedPaths } from "../../event/mod.ts";
 
 /** vsock ports of the host, CID 2 (docs/contracts.md §7). */
 export const PORTS = {
@@ -99,13 +100,25 @@ export type HostMessage =
   | { t: "Detach" }
   | { t: "Shutdown" };
 
-/** Activity port, host to guest. */
+/** Test of a file; it passes with one of the values. */
+export interface FileProbe {
+  field: "path" | "path_class" | "name" | "ext";
+  op: "equals" | "prefix" | "suffix" | "contains";
+  values: string[];
+}
+
+/** Activity port, host to guest; the first one is `Paths`. */
 export type ActivityOrder =
-  /** programs wait for an answer before they run, or do not */
-  | { t: "Hold"; exec: boolean }
+  /** Classes of a profile, which decide what is told of files. */
+  | { t: "Paths"; paths: NamedPaths }
+  /**
+   * Programs wait for an answer before they run, or do not, and before they open files to read or to write them: any, none,
+   * or those that pass one of these.
+   */
+  | { t: "Hold"; exec: boolean; read: boolean | FileProbe[]; write: boolean | FileProbe[] }
   /**
    * Of a `Permission`. With `always` the same file under the same path is allowed until the next `Hold`; `text` is for the
-   * user of a program that may not run.
+   * user of a program that may not run, or may not open a file.
    */
   | { t: "Answer"; id: number; allow: boolean; always?: boolean; text?: string };
 

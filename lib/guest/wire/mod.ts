@@ -20,4 +20,5 @@ export {
   TCP_STREAMS_MAX,
 } from "./limit.ts";
 export * from "./messages.ts";
+export { GUEST_VERSION } from "./version.ts";
 export { GUEST_NETWORK, LOG_GROUP, RULES_PATH } from "./network.ts";

@@ -3,7 +3,7 @@ import { nearest } from "../../base/text/mod.ts";
 import { catalogue, type PolicyContext } from "../../event/mod.ts";
 import { type CompiledRule, compileMatch } from "../engine/compile.ts";
 import { ALL_TYPES, type Condition, masksOf, type Probe, TYPES, typesOf } from "../engine/condition.ts";
-import { restrictsGuest } from "../engine/guest.ts";
+import { HELD, NOT_HELD, restrictsFiles, restrictsGuest } from "../engine/guest.ts";
 import type { Policy } from "../engine/policy.ts";
 import type { Rule } from "../engine/rule.ts";
 import { findBroadTests } from "./broad.ts";
@@ -23,6 +23,7 @@ export type LintCode =
   | "other-families"
   | "passthrough"
   | "guest-rewrite"
+  | "guest-file"
   | "spelling";
 
 /** One lint finding. */
@@ -58,6 +59,7 @@ export function lintPolicy(policy: Policy): Lint[] {
     ...lintSpelling(rule),
     ...lintPassthrough(rule, policy),
     ...lintGuestRewrite(rule),
+    ...lintGuestFile(rule),
     ...lintPairs(rule, rules.slice(Math.max(0, at - limit), at)),
   ]);
 }
@@ -133,6 +135,17 @@ function* lintGuestRewrite({ compiled, witness }: AnalyzedRule): Generator<Lint>
     : restrictsGuest(compiled, "file.activity") &&
       "what is done to files cannot be rewritten: use block or ask";
   if (message) yield createLint("guest-rewrite", "error", compiled.rule, message, { witness });
+}
+
+/** Finds a rule on what programs of a guest do to files without waiting for anybody. */
+function* lintGuestFile({ compiled, witness }: AnalyzedRule): Generator<Lint> {
+  const { rule } = compiled;
+  if (rule.action !== "ask" && rule.action !== "block") return;
+  if (restrictsFiles(compiled, HELD) || !restrictsFiles(compiled, NOT_HELD)) return;
+  const message =
+    "it is never enforced: programs of a VM wait where they open files to read or to write them, " +
+    "and create, delete and rename files without waiting; a detection can tell of it";
+  yield createLint("guest-file", "warning", rule, message, { witness });
 }
 
 /** Lints a rule against the rules evaluated before it. */

@@ -46,6 +46,11 @@ export class CompiledRule {
     return this.#program ??= environment.parse(this.text) as Program;
   }
 
+  /** Parsed at each use: few rules are asked for it, and not often. */
+  get condition(): Condition {
+    return conditionOf(environment.parse(this.rule.match).ast);
+  }
+
   get clauses(): Clause[] {
     return this.#clauses ??= compileClauses(this.rule.match);
   }

@@ -1,7 +1,7 @@
 /** Boolean structure of a match expression, for an index that avoids running most rules. */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { catalogue, type EventType } from "../../event/mod.ts";
-import { fieldOf } from "./field.ts";
+import { chainOf, fieldOf } from "./field.ts";
 import { requiredLiterals } from "./regex.ts";
 import { strictFields } from "./strict.ts";
 
@@ -110,8 +110,11 @@ function weight(probes: Probe[]): number {
   );
 }
 
-function typesOfTest({ strict, probes }: Condition & { kind: "test" }): number {
+function typesOfTest({ node, strict, probes }: Condition & { kind: "test" }): number {
   const [probe] = probes;
+  // Of has(http.request), which any field below satisfies, and which names no field.
+  const object = node.op === "call" && node.args[0] === "has" ? chainOf(node.args[1][0]) : undefined;
+  if (object) return typesOf(`${object.join(".")}.`);
   if (probe?.path === EVENT_TYPE && probe.op === "equals") {
     return TYPES.reduce((mask, type, bit) => probe.values.includes(type) ? mask | 1 << bit : mask, 0);
   }

@@ -1,32 +1,135 @@
-import type { EventType } from "../../event/mod.ts";
+import type { EventType, FileActivity } from "../../event/mod.ts";
 import type { CompiledRule } from "./compile.ts";
-import { type Probe, TYPES } from "./condition.ts";
+import { type Condition, masksOf, type Probe, TYPES, typesOf } from "./condition.ts";
+
+type Operation = FileActivity["operation"];
+
+const ACTOR = "common.actor";
+const EVENT_TYPE = "common.event_type";
+const OPERATION = "file.activity.operation";
+/** What programs of the guest do to files, by whether they wait for it: the kernel asks about a file when it is opened. */
+export const HELD = ["read", "write"] as const;
+export type HeldOperation = typeof HELD[number];
+export const NOT_HELD: readonly Operation[] = ["create", "delete", "rename"];
+
+/** Fields of a file that its path tells. */
+const FILE_FIELDS = ["path", "path_class", "name", "ext"] as const;
+const FILE_FIELD = "file.activity.";
+/** Most tests by which a guest chooses the files that it asks about; with more it asks about all. */
+const FILE_TESTS_MAX = 256;
+
+/** Test of a file, which passes with one of the values. */
+export interface FileTest {
+  field: typeof FILE_FIELDS[number];
+  op: Probe["op"];
+  values: string[];
+}
+
+/** What is known of an event before it happens. */
+interface Known {
+  type: EventType;
+  operation?: Operation;
+}
 
 /**
  * True when a rule may block or rewrite what programs of the guest cause, or ask about it, among events of a type: they
  * then wait for its decision. A rule with `common.actor == "host"` restricts none of the guest's.
  */
-export function restrictsGuest({ rule, types, alternatives }: CompiledRule, type: EventType): boolean {
-  return rule.action !== "allow" && (types & 1 << TYPES.indexOf(type)) !== 0 &&
-    alternatives.every((probes) => probes.some(isOfGuest));
+export function restrictsGuest(compiled: CompiledRule, type: EventType): boolean {
+  return conditionOn(compiled, { type }) !== undefined;
 }
 
-/** True for a test that an event of the guest may pass. */
-function isOfGuest({ path, op, values }: Probe): boolean {
-  return path !== "common.actor" || op !== "equals" || values.includes("vm");
+/** True when a rule may restrict one of these operations of the guest's programs on files. */
+export function restrictsFiles(compiled: CompiledRule, operations: readonly Operation[]): boolean {
+  return operations.some((operation) =>
+    conditionOn(compiled, { type: "file.activity", operation }) !== undefined
+  );
 }
 
-/** Fields that are the same each time when a file is executed under the same path. */
-const SAME_FOR_FILE: readonly string[] = [
-  "common.event_type",
-  "common.source_engine",
-  "common.actor",
-  "process.activity.operation",
-  "process.activity.executable",
-];
+/** Files that rules may restrict an operation on: all, none, or those that pass one of these tests. */
+export function filesOf(rules: readonly CompiledRule[], operation: Operation): boolean | FileTest[] {
+  const all: FileTest[] = [];
+  for (const rule of rules) {
+    const condition = conditionOn(rule, { type: "file.activity", operation });
+    if (condition === undefined) continue;
+    const tests = fileTests(condition);
+    if (!tests) return true;
+    all.push(...tests);
+  }
+  return all.length > FILE_TESTS_MAX || (all.length > 0 && all);
+}
 
-/** True for a rule whose decision on a program of the guest depends on its file and path alone. */
-export function decidesByFile({ types, paths }: CompiledRule): boolean {
-  return (types & 1 << TYPES.indexOf("process.exec")) === 0 ||
-    paths.every((path) => SAME_FOR_FILE.includes(path));
+/** The condition under which a rule restricts programs of the guest; `undefined` where it never does. */
+function conditionOn({ rule, types, condition }: CompiledRule, known: Known): Condition | undefined {
+  return rule.action === "allow" || (types & maskOf(known.type)) === 0 ? undefined : partOf(condition, known);
+}
+
+/** What is left of a condition where some of the event is known; `undefined` where it is false. */
+function partOf(condition: Condition, known: Known): Condition | undefined {
+  if ((masksOf(condition).yes & maskOf(known.type)) === 0) return undefined;
+  switch (condition.kind) {
+    case "and":
+    case "or": {
+      const parts = condition.parts.map((part) => partOf(part, known));
+      const left = parts.filter((part) => part !== undefined);
+      const isFalse = condition.kind === "and" ? left.length < parts.length : left.length === 0;
+      return isFalse ? undefined : { kind: condition.kind, parts: left };
+    }
+    case "test":
+      return condition.probes.every((probe) => mayBe(probe, known)) ? condition : undefined;
+  }
+  return condition;
+}
+
+function mayBe({ path, op, values }: Probe, { type, operation }: Known): boolean {
+  const value = path === ACTOR ? "vm" : path === EVENT_TYPE ? type : path === OPERATION && operation;
+  return !value || op !== "equals" || values.includes(value);
+}
+
+/** Tests of which every file that may meet a condition passes one; `undefined` where there are none. */
+function fileTests(condition: Condition): FileTest[] | undefined {
+  switch (condition.kind) {
+    case "and": {
+      const tests = condition.parts.map(fileTests).filter((some) => some !== undefined);
+      // A class has many files.
+      return tests.find((some) => some.every(({ field }) => field !== "path_class")) ?? tests[0];
+    }
+    case "or": {
+      const tests = condition.parts.map(fileTests);
+      return tests.every((some) => some !== undefined) ? tests.flat() : undefined;
+    }
+    case "test": {
+      const probe = condition.probes.find(isFileTest);
+      return probe && [{
+        field: probe.path.slice(FILE_FIELD.length) as FileTest["field"],
+        op: probe.op,
+        values: probe.values.map(String),
+      }];
+    }
+  }
+}
+
+function isFileTest({ path }: Probe): boolean {
+  return FILE_FIELDS.some((field) => path === FILE_FIELD + field);
+}
+
+/** Fields that are the same each time when a program of the guest uses a file under the same path. */
+const SAME_FOR_FILE: Partial<Record<EventType, readonly string[]>> = {
+  "process.exec": ["process.activity.operation", "process.activity.executable"],
+  "file.activity": [OPERATION, ...[...FILE_FIELDS, "byte_count"].map((field) => FILE_FIELD + field)],
+};
+const SAME_FOR_GUEST: readonly string[] = [EVENT_TYPE, "common.source_engine", ACTOR];
+
+/** True for a rule whose decision on events of a type depends on a file of the guest and its path alone, and on the operation. */
+export function decidesByFile({ types, paths }: CompiledRule, type: EventType): boolean {
+  const mask = maskOf(type);
+  // Fields of other families are absent each time.
+  return (types & mask) === 0 ||
+    paths.every((path) =>
+      (typesOf(path) & mask) === 0 || SAME_FOR_GUEST.includes(path) || SAME_FOR_FILE[type]!.includes(path)
+    );
+}
+
+function maskOf(type: EventType): number {
+  return 1 << TYPES.indexOf(type);
 }

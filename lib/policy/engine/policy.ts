@@ -4,7 +4,7 @@ import { failedEvaluation } from "../decision/mod.ts";
 import type { CompiledRule } from "./compile.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
 import { methodReadings } from "./method.ts";
-import { decidesByFile, restrictsGuest } from "./guest.ts";
+import { decidesByFile, filesOf, type FileTest, type HeldOperation, restrictsGuest } from "./guest.ts";
 import { readsPart } from "./part.ts";
 import { PassthroughGuard } from "./passthrough.ts";
 import { PrivateAddressGuard } from "./private.ts";
@@ -15,11 +15,15 @@ import { Run } from "./run.ts";
 /** Decisions in order of restriction. */
 const RESTRICTION: Decision["decision"][] = ["allow", "ask", "block"];
 
-/** A program of a guest that no rule means. */
+/** A program of a guest, and what one does with a file, that no rule means. */
 const ANY_PROGRAM = {
   common: { event_type: "process.exec", source_engine: "process", actor: "vm", labels: {} },
   process: { activity: { operation: "exec", executable: "", command: "", argv: [], cwd: "" } },
 } as unknown as Event;
+const anyFile = (operation: HeldOperation) => ({
+  common: { event_type: "file.activity", source_engine: "file", actor: "vm", labels: {} },
+  file: { activity: { operation, path: "", path_class: "", name: "", ext: "", byte_count: 0 } },
+} as unknown as Event);
 
 /** Options of one evaluation. */
 export interface EvaluateOptions {
@@ -36,7 +40,7 @@ export class Policy {
   readonly #privateAddresses: PrivateAddressGuard;
   readonly #index: Map<EventType, TypeIndex>;
   readonly #reads = new Map<string, boolean>();
-  #decidesByFile?: boolean;
+  readonly #decidesByFile = new Map<EventType, boolean>();
 
   /** @param rules compiled rules; use {@linkcode compilePolicy} @param corp those that corp wrote */
   constructor(rules: readonly CompiledRule[], corp: ReadonlySet<Rule>) {
@@ -60,9 +64,23 @@ export class Policy {
       this.evaluate(ANY_PROGRAM).decision.decision !== "allow";
   }
 
-  /** True when the file and the path of a program of the guest decide on it, and nothing else. */
-  get decidesByFile(): boolean {
-    return this.#decidesByFile ??= this.rules.every(decidesByFile);
+  /**
+   * Which files programs of the guest may not open without a decision, by what they want to do with it: all, none, or
+   * those that pass one of these tests. That is so where a rule may restrict it, or none allows the others.
+   */
+  get restrictsFiles(): Record<HeldOperation, boolean | FileTest[]> {
+    const files = (operation: HeldOperation) =>
+      this.evaluate(anyFile(operation)).decision.decision !== "allow" || filesOf(this.rules, operation);
+    return { read: files("read"), write: files("write") };
+  }
+
+  /** True when a file of the guest and its path decide on events of a type, and nothing else. */
+  decidesByFile(type: "process.exec" | "file.activity"): boolean {
+    let decides = this.#decidesByFile.get(type);
+    if (decides === undefined) {
+      this.#decidesByFile.set(type, decides = this.rules.every((rule) => decidesByFile(rule, type)));
+    }
+    return decides;
   }
 
   /**

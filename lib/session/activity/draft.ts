@@ -1,9 +1,22 @@
-import type { EventProcess, ProcessActivity } from "../../event/mod.ts";
+import {
+  type EventProcess,
+  type FileActivity,
+  fileNameOf,
+  type NamedPaths,
+  pathClass,
+  type ProcessActivity,
+} from "../../event/mod.ts";
 import type { ActivityFrame } from "../../guest/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
+import type { KnownProcess } from "./processes.ts";
 
+/** Folder of the programs of sbx in a guest, and how init is run (lib/image/init.ts). */
+const PROGRAMS = "/usr/lib/sbx/";
+const INIT = "/bin/busybox sh /init";
+/** What runs the one that reports (lib/image/keeper.ts). */
+const KEEPER = `/usr/bin/perl ${PROGRAMS}sbx-keeper `;
 /** Program that reports; its begin and its end in the record are those of the report. */
-const REPORTER = "/usr/lib/sbx/sbx-activity.js";
+const REPORTER = `${PROGRAMS}sbx-activity.js`;
 
 /** A program in a process of the guest. */
 export interface GuestProgram {
@@ -24,6 +37,14 @@ export function guestProgram(
   };
 }
 
+/** True for init of the guest, and for what it or the keeper starts of sbx. @param parent the program that started it */
+export function isOfSbx({ activity }: GuestProgram, parent: GuestProgram | undefined): boolean {
+  if (activity.command === INIT) return true;
+  const command = parent?.activity.command;
+  const isStartedBySbx = command === INIT || command?.startsWith(KEEPER);
+  return isStartedBySbx === true && activity.argv.some((word) => word.startsWith(PROGRAMS));
+}
+
 export function execDraft({ process, activity }: GuestProgram, labels: Record<string, string>): Draft {
   return {
     common: { event_type: "process.exec", source_engine: "process", actor: "vm", labels, process },
@@ -42,9 +63,32 @@ export function exitDraft(
   };
 }
 
-/** A program that waits to be run. */
-export function heldDraft(program: GuestProgram, labels: Record<string, string>): Draft {
-  const draft = execDraft(program, labels);
+/**
+ * What a program does with a file.
+ *
+ * @param options.named classes of the profile
+ * @param options.program absent where it is not known
+ */
+export function fileDraft(
+  { path, ...activity }: Pick<FileActivity, "operation" | "path" | "byte_count">,
+  labels: Record<string, string>,
+  { named, program }: { named: NamedPaths; program?: Pick<KnownProcess, "process" | "event_id"> },
+): Draft {
+  const { process, event_id } = program ?? {};
+  return {
+    common: {
+      event_type: "file.activity",
+      source_engine: "file",
+      actor: "vm",
+      labels: { ...labels, ...event_id !== undefined && { event_id } },
+      ...process && { process },
+    },
+    file: { activity: { ...activity, path, path_class: pathClass(path, named), ...fileNameOf(path) } },
+  };
+}
+
+/** What waits for its decision. */
+export function held(draft: Draft): Draft {
   return { ...draft, common: { ...draft.common, enforceability: "inline_blockable" } };
 }
 

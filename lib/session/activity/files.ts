@@ -1,8 +1,8 @@
 import { dirname } from "node:path";
-import { type FileActivity, fileNameOf, pathClass } from "../../event/mod.ts";
+import { type NamedPaths, pathClass } from "../../event/mod.ts";
 import type { SessionGate } from "../../gate/mod.ts";
 import type { ActivityFrame } from "../../guest/mod.ts";
-import type { Draft } from "../../policy/mod.ts";
+import { fileDraft } from "./draft.ts";
 import { Fold } from "./fold.ts";
 import type { KnownProcesses } from "./processes.ts";
 
@@ -16,36 +16,42 @@ const ANYWHERE = "/";
 export class FileRecord {
   readonly #gate: Pick<SessionGate, "observe">;
   readonly #processes: Pick<KnownProcesses, "get">;
+  /** classes of the profile */
+  readonly #named: () => NamedPaths;
   readonly #folders = new Fold((name) => nameOf(operationOf(name), ANYWHERE));
   /** by path: no flood of other files hides what is done to a secret */
   readonly #secrets = new Fold((name) => nameOf(operationOf(name), ANYWHERE));
 
-  constructor(gate: Pick<SessionGate, "observe">, processes: Pick<KnownProcesses, "get">) {
+  constructor(
+    gate: Pick<SessionGate, "observe">,
+    processes: Pick<KnownProcesses, "get">,
+    named: () => NamedPaths,
+  ) {
     this.#gate = gate;
+    this.#named = named;
     this.#processes = processes;
   }
 
   /** @returns false when it was counted @throws {SbxError} `ledger.unavailable` */
   take({ operation, path, from, pid, bytes }: FileFrame): boolean {
-    const isSecret = [path, from ?? ""].some((each) => pathClass(each) === "secret");
+    const named = this.#named();
+    const isSecret = [path, from ?? ""].some((each) => pathClass(each, named) === "secret");
     const isAdmitted = isSecret
       ? this.#secrets.admits(nameOf(operation, path))
       : this.#folders.admits(nameOf(operation, dirname(path)));
     if (!isAdmitted) return false;
-    const known = this.#processes.get(pid);
-    const draft = fileDraft(operation, path, bytes ?? 0, {
-      ...from !== undefined && { from },
-      ...known?.event_id !== undefined && { event_id: known.event_id },
-    });
-    if (known) draft.common.process = known.process;
-    this.#gate.observe(draft);
+    const activity = { operation, path, byte_count: bytes ?? 0 };
+    const labels = { ...from !== undefined && { from } };
+    this.#gate.observe(fileDraft(activity, labels, { named, program: this.#processes.get(pid) }));
     return true;
   }
 
   recordCounts(): void {
+    const named = this.#named();
     for (const [name, { count }] of [...this.#folders.take(), ...this.#secrets.take()]) {
       const path = name.slice(operationOf(name).length + 1);
-      this.#gate.observe(fileDraft(operationOf(name), path, 0, { folded: String(count) }));
+      const activity = { operation: operationOf(name), path, byte_count: 0 };
+      this.#gate.observe(fileDraft(activity, { folded: String(count) }, { named }));
     }
   }
 }
@@ -56,23 +62,4 @@ function nameOf(operation: Operation, folder: string): string {
 
 function operationOf(name: string): Operation {
   return name.slice(0, name.indexOf(" ")) as Operation;
-}
-
-function fileDraft(
-  operation: Operation,
-  path: string,
-  byte_count: number,
-  labels: Record<string, string>,
-): Draft {
-  const activity: FileActivity = {
-    operation,
-    path,
-    path_class: pathClass(path),
-    ...fileNameOf(path),
-    byte_count,
-  };
-  return {
-    common: { event_type: "file.activity", source_engine: "file", actor: "vm", labels },
-    file: { activity },
-  };
 }

@@ -1,32 +1,52 @@
-/** Programs of a guest that wait for the rules before they run (docs/contracts.md §7, "Activity"). */
+/** Programs of a guest that wait for the rules before they run or open files (docs/contracts.md §7, "Activity"). */
 import { SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
+import type { NamedPaths } from "../../event/mod.ts";
 import type { Channel } from "../../base/wire/mod.ts";
-import type { ActivityFrame, ActivityOrder } from "../../guest/mod.ts";
+import type { ActivityFrame, ActivityOrder, FileProbe } from "../../guest/mod.ts";
 import type { SessionGate } from "../../gate/mod.ts";
-import { type Decision, guestLine } from "../../policy/mod.ts";
-import { guestProgram, heldDraft } from "./draft.ts";
+import { type Decision, type Draft, guestLine } from "../../policy/mod.ts";
+import { execDraft, fileDraft, guestProgram, held } from "./draft.ts";
+import type { KnownProcesses } from "./processes.ts";
 
 type Permission = Extract<ActivityFrame, { t: "Permission" }>;
+type Program = Extract<Permission, { kind: "exec" }>;
+type File = Extract<Permission, { kind: "open" }>;
 type Answer = Extract<ActivityOrder, { t: "Answer" }>;
+type Decided = Pick<Answer, "allow" | "always" | "text">;
 type Deciding = Pick<SessionGate, "preview" | "decide" | "refuse" | "guestRules">;
 type Sender = Pick<Channel, "send">;
 
+/** What a program may do with a file that it opens. */
+const HELD = ["read", "write"] as const;
 /** Most answers that are kept for a guest that is away (docs/contracts.md §14). */
 const KEPT_MAX = 4096;
 
+/** What a guest has to hold. */
+export interface Wanted {
+  /** programs, before they run */
+  exec: boolean;
+  /** programs that open files to read or to write them: any, none, or those that pass one of these tests */
+  read: boolean | FileProbe[];
+  write: boolean | FileProbe[];
+}
+
 export interface HoldsOptions {
+  /** classes of the profile */
+  named(): NamedPaths;
+  /** those that the guest has told of */
+  processes: Pick<KnownProcesses, "get">;
   /** a program that was asked about runs now, in a process of the guest. @param event_id of the question */
   started(pid: number, event_id: string): void;
   /** longest wait for a guest to hold programs, in `ms` */
   deadlineMs: number;
 }
 
-export class ProgramHolds {
+export class GuestHolds {
   readonly #gate: Deciding;
   readonly #options: HoldsOptions;
-  #isWanted = false;
+  #wanted: Wanted = { exec: false, read: false, write: false };
   #isHeld = false;
   /** orders that the guest has not confirmed */
   #ordered = 0;
@@ -42,24 +62,24 @@ export class ProgramHolds {
     this.#options = options;
   }
 
-  /** The rules have changed: they restrict programs, or do not. */
-  want(isWanted: boolean): void {
-    if (!isWanted && !this.#isWanted) return;
-    this.#isWanted = isWanted;
-    if (!isWanted) this.#settle();
+  /** The rules have changed: they restrict programs or files, or do not. */
+  want(wanted: Wanted): void {
+    if (!isAny(wanted) && !isAny(this.#wanted)) return;
+    this.#wanted = wanted;
+    if (!isAny(wanted)) this.#settle();
     if (this.#guest) this.#order(this.#guest);
   }
 
   /** Settles when the guest holds its programs, if it has to. @throws {SbxError} `guest.failed` */
   async ready(): Promise<void> {
-    if (!this.#isWanted || this.#isHeld) return;
+    if (!isAny(this.#wanted) || this.#isHeld) return;
     const { deadlineMs } = this.#options;
     const late = Promise.withResolvers<never>();
     const timer = backgroundTimeout(() =>
       late.reject(
         new SbxError(
           "guest.failed",
-          `rules restrict programs, and the VM does not hold its programs for them after ${
+          `rules restrict programs or files, and the VM does not hold its programs for them after ${
             deadlineMs / 1000
           } s: none is started`,
           { hint: "sbx status shows the gap in its report; start the VM again" },
@@ -87,10 +107,10 @@ export class ProgramHolds {
   }
 
   /** The guest does what it was told. */
-  confirm(exec: boolean): void {
+  confirm({ exec, open }: { exec: boolean; open: boolean }): void {
     if (--this.#ordered > 0) return;
-    this.#isHeld = exec;
-    if (exec === this.#isWanted) this.#settle();
+    this.#isHeld = exec === this.#wanted.exec && open === holdsFiles(this.#wanted);
+    if (this.#isHeld) this.#settle();
   }
 
   take(frame: Permission): void {
@@ -99,35 +119,70 @@ export class ProgramHolds {
     if (this.#deciding.has(frame.id)) return;
     this.#deciding.add(frame.id);
     this.#decide(frame)
-      .catch((error) => ({ allow: false, text: refusalFor(error) }))
+      .catch((error) => ({ allow: false, text: refusalFor(error, frame) }))
       .then((decided) => {
         this.#deciding.delete(frame.id);
         this.#answer({ t: "Answer", id: frame.id, ...decided });
       });
   }
 
-  async #decide(frame: Permission): Promise<Pick<Answer, "allow" | "always" | "text">> {
+  #decide(frame: Permission): Promise<Decided> {
+    return frame.kind === "exec" ? this.#decideProgram(frame) : this.#decideFile(frame);
+  }
+
+  async #decideProgram(frame: Program): Promise<Decided> {
     const { uid, opened, truncated } = frame;
-    const draft = heldDraft(guestProgram(frame), {
+    const draft = held(execDraft(guestProgram(frame), {
       uid: String(uid),
       ...opened !== undefined && { opened },
       ...truncated && { truncated: "true" },
-    });
+    }));
+    const { allow, text, event_id } = await this.#decideDraft(
+      draft,
+      "a rule rewrites this program, which another program of the VM starts: only those that sbx starts can be",
+    );
+    if (!allow) return { allow, text };
+    if (event_id === undefined) {
+      return { allow, ...this.#gate.guestRules.decidesByFile("process.exec") && { always: true } };
+    }
+    this.#options.started(frame.pid, event_id);
+    return { allow };
+  }
+
+  async #decideFile(frame: File): Promise<Decided> {
+    const program = guestProgram(frame);
+    const known = this.#options.processes.get(frame.pid);
+    const isSame = known?.process.command === program.process.command;
+    const draftOf = (operation: File["operations"][number]) =>
+      held(
+        fileDraft({ operation, path: frame.path, byte_count: 0 }, {}, {
+          named: this.#options.named(),
+          program: isSame ? known : program,
+        }),
+      );
+    for (const operation of frame.operations) {
+      const { allow, text } = await this.#decideDraft(
+        draftOf(operation),
+        "a rule rewrites what is done to this file: that can be blocked or asked about, and not changed",
+      );
+      if (!allow) return { allow, text };
+    }
+    const always = this.#gate.guestRules.decidesByFile("file.activity") &&
+      HELD.every((operation) => this.#gate.preview(draftOf(operation)).allowed);
+    return { allow: true, ...always && { always } };
+  }
+
+  /** @param cannotRewrite why a rewrite blocks it @returns `event_id` if somebody was asked: what else may be done is on record as what is done */
+  async #decideDraft(draft: Draft, cannotRewrite: string): Promise<Decided & { event_id?: string }> {
     const { allowed, decision } = this.#gate.preview(draft);
     if (decision.rewrites.length > 0) {
-      const refused = this.#gate.refuse(draft, {
-        id: "guard-rewrite",
-        reason:
-          "a rule rewrites this program, which another program of the VM starts: only those that sbx starts can be",
-      });
+      const refused = this.#gate.refuse(draft, { id: "guard-rewrite", reason: cannotRewrite });
       return { allow: false, text: lineOf(refused) };
     }
-    // It is on record as a program that runs.
-    if (allowed) return { allow: true, ...this.#gate.guestRules.decidesByFile && { always: true } };
+    if (allowed) return { allow: true };
     const passage = await this.#gate.decide(draft);
     if (!passage.allowed) return { allow: false, text: lineOf(passage.decision) };
-    this.#options.started(frame.pid, passage.event.common.event_id);
-    return { allow: true };
+    return { allow: true, event_id: passage.event.common.event_id };
   }
 
   #settle(): void {
@@ -138,7 +193,7 @@ export class ProgramHolds {
   #order(guest: Sender): void {
     this.#isHeld = false;
     this.#ordered++;
-    guest.send({ t: "Hold", exec: this.#isWanted } satisfies ActivityOrder).catch(() => {});
+    guest.send({ t: "Hold", ...this.#wanted } satisfies ActivityOrder).catch(() => {});
   }
 
   #answer(answer: Answer): void {
@@ -156,8 +211,18 @@ function lineOf(decision: Decision): string {
   return `sbx: ${guestLine(decision)}; sbx why ${decision.event_id} shows the record`;
 }
 
-/** A program on which nothing can be decided or recorded does not run. */
-function refusalFor(error: unknown): string {
+/** What cannot be decided on or recorded does not happen. */
+function refusalFor(error: unknown, { kind }: Permission): string {
   log.error((error as Error).message);
-  return "sbx: this program cannot be recorded, so it does not run";
+  return kind === "exec"
+    ? "sbx: this program cannot be recorded, so it does not run"
+    : "sbx: this file cannot be opened, since that cannot be recorded";
+}
+
+function isAny(wanted: Wanted): boolean {
+  return wanted.exec || holdsFiles(wanted);
+}
+
+function holdsFiles({ read, write }: Wanted): boolean {
+  return read !== false || write !== false;
 }

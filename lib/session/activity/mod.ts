@@ -1,2 +1,3 @@
 /** What a guest reports of its programs, as events of its session (docs/contracts.md §7, "Activity"). */
-export { type ActivityLink, ActivityRecord } from "./record.ts";
+export type { ActivityLink } from "./link.ts";
+export { ActivityRecord } from "./record.ts";

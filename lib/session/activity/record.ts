@@ -2,12 +2,15 @@ import { SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundDelay, backgroundTimeout } from "../../base/time/mod.ts";
 import type { Channel } from "../../base/wire/mod.ts";
+import type { NamedPaths } from "../../event/mod.ts";
+import type { ActivityOrder } from "../../guest/mod.ts";
 import { ActivityFrame, ActivityHello } from "../../guest/schema.ts";
 import type { SessionGate } from "../../gate/mod.ts";
-import { execDraft, exitDraft, foldDraft, guestProgram, reportDraft } from "./draft.ts";
+import { execDraft, exitDraft, foldDraft, guestProgram, isOfSbx, reportDraft } from "./draft.ts";
+import type { ActivityLink, ActivityListener, Report } from "./link.ts";
 import { ReportFindings } from "./finding.ts";
 import { FileRecord } from "./files.ts";
-import { ProgramHolds } from "./holds.ts";
+import { GuestHolds } from "./holds.ts";
 import { Fold, FOLD_MS } from "./fold.ts";
 import { KnownProcesses } from "./processes.ts";
 
@@ -32,38 +35,7 @@ const LABEL = "activity";
 /** Name of programs without a count of their own. */
 const OTHER_PROGRAMS = "(other programs)";
 
-/** Host end of the guest that reports. */
-export interface ActivityLink {
-  /** settles when the guest has booted; rejects when it is lost */
-  booted(): Promise<unknown>;
-  /** gives the guest a new key for its report */
-  askActivity(): Promise<void>;
-  /** whether it is the last key; it is good once */
-  admitsActivity(key: string): boolean;
-  /** the guest has ended, or was left for a while */
-  readonly isOver: boolean;
-}
-
 type Recording = Pick<SessionGate, "observe" | "refuse" | "report" | "preview" | "decide" | "guestRules">;
-
-/** Who wants to know of a report. */
-export interface ActivityListener {
-  /** @param why nothing is reported; `undefined` once it is */
-  onProblem(why?: string): void;
-  /** a program of the guest listens on a port */
-  onListen(port: number): void;
-}
-
-/** A report that was asked for. */
-interface Report {
-  hasStarted?: true;
-  link: ActivityLink;
-  started: PromiseWithResolvers<void>;
-  /** resolves with the reason for its end */
-  ended: PromiseWithResolvers<string>;
-  /** the last gap that it told of, after which it may end */
-  gap?: { why: string; at: number };
-}
 
 /**
  * Records what a guest reports of its programs. That is testimony: who is root in the guest can end it or make it up, but
@@ -76,7 +48,10 @@ export class ActivityRecord {
   readonly #files: FileRecord;
   readonly #findings: ReportFindings;
   readonly #processes = new KnownProcesses();
-  readonly holds: ProgramHolds;
+  readonly holds: GuestHolds;
+  /** classes of the profile */
+  #paths: NamedPaths = {};
+  #guest?: Pick<Channel, "send">;
   #gapAt = -Infinity;
   /** events of the host's programs that the guest has just started, by pid */
   readonly #hosts = new Map<number, { event_id: string; at: number }>();
@@ -88,11 +63,14 @@ export class ActivityRecord {
   constructor(gate: Recording, listener: ActivityListener, times: Partial<typeof TIMES> = {}) {
     this.#times = { ...TIMES, ...times };
     this.#gate = gate;
-    this.holds = new ProgramHolds(gate, {
+    const named = () => this.#paths;
+    this.holds = new GuestHolds(gate, {
+      named,
+      processes: this.#processes,
       started: (pid, event_id) => this.hostStarted(pid, event_id),
       deadlineMs: this.#times.start,
     });
-    this.#files = new FileRecord(gate, this.#processes);
+    this.#files = new FileRecord(gate, this.#processes, named);
     this.#findings = new ReportFindings((findings) => gate.report(findings));
     this.#listener = listener;
   }
@@ -102,6 +80,13 @@ export class ActivityRecord {
     this.#hosts.delete(pid);
     this.#hosts.set(pid, { event_id, at: performance.now() });
     if (this.#hosts.size > HOSTS_MAX) this.#hosts.delete(this.#hosts.keys().next().value!);
+  }
+
+  /** Puts classes of a profile in force, for what is recorded and for what is held from here on. */
+  usePaths(paths: NamedPaths): void {
+    if (JSON.stringify(paths) === JSON.stringify(this.#paths)) return;
+    this.#paths = paths;
+    this.#tellPaths();
   }
 
   /** Has a guest report as long as it is there, and records where it does not. */
@@ -139,6 +124,8 @@ export class ActivityRecord {
     const hello = ActivityHello.safeParse(first);
     if (!report || !hello.success || !report.link.admitsActivity(hello.data.key)) return this.#refuse();
     let why = "sbx-activity has ended";
+    this.#guest = channel;
+    this.#tellPaths();
     this.holds.begin(channel);
     try {
       for (let frame = await channel.next(); frame !== null; frame = await channel.next()) {
@@ -149,6 +136,7 @@ export class ActivityRecord {
       else if (!(error instanceof Deno.errors.ConnectionReset)) why = "sbx-activity broke the protocol";
     } finally {
       this.holds.end(channel);
+      if (this.#guest === channel) this.#guest = undefined;
       this.#recordCounts();
       report.ended.resolve(why);
     }
@@ -158,11 +146,7 @@ export class ActivityRecord {
   #take(frame: ActivityFrame, report: Report): void {
     switch (frame.t) {
       case "Process":
-        return this.#processes.set(frame.pid, {
-          ...guestProgram(frame),
-          event_id: this.#takeHost(frame.pid),
-          isCounted: false,
-        });
+        return this.#ran(frame);
       case "Started":
         if (report.hasStarted) return;
         report.hasStarted = true;
@@ -183,13 +167,27 @@ export class ActivityRecord {
       case "Listen":
         return this.#listener.onListen(frame.port);
       case "Holding":
-        return this.holds.confirm(frame.exec);
+        return this.holds.confirm(frame);
       case "Permission":
         return this.holds.take(frame);
       case "Gap":
         report.gap = { why: frame.why, at: performance.now() };
         return this.#lost(frame.why);
     }
+  }
+
+  /** A process that ran before the report. It is recorded once, unless it is one of sbx. */
+  #ran(frame: Extract<ActivityFrame, { t: "Process" }>): void {
+    const { pid, ppid, uid, executable } = frame;
+    const program = guestProgram(frame);
+    // The report before has told of it.
+    if (this.#processes.get(pid)?.process.command === program.process.command) return;
+    let event_id = this.#takeHost(pid);
+    if (!isOfSbx(program, this.#processes.get(ppid)) && this.#fold.admits(executable)) {
+      const labels = { uid: String(uid), [LABEL]: "running", ...event_id !== undefined && { event_id } };
+      event_id = this.#gate.observe(execDraft(program, labels)).common.event_id;
+    }
+    this.#processes.set(pid, { ...program, event_id, isCounted: false });
   }
 
   #executed(frame: Extract<ActivityFrame, { t: "Exec" }>): void {
@@ -229,6 +227,12 @@ export class ActivityRecord {
     const host = this.#hosts.get(pid);
     this.#hosts.delete(pid);
     return host && performance.now() - host.at < HOST_MS ? host.event_id : undefined;
+  }
+
+  #tellPaths(): void {
+    const order: ActivityOrder = { t: "Paths", paths: this.#paths };
+    // A guest that is gone gets them with its next report.
+    this.#guest?.send(order).catch(() => {});
   }
 
   #recordCountsLater(): void {

@@ -54,3 +54,10 @@ export async function writeContract(
   if (await Deno.readTextFile(contract).catch(() => undefined) === text) return;
   await writeAtomic(contract, text);
 }
+
+/** Credentials that a VM may use: the profile's, of the providers that corp leaves. */
+export function grantOf({ profile, corp }: Pick<Contract, "profile" | "corp">): Contract["profile"] {
+  if (!corp.providers) return profile;
+  const providers = profile.providers.filter((provider) => corp.providers!.includes(provider));
+  return { ...profile, providers };
+}

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { BudgetTerms } from "../../budget/schema.ts";
 import { ACCOUNTS, PROVIDERS } from "../../credential/mod.ts";
+import { NAMED_CLASSES } from "../../event/mod.ts";
 import { EXPORT_ROUTES } from "../../detection/mod.ts";
 import { IrSchema } from "../../detection/ir/schema.ts";
 import { FullRuleSchema } from "../../policy/author/schema.ts";
@@ -34,6 +35,8 @@ export const Contract = z.strictObject({
     /** accounts that it may use at providers; absent: any */
     accounts: z.enum(ACCOUNTS).optional(),
     budget: BudgetTerms.optional(),
+    /** classes of the guest's files, by path; absent: those of every guest */
+    paths: z.record(z.string(), z.enum(NAMED_CLASSES)).optional(),
   }),
   /** corp as it is now */
   corp: z.strictObject({
@@ -41,6 +44,10 @@ export const Contract = z.strictObject({
     mcp: CorpMcpServers,
     /** false: nobody may log in at an MCP server, and logins of before are not used */
     logins: z.boolean().optional(),
+    /** the only providers whose credentials VMs may use; absent: the profile's */
+    providers: z.array(z.enum(PROVIDERS)).optional(),
+    /** longest life of a machine, in minutes */
+    vm_minutes: z.int().positive().optional(),
     budget: BudgetTerms.optional(),
   }),
   /** the user's own detections, and the runtime overlays */
@@ -54,6 +61,14 @@ export const Contract = z.strictObject({
     resolvers: z.array(z.string()),
     /** `name=address:port` */
     overrides: z.array(z.string()),
+    /** absent: the proxy of the environment, if there is one */
+    proxy: z.strictObject({
+      /** `http://HOST:PORT`, or `none` */
+      url: z.string().optional(),
+      no_proxy: z.array(z.string()).optional(),
+      auth_file: z.string().optional(),
+      by_name: z.boolean().optional(),
+    }).optional(),
     /** PEM file of additional authorities */
     extra_ca_file: z.string().optional(),
     /** JSON price table of models; absent: the built-in one */
@@ -68,6 +83,11 @@ export const Contract = z.strictObject({
     auth_token_file: z.string().optional(),
   }),
   /** most snapshots of the workspace; absent: the guest makes none */
-  snapshots: z.strictObject({ auto: z.int().positive(), manual: z.int().positive() }).optional(),
+  snapshots: z.strictObject({
+    auto: z.int().positive(),
+    manual: z.int().positive(),
+    /** one is made before each turn of an agent */
+    turns: z.literal(true).optional(),
+  }).optional(),
 });
 export type Contract = z.infer<typeof Contract>;

@@ -1,4 +1,21 @@
 /** Files of a session on disk (docs/session-files.md): where they are, and their shapes. */
-export { type Contract, detectionsOf, type OnFull, readContract, writeContract } from "./contract.ts";
+export {
+  type Contract,
+  detectionsOf,
+  grantOf,
+  type OnFull,
+  readContract,
+  writeContract,
+} from "./contract.ts";
 export { makeSockets, pinsPath, type SessionPaths, sessionPaths, type VmPaths, vmPaths } from "./paths.ts";
-export { ForkedFrom, readRecord, readState, VmParent, VmRecord, writeRecord, writeState } from "./record.ts";
+export {
+  ForkedFrom,
+  type MadeBy,
+  madeBy,
+  readRecord,
+  readState,
+  VmParent,
+  VmRecord,
+  writeRecord,
+  writeState,
+} from "./record.ts";

@@ -23,6 +23,8 @@ export interface VmPaths {
   snapshots: string;
   /** what was brought in: a `Room` of lib/repo */
   repository: string;
+  /** what a shared folder of the host needs */
+  live: string;
   /** memory of a suspended VM */
   suspended: string;
   /** room for the record on a full disk */
@@ -51,6 +53,7 @@ export function vmPaths(dir: string): VmPaths {
     jobs: join(dir, "jobs"),
     snapshots: join(dir, "snapshots"),
     repository: join(dir, "repository"),
+    live: join(dir, "live"),
     suspended: join(dir, "suspended"),
     reserve: join(dir, "reserve"),
   };

@@ -1,5 +1,8 @@
+import { ARCHES, currentArch } from "../../base/arch/mod.ts";
 import { z } from "zod";
 import { writeAtomic } from "../../base/home/mod.ts";
+import { deviceName, userName } from "../../base/user/mod.ts";
+import { LiveRecord } from "../../live/schema.ts";
 import { LastEvent, MachineInfo, McpNeed } from "../../ipc/schema.ts";
 import type { VmPaths } from "./paths.ts";
 import { readJson } from "./read.ts";
@@ -15,6 +18,15 @@ export const ForkedFrom = z.strictObject({
 });
 export type ForkedFrom = z.infer<typeof ForkedFrom>;
 
+/** User and machine of a VM, and the program that asked for it, as that named itself. */
+export const MadeBy = z.strictObject({ user: z.string(), device: z.string(), client: z.string() });
+export type MadeBy = z.infer<typeof MadeBy>;
+
+/** The maker of a VM. @param client absent: the service by itself, such as for an MCP server */
+export function madeBy(client = "sbx-service"): MadeBy {
+  return { user: userName(), device: deviceName(), client };
+}
+
 /** A VM on disk: enough for its process to boot it and for a restarted service to find it again. */
 export const VmRecord = z.strictObject({
   id: z.uuid(),
@@ -22,6 +34,7 @@ export const VmRecord = z.strictObject({
   profile_id: z.string(),
   profile_revision: z.string(),
   created_at: z.iso.datetime(),
+  made_by: MadeBy.optional().describe("absent in records of an older sbx"),
   persistent: z.boolean(),
   cpus: z.int(),
   ram_mb: z.int(),
@@ -30,12 +43,17 @@ export const VmRecord = z.strictObject({
   files: z.array(z.strictObject({ path: z.string(), content: z.string(), mode: z.int() })),
   parent: VmParent.optional().describe("absent: a VM of its own"),
   forked_from: ForkedFrom.optional().describe("absent: it is no copy"),
+  live: LiveRecord.optional().describe("absent: no folder of the host"),
   assets: z.strictObject({
     version: z.string(),
+    arch: z.enum(ARCHES).default(currentArch).describe("absent in records of an older sbx: this machine's"),
     image: z.string().optional().describe("profile whose image it is; absent: of pinned or unnamed assets"),
     kernel: z.string(),
     initrd: z.string(),
     rootfs: z.string(),
+    hashes: z.record(z.string(), z.string()).optional().describe(
+      "BLAKE3 of each file and of the OBOM by logical name; absent in records of an older sbx",
+    ),
   }),
 });
 export type VmRecord = z.infer<typeof VmRecord>;

@@ -2,11 +2,9 @@
 import { isAbsolute } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { Overrides, parseResolvers, type Resolver, systemResolvers } from "../../dns/mod.ts";
+import { HostNetwork, readCaFile, readProxies } from "../../proxy/mod.ts";
 import { BUILT_IN_PRICES, loadPrices, type Prices } from "../../model/mod.ts";
 import type { Contract } from "../files/contract.ts";
-
-/** Limit of a file with authorities, in `bytes`: those of a whole system are a quarter of a MiB. */
-const CA_FILE_MAX = 4 * 1024 * 1024;
 
 /** Network settings, ready for use. */
 export interface NetworkConfig {
@@ -15,18 +13,20 @@ export interface NetworkConfig {
   /** PEM */
   caCerts: string[];
   prices: Prices;
+  /** way to upstreams */
+  host: HostNetwork;
 }
 
 /**
  * Reads the network settings of a contract.
  *
- * @throws {SbxError} `dns.resolver.invalid`, `network.override.invalid`, `network.ca_file.invalid`,
+ * @throws {SbxError} `network.proxy.invalid`, `dns.resolver.invalid`, `network.override.invalid`, `network.ca_file.invalid`,
  * `network.ca_file.not_found`, `model.prices.invalid`, `model.prices.not_found`, each naming the setting
  */
 export async function readNetworkConfig(
-  { resolvers, overrides, extra_ca_file, price_file }: Contract["network"],
+  { resolvers, overrides, extra_ca_file, price_file, proxy }: Contract["network"],
 ): Promise<NetworkConfig> {
-  const [resolverList, overrideTable, caCerts, prices] = await Promise.all([
+  const [resolverList, overrideTable, caCerts, prices, proxies] = await Promise.all([
     readSetting(
       "network.dns_resolvers",
       () => resolvers.length > 0 ? parseResolvers(resolvers) : systemResolvers(),
@@ -40,8 +40,15 @@ export async function readNetworkConfig(
           ? BUILT_IN_PRICES
           : loadPrices(requireAbsolute(price_file, "model.prices.invalid")),
     ),
+    readSetting("network.upstream_proxy", () => readProxies(proxy ?? {})),
   ]);
-  return { resolvers: resolverList, overrides: overrideTable, caCerts, prices };
+  return {
+    resolvers: resolverList,
+    overrides: overrideTable,
+    caCerts,
+    prices,
+    host: new HostNetwork(proxies, caCerts),
+  };
 }
 
 /** Reads the value of one setting; an error names the setting. */
@@ -56,44 +63,6 @@ async function readSetting<T>(setting: string, read: () => T | Promise<T>): Prom
       hint: [hint, `sbx settings explain ${setting} shows where it is set`].filter(Boolean).join("; "),
     });
   }
-}
-
-/** Reads the certificates of a PEM file, in the form that TLS clients take. */
-async function readCaFile(path: string): Promise<string[]> {
-  const text = await readText(requireAbsolute(path, "network.ca_file.invalid"));
-  if (!/-----BEGIN CERTIFICATE-----/.test(text)) {
-    throw new SbxError("network.ca_file.invalid", `${path} holds no certificate`, {
-      hint: "name a PEM file: each certificate begins with -----BEGIN CERTIFICATE-----",
-    });
-  }
-  try {
-    // The runtime's own reader, which will use them.
-    Deno.createHttpClient({ caCerts: [text] }).close();
-  } catch (cause) {
-    throw new SbxError("network.ca_file.invalid", `a certificate in ${path} is damaged`, {
-      cause,
-      hint: `openssl x509 -in ${path} -noout -text shows the first one`,
-    });
-  }
-  return [text];
-}
-
-async function readText(path: string): Promise<string> {
-  try {
-    const { isFile, size } = await Deno.stat(path);
-    if (isFile && size <= CA_FILE_MAX) return await Deno.readTextFile(path);
-  } catch (cause) {
-    const gone = cause instanceof Deno.errors.NotFound;
-    throw new SbxError(
-      gone ? "network.ca_file.not_found" : "network.ca_file.invalid",
-      gone ? `there is no file ${path}` : `${path} cannot be read`,
-      { cause, hint: "name a PEM file with certificates that you may read" },
-    );
-  }
-  throw new SbxError(
-    "network.ca_file.invalid",
-    `${path} is not a file of certificates: it has more than ${CA_FILE_MAX} bytes or is not a regular file`,
-  );
 }
 
 /** Refuses a relative path: the VM's process has a working folder of its own. */

@@ -2,7 +2,6 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { eventJsonSchemas, fieldsModule, fieldsPage } from "../../../lib/event/generate.ts";
 import {
-  canonicalJson,
   catalogue,
   type Event,
   familyOf,
@@ -132,34 +131,6 @@ Deno.test("the family is the part before the dot", () => {
   assertEquals(familyOf("credential.substitution"), "credential");
 });
 
-const CANONICAL: [unknown, string][] = [
-  [{ b: 1, a: { d: [], c: {} } }, '{"a":{"c":{},"d":[]},"b":1}'],
-  [{ a: undefined, b: null }, '{"b":null}'],
-  [[1, undefined, "x"], '[1,null,"x"]'],
-  ['é"\\\n\u0001😀\ud800', '"é\\"\\\\\\n\\u0001😀\\ud800"'],
-  [{ "\ufb33": 1, "😀": 2, "\r": 3, "1": 4 }, '{"\\r":3,"1":4,"😀":2,"\ufb33":1}'],
-  [[1e21, 1e-7, -0, 0.1, 333333333.33333329], "[1e+21,1e-7,0,0.1,333333333.3333333]"],
-  [true, "true"],
-  [
-    { a: [{ d: 1, c: [{ y: 2, x: { b: 3, a: 4 } }] }], b: {} },
-    '{"a":[{"c":[{"x":{"a":4,"b":3},"y":2}],"d":1}],"b":{}}',
-  ],
-  [{ b: 1, a: { "10": 1, "9": 2 } }, '{"a":{"10":1,"9":2},"b":1}'],
-  [JSON.parse('{"b":1,"__proto__":{"d":1,"c":2}}'), '{"__proto__":{"c":2,"d":1},"b":1}'],
-  [JSON.parse('{"__proto__":{"d":1,"c":2},"b":1}'), '{"__proto__":{"c":2,"d":1},"b":1}'],
-];
-for (const [value, text] of CANONICAL) {
-  Deno.test(`canonical JSON: ${text}`, () => assertEquals(canonicalJson(value), text));
-}
-
-Deno.test("canonical JSON of deep values takes linear time", () => {
-  let value: unknown = { b: 1, a: 2 };
-  for (let depth = 0; depth < 500; depth++) value = { z: value, a: [value === null] };
-  const text = canonicalJson(value);
-  assertEquals(text.length, JSON.stringify(value).length);
-  assertEquals(canonicalJson(JSON.parse(text)), text);
-});
-
 const CLASSES: [string, string][] = [
   ["/workspace/src/a.ts", "workspace"],
   ["/workspace", "workspace"],
@@ -183,6 +154,20 @@ const CLASSES: [string, string][] = [
 for (const [path, expected] of CLASSES) {
   Deno.test(`${path} is ${expected}`, () => assertEquals(pathClass(path), expected));
 }
+
+Deno.test("a profile's classes: the longest path decides, and no secret name is hidden", () => {
+  const named = { "/srv": "temp", "/srv/keys": "secret", "/tmp/b": "workspace" } as const;
+  const classes = ["/srv/x", "/srv/keys", "/srv/keys/a/b", "/srv/keysx", "/srv/.env", "/tmp/b/c", "/tmp/bc"];
+  assertEquals(classes.map((path) => pathClass(path, named)), [
+    "temp",
+    "secret",
+    "secret",
+    "temp",
+    "secret",
+    "workspace",
+    "temp",
+  ]);
+});
 
 Deno.test("URL paths are classified", () => {
   const classes = ["/", "/oauth2/token", "/api/v1/x", "/v2/items", "/logo.svg", "/about"].map(httpPathClass);

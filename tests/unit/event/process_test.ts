@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { draftOf as dnsDraft } from "../../../lib/dns/draft.ts";
 import { processOf } from "../../../lib/event/mod.ts";
-import { draftOf as mcpDraft } from "../../../lib/mcp/endpoint/event.ts";
+import { callerOf, draftOf as mcpDraft } from "../../../lib/mcp/endpoint/event.ts";
 
 const CURL = { pid: 0, ppid: 0, executable: "curl", command: "curl", cwd: "" };
 
@@ -21,7 +21,7 @@ Deno.test("DNS and MCP name the process alike, and have none without a name", ()
   const question = { name: "example.com", type: "A" } as Parameters<typeof dnsDraft>[0];
   const drafts = (name: string) => [
     dnsDraft(question, { proto: "udp", process_name: name }, "vm"),
-    mcpDraft("mcp.tool_list", "tools/list", processOf(name)),
+    mcpDraft("mcp.tool_list", "tools/list", callerOf(processOf(name), {})),
   ];
   assertEquals(drafts("curl").map(({ common }) => common.process), [CURL, CURL]);
   assertEquals(drafts("").map(({ common }) => "process" in common), [false, false]);

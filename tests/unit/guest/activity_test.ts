@@ -218,6 +218,26 @@ Deno.test("arguments that the trace has not are left out, and said to be", () =>
   );
 });
 
+Deno.test("a script of which the trace lacks an argument has its own arguments, not those of its interpreter", async () => {
+  const path = await Deno.makeTempFile();
+  await Deno.writeTextFile(path, "#!/bin/sh -e\nread line\n", { mode: 0o755 });
+  await Deno.chmod(path, 0o755);
+  const child = new Deno.Command(path, { args: ["a\nb", "c"], stdin: "piped", stdout: "null" }).spawn();
+  try {
+    const cmdline = () => Deno.readTextFileSync(`/proc/${child.pid}/cmdline`).split("\0");
+    while (cmdline()[0] !== "/bin/sh") await new Promise((resolve) => setTimeout(resolve, 1));
+    const [report] = reportsOf([
+      ["begin", child.pid, { ...args(path, "", "c"), a1: undefined as unknown as string }],
+      ["exec", child.pid, { filename: path }],
+    ]);
+    assertEquals("argv" in report && [report.argv, report.truncated], [[path, "a\nb", "c"], undefined]);
+  } finally {
+    await child.stdin.close();
+    await child.status;
+    await Deno.remove(path);
+  }
+});
+
 Deno.test("a chdir that fails leaves the folder; one by descriptor asks the process, or it is unknown", () => {
   const cwds = reportsOf([
     ["fork", 100, { parent_pid: 100, child_pid: A }],

@@ -1,8 +1,14 @@
 /** sbx-activity: what happens to files, out of records of the kernel's trace. */
 import { assert, assertEquals } from "@std/assert";
-import { FILE_PROBES, type FileEvent, NAMES_MAX } from "../../../cmd/guest/activity/file_probes.ts";
+import {
+  FILE_PROBES,
+  type FileEvent,
+  NAMES_MAX,
+  readFilter,
+} from "../../../cmd/guest/activity/file_probes.ts";
 import { type FileFormats, Files } from "../../../cmd/guest/activity/files.ts";
 import type { TraceRecord } from "../../../cmd/guest/activity/page.ts";
+import type { NamedPaths } from "../../../lib/event/mod.ts";
 import type { ActivityFrame } from "../../../lib/guest/wire/mod.ts";
 
 const ROOT = 24, WORKSPACE = 31;
@@ -17,8 +23,8 @@ interface Told {
   thread?: number;
 }
 
-/** Reports of records. */
-function reportsOf(records: [FileEvent, Told][]): ActivityFrame[] {
+/** Reports of records. @param named classes of a profile */
+function reportsOf(records: [FileEvent, Told][], named: NamedPaths = {}): ActivityFrame[] {
   const told = new Map<TraceRecord, Told>();
   const of = {
     number: (record: TraceRecord, name: string) =>
@@ -32,10 +38,10 @@ function reportsOf(records: [FileEvent, Told][]): ActivityFrame[] {
   const reports: ActivityFrame[] = [];
   const files = new Files(
     new Proxy({}, { get: () => of }) as FileFormats,
-    new Map([[ROOT, ""], [WORKSPACE, "/workspace"]]),
     (thread) => thread + 1000,
     (report) => reports.push(report),
   );
+  files.use(named, new Map([[ROOT, ""], [WORKSPACE, "/workspace"]]));
   for (const [event, given] of records) {
     const record = { type: 0, pid: given.thread ?? 1, time: 0n, data: new DataView(new ArrayBuffer(0)) };
     told.set(record, given);
@@ -98,6 +104,38 @@ Deno.test("reading is told of secrets only, and nothing of temporary files unles
     "create /tmp/id_rsa",
     "rename /workspace/x",
   ]);
+});
+
+Deno.test("classes of a profile decide what is told, and hide no secret", () => {
+  const at = (...names: string[]) => ({ device: ROOT, names: names.reverse() });
+  const reports = reportsOf([
+    ["created", at("tmp", "build", "a")],
+    ["created", at("tmp", "builds")],
+    ["created", at("root", ".cache", "x")],
+    ["created", at("root", ".cache", "keep", "x")],
+    ["created", at("root", ".cache", ".env")],
+    ["readNamed", at("srv", "keys", "deep", "down")],
+    ["readNamed", at("srv", "deep", "keys")],
+  ], {
+    "/tmp/build": "workspace",
+    "/root/.cache": "temp",
+    "/root/.cache/keep": "system",
+    "/srv/keys": "secret",
+  });
+  assertEquals(reports.map((frame) => frame.t === "File" && `${frame.operation} ${frame.path}`), [
+    "create /tmp/build/a",
+    "create /root/.cache/keep/x",
+    "create /root/.cache/.env",
+    "read /srv/keys/deep/down",
+  ]);
+});
+
+Deno.test("the kernel's filter has the names of secret paths, and lets everything through where it cannot", () => {
+  const filter = readFilter(["/srv/keys", "/data"]);
+  assertEquals(filter.split(" || ").length, 2 * NAMES_MAX);
+  assert(filter.startsWith('n0 == "keys" || n1 == "keys"'));
+  assertEquals(readFilter(['/srv/a"b']), "");
+  assertEquals(readFilter(Array.from({ length: 32 }, (_, at) => `/srv/folder-${at}`)), "");
 });
 
 Deno.test("any name stays one: line breaks, a root's own, what the kernel could not read, and very deep ones", () => {

@@ -1,4 +1,5 @@
 /** The host end of a guest link, against a misbehaving guest over real sockets. */
+import { GUEST_VERSION } from "../../../lib/guest/wire/mod.ts";
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { encodeFrame, FrameChannel } from "../../../lib/base/wire/mod.ts";
@@ -35,7 +36,7 @@ async function withLink(
 /** Connects as a guest and completes the handshake. */
 async function bootedGuest(connect: (port: number) => Promise<Deno.Conn>): Promise<FrameChannel> {
   const control = new FrameChannel(await connect(5000));
-  await control.send({ t: "Ready", version: "5" });
+  await control.send({ t: "Ready", version: GUEST_VERSION });
   while ((await control.next() as { t: string }).t !== "BootConfigDone");
   await control.send({ t: "BootReady", stages: [] });
   return control;
@@ -57,7 +58,7 @@ for (
     "a 2 GiB frame length": new Uint8Array([0x80, 0, 0, 0]),
     "bytes that are not JSON": new Uint8Array([0, 0, 0, 3, 1, 2, 3]),
     "an unknown message": encodeFrame({ t: "Reboot" }),
-    "a field too many": encodeFrame({ t: "Ready", version: "5", more: true }),
+    "a field too many": encodeFrame({ t: "Ready", version: GUEST_VERSION, more: true }),
     "a wrong type": encodeFrame({ t: "BootReady", stages: "none" }),
   })
 ) {
@@ -104,7 +105,7 @@ Deno.test("an agent of another version is refused with a hint", () =>
     const error = await assertRejects(() => boot, SbxError);
     assertEquals([error.code, error.hint], [
       "vm.boot_failed",
-      "build the image again: sbx-admin image build",
+      "build the image of its profile again: sbx image build PROFILE",
     ]);
   }));
 
@@ -114,7 +115,7 @@ Deno.test("the handshake sends variables, then files, then the end, in that orde
       bootOf({ env: { A: "1", B: "2" }, files: [{ path: "/etc/x", content: "eA==", mode: 0o600 }] }),
     );
     const control = new FrameChannel(await connect(5000));
-    await control.send({ t: "Ready", version: "5" });
+    await control.send({ t: "Ready", version: GUEST_VERSION });
     const messages: unknown[] = [];
     while ((messages.at(-1) as { t: string } | undefined)?.t !== "BootConfigDone") {
       messages.push(await control.next());

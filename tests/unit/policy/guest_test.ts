@@ -1,7 +1,11 @@
-/** Rules on programs that other programs of a guest start. */
+/** Rules on programs that other programs of a guest start, and on files that they open. */
 import { assertEquals } from "@std/assert";
 import { parseRules } from "../../../lib/policy/author/mod.ts";
 import { compilePolicy } from "../../../lib/policy/mod.ts";
+import { parseProfile } from "../../../lib/profile/mod.ts";
+import { BUILTIN_PROFILES } from "../../../lib/profile/builtin.ts";
+import { profileRules } from "../../../lib/learn/profile.ts";
+import { parseToml } from "../../../lib/toml/mod.ts";
 import { TestGate } from "../../helper/gate.ts";
 
 const rule = (match: string, action = "block", more = "") =>
@@ -25,6 +29,12 @@ Deno.test("a policy knows whether it restricts programs of the guest, and whethe
     [rule('common.event_type == "process.exit"'), false, true],
     [rule("true"), true, true],
     [rule('http.request.host == "a"'), false, true],
+    [rule('http.request.host == "a" || process.activity.executable == "git"'), true, true],
+    [
+      rule('has(http.request) || (process.activity.operation == "exec" && common.actor == "host")'),
+      false,
+      true,
+    ],
     [rule('file.activity.path == "/a"'), false, true],
     [
       rule(
@@ -39,7 +49,89 @@ Deno.test("a policy knows whether it restricts programs of the guest, and whethe
   for (const [text, restricts, byFile] of cases) {
     await t.step(text || "no rule", () => {
       const policy = policyOf(text);
-      assertEquals([policy.restrictsPrograms, policy.decidesByFile], [restricts, byFile]);
+      assertEquals([policy.restrictsPrograms, policy.decidesByFile("process.exec")], [restricts, byFile]);
+    });
+  }
+});
+
+Deno.test("a policy knows which files a program of the guest may not open without a decision", async (t) => {
+  const test = (field: string, op: string, ...values: string[]) => ({ field, op, values });
+  const paths = Array.from({ length: 300 }, (_, at) => `/${at}`);
+  const secrets = [test("path_class", "equals", "secret")];
+  const only = (operation: string, files: boolean | object[]) => ({
+    read: false,
+    write: false,
+    [operation]: files,
+  });
+  const cases: [text: string, restricts: boolean | object, byFile: boolean][] = [
+    ["", false, true],
+    ['[default.allow-file]\naction = "block"\nmatch = "false"', true, true],
+    [rule('file.activity.path == "/a"'), [test("path", "equals", "/a")], true],
+    [rule('file.activity.path_class == "secret"', "ask"), secrets, true],
+    [rule('file.activity.path_class == "secret"', "allow"), false, true],
+    [
+      rule('file.activity.name == ".env" || file.activity.path.startsWith("/a/")'),
+      [test("name", "equals", ".env"), test("path", "prefix", "/a/")],
+      true,
+    ],
+    [
+      rule('file.activity.operation in ["write", "delete"] && file.activity.ext in ["pem", "key"]'),
+      only("write", [test("ext", "equals", "pem", "key")]),
+      true,
+    ],
+    [rule('file.activity.operation == "write"'), only("write", true), true],
+    [
+      rule(
+        'has(dns.request) || (common.actor == "vm" && (has(http.request) || file.activity.path_class == "secret"))',
+      ),
+      secrets,
+      true,
+    ],
+    [
+      rule(
+        'http.request.path == "/" || (common.actor == "vm" && (file.activity.operation in ["write", "create"] || ' +
+          'file.activity.path_class == "secret"))',
+      ),
+      { read: secrets, write: true },
+      true,
+    ],
+    [
+      rule('file.activity.path_class == "workspace" && file.activity.name == "package.json"'),
+      [test("name", "equals", "package.json")],
+      true,
+    ],
+    [
+      rule('!(file.activity.operation == "read") && file.activity.ext == "ts"'),
+      [test("ext", "equals", "ts")],
+      true,
+    ],
+    [rule('file.activity.operation == "delete"'), false, true],
+    [rule('file.activity.operation in ["import", "export"]'), false, true],
+    [rule('common.actor == "host" && file.activity.path == "/a"'), false, true],
+    [rule('has(file.activity) && !file.activity.path.startsWith("/workspace/")'), true, true],
+    [
+      rule('file.activity.path == "/a" && common.process.executable != "/bin/cat"'),
+      [test("path", "equals", "/a")],
+      false,
+    ],
+    [rule('process.activity.executable == "git"'), false, true],
+    [rule("true"), true, true],
+    [rule(`file.activity.path in ${JSON.stringify(paths)}`), [test("path", "equals", ...paths)], true],
+    [
+      paths.map((path) => rule(`file.activity.path == "${path}"`).replace(".r]", `.r${path.slice(1)}]`)).join(
+        "\n",
+      ),
+      true,
+      true,
+    ],
+  ];
+  for (const [text, restricts, byFile] of cases) {
+    await t.step(text.slice(0, 200) || "no rule", () => {
+      const policy = policyOf(text);
+      const files = typeof restricts === "boolean" || Array.isArray(restricts)
+        ? { read: restricts, write: restricts }
+        : restricts;
+      assertEquals([policy.restrictsFiles, policy.decidesByFile("file.activity")], [files, byFile]);
     });
   }
 });
@@ -65,4 +157,14 @@ Deno.test("rules that restrict hold for a program by its path, its name, and the
     [false, false, false, false, false],
   );
   assertEquals([allowed(git, "/usr/bin/gitk"), allowed(path, "/bin/git", "/opt/git")], [true, true]);
+});
+
+Deno.test("programs of a VM under a profile that comes with sbx wait for no rule", () => {
+  for (const [id, text] of BUILTIN_PROFILES) {
+    const policy = compilePolicy(profileRules(parseProfile(parseToml(text, id), { id, source: "builtin" })));
+    assertEquals(
+      [id, policy.restrictsPrograms, policy.restrictsFiles],
+      [id, false, { read: false, write: false }],
+    );
+  }
 });

@@ -40,6 +40,18 @@ const CASES: [title: string, rules: Rule[], expected: string[]][] = [
     ),
     rule("profile", "c", "rewrite", 'file.activity.path == "/a"', setting("file.activity.path")),
   ], ["a guest-rewrite", "c guest-rewrite"]],
+  ["rules on what nobody waits for", [
+    rule("profile", "a", "block", 'file.activity.operation == "delete"'),
+    rule("profile", "b", "ask", 'file.activity.operation in ["create", "rename"]', late),
+    rule(
+      "profile",
+      "c",
+      "block",
+      'file.activity.operation in ["write", "delete"] && file.activity.ext == "a"',
+    ),
+    rule("profile", "d", "block", 'file.activity.operation == "import"'),
+    rule("profile", "e", "allow", 'file.activity.operation == "rename"'),
+  ], ["a guest-file", "b guest-file"]],
   ["the same twice", [rule("profile", "a", "allow", HOST), rule("profile", "b", "allow", HOST, late)], [
     "b redundant",
   ]],

@@ -1,6 +1,7 @@
 /** Programs of a guest that wait for the rules. */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import type { Wanted } from "../../../lib/session/activity/holds.ts";
 import { hello, program, recording, started } from "../../helper/activity.ts";
 
 const RULES = `
@@ -12,6 +13,15 @@ reason = "no git"
 [profiles.rules.ask-tac]
 action = "ask"
 match = 'process.activity.command.startsWith("tac")'
+
+[profiles.rules.no-env]
+action = "block"
+match = 'file.activity.name == ".env" && common.process.executable != "/usr/bin/node"'
+reason = "no secrets"
+
+[profiles.rules.ask-lock]
+action = "ask"
+match = 'file.activity.operation == "write" && file.activity.path == "/workspace/lock"'
 
 [profiles.rules.other-rm]
 action = "rewrite"
@@ -26,9 +36,20 @@ const asks = (id: number, ...argv: string[]) => ({
   ...program(10 + id, 4, ...argv),
 });
 
+const opens = (id: number, path: string, operations: string[], ...argv: string[]) => ({
+  ...asks(id, ...argv),
+  kind: "open",
+  path,
+  operations,
+});
+const PROGRAMS = { exec: true, read: false, write: false };
+const HOLDING = { t: "Holding", exec: true, open: false };
+
 /** A guest whose frames a test sends one after another. */
 class Guest {
   readonly got: Record<string, unknown>[] = [];
+  /** classes of the profile, each time that it was told them */
+  readonly paths: unknown[] = [];
   readonly #frames: unknown[];
   #more = Promise.withResolvers<void>();
   #ended = false;
@@ -58,7 +79,9 @@ class Guest {
 
   send(frame: unknown): Promise<void> {
     if (this.#ended) return Promise.reject(new Error("it has ended"));
-    this.got.push(frame as Record<string, unknown>);
+    const { t, paths } = frame as { t: string; paths: unknown };
+    if (t === "Paths") this.paths.push(paths);
+    else this.got.push(frame as Record<string, unknown>);
     return Promise.resolve();
   }
 }
@@ -66,9 +89,9 @@ class Guest {
 /** Lets everything happen that waits for nothing. */
 const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
 
-async function held(rules = RULES, start?: number) {
+async function held(rules = RULES, start?: number, wanted: Wanted = PROGRAMS) {
   const all = await recording(start, rules);
-  all.record.holds.want(true);
+  all.record.holds.want(wanted);
   const guest = new Guest(hello(), started);
   const served = all.record.serve(guest);
   await settled();
@@ -77,13 +100,13 @@ async function held(rules = RULES, start?: number) {
 
 Deno.test("a program that may run is answered, and is no event of its own; one that may not is", async () => {
   const { gate, guest, served } = await held();
-  assertEquals(guest.got, [{ t: "Hold", exec: true }]);
+  assertEquals(guest.got, [{ t: "Hold", ...PROGRAMS }]);
   guest.say(asks(1, "make"));
   guest.say(asks(2, "git", "push"));
   guest.say({ ...asks(3, "x"), executable: "/tmp/x", opened: "/usr/bin/git" });
   guest.say(asks(4, "rm", "a"));
   await settled();
-  const [, first, second, third, fourth] = guest.got;
+  const [first, second, third, fourth] = guest.got.slice(1).toSorted((a, b) => Number(a.id) - Number(b.id));
   assertEquals(first, { t: "Answer", id: 1, allow: true });
   for (const answer of [second, third]) {
     assertEquals(answer.allow, false);
@@ -105,6 +128,88 @@ Deno.test("a program that may run is answered, and is no event of its own; one t
       ["rm a", "vm", "inline_blockable", "block", "guard-rewrite"],
     ],
   );
+  guest.end();
+  await served;
+});
+
+Deno.test("classes of a profile are told first, and decide on files", async () => {
+  const rule = `
+[profiles.rules.no-secrets]
+action = "block"
+match = 'file.activity.path_class == "secret"'
+`;
+  const { record, guest, gate, served } = await held(rule, undefined, {
+    exec: false,
+    read: true,
+    write: false,
+  });
+  assertEquals(guest.paths, [{}]);
+  guest.say(opens(1, "/srv/keys/a", ["read"], "cat"));
+  await settled();
+  record.usePaths({ "/srv/keys": "secret" });
+  record.usePaths({ "/srv/keys": "secret" });
+  guest.say(opens(2, "/srv/keys/a", ["read"], "cat"));
+  await settled();
+  assertEquals(guest.paths, [{}, { "/srv/keys": "secret" }]);
+  assertEquals(guest.got.filter(({ t }) => t === "Answer").map(({ allow }) => allow), [true, false]);
+  assertEquals(gate.entries.at(-1)!.event.file!.activity.path_class, "secret");
+  guest.end();
+  await served;
+});
+
+Deno.test("a file that a program wants to open is decided on by operation, path and program", async () => {
+  const wanted: Wanted = {
+    exec: false,
+    read: [{ field: "name", op: "equals", values: [".env"] }],
+    write: false,
+  };
+  const { gate, guest, served } = await held(RULES, undefined, wanted);
+  assertEquals(guest.got, [{ t: "Hold", ...wanted }]);
+  guest.say(opens(1, "/workspace/.env", ["read"], "cat", ".env"));
+  guest.say(opens(2, "/workspace/.env", ["read", "write"], "node"));
+  guest.say(opens(3, "/workspace/lock", ["read"], "cat"));
+  guest.say(opens(4, "/workspace/lock", ["read", "write"], "cat"));
+  await settled();
+  const [, first, ...others] = guest.got;
+  assertMatch(String(first.text), /^sbx: blocked by policy: no secrets .*; sbx why \w+ shows the record$/);
+  assertEquals([first.allow, ...others], [
+    false,
+    { t: "Answer", id: 2, allow: true },
+    { t: "Answer", id: 3, allow: true },
+  ]);
+  const [ask] = gate.asks.pending();
+  gate.asks.resolve(ask.ask_id, { decision: "deny", scope: "once" });
+  await settled();
+  assertEquals([guest.got.at(-1)!.id, guest.got.at(-1)!.allow], [4, false]);
+  assertEquals(
+    gate.entries.filter(({ decision }) => decision).map(({ event: { common, file }, decision }) => [
+      common.event_type,
+      common.process!.command,
+      common.enforceability,
+      file!.activity.operation,
+      file!.activity.path,
+      decision!.rule.id,
+    ]),
+    [
+      ["file.activity", "cat .env", "inline_blockable", "read", "/workspace/.env", "no-env"],
+      ["file.activity", "cat", "inline_blockable", "write", "/workspace/lock", "ask-lock"],
+    ],
+  );
+  guest.end();
+  await served;
+});
+
+Deno.test("a file that may be read and written by any program is not asked about again", async () => {
+  const match = 'file.activity.operation == "write" && !file.activity.path.startsWith("/workspace/")';
+  const rules = `[profiles.rules.r]\naction = "block"\nmatch = '${match}'`;
+  const { guest, served } = await held(rules, undefined, { exec: false, read: true, write: true });
+  guest.say(opens(1, "/etc/hosts", ["read"], "cat"));
+  guest.say(opens(2, "/workspace/a", ["read"], "cat"));
+  await settled();
+  assertEquals(guest.got.slice(1), [
+    { t: "Answer", id: 1, allow: true },
+    { t: "Answer", id: 2, allow: true, always: true },
+  ]);
   guest.end();
   await served;
 });
@@ -135,7 +240,7 @@ Deno.test("one that is asked about waits for a person, also when its guest asks 
   const again = new Guest(hello(), started, asks(1, "tac"));
   const servedAgain = record.serve(again);
   await settled();
-  assertEquals(again.got, [{ t: "Hold", exec: true }, { t: "Answer", id: 1, allow: true }]);
+  assertEquals(again.got, [{ t: "Hold", ...PROGRAMS }, { t: "Answer", id: 1, allow: true }]);
   again.end();
   await servedAgain;
 });
@@ -144,15 +249,15 @@ Deno.test("the host starts nothing before the guest holds its programs by the ru
   const { record, guest, served } = await held();
   let isReady = false;
   const ready = record.holds.ready().then(() => isReady = true);
-  record.holds.want(true);
-  guest.say({ t: "Holding", exec: true });
+  record.holds.want(PROGRAMS);
+  guest.say(HOLDING);
   await settled();
   assertEquals([isReady, guest.got.length], [false, 2]);
-  guest.say({ t: "Holding", exec: true });
+  guest.say(HOLDING);
   await ready;
-  record.holds.want(false);
+  record.holds.want({ exec: false, read: false, write: false });
   await record.holds.ready();
-  assertEquals(guest.got.at(-1), { t: "Hold", exec: false });
+  assertEquals(guest.got.at(-1), { t: "Hold", exec: false, read: false, write: false });
   guest.end();
   await served;
 });
@@ -162,7 +267,7 @@ Deno.test("a guest that does not hold its programs gets none", async () => {
   const alive = setInterval(() => {}, 10);
   const { record, guest, served } = await held(RULES, 20);
   await assertRejects(() => record.holds.ready(), SbxError, "does not hold its programs");
-  guest.say({ t: "Holding", exec: true });
+  guest.say(HOLDING);
   await settled();
   await record.holds.ready();
   guest.end();

@@ -28,7 +28,14 @@ Deno.test("programs of a guest are events, which name the host's program that th
   record.hostStarted(10, "0123456789ab");
   await record.serve(channelOf(
     hello(),
-    { t: "Process", ...program(4, 1, "init") },
+    {
+      t: "Process",
+      ...program(1, 0, "init"),
+      executable: "/bin/busybox",
+      argv: ["/bin/busybox", "sh", "/init"],
+    },
+    { t: "Process", ...program(3, 1, "deno", "run", "/usr/lib/sbx/sbx-activity.js") },
+    { t: "Process", ...program(4, 1, "early") },
     started,
     exec(10, 4, "make"),
     exec(11, 10, "cc", "-c", "x.c"),
@@ -45,15 +52,16 @@ Deno.test("programs of a guest are events, which name the host's program that th
       return [type, command, { ...rest, ...event_id && { of: of?.process?.activity.command ?? event_id } }];
     }),
     [
+      ["process.exec", "early", { activity: "running", uid: "0" }],
       ["process.exec", "/usr/lib/sbx/sbx-activity.js", { activity: "begins", processes: "3" }],
       ["process.exec", "make", { uid: "0", started_ms: "1", of: "0123456789ab" }],
       ["process.exec", "cc -c x.c", { uid: "0", started_ms: "1" }],
       ["process.exit", "cc -c x.c", { duration_ms: "2", of: "cc -c x.c" }],
       ["process.exit", "make", { duration_ms: "2", signal: "9", of: "make" }],
-      ["process.exit", "init", { duration_ms: "2" }],
+      ["process.exit", "early", { duration_ms: "2", of: "early" }],
     ],
   );
-  assertEquals(events[2].common.process, {
+  assertEquals(events[3].common.process, {
     pid: 11,
     ppid: 10,
     executable: "/usr/bin/cc",
@@ -200,7 +208,9 @@ Deno.test("a guest that repeats itself fills neither the record nor the host's m
     ),
   );
   assertEquals(
-    other.entries.map(({ event }) => event.common.process?.pid).filter(Boolean),
+    other.entries.filter(({ event }) => event.common.event_type === "process.exit").map(({ event }) =>
+      event.common.process?.pid
+    ),
     [3000],
     "the oldest is forgotten",
   );

@@ -3,6 +3,7 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { dirname } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
+import { userName } from "../../../lib/base/user/mod.ts";
 import { caFiles, openCa } from "../../../lib/ca/mod.ts";
 import { infoOf, requireAction, type Vm } from "../../../lib/service/vm.ts";
 import { Enforcement } from "../../../lib/session/enforcement.ts";
@@ -49,6 +50,7 @@ async function withEnforcement(
       },
       onUnrecorded: ({ message }, pause) => say(`${pause ? "pause" : "block"}: ${message}`),
       onRecorded: () => say("recorded"),
+      onLifetime() {},
     });
     try {
       await work({ home, paths, enforcement, news });
@@ -74,8 +76,16 @@ Deno.test("a network that cannot be opened is told, and so is that it can", () =
     assertEquals(news.at(-1), "network: there");
   }));
 
+Deno.test("events name the user that the VM belongs to", () =>
+  withEnforcement({}, ({ enforcement }) => {
+    const { common: { event_type, source_engine }, process } = execEvent();
+    const { common } = enforcement.gate.observe({ common: { event_type, source_engine }, process });
+    assertEquals(common.user_id, userName());
+    return Promise.resolve();
+  }));
+
 Deno.test("a larger limit reaches a ledger that is full, which then goes on", () =>
-  withEnforcement({ on_full: "pause", max_bytes: 400_000 }, async ({ paths, enforcement, news }) => {
+  withEnforcement({ on_full: "pause", max_bytes: 500_000 }, async ({ paths, enforcement, news }) => {
     const draft = () => {
       const { common: { event_type, source_engine }, process } = execEvent("x".repeat(20_000));
       return { common: { event_type, source_engine }, process };

@@ -19,7 +19,6 @@ function machine(initial: MachineInfo["state"] = "Running") {
   let isAway = true;
   const health = new SessionHealth({
     name: "dev",
-    // The test's own disk has room.
     disk: Deno.execPath(),
     report,
     absence: () => ({ over: away.promise, written: writing.promise, isAway }),
@@ -35,6 +34,8 @@ function machine(initial: MachineInfo["state"] = "Running") {
 }
 
 const FULL = new Error("the ledger is full");
+/** What is said of the guest's disk; the test's own has room at the first look. */
+const NO_ROOM = `the host has no space left for the guest's disk ${Deno.execPath()}`;
 
 /** Lets everything happen that waits for nothing else. */
 const settle = () => new Promise((resolve) => setTimeout(resolve, 10));
@@ -87,4 +88,29 @@ Deno.test("one that the hypervisor stopped while it boots goes on too", async ()
   back();
   await health.diskFull();
   assertEquals(seen(), [["resume"], "Booting"]);
+});
+
+Deno.test("one full disk is both problems: each is told, until the last is over", async () => {
+  const { health, report, seen, back, written } = machine();
+  back();
+  written();
+  await health.ledgerFailed(FULL, true);
+  const full = health.diskFull();
+  assertEquals(report.info.last_error, `the ledger is full; ${NO_ROOM}`);
+  await assertRejects(() => health.present(), Error, `is paused: the ledger is full; ${NO_ROOM}`);
+  await full;
+  assertEquals([report.info.last_error, report.info.state], ["the ledger is full", "Paused"]);
+  await health.ledgerRecovered();
+  assertEquals([report.info.last_error, seen()], [undefined, [["pause", "resume"], "Running"]]);
+});
+
+Deno.test("a ledger that may lack rows does not hide the full disk, and is told of when that is over", async () => {
+  const { health, report, back, written } = machine();
+  back();
+  written();
+  const full = health.diskFull();
+  await health.ledgerFailed(FULL, false);
+  assertEquals([report.info.last_error, report.info.state], [`the ledger is full; ${NO_ROOM}`, "Paused"]);
+  await full;
+  assertEquals([report.info.last_error, report.info.state], ["the ledger is full", "Running"]);
 });

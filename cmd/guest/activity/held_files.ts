@@ -1,0 +1,99 @@
+/**
+ * Files that wait. The kernel asks about every file that is opened, and this program asks the host about those that some
+ * rule may restrict. Programs open files of the system again and again: about those that may be opened the kernel is told
+ * to ask no more. Files elsewhere, which are renamed more easily, it asks about each time.
+ */
+import type { FileQuestion } from "../../../ffi/libc/fanotify.ts";
+import { sharesMemory } from "../../../ffi/libc/process.ts";
+import { fileNameOf, type NamedPaths, pathClass } from "../../../lib/event/mod.ts";
+import { ACTIVITY_LIMITS, type FileProbe } from "../../../lib/guest/wire/mod.ts";
+import type { Held } from "./holds.ts";
+import { processAt } from "./proc.ts";
+import { stateOf, ThreadCall } from "./thread.ts";
+
+/** Most files that are known to be allowed always. */
+const ALWAYS_MAX = 65_536;
+/** What the kernel says of a file without a name. */
+const DELETED = " (deleted)";
+
+const OPERATIONS = ["read", "write"] as const;
+type Operation = typeof OPERATIONS[number];
+type Probes = Record<Operation, boolean | FileProbe[]>;
+
+const TESTS: Record<FileProbe["op"], (text: string, value: string) => boolean> = {
+  equals: (text, value) => text === value,
+  prefix: (text, value) => text.startsWith(value),
+  suffix: (text, value) => text.endsWith(value),
+  contains: (text, value) => text.includes(value),
+};
+
+export class HeldFiles {
+  readonly #programOf: (thread: number) => number;
+  readonly #ignore: (question: FileQuestion) => void;
+  #probes: Probes = { read: false, write: false };
+  /** classes of the profile */
+  #named: NamedPaths = {};
+  /** paths */
+  readonly #always = new Set<string>();
+
+  /**
+   * @param programOf the process whose program a thread runs
+   * @param ignore does not have the kernel ask about a file again until the rules change
+   */
+  constructor(programOf: (thread: number) => number, ignore: (question: FileQuestion) => void) {
+    this.#programOf = programOf;
+    this.#ignore = ignore;
+  }
+
+  /** @param probes which files are asked about, by what is wanted of them: all, none, or those that pass one of these */
+  hold(probes: Probes): void {
+    this.#probes = probes;
+    this.#always.clear();
+  }
+
+  /** Puts classes of a profile in force; `hold` follows where files are held. */
+  use(named: NamedPaths): void {
+    this.#named = named;
+  }
+
+  /** @throws {Error} the thread has ended */
+  ask(question: FileQuestion): boolean | Held {
+    const { thread, fd } = question;
+    const opened = Deno.readLinkSync(`/proc/self/fd/${fd}`);
+    // A program may open what it has deleted, by a descriptor that it has kept.
+    const path = opened.endsWith(DELETED) ? opened.slice(0, -DELETED.length) : opened;
+    if (this.#always.has(path)) return true;
+    const asked = this.#askedAbout(path);
+    if (asked.length === 0) {
+      this.#allow(path, question);
+      return true;
+    }
+    // This program must not wait for itself.
+    if (sharesMemory(thread, Deno.pid)) return true;
+    // There are none for a program that is executed: that is asked about as such.
+    const operations = new ThreadCall(thread).operations().filter((operation) => asked.includes(operation));
+    if (operations.length === 0) return true;
+    const process = processAt(this.#programOf(thread)) ?? processAt(stateOf(thread).pid);
+    // It is ending.
+    if (!process) return false;
+    return {
+      frame: { kind: "open", ...process, operations, path: path.slice(0, ACTIVITY_LIMITS.characters) },
+      settle: (_, always) => always && this.#allow(path, question),
+    };
+  }
+
+  #allow(path: string, question: FileQuestion): void {
+    if (pathClass(path, this.#named) === "system") return this.#ignore(question);
+    if (this.#always.size < ALWAYS_MAX) this.#always.add(path);
+  }
+
+  #askedAbout(path: string): Operation[] {
+    const fields = { path, path_class: pathClass(path, this.#named), ...fileNameOf(path) };
+    return OPERATIONS.filter((operation) => {
+      const probes = this.#probes[operation];
+      return typeof probes === "boolean"
+        ? probes
+        : probes.some(({ field, op, values }) => values.some((value) => TESTS[op](fields[field], value)));
+    });
+  }
+}

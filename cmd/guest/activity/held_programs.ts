@@ -1,0 +1,97 @@
+/**
+ * Programs that wait. The kernel asks about every file that is opened to be executed: the program itself, the interpreter
+ * of a script, and the loader of libraries, which comes with the program. Not asked about is what init starts.
+ */
+import type { FileQuestion } from "../../../ffi/libc/fanotify.ts";
+import { identityOf } from "../../../ffi/libc/inode.ts";
+import { interpreterOf, isLoader } from "./executable.ts";
+import type { Held } from "./holds.ts";
+import { cwdOf } from "./proc.ts";
+import { stateOf, ThreadCall } from "./thread.ts";
+
+/** Most threads whose last answer is remembered. */
+const ANSWERED_MAX = 4096;
+/** Time in which a shell tries a program that was refused under its other paths, in `ms`. */
+const RETRY_MS = 1000;
+/** Most programs that are known to be allowed always. */
+const ALWAYS_MAX = 4096;
+/** What init runs in the guest: the programs of sbx. */
+const RUNTIME = "/usr/bin/deno";
+
+/** The last answer to a thread. */
+interface Answered {
+  /** what tells its call from the thread's next one */
+  call: string;
+  /** of a file that may run: its interpreter, which is opened next */
+  interpreter?: string;
+  /** a file that may not run, and when that was said */
+  refused?: { file?: string; at: number };
+}
+
+export class HeldPrograms {
+  readonly #programOf: (thread: number) => number;
+  /** by path and file: what rules on executables decide by */
+  readonly #always = new Set<string>();
+  readonly #answered = new Map<number, Answered>();
+  readonly #init = identityOf("/proc/1/exe");
+
+  /** @param programOf the process whose program a thread runs */
+  constructor(programOf: (thread: number) => number) {
+    this.#programOf = programOf;
+  }
+
+  /** Nothing is allowed always any more. */
+  forget(): void {
+    this.#always.clear();
+  }
+
+  /** @throws {Error} the thread has ended */
+  ask({ thread, fd }: FileQuestion): boolean | Held {
+    const file = identityOf(fd);
+    const call = new ThreadCall(thread);
+    const before = this.#answered.get(thread);
+    const refused = before?.refused;
+    if (refused && refused.file === file && performance.now() - refused.at < RETRY_MS) return false;
+    this.#answered.delete(thread);
+    const follows = before?.call === call.text && !refused;
+    if (follows && isLoader(file)) return true;
+    const opened = Deno.readLinkSync(`/proc/self/fd/${fd}`);
+    if (identityOf(`/proc/${thread}/exe`) === this.#init && (opened === RUNTIME || isLoader(file))) {
+      return true;
+    }
+    const isInterpreter = follows && file !== undefined && before.interpreter === file;
+    const executable = isInterpreter ? opened : call.program() ?? opened;
+    const key = `${executable}\n${file}`;
+    const settle = (isAllowed: boolean) =>
+      this.#remember(thread, {
+        call: call.text,
+        ...isAllowed ? { interpreter: interpreterOf(fd) } : { refused: { file, at: performance.now() } },
+      });
+    if (this.#always.has(key)) {
+      settle(true);
+      return true;
+    }
+    const { pid, ppid, uid } = stateOf(thread);
+    return {
+      frame: {
+        kind: "exec",
+        pid,
+        ppid: this.#programOf(ppid),
+        uid,
+        executable,
+        ...executable !== opened && { opened },
+        ...call.argv(),
+        cwd: cwdOf(thread),
+      },
+      settle: (isAllowed, always) => {
+        if (always && this.#always.size < ALWAYS_MAX) this.#always.add(key);
+        settle(isAllowed);
+      },
+    };
+  }
+
+  #remember(thread: number, answered: Answered): void {
+    this.#answered.set(thread, answered);
+    if (this.#answered.size > ANSWERED_MAX) this.#answered.delete(this.#answered.keys().next().value!);
+  }
+}

@@ -1,0 +1,31 @@
+/** What the report of a guest needs of its session. */
+/** Host end of the guest that reports. */
+export interface ActivityLink {
+  /** settles when the guest has booted; rejects when it is lost */
+  booted(): Promise<unknown>;
+  /** gives the guest a new key for its report */
+  askActivity(): Promise<void>;
+  /** whether it is the last key; it is good once */
+  admitsActivity(key: string): boolean;
+  /** the guest has ended, or was left for a while */
+  readonly isOver: boolean;
+}
+
+/** Who wants to know of a report. */
+export interface ActivityListener {
+  /** @param why nothing is reported; `undefined` once it is */
+  onProblem(why?: string): void;
+  /** a program of the guest listens on a port */
+  onListen(port: number): void;
+}
+
+/** A report that was asked for. */
+export interface Report {
+  hasStarted?: true;
+  link: ActivityLink;
+  started: PromiseWithResolvers<void>;
+  /** resolves with the reason for its end */
+  ended: PromiseWithResolvers<string>;
+  /** the last gap that it told of, after which it may end */
+  gap?: { why: string; at: number };
+}

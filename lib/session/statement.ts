@@ -1,0 +1,110 @@
+/** What the host states of a session in its record: how it booted, and what was in force when (docs/contracts.md §12). */
+import { blake3 } from "../base/hash/mod.ts";
+import { canonicalJson } from "../base/json/mod.ts";
+import { log } from "../base/log/mod.ts";
+import { BUILD_HASH, VERSION } from "../base/version/mod.ts";
+import { newEventId } from "../event/mod.ts";
+import type { MachineInfo } from "../ipc/mod.ts";
+import type { Ledger } from "../ledger/mod.ts";
+import type { Rule } from "../policy/mod.ts";
+import type { Contract } from "./files/contract.ts";
+import { detectionsOf } from "./files/contract.ts";
+import type { VmRecord } from "./files/record.ts";
+
+interface StatementBase {
+  statement_id: string;
+  at_unix_ms: number;
+  /** last event before it */
+  after_sequence: number;
+}
+
+/** A machine was started, or went on. */
+export interface BootStatement extends StatementBase {
+  kind: "boot";
+  sbx: { version: string; build: string };
+  accelerator: string;
+  /** `cold`, `template`, `resume` or `fork` */
+  started: string;
+  cpus: number;
+  ram_mb: number;
+  /** BLAKE3 of the files that it was started from, checked before the boot; absent: recorded by an older sbx */
+  image: { version: string; hashes?: Record<string, string> };
+}
+
+/** A contract was put in force; hashes are BLAKE3 of canonical JSON. */
+export interface ContractStatement extends StatementBase {
+  kind: "contract";
+  profile_id: string;
+  profile_revision: string;
+  profile_hash: string;
+  corp_hash: string;
+  /** rules of corp and profile, and what people allowed meanwhile, as they decide */
+  rules_hash: string;
+  detections_hash: string;
+}
+
+export type SessionStatement = BootStatement | ContractStatement;
+
+/** Writes the statements of one session. */
+export class Statements {
+  readonly #ledger: Ledger;
+  readonly #record: VmRecord;
+  /** hashes of the contract that was stated last */
+  #last = "";
+
+  constructor(ledger: Ledger, record: VmRecord) {
+    this.#ledger = ledger;
+    this.#record = record;
+  }
+
+  /** States that a machine runs. */
+  boot({ accelerator = "unknown", started }: Pick<MachineInfo, "accelerator" | "started">): void {
+    const { cpus, ram_mb, assets: { version, hashes } } = this.#record;
+    this.#write<BootStatement>({
+      kind: "boot",
+      sbx: { version: VERSION, build: BUILD_HASH },
+      accelerator,
+      started: started?.by ?? "unknown",
+      cpus,
+      ram_mb,
+      image: { version, ...(hashes && { hashes }) },
+    });
+  }
+
+  /** States what is in force, unless that is what was stated last. @param rules all that decide, in layers */
+  contract(contract: Contract, rules: readonly (readonly Rule[])[]): void {
+    const { profile, corp } = contract;
+    const { profile_id, profile_revision } = this.#record;
+    const hashes = {
+      profile_id,
+      profile_revision: profile.revision ?? profile_revision,
+      profile_hash: hashOf(profile),
+      corp_hash: hashOf(corp),
+      rules_hash: hashOf(rules),
+      detections_hash: hashOf(detectionsOf(contract)),
+    };
+    const text = JSON.stringify(hashes);
+    if (text === this.#last) return;
+    this.#last = text;
+    this.#write<ContractStatement>({ kind: "contract", ...hashes });
+  }
+
+  /** A record that takes no statement takes no event either: the gate refuses all until it is written again. */
+  #write<T extends SessionStatement>(content: Omit<T, keyof StatementBase> & { kind: T["kind"] }): void {
+    const record = {
+      statement_id: newEventId(),
+      at_unix_ms: Date.now(),
+      after_sequence: this.#ledger.sequence,
+      ...content,
+    };
+    try {
+      this.#ledger.add({ rows: [{ table: "statements", record }] });
+    } catch (error) {
+      log.warn(error);
+    }
+  }
+}
+
+function hashOf(value: unknown): string {
+  return blake3(canonicalJson(value));
+}

@@ -1,0 +1,42 @@
+/** Turns of a coding agent, told by its model calls: the workspace is kept before each. */
+import { backgroundDelay } from "../base/time/mod.ts";
+import type { Event, ModelEvent } from "../event/mod.ts";
+import { PerMinute } from "../mcp/mod.ts";
+
+/** Turns in a minute that are kept, and longest wait of a model call for that, in `ms` (docs/contracts.md §14). */
+const TURNS_PER_MINUTE = 10;
+const WAIT_MS = 2000;
+
+/**
+ * A turn begins with the first model call that offers tools after one whose answer used none: the agent had nothing left
+ * to do, so its person has said something. Calls without tools, for titles and summaries, belong to no turn.
+ */
+export class Turns {
+  readonly #protect: () => Promise<unknown>;
+  readonly #kept = new PerMinute(TURNS_PER_MINUTE);
+  #isOver = true;
+
+  /** @param protect makes a snapshot if the workspace changed; never rejects */
+  constructor(protect: () => Promise<unknown>) {
+    this.#protect = protect;
+  }
+
+  /** An event is allowed and has not happened yet. @returns what it waits for */
+  before(event: Event): Promise<void> | undefined {
+    if (!isOfAgent(event) || !this.#isOver) return undefined;
+    this.#isOver = false;
+    if (!this.#kept.take()) return undefined;
+    return Promise.race([this.#protect().then(() => {}), backgroundDelay(WAIT_MS)]);
+  }
+
+  /** An event has ended. */
+  ended(event: Event, response: unknown): void {
+    if (!isOfAgent(event) || response === undefined) return;
+    const { tool_calls } = response as NonNullable<ModelEvent["response"]>;
+    this.#isOver = tool_calls.length === 0;
+  }
+}
+
+function isOfAgent({ model }: Event): boolean {
+  return model !== undefined && model.request.tools_count > 0;
+}
