@@ -1,7 +1,7 @@
 /** Entries of the credential store; only the sealed part is secret. */
 import { SbxError } from "../base/error/mod.ts";
 import { isObject, objectOf } from "../base/object/mod.ts";
-import { canonicalJson } from "../event/mod.ts";
+import { canonicalJson } from "../base/json/mod.ts";
 import { isProvider, type Provider } from "./provider.ts";
 import { REF } from "./ref.ts";
 

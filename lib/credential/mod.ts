@@ -19,6 +19,7 @@ export { Logins, type LoginView, type OpenLogin } from "./login.ts";
 export { ACCOUNTS, type Accounts } from "./account.ts";
 export { ownerOf, type Provider, PROVIDERS } from "./provider.ts";
 export { REF, REF_PREFIX, refOf } from "./ref.ts";
+export { type SinkAuth, sinkAuthorization } from "./sink.ts";
 export { CredentialStore, type NewCredential, storePath } from "./store.ts";
 export { CAPTURED_MAX } from "./vault.ts";
 export { holdsToken, looksSecret, withoutSecretWords } from "./words.ts";

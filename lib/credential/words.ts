@@ -1,19 +1,16 @@
 /** Words of a command line that look like secrets: no error repeats them (docs/contracts.md §13). */
 import { SbxError } from "../base/error/mod.ts";
+import { bitsOf, hasRun, isUuid } from "../redact/mod.ts";
 import { REF } from "./ref.ts";
 import { REDACTED } from "./scrub.ts";
 import { TOKEN_IN_TEXT } from "./token.ts";
 
 /** Fewest characters of a word that looks like a secret; known shapes have more. */
 const WORD_MIN = 20;
-/** Fewest letters and digits in a row of such a word. */
-const RUN_MIN = 16;
-/** Fewest bits a character of such a row, and of a word with upper case, lower case and digits. */
-const RUN_BITS = 3;
+/** Fewest bits a character of a word with upper case, lower case and digits. */
 const WORD_BITS = 3.5;
 
 const TOKEN = new RegExp(TOKEN_IN_TEXT, "g");
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const PATH = /^(?:[\w.-]+:)?(?:~|\.{0,2})\//;
 
 /** The error without the words of a command line that look like secrets. */
@@ -53,26 +50,9 @@ function secretsOf(argument: string): string[] {
 }
 
 function isRandom(word: string): boolean {
-  if (REF.test(word) || UUID.test(word)) return false;
-  if (hasRun(word, RUN_MIN)) return true;
+  if (REF.test(word) || isUuid(word)) return false;
+  if (hasRun(word)) return true;
   return [/[a-z]/, /[A-Z]/, /[0-9]/].every((kind) => kind.test(word)) && bitsOf(word) >= WORD_BITS;
-}
-
-/** Tests for letters and digits in a row, of both kinds. */
-function hasRun(word: string, min: number): boolean {
-  return (word.match(/[A-Za-z0-9]+/g) ?? []).some((run) =>
-    run.length >= min && /[0-9]/.test(run) && /[A-Za-z]/.test(run) && bitsOf(run) >= RUN_BITS
-  );
-}
-
-/** Entropy of a text's characters in `bits` each. */
-function bitsOf(text: string): number {
-  const counts = new Map<string, number>();
-  for (const char of text) counts.set(char, (counts.get(char) ?? 0) + 1);
-  return [...counts.values()].reduce(
-    (bits, count) => bits - count / text.length * Math.log2(count / text.length),
-    0,
-  );
 }
 
 /** Replaces a secret in any case, also as JSON text. */

@@ -23,6 +23,8 @@ export const RESOLVER_UDP_BYTES = 1232;
 
 /** Most pending queries of a guest; more are refused. */
 export const PENDING_MAX = 1024;
+/** Longest wait for an answer over UDP in `ms`, less than the second after which clients repeat a query. */
+export const UDP_HELD_MS = 700;
 /** Most different questions pending at resolvers. */
 export const RESOLVER_PENDING_MAX = 256;
 /** Timeout of one try in `ms`, and least number of tries for a question. */

@@ -5,14 +5,14 @@ import { type DnsAnswer, DnsCache } from "./cache.ts";
 import { chainOf } from "./chain.ts";
 import { type Actor, type DnsClient, draftOf, qnameOf, responseOf } from "./draft.ts";
 import { PacketError } from "./guard.ts";
-import { type CacheLimits, OVERRIDE_TTL, PENDING_MAX } from "./limit.ts";
+import { type CacheLimits, OVERRIDE_TTL, PENDING_MAX, UDP_HELD_MS } from "./limit.ts";
 import type { Overrides, OverrideTarget } from "./override.ts";
 import { type DnsQuestion, type DnsRecord, EDE, isAlwaysEmpty, isName, plainName } from "./packet.ts";
 import { readQuery, readQuestion } from "./read.ts";
 import { ResolvedAddresses } from "./resolved_addresses.ts";
 import type { Resolver } from "./resolver.ts";
 import { ResolverClient, ResolverError } from "./resolver_client.ts";
-import { type DnsReply, writeRefusal, writeReply } from "./write.ts";
+import { type DnsReply, writeReferral, writeRefusal, writeReply } from "./write.ts";
 
 export interface DnsOptions {
   gate: Gate;
@@ -22,6 +22,9 @@ export interface DnsOptions {
   /** timeout of one try at a resolver in `ms` */
   tryMs?: number;
 }
+
+/** Encodes an answer for a client. */
+type Reply = (proto: DnsClient["proto"]) => Uint8Array<ArrayBuffer>;
 
 /** Outcome of a question. */
 type Resolution =
@@ -40,8 +43,8 @@ export class DnsService {
   readonly #resolvers: ResolverClient;
   readonly #overrides?: Overrides;
   readonly #addresses = new ResolvedAddresses();
-  /** pending queries by client and bytes: a client that repeats a query waits for the same answer */
-  readonly #pending = new Map<string, Promise<Uint8Array<ArrayBuffer>>>();
+  /** pending queries by client and bytes: a client that repeats a query, also over TCP, waits for the same answer */
+  readonly #pending = new Map<string, Promise<Reply>>();
 
   constructor({ gate, resolvers, overrides, cacheLimits, tryMs }: DnsOptions) {
     this.#gate = gate;
@@ -50,14 +53,25 @@ export class DnsService {
     this.#overrides = overrides;
   }
 
-  /** Answers a query of the guest, of any bytes. Never throws. */
-  answer(query: Uint8Array, client: DnsClient): Promise<Uint8Array<ArrayBuffer>> {
-    const key = `${client.proto} ${client.process_name} ${latin1.decode(query)}`;
-    const pending = this.#pending.get(key);
-    if (pending) return pending;
-    const answer = this.#answer(query, client).finally(() => this.#pending.delete(key));
-    this.#pending.set(key, answer);
-    return answer;
+  /**
+   * Answers a query of the guest, of any bytes. Never throws. A client gives up on UDP within seconds, a person takes longer:
+   * a query that is not answered soon is referred to TCP, where the client waits.
+   */
+  async answer(query: Uint8Array, client: DnsClient): Promise<Uint8Array<ArrayBuffer>> {
+    const key = `${client.process_name} ${latin1.decode(query)}`;
+    let pending = this.#pending.get(key);
+    if (!pending) {
+      pending = this.#answer(query, client).finally(() => this.#pending.delete(key));
+      this.#pending.set(key, pending);
+    }
+    if (client.proto === "tcp") return (await pending)("tcp");
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const held = new Promise<undefined>((resolve) =>
+      timer = setTimeout(() => resolve(undefined), UDP_HELD_MS)
+    );
+    const reply = await Promise.race([pending, held]);
+    clearTimeout(timer);
+    return reply ? reply("udp") : writeReferral(readQuery(query));
   }
 
   /** True when this guest received `address` for `name`; a private one while the rules in force allow that answer. */
@@ -116,19 +130,19 @@ export class DnsService {
     throw new SbxError("dns.not_found", `${name} has no address`, { hint: "check the spelling of the name" });
   }
 
-  async #answer(bytes: Uint8Array, client: DnsClient): Promise<Uint8Array<ArrayBuffer>> {
+  async #answer(bytes: Uint8Array, client: DnsClient): Promise<Reply> {
     try {
       const query = readQuery(bytes);
       if (this.#pending.size > PENDING_MAX) {
         throw new PacketError("questions", `${PENDING_MAX} queries are pending, the limit`);
       }
       const resolution = await this.#resolve(query, client, "vm");
-      return writeReply(query, replyOf(resolution), client.proto);
+      return (proto) => writeReply(query, replyOf(resolution), proto);
     } catch (error) {
-      if (!(error instanceof PacketError)) {
-        return writeRefusal(bytes, "SERVFAIL", errorText(error), EDE.OTHER);
-      }
-      return this.#refuse(bytes, client, error);
+      const refusal = error instanceof PacketError
+        ? this.#refuse(bytes, client, error)
+        : writeRefusal(bytes, "SERVFAIL", errorText(error), EDE.OTHER);
+      return () => refusal;
     }
   }
 

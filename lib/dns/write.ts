@@ -40,6 +40,11 @@ export function writeReply(query: DnsQuery, reply: DnsReply, proto: "udp" | "tcp
   return encodeReply(query, { rcode: reply.rcode, error: reply.error }, packet.TRUNCATED_RESPONSE);
 }
 
+/** Encodes an answer that says nothing but that the client must ask again over TCP. */
+export function writeReferral(query: DnsQuery): Uint8Array<ArrayBuffer> {
+  return encodeReply(query, { rcode: "NOERROR" }, packet.TRUNCATED_RESPONSE);
+}
+
 /** Encodes the answer to an unreadable query, with its id and, if readable, its question. */
 export function writeRefusal(
   bytes: Uint8Array,

@@ -1,4 +1,4 @@
-import { canonicalJson } from "../event/mod.ts";
+import { canonicalJson } from "../base/json/mod.ts";
 import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
 import { BATCH_CHARS } from "./schema.ts";
 
@@ -24,6 +24,8 @@ export interface Rows {
   findings: string[];
   /** {@linkcode APPROVAL_WIDTH} values each: ask id, event id, record */
   approvals: string[];
+  /** {@linkcode STATEMENT_WIDTH} values each: statement id, kind, record */
+  statements: string[];
   bodies: BodyRow[];
   count: number;
   /** characters and bytes of all rows, without ids and hashes */
@@ -34,6 +36,7 @@ export const EVENT_WIDTH = 7;
 export const OUTCOME_WIDTH = 4;
 export const FINDING_WIDTH = 4;
 export const APPROVAL_WIDTH = 3;
+export const STATEMENT_WIDTH = 3;
 
 /** Gathers rows as text. A method that throws has added nothing. */
 export class Batch {
@@ -42,6 +45,7 @@ export class Batch {
     outcomes: [],
     findings: [],
     approvals: [],
+    statements: [],
     bodies: [],
     count: 0,
     size: 0,
@@ -86,11 +90,13 @@ export class Batch {
     this.#addRelated(toRelatedRows(findings, rows));
   }
 
-  #addRelated({ findings, approvals, bodies }: RelatedRows): void {
+  #addRelated({ findings, approvals, statements, bodies }: RelatedRows): void {
     this.rows.findings.push(...findings);
     for (let at = 3; at < findings.length; at += FINDING_WIDTH) this.#count(findings[at].length);
     this.rows.approvals.push(...approvals);
     for (let at = 2; at < approvals.length; at += APPROVAL_WIDTH) this.#count(approvals[at].length);
+    this.rows.statements.push(...statements);
+    for (let at = 2; at < statements.length; at += STATEMENT_WIDTH) this.#count(statements[at].length);
     this.rows.bodies.push(...bodies);
     for (const { bytes } of bodies) this.#count(bytes.length);
   }
@@ -101,13 +107,13 @@ export class Batch {
   }
 }
 
-type RelatedRows = Pick<Rows, "findings" | "approvals" | "bodies">;
+type RelatedRows = Pick<Rows, "findings" | "approvals" | "statements" | "bodies">;
 
 function toRelatedRows(
   findings: readonly LedgerFinding[] = [],
   rows: readonly LedgerRow[] = [],
 ): RelatedRows {
-  const related: RelatedRows = { findings: [], approvals: [], bodies: [] };
+  const related: RelatedRows = { findings: [], approvals: [], statements: [], bodies: [] };
   for (const finding of findings) {
     related.findings.push(finding.finding_id, finding.event_id, finding.rule_id, canonicalJson(finding));
   }
@@ -115,6 +121,9 @@ function toRelatedRows(
     if (row.table === "body_blobs") {
       // A copy: the caller may change its own.
       related.bodies.push({ bytes: row.bytes.slice(), content_type: row.content_type ?? null });
+    } else if (row.table === "statements") {
+      const { statement_id, kind } = row.record;
+      related.statements.push(statement_id, kind, canonicalJson(row.record));
     } else {
       const { ask_id, event_id } = row.record;
       related.approvals.push(ask_id, event_id, canonicalJson(row.record));

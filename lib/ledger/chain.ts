@@ -1,6 +1,14 @@
 import { Buffer } from "node:buffer";
 import { blake3 } from "../base/hash/mod.ts";
-import { APPROVAL_WIDTH, EVENT_WIDTH, FINDING_WIDTH, OUTCOME_WIDTH, type Rows, type Value } from "./batch.ts";
+import {
+  APPROVAL_WIDTH,
+  EVENT_WIDTH,
+  FINDING_WIDTH,
+  OUTCOME_WIDTH,
+  type Rows,
+  STATEMENT_WIDTH,
+  type Value,
+} from "./batch.ts";
 import { digestText } from "./digest.ts";
 import { journalLink } from "./link.ts";
 import { type Insert, INSERTS, type JournalKind } from "./schema.ts";
@@ -11,7 +19,7 @@ export type Column = Value | Buffer;
 
 /**
  * The chains of a ledger: of events with their decisions, of outcomes, and of the journal, which has a row for every
- * finding, answer and body. Each row has a hash over itself and the hash before. Gathers hashed rows until they are
+ * finding, answer, statement and body. Each row has a hash over itself and the hash before. Gathers hashed rows until they are
  * written.
  */
 export class Chain {
@@ -28,11 +36,12 @@ export class Chain {
   }
 
   /** Appends rows. */
-  add({ events, outcomes, findings, approvals, bodies, count, size }: Rows): void {
+  add({ events, outcomes, findings, approvals, statements, bodies, count, size }: Rows): void {
     this.#addEvents(events);
     if (outcomes.length) this.#addOutcomes(outcomes);
     this.#addRecords("finding", INSERTS.finding, findings, FINDING_WIDTH);
     this.#addRecords("approval", INSERTS.approval, approvals, APPROVAL_WIDTH);
+    this.#addRecords("statement", INSERTS.statement, statements, STATEMENT_WIDTH);
     for (const { bytes, content_type } of bodies) {
       const hash = blake3(bytes);
       this.#values(INSERTS.body).push(hash, content_type, Buffer.from(bytes));

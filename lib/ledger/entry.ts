@@ -16,7 +16,14 @@ export interface LedgerFinding {
 /** Row of another table. */
 export type LedgerRow =
   | { table: "body_blobs"; bytes: Uint8Array; content_type?: string }
-  | { table: "approvals"; record: { ask_id: string; event_id: string } };
+  | { table: "approvals"; record: { ask_id: string; event_id: string } }
+  | { table: "statements"; record: LedgerStatement };
+
+/** What the host states of the session beside its events: how it booted, what is in force (docs/contracts.md §12). */
+export interface LedgerStatement {
+  statement_id: string;
+  kind: string;
+}
 
 /** End of an event, with its final decision if that differs from the first one. */
 export interface LedgerOutcome {

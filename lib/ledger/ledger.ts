@@ -1,8 +1,10 @@
-import { SbxError } from "../base/error/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { log } from "../base/log/mod.ts";
 import { Batch } from "./batch.ts";
 import type { LastEvent, LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./entry.ts";
 import { refusalBytes } from "./limit.ts";
 import type { Opened } from "./message.ts";
+import { writeSignedSeal } from "./seal.ts";
 import { LedgerThread } from "./thread.ts";
 
 /** `ms` that an event waits here at most. Together with the wait of the thread: half of the flush time of docs/contracts.md §12. */
@@ -16,6 +18,8 @@ export interface LedgerOptions {
   sessionId: string;
   /** size in `bytes` at which the ledger is full; default: no limit but the disk */
   maxBytes?: number;
+  /** signs the text of the seal; `undefined`: nothing here can, and the seal stays unsigned */
+  sign?(text: string): Promise<string | undefined>;
   /** called when writing fails, once until a flush succeeds: the caller then fails closed */
   onError?(error: SbxError): void;
 }
@@ -164,13 +168,23 @@ export class Ledger {
       await this.flush().catch(() => {/* the close tries again, from the reserve */});
       this.#closed = true;
       this.#send();
-      await this.#thread.ask({ do: "close" });
+      await this.#signSeal(await this.#thread.ask<string>({ do: "close" }));
     } catch (error) {
       throw this.#fail(error as SbxError);
     } finally {
       this.#closed = true;
       clearTimeout(this.#timer);
       this.#thread.close();
+    }
+  }
+
+  /** A seal that cannot be signed proves as much as an unsigned one. */
+  async #signSeal(text: string): Promise<void> {
+    try {
+      const envelope = await this.#options.sign?.(text);
+      if (envelope !== undefined) await writeSignedSeal(this.#path, envelope);
+    } catch (error) {
+      log.warn(`the seal of ${this.#path} is not signed: ${asSbxError(error, "signing").message}`);
     }
   }
 

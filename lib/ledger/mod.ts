@@ -9,6 +9,11 @@ export type {
   LedgerFinding,
   LedgerOutcome,
   LedgerRow,
+  LedgerStatement,
 } from "./entry.ts";
 export { Ledger, type LedgerOptions } from "./ledger.ts";
+export { digestText } from "./digest.ts";
+export { journalLink } from "./link.ts";
+export { GENESIS, type JournalKind } from "./schema.ts";
+export type { ChainHeads } from "./seal.ts";
 export { startThreadAhead } from "./thread.ts";

@@ -7,10 +7,10 @@ import { RECREATE_VIEWS } from "./views.ts";
 
 /**
  * Version of tables and views, stored as `PRAGMA user_version`. Ledgers without one are of version 1: same tables, other
- * views. Since version 3 decisions, findings, answers and bodies are bound into chains. A change of a view needs a new
- * version; a change of a table also a step in {@linkcode MIGRATE}.
+ * views. Since version 3 decisions, findings, answers and bodies are bound into chains; since version 4 there are
+ * statements. A change of a view needs a new version; a change of a table also a step in {@linkcode MIGRATE}.
  */
-export const SCHEMA_VERSION = 3;
+export const SCHEMA_VERSION = 4;
 
 /** First version whose chains bind decisions, findings, answers and bodies. */
 export const BOUND_VERSION = 3;
@@ -32,7 +32,7 @@ export const OUTCOME_COLUMNS = ["number", "event_id", "decision", "outcome", "pr
 /** Columns of the journal: the chain of the rows that are neither events nor outcomes. */
 export const JOURNAL_COLUMNS = ["number", "kind", "id", "hash", "prev_hash", "link"] as const;
 /** Kinds of rows in the journal. */
-export type JournalKind = "finding" | "approval" | "body";
+export type JournalKind = "finding" | "approval" | "statement" | "body";
 
 /** Statement that adds rows. */
 export interface Insert {
@@ -54,6 +54,7 @@ export const INSERTS = {
     or: "IGNORE",
   },
   approval: { into: "approvals", columns: ["ask_id", "event_id", "record", "hash"], or: "REPLACE" },
+  statement: { into: "statements", columns: ["statement_id", "kind", "record", "hash"], or: "IGNORE" },
   body: { into: "body_blobs", columns: ["hash", "content_type", "bytes"], or: "IGNORE" },
   journal: { into: "journal", columns: JOURNAL_COLUMNS },
 } satisfies Record<string, Insert>;
@@ -80,6 +81,10 @@ PRAGMA wal_autocheckpoint = 2000;
 PRAGMA synchronous = NORMAL;
 PRAGMA busy_timeout = ${BUSY_MS};
 `;
+
+/** Table of statements, which readers of an older ledger get empty. */
+export const STATEMENTS =
+  "statements (statement_id TEXT PRIMARY KEY, kind TEXT NOT NULL, record TEXT NOT NULL, hash TEXT NOT NULL)";
 
 /** Creates the current schema, or migrates an older one. Run it in one transaction. */
 export const MIGRATE = `
@@ -108,6 +113,7 @@ CREATE INDEX IF NOT EXISTS findings_by_event ON findings (event_id);
 CREATE TABLE IF NOT EXISTS approvals (
   ask_id TEXT PRIMARY KEY, event_id TEXT NOT NULL, record TEXT NOT NULL, hash TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS ${STATEMENTS};
 CREATE TABLE IF NOT EXISTS body_blobs (hash TEXT PRIMARY KEY, content_type TEXT, bytes BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS journal (
   number INTEGER PRIMARY KEY, kind TEXT NOT NULL, id TEXT NOT NULL, hash TEXT NOT NULL,

@@ -1,7 +1,8 @@
 /**
  * A seal is a small file beside a ledger that was closed in order: the BLAKE3 of the database file and the heads of its
- * chains. It shows what the chains cannot: events cut off at the end, and bits flipped where SQLite keeps no row. It is
- * no signature: anyone who can rewrite both files can rewrite history.
+ * chains. It shows what the chains cannot: events cut off at the end, and bits flipped where SQLite keeps no row. Where
+ * this machine has a key, the seal is the payload of a signed envelope (DSSE), which is made and checked outside
+ * (`lib/signing`): who rewrites both files without the key is found out.
  */
 import { blake3File } from "../base/hash/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
@@ -30,19 +31,31 @@ export interface Seal extends ChainHeads {
 
 const sealPath = (path: string) => `${path}.seal`;
 
-/** Seals a closed ledger. @param whole all of its rows are in its file */
+/**
+ * Seals a closed ledger.
+ *
+ * @param whole all of its rows are in its file
+ * @returns the text of the seal, to be signed
+ */
 export async function writeSeal(
   path: string,
   session_id: string,
   heads: ChainHeads,
   whole: boolean,
-): Promise<void> {
+): Promise<string> {
   const seal: Seal = { schema: "sbx.ledger-seal.v1", session_id, ...heads };
   if (whole) {
     const { hash, size } = await blake3File(path);
     Object.assign(seal, { file_hash: hash, size });
   }
-  await writeAtomic(sealPath(path), JSON.stringify(seal) + "\n");
+  const text = JSON.stringify(seal) + "\n";
+  await writeAtomic(sealPath(path), text);
+  return text;
+}
+
+/** Replaces a seal by its signed envelope. */
+export async function writeSignedSeal(path: string, envelope: string): Promise<void> {
+  await writeAtomic(sealPath(path), envelope);
 }
 
 /** Removes the seal: a ledger open for writing has none. */
@@ -64,6 +77,17 @@ export async function readSeal(path: string): Promise<string | undefined> {
   }
 }
 
+/** A seal as its file has it: plain, or in an envelope, whose signature is not checked here. */
+function parseSeal(text: string): Partial<Seal> | undefined {
+  try {
+    const file = JSON.parse(text) as Partial<Seal> & { payload?: string };
+    if (file.payload === undefined) return file;
+    return JSON.parse(new TextDecoder().decode(Uint8Array.fromBase64(file.payload))) as Partial<Seal>;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Compares a ledger with its seal. @returns the first difference, `undefined` if there is none */
 export async function findSealMismatch(
   path: string,
@@ -71,12 +95,8 @@ export async function findSealMismatch(
   sessionId: string,
   heads: ChainHeads,
 ): Promise<string | undefined> {
-  let seal: Partial<Seal>;
-  try {
-    seal = JSON.parse(text) as Partial<Seal>;
-  } catch {
-    return "the seal is damaged";
-  }
+  const seal = parseSeal(text);
+  if (!seal) return "the seal is damaged";
   if (seal.session_id !== undefined && seal.session_id !== sessionId) {
     return `the seal is that of session ${seal.session_id}`;
   }

@@ -88,7 +88,8 @@ function open(request: Request & { do: "open" }): Opened {
   }
 }
 
-async function close(): Promise<void> {
+/** @returns the text of the seal */
+async function close(): Promise<string> {
   try {
     writeAll();
   } catch (error) {
@@ -97,7 +98,7 @@ async function close(): Promise<void> {
   }
   const folded = writer.fold();
   writer.close();
-  await writeSeal(path, owner, chain.heads, folded);
+  return await writeSeal(path, owner, chain.heads, folded);
 }
 
 /**

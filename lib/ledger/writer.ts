@@ -9,6 +9,7 @@ import { type PageLimit, pageLimit } from "./limit.ts";
 import { journalLink } from "./link.ts";
 import { connect } from "./failure.ts";
 import {
+  BOUND_VERSION,
   GENESIS,
   type Insert,
   INSERTS,
@@ -51,10 +52,11 @@ export class Writer {
    */
   open(sessionId: string): { sessionId: string; heads: ChainHeads } {
     const database = this.#connection();
-    if (isOutdated(this.#userVersion(), this.#path)) {
+    const version = this.#userVersion();
+    if (isOutdated(version, this.#path)) {
       this.#transact(database, () => {
         database.exec(MIGRATE);
-        bindExisting(database);
+        if (version < BOUND_VERSION) bindExisting(database);
       });
     }
     database.prepare("INSERT OR IGNORE INTO ledger_info VALUES (1, ?)").run(sessionId);

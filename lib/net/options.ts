@@ -2,7 +2,7 @@ import type { Ca } from "../ca/mod.ts";
 import type { Gate } from "../policy/mod.ts";
 import type { NetTimeouts } from "./limit.ts";
 import type { CredentialPort, ModelPort, NamePort } from "./port/mod.ts";
-import type { DialAddress } from "./upstream/upstream.ts";
+import type { DialAddress, TcpConnector } from "./upstream/upstream.ts";
 
 /** Parts and settings of the network of one VM. */
 export interface NetOptions {
@@ -15,5 +15,7 @@ export interface NetOptions {
   dialOverride?(host: string, port: number): DialAddress | undefined;
   /** PEM; roots for verifying upstreams, in addition to those that this process was started with */
   caCerts?: readonly string[];
+  /** Opens a connection, such as through a proxy; absent: directly. */
+  connect?: TcpConnector;
   timeouts?: Partial<NetTimeouts>;
 }

@@ -57,7 +57,7 @@ export class NetProxy {
       gate: options.gate,
       broker: options.broker,
       ...(options.models && { models: options.models }),
-      pool: new Pool(this.#watch, this.#timeouts, options.caCerts ?? []),
+      pool: new Pool(this.#watch, this.#timeouts, options.caCerts ?? [], options.connect),
       locate: (host, port, address, actor) => this.#locate(host, port, address, actor),
       relayMs: this.#timeouts.relay,
       closeMs: this.#timeouts.close,
@@ -265,7 +265,7 @@ export class NetProxy {
     actor: "vm" | "host",
   ): Promise<DialAddress> {
     const override = this.#options.dialOverride?.(host, port);
-    if (override) return override;
+    if (override) return { ...override, isOverride: true };
     if (address !== undefined) return { hostname: address, port };
     const [hostname] = await this.#options.names.lookup(host, actor);
     return { hostname, port };

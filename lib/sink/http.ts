@@ -1,4 +1,5 @@
 import { asSbxError } from "../base/error/mod.ts";
+import { hostFetch } from "../proxy/mod.ts";
 import { DeliveryError } from "./sender.ts";
 
 /** Timeout of a request, in `ms`. */
@@ -44,7 +45,7 @@ export class HttpReceiver {
     const deadline = AbortSignal.timeout(REQUEST_MS);
     let response: Response;
     try {
-      response = await fetch(this.#url, {
+      response = await hostFetch(this.#url, {
         method: "POST",
         headers: {
           "content-type": "application/json",

@@ -1,5 +1,6 @@
 /** OCSF sink: one Detection Finding (class 2004) per POST to `sigma_output_endpoint` of corp.toml. */
 import { isAddress } from "../base/address/mod.ts";
+import { deviceName } from "../base/user/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
 import type { Confidence, Severity } from "../detection/mod.ts";
 import { type Endpoint, HttpReceiver } from "./http.ts";
@@ -65,6 +66,7 @@ export function ocsfOf({ finding, common, subject = {} }: FindingRecord): Record
       version: OCSF_VERSION,
       uid: finding.finding_id,
       product: { name: "sbx", vendor_name: "sbx", version: VERSION },
+      profiles: ["host"],
       labels: finding.tags,
       log_name: "findings",
       original_time: String(common.timestamp_unix_ms),
@@ -87,11 +89,14 @@ export function ocsfOf({ finding, common, subject = {} }: FindingRecord): Record
     },
     evidences: [{ data: { event_id: common.event_id, event_type: common.event_type, ...subject } }],
     observables: observablesOf(family, subject),
+    ...(common.user_id !== undefined && { actor: { user: { name: common.user_id, type_id: 1 } } }),
+    device: { hostname: deviceName(), type_id: 0, type: "Unknown" },
     resources: [{ uid: common.vm_id, type: "Virtual Machine", data: { profile_id: common.profile_id } }],
     unmapped: {
       "sbx.pack_id": finding.pack_id,
       "sbx.session_id": common.session_id,
       "sbx.sequence": common.sequence,
+      ...(common.trace_id !== undefined && { "sbx.trace_id": common.trace_id }),
       ...(finding.sigma_id !== undefined && { "sbx.sigma_id": finding.sigma_id }),
     },
   };

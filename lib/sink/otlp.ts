@@ -3,6 +3,7 @@
  * memory and drop records during an outage, and the serializer alone depends on the SDKs for logs, metrics and traces.
  */
 import { parseJson } from "../base/json/mod.ts";
+import { deviceName } from "../base/user/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
 import type { Severity } from "../detection/mod.ts";
 import { type Endpoint, HttpReceiver } from "./http.ts";
@@ -25,7 +26,13 @@ const SEVERITY: Record<Severity, [number, string]> = {
 export function otlpOf(records: readonly FindingRecord[]): Record<string, unknown> {
   return {
     resourceLogs: [{
-      resource: { attributes: toAttributes({ "service.name": "sbx", "service.version": VERSION }) },
+      resource: {
+        attributes: toAttributes({
+          "service.name": "sbx",
+          "service.version": VERSION,
+          "host.name": deviceName(),
+        }),
+      },
       scopeLogs: [{
         scope: { name: "sbx.detection", version: VERSION },
         logRecords: records.map(toLogRecord),
@@ -45,6 +52,7 @@ function toLogRecord({ finding, common, subject = {} }: FindingRecord): Record<s
     severityText,
     eventName: "sbx.finding",
     body: { stringValue: finding.title },
+    ...(common.trace_id !== undefined && { traceId: common.trace_id }),
     attributes: toAttributes({
       "sbx.finding.id": finding.finding_id,
       "sbx.finding.severity": finding.severity,
@@ -59,6 +67,7 @@ function toLogRecord({ finding, common, subject = {} }: FindingRecord): Record<s
       "sbx.session.id": common.session_id,
       "sbx.vm.id": common.vm_id,
       "sbx.profile.id": common.profile_id,
+      "user.name": common.user_id,
       ...Object.fromEntries(Object.entries(subject).map(([key, value]) => [`sbx.subject.${key}`, value])),
     }),
   };

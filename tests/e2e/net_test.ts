@@ -94,6 +94,21 @@ Deno.test("the network of a VM", async (t) => {
       },
     );
 
+    await t.step("a changed workspace is kept before a turn of an agent", async () => {
+      const call =
+        `curl -sS https://api.anthropic.com/v1/messages -H "x-api-key: $ANTHROPIC_API_KEY" -H content-type:application/json ` +
+        `-d '{"model":"claude-sonnet-4-5","max_tokens":9,"stream":true,"tools":[{"name":"x"}],"messages":[]}'`;
+      await sh(`echo work >/workspace/turn; ${call} >/workspace/answer`);
+      const { snapshots } = JSON.parse(await sbx.ok("snapshots", "list", "dev", "--json"));
+      const turn = snapshots.findLast(({ label }: { label?: string }) =>
+        label === "before a turn of the agent"
+      );
+      assertEquals([turn?.kind, turn?.actor], ["auto", "guest"], JSON.stringify(snapshots));
+      const diff = JSON.parse(await sbx.ok("snapshots", "diff", "dev", turn.id, "--json"));
+      assert(diff.changes.every(({ path }: { path: string }) => path === "answer"), "the call waited for it");
+      await sh("rm /workspace/turn /workspace/answer");
+    });
+
     await t.step(
       "a ref goes to no other host, over no redirect, after no revocation; a decoy raises an alarm",
       async () => {

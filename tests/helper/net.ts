@@ -20,6 +20,8 @@ export interface TestNetOptions {
   /** address to connect to, by host and port */
   target?: NetOptions["dialOverride"];
   models?: NetOptions["models"];
+  /** how upstreams are reached */
+  connect?: NetOptions["connect"];
   lookup?: NetOptions["names"]["lookup"];
   nameOf?: NetOptions["names"]["nameOf"];
 }
@@ -61,6 +63,7 @@ export class TestNet implements AsyncDisposable {
       caCerts: [roots.certificate],
       ...(options.timeouts && { timeouts: options.timeouts }),
       ...(options.target && { dialOverride: options.target }),
+      ...(options.connect && { connect: options.connect }),
       ...(options.models && { models: options.models }),
     });
     const caPath = join(dir, "guest-ca.pem");

@@ -4,6 +4,7 @@
  */
 import type { Client } from "@libsql/client/sqlite3";
 import { SbxError } from "../../base/error/mod.ts";
+import { hostFetch } from "../../proxy/mod.ts";
 import { BATCH_ROWS, EVENT_COLUMNS, OUTCOME_COLUMNS } from "../schema.ts";
 import { withLedger } from "./open.ts";
 import { selectText, type TextRow } from "./text.ts";
@@ -73,36 +74,71 @@ export async function collect(
   { path, sessionId, url, authToken }: CollectOptions,
   progress: Progress = new Map(),
 ): Promise<number> {
-  return await withLedger(path, async (local) => {
-    let remote: Client | undefined;
-    try {
-      // Loaded only where there is a server.
-      const { createClient } = await import("@libsql/client");
-      remote = createClient({ url, authToken, fetch: fetchWithDeadline });
-      let sent = 0;
-      for (const table of TABLES) sent += await collectTable(local, remote, sessionId, table, progress);
-      return sent;
-    } catch (error) {
-      progress.clear();
-      const status = (error as { cause?: { status?: number } }).cause?.status;
-      throw new SbxError(
-        "ledger.collector.unavailable",
-        `the collecting server ${hostOf(url)} does not accept events`,
-        {
-          cause: error,
-          hint: status === 401 || status === 403
-            ? "it refuses the token: check ledger.auth_token_file of corp.toml; events are kept and sent later"
-            : "events are kept in the session's ledger and sent later",
-        },
-      );
-    } finally {
-      remote?.close();
-    }
+  return await withLedger(path, (local) =>
+    withServer({ url, authToken }, async (remote) => {
+      try {
+        let sent = 0;
+        for (const table of TABLES) sent += await collectTable(local, remote, sessionId, table, progress);
+        return sent;
+      } catch (error) {
+        progress.clear();
+        throw error;
+      }
+    }));
+}
+
+/**
+ * Sends a signed head of a ledger: whoever has it can tell later that nothing before it was changed. The server's own
+ * time is stored beside it.
+ *
+ * @throws {SbxError} `ledger.collector.unavailable`
+ */
+export async function collectHead(
+  { sessionId, url, authToken }: CollectOptions,
+  envelope: string,
+): Promise<void> {
+  await withServer({ url, authToken }, async (remote) => {
+    await remote.execute(
+      `CREATE TABLE IF NOT EXISTS collected_heads (number INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL,
+        received_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, envelope TEXT NOT NULL)`,
+    );
+    await remote.execute({
+      sql: "INSERT INTO collected_heads (session_id, envelope) VALUES (?, ?)",
+      args: [sessionId, envelope],
+    });
   });
 }
 
+/** Works on the collecting server. @throws {SbxError} `ledger.collector.unavailable` */
+async function withServer<T>(
+  { url, authToken }: Pick<CollectOptions, "url" | "authToken">,
+  work: (remote: Client) => Promise<T>,
+): Promise<T> {
+  let remote: Client | undefined;
+  try {
+    // Loaded only where there is a server.
+    const { createClient } = await import("@libsql/client");
+    remote = createClient({ url, authToken, fetch: fetchWithDeadline });
+    return await work(remote);
+  } catch (error) {
+    const status = (error as { cause?: { status?: number } }).cause?.status;
+    throw new SbxError(
+      "ledger.collector.unavailable",
+      `the collecting server ${hostOf(url)} does not accept events`,
+      {
+        cause: error,
+        hint: status === 401 || status === 403
+          ? "it refuses the token: check ledger.auth_token_file of corp.toml; events are kept and sent later"
+          : "events are kept in the session's ledger and sent later",
+      },
+    );
+  } finally {
+    remote?.close();
+  }
+}
+
 function fetchWithDeadline(request: Request): Promise<Response> {
-  return fetch(request, { signal: AbortSignal.timeout(ANSWER_MS) });
+  return hostFetch(request, { signal: AbortSignal.timeout(ANSWER_MS) });
 }
 
 async function collectTable(

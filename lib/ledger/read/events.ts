@@ -138,7 +138,8 @@ export function parseEvent(
   return { event, outcome };
 }
 
-function toLedgerEvent(row: TextRow): LedgerEvent {
+/** Joins the columns `event`, `decision` and `rule_id` of an event with the `outcome` of its first end. */
+export function toLedgerEvent(row: TextRow): LedgerEvent {
   const { event, outcome } = parseEvent(row.event!, row.outcome);
   const { event_id: _, number: __, response: ___, decision: final, ...end } = outcome ??
     {} as Partial<StoredOutcome>;

@@ -2,6 +2,7 @@
 export { readApproval } from "./approvals.ts";
 export {
   collect,
+  collectHead,
   type CollectOptions,
   collectRest,
   type CollectTarget,
@@ -19,6 +20,7 @@ export {
   readEvents,
   readLast,
   readWhy,
+  toLedgerEvent,
 } from "./events.ts";
 export {
   countFindings,
@@ -28,6 +30,16 @@ export {
   readFindings,
 } from "./findings.ts";
 export { type EventConditions } from "./filter.ts";
+export {
+  type Evidence,
+  EVIDENCE_ROWS_MAX,
+  type EvidenceList,
+  readEvidence,
+  readStatements,
+} from "./evidence.ts";
+export { type DeniedEvent, type LatestSecurity, readLatest } from "./latest.ts";
+export { type ChainLengths, readHeads, readHeadsAt } from "./heads.ts";
+export { type ChainRow, type EventRow, type JournalRow, type LedgerRows, readRowsAfter } from "./rows.ts";
 export { sealAbandoned } from "./seal_abandoned.ts";
 export { renameDamagedIndex, type SessionEntry, SessionIndex } from "./sessions.ts";
-export { type Verification, verifyLedger } from "./verify.ts";
+export { readOwner, type SealCheck, type SealSigner, type Verification, verifyLedger } from "./verify.ts";

@@ -2,7 +2,7 @@ import { type Client, createClient } from "@libsql/client/sqlite3";
 import { pathToFileURL } from "node:url";
 import { SbxError } from "../../base/error/mod.ts";
 import { connect, ledgerError } from "../failure.ts";
-import { BUSY_MS, isOutdated } from "../schema.ts";
+import { BUSY_MS, isOutdated, STATEMENTS } from "../schema.ts";
 import { CREATE_TEMP_VIEWS } from "../views.ts";
 
 /** Opens or creates a database file. @throws {SbxError} `ledger.unavailable` */
@@ -22,7 +22,9 @@ export async function openLedger(path: string): Promise<Client> {
   const client = openDatabase(path);
   try {
     const { rows: [row] } = await client.execute("PRAGMA user_version");
-    if (isOutdated(Number(row.user_version), path)) await client.executeMultiple(CREATE_TEMP_VIEWS);
+    if (isOutdated(Number(row.user_version), path)) {
+      await client.executeMultiple(`CREATE TEMP TABLE ${STATEMENTS};\n${CREATE_TEMP_VIEWS}`);
+    }
     return client;
   } catch (error) {
     client.close();

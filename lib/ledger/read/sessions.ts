@@ -15,6 +15,10 @@ export interface SessionEntry {
   created_at: string;
   /** last end of its VM; absent while it runs */
   ended_at?: string;
+  /** user of the host, name of the host, and the program that asked; all three or none */
+  user?: string;
+  device?: string;
+  client?: string;
 }
 
 const SCHEMA = `
@@ -22,9 +26,14 @@ CREATE TABLE IF NOT EXISTS sessions (
   id TEXT PRIMARY KEY, name TEXT NOT NULL, profile_id TEXT NOT NULL, profile_revision TEXT NOT NULL,
   created_at TEXT NOT NULL, ended_at TEXT
 );
+CREATE TABLE IF NOT EXISTS makers (
+  session_id TEXT PRIMARY KEY, user TEXT NOT NULL, device TEXT NOT NULL, client TEXT NOT NULL
+);
 CREATE INDEX IF NOT EXISTS sessions_by_name ON sessions (name, created_at);
 `;
 const COLUMNS = "id, name, profile_id, profile_revision, created_at, ended_at";
+/** Makers have a table of their own, so that an older sbx can still write this index. */
+const ENTRIES = `SELECT ${COLUMNS}, user, device, client FROM sessions LEFT JOIN makers ON session_id = id`;
 
 /**
  * Renames a damaged index with its log files, so that another one can be created.
@@ -41,8 +50,10 @@ export async function renameDamagedIndex(path: string): Promise<string> {
   return renamed;
 }
 
-function toEntry({ ended_at, ...entry }: Row): SessionEntry {
-  return { ...entry, ...(ended_at !== null && { ended_at }) } as unknown as SessionEntry;
+function toEntry(row: Row): SessionEntry {
+  return Object.fromEntries(
+    Object.entries(row).filter(([, value]) => value !== null),
+  ) as unknown as SessionEntry;
 }
 
 /** Converts a failure of the database. Everything in an index can be created again. */
@@ -85,7 +96,9 @@ export class SessionIndex {
   }
 
   /** Adds or replaces a session. */
-  async put({ id, name, profile_id, profile_revision, created_at, ended_at }: SessionEntry): Promise<void> {
+  async put(
+    { id, name, profile_id, profile_revision, created_at, ended_at, user, device, client }: SessionEntry,
+  ): Promise<void> {
     await this.#run(`INSERT OR REPLACE INTO sessions (${COLUMNS}) VALUES (?,?,?,?,?,?)`, [
       id,
       name,
@@ -94,11 +107,13 @@ export class SessionIndex {
       created_at,
       ended_at ?? null,
     ]);
+    if (user === undefined || device === undefined || client === undefined) return;
+    await this.#run("INSERT OR REPLACE INTO makers VALUES (?,?,?,?)", [id, user, device, client]);
   }
 
   /** Lists sessions, newest first; those of the same moment are in the order of their ids. */
   async list(limit = 1000): Promise<SessionEntry[]> {
-    const { rows } = await this.#run(`SELECT ${COLUMNS} FROM sessions ORDER BY created_at DESC, id LIMIT ?`, [
+    const { rows } = await this.#run(`${ENTRIES} ORDER BY created_at DESC, id LIMIT ?`, [
       limit,
     ]);
     return rows.map(toEntry);
@@ -115,7 +130,7 @@ export class SessionIndex {
 
   /** Reads one session. */
   async get(id: string): Promise<SessionEntry | undefined> {
-    const { rows } = await this.#run(`SELECT ${COLUMNS} FROM sessions WHERE id = ?`, [id]);
+    const { rows } = await this.#run(`${ENTRIES} WHERE id = ?`, [id]);
     return rows.map(toEntry)[0];
   }
 
@@ -127,6 +142,7 @@ export class SessionIndex {
 
   async remove(id: string): Promise<void> {
     await this.#run("DELETE FROM sessions WHERE id = ?", [id]);
+    await this.#run("DELETE FROM makers WHERE session_id = ?", [id]);
   }
 
   close(): void {

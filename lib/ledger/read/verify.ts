@@ -4,7 +4,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { ledgerError } from "../failure.ts";
 import { BOUND_VERSION, GENESIS } from "../schema.ts";
 import { findSealMismatch, readSeal } from "../seal.ts";
-import { openLedger } from "./open.ts";
+import { openLedger, withLedger } from "./open.ts";
 import { selectText } from "./text.ts";
 import { type ChainState, checkChain, EVENTS, JOURNAL, OUTCOMES } from "./verify_chain.ts";
 import { checkBodies, checkBound, checkRecords, checkReferences, checkStructure } from "./verify_rows.ts";
@@ -16,8 +16,22 @@ export interface Verification {
   events: number;
   /** the ledger has a seal, which also proves its end, its findings and its approvals */
   sealed: boolean;
+  /** key that signed the seal; absent: the seal is not signed, or nothing could check it */
+  signed_by?: SealSigner;
   /** first problem */
   first_bad?: { sequence?: number; event_id?: string; reason: string };
+}
+
+/** Key that signed a seal. One that is not trusted proves nothing. */
+export interface SealSigner {
+  id: string;
+  trusted: boolean;
+}
+
+/** Checks the signature of a sealed ledger. */
+export interface SealCheck {
+  /** @returns the signer; `undefined`: the seal is not signed @throws {SbxError} the signature is not valid */
+  (text: string): Promise<SealSigner | undefined>;
 }
 
 /** First problem of a check; `undefined` if there is none. */
@@ -32,9 +46,14 @@ const SESSION_FOLDER = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
  * of the database; the seal.
  *
  * @param expected session that the ledger must belong to; by default the one that its folder is named by, if it is
+ * @param checkSeal checks the signature of the seal
  * @throws {SbxError} `ledger.not_found`, `ledger.version.conflict`, `ledger.unavailable`
  */
-export async function verifyLedger(path: string, expected = sessionOfFolder(path)): Promise<Verification> {
+export async function verifyLedger(
+  path: string,
+  expected = sessionOfFolder(path),
+  checkSeal?: SealCheck,
+): Promise<Verification> {
   const [events, outcomes, journal] = [newState(), newState(), newState()];
   let client: Client | undefined;
   let problem: Problem;
@@ -49,6 +68,7 @@ export async function verifyLedger(path: string, expected = sessionOfFolder(path
       await checkChain(client, OUTCOMES, outcomes) ??
       await checkRecords(client, "findings", ["finding_id", "event_id", "rule_id"], "finding") ??
       await checkRecords(client, "approvals", ["ask_id", "event_id"], "record") ??
+      await checkRecords(client, "statements", ["statement_id", "kind"], "record") ??
       await checkBodies(client) ??
       (isBound ? await checkChain(client, JOURNAL, journal) ?? await checkBound(client) : undefined) ??
       await checkReferences(client) ??
@@ -60,8 +80,14 @@ export async function verifyLedger(path: string, expected = sessionOfFolder(path
     client?.close();
   }
   const seal = await readSeal(path);
+  let signer: SealSigner | undefined;
   if (!problem && seal !== undefined) {
-    const reason = await findSealMismatch(path, seal, owner, {
+    try {
+      signer = await checkSeal?.(seal);
+    } catch (error) {
+      problem = { reason: (error as Error).message };
+    }
+    const reason = problem?.reason ?? await findSealMismatch(path, seal, owner, {
       events: events.length,
       head_hash: events.hash,
       outcomes: outcomes.length,
@@ -75,6 +101,7 @@ export async function verifyLedger(path: string, expected = sessionOfFolder(path
     ok: !problem,
     events: events.length,
     sealed: seal !== undefined,
+    ...(signer && { signed_by: signer }),
     ...(problem && { first_bad: problem }),
   };
 }
@@ -90,6 +117,11 @@ function checkOwner(owner: string, expected: string | undefined): Problem {
   if (owner === "") return { reason: "the ledger does not say which session it belongs to" };
   if (expected === undefined || owner === expected) return undefined;
   return { reason: `the ledger is that of session ${owner}, not of ${expected}` };
+}
+
+/** Session that a ledger belongs to. */
+export function readOwner(path: string): Promise<string> {
+  return withLedger(path, ownerOf);
 }
 
 async function versionOf(client: Client): Promise<number> {

@@ -1,6 +1,7 @@
 /** Chains of a ledger, as `sbx verify` checks them. */
 import type { Client } from "@libsql/client/sqlite3";
-import { canonicalJson, type Event } from "../../event/mod.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
+import type { Event } from "../../event/mod.ts";
 import { journalLink } from "../link.ts";
 import { digestText } from "../digest.ts";
 import type { LedgerDecision, LedgerOutcome } from "../entry.ts";

@@ -57,6 +57,7 @@ export async function checkStructure(client: Client): Promise<Problem> {
 const BOUND = [
   { kind: "finding", table: "findings", id: "finding_id", order: "ASC" },
   { kind: "approval", table: "approvals", id: "ask_id", order: "DESC" },
+  { kind: "statement", table: "statements", id: "statement_id", order: "ASC" },
   { kind: "body", table: "body_blobs", id: "hash", order: "ASC" },
 ];
 

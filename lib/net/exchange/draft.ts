@@ -5,6 +5,7 @@ import {
   type HttpBody,
   type HttpGit,
   httpPathClass,
+  traceIdOf,
 } from "../../event/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
 import { recordBody } from "../message/body_recorder.ts";
@@ -18,10 +19,17 @@ import type { BufferedBody } from "./body_buffer.ts";
 import type { GitExchange } from "./git.ts";
 import type { CapturedHead, IncomingRequest } from "./request.ts";
 
-/** Origin of a request. */
+/** Origin of a request, and of the events that follow from it. */
 export interface Requester {
   actor: "vm" | "host";
   process?: EventProcess;
+  /** trace that the request claims, once its head was read */
+  trace_id?: string;
+}
+
+/** Origin of what follows from an event: its substitutions and model calls belong to the same trace. */
+export function requesterOf({ actor = "vm", process, trace_id }: Draft["common"]): Requester {
+  return { actor, ...(process && { process }), ...(trace_id !== undefined && { trace_id }) };
 }
 
 /** A request as its event shows it; headers and target hold refs instead of secrets. */
@@ -130,9 +138,12 @@ export function describeBody(
 export function httpDraft(by: Requester, request: RequestDescription): Draft {
   const { method, scheme, host, port, target, rawPath, headers, imitated, bytes, body, git } = request;
   const { path, query } = splitTarget(target);
+  const recorded = eventHeaders(headers);
+  const trace_id = traceIdOf(recorded);
   return {
     common: {
       ...commonOf(by, "http.request"),
+      ...(trace_id !== undefined && { trace_id }),
       ...(imitated && { labels: { dropped_headers: imitated.join(" ") } }),
     },
     http: {
@@ -141,7 +152,7 @@ export function httpDraft(by: Requester, request: RequestDescription): Draft {
         body,
         bytes,
         ...(git && { git }),
-        headers: eventHeaders(headers),
+        headers: recorded,
         host,
         method,
         path: flatten(path),
@@ -182,6 +193,6 @@ export function substitutionDraft(
   };
 }
 
-function commonOf({ actor, process }: Requester, event_type: "http.request" | "credential.substitution") {
-  return { event_type, source_engine: "network" as const, actor, ...(process && { process }) };
+function commonOf(by: Requester, event_type: "http.request" | "credential.substitution") {
+  return { event_type, source_engine: "network" as const, ...by };
 }

@@ -28,6 +28,8 @@ import {
   type DraftedRequest,
   httpDraft,
   NO_HTTP_BODY,
+  type Requester,
+  requesterOf,
   substitutionDraft,
 } from "./draft.ts";
 import { searchEncoded, TOO_LONG } from "./encoded_body.ts";
@@ -49,6 +51,7 @@ export class HttpExchange {
   readonly #incoming: IncomingRequest;
   readonly #outlet: Outlet;
   readonly #flight = new Flight();
+  #by: Requester;
   #passage?: Passage;
   #tap?: ModelTap;
   #bodyBuffer?: BodyBuffer;
@@ -56,6 +59,7 @@ export class HttpExchange {
   constructor(context: ExchangeContext, incoming: IncomingRequest, outlet: Outlet) {
     this.#context = context;
     this.#incoming = incoming;
+    this.#by = incoming.by;
     this.#outlet = outlet;
   }
 
@@ -125,16 +129,12 @@ export class HttpExchange {
       encodingOf(head.headers) === undefined ? needed : BUFFERED_BODY_MAX,
     );
     if (git) await git.read(head, body, this.#outlet);
+    const scrub = (text: string, isCut?: boolean) => broker.scrub(text, isCut);
     const httpBody = body.first.length > 0
-      ? await describeBody(
-        head,
-        body,
-        gate.reads(REQUEST_BODY),
-        (text, isCut) => broker.scrub(text, isCut),
-      )
+      ? await describeBody(head, body, gate.reads(REQUEST_BODY), scrub)
       : NO_HTTP_BODY;
-    const scrub = (text: string) => broker.scrub(text);
     const draft = httpDraft(by, describeRequest(this.#incoming, head, body, httpBody, git?.field, scrub));
+    this.#by = requesterOf(draft.common);
     this.#recordSubstitutions(captured.substitutions);
     return { draft, head, body, call, git };
   }
@@ -155,7 +155,7 @@ export class HttpExchange {
     const plain = await modelBodyOf(head, body, rewritten);
     this.#tap = new ModelTap(gate, call);
     const scrub = (text: string, isCut?: boolean) => broker.scrub(text, isCut);
-    return await this.#tap.decide(this.#incoming.by, plain, scrub, this.#outlet.signal);
+    return await this.#tap.decide(this.#by, plain, scrub, this.#outlet.signal);
   }
 
   /** Refuses a request that policy had allowed. */
@@ -263,7 +263,7 @@ export class HttpExchange {
     const { gate } = this.#context;
     const event_id = this.#passage?.event.common.event_id;
     for (const substitution of substitutions) {
-      const draft = substitutionDraft(this.#incoming.by, substitution, event_id);
+      const draft = substitutionDraft(this.#by, substitution, event_id);
       if (substitution.outcome !== "denied") gate.observe(draft);
       else {
         const reason = substitution.reason ?? "the credential may not be used there";

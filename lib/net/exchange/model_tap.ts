@@ -47,9 +47,7 @@ export class ModelTap {
       this.#call = undefined;
       return undefined;
     }
-    const { actor, process } = by;
-    const common = { ...read.draft.common, actor, ...(process && { process }) };
-    const draft = { ...read.draft, common };
+    const draft = { ...read.draft, common: { ...read.draft.common, ...by } };
     if (fault !== undefined) return { allowed: false, decision: this.#gate.refuse(draft, refusalOf(fault)) };
     const passage = await this.#gate.decide(draft, signal);
     const { allowed, event, decision } = passage;
@@ -81,9 +79,7 @@ export class ModelTap {
   observe(by: Requester, scrub: Scrub): void {
     const draft = this.#read((call) => call.request(NO_BYTES, undefined, scrub))?.draft;
     if (!draft) return;
-    const { actor, process } = by;
-    const common = { ...draft.common, actor, ...(process && { process }) };
-    this.#unasked = { ...draft, common };
+    this.#unasked = { ...draft, common: { ...draft.common, ...by } };
   }
 
   /** As {@linkcode ModelTap.head}, for the first of several messages. */

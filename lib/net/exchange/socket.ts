@@ -7,6 +7,7 @@ import { CredentialDenied, type MessageFilter, type ModelRequest } from "../port
 import type { RelayedBytes } from "../relay.ts";
 import { CLOSE, type DataPiece, type SocketChannel, SocketEnded, SocketRelay } from "../websocket/mod.ts";
 import type { ExchangeContext } from "./context.ts";
+import { requesterOf } from "./draft.ts";
 import { SocketModel } from "./socket_model.ts";
 
 export interface SocketExchangeOptions {
@@ -51,20 +52,18 @@ export class SocketExchange {
   /** Model calls of the WebSocket; `undefined` where its messages are of no API that is read. */
   #modelOf(relay: SocketRelay): SocketModel | undefined {
     const { gate, broker, models, budget } = this.#context;
-    const { actor, process } = this.#options.event.common;
+    const by = requesterOf(this.#options.event.common);
     const socket = models?.socket?.(socketRequestOf(this.#options.event));
-    const by = { actor, ...(process && { process }) };
     return socket && new SocketModel({ gate, broker, by, socket, relay, budget });
   }
 
   /** Records frames of the guest that cannot be read safely. */
   #refuse(reason: string): void {
     const { event } = this.#options;
-    const { actor, process } = event.common;
     const labels = { event_id: event.common.event_id };
-    const common = { event_type: "http.request", source_engine: "network", actor, labels } as const;
+    const kind = { event_type: "http.request", source_engine: "network", labels } as const;
     const { request } = event.http!;
-    this.#context.gate.refuse({ common: { ...common, ...(process && { process }) }, http: { request } }, {
+    this.#context.gate.refuse({ common: { ...kind, ...requesterOf(event.common) }, http: { request } }, {
       id: "guard-malformed-websocket",
       reason: `the frames of the WebSocket cannot be read safely: ${reason}`,
       remedy: "send frames as RFC 6455 requires, without extensions",

@@ -4,7 +4,7 @@ import { BufferedConnection } from "../connection.ts";
 import { closeQuietly } from "../../base/wire/mod.ts";
 import type { DeadlineWatch } from "../deadline.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
-import type { PinnedDestination } from "./upstream.ts";
+import type { PinnedDestination, TcpConnector } from "./upstream.ts";
 
 export interface ConnectOptions {
   watch: DeadlineWatch;
@@ -12,6 +12,8 @@ export interface ConnectOptions {
   timeoutMs: number;
   /** PEM; trusted in addition to the roots that this process was started with */
   caCerts: readonly string[];
+  /** absent: connects directly */
+  connectTcp?: TcpConnector;
   /** protocols to offer, in order of preference */
   alpn: string[];
 }
@@ -24,7 +26,7 @@ export interface ConnectOptions {
  */
 export async function connect(
   destination: PinnedDestination,
-  { watch, timeoutMs, caCerts, alpn }: ConnectOptions,
+  { watch, timeoutMs, caCerts, connectTcp = connectDirectly, alpn }: ConnectOptions,
 ): Promise<{ connection: BufferedConnection; protocol?: string }> {
   const { scheme, host, dial } = destination;
   const timeout = new AbortController();
@@ -35,7 +37,9 @@ export async function connect(
   });
   deadline.set(timeoutMs);
   try {
-    const tcp = await Deno.connect({ ...dial, signal: timeout.signal });
+    const { hostname, port, isOverride } = dial;
+    const open = isOverride ? connectDirectly : connectTcp;
+    const tcp = await open({ hostname, port, name: host }, timeout.signal);
     conn = tcp;
     tcp.setNoDelay(true);
     if (scheme !== "https") return { connection: new BufferedConnection(tcp, watch) };
@@ -48,10 +52,26 @@ export async function connect(
     };
   } catch (cause) {
     closeQuietly(conn);
-    throw timeout.signal.aborted ? timeoutError(destination, cause) : connectError(destination, cause);
+    if (timeout.signal.aborted) throw timeoutError(destination, cause);
+    throw cause instanceof SbxError ? proxyError(destination, cause) : connectError(destination, cause);
   } finally {
     watch.remove(deadline);
   }
+}
+
+const connectDirectly: TcpConnector = ({ hostname, port }, signal) =>
+  Deno.connect({ hostname, port, signal });
+
+/** The guest is not told where its host's proxy is. */
+function proxyError(destination: PinnedDestination, cause: SbxError): SbxError {
+  return new SbxError(
+    "upstream.failed",
+    `${nameOf(destination)} cannot be reached through the proxy of this machine`,
+    {
+      cause,
+      hint: "ask your user; sbx logs has the answer of the proxy",
+    },
+  );
 }
 
 function timeoutError(destination: PinnedDestination, cause: unknown): SbxError {

@@ -7,7 +7,13 @@ import { connect } from "./connect.ts";
 import { type Dialled, SharedDials } from "./dial.ts";
 import { Http1Exchange, isIdempotent } from "./http1.ts";
 import { Http2Session } from "./http2/mod.ts";
-import type { OutgoingRequest, PinnedDestination, UpstreamExchange, UpstreamResponse } from "./upstream.ts";
+import type {
+  OutgoingRequest,
+  PinnedDestination,
+  TcpConnector,
+  UpstreamExchange,
+  UpstreamResponse,
+} from "./upstream.ts";
 
 /** Most attempts for a request that the upstream refuses without processing it. */
 const ATTEMPTS_MAX = 3;
@@ -43,6 +49,7 @@ export class Pool {
   readonly #watch: DeadlineWatch;
   readonly #timeouts: NetTimeouts;
   readonly #caCerts: readonly string[];
+  readonly #connectTcp?: TcpConnector;
   readonly #idle = new Map<string, BufferedConnection[]>();
   readonly #sessions = new Map<string, Http2Session[]>();
   readonly #dials = new SharedDials();
@@ -50,10 +57,16 @@ export class Pool {
   #idleCount = 0;
   #closed = false;
 
-  constructor(watch: DeadlineWatch, timeouts: NetTimeouts, caCerts: readonly string[]) {
+  constructor(
+    watch: DeadlineWatch,
+    timeouts: NetTimeouts,
+    caCerts: readonly string[],
+    connectTcp?: TcpConnector,
+  ) {
     this.#watch = watch;
     this.#timeouts = timeouts;
     this.#caCerts = caCerts;
+    this.#connectTcp = connectTcp;
   }
 
   /** Number of open connections. */
@@ -149,6 +162,7 @@ export class Pool {
       watch: this.#watch,
       timeoutMs: this.#timeouts.connect,
       caCerts: this.#caCerts,
+      connectTcp: this.#connectTcp,
       alpn,
     });
     const { connection } = connected;

@@ -9,7 +9,15 @@ export interface DialAddress {
   /** an IP address */
   hostname: string;
   port: number;
+  /** of `network.upstream_overrides`: reached without a proxy */
+  isOverride?: boolean;
 }
+
+/** Opens a TCP connection to the address that policy decided on. @param target.name the guest's name for the address */
+export type TcpConnector = (
+  target: { hostname: string; port: number; name?: string },
+  signal: AbortSignal,
+) => Promise<Deno.TcpConn>;
 
 /** A destination, pinned to the address that policy decided on. */
 export interface PinnedDestination extends Destination {

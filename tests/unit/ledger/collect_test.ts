@@ -3,7 +3,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { collect, startCollecting } from "../../../lib/ledger/read/mod.ts";
+import { collect, collectHead, startCollecting } from "../../../lib/ledger/read/mod.ts";
 import { eventCommon } from "../../helper/event.ts";
 import { requestEvent } from "../../helper/ledger.ts";
 
@@ -73,4 +73,20 @@ Deno.test("collecting continues after failures until it is stopped", () =>
     const collecting = startCollecting({ path, sessionId: "a", url }, ({ code }) => failed.resolve(code));
     assertEquals(await failed.promise, "ledger.collector.unavailable");
     await collecting.stop();
+  }));
+
+Deno.test("a signed head is kept on the collecting server with the server's time", () =>
+  withFolder(async (folder) => {
+    const url = `file:${folder}/server.db`;
+    for (const envelope of ["one", "two"]) {
+      await collectHead({ path: `${folder}/a.db`, sessionId: "a", url }, envelope);
+    }
+    const client = createClient({ url });
+    const { rows } = await client.execute("SELECT * FROM collected_heads ORDER BY number");
+    client.close();
+    assertEquals(rows.map(({ session_id, envelope }) => [session_id, envelope]), [["a", "one"], [
+      "a",
+      "two",
+    ]]);
+    for (const { received_at } of rows) assertEquals(Number.isNaN(Date.parse(String(received_at))), false);
   }));

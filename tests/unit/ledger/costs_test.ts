@@ -1,10 +1,19 @@
 /** Costs of a session by model, from its ledger, and as people see them. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { formatCosts } from "../../../cmd/sbx/commands/costs.ts";
+import type { BudgetUse } from "../../../lib/budget/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { readCosts } from "../../../lib/ledger/read/mod.ts";
 import { PRICES_NOTE } from "../../../lib/model/mod.ts";
 import { requestEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
+
+const USE: BudgetUse = {
+  layer: "profile",
+  limit: "per_day_usd",
+  used: 0.5,
+  max: 5,
+  on_limit: "ask",
+};
 
 /** A call to a model. */
 function call(model: string) {
@@ -46,12 +55,14 @@ Deno.test("costs are summed by model, with cached tokens and calls without a pri
     );
     const { input_tokens, cached_input_tokens, output_tokens } = models[0];
     assertEquals([input_tokens, cached_input_tokens, output_tokens], [20, 8, 6]);
-    const text = formatCosts([{ vm: "dev", prices: PRICES_NOTE, models }]);
+    const text = formatCosts([{ vm: "dev", prices: PRICES_NOTE, models, budgets: [USE] }]);
     assertMatch(text, /dev +anthropic +m-1 +2 +20 +8 +6 +\$0\.0001/);
     assertMatch(text, /m-2 .*\$0\.0000, 1 without a known price/);
     assertMatch(
       text,
       /total \$0\.0001, and 1 call whose price is not known; .* of \d{4}-\d\d-\d\d: check them/,
     );
-    assertEquals(formatCosts([{ vm: "dev", prices: PRICES_NOTE, models: [] }]), "no model calls");
+    assertMatch(text, /^dev: budget of the profile: 0\.5 of 5 usd today used$/m);
+    const none = { vm: "dev", prices: PRICES_NOTE, models: [], budgets: [] };
+    assertEquals(formatCosts([none]), "no model calls");
   }));

@@ -45,7 +45,7 @@ Deno.test("a full ledger fails closed, keeps every row that it took, and is seal
 
 Deno.test("a full ledger that was closed is opened again for reading and for its rest", () =>
   withLedgerPath(async (path) => {
-    const options = { sessionId: SESSION, maxBytes: 400_000 };
+    const options = { sessionId: SESSION, maxBytes: 500_000 };
     const ledger = await Ledger.open(path, options);
     for (let tries = 0; tries < 400; tries++) {
       try {
@@ -65,7 +65,7 @@ Deno.test("a full ledger that was closed is opened again for reading and for its
 
 Deno.test("a full ledger continues after its limit is raised, and stops after it is lowered", () =>
   withLedgerPath(async (path) => {
-    const ledger = await Ledger.open(path, { sessionId: SESSION, maxBytes: 400_000 });
+    const ledger = await Ledger.open(path, { sessionId: SESSION, maxBytes: 500_000 });
     let appended = 0;
     const fill = async (most: number) => {
       for (let tries = 0; tries < most; tries++) {
@@ -84,7 +84,7 @@ Deno.test("a full ledger continues after its limit is raised, and stops after it
     await ledger.limit(4_000_000);
     await ledger.flush();
     assertEquals(await fill(500), true);
-    await ledger.limit(400_000);
+    await ledger.limit(500_000);
     assertEquals(await fill(500), false, "a limit below the current size");
     await ledger.limit();
     await ledger.flush();

@@ -1,6 +1,7 @@
 /** Model calls read from bytes in transit, however they are split (docs/contracts.md §5). */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { canonicalJson, type Event } from "../../../lib/event/mod.ts";
+import { canonicalJson } from "../../../lib/base/json/mod.ts";
+import type { Event } from "../../../lib/event/mod.ts";
 import { EventSchema } from "../../../lib/event/schema.ts";
 import {
   LINE_MAX,

@@ -1,4 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
+import { deviceName } from "../../../lib/base/user/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
 import { ocsfOf } from "../../../lib/sink/ocsf.ts";
 import { recordOf } from "../../../lib/sink/record.ts";
@@ -67,4 +68,17 @@ Deno.test("hosts are names or addresses, and only files have paths", () => {
     [[9, "Process Name"]],
     [[1, "Hostname"]],
   ]);
+});
+
+Deno.test("a finding names user, host and trace of its event", () => {
+  const trace_id = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const event = {
+    ...http("a.example"),
+    common: eventCommon("http.request", { user_id: "someone", trace_id }),
+  };
+  const record = ocsfOf(recordOf(FINDING, event as unknown as Event));
+  assertEquals(record.actor, { user: { name: "someone", type_id: 1 } });
+  assertEquals((record.device as { hostname: string }).hostname, deviceName());
+  assertEquals((record.unmapped as Record<string, unknown>)["sbx.trace_id"], trace_id);
+  assertEquals(ocsfOf(recordOf(FINDING, http("a.example") as unknown as Event)).actor, undefined);
 });
