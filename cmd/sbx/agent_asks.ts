@@ -1,31 +1,32 @@
 /** Questions of one VM's policy, shown where its agent runs. */
-import type { AskAnswer, AskView } from "../../lib/api/mod.ts";
+import type { AskAnswer, AskList, AskView } from "../../lib/api/mod.ts";
 import { note, plain } from "../../lib/base/print/mod.ts";
 import type { Client } from "../../lib/client/mod.ts";
+import type { Banner } from "./banner.ts";
 import { openAskSocket } from "./ask_socket.ts";
 
 const BELL = "\x07";
 
-/** How a question is shown. */
-export interface AskDisplay {
-  /** a program of the VM has the terminal */
-  onTerminal: boolean;
-}
-
 /**
- * Shows the questions of a session with a bell until it is disposed. Without a program on the terminal they are answered
- * there; else they stand in its first line, and are answered in another one.
+ * Shows the questions of a session with a bell until it is disposed, also those that wait already. With a banner, where a
+ * program has the terminal, they stand there and are answered in another terminal; else they are answered in place.
  */
-export function showAsks(client: Client, session: string, { onTerminal }: AskDisplay): Disposable {
+export function showAsks(client: Client, session: string, banner?: Banner): Disposable {
   let shown = Promise.resolve();
   const isTerminal = Deno.stderr.isTerminal();
-  const socket = openAskSocket(client, (ask) => {
-    if (ask.session_id !== session || ask.status !== "pending") return;
-    if (isTerminal) write(BELL);
-    if (onTerminal) writeLine(ask);
+  const pending = new Map<string, AskView>();
+  const onAsk = (ask: AskView) => {
+    if (ask.session_id !== session) return;
+    const isNew = ask.status === "pending" && !pending.has(ask.ask_id);
+    if (ask.status === "pending") pending.set(ask.ask_id, ask);
+    else pending.delete(ask.ask_id);
+    if (isNew && isTerminal) write(BELL);
+    if (banner) banner.set(lineOf([...pending.values()]));
     // One question at a time.
-    else shown = shown.then(() => answerHere(client, ask)).catch(() => {});
-  });
+    else if (isNew) shown = shown.then(() => answerHere(client, ask)).catch(() => {});
+  };
+  const socket = openAskSocket(client, onAsk);
+  void client.json<AskList>("GET", "/asks").then(({ asks }) => asks.forEach(onAsk)).catch(() => {});
   return { [Symbol.dispose]: () => socket.close() };
 }
 
@@ -33,11 +34,13 @@ function questionOf({ ask_id, event_type, subject, rule_id, reason }: AskView): 
   return plain(`${ask_id}: ${event_type} ${subject} (${[rule_id, reason].filter(Boolean).join(": ")})`);
 }
 
-/** Writes a question over the first line of a program's screen, and leaves its cursor where it is. */
-function writeLine(ask: AskView): void {
-  const { columns } = Deno.consoleSize();
-  const text = `sbx asks ${questionOf(ask)}; in another terminal: sbx allow ${ask.ask_id}`;
-  write(`\x1b7\x1b[1;1H\x1b[7m${text.slice(0, columns).padEnd(columns)}\x1b[m\x1b8`);
+/** The first question and the number of the others, in one line, whose beginning is enough to answer it. */
+function lineOf(asks: AskView[]): string | undefined {
+  const [first] = asks;
+  if (!first) return undefined;
+  const { ask_id, subject, rule_id } = first;
+  const more = asks.length > 1 ? ` (+${asks.length - 1})` : "";
+  return plain(`sbx allow|deny ${ask_id}${more}: ${subject}${rule_id ? ` (rule ${rule_id})` : ""}`);
 }
 
 async function answerHere(client: Client, ask: AskView): Promise<void> {

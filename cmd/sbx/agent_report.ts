@@ -1,12 +1,15 @@
 /** What an agent did, when it has ended: its changes, what policy refused, and the cost of its model calls. */
+import type { CostReport } from "../../lib/api/mod.ts";
 import { objectOf } from "../../lib/base/object/mod.ts";
 import { plain } from "../../lib/base/print/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
-import type { Client } from "../../lib/client/mod.ts";
+import { type Client, segment } from "../../lib/client/mod.ts";
+import type { BudgetUse } from "../../lib/budget/schema.ts";
 import { changesOf } from "../../lib/repo/mod.ts";
+import { budgetLine } from "./budget_line.ts";
 import { eventPages } from "./event_pages.ts";
-import { type ListedEvent, subjectWithError } from "./event_row.ts";
-import { collectWork } from "./repository.ts";
+import { subjectWithError } from "./event_row.ts";
+import { collectWork, VmGuest } from "./repository.ts";
 
 /** Most refused events that are listed one by one. */
 const REFUSED_SHOWN = 10;
@@ -14,29 +17,48 @@ const MICROS = 1e6;
 
 /** Report of one run; numbers for `--json`. */
 export interface AgentReport {
-  changes: { files: number; added: number; removed: number; commits: number };
+  /** the VM has a folder of the host itself */
+  live: boolean;
+  /** absent: the VM has a folder of the host, without a repository that could tell */
+  changes?: { files: number; added: number; removed: number; commits: number };
   /** refused events with how often each occurred */
   refused: { subject: string; times: number }[];
-  cost: { calls: number; input_tokens: number; output_tokens: number; usd: number };
+  cost: AgentCost;
+  /** limits of `[budget]` */
+  budgets: BudgetUse[];
+}
+
+/** Sum of the model calls of a session. */
+export interface AgentCost {
+  calls: number;
+  input_tokens: number;
+  /** of the input */
+  cached_input_tokens: number;
+  output_tokens: number;
+  /** of the calls whose price is known */
+  usd: number;
+  unpriced_calls: number;
 }
 
 /** Collects the report of a running VM. */
 export async function reportOf(client: Client, vm: { name: string; session: string }): Promise<AgentReport> {
-  const [changes, refused, cost] = await Promise.all([
-    changesIn(client, vm.name),
+  const { live } = await new VmGuest(client, vm.name).info();
+  const [changes, refused, { models, budgets }] = await Promise.all([
+    live && !live.is_repository ? undefined : changesIn(client, vm.name),
     refusedIn(client, vm.session),
-    costOf(client, vm.session),
+    client.json<CostReport>("GET", `/sessions/${segment(vm.session)}/costs`),
   ]);
-  return { changes, refused, cost };
+  return { live: live !== undefined, changes, refused, cost: sumOf(models), budgets };
 }
 
-export function formatReport({ changes, refused, cost }: AgentReport, name: string): string {
-  const { files, added, removed, commits } = changes;
-  const changed = files === 0
+export function formatReport({ live, changes, refused, cost, budgets }: AgentReport, name: string): string {
+  const changed = changes === undefined
+    ? "has ended; what it changed is in the folder"
+    : changes.files === 0
     ? "changed nothing"
-    : `changed ${count(files, "file")} (+${added} -${removed}), ${count(commits, "commit")}`;
-  const calls = `${count(cost.calls, "model call")}: ${cost.input_tokens} + ${cost.output_tokens} tokens, ` +
-    `about $${cost.usd.toFixed(4)}`;
+    : `changed ${count(changes.files, "file")} (+${changes.added} -${changes.removed}), ${
+      count(changes.commits, "commit")
+    }`;
   const more = refused.length - REFUSED_SHOWN;
   return [
     `${name} ${changed}`,
@@ -45,10 +67,27 @@ export function formatReport({ changes, refused, cost }: AgentReport, name: stri
       `  ${plain(subject)}${times > 1 ? ` (${times} times)` : ""}`
     ),
     ...more > 0 ? [`  and ${more} more: sbx events ${name} --decision block`] : [],
-    calls,
-    ...files > 0 ? [`sbx review ${name} shows the changes, sbx pull ${name} takes them`] : [],
+    formatCost(cost),
+    ...budgets.map(budgetLine),
+    ...changes && changes.files > 0
+      ? [`sbx review ${name} shows the changes, sbx pull ${name} takes ${live ? "their commits" : "them"}`]
+      : [],
     `sbx delete ${name} removes the VM`,
   ].join("\n");
+}
+
+function formatCost(cost: AgentCost): string {
+  if (cost.calls === 0) return "no model calls";
+  const cached = cost.cached_input_tokens > 0 ? ` (${cost.cached_input_tokens} of them cached)` : "";
+  const tokens = `${cost.input_tokens}${cached} + ${cost.output_tokens} tokens`;
+  return `${count(cost.calls, "model call")}: ${tokens}, ${priceOf(cost)}`;
+}
+
+/** Never a price of $0 for calls whose price is not known. */
+function priceOf({ usd, unpriced_calls }: AgentCost): string {
+  if (unpriced_calls > 0 && usd === 0) return "price not known";
+  const rest = unpriced_calls > 0 ? `, and ${count(unpriced_calls, "call")} whose price is not known` : "";
+  return `about $${usd.toFixed(4)}${rest}`;
 }
 
 async function changesIn(client: Client, name: string): Promise<AgentReport["changes"]> {
@@ -77,22 +116,16 @@ async function refusedIn(client: Client, session: string): Promise<AgentReport["
   return [...times].map(([subject, times]) => ({ subject, times }));
 }
 
-async function costOf(client: Client, session: string): Promise<AgentReport["cost"]> {
-  const cost = { calls: 0, input_tokens: 0, output_tokens: 0, usd: 0 };
-  for await (const page of eventPages(client, session, { family: "model" })) {
-    for (const event of page) {
-      const response = responseOf(event);
-      cost.calls++;
-      cost.input_tokens += numberOf(response.input_tokens);
-      cost.output_tokens += numberOf(response.output_tokens);
-      cost.usd += numberOf(response.estimated_cost_micros) / MICROS;
-    }
-  }
-  return cost;
+/** Sums up the costs of every model. */
+export function sumOf(models: CostReport["models"]): AgentCost {
+  const sum = (key: Exclude<keyof CostReport["models"][number], "provider" | "model">) =>
+    models.reduce((total, model) => total + model[key], 0);
+  return {
+    calls: sum("calls"),
+    input_tokens: sum("input_tokens"),
+    cached_input_tokens: sum("cached_input_tokens"),
+    output_tokens: sum("output_tokens"),
+    usd: sum("cost_micros") / MICROS,
+    unpriced_calls: sum("unpriced_calls"),
+  };
 }
-
-function responseOf(event: ListedEvent): Record<string, unknown> {
-  return objectOf(objectOf(event.model).response);
-}
-
-const numberOf = (value: unknown) => typeof value === "number" ? value : 0;

@@ -1,4 +1,5 @@
 /** The VM of an agent: its image, its key, its files, and the folder that it works on. */
+import { currentArch } from "../../lib/base/arch/mod.ts";
 import { basename, resolve } from "node:path";
 import type { CredentialList, VmInfo, VmSummary } from "../../lib/api/mod.ts";
 import type { Arguments } from "../../lib/base/args/mod.ts";
@@ -6,17 +7,11 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
 import type { Client } from "../../lib/client/mod.ts";
-import {
-  type Agent,
-  bootAssets,
-  currentArch,
-  listProfiles,
-  loadProfile,
-  type Profile,
-} from "../../lib/profile/mod.ts";
+import { type Agent, bootAssets, listProfiles, loadProfile, type Profile } from "../../lib/profile/mod.ts";
 import { waitUntilRunning } from "./boot.ts";
+import { completeVm } from "./complete_vm.ts";
 import { buildProfileImage } from "./image.ts";
-import { bringFolder, formatBrought, VmGuest } from "./repository.ts";
+import { bringFolder, bringLiveFolder, formatBrought, formatLive, VmGuest } from "./repository.ts";
 
 /** A profile that says how its agent is started. */
 export type AgentProfile = Profile & { agent: Agent };
@@ -95,14 +90,30 @@ export async function createVm(
     profile_id: profile.id,
     persistent: true,
     env: profile.agent.env,
+    ...args.has("live") && { live: { dir: resolve(dir), with_secrets: args.has("with-secrets") } },
   };
   const created = await client.json<VmSummary>("POST", "/vms/create", { json });
   await waitUntilRunning(client, created);
-  const brought = await bringFolder(client, name, dir, args);
-  note(`${name}: ${formatBrought(brought)}`);
-  const files = { "/root/.gitconfig": gitConfig(profile), ...profile.agent.files };
-  await writeFiles(new VmGuest(client, name), files);
-  return { id: created.id, name, place: brought.place };
+  const place = await completeVm(client, created, async () => {
+    const place = await bring(client, name, dir, args);
+    const files = { "/root/.gitconfig": gitConfig(profile), ...profile.agent.files };
+    await writeFiles(new VmGuest(client, name), files);
+    return place;
+  });
+  return { id: created.id, name, place };
+}
+
+/** Brings the folder in, or its repository where the VM has the folder itself. @returns the folder in the guest */
+async function bring(client: Client, name: string, dir: string, args: Arguments): Promise<string> {
+  if (!args.has("live")) {
+    const brought = await bringFolder(client, name, dir, args);
+    note(`${name}: ${formatBrought(brought)}`);
+    return brought.place;
+  }
+  await bringLiveFolder(client, name);
+  const { live } = await new VmGuest(client, name).info();
+  note(`${name}: ${formatLive(live!)}`);
+  return live!.place;
 }
 
 /** Author of the agent's commits, where neither the repository nor its person's git names one. */

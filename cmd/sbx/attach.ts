@@ -1,6 +1,7 @@
 /** The user's terminal, attached to one in a VM. */
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { writeAll } from "../../lib/base/wire/mod.ts";
+import type { Banner } from "./banner.ts";
 import { Spinner } from "./spinner.ts";
 import { RawTerminal } from "./terminal.ts";
 
@@ -24,14 +25,15 @@ export interface Detached {
  *
  * @param what the terminal, for errors
  * @param endsInput input that ends is the end of the program's input
- * @param doing what takes a while, before it opens
+ * @param options.doing what takes a while, before it opens
+ * @param options.banner drawn over the first line
  * @throws {SbxError} `terminal.unavailable`
  */
 export async function attach(
   socket: WebSocket,
   what: string,
   endsInput: boolean,
-  doing?: string,
+  { doing, banner }: { doing?: string; banner?: Banner } = {},
 ): Promise<Detached> {
   socket.binaryType = "arraybuffer";
   const closed = Promise.withResolvers<Detached>();
@@ -50,9 +52,13 @@ export async function attach(
         hint: `the VM must be Running; sbx list shows its status`,
       });
     }
-    terminal = new RawTerminal((size) => {
-      if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(size));
-    }, () => socket.close(1000));
+    terminal = new RawTerminal(
+      (size) => {
+        if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(size));
+      },
+      () => socket.close(1000),
+      banner,
+    );
     for (const bytes of early) terminal.write(bytes);
     void sendInput(socket, endsInput).catch(() => socket.close(1000));
     return await closed.promise;

@@ -28,7 +28,7 @@ interface News {
 export async function pipeProgram(client: Client, name: string, request: PipedRequest): Promise<number> {
   // Reports errors that a rejected WebSocket would hide.
   await client.json<VmSummary>("GET", `/vms/${segment(name)}/status`);
-  const socket = new WebSocket(client.socketUrl(`/program/${segment(name)}`));
+  const socket = client.socket(`/program/${segment(name)}`);
   socket.binaryType = "arraybuffer";
   const pipe = new Pipe(socket);
   socket.onopen = () => {

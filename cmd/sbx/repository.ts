@@ -1,17 +1,20 @@
 /** A VM as what lib/repo needs of it, and reports of what went in and out, for several commands. */
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { ExecResult, FileWritten, VmInfo } from "../../lib/api/mod.ts";
 import type { Arguments, Option } from "../../lib/base/args/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
 import { Progress } from "../../lib/base/progress/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../lib/client/mod.ts";
+import { guestGitDir } from "../../lib/live/mod.ts";
 import {
   BRING_STAGES,
   bringIn,
+  bringLive,
   type BroughtIn,
   type Guest,
   type GuestOutput,
+  LIVE_STAGES,
   type Pulled,
   Work,
 } from "../../lib/repo/mod.ts";
@@ -29,6 +32,27 @@ export const BRING_OPTIONS: Option[] = [
   { name: "to", value: "PATH", about: "its folder in the VM; default /root/NAME, on the VM's own disk" },
   { name: "with-secrets", about: "also files that look like secrets, such as .env and *.pem" },
 ];
+
+/** Brings what a VM with a folder of this host lacks: a repository for that, where it has one. */
+export async function bringLiveFolder(client: Client, name: string): Promise<BroughtIn | undefined> {
+  const guest = new VmGuest(client, name);
+  const { live, workspace } = await guest.info();
+  if (!live?.is_repository) return undefined;
+  using progress = new Progress(LIVE_STAGES);
+  const gitDir = guestGitDir({ name: basename(live.place) });
+  const brought = await bringLive(guest, { ...live, room: roomOf({ workspace }), gitDir, progress });
+  progress[Symbol.dispose]();
+  for (const path of brought.secrets_left_out) {
+    note(`sbx: ${path} looks like a secret: the VM cannot read it`);
+  }
+  return brought;
+}
+
+/** What a VM has of this host, in one line. */
+export function formatLive({ dir, place, is_repository }: NonNullable<VmInfo["live"]>): string {
+  const git = is_repository ? "; its repository is one of the VM" : "";
+  return `${dir} = ${place} (live: what the VM writes there, it writes on this host${git})`;
+}
 
 /** Folder beside a VM's record with what was brought in. */
 export function roomOf({ workspace }: Pick<VmInfo, "workspace">): string {
@@ -74,8 +98,12 @@ export class VmGuest implements Guest {
     return { body: body as AsyncIterable<Uint8Array> };
   }
 
+  async info(): Promise<VmInfo> {
+    return await this.#client.json<VmInfo>("GET", `${this.#path}/info`);
+  }
+
   async room(): Promise<string> {
-    return roomOf(await this.#client.json<VmInfo>("GET", `${this.#path}/info`));
+    return roomOf(await this.info());
   }
 }
 
@@ -106,6 +134,11 @@ export async function collectWork(client: Client, name: string): Promise<Work> {
   return await Work.collect(guest, await guest.room());
 }
 
+/** Whether a VM has a folder of this host itself. */
+export async function isLive(client: Client, name: string): Promise<boolean> {
+  return (await new VmGuest(client, name).info()).live !== undefined;
+}
+
 function reportLeftOut({ secrets_left_out, secrets_committed, left_out }: BroughtIn): void {
   for (const path of secrets_left_out) {
     note(`sbx: left out ${path}: looks like a secret (--with-secrets takes it)`);
@@ -130,13 +163,15 @@ export function formatBrought(
   return `${dir} → ${place} (${parts.join(", ")})`;
 }
 
-/** What a pull did, in lines. */
-export function formatPulled({ branches, folder, is_unchanged }: Pulled): string {
+/** What a pull did, in lines. @param isLive the files are in the person's folder already */
+export function formatPulled({ branches, folder, is_unchanged }: Pulled, isLive = false): string {
   if (is_unchanged) return "the VM changed nothing";
   const lines = branches.map(({ path, branch, commits }) =>
-    `${path === "" ? "" : `${path}: `}branch ${branch}: ${
-      count(commits, "commit")
-    }; git merge ${branch} takes them`
+    `${path === "" ? "" : `${path}: `}branch ${branch}: ${count(commits, "commit")}; ${
+      isLive
+        ? `git reset ${branch} takes them, whose files you have, if your branch has no commits since`
+        : `git merge ${branch} takes them`
+    }`
   );
   if (folder) {
     lines.push(`wrote ${count(folder.written.length, "file")}, removed ${folder.removed.length}`);

@@ -5,7 +5,7 @@
 import type { Event } from "../event/mod.ts";
 import { type Amounts, type Cost, type Kind, KINDS, KINDS_OF, mostOf, noAmounts, usedBy } from "./amount.ts";
 import type { DaySpending } from "./day.ts";
-import type { BudgetTerms } from "./schema.ts";
+import type { BudgetTerms, BudgetUse } from "./schema.ts";
 
 /** Author of a budget; both hold. */
 export type BudgetLayer = "corp" | "profile";
@@ -99,9 +99,15 @@ export class Budget {
     this.#wake();
   }
 
-  /** Spending so far, of this session. */
-  get spent(): Readonly<Amounts> {
-    return { ...this.#spent, minutes: this.#minutes() };
+  /** How far each limit is used up; corp's first. */
+  uses(): BudgetUse[] {
+    return this.#bounds.map((bound) => ({
+      layer: bound.layer,
+      limit: keyOf(bound),
+      used: this.#usedOf(bound),
+      max: bound.max,
+      on_limit: bound.on,
+    }));
   }
 
   #amountsOf(event: Event): Partial<Amounts> {
@@ -113,8 +119,7 @@ export class Budget {
   #limitFor(event: Event, bounds: readonly Bound[], amounts: Partial<Amounts>): Limit | undefined {
     for (const bound of bounds) {
       const { kind, layer, max, isDaily, on } = bound;
-      const name = `${isDaily ? "per_day_" : ""}${kind}`;
-      const limit = (reason: string): Limit => ({ id: `budget-${name}`, layer, reason, on });
+      const limit = (reason: string): Limit => ({ id: `budget-${keyOf(bound)}`, layer, reason, on });
       if (kind === "usd" && !this.#hasPrice(event)) {
         return limit(
           `the price of ${event.model!.request.model} is not known, so the budget cannot count it`,
@@ -217,6 +222,11 @@ const WORDS: Record<Kind, string> = {
   bytes_out: "bytes sent",
   minutes: "minutes",
 };
+
+/** Its key in `[budget]`. */
+function keyOf({ kind, isDaily }: Bound): keyof BudgetTerms {
+  return isDaily ? `per_day_${kind}` : kind;
+}
 
 function boundsOf(terms: LayeredTerms): Bound[] {
   return (["corp", "profile"] as const).flatMap((layer) => {

@@ -8,4 +8,5 @@ export {
   type Limit,
   type Reservation,
 } from "./budget.ts";
+export type { BudgetUse } from "./schema.ts";
 export { DaySpending } from "./day.ts";

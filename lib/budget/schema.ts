@@ -18,3 +18,13 @@ export const BudgetTerms = z.strictObject({
   on_limit: z.enum(["ask", "block"]).default("ask"),
 });
 export type BudgetTerms = z.output<typeof BudgetTerms>;
+
+/** How far a limit is used up. */
+export const BudgetUse = z.strictObject({
+  layer: z.enum(["corp", "profile"]),
+  limit: z.string().describe("key of [budget]"),
+  used: z.number(),
+  max: z.number(),
+  on_limit: BudgetTerms.shape.on_limit.unwrap(),
+});
+export type BudgetUse = z.infer<typeof BudgetUse>;

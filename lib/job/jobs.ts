@@ -1,4 +1,4 @@
-import { SbxError } from "../base/error/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Terminal } from "../guest/mod.ts";
 import { Job } from "./job.ts";
 import { JOBS_KEPT, JOBS_RUNNING_MAX } from "./limit.ts";
@@ -34,7 +34,7 @@ export class Jobs {
    *
    * @returns when policy has decided, or earlier where a person is asked: state `Waiting`
    * @param patience `ms` to wait for the decision
-   * @throws {SbxError} `vm.busy`
+   * @throws {SbxError} `vm.busy`, `disk.full`
    */
   async start(program: JobProgram, patience: number): Promise<JobRecord> {
     await this.#open();
@@ -45,7 +45,9 @@ export class Jobs {
       });
     }
     const id = this.#newId();
-    await Deno.mkdir(jobDir(this.#dir, id), { recursive: true, mode: 0o700 });
+    await Deno.mkdir(jobDir(this.#dir, id), { recursive: true, mode: 0o700 }).catch((error) => {
+      throw asSbxError(error, "starting a job");
+    });
     const { argv, cwd } = await this.#runner.scrub({ argv: program.argv, cwd: program.cwd });
     const job = new Job(this.#dir, id, { argv, cwd, tty: program.tty });
     this.#jobs.set(id, job);

@@ -77,8 +77,8 @@ export class Learner {
   }
 
   /**
-   * Programs and files of a VM are asked about where some were recorded. Without a record of them every one would be new;
-   * a secret file is asked about in any case.
+   * Programs of a VM and what they change of files are asked about where some were recorded. Without a record of them
+   * every one would be new. A secret file is asked about in any case; that others are read is not on record.
    */
   #rest(): string {
     const exec = 'process.activity.operation == "exec"';
@@ -89,9 +89,7 @@ export class Learner {
       '(has(mcp.request) && mcp.request.method != "sampling/createMessage")',
       "has(model.request)",
       this.#recorded.has("process") ? exec : `(${exec} && common.actor == "host")`,
-      `(common.actor == "vm" && ${
-        this.#recorded.has("file") ? "has(file.activity)" : 'file.activity.path_class == "secret"'
-      })`,
+      `(common.actor == "vm" && ${this.#recorded.has("file") ? `(${CHANGES} || ${SECRET})` : SECRET})`,
     ].join(" || ");
   }
 
@@ -101,6 +99,11 @@ export class Learner {
     return maker;
   }
 }
+
+const SECRET = 'file.activity.path_class == "secret"';
+/** Changes that are recorded: temporary files are left out. */
+const CHANGES = '(file.activity.operation in ["write", "create", "delete", "rename"] && ' +
+  'file.activity.path_class in ["workspace", "home", "system", "other"])';
 
 /** Families in the order of the profile. */
 const FAMILIES = ["http", "dns", "model", "mcp", "process", "file"];

@@ -1,5 +1,6 @@
 /** Profiles learned from recorded sessions, and their proof by a replay. */
 export { checkProfile, type LearnCheck, type RefusedEvent } from "./check.ts";
+export { commandsOf, minimise, type Minimum, type RecordedCommand, without } from "./minimise.ts";
 export {
   type LearnedProfile,
   type LearnOptions,

@@ -35,7 +35,8 @@ const PUBLIC_ADDRESS = "203.0.113.9";
 /** True for an event that has to pass: one that was allowed, or a program or file of the VM that nobody asked about. */
 export function isNeeded({ common, decision }: LabEvent): boolean {
   // The report of the guest's programs is no program that somebody chose to start.
-  if (common.labels.activity !== undefined) return false;
+  const { activity } = common.labels;
+  if (activity !== undefined && activity !== "running") return false;
   if (common.event_type === "process.exit" || familyOf(common.event_type) === "credential") return false;
   if (decision !== undefined) return decision === "allow" && common.enforceability === "inline_blockable";
   const family = familyOf(common.event_type);

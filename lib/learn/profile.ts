@@ -12,7 +12,7 @@ import type { LearnedRule } from "./rule.ts";
 import { shown } from "./text.ts";
 
 /** Id of the rule that asks about everything else, and its priority: behind the rules of the profile. */
-const REST = { id: "everything-else", priority: 900 };
+export const REST = { id: "everything-else", priority: 900 };
 
 export interface LearnOptions {
   /** id of the new profile */

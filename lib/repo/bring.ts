@@ -53,7 +53,7 @@ export const BRING_STAGES = [{ name: "reading", weight: 1 }, { name: "sending", 
 const BYTES_ONLY = "* -text -eol -ident -filter -diff -merge -working-tree-encoding";
 
 /** One source on its way. */
-interface Part {
+export interface Part {
   source: Source;
   store: Store;
   state: Snapshot;
@@ -77,7 +77,7 @@ export async function bringIn(guest: Guest, options: BringOptions): Promise<Brou
   const { progress, withSecrets = false } = options;
   progress.stage("reading");
   const sources = await sourcesOf(options.dir);
-  const [{ dir, isRepository }] = sources;
+  const [{ dir }] = sources;
   const room = new Room(options.room);
   const record = await room.read();
   const place = placeOf(options, dir, record, guest);
@@ -95,7 +95,12 @@ export async function bringIn(guest: Guest, options: BringOptions): Promise<Brou
   }
   const units = parts.map(({ source, state, before }) => unitOf(source, state, before));
   await room.write({ version: 1, dir, place, units });
-  const states = parts.map(({ state }) => state);
+  return reportOf(sources, place, parts.map(({ state }) => state));
+}
+
+/** What went in, for a person. */
+export function reportOf(sources: Source[], place: string, states: Snapshot[]): BroughtIn {
+  const [{ dir, isRepository }] = sources;
   const [{ head, branch }] = states;
   return {
     dir,
@@ -117,6 +122,11 @@ function placeOf(
   record: RepositoryRecord | undefined,
   guest: Guest,
 ): string {
+  if (record?.is_live) {
+    throw new SbxError("repo.other_folder", `"${guest.name}" has "${record.dir}" itself: nothing is sent`, {
+      hint: "its files are those of the folder; git in the VM gets commits by a new VM",
+    });
+  }
   if (record && record.dir !== dir) {
     throw new SbxError("repo.other_folder", `"${guest.name}" has "${record.dir}" already`, {
       hint: "a VM takes one folder; create another VM for this one",
@@ -133,7 +143,7 @@ function placeOf(
 }
 
 /** `bytes` on their way, roughly: a bundle is about as large as the packs it is made of. */
-async function sizeOf(parts: Part[]): Promise<number> {
+export async function sizeOf(parts: Part[]): Promise<number> {
   let size = 0;
   for (const { source, store } of parts) {
     const gits = source.isRepository ? [source.git, store.git] : [store.git];
@@ -203,7 +213,7 @@ export function folderStore(place: string): string {
 }
 
 /** Gives the store the branches and tags of the person, and names the state of the files. */
-async function nameRefs({ source, store, state }: Part): Promise<void> {
+export async function nameRefs({ source, store, state }: Part): Promise<void> {
   const format = "--format=%(objectname) %(refname)";
   const refs = await source.git.run(["for-each-ref", format, "refs/heads", "refs/tags"]);
   const old = await store.git.text(["for-each-ref", "--format=delete %(refname)"]);
@@ -221,7 +231,7 @@ async function nameRefs({ source, store, state }: Part): Promise<void> {
 }
 
 /** Sends a stream into the workspace. @returns its path in the guest */
-async function carry(
+export async function carry(
   guest: Guest,
   bytes: AsyncIterable<Uint8Array>,
   progress: ProgressSink,

@@ -61,7 +61,9 @@ async function requireBranch(
   commit: string,
 ): Promise<string> {
   const ref = `refs/heads/${branch}`;
-  if (branch.startsWith("-") || !await person.succeeds(["check-ref-format", ref])) {
+  // git's own git branch refuses these too: they mean something else wherever a branch is named.
+  const isTaken = branch.startsWith("-") || ["HEAD", "@"].includes(branch);
+  if (isTaken || !await person.succeeds(["check-ref-format", ref])) {
     throw new SbxError("repo.branch_invalid", `"${branch}" is no name of a branch`, {
       hint: "give another: --branch B",
     });

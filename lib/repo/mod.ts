@@ -1,5 +1,6 @@
 /** A repository or folder of a person into a VM, and the work on it back, checked (docs/repositories.md). */
 export { BRING_STAGES, bringIn, type BringOptions, type BroughtIn, defaultPlace } from "./bring.ts";
+export { bringLive, LIVE_STAGES } from "./live.ts";
 export { changesOf, type CommitLine, type FileChange, patchOf, textOf, type UnitChanges } from "./changes.ts";
 export type { FolderLanded } from "./folder_land.ts";
 export { shown } from "./git.ts";
@@ -15,4 +16,5 @@ export {
 } from "./pull.ts";
 export { Room } from "./record.ts";
 export { entryOf, type Hunk, hunksOf } from "./review.ts";
+export { personGit, sourcesOf } from "./source.ts";
 export { type UnitWork, Work } from "./work.ts";

@@ -54,7 +54,9 @@ export async function pullAccepted(
 async function acceptPaths(work: Work, paths: string[]): Promise<Accepted> {
   const byUnit = new Map<string, string[]>();
   for (const path of paths) {
-    const clean = path.split("/").filter((part) => part !== "" && part !== ".").join("/");
+    const parts = path.split("/").filter((part) => part !== "" && part !== ".");
+    if (path.startsWith("/") || parts.includes("..") || parts.length === 0) throw notInside(path);
+    const clean = parts.join("/");
     // The innermost: submodules come after what holds them.
     const unit = work.units.findLast(({ unit }) => unit.path === "" || clean.startsWith(`${unit.path}/`))!;
     const below = unit.unit.path === "" ? clean : clean.slice(unit.unit.path.length + 1);
@@ -66,6 +68,12 @@ async function acceptPaths(work: Work, paths: string[]): Promise<Accepted> {
     if (wanted) accepted.set(unit.unit.path, await entriesOf(unit, wanted));
   }
   return accepted;
+}
+
+function notInside(path: string): SbxError {
+  return new SbxError("repo.no_change", `"${path}" names nothing inside what was brought in`, {
+    hint: "sbx diff --stat shows the paths that changed; without a path everything is taken",
+  });
 }
 
 async function land(

@@ -21,6 +21,7 @@ const Record = z.strictObject({
   version: z.literal(1),
   dir: z.string().describe("folder of the person"),
   place: z.string().describe("folder in the guest"),
+  is_live: z.boolean().optional().describe("the guest has the folder of the person itself"),
   units: z.array(Unit),
 });
 export type RepositoryRecord = z.infer<typeof Record>;

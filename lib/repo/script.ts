@@ -42,6 +42,34 @@ git update-index -q --refresh || :
 trap 'rm -f "$bundle"' EXIT
 `;
 
+/**
+ * New repository for files that are there, in a folder of its own: a file of theirs leads to it. Files of the state that
+ * cannot be seen stay what they are in every commit. dir bundle head branch work format shallow name email git-dir
+ */
+export const LIVE = `${HEAD}
+dir=$1 bundle=$2 head=$3 branch=$4 work=$5 format=$6 shallow=$7 name=$8 email=$9
+shift 9; store=$1
+trap 'rm -f "$bundle"' EXIT
+if [ -e "$store" ]; then exit 97; fi
+undo() { rm -f "$bundle"; rm -rf "$store"; }
+trap 'undo' EXIT
+git init -q --bare --object-format="$format" "$store"
+git --git-dir="$store" config core.bare false
+git --git-dir="$store" config core.worktree "$dir"
+cd "$dir"
+[ -z "$shallow" ] || printf '%s\\n' $shallow >"$store/shallow"
+git fetch -q --update-head-ok --no-write-fetch-head --no-tags "$bundle" '+refs/*:refs/*'
+if [ -n "$branch" ]; then git symbolic-ref HEAD "refs/heads/$branch"; else git update-ref --no-deref HEAD "$head"; fi
+git read-tree --reset "$head"
+[ -z "$name" ] || git config user.name "$name"
+[ -z "$email" ] || git config user.email "$email"
+git ls-tree -r -z --name-only "$work" | xargs -0 -r sh -c 'for path; do
+  [ -e "$path" ] || [ -L "$path" ] || git update-index --skip-worktree -- "$path" 2>/dev/null || :
+done' sh
+git update-index -q --refresh || :
+trap 'rm -f "$bundle"' EXIT
+`;
+
 /** A repository again. dir bundle head branch work old-head old-tree */
 export const AGAIN = `${HEAD}${SNAPSHOT}
 dir=$1 bundle=$2 head=$3 branch=$4 work=$5 old=$6 tree=$7

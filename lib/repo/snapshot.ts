@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { fromLatin1, type Git, latin1, splitNul } from "./git.ts";
-import { looksSecret } from "./secret.ts";
+import { looksSecret } from "./name/mod.ts";
 import { below, type Source } from "./source.ts";
 import { initStore, type Store } from "./store.ts";
 

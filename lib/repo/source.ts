@@ -26,7 +26,11 @@ export async function sourcesOf(dir: string): Promise<Source[]> {
     throw new SbxError("file.not_found", `"${dir}" cannot be read`, { cause, hint: "check the path" });
   });
   if (!info.isDirectory) throw new SbxError("file.invalid", `"${dir}" is not a folder`);
-  return await collect(await Deno.realPath(resolve(dir)), "", 0);
+  const path = await Deno.realPath(resolve(dir));
+  if (path === "/") {
+    throw new SbxError("file.invalid", `"${dir}" is all of this host`, { hint: "bring in a folder of it" });
+  }
+  return await collect(path, "", 0);
 }
 
 async function collect(dir: string, path: string, level: number): Promise<Source[]> {
@@ -66,4 +70,16 @@ async function submodules(git: Git, dir: string): Promise<string[]> {
 /** Names of what a source leaves out, for a person. */
 export function below(source: Pick<Source, "path">, path: string): string {
   return source.path === "" ? shown(path) : `${shown(source.path)}/${shown(path)}`;
+}
+
+/** git over a person's folder. @returns undefined for a folder without a repository @throws {SbxError} one that git refuses */
+export async function personGit(dir: string): Promise<Git | undefined> {
+  const git = await Git.ofPerson(dir);
+  const isThere = await git.text(["rev-parse", "--show-toplevel"]).then(() => true, () => false);
+  if (isThere) return git;
+  // Says why: another owner, a broken repository.
+  if (await Deno.lstat(`${dir}/.git`).then(() => true, () => false)) {
+    await git.text(["rev-parse", "--show-toplevel"]);
+  }
+  return undefined;
 }

@@ -45,7 +45,12 @@ Deno.test("an agent of one's own", async (t) => {
         assertStringIncludes(unknown.stderr, "robot");
         const silent = await sbx.cli("agent", "robot", repository);
         assertStringIncludes(silent.stderr, 'sbx agent robot -p "…"');
-        assertEquals((await sbx.cli("list", "--json")).stdout.includes("robot-project"), false);
+        const nowhere = await sbx.cli("agent", "robot", join(folder, "nowhere"), "-p", "x");
+        assertStringIncludes(nowhere.stderr, "cannot be read");
+        await git(folder, "init", "-q", "without-commit");
+        const empty = await sbx.cli("agent", "robot", join(folder, "without-commit"), "-p", "x");
+        assertStringIncludes(empty.stderr, "has no commit");
+        assertEquals(JSON.parse(await sbx.ok("list", "--json")).vms, []);
       },
     );
 

@@ -10,6 +10,15 @@ export function fromRoot(path: string): string {
   return join(ROOT, path) + (path === "" ? "/" : "");
 }
 
+/** TypeScript files below a folder, relative to the repository. */
+export async function codeBelow(folder: string): Promise<string[]> {
+  const entries = await Array.fromAsync(Deno.readDir(fromRoot(folder)));
+  const paths = entries.map(({ name, isDirectory }) =>
+    isDirectory ? codeBelow(`${folder}/${name}`) : [`${folder}/${name}`]
+  );
+  return (await Promise.all(paths)).flat().filter((path) => /\.tsx?$/.test(path));
+}
+
 /** Standard output of a Deno command run in the repository. */
 export async function runDeno(args: string[]): Promise<string> {
   const { success, stdout, stderr } = await runChild(Deno.execPath(), { args, cwd: ROOT });

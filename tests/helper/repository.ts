@@ -19,11 +19,11 @@ const ENV = {
 };
 
 /** Runs a program, which must succeed. @returns standard output */
-export async function run(cwd: string, program: string, args: string[]): Promise<string> {
+export async function run(cwd: string, program: string, args: string[], limitMs = LIMIT_MS): Promise<string> {
   const { success, stdout, stderr } = await runChild(
     program,
     { args, cwd, env: ENV, clearEnv: true },
-    LIMIT_MS,
+    limitMs,
   );
   const decoder = new TextDecoder();
   if (!success) throw new Error(`${program} ${args.join(" ")}: ${decoder.decode(stderr)}`);
@@ -36,8 +36,8 @@ export async function git(cwd: string, ...args: string[]): Promise<string> {
 }
 
 /** Runs a shell line in a folder. */
-export function sh(cwd: string, line: string): Promise<string> {
-  return run(cwd, "sh", ["-euc", line]);
+export function sh(cwd: string, line: string, limitMs = LIMIT_MS): Promise<string> {
+  return run(cwd, "sh", ["-euc", line], limitMs);
 }
 
 /** Folders of one test: the person's, the guest's, and what is kept beside the VM. */

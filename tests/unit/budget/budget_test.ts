@@ -64,6 +64,21 @@ Deno.test("requests and bytes are counted exactly, and one more is blocked", asy
   assertEquals((await decide(0)).rule.id, "budget-requests");
 });
 
+Deno.test("each limit tells how much of it is used, and a change of the limits keeps that", async () => {
+  const gate = gateWith({ requests: 3, usd: 5 }, { corp: { tokens: 9000, on_limit: "block" } });
+  await gate.decide(request());
+  (await gate.decide(call())).finish(used(1000));
+  const uses = () => gate.budgetUses().map(({ layer, limit, used, max }) => [layer, limit, used, max]);
+  assertEquals(uses(), [
+    ["corp", "tokens", 1000, 9000],
+    ["profile", "usd", 0.001, 5],
+    ["profile", "requests", 1, 3],
+  ]);
+  gate.useBudget({ terms: { profile: BudgetTerms.parse({ tokens: 2000 }) }, cost });
+  assertEquals(uses(), [["profile", "tokens", 1000, 2000]]);
+  assertEquals(new TestGate().budgetUses(), []);
+});
+
 Deno.test("64 calls at the same time overspend by at most one", async () => {
   for (const body of ['{"max_tokens":1000}', "{}"]) {
     const gate = gateWith({ tokens: 10_000, on_limit: "block" });

@@ -89,10 +89,10 @@ Deno.test("single paths come back as one commit on what was brought in", async (
   await using work = await world.collect();
   await pullWork(work, { paths: ["d"], branch: "only-d" });
   assertEquals(await git(world.person, "diff", "--name-only", "main", "only-d"), "d/a");
-  assertEquals(
-    (await assertRejects(() => pullWork(work, { paths: ["no"] }), SbxError)).code,
-    "repo.no_change",
-  );
+  for (const path of ["no", "..", "d/../b", "/d", ".", ""]) {
+    const { code } = await assertRejects(() => pullWork(work, { paths: [path] }), SbxError);
+    assertEquals(code, "repo.no_change", path);
+  }
 });
 
 Deno.test("pushed again, the guest follows; work of its own is left as it is", async () => {

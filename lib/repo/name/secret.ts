@@ -32,7 +32,21 @@ const CONTENTS: [RegExp, RegExp][] = [
   [/\.json$/, /"private_key"\s*:\s*"-----BEGIN/],
 ];
 /** `bytes` of a file that are searched. */
-const SEARCHED = 64 * 1024;
+export const SECRET_SEARCHED = 64 * 1024;
+
+/** Folders of a person that hold secrets. */
+const FOLDERS = new Set([".ssh", ".gnupg", ".aws", ".kube", ".docker"]);
+
+/**
+ * Whether a file looks like one of secrets by its path; a pattern where what it holds decides.
+ */
+export function secretPattern(path: string): boolean | RegExp {
+  const name = basename(path);
+  if (DOT_ENV.test(name)) return !SAMPLE.test(name);
+  if (NAMES.has(name) || SSH_KEY.test(name) || ENDINGS.test(name)) return true;
+  if (TAILS.some((tail) => path === tail || path.endsWith(`/${tail}`))) return true;
+  return CONTENTS.find(([names]) => names.test(name))?.[1] ?? false;
+}
 
 /**
  * Whether a file looks like one of secrets.
@@ -40,10 +54,11 @@ const SEARCHED = 64 * 1024;
  * @param read its first `bytes`, asked for only where the name leaves it open
  */
 export async function looksSecret(path: string, read: (bytes: number) => Promise<string>): Promise<boolean> {
-  const name = basename(path);
-  if (DOT_ENV.test(name)) return !SAMPLE.test(name);
-  if (NAMES.has(name) || SSH_KEY.test(name) || ENDINGS.test(name)) return true;
-  if (TAILS.some((tail) => path === tail || path.endsWith(`/${tail}`))) return true;
-  const contents = CONTENTS.find(([names]) => names.test(name))?.[1];
-  return contents !== undefined && contents.test(await read(SEARCHED));
+  const pattern = secretPattern(path);
+  return typeof pattern === "boolean" ? pattern : pattern.test(await read(SECRET_SEARCHED));
+}
+
+/** Whether a folder looks like one of secrets, by its name. */
+export function isSecretFolder(name: string): boolean {
+  return FOLDERS.has(name);
 }
