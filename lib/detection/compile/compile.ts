@@ -1,6 +1,7 @@
 /** Compiler from pack to IR (docs/contracts.md §6). Constructs without exact support are errors. */
 import { blake3 } from "../../base/hash/mod.ts";
-import { canonicalJson, EVENT_FAMILIES } from "../../event/mod.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
+import { EVENT_FAMILIES } from "../../event/mod.ts";
 import { describe } from "../../toml/mod.ts";
 import { checkField } from "../field.ts";
 import { type DetectionIr, IR_SCHEMA, type IrRule } from "../ir/ir.ts";

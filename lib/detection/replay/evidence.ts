@@ -1,6 +1,7 @@
 /** Evidence of a backtest or hunt: counts, and one row per distinct signature (docs/contracts.md §6). */
 import { blake3 } from "../../base/hash/mod.ts";
-import { canonicalJson, valueAt } from "../../event/mod.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
+import { valueAt } from "../../event/mod.ts";
 import type { Matchable } from "../match/index_node.ts";
 import type { LoadedRule } from "../match/matcher.ts";
 import { EVIDENCE_ROWS } from "./limit.ts";

@@ -1,0 +1,11 @@
+/** Detections as SQL over records of many sessions (docs/fleet.md). */
+export {
+  columnOf,
+  type Dialect,
+  type HuntSource,
+  type HuntSql,
+  huntSql,
+  isOfResponse,
+  outcomeColumnOf,
+  type SqlParameter,
+} from "./sql.ts";

@@ -1,0 +1,256 @@
+/** The shipping of one home: finds ledgers that changed, sends their rows, and tells what no row says. */
+import { join } from "node:path";
+import { asSbxError, type SbxError } from "../../base/error/mod.ts";
+import { readHeads } from "../../ledger/read/mod.ts";
+import type { SigningKey } from "../../release/mod.ts";
+import { type BodyGrant, SESSION_ID } from "../segment/mod.ts";
+import { removeCursor, REPORT_SESSIONS_MAX, type SegmentTarget, Shipper } from "../ship/mod.ts";
+import { fleetPaths, type FleetStatus, readStatus, writeStatus } from "./status.ts";
+
+/** `ms` between two reports that the machine lives. */
+const ALIVE_MS = 60_000;
+/** `ms` until rows that were refused are sent again. */
+const REFUSED_MS = 10 * 60_000;
+/** Bytes of ledgers that are kept for a collector that is away, past their time (docs/contracts.md §14). */
+export const BACKLOG_BYTES = 4 * 1024 * 1024 * 1024;
+
+export interface FleetMachineOptions {
+  home: { dir: string };
+  key: SigningKey;
+  target: SegmentTarget;
+  grants?: readonly BodyGrant[];
+  /** version of sbx */
+  version: string;
+  /** whether a session's ledger is still written to */
+  isRunning(sessionId: string): boolean;
+  /** what is in force on this machine, by name */
+  inForce?(): Promise<Record<string, string>>;
+}
+
+/** Ships from one home to one collector. */
+export class FleetMachine {
+  readonly #options: FleetMachineOptions;
+  readonly #shipper: Shipper;
+  /** stamp of each ledger when it was shipped completely */
+  readonly #done = new Map<string, string>();
+  /** sessions whose rows the collector refused, with the time of that */
+  readonly #refused = new Map<string, number>();
+  readonly #forked = new Set<string>();
+  #aliveAt = -Infinity;
+  #status: FleetStatus;
+
+  private constructor(options: FleetMachineOptions, before: FleetStatus | undefined) {
+    const { home, key, target, grants } = options;
+    this.#options = options;
+    this.#shipper = new Shipper({ dir: fleetPaths(home).cursors, key, target, ...(grants && { grants }) });
+    const own = before?.machine_id === key.publicKey.id ? before : undefined;
+    this.#status = {
+      schema: "sbx.fleet-status.v1",
+      target: target.name,
+      machine_id: key.publicKey.id,
+      at: new Date().toISOString(),
+      last_good_at: own?.target === target.name ? own.last_good_at : null,
+      error: null,
+      sessions: { all: 0, behind: 0, forked: [], refused: [], lost: own?.sessions.lost ?? 0 },
+      shipped: own?.shipped ?? { events: 0, segments: 0, bytes: 0 },
+    };
+  }
+
+  static async open(options: FleetMachineOptions): Promise<FleetMachine> {
+    await Deno.mkdir(fleetPaths(options.home).folder, { recursive: true, mode: 0o700 });
+    return new FleetMachine(options, await readStatus(options.home).catch(() => undefined));
+  }
+
+  get status(): FleetStatus {
+    return this.#status;
+  }
+
+  /** Sends everything that the collector lacks. @returns the error of a collector that is away */
+  async round(): Promise<SbxError | undefined> {
+    const sessions = await this.#sessions();
+    let error: SbxError | undefined;
+    let behind = 0;
+    for (const id of sessions) {
+      if (error) {
+        behind += this.#done.get(id) === await stampOf(this.#ledger(id)) ? 0 : 1;
+        continue;
+      }
+      try {
+        await this.#shipOne(id);
+        if (this.#refused.has(id) || this.#forked.has(id)) behind++;
+      } catch (cause) {
+        const failure = asSbxError(cause, `shipping session ${id}`);
+        behind++;
+        if (failure.code === "fleet.forked") this.#forked.add(id);
+        else if (failure.code === "fleet.refused" || failure.code.startsWith("ledger.")) {
+          this.#refused.set(id, performance.now());
+          if (isOfMachine(failure)) error = failure;
+        } else error = failure;
+      }
+    }
+    if (!error) {
+      error = await this.#tell(sessions).then(() => undefined, (cause) => asSbxError(cause, "reporting"));
+    }
+    await this.#write(sessions.length, behind, error);
+    return error;
+  }
+
+  /**
+   * Decides whether a ledger past its time may go: not before its rows are sent, unless the backlog is full. A loss is
+   * told to the collector.
+   */
+  async release(id: string): Promise<boolean> {
+    const path = this.#ledger(id);
+    const heads = await readHeads(path).catch(() => undefined);
+    if (!heads) return true;
+    const { heads: sent, ended } = await this.#shipper.cursor(id);
+    const isSent = sent.events >= heads.events && sent.outcomes >= heads.outcomes &&
+      sent.journal >= heads.journal;
+    if (!isSent || !ended) {
+      if (await this.#backlogBytes() <= BACKLOG_BYTES) return false;
+      await this.#noteLoss(id, heads.events - sent.events);
+    }
+    this.#done.delete(id);
+    this.#shipper.forget(id);
+    return true;
+  }
+
+  async #shipOne(id: string): Promise<void> {
+    const path = this.#ledger(id);
+    const stamp = await stampOf(path);
+    if (stamp === undefined || this.#done.get(id) === stamp) return;
+    if (this.#forked.has(id)) return;
+    // The same rows would be refused again; a newer collector may take them.
+    if (performance.now() - (this.#refused.get(id) ?? -Infinity) < REFUSED_MS) return;
+    const { events, segments, bytes } = await this.#shipper.ship(id, path);
+    this.#refused.delete(id);
+    const sum = this.#status.shipped;
+    sum.events += events;
+    sum.segments += segments;
+    sum.bytes += bytes;
+    if (!this.#options.isRunning(id)) {
+      const isSealed = await exists(`${path}.seal`);
+      // Not sealed: its process has just ended, and the service seals it.
+      if (!isSealed) return;
+      await this.#shipper.end(id, await readHeads(path), await exists(`${path}.unflushed`));
+    }
+    this.#done.set(id, stamp);
+  }
+
+  /** Reports: that the machine lives, with its sessions, and what was lost. */
+  async #tell(sessions: readonly string[]): Promise<void> {
+    await this.#tellLosses(sessions);
+    if (performance.now() - this.#aliveAt < ALIVE_MS) return;
+    const { version, isRunning, inForce } = this.#options;
+    const rows = [];
+    for (const session_id of sessions.slice(0, REPORT_SESSIONS_MAX)) {
+      // A ledger that was sent completely is not opened again: a home may have thousands.
+      const heads = this.#done.has(session_id)
+        ? (await this.#shipper.cursor(session_id)).heads
+        : await readHeads(this.#ledger(session_id)).catch(() => undefined);
+      if (heads) rows.push({ session_id, heads, running: isRunning(session_id) });
+    }
+    const in_force = await inForce?.();
+    await this.#shipper.report({
+      kind: "alive",
+      sbx: version,
+      sessions: rows,
+      ...(in_force && { in_force }),
+    });
+    this.#aliveAt = performance.now();
+  }
+
+  /** Ledgers that are gone with rows that were not sent, by this program or by somebody. */
+  async #tellLosses(sessions: readonly string[]): Promise<void> {
+    const { cursors, losses } = fleetPaths(this.#options.home);
+    const here = new Set(sessions);
+    for (const name of await namesIn(cursors)) {
+      const id = name.slice(0, -".json".length);
+      if (here.has(id) || !SESSION_ID.test(id)) continue;
+      const { ended } = await this.#shipper.cursor(id);
+      if (!ended && !await exists(join(losses, `${id}.json`))) await this.#noteLoss(id, 0);
+      await removeCursor(cursors, id);
+      this.#shipper.forget(id);
+    }
+    for (const name of await namesIn(losses)) {
+      const path = join(losses, name);
+      const { heads, events } = JSON.parse(await Deno.readTextFile(path));
+      await this.#shipper.report({ kind: "lost", session_id: name.slice(0, -".json".length), heads, events });
+      await Deno.remove(path);
+    }
+  }
+
+  /** @param events that were not sent; 0: unknown */
+  async #noteLoss(id: string, events: number): Promise<void> {
+    const { losses } = fleetPaths(this.#options.home);
+    await Deno.mkdir(losses, { recursive: true, mode: 0o700 });
+    const { heads } = await this.#shipper.cursor(id);
+    await Deno.writeTextFile(join(losses, `${id}.json`), JSON.stringify({ heads, events }));
+    this.#status.sessions.lost++;
+  }
+
+  async #write(all: number, behind: number, error: SbxError | undefined): Promise<void> {
+    const at = new Date().toISOString();
+    this.#status = {
+      ...this.#status,
+      at,
+      last_good_at: error ? this.#status.last_good_at : at,
+      error: error ? `${error.message}${error.hint ? ` (${error.hint})` : ""}` : null,
+      sessions: {
+        ...this.#status.sessions,
+        all,
+        behind,
+        forked: [...this.#forked],
+        refused: [...this.#refused.keys()],
+      },
+    };
+    // A full disk must not stop the shipping, which is how it gets empty.
+    await writeStatus(this.#options.home, this.#status).catch(() => {});
+  }
+
+  async #backlogBytes(): Promise<number> {
+    let bytes = 0;
+    for (const id of await this.#sessions()) {
+      if (this.#done.has(id)) continue;
+      bytes += await Deno.stat(this.#ledger(id)).then(({ size }) => size, () => 0);
+    }
+    return bytes;
+  }
+
+  /** Sessions with a ledger, oldest first. */
+  async #sessions(): Promise<string[]> {
+    return (await namesIn(join(this.#options.home.dir, "ledgers"))).filter((name) => SESSION_ID.test(name))
+      .sort();
+  }
+
+  #ledger(id: string): string {
+    return join(this.#options.home.dir, "ledgers", id, "session.db");
+  }
+}
+
+/** Whether the collector refuses this machine, and not one segment. */
+function isOfMachine({ message }: SbxError): boolean {
+  return message.includes("status 403");
+}
+
+/** Changes with each write to a ledger; `undefined` if there is none. */
+async function stampOf(path: string): Promise<string | undefined> {
+  const one = await Deno.stat(path).catch(() => undefined);
+  if (!one?.isFile) return undefined;
+  const log = await Deno.stat(`${path}-wal`).catch(() => undefined);
+  const seal = await exists(`${path}.seal`);
+  return [one.size, one.mtime?.getTime(), log?.size, log?.mtime?.getTime(), seal].join(" ");
+}
+
+function exists(path: string): Promise<boolean> {
+  return Deno.lstat(path).then(() => true, () => false);
+}
+
+async function namesIn(dir: string): Promise<string[]> {
+  try {
+    return (await Array.fromAsync(Deno.readDir(dir))).map(({ name }) => name);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}

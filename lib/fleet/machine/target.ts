@@ -1,0 +1,19 @@
+import { fileURLToPath } from "node:url";
+import { SbxError } from "../../base/error/mod.ts";
+import { type Authorize, FolderTarget, HttpTarget, type SegmentTarget } from "../ship/mod.ts";
+
+/** Opens the collector that a URL names. @throws {SbxError} `fleet.url.invalid` */
+export function openTarget(url: string, authorize?: Authorize): SegmentTarget {
+  const parsed = URL.parse(url);
+  switch (parsed?.protocol) {
+    case "file:":
+      return new FolderTarget(fileURLToPath(parsed));
+    case "http:":
+    case "https:":
+      return new HttpTarget(url, authorize);
+    default:
+      throw new SbxError("fleet.url.invalid", `"${url}" is not the address of a collector`, {
+        hint: "use https://HOST, http://127.0.0.1:PORT or file:///DIR",
+      });
+  }
+}

@@ -1,0 +1,179 @@
+/** Prepared questions about a fleet (docs/fleet.md, "Questions"): SQL that ClickHouse and DuckDB both take. */
+import type { Dialect } from "../../detection/sql/mod.ts";
+
+/** What a statement is written with. */
+export interface Writing {
+  /** table by name: events, outcomes, journal, machines */
+  from(table: "events" | "outcomes" | "journal" | "machines"): string;
+  /** a value of the question, as a parameter */
+  value: string;
+  /** text at a path of a column of JSON */
+  json(column: string, path: string): string;
+  /** whether a text has the value of the question in it */
+  contains(text: string): string;
+  /** condition on events: since the beginning of the time asked for */
+  since: string;
+}
+
+export interface Question {
+  name: string;
+  about: string;
+  /** what it asks for, such as HOST; absent: nothing */
+  value?: string;
+  sql(write: Writing): string;
+}
+
+const NAMED = ({ from }: Writing) => `LEFT JOIN ${from("machines")} AS m ON m.machine_id = e.machine_id`;
+const SEEN = "min(e.timestamp_unix_ms) AS first_ms, max(e.timestamp_unix_ms) AS last_ms";
+const WHO =
+  "coalesce(any_value(m.name), '') AS machine, coalesce(any_value(m.team), '') AS team, e.session_id AS session";
+
+/** Sessions with events that meet a condition. */
+const sessions = (condition: (write: Writing) => string) => (write: Writing) =>
+  `SELECT ${WHO}, any_value(e.profile_id) AS profile, count(*) AS events, ${SEEN}
+FROM ${write.from("events")} AS e ${NAMED(write)}
+WHERE ${write.since} AND (${condition(write)})
+GROUP BY e.machine_id, e.session_id ORDER BY last_ms DESC, session`;
+
+export const QUESTIONS: readonly Question[] = [
+  {
+    name: "reached-host",
+    about: "sessions that sent a request or a name lookup to a host",
+    value: "HOST",
+    sql: sessions(({ value }) => `e.http_request_host = ${value} OR e.dns_request_qname = ${value}`),
+  },
+  {
+    name: "fetched",
+    about: "sessions with a request whose URL has this text, such as a package's name",
+    value: "TEXT",
+    sql: sessions(({ contains }) => contains("coalesce(e.http_request_url, '')")),
+  },
+  {
+    name: "used-credential",
+    about: "sessions that used a credential, by its ref",
+    value: "REF",
+    sql: sessions(({ value }) => `e.credential_substitution_credential_ref = ${value}`),
+  },
+  {
+    name: "ran",
+    about: "sessions that ran a program",
+    value: "EXECUTABLE",
+    sql: sessions(({ value }) =>
+      `e.process_activity_executable = ${value} AND e.event_type = 'process.exec' OR e.process_executable = ${value}`
+    ),
+  },
+  {
+    name: "ran-image",
+    about: "sessions whose VM booted from a file with this BLAKE3 hash",
+    value: "HASH",
+    sql: ({ from, contains }) =>
+      `SELECT coalesce(m.name, '') AS machine, coalesce(m.team, '') AS team, j.session_id AS session, count(*) AS boots
+FROM ${from("journal")} AS j LEFT JOIN ${from("machines")} AS m ON m.machine_id = j.machine_id
+WHERE j.kind = 'statement' AND ${contains("coalesce(j.record, '')")}
+GROUP BY m.name, m.team, j.session_id ORDER BY session`,
+  },
+  {
+    name: "secrets",
+    about: "credentials that a session used, and where they went",
+    value: "SESSION",
+    sql: ({ from, value, since }) =>
+      `SELECT e.credential_substitution_provider AS provider, e.credential_substitution_credential_ref AS ref,
+  e.credential_substitution_host AS host, e.credential_substitution_outcome AS outcome, count(*) AS uses, ${SEEN}
+FROM ${from("events")} AS e
+WHERE ${since} AND e.family = 'credential' AND e.session_id = ${value}
+GROUP BY provider, ref, host, outcome ORDER BY uses DESC, ref, host`,
+  },
+  {
+    name: "egress",
+    about: "bytes that left, by destination",
+    sql: (write) =>
+      `SELECT e.http_request_host AS host, count(*) AS requests, sum(coalesce(e.http_request_bytes, 0)) AS bytes_sent,
+  count(DISTINCT e.session_id) AS sessions, ${SEEN}
+FROM ${write.from("events")} AS e
+WHERE ${write.since} AND e.family = 'http' AND coalesce(e.decision, '') <> 'block'
+GROUP BY e.http_request_host ORDER BY bytes_sent DESC, requests DESC, host`,
+  },
+  {
+    name: "left",
+    about: "bytes that left from one session, by destination",
+    value: "SESSION",
+    sql: (write) =>
+      `SELECT e.http_request_host AS host, e.http_request_method AS method, count(*) AS requests,
+  sum(coalesce(e.http_request_bytes, 0)) AS bytes_sent, ${SEEN}
+FROM ${write.from("events")} AS e
+WHERE ${write.since} AND e.family = 'http' AND e.session_id = ${write.value} AND coalesce(e.decision, '') <> 'block'
+GROUP BY e.http_request_host, e.http_request_method ORDER BY bytes_sent DESC, host, method`,
+  },
+  {
+    name: "blocked",
+    about: "what rules blocked",
+    sql: (write) =>
+      `SELECT e.rule_id AS rule, e.event_type AS event_type, count(*) AS events, count(DISTINCT e.session_id) AS sessions, ${SEEN}
+FROM ${write.from("events")} AS e
+WHERE ${write.since} AND e.decision = 'block' GROUP BY e.rule_id, e.event_type ORDER BY events DESC, rule`,
+  },
+  {
+    name: "asks",
+    about: "asks by rule, with the time until they were answered",
+    sql: ({ from, json, since }) =>
+      `SELECT e.rule_id AS rule, count(*) AS asks, avg(CAST(${
+        json("j.record", "waited_ms")
+      } AS DOUBLE)) / 1000 AS mean_s,
+  max(CAST(${json("j.record", "waited_ms")} AS DOUBLE)) / 1000 AS longest_s
+FROM ${from("journal")} AS j JOIN ${from("events")} AS e
+  ON e.machine_id = j.machine_id AND e.session_id = j.session_id AND e.event_id = ${
+        json("j.record", "event_id")
+      }
+WHERE j.kind = 'approval' AND j.record IS NOT NULL AND ${since}
+GROUP BY e.rule_id ORDER BY asks DESC, rule`,
+  },
+  {
+    name: "costs",
+    about: "model calls and their cost, by team and model",
+    sql: (write) =>
+      `SELECT coalesce(m.team, '') AS team, e.model_request_provider AS provider, e.model_request_model AS model,
+  count(*) AS calls, sum(coalesce(o.response_input_tokens, 0)) AS input_tokens,
+  sum(coalesce(o.response_output_tokens, 0)) AS output_tokens,
+  sum(coalesce(o.response_estimated_cost_micros, 0)) / 1000000 AS usd
+FROM ${write.from("events")} AS e ${NAMED(write)}
+LEFT JOIN ${write.from("outcomes")} AS o
+  ON o.machine_id = e.machine_id AND o.session_id = e.session_id AND o.event_id = e.event_id
+WHERE ${write.since} AND e.family = 'model'
+GROUP BY m.team, e.model_request_provider, e.model_request_model ORDER BY usd DESC, calls DESC, team, model`,
+  },
+  {
+    name: "findings",
+    about: "findings by rule and severity",
+    sql: ({ from, json }) =>
+      `SELECT ${json("j.record", "rule_id")} AS rule, ${
+        json("j.record", "severity")
+      } AS severity, count(*) AS findings,
+  count(DISTINCT j.session_id) AS sessions
+FROM ${from("journal")} AS j WHERE j.kind = 'finding' AND j.record IS NOT NULL
+GROUP BY ${json("j.record", "rule_id")}, ${json("j.record", "severity")} ORDER BY findings DESC, rule`,
+  },
+  {
+    name: "profiles",
+    about: "profiles and revisions in use: more than one revision is drift",
+    sql: (write) =>
+      `SELECT e.profile_id AS profile, e.profile_revision AS revision, count(DISTINCT e.machine_id) AS machines,
+  count(DISTINCT e.session_id) AS sessions, ${SEEN}
+FROM ${write.from("events")} AS e WHERE ${write.since}
+GROUP BY e.profile_id, e.profile_revision ORDER BY profile, last_ms DESC`,
+  },
+  {
+    name: "silent",
+    about: "machines with their last event, the longest silent one first",
+    sql: ({ from }) =>
+      `SELECT m.name AS machine, m.team AS team, count(e.event_id) AS events, max(e.timestamp_unix_ms) AS last_ms
+FROM ${from("machines")} AS m LEFT JOIN ${from("events")} AS e ON e.machine_id = m.machine_id
+GROUP BY m.machine_id, m.name, m.team ORDER BY last_ms, machine`,
+  },
+];
+
+/** Text at a path of a column, in each dialect. Paths are written here, never by a person. */
+export function jsonText(dialect: Dialect, column: string, path: string): string {
+  return dialect === "duckdb"
+    ? `json_extract_string(${column}, '$.${path}')`
+    : `JSON_VALUE(assumeNotNull(${column}), '$.${path}')`;
+}

@@ -1,0 +1,192 @@
+/** Completeness of a store: every row of every session of every machine, against what the machines signed (docs/fleet.md). */
+import { join } from "node:path";
+import type { ChainHeads } from "../../ledger/mod.ts";
+import { openSegment, sameHeads, verifyRows } from "../segment/mod.ts";
+import { readReport, type Report, START } from "../ship/mod.ts";
+import { positionOf, reportPath, sessionFolder, storePaths } from "../store/mod.ts";
+import { keyOf, listMachines, type Machine } from "./machines.ts";
+import { readProblems } from "./problem.ts";
+
+/** Hours without a sign of life after which a machine is silent. */
+const SILENT_HOURS = 24;
+
+/** A session as the store has it. */
+export interface SessionCheck {
+  session_id: string;
+  events: number;
+  /** `complete`: with its end, `open`: it runs, `behind`: rows are missing at the end, `bad`: see `problems` */
+  state: "complete" | "open" | "behind" | "bad";
+}
+
+export interface MachineCheck {
+  machine_id: string;
+  name: string;
+  team?: string;
+  /** ISO 8601, by the receiver's clock; null: never */
+  last_seen: string | null;
+  sessions: SessionCheck[];
+  /** one line each */
+  problems: string[];
+}
+
+export interface FleetCheck {
+  ok: boolean;
+  machines: MachineCheck[];
+  events: number;
+}
+
+/** @param onSession callback after each session, for a progress bar */
+export async function checkFleet(dir: string, onSession?: () => void, now = Date.now()): Promise<FleetCheck> {
+  const machines: MachineCheck[] = [];
+  for (const machine of await listMachines(dir)) {
+    machines.push(await checkMachine(dir, machine, now, onSession));
+  }
+  const strangers = (await namesIn(storePaths(dir).segments)).filter((id) =>
+    !machines.some(({ machine_id }) => machine_id === id)
+  );
+  for (const machine_id of strangers) {
+    machines.push({
+      machine_id,
+      name: "(not enrolled)",
+      last_seen: null,
+      sessions: [],
+      problems: ["there are segments of this machine, and nobody knows its key"],
+    });
+  }
+  return {
+    ok: machines.every(({ problems }) => problems.length === 0),
+    machines,
+    events: machines.reduce(
+      (sum, { sessions }) => sessions.reduce((part, { events }) => part + events, sum),
+      0,
+    ),
+  };
+}
+
+async function checkMachine(
+  dir: string,
+  machine: Machine,
+  now: number,
+  onSession?: () => void,
+): Promise<MachineCheck> {
+  const { machine_id, name, team } = machine;
+  const problems = (await readProblems(dir, machine_id))
+    .map(({ at, kind, session_id, detail }) =>
+      `${kind.replace("_", " ")}, ${session_id ?? "-"}, ${at}: ${detail}`
+    );
+  const alivePath = reportPath(dir, machine_id, { kind: "alive" });
+  const alive = await readReport(alivePath);
+  const seen = (await Deno.stat(alivePath).catch(() => undefined))?.mtime;
+  if (!seen || now - seen.getTime() > SILENT_HOURS * 3_600_000) {
+    problems.push(seen ? `silent since ${seen.toISOString()}` : "silent since it was enrolled");
+  }
+  const told = new Map(
+    alive?.body.kind === "alive" ? alive.body.sessions.map((session) => [session.session_id, session]) : [],
+  );
+  const reports = await reportsOf(dir, machine_id);
+  const ids = new Set([
+    ...await namesIn(join(storePaths(dir).segments, machine_id)),
+    ...told.keys(),
+    ...reports.keys(),
+  ]);
+  const sessions: SessionCheck[] = [];
+  for (const session_id of [...ids].sort()) {
+    const { end, problem } = await followSegments(dir, machine, session_id);
+    const { ended, lost, fork } = reports.get(session_id) ?? {};
+    if (problem) problems.push(`session ${session_id}: ${problem}`);
+    if (lost) {
+      problems.push(
+        `session ${session_id}: rows behind event ${lost.heads.events} are lost: the machine removed them before they were sent`,
+      );
+    }
+    if (ended?.unflushed) {
+      problems.push(
+        `session ${session_id}: its process was killed: up to 50 ms of rows behind event ${ended.heads.events} were never written`,
+      );
+    }
+    const final = ended?.heads ?? told.get(session_id)?.heads;
+    const state = problem || fork || lost
+      ? "bad"
+      : final && isBehind(end, final)
+      ? "behind"
+      : ended
+      ? sameHeads(end, ended.heads) ? "complete" : "bad"
+      : "open";
+    if (state === "behind") {
+      problems.push(`session ${session_id}: ${end.events} of ${final!.events} events have arrived`);
+    }
+    if (state === "bad" && ended && !problem && !fork && !lost) {
+      problems.push(`session ${session_id}: its rows are not those that the machine signed at its end`);
+    }
+    sessions.push({ session_id, events: end.events, state });
+    onSession?.();
+  }
+  return {
+    machine_id,
+    name,
+    ...(team !== undefined && { team }),
+    last_seen: seen?.toISOString() ?? null,
+    sessions,
+    problems,
+  };
+}
+
+/** Reads all segments of a session from the first on, and verifies signatures, rows and their order. */
+export async function followSegments(
+  dir: string,
+  machine: Machine,
+  sessionId: string,
+): Promise<{ end: ChainHeads; problem?: string }> {
+  const folder = sessionFolder(dir, machine.machine_id, sessionId);
+  const key = keyOf(machine);
+  let end: ChainHeads = START;
+  for (const name of (await namesIn(folder)).filter(positionOf).sort()) {
+    try {
+      const opened = await openSegment(
+        await Deno.readFile(join(folder, name)),
+        (id) => id === key.id ? key : undefined,
+      );
+      if (!sameHeads(opened.header.from, end)) {
+        return { end, problem: `the segment ${name} does not follow the one before: a segment is missing` };
+      }
+      if (opened.header.session_id !== sessionId) {
+        return { end, problem: `the segment ${name} is of another session` };
+      }
+      verifyRows(opened);
+      end = opened.header.to;
+    } catch (error) {
+      return { end, problem: `${name}: ${(error as Error).message}` };
+    }
+  }
+  return { end };
+}
+
+interface SessionReports {
+  ended?: Extract<Report["body"], { kind: "ended" }>;
+  lost?: Extract<Report["body"], { kind: "lost" }>;
+  fork?: Extract<Report["body"], { kind: "fork" }>;
+}
+
+async function reportsOf(dir: string, machineId: string): Promise<Map<string, SessionReports>> {
+  const folder = join(storePaths(dir).reports, machineId);
+  const found = new Map<string, SessionReports>();
+  for (const name of await namesIn(folder)) {
+    const body = name.endsWith(".json") ? (await readReport(join(folder, name)))?.body : undefined;
+    if (!body || body.kind === "alive") continue;
+    found.set(body.session_id, { ...found.get(body.session_id), [body.kind]: body });
+  }
+  return found;
+}
+
+function isBehind(end: ChainHeads, final: ChainHeads): boolean {
+  return end.events < final.events || end.outcomes < final.outcomes || end.journal < final.journal;
+}
+
+async function namesIn(dir: string): Promise<string[]> {
+  try {
+    return (await Array.fromAsync(Deno.readDir(dir))).map(({ name }) => name);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}

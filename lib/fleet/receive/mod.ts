@@ -1,0 +1,21 @@
+/** The receiver of a fleet (docs/fleet.md): enrolment, segments and reports, into a folder. */
+export {
+  enrol,
+  findMachine,
+  keyOf,
+  listMachines,
+  Machine,
+  makeToken,
+  TOKEN_HOURS,
+  TOKEN_HOURS_MAX,
+} from "./machines.ts";
+export { type Problem, readProblems } from "./problem.ts";
+export {
+  checkFleet,
+  type FleetCheck,
+  followSegments,
+  type MachineCheck,
+  type SessionCheck,
+} from "./check.ts";
+export { type Answer, readEnd, Receiver } from "./receiver.ts";
+export { serveFleet, type ServeOptions } from "./server.ts";

@@ -1,0 +1,200 @@
+/**
+ * Receives segments: verifies each and keeps it where it begins, at the end of what is kept of its session. Holds no state but
+ * the folder, so that several may run on one.
+ */
+import { dirname, join } from "node:path";
+import { SbxError } from "../../base/error/mod.ts";
+import { writeAtomic } from "../../base/home/mod.ts";
+import type { ChainHeads } from "../../ledger/mod.ts";
+import type { PublicKey } from "../../release/mod.ts";
+import { headerOf, openSegment, sameHeads, type SegmentHeader, verifyRows } from "../segment/mod.ts";
+import { openReport, readReport, type Report, START } from "../ship/mod.ts";
+import { keepFile, positionOf, reportPath, segmentName, sessionFolder } from "../store/mod.ts";
+import { findMachine, keyOf } from "./machines.ts";
+import { keepProblem } from "./problem.ts";
+
+/** Answer to a segment. */
+export type Answer =
+  /** `isNew`: this call kept it */
+  | { kept: true; isNew: boolean; events: number }
+  | { kept: false; position: ChainHeads };
+
+/** Sessions whose end is remembered. */
+const SESSIONS_MAX = 100_000;
+
+export class Receiver {
+  readonly #dir: string;
+  /** heads at the end of what is kept, by folder; another receiver may have kept more since */
+  readonly #ends = new Map<string, ChainHeads>();
+  readonly #keys = new Map<string, PublicKey>();
+  /** sessions that are worked on, so that segments of one follow each other */
+  readonly #busy = new Map<string, Promise<unknown>>();
+
+  constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  /**
+   * Takes a segment.
+   *
+   * @throws {SbxError} `fleet.segment.invalid`, `fleet.machine.unknown`, `fleet.store.unavailable`
+   */
+  async take(bytes: Uint8Array): Promise<Answer> {
+    const opened = await openSegment(bytes, (id) => this.#keyOf(id));
+    const { machine_id, session_id } = opened.header;
+    const folder = sessionFolder(this.#dir, machine_id, session_id);
+    return await this.#inTurn(folder, async () => {
+      let end = await this.#endOf(folder);
+      if (!sameHeads(opened.header.from, end)) end = await this.#endOf(folder, true);
+      if (!sameHeads(opened.header.from, end)) return await this.#elsewhere(folder, opened.header, end);
+      try {
+        verifyRows(opened);
+      } catch (error) {
+        await keepProblem(this.#dir, {
+          kind: "refused",
+          machine_id,
+          session_id,
+          detail: (error as Error).message,
+        });
+        throw error;
+      }
+      const isNew = await keepFile(join(folder, segmentName(opened.header)), bytes);
+      if (!isNew) return await this.#elsewhere(folder, opened.header, await this.#endOf(folder, true));
+      this.#remember(folder, opened.header.to);
+      return { kept: true, isNew, events: opened.header.to.events - opened.header.from.events };
+    });
+  }
+
+  /** Keeps a report. @throws {SbxError} `fleet.report.invalid`, `fleet.machine.unknown`, `fleet.store.unavailable` */
+  async report(bytes: Uint8Array, machineId: string): Promise<void> {
+    const key = await this.#keyOf(machineId);
+    if (!key) throw new SbxError("fleet.machine.unknown", `machine ${machineId} is not enrolled`);
+    const report = await openReport(bytes, key);
+    const { body } = report;
+    if (body.kind === "alive" && !await this.#isNews(report)) return;
+    const path = reportPath(this.#dir, machineId, body);
+    await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await writeAtomic(path, bytes);
+    if (body.kind === "fork") {
+      await keepProblem(this.#dir, {
+        kind: "fork",
+        machine_id: machineId,
+        session_id: body.session_id,
+        detail:
+          `the machine has another record: ${body.here.events} events, ${body.there.events} were sent before`,
+      });
+    }
+  }
+
+  /** Compares a machine's sessions with those that it told before; one that has fewer rows now went back. */
+  async #isNews({ machine_id, made_at, body }: Report): Promise<boolean> {
+    if (body.kind !== "alive") return true;
+    const before = await readReport(reportPath(this.#dir, machine_id, body));
+    if (before?.body.kind !== "alive") return true;
+    // An old report that somebody sends again says nothing. One of a clock that was ahead must not silence the machine.
+    if (made_at <= before.made_at && Date.parse(before.made_at) <= Date.now()) return false;
+    const now = new Map(body.sessions.map(({ session_id, heads }) => [session_id, heads]));
+    for (const { session_id, heads } of before.body.sessions) {
+      const later = now.get(session_id);
+      if (!later || later.events >= heads.events && later.outcomes >= heads.outcomes) continue;
+      await keepProblem(this.#dir, {
+        kind: "went_back",
+        machine_id,
+        session_id,
+        detail: `the record had ${heads.events} events, and has ${later.events}`,
+      });
+    }
+    return true;
+  }
+
+  /** A segment that does not begin at the end: known already, of a fork, or after a gap. */
+  async #elsewhere(folder: string, header: SegmentHeader, end: ChainHeads): Promise<Answer> {
+    const known = await headerAt(join(folder, segmentName(header)));
+    if (known && sameHeads(known.from, header.from) && sameHeads(known.to, header.to)) {
+      return { kept: true, isNew: false, events: 0 };
+    }
+    const { machine_id, session_id, from } = header;
+    const isAhead = from.events > end.events || from.outcomes > end.outcomes || from.journal > end.journal;
+    if (known && !sameHeads(known.from, header.from)) {
+      await keepProblem(this.#dir, {
+        kind: "fork",
+        machine_id,
+        session_id,
+        detail: `another record was sent from event ${from.events + 1} on`,
+      });
+    } else if (isAhead) {
+      await keepProblem(this.#dir, {
+        kind: "gap",
+        machine_id,
+        session_id,
+        detail: `events from ${end.events + 1} to ${from.events} were sent by nobody yet`,
+      });
+    }
+    return { kept: false, position: end };
+  }
+
+  /** Heads at the end of a session. @param again what other receivers kept counts too */
+  async #endOf(folder: string, again = false): Promise<ChainHeads> {
+    const remembered = this.#ends.get(folder);
+    if (remembered && !again) return remembered;
+    const end = await readEnd(folder);
+    this.#remember(folder, end);
+    return end;
+  }
+
+  #remember(folder: string, end: ChainHeads): void {
+    this.#ends.delete(folder);
+    this.#ends.set(folder, end);
+    if (this.#ends.size > SESSIONS_MAX) this.#ends.delete(this.#ends.keys().next().value!);
+  }
+
+  async #keyOf(id: string): Promise<PublicKey | undefined> {
+    const known = this.#keys.get(id);
+    if (known) return known;
+    const machine = await findMachine(this.#dir, id);
+    if (!machine) return undefined;
+    const key = keyOf(machine);
+    this.#keys.set(id, key);
+    return key;
+  }
+
+  async #inTurn<T>(folder: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#busy.get(folder) ?? Promise.resolve();
+    const turn = before.then(work, work);
+    this.#busy.set(folder, turn);
+    try {
+      return await turn;
+    } finally {
+      if (this.#busy.get(folder) === turn) this.#busy.delete(folder);
+    }
+  }
+}
+
+async function headerAt(path: string): Promise<SegmentHeader | undefined> {
+  try {
+    return headerOf(await readStart(path));
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
+
+/** Follows the segments of a session from the first one on. @returns the heads at their end */
+export async function readEnd(folder: string): Promise<ChainHeads> {
+  const names: string[] = [];
+  try {
+    for await (const { name } of Deno.readDir(folder)) if (positionOf(name)) names.push(name);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return START;
+    throw error;
+  }
+  const last = names.sort().at(-1);
+  return last === undefined ? START : headerOf(await readStart(join(folder, last))).to;
+}
+
+/** Reads the beginning of a segment's file, which has its header. */
+async function readStart(path: string): Promise<Uint8Array> {
+  using file = await Deno.open(path);
+  const bytes = new Uint8Array(16 * 1024);
+  return bytes.subarray(0, await file.read(bytes) ?? 0);
+}

@@ -1,0 +1,51 @@
+/** How far each session was shipped: a small file a session, written after the collector has the rows. */
+import { join } from "node:path";
+import { z } from "zod";
+import { writeAtomic } from "../../base/home/mod.ts";
+import { GENESIS } from "../../ledger/mod.ts";
+import { Heads } from "../segment/mod.ts";
+
+/** Heads of an empty ledger. */
+export const START: z.infer<typeof Heads> = {
+  events: 0,
+  head_hash: GENESIS,
+  outcomes: 0,
+  outcome_hash: GENESIS,
+  journal: 0,
+  journal_hash: GENESIS,
+};
+
+const Cursor = z.strictObject({
+  /** collector that has the rows */
+  target: z.string(),
+  heads: Heads,
+  /** the session's end was told */
+  ended: z.boolean(),
+  /** the collector has another record of this session; nothing more is sent */
+  forked: z.boolean(),
+});
+export type Cursor = z.infer<typeof Cursor>;
+
+/** Reads a cursor; a missing or damaged one, or one of another collector, begins again: the collector says what it has. */
+export async function readCursor(dir: string, sessionId: string, target: string): Promise<Cursor> {
+  try {
+    const cursor = Cursor.parse(JSON.parse(await Deno.readTextFile(pathOf(dir, sessionId))));
+    if (cursor.target === target) return cursor;
+  } catch {
+    // As if there were none.
+  }
+  return { target, heads: START, ended: false, forked: false };
+}
+
+export async function writeCursor(dir: string, sessionId: string, cursor: Cursor): Promise<void> {
+  await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
+  await writeAtomic(pathOf(dir, sessionId), JSON.stringify(cursor) + "\n");
+}
+
+export async function removeCursor(dir: string, sessionId: string): Promise<void> {
+  await Deno.remove(pathOf(dir, sessionId)).catch(() => {});
+}
+
+function pathOf(dir: string, sessionId: string): string {
+  return join(dir, `${sessionId}.json`);
+}

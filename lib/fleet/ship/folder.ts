@@ -1,0 +1,34 @@
+import { dirname, join } from "node:path";
+import { writeAtomic } from "../../base/home/mod.ts";
+import { keepFile, reportPath, segmentName, sessionFolder } from "../store/mod.ts";
+import { headerOf } from "../segment/mod.ts";
+import { Report } from "./report.ts";
+import type { Receipt, SegmentTarget } from "./target.ts";
+
+/** A folder with the layout of a receiver's store: a share, or a disk that is carried to one. */
+export class FolderTarget implements SegmentTarget {
+  readonly name: string;
+
+  constructor(readonly dir: string) {
+    this.name = dir;
+  }
+
+  async send(segment: Uint8Array<ArrayBuffer>): Promise<Receipt> {
+    const header = headerOf(segment);
+    const folder = sessionFolder(this.dir, header.machine_id, header.session_id);
+    const path = join(folder, segmentName(header));
+    if (await keepFile(path, segment)) return { kept: true };
+    // The cursor was lost after a segment was kept: that one has the rows, perhaps not all of these.
+    return { kept: false, position: headerOf(await Deno.readFile(path)).to };
+  }
+
+  async report(envelope: string): Promise<void> {
+    const { payload } = JSON.parse(envelope) as { payload: string };
+    const { machine_id, body } = Report.parse(
+      JSON.parse(new TextDecoder().decode(Uint8Array.fromBase64(payload))),
+    );
+    const path = reportPath(this.dir, machine_id, body);
+    await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await writeAtomic(path, envelope);
+  }
+}

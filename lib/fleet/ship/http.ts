@@ -1,0 +1,97 @@
+import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { hostFetch } from "../../proxy/mod.ts";
+import { Heads } from "../segment/mod.ts";
+import type { Receipt, SegmentTarget } from "./target.ts";
+
+/** Longest wait for one answer, in `ms`. */
+const ANSWER_MS = 60_000;
+/** Most characters read of an answer. */
+const ANSWER_MAX = 64 * 1024;
+
+/** Makes the `authorization` header of a request. */
+export type Authorize = (url: URL) => Promise<string>;
+
+/** A receiver (`sbx-admin fleet serve`), perhaps behind a proxy that asks for credentials. */
+export class HttpTarget implements SegmentTarget {
+  readonly name: string;
+
+  constructor(readonly base: string, readonly authorize?: Authorize) {
+    this.name = new URL(base).origin;
+  }
+
+  async send(segment: Uint8Array<ArrayBuffer>): Promise<Receipt> {
+    const { status, body } = await this.post("v1/segments", segment, "application/vnd.sbx.ledger-segment");
+    if (status < 300) return { kept: true };
+    const position = Heads.safeParse((body as { position?: unknown }).position);
+    if (status === 409 && position.success) return { kept: false, position: position.data };
+    throw this.#failure(status, body);
+  }
+
+  async report(envelope: string): Promise<void> {
+    const bytes = new TextEncoder().encode(envelope);
+    const { status, body } = await this.post("v1/reports", bytes, "application/vnd.dsse+json");
+    if (status >= 300) throw this.#failure(status, body);
+  }
+
+  /** Enrols a machine. @throws {SbxError} `fleet.unavailable`, `fleet.refused` */
+  async enrol(request: unknown): Promise<void> {
+    const bytes = new TextEncoder().encode(JSON.stringify(request));
+    const { status, body } = await this.post("v1/machines", bytes, "application/json");
+    if (status >= 300) throw this.#failure(status, body);
+  }
+
+  async post(
+    path: string,
+    bytes: Uint8Array<ArrayBuffer>,
+    type: string,
+  ): Promise<{ status: number; body: unknown }> {
+    const url = new URL(path, this.base.endsWith("/") ? this.base : `${this.base}/`);
+    const authorization = await this.authorize?.(url).catch((cause) => {
+      const { message, hint } = asSbxError(cause, `authenticating to ${this.name}`);
+      throw new SbxError("fleet.unavailable", message, { hint: hint ?? KEPT });
+    });
+    try {
+      const response = await hostFetch(url, {
+        method: "POST",
+        headers: { "content-type": type, ...(authorization && { authorization }) },
+        body: bytes,
+        // A redirect would lead to a collector that nobody configured.
+        redirect: "manual",
+        signal: AbortSignal.timeout(ANSWER_MS),
+      });
+      return { status: response.status, body: await readJson(response) };
+    } catch (cause) {
+      throw new SbxError("fleet.unavailable", `the collector ${this.name} does not answer`, {
+        cause,
+        hint: KEPT,
+      });
+    }
+  }
+
+  #failure(status: number, body: unknown): SbxError {
+    const { error, hint } = body as { error?: string; hint?: string };
+    const said = typeof error === "string" ? `: ${error.slice(0, 300)}` : "";
+    const message = `the collector ${this.name} answers with status ${status}${said}`;
+    // Anything else passes: a full disk there, a proxy between, a wrong password.
+    const isRefused = [400, 403, 413, 415, 422].includes(status);
+    return new SbxError(isRefused ? "fleet.refused" : "fleet.unavailable", message, {
+      hint: typeof hint === "string" ? hint.slice(0, 300) : KEPT,
+    });
+  }
+}
+
+const KEPT = "the rows are kept in the ledgers of this machine, and sent later";
+
+async function readJson(response: Response): Promise<unknown> {
+  let text = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of response.body ?? []) {
+    text += decoder.decode(chunk, { stream: true });
+    if (text.length > ANSWER_MAX) break;
+  }
+  try {
+    return JSON.parse(text) ?? {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,7 @@
+/** Shipping ledgers from a machine to a collector (docs/fleet.md). */
+export { type Cursor, readCursor, removeCursor, START, writeCursor } from "./cursor.ts";
+export { FolderTarget } from "./folder.ts";
+export { type Authorize, HttpTarget } from "./http.ts";
+export { makeReport, openReport, readReport, Report, REPORT_SESSIONS_MAX, ReportBody } from "./report.ts";
+export { type Shipped, Shipper, type ShipperOptions } from "./shipper.ts";
+export type { Receipt, SegmentTarget } from "./target.ts";

@@ -1,0 +1,152 @@
+/** Ships ledgers of one machine, session by session, each row exactly once by its position (docs/fleet.md). */
+import { SbxError } from "../../base/error/mod.ts";
+import type { ChainHeads } from "../../ledger/mod.ts";
+import { type LedgerRows, readHeadsAt, readRowsAfter } from "../../ledger/read/mod.ts";
+import type { SigningKey } from "../../release/mod.ts";
+import { type BodyGrant, makeSegment, sameHeads } from "../segment/mod.ts";
+import { type Cursor, readCursor, writeCursor } from "./cursor.ts";
+import { makeReport, type ReportBody } from "./report.ts";
+import type { SegmentTarget } from "./target.ts";
+
+export interface ShipperOptions {
+  /** folder of the cursors */
+  dir: string;
+  key: SigningKey;
+  target: SegmentTarget;
+  /** bodies that may leave the machine */
+  grants?: readonly BodyGrant[];
+}
+
+/** Rows that were sent. */
+export interface Shipped {
+  events: number;
+  rows: number;
+  segments: number;
+  bytes: number;
+}
+
+/** Ships ledgers to one collector. Calls for one session must follow each other. */
+export class Shipper {
+  readonly #options: ShipperOptions;
+  readonly #cursors = new Map<string, Cursor>();
+  readonly #origins = new Map<string, Map<string, { family: string; host?: string }>>();
+
+  constructor(options: ShipperOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Sends all rows of a ledger that the collector does not have.
+   *
+   * @throws {SbxError} `fleet.unavailable`: the rest is sent by a later call; `fleet.refused`, `fleet.forked`; those of a
+   *   ledger that cannot be read
+   */
+  async ship(sessionId: string, path: string): Promise<Shipped> {
+    const { key, target, grants } = this.#options;
+    const sum: Shipped = { events: 0, rows: 0, segments: 0, bytes: 0 };
+    const { heads, forked: isForked } = await this.cursor(sessionId);
+    if (isForked) throw forked(sessionId, target.name);
+    // A ledger without the rows that were sent is another one, even if it is longer.
+    if (!await hadHeads(path, heads)) await this.#fork(sessionId, path, heads);
+    for (let moves = 0;;) {
+      const cursor = await this.cursor(sessionId);
+      const rows = await readRowsAfter(path, cursor.heads);
+      const count = countOf(rows);
+      if (count === 0) return sum;
+      const terms = {
+        key,
+        session_id: sessionId,
+        ...(grants && { grants }),
+        origins: this.#originsOf(sessionId),
+      };
+      const segment = await makeSegment(rows, terms);
+      const receipt = await target.send(segment);
+      if (receipt.kept) {
+        await this.#move(sessionId, { ...cursor, heads: rows.to });
+        sum.events += rows.events.length;
+        sum.rows += count;
+        sum.segments++;
+        sum.bytes += segment.length;
+      } else {
+        if (!await hadHeads(path, receipt.position)) await this.#fork(sessionId, path, receipt.position);
+        // A collector that sends us back and forth is not one.
+        if (++moves > MOVES_MAX) throw lost(target.name);
+        await this.#move(sessionId, { ...cursor, heads: receipt.position });
+      }
+    }
+  }
+
+  /** Tells the collector something that no row says. */
+  async report(body: ReportBody): Promise<void> {
+    await this.#options.target.report(await makeReport(this.#options.key, body));
+  }
+
+  /** Tells the end of a session, once. @param heads of its ledger */
+  async end(sessionId: string, heads: ChainHeads, unflushed: boolean): Promise<void> {
+    const cursor = await this.cursor(sessionId);
+    if (cursor.ended) return;
+    await this.report({ kind: "ended", session_id: sessionId, heads, unflushed });
+    await this.#move(sessionId, { ...cursor, ended: true });
+    this.#origins.delete(sessionId);
+  }
+
+  /** How far a session was shipped. */
+  async cursor(sessionId: string): Promise<Cursor> {
+    let cursor = this.#cursors.get(sessionId);
+    if (!cursor) {
+      cursor = await readCursor(this.#options.dir, sessionId, this.#options.target.name);
+      this.#cursors.set(sessionId, cursor);
+    }
+    return cursor;
+  }
+
+  /** Forgets a session whose ledger is gone. */
+  forget(sessionId: string): void {
+    this.#cursors.delete(sessionId);
+    this.#origins.delete(sessionId);
+  }
+
+  async #move(sessionId: string, cursor: Cursor): Promise<void> {
+    await writeCursor(this.#options.dir, sessionId, cursor);
+    this.#cursors.set(sessionId, cursor);
+  }
+
+  async #fork(sessionId: string, path: string, there: ChainHeads): Promise<never> {
+    const { readHeads } = await import("../../ledger/read/mod.ts");
+    const here = await readHeads(path);
+    await this.report({ kind: "fork", session_id: sessionId, here, there });
+    await this.#move(sessionId, { ...await this.cursor(sessionId), forked: true });
+    throw forked(sessionId, this.#options.target.name);
+  }
+
+  #originsOf(sessionId: string): Map<string, { family: string; host?: string }> {
+    let origins = this.#origins.get(sessionId);
+    if (!origins) this.#origins.set(sessionId, origins = new Map());
+    return origins;
+  }
+}
+
+/** Moves to where the collector stands, in one call. */
+const MOVES_MAX = 3;
+
+function countOf({ events, outcomes, journal }: LedgerRows): number {
+  return events.length + outcomes.length + journal.length;
+}
+
+/** Whether a ledger had these heads. */
+async function hadHeads(path: string, heads: ChainHeads): Promise<boolean> {
+  return sameHeads(await readHeadsAt(path, heads), heads);
+}
+
+function forked(sessionId: string, name: string): SbxError {
+  return new SbxError("fleet.forked", `the collector ${name} has another record of session ${sessionId}`, {
+    hint:
+      "the record here was restored from a backup or changed; sbx verify checks it, and sbx-admin fleet verify tells what the collector has",
+  });
+}
+
+function lost(name: string): SbxError {
+  return new SbxError("fleet.unavailable", `the collector ${name} does not say where it stands`, {
+    hint: "two collectors may share one address; check the receiver's log",
+  });
+}

@@ -1,0 +1,22 @@
+/** Where segments go. */
+import type { ChainHeads } from "../../ledger/mod.ts";
+
+/** How far a collector has a session: `undefined` where it cannot tell. */
+export type Position = ChainHeads;
+
+/** What a collector said of a segment. */
+export type Receipt =
+  /** it is kept, now or since before */
+  | { kept: true }
+  /** it begins elsewhere than where the collector stands; nothing of it was kept */
+  | { kept: false; position: Position };
+
+/** A collector of segments. */
+export interface SegmentTarget {
+  /** its address without credentials, for messages */
+  readonly name: string;
+  /** Delivers a segment; settles once it is kept. @throws {SbxError} `fleet.unavailable`, `fleet.refused` */
+  send(segment: Uint8Array<ArrayBuffer>): Promise<Receipt>;
+  /** Delivers a signed report. @throws as `send` */
+  report(envelope: string): Promise<void>;
+}

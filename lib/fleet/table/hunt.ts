@@ -1,0 +1,106 @@
+/** Hunts over many sessions: packs in SQL, on the engine that a URL names. */
+import { join, resolve } from "node:path";
+import { SbxError } from "../../base/error/mod.ts";
+import { type HuntSource, huntSql } from "../../detection/sql/mod.ts";
+import type { DetectionIr, IrRule } from "../../detection/mod.ts";
+import { ChDb, DuckDb, type Engine } from "../engine/mod.ts";
+import { storePaths } from "../store/mod.ts";
+import { ledgerSource, parquetTable, tableSource } from "./source.ts";
+
+/** A match of a rule with an event of some session. */
+export interface HuntRow {
+  machine_id: string;
+  session_id: string;
+  sequence: number;
+  event_id: string;
+  event_type: string;
+  timestamp_unix_ms: number;
+  rule_id: string;
+  pack_id: string;
+  title: string;
+  severity: IrRule["severity"];
+}
+
+/** An engine, and the tables it has. */
+export interface Over extends AsyncDisposable {
+  engine: Engine;
+  source: HuntSource;
+  /** folder of the store, if it is one */
+  store?: string;
+  /** tables for questions; absent: there are only ledgers */
+  table?(name: string): string;
+}
+
+/**
+ * Opens what `--over` names: `duckdb://DIR` or `chdb://DIR` for a store with Parquet, `chdb://DIR` for a folder of ledgers,
+ * `duckdb://FILE` for a database with the tables of `sbx-admin fleet schema duckdb`.
+ *
+ * @throws {SbxError} `fleet.over.invalid`, `fleet.engine.missing`
+ */
+export async function openOver(over: string): Promise<Over> {
+  const [, kind, place] = /^(duckdb|chdb):\/\/(.+)$/.exec(over) ?? [];
+  if (!kind) {
+    throw new SbxError("fleet.over.invalid", `"${over}" names no records`, {
+      hint: "use duckdb://DIR, chdb://DIR or duckdb://FILE, or sessions for the ledgers of this machine",
+    });
+  }
+  const path = resolve(place);
+  const info = await Deno.stat(path).catch(() => undefined);
+  if (!info) {
+    throw new SbxError("fleet.over.invalid", `there is nothing at ${path}`, { hint: "check the path" });
+  }
+  if (info.isFile) {
+    if (kind === "chdb") {
+      throw new SbxError("fleet.over.invalid", `${path} is a file; chdb:// takes a folder`);
+    }
+    return { ...opened(await DuckDb.open(path), tableSource("duckdb")), table: (name) => name };
+  }
+  if (await hasParts(path)) {
+    const engine = kind === "duckdb" ? await DuckDb.open() : new ChDb();
+    const table = parquetTable(path, engine.dialect);
+    return { ...opened(engine, tableSource(engine.dialect, table)), store: path, table };
+  }
+  const ledgers = kind === "chdb" ? await ledgersIn(path) : [];
+  if (ledgers.length > 0) return opened(new ChDb(), ledgerSource(ledgers));
+  throw new SbxError("fleet.over.invalid", `${path} has no tables`, {
+    hint: "sbx-admin fleet tables DIR writes those of a store; chdb:// also reads a folder of ledgers",
+  });
+}
+
+function opened(engine: Engine, source: HuntSource): Over {
+  return { engine, source, [Symbol.asyncDispose]: () => engine[Symbol.asyncDispose]() };
+}
+
+/** Runs packs. @param since Unix `ms` of the first event; absent: all @returns the matches by machine, session and event */
+export async function hunt(
+  { engine, source }: Pick<Over, "engine" | "source">,
+  irs: readonly DetectionIr[],
+  since?: number,
+): Promise<HuntRow[]> {
+  const { sql, parameters, rules } = huntSql(irs, engine.dialect, source, since);
+  const rows = await engine.rows(sql, parameters);
+  return rows.map(({ rule: number, ...row }) => {
+    const { rule, pack_id } = rules[Number(number)];
+    return { ...row, rule_id: rule.id, pack_id, title: rule.title, severity: rule.severity } as HuntRow;
+  });
+}
+
+async function hasParts(dir: string): Promise<boolean> {
+  try {
+    for await (const { name, isDirectory } of Deno.readDir(storePaths(dir).parts)) {
+      if (isDirectory && !name.startsWith(".")) return true;
+    }
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  return false;
+}
+
+async function ledgersIn(dir: string): Promise<string[]> {
+  const paths: string[] = [];
+  for await (const { name, isDirectory } of Deno.readDir(dir)) {
+    const path = join(dir, name, "session.db");
+    if (isDirectory && await Deno.stat(path).then(({ isFile }) => isFile, () => false)) paths.push(path);
+  }
+  return paths.sort();
+}

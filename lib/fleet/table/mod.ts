@@ -1,0 +1,7 @@
+/** The rows of a store as tables: Parquet, DDL, and where hunts look. */
+export { schemaSql, TABLES } from "./columns.ts";
+export { ledgerSource, parquetTable, tableSource } from "./source.ts";
+export { eventsOf, sessionsSince } from "./events.ts";
+export { hunt, type HuntRow, openOver, type Over } from "./hunt.ts";
+export { writeTables, type Written } from "./write.ts";
+export { type RetroFinding, retroHunt, type RetroReport } from "./retro.ts";

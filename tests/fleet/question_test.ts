@@ -1,0 +1,131 @@
+/** Every prepared question, on both engines, over the same store: the same answers, and the right ones. */
+import { assert, assertEquals } from "@std/assert";
+import { ask, QUESTIONS } from "../../lib/fleet/question/mod.ts";
+import { listMachines } from "../../lib/fleet/receive/mod.ts";
+import { openOver, writeTables } from "../../lib/fleet/table/mod.ts";
+import { eventCommon } from "../helper/event.ts";
+import { record, SESSION_A, SESSION_B, TestFleet, webEvent } from "../helper/fleet.ts";
+import type { Event } from "../../lib/event/mod.ts";
+
+const REF = `credential:blake3:${"a".repeat(64)}`;
+
+function credentialEvent(session_id: string): Event {
+  return {
+    schema_version: 1,
+    common: eventCommon("credential.substitution", { session_id }),
+    credential: {
+      substitution: {
+        provider: "github",
+        credential_ref: REF,
+        host: "api.github.com",
+        location: "authorization",
+        outcome: "injected",
+      },
+    },
+  } as unknown as Event;
+}
+
+function modelEvent(session_id: string): Event {
+  return {
+    schema_version: 1,
+    common: eventCommon("model.call", { session_id }),
+    model: {
+      request: {
+        provider: "anthropic",
+        api_family: "messages",
+        model: "m-1",
+        stream: false,
+        operation: "chat",
+      },
+    },
+  } as unknown as Event;
+}
+
+Deno.test("questions have the same answers on DuckDB and ClickHouse", async () => {
+  await using fleet = await TestFleet.start();
+  const allow = { decision: "allow", rule: { id: "allow-web" } };
+  const block = { decision: "block", rule: { id: "no-evil" } };
+  for (const [at, session] of [SESSION_A, SESSION_B].entries()) {
+    const key = await fleet.machine(`laptop-${at + 1}`, at ? "payments" : "search");
+    const path = `${fleet.dir}/${session}.db`;
+    const asked = webEvent(session, "new.example.com");
+    await record(path, session, [
+      { event: webEvent(session, "api.example.com"), decision: allow },
+      {
+        event: webEvent(session, at ? "evil.example.com" : "docs.example.com", "/left-pad-1.2.3.tgz"),
+        decision: at ? block : allow,
+      },
+      { event: credentialEvent(session), decision: allow },
+      { event: modelEvent(session), decision: allow },
+      {
+        event: asked,
+        decision: { decision: "ask", rule: { id: "ask-new" } },
+        rows: [{
+          table: "approvals",
+          record: {
+            ask_id: `ask-${session}`,
+            event_id: asked.common.event_id,
+            status: "allowed",
+            waited_ms: 4000,
+          } as never,
+        }],
+        findings: [
+          {
+            finding_id: `f-${session}`,
+            event_id: asked.common.event_id,
+            rule_id: "exfil",
+            severity: "high",
+          } as never,
+        ],
+      },
+    ]);
+    await fleet.shipper(key).ship(session, path);
+  }
+  await fleet.machine("laptop-3");
+  await writeTables(fleet.store);
+  const machines = await listMachines(fleet.store);
+  const values: Record<string, string> = {
+    HOST: "evil.example.com",
+    TEXT: "left-pad-1.2.3",
+    REF,
+    EXECUTABLE: "ls",
+    HASH: "0".repeat(64),
+    SESSION: SESSION_B,
+  };
+  const answers = new Map<string, unknown[]>();
+  for (const kind of ["duckdb", "chdb"]) {
+    await using over = await openOver(`${kind}://${fleet.store}`);
+    for (const question of QUESTIONS) {
+      const value = question.value && values[question.value];
+      const rows = await ask(
+        { engine: over.engine, table: over.table!, machines },
+        question,
+        { ...(value && { value }), since: 1 },
+      );
+      const before = answers.get(question.name);
+      if (before) assertEquals(rows, before, question.name);
+      answers.set(question.name, rows);
+    }
+  }
+  // deno-lint-ignore no-explicit-any
+  const rows = (name: string) => answers.get(name) as any[];
+  assertEquals(rows("reached-host").map(({ machine, team, session }) => [machine, team, session]), [[
+    "laptop-2",
+    "payments",
+    SESSION_B,
+  ]]);
+  assertEquals(rows("fetched").length, 2);
+  assertEquals(rows("used-credential").length, 2);
+  assertEquals(rows("secrets").map(({ host, uses }) => [host, uses]), [["api.github.com", 1]]);
+  assertEquals(rows("blocked").map(({ rule, events }) => [rule, events]), [["no-evil", 1]]);
+  assertEquals(rows("asks").map(({ rule, asks, mean_s }) => [rule, asks, mean_s]), [["ask-new", 2, 4]]);
+  assertEquals(rows("costs").map(({ team, calls }) => [team, calls]), [["payments", 1], ["search", 1]]);
+  assertEquals(rows("findings").map(({ rule, severity, findings }) => [rule, severity, findings]), [[
+    "exfil",
+    "high",
+    2,
+  ]]);
+  assertEquals(rows("left").some(({ host }) => host === "evil.example.com"), false, "it was blocked");
+  assertEquals(rows("silent").find(({ machine }) => machine === "laptop-3").events, 0);
+  assert(rows("profiles").length === 1);
+});

@@ -1,0 +1,193 @@
+/** A home that ships its ledgers, and what `sbx-admin fleet verify` says of the store. */
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { FleetMachine, openTarget, readStatus } from "../../../lib/fleet/machine/mod.ts";
+import { headerOf } from "../../../lib/fleet/segment/mod.ts";
+import { checkFleet } from "../../../lib/fleet/receive/mod.ts";
+import { makeReport, readReport, type SegmentTarget } from "../../../lib/fleet/ship/mod.ts";
+import { reportPath, sessionFolder } from "../../../lib/fleet/store/mod.ts";
+import type { SigningKey } from "../../../lib/release/mod.ts";
+import { record, SESSION_A, SESSION_B, TestFleet, webEvent } from "../../helper/fleet.ts";
+
+const entries = (session: string, count = 10) =>
+  Array.from({ length: count }, () => ({ event: webEvent(session) }));
+
+class World implements AsyncDisposable {
+  readonly running = new Set<string>();
+
+  private constructor(readonly fleet: TestFleet, readonly key: SigningKey) {}
+
+  static async start(): Promise<World> {
+    const fleet = await TestFleet.start();
+    return new World(fleet, await fleet.machine("laptop-1", "payments"));
+  }
+
+  get home() {
+    return { dir: `${this.fleet.dir}/home` };
+  }
+
+  ledger(session: string): string {
+    return `${this.home.dir}/ledgers/${session}/session.db`;
+  }
+
+  async record(session: string, count?: number): Promise<void> {
+    await Deno.mkdir(`${this.home.dir}/ledgers/${session}`, { recursive: true });
+    await record(this.ledger(session), session, entries(session, count));
+  }
+
+  machine(target: SegmentTarget = openTarget(this.fleet.url)): Promise<FleetMachine> {
+    return FleetMachine.open({
+      home: this.home,
+      key: this.key,
+      target,
+      version: "1.2.3",
+      isRunning: (id) => this.running.has(id),
+    });
+  }
+
+  async check() {
+    const { machines, ...all } = await checkFleet(this.fleet.store);
+    return { ...all, ...machines[0] };
+  }
+
+  [Symbol.asyncDispose]() {
+    return this.fleet[Symbol.asyncDispose]();
+  }
+}
+
+Deno.test("a home's sessions arrive, and a store that has them all is complete", async () => {
+  await using world = await World.start();
+  await world.record(SESSION_A);
+  await world.record(SESSION_B, 3);
+  world.running.add(SESSION_B);
+  const machine = await world.machine();
+  assertEquals(await machine.round(), undefined);
+  assertEquals(machine.status.sessions, { all: 2, behind: 0, forked: [], refused: [], lost: 0 });
+  assertEquals((await readStatus(world.home))?.shipped.events, 13);
+  const { ok, events, sessions, team } = await world.check();
+  assertEquals([ok, events, team], [true, 13, "payments"]);
+  assertEquals(sessions.map(({ state }) => state), ["complete", "open"]);
+
+  // The other one ends too.
+  world.running.clear();
+  await (await world.machine()).round();
+  assertEquals((await world.check()).sessions.map(({ state }) => state), ["complete", "complete"]);
+});
+
+Deno.test("what waits for a collector that is away is told, and sent when it is back", async () => {
+  await using world = await World.start();
+  await world.record(SESSION_A);
+  let away = true;
+  const real = openTarget(world.fleet.url);
+  const machine = await world.machine({
+    name: real.name,
+    send: (segment) => away ? Promise.reject(new SbxError("fleet.unavailable", "away")) : real.send(segment),
+    report: (envelope) =>
+      away ? Promise.reject(new SbxError("fleet.unavailable", "away")) : real.report(envelope),
+  });
+  assertEquals((await machine.round())?.message, "away");
+  assertEquals(machine.status.sessions.behind, 1);
+  assertEquals(await machine.release(SESSION_A), false, "its ledger is still needed");
+  away = false;
+  assertEquals(await machine.round(), undefined);
+  assertEquals(await machine.release(SESSION_A), true);
+});
+
+Deno.test("a ledger that is removed before it was sent is a loss that the collector hears of", async () => {
+  await using world = await World.start();
+  await world.record(SESSION_A);
+  world.running.add(SESSION_A);
+  const machine = await world.machine();
+  await machine.round();
+  await Deno.remove(`${world.home.dir}/ledgers/${SESSION_A}`, { recursive: true });
+  await machine.round();
+  assertEquals(machine.status.sessions.lost, 1);
+  const { ok, problems } = await world.check();
+  assert(!ok);
+  assertMatch(problems.join("\n"), /rows behind event 10 are lost/);
+});
+
+Deno.test("verify tells a missing segment, a changed one, a cut-off end and a killed process", async () => {
+  await using world = await World.start();
+  for (const session of [SESSION_A, SESSION_B]) {
+    await world.record(session);
+    world.running.add(session);
+  }
+  const machine = await world.machine();
+  await machine.round();
+  for (const session of [SESSION_A, SESSION_B]) await world.record(session);
+  await Deno.writeTextFile(`${world.ledger(SESSION_B)}.unflushed`, "");
+  world.running.clear();
+  await machine.round();
+  const first = await world.check();
+  assertMatch(first.problems.join("\n"), new RegExp(`^session ${SESSION_B}: its process was killed`));
+
+  const folder = sessionFolder(world.fleet.store, world.key.publicKey.id, SESSION_A);
+  const names = (await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name).sort();
+  assertEquals(names.length, 2);
+  const bytes = await Deno.readFile(`${folder}/${names[1]}`);
+  const problemWith = async (work: () => Promise<void>) => {
+    await work();
+    const { problems } = await world.check();
+    await Deno.writeFile(`${folder}/${names[1]}`, bytes);
+    return problems.find((line) => line.includes(SESSION_A)) ?? "";
+  };
+  assertMatch(await problemWith(() => Deno.remove(`${folder}/${names[1]}`)), /10 of 20 events have arrived/);
+  assertMatch(
+    await problemWith(async () => {
+      bytes[bytes.length - 9] ^= 1;
+      await Deno.writeFile(`${folder}/${names[1]}`, bytes);
+      bytes[bytes.length - 9] ^= 1;
+    }),
+    /refused: its rows/,
+  );
+  await Deno.remove(`${folder}/${names[0]}`);
+  assertMatch((await world.check()).problems.join("\n"), /does not follow the one before/);
+});
+
+Deno.test("a folder is a collector too", async () => {
+  await using world = await World.start();
+  await world.record(SESSION_A);
+  const machine = await world.machine(openTarget(`file://${world.fleet.store}`));
+  assertEquals(await machine.round(), undefined);
+  const { ok, sessions } = await world.check();
+  assertEquals([ok, sessions[0].state], [true, "complete"]);
+});
+
+Deno.test("a clock that is years off neither hides a machine nor loses its rows", async () => {
+  await using world = await World.start();
+  await world.record(SESSION_A);
+  const target = openTarget(world.fleet.url);
+  for (const year of ["2061", "1999"]) {
+    const body = { kind: "alive" as const, sbx: `of ${year}`, sessions: [] };
+    await target.report(await makeReport(world.key, body, new Date(`${year}-01-01T00:00:00Z`)));
+  }
+  const last = await readReport(reportPath(world.fleet.store, world.key.publicKey.id, { kind: "alive" }));
+  assertEquals(last?.body.kind === "alive" ? last.body.sbx : "", "of 1999");
+  const machine = await world.machine();
+  await machine.round();
+  assertEquals((await world.check()).ok, true);
+});
+
+Deno.test("rows that the collector refuses are told, and neither sent every second nor in the way of others", async () => {
+  await using world = await World.start();
+  for (const session of [SESSION_A, SESSION_B]) await world.record(session);
+  const real = openTarget(world.fleet.url);
+  const tried: string[] = [];
+  const machine = await world.machine({
+    name: real.name,
+    send(segment) {
+      const { session_id } = headerOf(segment);
+      tried.push(session_id);
+      if (session_id === SESSION_A) {
+        throw new SbxError("fleet.refused", "the collector answers with status 400");
+      }
+      return real.send(segment);
+    },
+    report: (envelope) => real.report(envelope),
+  });
+  for (let round = 0; round < 3; round++) assertEquals(await machine.round(), undefined);
+  assertEquals(tried, [SESSION_A, SESSION_B]);
+  assertEquals(machine.status.sessions, { all: 2, behind: 1, forked: [], refused: [SESSION_A], lost: 0 });
+  assertEquals((await world.check()).sessions.map(({ state }) => state), ["behind", "complete"]);
+});
