@@ -87,6 +87,6 @@ export const DETAIL_MAX = 300;
 const MARKS: Record<CheckState, string> = { ok: "✓", failed: "✗", skipped: "–" };
 
 /** One line: `✓ disk: / 3.1 of 4.0 GiB free`. */
-export function checkLine({ state, detail }: CheckResult, title: string): string {
+export function checkLine({ state, detail }: Pick<CheckResult, "state" | "detail">, title: string): string {
   return `${MARKS[state]} ${title}${detail === "" ? "" : `: ${detail}`}`;
 }

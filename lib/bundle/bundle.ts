@@ -1,0 +1,137 @@
+import { join } from "node:path";
+import type { DebugReport } from "../api/mod.ts";
+import { blake3 } from "../base/hash/mod.ts";
+import { type Home, writeAtomic } from "../base/home/mod.ts";
+import { versionInfo } from "../base/version/mod.ts";
+import { LOG_NAMES, logTail, machineRedactor } from "../debug/mod.ts";
+import type { HostReport } from "../doctor/host/mod.ts";
+import { listProfiles } from "../profile/mod.ts";
+import { type Part, sessionParts } from "./session.ts";
+import { compress, tarOf } from "./tar.ts";
+
+/** Most bytes of the end of each log of the home. */
+const LOG_MAX = 256 * 1024;
+/** Longest settings.toml or profile.toml in a bundle, in `bytes`. */
+const FILE_MAX = 256 * 1024;
+
+/** What a caller found out already. */
+export interface BundleSources {
+  report: DebugReport;
+  doctor: HostReport;
+  /** lints of rules, by profile; absent where no service answers */
+  lints?: Record<string, unknown>;
+  /** id of a session whose evidence is taken too */
+  session?: string;
+  /** replaces host names and addresses too */
+  hosts?: boolean;
+}
+
+/** A bundle before it is written. */
+export interface Bundle {
+  files: { path: string; bytes: Uint8Array; size: number; blake3: string }[];
+}
+
+/** Collects and redacts a bundle (docs/contracts.md §11, "Bundles"). Nothing is written. */
+export async function collectBundle(home: Home, sources: BundleSources): Promise<Bundle> {
+  const { redactor } = await machineRedactor(home, { hosts: sources.hosts });
+  const parts: Part[] = [
+    { path: "README.txt", content: readmeOf(sources) },
+    { path: "report.json", content: sources.report },
+    { path: "doctor.json", content: sources.doctor },
+    { path: "versions.json", content: versionsOf(sources.report) },
+    ...await configurationParts(home),
+    { path: "lint.json", content: await lintOf(home, sources.lints) },
+    ...await logParts(home),
+    ...(sources.session === undefined ? [] : await sessionParts(home, sources.session)),
+  ];
+  const files = parts.map(({ path, content }) => {
+    const text = typeof content === "string"
+      ? redactor.text(content)
+      : JSON.stringify(redactor.value(content), null, 2) + "\n";
+    return fileOf(redactor.text(path), text);
+  });
+  const list = files.map(({ path, size, blake3 }) => ({ path, size, blake3 }));
+  const manifest = {
+    schema: "sbx.support-bundle.v1",
+    redacted: true,
+    generated_at: sources.report.generated_at,
+    files: list,
+  };
+  return { files: [fileOf("manifest.json", JSON.stringify(manifest, null, 2) + "\n"), ...files] };
+}
+
+/** Writes a bundle whole, or not at all. */
+export async function writeBundle(path: string, { files }: Bundle): Promise<void> {
+  const prefixed = files.map((file) => ({ ...file, path: `sbx-support/${file.path}` }));
+  await writeAtomic(path, compress(tarOf(prefixed, Math.floor(Date.now() / 1000))));
+}
+
+function fileOf(path: string, text: string): Bundle["files"][number] {
+  const bytes = new TextEncoder().encode(text);
+  return { path, bytes, size: bytes.length, blake3: blake3(bytes) };
+}
+
+/** What somebody who was not there reads first: which host, what failed, why, and what mends it. */
+function readmeOf({ report, doctor, session }: BundleSources): string {
+  const { host, version, status } = report;
+  const failed = doctor.checks.filter(({ state }) => state === "failed");
+  // Without a service, the report's issues are those checks.
+  const issues = status.issues.filter((issue) =>
+    !failed.some(({ title, detail }) => issue.startsWith(`${title}: ${detail}`))
+  );
+  return [
+    `Support bundle of sbx ${version.sbx_version} (${version.build_hash}), made ${report.generated_at}.`,
+    `Host: ${host.os} ${Deno.osRelease()}, ${host.arch}.`,
+    ...(session === undefined ? [] : [`Session: ${session}`]),
+    "",
+    "What failed, and why:",
+    ...failed.map(({ title, detail, remedy }) =>
+      `- ${title}: ${detail}${remedy ? `; to mend it: ${remedy}` : ""}`
+    ),
+    ...status.defunct_sessions.map(({ name, last_error }) => `- VM "${name}": ${last_error}`),
+    ...issues.map((issue) => `- ${issue}`),
+    ...(failed.length + issues.length + status.defunct_sessions.length === 0 ? ["- nothing was found"] : []),
+    "",
+    "Secrets, names of users and e-mail addresses are replaced. manifest.json has the hash of each file.",
+    "",
+  ].join("\n");
+}
+
+function versionsOf({ version, host_binaries, host }: DebugReport): object {
+  return { ...version, ...versionInfo(), kernel: Deno.osRelease(), host, host_binaries };
+}
+
+/** settings.toml and the user's profiles, as texts. */
+async function configurationParts(home: Home): Promise<Part[]> {
+  const names = await Array.fromAsync(Deno.readDir(home.profilesDir), ({ name }) => name).catch(() => []);
+  const paths: [string, string][] = [
+    ["settings.toml", join(home.dir, "settings.toml")],
+    ...names.filter((name) => /^[\w-]{1,40}$/.test(name)).sort().slice(0, 50)
+      .map((
+        name,
+      ): [string, string] => [`profiles/${name}.toml`, join(home.profilesDir, name, "profile.toml")]),
+  ];
+  const logs = await Promise.all(paths.map(([name, path]) => logTail(name, path, FILE_MAX)));
+  return logs.filter(({ exists }) => exists).map(({ name, text }) => ({ path: name, content: text }));
+}
+
+async function lintOf(home: Home, lints: BundleSources["lints"]): Promise<object> {
+  const profiles = await listProfiles(home).catch(() => []);
+  const broken = profiles.flatMap((each) =>
+    "error" in each ? [{ id: each.id, error: each.error.message }] : []
+  );
+  return {
+    broken_profiles: broken,
+    ...(lints ? { rules: lints } : { rules: "not known without a service" }),
+  };
+}
+
+async function logParts(home: Home): Promise<Part[]> {
+  const logs = await Promise.all(
+    LOG_NAMES.map((name) => logTail(name, join(home.logsDir, `${name}.log`), LOG_MAX)),
+  );
+  return logs.filter(({ exists }) => exists).map(({ name, text }) => ({
+    path: `logs/${name}.log`,
+    content: text,
+  }));
+}

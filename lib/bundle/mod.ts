@@ -1,0 +1,2 @@
+/** Support bundles (docs/contracts.md §11): report, doctor, logs, configuration and evidence in one redacted archive. */
+export { type Bundle, type BundleSources, collectBundle, writeBundle } from "./bundle.ts";

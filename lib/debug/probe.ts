@@ -1,0 +1,107 @@
+/** Probes of files that may be missing, huge, unreadable or on a file system that hangs. None throws. */
+import { statfs } from "node:fs/promises";
+import type { DebugReport } from "../api/mod.ts";
+import { blake3File } from "../base/hash/mod.ts";
+
+type RuntimeFile = DebugReport["runtime"]["service_pid_file"];
+type Disk = DebugReport["disk"]["home"];
+type HostBinary = DebugReport["host_binaries"][string];
+type Log = DebugReport["logs"][number];
+
+/** Longest probe, in `ms` (docs/contracts.md §11). */
+const PROBE_MS = 2000;
+/** Most bytes of a log's end: five logs have less than 256 KiB (docs/contracts.md §11). */
+export const LOG_TAIL = 48 * 1024;
+/** Longest content of a runtime file that is shown, in `bytes`. */
+const CONTENT_MAX = 64;
+
+/** Result of a probe, or a substitute when it fails or takes too long. */
+export async function within<T>(probe: Promise<T>, substitute: T, ms = PROBE_MS): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<T>((resolve) => timer = setTimeout(() => resolve(substitute), ms));
+  try {
+    return await Promise.race([probe.catch(() => substitute), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** A file of the run folder. @param isSecret its content is never read */
+export async function runtimeFile(path: string, { isSecret = false } = {}): Promise<RuntimeFile> {
+  const none = { path, exists: false, size_bytes: 0, contents: null, error: null };
+  const look = async (): Promise<RuntimeFile> => {
+    try {
+      const { isFile, size } = await Deno.stat(path);
+      const isShown = isFile && !isSecret && size <= CONTENT_MAX;
+      const contents = isShown ? (await Deno.readTextFile(path)).trim() : null;
+      return { ...none, exists: true, size_bytes: size, contents };
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return none;
+      return { ...none, error: error instanceof Error ? error.name : "unknown" };
+    }
+  };
+  return await within(look(), { ...none, error: "TimedOut" });
+}
+
+export async function diskOf(path: string): Promise<Disk> {
+  const none = { path, exists: false, total_bytes: 0, available_bytes: 0 };
+  const look = async () => {
+    const { bavail, blocks, bsize } = await statfs(path);
+    return { path, exists: true, total_bytes: blocks * bsize, available_bytes: bavail * bsize };
+  };
+  return await within(look(), none);
+}
+
+export async function binaryOf(path: string | undefined): Promise<HostBinary> {
+  const none = {
+    path: path ?? "",
+    exists: false,
+    size_bytes: 0,
+    mode_octal: "",
+    executable: false,
+    hash: "",
+  };
+  if (path === undefined) return none;
+  const look = async () => {
+    const { size, mode } = await Deno.stat(path);
+    const bits = (mode ?? 0) & 0o7777;
+    return {
+      path,
+      exists: true,
+      size_bytes: size,
+      mode_octal: bits.toString(8).padStart(4, "0"),
+      executable: (bits & 0o111) !== 0,
+      hash: await hashOf(path),
+    };
+  };
+  return await within(look(), none, 2 * PROBE_MS);
+}
+
+/** BLAKE3 of a file; empty where it cannot be read in time. */
+export async function hashOf(path: string): Promise<string> {
+  return await within(blake3File(path).then(({ hash }) => hash), "");
+}
+
+/** The end of a log as whole lines, not redacted. */
+export async function logTail(name: string, path: string, max = LOG_TAIL): Promise<Log & { text: string }> {
+  const none = { name, path, exists: false, size_bytes: 0, truncated: false, tail: [], text: "" };
+  const look = async () => {
+    // A named pipe would wait for its writer.
+    if (!(await Deno.stat(path)).isFile) return none;
+    using file = await Deno.open(path);
+    const { size } = await file.stat();
+    const start = Math.max(0, size - max);
+    await file.seek(start, Deno.SeekMode.Start);
+    const bytes = new Uint8Array(Math.min(size, max));
+    let filled = 0;
+    while (filled < bytes.length) {
+      const read = await file.read(bytes.subarray(filled));
+      if (read === null) break;
+      filled += read;
+    }
+    const whole = new TextDecoder().decode(bytes.subarray(0, filled));
+    const text = start > 0 ? whole.slice(whole.indexOf("\n") + 1) : whole;
+    return { ...none, exists: true, size_bytes: size, truncated: start > 0, text };
+  };
+  return await within(look(), none);
+}

@@ -1,0 +1,111 @@
+import { dirname, join } from "node:path";
+import type { DebugReport } from "../api/mod.ts";
+import type { Home } from "../base/home/mod.ts";
+import { siblingProgram } from "../base/spawn/mod.ts";
+import { versionInfo } from "../base/version/mod.ts";
+import { type Daemon, daemonPid } from "../client/mod.ts";
+import { readSetup } from "../setup/mod.ts";
+import { findProgram, TOOL_NAMES } from "../vm/mod.ts";
+import { assetsOf } from "./assets.ts";
+import { machineRedactor } from "./known.ts";
+import { binaryOf, diskOf, hashOf, logTail, runtimeFile, within } from "./probe.ts";
+import type { LiveState } from "./state.ts";
+
+/** Programs whose versions decide whether a VM runs. */
+const PROGRAMS = [...TOOL_NAMES, "newuidmap", "newgidmap", "setpriv"];
+/** Logs of a home, by name. */
+export const LOG_NAMES = ["service", "gateway", "tray", "mcp", "doctor"] as const;
+const DAEMONS: readonly Daemon[] = ["service", "gateway"];
+/** Places of systemd units, the first that exists is shown. */
+const UNITS = [
+  "/etc/systemd/system/sbx-service@.service",
+  "/usr/lib/systemd/user/sbx-service.service",
+  "/usr/lib/systemd/user/sbx.service",
+];
+
+/**
+ * The debug report of a home (docs/contracts.md §11). Each part has its deadline and a value for the case that it cannot
+ * be looked at: a broken home, a full disk or files of another user make a report too.
+ */
+export async function debugReport(
+  home: Home,
+  { running, total, issues, defunct }: LiveState,
+): Promise<DebugReport> {
+  const { redactor, problem } = await machineRedactor(home);
+  const { version, build_hash, build_time, platform } = versionInfo();
+  const exe = Deno.execPath();
+  const [files, disks, binaries, processes, setup, assets, logs, launcher, unit] = await Promise.all([
+    Promise.all([
+      runtimeFile(home.servicePidFile),
+      runtimeFile(home.gatewayPidFile),
+      runtimeFile(home.gatewayPortFile),
+      runtimeFile(home.gatewayTokenFile, { isSecret: true }),
+    ]),
+    Promise.all([home.dir, home.runDir, home.assetsDir].map(diskOf)),
+    Promise.all(PROGRAMS.map(async (name) => [name, await binaryOf(findProgram(name))] as const)),
+    processesOf(home),
+    readSetup(home),
+    assetsOf(home),
+    Promise.all(LOG_NAMES.map((name) => logTail(name, join(home.logsDir, `${name}.log`)))),
+    within(siblingProgram("sbx"), undefined),
+    firstOf(UNITS),
+  ]);
+  const report: Omit<DebugReport, "logs"> = {
+    schema: "sbx.debug.v2",
+    redacted: true,
+    generated_at: new Date().toISOString(),
+    version: { sbx_version: version, build_hash, build_ts: build_time ?? "", platform },
+    paths: { sbx_home: home.dir, run_dir: home.runDir, assets_dir: home.assetsDir },
+    runtime: {
+      running_vm_count: running,
+      total_vm_count: total,
+      service_pid_file: files[0],
+      gateway_pid_file: files[1],
+      gateway_port_file: files[2],
+      gateway_token_file: files[3],
+    },
+    host: {
+      os: Deno.build.os,
+      arch: Deno.build.arch,
+      family: Deno.build.os === "windows" ? "windows" : "unix",
+    },
+    disk: { home: disks[0], run: disks[1], assets: disks[2] },
+    install: { bin_dir: dirname(launcher ?? exe), current_exe: exe, service_unit_path: unit },
+    host_binaries: { ...Object.fromEntries(binaries), sbx: await binaryOf(exe) },
+    processes,
+    status: { issues: problem ? [...issues, problem] : issues, defunct_sessions: defunct },
+    setup,
+    assets,
+  };
+  return {
+    ...redactor.value(report),
+    // Whole texts: a secret may reach over several lines.
+    logs: logs.map(({ text, ...log }) => ({
+      ...log,
+      path: redactor.text(log.path),
+      tail: redactor.text(text).split(/\r?\n/).filter((line) => line !== ""),
+    })),
+  };
+}
+
+async function processesOf(home: Home): Promise<DebugReport["processes"]> {
+  return await Promise.all(DAEMONS.map(async (name) => {
+    const [pid, text] = await Promise.all([
+      within(daemonPid(home, name), undefined),
+      runtimeFile(name === "service" ? home.servicePidFile : home.gatewayPidFile),
+    ]);
+    const path = pid === undefined ? "" : await within(Deno.readLink(`/proc/${pid}/exe`), "");
+    return {
+      name,
+      pid: pid ?? (Number.parseInt(text.contents ?? "", 10) || 0),
+      running: pid !== undefined,
+      executable_path: path,
+      executable_hash: path === "" ? "" : await hashOf(path),
+    };
+  }));
+}
+
+async function firstOf(paths: readonly string[]): Promise<string> {
+  for (const path of paths) if (await within(Deno.stat(path).then(() => true), false)) return path;
+  return "";
+}

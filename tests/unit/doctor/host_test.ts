@@ -1,0 +1,109 @@
+/** `sbx doctor` of homes that something is wrong with. */
+import { assert, assertEquals } from "@std/assert";
+import { dirname, join } from "node:path";
+import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
+import { caFiles, openCa } from "../../../lib/ca/mod.ts";
+import { CredentialStore, storePath } from "../../../lib/credential/mod.ts";
+import { hostReport } from "../../../lib/doctor/host/mod.ts";
+
+async function withHome(test: (home: Home) => Promise<void>): Promise<void> {
+  const dir = await Deno.makeTempDir();
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  try {
+    await test(home);
+  } finally {
+    await Deno.chmod(dir, 0o700);
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+async function write(path: string, text: string, mode = 0o600): Promise<void> {
+  await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await Deno.writeTextFile(path, text);
+  await Deno.chmod(path, mode);
+}
+
+const BROKEN: [what: string, id: string, spoil: (home: Home) => Promise<unknown>, detail: RegExp][] = [
+  [
+    "settings.toml",
+    "settings",
+    ({ dir }) => write(join(dir, "settings.toml"), "[settings"),
+    /settings\.toml:1/,
+  ],
+  [
+    "a profile",
+    "profiles",
+    ({ profilesDir }) => write(join(profilesDir, "mine/profile.toml"), "x = 1"),
+    /mine/,
+  ],
+  ["the credential store", "credentials", (home) => write(storePath(home), "{}"), /credential/],
+  ["an open credential store", "credentials", async (home) => {
+    await new CredentialStore(storePath(home)).add([{
+      provider: "github",
+      secret: `ghp_${"a1".repeat(18)}`,
+    }]);
+    await Deno.chmod(storePath(home), 0o644);
+  }, /other users/],
+  ["the key of the store", "credentials", async (home) => {
+    await new CredentialStore(storePath(home)).add([{
+      provider: "github",
+      secret: `ghp_${"a1".repeat(18)}`,
+    }]);
+    await Deno.remove(join(home.dir, "credentials/store.key"));
+  }, /missing/],
+  ["the CA", "ca", async (home) => {
+    await openCa(home);
+    await Deno.remove(caFiles(home).key);
+  }, /./],
+  ["an open CA", "ca", async (home) => {
+    await openCa(home);
+    await Deno.chmod(caFiles(home).key, 0o644);
+  }, /./],
+  ["the manifest", "assets", ({ assetsDir }) => write(join(assetsDir, "manifest.json"), "{"), /manifest/],
+  ["an open run folder", "home", async ({ runDir }) => {
+    await Deno.mkdir(runDir);
+    await Deno.chmod(runDir, 0o755);
+  }, /open to others/],
+  ["a run folder that is a file", "home", ({ runDir }) => write(runDir, ""), /not a folder/],
+  [
+    "the clock",
+    "clock",
+    ({ dir }) => Deno.utime(dir, new Date(), new Date(Date.now() + 86_400_000)),
+    /before/,
+  ],
+];
+
+for (const [what, id, spoil, detail] of BROKEN) {
+  Deno.test(`broken: ${what} is named, with a command`, () =>
+    withHome(async (home) => {
+      await spoil(home);
+      const report = await hostReport(home);
+      const check = report.checks.find((each) => each.id === id);
+      assertEquals(check?.state, "failed", JSON.stringify(check));
+      assert(detail.test(check!.detail), check!.detail);
+      assert(check!.remedy, "a remedy");
+      assertEquals(report.ok, false);
+    }));
+}
+
+Deno.test("--fix mends permissions, says so, and nothing else", () =>
+  withHome(async (home) => {
+    await new CredentialStore(storePath(home)).add([{
+      provider: "github",
+      secret: `ghp_${"a1".repeat(18)}`,
+    }]);
+    await Deno.chmod(storePath(home), 0o644);
+    await Deno.mkdir(home.runDir);
+    await Deno.chmod(home.runDir, 0o777);
+    const { checks, fixed } = await hostReport(home, { fix: true });
+    assertEquals(fixed, [`chmod 700 ${home.runDir}`, `chmod 600 ${storePath(home)}`]);
+    const states = Object.fromEntries(checks.map(({ id, state }) => [id, state]));
+    assertEquals([states.home, states.credentials, states.assets], ["ok", "ok", "failed"]);
+    assertEquals((await Deno.stat(home.runDir)).mode! & 0o777, 0o700);
+  }));
+
+Deno.test("looking changes nothing in the home", () =>
+  withHome(async (home) => {
+    await hostReport(home);
+    assertEquals(await Array.fromAsync(Deno.readDir(home.dir), ({ name }) => name), []);
+  }));
