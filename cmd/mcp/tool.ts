@@ -5,6 +5,7 @@ import type { z } from "zod";
 import { asSbxError, type SbxError } from "../../lib/base/error/mod.ts";
 import { log } from "../../lib/base/log/mod.ts";
 import { Client, type RequestParts } from "../../lib/client/mod.ts";
+import { agentOf, traceOf } from "./caller.ts";
 import { fitResult, RESULT_BYTES_MAX } from "./fit.ts";
 import { hintForAgent } from "./hint.ts";
 import type { Host } from "./host.ts";
@@ -77,7 +78,10 @@ export function offer(
     };
     try {
       const result = await host.use((open) => {
-        const client = new CallClient(open, signal);
+        const client = new CallClient(open, signal, {
+          "user-agent": agentOf(server.server.getClientVersion()),
+          ...traceOf(_meta),
+        });
         const { vms } = host;
         return run(args, { client, vms, vm: (idOrName) => vms.find(client, idOrName), progress });
       });
@@ -105,13 +109,19 @@ function textOf({ message, code, hint, cause }: SbxError): string {
 /** Client of one call, whose requests end with it. */
 class CallClient extends Client {
   readonly #signal: AbortSignal;
+  readonly #headers: Record<string, string>;
 
-  constructor({ base, token, http }: Client, signal: AbortSignal) {
+  constructor({ base, token, http }: Client, signal: AbortSignal, headers: Record<string, string>) {
     super(base, token, http);
     this.#signal = signal;
+    this.#headers = headers;
   }
 
   override send(method: string, path: string, parts: RequestParts = {}): Promise<Response> {
-    return super.send(method, path, { signal: this.#signal, ...parts });
+    return super.send(method, path, {
+      signal: this.#signal,
+      headers: this.#headers,
+      ...parts,
+    });
   }
 }

@@ -1,7 +1,7 @@
 import type { Call, Caller, ExecCall, Reply, SingleKind } from "../../lib/ipc/mod.ts";
 import type { Jobs } from "../../lib/job/mod.ts";
 import type { Ports } from "../../lib/port/mod.ts";
-import { fileDraft, type Session } from "../../lib/session/mod.ts";
+import type { Session } from "../../lib/session/mod.ts";
 import { CallInput } from "./input.ts";
 import { followJob, type JobCall, replyToJobCall } from "./jobs.ts";
 import { type PortCall, replyToPortCall } from "./ports.ts";
@@ -82,8 +82,10 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
       return { t: "Ask", ask: enforcement.gate.asks.resolve(ask_id, answer, by) };
     }
     case "ObserveFile":
-      enforcement.gate.observe(fileDraft(call));
+      enforcement.observeFile(call);
       return { t: "Ok" };
+    case "Budgets":
+      return { t: "Budgets", budgets: enforcement.gate.budgetUses() };
     case "Counters":
       return { t: "Counters", counters: enforcement.gate.counters() };
     case "Refresh":

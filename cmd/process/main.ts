@@ -1,12 +1,13 @@
 /** sbx-process: one VM. It is started by sbx-service, outlives it, and ends with its machine. */
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { home, onRemoval, removeIfThere } from "../../lib/base/home/mod.ts";
-import { log, outliveRejections } from "../../lib/base/log/mod.ts";
+import { log, outliveRejections, redactLog } from "../../lib/base/log/mod.ts";
 import { call, CallServer, NO_SESSION } from "../../lib/ipc/mod.ts";
 import { Jobs } from "../../lib/job/mod.ts";
 import { Ports } from "../../lib/port/mod.ts";
 import { hasEnded, makeSockets, readRecord, Session, sessionPaths } from "../../lib/session/mod.ts";
-import { Qemu } from "../../lib/vm/mod.ts";
+import { hostHypervisor } from "../../lib/vm/mod.ts";
+import { Redactor } from "../../lib/redact/mod.ts";
 import { serve } from "./calls.ts";
 import { jobRunner } from "./jobs.ts";
 import { portConnector } from "./ports.ts";
@@ -23,8 +24,9 @@ export async function main([argument]: string[]): Promise<number> {
   // Records and sockets are private to their user. virtiofsd sets its own umask, so a guest's files get the modes it asks for.
   Deno.umask(0o077);
   outliveRejections();
+  redactLog(new Redactor().text);
   const at = home();
-  const hypervisor = new Qemu();
+  const hypervisor = hostHypervisor();
   const given: AwaitedSession | undefined = argument === NO_SESSION
     ? await awaitSession(at, hypervisor)
     : { id: argument };

@@ -2,9 +2,10 @@ import { Hono } from "hono";
 import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
 import { isLogged, log } from "../../lib/base/log/mod.ts";
 import { methodMatcher, noRoute, pathNamer, ROUTES } from "../../lib/gateway/mod.ts";
-import { ledgerFinder, type Service, StatusReport } from "../../lib/service/mod.ts";
+import { ledgerFinder, SecurityReport, type Service, StatusReport } from "../../lib/service/mod.ts";
 import { openApi } from "./openapi.ts";
 import { routeCredentials } from "./routes/credentials.ts";
+import { routeDebug } from "./routes/debug.ts";
 import { routeDetection } from "./routes/detection.ts";
 import { routeFiles } from "./routes/files.ts";
 import { routeImages } from "./routes/images.ts";
@@ -16,40 +17,56 @@ import { routeProfiles } from "./routes/profiles.ts";
 import { routePrograms } from "./routes/programs.ts";
 import { routeRecords } from "./routes/records.ts";
 import { routeRun } from "./routes/run.ts";
+import { routeSecurity } from "./routes/security.ts";
 import { routeSettings } from "./routes/settings.ts";
 import { routeSnapshots } from "./routes/snapshots.ts";
 import { routeSockets } from "./routes/sockets.ts";
 import { routeSystem } from "./routes/system.ts";
 import { routeTemplates } from "./routes/templates.ts";
+import { routeUpdates } from "./routes/updates.ts";
 import { routeVms } from "./routes/vms.ts";
 
 /** The complete HTTP API of one home. */
 export function makeApp(service: Service): Hono {
-  const { home, settings, corp, supervisor, sessions, notices, rules } = service;
+  const { home, settings, corp, supervisor, sessions, notices, rules, metrics } = service;
   const findLedger = ledgerFinder(supervisor, sessions, home);
   const app = new Hono();
   const nameOf = pathNamer(ROUTES);
+  app.use(async (context, next) => {
+    const began = performance.now();
+    await next();
+    metrics.request(
+      context.req.method,
+      nameOf(context.req.path),
+      context.res.status,
+      (performance.now() - began) / 1000,
+    );
+  });
   if (isLogged("debug")) {
     app.use(async (context, next) => {
       await next();
       log.debug(`${context.req.method} ${nameOf(context.req.path)} ${context.res.status}`);
     });
   }
-  routeSystem(app, new StatusReport(service));
+  const status = new StatusReport(service);
+  routeSystem(app, status, metrics);
+  routeDebug(app, service, status);
+  routeSecurity(app, supervisor, new SecurityReport(service));
   routeSettings(app, settings, corp);
   routeProfiles(app, home, () => rules.countDefaults());
   routePolicy(app, service);
   routeMcp(app, service.mcp);
-  routeVms(app, supervisor, service.inForce);
+  routeVms(app, service);
   routeTemplates(app, service);
   routeImages(app, service);
+  routeUpdates(app, service);
   routeRun(app, supervisor);
   routeJobs(app, supervisor);
   routePorts(app, supervisor);
   routeFiles(app, home, supervisor);
   routeSnapshots(app, service);
   routeCredentials(app, home);
-  routeRecords(app, supervisor, sessions, findLedger);
+  routeRecords(app, service, findLedger);
   routeDetection(app, service.activeDetections, findLedger);
   routeSockets(app, supervisor, notices);
   routePrograms(app, supervisor);

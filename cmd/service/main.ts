@@ -1,9 +1,10 @@
 /** sbx-service: the daemon that owns the VMs of one home and serves the HTTP API on a UDS. */
 import { asSbxError } from "../../lib/base/error/mod.ts";
 import { type Home, home as findHome, onRemoval } from "../../lib/base/home/mod.ts";
-import { log, outliveRejections, say } from "../../lib/base/log/mod.ts";
+import { log, outliveRejections, redactLog, say } from "../../lib/base/log/mod.ts";
 import { corpPlaces, CorpStore } from "../../lib/corp/mod.ts";
-import { checkCorp, checkSetting, Service, takeLock } from "../../lib/service/mod.ts";
+import { Redactor } from "../../lib/redact/mod.ts";
+import { checkCorp, checkSetting, Service, ServiceSocket, takeLock } from "../../lib/service/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
 import { makeApp } from "./app.ts";
 
@@ -12,6 +13,7 @@ export async function main(): Promise<number> {
   Deno.umask(0o077);
   const home = findHome();
   outliveRejections();
+  redactLog(new Redactor().text);
   try {
     await Deno.mkdir(home.runDir, { recursive: true, mode: 0o700 });
     using _lock = await takeLock(home);
@@ -21,7 +23,6 @@ export async function main(): Promise<number> {
     const service = new Service({ home, settings, corp });
     await service.load();
     service.watch();
-    await Deno.remove(home.serviceSocket).catch(() => {});
     await serve(makeApp(service).fetch, home, () => service.begin());
     await service.close();
     return 0;
@@ -39,8 +40,8 @@ async function serve(
   { dir, serviceSocket: path }: Pick<Home, "dir" | "serviceSocket">,
   onReady: () => Promise<void>,
 ): Promise<void> {
-  const server = Deno.serve({ path, onListen: () => void onReady() }, fetch);
-  const stop = () => void server.shutdown();
+  const server = ServiceSocket.open(path, fetch, () => void onReady());
+  const stop = () => void server.close();
   for (const signal of ["SIGTERM", "SIGINT"] as const) Deno.addSignalListener(signal, stop);
   await onRemoval(dir, stop);
   await server.finished;

@@ -1,5 +1,6 @@
 /** Routes of a session's ledger (docs/contracts.md §2, §12). */
 import { createRoute, z } from "@hono/zod-openapi";
+import { BudgetUse } from "../budget/schema.ts";
 import { EVENT_FAMILIES } from "../event/mod.ts";
 import { answers, VmParam } from "./common.ts";
 
@@ -37,6 +38,9 @@ export const SessionList = z.object({
     profile_revision: z.string(),
     created_at: z.iso.datetime(),
     ended_at: z.iso.datetime().optional(),
+    user: z.string().optional().describe("user of the host; absent, as the next two: made by an older sbx"),
+    device: z.string().optional().describe("name of the host"),
+    client: z.string().optional().describe("program that asked for the VM, as it named itself"),
   })),
 }).openapi("SessionList");
 export type SessionList = z.infer<typeof SessionList>;
@@ -53,6 +57,7 @@ export const CostReport = z.object({
     cost_micros: z.int().describe("millionths of a US dollar, of the calls whose price is known"),
     unpriced_calls: z.int().describe("calls with tokens whose price is not known"),
   })).describe("the most expensive first"),
+  budgets: z.array(BudgetUse).describe("limits of a running VM, with what is used of each"),
 }).openapi("CostReport");
 export type CostReport = z.infer<typeof CostReport>;
 

@@ -155,7 +155,13 @@ export const CorpInfo = z.object({
     open_telemetry_credential_ref: z.string().optional(),
     open_telemetry_user: z.string().optional(),
   }),
-  release: z.object({ manifest_url: z.string().optional(), hmac_key_file: z.string().optional() }),
+  release: z.object({
+    manifest_url: z.string().optional(),
+    channels_url: z.string().optional(),
+    channel: z.string().optional(),
+    hmac_key_file: z.string().optional(),
+    trust_file: z.string().optional(),
+  }),
 }).openapi("CorpInfo");
 export type CorpInfo = z.infer<typeof CorpInfo>;
 

@@ -1,10 +1,12 @@
 /** Routes of the service itself (docs/contracts.md §2). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers } from "./common.ts";
+import { UpdateStatus } from "./update.ts";
 
 export const Version = z.object({
   version: z.string(),
   build_hash: z.string(),
+  build_time: z.string().nullable(),
   platform: z.string(),
   runtime: z.string(),
 })
@@ -48,8 +50,13 @@ export const SystemStatus = ServiceStatus.extend({
     minutes: z.number().describe("after which an idle VM is suspended; 0: never"),
     problem: z.string().optional().describe("why the setting has no effect"),
   }),
+  update: UpdateStatus.describe("as of GET /update/status"),
+  corp: z.string().describe("state of corp.toml, one sentence"),
 }).openapi("SystemStatus");
 export type SystemStatus = z.infer<typeof SystemStatus>;
+
+/** Content type of the text format of Prometheus. */
+export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 const get = (path: string, description: string, schema: z.ZodType) =>
   createRoute({ method: "get", path, tags: ["system"], responses: answers(description, schema) });
@@ -58,4 +65,16 @@ export const systemRoutes = {
   version: get("/version", "version of the service", Version),
   status: get("/status", "state of the service", ServiceStatus),
   system: get("/system/status", "state of the service, its host and its hypervisor", SystemStatus),
+  metrics: createRoute({
+    method: "get",
+    path: "/metrics",
+    tags: ["system"],
+    responses: {
+      200: {
+        description: "metrics in the text format of Prometheus (docs/metrics.md)",
+        content: { "text/plain": { schema: z.string() } },
+      },
+      default: answers("", z.string()).default,
+    },
+  }),
 };

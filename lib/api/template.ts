@@ -1,11 +1,13 @@
 /** Routes of templates: booted guests from which VMs start. */
 import { createRoute, z } from "@hono/zod-openapi";
+import { ARCHES } from "../base/arch/mod.ts";
 import { answers, body } from "./common.ts";
 import { CreateRequest } from "./vm.ts";
 
 export const TemplateInfo = z.object({
   id: z.string(),
   created_at: z.iso.datetime(),
+  arch: z.enum(ARCHES),
   cpus: z.int(),
   ram_mb: z.int(),
   accelerator: z.string(),
@@ -21,6 +23,7 @@ export const TemplateRequest = z.strictObject({
   profile_id: CreateRequest.shape.profile_id,
   cpus: CreateRequest.shape.cpus,
   ram_mb: CreateRequest.shape.ram_mb,
+  arch: CreateRequest.shape.arch,
 }).openapi("TemplateMake");
 export type TemplateRequest = z.infer<typeof TemplateRequest>;
 

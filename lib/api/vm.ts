@@ -1,6 +1,9 @@
 /** Routes of VMs, with their requests and responses (docs/contracts.md §2, "Virtual machines"). */
+import { ARCHES } from "../base/arch/mod.ts";
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers, body, VmParam } from "./common.ts";
+import { LiveInfo, LiveRequest } from "./live.ts";
+import { HistoryResult, LogsResult, PageQuery, TimelineResult } from "./vm_record.ts";
 
 /** First character alphanumeric, then `[A-Za-z0-9_-]`, at most 64 characters (docs/contracts.md §14). */
 export const VM_NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
@@ -38,11 +41,15 @@ export const CreateRequest = z.strictObject({
   profile_id: z.string().regex(/^[a-z0-9_-]{1,64}$/).optional(),
   cpus: z.int().min(1).max(8).optional(),
   ram_mb: z.int().min(256).max(16384).optional(),
+  arch: z.enum(ARCHES).optional().describe(
+    "default: this machine's; the other one is emulated, and needs an image for it",
+  ),
   persistent: z.boolean().optional(),
   env: EnvSchema.optional(),
   from: z.string().optional().describe(
     "id or name of a stopped VM whose disk and workspace are copied",
   ),
+  live: LiveRequest.optional(),
 }).openapi("VmCreate");
 export type CreateRequest = z.infer<typeof CreateRequest>;
 
@@ -85,9 +92,10 @@ export const VmInfo = VmSummary.extend({
   image: z.object({ profile_id: z.string().optional(), version: z.string() }).optional().describe(
     "image that it booted; without a profile: pinned by its own, or for every profile",
   ),
+  arch: z.enum(ARCHES),
   cpus: z.int(),
   ram_mb: z.int(),
-  accelerator: z.string().optional().describe("kvm or tcg; absent before the first boot"),
+  accelerator: z.string().optional().describe("kvm, tcg, or vz on a Mac; absent before the first boot"),
   forked_from: ForkedFrom.optional().describe("the VM that this one is a copy of"),
   started_by: z.enum(["cold", "template", "resume", "fork"]).optional().describe(
     "absent before the first boot",
@@ -98,10 +106,14 @@ export const VmInfo = VmSummary.extend({
   hypervisor: z.string(),
   features: z.record(z.string(), z.boolean()),
   pid: z.int().optional().describe("pid of the VM's sbx-process"),
+  live: LiveInfo.optional(),
   workspace: z.string().describe("path of the shared folder on the host"),
   logs: z.string().describe("path of the VM's log folder on the host"),
   boot_stages: z.array(BootStage),
   profile_in_force: ProfileInForce.optional().describe("profile that a running VM enforces"),
+  deprecated: z.array(z.string()).optional().describe(
+    "its profile, image and detection packs, where their publisher deprecated or revoked them, one sentence each",
+  ),
 }).openapi("VmInfo");
 export type VmInfo = z.infer<typeof VmInfo>;
 
@@ -149,6 +161,7 @@ export const RunRequest = z.strictObject({
   profile_id: CreateRequest.shape.profile_id,
   cpus: CreateRequest.shape.cpus,
   ram_mb: CreateRequest.shape.ram_mb,
+  arch: CreateRequest.shape.arch,
 }).openapi("Run");
 export type RunRequest = z.infer<typeof RunRequest>;
 
@@ -183,38 +196,6 @@ export const PurgeRequest = z.strictObject({
 }).openapi("Purge");
 export const PurgeResult = z.object({ removed: z.array(z.string()) }).openapi("PurgeResult");
 export type PurgeResult = z.infer<typeof PurgeResult>;
-
-export const LogsResult = z.object({
-  logs: z.array(
-    z.object({ name: z.string(), size_bytes: z.int(), truncated: z.boolean(), lines: z.array(z.string()) }),
-  ),
-}).openapi("Logs");
-export type LogsResult = z.infer<typeof LogsResult>;
-
-const nextCursor = z.string().optional().describe("?cursor= of the next page; absent at the end");
-/** Page of a record. */
-const PageQuery = z.object({
-  cursor: z.string().optional(),
-  limit: z.coerce.number().int().min(1).max(1000).optional().describe("default 1000"),
-});
-
-export const TimelineResult = z.object({
-  events: z.array(z.record(z.string(), z.unknown())),
-  next_cursor: nextCursor,
-}).openapi("Timeline");
-export type TimelineResult = z.infer<typeof TimelineResult>;
-
-export const HistoryResult = z.object({
-  executions: z.array(z.object({
-    event_id: z.string(),
-    timestamp_unix_ms: z.int(),
-    command: z.string(),
-    exit_code: z.int().nullable(),
-    duration_ms: z.number().nullable(),
-  })),
-  next_cursor: nextCursor,
-}).openapi("History");
-export type HistoryResult = z.infer<typeof HistoryResult>;
 
 export const StatusResult = z.object({ id: z.uuid(), status: VmStatus, last_error: z.string().optional() });
 

@@ -11,6 +11,8 @@ export interface RequestParts {
   body?: BodyInit;
   accept?: string;
   signal?: AbortSignal;
+  /** further headers, or others in place of those of this client */
+  headers?: Record<string, string>;
 }
 
 /** HTTP client of the API, through the gateway, or for `sbx status` directly over the service's socket. */
@@ -37,7 +39,7 @@ export class Client {
    * @throws {SbxError} the error of the API; `gateway.unreachable`; `gateway.bad_answer`
    */
   async send(method: string, path: string, parts: RequestParts = {}): Promise<Response> {
-    const headers = new Headers({ "user-agent": `sbx/${VERSION}` });
+    const headers = new Headers({ "user-agent": `sbx/${VERSION}`, ...parts.headers });
     if (this.token) headers.set("authorization", `Bearer ${this.token}`);
     if (parts.accept) headers.set("accept", parts.accept);
     if (parts.json !== undefined) headers.set("content-type", "application/json");
@@ -64,6 +66,11 @@ export class Client {
   /** Sends a request and returns the JSON of its response. */
   async json<T>(method: string, path: string, parts: RequestParts = {}): Promise<T> {
     return await (await this.send(method, path, parts)).json();
+  }
+
+  /** Opens a WebSocket, as {@linkcode socketUrl} says. */
+  socket(path: string, query: Record<string, string | undefined> = {}): WebSocket {
+    return new WebSocket(this.socketUrl(path, query), this.http && { client: this.http });
   }
 
   /** URL of a WebSocket, whose API has no headers: the token goes into the query (docs/contracts.md §2). */

@@ -2,6 +2,7 @@
 import { basename, resolve } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { type Home, home } from "../base/home/mod.ts";
+import { commandLineOf, environmentOf } from "../base/process/mod.ts";
 import { Client } from "./client.ts";
 
 /** Longest wait for a daemon's answer to a probe, in `ms`. */
@@ -70,7 +71,7 @@ export async function findUnreachableGateway(
 export async function daemonPid(place: Home, daemon: Daemon): Promise<number | undefined> {
   const pid = Number(await textOf(daemon === "service" ? place.servicePidFile : place.gatewayPidFile));
   if (!Number.isInteger(pid) || pid <= 1) return undefined;
-  const words = await commandOf(pid);
+  const words = await commandLineOf(pid) ?? [];
   if (!words.some((word) => word === daemon || basename(word) === `sbx-${daemon}`)) return undefined;
   const environment = await environmentOf(pid);
   // A daemon has the absolute path of a home that is relative here.
@@ -105,20 +106,4 @@ export async function stopDaemon(place: Home, daemon: Daemon): Promise<boolean> 
 
 async function textOf(path: string): Promise<string> {
   return (await Deno.readTextFile(path).catch(() => "")).trim();
-}
-
-async function commandOf(pid: number): Promise<string[]> {
-  if (Deno.build.os === "linux") return (await textOf(`/proc/${pid}/cmdline`)).split("\0");
-  const { stdout } = await new Deno.Command("ps", { args: ["-o", "command=", "-p", String(pid)] }).output();
-  return new TextDecoder().decode(stdout).trim().split(/\s+/);
-}
-
-async function environmentOf(pid: number): Promise<Map<string, string> | undefined> {
-  const text = await Deno.readTextFile(`/proc/${pid}/environ`).catch(() => undefined);
-  return text === undefined ? undefined : new Map(
-    text.split("\0").filter((pair) => pair.includes("=")).map((pair): [string, string] => {
-      const at = pair.indexOf("=");
-      return [pair.slice(0, at), pair.slice(at + 1)];
-    }),
-  );
 }

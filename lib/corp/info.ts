@@ -24,7 +24,13 @@ export interface CorpInfo {
     open_telemetry_credential_ref?: string;
     open_telemetry_user?: string;
   };
-  release: { manifest_url?: string; hmac_key_file?: string };
+  release: {
+    manifest_url?: string;
+    channels_url?: string;
+    channel?: string;
+    hmac_key_file?: string;
+    trust_file?: string;
+  };
 }
 
 /** Describes the corp configuration in force and the state of its file. */

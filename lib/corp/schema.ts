@@ -2,7 +2,11 @@
 import { z } from "zod";
 import { BudgetTerms } from "../budget/schema.ts";
 import { rulesSchema } from "../policy/author/schema.ts";
-import { CorpMcpServers } from "../profile/mod.ts";
+import { isSemVer } from "../base/semver/mod.ts";
+import { CorpMcpServers, PROFILE_ID, Provider } from "../profile/mod.ts";
+
+/** Longest limit of the life of a VM, in minutes: three weeks, which timers can hold. */
+const VM_MINUTES_MAX = 30_240;
 
 /** Value of any setting; checked later against the setting's own type. */
 const SettingValue = z.union([
@@ -31,6 +35,10 @@ const httpUrl = z.string().refine(
   },
   "must be an http or https URL without a user or password; a credential_ref beside it names a credential",
 );
+const releaseUrl = z.string().refine(
+  (value) => /^(https?|file):$/.test(URL.parse(value)?.protocol ?? ""),
+  "must be an http, https or file URL",
+);
 const credentialRef = z.string().regex(
   /^credential:blake3:[0-9a-f]{64}$/,
   'must be "credential:blake3:" and 64 hex characters, never the secret',
@@ -53,7 +61,20 @@ export const CorpFile = z.strictObject({
     open_telemetry_user: user.optional(),
   }).prefault({}),
   budget: BudgetTerms.optional(),
-  corp: z.strictObject({ rules: rulesSchema("corp").prefault({}) }).prefault({}),
+  corp: z.strictObject({
+    rules: rulesSchema("corp").prefault({}),
+    require: z.strictObject({
+      sbx: z.string().refine(
+        (value) => /^>=\s*/.test(value) && isSemVer(value.replace(/^>=\s*/, "")),
+        'must be ">=" and a SemVer version, such as ">=1.2.0"',
+      ).optional(),
+    }).optional(),
+    limits: z.strictObject({
+      profiles: z.array(z.string().regex(PROFILE_ID, "must be 1 to 64 of a-z 0-9 _ -")).max(256).optional(),
+      providers: z.array(Provider).optional(),
+      vm_minutes: z.int().min(1).max(VM_MINUTES_MAX).optional(),
+    }).optional(),
+  }).prefault({}),
   /** collector of events from many hosts (docs/contracts.md §12) */
   ledger: z.strictObject({
     url: z.string().refine(
@@ -63,12 +84,32 @@ export const CorpFile = z.strictObject({
     ).optional(),
     auth_token_file: path.optional(),
   }).prefault({}),
-  release: z.strictObject({
-    manifest_url: z.string().refine(
-      (value) => /^(https?|file):$/.test(URL.parse(value)?.protocol ?? ""),
-      "must be an http, https or file URL",
+  /** collector of signed segments (docs/fleet.md) */
+  fleet: z.strictObject({
+    url: z.string().refine(
+      (value) => {
+        const url = URL.parse(value);
+        return url !== null && /^(https?|file):$/.test(url.protocol) && !url.username && !url.password;
+      },
+      "must be an http, https or file URL without a user or password; credential_ref names a credential",
     ).optional(),
+    credential_ref: credentialRef.optional(),
+    user: user.optional(),
+    /** bodies that leave the machine; without an entry none do */
+    bodies: z.array(z.strictObject({
+      family: z.enum(["http", "model", "mcp"]),
+      hosts: z.array(z.string().regex(/^(\*\.)?[a-z0-9_.:-]{1,253}$/, "must be a host, or *. and a domain"))
+        .max(256)
+        .optional(),
+    })).max(64).default([]),
+  }).prefault({}),
+  release: z.strictObject({
+    manifest_url: releaseUrl.optional(),
+    /** channel index, and the channel of it that this host follows */
+    channels_url: releaseUrl.optional(),
+    channel: z.string().regex(/^[a-z0-9-]{1,64}$/, "must be a channel id: 1 to 64 of a-z 0-9 -").optional(),
     hmac_key_file: path.optional(),
+    trust_file: path.optional(),
   }).prefault({}),
 });
 export type CorpFile = z.output<typeof CorpFile>;

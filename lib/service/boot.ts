@@ -1,14 +1,18 @@
 /** The configuration of one boot: made from the profile, the settings, corp's locks and the VM's request, for each boot again. */
+import { currentArch } from "../base/arch/mod.ts";
 import type { Assets } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
+import { log } from "../base/log/mod.ts";
 import { checkBootConfig } from "../guest/wire/mod.ts";
-import { bootAssets, currentArch, loadProfile, type Profile, requireCompatible } from "../profile/mod.ts";
-import type { Contract, VmRecord } from "../session/mod.ts";
+import { bootAssets, loadProfile, type Profile, requireCompatible } from "../profile/mod.ts";
+import { type Contract, grantOf, type VmRecord } from "../session/mod.ts";
 import type { BootConfig, SettingsStore } from "../settings/mod.ts";
 import { type ContractSources, makeContract } from "./contract.ts";
+import { requireCorpProfile, requireCorpVersion } from "./corp_limit.ts";
 import { guestRefs, guestTrust } from "./guest_secrets.ts";
 import type { VmRequest } from "./request.ts";
+import { deprecatedPacks, type ReleaseStanding } from "./standing.ts";
 import { requireNetwork } from "./value_check/mod.ts";
 
 /** Profile of a VM that names none. */
@@ -31,6 +35,7 @@ type Resource = typeof CPUS | typeof RAM_GB | typeof SCRATCH_GB;
 /** Sources of a boot, besides the profile. */
 export interface BootSources extends ContractSources {
   home: Home;
+  standing: ReleaseStanding;
 }
 
 /** The part of a record that each boot replaces. */
@@ -55,7 +60,7 @@ export interface Boot {
  * has corp's value where corp locks it, else the request's, else the settings'.
  *
  * @param options.refs whether the guest gets the refs of all credentials that its profile may use
- * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.incompatible`, `assets.missing`,
+ * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.incompatible`, `corp.version`, `corp.profile`, `assets.missing`, `release.revoked`,
  * `settings.boot.invalid`, `boot.invalid`, those of {@linkcode makeContract} and {@linkcode requireNetwork}
  */
 export async function makeBoot(
@@ -65,19 +70,24 @@ export async function makeBoot(
   options: { refs: boolean } = { refs: true },
 ): Promise<Boot> {
   const { home, settings } = sources;
+  const { corp } = sources;
+  requireCorpVersion(corp);
+  requireCorpProfile(corp, profileId);
   const profile = await loadProfile(home, profileId);
   requireCompatible(profile);
-  const assets = await bootAssets(home, profile, currentArch());
+  const assets = await bootAssets(home, profile, request.arch ?? currentArch());
+  await requireStanding(sources, profile, assets);
   // With the locks that corp has just set.
   await settings.reload();
   const valueOf = (resource: Resource, requestValue?: number) =>
     resourceOf(resource, settings, profile, requestValue);
-  const providers = options.refs ? profile.credentials.providers : [];
+  const contract = await makeContract(sources, profile);
+  const providers = options.refs ? grantOf(contract).providers : [];
   const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, providers)]);
   const guest = guestConfig(settings.bootConfig(), request.env, { ...trust.env, ...refs });
   guest.files.push(trust.file);
   checkBootConfig(guest.env, guest.files);
-  const contract = await makeContract(sources, profile);
+  for (const sentence of deprecatedPacks(contract)) log.warn(sentence);
   // Checked later, the VM would run without a network and without a message.
   await requireNetwork(contract.network);
   return {
@@ -90,15 +100,27 @@ export async function makeBoot(
       ...guest,
       assets: {
         version: assets.version,
+        arch: assets.arch,
         ...(assets.image && { image: assets.image.profile }),
         kernel: assets.kernel.path,
         initrd: assets.initrd.path,
         rootfs: assets.rootfs.path,
+        hashes: hashesOf(assets),
       },
     },
     scratchGb: valueOf(SCRATCH_GB),
     assets,
   };
+}
+
+/** Refuses what is revoked, and warns of what is deprecated. */
+async function requireStanding(
+  { standing }: BootSources,
+  profile: Profile,
+  { kernel, initrd, rootfs }: Assets,
+): Promise<void> {
+  const deprecated = await standing.require(profile, [kernel, initrd, rootfs].map(({ hash }) => hash));
+  for (const sentence of deprecated) log.warn(sentence);
 }
 
 /**
@@ -130,6 +152,12 @@ export function requireUnlocked(
 /** Limit of running VMs. */
 export function maxRunning(settings: SettingsStore): number {
   return numberOf(settings, MAX_RUNNING_SETTING) ?? MAX_RUNNING;
+}
+
+function hashesOf({ kernel, initrd, rootfs, obom }: Assets): Record<string, string> {
+  return Object.fromEntries(
+    [kernel, initrd, rootfs, ...(obom ? [obom] : [])].map(({ name, hash }) => [name, hash]),
+  );
 }
 
 function resourceOf(

@@ -46,7 +46,10 @@ export async function makeContract(
     corp: corpTerms,
     network: networkOf(settings),
     ledger: ledgerOf(settings, corp),
-    snapshots: snapshotLimits(settings),
+    snapshots: {
+      ...snapshotLimits(settings),
+      ...settings.inForce("vm.snapshots.enabled") !== false && { turns: true as const },
+    },
   };
   await requireGood(contract);
   detections.noteDropped(profile.id, contract);
@@ -65,6 +68,7 @@ export async function profileLayer(profile: Profile): Promise<Contract["profile"
     providers: profile.credentials.providers,
     ...(profile.credentials.accounts === "stored" && { accounts: "stored" }),
     ...(profile.budget && { budget: profile.budget }),
+    ...(profile.activity && { paths: profile.activity.paths }),
   };
 }
 
@@ -122,6 +126,8 @@ export async function corpLayer(
     mcp: file.mcp,
     ...(file.budget && { budget: file.budget }),
     ...(file.settings[LOGIN_SETTING]?.value === false && { logins: false }),
+    ...(file.corp.limits?.providers && { providers: file.corp.limits.providers }),
+    ...(file.corp.limits?.vm_minutes && { vm_minutes: file.corp.limits.vm_minutes }),
   };
 }
 
@@ -178,14 +184,32 @@ export async function requireGood(
   compileLayers({ corp, profile });
 }
 
-function networkOf(settings: SettingsStore): Contract["network"] {
+/** Settings of the network of VMs; the service itself uses its proxy and authorities too. */
+export function networkOf(settings: SettingsStore): Contract["network"] {
   const extraCaFile = settings.inForce("network.extra_ca_file");
+  const proxy = proxyOf(settings);
   const priceFile = settings.inForce("network.model_price_file");
   return {
     resolvers: (settings.inForce("network.dns_resolvers") ?? []) as string[],
     overrides: (settings.inForce("network.upstream_overrides") ?? []) as string[],
+    ...(proxy && { proxy }),
     ...(extraCaFile ? { extra_ca_file: extraCaFile as string } : {}),
     ...(priceFile ? { price_file: priceFile as string } : {}),
+  };
+}
+
+/** Settings of the proxy; `undefined` while all are empty. */
+function proxyOf(settings: SettingsStore): Contract["network"]["proxy"] {
+  const url = settings.inForce("network.upstream_proxy");
+  const noProxy = settings.inForce("network.no_proxy") as string[] | undefined;
+  const authFile = settings.inForce("network.upstream_proxy_auth_file");
+  const byName = settings.inForce("network.upstream_proxy_by_name");
+  if (!url && byName !== true) return undefined;
+  return {
+    ...(url ? { url: url as string } : {}),
+    ...(noProxy?.length && { no_proxy: noProxy }),
+    ...(authFile ? { auth_file: authFile as string } : {}),
+    ...(byName === true && { by_name: true }),
   };
 }
 

@@ -20,10 +20,13 @@ const OUTPUT_LIMIT = 10 * 1024 * 1024;
 /** `bytes` of input in one frame. */
 const INPUT_CHUNK = 256 * 1024;
 
+/** A program to run, with the trace that the request for it claims. */
+export type TracedExec = ExecRequest & { trace_id?: string };
+
 type Exit = Omit<ExecResult, "stdout" | "stderr">;
 
 /** Runs a program and collects its output. */
-export async function execBuffered(vm: Vm, request: ExecRequest): Promise<ExecResult> {
+export async function execBuffered(vm: Vm, request: TracedExec): Promise<ExecResult> {
   const streams = { stdout: new Collector(), stderr: new Collector() };
   const exit = await exec(vm, request, OUTPUT_LIMIT, (stream, data) => {
     streams[stream].add(Uint8Array.fromBase64(data));
@@ -35,7 +38,7 @@ export async function execBuffered(vm: Vm, request: ExecRequest): Promise<ExecRe
 /** Runs a program and sends its output as events; the last event is `exit`. */
 export async function execStreamed(
   vm: Vm,
-  request: ExecRequest,
+  request: TracedExec,
   send: Send,
   gone: AbortSignal,
 ): Promise<Exit> {
@@ -58,7 +61,7 @@ export async function execPiped(
 
 async function exec(
   vm: Vm,
-  request: ExecRequest,
+  request: TracedExec,
   limit: number | undefined,
   output: (stream: "stdout" | "stderr", data: string) => Promise<void>,
   gone?: AbortSignal,
@@ -85,7 +88,7 @@ async function exec(
 }
 
 function execCall(
-  { command, cwd, env, timeout_secs }: ExecRequest,
+  { command, cwd, env, timeout_secs, trace_id }: TracedExec,
   limit: number | undefined,
 ): Omit<ExecCall, "stdin"> {
   return {
@@ -95,6 +98,7 @@ function execCall(
     env,
     timeout_ms: timeout_secs === undefined ? undefined : timeout_secs * 1000,
     limit,
+    ...(trace_id !== undefined && { trace_id }),
   };
 }
 

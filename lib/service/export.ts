@@ -9,7 +9,7 @@ import type { DetectionFinding } from "../detection/mod.ts";
 import { sessionPaths } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import type { Endpoint, FindingSinks, SinkStatus } from "../sink/mod.ts";
-import { type SinkAuth, sinkAuthorization } from "./sink_credential.ts";
+import { type SinkAuth, sinkAuthorization } from "../credential/mod.ts";
 
 /** Findings read from a ledger at once. */
 const BATCH = 500;
@@ -66,10 +66,14 @@ export class FindingExport {
     });
   }
 
+  /** The sinks that are open. */
+  status(): SinkStatus[] {
+    return this.#sinks?.status() ?? [];
+  }
+
   /** Sinks that findings wait for, and findings that were lost, each as one line. */
   problems(): string[] {
-    const sinks = this.#sinks?.status() ?? [];
-    return [...sinks.flatMap(sinkProblems), ...this.#problem === undefined ? [] : [this.#problem]];
+    return [...this.status().flatMap(sinkProblems), ...this.#problem === undefined ? [] : [this.#problem]];
   }
 
   async close(): Promise<void> {

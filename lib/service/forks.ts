@@ -1,8 +1,8 @@
 import { type ForkRequest, VM_NAME } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
-import { findTools, type Hypervisor } from "../vm/mod.ts";
-import { sessionPaths, type VmRecord } from "../session/mod.ts";
+import type { Hypervisor } from "../vm/mod.ts";
+import { madeBy, sessionPaths, type VmRecord } from "../session/mod.ts";
 import { type Boot, makeBoot, maxRunning } from "./boot.ts";
 import { makeForkFiles } from "./fork_files.ts";
 import { readRequest } from "./request.ts";
@@ -38,19 +38,21 @@ export class Forks {
    * Makes one or more VMs from one moment of a VM, and starts them; each `booting` settles with its boot. Either all of
    * them are made, or none.
    *
+   * @param client the program that asked
    * @throws {SbxError} `vm.wrong_state`, `vm.not_supported`, `vm.name_taken`, `vm.limit`, `vm.busy`, `vm.fork_failed`,
    * `disk.full`, and those of {@linkcode makeBoot}
    */
-  async fork(source: Vm, { name, count = 1 }: ForkRequest): Promise<Forked> {
-    findTools();
+  async fork(source: Vm, { name, count = 1 }: ForkRequest, client?: string): Promise<Forked> {
+    this.#hypervisor.requireHost();
     requireAction(source, "fork", this.#hypervisor);
     const names = namesOf(name, count);
     return await exclusive(source, "fork", async () => {
       const request = await readRequest(source.paths, source.record);
       const boot = await makeBoot(this.#options, source.record.profile_id, request);
       const kept = await this.#kept(source);
+      if (kept.assets) await this.#options.standing.requireMachine(source.record.name, kept.assets);
       requireAction(source, "fork", this.#hypervisor);
-      const vms = this.#reserve(source, { ...boot.record, ...kept }, names);
+      const vms = this.#reserve(source, { ...boot.record, ...kept, made_by: madeBy(client) }, names);
       const content = { request, contract: boot.contract };
       const stillMs = await makeForkFiles(this.#home, source, vms, content).catch((error) => {
         for (const vm of vms) this.#options.registry.remove(vm);
@@ -74,7 +76,7 @@ export class Forks {
   /** Enters the new VMs, so that nobody else gets their names and places. Nothing is awaited here. */
   #reserve(
     { record: { name: sourceName, persistent, scratch_gb } }: Vm,
-    record: Boot["record"],
+    record: Boot["record"] & Pick<VmRecord, "made_by">,
     names: readonly (string | undefined)[],
   ): Vm[] {
     const { registry, settings } = this.#options;

@@ -63,7 +63,7 @@ export class IdleVms {
   }
 
   async #lookAt(vm: Vm, limitMs: number): Promise<void> {
-    if (vm.state.state !== "Running" || vm.record.parent || vm.busy) return;
+    if (vm.state.state !== "Running" || vm.record.parent || vm.record.live || vm.busy) return;
     const { ms } = await vm.process.call({ t: "Idle" });
     if (ms < limitMs || performance.now() < (this.#notBefore.get(vm) ?? 0)) return;
     await this.#sources.supervisor.suspend(vm, limitMs);

@@ -1,9 +1,10 @@
+import { currentArch } from "../base/arch/mod.ts";
 import { join } from "node:path";
 import { type Freed, pruneAssets, removeImage } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { bootAssets, currentArch, listProfiles, pinnedNames } from "../profile/mod.ts";
+import { bootAssets, listProfiles, pinnedNames } from "../profile/mod.ts";
 import type { Registry } from "./registry.ts";
 import { isAlive, type Vm } from "./vm.ts";
 

@@ -1,6 +1,6 @@
 /** Profiles as running VMs enforce them, compared with their files (docs/contracts.md §4, "Refresh"). */
 import type { Home } from "../base/home/mod.ts";
-import { canonicalJson } from "../event/mod.ts";
+import { canonicalJson } from "../base/json/mod.ts";
 import { loadProfile } from "../profile/mod.ts";
 import { type Contract, readContract } from "../session/mod.ts";
 import { profileLayer } from "./contract.ts";

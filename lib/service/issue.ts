@@ -1,55 +1,61 @@
+import { currentArch } from "../base/arch/mod.ts";
 import { resolveAssets } from "../asset/mod.ts";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { caFiles, openCa } from "../ca/mod.ts";
 import { type CorpStore, corpSummary } from "../corp/mod.ts";
 import { CredentialStore, storePath } from "../credential/mod.ts";
-import { bootAssets, currentArch, listProfiles } from "../profile/mod.ts";
+import { bootAssets, listProfiles } from "../profile/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
-import { findTools } from "../vm/mod.ts";
+import { requireCorpVersion } from "./corp_limit.ts";
 import type { Detections } from "./detections.ts";
 import type { FindingExport } from "./export.ts";
 import type { ProfilesInForce } from "./in_force.ts";
 import { passthroughIssues } from "./passthrough.ts";
+import { healthProbes, type HealthSources, type Probe, runProbes } from "./health.ts";
 import type { ContractRefresh } from "./refresh.ts";
+import type { ReleaseStanding } from "./standing.ts";
 import type { Supervisor } from "./supervisor.ts";
 
 /** Parts of the service that can have issues. */
-export interface IssueSources {
-  home: Home;
+export interface IssueSources extends HealthSources {
   supervisor: Supervisor;
   settings: SettingsStore;
-  corp: CorpStore;
   refresh: ContractRefresh;
   inForce: ProfilesInForce;
   detections: Detections;
   findings: FindingExport;
+  standing: ReleaseStanding;
 }
 
 /** Lists all issues: reasons why VMs cannot start, configuration that is not in force, and VMs that failed or stand still. */
 export async function listIssues(sources: IssueSources): Promise<string[]> {
   const { home, supervisor, settings, corp, inForce, refresh, detections, findings } = sources;
-  const checks: (() => unknown)[] = [
-    findTools,
-    () => resolveAssets(home, currentArch()),
-    () => checkCa(home),
-    () => new CredentialStore(storePath(home)).list(),
+  const checks: [string, () => unknown][] = [
+    ["the version that corp requires", () => requireCorpVersion(corp)],
+    ["programs of this host", () => supervisor.hypervisor.requireHost()],
+    ["assets", () => resolveAssets(home, currentArch())],
+    ["the CA", () => checkCa(home)],
+    ["credentials", () => new CredentialStore(storePath(home)).list()],
   ];
-  const results = await Promise.all(
-    checks.map((check) => Promise.resolve().then(check).then(() => [], describe)),
-  );
+  const results = await runProbes([
+    ["profiles of running VMs", () => inForce.problems()],
+    ["rules that pass TLS", () => passthroughIssues(home, corp)],
+    ...checks.map((
+      [what, check],
+    ): Probe => [what, () => Promise.resolve().then(check).then(() => [], describe)]),
+    ["assets of profiles", () => profileIssues(sources)],
+    ...healthProbes(sources),
+  ]);
   // An issue of every profile is listed once.
   return [
     ...new Set([
       ...corpIssues(corp),
       ...settingsIssues(settings),
       ...refresh.problems(),
-      ...await inForce.problems(),
-      ...await passthroughIssues(home, corp),
       ...detections.problems(),
       ...findings.problems(),
-      ...results.flat(),
-      ...await profileIssues(home),
+      ...results,
       ...vmIssues(supervisor),
     ]),
   ];
@@ -79,12 +85,15 @@ async function checkCa(home: Home): Promise<void> {
 /** Code of the error of a profile whose image nobody has built, which is nobody's failure. */
 const NOT_BUILT = "image.missing";
 
-/** Profiles that are broken, and profiles whose VMs have no assets to boot with. */
-async function profileIssues(home: Home): Promise<string[]> {
+/** Profiles that are broken or revoked, and profiles whose VMs have no assets to boot with. */
+async function profileIssues({ home, standing }: IssueSources): Promise<string[]> {
   const profiles = await listProfiles(home);
   const issues = await Promise.all(profiles.map(async (each) => {
     if ("error" in each) return describe(each.error);
     return await bootAssets(home, each.profile, currentArch()).then(
+      ({ kernel, initrd, rootfs }) =>
+        standing.require(each.profile, [kernel, initrd, rootfs].map(({ hash }) => hash)),
+    ).then(
       () => [],
       (error) => error instanceof SbxError && error.code === NOT_BUILT ? [] : describe(error),
     );

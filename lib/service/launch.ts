@@ -3,6 +3,7 @@ import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { isSuspended, writeState } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
+import { recordStep } from "../setup/mod.ts";
 import type { AcceleratorChoice } from "../vm/mod.ts";
 import type { AcceleratorChooser } from "./accelerator.ts";
 import type { ProcessNotice } from "./notice.ts";
@@ -122,6 +123,7 @@ export class Launcher {
     const { info } = await vm.process.call({ t: "Boot", accelerator, start })
       .finally(() => this.#spare.renew(parent ? undefined : { ...machine, scratch_gb }));
     this.#options.onState(vm, info);
+    recordStep(this.#options.home, "vm");
     if (start.from !== "suspended") {
       templates.started(machine, start, info).catch((error) => log.warn(error));
     }

@@ -1,5 +1,6 @@
 import { backgroundInterval, backgroundTimeout } from "../base/time/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
+import type { FleetShipping } from "./fleet.ts";
 import type { Registry } from "./registry.ts";
 import type { Sessions } from "./sessions.ts";
 
@@ -15,14 +16,17 @@ export interface MaintenanceParts {
   registry: Registry;
   sessions: Sessions;
   settings: SettingsStore;
+  fleet: Pick<FleetShipping, "release">;
 }
 
 /** Starts the timers that remove old sessions and collect the ledgers of ended ones; they keep no process alive. */
-export function startMaintenance({ registry, sessions, settings }: MaintenanceParts): void {
+export function startMaintenance({ registry, sessions, settings, fleet }: MaintenanceParts): void {
   const idsOf = (vms: ReturnType<Registry["all"]>) => new Set(vms.map(({ record }) => record.id));
   const prune = () => {
     const days = settings.inForce(RETENTION_SETTING);
-    if (typeof days === "number") sessions.prune(days, idsOf(registry.all()));
+    if (typeof days === "number") {
+      sessions.prune(days, idsOf(registry.all()), { release: (id) => fleet.release(id) });
+    }
   };
   backgroundTimeout(prune, PRUNE_DELAY_MS);
   backgroundInterval(prune, PRUNE_INTERVAL_MS);

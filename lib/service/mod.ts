@@ -1,6 +1,7 @@
 /** The service of one home: the life of its VMs, their contracts, asks, records and credentials. */
 export { ActiveDetections } from "./active_detections.ts";
 export { AskInbox } from "./asks.ts";
+export { budgetsOf } from "./budgets.ts";
 export { dotEnvWithoutSecrets, isDotEnv } from "./captured.ts";
 export { corpLayer, profileLayer, profileProblems } from "./contract.ts";
 export { auditCredentials, credentialView, newCredential } from "./credentials.ts";
@@ -17,17 +18,25 @@ export {
   sessionEvents,
   sessionHistory,
 } from "./ledger.ts";
+export { type ChannelUpdate, updateFromChannel, updatePins, updateProgram } from "./channel_update.ts";
+export { useNetworkOf } from "./host_network.ts";
 export { takeLock } from "./lock.ts";
+export { ServiceSocket } from "./socket.ts";
 export { readLogs } from "./logs.ts";
 export { ProfileMcp } from "./mcp.ts";
+export { SecurityReport } from "./security.ts";
+export { ServiceMetrics } from "./metrics.ts";
 export { type Notice, Notices } from "./notice.ts";
 export { ContractRefresh } from "./refresh.ts";
 export { Rules } from "./rules.ts";
 export { OneOffVm } from "./run.ts";
 export { type Configuration, Service } from "./service.ts";
+export { Updates } from "./updates.ts";
 export { Sessions } from "./sessions.ts";
 export { Snapshots } from "./snapshots.ts";
+export { ReleaseStanding } from "./standing.ts";
 export { StatusReport } from "./status.ts";
+export { liveState } from "./live_state.ts";
 export { Supervisor } from "./supervisor.ts";
 export { comesBack } from "./suspension.ts";
 export { checkCorp, checkSetting } from "./value_check/mod.ts";

@@ -8,6 +8,9 @@ export type ProcessNotice = Omit<Extract<ReplyTo<"Watch">, { t: "Notice" }>, "t"
 export type Notice =
   | ProcessNotice
   | { type: "vm-state-changed"; payload: VmSummary }
+  | { type: "vm-deleted"; payload: { id: string; name: string } }
+  /** corp.toml came, changed, went or failed */
+  | { type: "corp-changed"; payload: { status: string; summary: string } }
   /** ids of the settings that changed; `GET /settings/info` has their values */
   | { type: "settings-changed"; payload: { ids: string[] } };
 

@@ -12,6 +12,7 @@ import type { VmPaths, VmRecord } from "../session/mod.ts";
 export const VmRequest = z.strictObject({
   cpus: CreateRequest.shape.cpus,
   ram_mb: CreateRequest.shape.ram_mb,
+  arch: CreateRequest.shape.arch,
   env: EnvSchema,
 });
 export type VmRequest = z.infer<typeof VmRequest>;
@@ -29,8 +30,8 @@ export async function readRequest(paths: Pick<VmPaths, "dir">, record: VmRecord)
     if (!(error instanceof Deno.errors.NotFound)) {
       log.warn(`${path} is damaged: the VM boots with the values of its last boot`);
     }
-    const { cpus, ram_mb, env } = record;
-    return { cpus, ram_mb, env };
+    const { cpus, ram_mb, env, assets: { arch } } = record;
+    return { cpus, ram_mb, arch, env };
   }
 }
 

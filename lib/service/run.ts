@@ -1,8 +1,8 @@
 /** Programs in VMs that are thrown away afterwards (`POST /run`). */
-import type { ExecRequest, RunRequest, RunResult } from "../api/mod.ts";
+import type { RunRequest, RunResult } from "../api/mod.ts";
 import { asSbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { execBuffered, execStreamed, type Send } from "./exec.ts";
+import { execBuffered, execStreamed, type Send, type TracedExec } from "./exec.ts";
 import { sessionEvents } from "./ledger.ts";
 import type { Supervisor } from "./supervisor.ts";
 import type { Vm } from "./vm.ts";
@@ -11,18 +11,25 @@ import type { Vm } from "./vm.ts";
 export class OneOffVm {
   readonly #supervisor: Supervisor;
   readonly #vm: Vm;
-  readonly #request: ExecRequest;
+  readonly #request: TracedExec;
 
-  private constructor(supervisor: Supervisor, vm: Vm, request: ExecRequest) {
+  private constructor(supervisor: Supervisor, vm: Vm, request: TracedExec) {
     this.#supervisor = supervisor;
     this.#vm = vm;
     this.#request = request;
   }
 
-  static async create(supervisor: Supervisor, request: RunRequest): Promise<OneOffVm> {
-    const { profile_id, cpus, ram_mb, ...execRequest } = request;
+  static async create(
+    supervisor: Supervisor,
+    request: RunRequest & Pick<TracedExec, "trace_id">,
+    client: string,
+  ): Promise<OneOffVm> {
+    const { profile_id, cpus, ram_mb, arch, ...execRequest } = request;
     // Without a disk, which would have to be made and removed: writes outside the workspace stay in memory.
-    const vm = await supervisor.create({ profile_id, cpus, ram_mb, persistent: false }, { scratch: false });
+    const vm = await supervisor.create({ profile_id, cpus, ram_mb, arch, persistent: false }, {
+      scratch: false,
+      client,
+    });
     return new OneOffVm(supervisor, vm, execRequest);
   }
 

@@ -1,7 +1,8 @@
-import { basename } from "node:path";
+import { basename, dirname, resolve } from "node:path";
 import { kill } from "node:process";
 import { asSbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
+import { commandLineOf } from "../base/process/mod.ts";
 import { sealAbandoned } from "../ledger/read/mod.ts";
 import type { SessionPaths } from "../session/mod.ts";
 
@@ -14,7 +15,15 @@ import type { SessionPaths } from "../session/mod.ts";
 export async function sealRecord({ dir, ledger }: Pick<SessionPaths, "dir" | "ledger">, pid: number) {
   const id = basename(dir);
   if (await isProcessOf(id, pid)) return;
-  await sealAbandoned(ledger, id).catch((error) => log.warn(asSbxError(error, `sealing ${ledger}`).message));
+  // Below the home: ledgers/<id>/session.db.
+  const home = { dir: resolve(dirname(ledger), "../..") };
+  const sign = async (text: string) => await (await import("../signing/mod.ts")).signSeal(home, text);
+  try {
+    // Up to 50 ms of rows may never have been written; whoever collects the record is told.
+    if (await sealAbandoned(ledger, id, sign)) await Deno.writeTextFile(`${ledger}.unflushed`, "");
+  } catch (error) {
+    log.warn(asSbxError(error, `sealing ${ledger}`).message);
+  }
 }
 
 /** Checks that a process is still the session's, and not another one with the same number. */
@@ -26,6 +35,6 @@ async function isProcessOf(id: string, pid: number): Promise<boolean> {
     if ((error as { code?: string }).code === "ESRCH") return false;
   }
   // A system that does not show command lines: assume that it is, which leaves the ledger unsealed.
-  const line = await Deno.readTextFile(`/proc/${pid}/cmdline`).catch(() => undefined);
-  return line === undefined ? true : line.includes(id);
+  const words = await commandLineOf(pid);
+  return words === undefined || words.includes(id);
 }

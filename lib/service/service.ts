@@ -1,20 +1,25 @@
-import type { Home } from "../base/home/mod.ts";
+import { type Home, namesThisProcess, removeIfThere } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
+import { useHostNetwork } from "../proxy/mod.ts";
 import { type CorpStore, corpSummary } from "../corp/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
-import { type Hypervisor, Qemu } from "../vm/mod.ts";
+import { hostHypervisor, type Hypervisor } from "../vm/mod.ts";
 import { AcceleratorChooser } from "./accelerator.ts";
+import { ensureMachineKey } from "./machine_key.ts";
 import { ActiveDetections } from "./active_detections.ts";
 import { AskNotifier } from "./ask_notice.ts";
 import { AskInbox } from "./asks.ts";
+import { networkOf } from "./contract.ts";
 import { watchCorp } from "./corp_watch.ts";
 import { Detections } from "./detections.ts";
 import { FindingExport } from "./export.ts";
+import { FleetShipping } from "./fleet.ts";
 import { IdleVms } from "./idle.ts";
 import { Images } from "./images.ts";
 import { ProfilesInForce } from "./in_force.ts";
 import { startMaintenance } from "./maintenance.ts";
 import { ProfileMcp } from "./mcp.ts";
+import { ServiceMetrics } from "./metrics.ts";
 import { Notices } from "./notice.ts";
 import { writePidFile } from "./pid_file.ts";
 import { ContractRefresh } from "./refresh.ts";
@@ -22,8 +27,10 @@ import { Registry } from "./registry.ts";
 import { Rules } from "./rules.ts";
 import { Sessions } from "./sessions.ts";
 import { Snapshots } from "./snapshots.ts";
+import { ReleaseStanding } from "./standing.ts";
 import { Supervisor } from "./supervisor.ts";
 import { Templates } from "./templates.ts";
+import { Updates } from "./updates.ts";
 
 /** The configuration of one home. */
 export interface Configuration {
@@ -40,7 +47,7 @@ export class Service implements Configuration {
   readonly registry: Registry;
   readonly sessions: Sessions;
   readonly notices = new Notices();
-  readonly hypervisor: Hypervisor = new Qemu();
+  readonly hypervisor: Hypervisor = hostHypervisor();
   readonly accelerators: AcceleratorChooser;
   readonly templates: Templates;
   readonly supervisor: Supervisor;
@@ -55,6 +62,10 @@ export class Service implements Configuration {
   readonly detections: Detections;
   readonly activeDetections: ActiveDetections;
   readonly findings: FindingExport;
+  readonly fleet: FleetShipping;
+  readonly standing: ReleaseStanding;
+  readonly updates: Updates;
+  readonly metrics: ServiceMetrics;
   readonly #watches: Disposable[] = [];
 
   constructor({ home, settings, corp }: Configuration) {
@@ -63,15 +74,19 @@ export class Service implements Configuration {
     this.corp = corp;
     this.registry = new Registry(home);
     this.sessions = new Sessions(home);
-    this.accelerators = new AcceleratorChooser(home);
+    this.accelerators = new AcceleratorChooser(home, this.hypervisor);
     this.templates = new Templates(this);
     this.detections = new Detections(home);
     this.findings = new FindingExport(home, settings, corp);
+    this.fleet = new FleetShipping(this);
+    this.standing = new ReleaseStanding(home);
+    this.updates = new Updates({ home, settings, corp });
     this.supervisor = new Supervisor({
       home,
       settings,
       corp,
       detections: this.detections,
+      standing: this.standing,
       registry: this.registry,
       sessions: this.sessions,
       notices: this.notices,
@@ -97,10 +112,12 @@ export class Service implements Configuration {
     this.rules = new Rules(home, corp);
     this.inForce = new ProfilesInForce(this);
     this.activeDetections = new ActiveDetections(this);
+    this.metrics = new ServiceMetrics(this);
   }
 
   /** Finds the VMs of earlier runs, and puts the changes of corp since then in force in them. */
   async load(): Promise<void> {
+    useHostNetwork(networkOf(this.settings));
     await this.supervisor.load();
     this.#logCorp();
     await this.refresh.refreshCorp();
@@ -118,13 +135,14 @@ export class Service implements Configuration {
     this.#watches.push({ [Symbol.dispose]: this.notices.listen((notice) => notifier.take(notice)) });
     this.#watches.push(
       watchCorp(this.corp, async () => {
-        this.#logCorp();
+        this.#tellCorp();
         await this.refresh.refreshCorp();
         await this.refresh.checkDetections();
         this.findings.reconfigure();
       }),
       this.settings.watch((ids) => {
         this.notices.tell({ type: "settings-changed", payload: { ids } });
+        if (ids.some((id) => id.startsWith("network."))) useHostNetwork(networkOf(this.settings));
         if (ids.some((id) => id.startsWith("ledger."))) this.refresh.refreshLedgers();
         if (ids.some((id) => id.startsWith("telemetry."))) this.findings.reconfigure();
       }),
@@ -136,10 +154,22 @@ export class Service implements Configuration {
     await writePidFile(this.home.servicePidFile);
     // Ahead of the first VM, which would wait for it. Without assets the first VM chooses it.
     this.accelerators.choose().catch(() => {});
+    ensureMachineKey(this.home);
     this.templates.clean().then(() => this.images.pruneOld()).catch((error) => log.warn(error));
     startMaintenance(this);
+    this.updates.begin();
+    this.fleet.begin();
     this.snapshots.begin();
     this.idle.watch();
+  }
+
+  /** Tells listeners and the log what became of corp.toml. */
+  #tellCorp(): void {
+    const { state } = this.corp;
+    const summary = corpSummary(this.corp);
+    this.notices.tell({ type: "corp-changed", payload: { status: state.status, summary } });
+    if ("error" in state) this.#logCorp();
+    else log.info(`corp configuration: ${summary}`);
   }
 
   /** A corp.toml that is not in force is said where its administrator looks. */
@@ -150,7 +180,9 @@ export class Service implements Configuration {
 
   async close(): Promise<void> {
     for (const watch of this.#watches) watch[Symbol.dispose]();
-    await Promise.all([this.findings.close(), this.supervisor.close()]);
-    await Deno.remove(this.home.servicePidFile).catch(() => {});
+    this.updates.close();
+    await Promise.all([this.findings.close(), this.fleet.close(), this.supervisor.close()]);
+    const { servicePidFile } = this.home;
+    if (namesThisProcess(servicePidFile)) removeIfThere(servicePidFile);
   }
 }

@@ -29,8 +29,8 @@ async function entryOf(home: Home, id: string): Promise<SessionEntry> {
   const modified = (mtime ?? new Date()).toISOString();
   const ended = record && state && isAlive(state) ? {} : { ended_at: modified };
   if (record) {
-    const { name, profile_id, profile_revision, created_at } = record;
-    return { id, name, profile_id, profile_revision, created_at, ...ended };
+    const { name, profile_id, profile_revision, created_at, made_by } = record;
+    return { id, name, profile_id, profile_revision, created_at, ...made_by, ...ended };
   }
   const first = await readFirstEvent(paths.ledger);
   return {

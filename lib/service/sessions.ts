@@ -35,10 +35,9 @@ export class Sessions {
 
   /** Adds or replaces the entry of a session. @param endedAt ISO 8601; absent while it runs */
   put(record: VmRecord, endedAt?: string): void {
-    const { id, name, profile_id, profile_revision, created_at } = record;
-    this.#write((index) =>
-      index.put({ id, name, profile_id, profile_revision, created_at, ...(endedAt && { ended_at: endedAt }) })
-    );
+    const { id, name, profile_id, profile_revision, created_at, made_by } = record;
+    const entry = { id, name, profile_id, profile_revision, created_at, ...made_by };
+    this.#write((index) => index.put({ ...entry, ...(endedAt && { ended_at: endedAt }) }));
   }
 
   async list(): Promise<SessionEntry[]> {
@@ -62,15 +61,21 @@ export class Sessions {
    * Removes ledgers of sessions that ended more than `days` ago.
    *
    * @param existing sessions whose VM exists: theirs stay
+   * @param release false: a ledger is still needed
    * @returns the ids of the removed ones
    */
-  prune(days: number, existing: ReadonlySet<string>, now = Date.now()): Promise<string[]> {
+  prune(
+    days: number,
+    existing: ReadonlySet<string>,
+    { now = Date.now(), release }: { now?: number; release?: (id: string) => Promise<boolean> } = {},
+  ): Promise<string[]> {
     return this.#write(async (index) => {
       const old = await index.findEndedBefore(new Date(now - days * DAY_MS).toISOString());
       const removable = old.filter((id) => !existing.has(id));
       for (const id of removable) {
         const { ledger } = sessionPaths(this.#home, id);
         if (await exists(`${ledger}.uncollected`)) continue;
+        if (await exists(ledger) && await release?.(id) === false) continue;
         await Deno.remove(dirname(ledger), { recursive: true }).catch((error) => {
           if (!(error instanceof Deno.errors.NotFound)) throw error;
         });
@@ -78,6 +83,15 @@ export class Sessions {
       }
       return removable;
     }) as Promise<string[]>;
+  }
+
+  /** Number of sessions with rows that the collecting server may lack. @param except sessions that do not count */
+  async uncollected(except: ReadonlySet<string> = new Set()): Promise<number> {
+    let count = 0;
+    for await (const { name: id } of readDir(join(this.#home.dir, "ledgers"))) {
+      if (!except.has(id) && await exists(`${sessionPaths(this.#home, id).ledger}.uncollected`)) count++;
+    }
+    return count;
   }
 
   /** Sends the uncollected rest of ended sessions (docs/contracts.md §12); a failure is logged, and the rest stays for the next call. */

@@ -172,7 +172,12 @@ export class SpareProcess {
       cpus,
       ram_mb,
       scratch_gb,
-      assets: { kernel: assets.kernel.path, initrd: assets.initrd.path, rootfs: assets.rootfs.path },
+      assets: {
+        arch: assets.arch,
+        kernel: assets.kernel.path,
+        initrd: assets.initrd.path,
+        rootfs: assets.rootfs.path,
+      },
     });
     await waiting.ordered;
   }

@@ -1,3 +1,4 @@
+import { currentArch } from "../base/arch/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import type { SessionEntry } from "../ledger/read/mod.ts";
 import { sessionPaths } from "../session/mod.ts";
@@ -34,7 +35,7 @@ export function makeStandIn(
       scratch_gb: 0,
       env: {},
       files: [],
-      assets: { version: "", kernel: "", initrd: "", rootfs: "" },
+      assets: { version: "", arch: currentArch(), kernel: "", initrd: "", rootfs: "" },
     },
     state: state ?? {
       state: "Defunct",

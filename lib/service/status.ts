@@ -1,10 +1,13 @@
+import { currentArch } from "../base/arch/mod.ts";
 import type { ServiceStatus, SystemStatus } from "../api/mod.ts";
 import { asSbxError } from "../base/error/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
-import { bootAssets, currentArch, type ListedProfile, listProfiles } from "../profile/mod.ts";
+import { corpSummary } from "../corp/mod.ts";
+import { bootAssets, type ListedProfile, listProfiles } from "../profile/mod.ts";
 import type { AcceleratorChooser } from "./accelerator.ts";
 import type { IdleVms } from "./idle.ts";
 import type { Templates } from "./templates.ts";
+import type { Updates } from "./updates.ts";
 import { type IssueSources, listIssues } from "./issue.ts";
 
 const PERMISSIONS = ["read", "write", "net", "env", "run", "ffi", "sys", "import"] as const;
@@ -15,6 +18,7 @@ export interface StatusSources extends IssueSources {
   accelerators: AcceleratorChooser;
   templates: Templates;
   idle: IdleVms;
+  updates: Updates;
 }
 
 /** Reports the status of one service. */
@@ -62,6 +66,8 @@ export class StatusReport {
       assets: await this.#assets(),
       templates: { ...await this.#sources.templates.status(), spare_ram_mb: spareRamMb },
       idle_suspend: this.#sources.idle.status(),
+      update: await this.#sources.updates.status(),
+      corp: corpSummary(this.#sources.corp),
     };
   }
 

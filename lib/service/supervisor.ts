@@ -1,6 +1,6 @@
 import type { CreateRequest, ForkRequest, VmAction, VmInfo, VmSummary } from "../api/mod.ts";
 import type { SbxError } from "../base/error/mod.ts";
-import { type VmParent, writeContract, writeRecord } from "../session/mod.ts";
+import { writeContract, writeRecord } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import type { Hypervisor } from "../vm/mod.ts";
 import { type BootSources, makeBoot, maxRunning } from "./boot.ts";
@@ -8,6 +8,7 @@ import { Companions } from "./companions.ts";
 import { removeUnfinishedForks } from "./fork_files.ts";
 import { type Forked, Forks } from "./forks.ts";
 import { Launcher, type LauncherOptions } from "./launch.ts";
+import { renewLive } from "./live_folder.ts";
 import type { Notices } from "./notice.ts";
 import type { Registry } from "./registry.ts";
 import { readRequest } from "./request.ts";
@@ -16,7 +17,7 @@ import { settle } from "./settle.ts";
 import { type Asker, comesBack, forgetMemory, keptMachine } from "./suspension.ts";
 import { removeLeftSpares } from "./spare_files.ts";
 import { infoOf, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
-import { VmMaker } from "./vm_maker.ts";
+import { type MakeOptions, VmMaker } from "./vm_maker.ts";
 import { exclusive, VmStates } from "./vm_states.ts";
 
 /** Parts of the service that the life of a VM involves. */
@@ -107,7 +108,7 @@ export class Supervisor {
    */
   async create(
     request: CreateRequest,
-    options: { scratch: boolean; parent?: VmParent } = { scratch: true },
+    options: MakeOptions = { scratch: true },
   ): Promise<Vm> {
     // The VM of the `sbx run` before this one leaves in a moment.
     if (!this.#registry.hasRoom(maxRunning(this.#settings))) await Promise.allSettled(this.#removals);
@@ -120,7 +121,10 @@ export class Supervisor {
     await exclusive(vm, "start", async () => {
       const request = await readRequest(vm.paths, vm.record);
       const boot = await makeBoot(this.#options, vm.record.profile_id, request);
-      vm.record = { ...vm.record, ...boot.record, ...await keptMachine(vm) };
+      const kept = await keptMachine(vm);
+      if (kept.assets) await this.#options.standing.requireMachine(vm.record.name, kept.assets);
+      const live = await renewLive(this.#options, vm);
+      vm.record = { ...vm.record, ...boot.record, ...live, ...kept };
       vm.problem = undefined;
       await Promise.all([writeRecord(vm.paths, vm.record), writeContract(vm.paths, boot.contract)]);
       // Other VMs may have started meanwhile; nothing is awaited from here to the new state.
@@ -174,8 +178,8 @@ export class Supervisor {
   }
 
   /** Makes copies of a VM, as {@linkcode Forks.fork} says. */
-  async fork(vm: Vm, request: ForkRequest): Promise<Forked> {
-    return await this.#forks.fork(vm, request);
+  async fork(vm: Vm, request: ForkRequest, client?: string): Promise<Forked> {
+    return await this.#forks.fork(vm, request, client);
   }
 
   /** Makes a VM persistent. */

@@ -6,9 +6,9 @@ import type { TemplateFor } from "./templates.ts";
 /** The machine that a new VM with this request would have. @throws {SbxError} those of {@linkcode makeBoot} */
 export async function templateFor(
   sources: BootSources & { accelerators: AcceleratorChooser },
-  { profile_id = DEFAULT_PROFILE, cpus, ram_mb }: TemplateRequest,
+  { profile_id = DEFAULT_PROFILE, cpus, ram_mb, arch }: TemplateRequest,
 ): Promise<TemplateFor> {
-  const { assets, record } = await makeBoot(sources, profile_id, { cpus, ram_mb, env: {} });
+  const { assets, record } = await makeBoot(sources, profile_id, { cpus, ram_mb, arch, env: {} });
   const { accelerator } = await sources.accelerators.choose(assets);
   return { cpus: record.cpus, ram_mb: record.ram_mb, accelerator, assets };
 }

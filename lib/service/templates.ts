@@ -85,7 +85,7 @@ export class Templates {
 
   /** How a machine is to start. Never throws: a VM without a template boots. */
   async startOf(machine: TemplateFor): Promise<Start> {
-    if (!this.#enabled) return { from: "kernel", why: `${ENABLED_SETTING} is off` };
+    if (!this.#enabled) return { from: "kernel", why: this.#lack ?? `${ENABLED_SETTING} is off` };
     try {
       const key = await this.#keyOf(machine);
       const failed = this.#failed.get(templateId(key));
@@ -112,7 +112,7 @@ export class Templates {
   /**
    * Makes a template, or waits for the one that is being made; one that is there is kept.
    *
-   * @throws {SbxError} `template.off`, `template.failed`, `template.folder`, `assets.mismatch`
+   * @throws {SbxError} `template.off`, `vm.not_supported`, `template.failed`, `template.folder`, `assets.mismatch`
    */
   async make(machine: TemplateFor): Promise<Template> {
     this.#requireEnabled();
@@ -164,11 +164,15 @@ export class Templates {
     }
   }
 
-  async #canStart({ cpus, ram_mb, accelerator, assets, host }: TemplateKey): Promise<boolean> {
-    const ours = await this.#options.hypervisor.identity({ cpus, ramMb: ram_mb, accelerator });
+  async #canStart({ arch, cpus, ram_mb, accelerator, assets, host }: TemplateKey): Promise<boolean> {
+    const ours = await this.#options.hypervisor.identity({ arch, cpus, ramMb: ram_mb, accelerator });
     if (Object.entries(ours).some(([name, value]) => host[name as keyof typeof host] !== value)) return false;
-    const rootfs = join(this.#options.home.assetsDir, installedName(ROOTFS, assets.rootfs));
-    return await Deno.stat(rootfs).then(() => true, () => false);
+    const { assetsDir, sharedAssetsDir } = this.#options.home;
+    const folders = [assetsDir, ...sharedAssetsDir ? [sharedAssetsDir] : []];
+    const exists = folders.map((dir) =>
+      Deno.stat(join(dir, installedName(ROOTFS, assets.rootfs))).then(() => true, () => false)
+    );
+    return (await Promise.all(exists)).includes(true);
   }
 
   /** The template for a key; a damaged one is removed. @throws {SbxError} those of {@linkcode TemplateStore.find} */
@@ -218,6 +222,7 @@ export class Templates {
       return await this.#store.make(key, (imageDir) =>
         writeTemplate(hypervisor, {
           dir,
+          arch: assets.arch,
           cpus,
           ramMb: ram_mb,
           accelerator,
@@ -250,24 +255,32 @@ export class Templates {
   }
 
   async #keyOf({ cpus, ram_mb, accelerator, assets }: TemplateFor): Promise<TemplateKey> {
+    const { arch } = assets;
     return {
+      arch,
       cpus,
       ram_mb,
       accelerator,
       assets: { kernel: assets.kernel.hash, initrd: assets.initrd.hash, rootfs: assets.rootfs.hash },
-      host: await this.#options.hypervisor.identity({ cpus, ramMb: ram_mb, accelerator }),
+      host: await this.#options.hypervisor.identity({ arch, cpus, ramMb: ram_mb, accelerator }),
     };
   }
 
   #requireEnabled(): void {
     if (this.#enabled) return;
+    if (this.#lack) throw new SbxError("vm.not_supported", `templates are not possible here: ${this.#lack}`);
     throw new SbxError(OFF, `templates are not used: ${ENABLED_SETTING} is off`, {
       hint: `sbx settings set ${ENABLED_SETTING} true`,
     });
   }
 
   get #enabled(): boolean {
-    return this.#options.settings.inForce(ENABLED_SETTING) !== false;
+    return this.#lack === undefined && this.#options.settings.inForce(ENABLED_SETTING) !== false;
+  }
+
+  /** Why no machine of this host can start from a template. */
+  get #lack(): string | undefined {
+    return this.#options.hypervisor.lackOf("templates");
   }
 }
 

@@ -4,6 +4,7 @@ import type { MachineInfo } from "../ipc/mod.ts";
 import type { SessionPaths, VmRecord } from "../session/mod.ts";
 import { PAUSED_HINT } from "../session/mod.ts";
 import type { Features, Hypervisor } from "../vm/mod.ts";
+import { guestPath } from "./workspace/mod.ts";
 import type { VmProcess } from "./vm_process.ts";
 
 /** Legal actions in each state (docs/contracts.md §2); some need a feature of the hypervisor. */
@@ -18,6 +19,9 @@ const ACTIONS: Record<VmStatus, VmAction[]> = {
 
 /** Actions of a VM that belongs to no other. */
 const OWN_LIFE: VmAction[] = ["start", "fork", "save"];
+
+/** Actions that a VM with a folder of the host lacks: that folder stays one, and changes meanwhile. */
+const LIVE_LACKS: VmAction[] = ["suspend", "fork"];
 
 type Abilities = Pick<Hypervisor, "features" | "lackOf">;
 
@@ -57,6 +61,7 @@ export function actionsOf(vm: Vm, features: Features): VmAction[] {
   return ACTIONS[vm.state.state].filter((action) => {
     // Without its record nothing else is possible.
     if (vm.damaged) return action === "delete";
+    if (vm.record.live && LIVE_LACKS.includes(action)) return false;
     if (action === "pause") return features.pause;
     if (action === "suspend") return features.save_state;
     if (action === "fork" && vm.state.state === "Running" && !features.live_fork) return false;
@@ -72,6 +77,11 @@ export function requireAction(vm: Vm, action: VmAction, hypervisor: Abilities): 
   const legal = actionsOf(vm, hypervisor.features);
   if (legal.includes(action)) return;
   const { state, last_error } = vm.state;
+  if (vm.record.live && LIVE_LACKS.includes(action)) {
+    throw new SbxError("vm.not_supported", `"${vm.record.name}" has a folder of this host: no ${action}`, {
+      hint: "a VM that got a copy of the folder can (--from-dir)",
+    });
+  }
   const lack = action === "suspend" && hypervisor.lackOf("save_state");
   if (lack) throw new SbxError("vm.not_supported", `this host cannot suspend VMs: it ${lack}`);
   const forkLack = action === "fork" && state === "Running" && !vm.record.parent &&
@@ -118,13 +128,14 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
 }
 
 export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo {
-  const { created_at, cpus, ram_mb, id, forked_from, assets } = vm.record;
+  const { created_at, cpus, ram_mb, id, forked_from, assets, live } = vm.record;
   const { accelerator, boot_stages, pid, started } = vm.state;
   return {
     ...summaryOf(vm, hypervisor.features),
     created_at,
     session_id: id,
     image: { ...(assets.image && { profile_id: assets.image }), version: assets.version },
+    arch: assets.arch,
     cpus,
     ram_mb,
     ...(forked_from && { forked_from }),
@@ -134,6 +145,7 @@ export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo
     features: hypervisor.features,
     ...(isAlive(vm.state) && pid > 0 && { pid }),
     workspace: vm.paths.workspace,
+    ...(live && { live: { dir: live.dir, place: guestPath(live.name), is_repository: live.is_repository } }),
     logs: vm.paths.logs,
     boot_stages,
   };

@@ -1,6 +1,7 @@
 /** Files of a VM on the host: made for a new VM, copied from the source of a fork. */
 import { dirname } from "node:path";
 import { copySparse } from "../base/copy/mod.ts";
+import { prepareShare } from "../live/mod.ts";
 import { type Contract, writeContract, writeRecord } from "../session/mod.ts";
 import { type VmRequest, writeRequest } from "./request.ts";
 import { makeScratch } from "./scratch.ts";
@@ -23,6 +24,7 @@ export async function makeVmFiles(
   const ahead = await spareScratchGb(paths);
   if (source) await copySparse(source.paths.workspace, paths.workspace);
   else if (ahead === undefined) await makeWorkspace(paths);
+  if (record.live) await prepareShare(record.live, paths);
   if (record.scratch_gb > 0 && record.scratch_gb !== ahead) {
     await Deno.remove(paths.scratch).catch(() => {});
     if (source && source.record.scratch_gb > 0) await copySparse(source.paths.scratch, paths.scratch);

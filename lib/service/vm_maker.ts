@@ -1,13 +1,14 @@
 import type { CreateRequest } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
-import { sessionPaths, type VmParent } from "../session/mod.ts";
+import { madeBy, sessionPaths, type VmParent } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
-import { findTools, type Hypervisor } from "../vm/mod.ts";
+import type { Hypervisor } from "../vm/mod.ts";
 import { type BootSources, DEFAULT_PROFILE, makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
 import { withoutSecrets } from "./captured.ts";
 import { companionContract } from "./companions.ts";
 import type { Launcher } from "./launch.ts";
+import { liveFolder } from "./live_folder.ts";
 import type { Registry } from "./registry.ts";
 import { readRequest, type VmRequest } from "./request.ts";
 import type { Sessions } from "./sessions.ts";
@@ -24,6 +25,16 @@ export interface VmMakerOptions extends BootSources {
   sessions: Sessions;
   launcher: Launcher;
   states: VmStates;
+}
+
+/** How a VM is made. */
+export interface MakeOptions {
+  /** it gets a disk */
+  scratch: boolean;
+  /** the VM that it works for */
+  parent?: VmParent;
+  /** the program that asked for it; absent: this service by itself */
+  client?: string;
 }
 
 /** Makes VMs, new ones and copies of stopped ones. */
@@ -46,12 +57,26 @@ export class VmMaker {
    */
   async make(
     request: CreateRequest,
-    options: { scratch: boolean; parent?: VmParent } = { scratch: true },
+    options: MakeOptions = { scratch: true },
   ): Promise<Vm> {
     const { launcher } = this.#options;
-    findTools();
+    this.#options.hypervisor.requireHost(request.arch);
     const source = request.from === undefined ? undefined : this.#findSource(request.from);
-    const id = options.parent || source ? crypto.randomUUID() : launcher.claimId();
+    if (source && request.live) {
+      throw new SbxError("request.invalid", "a copy of a VM cannot have a folder of the host", {
+        hint: "leave out one of from and live",
+      });
+    }
+    if (source && request.arch && request.arch !== source.record.assets.arch) {
+      throw new SbxError(
+        "request.invalid",
+        `"${source.record.name}" has a disk for ${source.record.assets.arch}`,
+        {
+          hint: "leave out the architecture: a copy has that of its source",
+        },
+      );
+    }
+    const id = options.parent || source || request.live ? crypto.randomUUID() : launcher.claimId();
     try {
       return await this.#make(id, request, options, source);
     } finally {
@@ -62,7 +87,7 @@ export class VmMaker {
   async #make(
     id: string,
     request: CreateRequest,
-    options: { scratch: boolean; parent?: VmParent },
+    options: MakeOptions,
     source: Vm | undefined,
   ): Promise<Vm> {
     const { sessions, launcher, states } = this.#options;
@@ -70,6 +95,7 @@ export class VmMaker {
     const profileId = request.profile_id ?? source?.record.profile_id ?? DEFAULT_PROFILE;
     // A program of somebody else: it gets the refs that its definition names, and no others.
     const boot = await makeBoot(this.#options, profileId, vmRequest, { refs: options.parent === undefined });
+    const live = request.live && await liveFolder(this.#options, request.live);
     const paths = sessionPaths(this.#home, id);
     const scratchGb = source?.record.scratch_gb ?? boot.scratchGb;
     // A disk that was made ahead costs nothing.
@@ -87,7 +113,9 @@ export class VmMaker {
         created_at: new Date().toISOString(),
         persistent: request.persistent ?? false,
         scratch_gb: hasScratch ? scratchGb : 0,
+        made_by: madeBy(options.client),
         ...(options.parent && { parent: options.parent }),
+        ...(live && { live }),
         ...boot.record,
       },
       paths,
@@ -111,13 +139,15 @@ export class VmMaker {
   /** The values of a request, over those of the source's request; secrets are replaced by refs. */
   async #completeRequest(
     id: string,
-    { cpus, ram_mb, env }: CreateRequest,
+    { cpus, ram_mb, arch, env }: CreateRequest,
     source: Vm | undefined,
   ): Promise<VmRequest> {
     const base = source && await readRequest(source.paths, source.record);
     return {
       cpus: cpus ?? base?.cpus,
       ram_mb: ram_mb ?? base?.ram_mb,
+      // The programs on its disk are of one architecture.
+      arch: source ? source.record.assets.arch : arch,
       env: await withoutSecrets(this.#home, id, { ...base?.env, ...env }),
     };
   }

@@ -47,6 +47,8 @@ export class VmStates {
     });
     this.#options.registry.remove(vm);
     this.#options.sessions.put(vm.record, new Date().toISOString());
+    const { id, name } = vm.record;
+    this.#options.notices.tell({ type: "vm-deleted", payload: { id, name } });
   }
 }
 

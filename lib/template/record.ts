@@ -1,3 +1,4 @@
+import { ARCHES } from "../base/arch/mod.ts";
 import { z } from "zod";
 import { blake3 } from "../base/hash/mod.ts";
 
@@ -5,9 +6,10 @@ const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
 /** What the memory of a booted guest depends on: another value of any of these needs another template. */
 export const TemplateKey = z.strictObject({
+  arch: z.enum(ARCHES),
   cpus: z.int().positive(),
   ram_mb: z.int().positive(),
-  accelerator: z.enum(["kvm", "tcg"]),
+  accelerator: z.enum(["kvm", "tcg", "vz"]),
   assets: z.strictObject({ kernel: hash, initrd: hash, rootfs: hash }),
   host: z.strictObject({ hypervisor: z.string(), processor: z.string(), machine: z.string() }),
 });

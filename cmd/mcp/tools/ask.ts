@@ -27,7 +27,7 @@ export class AskWatch {
 
   /** Settles when asks are followed, or cannot be: the call does not depend on it. */
   static async open({ client, progress }: Context, session?: string): Promise<AskWatch> {
-    const watch = new AskWatch(new WebSocket(client.socketUrl("/events")), progress);
+    const watch = new AskWatch(client.socket("/events"), progress);
     watch.session = session;
     await new Promise((resolve) => {
       for (const event of ["open", "error", "close"]) watch.#socket.addEventListener(event, resolve);

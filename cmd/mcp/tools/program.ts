@@ -102,6 +102,7 @@ export const PROGRAM_TOOLS: Tool[] = [
       ),
       cpus: RunRequest.shape.cpus,
       ram_mb: RunRequest.shape.ram_mb,
+      arch: RunRequest.shape.arch,
     }),
     output: z.object({ ...outcome, session_id: z.string().optional() }),
     hints,

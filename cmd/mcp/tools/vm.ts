@@ -13,7 +13,7 @@ import { segment } from "../../../lib/client/mod.ts";
 import { type Context, type Tool, tool } from "../tool.ts";
 import { vm } from "./common.ts";
 
-const { name, profile_id, cpus, ram_mb, env, from } = CreateRequest.shape;
+const { name, profile_id, cpus, ram_mb, arch, env, from } = CreateRequest.shape;
 const newName = name.describe("letters, digits, _ and -, at most 64; default: a generated name");
 
 /** Acts on a VM that the agent may touch. */
@@ -40,6 +40,7 @@ export const VM_TOOLS: Tool[] = [
       profile_id: profile_id.describe("profile with the VM's policy and image; default: code"),
       cpus: cpus.describe("1 to 8; default: from the settings"),
       ram_mb: ram_mb.describe("256 to 16384 MB; default: from the settings"),
+      arch,
       persistent: z.boolean().default(true).describe("false: the VM is deleted when it stops"),
       env: env.describe("environment variables of all programs in the VM; never put secrets here"),
       from: from.describe("stopped VM whose disk and workspace are copied"),

@@ -4,6 +4,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
 import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
 import { auditCredentials, credentialView, newCredential } from "../../../lib/service/mod.ts";
+import { recordStep } from "../../../lib/setup/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of the credential store and of its audit (docs/contracts.md §9). */
@@ -13,6 +14,7 @@ export function routeCredentials(app: Hono, home: Home): void {
   handle(app, credentialRoutes.list, () => ({ credentials: store.list().map(credentialView) }));
   handle(app, credentialRoutes.add, async ({ body }) => {
     const [entry] = await store.add([newCredential(body)]);
+    await recordStep(home, "providers");
     return credentialView(entry);
   });
   handle(app, credentialRoutes.revoke, async ({ params }) => {

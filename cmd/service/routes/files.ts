@@ -14,10 +14,10 @@ import { handle, readBody } from "../handle.ts";
 
 /** Routes of the files in a VM's workspace, whether it runs or not. */
 export function routeFiles(app: Hono, home: Home, supervisor: Supervisor): void {
-  const workspace = (vm: Vm) => new Workspace(vm.paths.workspace);
-
   handle(app, fileRoutes.read, async ({ params, query }) => {
-    const { file, size, allocated } = await workspace(supervisor.find(params.id)).open(query.path);
+    const { file, size, allocated } = await workspaceOf(supervisor.find(params.id), query.path).open(
+      query.path,
+    );
     return new Response(file.readable, {
       headers: {
         "content-type": "application/octet-stream",
@@ -32,7 +32,7 @@ export function routeFiles(app: Hono, home: Home, supervisor: Supervisor): void 
     if (query.type === "symlink") return await makeLink(vm, query, context.req.raw);
     const { body, captured } = await contentOf(home, vm, query.path, context.req.raw);
     const mode = query.mode === undefined ? undefined : parseInt(query.mode, 8);
-    const size = await workspace(vm).write(query.path, body, mode);
+    const size = await workspaceOf(vm, query.path).write(query.path, body, mode);
     await awaitFile(vm, query.path, size);
     return { path: relativePath(query.path), size, ...(captured > 0 && { captured }) };
   });
@@ -40,8 +40,18 @@ export function routeFiles(app: Hono, home: Home, supervisor: Supervisor): void 
     app,
     fileRoutes.list,
     ({ params, query: { path, depth, cursor } }) =>
-      workspace(supervisor.find(params.id)).list(path, depth, cursor),
+      workspaceOf(supervisor.find(params.id), path).list(path, depth, cursor),
   );
+}
+
+/** @throws {SbxError} `file.invalid`: the path is in a folder of this host that the VM has in its workspace */
+function workspaceOf({ paths, record: { live } }: Vm, path: string): Workspace {
+  if (live && relativePath(path).split("/")[0] === live.name) {
+    throw new SbxError("file.invalid", `"${path}" is of the folder "${live.dir}" of this host`, {
+      hint: "copy from there, or to there",
+    });
+  }
+  return new Workspace(paths.workspace);
 }
 
 /** Content of a file to write; the guest gets refs in place of the secrets of a `.env` file (docs/contracts.md §9). */
@@ -61,14 +71,14 @@ async function makeFolder(vm: Vm, { path, mode }: { path: string; mode?: string 
   if (mode !== undefined || await hasBytes(request)) {
     throw new SbxError("request.invalid", "a folder is made without a body and without a mode");
   }
-  await new Workspace(vm.paths.workspace).makeFolder(path);
+  await workspaceOf(vm, path).makeFolder(path);
   return { path: relativePath(path), size: 0 };
 }
 
 async function makeLink(vm: Vm, { path, mode }: { path: string; mode?: string }, request: Request) {
   if (mode !== undefined) throw new SbxError("request.invalid", "a link is made without a mode");
   const target = new TextDecoder().decode(await readBody(request));
-  await new Workspace(vm.paths.workspace).makeLink(path, target);
+  await workspaceOf(vm, path).makeLink(path, target);
   return { path: relativePath(path), size: 0 };
 }
 

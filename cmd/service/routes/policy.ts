@@ -1,13 +1,11 @@
-import { userInfo } from "node:os";
 import type { Hono } from "hono";
 import { policyRoutes, type RuleList } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import type { AnsweredBy, Rule } from "../../../lib/policy/mod.ts";
+import type { Rule } from "../../../lib/policy/mod.ts";
 import type { Service } from "../../../lib/service/mod.ts";
+import { userName } from "../../../lib/base/user/mod.ts";
+import { clientOf } from "../client.ts";
 import { handle } from "../handle.ts";
-
-/** Longest name of a client in a record, in characters. */
-const CLIENT_MAX = 128;
 
 /** A rule as the API shows it. */
 type RuleView = Omit<Rule, "match_line">;
@@ -56,7 +54,8 @@ export function routePolicy(app: Hono, { rules, refresh, inForce, asks, registry
     app,
     policyRoutes.resolveAsk,
     ({ params, body, context }) =>
-      asks.resolve(params.id, body, answeredBy(context.req.header("user-agent"))),
+      // The socket and the token of this service are those of its user.
+      asks.resolve(params.id, body, { user: userName(), client: clientOf(context) }),
   );
 
   async function findRule(profileId: string, ruleId: string, layer?: string): Promise<RuleView> {
@@ -68,22 +67,6 @@ export function routePolicy(app: Hono, { rules, refresh, inForce, asks, registry
     throw new SbxError("policy.rule.not_found", `profile "${profileId}" has no rule "${ruleId}"`, {
       hint: `GET /profiles/${profileId}/enforcement/rules/list lists the rules in force`,
     });
-  }
-}
-
-/** The user of this service, whose socket and token only that user can use, and the program that answers for them. */
-function answeredBy(userAgent = ""): AnsweredBy {
-  // deno-lint-ignore no-control-regex
-  const client = userAgent.replace(/[\x00-\x1f\x7f-\x9f]/g, "").slice(0, CLIENT_MAX);
-  return { user: userName(), client: client || "unknown" };
-}
-
-function userName(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    // A user id without an entry in the user database.
-    return `uid ${Deno.uid()}`;
   }
 }
 

@@ -2,22 +2,21 @@ import type { Hono } from "hono";
 import { type CostReport, policyRoutes, sessionRoutes, vmRoutes } from "../../../lib/api/mod.ts";
 import { readCosts, readEvents } from "../../../lib/ledger/read/mod.ts";
 import {
+  budgetsOf,
   contextsOf,
   explainEvent,
   type LedgerFinder,
   readLogs,
+  type Service,
   sessionEvents,
   sessionHistory,
-  type Sessions,
-  type Supervisor,
 } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of the records of VMs: events, programs, logs. */
 export function routeRecords(
   app: Hono,
-  supervisor: Supervisor,
-  sessions: Sessions,
+  { supervisor, sessions, registry }: Service,
   findLedger: LedgerFinder,
 ): void {
   handle(
@@ -39,7 +38,8 @@ export function routeRecords(
   );
   handle(app, sessionRoutes.costs, async ({ params }): Promise<CostReport> => {
     const { PRICES_NOTE } = await import("../../../lib/model/mod.ts");
-    return { prices: PRICES_NOTE, models: await readCosts(await findLedger(params.id)) };
+    const models = await readCosts(await findLedger(params.id));
+    return { prices: PRICES_NOTE, models, budgets: await budgetsOf(registry, params.id) };
   });
   handle(
     app,

@@ -1,5 +1,6 @@
-import type { Hono } from "hono";
+import type { Context, Hono } from "hono";
 import { vmRoutes } from "../../../lib/api/mod.ts";
+import { readTraceparent } from "../../../lib/event/mod.ts";
 import {
   comesBack,
   execBuffered,
@@ -7,6 +8,7 @@ import {
   OneOffVm,
   type Supervisor,
 } from "../../../lib/service/mod.ts";
+import { clientOf } from "../client.ts";
 import { handle } from "../handle.ts";
 import { acceptsEvents, eventStream } from "../sse.ts";
 
@@ -14,19 +16,26 @@ import { acceptsEvents, eventStream } from "../sse.ts";
 export function routeRun(app: Hono, supervisor: Supervisor): void {
   handle(app, vmRoutes.exec, async ({ params, body, context }) => {
     const vm = supervisor.find(params.id);
+    const request = traced(body, context);
     const run = <T>(work: () => Promise<T>) => supervisor.inGuest(vm, "a program", work);
-    if (!acceptsEvents(context.req.raw)) return await run(() => execBuffered(vm, body));
+    if (!acceptsEvents(context.req.raw)) return await run(() => execBuffered(vm, request));
     if (!comesBack(vm)) await supervisor.ready(vm, "a program");
     return eventStream(async (send, gone) => {
       // The status of the answer is sent by now: a resume takes longer than somebody should wait for nothing.
       if (comesBack(vm)) await send("resuming", supervisor.summary(vm));
-      await run(() => execStreamed(vm, body, send, gone));
+      await run(() => execStreamed(vm, request, send, gone));
     });
   });
 
   handle(app, vmRoutes.run, async ({ body, context }) => {
-    const vm = await OneOffVm.create(supervisor, body);
+    const vm = await OneOffVm.create(supervisor, traced(body, context), clientOf(context));
     if (!acceptsEvents(context.req.raw)) return vm.runBuffered();
     return eventStream((send, gone) => vm.runStreamed(send, gone));
   });
+}
+
+/** A request with the trace of its `traceparent`, which any client can claim. */
+function traced<T>(body: T, context: Context): T & { trace_id?: string } {
+  const trace_id = readTraceparent(context.req.header("traceparent"));
+  return { ...body, ...(trace_id !== undefined && { trace_id }) };
 }

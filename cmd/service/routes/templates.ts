@@ -21,6 +21,6 @@ export function routeTemplates(app: Hono, service: Service): void {
 type Template = Awaited<ReturnType<Service["templates"]["list"]>>[number];
 
 function infoOf({ id, bytes, record: { created_at, key } }: Template): TemplateInfo {
-  const { cpus, ram_mb, accelerator, assets } = key;
-  return { id, created_at, cpus, ram_mb, accelerator, rootfs: assets.rootfs, bytes };
+  const { arch, cpus, ram_mb, accelerator, assets } = key;
+  return { id, created_at, arch, cpus, ram_mb, accelerator, rootfs: assets.rootfs, bytes };
 }

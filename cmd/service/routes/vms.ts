@@ -1,18 +1,34 @@
 import type { Hono } from "hono";
 import { vmRoutes } from "../../../lib/api/mod.ts";
-import type { ProfilesInForce, Supervisor } from "../../../lib/service/mod.ts";
+import type { ProfilesInForce, ReleaseStanding, Supervisor } from "../../../lib/service/mod.ts";
+import { clientOf } from "../client.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of the life of VMs. */
-export function routeVms(app: Hono, supervisor: Supervisor, inForce: ProfilesInForce): void {
+export function routeVms(
+  app: Hono,
+  { supervisor, inForce, standing }: {
+    supervisor: Supervisor;
+    inForce: ProfilesInForce;
+    standing: ReleaseStanding;
+  },
+): void {
   const summaryOf = (id: string) => supervisor.summary(supervisor.find(id));
 
-  handle(app, vmRoutes.create, async ({ body }) => supervisor.summary(await supervisor.create(body)));
+  handle(app, vmRoutes.create, async ({ body, context }) => {
+    const options = { scratch: true, client: clientOf(context) };
+    return supervisor.summary(await supervisor.create(body, options));
+  });
   handle(app, vmRoutes.list, ({ query }) => ({ vms: supervisor.list(query.all === "true") }));
   handle(app, vmRoutes.info, async ({ params }) => {
     const vm = supervisor.find(params.id);
     const profile_in_force = await inForce.of(vm);
-    return { ...supervisor.info(vm), ...(profile_in_force && { profile_in_force }) };
+    const deprecated = vm.damaged ? [] : await standing.notesOf(vm);
+    return {
+      ...supervisor.info(vm),
+      ...(profile_in_force && { profile_in_force }),
+      ...(deprecated.length > 0 && { deprecated }),
+    };
   });
   handle(app, vmRoutes.status, ({ params }) => {
     const { id, status, last_error } = summaryOf(params.id);
@@ -44,8 +60,9 @@ export function routeVms(app: Hono, supervisor: Supervisor, inForce: ProfilesInF
     await supervisor.save(vm, body.name);
     return supervisor.summary(vm);
   });
-  handle(app, vmRoutes.fork, async ({ params, body }) => {
-    const { vms, stillMs } = await supervisor.fork(supervisor.find(params.id), body);
+  handle(app, vmRoutes.fork, async ({ params, body, context }) => {
+    const vm = supervisor.find(params.id);
+    const { vms, stillMs } = await supervisor.fork(vm, body, clientOf(context));
     return { vms: vms.map((vm) => supervisor.summary(vm)), still_ms: stillMs };
   });
   handle(app, vmRoutes.delete, async ({ params }) => {

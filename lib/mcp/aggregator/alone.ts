@@ -4,6 +4,7 @@ import { type AggregatorDefinition, readDefinitions } from "../definition.ts";
 import { spawnAggregator } from "../driver/spawn.ts";
 import { LineWriter, readLines, valueOf } from "../ndjson.ts";
 import { OutboundServer } from "../outbound/mod.ts";
+import { hostNetwork } from "../../proxy/mod.ts";
 import { readRequest } from "../protocol.ts";
 import { dropPermissions } from "./permission.ts";
 
@@ -23,6 +24,7 @@ export async function runAlone(command: string[]): Promise<number> {
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
+  (await hostNetwork()).prepare();
   await dropPermissions(["read", "write", "run", "env", "sys", "ffi", "import"]);
   relay(child.stdin, outbound);
   const { code } = await child.status;

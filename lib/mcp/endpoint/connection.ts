@@ -1,13 +1,13 @@
 import { isObject } from "../../base/object/mod.ts";
 import { type Channel, FrameCut, FrameError } from "../../base/wire/mod.ts";
-import { type EventProcess, processOf } from "../../event/mod.ts";
+import { processOf } from "../../event/mod.ts";
 import type { Draft, Gate } from "../../policy/mod.ts";
 import type { EntryKind, Progress } from "../entry.ts";
 import type { Catalogue } from "./catalogue.ts";
-import { draftOf } from "./event.ts";
+import { type Caller, callerOf, draftOf } from "./event.ts";
 import { GuestRequests } from "./guest_request.ts";
 import type { EndpointLimits } from "./limit.ts";
-import { METHODS } from "./method.ts";
+import { type Method, type MethodContext, METHODS, type PreparedRequest } from "./method.ts";
 import { namesOf } from "./name.ts";
 import { Outbox } from "./outbox.ts";
 import { ArgumentsRefused, helloName, isEnd, nameOf, progressToken } from "./params.ts";
@@ -43,7 +43,7 @@ export class GuestConnection {
   /** servers of the requests in progress */
   readonly #servers: string[] = [];
   #capabilities: Params = {};
-  #process?: EventProcess;
+  #caller: Caller = {};
   #started = false;
   #initialized = false;
   #logLevel = Infinity;
@@ -60,7 +60,7 @@ export class GuestConnection {
     try {
       const name = helloName(await this.#channel.next());
       if (name === undefined) throw new FrameError("the first frame must be Hello{process_name}");
-      this.#process = processOf(name);
+      this.#caller = callerOf(processOf(name), {});
       for (let frame = await this.#channel.next(); frame !== null; frame = await this.#channel.next()) {
         if (isEnd(frame)) return await this.#drain();
         await this.#handle(frame);
@@ -132,7 +132,7 @@ export class GuestConnection {
   async #reportFrameError(problem: FrameError): Promise<void> {
     const { message, cause } = problem;
     try {
-      if (!(problem instanceof FrameCut)) this.#refuse(draftOf("mcp.event", "", this.#process), message);
+      if (!(problem instanceof FrameCut)) this.#refuse(draftOf("mcp.event", "", this.#caller), message);
     } catch {
       // The ledger cannot be written: the connection ends all the same.
     }
@@ -226,11 +226,9 @@ export class GuestConnection {
       add: (uri: string) => this.#shared.subscriptions.add(uri, this),
       remove: (uri: string) => this.#shared.subscriptions.remove(uri, this),
     };
-    const prepared = this.#recordingRefusals(
-      method,
-      params,
-      () => prepare({ params, catalogue, process: this.#process, options, limits, subscriptions }),
-    );
+    const caller = callerOf(this.#caller.process, params);
+    const context = { params, catalogue, caller, options, limits, subscriptions };
+    const prepared = this.#recordingRefusals(method, prepare, context);
     const { signal } = abort;
     const server = prepared.draft.mcp!.request.server_name;
     this.#servers.push(server);
@@ -244,13 +242,13 @@ export class GuestConnection {
   }
 
   /** Records a request whose arguments are over a limit; its names have been read by then. */
-  #recordingRefusals<T>(method: string, params: Params, prepare: () => T): T {
+  #recordingRefusals(method: string, prepare: Method, context: MethodContext): PreparedRequest {
     try {
-      return prepare();
+      return prepare(context);
     } catch (error) {
       if (error instanceof ArgumentsRefused) {
         const type = method === "tools/call" ? "mcp.tool_call" : "mcp.event";
-        this.#refuse(draftOf(type, method, this.#process, namesOf(nameOf(params))), error.message);
+        this.#refuse(draftOf(type, method, context.caller, namesOf(nameOf(context.params))), error.message);
       }
       throw error;
     }

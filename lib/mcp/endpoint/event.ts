@@ -1,24 +1,38 @@
 /** Events of MCP requests (docs/contracts.md §5): the request for policy, and the response for the ledger. */
 import { isObject } from "../../base/object/mod.ts";
-import type { EventProcess, EventType, McpEvent } from "../../event/mod.ts";
+import { type EventProcess, type EventType, type McpEvent, readTraceparent } from "../../event/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
 import { KEPT_ITEMS_MAX, KEPT_TEXT_MAX } from "./limit.ts";
 import { type Names, NO_NAMES } from "./name.ts";
+import type { Params } from "./rpc.ts";
 
 export type McpRequest = McpEvent["request"];
 export type McpResponse = NonNullable<McpEvent["response"]>;
 export type Content = McpResponse["content"][number];
 
+/** Origin of a request. */
+export interface Caller {
+  process?: EventProcess;
+  /** trace that the request claims */
+  trace_id?: string;
+}
+
+/** Origin of a request, with the trace of its `_meta.traceparent` (MCP, SEP-414). A guest can claim any. */
+export function callerOf(process: EventProcess | undefined, { _meta }: Params): Caller {
+  const trace_id = isObject(_meta) ? readTraceparent(_meta.traceparent) : undefined;
+  return { ...(process && { process }), ...(trace_id !== undefined && { trace_id }) };
+}
+
 /** Draft of the event of one request. */
 export function draftOf(
   event_type: EventType & `mcp.${string}`,
   method: string,
-  process: EventProcess | undefined,
+  caller: Caller,
   names: Names = NO_NAMES,
   args: Record<string, unknown> = {},
 ): Draft {
   return {
-    common: { event_type, source_engine: "mcp", ...(process && { process }) },
+    common: { event_type, source_engine: "mcp", ...caller },
     mcp: { request: { method, ...names, arguments: args as McpRequest["arguments"] } },
   };
 }

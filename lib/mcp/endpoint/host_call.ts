@@ -2,6 +2,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { processOf } from "../../event/mod.ts";
 import { type Gate, summary } from "../../policy/mod.ts";
 import type { Catalogue, ToolServer } from "./catalogue.ts";
+import { callerOf } from "./event.ts";
 import { LIMITS } from "./limit.ts";
 import { withLocal } from "./local.ts";
 import { METHODS } from "./method.ts";
@@ -30,7 +31,7 @@ export async function callForHost({ gate, catalogue, local, name, args }: HostCa
   const { draft, timeoutMs, effect } = prepare({
     params: { name, arguments: args },
     catalogue: withLocal(catalogue, local),
-    process: processOf("sbx"),
+    caller: callerOf(processOf("sbx"), {}),
     options: { signal: abort.signal },
     limits: LIMITS,
     subscriptions: { add() {}, remove: () => false },

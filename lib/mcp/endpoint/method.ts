@@ -1,6 +1,5 @@
 /** Methods subject to policy: the event, the request to the catalogue, and the result for the guest. */
 import { isObject, objectOf } from "../../base/object/mod.ts";
-import type { EventProcess } from "../../event/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
 import type {
   CallOptions,
@@ -10,7 +9,7 @@ import type {
   ResourceTemplateEntry,
   ToolEntry,
 } from "./catalogue.ts";
-import { type Content, draftOf, listResponse, responseOf } from "./event.ts";
+import { type Caller, type Content, draftOf, listResponse, responseOf } from "./event.ts";
 import { type EndpointLimits, URI_MAX } from "./limit.ts";
 import { namesOf, namesOfResource } from "./name.ts";
 import { pageOf } from "./page.ts";
@@ -29,7 +28,7 @@ export interface PreparedRequest {
 export interface MethodContext {
   params: Params;
   catalogue: Catalogue;
-  process: EventProcess | undefined;
+  caller: Caller;
   options: CallOptions;
   limits: EndpointLimits;
   subscriptions: OwnSubscriptions;
@@ -42,7 +41,8 @@ export interface OwnSubscriptions {
   remove(uri: string): boolean;
 }
 
-type Method = (context: MethodContext) => PreparedRequest;
+/** Reads the params of a method, before policy decides. */
+export type Method = (context: MethodContext) => PreparedRequest;
 
 /**
  * Methods by name; a Map, because a method may be named like a member of every object.
@@ -77,10 +77,10 @@ export const METHODS: ReadonlyMap<string, Method> = new Map<string, Method>([
   ],
 ]);
 
-function callTool({ params, catalogue, process, options, limits }: MethodContext): PreparedRequest {
+function callTool({ params, catalogue, caller, options, limits }: MethodContext): PreparedRequest {
   const names = namesOf(textParam(params, "name"));
   return {
-    draft: draftOf("mcp.tool_call", "tools/call", process, names, argumentsParam(params)),
+    draft: draftOf("mcp.tool_call", "tools/call", caller, names, argumentsParam(params)),
     timeoutMs: limits.callTimeoutMs,
     effect: async ({ namespaced_tool_name: name, arguments: args }) => {
       const result = resultOf(await catalogue.callTool(name, args, options), name);
@@ -89,10 +89,10 @@ function callTool({ params, catalogue, process, options, limits }: MethodContext
   };
 }
 
-function readResource({ params, catalogue, process, options, limits }: MethodContext): PreparedRequest {
+function readResource({ params, catalogue, caller, options, limits }: MethodContext): PreparedRequest {
   const names = namesOfResource(textParam(params, "uri", URI_MAX));
   return {
-    draft: draftOf("mcp.event", "resources/read", process, names),
+    draft: draftOf("mcp.event", "resources/read", caller, names),
     timeoutMs: limits.requestTimeoutMs,
     effect: async ({ namespaced_tool_name: uri }) => {
       const result = resultOf(await catalogue.readResource(uri, options), uri);
@@ -101,10 +101,10 @@ function readResource({ params, catalogue, process, options, limits }: MethodCon
   };
 }
 
-function getPrompt({ params, catalogue, process, options, limits }: MethodContext): PreparedRequest {
+function getPrompt({ params, catalogue, caller, options, limits }: MethodContext): PreparedRequest {
   const names = namesOf(textParam(params, "name"));
   return {
-    draft: draftOf("mcp.event", "prompts/get", process, names, argumentsParam(params)),
+    draft: draftOf("mcp.event", "prompts/get", caller, names, argumentsParam(params)),
     timeoutMs: limits.requestTimeoutMs,
     effect: async ({ namespaced_tool_name: name, arguments: args }) => {
       const result = resultOf(await catalogue.getPrompt(name, args, options), name);
@@ -113,7 +113,7 @@ function getPrompt({ params, catalogue, process, options, limits }: MethodContex
   };
 }
 
-function complete({ params, catalogue, process, options, limits }: MethodContext): PreparedRequest {
+function complete({ params, catalogue, caller, options, limits }: MethodContext): PreparedRequest {
   const { ref, argument, context } = params;
   if (!isObject(ref) || !isObject(argument)) {
     throw new RpcError(RPC.params, "params.ref and params.argument must be objects");
@@ -124,7 +124,7 @@ function complete({ params, catalogue, process, options, limits }: MethodContext
     : namesOf(textParam(ref, "name"));
   const args = argumentsParam({ arguments: { argument, ...(isObject(context) && { context }) } });
   return {
-    draft: draftOf("mcp.event", "completion/complete", process, names, args),
+    draft: draftOf("mcp.event", "completion/complete", caller, names, args),
     timeoutMs: limits.requestTimeoutMs,
     effect: async ({ namespaced_tool_name: name, arguments: { argument, context } }) => {
       if (!isObject(argument)) throw new RpcError(RPC.params, "params.argument must be an object");
@@ -174,7 +174,7 @@ function subscription(
 ): PreparedRequest {
   const names = namesOfResource(textParam(context.params, "uri", URI_MAX));
   return {
-    draft: draftOf("mcp.event", method, context.process, names),
+    draft: draftOf("mcp.event", method, context.caller, names),
     timeoutMs: context.limits.requestTimeoutMs,
     effect: async ({ namespaced_tool_name: uri }) => {
       await change(uri, context);
@@ -199,8 +199,8 @@ function list<T>(
 ): Method {
   const event = key === "tools" ? "mcp.tool_list" : "mcp.event";
   const names = (items: Params[]) => items.map((item) => String(item[label]));
-  return ({ params: { cursor }, catalogue, process, options, limits }) => ({
-    draft: draftOf(event, `${method}/list`, process),
+  return ({ params: { cursor }, catalogue, caller, options, limits }) => ({
+    draft: draftOf(event, `${method}/list`, caller),
     timeoutMs: limits.requestTimeoutMs,
     effect: async () => {
       const { items, omitted, nextCursor } = pageOf(await entries(catalogue, options), key, cursor, itemOf);

@@ -42,7 +42,7 @@ export class ServerNotices {
     const name = typeof logger === "string" ? logger : "";
     const names = { server_name: server, tool_name: name, namespaced_tool_name: `${server}__${name}` };
     const args = argumentsParam({ arguments: { level, data } });
-    const passage = await this.#gate.decide(draftOf("mcp.event", method, undefined, names, args));
+    const passage = await this.#gate.decide(draftOf("mcp.event", method, {}, names, args));
     if (!passage.allowed) return;
     const { arguments: { level: decided, data: text } } = passage.event.mcp!.request;
     for (const connection of wants()) {

@@ -38,7 +38,7 @@ export class ServerRequests {
     const { _meta, ...rest } = params;
     const args = argumentsParam({ arguments: rest });
     const names = { server_name: server, tool_name: "", namespaced_tool_name: "" };
-    const passage = await this.#gate.decide(draftOf("mcp.event", method, undefined, names, args), signal);
+    const passage = await this.#gate.decide(draftOf("mcp.event", method, {}, names, args), signal);
     const isElicitation = method === "elicitation/create";
     if (!passage.allowed) {
       if (isElicitation) return DECLINED;

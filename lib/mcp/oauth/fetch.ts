@@ -2,6 +2,7 @@
 import { isPrivateHost } from "../../base/address/mod.ts";
 import { isDeeper } from "../../base/json/mod.ts";
 import { joinBytes } from "../../base/bytes/mod.ts";
+import { hostFetch } from "../../proxy/mod.ts";
 import { OAUTH_BYTES_MAX, OAUTH_DEPTH_MAX, OAUTH_REQUEST_MS } from "../limit.ts";
 import { loginFailed } from "./problem.ts";
 
@@ -46,7 +47,7 @@ export function loginFetch(server: URL, { headOnly = false } = {}): LoginFetch {
     const url = checkTarget(to, "an address of the authorization server", server);
     const limit = AbortSignal.timeout(OAUTH_REQUEST_MS);
     try {
-      const response = await fetch(url, { ...init, redirect: "manual", signal: limit });
+      const response = await hostFetch(url, { ...init, redirect: "manual", signal: limit });
       if (headOnly) await response.body?.cancel();
       const body = headOnly ? null : await readWhole(response, url);
       const isEmpty = [101, 204, 205, 304].includes(response.status);

@@ -1,4 +1,5 @@
 /** Credentials of requests to servers: named by the definition, or of a login. */
+import { hostFetch } from "../../proxy/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
 import { OutboundRefusal } from "./refusal.ts";
 import type { SecretFilter } from "./secret.ts";
@@ -34,7 +35,7 @@ export interface ServerLogins {
 
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
-type Init = RequestInit & { headers: Record<string, string>; client: Deno.HttpClient };
+type Init = RequestInit & { headers: Record<string, string> };
 
 /** Adds credentials to requests; every secret that it sends is known to the filter first. */
 export class Credentials {
@@ -124,5 +125,5 @@ function requireSafe({ protocol, hostname }: URL): void {
 
 function send(to: URL, init: Init, secret?: string): Promise<Response> {
   if (secret !== undefined) init.headers.authorization = `Bearer ${secret}`;
-  return fetch(to, init);
+  return hostFetch(to, init);
 }

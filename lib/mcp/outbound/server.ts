@@ -64,7 +64,6 @@ interface ForwardedRequest {
 /** Carries the requests of one aggregator. */
 export class OutboundServer {
   readonly #options: OutboundOptions;
-  readonly #http = Deno.createHttpClient({ poolMaxIdlePerHost: 64 });
   readonly #requests = new Map<number, ForwardedRequest>();
   #servers: Map<string, AllowedServer>;
   #previousServers = new Map<string, AllowedServer>();
@@ -137,11 +136,6 @@ export class OutboundServer {
     this.#syncs.clear();
     this.#questions.close();
     for (const { abort } of this.#requests.values()) abort.abort();
-    try {
-      this.#http.close();
-    } catch {
-      // already closed
-    }
   }
 
   /** @returns false when the other end breaks the protocol */
@@ -206,7 +200,6 @@ export class OutboundServer {
         body: head.method === "POST" ? body : undefined,
         redirect: "manual",
         signal: request.abort.signal,
-        client: this.#http,
       });
     } catch (error) {
       wire.send(FrameKind.Fail, id, error instanceof OutboundRefusal ? error.message : failureText(error));
@@ -222,7 +215,7 @@ export class OutboundServer {
     id: number,
     request: ForwardedRequest,
     to: URL,
-    init: RequestInit & { headers: Record<string, string>; client: Deno.HttpClient },
+    init: RequestInit & { headers: Record<string, string> },
   ): Promise<void> {
     const response = await this.#credentials.send(request.server, to, init);
     const filter = this.#hasSecrets ? filterOf(response, init.method, this.#secrets) : undefined;

@@ -1,5 +1,5 @@
 /** Differences between two definitions of a tool, word by word, for `sbx mcp diff`. */
-import { canonicalJson } from "../../event/mod.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
 import type { ToolDefinition } from "../entry.ts";
 
 /** A run of words that is unchanged, added or removed. */
@@ -42,11 +42,19 @@ export function definitionDiff(
     .map((field) => ({ field, parts: wordDiff(old[field], current[field]) }));
 }
 
-/** Renders parts as git's word diff: `[-removed-]` and `{+added+}`. */
+/**
+ * Renders parts as git's word diff: `[-removed-]` and `{+added+}`. Marks that a server wrote into its texts get a backslash,
+ * or new text could pass for removed.
+ */
 export function renderDiff(parts: DiffPart[]): string {
-  return parts.map(({ op, text }) => op === "same" ? text : op === "add" ? `{+${text}+}` : `[-${text}-]`)
-    .join("");
+  return parts.map(({ op, text }) => {
+    const words = text.replace(MARK, "$&\\");
+    return op === "same" ? words : op === "add" ? `{+${words}+}` : `[-${words}-]`;
+  }).join("");
 }
+
+/** First halves of marks that stand before their second ones. */
+const MARK = /\[(?=-)|-(?=\])|\{(?=\+)|\+(?=\})/g;
 
 function diffMiddle(parts: DiffPart[], a: string[], b: string[]): void {
   if (a.length * b.length > CELLS_MAX) {

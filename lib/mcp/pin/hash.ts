@@ -1,5 +1,5 @@
 import { blake3 } from "../../base/hash/mod.ts";
-import { canonicalJson } from "../../event/mod.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
 import type { ToolDefinition } from "../entry.ts";
 
 /** Pin of a tool: BLAKE3 of the canonical JSON of its definition (docs/contracts.md §8, "Pin"). */

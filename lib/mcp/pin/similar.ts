@@ -1,4 +1,4 @@
-import { canonicalJson } from "../../event/mod.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
 import type { ToolDefinition } from "../entry.ts";
 
 /** Similarity at which a new tool counts as a renamed one that disappeared. */

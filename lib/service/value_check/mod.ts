@@ -13,9 +13,15 @@ const NO_VALUES: NetworkValues = { resolvers: [], overrides: [] };
 const NETWORK: Record<string, (value: unknown) => Partial<NetworkValues>> = {
   "network.dns_resolvers": (value) => isTexts(value) ? { resolvers: value } : {},
   "network.upstream_overrides": (value) => isTexts(value) ? { overrides: value } : {},
+  "network.upstream_proxy": (value) => isPath(value) ? { proxy: { url: value } } : {},
+  "network.upstream_proxy_auth_file": (value) =>
+    isPath(value) ? { proxy: { url: ANY_PROXY, auth_file: value } } : {},
   "network.extra_ca_file": (value) => isPath(value) ? { extra_ca_file: value } : {},
   "network.model_price_file": (value) => isPath(value) ? { price_file: value } : {},
 };
+
+/** Proxy with which the file of its password is checked alone. */
+const ANY_PROXY = "http://localhost";
 
 const isPath = (value: unknown): value is string => typeof value === "string" && value !== "";
 const isTexts = (value: unknown): value is string[] =>
@@ -27,8 +33,8 @@ const isTexts = (value: unknown): value is string[] =>
  * @throws {SbxError} those of `readNetworkConfig`
  */
 export async function requireNetwork(network: NetworkValues): Promise<void> {
-  const { resolvers, overrides, extra_ca_file, price_file } = network;
-  if (resolvers.length + overrides.length === 0 && !extra_ca_file && !price_file) return;
+  const { resolvers, overrides, extra_ca_file, price_file, proxy } = network;
+  if (resolvers.length + overrides.length === 0 && !extra_ca_file && !price_file && !proxy) return;
   const { readNetworkConfig } = await import("../../session/network_config/mod.ts");
   await readNetworkConfig(network);
 }

@@ -1,15 +1,15 @@
-/** Built-in settings of sbx itself and of its desktop app; what needs updates or the app is hidden until they are there. */
+/** Built-in settings of sbx itself and of its desktop app; what needs the app is hidden until it is there. */
 export const APP_DEFAULTS = `
 [settings.app]
 name = "Application"
 description = "Behaviour of sbx itself"
 
 [settings.app.auto_update]
-name = "Automatic updates"
-description = "Install new versions of sbx automatically"
+name = "Check for updates by itself"
+description = "Ask the release channel on a schedule what is new, deprecated or revoked; nothing is installed by itself"
 type = "bool"
 default = true
-meta = { builtin = true, hidden = true }
+meta = { builtin = true }
 
 [settings.app.notifications]
 name = "Notifications"
@@ -29,7 +29,6 @@ meta = { builtin = true, hidden = true }
 name = "Check for updates"
 description = "Check for a new version now"
 action = "check_update"
-hidden = true
 
 [settings.appearance]
 name = "Appearance"
@@ -39,19 +38,19 @@ name = "Theme"
 description = "Colours of the desktop app"
 type = "text"
 default = "system"
-meta = { builtin = true, hidden = true, choices = ["system", "light", "dark"], side_effect = "toggle_theme" }
+meta = { builtin = true, choices = ["system", "light", "dark"], side_effect = "toggle_theme" }
 
 [settings.appearance.font_size]
 name = "Font size"
 description = "Terminal font size, in pixels"
 type = "number"
 default = 14
-meta = { builtin = true, hidden = true, min = 8, max = 32, step = 1, widget = "slider" }
+meta = { builtin = true, min = 8, max = 32, step = 1, widget = "slider" }
 
 [settings.appearance.reduced_motion]
 name = "Reduced motion"
 description = "Disable animations"
 type = "bool"
 default = false
-meta = { builtin = true, hidden = true }
+meta = { builtin = true }
 `;

@@ -37,6 +37,34 @@ type = "text"
 default = ""
 meta = { builtin = true }
 
+[settings.network.upstream_proxy]
+name = "Proxy"
+description = "http://HOST:PORT of the proxy through which this machine reaches the network, for VMs and for sbx itself; empty takes HTTPS_PROXY, HTTP_PROXY and NO_PROXY of the service's environment; none uses no proxy"
+type = "text"
+default = ""
+meta = { builtin = true }
+
+[settings.network.no_proxy]
+name = "Hosts without a proxy"
+description = "Names (with those below them), addresses and networks that are reached without network.upstream_proxy, such as example.com, 192.0.2.0/24 or host.example.com:8080"
+type = "string_list"
+default = []
+meta = { builtin = true }
+
+[settings.network.upstream_proxy_auth_file]
+name = "Proxy password"
+description = "Path of a file of mode 0600 on the host with USER:PASSWORD for network.upstream_proxy"
+type = "text"
+default = ""
+meta = { builtin = true }
+
+[settings.network.upstream_proxy_by_name]
+name = "Names at the proxy"
+description = "Ask the proxy for the names of VMs' upstreams, where it accepts no addresses; it resolves them itself then, also to private addresses"
+type = "bool"
+default = false
+meta = { builtin = true }
+
 [settings.network.mcp_logins]
 name = "Logins at MCP servers"
 description = "Allow sbx mcp login; forced to false by corp, logins of before are not used either"

@@ -75,6 +75,13 @@ type = "number"
 default = 0
 meta = { builtin = true, min = 0, max = 1440, step = 1 }
 
+[settings.vm.live_folders]
+name = "Live folders"
+description = "VMs may have folders of this host read-write (sbx create --live)"
+type = "bool"
+default = true
+meta = { builtin = true }
+
 [settings.vm.snapshots]
 name = "Snapshots"
 description = "States of workspaces to go back to"

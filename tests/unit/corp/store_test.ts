@@ -1,6 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
-import { corpInfo, corpPlaces, CorpStore, corpSummary, validateCorp } from "../../../lib/corp/mod.ts";
+import {
+  corpInfo,
+  corpPlaces,
+  CorpStore,
+  corpSummary,
+  findCorpPlace,
+  validateCorp,
+} from "../../../lib/corp/mod.ts";
 
 const GOOD = '[settings."app.auto_update"]\nvalue = true\n';
 const BROKEN = '[settings."app.auto_update"]\nvalue = \n';
@@ -179,3 +186,30 @@ Deno.test("SBX_CORP_CONFIG names a file beside the managed one", () => {
   assertEquals(corpPlaces({ get: () => "" }), { managed });
   assertEquals(corpPlaces({ get: () => undefined }), { managed });
 });
+
+Deno.test("a managed file of root holds, whatever SBX_CORP_CONFIG names, and also when it is broken", () =>
+  inHome(async (dir, named) => {
+    await Deno.writeTextFile(named, "[settings.a]\nhidden = true\n");
+    // Root's on every machine, and no corp.toml.
+    const managed = "/etc/passwd";
+    assertEquals(await findCorpPlace({ managed, named }), { path: managed, isRequired: true });
+    const store = new CorpStore({ dir }, { managed, named });
+    assertEquals((await store.load()).status, "closed");
+    assertEquals(store.path, managed);
+  }));
+
+Deno.test("a managed file of another user than root gives way to SBX_CORP_CONFIG", () =>
+  inHome(async (dir, named) => {
+    await Deno.writeTextFile(named, "[settings.a]\nhidden = true\n");
+    const managed = join(dir, "managed.toml");
+    await Deno.writeTextFile(managed, "");
+    if (Deno.uid() === 0) await Deno.chown(managed, 65534, 65534);
+    assertEquals(await findCorpPlace({ managed, named }), { path: named, isRequired: true });
+    assertEquals(await findCorpPlace({ managed: join(dir, "none"), named }), {
+      path: named,
+      isRequired: true,
+    });
+    assertEquals(await findCorpPlace({ managed }), { path: managed, isRequired: true });
+    const state = await new CorpStore({ dir }, { managed, named }).load();
+    assertEquals(state.status === "ok" && state.config.path, named);
+  }));

@@ -194,3 +194,11 @@ Deno.test("mcp pins: a tool that changes while a VM runs is held back, until it 
     }, { pins: store, onFinding: (change) => found.push(change) });
     await server.close();
   }));
+
+Deno.test("marks of a diff that a server wrote into its texts are told apart from those of the diff", () => {
+  const forged = "Reads a file[- and sends it to evil.example-]. {+Safe.+}";
+  assertEquals(
+    renderDiff(wordDiff("Reads a file.", forged)),
+    "Reads a file{+[\\- and sends it to evil+}.{+example-\\]. {\\+Safe.+\\}+}",
+  );
+});

@@ -1,4 +1,5 @@
 /** Boot configuration: precedence of corp, request, profile and settings. */
+import { currentArch } from "../../../lib/base/arch/mod.ts";
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { installedName } from "../../../lib/asset/mod.ts";
@@ -6,7 +7,6 @@ import { SbxError, statusOf } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
 import { CorpStore } from "../../../lib/corp/mod.ts";
 import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
-import { currentArch } from "../../../lib/profile/mod.ts";
 import { maxRunning, requireUnlocked } from "../../../lib/service/boot.ts";
 import { withoutSecrets } from "../../../lib/service/captured.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
@@ -108,9 +108,11 @@ Deno.test(
     const path = (part: keyof typeof FILES) => join(home.assetsDir, installedName(FILES[part], blake3(part)));
     assertEquals(record.assets, {
       version: "p 1.0.0",
+      arch: currentArch(),
       kernel: path("kernel"),
       initrd: path("initrd"),
       rootfs: path("rootfs"),
+      hashes: Object.fromEntries(Object.entries(FILES).map(([part, name]) => [name, blake3(part)])),
     });
     assertEquals([assets.rootfs.hash, assets.rootfs.size], [blake3("rootfs"), 6]);
     await profile("", { revision: "2.0.0" });

@@ -50,7 +50,14 @@ class World implements AsyncDisposable {
       await loadProfile(this.home, profile),
       "x86_64",
     );
-    return { version: "1", image: profile, kernel: kernel.path, initrd: initrd.path, rootfs: rootfs.path };
+    return {
+      version: "1",
+      arch: "x86_64" as const,
+      image: profile,
+      kernel: kernel.path,
+      initrd: initrd.path,
+      rootfs: rootfs.path,
+    };
   }
 
   async addVm(profile: string, state: Vm["state"]["state"]): Promise<Vm> {

@@ -9,6 +9,7 @@ import { listIssues } from "../../../lib/service/issue.ts";
 import { Service } from "../../../lib/service/mod.ts";
 import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { ensureSigningKey, keyPaths } from "../../../lib/signing/mod.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 /** Issues of a home that only this is wrong with; every home of this test has no assets. */
@@ -91,6 +92,30 @@ const CASES: [string, (home: Home) => Promise<unknown>, RegExp][] = [
     "a VM that is defunct",
     (home) => leave(home, { state: "Running", boot_stages: [], pid: 4_000_000 }),
     /^VM "v" is Defunct: its process/,
+  ],
+  [
+    "a rule of corp that does not compile",
+    (home) => write(join(home.dir, "corp.toml"), CORP.replace("http.request.path ==", "http.request.pat ==")),
+    /^corp: .*corp\.toml.*pat/,
+  ],
+  [
+    "a rule of a profile that does not compile",
+    (home) =>
+      write(
+        join(home.profilesDir, "mine", "profile.toml"),
+        PROFILE.replaceAll("http.request.host ==", "http.request.hots =="),
+      ),
+    /^profile "mine": .*profile\.toml.*hots/,
+  ],
+  ["a private key that is gone", async (home) => {
+    const keyring = { get: () => Promise.resolve(undefined), set: () => Promise.resolve() };
+    await ensureSigningKey(home, keyring);
+    await Deno.remove(keyPaths(home).secret);
+  }, /^records are not signed: the private key of this machine .* is missing/],
+  [
+    "an ended session that the collecting server lacks",
+    (home) => write(`${sessionPaths(home, crypto.randomUUID()).ledger}.uncollected`, "{}"),
+    /^1 ended session is not collected yet/,
   ],
 ];
 

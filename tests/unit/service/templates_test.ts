@@ -54,6 +54,20 @@ Deno.test(
 );
 
 Deno.test(
+  "a hypervisor without templates: VMs boot, none is made, and both say why",
+  withTemplates(async ({ host, templates, machine }) => {
+    host.lack = "nothing can be plugged in";
+    assertEquals(await templates.startOf(machine), { from: "kernel", why: "nothing can be plugged in" });
+    const error = await assertRejects(() => templates.make(machine), SbxError, "nothing can be plugged in");
+    assertEquals([error.code, host.started, (await templates.status()).enabled], [
+      "vm.not_supported",
+      0,
+      false,
+    ]);
+  }),
+);
+
+Deno.test(
   "a VM that booted while its template was made does not remove it",
   withTemplates(async ({ templates, machine }) => {
     const start = await templates.startOf(machine);

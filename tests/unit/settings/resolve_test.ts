@@ -175,7 +175,7 @@ Deno.test("the built-in tree has every kind, every type but secret ones, and the
       ["auto_interval", 30, 3600],
     ]
   ) assertEquals(ranges.find(([key]) => key === range[0]), range);
-  assertEquals([...JSON.stringify(tree).matchAll(/"kind":"(action)"/g)].length, 0);
+  assertEquals([...JSON.stringify(tree).matchAll(/"kind":"(action)"/g)].length, 1);
   assertEquals(leaves.find(({ id }) => id === "appearance.theme")!.category, "Appearance");
 });
 

@@ -5,6 +5,7 @@ import { templateId, type TemplateKey, TemplateStore } from "../../../lib/templa
 
 const HASH = "0".repeat(64);
 const KEY: TemplateKey = {
+  arch: "x86_64",
   cpus: 2,
   ram_mb: 1024,
   accelerator: "tcg",

@@ -225,3 +225,19 @@ Deno.test("a failed request is an error with its code, also in the ledger", asyn
   const errors = gate.entries.map(({ outcome }) => outcome?.error);
   assertEquals(errors.filter((error) => error !== undefined).length, 5, JSON.stringify(errors));
 });
+
+Deno.test("a call has the trace of its _meta, whatever becomes of it; text that is none is no trace", async () => {
+  const { guest, gate } = await setUp();
+  await using _ = guest;
+  const client = await guest.client();
+  const trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const call = (name: string, traceparent: unknown) =>
+    client.callTool({ name, arguments: { text: "hi" }, _meta: { traceparent } }).catch(() => {});
+  await call("test__shout", `00-${trace}-00f067aa0ba902b7-01`);
+  await call("test__delete_all", `00-${trace}-00f067aa0ba902b7-01`);
+  await call("test__shout", "credential");
+  await call("test__shout", [`00-${trace}-00f067aa0ba902b7-01`]);
+  const traces = gate.entries.filter(({ event }) => event.common.event_type === "mcp.tool_call")
+    .map(({ event: { common } }) => common.trace_id);
+  assertEquals(traces, [trace, trace, undefined, undefined]);
+});

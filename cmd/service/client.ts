@@ -1,0 +1,11 @@
+import type { Context } from "hono";
+
+/** Longest name of a client that records keep, in characters (docs/contracts.md §5). */
+const CLIENT_MAX = 128;
+
+/** The program that a request came from, as its `User-Agent` says; any client of this user can claim any. */
+export function clientOf(context: Context): string {
+  // deno-lint-ignore no-control-regex
+  const name = (context.req.header("user-agent") ?? "").replace(/[\x00-\x1f\x7f-\x9f]/g, "");
+  return name.slice(0, CLIENT_MAX) || "unknown";
+}

@@ -1,0 +1,24 @@
+/** Routes of updates (docs/contracts.md §2, "Updates"). */
+import { createRoute } from "@hono/zod-openapi";
+import { UpdateStatus as Status } from "../update/schema.ts";
+import { answers } from "./common.ts";
+
+export const UpdateStatus = Status.openapi("UpdateStatus");
+export type { UpdateStatus as UpdateStatusBody } from "../update/mod.ts";
+
+const tags = ["update"];
+
+export const updateRoutes = {
+  status: createRoute({
+    method: "get",
+    path: "/update/status",
+    tags,
+    responses: answers("what is installed, where it came from, and what the last check found", UpdateStatus),
+  }),
+  check: createRoute({
+    method: "post",
+    path: "/update/check",
+    tags,
+    responses: answers("the channel is checked; nothing is installed", UpdateStatus),
+  }),
+};

@@ -1,0 +1,127 @@
+/** Installation from a channel by a program beside the service, which need not run. */
+import { SbxError } from "../base/error/mod.ts";
+import type { Home } from "../base/home/mod.ts";
+import type { ProgressSink } from "../base/progress/mod.ts";
+import {
+  compareProfiles,
+  describeCheck,
+  fetchChannel,
+  fetchPins,
+  installProfile,
+  installProgram,
+  type OfferedProfile,
+  type ProgramChange,
+  programPath,
+  requireSource,
+  requireUnowned,
+  restoreProgram,
+  saveCheck,
+} from "../update/mod.ts";
+import { changeAssets } from "../asset/mod.ts";
+import { loadProfile } from "../profile/mod.ts";
+import { useNetworkOf } from "./host_network.ts";
+
+export interface ChannelUpdateOptions {
+  home: Home;
+  /** profiles to install; empty: all of the channel */
+  ids: readonly string[];
+  allowDowngrade: boolean;
+  /** the stage `profiles` counts bytes */
+  progress: ProgressSink;
+  onWait?: () => void;
+}
+
+/** What an installation found and did. */
+export interface ChannelUpdate {
+  release: string;
+  profiles: OfferedProfile[];
+  /** version of sbx in the release, if it is newer */
+  sbx?: string;
+  /** what was accepted for `--allow-downgrade`, one sentence each */
+  accepted: string[];
+}
+
+/**
+ * Installs the new and newer profiles of the release of the channel that this home follows.
+ *
+ * @throws {SbxError} `update.source.not_found`, `profile.not_found`, `release.…`, `assets.…`
+ */
+export async function updateFromChannel(options: ChannelUpdateOptions): Promise<ChannelUpdate> {
+  const { home, ids, allowDowngrade } = options;
+  const { state } = await useNetworkOf(home);
+  const source = requireSource(state);
+  const checked = await fetchChannel(
+    home,
+    state,
+    source,
+    allowDowngrade ? { by: "sbx update profiles" } : undefined,
+  );
+  const entries = checked.manifest.profiles.filter(({ id }) => ids.length === 0 || ids.includes(id));
+  const missing = ids.find((id) => !entries.some((entry) => entry.id === id));
+  if (missing !== undefined) {
+    throw new SbxError("profile.not_found", `release ${checked.record.version} has no profile "${missing}"`, {
+      hint: `it has ${checked.manifest.profiles.map(({ id }) => id).join(", ") || "none"}`,
+    });
+  }
+  const offered = await compareProfiles(home, checked);
+  const profiles = offered.filter(({ id }) => entries.some((entry) => entry.id === id));
+  for (const each of profiles.filter(({ state }) => state !== "same" && state !== "yours")) {
+    await installProfile(entries.find(({ id }) => id === each.id)!, each, { ...options, source });
+  }
+  const check = await describeCheck(home, source, checked);
+  await saveCheck(home, check);
+  const { accepted, record } = checked;
+  return { release: record.version, profiles, accepted, ...(check.sbx && { sbx: check.sbx }) };
+}
+
+/** Options of {@linkcode updateProgram}. */
+export interface ProgramUpdateOptions extends Pick<ChannelUpdateOptions, "home" | "progress" | "onWait"> {
+  /** file of the program, by default this one's */
+  path?: string;
+  allowDowngrade: boolean;
+  /** puts the previous program back instead */
+  rollback: boolean;
+}
+
+/**
+ * Installs the program of the release of the channel that this home follows, or the previous one again.
+ *
+ * @throws {SbxError} `update.program.source`, `update.program.owned`, `update.program.not_found`, `update.program.failed`, `assets.downgrade`,
+ * `update.source.not_found`, `release.…`
+ */
+export async function updateProgram(
+  { rollback, ...given }: ProgramUpdateOptions,
+): Promise<ProgramChange & { accepted: string[] }> {
+  const { home, allowDowngrade, path = await programPath() } = given;
+  const options = { ...given, path };
+  await requireUnowned(path);
+  if (rollback) return { ...await restoreProgram(options), accepted: [] };
+  const { state } = await useNetworkOf(home);
+  const source = requireSource(state);
+  const checked = await fetchChannel(
+    home,
+    state,
+    source,
+    allowDowngrade ? { by: "sbx update program" } : undefined,
+  );
+  return { ...await installProgram(checked, source.index, options), accepted: checked.accepted };
+}
+
+/**
+ * Fetches the files that a profile of this home pins by addresses, and its OBOM.
+ *
+ * @returns installed names of the fetched files
+ * @throws {SbxError} `profile.not_found`, `assets.…`
+ */
+export async function updatePins(
+  { home, id, progress, onWait }: Pick<ChannelUpdateOptions, "home" | "progress" | "onWait"> & { id: string },
+): Promise<string[]> {
+  await useNetworkOf(home);
+  const profile = await loadProfile(home, id);
+  return await changeAssets(
+    home,
+    `fetching the files of profile "${id}"`,
+    () => fetchPins(home, profile, progress),
+    onWait,
+  );
+}

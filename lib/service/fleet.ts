@@ -1,0 +1,130 @@
+/** Shipping of this home's ledgers to the collector that corp names (docs/fleet.md). */
+import type { Home } from "../base/home/mod.ts";
+import { log } from "../base/log/mod.ts";
+import { count } from "../base/text/mod.ts";
+import { backgroundTimeout } from "../base/time/mod.ts";
+import { VERSION } from "../base/version/mod.ts";
+import { blake3 } from "../base/hash/mod.ts";
+import type { CorpFile, CorpStore } from "../corp/mod.ts";
+import type { FleetMachine } from "../fleet/machine/mod.ts";
+import type { Registry } from "./registry.ts";
+import { sinkAuthorization } from "../credential/mod.ts";
+
+/** `ms` between two rounds, and the longest wait while the collector is away. */
+const ROUND_MS = 1000;
+const WAIT_MAX_MS = 60_000;
+
+export interface FleetSources {
+  home: Home;
+  corp: CorpStore;
+  registry: Pick<Registry, "alive">;
+}
+
+/** Ships while a collector is named. Its code is loaded only then. */
+export class FleetShipping {
+  readonly #sources: FleetSources;
+  #machine?: FleetMachine;
+  /** terms of the machine, as JSON */
+  #terms = "";
+  #problem = "";
+  #closed = false;
+  #round: Promise<void> = Promise.resolve();
+  #wait = ROUND_MS;
+
+  constructor(sources: FleetSources) {
+    this.#sources = sources;
+  }
+
+  begin(): void {
+    this.#next();
+  }
+
+  /** What keeps rows here, one line each. */
+  problems(): string[] {
+    const status = this.#machine?.status;
+    const lines = this.#problem ? [this.#problem] : [];
+    if (!status) return lines;
+    const { forked, refused, lost } = status.sessions;
+    if (forked.length) {
+      lines.push(
+        `${count(forked.length, "session")} differ from what the collector has (${
+          forked[0]
+        }): restored from a backup? ` +
+          "sbx verify checks the record here",
+      );
+    }
+    if (refused.length) {
+      lines.push(`the collector refuses rows of ${count(refused.length, "session")} (${refused[0]})`);
+    }
+    if (lost) lines.push(`${count(lost, "ledger")} went before the collector had all rows`);
+    return lines;
+  }
+
+  /** Whether the ledger of an ended session may be removed. */
+  async release(sessionId: string): Promise<boolean> {
+    return await (await this.#open())?.release(sessionId) ?? true;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#round;
+  }
+
+  #next(): void {
+    if (this.#closed) return;
+    backgroundTimeout(() => {
+      this.#round = this.#work().then(() => this.#next());
+    }, this.#wait);
+  }
+
+  async #work(): Promise<void> {
+    try {
+      const machine = await this.#open();
+      const error = await machine?.round();
+      if (error) throw error;
+      this.#problem = "";
+      this.#wait = ROUND_MS;
+    } catch (error) {
+      const problem = `records are not shipped: ${(error as Error).message}`;
+      if (problem !== this.#problem) log.warn(problem);
+      this.#problem = problem;
+      this.#wait = Math.min(this.#wait * 2, WAIT_MAX_MS);
+    }
+  }
+
+  /** The machine for the terms in force; `undefined` without a collector. */
+  async #open(): Promise<FleetMachine | undefined> {
+    const { home, corp, registry } = this.#sources;
+    const file = "config" in corp.state ? corp.state.config.file : undefined;
+    const terms = file?.fleet;
+    const text = JSON.stringify(terms ?? {});
+    if (terms?.url === undefined) {
+      this.#machine = undefined;
+      this.#terms = text;
+      this.#problem = "";
+      return undefined;
+    }
+    if (this.#machine && this.#terms === text) return this.#machine;
+    const [{ FleetMachine, openTarget }, { ensureSigningKey }] = await Promise.all([
+      import("../fleet/machine/mod.ts"),
+      import("../signing/mod.ts"),
+    ]);
+    const { url, credential_ref, user, bodies } = terms;
+    const authorize = credential_ref && sinkAuthorization(home, { credential_ref, ...(user && { user }) });
+    this.#machine = await FleetMachine.open({
+      home,
+      key: await ensureSigningKey(home),
+      target: openTarget(url, authorize || undefined),
+      grants: bodies,
+      version: VERSION,
+      isRunning: (id) => registry.alive().some(({ record }) => record.id === id),
+      inForce: () => Promise.resolve({ corp: hashOf(file) }),
+    });
+    this.#terms = text;
+    return this.#machine;
+  }
+}
+
+function hashOf(file: CorpFile | undefined): string {
+  return blake3(JSON.stringify(file ?? null));
+}

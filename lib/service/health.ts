@@ -1,0 +1,126 @@
+/** Probes of what else can be wrong with a home. Each takes at most 2 s, and one that is late is an issue itself. */
+
+import { asSbxError } from "../base/error/mod.ts";
+import type { Home } from "../base/home/mod.ts";
+import { count } from "../base/text/mod.ts";
+import type { CorpStore } from "../corp/mod.ts";
+import { listProfiles } from "../profile/mod.ts";
+import { corpLayer, profileProblems, requireGood } from "./contract.ts";
+import { withDeadline } from "./deadline.ts";
+import type { FleetShipping } from "./fleet.ts";
+import type { Registry } from "./registry.ts";
+import type { Sessions } from "./sessions.ts";
+import type { Templates } from "./templates.ts";
+
+/** Longest that one probe may take, in `ms` (docs/contracts.md §2, "Status"). */
+export const PROBE_MS = 2000;
+
+/** Parts of the service that the probes look at. */
+export interface HealthSources {
+  home: Home;
+  corp: CorpStore;
+  registry: Registry;
+  sessions: Sessions;
+  templates: Templates;
+  fleet: Pick<FleetShipping, "problems">;
+}
+
+/** A probe: what it looks at, and its issues, one line each. */
+export type Probe = [what: string, look: () => Promise<string[]>];
+
+/** Runs probes at once. @returns the issues in the order of the probes */
+export async function runProbes(probes: readonly Probe[], ms = PROBE_MS): Promise<string[]> {
+  const issues = await Promise.all(probes.map(async ([what, look]) => {
+    try {
+      return await withDeadline(look(), ms);
+    } catch (error) {
+      return [`${what}: ${asSbxError(error, "looking").message}`];
+    }
+  }));
+  return issues.flat();
+}
+
+/** The probes of one home. */
+export function healthProbes(sources: HealthSources, program = programFile()): Probe[] {
+  const { home, corp, registry, sessions, templates, fleet } = sources;
+  return [
+    ["the program of this service", () => checkProgram(program)],
+    ["the key of this machine", () => checkKey(home)],
+    ["rules and packs of corp", () => checkCorp(corp)],
+    ["rules and packs of profiles", () => checkProfiles(home)],
+    ["templates", async () => (await templates.status()).problems],
+    ["the collecting server", () => checkCollected(sessions, registry)],
+    ["the fleet's collector", () => Promise.resolve(fleet.problems())],
+    ...registry.alive().filter(({ state }) => state.state !== "Booting").map((vm): Probe => [
+      `VM "${vm.record.name}"`,
+      async () => {
+        const answer = withDeadline(vm.process.call({ t: "Info" }), PROBE_MS / 2);
+        return await answer.then(
+          () => [],
+          () => [
+            `VM "${vm.record.name}": its process (pid ${vm.state.pid}) does not answer, so nothing reaches the VM ` +
+            `(sbx stop ${vm.record.name}, or end that process)`,
+          ],
+        );
+      },
+    ]),
+  ];
+}
+
+/** The file that this service runs from: the program, or its source. */
+function programFile(): string {
+  return Deno.mainModule.startsWith("file:") ? new URL(Deno.mainModule).pathname : Deno.execPath();
+}
+
+async function checkProgram(path: string): Promise<string[]> {
+  const isThere = await Deno.stat(path).then(() => true, () => false);
+  return isThere ? [] : [
+    `the program of this service, ${path}, is gone, so it can start no VM ` +
+    "(install sbx again, then sbx stop and sbx start)",
+  ];
+}
+
+async function checkKey(home: Home): Promise<string[]> {
+  const { findSigningKey } = await import("../signing/mod.ts");
+  try {
+    await findSigningKey(home);
+    return [];
+  } catch (error) {
+    const { message, hint } = asSbxError(error, "reading the key of this machine");
+    return [`records are not signed: ${message}${hint ? ` (${hint})` : ""}`];
+  }
+}
+
+async function checkCorp(corp: CorpStore): Promise<string[]> {
+  try {
+    const layer = await corpLayer(corp);
+    await requireGood({ corp: layer, profile: { rules: [] } });
+    return [];
+  } catch (error) {
+    const { code, message } = asSbxError(error, "reading corp's rules");
+    // A corp.toml that cannot be read is told before.
+    return code === "corp.closed" ? [] : message.split("\n").map((line) => `corp: ${line}`);
+  }
+}
+
+async function checkProfiles(home: Home): Promise<string[]> {
+  const profiles = (await listProfiles(home)).flatMap((each) => "error" in each ? [] : [each.profile]);
+  const problems = await Promise.all(
+    profiles.map(async (profile) =>
+      (await profileProblems(profile)).map((line) =>
+        `profile "${profile.id}": ${line} (VMs of it do not start; sbx policy lint shows it)`
+      )
+    ),
+  );
+  return problems.flat();
+}
+
+async function checkCollected(sessions: Sessions, registry: Registry): Promise<string[]> {
+  const waiting = await sessions.uncollected(new Set(registry.alive().map(({ record }) => record.id)));
+  return waiting === 0 ? [] : [
+    `${count(waiting, "ended session")} ${
+      waiting === 1 ? "is" : "are"
+    } not collected yet: the collecting server ` +
+    "does not take their records (sbx corp shows it; they are sent once it does)",
+  ];
+}

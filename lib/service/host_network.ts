@@ -1,0 +1,20 @@
+/** The host's network for programs beside the service, by the same settings and locks. */
+import type { Home } from "../base/home/mod.ts";
+import { corpPlaces, CorpStore } from "../corp/mod.ts";
+import { useHostNetwork } from "../proxy/mod.ts";
+import { loadDefinitions, SettingsStore } from "../settings/mod.ts";
+import { networkOf } from "./contract.ts";
+import { checkCorp, checkSetting } from "./value_check/mod.ts";
+
+/** Puts proxy and certificate authorities of a home's settings in force for this process. @returns the corp configuration */
+export async function useNetworkOf(home: Home): Promise<CorpStore> {
+  const corp = new CorpStore(home, corpPlaces(), checkCorp);
+  const settings = await SettingsStore.open({
+    home,
+    corp,
+    definitions: await loadDefinitions(),
+    check: checkSetting,
+  });
+  useHostNetwork(networkOf(settings));
+  return corp;
+}
