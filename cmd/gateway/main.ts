@@ -1,9 +1,13 @@
 /** sbx-gateway: HTTP and WebSocket on the loopback address, in front of sbx-service (docs/contracts.md §2). */
+import { join } from "node:path";
 import { asSbxError, SbxError } from "../../lib/base/error/mod.ts";
 import { home, onRemoval } from "../../lib/base/home/mod.ts";
-import { log, outliveRejections, say } from "../../lib/base/log/mod.ts";
+import { log, outliveRejections, redactLog, say } from "../../lib/base/log/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
 import {
+  desktopFolder,
+  DesktopGate,
+  DesktopPage,
   dropPermissions,
   gatewayHandler,
   lockGateway,
@@ -11,10 +15,12 @@ import {
   newToken,
   removeGatewayFiles,
   ROUTES,
+  Sessions,
   TokenGate,
   Upstream,
   writeGatewayFiles,
 } from "../../lib/gateway/mod.ts";
+import { Redactor } from "../../lib/redact/mod.ts";
 
 /** Default TCP port (docs/contracts.md §14). */
 const DEFAULT_PORT = 19222;
@@ -30,6 +36,7 @@ export async function main(args: string[]): Promise<number> {
     console.log(USAGE.trimEnd());
     return 0;
   }
+  redactLog(new Redactor().text);
   try {
     return await serve(portOf(args));
   } catch (error) {
@@ -46,8 +53,10 @@ async function serve(port: number | undefined): Promise<number> {
   const place = home();
   using _lock = await lockGateway(place);
   const token = newToken();
+  const sessions = await Sessions.open(join(place.runDir, "desktop.json"));
   const handler = gatewayHandler({
     gate: new TokenGate(token),
+    desktop: new DesktopGate(sessions, new DesktopPage(desktopFolder())),
     methodsOf: methodMatcher(ROUTES),
     upstream: new Upstream(place.serviceSocket),
     socketClient: Deno.createHttpClient({ proxy: { transport: "unix", path: place.serviceSocket } }),

@@ -1,6 +1,7 @@
 import { asSbxError, errorBody, statusOf } from "../base/error/mod.ts";
 import { BODY_MAX, requestBody } from "./body.ts";
 import { addResponseHeaders, filterRequestHeaders } from "./header.ts";
+import { DESKTOP_CODES, type DesktopGate, isDesktopPath } from "./desktop/mod.ts";
 import { corsHeaders, preflight, requireLocalHost, requireLocalOrigin } from "./origin.ts";
 import { type MethodMatcher, noRoute, pathNamer } from "./route.ts";
 import { ROUTES } from "./routes.ts";
@@ -15,6 +16,7 @@ const HEALTH_TIMEOUT_MS = 2000;
 /** Parts of the gateway. */
 export interface GatewayParts {
   gate: TokenGate;
+  desktop: DesktopGate;
   /** the service's route table */
   methodsOf: MethodMatcher;
   upstream: Upstream;
@@ -56,11 +58,18 @@ async function route(request: Request, origin: string | null, parts: GatewayPart
     return preflight(origin);
   }
   if (target.path === "/health" && request.method === "GET") return await checkHealth(origin, parts);
+  if (isDesktopPath(target.path)) return await parts.desktop.answer(request, target.path);
   const isSocket = isSocketPath(target.path);
   if (isSocket) requireLocalOrigin(origin);
-  parts.gate.check(bearer(request.headers) ?? (isSocket ? target.token : undefined));
+  const token = bearer(request.headers) ?? (isSocket ? target.token : undefined);
+  if (token !== undefined || !await parts.desktop.admits(request)) parts.gate.check(token);
+  if (target.path === DESKTOP_CODES && request.method === "POST" && token !== undefined) {
+    return parts.desktop.issue();
+  }
   if (isSocket) {
-    return await proxySocket(request, target.path + target.query, parts.socketClient, parts.upstream);
+    const { socketClient, upstream, desktop } = parts;
+    const protocol = desktop.protocolOf(request);
+    return await proxySocket(request, target.path + target.query, socketClient, upstream, protocol);
   }
   const methods = parts.methodsOf(target.path);
   const { method } = request;

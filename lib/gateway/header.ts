@@ -15,7 +15,7 @@ const HOP_BY_HOP = [
 ];
 /**
  * Headers withheld from the service: the token, the host, cookies of other programs on localhost (cookies ignore ports),
- * `expect` (the gateway has already read the start of the body) and `accept-encoding` (compression costs more than it
+ * `expect` (the gateway has already read the start of the body) `x-sbx-desktop` (the key of a signed-in page) and `accept-encoding` (compression costs more than it
  * saves on one machine).
  */
 const NOT_FORWARDED = new Set([
@@ -25,6 +25,7 @@ const NOT_FORWARDED = new Set([
   "cookie",
   "expect",
   "accept-encoding",
+  "x-sbx-desktop",
 ]);
 const NOT_RETURNED = new Set([...HOP_BY_HOP, "set-cookie"]);
 

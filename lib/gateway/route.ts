@@ -40,7 +40,17 @@ export function methodMatcher(table: readonly RouteKey[]): MethodMatcher {
 }
 
 /** Paths that are no routes of the table: sockets, and the gateway's own. */
-const OTHER_PATHS = ["/terminal/{id}", "/program/{id}", "/events", "/health", "/openapi.json"];
+const OTHER_PATHS = [
+  "/",
+  "/desktop/",
+  "/desktop/codes",
+  "/desktop/session",
+  "/terminal/{id}",
+  "/program/{id}",
+  "/events",
+  "/health",
+  "/openapi.json",
+];
 
 /**
  * Makes a function that names raw paths for logs by their patterns: a path may hold what somebody typed by mistake, such

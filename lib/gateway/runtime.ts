@@ -1,7 +1,7 @@
 /** The gateway's files in the run directory (docs/contracts.md §1). */
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import { type Home, lockWithin, removeIfThere, writeAtomic } from "../base/home/mod.ts";
+import { type Home, lockWithin, namesThisProcess, removeIfThere, writeAtomic } from "../base/home/mod.ts";
 
 /** `ms` to wait for the lock of another gateway; one that is exiting releases it at once. */
 const LOCK_DEADLINE_MS = 500;
@@ -32,8 +32,9 @@ export async function writeGatewayFiles(place: Home, token: string, port: number
   await writeAtomic(place.gatewayPidFile, `${Deno.pid}\n`);
 }
 
-/** Removes the files of {@linkcode writeGatewayFiles}. */
+/** Removes the files of {@linkcode writeGatewayFiles}, unless they are another gateway's. */
 export function removeGatewayFiles(place: Home): void {
+  if (!namesThisProcess(place.gatewayPidFile)) return;
   for (const path of [place.gatewayPidFile, place.gatewayPortFile, place.gatewayTokenFile]) {
     removeIfThere(path);
   }

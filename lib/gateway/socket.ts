@@ -23,6 +23,7 @@ export function isSocketPath(path: string): boolean {
 /**
  * Opens the same socket at the service, then accepts the client's upgrade and copies messages both ways.
  *
+ * @param protocol subprotocol to accept
  * @throws {SbxError} `request.invalid`: not a WebSocket upgrade; `service.unreachable`
  */
 export async function proxySocket(
@@ -30,6 +31,7 @@ export async function proxySocket(
   target: string,
   client: Deno.HttpClient,
   upstream: Upstream,
+  protocol?: string,
 ): Promise<Response> {
   if (request.method !== "GET" || request.headers.get("upgrade")?.toLowerCase() !== "websocket") {
     throw new SbxError("request.invalid", `${target.split("?")[0]} accepts WebSocket requests only`, {
@@ -46,7 +48,7 @@ export async function proxySocket(
 
   let upgrade;
   try {
-    upgrade = Deno.upgradeWebSocket(request);
+    upgrade = Deno.upgradeWebSocket(request, { protocol });
   } catch (cause) {
     service.close();
     throw new SbxError("request.invalid", "incomplete WebSocket handshake", {

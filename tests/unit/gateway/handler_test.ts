@@ -3,6 +3,8 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import {
   corsHeaders,
+  DesktopGate,
+  DesktopPage,
   gatewayHandler,
   lockGateway,
   methodMatcher,
@@ -10,6 +12,7 @@ import {
   removeGatewayFiles,
   requireLocalHost,
   ROUTES,
+  Sessions,
   TokenGate,
   Upstream,
   writeGatewayFiles,
@@ -35,6 +38,7 @@ class TestGateway implements AsyncDisposable {
     const upstream = new Upstream(path);
     const handler = gatewayHandler({
       gate: new TokenGate("right"),
+      desktop: new DesktopGate(await Sessions.open(`${dir}/desktop.json`), new DesktopPage(dir)),
       methodsOf: methodMatcher(ROUTES),
       upstream,
       socketClient: client,

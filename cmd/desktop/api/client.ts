@@ -1,0 +1,39 @@
+/** HTTP client of the gateway, with the session of this page. */
+import { sessionKey } from "./session.ts";
+
+/** Error of the API: what happened, and what to do next. */
+export class ApiError extends Error {
+  constructor(readonly status: number, readonly code: string, message: string, readonly hint?: string) {
+    super(message);
+  }
+}
+
+/** Sends a request; its answer has a 2xx status. @throws {ApiError} the error of the API, or `offline` */
+export async function send(method: string, path: string, json?: unknown, body?: BodyInit): Promise<Response> {
+  const headers = new Headers({ "x-sbx-desktop": sessionKey() ?? "" });
+  if (json !== undefined) headers.set("content-type", "application/json");
+  let response: Response;
+  try {
+    response = await fetch(path, { method, headers, body: json === undefined ? body : JSON.stringify(json) });
+  } catch {
+    throw new ApiError(0, "offline", "sbx does not answer", "start it with sbx start");
+  }
+  if (response.ok) return response;
+  const answer = await response.json().catch(() => ({}));
+  throw new ApiError(
+    response.status,
+    String(answer.code),
+    String(answer.error ?? response.statusText),
+    answer.hint,
+  );
+}
+
+/** The JSON of an answer. */
+export async function call<T>(method: string, path: string, json?: unknown): Promise<T> {
+  return await (await send(method, path, json)).json();
+}
+
+/** Opens a WebSocket of the API; its key is a subprotocol, since pages cannot set headers of sockets. */
+export function openSocket(path: string): WebSocket {
+  return new WebSocket(`ws://${location.host}${path}`, `sbx.desktop.${sessionKey()}`);
+}

@@ -1,0 +1,92 @@
+import type { ComponentType } from "preact";
+import { CredentialsPage } from "../page/credentials/page.tsx";
+import { DetectionsPage } from "../page/detections/page.tsx";
+import { InboxPage } from "../page/inbox/page.tsx";
+import { McpPage } from "../page/mcp/page.tsx";
+import { RulesPage } from "../page/rules/page.tsx";
+import { SessionsPage } from "../page/sessions/page.tsx";
+import { SettingsPage } from "../page/settings/page.tsx";
+import { StatusPage } from "../page/status/page.tsx";
+import { VmPage } from "../page/vm/page.tsx";
+import { Notice } from "../part/notice.tsx";
+import { asks, connection } from "../store/store.ts";
+import { text } from "../text/en.ts";
+import { hrefOf, route } from "./route.ts";
+import { SignedOut } from "./signed_out.tsx";
+
+const PAGES = {
+  sessions: SessionsPage,
+  inbox: InboxPage,
+  rules: RulesPage,
+  detections: DetectionsPage,
+  mcp: McpPage,
+  credentials: CredentialsPage,
+  settings: SettingsPage,
+  status: StatusPage,
+  vm: VmPage,
+} satisfies Record<string, ComponentType>;
+type PageName = keyof typeof PAGES;
+/** Pages of the navigation; a VM's are reached from its name. */
+const NAMES = [
+  "sessions",
+  "inbox",
+  "rules",
+  "detections",
+  "mcp",
+  "credentials",
+  "settings",
+  "status",
+] as const;
+
+function isPage(name: string | undefined): name is PageName {
+  return name !== undefined && Object.hasOwn(PAGES, name);
+}
+
+/** The frame of every page. */
+export function Shell() {
+  if (connection.value === "signed-out") return <SignedOut />;
+  const [name] = route.value;
+  const current = isPage(name) ? name : "sessions";
+  const Page = PAGES[current];
+  return (
+    <>
+      <a class="skip" href="#main" onClick={focusMain}>{text.app.skip}</a>
+      <header>
+        <strong>{text.app.name}</strong>
+        <nav aria-label={text.app.navigation}>
+          {NAMES.map((each) => (
+            <a href={hrefOf(each)} aria-current={each === current ? "page" : undefined}>
+              {text.page[each]}
+              {each === "inbox" && asks.value.length > 0 && (
+                <span class="badge" aria-label={text.inbox.waiting(asks.value.length)}>
+                  {asks.value.length}
+                </span>
+              )}
+            </a>
+          ))}
+        </nav>
+      </header>
+      <Connection />
+      <main id="main" tabIndex={-1}>
+        <Page />
+      </main>
+      <Notice />
+    </>
+  );
+}
+
+function Connection() {
+  const state = connection.value;
+  return (
+    <div role="alert" class="connection">
+      {state === "offline" && text.connection.offline}
+      {state === "connecting" && text.connection.connecting}
+    </div>
+  );
+}
+
+/** The fragment of the address is the page, so a link cannot move the focus. */
+function focusMain(event: Event): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}

@@ -1,0 +1,16 @@
+/** The desktop page: signs in, follows the service, and draws (docs/desktop.md). */
+import { render } from "preact";
+import { sessionKey, signIn } from "./api/session.ts";
+import { followLook } from "./app/look.ts";
+import { followAddress } from "./app/route.ts";
+import { Shell } from "./app/shell.tsx";
+import { follow } from "./store/live.ts";
+import { connection, notice } from "./store/store.ts";
+
+const refused = await signIn();
+if (refused) notice.value = { text: refused, isError: true };
+if (sessionKey() === null) connection.value = "signed-out";
+followAddress();
+followLook();
+render(<Shell />, document.getElementById("app")!);
+follow();

@@ -1,0 +1,49 @@
+import { api } from "../../api/routes.ts";
+import { useLoaded } from "../../part/load.ts";
+import { Table } from "../../part/table.tsx";
+import { dateOf } from "../../part/time.ts";
+import { act } from "../../store/act.ts";
+import { text } from "../../text/en.ts";
+import { TryDetection } from "./try.tsx";
+
+/** Detections in force, with how often each matched; none of them blocks. */
+export function DetectionsPage() {
+  const { value, reload } = useLoaded(api.detections);
+  const stats = useLoaded(api.detectionStats);
+  const sync = stats.value.value?.sync;
+  const words = text.detections;
+  const remove = async (id: string) => {
+    await act(() => api.removeDetection(id), words.removed(id));
+    await reload();
+  };
+  return (
+    <>
+      <h1>{text.page.detections}</h1>
+      {sync && <p class="hint">{words.synced(sync.synced_count, sync.target_count)}</p>}
+      {value.value?.rules.length === 0 && <p class="empty">{words.empty}</p>}
+      <Table
+        label={text.page.detections}
+        head={[words.rule, words.pack, words.scope, words.state, words.matches, words.last, words.actions]}
+      >
+        {value.value?.rules.map((
+          { id, pack_id, scope, enabled, compiled, match_count, last_matched_unix_ms },
+        ) => (
+          <tr key={`${scope} ${id}`}>
+            <th scope="row">{id}</th>
+            <td>{pack_id}</td>
+            <td>{scope}</td>
+            <td>{!compiled ? words.broken : enabled ? words.on : words.off}</td>
+            <td>{match_count}</td>
+            <td>{last_matched_unix_ms ? dateOf(last_matched_unix_ms) : text.common.none}</td>
+            <td>
+              {scope === "runtime"
+                ? <button type="button" onClick={() => remove(id)}>{words.remove(id)}</button>
+                : text.common.none}
+            </td>
+          </tr>
+        ))}
+      </Table>
+      <TryDetection onAdded={reload} />
+    </>
+  );
+}

@@ -1,0 +1,73 @@
+import { useSignal } from "@preact/signals";
+import { api, type Evidence } from "../../api/routes.ts";
+import { useLoaded } from "../../part/load.ts";
+import { act, textOf } from "../../store/act.ts";
+import { text } from "../../text/en.ts";
+import { draftOf, EXAMPLE } from "./draft.ts";
+import { EvidenceTable } from "./evidence.tsx";
+
+/** A detection that is not in force: checked, hunted with in a recorded session, or put in force. */
+export function TryDetection({ onAdded }: { onAdded: () => void }) {
+  const sessions = useLoaded(api.sessions).value.value?.sessions ?? [];
+  const session = useSignal<string | undefined>(undefined);
+  const source = useSignal(EXAMPLE);
+  const said = useSignal<string[]>([]);
+  const evidence = useSignal<Evidence | undefined>(undefined);
+  const words = text.detections.draft;
+  const chosen = session.value ?? sessions[0]?.id;
+
+  /** Runs one of the actions; what goes wrong is said beside it. */
+  const run = (work: () => Promise<string[]>) => async () => {
+    evidence.value = undefined;
+    try {
+      said.value = await work();
+    } catch (error) {
+      said.value = [error instanceof SyntaxError ? words.notJson : textOf(error)];
+    }
+  };
+  const hunt = run(async () => {
+    const draft = draftOf(source.value);
+    if (chosen === undefined) return [words.none];
+    evidence.value = await api.hunt(chosen, "pack" in draft ? draft : { rules: [draft.rule] });
+    return [words.found(evidence.value.total_matches)];
+  });
+  const validate = run(async () => {
+    const draft = draftOf(source.value);
+    if (!("pack" in draft)) return [words.needsPack];
+    const { ok, diagnostics } = await api.validatePack(draft.pack);
+    return ok ? [words.valid] : diagnostics.map(({ path, message }) => `${path}: ${message}`);
+  });
+  const add = run(async () => {
+    const { rule } = await api.addDetection(draftOf(source.value));
+    await act(async () => {}, words.added(rule.id));
+    onAdded();
+    return [];
+  });
+  return (
+    <section aria-label={words.title}>
+      <h2>{words.title}</h2>
+      <p class="hint">{words.about}</p>
+      <textarea
+        class="wide"
+        aria-label={words.source}
+        rows={12}
+        spellcheck={false}
+        value={source.value}
+        onInput={({ currentTarget }) => source.value = currentTarget.value}
+      />
+      <div class="buttons">
+        <label>
+          {words.session}{" "}
+          <select value={chosen} onChange={({ currentTarget }) => session.value = currentTarget.value}>
+            {sessions.map(({ id, name }) => <option key={id} value={id}>{name}</option>)}
+          </select>
+        </label>
+        <button type="button" onClick={hunt}>{words.hunt}</button>
+        <button type="button" onClick={validate}>{words.validate}</button>
+        <button type="button" onClick={add}>{words.add}</button>
+      </div>
+      <div role="status">{said.value.map((line, at) => <p key={at}>{line}</p>)}</div>
+      {evidence.value && evidence.value.rows.length > 0 && <EvidenceTable evidence={evidence.value} />}
+    </section>
+  );
+}

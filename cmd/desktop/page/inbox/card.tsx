@@ -1,0 +1,76 @@
+import { useEffect, useRef } from "preact/hooks";
+import type { AskView } from "../../api/routes.ts";
+import { vmNames } from "../../store/store.ts";
+import { text } from "../../text/en.ts";
+import { answer, ANSWERS } from "./answer.ts";
+import { Countdown } from "./countdown.tsx";
+import { AskRequest } from "./request.tsx";
+
+interface Props {
+  ask: AskView;
+  isChosen: boolean;
+  isOpen: boolean;
+  onToggle: () => void;
+}
+
+/** One ask: what wants to happen, why it waits, and what each answer covers. */
+export function AskCard({ ask, isChosen, isOpen, onToggle }: Props) {
+  const element = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    if (isChosen) element.current?.scrollIntoView({ block: "nearest" });
+  }, [isChosen]);
+  const words = text.inbox;
+  return (
+    <li ref={element} class={isChosen ? "ask chosen" : "ask"} aria-current={isChosen ? "true" : undefined}>
+      <h2>{ask.subject}</h2>
+      <dl>
+        <dt>{words.vm}</dt>
+        <dd>{vmNames.value.get(ask.session_id) ?? ask.session_id}</dd>
+        <dt>{words.rule}</dt>
+        <dd>{ask.rule_id}</dd>
+        {ask.reason && <dt>{words.reason}</dt>}
+        {ask.reason && <dd>{ask.reason}</dd>}
+        {ask.covers && <dt>{words.covers}</dt>}
+        {ask.covers && <dd>{ask.covers}</dd>}
+      </dl>
+      {!ask.covers && <p class="hint">{words.onlyThis}</p>}
+      <Countdown until={ask.expires_at} />
+      <div class="buttons">
+        <button
+          type="button"
+          class="main"
+          onClick={() =>
+            answer(ask, ANSWERS.once)}
+        >
+          {words.once}
+        </button>
+        {ask.covers && (
+          <button
+            type="button"
+            onClick={() => answer(ask, ANSWERS.minutes)}
+          >
+            {words.minutes}
+          </button>
+        )}
+        {ask.covers && (
+          <button
+            type="button"
+            onClick={() => answer(ask, ANSWERS.session)}
+          >
+            {words.session}
+          </button>
+        )}
+        <button
+          type="button"
+          class="danger"
+          onClick={() =>
+            answer(ask, ANSWERS.deny)}
+        >
+          {words.deny}
+        </button>
+        <button type="button" aria-expanded={isOpen} onClick={onToggle}>{words.request}</button>
+      </div>
+      {isOpen && <AskRequest ask={ask} />}
+    </li>
+  );
+}

@@ -1,0 +1,66 @@
+import { useSignal } from "@preact/signals";
+import { api, type RuleView } from "../../api/routes.ts";
+import { CommandLine } from "../../part/command.tsx";
+import { useLoaded } from "../../part/load.ts";
+import { ProfileChoice, useProfile } from "../../part/profile_choice.tsx";
+import { text } from "../../text/en.ts";
+import { Comparison } from "./compare/view.tsx";
+import { RuleEditor } from "./editor.tsx";
+import { Outdated } from "./outdated.tsx";
+import { RuleTable } from "./table.tsx";
+import { Simulator } from "./simulator.tsx";
+
+/** The rules of a profile with those of corp and the defaults, in the order in which they decide. */
+export function RulesPage() {
+  const profile = useProfile();
+  const profiles = useLoaded(api.profiles);
+  const { value, reload } = useLoaded(() => api.rules(profile.value), [profile.value]);
+  /** `new`: a rule that is not there yet */
+  const open = useSignal<RuleView | "new" | undefined>(undefined);
+  const words = text.rules;
+  const isBuiltin = profiles.value.value?.profiles.find(({ id }) => id === profile.value)?.source !== "user";
+  return (
+    <>
+      <div class="head">
+        <h1>{text.page.rules}</h1>
+        <ProfileChoice chosen={profile} />
+        {!isBuiltin && (
+          <button type="button" class="main" onClick={() => open.value = "new"}>{words.add}</button>
+        )}
+      </div>
+      {isBuiltin && profiles.value.value && (
+        <>
+          <p class="hint">{words.builtin}</p>
+          <CommandLine command={words.copy(profile.value)} />
+        </>
+      )}
+      {value.value && <Outdated vms={value.value.vms} onReloaded={reload} />}
+      <section aria-label={words.lints} aria-live="polite">
+        {value.value?.lints.length === 0 && <p class="hint">{words.noLints}</p>}
+        {value.value && value.value.lints.length > 0 && (
+          <ul class="issues">
+            {value.value.lints.map(({ code, rule_id, severity, message }) => (
+              <li key={code + rule_id + message} class={severity}>{`${rule_id}: ${message}`}</li>
+            ))}
+          </ul>
+        )}
+      </section>
+      {open.value && (
+        <RuleEditor
+          profile={profile.value}
+          isBuiltin={isBuiltin}
+          rule={open.value === "new" ? undefined : open.value}
+          onSaved={reload}
+          onClose={() => open.value = undefined}
+        />
+      )}
+      <RuleTable
+        rules={value.value?.rules ?? []}
+        isBuiltin={isBuiltin}
+        onOpen={(rule) => open.value = rule}
+      />
+      <Comparison key={profile.value} profile={profile.value} />
+      <Simulator profile={profile.value} />
+    </>
+  );
+}

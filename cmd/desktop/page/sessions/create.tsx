@@ -1,0 +1,70 @@
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { api } from "../../api/routes.ts";
+import { Dialog, FormEnd } from "../../part/dialog.tsx";
+import { act, textOf } from "../../store/act.ts";
+import { putVm } from "../../store/store.ts";
+import { text } from "../../text/en.ts";
+
+/** A new VM. What is left open is decided by the service. */
+export function CreateDialog({ onClose }: { onClose: () => void }) {
+  const profiles = useSignal<{ id: string; name: string }[]>([]);
+  const error = useSignal<string | undefined>(undefined);
+  const busy = useSignal(false);
+  const words = text.create;
+  useEffect(() => void act(async () => profiles.value = (await api.profiles()).profiles), []);
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    busy.value = true;
+    try {
+      const vm = await api.createVm(requestOf(new FormData(event.target as HTMLFormElement)));
+      putVm(vm);
+      await act(async () => {}, text.sessions.created(vm.name));
+      onClose();
+    } catch (failure) {
+      error.value = textOf(failure);
+    }
+    busy.value = false;
+  };
+  return (
+    <Dialog title={words.title} onClose={onClose}>
+      <form onSubmit={submit}>
+        <label>
+          {words.name}
+          <input name="name" autocomplete="off" />
+        </label>
+        <label>
+          {words.profile}
+          <select name="profile_id">
+            {profiles.value.map(({ id, name }) => <option key={id} value={id}>{name}</option>)}
+          </select>
+        </label>
+        <label>
+          {words.cpus}
+          <input name="cpus" type="number" min="1" max="8" />
+        </label>
+        <label>
+          {words.ram}
+          <input name="ram_mb" type="number" min="256" max="16384" />
+        </label>
+        <label class="check">
+          <input name="persistent" type="checkbox" checked />
+          {words.persistent}
+        </label>
+        <FormEnd error={error.value} isBusy={busy.value} submit={words.submit} onClose={onClose} />
+      </form>
+    </Dialog>
+  );
+}
+
+function requestOf(form: FormData) {
+  const word = (name: string) => String(form.get(name) ?? "").trim() || undefined;
+  const number = (name: string) => word(name) === undefined ? undefined : Number(word(name));
+  return {
+    name: word("name"),
+    profile_id: word("profile_id"),
+    cpus: number("cpus"),
+    ram_mb: number("ram_mb"),
+    persistent: form.has("persistent"),
+  };
+}

@@ -1,0 +1,54 @@
+import { useSignal } from "@preact/signals";
+import { api, type VmSummary } from "../../api/routes.ts";
+import { hrefOf } from "../../app/route.ts";
+import { act } from "../../store/act.ts";
+import { readVms } from "../../store/live.ts";
+import { asks } from "../../store/store.ts";
+import { text } from "../../text/en.ts";
+import { DeleteDialog } from "./delete.tsx";
+
+/** Actions of a row, in their order; others need a terminal. */
+const ACTIONS = ["start", "resume", "pause", "suspend", "stop", "fork", "save", "delete"] as const;
+type Action = typeof ACTIONS[number];
+
+/** One VM with what can be done to it now. */
+export function VmRow({ vm }: { vm: VmSummary }) {
+  const busy = useSignal(false);
+  const deleting = useSignal(false);
+  const words = text.sessions;
+  const waiting = asks.value.filter(({ session_id }) => session_id === vm.id).length;
+  const run = async (action: Action) => {
+    if (action === "delete") return void (deleting.value = true);
+    busy.value = true;
+    await act(() => api.actOnVm(vm.id, action), words.done[action](vm.name));
+    // The events socket tells states; a list that is read now may come behind a newer one.
+    if (action === "save") await readVms().catch(() => {});
+    busy.value = false;
+  };
+  return (
+    <tr>
+      <th scope="row">
+        <a href={hrefOf("vm", vm.name)}>{vm.name}</a>
+      </th>
+      <td>
+        <span class={`state ${vm.status}`}>{vm.status}</span>
+        {vm.last_error && <p class="error">{vm.last_error}</p>}
+      </td>
+      <td>{vm.profile_id}</td>
+      <td>{waiting > 0 ? <a href={hrefOf("inbox")}>{text.inbox.waiting(waiting)}</a> : text.common.none}</td>
+      <td class="actions">
+        {ACTIONS.filter((action) => vm.available_actions.includes(action)).map((action) => (
+          <button
+            type="button"
+            disabled={busy.value}
+            aria-label={words.actionOn(words.action[action], vm.name)}
+            onClick={() => run(action)}
+          >
+            {words.action[action]}
+          </button>
+        ))}
+        {deleting.value && <DeleteDialog vm={vm} onClose={() => deleting.value = false} />}
+      </td>
+    </tr>
+  );
+}

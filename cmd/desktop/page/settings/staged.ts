@@ -1,0 +1,40 @@
+/** Edits that wait for Save; a toggle is sent at once (docs/contracts.md §3, "PATCH /settings/edit"). */
+import { signal } from "@preact/signals";
+import { api } from "../../api/routes.ts";
+import { act } from "../../store/act.ts";
+import { settings } from "../../store/store.ts";
+import { text } from "../../text/en.ts";
+import type { Leaf, Value } from "./tree.ts";
+
+export const staged = signal<Record<string, Value>>({});
+
+/** The value that a control shows. */
+export function shownValue(leaf: Leaf): Value {
+  return staged.value[leaf.id] ?? leaf.effective_value;
+}
+
+export function stage(leaf: Leaf, value: Value): void {
+  const { [leaf.id]: _, ...others } = staged.value;
+  const isUnchanged = JSON.stringify(value) === JSON.stringify(leaf.effective_value);
+  staged.value = isUnchanged ? others : { ...others, [leaf.id]: value };
+}
+
+export function discard(): void {
+  staged.value = {};
+}
+
+/** Sends the batch; a batch that is refused stays, with all its reasons. */
+export async function save(): Promise<void> {
+  if (await send(staged.value)) discard();
+}
+
+/** Sends one change at once; `null` takes the user's value away. */
+export async function sendNow(leaf: Leaf, value: Value | null): Promise<void> {
+  if (!await send({ [leaf.id]: value })) settings.value = settings.value && { ...settings.value };
+  const { [leaf.id]: _, ...others } = staged.value;
+  staged.value = others;
+}
+
+function send(changes: Record<string, Value | null>): Promise<boolean> {
+  return act(async () => settings.value = await api.editSettings(changes), text.settings.saved);
+}

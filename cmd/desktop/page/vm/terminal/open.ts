@@ -1,0 +1,72 @@
+/** One terminal of a VM: xterm on the page, the service's socket behind it (docs/contracts.md §2, "Terminal"). */
+import { FitAddon } from "@xterm/addon-fit";
+import { SearchAddon } from "@xterm/addon-search";
+import { WebLinksAddon } from "@xterm/addon-web-links";
+import { Terminal } from "@xterm/xterm";
+import { openSocket } from "../../../api/client.ts";
+import { allowSpanStyles, withStyleSheets } from "./styles.ts";
+
+allowSpanStyles();
+
+/** Lines that a terminal keeps. */
+const SCROLLBACK = 10_000;
+
+export interface OpenTerminal {
+  find(text: string): void;
+  focus(): void;
+  close(): void;
+}
+
+/**
+ * Opens a terminal in `host`. Its output stays in it: the title, the clipboard and the page are out of its reach.
+ *
+ * @param onEnd called when the socket ends, with its close code
+ */
+export function openTerminal(
+  host: HTMLElement,
+  vm: string,
+  { fontSize, onEnd }: { fontSize: number; onEnd: (code: number) => void },
+): OpenTerminal {
+  const terminal = new Terminal({
+    fontSize,
+    scrollback: SCROLLBACK,
+    screenReaderMode: true,
+    linkHandler: null,
+  });
+  const fit = new FitAddon();
+  const search = new SearchAddon();
+  terminal.loadAddon(fit);
+  terminal.loadAddon(search);
+  terminal.loadAddon(new WebLinksAddon(openLink));
+  withStyleSheets(() => terminal.open(host));
+  const socket = openSocket(`/terminal/${encodeURIComponent(vm)}`);
+  socket.binaryType = "arraybuffer";
+  const resize = () => {
+    fit.fit();
+    if (socket.readyState === WebSocket.OPEN) {
+      socket.send(JSON.stringify({ cols: terminal.cols, rows: terminal.rows }));
+    }
+  };
+  const encoder = new TextEncoder();
+  socket.onopen = resize;
+  socket.onmessage = ({ data }) => terminal.write(new Uint8Array(data));
+  socket.onclose = ({ code }) => onEnd(code);
+  terminal.onData((text) => socket.readyState === WebSocket.OPEN && socket.send(encoder.encode(text)));
+  const observer = new ResizeObserver(resize);
+  observer.observe(host);
+  return {
+    find: (text) => void search.findNext(text),
+    focus: () => terminal.focus(),
+    close() {
+      observer.disconnect();
+      socket.onclose = null;
+      socket.close();
+      terminal.dispose();
+    },
+  };
+}
+
+/** Opens a link of the output only while control is held, and without a way back to this page. */
+function openLink(event: MouseEvent, address: string): void {
+  if (event.ctrlKey || event.metaKey) open(address, "_blank", "noopener,noreferrer");
+}

@@ -1,0 +1,45 @@
+import { subjectOf } from "../../../part/subject.ts";
+
+/** What one line of a timeline shows. */
+export interface Row {
+  id: string;
+  sequence: number;
+  time: number;
+  family: string;
+  type: string;
+  subject: string;
+  decision: string;
+  rule: string;
+  /** everything that a search looks at, in lower case; of live events alone */
+  all?: string;
+}
+
+/** Conditions of a timeline; empty texts are none. */
+export interface Conditions {
+  family: string;
+  decision: string;
+  grep: string;
+}
+
+/** An event as the record and the events socket have it. */
+type Recorded = Record<string, any>;
+
+export function rowOf(event: Recorded, decision?: Recorded): Row {
+  const { event_id, event_type, sequence, timestamp_unix_ms } = event.common;
+  return {
+    id: event_id,
+    sequence,
+    time: timestamp_unix_ms,
+    family: event_type.split(".")[0],
+    type: event_type,
+    subject: subjectOf(event),
+    decision: decision?.decision ?? event.decision ?? "",
+    rule: decision?.rule?.id ?? event.rule_id ?? "",
+    ...(decision && { all: JSON.stringify(event).toLowerCase() }),
+  };
+}
+
+export function matches(row: Row, { family, decision, grep }: Conditions): boolean {
+  return (family === "" || row.family === family) && (decision === "" || row.decision === decision) &&
+    (grep === "" || (row.all ?? "").includes(grep.toLowerCase()));
+}

@@ -1,0 +1,15 @@
+/** The event in a few words: the parts of it that a person looks for. */
+export function subjectOf({ http, dns, mcp, model, file, process, credential }: Record<string, any>): string {
+  if (http) return words(http.request?.method, `${http.request?.host ?? ""}${http.request?.path ?? ""}`);
+  if (dns) return words(dns.request?.qtype, dns.request?.qname);
+  if (mcp) return words(mcp.request?.method, mcp.request?.server_id, mcp.request?.tool_name);
+  if (model) return words(model.request?.provider, model.request?.model);
+  if (file) return words(file.activity?.operation, file.activity?.path);
+  if (process) return words(process.activity?.operation, process.activity?.command);
+  if (credential) return words(credential.activity?.action, credential.activity?.provider);
+  return "";
+}
+
+function words(...parts: unknown[]): string {
+  return parts.filter((part) => part !== undefined && part !== "").map(String).join(" ");
+}

@@ -1,0 +1,13 @@
+/** Made once: each takes longer than a row. */
+const date = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
+const time = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+
+/** A moment in the words of the browser's language. */
+export function dateOf(moment: string | number): string {
+  return date.format(new Date(moment));
+}
+
+/** The time of day of a moment. */
+export function timeOf(unixMs: number): string {
+  return time.format(unixMs);
+}

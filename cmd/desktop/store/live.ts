@@ -1,0 +1,81 @@
+/** Keeps the store true: reads everything, then follows the events socket, and begins anew after a gap. */
+import { ApiError, openSocket } from "../api/client.ts";
+import { api } from "../api/routes.ts";
+import { forgetSession } from "../api/session.ts";
+import { asks, connection, putAsk, putVm, settings, vms } from "./store.ts";
+
+/** `ms` until the next try; doubles from try to try. */
+const RETRY_FIRST_MS = 250, RETRY_MAX_MS = 4000;
+
+/** A message of the events socket. */
+export interface LiveMessage {
+  type: string;
+  payload: any;
+}
+
+const listeners = new Set<(message: LiveMessage) => void>();
+
+/** Calls `listener` for each message. @returns a function that ends that */
+export function onMessage(listener: (message: LiveMessage) => void): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
+}
+
+/** Follows the service until the browser is signed out. */
+export async function follow(): Promise<void> {
+  for (let wait = RETRY_FIRST_MS; connection.value !== "signed-out";) {
+    try {
+      await followOnce();
+      wait = RETRY_FIRST_MS;
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 401) {
+        forgetSession();
+        connection.value = "signed-out";
+        return;
+      }
+    }
+    connection.value = "offline";
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    wait = Math.min(wait * 2, RETRY_MAX_MS);
+  }
+}
+
+/** Listens before it reads, so that nothing falls between; ends when the socket does. */
+async function followOnce(): Promise<void> {
+  const early: LiveMessage[] = [];
+  let take: (message: LiveMessage) => void = (message) => early.push(message);
+  // A request says why a socket fails, such as a session that is over.
+  await api.settings().then((answer) => settings.value = answer);
+  const socket = openSocket("/events");
+  const closed = new Promise<void>((resolve) => socket.onclose = () => resolve());
+  socket.onmessage = ({ data }) => take(JSON.parse(data));
+  const opened = new Promise<boolean>((resolve) => {
+    socket.onopen = () => resolve(true);
+    closed.then(() => resolve(false));
+  });
+  if (!await opened) return;
+  await Promise.all([readVms(), readAsks()]);
+  connection.value = "online";
+  take = apply;
+  early.forEach(apply);
+  await closed;
+}
+
+export async function readVms(): Promise<void> {
+  vms.value = (await api.vms()).vms.toSorted((a, b) => a.name.localeCompare(b.name));
+}
+
+async function readAsks(): Promise<void> {
+  asks.value = (await api.asks()).asks.toReversed();
+}
+
+function apply(message: LiveMessage): void {
+  const { type, payload } = message;
+  if (type === "vm-state-changed") putVm(payload);
+  else if (type === "vm-deleted") vms.value = vms.value.filter(({ id }) => id !== payload.id);
+  else if (type === "ask") putAsk(payload);
+  else if (type === "settings-changed" || type === "corp-changed") {
+    api.settings().then((answer) => settings.value = answer, () => {});
+  }
+  for (const listener of listeners) listener(message);
+}

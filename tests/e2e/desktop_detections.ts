@@ -1,0 +1,46 @@
+/** Detections in the desktop: hunted with in a record, put in force, and removed. */
+import { assertEquals } from "@std/assert";
+import { type DesktopWorld, MARKUP } from "./desktop_world.ts";
+
+const RULE = {
+  id: "asked-site",
+  source_id: "asked-site",
+  title: MARKUP,
+  event_family: "http",
+  condition: "selection",
+  matchers: [{
+    field_path: "http.request.host",
+    operator: "equals_any",
+    values: ["asked.example"],
+    sigma_field: "host",
+  }],
+  severity: "low",
+  confidence: "high",
+  tags: [],
+};
+
+export async function detectionSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {
+  const { page } = desktop;
+  const source = page.getByLabel("The detection, as JSON");
+
+  await t.step("a detection finds what happened, is put in force and removed", async () => {
+    await desktop.open("detections");
+    await source.fill("{");
+    await page.getByRole("button", { name: "Hunt in the session" }).click();
+    await page.getByText("The detection is not JSON.").waitFor();
+    await source.fill(JSON.stringify(RULE));
+    await page.getByRole("button", { name: "Hunt in the session" }).click();
+    await page.getByRole("row", { name: /http\.request\.host = "asked\.example"/ }).first().waitFor();
+    assertEquals(await desktop.violations(), []);
+    await page.getByRole("button", { name: "Put in force as an overlay" }).click();
+    const remove = page.getByRole("button", { name: /^Remove .*asked-site/ });
+    await remove.waitFor();
+    const ids = async () =>
+      (await sbx.api("GET", "/detection")).body.rules.map(({ scope }: { scope: string }) => scope)
+        .filter((scope: string) => scope === "runtime").length;
+    assertEquals(await ids(), 1);
+    await remove.click();
+    await remove.waitFor({ state: "detached" });
+    assertEquals(await ids(), 0);
+  });
+}

@@ -1,0 +1,43 @@
+/** Every page in both themes: what axe-core finds, and the pictures of docs/desktop.md. */
+import { assertEquals } from "@std/assert";
+import { join } from "node:path";
+import { fromRoot } from "../helper/repo.ts";
+import type { DesktopWorld } from "./desktop_world.ts";
+
+const PAGES = [
+  ["sessions"],
+  ["inbox"],
+  ["vm", "desk", "timeline"],
+  ["vm", "desk", "terminal"],
+  ["vm", "desk", "changes"],
+  ["vm", "desk", "findings"],
+  ["rules"],
+  ["detections"],
+  ["mcp"],
+  ["credentials"],
+  ["settings"],
+  ["status"],
+];
+/** `ms` for a page to read what it shows. */
+const SETTLE_MS = 300;
+/** Where DESKTOP_PICTURES is set, pictures are made anew. */
+const PICTURES = Deno.env.get("DESKTOP_PICTURES") ? fromRoot("docs/desktop") : undefined;
+
+export async function lookSteps(t: Deno.TestContext, { desktop }: DesktopWorld): Promise<void> {
+  const { page } = desktop;
+  await t.step("axe finds nothing on any page, in either theme", async () => {
+    await page.locator(".notice button").click({ timeout: SETTLE_MS }).catch(() => {});
+    for (const words of PAGES) {
+      await desktop.open(...words);
+      await page.waitForTimeout(SETTLE_MS);
+      // A theme changes colours alone.
+      for (const [theme, ...rules] of [["light"], ["dark", "color-contrast"]]) {
+        await page.evaluate(`document.documentElement.dataset.theme = "${theme}"`);
+        if (words[2] !== "terminal") {
+          assertEquals(await desktop.violations(...rules), [], `${words.join("/")}, ${theme}`);
+        }
+        if (PICTURES) await page.screenshot({ path: join(PICTURES, `${words.at(-1)}-${theme}.png`) });
+      }
+    }
+  });
+}

@@ -1,0 +1,59 @@
+/** Rules in the desktop: written, tried, compared with the past, and locked where somebody else owns them. */
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { type DesktopWorld, MARKUP } from "./desktop_world.ts";
+
+export async function policySteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {
+  const { page } = desktop;
+  const dialog = page.getByRole("dialog");
+  const decided = page.getByRole("region", { name: "Try one event" }).getByRole("status");
+  const compared = page.getByRole("region", { name: "Compare with the last session" });
+
+  await t.step("one event is tried, a rule is saved, and the same event is decided by it", async () => {
+    await desktop.open("rules");
+    await page.getByLabel("Profile").selectOption("mine");
+    await page.getByRole("rowheader", { name: /ask-site/ }).getByText(MARKUP).waitFor();
+    await page.getByRole("button", { name: "Decide" }).click();
+    await decided.getByText("allow by").waitFor();
+    await page.getByRole("button", { name: "New rule" }).click();
+    await dialog.getByLabel("Id").fill("no-example");
+    await dialog.getByLabel("Action").selectOption("block");
+    await dialog.getByLabel("Match").fill("http.request.host ==");
+    assertEquals(await desktop.violations(), []);
+    await dialog.getByRole("button", { name: "Save rule" }).click();
+    await dialog.getByRole("alert").waitFor();
+    await dialog.getByLabel("Match").fill(
+      'http.request.host == "example.com" || http.request.path == "/free"',
+    );
+    await dialog.getByRole("button", { name: "Save rule" }).click();
+    await page.getByRole("rowheader", { name: "no-example" }).waitFor();
+    await page.getByRole("button", { name: "Decide" }).click();
+    await decided.getByText("block by no-example").waitFor();
+    assertStringIncludes(sbx.read("profiles/mine/profile.toml"), "no-example");
+  });
+
+  await t.step("a new rule is compared with the last session, and deleted", async () => {
+    await compared.getByRole("button", { name: "Compare" }).click();
+    const row = compared.getByRole("row", { name: /asked\.example\/free/ });
+    await row.getByText("block by no-example").waitFor();
+    await compared.getByText(/^\d+ of \d+ decisions of desk differ/).waitFor();
+    assertEquals(await desktop.violations(), []);
+    await page.getByRole("button", { name: "Edit no-example" }).click();
+    assertStringIncludes(await dialog.getByLabel("Match").inputValue(), "example.com");
+    await dialog.getByRole("button", { name: "Delete rule" }).click();
+    await dialog.getByRole("button", { name: /^Delete the rule/ }).click();
+    await page.getByRole("rowheader", { name: "no-example" }).waitFor({ state: "detached" });
+    await compared.getByRole("button", { name: "Compare" }).click();
+    await compared.getByText(/^Nothing differs/).waitFor();
+  });
+
+  await t.step("rules of others are shown and cannot be saved", async () => {
+    await page.getByRole("button", { name: "Show no-leak" }).click();
+    await dialog.getByText("this rule is your organization's").waitFor();
+    assertEquals(await dialog.getByLabel("Match").isDisabled(), true);
+    assertEquals(await dialog.getByRole("button", { name: "Save rule" }).count(), 0);
+    await page.keyboard.press("Escape");
+    await page.getByLabel("Profile").selectOption("code");
+    await page.getByText("sbx profile copy code mine").waitFor();
+    await page.getByRole("button", { name: "New rule" }).waitFor({ state: "detached" });
+  });
+}

@@ -1,0 +1,58 @@
+/** One VM in the desktop: its terminal, its timeline, and what changed in its workspace. */
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { type DesktopWorld, MARKUP } from "./desktop_world.ts";
+
+/** A name of a file may hold everything but a slash. */
+const FILE = MARKUP.replaceAll("/", "∕");
+
+export async function vmSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {
+  const { page } = desktop;
+
+  await t.step("the terminal is typed into, and keeps its output to itself", async () => {
+    await desktop.open("vm", "desk", "terminal");
+    const rows = page.locator(".xterm-rows");
+    await rows.getByText("root@desk").first().waitFor();
+    await page.keyboard.type(
+      `printf '\\033]0;owned\\007\\033[38;2;9;99;199mtyped %s\\n' $((6*7)) '${MARKUP}'\n`,
+    );
+    await rows.getByText("typed 42").waitFor();
+    assertEquals(await page.title(), "sbx");
+    const color = `getComputedStyle([...document.querySelectorAll(".xterm-rows span")]
+      .find(({ textContent }) => textContent.startsWith("typed 42"))).color`;
+    assertEquals(await page.evaluate(color), "rgb(9, 99, 199)");
+    await desktop.open("sessions");
+    await desktop.open("vm", "desk", "terminal");
+    await rows.getByText("typed 42").waitFor();
+  });
+
+  await t.step("the timeline grows as events happen, and tells why each was decided", async () => {
+    await desktop.open("vm", "desk", "timeline");
+    await page.getByText(/^\d+ events$/).waitFor();
+    await sbx.ok("exec", "desk", "--", "sh", "-c", `: '${MARKUP}'; curl -s http://asked.example/free`);
+    const option = page.getByRole("option", { name: /http\.request.*asked\.example\/free/ });
+    await option.click();
+    await page.getByRole("heading", { name: /^allow by/ }).waitFor();
+    assertStringIncludes(await page.getByRole("region", { name: "Why" }).innerText(), MARKUP);
+    await page.getByLabel("Decision").selectOption("block");
+    await page.getByText("1 events").waitFor();
+    await page.getByRole("option", { name: /asked\.example\/first/ }).click();
+    await page.getByRole("heading", { name: /by ask-site$/ }).waitFor();
+    assertEquals(await desktop.violations(), []);
+  });
+
+  await t.step("changes since a snapshot are put back in part", async () => {
+    await sbx.ok("exec", "desk", "--", "sh", "-c", "echo one >kept; echo two >lost");
+    await desktop.open("vm", "desk", "changes");
+    await page.getByRole("button", { name: "Make a snapshot" }).click();
+    await page.getByText("Nothing changed since").waitFor();
+    await sbx.ok("exec", "desk", "--", "sh", "-c", `echo new >kept; rm lost; echo x >'${FILE}'`);
+    await desktop.open("sessions");
+    await desktop.open("vm", "desk", "changes");
+    await page.getByText(FILE).waitFor();
+    assertEquals(await desktop.violations(), []);
+    await page.getByLabel("Choose lost").check();
+    await page.getByRole("button", { name: "Put back 1 chosen" }).click();
+    await page.getByText("The workspace as it was is a snapshot too").waitFor();
+    assertEquals(await sbx.ok("exec", "desk", "--", "sh", "-c", "cat kept lost"), "new\ntwo\n");
+  });
+}

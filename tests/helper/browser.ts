@@ -1,0 +1,76 @@
+/** Debian's Chromium on the desktop page of one home, for tests. */
+import axe from "axe-core";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import type { Sbx } from "./sbx.ts";
+
+const CHROMIUM = "/usr/bin/chromium";
+/** `ms` that a step waits for what it looks for: a machine under load takes its time. */
+const WAIT_MS = 30_000;
+
+/** A browser with one page, and everything in it that a page must not do. */
+export class DesktopBrowser {
+  /** errors of scripts, and violations of the content security policy */
+  readonly problems: string[] = [];
+  /** origins that pages asked for something */
+  readonly origins = new Set<string>();
+
+  private constructor(readonly browser: Browser, readonly context: BrowserContext, readonly page: Page) {}
+
+  /** Starts Chromium without a page of its own; its sandbox needs a user who is not root. */
+  static async launch(): Promise<DesktopBrowser> {
+    const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+    // Without motion no colour is on its way to another one while it is looked at.
+    const context = await browser.newContext({
+      viewport: { width: 1200, height: 800 },
+      locale: "en-GB",
+      reducedMotion: "reduce",
+    });
+    context.setDefaultTimeout(WAIT_MS);
+    const desktop = new DesktopBrowser(browser, context, await context.newPage());
+    context.on("page", (page) => desktop.#watch(page));
+    desktop.#watch(desktop.page);
+    return desktop;
+  }
+
+  #watch(page: Page): void {
+    page.on("pageerror", (error) => this.problems.push(String(error)));
+    page.on("console", (message) => {
+      if (/Content Security Policy|TrustedHTML|TrustedScript/.test(message.text())) {
+        this.problems.push(message.text());
+      }
+    });
+    page.on("request", (request) => {
+      this.origins.add(new URL(request.url()).origin);
+    });
+  }
+
+  /** Signs the page in with a new address of `sbx desktop`. */
+  async signIn(sbx: Sbx): Promise<void> {
+    await this.page.goto((await sbx.ok("desktop", "--print-url")).trim());
+    await this.page.getByRole("heading", { name: "Sessions", exact: true }).waitFor();
+  }
+
+  /** Opens a page of the desktop by the words of its address. */
+  async open(...words: string[]): Promise<void> {
+    await this.page.evaluate(`location.hash = ${JSON.stringify(`#/${words.join("/")}`)}`);
+  }
+
+  /**
+   * What axe-core finds on the page as it is, as `rule: element`.
+   *
+   * @param rules the only rules to try; default: all
+   */
+  async violations(...rules: string[]): Promise<string[]> {
+    await this.page.evaluate(axe.source);
+    const { violations } = await this.page.evaluate(
+      `axe.run(document, ${JSON.stringify(rules.length > 0 ? { runOnly: rules } : {})})`,
+    ) as {
+      violations: { id: string; nodes: { html: string }[] }[];
+    };
+    return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.browser.close();
+  }
+}
