@@ -5,10 +5,13 @@
  * literal import before it runs anything, which would delay commands as small as `sbx version`. cmd/all.ts names the
  * modules for `deno compile`.
  */
-const ROLES = ["service", "process", "gateway", "admin", "aggregator"];
+import { usePrivateTemp } from "./lib/base/temp/mod.ts";
+
+const ROLES = ["service", "process", "gateway", "admin", "aggregator", "live"];
 /** Roles by argv[0]; as the first argument, `mcp` is a command of the CLI. */
 const ROLES_BY_NAME = [...ROLES, "mcp"];
 
+if (Deno.build.standalone) usePrivateTemp();
 const roleByName = /(?:^|\/)sbx-(?:mcp-)?(\w+)$/.exec(await readArgv0())?.[1];
 const role = roleByName ?? ROLES.find((name) => name === Deno.args[0]);
 const args = role && !roleByName ? Deno.args.slice(1) : Deno.args;

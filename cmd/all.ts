@@ -3,6 +3,7 @@ import "../lib/base/args/options/mod.ts";
 import "./admin/main.ts";
 import "./aggregator/main.ts";
 import "./gateway/main.ts";
+import "./live/main.ts";
 import "./mcp/main.ts";
 import "./process/main.ts";
 import "./sbx/commands/all.ts";

@@ -13,12 +13,16 @@ import { caRotate, caShow } from "./ca.ts";
 import { detectionBacktest } from "./detection_backtest.ts";
 import { detectionCompile, detectionValidate } from "./detection_pack.ts";
 import { detectionPortability } from "./detection_portability.ts";
+import { detectionSql } from "./detection_sql.ts";
+import { FLEET } from "./fleet/mod.ts";
 import { imageBuild } from "./image_build.ts";
 import { manifestCheck } from "./manifest_check.ts";
 import { manifestGenerate } from "./manifest_generate.ts";
 import { policyCheck, policyLint, policyTest } from "./policy.ts";
 import { profileValidate } from "./profile_validate.ts";
 import { PROGRAM } from "./program.ts";
+import { RELEASE } from "./release/mod.ts";
+import { PACKAGE } from "./package/mod.ts";
 
 export const COMMANDS: CommandGroup[] = [
   { name: "image", summary: "build guest images", subcommands: [imageBuild] },
@@ -36,8 +40,11 @@ export const COMMANDS: CommandGroup[] = [
   {
     name: "detection",
     summary: "validate, compile and test detection packs",
-    subcommands: [detectionValidate, detectionCompile, detectionBacktest, detectionPortability],
+    subcommands: [detectionValidate, detectionCompile, detectionBacktest, detectionPortability, detectionSql],
   },
+  RELEASE,
+  PACKAGE,
+  FLEET,
   {
     name: "ca",
     summary: "show and replace the CA of inspected connections",

@@ -13,7 +13,7 @@ EXEC_LINE_MAX=8192
 # exec_in_shell exec NAME -- CMD…
 # exec_in_shell run -- CMD…
 exec_in_shell() {
-  [[ ${BASH_VERSINFO[0]} -ge 5 && -z ${SBX_LOG:-} ]] || return
+  [[ ${BASH_VERSINFO[0]} -ge 5 && -z ${SBX_LOG:-} && -z ${SBX_HOST:-} ]] || return
   local route=/run vm=
   if [[ $1 == exec ]]; then
     vm=${2:-}

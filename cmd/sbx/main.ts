@@ -10,6 +10,7 @@ import { asSbxError, type SbxError } from "../../lib/base/error/mod.ts";
 import { isLogged } from "../../lib/base/log/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
 import { COMMANDS, loadCommand } from "./commands/mod.ts";
+import { takeHost } from "./host.ts";
 import { printError } from "./output.ts";
 import { PROGRAM } from "./usage.ts";
 
@@ -30,6 +31,11 @@ const ALIASES = new Map([
 
 /** Runs the command named by the first argument. @returns the exit code */
 export async function main(argv: string[]): Promise<number> {
+  try {
+    argv = takeHost(argv);
+  } catch (error) {
+    return await fail(error);
+  }
   return await dispatch({ name: PROGRAM, find: findCommand, fail }, argv);
 
   async function fail(error: unknown, command?: Command): Promise<number> {

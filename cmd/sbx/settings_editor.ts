@@ -1,10 +1,12 @@
 import { dirname, join } from "node:path";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { home, writeAtomic } from "../../lib/base/home/mod.ts";
+import { requireThisMachine } from "./host.ts";
 import { note } from "../../lib/base/print/mod.ts";
 
 /** Opens settings.toml in the user's editor, then validates it. @returns the exit code */
 export async function editSettings(): Promise<number> {
+  requireThisMachine("sbx settings edit opens settings.toml");
   const path = join(home().dir, "settings.toml");
   if (!await Deno.lstat(path).then(() => true, () => false)) {
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });

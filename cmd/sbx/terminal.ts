@@ -1,5 +1,10 @@
 /** Local side of `sbx shell`: the user's terminal in raw mode, restored on every path. */
 
+import { type Banner, endsInside } from "./banner.ts";
+
+/** Time for a program to notice that its terminal has another size, in `ms`. */
+const REDRAW_MS = 100;
+
 /** Modes that a program may leave on when its connection ends, such as the alternate screen or mouse reports. */
 const RESTORED_MODES = ["1000", "1002", "1003", "1006", "1049", "2004"];
 const HIDDEN_CURSOR = "25";
@@ -39,19 +44,30 @@ export class ModeTracker {
 export class RawTerminal implements Disposable {
   readonly #modes = new ModeTracker();
   readonly #isRaw = Deno.stdin.isTerminal();
+  #banner: Banner | undefined;
+  /** the output so far ends inside of a sequence */
+  #isInside = false;
   readonly #signals: [Deno.Signal, () => void][] = [];
 
   /**
    * @param onResize receives the size, at once and on every change
    * @param onEnd called on SIGTERM, SIGHUP and SIGINT
+   * @param banner drawn over the first line
    */
-  constructor(onResize: (size: { cols: number; rows: number }) => void, onEnd: () => void) {
+  constructor(
+    onResize: (size: { cols: number; rows: number }) => void,
+    onEnd: () => void,
+    banner?: Banner,
+  ) {
+    if (Deno.stdout.isTerminal()) this.#banner = banner;
+    banner?.follow(() => this.#onBanner(onResize));
     if (this.#isRaw) Deno.stdin.setRaw(true);
     if (Deno.stdout.isTerminal()) {
       const reportSize = () => {
         const { columns, rows } = Deno.consoleSize();
         // A terminal without a size reports 0; the guest's default is better.
         if (columns > 0 && rows > 0) onResize({ cols: columns, rows });
+        if (this.#banner?.isShown) this.#draw();
       };
       this.#on("SIGWINCH", reportSize);
       reportSize();
@@ -61,7 +77,24 @@ export class RawTerminal implements Disposable {
 
   write(bytes: Uint8Array): void {
     this.#modes.track(bytes);
-    for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
+    writeWhole(bytes);
+    this.#isInside = endsInside(bytes);
+    if (this.#banner?.isShown) this.#draw();
+  }
+
+  /** Draws the banner, or clears its line and has the program draw it again, as it does after a change of the size. */
+  #onBanner(onResize: (size: { cols: number; rows: number }) => void): void {
+    this.#draw();
+    if (!this.#banner || this.#banner.isShown) return;
+    const { columns: cols, rows } = Deno.consoleSize();
+    if (cols === 0 || rows < 2) return;
+    onResize({ cols, rows: rows - 1 });
+    setTimeout(() => onResize({ cols, rows }), REDRAW_MS);
+  }
+
+  /** Draws the banner unless the program is in the middle of something: then after that. */
+  #draw(): void {
+    if (this.#banner && !this.#isInside) writeWhole(this.#banner.sequence(Deno.consoleSize().columns));
   }
 
   [Symbol.dispose](): void {
@@ -75,4 +108,8 @@ export class RawTerminal implements Disposable {
     Deno.addSignalListener(signal, handler);
     this.#signals.push([signal, handler]);
   }
+}
+
+function writeWhole(bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
 }

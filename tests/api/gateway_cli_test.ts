@@ -189,7 +189,8 @@ Deno.test(
       assertEquals([what, code, stdout], [
         what,
         0,
-        `${path}: valid, 3 events as recorded\n`,
+        `${path}: valid, 3 events as recorded\nThe seal is not signed: ` +
+        "whoever can write both files could have changed the record.\n",
       ]);
     }
     await Deno.remove(`${path}.seal`);

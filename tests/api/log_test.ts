@@ -37,6 +37,13 @@ Deno.test("with SBX_LOG=debug CLI, service and gateway log each request, without
   }
 });
 
+Deno.test("the gateway writes no secret into its log", async () => {
+  const { code, stderr } = await runChild(fromRoot("bin/sbx-gateway"), { args: ["--port", KEY] });
+  assertEquals(code, 2);
+  assertStringIncludes(decode(stderr), "invalid port");
+  assert(!decode(stderr).includes(KEY), decode(stderr));
+});
+
 Deno.test("the aggregator logs the methods of requests, with the level of its parent", async () => {
   const child = limitChild(
     new Deno.Command(fromRoot("bin/sbx-mcp-aggregator"), {

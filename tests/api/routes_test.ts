@@ -1,6 +1,7 @@
 /** Every route of the service, through the real gateway: nothing without the token, and a clear error for what is not there. */
 import { assertEquals } from "@std/assert";
 import { routeTable } from "../../lib/api/mod.ts";
+import { parseExposition } from "../helper/exposition.ts";
 import { Sbx } from "../helper/sbx.ts";
 
 Deno.test("every route, with and without the token", async (t) => {
@@ -25,6 +26,18 @@ Deno.test("every route, with and without the token", async (t) => {
         headers: { authorization: `Bearer ${"x".repeat(64)}` },
       });
       assertEquals([wrong.status, (await wrong.json()).code], [401, "auth.bad_token"]);
+    });
+
+    await t.step("metrics are text that Prometheus reads, and count these requests", async () => {
+      const response = await sbx.fetch("/metrics");
+      assertEquals(response.headers.get("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+      await (await sbx.fetch("/vms/list")).body?.cancel();
+      const { samples } = parseExposition(await (await sbx.fetch("/metrics")).text()).get(
+        "sbx_api_requests_total",
+      )!;
+      const of = (route: string) => samples.find(({ labels }) => labels.route === route)?.value ?? 0;
+      assertEquals([of("/metrics") > 0, of("/vms/list") > 0], [true, true]);
+      await response.body?.cancel();
     });
 
     await t.step("with it, a VM that is not there is 404 on every route of a VM", async () => {

@@ -1,4 +1,5 @@
 /** The rules of `PATCH /settings/edit` and its neighbours over HTTP (docs/contracts.md §3). */
+import { currentArch } from "../../lib/base/arch/mod.ts";
 import { assert, assertEquals } from "@std/assert";
 import { Hono } from "hono";
 import { join } from "node:path";
@@ -8,7 +9,6 @@ import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
 import { blake3 } from "../../lib/base/hash/mod.ts";
 import { home as homeOf } from "../../lib/base/home/mod.ts";
 import { CorpStore } from "../../lib/corp/mod.ts";
-import { currentArch } from "../../lib/profile/mod.ts";
 import { checkSetting } from "../../lib/service/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
 

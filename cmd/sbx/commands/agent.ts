@@ -1,10 +1,12 @@
+import { currentArch } from "../../../lib/base/arch/mod.ts";
 import type { Job, JobList, VmInfo } from "../../../lib/api/mod.ts";
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
-import { type Agent, bootAssets, currentArch, PROMPT } from "../../../lib/profile/mod.ts";
+import { type Agent, bootAssets, PROMPT } from "../../../lib/profile/mod.ts";
+import { sourcesOf } from "../../../lib/repo/mod.ts";
 import { showAsks } from "../agent_asks.ts";
 import { formatReport, reportOf } from "../agent_report.ts";
 import {
@@ -16,6 +18,7 @@ import {
   requireImage,
   requireKey,
 } from "../agent_start.ts";
+import { Banner } from "../banner.ts";
 import { connect } from "../connect.ts";
 import { table } from "../output.ts";
 import { SBX_FAILED } from "../program.ts";
@@ -37,6 +40,7 @@ const RUN: Command = {
     { name: "name", value: "NAME", about: "name of the VM; default AGENT-FOLDER" },
     { name: "build", about: "build the agent's image without a question if it is missing" },
     ...BRING_OPTIONS,
+    { name: "live", about: "give the VM the folder itself, read-write, with masks (docs/live.md)" },
     JSON_OPTION,
   ],
   words: { min: 1, max: 2 },
@@ -85,10 +89,13 @@ async function run(args: Arguments): Promise<number> {
   if (task === undefined && !isDetached && !Deno.stdin.isTerminal()) {
     throw usageError(RUN, "without a terminal an agent needs a task", `sbx agent ${id} -p "…"`);
   }
+  if (args.has("live") && args.has("to")) throw usageError(RUN, "--to is for a copy, not for --live");
   const profile = await agentProfile(id);
-  await requireImage(profile, args.has("build"));
   const client = await connect();
+  // Before the image, which takes minutes to build.
   await requireKey(client, profile);
+  if (!args.has("live")) await sourcesOf(dir);
+  await requireImage(profile, args.has("build"));
   const vm = await createVm(client, profile, dir, args);
   const job = await start(client, profile, vm, { task, more: args.program ?? [] });
   if (isDetached) {
@@ -120,8 +127,9 @@ async function start(
 
 /** Shows the agent's output and its asks until it ends or is detached from. */
 async function follow(client: Client, { id }: Pick<AgentVm, "id">, job: Job): Promise<number> {
-  using _asks = showAsks(client, id, { onTerminal: job.tty ?? false });
-  return await attachJob(client, job);
+  const banner = job.tty ? new Banner() : undefined;
+  using _asks = showAsks(client, id, banner);
+  return await attachJob(client, job, banner);
 }
 
 async function list(args: Arguments): Promise<number> {

@@ -4,6 +4,7 @@ import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
+import { budgetLine } from "../budget_line.ts";
 import { table } from "../output.ts";
 
 export const command: Command = {
@@ -37,8 +38,16 @@ async function vmNames(client: Client): Promise<string[]> {
   return vms.map(({ name }) => name);
 }
 
-/** Formats costs, one model of a VM a line, and their sum. */
+/** Formats costs, one model of a VM a line, and their sum; then a line for each limit of a budget. */
 export function formatCosts(reports: (CostReport & { vm: string })[]): string {
+  return [formatModels(reports), ...formatBudgets(reports)].join("\n");
+}
+
+function formatBudgets(reports: (CostReport & { vm: string })[]): string[] {
+  return reports.flatMap(({ vm, budgets }) => budgets.map((use) => `${vm}: ${budgetLine(use)}`));
+}
+
+function formatModels(reports: (CostReport & { vm: string })[]): string {
   const lines = reports.flatMap(({ vm, models }) => models.map((each) => ({ vm, ...each })));
   if (lines.length === 0) return "no model calls";
   const rows = lines.map(({ vm, provider, model, calls, unpriced_calls, ...used }) => [

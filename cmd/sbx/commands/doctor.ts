@@ -1,32 +1,61 @@
-import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
+import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { checkLine, type DoctorReport, doctorReport } from "../../../lib/doctor/mod.ts";
 import { connect } from "../connect.ts";
 import { guestReport } from "../guest_report.ts";
+import { usageError } from "../usage.ts";
 
 export const command: Command = {
   name: "doctor",
-  usage: "NAME [--json]",
-  summary: "check a running VM from inside: clock, mounts, disk, memory, network, trust in the CA, MCP",
+  usage: "[NAME] [--fix] [--bundle] [--json]",
+  summary: "check whether this machine can run VMs, or with NAME a running VM from inside",
   notes: [
     "The exit code is 1 if something is wrong; the line below says what to do.",
-    "The VM looks up sbx-doctor.invalid; requests of its curl and git to that name are refused and recorded.",
+    "With NAME: clock, mounts, disk, memory, network, trust in the CA, MCP. The VM looks up sbx-doctor.invalid; " +
+    "requests of its curl and git to that name are refused and recorded.",
   ],
-  options: [JSON_OPTION],
-  words: { min: 1, max: 1 },
+  options: [
+    { name: "fix", about: "mend what is harmless: permissions of sbx's own files" },
+    { name: "bundle", about: "also write sbx-support-DATE.tar.zst, as sbx support-bundle does" },
+    JSON_OPTION,
+  ],
+  words: { min: 0, max: 1 },
   completesNames: true,
-  examples: ["sbx doctor demo", "sbx doctor demo --json"],
+  examples: ["sbx doctor", "sbx doctor --fix", "sbx doctor demo", "sbx doctor demo --json"],
   async run(args) {
-    const { GuestReportSchema } = await import("../../../lib/doctor/schema.ts");
     const [name] = args.words;
-    const client = await connect();
-    const started = Date.now();
-    const guest = await guestReport(client, name, ["sbx-doctor", "--json"], GuestReportSchema);
-    const report = doctorReport(name, guest, { started, ended: Date.now() });
-    await (args.has("json") ? printJson(report) : print(formatDoctor(report)));
-    return report.ok ? 0 : 1;
+    if (name === undefined) return await doctorHost(args);
+    if (args.has("fix") || args.has("bundle")) {
+      throw usageError(command, "--fix and --bundle are of this machine, and take no NAME");
+    }
+    return await doctorVm(args, name);
   },
 };
+
+async function doctorHost(args: Arguments): Promise<number> {
+  const { diagnoseHost, formatHost, keepReport } = await import("../host_doctor.ts");
+  const { Redactor } = await import("../../../lib/redact/mod.ts");
+  const place = home();
+  const report = await diagnoseHost(place, { fix: args.has("fix") });
+  await keepReport(place, report, new Redactor());
+  await (args.has("json") ? printJson(report) : print(formatHost(report)));
+  if (args.has("bundle")) {
+    const { makeBundle } = await import("../support_bundle.ts");
+    note(`wrote ${(await makeBundle({})).path}`);
+  }
+  return report.ok ? 0 : 1;
+}
+
+async function doctorVm(args: Arguments, name: string): Promise<number> {
+  const { GuestReportSchema } = await import("../../../lib/doctor/schema.ts");
+  const client = await connect();
+  const started = Date.now();
+  const guest = await guestReport(client, name, ["sbx-doctor", "--json"], GuestReportSchema);
+  const report = doctorReport(name, guest, { started, ended: Date.now() });
+  await (args.has("json") ? printJson(report) : print(formatDoctor(report)));
+  return report.ok ? 0 : 1;
+}
 
 /** Formats checks, one per line; below a failed one its remedy. */
 export function formatDoctor({ checks }: DoctorReport): string {

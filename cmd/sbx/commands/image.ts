@@ -1,3 +1,4 @@
+import { currentArch } from "../../../lib/base/arch/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import type { PrunedAssets, RemovedImage } from "../../../lib/api/mod.ts";
 import { asSbxError } from "../../../lib/base/error/mod.ts";
@@ -5,16 +6,11 @@ import { home } from "../../../lib/base/home/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { formatBytes } from "../../../lib/base/progress/mod.ts";
-import {
-  bootAssets,
-  currentArch,
-  type ListedProfile,
-  listProfiles,
-  loadProfile,
-} from "../../../lib/profile/mod.ts";
+import { bootAssets, type ListedProfile, listProfiles, loadProfile } from "../../../lib/profile/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { buildProfileImage } from "../image.ts";
+import { ARCH_OPTION, archOf } from "../size.ts";
 import { table } from "../output.ts";
 
 export const command: CommandGroup = {
@@ -32,14 +28,14 @@ export const command: CommandGroup = {
     },
     {
       name: "image build",
-      usage: "PROFILE [--json]",
+      usage: "PROFILE [--arch ARCH] [--json]",
       summary: "build the image of a profile from its packages, and install it",
       notes: [
         "It takes about a minute and 2.5 GB of disk space meanwhile. VMs that run keep the image that they booted.",
       ],
-      options: [JSON_OPTION],
+      options: [ARCH_OPTION, JSON_OPTION],
       words: { min: 1, max: 1 },
-      examples: ["sbx image build co-work"],
+      examples: ["sbx image build co-work", "sbx image build code --arch arm64"],
       run: build,
     },
     {
@@ -110,7 +106,7 @@ function rowOf({ profile_id, image, version, suite, bytes, problem }: ListedImag
 
 async function build(args: Arguments): Promise<number> {
   const profile = await loadProfile(home(), args.words[0]);
-  const built = await buildProfileImage(profile);
+  const built = await buildProfileImage(profile, archOf(args));
   if (args.has("json")) await printJson(built);
   else {await print(
       `image ${built.version} of ${built.profile} is installed: sbx create NAME --profile ${built.profile}`,

@@ -7,6 +7,7 @@ import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { countRunningJobs } from "../job.ts";
 import { pairs, stageTable } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";
+import { formatLive } from "../repository.ts";
 
 export const command: Command = {
   name: "info",
@@ -62,10 +63,11 @@ function formatInfo(info: VmInfo, jobs: number): string {
     ["error", info.last_error],
     ["profile", formatProfile(info)],
     ["image", formatImage(info)],
+    ["deprecated", info.deprecated?.join("; ")],
     ["persistent", info.persistent ? "yes" : "no"],
     ["created", info.created_at],
     ["session", info.session_id],
-    ["size", `${count(info.cpus, "CPU")}, ${info.ram_mb} MB`],
+    ["size", `${count(info.cpus, "CPU")} of ${info.arch}, ${info.ram_mb} MB`],
     ["hypervisor", [info.hypervisor, info.accelerator].filter(Boolean).join(", ")],
     ["started", formatStart(info)],
     ["forked from", formatOrigin(info)],
@@ -73,6 +75,7 @@ function formatInfo(info: VmInfo, jobs: number): string {
     ["pid", info.pid?.toString()],
     ["jobs", jobs > 0 ? `${jobs}: sbx jobs ${info.name}` : undefined],
     ["workspace", info.workspace],
+    ["live", info.live && formatLive(info.live)],
     ["logs", info.logs],
     ["actions", info.available_actions.join(" ")],
   ]);

@@ -4,6 +4,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { attach, DETACH_NOTE } from "../attach.ts";
+import type { Banner } from "../banner.ts";
 import { connect } from "../connect.ts";
 import { findJob, jobPath, streamLogs } from "../job.ts";
 import { table } from "../output.ts";
@@ -126,11 +127,11 @@ async function attachTo(args: Arguments): Promise<number> {
   return await attachJob(client, job);
 }
 
-/** Connects to a running job until it ends or is detached from. @returns its exit code; 0 while it runs */
-export async function attachJob(client: Client, job: Job): Promise<number> {
+/** Connects to a running job until it ends or is detached from. @param banner drawn over its terminal. @returns its exit code; 0 while it runs */
+export async function attachJob(client: Client, job: Job, banner?: Banner): Promise<number> {
   if (!job.tty) return exitOf(await streamLogs(client, job, { follow: true, raw: false }));
-  const socket = new WebSocket(client.socketUrl(`/terminal/${segment(job.vm)}`, { job: job.id }));
-  const { code, reason } = await attach(socket, `the terminal of job ${job.id}`, false);
+  const socket = client.socket(`/terminal/${segment(job.vm)}`, { job: job.id });
+  const { code, reason } = await attach(socket, `the terminal of job ${job.id}`, false, { banner });
   if (code === 1000) return reason === TERMINAL_ENDED ? await exitAfter(client, job) : 0;
   throw new SbxError("process.gone", reason || `the connection to job ${job.id} was lost`, {
     hint: `the job goes on: sbx jobs attach ${job.id}`,

@@ -1,12 +1,9 @@
 import type { DetectionList } from "../../../lib/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { count } from "../../../lib/base/text/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import type { DetectionIr, IrRule } from "../../../lib/detection/mod.ts";
-import type { LabReport } from "../../../lib/lab/mod.ts";
-import { formatEvidence } from "../evidence.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
-import { table } from "../output.ts";
+import { formatReport, readCandidates } from "../lab_report.ts";
 import { FILE_NOTE, RecordedEvents } from "../recorded_events.ts";
 import { usageError } from "../usage.ts";
 
@@ -82,45 +79,4 @@ export async function packsInForce(views: DetectionList["rules"]): Promise<Detec
     })),
     ...await Promise.all(overlays.map(({ definition }) => irOfInput(definition))),
   ];
-}
-
-async function readCandidates(rules: string | undefined, corp: string | undefined) {
-  const { readRules } = await import("../../../lib/policy/author/mod.ts");
-  return [...(rules ? await readRules(rules) : []), ...(corp ? await readRules(corp, ["corp"]) : [])];
-}
-
-function formatReport({ session_count, event_count, rules, gained, lost, policy }: LabReport): string {
-  return [
-    `${count(event_count, "event")} of ${count(session_count, "session")}`,
-    formatMatches(rules),
-    ...formatSection("gained", gained),
-    ...formatSection("LOST", lost),
-    ...policy ? formatPolicy(policy) : [],
-  ].join("\n\n");
-}
-
-function formatMatches(rules: LabReport["rules"]): string {
-  if (rules.length === 0) return "no change in matches";
-  const rows = rules.map(({ rule_id, baseline, candidate, gained, lost }) =>
-    [rule_id, baseline, candidate, `+${gained}`, `-${lost}`].map(String)
-  );
-  return table(["RULE", "BEFORE", "NOW", "GAINED", "LOST"], rows);
-}
-
-function formatPolicy(
-  { changes, guarded, blocked, released, failures }: NonNullable<LabReport["policy"]>,
-): string[] {
-  const rows = changes.map(({ from, to, count }) => [from, to, String(count)]);
-  return [
-    rows.length ? table(["RECORDED DECISION", "NEW DECISION", "EVENTS"], rows) : "no change in decisions",
-    ...guarded ? [`${count(guarded, "event")} refused by a guard, whatever the rules`] : [],
-    ...formatSection("NEWLY BLOCKED", blocked),
-    ...formatSection("newly allowed", released),
-    ...failures.map(({ rule_id, event_id, message }) => `${rule_id} failed on ${event_id}: ${message}`),
-  ];
-}
-
-/** Evidence under its title; nothing without evidence. */
-function formatSection(title: string, evidence: LabReport["gained"]): string[] {
-  return evidence.rows.length ? [`${title}:\n${formatEvidence(evidence)}`] : [];
 }

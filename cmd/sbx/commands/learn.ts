@@ -5,23 +5,28 @@ import { home } from "../../../lib/base/home/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import type { LabSession } from "../../../lib/lab/mod.ts";
-import type { LearnCheck } from "../../../lib/learn/mod.ts";
+import type { LearnCheck, LearnedProfile } from "../../../lib/learn/mod.ts";
 import { table } from "../output.ts";
 import { FILE_NOTE, RecordedEvents } from "../recorded_events.ts";
 import { usageError } from "../usage.ts";
 
 /** Profile whose machine a learned one has when its sessions do not agree on another. */
 const BASE_DEFAULT = "code";
+/** VMs of --minimise: without --runs, and most (docs/contracts.md §14). */
+const RUNS_DEFAULT = 30;
+const RUNS_MAX = 500;
 /** Id of a learned profile that is only printed. */
 const ID_DEFAULT = "learned";
 
 export const command: Command = {
   name: "learn",
-  usage: "SESSION|FILE… [--base PROFILE] [--save ID] | --check PROFILE SESSION|FILE…",
+  usage: "SESSION|FILE… [--base PROFILE] [--save ID] [--minimise] | --check PROFILE SESSION|FILE…",
   summary: "make the smallest profile that allows what sessions did, and asks about everything else",
   notes: [
     FILE_NOTE,
     "A profile is printed, or saved as a new one, only if a replay proves that it refuses nothing recorded.",
+    "--minimise runs the commands of one session again, with everything they do outside, in a fresh VM for each trial, and " +
+    "leaves out every rule without which they end as they did.",
     "With --check, the exit code is 1 if the profile would refuse or ask about something recorded.",
   ],
   options: [
@@ -32,6 +37,8 @@ export const command: Command = {
         "take machine, credentials, MCP servers, blocks and rewrites from this profile; else that of the sessions",
     },
     { name: "save", value: "ID", about: "save as a new profile of this id, instead of printing it" },
+    { name: "minimise", about: "leave out rules that the commands of the session do not need" },
+    { name: "runs", value: "N", about: `most trials of --minimise (default ${RUNS_DEFAULT})` },
     {
       name: "check",
       value: "PROFILE",
@@ -41,11 +48,23 @@ export const command: Command = {
   ],
   words: { min: 1, max: 1000 },
   completesNames: true,
-  examples: ["sbx learn demo", "sbx learn demo other --save demo-only", "sbx learn --check demo-only demo"],
+  examples: [
+    "sbx learn demo",
+    "sbx learn demo --minimise --save demo-least",
+    "sbx learn demo other --save demo-only",
+    "sbx learn --check demo-only demo",
+  ],
   async run(args) {
     const checked = args.text("check");
-    if (checked !== undefined && (args.has("base") || args.has("save"))) {
-      throw usageError(command, "--check makes no profile, so it takes neither --base nor --save");
+    if (checked !== undefined && ["base", "save", "minimise"].some((name) => args.has(name))) {
+      throw usageError(
+        command,
+        "--check makes no profile, so it takes none of --base, --save and --minimise",
+      );
+    }
+    if (args.has("runs") && !args.has("minimise")) throw usageError(command, "--runs needs --minimise");
+    if (args.has("minimise") && args.words.length > 1) {
+      throw usageError(command, "--minimise takes one session");
     }
     const recorded = new RecordedEvents();
     const sessions = () => args.words.map((id): LabSession => ({ id, events: recorded.of(id) }));
@@ -60,17 +79,25 @@ async function learn(args: Arguments, sessions: () => LabSession[]): Promise<num
   ]);
   const base = await loadProfile(home(), args.text("base") ?? await profileOf(sessions()));
   const saved = args.text("save");
-  const { text, ...learned } = await learnProfile({ id: saved ?? ID_DEFAULT, base, sessions });
+  const id = saved ?? ID_DEFAULT;
+  const made = await learnProfile({ id, base, sessions });
+  const { text, ...learned } = args.has("minimise") ? await least(args, made, () => sessions()[0]) : made;
   const path = saved === undefined ? undefined : await saveProfile(home(), saved, text);
   if (args.has("json")) await printJson({ ...learned, text, ...(path && { path }) });
   else if (path === undefined) await print(text.trimEnd());
-  const { rules, check: { needed_count } } = learned;
+  const { rules, check: { needed_count, refused_count } } = learned;
   note(
-    `${count(needed_count, "recorded event")} would pass by ${count(rules.length, "rule")}${
-      path ? `: ${path}` : ""
-    }`,
+    `${needed_count - refused_count} of ${count(needed_count, "recorded event")} would pass by ${
+      count(rules.length, "rule")
+    }${path ? `: ${path}` : ""}`,
   );
   return 0;
+}
+
+/** The part of a learned profile without which the commands of its session do not end as they did. */
+async function least(args: Arguments, made: LearnedProfile, session: () => LabSession) {
+  const { leastProfile } = await import("../learn_least.ts");
+  return await leastProfile(made, session, args.number("runs", { min: 1, max: RUNS_MAX }) ?? RUNS_DEFAULT);
 }
 
 async function check(args: Arguments, profile: string, sessions: LabSession[]): Promise<number> {

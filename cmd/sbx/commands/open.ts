@@ -2,10 +2,9 @@ import type { Port } from "../../../lib/api/mod.ts";
 import type { Command } from "../../../lib/base/args/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
+import { openInBrowser } from "../browser.ts";
 import { connect } from "../connect.ts";
 import { usageError } from "../usage.ts";
-
-const OPENER = Deno.build.os === "darwin" ? "open" : "xdg-open";
 
 export const command: Command = {
   name: "open",
@@ -28,11 +27,3 @@ export const command: Command = {
     return 0;
   },
 };
-
-/** Opens a browser where there is a screen for one; the address is printed either way. */
-async function openInBrowser(url: string): Promise<void> {
-  const hasScreen = Deno.build.os !== "linux" || Deno.env.has("DISPLAY") || Deno.env.has("WAYLAND_DISPLAY");
-  if (!hasScreen) return;
-  await new Deno.Command(OPENER, { args: [url], stdin: "null", stdout: "null", stderr: "null" }).output()
-    .catch(() => {});
-}

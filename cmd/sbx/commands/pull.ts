@@ -3,7 +3,7 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { changesOf, pullWork, requireRepository } from "../../../lib/repo/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { collectWork, formatPulled } from "../repository.ts";
+import { collectWork, formatPulled, isLive } from "../repository.ts";
 
 export const command: Command = {
   name: "pull",
@@ -34,7 +34,7 @@ export const command: Command = {
         note(`sbx: look at ${path} before you go on: programs act on it by themselves`);
       }
     }
-    await (args.has("json") ? printJson(pulled) : print(formatPulled(pulled)));
+    await (args.has("json") ? printJson(pulled) : print(formatPulled(pulled, await isLive(client, name))));
     return pulled.folder && pulled.folder.conflicts.length > 0 ? 1 : 0;
   },
 };

@@ -3,7 +3,7 @@ import { note, print } from "../../../lib/base/print/mod.ts";
 import { changesOf, patchOf, pullAccepted, requireRepository } from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
 import { formatStat, patchText } from "../diff_text.ts";
-import { collectWork, formatPulled } from "../repository.ts";
+import { collectWork, formatPulled, isLive } from "../repository.ts";
 import { reviewWork } from "../review_walk.ts";
 
 export const command: Command = {
@@ -19,7 +19,8 @@ export const command: Command = {
   examples: ["sbx review demo", "sbx review demo --branch fix"],
   async run(args) {
     const [name] = args.words;
-    await using work = await collectWork(await connect(), name);
+    const client = await connect();
+    await using work = await collectWork(client, name);
     const branch = args.text("branch");
     if (branch !== undefined) requireRepository(work, "--branch");
     const units = await Promise.all(work.units.map(changesOf));
@@ -37,7 +38,7 @@ export const command: Command = {
     }
     if (!/^y/i.test(prompt(`take ${pieces.accepted} of ${pieces.all} pieces? [y/N]`) ?? "")) return 0;
     const pulled = await pullAccepted(work, accepted, { branch });
-    await print(formatPulled(pulled));
+    await print(formatPulled(pulled, await isLive(client, name)));
     return pulled.folder && pulled.folder.conflicts.length > 0 ? 1 : 0;
   },
 };

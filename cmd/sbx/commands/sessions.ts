@@ -16,14 +16,15 @@ export const command: Command = {
     const { sessions } = await (await connect()).json<SessionList>("GET", "/sessions/list");
     if (args.has("json")) await printJson({ sessions });
     else {
-      const rows = sessions.map(({ id, name, profile_id, created_at, ended_at }) => [
+      const rows = sessions.map(({ id, name, profile_id, created_at, ended_at, user, client }) => [
         id,
         name,
         profile_id,
         created_at.slice(0, 19),
         ended_at?.slice(0, 19) ?? "",
+        user === undefined ? "" : `${user} (${client})`,
       ]);
-      await print(table(["SESSION", "NAME", "PROFILE", "CREATED", "ENDED"], rows));
+      await print(table(["SESSION", "NAME", "PROFILE", "CREATED", "ENDED", "MADE BY"], rows));
     }
     return 0;
   },

@@ -30,9 +30,9 @@ export const command: Command = {
     const client = await connect();
     // Reports errors that a rejected WebSocket would hide.
     const { status } = await client.json<VmSummary>("GET", `/vms/${segment(name)}/status`);
-    const socket = new WebSocket(client.socketUrl(`/terminal/${segment(name)}`, { argv }));
+    const socket = client.socket(`/terminal/${segment(name)}`, { argv });
     const doing = status === "Suspended" ? `resuming ${name}` : undefined;
-    const { code, reason } = await attach(socket, `the terminal of "${name}"`, true, doing);
+    const { code, reason } = await attach(socket, `the terminal of "${name}"`, true, { doing });
     if (code === 1000) return 0;
     throw new SbxError("process.gone", reason || `the connection to the terminal of "${name}" was lost`, {
       hint: `sbx info ${name} shows whether the VM is still running`,

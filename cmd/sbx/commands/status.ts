@@ -14,36 +14,53 @@ import { count } from "../../../lib/base/text/mod.ts";
 import { formatBytes } from "../../../lib/base/progress/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { pairs } from "../output.ts";
+import { updateLines } from "../updates.ts";
 
 export const command: Command = {
   name: "status",
-  usage: "[--json]",
+  usage: "[--watch] [--json]",
   summary: "show the service, the gateway, the hypervisor, the assets and the permissions",
   notes: ["The exit code is 1 if there is a problem."],
-  options: [JSON_OPTION],
+  options: [{ name: "watch", about: "show it again every two seconds, until ctrl-c" }, JSON_OPTION],
   examples: ["sbx status", "sbx status --json"],
   async run(args) {
-    const place = home();
-    const [isUp, gateway] = await Promise.all([serviceAnswers(place), gatewayClient(place)]);
-    const system = isUp ? await fetchSystemStatus(place.serviceSocket) : undefined;
-    const pid = await daemonPid(place, "gateway");
-    const unreachable = gateway ? undefined : await findUnreachableGateway(place);
-    const ok = system?.ok === true && gateway !== undefined;
-    const report = {
-      ok,
-      gateway: gateway
-        ? { running: true, url: gateway.base, pid, permissions: GATEWAY_PERMISSIONS }
-        : unreachable
-        ? { running: true, pid: unreachable.pid, missing: unreachable.missing }
-        : { running: false },
-      service: system ? { running: true, ...system } : { running: false },
-      home: place.dir,
-    };
-    if (args.has("json")) await printJson(report);
-    else await print(formatStatus(report.gateway, system, place.dir));
+    let ok = await show(args.has("json"));
+    // Until a signal ends it.
+    while (args.has("watch")) {
+      await new Promise((resolve) => setTimeout(resolve, WATCH_MS));
+      // Each report is a line of JSON, or takes the place of the one before on a terminal.
+      if (!args.has("json") && Deno.stdout.isTerminal()) await print("\x1b[H\x1b[2J");
+      ok = await show(args.has("json"));
+    }
     return ok ? 0 : 1;
   },
 };
+
+/** `ms` between two reports. */
+const WATCH_MS = 2000;
+
+/** Prints one report. @returns whether nothing is wrong */
+async function show(json: boolean): Promise<boolean> {
+  const place = home();
+  const [isUp, gateway] = await Promise.all([serviceAnswers(place), gatewayClient(place)]);
+  const system = isUp ? await fetchSystemStatus(place.serviceSocket) : undefined;
+  const pid = await daemonPid(place, "gateway");
+  const unreachable = gateway ? undefined : await findUnreachableGateway(place);
+  const ok = system?.ok === true && gateway !== undefined;
+  const report = {
+    ok,
+    gateway: gateway
+      ? { running: true, url: gateway.base, pid, permissions: GATEWAY_PERMISSIONS }
+      : unreachable
+      ? { running: true, pid: unreachable.pid, missing: unreachable.missing }
+      : { running: false },
+    service: system ? { running: true, ...system } : { running: false },
+    home: place.dir,
+  };
+  if (json) await printJson(report);
+  else await print(formatStatus(report.gateway, system, place.dir));
+  return ok;
+}
 
 async function fetchSystemStatus(socket: string): Promise<SystemStatus> {
   const client = Client.unix(socket);
@@ -81,6 +98,8 @@ function formatStatus(
       ]),
       ["templates", formatTemplates(templates)],
       ["idle VMs", formatIdle(idle_suspend)],
+      ...updateLines(system.update).filter(([name]) => name !== "sbx"),
+      ["corp", system.corp],
       ...issues.map((issue): [string, string] => ["issue", issue]),
     );
   }

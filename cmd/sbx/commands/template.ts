@@ -5,6 +5,7 @@ import { formatBytes } from "../../../lib/base/progress/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { table } from "../output.ts";
+import { ARCH_OPTION, archOf } from "../size.ts";
 import { Spinner } from "../spinner.ts";
 import { UTC_NOTE } from "../usage.ts";
 
@@ -26,9 +27,9 @@ export const command: CommandGroup = {
     },
     {
       name: "template make",
-      usage: "[PROFILE] [--json]",
+      usage: "[PROFILE] [--arch ARCH] [--json]",
       summary: "make the template for the VMs of a profile now",
-      options: [JSON_OPTION],
+      options: [ARCH_OPTION, JSON_OPTION],
       words: { min: 0, max: 1 },
       examples: ["sbx template make", "sbx template make code"],
       run: make,
@@ -50,7 +51,10 @@ async function list(args: Arguments): Promise<number> {
   if (args.has("json")) await printJson(answer);
   else if (answer.templates.length === 0) await print("no templates yet");
   else {await print(
-      table(["TEMPLATE", "CPUS", "MEMORY", "ACCELERATOR", "ON DISK", "MADE"], answer.templates.map(rowOf)),
+      table(
+        ["TEMPLATE", "ARCH", "CPUS", "MEMORY", "ACCELERATOR", "ON DISK", "MADE"],
+        answer.templates.map(rowOf),
+      ),
     );}
   return 0;
 }
@@ -59,7 +63,9 @@ async function make(args: Arguments): Promise<number> {
   const client = await connect();
   const profile_id = args.words[0];
   using _spinner = new Spinner("booting a guest and writing it down");
-  const made = await client.json<TemplateInfo>("POST", "/templates", { json: { profile_id } });
+  const made = await client.json<TemplateInfo>("POST", "/templates", {
+    json: { profile_id, arch: archOf(args) },
+  });
   if (args.has("json")) await printJson(made);
   else await print(`template ${made.id}: ${formatBytes(made.bytes)} on disk`);
   return 0;
@@ -72,6 +78,6 @@ async function remove(args: Arguments): Promise<number> {
   return 0;
 }
 
-function rowOf({ id, cpus, ram_mb, accelerator, bytes, created_at }: TemplateInfo): string[] {
-  return [id, String(cpus), `${ram_mb} MB`, accelerator, formatBytes(bytes), created_at];
+function rowOf({ id, arch, cpus, ram_mb, accelerator, bytes, created_at }: TemplateInfo): string[] {
+  return [id, arch, String(cpus), `${ram_mb} MB`, accelerator, formatBytes(bytes), created_at];
 }

@@ -68,11 +68,19 @@ export function formatWhy({ event, decision, findings }: WhyResult): string {
     ["event", `${common.event_id} ${common.event_type}`],
     ["time", new Date(Number(common.timestamp_unix_ms)).toISOString()],
     ["subject", subjectWithError(event)],
+    ["program", programOf(common)],
     ...decision ? decisionLines(decision) : [["decision", "none, only observed"] as Line],
     ...findings.map((
       { severity, title, rule_id },
     ): Line => ["finding", `${severity}: ${title} (${rule_id})`]),
   ]);
+}
+
+/** The program of the guest that the event is of, where the event is not the program's own. */
+function programOf({ process, event_type }: Record<string, unknown>): string | undefined {
+  if (String(event_type).startsWith("process.")) return undefined;
+  const { command, executable } = objectOf(process);
+  return (command ?? executable) as string | undefined;
 }
 
 function decisionLines(

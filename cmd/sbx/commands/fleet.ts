@@ -1,0 +1,184 @@
+import { fileURLToPath } from "node:url";
+import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { deviceName } from "../../../lib/base/user/mod.ts";
+import { SIMULATE } from "../fleet_simulate.ts";
+import { pairs, table } from "../output.ts";
+import { readSecret } from "../secret.ts";
+
+const ASK: Command = {
+  name: "fleet ask",
+  usage: "[QUESTION [VALUE] --over RECORDS] [--days N] [--json]",
+  summary: "answer a prepared question about a fleet; without one, list the questions",
+  options: [
+    { name: "over", value: "RECORDS", about: "duckdb:// or chdb:// and the store of a fleet" },
+    { name: "days", value: "N", about: "look back this long; default all" },
+    JSON_OPTION,
+  ],
+  words: { min: 0, max: 2 },
+  examples: ["sbx fleet ask", "sbx fleet ask reached-host evil.example.com --over duckdb:///srv/fleet"],
+  run: ask,
+};
+
+export const command: CommandGroup = {
+  name: "fleet",
+  summary: "send this machine's records to the company's collector",
+  subcommands: [
+    {
+      name: "fleet status",
+      usage: "[--json]",
+      summary: "show what the collector has of this machine's records",
+      notes: ["The exit code is 1 while records are missing at the collector."],
+      options: [JSON_OPTION],
+      examples: ["sbx fleet status"],
+      run: status,
+    },
+    {
+      name: "fleet enrol",
+      usage: "[--name NAME] [--json]",
+      summary: "introduce this machine to the collector, with a one-time token from standard input",
+      options: [
+        { name: "name", value: "NAME", about: "name of this machine; default its host name" },
+        JSON_OPTION,
+      ],
+      examples: ["sbx fleet enrol < token.txt"],
+      run: enrol,
+    },
+    ASK,
+    SIMULATE,
+  ],
+};
+
+async function status(args: Arguments): Promise<number> {
+  const { readStatus } = await import("../../../lib/fleet/machine/mod.ts");
+  const now = await readStatus(home());
+  if (args.has("json")) await printJson(now ?? { schema: "sbx.fleet-status.v1", target: null });
+  else if (!now) {
+    await print("nothing is sent from here: corp.toml names no collector, or the service has not run since");
+  } else {
+    const { all, behind, forked, refused, lost } = now.sessions;
+    await print(pairs([
+      ["collector", now.target],
+      ["machine", now.machine_id],
+      ["last complete", now.last_good_at ?? "never"],
+      ["sessions", `${all}, ${behind} behind`],
+      [
+        "sent",
+        `${count(now.shipped.events, "event")}, ${
+          count(now.shipped.segments, "segment")
+        }, ${now.shipped.bytes} bytes`,
+      ],
+      ["differ from the collector", forked.join(" ") || undefined],
+      ["refused", refused.join(" ") || undefined],
+      ["lost", lost ? String(lost) : undefined],
+      ["error", now.error ?? undefined],
+    ]));
+  }
+  const isWell = !now || now.error === null && now.sessions.behind + now.sessions.forked.length === 0;
+  return isWell ? 0 : 1;
+}
+
+async function enrol(args: Arguments): Promise<number> {
+  const [{ CorpStore }, { HttpTarget }, { ensureSigningKey, formatPublicKey }] = await Promise.all([
+    import("../../../lib/corp/mod.ts"),
+    import("../../../lib/fleet/ship/mod.ts"),
+    import("../../../lib/signing/mod.ts"),
+  ]);
+  const state = await new CorpStore(home()).load();
+  const { url, credential_ref, user } = "config" in state ? state.config.file.fleet : {};
+  if (url === undefined) {
+    throw new SbxError("fleet.url.missing", "corp.toml names no collector", {
+      hint: 'an administrator sets [fleet] url = "https://HOST" in corp.toml',
+    });
+  }
+  const { publicKey } = await ensureSigningKey(home());
+  const token = await readSecret("token: ");
+  const name = args.text("name") ?? deviceName();
+  const request = { token, public_key: formatPublicKey(publicKey), name };
+  const parsed = new URL(url);
+  if (parsed.protocol === "file:") {
+    const { enrol: enrolInFolder } = await import("../../../lib/fleet/receive/mod.ts");
+    await enrolInFolder(fileURLToPath(parsed), request);
+  } else {
+    const { sinkAuthorization } = await import("../../../lib/credential/mod.ts");
+    const authorize = credential_ref && sinkAuthorization(home(), { credential_ref, ...(user && { user }) });
+    await new HttpTarget(url, authorize || undefined).enrol(request);
+  }
+  const enrolled = {
+    machine_id: publicKey.id,
+    name,
+    collector: parsed.protocol === "file:" ? parsed.pathname : parsed.origin,
+  };
+  if (args.has("json")) await printJson(enrolled);
+  else await print(`enrolled ${name} (${publicKey.id.slice(0, 16)}) at ${enrolled.collector}`);
+  return 0;
+}
+
+const DAYS_MAX = 36_500;
+
+async function ask(args: Arguments): Promise<number> {
+  const { ANSWER_ROWS, ask: answer, findQuestion, QUESTIONS } = await import(
+    "../../../lib/fleet/question/mod.ts"
+  );
+  const [name, value] = args.words;
+  if (name === undefined) {
+    if (args.has("json")) {
+      await printJson(QUESTIONS.map(({ name, value, about }) => ({ name, value, about })));
+    } else {await print(
+        table(["QUESTION", "VALUE", ""], QUESTIONS.map((each) => [each.name, each.value ?? "", each.about])),
+      );}
+    return 0;
+  }
+  const question = findQuestion(name);
+  const over = args.text("over");
+  if (over === undefined) {
+    throw new SbxError("usage.invalid", "missing option --over RECORDS", {
+      hint: `sbx fleet ask ${name} --over duckdb:///srv/fleet`,
+    });
+  }
+  const [{ openOver }, { listMachines }] = await Promise.all([
+    import("../../../lib/fleet/table/mod.ts"),
+    import("../../../lib/fleet/receive/mod.ts"),
+  ]);
+  await using opened = await openOver(over);
+  const { engine, store, table: tableOf } = opened;
+  if (!tableOf) {
+    throw new SbxError(
+      "fleet.over.invalid",
+      `${over} has ledgers only; questions need the tables of a store`,
+      {
+        hint: "sbx-admin fleet import and sbx-admin fleet tables make a store of ledgers",
+      },
+    );
+  }
+  const days = args.number("days", { min: 1, max: DAYS_MAX });
+  const rows = await answer(
+    { engine, table: tableOf, machines: store ? await listMachines(store) : [] },
+    question,
+    {
+      ...(value !== undefined && { value }),
+      ...(days !== undefined && { since: Date.now() - days * 86_400_000 }),
+    },
+  );
+  if (args.has("json")) await printJson({ question: name, rows });
+  else if (rows.length === 0) await print("nothing");
+  else {
+    const columns = Object.keys(rows[0]);
+    await print(
+      table(
+        columns.map((column) => column.toUpperCase()),
+        rows.map((row) => columns.map((column) => cell(row[column]))),
+      ),
+    );
+    if (rows.length === ANSWER_ROWS) note(`only the first ${ANSWER_ROWS} rows`);
+  }
+  return 0;
+}
+
+function cell(value: string | number | boolean | null): string {
+  if (typeof value === "number" && !Number.isInteger(value)) return value.toFixed(3);
+  return value === null ? "" : String(value);
+}

@@ -1,0 +1,37 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { formatReport, sumOf } from "../../../cmd/sbx/agent_report.ts";
+
+const PRICED = {
+  provider: "anthropic",
+  model: "claude",
+  calls: 2,
+  input_tokens: 1000,
+  cached_input_tokens: 400,
+  output_tokens: 50,
+  cost_micros: 12_345,
+  unpriced_calls: 0,
+};
+const UNPRICED = {
+  ...PRICED,
+  model: "new",
+  calls: 1,
+  cached_input_tokens: 0,
+  cost_micros: 0,
+  unpriced_calls: 1,
+};
+
+const costLine = (...models: (typeof PRICED)[]) =>
+  formatReport({ live: false, refused: [], cost: sumOf(models), budgets: [] }, "vm").split("\n")[2];
+
+Deno.test("an agent's report sums up its models, and tells tokens of a cache", () => {
+  assertEquals(
+    costLine(PRICED, PRICED),
+    "4 model calls: 2000 (800 of them cached) + 100 tokens, about $0.0247",
+  );
+  assertEquals(costLine(), "no model calls");
+});
+
+Deno.test("a call without a known price is no call for nothing", () => {
+  assertEquals(costLine(UNPRICED), "1 model call: 1000 + 50 tokens, price not known");
+  assertStringIncludes(costLine(PRICED, UNPRICED), "about $0.0123, and 1 call whose price is not known");
+});
