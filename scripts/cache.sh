@@ -4,16 +4,21 @@
 set -eu
 cd "$(dirname "$0")/.."
 : "${DENO_DIR:=$PWD/.deno/cache}"
-export DENO_DIR
+# The authorities that this machine trusts, such as that of its proxy, beside Deno's own list.
+: "${DENO_TLS_CA_STORE:=mozilla,system}"
+export DENO_DIR DENO_TLS_CA_STORE
 stamp="$DENO_DIR/.filled"
 sources="deno.json deno.lock main.ts cmd lib ffi tests scripts"
 if [ -e "$stamp" ] && [ .deno/deno -ot "$stamp" ]; then
   # Folders too: they change when a file is added or removed.
   # shellcheck disable=SC2086
-  [ -n "$(find $sources -newer "$stamp" \( -name '*.ts' -o -name 'deno.*' -o -type d \) -print -quit)" ] || exit 0
+  [ -n "$(find $sources -newer "$stamp" \( -name '*.ts' -o -name '*.tsx' -o -name 'deno.*' -o -type d \) -print -quit)" ] || exit 0
 fi
 mkdir -p "$DENO_DIR"
-touch "$stamp.new"
+# Of its own name: another make may fill it too.
+new="$stamp.$$"
+touch "$new"
+.deno/deno cache --quiet --frozen cmd/desktop/main.tsx
 # shellcheck disable=SC2046
-.deno/deno cache --quiet --frozen main.ts cmd/all.ts cmd/sbx/exec_rest.ts lib/ledger/worker.ts $(find cmd/guest tests scripts -name '*.ts')
-mv -f "$stamp.new" "$stamp"
+.deno/deno cache --quiet --frozen main.ts cmd/all.ts cmd/sbx/exec_rest.ts lib/ledger/worker.ts lib/live/worker.ts $(find cmd/guest tests scripts -name '*.ts')
+mv -f "$new" "$stamp"

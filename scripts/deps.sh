@@ -26,14 +26,28 @@ wanted() {
   command -v mount >/dev/null || echo "mount|mounts the guest's root file system while it is made"
   echo "mmdebstrap|makes the guest's root file system out of Debian packages"
   echo "erofs-utils|packs the root file system"
-  echo "lz4|unpacks the kernel"
+  echo "lz4|unpacks the kernel of bookworm"
+  echo "zstd|unpacks the kernel of trixie"
   echo "xz-utils|unpacks the kernel's modules"
   echo "e2fsprogs|formats the disk that a VM writes to"
   command -v ssh >/dev/null || echo "openssh-client|connects editors and SSH clients to VMs"
+  # What tests alone need: TESTS=1, as make test and make e2e say.
+  [ -z "${TESTS:-}" ] || echo "chromium|shows the desktop page to its tests"
   command -v npm >/dev/null || echo "npm|brings Deno and the guest's packages"
 }
 
-list=$(wanted)
+# deps.sh --arch ARCH: also what builds and runs guests of another architecture.
+foreign() {
+  case $1 in
+    arm64) [ "$(uname -m)" = aarch64 ] || echo "qemu-system-arm|emulates arm64 machines" ;;
+    x86_64) [ "$(uname -m)" = x86_64 ] || echo "qemu-system-x86|emulates x86_64 machines" ;;
+    *) die "there is no architecture $1" "--arch is arm64 or x86_64" ;;
+  esac
+  echo "qemu-user-static|runs programs of another architecture, while an image is built"
+  echo "binfmt-support|tells the kernel of them"
+}
+
+list=$(wanted; [ "${1:-}" != --arch ] || foreign "${2:-}")
 installed=$(dpkg-query -W -f '${Package} ${db:Status-Abbrev}\n' 2>/dev/null | sed -n 's/ ii.*//p')
 missing=$(echo "$list" | while IFS='|' read -r package why; do
   echo "$installed" | grep -qx "$package" || echo "$package|$why"
@@ -82,39 +96,11 @@ if apt-cache policy vhost-device-vsock | grep -q 'Candidate: [^(]'; then
   exit 0
 fi
 
-# Debian has it in sid only. An apt of its own fetches that one package, verified by Debian's archive keyring; no
-# source is left on the machine. What it depends on comes from the machine's own suites.
+# Debian has it in sid only: vsock.sh fetches that one package. What it depends on comes from the machine's own suites.
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 [ -r "$keyring" ] || apt "installing Debian's keyring" install --no-install-recommends debian-archive-keyring
-mirror=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' | sed -n 's/^Debian //p' | head -n 1)
-[ -n "$mirror" ] || mirror=$(apt-get update --print-uris | sed -n "s/^'\(.*\)dists\/.*/\1/p" | head -n 1)
-[ -n "$mirror" ] || die "this machine's apt knows no Debian archive" "add a Debian mirror to /etc/apt/sources.list.d"
-mkdir -p "$work/lists/partial" "$work/archives/partial"
-: >"$work/status"
-echo "deb [signed-by=$keyring] $mirror sid main" >"$work/sources.list"
-cat >"$work/apt.conf" <<EOF
-APT::Sandbox::User "root";
-Acquire::Languages "none";
-Acquire::Retries "3";
-// A mirror may lag, and a clock be wrong: sid's week of validity is stretched to half a year, not given up.
-Acquire::Min-ValidTime "15552000";
-Dir::Etc::SourceList "$work/sources.list";
-Dir::Etc::SourceParts "-";
-Dir::Etc::PreferencesParts "-";
-Dir::State "$work";
-Dir::State::Lists "$work/lists";
-Dir::State::Status "$work/status";
-Dir::Cache "$work";
-Dir::Cache::Archives "$work/archives";
-Dir::Cache::PkgCache "";
-Dir::Cache::SrcPkgCache "";
-EOF
-fetch() { (cd "$work" && apt-get -q -c "$work/apt.conf" "$@" >"$work/log" 2>&1); }
-if ! fetch update || ! fetch download vhost-device-vsock; then
-  sed 's/^/  /' "$work/log" | tail -n 20 >&2
-  die "fetching vhost-device-vsock from Debian sid failed" "is Debian's archive reachable? sudo apt-get update should work"
-fi
+scripts=$(cd "$(dirname "$0")" && pwd)
+"$scripts/vsock.sh" "$work" || die "fetching vhost-device-vsock from Debian sid failed" "is Debian's archive reachable? sudo apt-get update should work"
 set -- "$work"/vhost-device-vsock_*.deb
-[ -r "$1" ] || die "Debian sid has no vhost-device-vsock for $(dpkg --print-architecture)"
 apt "installing vhost-device-vsock" install --no-install-recommends "$1"
 command -v vhost-device-vsock >/dev/null || die "vhost-device-vsock was installed, but is not on the path"

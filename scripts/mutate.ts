@@ -32,6 +32,12 @@ const NOUNS: Record<string, string[]> = {
   ledger: ["tests/unit/gate/fault_test.ts", attack("rule")],
   gateway: [],
   template: [],
+  release: [
+    attack("release_replay"),
+    attack("release_forgery"),
+    "tests/unit/publish/publish_test.ts",
+    "tests/unit/service/standing_test.ts",
+  ],
 };
 
 /** Tests that start the noun's code in a process of its own, where coverage cannot see it: they run for each mutation. */

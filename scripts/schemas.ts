@@ -4,11 +4,14 @@
  */
 import { z } from "zod";
 import { openApi } from "../cmd/service/openapi.ts";
+import { DebugReport } from "../lib/api/debug.ts";
 import { SettingsResponse } from "../lib/api/settings.ts";
 import { CorpFile } from "../lib/corp/mod.ts";
 import { IrSchema } from "../lib/detection/ir/schema.ts";
 import { PackSchema } from "../lib/detection/pack/schema.ts";
 import { ProfileFile } from "../lib/profile/mod.ts";
+import { ChannelIndex, ChannelManifest } from "../lib/release/schema.ts";
+import { TrustDocument } from "../lib/release/mod.ts";
 import { loadDefinitions, settingsFile } from "../lib/settings/mod.ts";
 
 /** One generated file of schemas/. */
@@ -36,6 +39,13 @@ export const SCHEMAS: GeneratedSchema[] = [
   { file: "profile.schema.json", schema: () => ofFile(ProfileFile, "sbx profile.toml") },
   { file: "sbx.detection-pack.v1.schema.json", schema: () => ofFile(PackSchema, "sbx.detection-pack.v1") },
   { file: "sbx.detection.ir.v1.schema.json", schema: () => ofFile(IrSchema, "sbx.detection.ir.v1") },
+  { file: "channels.schema.json", schema: () => ofFile(ChannelIndex, "sbx channels.json") },
+  { file: "channel-manifest.schema.json", schema: () => ofFile(ChannelManifest, "sbx channel manifest") },
+  { file: "sbx.release_trust.v1.schema.json", schema: () => ofFile(TrustDocument, "sbx.release_trust.v1") },
+  {
+    file: "sbx.debug.v2.schema.json",
+    schema: () => ({ title: "sbx.debug.v2", ...z.toJSONSchema(DebugReport) }),
+  },
   { file: "openapi.json", schema: openApi },
 ];
 

@@ -38,7 +38,7 @@ if [ -n "${TEST:-}" ]; then
   run "$suite" "$TEST"
 else
   if [ $# = 0 ]; then
-    check "types" "$deno" check --quiet main.ts $(find cmd lib tests scripts -name '*.ts')
+    check "types" scripts/types.sh
     check "lint" "$deno" lint --quiet
     check "format" "$deno" fmt --quiet --check
     set -- unit fuzz attack/host api compiled attack/vm e2e

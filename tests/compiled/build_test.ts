@@ -1,12 +1,12 @@
 /** The compiled program: built, installed and used through its symlinks, up to real VMs, and what it leaves behind. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
+import { testRuntime } from "../helper/runtime.ts";
 import { eventually, type Ran, Sbx } from "../helper/sbx.ts";
 
 const ROLES = ["sbx-admin", "sbx-gateway", "sbx-mcp", "sbx-mcp-aggregator", "sbx-process", "sbx-service"];
-const RUNTIME = join(dirname(fromRoot("Makefile")), "../shared/tools/test-runtime.sh");
 
 Deno.test("the compiled program does what the sources do", async (t) => {
   const dir = await Deno.makeTempDir({ prefix: "sbx-compiled-" });
@@ -24,7 +24,7 @@ Deno.test("the compiled program does what the sources do", async (t) => {
         "install",
         `OUT=${built}`,
         `PREFIX=${prefix}`,
-        `DENO_COMPILE=${runtime.DENO}`,
+        `DENO_COMPILE=${runtime.DENO_COMPILE}`,
       ];
       const made = await command("make", args, { DENORT_BIN: runtime.DENORT_BIN });
       assertEquals(made.code, 0, made.stdout + made.stderr);
@@ -39,7 +39,13 @@ Deno.test("the compiled program does what the sources do", async (t) => {
       const sbx = (name: string, ...args: string[]) => command(join(programs, name), args, home);
       const sources = await command(fromRoot("bin/sbx"), ["version"], home);
       const version = await sbx("sbx", "version");
-      assertEquals(version.stdout.split(",")[0], sources.stdout.split(",")[0]);
+      const withoutCommit = ({ stdout }: Ran) => stdout.split(",")[0].replace(/\(.*\)/, "");
+      assertEquals(withoutCommit(version), withoutCommit(sources));
+      const stamp = JSON.parse((await sbx("sbx", "version", "--json")).stdout);
+      const commit = async (format: string) =>
+        (await command("git", ["-C", fromRoot(""), "log", "-1", `--format=${format}`])).stdout.trim();
+      assertEquals(stamp.build_hash.replace(/-dirty$/, ""), (await commit("%H")).slice(0, 12));
+      assertEquals(Date.parse(stamp.build_time) / 1000, Number(await commit("%ct")));
       for (const role of ["admin", "gateway"]) {
         const byName = await sbx(`sbx-${role}`, "--help");
         assertEquals([byName.code, byName.stdout.includes(`sbx-${role} `)], [0, true], byName.stderr);
@@ -74,7 +80,18 @@ Deno.test("the compiled program does what the sources do", async (t) => {
       async () => {
         const sbx = await Sbx.make({ programs, spare: false, env: { TMPDIR } });
         try {
-          assertStringIncludes(await sbx.ok("create", "dev"), "dev: Running");
+          const shared = join(dir, "shared");
+          await Deno.mkdir(shared);
+          await Deno.writeTextFile(join(shared, ".env"), "KEY=secret-of-the-host\n");
+          assertStringIncludes(await sbx.ok("create", "dev", "--live", shared), "dev: Running");
+          const live = await sbx.cli(
+            "exec",
+            "dev",
+            "-c",
+            "cd /workspace/shared && >file && cat .env; mkdir .git",
+          );
+          assertEquals([live.code, live.stdout], [1, ""], "the guard of its file server is in the program");
+          assertEquals((await names(shared)).sort(), [".env", "file"]);
           const { id, pid } = JSON.parse(await sbx.ok("info", "dev", "--json"));
           const program = await Deno.readLink(`/proc/${pid}/exe`);
           assertEquals(
@@ -114,25 +131,16 @@ Deno.test("the compiled program does what the sources do", async (t) => {
           async () => (await sbx.pids("", programs)).length === 0,
         );
         // Deno unpacks native libraries under names made of their hashes, and uses them again.
-        assertEquals((await names(TMPDIR)).filter((name) => !/^sbx\d+\.node$/.test(name)), []);
+        const own = `sbx-${Deno.uid()}`;
+        assertEquals(await names(TMPDIR), [own]);
+        assertEquals((await Deno.stat(join(TMPDIR, own))).mode! & 0o777, 0o700);
+        assertEquals((await names(join(TMPDIR, own))).filter((name) => !/^sbx\d+\.node$/.test(name)), []);
       },
     );
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
 });
-
-/** A Deno to compile with and the runtime that it puts in front, where Deno's own host cannot be reached. */
-async function testRuntime(): Promise<Record<string, string>> {
-  if (!await Deno.stat(RUNTIME).catch(() => null)) {
-    throw new Error(
-      `compiled tests need a runtime for deno compile, from shared/tools/test-runtime.sh beside the clone (looked for ${RUNTIME})`,
-    );
-  }
-  const { code, stdout, stderr } = await command(RUNTIME, []);
-  if (code !== 0) throw new Error(`${RUNTIME}: ${stderr}`);
-  return Object.fromEntries(stdout.trim().split("\n").map((line) => line.split("=")));
-}
 
 /** Starts the service, which must serve on its socket under its own name, and end well when it is told to. */
 async function serves(

@@ -1,9 +1,9 @@
 /** Faults, and their remains: a clear error with a code, and no process, socket or folder. */
+import { currentArch } from "../../lib/base/arch/mod.ts";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { generateManifest, installAssets } from "../../lib/asset/mod.ts";
 import { home as homeOf } from "../../lib/base/home/mod.ts";
-import { currentArch } from "../../lib/profile/mod.ts";
 import { limitChild, runChild } from "../helper/child.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 

@@ -78,22 +78,15 @@ Deno.test("VMs start from a template", async (t) => {
     });
 
     const [id] = [...Deno.readDirSync(templates)].map(({ name }) => name);
-    for (
-      const [what, harm] of Object.entries({
-        "flipped bytes": (dir: string) => overwrite(imageFile(dir, "ram"), 64 * 1024 * 1024),
-        "devices that are cut off": (dir: string) => Deno.truncate(imageFile(dir, "state"), 1000),
-      })
-    ) {
-      await t.step(`a template with ${what} is removed, and the VM boots`, async () => {
-        await harm(join(templates, id));
-        await sbx.ok("create", "c");
-        const [by, why] = await startOf("c");
-        assertEquals(by, "cold");
-        assertStringIncludes(why, "damaged");
-        await sbx.ok("delete", "c");
-        await sbx.ok("template", "make");
-      });
-    }
+    await t.step("a template with flipped bytes is removed, and the VM boots", async () => {
+      await overwrite(imageFile(join(templates, id), "ram"), 64 * 1024 * 1024);
+      await sbx.ok("create", "c");
+      const [by, why] = await startOf("c");
+      assertEquals(by, "cold");
+      assertStringIncludes(why, "damaged");
+      await sbx.ok("delete", "c");
+      await sbx.ok("template", "make");
+    });
 
     await t.step("with the setting off, VMs boot", async () => {
       await sbx.ok("settings", "set", "vm.templates.enabled", "false");

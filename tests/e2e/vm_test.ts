@@ -1,6 +1,8 @@
 /** One VM, used the way its users do: programs, files, a terminal, its life cycle. One boot is shared by most steps. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
+import { certifySession } from "./certify_steps.ts";
+import { debugSteps } from "./debug_steps.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { snapshotSteps } from "./snapshot_steps.ts";
 import { useTerminal } from "./terminal.ts";
@@ -199,8 +201,8 @@ Deno.test("a VM from create to delete", async (t) => {
       const pids = await Promise.all(programs.map(async (program) => (await sbx.pids(program, id))[0]));
       for (const pid of pids) assertStringIncludes(Deno.readTextFileSync(`/proc/${pid}/status`), "Privs:\t1");
     });
-
     await snapshotSteps(t, sbx);
+    await debugSteps(t, sbx, id);
 
     await t.step("pause and resume; what is not legal now is 409 and says what is", async () => {
       assertEquals(await sbx.ok("pause", "dev"), "paused dev\n");
@@ -264,7 +266,8 @@ Deno.test("a VM from create to delete", async (t) => {
         async () => (await sbx.api("GET", "/vms/dev/status")).body.status === "Defunct",
       );
       await eventually("nothing is left", async () => (await sbx.left(id)).length === 0);
-      assertEquals(JSON.parse(await sbx.ok("verify", "dev", "--json")).sealed, true);
+      const isSealed = async () => JSON.parse(await sbx.ok("verify", "dev", "--json")).sealed;
+      await eventually("its record is sealed", isSealed);
     });
 
     await t.step("delete leaves the record and nothing else", async () => {
@@ -274,6 +277,8 @@ Deno.test("a VM from create to delete", async (t) => {
       const { events } = (await sbx.api("GET", `/sessions/${id}/events`)).body;
       assert(events.some(({ process }: any) => process.activity.command === "printenv GREETING"));
     });
+
+    await t.step("a certificate of it verifies elsewhere", () => certifySession(sbx, id));
 
     await t.step("the record verifies offline, and a changed byte in it is found", async () => {
       const ledger = join(sbx.home, "ledgers", id, "session.db");

@@ -1,12 +1,13 @@
 /** Boots as the service makes them, from a corp.toml, a settings.toml and a profile in a folder of their own. */
+import { currentArch } from "../../lib/base/arch/mod.ts";
 import { join } from "node:path";
 import { installedName } from "../../lib/asset/mod.ts";
 import { blake3 } from "../../lib/base/hash/mod.ts";
 import { type Home, home as homeOf } from "../../lib/base/home/mod.ts";
 import { CorpStore } from "../../lib/corp/mod.ts";
-import { currentArch } from "../../lib/profile/mod.ts";
 import { makeBoot } from "../../lib/service/boot.ts";
 import { Detections } from "../../lib/service/detections.ts";
+import { ReleaseStanding } from "../../lib/service/standing.ts";
 import type { VmRequest } from "../../lib/service/request.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
 
@@ -55,20 +56,16 @@ export function withBoot(run: (home: BootHome) => Promise<void>) {
         );
       };
       await profile();
+      const standing = new ReleaseStanding(home);
+      const sources = { home, settings, corp, detections: new Detections(home), standing };
       await run({
         home,
         settings,
         profile,
         corp: (text) => Deno.writeTextFile(join(dir, "corp.toml"), text),
         user: (text) => Deno.writeTextFile(join(dir, "settings.toml"), text),
-        bootOf: (id) => makeBoot({ home, settings, corp, detections: new Detections(home) }, id, { env: {} }),
-        boot: (asked, options) =>
-          makeBoot(
-            { home, settings, corp, detections: new Detections(home) },
-            "p",
-            { env: {}, ...asked },
-            options,
-          ),
+        bootOf: (id) => makeBoot(sources, id, { env: {} }),
+        boot: (asked, options) => makeBoot(sources, "p", { env: {}, ...asked }, options),
       });
     } finally {
       // A boot that was refused may have left work of its own behind, which writes a file now.

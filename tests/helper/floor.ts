@@ -1,7 +1,8 @@
 /** Floor of what a VM costs: bare QEMU, from its start to the guest's first program and powered off. */
+import { currentArch } from "../../lib/base/arch/mod.ts";
 import type { VmInfo } from "../../lib/api/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
-import { bootAssets, currentArch, loadProfile } from "../../lib/profile/mod.ts";
+import { bootAssets, loadProfile } from "../../lib/profile/mod.ts";
 import { type Accelerator, bareArguments, findTools } from "../../lib/vm/mod.ts";
 import type { Sbx } from "./sbx.ts";
 
@@ -10,7 +11,9 @@ export async function bareBoot({ env }: Sbx, vm: VmInfo): Promise<() => Promise<
   const place = home(new Map(Object.entries(env)));
   const { kernel, initrd } = await bootAssets(place, await loadProfile(place, vm.profile_id), currentArch());
   const machine = { cpus: vm.cpus, ramMb: vm.ram_mb, accelerator: vm.accelerator as Accelerator };
-  const args = bareArguments({ ...machine, kernel: kernel.path, initrd: initrd.path }, ["sbx_floor=1"]);
+  const args = bareArguments({ ...machine, arch: currentArch(), kernel: kernel.path, initrd: initrd.path }, [
+    "sbx_floor=1",
+  ]);
   const bare = new Deno.Command(findTools().qemu, { args, stdin: "null", stdout: "null", stderr: "piped" });
   return async () => {
     const { success, stderr } = await bare.output();

@@ -13,9 +13,11 @@ export interface Ran {
   stderr: string;
 }
 
-/** The assets that `make image` installed, or those that the environment names. */
+/** The assets that `make image` installed, where scripts/image.sh puts them, or those that the environment names. */
 function assetsDir(): string {
-  return Deno.env.get("SBX_TEST_ASSETS_DIR") ?? join(Deno.env.get("HOME") ?? "/root", ".sbx", "assets");
+  const { env } = Deno;
+  return env.get("SBX_TEST_ASSETS_DIR") ?? env.get("SBX_ASSETS_DIR") ??
+    join(env.get("SBX_HOME") ?? join(env.get("HOME") ?? "/root", ".sbx"), "assets");
 }
 
 export class Sbx {

@@ -9,12 +9,15 @@ export class TemplateHost {
   running = 0;
   /** `bytes` of a machine's memory */
   ramBytes = 4096;
+  /** why it can make none */
+  lack: string | undefined;
   /** called before a machine is written down */
   onSnapshot: () => void | Promise<void> = () => {};
 
   /** This host as a {@linkcode Hypervisor} that only makes templates. */
   get hypervisor(): Hypervisor {
     return {
+      lackOf: (feature: string) => feature === "templates" ? this.lack : undefined,
       identity: () => Promise.resolve(this.identityNow),
       start: (spec: MachineSpec) => Promise.resolve(this.#start(spec)),
     } as Partial<Hypervisor> as Hypervisor;

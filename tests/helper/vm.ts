@@ -1,3 +1,4 @@
+import { currentArch } from "../../lib/base/arch/mod.ts";
 import type { VmRecord } from "../../lib/session/mod.ts";
 
 /** A record as `vm.json` holds it. */
@@ -14,6 +15,6 @@ export function recordOf(id: string, name: string): VmRecord {
     scratch_gb: 1,
     env: {},
     files: [],
-    assets: { version: "1", kernel: "/k", initrd: "/i", rootfs: "/r" },
+    assets: { version: "1", arch: currentArch(), kernel: "/k", initrd: "/i", rootfs: "/r" },
   };
 }

@@ -141,6 +141,8 @@ Deno.test("options, refs and paths in place of a branch's name make no branch", 
       "a b",
       "refs/../x",
       "\n",
+      "HEAD",
+      "@",
       "",
     ]
   ) {

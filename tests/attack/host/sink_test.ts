@@ -3,7 +3,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { join } from "node:path";
 import { CorpFile } from "../../../lib/corp/mod.ts";
 import { CredentialStore, storePath } from "../../../lib/credential/mod.ts";
-import { sinkAuthorization } from "../../../lib/service/sink_credential.ts";
+import { sinkAuthorization } from "../../../lib/credential/mod.ts";
 import { FindingSinks } from "../../../lib/sink/mod.ts";
 import { requestEvent } from "../../helper/ledger.ts";
 import { withSettings } from "../../helper/settings_store.ts";

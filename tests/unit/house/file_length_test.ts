@@ -1,6 +1,6 @@
 /** A file has one reason to exist, and one longer than 300 lines has rarely one (CONTRIBUTING.md). */
 import { assert, assertEquals } from "@std/assert";
-import { fromRoot } from "../../helper/repo.ts";
+import { codeBelow, fromRoot } from "../../helper/repo.ts";
 
 /** lines of a file of code, tests included */
 const LINES_MAX = 300;
@@ -14,12 +14,3 @@ Deno.test("no file of code or tests is over 300 lines", async () => {
   }));
   assertEquals(lengths.filter(({ lines }) => lines > LINES_MAX), []);
 });
-
-/** TypeScript files below a folder, relative to the repository. */
-async function codeBelow(folder: string): Promise<string[]> {
-  const entries = await Array.fromAsync(Deno.readDir(fromRoot(folder)));
-  const paths = entries.map(({ name, isDirectory }) =>
-    isDirectory ? codeBelow(`${folder}/${name}`) : [`${folder}/${name}`]
-  );
-  return (await Promise.all(paths)).flat().filter((path) => /\.tsx?$/.test(path));
-}

@@ -1,6 +1,6 @@
 /**
  * The law of imports: main → cmd → lib → ffi, never back; a role imports no other; no cycles between folders of lib; a
- * folder of lib is entered by a `mod.ts` or a `schema.ts`; `base` knows no domain; the gateway reads nothing but HTTP.
+ * folder of lib is entered by a `mod.ts` or a `schema.ts`; `base` and `redact` know no domain; the gateway reads nothing but HTTP.
  */
 import { assert, assertEquals } from "@std/assert";
 import { fromRoot, runDeno } from "../../helper/repo.ts";
@@ -24,7 +24,9 @@ const GUEST = ["pty_agent", "net_proxy", "mcp_server", "activity", "bench", "sna
 const ROOTS = [
   "main.ts",
   "cmd/all.ts",
+  "cmd/desktop/main.tsx",
   "lib/ledger/worker.ts",
+  "lib/live/worker.ts",
   ...GUEST.map((name) => `cmd/guest/${name}/main.ts`),
 ];
 
@@ -52,10 +54,11 @@ Deno.test("folders of lib do not import each other in circles", () => {
   assertEquals(cyclesOf(edges), []);
 });
 
-Deno.test("base knows no domain, and event is below policy and detection", () => {
+Deno.test("base and redact know no domain, and event is below policy and detection", () => {
   const broken = imports.filter(({ from, to, local }) =>
     local && isLib(from) && isLib(to) && (
       nounOf(from) === "base" && nounOf(to) !== "base" ||
+      nounOf(from) === "redact" && !["redact", "base"].includes(nounOf(to)) ||
       nounOf(from) === "event" && !["event", "base"].includes(nounOf(to))
     )
   );
@@ -76,20 +79,20 @@ Deno.test("only the ledger opens the database", () => {
   assertEquals(broken, []);
 });
 
-Deno.test("the gateway, which faces the network, loads nothing but base, itself and the comparison of tokens", async () => {
+Deno.test("the gateway, which faces the network, loads only base, redact, itself and the comparison of tokens", async () => {
   const reached = (await allImports(["cmd/gateway/main.ts"])).filter(({ from }) =>
     !isCmd(from) || from.includes("gateway")
   );
   const foreign = reached.filter(({ to, local }) =>
     local
-      ? !isCmd(to) && !["base", "gateway"].includes(nounOf(to))
+      ? !isCmd(to) && !["base", "gateway", "redact"].includes(nounOf(to))
       : !/^(node:|npm:deno-std@[^/]+\/crypto\/)/.test(to)
   );
   assertEquals(foreign.map(({ from, to }) => `${from} → ${to}`), []);
 });
 
 Deno.test("every folder that this law names is there", async () => {
-  for (const noun of [...DATABASE_USERS, "base", "event", "gateway"]) {
+  for (const noun of [...DATABASE_USERS, "base", "event", "gateway", "redact"]) {
     assert((await Deno.stat(fromRoot(`lib/${noun}`))).isDirectory, noun);
   }
 });

@@ -1,4 +1,4 @@
-/** Every setting that is offered does something: the service reads it, or each boot passes it to the guest. */
+/** Every setting that is offered does something: service or desktop read it, or each boot passes it to the guest. */
 import { assertEquals } from "@std/assert";
 import { bootConfig, EMPTY_LAYER, loadDefinitions, resolve, userLayer } from "../../../lib/settings/mod.ts";
 import { parseToml } from "../../../lib/toml/mod.ts";
@@ -7,9 +7,9 @@ import { fromRoot } from "../../helper/repo.ts";
 
 const definitions = await loadDefinitions({ get: () => undefined });
 
-/** Text of the modules of the service, without those that only check values. */
-async function serviceText(): Promise<string> {
-  const texts: string[] = [];
+/** Text of the modules that act on settings: the service, without what only checks values, and the desktop's look. */
+async function readerText(): Promise<string> {
+  const texts = [await Deno.readTextFile(fromRoot("cmd/desktop/app/look.ts"))];
   for await (const { name, isFile } of Deno.readDir(fromRoot("lib/service"))) {
     if (isFile && name.endsWith(".ts")) texts.push(await Deno.readTextFile(fromRoot(`lib/service/${name}`)));
   }
@@ -31,16 +31,17 @@ function reachesGuest(id: string): boolean {
     : metadata.env_vars.every((name) => env[name] !== undefined);
 }
 
-Deno.test("every visible setting is read by the service, or reaches the guest at boot", async () => {
-  const read = await serviceText();
+Deno.test("every visible setting is read, by its id or its side effect, or reaches the guest at boot", async () => {
+  const read = await readerText();
   const idle = definitions.leaves.filter(({ id, metadata }) =>
-    !metadata.hidden && !read.includes(`"${id}"`) && !reachesGuest(id)
+    !metadata.hidden && !read.includes(`"${id}"`) && !read.includes(`"${metadata.side_effect}"`) &&
+    !reachesGuest(id)
   );
   assertEquals(idle.map(({ id }) => id), []);
 });
 
 Deno.test("a hidden built-in setting is one that nothing reads yet", async () => {
-  const read = await serviceText();
+  const read = await readerText();
   const hidden = definitions.leaves.filter(({ metadata }) => metadata.hidden);
   assertEquals(
     hidden.filter(({ id }) => read.includes(`"${id}"`) || reachesGuest(id)).map(({ id }) => id),

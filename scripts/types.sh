@@ -1,0 +1,9 @@
+#!/bin/sh
+# Checks all types: the program's and the desktop page's apart, since the page has the browser's library.
+set -eu
+cd "$(dirname "$0")/.."
+: "${DENO_DIR:=$PWD/.deno/cache}"
+export DENO_DIR
+# shellcheck disable=SC2046
+.deno/deno check --quiet main.ts $(find cmd lib tests scripts -name '*.ts' -not -path 'cmd/desktop/*')
+.deno/deno check --quiet cmd/desktop/main.tsx
