@@ -6,14 +6,14 @@ export DENO_NO_UPDATE_CHECK := 1
 PREFIX ?= /usr/local
 OUT ?= dist
 ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp
-GUEST := $(notdir $(wildcard cmd/guest/*))
 
-.PHONY: demo test unit e2e test-agents test-faults test-hosts test-large setup deps check fmt bench mutate build install clean image docs
+.PHONY: demo test unit e2e test-agents test-arm64 test-faults test-hosts test-large test-packages test-swift setup deps check fmt bench mutate test-fleet engines build dylib install deb apt-repo pkg release clean image docs
 
 demo: setup deps image
 	@scripts/demo.sh
 
 test: setup deps image
+	@TESTS=1 scripts/deps.sh
 	@scripts/test.sh
 
 # Tests that need no Debian package, no image and no root. TEST=path and FILTER=name choose some of them.
@@ -22,6 +22,7 @@ unit: setup
 
 # Tests that boot VMs; TEST and FILTER as above.
 e2e: setup deps image
+	@TESTS=1 scripts/deps.sh
 	@SBX_REQUIRE_VM=1 scripts/test.sh attack/vm e2e
 
 # VMs on each Debian suite, with its own QEMU: COUNT cold boots and COUNT starts from a template, as root and as another user.
@@ -35,19 +36,46 @@ test-agents: setup deps image
 	@SBX_REQUIRE_VM=1 scripts/test.sh agents
 
 # kill -9 at random moments: COUNT of them while templates are made and VMs start from them, the first with SEED, and as many
-# while VMs are suspended and resume (in Debian trixie where this machine cannot suspend). TEST=tests/faults/suspend_test.ts runs these alone.
+# while VMs are suspended and resume (in Debian trixie where this machine cannot suspend), and of updates.
+# TEST=tests/faults/suspend_test.ts runs one file alone.
 test-faults: setup deps image
 	@SBX_REQUIRE_VM=1 scripts/test.sh faults
 
-# What takes long: a repository with a pack of 300 MB through a VM and back, and VMs that are suspended and forked in Debian trixie.
+# A VM of arm64 on this machine: its image (built once, five minutes where it is emulated), and a guest from boot to record.
+test-arm64: setup deps image
+	@scripts/deps.sh --arch arm64 && scripts/image.sh arm64
+	@SBX_REQUIRE_VM=1 scripts/test.sh arm64
+
+# What takes long: a repository with a pack of 300 MB through a VM and back, and in Debian trixie VMs that are suspended and forked, and
+# attacks on a folder that is shared live.
 test-large: setup deps image
 	@SBX_REQUIRE_VM=1 scripts/test.sh large
 
-# Deno, its cache and bin/: everything that runs from source.
+# The fleet: hunts on every engine compared, faults, many machines. Needs no VM. SEED=N chooses other events.
+test-fleet: setup engines
+	@SBX_FLEET_ENGINES=$(CURDIR)/.deno/engines scripts/test.sh fleet
+
+# DuckDB and chdb beside sbx, in the versions of scripts/engines; 600 MB.
+engines:
+	@mkdir -p .deno/engines && cmp -s scripts/engines/package.json .deno/engines/package.json || \
+	  { cp scripts/engines/*.json .deno/engines/ && npm install --no-save --prefix .deno/engines --ignore-scripts --no-audit --no-fund --loglevel=error; }
+
+# Packages made here, installed, upgraded and purged in a clean bookworm and trixie from an apt repository made here, with VMs in
+# between; a company's package; two builds compared. As root; SUITES chooses some.
+test-packages: setup deps image
+	@$(DENO) run -A --quiet tests/packages/main.ts $(or $(SUITES),bookworm trixie)
+
+# The Swift library of ffi/SbxVM: compiled in Debian trixie, as root; driven by Deno, also with the address sanitizer; the types of
+# its half for macOS; a VM's life through it. Skipped with a line where the compiler cannot be had, unless SBX_REQUIRE_SWIFT=1.
+test-swift: setup deps image
+	@scripts/test_swift.sh
+
+# Deno, its cache, bin/ and the desktop page: everything that runs from source.
 setup:
 	@scripts/deno.sh
 	@scripts/cache.sh
 	@scripts/launchers.sh
+	@scripts/desktop.sh
 
 # Debian packages for images and machines.
 deps:
@@ -58,7 +86,7 @@ image: setup deps
 	@scripts/image.sh
 
 check: setup
-	@$(DENO) check --quiet main.ts $$(find cmd lib tests scripts -name '*.ts') && $(DENO) lint --quiet && $(DENO) fmt --quiet --check
+	@scripts/types.sh && $(DENO) lint --quiet && $(DENO) fmt --quiet --check
 
 fmt: setup
 	@$(DENO) fmt --quiet
@@ -73,22 +101,39 @@ mutate: setup
 docs: setup
 	@$(DENO) run -A scripts/docs.ts
 
-# One program in $(OUT), and its roles as symlinks to it. DENORT_BIN, where it is set, names the runtime that deno compile
-# puts in front, and DENO_COMPILE another Deno to compile with: that gets a cache of its own, with the same packages in it.
-# No code cache: it saves 10 ms of a start, and is read from a name in /tmp that anybody can foresee.
+# One program in $(OUT), and its roles as symlinks to it; scripts/build.ts says what makes two builds equal. DENORT_BIN, where
+# it is set, names the runtime that deno compile puts in front, and DENO_COMPILE another Deno to compile with.
+# BUILD_VERSION stamps another version than that of deno.json.
 build: setup
-	@rm -rf .guest && mkdir -p "$(OUT)" .guest .deno/compile && ln -sfn ../cache/npm .deno/compile/npm
-	@for name in $(GUEST); do $(DENO) bundle --quiet --minify --platform deno -o .guest/sbx-$${name//_/-}.js cmd/guest/$$name/main.ts || exit; done && mv .guest/sbx-snapshots.js .guest/snapshots.js
-	@$(DENO) cache --quiet --frozen cmd/all.ts lib/ledger/worker.ts
-	@DENO_DIR=$(CURDIR)/.deno/compile $(or $(DENO_COMPILE),$(DENO)) compile --quiet --no-check --frozen --cached-only --no-code-cache -A --unstable-vsock \
-	  --include .guest --include cmd/all.ts --include lib/ledger/worker.ts --output "$(OUT)/sbx" main.ts || { \
-	  echo "build: deno compile failed; where it cannot download its runtime, DENORT_BIN names one" >&2; exit 1; }
-	@rm -rf .guest
-	@for role in $(ROLES); do ln -sfn sbx "$(OUT)/$$role"; done
+	@$(DENO) run -A --quiet --cached-only scripts/build.ts --out "$(OUT)" $(if $(BUILD_VERSION),--version "$(BUILD_VERSION)")
 
 install: build
 	@install -d "$(DESTDIR)$(PREFIX)/bin" && install -m 0755 "$(OUT)/sbx" "$(DESTDIR)$(PREFIX)/bin/sbx"
 	@for role in $(ROLES); do ln -sfn sbx "$(DESTDIR)$(PREFIX)/bin/$$role"; done
 
+# The Debian package in $(OUT), with its SBOM; ARCH=arm64 for another architecture, PROGRAM and RUNTIME for a program that is
+# built already. docs/packages.md
+deb: setup
+	@$(DENO) run -A --quiet --cached-only scripts/deb.ts --out "$(OUT)" $(if $(ARCH),--arch $(ARCH)) \
+	  $(if $(BUILD_VERSION),--version "$(BUILD_VERSION)") $(if $(PROGRAM),--program "$(PROGRAM)") $(if $(RUNTIME),--runtime $(RUNTIME))
+
+# The packages of $(OUT) in an apt repository in $(OUT)/apt, signed by the secret key in the file KEY.
+apt-repo: setup
+	@test -n "$(KEY)" || { echo "apt-repo: KEY=FILE names the secret OpenPGP key" >&2; exit 2; }
+	@bin/sbx-admin package repository "$(OUT)/apt" "$(OUT)"/*.deb --key "$(KEY)"
+
+# On a Mac: the library that runs its VMs, in bin/; Deno gets the entitlement to use it. docs/macos.md
+dylib: setup
+	@scripts/dylib.sh bin/libsbxvm.dylib
+
+# The installer for macOS: FLAGS="--application … --installer … --profile …", with --dry-run to see the commands anywhere.
+pkg: setup
+	@$(DENO) run -A --quiet --cached-only scripts/pkg.ts --out "$(OUT)" $(FLAGS)
+
+# A release of the tag vVERSION, from preflight to publication; RELEASE_FLAGS as scripts/release/main.ts says. docs/packages.md
+release: setup
+	@test -n "$(VERSION)" || { echo "release: VERSION names the tag, without its v" >&2; exit 2; }
+	@$(DENO) run -A --quiet --cached-only scripts/release/main.ts "$(VERSION)" $(RELEASE_FLAGS)
+
 clean:
-	@rm -rf bin dist .guest .cache
+	@rm -rf bin dist .cache
