@@ -5,7 +5,7 @@ export DENO_DIR := $(CURDIR)/.deno/cache
 export DENO_NO_UPDATE_CHECK := 1
 PREFIX ?= /usr/local
 OUT ?= dist
-ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp
+ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp sbx-tray
 
 .PHONY: demo test unit e2e test-agents test-arm64 test-faults test-hosts test-large test-packages test-swift setup deps check fmt bench mutate test-fleet engines build dylib install deb apt-repo pkg release clean image docs
 

@@ -7,7 +7,7 @@
  */
 import { usePrivateTemp } from "./lib/base/temp/mod.ts";
 
-const ROLES = ["service", "process", "gateway", "admin", "aggregator", "live"];
+const ROLES = ["service", "process", "gateway", "admin", "aggregator", "live", "tray"];
 /** Roles by argv[0]; as the first argument, `mcp` is a command of the CLI. */
 const ROLES_BY_NAME = [...ROLES, "mcp"];
 

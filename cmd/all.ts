@@ -9,3 +9,4 @@ import "./process/main.ts";
 import "./sbx/commands/all.ts";
 import "./sbx/main.ts";
 import "./service/main.ts";
+import "./tray/main.ts";

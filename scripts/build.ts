@@ -27,6 +27,7 @@ const ROLES = [
   "sbx-admin",
   "sbx-mcp-aggregator",
   "sbx-mcp",
+  "sbx-tray",
 ];
 /** No code cache: it saves 10 ms of a start, and is read from a name in /tmp that anybody can foresee. */
 const COMPILE = [

@@ -33,6 +33,7 @@ wanted() {
   command -v ssh >/dev/null || echo "openssh-client|connects editors and SSH clients to VMs"
   # What tests alone need: TESTS=1, as make test and make e2e say.
   [ -z "${TESTS:-}" ] || echo "chromium|shows the desktop page to its tests"
+  [ -z "${TESTS:-}" ] || echo "dbus|is the bus of the tray's tests"
   command -v npm >/dev/null || echo "npm|brings Deno and the guest's packages"
 }
 

@@ -4,7 +4,7 @@
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$root/bin"
-for name in sbx sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp; do
+for name in sbx sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp sbx-tray; do
   in_shell=:
   [ $name != sbx ] || in_shell='[[ ${1:-} != @(exec|run) ]] || { . "$root/cmd/sbx/exec.sh"; exec_in_shell "$@"; }'
   cat >"$root/bin/$name.new" <<LAUNCHER

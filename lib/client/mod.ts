@@ -9,6 +9,7 @@ export {
   daemonPid,
   findUnreachableGateway,
   gatewayClient,
+  pidFileOf,
   serviceAnswers,
   stopDaemon,
 } from "./running.ts";

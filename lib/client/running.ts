@@ -11,6 +11,8 @@ const PROBE_TIMEOUT_MS = 2000;
 const STOP_TIMEOUT_MS = 15_000;
 
 export type Daemon = "service" | "gateway";
+/** Programs of a home that have a file with their pid. */
+type PidOwner = Daemon | "tray";
 
 /** Tests whether the service answers on its socket. */
 export async function serviceAnswers(place: Home): Promise<boolean> {
@@ -64,12 +66,21 @@ export async function findUnreachableGateway(
   return missing && await daemonPid(place, "gateway") === pid ? { pid, missing } : undefined;
 }
 
+/** The file with the pid of one of a home's programs. */
+export function pidFileOf(place: Home, owner: PidOwner): string {
+  return owner === "service"
+    ? place.servicePidFile
+    : owner === "tray"
+    ? place.trayPidFile
+    : place.gatewayPidFile;
+}
+
 /**
- * Pid of a running daemon, from its pid file. Checks that it is this daemon of this home, since pids are
+ * Pid of a running daemon or tray, from its pid file. Checks that it is this one of this home, since pids are
  * reused.
  */
-export async function daemonPid(place: Home, daemon: Daemon): Promise<number | undefined> {
-  const pid = Number(await textOf(daemon === "service" ? place.servicePidFile : place.gatewayPidFile));
+export async function daemonPid(place: Home, daemon: PidOwner): Promise<number | undefined> {
+  const pid = Number(await textOf(pidFileOf(place, daemon)));
   if (!Number.isInteger(pid) || pid <= 1) return undefined;
   const words = await commandLineOf(pid) ?? [];
   if (!words.some((word) => word === daemon || basename(word) === `sbx-${daemon}`)) return undefined;

@@ -3,7 +3,7 @@ import type { DebugReport } from "../api/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { siblingProgram } from "../base/spawn/mod.ts";
 import { versionInfo } from "../base/version/mod.ts";
-import { type Daemon, daemonPid } from "../client/mod.ts";
+import { daemonPid, pidFileOf } from "../client/mod.ts";
 import { readSetup } from "../setup/mod.ts";
 import { findProgram, TOOL_NAMES } from "../vm/mod.ts";
 import { assetsOf } from "./assets.ts";
@@ -15,7 +15,7 @@ import type { LiveState } from "./state.ts";
 const PROGRAMS = [...TOOL_NAMES, "newuidmap", "newgidmap", "setpriv"];
 /** Logs of a home, by name. */
 export const LOG_NAMES = ["service", "gateway", "tray", "mcp", "doctor"] as const;
-const DAEMONS: readonly Daemon[] = ["service", "gateway"];
+const DAEMONS = ["service", "gateway"] as const;
 /** Places of systemd units, the first that exists is shown. */
 const UNITS = [
   "/etc/systemd/system/sbx-service@.service",
@@ -89,10 +89,12 @@ export async function debugReport(
 }
 
 async function processesOf(home: Home): Promise<DebugReport["processes"]> {
-  return await Promise.all(DAEMONS.map(async (name) => {
+  // A tray that runs not is nothing to report: most machines have none.
+  const tray = await within(daemonPid(home, "tray"), undefined);
+  return await Promise.all([...DAEMONS, ...tray === undefined ? [] : ["tray"] as const].map(async (name) => {
     const [pid, text] = await Promise.all([
       within(daemonPid(home, name), undefined),
-      runtimeFile(name === "service" ? home.servicePidFile : home.gatewayPidFile),
+      runtimeFile(pidFileOf(home, name)),
     ]);
     const path = pid === undefined ? "" : await within(Deno.readLink(`/proc/${pid}/exe`), "");
     return {

@@ -12,6 +12,7 @@ export const ROLES = [
   "sbx-mcp-aggregator",
   "sbx-process",
   "sbx-service",
+  "sbx-tray",
 ];
 
 /** What the package of sbx is made of. */

@@ -6,7 +6,15 @@ import { fromRoot } from "../helper/repo.ts";
 import { testRuntime } from "../helper/runtime.ts";
 import { eventually, type Ran, Sbx } from "../helper/sbx.ts";
 
-const ROLES = ["sbx-admin", "sbx-gateway", "sbx-mcp", "sbx-mcp-aggregator", "sbx-process", "sbx-service"];
+const ROLES = [
+  "sbx-admin",
+  "sbx-gateway",
+  "sbx-mcp",
+  "sbx-mcp-aggregator",
+  "sbx-process",
+  "sbx-service",
+  "sbx-tray",
+];
 
 Deno.test("the compiled program does what the sources do", async (t) => {
   const dir = await Deno.makeTempDir({ prefix: "sbx-compiled-" });
@@ -46,9 +54,9 @@ Deno.test("the compiled program does what the sources do", async (t) => {
         (await command("git", ["-C", fromRoot(""), "log", "-1", `--format=${format}`])).stdout.trim();
       assertEquals(stamp.build_hash.replace(/-dirty$/, ""), (await commit("%H")).slice(0, 12));
       assertEquals(Date.parse(stamp.build_time) / 1000, Number(await commit("%ct")));
-      for (const role of ["admin", "gateway"]) {
+      for (const role of ["admin", "gateway", "tray"]) {
         const byName = await sbx(`sbx-${role}`, "--help");
-        assertEquals([byName.code, byName.stdout.includes(`sbx-${role} `)], [0, true], byName.stderr);
+        assertEquals([byName.code, byName.stdout.includes(`sbx-${role}`)], [0, true], byName.stderr);
         assertEquals(await sbx("sbx", role, "--help"), byName);
       }
       for (const words of [["sbx-process"], ["sbx", "process"]]) {

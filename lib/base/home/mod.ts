@@ -34,6 +34,7 @@ export interface Home {
   gatewayTokenFile: string;
   gatewayPortFile: string;
   gatewayPidFile: string;
+  trayPidFile: string;
 }
 
 /** Where a Debian package has its program, and the assets that it installs for all users (docs/packages.md). */
@@ -65,5 +66,6 @@ export function home(env: { get(name: string): string | undefined } = Deno.env):
     gatewayTokenFile: join(runDir, "gateway.token"),
     gatewayPortFile: join(runDir, "gateway.port"),
     gatewayPidFile: join(runDir, "gateway.pid"),
+    trayPidFile: join(runDir, "tray.pid"),
   };
 }

@@ -1,0 +1,88 @@
+/** sbx-tray: state, running VMs and asks of one home in the tray of a Linux desktop (docs/desktop.md, "Tray"). */
+import { join } from "node:path";
+import { asSbxError, SbxError } from "../../lib/base/error/mod.ts";
+import { home, lockWithin, namesThisProcess, removeIfThere, writeAtomic } from "../../lib/base/home/mod.ts";
+import { log, outliveRejections, redactLog, say } from "../../lib/base/log/mod.ts";
+import { plain } from "../../lib/base/print/mod.ts";
+import { selfCommand } from "../../lib/base/spawn/mod.ts";
+import { gatewayClient, start } from "../../lib/client/mod.ts";
+import { Redactor } from "../../lib/redact/mod.ts";
+import { busAddress, follow, Tray } from "../../lib/tray/mod.ts";
+
+/** `ms` to wait for the lock of another tray; one that is exiting releases it at once. */
+const LOCK_DEADLINE_MS = 500;
+const USAGE = `sbx-tray
+
+Shows sbx in the tray of this desktop: running VMs, and what waits for a person, with
+allow and deny. Ends when the session ends, or by its entry Quit; VMs go on.
+`;
+
+/** Stays in the tray until SIGTERM, SIGINT, Quit or the end of the session. @returns the exit code */
+export async function main(args: string[]): Promise<number> {
+  if (args.includes("--help")) {
+    console.log(USAGE.trimEnd());
+    return 0;
+  }
+  redactLog(new Redactor().text);
+  try {
+    if (args.length > 0) {
+      throw new SbxError("cli.usage", `unknown arguments: ${args.join(" ")}`, { hint: "sbx-tray" });
+    }
+    if (Deno.build.os !== "linux") {
+      throw new SbxError("tray.no_host", "sbx-tray runs on Linux desktops only", { hint: "use sbx desktop" });
+    }
+    return await stay();
+  } catch (error) {
+    const failure = asSbxError(error, "starting the tray");
+    say(`sbx-tray: ${failure.message} (${failure.code})`);
+    if (failure.hint) say(failure.hint);
+    if (failure.code === "internal") log.error(failure.cause);
+    return failure.code === "cli.usage" ? 2 : 1;
+  }
+}
+
+async function stay(): Promise<number> {
+  const place = home();
+  await Deno.mkdir(place.runDir, { recursive: true, mode: 0o700 });
+  using lock = await Deno.open(join(place.runDir, "tray.lock"), { write: true, create: true, mode: 0o600 });
+  if (!await lockWithin(lock, LOCK_DEADLINE_MS)) {
+    throw new SbxError("tray.already_running", `a tray is already running for ${place.dir}`, {
+      hint: "look for its icon in the tray",
+    });
+  }
+  outliveRejections();
+  const tray = await Tray.open({
+    address: await busAddress(Deno.env),
+    open: openDesktop,
+    start: async () => void await start(place),
+    async send(method, path, json) {
+      const client = await gatewayClient(place);
+      if (client === undefined) throw new SbxError("gateway.unreachable", "sbx is not running");
+      return await client.json(method, path, { json });
+    },
+    report: (message) => say(`sbx-tray: ${plain(message)}`),
+  });
+  const stop = new AbortController();
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    Deno.addSignalListener(signal, () => stop.abort());
+  }
+  tray.ended.then(() => stop.abort());
+  await writeAtomic(place.trayPidFile, `${Deno.pid}\n`);
+  await follow({
+    find: () => gatewayClient(place),
+    onState: (state) => tray.set(state),
+    signal: stop.signal,
+  });
+  if (namesThisProcess(place.trayPidFile)) removeIfThere(place.trayPidFile);
+  await tray.close();
+  return 0;
+}
+
+async function openDesktop(): Promise<void> {
+  const { cmd, args } = selfCommand("desktop");
+  const command = new Deno.Command(cmd, { args, stdin: "null", stdout: "null", stderr: "piped" });
+  const { success, stderr } = await command.output();
+  if (success) return;
+  const reason = new TextDecoder().decode(stderr).trim() || "sbx desktop failed";
+  throw new SbxError("tray.open_failed", reason, { hint: "sbx desktop --print-url prints the address" });
+}
