@@ -3,6 +3,7 @@ import { Hono } from "hono";
 import { streamSSE } from "hono/streaming";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { exists } from "../helper/exists.ts";
 
 const main = fileURLToPath(import.meta.resolve("../../main.ts"));
 
@@ -152,5 +153,4 @@ export function gatewayProcess(home: string, args: string[]): Deno.Command {
   });
 }
 
-export const exists = (path: string) => Deno.lstat(path).then(() => true, () => false);
 export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

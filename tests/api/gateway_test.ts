@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";
 import { BODY_MAX } from "../../lib/gateway/mod.ts";
-import { exists, Gateway, gatewayProcess, options } from "./gateway_harness.ts";
+import { exists } from "../helper/exists.ts";
+import { Gateway, gatewayProcess, options } from "./gateway_harness.ts";
 
 Deno.test("gateway: token, CORS, Host, allow-list, limits", options, async (t) => {
   await using gateway = await Gateway.start();

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
-import { eventually, Sbx } from "../helper/sbx.ts";
+import { Sbx } from "../helper/sbx.ts";
 
 const AGENT = `
 [agent]
@@ -61,14 +61,10 @@ Deno.test("an agent of one's own", async (t) => {
       vm = started.vm;
       assertEquals(vm, "robot-project");
       const other = (await sbx.ok("exec", "--detach", vm, "--", "sleep", "600")).trim();
-      const attached = sbx.cli("agent", "attach", vm);
-      await eventually(
-        "it has begun",
-        async () => (await sbx.cli("jobs", "logs", started.job.id)).stdout.includes("begun the task"),
-      );
+      const attached = sbx.follow("agent", "attach", vm);
+      await attached.printed("begun the task\n");
       await sbx.ok("exec", vm, "-c", "touch /root/project/go");
-      const { code, stdout } = await attached;
-      assertEquals([code, stdout], [7, "begun the task\n"]);
+      assertEquals(await attached.ended(), { code: 7, stdout: "begun the task\n" });
       const again = await sbx.cli("agent", "attach", vm);
       assertEquals(again.code, 125);
       assertStringIncludes(again.stderr, `no agent runs in "${vm}"`);

@@ -2,6 +2,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
+import { exists } from "../helper/exists.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 
 /** A test on a small disk of its own, which only root can mount. */
@@ -44,19 +45,15 @@ test("a disk that fills up: the VM stands still, everybody says why, and all goe
   await onDisk(24, async (sbx, fill) => {
     await sbx.ok("create", "full");
     const { id } = (await sbx.api("GET", "/vms/full/info")).body;
-    const counting = sbx.cli(
-      "exec",
-      "full",
-      "--",
-      "sh",
-      "-c",
-      "for i in $(seq 9); do sleep 1; done; echo counted",
-    );
+    const { workspace } = JSON.parse(await sbx.ok("info", "full", "--json"));
+    const count = "touch /workspace/started; for i in $(seq 9); do sleep 1; done; echo counted";
+    const counting = sbx.cli("exec", "full", "--", "sh", "-c", count);
+    await eventually("it counts", () => exists(join(workspace, "started")));
 
     await t.step("the VM is paused, and who asks for more is told what to do", async () => {
       await fill();
       sbx.cli("exec", "full", "--", "sleep", "1").catch(() => {});
-      await eventually("it is paused", async () => (await statusOf(sbx)) === "Paused", 30);
+      await eventually("it is paused", async () => (await statusOf(sbx)) === "Paused");
       const { code, stderr } = await sbx.cli("exec", "full", "--", "echo", "no");
       assertEquals(code, 125);
       assertStringIncludes(stderr, '"full" is paused');
@@ -104,9 +101,9 @@ test("a disk that fills up: the VM stands still, everybody says why, and all goe
     await t.step("with room, the VM goes on by itself, and its record has no gap", async () => {
       for (const path of await filled(sbx.home)) await Deno.remove(path);
       await sbx.ok("list");
-      await eventually("it runs", async () => (await statusOf(sbx)) === "Running", 20);
+      await eventually("it runs", async () => (await statusOf(sbx)) === "Running");
       assertEquals((await sbx.cli("exec", "full", "--", "echo", "again")).stdout, "again\n");
-      await eventually("all is well", async () => (await sbx.cli("status")).code === 0, 10);
+      await eventually("all is well", async () => (await sbx.cli("status")).code === 0);
       await sbx.ok("stop", "full");
       await sbx.ok("verify", id);
     });
@@ -143,7 +140,7 @@ test("a guest that fills the host's disk through its own stands still, and finis
     // One program writes and flushes: the begin of another one would be recorded on the full disk.
     const line = "dd if=/dev/urandom of=/root/big bs=1M count=20 conv=fsync; echo written";
     const writing = sbx.cli("exec", "full", "-c", line);
-    await eventually("it is paused", async () => (await statusOf(sbx)) === "Paused", 40);
+    await eventually("it is paused", async () => (await statusOf(sbx)) === "Paused");
     // The same disk may have had no room for a row of the record a moment before.
     await eventually("status says why", async () => {
       return (await sbx.cli("status")).stdout.includes("has no space left for the guest's disk");
@@ -165,9 +162,7 @@ Deno.test("a program that waits for a VM whose ledger is full hears of it, and o
     const { workspace } = (await sbx.api("GET", "/vms/full/info")).body;
     const loop = "touch /workspace/started; until [ -e /workspace/enough ]; do sleep 0.2; done; echo over";
     const looping = sbx.cli("exec", "full", "--", "sh", "-c", loop);
-    await eventually("the program runs", async () => {
-      return await Deno.lstat(join(workspace, "started")).then(() => true, () => false);
-    });
+    await eventually("the program runs", () => exists(join(workspace, "started")));
     await eventually("it is paused", async () => {
       if ((await statusOf(sbx)) === "Paused") return true;
       // A hundred kilobytes of record.

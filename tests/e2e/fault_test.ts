@@ -4,7 +4,8 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { generateManifest, installAssets } from "../../lib/asset/mod.ts";
 import { home as homeOf } from "../../lib/base/home/mod.ts";
-import { limitChild, runChild } from "../helper/child.ts";
+import { runChild } from "../helper/child.ts";
+import { exists } from "../helper/exists.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 
 const ARCH = currentArch();
@@ -87,12 +88,14 @@ Deno.test("faults of the host", async (t) => {
       const before = new Set(
         (await sbx.api("GET", "/vms/list")).body.vms.map(({ id }: { id: string }) => id),
       );
-      const run = sbx.ok("run", "--", "sh", "-c", "until [ -e /workspace/go ]; do sleep 0.1; done");
+      const wait = "touch /workspace/started; until [ -e /workspace/go ]; do sleep 0.1; done";
+      const run = sbx.ok("run", "--", "sh", "-c", wait);
       const running = async () =>
         (await sbx.api("GET", "/vms/list")).body.vms
           .find(({ id, status }: { id: string; status: string }) => !before.has(id) && status === "Running");
       await eventually("it runs", async () => await running() !== undefined);
       const { id, name } = await running();
+      await eventually("its program runs", () => exists(join(sessions, id, "workspace/started")));
       await Deno.rename(sessions, join(sbx.home, "moved"));
       await Deno.writeTextFile(sessions, "no folder");
       await Deno.writeTextFile(join(sbx.home, "moved", id, "workspace/go"), "");
@@ -107,18 +110,9 @@ Deno.test("faults of the host", async (t) => {
     });
 
     await t.step("a client that goes away in the middle of `sbx run` takes its VM with it", async () => {
-      const client = limitChild(new Deno.Command(join(Deno.cwd(), "bin/sbx"), {
-        args: ["run", "--", "sh", "-c", "echo up; sleep 300"],
-        env: sbx.env,
-        stdout: "piped",
-        stderr: "null",
-        stdin: "null",
-      }).spawn());
-      const reader = client.stdout.getReader();
-      await reader.read();
-      client.kill("SIGKILL");
-      await client.status;
-      await reader.cancel();
+      const client = sbx.follow("run", "--", "sh", "-c", "echo up; sleep 300");
+      await client.printed("up");
+      await client.kill();
       await eventually(
         "the VM is gone",
         async () => (await sbx.api("GET", "/vms/list")).body.vms.length === 0,
@@ -172,20 +166,11 @@ Deno.test("what is written to a guest that stands still reaches it when it goes 
   const sbx = await Sbx.make();
   try {
     await sbx.ok("create", "still");
-    const waiting = limitChild(new Deno.Command(join(Deno.cwd(), "bin/sbx"), {
-      args: ["exec", "still", "--", "sh", "-c", "echo up; sleep 300"],
-      env: sbx.env,
-      stdout: "piped",
-      stderr: "null",
-      stdin: "null",
-    }).spawn());
-    const reader = waiting.stdout.getReader();
-    await reader.read();
+    const waiting = sbx.follow("exec", "still", "--", "sh", "-c", "echo up; sleep 300");
+    await waiting.printed("up");
     await sbx.ok("pause", "still");
     // Who waited goes away: the guest is told to end the program.
-    waiting.kill("SIGKILL");
-    await waiting.status;
-    await reader.cancel();
+    await waiting.kill();
     await new Promise((resolve) => setTimeout(resolve, 500));
     await sbx.ok("resume", "still");
     const { stdout, code } = await sbx.cli(

@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
+import { exists } from "../helper/exists.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { suspendTest } from "../helper/suspend.ts";
 
@@ -153,10 +154,6 @@ suspendTest("a disk that fills up while a VM is written down leaves the VM as it
     await Deno.remove(home, { recursive: true });
   }
 });
-
-async function exists(path: string): Promise<boolean> {
-  return await Deno.lstat(path).then(() => true, () => false);
-}
 
 /** What is taken of a disk, in MiB, rounded up. */
 async function usedMb(path: string): Promise<number> {

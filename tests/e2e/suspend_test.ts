@@ -4,6 +4,7 @@
  */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
+import { exists } from "../helper/exists.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { attachTerminal } from "./terminal.ts";
 
@@ -89,16 +90,16 @@ Deno.test("a VM is suspended and comes back", async (t) => {
     });
 
     await t.step("a program that sbx exec waits for goes on without it", async () => {
-      const waiting = sbx.cli("exec", "dev", "--", "sh", "-c", "sleep 15; echo done >/workspace/late");
-      await eventually("it runs", async () => (await exec("ps", "-e", "-o", "args")).includes("sleep 15"));
+      const wait =
+        "touch /workspace/early; until [ -e /workspace/go ]; do sleep 0.2; done; echo done >/workspace/late";
+      const waiting = sbx.cli("exec", "dev", "--", "sh", "-c", wait);
+      await eventually("it runs", () => exists(join(workspace, "early")));
       await sbx.ok("suspend", "dev");
       const { code } = await waiting;
       assert(code !== 0);
       await sbx.ok("resume", "dev");
-      await eventually(
-        "it has ended",
-        () => Deno.stat(join(workspace, "late")).then(() => true, () => false),
-      );
+      await Deno.writeTextFile(join(workspace, "go"), "");
+      await eventually("it has ended", () => exists(join(workspace, "late")));
     });
 
     await t.step("of two at once one suspends it, and both resume it", async () => {

@@ -1,6 +1,7 @@
 /** A whole sbx of its own for a test: its own home, service and gateway, the real CLI, and real VMs. */
 import { join } from "node:path";
-import { runChild } from "./child.ts";
+import { limitChild, runChild } from "./child.ts";
+import { Followed } from "./followed.ts";
 import { fromRoot } from "./repo.ts";
 
 /** Time limit of one command in `ms`: it may boot a VM, or install assets. */
@@ -75,6 +76,20 @@ export class Sbx {
   /** Runs `sbx` with these arguments. */
   cli(...args: string[]): Promise<Ran> {
     return this.run("sbx", args);
+  }
+
+  /** Starts `sbx` with these arguments; what it prints is followed while it runs. */
+  follow(...args: string[]): Followed {
+    return new Followed(limitChild(
+      new Deno.Command(join(this.#programs, "sbx"), {
+        args,
+        env: this.env,
+        stdin: "null",
+        stdout: "piped",
+        stderr: "null",
+      }).spawn(),
+      RUN_LIMIT_MS,
+    ));
   }
 
   /** Runs one of the programs. */
@@ -161,11 +176,11 @@ export class Sbx {
   }
 }
 
-/** Tries until `check` is true, for at most `seconds`; a machine under load takes its time. */
+/** Tries until `check` is true, for at most `seconds`; a machine under load takes its time, and may stand still for some. */
 export async function eventually(
   what: string,
   check: () => boolean | Promise<boolean>,
-  seconds = 60,
+  seconds = 180,
 ): Promise<void> {
   for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline;) {
     if (await check()) return;

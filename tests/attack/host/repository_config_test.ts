@@ -3,10 +3,9 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { formatStat, patchText } from "../../../cmd/sbx/diff_text.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { changesOf, patchOf, pullWork } from "../../../lib/repo/mod.ts";
+import { exists } from "../../helper/exists.ts";
 import { bytesOf, everything, Forge, HostileGuest, take } from "../../helper/hostile_guest.ts";
 import { git, sh, World } from "../../helper/repository.ts";
-
-const exists = (path: string) => Deno.lstat(path).then(() => true, () => false);
 
 /** Configuration, hooks and attributes with which nearly every git command would run a program that writes a marker. */
 function trap(marker: string, pattern: string): string {

@@ -5,6 +5,7 @@ import { gzipSync } from "node:zlib";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
 import { download, fetchSmall } from "../../../lib/download/mod.ts";
+import { exists } from "../../helper/exists.ts";
 import { Random } from "../../helper/random.ts";
 import { head, type RawAnswer, RawServer } from "../../helper/raw_server.ts";
 
@@ -44,8 +45,6 @@ class Folder implements AsyncDisposable {
     await Deno.remove(this.dir, { recursive: true });
   }
 }
-
-const exists = (path: string) => Deno.stat(path).then(() => true, () => false);
 
 /** Answers as an honest server does, with ranges. */
 const honest: RawAnswer = async ({ headers }, write) => {

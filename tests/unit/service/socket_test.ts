@@ -3,14 +3,11 @@ import { join } from "node:path";
 import { home as findHome } from "../../../lib/base/home/mod.ts";
 import { removeGatewayFiles, writeGatewayFiles } from "../../../lib/gateway/mod.ts";
 import { ServiceSocket } from "../../../lib/service/mod.ts";
+import { exists } from "../../helper/exists.ts";
 
 async function ask(path: string): Promise<string | undefined> {
   using client = Deno.createHttpClient({ proxy: { transport: "unix", path }, poolMaxIdlePerHost: 0 });
   return await fetch("http://service/", { client }).then((response) => response.text(), () => undefined);
-}
-
-async function exists(path: string): Promise<boolean> {
-  return await Deno.lstat(path).then(() => true, () => false);
 }
 
 Deno.test("a service of a home that was removed and made again leaves its successor's socket alone", async () => {
