@@ -102,7 +102,7 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
     case "McpListTools":
       return { t: "McpTools", tools: await mcp.listTools() };
     case "McpCallTool":
-      return { t: "McpResult", result: await mcp.callTool(call.name, call.arguments) };
+      return { t: "McpResult", result: await mcp.callTool(call.name, call.arguments, call.trace_id) };
     case "McpRecheck":
       mcp.recheck();
       return { t: "Ok" };

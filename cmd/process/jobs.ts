@@ -20,7 +20,7 @@ export function jobRunner(session: Session): JobRunner {
     scrub: async (value) => (await session.enforcement).scrub(value),
     exec: ({ tty: _, ...program }, streams, cancelled) =>
       session.exec({ t: "Exec", ...program, stdin: false }, streams, cancelled),
-    async terminal({ argv, cwd, env }, { decided, refused }, cancelled) {
+    async terminal({ argv, cwd, env, trace_id }, { decided, refused }, cancelled) {
       let refusal: string | undefined;
       try {
         return await session.terminal(SIZE, {
@@ -32,7 +32,7 @@ export function jobRunner(session: Session): JobRunner {
             refusal = line;
             decided(event_id, line === undefined);
           },
-        });
+        }, trace_id);
       } catch (error) {
         if (!(error instanceof SbxError) || error.code !== "policy.blocked" || !refusal) throw error;
         refused(`${refusal}\n`);

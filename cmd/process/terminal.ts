@@ -9,10 +9,12 @@ type TerminalCall = Extract<Call, { t: "Terminal" }>;
 export async function serveTerminal(
   session: Session,
   jobs: Jobs,
-  { cols, rows, argv, job }: TerminalCall,
+  { cols, rows, argv, job, trace_id }: TerminalCall,
   caller: Caller,
 ): Promise<void> {
-  const terminal = job ? await jobs.terminal(job) : await session.terminal({ cols, rows }, argv && { argv });
+  const terminal = job
+    ? await jobs.terminal(job)
+    : await session.terminal({ cols, rows }, argv && { argv }, trace_id);
   const over = Promise.withResolvers<void>();
   const viewer: Viewer = {
     write: (bytes) => caller.reply({ t: "Output", stream: "stdout", data: bytes.toBase64() }),

@@ -38,7 +38,9 @@ export async function proxySocket(
       hint: "connect with a WebSocket client",
     });
   }
-  const service = new WebSocket(`ws://service${target}`, { client });
+  const trace = request.headers.get("traceparent");
+  const headers = trace === null ? undefined : { traceparent: trace };
+  const service = new WebSocket(`ws://service${target}`, { client, headers });
   service.binaryType = "arraybuffer";
   const early: MessageEvent["data"][] = [];
   service.onmessage = ({ data }) => early.push(data);

@@ -14,6 +14,8 @@ import { AnsweredBy, Ask, AskAnswer } from "../policy/ask/schema.ts";
 export const IPC_VERSION = 1;
 
 const Env = z.record(z.string(), z.string());
+/** Trace that the caller's request claims. */
+const TraceId = z.string().optional();
 const size = { cols: z.int().min(1).max(1000), rows: z.int().min(1).max(1000) };
 
 export const Hello = z.strictObject({ t: z.literal("Hello"), version: z.int(), schema_hash: z.string() });
@@ -51,14 +53,14 @@ export const Call = z.discriminatedUnion("t", [
     stdin: z.boolean(),
     /** the caller is told what was taken of the input */
     acks: z.boolean().optional(),
-    /** trace that the caller's request claims */
-    trace_id: z.string().optional(),
+    trace_id: TraceId,
   }),
   z.strictObject({
     t: z.literal("Terminal"),
     argv: z.array(z.string()).min(1).optional(),
     /** the terminal of a job; without `argv` */
     job: JobId.optional(),
+    trace_id: TraceId,
     ...size,
   }),
   z.strictObject({ t: z.literal("Ports") }),
@@ -72,6 +74,7 @@ export const Call = z.discriminatedUnion("t", [
     env: Env.optional(),
     timeout_ms: z.number().positive().optional(),
     tty: z.boolean(),
+    trace_id: TraceId,
   }),
   z.strictObject({ t: z.literal("JobStop"), job: JobId }),
   /** a job's output from a position on, until its end */
@@ -98,6 +101,7 @@ export const Call = z.discriminatedUnion("t", [
     t: z.literal("McpCallTool"),
     name: z.string(),
     arguments: z.record(z.string(), z.unknown()),
+    trace_id: TraceId,
   }),
   /** a tool was approved */
   z.strictObject({ t: z.literal("McpRecheck") }),

@@ -8,6 +8,8 @@ export interface JobProgram {
   /** of programs without a terminal */
   timeout_ms?: number;
   tty: boolean;
+  /** trace that the request for it claims */
+  trace_id?: string;
 }
 
 /** Receives the decision of policy on a program. */

@@ -20,8 +20,13 @@ const OUTPUT_LIMIT = 10 * 1024 * 1024;
 /** `bytes` of input in one frame. */
 const INPUT_CHUNK = 256 * 1024;
 
-/** A program to run, with the trace that the request for it claims. */
-export type TracedExec = ExecRequest & { trace_id?: string };
+/** Trace that a request claims. */
+export interface Trace {
+  trace_id?: string;
+}
+
+/** A program to run. */
+export type TracedExec = ExecRequest & Trace;
 
 type Exit = Omit<ExecResult, "stdout" | "stderr">;
 
@@ -50,7 +55,7 @@ export async function execStreamed(
 /** Runs a program whose input comes while it runs. Its end, and that of `gone`, end the wait for more. */
 export async function execPiped(
   vm: Vm,
-  request: Omit<ExecRequest, "stdin" | "stdin_encoding">,
+  request: Omit<TracedExec, "stdin" | "stdin_encoding">,
   pipes: Pipes,
   gone: AbortSignal,
 ): Promise<Exit> {

@@ -12,7 +12,7 @@ import {
   type Piece,
   readJobs,
 } from "../job/mod.ts";
-import type { Send } from "./exec.ts";
+import type { Send, Trace } from "./exec.ts";
 import { isAlive, type Vm } from "./vm.ts";
 
 /** Most `bytes` of each stream in a reply that is not a stream. */
@@ -40,7 +40,10 @@ export async function findJob(vm: Vm, id: string): Promise<Job> {
 }
 
 /** Starts a job. The VM is ready. @throws {SbxError} `vm.busy`, `vm.wrong_state` */
-export async function startJob(vm: Vm, { command, cwd, env, timeout_secs, tty }: JobRequest): Promise<Job> {
+export async function startJob(
+  vm: Vm,
+  { command, cwd, env, timeout_secs, tty, trace_id }: JobRequest & Trace,
+): Promise<Job> {
   const { job } = await vm.process.call({
     t: "JobStart",
     argv: typeof command === "string" ? ["/bin/sh", "-c", command] : command,
@@ -48,6 +51,7 @@ export async function startJob(vm: Vm, { command, cwd, env, timeout_secs, tty }:
     env,
     timeout_ms: timeout_secs === undefined ? undefined : timeout_secs * 1000,
     tty: tty ?? false,
+    ...(trace_id !== undefined && { trace_id }),
   });
   return jobOf(vm, job);
 }

@@ -19,6 +19,7 @@ import type { ContractRefresh } from "./refresh.ts";
 import type { Supervisor } from "./supervisor.ts";
 import { comesBack } from "./suspension.ts";
 import type { Registry } from "./registry.ts";
+import type { Trace } from "./exec.ts";
 import type { Vm } from "./vm.ts";
 
 /** Parts of the service that MCP involves. */
@@ -73,13 +74,14 @@ export class ProfileMcp {
     profileId: string,
     server: string,
     tool: string,
-    { arguments: args = {}, vm: idOrName }: McpCall,
+    { arguments: args = {}, vm: idOrName, trace_id }: McpCall & Trace,
   ): Promise<McpCallResult> {
     const vm = await this.#requireRunning(profileId, idOrName);
     const { result } = await vm.process.call({
       t: "McpCallTool",
       name: `${server}__${tool}`,
       arguments: args,
+      ...(trace_id !== undefined && { trace_id }),
     });
     return { result: result as McpCallResult["result"], vm: vm.record.name };
   }

@@ -5,7 +5,7 @@ export { budgetsOf } from "./budgets.ts";
 export { dotEnvWithoutSecrets, isDotEnv } from "./captured.ts";
 export { corpLayer, profileLayer, profileProblems } from "./contract.ts";
 export { auditCredentials, credentialView, newCredential } from "./credentials.ts";
-export { execBuffered, execPiped, execStreamed, type Pipes, type Send } from "./exec.ts";
+export { execBuffered, execPiped, execStreamed, type Pipes, type Send, type Trace } from "./exec.ts";
 export { findJob, listJobs, readJobLogs, requireTerminal, startJob, stopJob, streamJobLogs } from "./jobs.ts";
 export { listFindings } from "./findings.ts";
 export { ProfilesInForce } from "./in_force.ts";

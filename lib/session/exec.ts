@@ -83,17 +83,19 @@ export async function execProgram(
 /**
  * Opens a terminal with a program, or with the login shell that the VM shares.
  *
+ * @param trace_id of the request for it
  * @throws {SbxError} `policy.blocked`, `vm.busy`, `ledger.unavailable`
  */
 export async function openTerminal(
   { gate, activity, link }: Pick<ExecContext, "gate" | "activity"> & { link: GuestLink },
   size: { cols: number; rows: number },
   own?: TerminalRequest,
+  trace_id?: string,
 ): Promise<Terminal> {
   const request: Program = own ?? { argv: LOGIN_SHELL };
   // Before the decision, so that the record has no program that did not run.
   link.requireRoom();
-  const passage: Passage = await gate.decide(execDraft(request), own?.cancelled);
+  const passage: Passage = await gate.decide(execDraft(request, trace_id), own?.cancelled);
   const { event_id } = passage.event.common;
   own?.decided?.(event_id, passage.allowed ? undefined : refusalLine(passage));
   if (!passage.allowed) {

@@ -131,13 +131,14 @@ export class McpSide {
   }
 
   /** Calls a tool for a user of the host, through the same policy as a call of the guest. @throws {SbxError} */
-  async callTool(name: string, args: Record<string, unknown>): Promise<unknown> {
+  async callTool(name: string, args: Record<string, unknown>, trace_id?: string): Promise<unknown> {
     return await callForHost({
       gate: this.#gate,
       catalogue: this.#aggregator,
       local: this.#local,
       name,
       args,
+      ...(trace_id !== undefined && { trace_id }),
     });
   }
 

@@ -145,13 +145,20 @@ export class Session {
     return await execProgram({ gate, activity, link, health: this.#health }, call, streams, signal);
   }
 
-  /** @param own program in a terminal of its own; absent: the login shell, in the VM's one shared terminal */
-  async terminal(size: { cols: number; rows: number }, own?: TerminalRequest): Promise<Terminal> {
+  /**
+   * @param own program in a terminal of its own; absent: the login shell, in the VM's one shared terminal
+   * @param trace_id of the request that starts the program or the shell
+   */
+  async terminal(
+    size: { cols: number; rows: number },
+    own?: TerminalRequest,
+    trace_id?: string,
+  ): Promise<Terminal> {
     const { shell } = await this.#guest("shell");
     if (!own && shell) return shell;
     const { gate, activity } = await this.enforcement;
     const { openTerminal } = await import("./exec.ts");
-    return await openTerminal({ gate, activity, link: this.#link }, size, own);
+    return await openTerminal({ gate, activity, link: this.#link }, size, own, trace_id);
   }
 
   async awaitFile(path: string, size: number): Promise<boolean> {

@@ -59,6 +59,14 @@ Deno.test("gateway: WebSockets", options, async (t) => {
     assertEquals(headers.authorization, undefined);
   });
 
+  await t.step("the trace of the upgrade goes on to the service", async () => {
+    const headers = { traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", cookie: "a=b" };
+    const socket = new WebSocket(`${url}/terminal/blocked?token=${gateway.token}`, { headers });
+    await new Promise((resolve) => socket.onclose = resolve);
+    const seen = gateway.service.seen.at(-1)!.headers;
+    assertEquals([seen.traceparent, seen.cookie], [headers.traceparent, undefined]);
+  });
+
   await t.step("a service that closes at once ends the client with its code and reason", async () => {
     for (let round = 0; round < 20; round++) {
       const socket = new WebSocket(`${url}/terminal/blocked?token=${gateway.token}`);

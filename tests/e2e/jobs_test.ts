@@ -4,6 +4,7 @@ import type { Job, JobLogs } from "../../lib/api/mod.ts";
 import { JOB_OUTPUT_BYTES } from "../../lib/job/mod.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { attachTerminal } from "./terminal.ts";
+import { traceSteps } from "./trace_steps.ts";
 
 const DENY_CURL = `
 [profiles.rules.no-curl]
@@ -156,6 +157,8 @@ Deno.test("jobs of a VM", async (t) => {
         assertEquals((await job(stubborn)).exit_code, 137);
       },
     );
+
+    await traceSteps(t, sbx, "mine");
 
     await t.step("jobs end with the VM, and are listed while it is stopped", async () => {
       const id = await start("dev", "--", "sh", "-c", "echo before; sleep 600");

@@ -11,6 +11,7 @@ import {
 } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 import { acceptsEvents, eventStream } from "../sse.ts";
+import { traceOf } from "../trace.ts";
 
 /** Routes of programs in the background. */
 export function routeJobs(app: Hono, supervisor: Supervisor): void {
@@ -19,10 +20,10 @@ export function routeJobs(app: Hono, supervisor: Supervisor): void {
     return { jobs: (await Promise.all(vms.map(listJobs))).flat() };
   });
   handle(app, jobRoutes.list, async ({ params }) => ({ jobs: await listJobs(supervisor.find(params.id)) }));
-  handle(app, jobRoutes.start, async ({ params, body }) => {
+  handle(app, jobRoutes.start, async ({ params, body, context }) => {
     const vm = supervisor.find(params.id);
     await supervisor.ready(vm, "a program");
-    return await startJob(vm, body);
+    return await startJob(vm, { ...body, ...traceOf(context) });
   });
   handle(app, jobRoutes.get, ({ params }) => findJob(supervisor.find(params.id), params.job));
   handle(app, jobRoutes.logs, async ({ params, query, context }) => {

@@ -2,6 +2,7 @@ import type { Hono } from "hono";
 import { mcpRoutes } from "../../../lib/api/mod.ts";
 import type { ProfileMcp } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
+import { traceOf } from "../trace.ts";
 
 /** Routes of the MCP servers of profiles (docs/contracts.md §8). */
 export function routeMcp(app: Hono, mcp: ProfileMcp): void {
@@ -10,7 +11,8 @@ export function routeMcp(app: Hono, mcp: ProfileMcp): void {
   handle(
     app,
     mcpRoutes.call,
-    ({ params: { id, sid, tid }, body }) => mcp.callTool(id, sid, toolOf(tid), body),
+    ({ params: { id, sid, tid }, body, context }) =>
+      mcp.callTool(id, sid, toolOf(tid), { ...body, ...traceOf(context) }),
   );
   handle(app, mcpRoutes.refresh, ({ params: { id, sid } }) => mcp.refresh(id, sid));
   handle(app, mcpRoutes.login, ({ params: { id, sid }, body }) => mcp.logins.begin(id, sid, body));

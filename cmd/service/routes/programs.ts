@@ -6,6 +6,7 @@ import { parseJson } from "../../../lib/base/json/mod.ts";
 import { log } from "../../../lib/base/log/mod.ts";
 import { PROGRAM_WINDOW, Window } from "../../../lib/base/window/mod.ts";
 import { comesBack, execPiped, type Pipes, type Supervisor } from "../../../lib/service/mod.ts";
+import { traceOf } from "../trace.ts";
 import { upgrade } from "./sockets.ts";
 
 /** First byte of a message with output. */
@@ -22,10 +23,12 @@ const EXCESS = 2;
 export function routePrograms(app: Hono, supervisor: Supervisor): void {
   app.get("/program/:id", (context) => {
     const vm = supervisor.find(context.req.param("id"));
+    // An upgraded request has no headers any more.
+    const trace = traceOf(context);
     const { socket, response } = upgrade(context);
     const ends = new ProgramSocket(socket);
     const run = async () => {
-      const request = await ends.request;
+      const request = { ...await ends.request, ...trace };
       if (comesBack(vm)) ends.tell({ resuming: vm.record.name });
       return await supervisor.inGuest(vm, "a program", () => execPiped(vm, request, ends, ends.gone));
     };

@@ -1,6 +1,5 @@
-import type { Context, Hono } from "hono";
+import type { Hono } from "hono";
 import { vmRoutes } from "../../../lib/api/mod.ts";
-import { readTraceparent } from "../../../lib/event/mod.ts";
 import {
   comesBack,
   execBuffered,
@@ -11,12 +10,13 @@ import {
 import { clientOf } from "../client.ts";
 import { handle } from "../handle.ts";
 import { acceptsEvents, eventStream } from "../sse.ts";
+import { traceOf } from "../trace.ts";
 
 /** Routes that run programs: in an existing VM, and in one for a single program. */
 export function routeRun(app: Hono, supervisor: Supervisor): void {
   handle(app, vmRoutes.exec, async ({ params, body, context }) => {
     const vm = supervisor.find(params.id);
-    const request = traced(body, context);
+    const request = { ...body, ...traceOf(context) };
     const run = <T>(work: () => Promise<T>) => supervisor.inGuest(vm, "a program", work);
     if (!acceptsEvents(context.req.raw)) return await run(() => execBuffered(vm, request));
     if (!comesBack(vm)) await supervisor.ready(vm, "a program");
@@ -28,14 +28,8 @@ export function routeRun(app: Hono, supervisor: Supervisor): void {
   });
 
   handle(app, vmRoutes.run, async ({ body, context }) => {
-    const vm = await OneOffVm.create(supervisor, traced(body, context), clientOf(context));
+    const vm = await OneOffVm.create(supervisor, { ...body, ...traceOf(context) }, clientOf(context));
     if (!acceptsEvents(context.req.raw)) return vm.runBuffered();
     return eventStream((send, gone) => vm.runStreamed(send, gone));
   });
-}
-
-/** A request with the trace of its `traceparent`, which any client can claim. */
-function traced<T>(body: T, context: Context): T & { trace_id?: string } {
-  const trace_id = readTraceparent(context.req.header("traceparent"));
-  return { ...body, ...(trace_id !== undefined && { trace_id }) };
 }

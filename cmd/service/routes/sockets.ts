@@ -9,6 +9,7 @@ import {
   type Supervisor,
   type Vm,
 } from "../../../lib/service/mod.ts";
+import { traceOf } from "../trace.ts";
 
 /** Size of a terminal until its client sends one. */
 const DEFAULT_SIZE = { cols: 80, rows: 24 };
@@ -36,7 +37,7 @@ export function routeSockets(app: Hono, supervisor: Supervisor, notices: Notices
     const argv = argvOf(context.req.query("argv"));
     const job = await jobOf(vm, context.req.query("job"));
     if (job && argv) throw new SbxError("request.invalid", "argv and job cannot be combined");
-    const call = await vm.process.open({ t: "Terminal", ...DEFAULT_SIZE, argv, job });
+    const call = await vm.process.open({ t: "Terminal", ...DEFAULT_SIZE, argv, job, ...traceOf(context) });
     const { socket, response } = upgrade(context);
     socket.binaryType = "arraybuffer";
     let shown: Promise<void> | undefined;

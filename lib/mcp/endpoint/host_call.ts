@@ -2,7 +2,6 @@ import { SbxError } from "../../base/error/mod.ts";
 import { processOf } from "../../event/mod.ts";
 import { type Gate, summary } from "../../policy/mod.ts";
 import type { Catalogue, ToolServer } from "./catalogue.ts";
-import { callerOf } from "./event.ts";
 import { LIMITS } from "./limit.ts";
 import { withLocal } from "./local.ts";
 import { METHODS } from "./method.ts";
@@ -17,6 +16,8 @@ export interface HostCall {
   /** namespaced */
   name: string;
   args: Record<string, unknown>;
+  /** trace that the request for it claims */
+  trace_id?: string;
 }
 
 /**
@@ -25,13 +26,15 @@ export interface HostCall {
  * @returns MCP's `CallToolResult`
  * @throws {SbxError} `policy.blocked`, `mcp.tool.not_found`, `mcp.timeout`, `mcp.failed`
  */
-export async function callForHost({ gate, catalogue, local, name, args }: HostCall): Promise<unknown> {
+export async function callForHost(
+  { gate, catalogue, local, name, args, trace_id }: HostCall,
+): Promise<unknown> {
   const abort = new AbortController();
   const prepare = METHODS.get("tools/call")!;
   const { draft, timeoutMs, effect } = prepare({
     params: { name, arguments: args },
     catalogue: withLocal(catalogue, local),
-    caller: callerOf(processOf("sbx"), {}),
+    caller: { process: processOf("sbx"), ...(trace_id !== undefined && { trace_id }) },
     options: { signal: abort.signal },
     limits: LIMITS,
     subscriptions: { add() {}, remove: () => false },
