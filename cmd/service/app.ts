@@ -67,7 +67,7 @@ export function makeApp(service: Service): Hono {
   routeSnapshots(app, service);
   routeCredentials(app, home);
   routeRecords(app, service, findLedger);
-  routeDetection(app, service.activeDetections, findLedger);
+  routeDetection(app, service.activeDetections, service.sessions, findLedger);
   routeSockets(app, supervisor, notices);
   routePrograms(app, supervisor);
   app.get("/openapi.json", (context) => context.json(openApi()));

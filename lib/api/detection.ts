@@ -152,6 +152,9 @@ export const ListedFinding = FindingView.extend({
   timestamp_unix_ms: z.int().optional().describe("time of the event"),
   event_type: z.string().optional(),
   subject: z.string().optional().describe("subject of the event on one line"),
+  made_by: z.object({ user: z.string(), device: z.string(), client: z.string() }).optional().describe(
+    "maker of the session: user and name of the host, and the program that asked for the VM",
+  ),
 }).openapi("ListedFinding");
 export type ListedFinding = z.infer<typeof ListedFinding>;
 

@@ -10,6 +10,8 @@ import { sessionPaths } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import type { Endpoint, FindingSinks, SinkStatus } from "../sink/mod.ts";
 import { type SinkAuth, sinkAuthorization } from "../credential/mod.ts";
+import { makerOf } from "./maker.ts";
+import type { Sessions } from "./sessions.ts";
 
 /** Findings read from a ledger at once. */
 const BATCH = 500;
@@ -32,6 +34,7 @@ export class FindingExport {
   readonly #home: Home;
   readonly #settings: SettingsStore;
   readonly #corp: CorpStore;
+  readonly #sessions: Pick<Sessions, "get">;
   #sinks?: FindingSinks;
   /** options of the open sinks, as JSON */
   #sinkOptions = "";
@@ -40,10 +43,11 @@ export class FindingExport {
   readonly #waiting = new Set<string>();
   #tail: Promise<unknown> = Promise.resolve();
 
-  constructor(home: Home, settings: SettingsStore, corp: CorpStore) {
+  constructor(home: Home, settings: SettingsStore, corp: CorpStore, sessions: Pick<Sessions, "get">) {
     this.#home = home;
     this.#settings = settings;
     this.#corp = corp;
+    this.#sessions = sessions;
   }
 
   /** Opens the sinks and queues every session: there may be findings from the time when no service ran. */
@@ -112,7 +116,9 @@ export class FindingExport {
       const rows = await readFindingRows(ledger, after, BATCH);
       if (rows.length === 0) return;
       const sinks = await this.#openSinks();
-      for (const { finding, event } of rows) sinks.send(finding as DetectionFinding, event);
+      // A finding goes out also when the index cannot be read.
+      const made_by = makerOf(await this.#sessions.get(sessionId).catch(() => undefined));
+      for (const { finding, event } of rows) sinks.send(finding as DetectionFinding, event, made_by);
       after = rows.at(-1)!.row;
       await writeAtomic(mark, String(after));
       more = rows.length === BATCH;

@@ -77,7 +77,7 @@ export class Service implements Configuration {
     this.accelerators = new AcceleratorChooser(home, this.hypervisor);
     this.templates = new Templates(this);
     this.detections = new Detections(home);
-    this.findings = new FindingExport(home, settings, corp);
+    this.findings = new FindingExport(home, settings, corp, this.sessions);
     this.fleet = new FleetShipping(this);
     this.standing = new ReleaseStanding(home);
     this.updates = new Updates({ home, settings, corp });

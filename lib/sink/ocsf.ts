@@ -40,7 +40,7 @@ const OBSERVABLES: Record<string, Record<string, ObservableType>> = {
 };
 
 /** Converts a finding to an OCSF event. */
-export function ocsfOf({ finding, common, subject = {} }: FindingRecord): Record<string, unknown> {
+export function ocsfOf({ finding, common, made_by, subject = {} }: FindingRecord): Record<string, unknown> {
   const [severity_id, severity] = SEVERITY[finding.severity];
   const [confidence_id, confidence] = CONFIDENCE[finding.confidence];
   const family = common.event_type.split(".")[0];
@@ -89,8 +89,8 @@ export function ocsfOf({ finding, common, subject = {} }: FindingRecord): Record
     },
     evidences: [{ data: { event_id: common.event_id, event_type: common.event_type, ...subject } }],
     observables: observablesOf(family, subject),
-    ...(common.user_id !== undefined && { actor: { user: { name: common.user_id, type_id: 1 } } }),
-    device: { hostname: deviceName(), type_id: 0, type: "Unknown" },
+    ...actorOf(common.user_id ?? made_by?.user, made_by?.client),
+    device: { hostname: made_by?.device ?? deviceName(), type_id: 0, type: "Unknown" },
     resources: [{ uid: common.vm_id, type: "Virtual Machine", data: { profile_id: common.profile_id } }],
     unmapped: {
       "sbx.pack_id": finding.pack_id,
@@ -98,6 +98,17 @@ export function ocsfOf({ finding, common, subject = {} }: FindingRecord): Record
       "sbx.sequence": common.sequence,
       ...(common.trace_id !== undefined && { "sbx.trace_id": common.trace_id }),
       ...(finding.sigma_id !== undefined && { "sbx.sigma_id": finding.sigma_id }),
+    },
+  };
+}
+
+/** The person whose session it is, and the program that they asked with. */
+function actorOf(user: string | undefined, app_name: string | undefined): Record<string, unknown> {
+  if (user === undefined && app_name === undefined) return {};
+  return {
+    actor: {
+      ...(user !== undefined && { user: { name: user, type_id: 1 } }),
+      ...(app_name !== undefined && { app_name }),
     },
   };
 }

@@ -7,7 +7,7 @@ import { deviceName } from "../base/user/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
 import type { Severity } from "../detection/mod.ts";
 import { type Endpoint, HttpReceiver } from "./http.ts";
-import type { FindingRecord } from "./record.ts";
+import type { FindingRecord, Maker } from "./record.ts";
 import type { Sender } from "./sender.ts";
 
 /** Maximum number of records per request. */
@@ -22,22 +22,28 @@ const SEVERITY: Record<Severity, [number, string]> = {
   critical: [21, "FATAL"],
 };
 
-/** Builds an `ExportLogsServiceRequest`. */
+/** Builds an `ExportLogsServiceRequest`, with a resource for each maker of sessions. */
 export function otlpOf(records: readonly FindingRecord[]): Record<string, unknown> {
   return {
-    resourceLogs: [{
-      resource: {
-        attributes: toAttributes({
-          "service.name": "sbx",
-          "service.version": VERSION,
-          "host.name": deviceName(),
-        }),
-      },
+    resourceLogs: [...Map.groupBy(records, ({ made_by }) => JSON.stringify(made_by ?? null)).values()].map((
+      ofMaker,
+    ) => ({
+      resource: { attributes: toAttributes(resourceOf(ofMaker[0].made_by)) },
       scopeLogs: [{
         scope: { name: "sbx.detection", version: VERSION },
-        logRecords: records.map(toLogRecord),
+        logRecords: ofMaker.map(toLogRecord),
       }],
-    }],
+    })),
+  };
+}
+
+function resourceOf(made_by: Maker | undefined): Record<string, unknown> {
+  return {
+    "service.name": "sbx",
+    "service.version": VERSION,
+    "host.name": made_by?.device ?? deviceName(),
+    "user.name": made_by?.user,
+    "sbx.client": made_by?.client,
   };
 }
 

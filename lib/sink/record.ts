@@ -5,11 +5,20 @@ import { type Event, type EventCommon, type EventFamily, familyOf } from "../eve
 /** Maximum `bytes` of a record's JSON; a record beyond it is stored without its subject. */
 export const RECORD_MAX = 64 * 1024;
 
+/** User and machine of a session, and the program that asked for it, as that named itself. */
+export interface Maker {
+  user: string;
+  device: string;
+  client: string;
+}
+
 /** One line of a queue and of the audit file. */
 export interface FindingRecord {
   schema: "sbx.finding-record.v1";
   finding: DetectionFinding;
   common: EventCommon;
+  /** absent for sessions of an older sbx */
+  made_by?: Maker;
   /** exported fields of the event, without bodies, headers and arguments, which stay on this machine */
   subject?: Record<string, unknown>;
 }
@@ -34,15 +43,21 @@ const EXPORTED_FIELDS: Record<EventFamily, string[]> = {
   credential: ["provider", "credential_ref", "host", "location", "outcome"],
 };
 
-/** Builds the record of a finding. */
-export function recordOf(finding: DetectionFinding, event: Event): FindingRecord {
+/** Builds the record of a finding. @param made_by of its session */
+export function recordOf(finding: DetectionFinding, event: Event, made_by?: Maker): FindingRecord {
   const family = familyOf(event.common.event_type);
   const parts = event[family] as Record<string, Record<string, unknown>> | undefined;
   const subject: Record<string, unknown> = {};
   for (const part of Object.values(parts ?? {})) {
     for (const key of EXPORTED_FIELDS[family]) if (part?.[key] !== undefined) subject[key] = part[key];
   }
-  return { schema: "sbx.finding-record.v1", finding, common: event.common, subject };
+  return {
+    schema: "sbx.finding-record.v1",
+    finding,
+    common: event.common,
+    ...(made_by && { made_by }),
+    subject,
+  };
 }
 
 /** Formats a record as one line, without a line end. */

@@ -6,7 +6,7 @@ import { Delivery, type DeliveryOptions, type SinkStatus } from "./delivery.ts";
 import type { Endpoint } from "./http.ts";
 import { OcsfSender } from "./ocsf.ts";
 import { OtlpSender } from "./otlp.ts";
-import { recordOf } from "./record.ts";
+import { type Maker, recordOf } from "./record.ts";
 
 /** Default time for deliveries on close, in `ms`. */
 const CLOSE_MS = 2000;
@@ -58,9 +58,11 @@ export class FindingSinks {
   /**
    * Queues a finding for the sinks that its `export_routes` name, or for all; the audit file gets every finding. Never
    * throws, never waits.
+   *
+   * @param made_by of the session
    */
-  send(finding: DetectionFinding, event: Event): void {
-    const record = recordOf(finding, event);
+  send(finding: DetectionFinding, event: Event, made_by?: Maker): void {
+    const record = recordOf(finding, event, made_by);
     const { export_routes: routes = [] } = finding;
     for (const sink of this.sinks) {
       if (sink.name === "audit" || routes.length === 0 || routes.includes(sink.name)) sink.put(record);

@@ -15,11 +15,17 @@ import {
   eventsOf,
   type LedgerFinder,
   listFindings,
+  type Sessions,
 } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of detections: compiling and trying them, and those in force (docs/contracts.md §6). */
-export function routeDetection(app: Hono, active: ActiveDetections, findLedger: LedgerFinder): void {
+export function routeDetection(
+  app: Hono,
+  active: ActiveDetections,
+  sessions: Sessions,
+  findLedger: LedgerFinder,
+): void {
   handle(app, detectionRoutes.validate, ({ body }) => validationOf(packOf(body), "pack"));
   handle(app, detectionRoutes.compile, async ({ body }) => {
     const ir = await compileOrThrow(packOf(body));
@@ -35,7 +41,7 @@ export function routeDetection(app: Hono, active: ActiveDetections, findLedger: 
     return await hunt(await compileInput(body), eventsOf(await findLedger(params.id)), { limit });
   });
   handle(app, detectionRoutes.findings, async ({ params, query }) => ({
-    findings: await listFindings(await findLedger(params.id), query.limit),
+    findings: await listFindings(await findLedger(params.id), sessions, query.limit),
   }));
   handle(app, detectionRoutes.list, () => active.list());
   handle(app, detectionRoutes.put, ({ body }) => active.put(body));

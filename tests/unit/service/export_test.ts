@@ -5,13 +5,16 @@ import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import { CorpStore } from "../../../lib/corp/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { FindingExport } from "../../../lib/service/export.ts";
+import { Sessions } from "../../../lib/service/mod.ts";
 import { sessionPaths } from "../../../lib/session/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
 import { requestEvent } from "../../helper/ledger.ts";
+import { recordOf } from "../../helper/vm.ts";
 
 interface Given {
   home: Home;
   findings: FindingExport;
+  sessions: Sessions;
   /** paths of the requests that the collector got */
   got: string[];
   /** status that the collector answers with */
@@ -39,13 +42,15 @@ async function withExport(run: (given: Given) => Promise<void>): Promise<void> {
     corp,
     definitions: await loadDefinitions({ get: () => undefined }),
   });
-  const findings = new FindingExport(home, settings, corp);
+  const sessions = new Sessions(home);
+  const findings = new FindingExport(home, settings, corp, sessions);
   let number = 0;
   try {
     await Deno.mkdir(join(dir, "ledgers"));
     await run({
       home,
       findings,
+      sessions,
       got,
       answer,
       url: `http://127.0.0.1:${server.addr.port}`,
@@ -116,6 +121,19 @@ Deno.test("a finding goes to the sinks that its pack names", () =>
     assertEquals(got.toSorted(), ["/ocsf", "/otlp/v1/logs"]);
   }));
 
+Deno.test("a finding goes out with the maker of its session, or without one that is not known", () =>
+  withExport(async (given) => {
+    const { home, record, findings, sessions } = given;
+    const made_by = { user: "ann", device: "desk", client: "sbx-mcp/1 (claude-code/2)" };
+    sessions.put({ ...recordOf(await record(), "dev"), made_by });
+    await record();
+    await findings.begin();
+    await waitUntil(async () => await audited(given) === 2);
+    const lines = (await Deno.readTextFile(join(home.logsDir, "findings.jsonl"))).trim().split("\n");
+    const makers = lines.map((line) => JSON.parse(line).made_by?.client ?? "unknown");
+    assertEquals(makers.toSorted(), [made_by.client, "unknown"]);
+  }));
+
 Deno.test("a sink in trouble is a problem until it answers, also after a restart and without a new finding", () =>
   withExport(async ({ home, configure, url, record, findings, got, answer }) => {
     answer.status = 500;
@@ -133,7 +151,7 @@ Deno.test("a sink in trouble is a problem until it answers, also after a restart
     const corp = new CorpStore(home, { managed: join(home.dir, "corp.toml") });
     const definitions = await loadDefinitions({ get: () => undefined });
     const settings = await SettingsStore.open({ home, corp, definitions });
-    const next = new FindingExport(home, settings, corp);
+    const next = new FindingExport(home, settings, corp, new Sessions(home));
     await next.begin();
     await waitUntil(() => got.length === 1);
     await waitUntil(() => next.problems().length === 0);

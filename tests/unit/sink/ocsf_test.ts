@@ -81,4 +81,8 @@ Deno.test("a finding names user, host and trace of its event", () => {
   assertEquals((record.device as { hostname: string }).hostname, deviceName());
   assertEquals((record.unmapped as Record<string, unknown>)["sbx.trace_id"], trace_id);
   assertEquals(ocsfOf(recordOf(FINDING, http("a.example") as unknown as Event)).actor, undefined);
+  const made_by = { user: "ann", device: "desk", client: "sbx-mcp/1 (claude-code/2)" };
+  const made = ocsfOf(recordOf(FINDING, event as unknown as Event, made_by));
+  assertEquals(made.actor, { user: { name: "someone", type_id: 1 }, app_name: made_by.client });
+  assertEquals((made.device as { hostname: string }).hostname, "desk");
 });
