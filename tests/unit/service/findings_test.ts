@@ -13,13 +13,18 @@ Deno.test("findings: each with when its event was and what it is about, in their
     const hosts = Array.from({ length: 120 }, (_, at) => `h${at}.example.com`);
     for (const host of hosts) await gate.decide(http(host, "PUT"));
     await ledger.flush();
-    const listed = await listFindings(path);
+    const maker = { user: "ann", device: "desk", client: "sbx/1" };
+    const entry = { id: "s", name: "dev", profile_id: "code", profile_revision: "1", created_at: "" };
+    const listed = await listFindings(path, { get: () => Promise.resolve({ ...entry, ...maker }) });
     assertEquals(listed.map(({ subject }) => subject), hosts.map((host) => `PUT https://${host}/`));
-    const [{ timestamp_unix_ms, event_type, severity, rule_id }] = listed;
+    const [{ timestamp_unix_ms, event_type, severity, rule_id, made_by }] = listed;
+    assertEquals(made_by, maker);
     assertEquals([event_type, severity, rule_id], ["http.request", "high", "loud"]);
     assertEquals(Math.abs(Date.now() - timestamp_unix_ms!) < 60_000, true);
-    assertEquals((await listFindings(path, 2)).map(({ subject }) => subject), [
-      "PUT https://h0.example.com/",
-      "PUT https://h1.example.com/",
+    const damaged = { get: () => Promise.reject(new Error("the index is damaged")) };
+    const first = await listFindings(path, damaged, 2);
+    assertEquals(first.map(({ subject, made_by }) => [subject, made_by]), [
+      ["PUT https://h0.example.com/", undefined],
+      ["PUT https://h1.example.com/", undefined],
     ]);
   }));
