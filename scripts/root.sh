@@ -34,6 +34,9 @@ exec unshare --mount --propagation private bash -euc '
   for folder in proc sys dev; do mount --rbind "/$folder" "$root/$folder"; done
   mkdir -p "$root/src/main" "$root/.old"
   mount --bind "$main" "$root/src/main"
+  # The toolchain of a worktree may be a link to that of another checkout.
+  tools=$(readlink -f "$main/.deno" || true)
+  case "$tools" in "" | "$main"/*) ;; *) [ ! -d "$tools" ] || { mkdir -p "$root$tools"; mount --bind "$tools" "$root$tools"; } ;; esac
   cd "$root"
   pivot_root . .old
   # umount2(/.old, MNT_DETACH) of x86_64: there is no umount yet.
