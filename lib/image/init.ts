@@ -17,17 +17,19 @@ const { interface: dummy, ipv4, ipv6 } = GUEST_NETWORK;
  * before it sends `BootReady`. Network modules and sbx-net-proxy take as long again: they wait until the
  * agent writes to `/run/sbx/booted`. Kernel parameters arrive as environment: `sbx_floor` powers off at once
  * (the floor benchmarks compare with), `sbx_scratch` says that there is a disk for the guest's writes, `sbx_template`
- * that the machine will be written down and started many times, and `sbx_v8_flags` adapts the agent to the accelerator. Commands without a path are busybox applets, which its shell runs
- * without an exec; that needs /proc. Modules are `/modules/<group><order>-<name>.ko`; the root file system
- * needs group 1.
+ * that the machine will be written down and started many times, `sbx_hvc` that the console needs the driver of group 3,
+ * `sbx_poweroff` that a restart does not end the machine, and `sbx_v8_flags` adapts the agent to the accelerator.
+ * Commands without a path are busybox applets, which its shell runs without an exec; that needs /proc. Modules are
+ * `/modules/<group><order>-<name>.ko`; the root file system needs group 1.
  */
 export const INIT = `#!/bin/busybox sh
 b=/bin/busybox
-[ -n "$sbx_floor" ] && $b reboot -f
+off() { [ -n "$sbx_poweroff" ] && $b poweroff -f; $b reboot -f; }
+[ -n "$sbx_floor" ] && off
 
 stage() { read -r up _ </proc/uptime; stages="$stages$1 $up
 "; }
-die() { echo "sbx-init: $1" >/dev/console; $b reboot -f; }
+die() { echo "sbx-init: $1" >/dev/console; off; }
 
 $b mount -t proc proc /proc
 stage kernel
@@ -36,6 +38,13 @@ mount -t sysfs sys /sys
 for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do [ -e $cpu ] && echo 1 >$cpu; done &
 for m in /modules/1*.ko; do insmod $m || die "cannot load module $m"; done
 mount -t devtmpfs dev /dev
+if [ -n "$sbx_hvc" ]; then
+  # Until its driver is there, nothing can be said: this shell began without a console.
+  for m in /modules/3*.ko; do insmod $m; done
+  tries=0
+  until (: <>/dev/console) 2>/dev/null || [ $tries -gt 200 ]; do tries=$((tries + 1)); usleep 5000; done
+  [ $tries -gt 200 ] || exec <>/dev/console >&0 2>&0
+fi
 (for m in /modules/2*.ko; do insmod $m || die "cannot load module $m"; done) &
 modules=$!
 stage modules
@@ -145,5 +154,5 @@ echo >./run/sbx/mounted
 [ -n "$sbx_template" ] || (read -r m <./run/sbx/booted; usleep 300000; activity & network) &
 
 wait $agent || die "sbx-pty-agent ended"
-$b reboot -f
+off
 `;

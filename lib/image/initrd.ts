@@ -3,11 +3,13 @@ import { INIT } from "./init.ts";
 import type { KernelModule, ModuleTree } from "./module.ts";
 
 /**
- * Modules the root file system needs, then modules that may load while it is mounted (groups of `init.ts`).
+ * Modules the root file system needs, modules that may load while it is mounted, and the driver of the console that a Mac's
+ * machines have (groups of `init.ts`).
  */
 const MODULE_GROUPS = [
   ["virtio_pci", "virtio_blk", "erofs", "overlay"],
   ["vmw_vsock_virtio_transport", "virtiofs"],
+  ["virtio_console"],
 ];
 
 /** Mount points of `init.ts`. */

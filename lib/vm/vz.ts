@@ -18,6 +18,12 @@ import { VzMachine } from "./vz_machine.ts";
 /** Sockets that the library connects to, in a machine's folder. */
 const SOCKETS = { events: "events.sock", console: "console.sock" } as const;
 
+/**
+ * Kernel parameters of a Mac's guests, for init (lib/image/init.ts): their console is a virtio device, and the framework starts
+ * a guest again that restarts.
+ */
+const GUEST_PARAMETERS = ["sbx_hvc=1", "sbx_poweroff=1"];
+
 /** Features that need devices which are plugged into a running machine and ejected from it: neither is possible here. */
 const NEED_HOT_PLUG = ["templates", "live_fork", "save_state"];
 const NO_HOT_PLUG =
@@ -129,7 +135,8 @@ export class Vz implements Hypervisor {
   #commandLine(spec: MachineSpec): string {
     const { console, features } = this.#able;
     const isEmulated = features.emulation && spec.accelerator === "tcg";
-    return [...bootParameters(spec.arch, isEmulated, console), ...guestParameters(spec)].join(" ");
+    const boot = bootParameters(spec.arch, isEmulated, console);
+    return [...boot, ...GUEST_PARAMETERS, ...guestParameters(spec)].join(" ");
   }
 
   get #able(): LibraryAbilities {

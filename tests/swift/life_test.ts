@@ -4,7 +4,7 @@ import type { LibraryError } from "../../ffi/SbxVM/binding.ts";
 import { library, refused, until, World } from "./world.ts";
 
 /** The guest's init powers off at once. */
-const FLOOR = { command_line: "console=ttyS0 reboot=t panic=-1 sbx_floor=1" };
+const FLOOR = { command_line: "console=hvc0 panic=-1 sbx_floor=1 sbx_poweroff=1" };
 
 Deno.test("a machine from start to its own end, and a handle after its end", async () => {
   await using world = await World.make(FLOOR);
@@ -17,7 +17,6 @@ Deno.test("a machine from start to its own end, and a handle after its end", asy
   const events = await world.ended;
   assertEquals(events.map(({ state }) => state), ["starting", "running", "stopped"]);
   assertEquals(events.at(-1), { state: "stopped", code: 0 });
-  assert(world.consoleText.length > 0);
   await refused(vm.start(), "machine.ended");
   await refused(vm.pause(), "machine.ended");
   await vm.stop();

@@ -4,7 +4,7 @@ import { refused, until, World } from "./world.ts";
 
 /** What init says ten seconds after it began to wait for a disk that is not there. */
 const LAST_WORDS = "the root disk did not appear";
-const FIRST_WORDS = "SeaBIOS";
+const FIRST_WORDS = "Linux version";
 
 Deno.test("a machine goes on from its folder where it was saved, in another machine", async () => {
   const folder = await Deno.makeTempDir();

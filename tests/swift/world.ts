@@ -35,7 +35,7 @@ export class World implements AsyncDisposable {
       memory_mb: 256,
       kernel,
       initrd: join(images!, "initrd.img"),
-      command_line: "console=ttyS0 reboot=t panic=-1 norandmaps",
+      command_line: "console=hvc0 panic=-1 norandmaps sbx_hvc=1 sbx_poweroff=1",
       disks: [],
       events,
       console,

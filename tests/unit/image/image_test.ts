@@ -95,6 +95,7 @@ Deno.test("an initrd has busybox, /init, the nodes its shell opens, and modules 
     vmw_vsock_virtio_transport: "vsock,virtio",
     virtiofs: "fuse",
     fuse: "",
+    virtio_console: "",
   });
   const entries = readCpio(await buildInitrd(text("busybox"), tree));
   const byName = new Map(entries.map((entry) => [entry.name, entry]));
@@ -116,6 +117,7 @@ Deno.test("an initrd has busybox, /init, the nodes its shell opens, and modules 
     "modules/201-vmw_vsock_virtio_transport.ko",
     "modules/202-fuse.ko",
     "modules/203-virtiofs.ko",
+    "modules/300-virtio_console.ko",
   ]);
 });
 

@@ -16,7 +16,9 @@ struct Arguments {
     let machine = "q35,memory-backend=mem0,sata=off,smbus=off,i8042=off,vmport=off,graphics=off"
     var all = ["-M", machine, "-accel", "tcg", "-cpu", "max", "-smp", "\(spec.cpus)", "-m", "\(spec.memoryMb)"]
     all += ["-object", "memory-backend-memfd,id=mem0,size=\(spec.memoryMb)M,share=on"]
-    all += ["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"]
+    // As a Mac's machines: the console is a virtio device, and a guest that restarts does not end its machine.
+    all += ["-nodefaults", "-no-user-config", "-display", "none", "-chardev", "stdio,id=console,signal=off"]
+    all += ["-device", "virtio-serial-pci,max_ports=1", "-device", "virtconsole,chardev=console"]
     all += ["-kernel", spec.kernel, "-initrd", spec.initrd, "-append", spec.commandLine]
     all += ["-qmp", "unix:\(folder)/qmp.sock,server=on,wait=off"]
     for (index, disk) in spec.disks.enumerated() {

@@ -4,7 +4,7 @@ import Dispatch
 enum Platform: Hypervisor {
   static var abilities: Abilities {
     Abilities(
-      hypervisor: "qemu-swift", console: "ttyS0",
+      hypervisor: "qemu-swift", console: "hvc0",
       features: [
         "pause": true, "save_state": false, "shared_folder": true, "vsock": true, "rosetta": false, "nested": false,
         "emulation": true,

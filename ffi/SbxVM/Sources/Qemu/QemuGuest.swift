@@ -11,6 +11,8 @@ final class QemuGuest: Guest {
   private let arguments: Arguments
   private var listeners: [any DispatchSourceRead] = []
   private var hasStarted = false
+  /// As the framework's, it does not end between two states.
+  private let isBetween = Locked(false)
 
   init(_ spec: Spec, console: Int32, queue: DispatchQueue, reports: Reports) {
     self.spec = spec
@@ -27,10 +29,12 @@ final class QemuGuest: Guest {
   }
 
   func start(_ done: @escaping Done) {
+    let done = between(done)
     boot(with: arguments.qemu(), done) { _ throws(Failure) in }
   }
 
   func restore(from folder: String, _ done: @escaping Done) {
+    let done = between(done)
     let state = "\(folder)/state"
     guard FileManager.default.isReadableFile(atPath: state) else {
       return done(Failure(.image, "\(state) is missing"))
@@ -45,22 +49,34 @@ final class QemuGuest: Guest {
   }
 
   func stop(_ done: @escaping Done) {
+    guard !isBetween.with({ $0 }) else { return done(nil) }
     programs.kill()
     if !hasStarted { reports.ended(End()) }
     done(nil)
   }
 
+  private func between(_ done: @escaping Done) -> Done {
+    isBetween.with { $0 = true }
+    return { [isBetween] failure in
+      isBetween.with { $0 = false }
+      done(failure)
+    }
+  }
+
   /// QEMU's own `stop` would stop the rings that it shares with vhost-device-vsock, which ends by that.
   func pause(_ done: @escaping Done) {
+    let done = between(done)
     done(programs.send(SIGSTOP) ? nil : Failure(.ended, "QEMU has ended"))
   }
 
   func resume(_ done: @escaping Done) {
+    let done = between(done)
     _ = programs.send(SIGCONT)
     command(done) { qmp throws(Failure) in try qmp.execute("cont") }
   }
 
   func save(to folder: String, _ done: @escaping Done) {
+    let done = between(done)
     guard spec.ports == nil, spec.share == nil else {
       return done(Failure(.feature, "QEMU cannot save a machine with a vsock or a shared folder"))
     }

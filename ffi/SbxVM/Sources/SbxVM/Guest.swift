@@ -6,7 +6,7 @@ typealias Done = @Sendable (Failure?) -> Void
 /// A machine as its hypervisor runs it. All calls come on the machine's queue and return at once.
 protocol Guest {
   func start(_ done: @escaping Done)
-  /// Ends it; `Reports.ended` follows.
+  /// Ends it; `Reports.ended` follows. Between two states it may do nothing: it is asked again when it is in the next one.
   func stop(_ done: @escaping Done)
   func pause(_ done: @escaping Done)
   func resume(_ done: @escaping Done)

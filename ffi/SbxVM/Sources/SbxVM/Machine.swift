@@ -44,20 +44,25 @@ final class Machine: Sendable {
       guard life.state != .stopped else { return reply.settle(.success(())) }
       life.ends.append(reply)
       guard life.state != .stopping else { return }
-      guard let guest = life.guest else { return life.end(End()) }
       let before = life.state
       life.enter(.stopping)
-      guest.stop { failure in
-        guard let failure else { return }
-        self.life.async { life in
-          guard life.state == .stopping else { return }
-          life.enter(before)
-          life.ends.forEach { $0.settle(.failure(failure)) }
-          life.ends = []
-        }
-      }
+      self.askToStop(life, before: before)
     }
     try reply.wait()
+  }
+
+  /// - Parameter before: state after a failure
+  private func askToStop(_ life: Life, before: State) {
+    guard let guest = life.guest else { return life.end(End()) }
+    guest.stop { failure in
+      guard let failure else { return }
+      self.life.async { life in
+        guard life.state == .stopping else { return }
+        life.enter(before)
+        life.ends.forEach { $0.settle(.failure(failure)) }
+        life.ends = []
+      }
+    }
   }
 
   func listen(port: UInt32) throws(Failure) {
@@ -136,7 +141,11 @@ final class Machine: Sendable {
     act(guest) { failure in
       self.life.async { life in
         // Somebody stops it, or it has ended: the answer is that of the end.
-        guard life.state == through else { return }
+        guard life.state == through else {
+          // A guest between two states may not have been able to end.
+          if life.state == .stopping { self.askToStop(life, before: failure == nil ? to : from ?? .created) }
+          return
+        }
         life.forget(reply)
         if let failure {
           reply.settle(.failure(failure))
