@@ -47,6 +47,10 @@ public class VZVirtualMachineConfiguration: NSObject {
   public var serialPorts: [VZSerialPortConfiguration]
   public var socketDevices: [VZSocketDeviceConfiguration]
   public var directorySharingDevices: [VZDirectorySharingDeviceConfiguration]
+  public class var minimumAllowedCPUCount: Int { fatalError() }
+  public class var maximumAllowedCPUCount: Int { fatalError() }
+  public class var minimumAllowedMemorySize: UInt64 { fatalError() }
+  public class var maximumAllowedMemorySize: UInt64 { fatalError() }
   public func validate() throws { fatalError() }
 
   @available(macOS 14, *)

@@ -42,3 +42,20 @@ struct SavedMachine {
     done(Failure(.feature, "saving machines needs macOS 14 on Apple silicon"))
   }
 }
+
+extension VZVirtualMachineConfiguration {
+  /// Why the framework saves no machine with these devices.
+  var lackOfSaving: String? {
+    guard #available(macOS 14, *) else { return "saving machines needs macOS 14" }
+    #if arch(arm64) || SBX_TYPES_OF_EVERY_MAC
+      do {
+        try validateSaveRestoreSupport()
+        return nil
+      } catch {
+        return "the framework does not save such machines: \(error.localizedDescription)"
+      }
+    #else
+      return "saving machines needs Apple silicon"
+    #endif
+  }
+}

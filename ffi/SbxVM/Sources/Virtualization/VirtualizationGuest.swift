@@ -9,6 +9,7 @@ final class VirtualizationGuest: NSObject, Guest, VZVirtualMachineDelegate {
   private let queue: DispatchQueue
   private let reports: Reports
   private var machine: VZVirtualMachine?
+  private var configuration: VZVirtualMachineConfiguration?
   private var identifier = VZGenericMachineIdentifier()
   private var listeners: [SocketListener] = []
 
@@ -25,7 +26,8 @@ final class VirtualizationGuest: NSObject, Guest, VZVirtualMachineDelegate {
 
   func stop(_ done: @escaping Done) {
     guard let machine, machine.canStop else {
-      // It has not started, or is about to end: the delegate reports what is left of it.
+      // It has not started, or has ended. Otherwise it is between two states: this is called again in the next one, or the delegate
+      // reports its end.
       if machine == nil || machine?.state == .stopped || machine?.state == .error { reports.ended(End()) }
       return done(nil)
     }
@@ -48,6 +50,8 @@ final class VirtualizationGuest: NSObject, Guest, VZVirtualMachineDelegate {
   func save(to folder: String, _ done: @escaping Done) {
     let image = SavedMachine(folder: folder)
     let identifier = identifier
+    // The framework would only say that something went wrong.
+    if let lack = configuration?.lackOfSaving { return done(Failure(.feature, lack)) }
     with(done) { image.save($0, identifier, done) }
   }
 
@@ -98,6 +102,7 @@ final class VirtualizationGuest: NSObject, Guest, VZVirtualMachineDelegate {
       let machine = VZVirtualMachine(configuration: configuration, queue: queue)
       machine.delegate = self
       self.machine = machine
+      self.configuration = configuration
       for port in spec.ports ?? [] { try listen(port: port) }
       act(machine)
     } catch {
