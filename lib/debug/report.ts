@@ -1,35 +1,54 @@
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { DebugReport } from "../api/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { siblingProgram } from "../base/spawn/mod.ts";
 import { versionInfo } from "../base/version/mod.ts";
 import { daemonPid, pidFileOf } from "../client/mod.ts";
 import { readSetup } from "../setup/mod.ts";
-import { findProgram, TOOL_NAMES } from "../vm/mod.ts";
+import { commandLineOf } from "../base/process/mod.ts";
+import { findProgram, libraryPath, TOOL_NAMES } from "../vm/mod.ts";
 import { assetsOf } from "./assets.ts";
 import { machineRedactor } from "./known.ts";
 import { binaryOf, diskOf, hashOf, logTail, runtimeFile, within } from "./probe.ts";
 import type { LiveState } from "./state.ts";
 
-/** Programs whose versions decide whether a VM runs. */
+/** Programs of Linux whose versions decide whether a VM runs. */
 const PROGRAMS = [...TOOL_NAMES, "newuidmap", "newgidmap", "setpriv"];
 /** Logs of a home, by name. */
 export const LOG_NAMES = ["service", "gateway", "tray", "mcp", "doctor"] as const;
 const DAEMONS = ["service", "gateway"] as const;
-/** Places of systemd units, the first that exists is shown. */
-const UNITS = [
-  "/etc/systemd/system/sbx-service@.service",
-  "/usr/lib/systemd/user/sbx-service.service",
-  "/usr/lib/systemd/user/sbx.service",
-];
+/** Name of launchd's agent, which the installer brings (ffi/SbxVM/dev.sbx.service.plist). */
+const AGENT_LABEL = "dev.sbx.service";
+/** Places of systemd's units or launchd's agents; the first that exists is shown. */
+function unitsOf(os: string): string[] {
+  if (os === "darwin") {
+    const agents = `Library/LaunchAgents/${AGENT_LABEL}.plist`;
+    return [`${Deno.env.get("HOME") ?? ""}/${agents}`, `/${agents}`];
+  }
+  return [
+    "/etc/systemd/system/sbx-service@.service",
+    "/usr/lib/systemd/user/sbx-service.service",
+    "/usr/lib/systemd/user/sbx.service",
+  ];
+}
+
+/** What runs VMs: a Mac's library, or Linux's programs. */
+function hypervisorFiles(os: string): (readonly [name: string, path: string | undefined])[] {
+  const library = libraryPath(undefined, os);
+  const programs = os === "darwin" ? [] : PROGRAMS.map((name) => [name, findProgram(name)] as const);
+  return [...library === undefined ? [] : [[basename(library), library] as const], ...programs];
+}
 
 /**
  * The debug report of a home (docs/contracts.md §11). Each part has its deadline and a value for the case that it cannot
  * be looked at: a broken home, a full disk or files of another user make a report too.
+ *
+ * @param os the system, which is another one in tests alone
  */
 export async function debugReport(
   home: Home,
   { running, total, issues, defunct }: LiveState,
+  os: string = Deno.build.os,
 ): Promise<DebugReport> {
   const { redactor, problem } = await machineRedactor(home);
   const { version, build_hash, build_time, platform } = versionInfo();
@@ -42,13 +61,13 @@ export async function debugReport(
       runtimeFile(home.gatewayTokenFile, { isSecret: true }),
     ]),
     Promise.all([home.dir, home.runDir, home.assetsDir].map(diskOf)),
-    Promise.all(PROGRAMS.map(async (name) => [name, await binaryOf(findProgram(name))] as const)),
-    processesOf(home),
+    Promise.all(hypervisorFiles(os).map(async ([name, path]) => [name, await binaryOf(path)] as const)),
+    processesOf(home, os),
     readSetup(home),
     assetsOf(home),
     Promise.all(LOG_NAMES.map((name) => logTail(name, join(home.logsDir, `${name}.log`)))),
     within(siblingProgram("sbx"), undefined),
-    firstOf(UNITS),
+    firstOf(unitsOf(os)),
   ]);
   const report: Omit<DebugReport, "logs"> = {
     schema: "sbx.debug.v2",
@@ -65,9 +84,9 @@ export async function debugReport(
       gateway_token_file: files[3],
     },
     host: {
-      os: Deno.build.os,
+      os,
       arch: Deno.build.arch,
-      family: Deno.build.os === "windows" ? "windows" : "unix",
+      family: os === "windows" ? "windows" : "unix",
     },
     disk: { home: disks[0], run: disks[1], assets: disks[2] },
     install: { bin_dir: dirname(launcher ?? exe), current_exe: exe, service_unit_path: unit },
@@ -88,7 +107,7 @@ export async function debugReport(
   };
 }
 
-async function processesOf(home: Home): Promise<DebugReport["processes"]> {
+async function processesOf(home: Home, os: string): Promise<DebugReport["processes"]> {
   // A tray that runs not is nothing to report: most machines have none.
   const tray = await within(daemonPid(home, "tray"), undefined);
   return await Promise.all([...DAEMONS, ...tray === undefined ? [] : ["tray"] as const].map(async (name) => {
@@ -96,7 +115,7 @@ async function processesOf(home: Home): Promise<DebugReport["processes"]> {
       within(daemonPid(home, name), undefined),
       runtimeFile(pidFileOf(home, name)),
     ]);
-    const path = pid === undefined ? "" : await within(Deno.readLink(`/proc/${pid}/exe`), "");
+    const path = pid === undefined ? "" : await within(programOf(pid, os), "");
     return {
       name,
       pid: pid ?? (Number.parseInt(text.contents ?? "", 10) || 0),
@@ -105,6 +124,11 @@ async function processesOf(home: Home): Promise<DebugReport["processes"]> {
       executable_hash: path === "" ? "" : await hashOf(path),
     };
   }));
+}
+
+/** Path of a process's program. */
+async function programOf(pid: number, os: string): Promise<string> {
+  return os === "linux" ? await Deno.readLink(`/proc/${pid}/exe`) : (await commandLineOf(pid))?.[0] ?? "";
 }
 
 async function firstOf(paths: readonly string[]): Promise<string> {

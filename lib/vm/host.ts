@@ -11,10 +11,22 @@ const LIBRARY_VARIABLE = "SBX_VM_LIBRARY";
  * The hypervisor of this host: Virtualization.framework on a Mac, QEMU elsewhere.
  *
  * @param named path of a library to use in its place; empty counts as absent
+ * @param os the system, as `Deno.build.os` names it
  */
-export function hostHypervisor(named = Deno.env.get(LIBRARY_VARIABLE)): Hypervisor {
-  const library = named || (Deno.build.os === "darwin" ? besideProgram() : undefined);
+export function hostHypervisor(
+  named = Deno.env.get(LIBRARY_VARIABLE),
+  os: string = Deno.build.os,
+): Hypervisor {
+  const library = libraryPath(named, os);
   return library ? new Vz(library) : new Qemu();
+}
+
+/** Path of the library that runs the VMs of this host. @returns undefined: QEMU runs them */
+export function libraryPath(
+  named = Deno.env.get(LIBRARY_VARIABLE),
+  os: string = Deno.build.os,
+): string | undefined {
+  return named || (os === "darwin" ? besideProgram() : undefined);
 }
 
 /** The library of a compiled program is beside it, and `make dylib` writes that of a checkout to `bin`. */

@@ -13,6 +13,6 @@ export {
   type TakenCopy,
   vsockPath,
 } from "./hypervisor.ts";
-export { hostHypervisor } from "./host.ts";
+export { hostHypervisor, libraryPath } from "./host.ts";
 export { Qemu } from "./qemu.ts";
 export { findProgram, findTools, lackOfSaveState, requireUserNamespace, TOOL_NAMES } from "./tools.ts";

@@ -2,9 +2,10 @@
 import { asSbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import type { CheckState } from "../checks.ts";
+import { PROBE_MS } from "./limit.ts";
+import type { HostSystem } from "./system.ts";
 
-/** Longest check, in `ms` (docs/contracts.md §11). */
-export const PROBE_MS = 2000;
+export { PROBE_MS } from "./limit.ts";
 
 /** What one check saw. */
 export interface Outcome {
@@ -22,7 +23,7 @@ export interface Outcome {
 export interface HostProbe {
   id: string;
   title: string;
-  run(home: Home): Outcome | Promise<Outcome>;
+  run(home: Home, system: HostSystem): Outcome | Promise<Outcome>;
   /** longest run in `ms`, where a look takes longer */
   within?: number;
 }
@@ -63,7 +64,11 @@ export function failure(error: unknown, remedy: string): Outcome {
 }
 
 /** Runs a probe with its deadline. Never throws. */
-export async function runProbe(probe: HostProbe, home: Home): Promise<HostCheck & Pick<Outcome, "fix">> {
+export async function runProbe(
+  probe: HostProbe,
+  home: Home,
+  system: HostSystem,
+): Promise<HostCheck & Pick<Outcome, "fix">> {
   const { id, title, within = PROBE_MS } = probe;
   const late = Promise.withResolvers<Outcome>();
   const timer = setTimeout(
@@ -71,7 +76,7 @@ export async function runProbe(probe: HostProbe, home: Home): Promise<HostCheck 
     within,
   );
   try {
-    const look = Promise.resolve().then(() => probe.run(home))
+    const look = Promise.resolve().then(() => probe.run(home, system))
       .catch((error) => failure(error, "sbx debug --json"));
     const { fix, ...outcome } = await Promise.race([look, late.promise]);
     return { id, title, ...outcome, ...(fix && { fixable: true, fix }) };

@@ -7,6 +7,7 @@ import { SOURCE_DATE_EPOCH } from "../../base/version/mod.ts";
 import { readCaFile, readProxies } from "../../proxy/mod.ts";
 import { readToml } from "../../toml/mod.ts";
 import { failed, type HostProbe, note, ok, type Outcome, PROBE_MS } from "./check.ts";
+import type { HostSystem } from "./system.ts";
 
 /** Least memory for a VM beside what runs, in `bytes`. */
 const MEMORY_MIN = 1024 ** 3;
@@ -31,11 +32,8 @@ export const MACHINE_PROBES: HostProbe[] = [
   { id: "company-ca", title: "company CA", run: checkCompanyCa },
 ];
 
-async function checkMemory(): Promise<Outcome> {
-  const text = await Deno.readTextFile("/proc/meminfo").catch(() => "");
-  const kib = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? NaN);
-  const [free, total] = [kib("MemAvailable") * 1024, kib("MemTotal") * 1024];
-  if (Number.isNaN(free)) return note("unknown on this system");
+function checkMemory(): Outcome {
+  const { available: free, total } = Deno.systemMemoryInfo();
   const detail = `${formatBytes(free)} of ${formatBytes(total)} available`;
   return free < MEMORY_MIN
     ? failed(`${detail}; a VM needs 1 GiB`, "sbx suspend NAME, or sbx stop")
@@ -67,7 +65,10 @@ async function checkPort({ gatewayPortFile }: Home): Promise<Outcome> {
 }
 
 /** Compares the clock with the time of this build and of files that were written here. */
-async function checkClock({ dir, logsDir, runDir, sessionsDir }: Home): Promise<Outcome> {
+async function checkClock(
+  { dir, logsDir, runDir, sessionsDir }: Home,
+  { os, output }: HostSystem,
+): Promise<Outcome> {
   const now = Date.now();
   const built = (SOURCE_DATE_EPOCH ?? 0) * 1000;
   const times = await Promise.all(
@@ -81,27 +82,16 @@ async function checkClock({ dir, logsDir, runDir, sessionsDir }: Home): Promise<
       `${new Date(now).toISOString()} is before ${
         new Date(latest).toISOString()
       }, when files here were written`,
-      "sudo timedatectl set-ntp true",
+      os === "darwin" ? "sudo sntp -sS time.apple.com" : "sudo timedatectl set-ntp true",
     );
   }
-  const synchronized = await readSynchronized();
-  return synchronized === false
+  // macOS keeps the clock itself, and tells nobody but root whether it does.
+  const synchronized = os === "darwin"
+    ? undefined
+    : await output("timedatectl", ["show", "-p", "NTPSynchronized", "--value"]);
+  return synchronized !== undefined && synchronized !== "yes"
     ? note(`${new Date(now).toISOString()}, not synchronized with a server`)
     : ok(new Date(now).toISOString());
-}
-
-async function readSynchronized(): Promise<boolean | undefined> {
-  try {
-    const { success, stdout } = await new Deno.Command("timedatectl", {
-      args: ["show", "-p", "NTPSynchronized", "--value"],
-      stdin: "null",
-      stderr: "null",
-      signal: AbortSignal.timeout(PROBE_MS),
-    }).output();
-    return success ? new TextDecoder().decode(stdout).trim() === "yes" : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Tests whether the proxy of the settings, or else of the environment, answers. */
@@ -132,12 +122,13 @@ async function checkProxies({ dir }: Home): Promise<Outcome> {
 }
 
 /** CAs that an administrator added must be in the bundle that programs read, and known to sbx. */
-async function checkCompanyCa({ dir }: Home): Promise<Outcome> {
+async function checkCompanyCa({ dir }: Home, { os }: HostSystem): Promise<Outcome> {
   const [extra] = await userSettings(dir, ["network.extra_ca_file"]);
   if (typeof extra === "string" && extra !== "") {
     await readCaFile(extra);
     return ok(`servers may have certificates of ${extra}`);
   }
+  if (os === "darwin") return ok("none set; a CA of the keychain is known to sbx with network.extra_ca_file");
   const entries = await Array.fromAsync(Deno.readDir(ADDED), ({ name }) => name).catch(() => []);
   const names = entries.filter((name) => name.endsWith(".crt"));
   if (names.length === 0) return ok("none installed");

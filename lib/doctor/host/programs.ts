@@ -1,19 +1,24 @@
 /** Programs of the host: virtualization, QEMU, the vsock device, virtiofsd, user namespaces. */
 import { join } from "node:path";
 import { findProgram, lackOfSaveState, requireUserNamespace, TOOL_NAMES } from "../../vm/mod.ts";
-import { failed, failure, type HostProbe, note, ok, type Outcome, PROBE_MS } from "./check.ts";
+import { failed, failure, type HostProbe, note, ok, type Outcome } from "./check.ts";
+import type { HostSystem } from "./system.ts";
 
 const [QEMU, VSOCK, VIRTIOFSD] = TOOL_NAMES;
 const KVM_GROUP = 'sudo usermod -aG kvm "$USER", then log in again';
 
 export const PROGRAM_PROBES: HostProbe[] = [
   { id: "virtualization", title: "virtualization", run: checkVirtualization },
-  { id: "qemu", title: "QEMU", run: () => checkProgram(QEMU, "sudo apt-get install qemu-system-x86") },
-  { id: "vsock", title: "vsock device", run: () => checkProgram(VSOCK, "make deps") },
+  {
+    id: "qemu",
+    title: "QEMU",
+    run: (_, system) => checkProgram(system, QEMU, "sudo apt-get install qemu-system-x86"),
+  },
+  { id: "vsock", title: "vsock device", run: (_, system) => checkProgram(system, VSOCK, "make deps") },
   {
     id: "virtiofsd",
     title: "virtiofsd",
-    run: () => checkProgram(VIRTIOFSD, "sudo apt-get install virtiofsd"),
+    run: (_, system) => checkProgram(system, VIRTIOFSD, "sudo apt-get install virtiofsd"),
   },
   { id: "features", title: "suspend and fork", run: checkFeatures },
   { id: "uidmap", title: "subordinate ids", run: checkUidmap },
@@ -44,27 +49,12 @@ async function checkVirtualization({ runDir }: { runDir: string }): Promise<Outc
   return ok("/dev/kvm opens; the first VM tries it");
 }
 
-async function checkProgram(name: string, remedy: string): Promise<Outcome> {
+async function checkProgram({ output }: HostSystem, name: string, remedy: string): Promise<Outcome> {
   const path = findProgram(name);
   if (path === undefined) return failed(`${name} not found`, remedy);
-  const version = await versionOf(path);
-  return version === undefined ? failed(`${path} does not run`, remedy) : ok(`${version} (${path})`);
-}
-
-/** First number in the answer of a program to `--version`. */
-async function versionOf(path: string): Promise<string | undefined> {
-  try {
-    const { success, stdout } = await new Deno.Command(path, {
-      args: ["--version"],
-      stdin: "null",
-      stderr: "null",
-      signal: AbortSignal.timeout(PROBE_MS),
-    }).output();
-    if (!success) return undefined;
-    return new TextDecoder().decode(stdout).match(/\d+(\.\d+)+/)?.[0] ?? "unknown version";
-  } catch {
-    return undefined;
-  }
+  const answer = await output(path, ["--version"]);
+  if (answer === undefined) return failed(`${path} does not run`, remedy);
+  return ok(`${answer.match(/\d+(\.\d+)+/)?.[0] ?? "unknown version"} (${path})`);
 }
 
 function checkFeatures(): Outcome {
