@@ -53,7 +53,8 @@ test-large: setup deps image
 
 # The fleet: hunts on every engine compared, faults, many machines. Needs no VM. SEED=N chooses other events.
 test-fleet: setup engines
-	@SBX_FLEET_ENGINES=$(CURDIR)/.deno/engines scripts/test.sh fleet
+	@scripts/nats.sh .cache/nats
+	@SBX_FLEET_ENGINES=$(CURDIR)/.deno/engines SBX_NATS_SERVER=$(CURDIR)/.cache/nats/usr/sbin/nats-server scripts/test.sh fleet
 
 # DuckDB and chdb beside sbx, in the versions of scripts/engines; 600 MB.
 engines:

@@ -7,6 +7,7 @@ import { VERSION } from "../base/version/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";
 import type { CorpFile, CorpStore } from "../corp/mod.ts";
 import type { FleetMachine } from "../fleet/machine/mod.ts";
+import type { SegmentTarget } from "../fleet/ship/mod.ts";
 import type { Registry } from "./registry.ts";
 import { sinkAuthorization } from "../credential/mod.ts";
 
@@ -24,6 +25,7 @@ export interface FleetSources {
 export class FleetShipping {
   readonly #sources: FleetSources;
   #machine?: FleetMachine;
+  #target?: SegmentTarget;
   /** terms of the machine, as JSON */
   #terms = "";
   #problem = "";
@@ -68,6 +70,7 @@ export class FleetShipping {
   async close(): Promise<void> {
     this.#closed = true;
     await this.#round;
+    await this.#target?.close?.();
   }
 
   #next(): void {
@@ -99,22 +102,25 @@ export class FleetShipping {
     const terms = file?.fleet;
     const text = JSON.stringify(terms ?? {});
     if (terms?.url === undefined) {
-      this.#machine = undefined;
+      await this.#leave();
       this.#terms = text;
       this.#problem = "";
       return undefined;
     }
     if (this.#machine && this.#terms === text) return this.#machine;
+    await this.#leave();
     const [{ FleetMachine, openTarget }, { ensureSigningKey }] = await Promise.all([
       import("../fleet/machine/mod.ts"),
       import("../signing/mod.ts"),
     ]);
     const { url, credential_ref, user, bodies } = terms;
     const authorize = credential_ref && sinkAuthorization(home, { credential_ref, ...(user && { user }) });
+    const target = openTarget(url, authorize || undefined);
+    this.#target = target;
     this.#machine = await FleetMachine.open({
       home,
       key: await ensureSigningKey(home),
-      target: openTarget(url, authorize || undefined),
+      target,
       grants: bodies,
       version: VERSION,
       isRunning: (id) => registry.alive().some(({ record }) => record.id === id),
@@ -122,6 +128,13 @@ export class FleetShipping {
     });
     this.#terms = text;
     return this.#machine;
+  }
+
+  /** Lets go of the collector that was named before. */
+  async #leave(): Promise<void> {
+    const target = this.#target;
+    this.#machine = this.#target = undefined;
+    await target?.close?.();
   }
 }
 

@@ -11,53 +11,10 @@ import type { SigningKey } from "../../lib/release/mod.ts";
 import { formatPublicKey } from "../../lib/signing/mod.ts";
 import { newKey, record, SESSION_A, SESSION_B, webEvent } from "../helper/fleet.ts";
 import { Random } from "../helper/random.ts";
-import { fromRoot } from "../helper/repo.ts";
+import { ReceiverProcess } from "../helper/receiver_process.ts";
 
 const SEED = Number(Deno.env.get("SEED") ?? 1);
 const MACHINES = Number(Deno.env.get("MACHINES") ?? 60);
-
-/** A receiver as a process of its own. */
-class ReceiverProcess {
-  #child: Deno.ChildProcess;
-  url = "";
-
-  constructor(readonly store: string, readonly port = 0) {
-    this.#child = this.#spawn();
-  }
-
-  #spawn(): Deno.ChildProcess {
-    return new Deno.Command(Deno.execPath(), {
-      args: [
-        "run",
-        "-A",
-        "--quiet",
-        fromRoot("main.ts"),
-        "admin",
-        "fleet",
-        "serve",
-        this.store,
-        "--port",
-        String(this.port),
-      ],
-      stdout: "piped",
-      stderr: "null",
-    }).spawn();
-  }
-
-  async ready(): Promise<this> {
-    const reader = this.#child.stdout.getReader();
-    const { value } = await reader.read();
-    this.url = new TextDecoder().decode(value).trim();
-    reader.releaseLock();
-    return this;
-  }
-
-  async kill(): Promise<void> {
-    this.#child.kill("SIGKILL");
-    await this.#child.status;
-    await this.#child.stdout.cancel();
-  }
-}
 
 /** A network that loses requests and answers, and sends old segments again. */
 function badNetwork(urls: () => string[], random: Random): SegmentTarget {

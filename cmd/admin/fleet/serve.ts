@@ -1,7 +1,10 @@
-import { type Command, usageError } from "../../../lib/base/args/mod.ts";
+import { type Arguments, type Command, usageError } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
-import { serveFleet } from "../../../lib/fleet/receive/mod.ts";
+import { sinkAuthorization } from "../../../lib/credential/mod.ts";
+import { pullFrom } from "../../../lib/fleet/pull/mod.ts";
+import { Receiver, serveFleet } from "../../../lib/fleet/receive/mod.ts";
 import { PROGRAM } from "../program.ts";
 
 const PORT_MAX = 65_535;
@@ -10,12 +13,16 @@ const LOOPBACK = "127.0.0.1";
 /** `sbx-admin fleet serve`: the receiver, until it is interrupted. */
 export const fleetServe: Command = {
   name: "fleet serve",
-  usage: "DIR [--host ADDRESS] [--port N] [--cert FILE --key FILE]",
+  usage:
+    "DIR [--from URL] [--credential REF [--user NAME]] [--host ADDRESS] [--port N] [--cert FILE --key FILE]",
   summary: "receive, verify and keep segments of enrolled machines",
   notes: [
-    "Several may serve one folder. Without --cert it serves on loopback only, behind a proxy that has TLS.",
+    "Several may serve one folder, and read from one stream. Without --cert it serves on loopback only, behind a proxy that has TLS.",
   ],
   options: [
+    { name: "from", value: "URL", about: "also read what machines put into nats://HOST or tls://HOST" },
+    { name: "credential", value: "REF", about: "stored token or password for --from" },
+    { name: "user", value: "NAME", about: "user of that password; absent: a token" },
     { name: "host", value: "ADDRESS", about: `address to listen on; default ${LOOPBACK}` },
     { name: "port", value: "N", about: "port; default any" },
     { name: "cert", value: "FILE", about: "certificate chain in PEM" },
@@ -37,21 +44,41 @@ export const fleetServe: Command = {
     }
     const tls = cert === undefined ? undefined : { cert: await read(cert), key: await read(key!) };
     await Deno.mkdir(args.words[0], { recursive: true, mode: 0o700 });
+    const [dir] = args.words;
+    const receiver = new Receiver(dir);
     const server = serveFleet({
-      dir: args.words[0],
+      dir,
+      receiver,
       hostname,
       port: args.number("port", { min: 0, max: PORT_MAX }) ?? 0,
       ...(tls && { tls }),
     });
+    const stop = new AbortController();
     for (const signal of ["SIGINT", "SIGTERM"] as const) {
-      Deno.addSignalListener(signal, () => server.shutdown());
+      Deno.addSignalListener(signal, () => {
+        stop.abort();
+        server.shutdown();
+      });
     }
+    const from = args.text("from");
+    const pulling = from === undefined
+      ? undefined
+      : pullFrom(from, { dir, receiver, signal: stop.signal, ...authorizeOf(args) });
+    // Told below: the server listens until then.
+    pulling?.catch(() => server.shutdown());
     const { port } = server.addr;
     await print(`${tls ? "https" : "http"}://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`);
-    await server.finished;
+    await Promise.all([server.finished, pulling]);
     return 0;
   },
 };
+
+/** The credential that the options name, as collectors get it. */
+function authorizeOf(args: Arguments) {
+  const [credential_ref, user] = [args.text("credential"), args.text("user")];
+  if (credential_ref === undefined) return {};
+  return { authorize: sinkAuthorization(home(), { credential_ref, ...(user !== undefined && { user }) }) };
+}
 
 async function read(path: string): Promise<string> {
   try {

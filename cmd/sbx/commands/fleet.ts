@@ -38,9 +38,11 @@ export const command: CommandGroup = {
     },
     {
       name: "fleet enrol",
-      usage: "[--name NAME] [--json]",
+      usage: "[--name NAME] [--at URL] [--json]",
       summary: "introduce this machine to the collector, with a one-time token from standard input",
+      notes: ["Where corp.toml names a stream or a database, --at names the receiver that reads from it."],
       options: [
+        { name: "at", value: "URL", about: "the receiver; default the collector of corp.toml" },
         { name: "name", value: "NAME", about: "name of this machine; default its host name" },
         JSON_OPTION,
       ],
@@ -88,23 +90,31 @@ async function enrol(args: Arguments): Promise<number> {
     import("../../../lib/signing/mod.ts"),
   ]);
   const state = await new CorpStore(home()).load();
-  const { url, credential_ref, user } = "config" in state ? state.config.file.fleet : {};
+  const { url: configured, credential_ref, user } = "config" in state ? state.config.file.fleet : {};
+  const url = args.text("at") ?? configured;
   if (url === undefined) {
     throw new SbxError("fleet.url.missing", "corp.toml names no collector", {
       hint: 'an administrator sets [fleet] url = "https://HOST" in corp.toml',
     });
   }
   const { publicKey } = await ensureSigningKey(home());
-  const token = await readSecret("token: ");
   const name = args.text("name") ?? deviceName();
+  const parsed = URL.parse(url);
+  if (!parsed || !/^(https?|file):$/.test(parsed.protocol)) {
+    throw new SbxError("fleet.url.invalid", `no machine is enrolled at "${url}"`, {
+      hint: "name the receiver: sbx fleet enrol --at https://HOST < token.txt",
+    });
+  }
+  const token = await readSecret("token: ");
   const request = { token, public_key: formatPublicKey(publicKey), name };
-  const parsed = new URL(url);
   if (parsed.protocol === "file:") {
     const { enrol: enrolInFolder } = await import("../../../lib/fleet/receive/mod.ts");
     await enrolInFolder(fileURLToPath(parsed), request);
   } else {
     const { sinkAuthorization } = await import("../../../lib/credential/mod.ts");
-    const authorize = credential_ref && sinkAuthorization(home(), { credential_ref, ...(user && { user }) });
+    // The credential of the collector is not one of another receiver.
+    const authorize = credential_ref && url === configured &&
+      sinkAuthorization(home(), { credential_ref, ...(user && { user }) });
     await new HttpTarget(url, authorize || undefined).enrol(request);
   }
   const enrolled = {

@@ -9,7 +9,7 @@ export {
   TOKEN_HOURS,
   TOKEN_HOURS_MAX,
 } from "./machines.ts";
-export { type Problem, readProblems } from "./problem.ts";
+export { keepProblem, type Problem, readProblems } from "./problem.ts";
 export {
   checkFleet,
   type FleetCheck,
@@ -18,4 +18,4 @@ export {
   type SessionCheck,
 } from "./check.ts";
 export { type Answer, readEnd, Receiver } from "./receiver.ts";
-export { serveFleet, type ServeOptions } from "./server.ts";
+export { serveFleet, type ServeOptions, signerOf } from "./server.ts";

@@ -37,16 +37,19 @@ export class Receiver {
   /**
    * Takes a segment.
    *
+   * @param mayWait the segment before may be on its way to another receiver: a gap is not told
    * @throws {SbxError} `fleet.segment.invalid`, `fleet.machine.unknown`, `fleet.store.unavailable`
    */
-  async take(bytes: Uint8Array): Promise<Answer> {
+  async take(bytes: Uint8Array, mayWait = false): Promise<Answer> {
     const opened = await openSegment(bytes, (id) => this.#keyOf(id));
     const { machine_id, session_id } = opened.header;
     const folder = sessionFolder(this.#dir, machine_id, session_id);
     return await this.#inTurn(folder, async () => {
       let end = await this.#endOf(folder);
       if (!sameHeads(opened.header.from, end)) end = await this.#endOf(folder, true);
-      if (!sameHeads(opened.header.from, end)) return await this.#elsewhere(folder, opened.header, end);
+      if (!sameHeads(opened.header.from, end)) {
+        return await this.#elsewhere(folder, opened.header, end, mayWait);
+      }
       try {
         verifyRows(opened);
       } catch (error) {
@@ -108,7 +111,12 @@ export class Receiver {
   }
 
   /** A segment that does not begin at the end: known already, of a fork, or after a gap. */
-  async #elsewhere(folder: string, header: SegmentHeader, end: ChainHeads): Promise<Answer> {
+  async #elsewhere(
+    folder: string,
+    header: SegmentHeader,
+    end: ChainHeads,
+    mayWait = false,
+  ): Promise<Answer> {
     const known = await headerAt(join(folder, segmentName(header)));
     if (known && sameHeads(known.from, header.from) && sameHeads(known.to, header.to)) {
       return { kept: true, isNew: false, events: 0 };
@@ -122,7 +130,7 @@ export class Receiver {
         session_id,
         detail: `another record was sent from event ${from.events + 1} on`,
       });
-    } else if (isAhead) {
+    } else if (isAhead && !mayWait) {
       await keepProblem(this.#dir, {
         kind: "gap",
         machine_id,

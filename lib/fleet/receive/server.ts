@@ -17,15 +17,16 @@ export interface ServeOptions {
   hostname: string;
   port: number;
   tls?: { cert: string; key: string };
+  /** the store's receiver; absent: one of its own */
+  receiver?: Receiver;
   /** called after a segment was kept */
   onKept?(events: number): void;
 }
 
 /** Serves until it is shut down. */
 export function serveFleet(
-  { dir, hostname, port, tls, onKept }: ServeOptions,
+  { dir, hostname, port, tls, receiver = new Receiver(dir), onKept }: ServeOptions,
 ): Deno.HttpServer<Deno.NetAddr> {
-  const receiver = new Receiver(dir);
   const failures = { minute: 0, count: 0 };
   const routes: Record<string, (request: Request) => Promise<Response>> = {
     "POST /v1/segments": async (request) => {
@@ -79,7 +80,7 @@ export function serveFleet(
 }
 
 /** Machine that signed an envelope, as it says itself. @throws {SbxError} `fleet.report.invalid` */
-function signerOf(bytes: Uint8Array): string {
+export function signerOf(bytes: Uint8Array): string {
   try {
     return String(JSON.parse(new TextDecoder().decode(bytes)).signatures[0].keyid);
   } catch (cause) {

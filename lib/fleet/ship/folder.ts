@@ -2,7 +2,7 @@ import { dirname, join } from "node:path";
 import { writeAtomic } from "../../base/home/mod.ts";
 import { keepFile, reportPath, segmentName, sessionFolder } from "../store/mod.ts";
 import { headerOf } from "../segment/mod.ts";
-import { Report } from "./report.ts";
+import { reportOf } from "./report.ts";
 import type { Receipt, SegmentTarget } from "./target.ts";
 
 /** A folder with the layout of a receiver's store: a share, or a disk that is carried to one. */
@@ -23,10 +23,7 @@ export class FolderTarget implements SegmentTarget {
   }
 
   async report(envelope: string): Promise<void> {
-    const { payload } = JSON.parse(envelope) as { payload: string };
-    const { machine_id, body } = Report.parse(
-      JSON.parse(new TextDecoder().decode(Uint8Array.fromBase64(payload))),
-    );
+    const { machine_id, body } = reportOf(envelope);
     const path = reportPath(this.dir, machine_id, body);
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await writeAtomic(path, envelope);

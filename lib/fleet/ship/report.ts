@@ -64,11 +64,16 @@ export async function openReport(bytes: Uint8Array, key: PublicKey): Promise<Rep
   throw new SbxError("fleet.report.invalid", "the report is refused: it is not one of this machine");
 }
 
+/** Reads one's own report. */
+export function reportOf(envelope: string): Report {
+  const { payload } = JSON.parse(envelope) as { payload: string };
+  return Report.parse(JSON.parse(new TextDecoder().decode(Uint8Array.fromBase64(payload))));
+}
+
 /** Reads a report that was verified before it was kept; `undefined` if there is none. */
 export async function readReport(path: string): Promise<Report | undefined> {
   try {
-    const { payload } = JSON.parse(await Deno.readTextFile(path)) as { payload: string };
-    return Report.parse(JSON.parse(new TextDecoder().decode(Uint8Array.fromBase64(payload))));
+    return reportOf(await Deno.readTextFile(path));
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
     throw error;

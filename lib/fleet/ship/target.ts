@@ -19,4 +19,6 @@ export interface SegmentTarget {
   send(segment: Uint8Array<ArrayBuffer>): Promise<Receipt>;
   /** Delivers a signed report. @throws as `send` */
   report(envelope: string): Promise<void>;
+  /** Closes connections that are kept open; a later call opens new ones. */
+  close?(): Promise<void>;
 }

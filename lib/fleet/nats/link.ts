@@ -1,0 +1,82 @@
+import type { JetStreamClient, JetStreamManager } from "@nats-io/jetstream";
+import type { NatsConnection } from "@nats-io/transport-node";
+import { SbxError } from "../../base/error/mod.ts";
+import { hostNetwork } from "../../proxy/mod.ts";
+import type { NatsAddress } from "./address.ts";
+
+/** Makes the `authorization` header for an address. */
+type Authorize = (url: URL) => Promise<string>;
+
+/** Longest wait for a connection and for one answer, in `ms`. */
+const ANSWER_MS = 15_000;
+
+/** Attempts to mend a connection, one a second, before it is given up; the next call opens another. */
+const RECONNECTS_MAX = 10;
+
+/** A connection to a NATS server with JetStream. */
+export interface NatsLink {
+  connection: NatsConnection;
+  stream: JetStreamClient;
+  manager: JetStreamManager;
+}
+
+/**
+ * Connects; short interruptions are mended by the client. The library is loaded here, only where it is used.
+ *
+ * @throws {SbxError} `fleet.unavailable`
+ */
+export async function openNats(address: NatsAddress, authorize?: Authorize): Promise<NatsLink> {
+  const [{ connect }, { jetstream, jetstreamManager }] = await Promise.all([
+    import("@nats-io/transport-node"),
+    import("@nats-io/jetstream"),
+  ]);
+  const credential = authorize && await loginOf(address, authorize);
+  try {
+    const connection = await connect({
+      servers: `${address.hostname}:${address.port}`,
+      name: "sbx",
+      timeout: ANSWER_MS,
+      maxReconnectAttempts: RECONNECTS_MAX,
+      reconnectTimeWait: 1000,
+      tls: address.isTls ? { ca: await authorities() } : null,
+      ...credential,
+    });
+    if (address.isTls && !connection.info?.tls_required) {
+      await connection.close();
+      throw new Error("the server does not ask for TLS");
+    }
+    const options = { timeout: ANSWER_MS };
+    const manager = await jetstreamManager(connection, { ...options, checkAPI: false });
+    return { connection, manager, stream: jetstream(connection, options) };
+  } catch (cause) {
+    throw natsError(address, cause);
+  }
+}
+
+/** Error of a server that does not do what was asked for. */
+export function natsError({ name }: NatsAddress, cause: unknown): SbxError {
+  return new SbxError("fleet.unavailable", `the collector ${name} does not answer: ${textOf(cause)}`, {
+    cause,
+    hint: "the rows are kept in the ledgers of this machine, and sent later",
+  });
+}
+
+function textOf(cause: unknown): string {
+  const text = cause instanceof Error ? cause.message : String(cause);
+  return text.split("\n")[0].slice(0, 300);
+}
+
+/** Certificate authorities: those of the settings beside the usual ones. */
+async function authorities(): Promise<string | undefined> {
+  const path = (await hostNetwork()).environment().NODE_EXTRA_CA_CERTS;
+  return path === undefined ? undefined : await Deno.readTextFile(path);
+}
+
+/** User and password, or a token, from the header that other collectors get. */
+async function loginOf({ isTls, hostname, port }: NatsAddress, authorize: Authorize) {
+  const header = await authorize(new URL(`${isTls ? "https" : "http"}://${hostname}:${port}`));
+  const [scheme, value] = header.split(" ");
+  if (scheme !== "Basic") return { token: value };
+  const [user, ...pass] = new TextDecoder().decode(Uint8Array.fromBase64(value)).split(":");
+  return { user, pass: pass.join(":") };
+}

@@ -1,0 +1,62 @@
+/** What is read from a stream or a database, given to the receiver of a store. */
+import { asSbxError } from "../../base/error/mod.ts";
+import { log } from "../../base/log/mod.ts";
+import { keepProblem, type Receiver, signerOf } from "../receive/mod.ts";
+import { headerOf } from "../segment/mod.ts";
+
+/** What becomes of a message: it is kept, comes again later, or is refused for good. */
+export type Verdict = "done" | "later" | "never";
+
+/** A store, and who keeps what arrives. */
+export interface Pulled {
+  dir: string;
+  receiver: Receiver;
+}
+
+/**
+ * Gives a segment to the receiver. The machine was told that it is kept, so that a refusal is told by `fleet verify`.
+ *
+ * @param mayWait the segment before may be on its way to another receiver
+ */
+export async function takeSegment(
+  { dir, receiver }: Pulled,
+  bytes: Uint8Array,
+  mayWait: boolean,
+): Promise<Verdict> {
+  try {
+    const answer = await receiver.take(bytes, mayWait);
+    if (answer.kept) return "done";
+    const { machine_id, session_id, from, to } = headerOf(bytes);
+    const { position: end } = answer;
+    if (to.events <= end.events && to.outcomes <= end.outcomes && to.journal <= end.journal) return "done";
+    if (from.events > end.events || from.outcomes > end.outcomes || from.journal > end.journal) {
+      return "later";
+    }
+    await keepProblem(dir, {
+      kind: "refused",
+      machine_id,
+      session_id,
+      detail: `events ${from.events + 1} to ${to.events} came in another segment than before: ` +
+        "those behind the end are missing until the ledger is imported",
+    });
+    return "never";
+  } catch (cause) {
+    return verdictOf(cause, "a segment");
+  }
+}
+
+/** Gives a report to the receiver. */
+export async function takeReport({ receiver }: Pulled, bytes: Uint8Array): Promise<Verdict> {
+  try {
+    await receiver.report(bytes, signerOf(bytes));
+    return "done";
+  } catch (cause) {
+    return verdictOf(cause, "a report");
+  }
+}
+
+function verdictOf(cause: unknown, what: string): Verdict {
+  const error = asSbxError(cause, `receiving ${what}`);
+  log.warn(`${what} is not kept: ${error.message}`);
+  return error.code === "fleet.segment.invalid" || error.code === "fleet.report.invalid" ? "never" : "later";
+}

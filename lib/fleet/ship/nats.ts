@@ -1,0 +1,155 @@
+import { blake3 } from "../../base/hash/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import {
+  type NatsAddress,
+  natsError,
+  type NatsLink,
+  openNats,
+  parseNats,
+  PARTS_HEADER,
+  subjects,
+  TO_HEADER,
+} from "../nats/mod.ts";
+import { headerOf, Heads, sameHeads, type SegmentHeader } from "../segment/mod.ts";
+import type { Authorize } from "./http.ts";
+import { reportOf } from "./report.ts";
+import type { Position, Receipt, SegmentTarget } from "./target.ts";
+
+/** Bytes of a message that are left to its headers. */
+const HEADERS_BYTES = 16 * 1024;
+/** JetStream's error: the last message of a subject is not the one that was expected. */
+const WRONG_LAST_SEQUENCE = 10_071;
+/** Sessions whose end is remembered. */
+const SESSIONS_MAX = 10_000;
+
+/** The last segment of a session in the stream. */
+interface End {
+  to: Position;
+  sequence: number;
+}
+
+/**
+ * A JetStream subject for each session. A segment follows the last one or is not stored: the server compares the sequence of
+ * the last message of the subject, and drops one that it has (`Nats-Msg-Id`).
+ */
+export class NatsTarget implements SegmentTarget {
+  readonly name: string;
+  readonly #address: NatsAddress;
+  readonly #authorize?: Authorize;
+  readonly #ends = new Map<string, End>();
+  #link?: Promise<NatsLink>;
+
+  constructor(url: string, authorize?: Authorize) {
+    this.#address = parseNats(url);
+    this.name = this.#address.name;
+    this.#authorize = authorize;
+  }
+
+  async send(segment: Uint8Array<ArrayBuffer>): Promise<Receipt> {
+    const header = headerOf(segment);
+    const { machine_id, session_id, from, to } = header;
+    const subject = subjects.segment(this.#address, machine_id, session_id);
+    return await this.#try(async (link) => {
+      for (let isSecond = false;; isSecond = true) {
+        const end = await this.#endOf(link, subject);
+        if (end && sameHeads(end.to, to)) return { kept: true };
+        // Nothing in the stream: it begins here, or it has expired, and the cursor says where it ended.
+        if (end && !sameHeads(end.to, from)) return { kept: false, position: end.to };
+        try {
+          const sequence = await this.#publish(link, subject, header, segment, end?.sequence ?? 0);
+          this.#remember(subject, { to, sequence });
+          return { kept: true };
+        } catch (error) {
+          this.#ends.delete(subject);
+          if (isSecond || codeOf(error) !== WRONG_LAST_SEQUENCE) throw error;
+        }
+      }
+    });
+  }
+
+  async report(envelope: string): Promise<void> {
+    const { machine_id, body } = reportOf(envelope);
+    await this.#try(async ({ stream }) => {
+      const { headers } = await import("@nats-io/transport-node");
+      const rollup = headers();
+      // The last report of a kind and session counts; the stream keeps that one.
+      rollup.set("Nats-Rollup", "sub");
+      await stream.publish(subjects.report(this.#address, machine_id, body), envelope, { headers: rollup });
+    });
+  }
+
+  async close(): Promise<void> {
+    const link = this.#link;
+    this.#link = undefined;
+    await (await link?.catch(() => undefined))?.connection.close();
+  }
+
+  async #publish(
+    { connection, stream }: NatsLink,
+    subject: string,
+    { machine_id, session_id, to, body }: SegmentHeader,
+    segment: Uint8Array<ArrayBuffer>,
+    last: number,
+  ): Promise<number> {
+    const { headers } = await import("@nats-io/transport-node");
+    const own = headers();
+    own.set(TO_HEADER, JSON.stringify(to));
+    const id = blake3([machine_id, session_id, to.events, to.outcomes, to.journal, body.hash].join(" "));
+    const size = Math.max((connection.info?.max_payload ?? 0) - HEADERS_BYTES, HEADERS_BYTES);
+    let data = segment;
+    if (segment.length > size) {
+      const parts: number[] = [];
+      for (let at = 0; at < segment.length; at += size) {
+        const { seq } = await stream.publish(
+          subjects.part(this.#address, machine_id),
+          segment.subarray(at, at + size),
+        );
+        parts.push(seq);
+      }
+      own.set(PARTS_HEADER, parts.join(","));
+      data = new Uint8Array();
+    }
+    const { seq } = await stream.publish(subject, data, {
+      msgID: id,
+      headers: own,
+      expect: { lastSubjectSequence: last },
+    });
+    return seq;
+  }
+
+  /** The last segment of a session, from the stream or from memory. */
+  async #endOf({ manager }: NatsLink, subject: string): Promise<End | undefined> {
+    const known = this.#ends.get(subject);
+    if (known) return known;
+    const message = await manager.direct.getMessage(this.#address.stream, { last_by_subj: subject });
+    if (!message) return undefined;
+    const end = { to: Heads.parse(JSON.parse(message.header.get(TO_HEADER))), sequence: message.seq };
+    this.#remember(subject, end);
+    return end;
+  }
+
+  #remember(subject: string, end: End): void {
+    this.#ends.delete(subject);
+    this.#ends.set(subject, end);
+    if (this.#ends.size > SESSIONS_MAX) this.#ends.delete(this.#ends.keys().next().value!);
+  }
+
+  async #try<T>(work: (link: NatsLink) => Promise<T>): Promise<T> {
+    this.#link ??= openNats(this.#address, this.#authorize).catch((error) => {
+      this.#link = undefined;
+      throw error;
+    });
+    const link = await this.#link;
+    try {
+      return await work(link);
+    } catch (error) {
+      // A connection that ended for good, such as after a password was changed.
+      if (link.connection.isClosed()) this.#link = undefined;
+      throw error instanceof SbxError ? error : natsError(this.#address, error);
+    }
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return (error as { code?: unknown }).code;
+}
