@@ -3,7 +3,7 @@ import { zstdCompressSync } from "node:zlib";
 import { assert, assertEquals } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { blake3 } from "../../lib/base/hash/mod.ts";
-import { openSegment, verifyRows } from "../../lib/fleet/segment/mod.ts";
+import { openSegment, verifyChains, verifyRows } from "../../lib/fleet/segment/mod.ts";
 import { START } from "../../lib/fleet/ship/mod.ts";
 import { digestText } from "../../lib/ledger/mod.ts";
 import { SEGMENT_TYPE, signText } from "../../lib/signing/mod.ts";
@@ -37,13 +37,21 @@ async function segmentOf(
 
 /** @returns number of rows, or the code of the error */
 async function read(bytes: Uint8Array): Promise<number | string> {
-  try {
-    return verifyRows(await openSegment(bytes, (id) => id === key.publicKey.id ? key.publicKey : undefined))
-      .length;
-  } catch (error) {
-    assert(error instanceof SbxError, String((error as Error).stack));
-    return (error as SbxError).code;
-  }
+  const keyOf = (id: string) => id === key.publicKey.id ? key.publicKey : undefined;
+  const [rows, chains] = await Promise.all(
+    [verifyRows, verifyChains].map(async (verify) => {
+      try {
+        const lines: unknown = verify(await openSegment(bytes, keyOf));
+        return Array.isArray(lines) ? lines.length : 0;
+      } catch (error) {
+        assert(error instanceof SbxError, String((error as Error).stack));
+        return (error as SbxError).code;
+      }
+    }),
+  );
+  // A receiver refuses no more than those who read the rows do; it does not look into their JSON.
+  if (typeof chains === "string") assertEquals(rows, chains);
+  return rows;
 }
 
 function validRow(): { line: string; hash: string } {

@@ -7,7 +7,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
 import type { ChainHeads } from "../../ledger/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
-import { headerOf, openSegment, sameHeads, type SegmentHeader, verifyRows } from "../segment/mod.ts";
+import { headerOf, openSegment, sameHeads, type SegmentHeader, verifyChains } from "../segment/mod.ts";
 import { openReport, readReport, type Report, START } from "../ship/mod.ts";
 import { keepFile, positionOf, reportPath, segmentName, sessionFolder } from "../store/mod.ts";
 import { findMachine, keyOf } from "./machines.ts";
@@ -51,7 +51,7 @@ export class Receiver {
         return await this.#elsewhere(folder, opened.header, end, mayWait);
       }
       try {
-        verifyRows(opened);
+        verifyChains(opened);
       } catch (error) {
         await keepProblem(this.#dir, {
           kind: "refused",

@@ -18,22 +18,33 @@ export function formatLine(line: Line): string {
   return `${line.whole ? "e" : "E"}\t${line.hash}\t${line.text}\t${line.record ?? ""}`;
 }
 
-/** Parts of each kind of row. */
-const PARTS: Record<string, number> = { e: 4, E: 4, o: 3, O: 3, j: 5 };
+const HASH = /^[0-9a-f]{64}$/;
 
 /** Parses a row. @returns `undefined`: it is none */
 export function parseLine(text: string): Line | undefined {
-  const parts = text.split("\t");
-  const [letter, hash] = parts;
-  if (PARTS[letter] !== parts.length || !/^[0-9a-f]{64}$/.test(hash)) return undefined;
-  const whole = letter === "e" || letter === "o";
-  switch (letter) {
-    case "j":
-      return { kind: "journal", hash, of: parts[2], id: parts[3], text: parts[4] || null };
+  const hash = text.slice(2, 66);
+  if (text[1] !== "\t" || text[66] !== "\t" || !HASH.test(hash)) return undefined;
+  const next = text.indexOf("\t", 67);
+  switch (text[0]) {
+    case "e":
+    case "E":
+      if (next < 0 || text.includes("\t", next + 1)) return undefined;
+      return {
+        kind: "event",
+        hash,
+        text: text.slice(67, next),
+        record: text.slice(next + 1) || null,
+        whole: text[0] === "e",
+      };
     case "o":
     case "O":
-      return { kind: "outcome", hash, text: parts[2], whole };
+      return next < 0 ? { kind: "outcome", hash, text: text.slice(67), whole: text[0] === "o" } : undefined;
+    case "j": {
+      const [of, id, rest, more] = text.slice(67).split("\t");
+      if (rest === undefined || more !== undefined) return undefined;
+      return { kind: "journal", hash, of, id, text: rest || null };
+    }
     default:
-      return { kind: "event", hash, text: parts[2], record: parts[3] || null, whole };
+      return undefined;
   }
 }

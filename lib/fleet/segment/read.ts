@@ -63,27 +63,46 @@ export function headerOf(bytes: Uint8Array): SegmentHeader {
  *
  * @throws {SbxError} `fleet.segment.invalid`
  */
-export function verifyRows({ header, packed }: OpenedSegment): Line[] {
-  const { body, session_id } = header;
+export function verifyRows(opened: OpenedSegment): Line[] {
+  const lines: Line[] = [];
+  const state = new Chains(opened.header, true);
+  eachRow(opened, (text) => {
+    const line = parseLine(text);
+    if (line) lines.push(line);
+    return line ? state.add(line) : "it is none";
+  });
+  return state.end(lines);
+}
+
+/**
+ * Verifies the rows as {@linkcode verifyRows} does, in a third of its time: without objects, and without reading the JSON of
+ * rows. What is no JSON was signed by its machine nevertheless; tables and `sbx-admin fleet verify` read it.
+ *
+ * @throws {SbxError} `fleet.segment.invalid`
+ */
+export function verifyChains(opened: OpenedSegment): void {
+  const state = new Chains(opened.header, false);
+  eachRow(opened, (text) => {
+    const line = parseLine(text);
+    return line ? state.add(line) : "it is none";
+  });
+  state.end(undefined);
+}
+
+/** Unpacks rows. @param onRow returns the problem of a row */
+function eachRow({ header: { body }, packed }: OpenedSegment, onRow: (text: string) => string | undefined) {
   if (body.bytes > BODY_BYTES_MAX) throw invalid(`its rows have more than ${BODY_BYTES_MAX} bytes`);
   // Before they are unpacked: there is no byte that nobody vouches for, and no bomb but the machine's own.
   if (blake3(packed) !== body.hash) throw invalid("its rows are not those that were signed");
   const unpacked = unpack(packed, body.bytes);
   if (unpacked.length !== body.bytes) throw invalid("its rows are not as long as it says");
   const text = unpacked.toString("utf8");
-  const state = new Chains(header.from, header.bound_after);
-  const lines: Line[] = [];
-  for (let from = 0; from < text.length;) {
+  for (let from = 0, row = 1; from < text.length; row++) {
     const end = text.indexOf("\n", from);
-    const line = parseLine(text.slice(from, end < 0 ? text.length : end));
-    if (!line) throw invalid(`row ${lines.length + 1} is none`);
-    const problem = state.add(line, session_id);
-    if (problem) throw invalid(`row ${lines.length + 1}: ${problem}`);
-    lines.push(line);
+    const problem = onRow(text.slice(from, end < 0 ? text.length : end));
+    if (problem) throw invalid(`row ${row}: ${problem}`);
     from = end < 0 ? text.length : end + 1;
   }
-  if (!sameHeads(state.heads, header.to)) throw invalid("its rows do not end where its header says");
-  return lines;
 }
 
 /** Compares lengths and hashes. */
@@ -95,34 +114,38 @@ export function sameHeads(one: ChainHeads, other: ChainHeads): boolean {
 
 /** The three chains, as rows are added. */
 class Chains {
-  readonly heads: ChainHeads;
+  readonly #header: SegmentHeader;
+  readonly #heads: ChainHeads;
+  /** whether the JSON of each row is read */
+  readonly #isRead: boolean;
 
-  constructor(from: ChainHeads, readonly boundAfter: number | null) {
-    this.heads = { ...from };
+  constructor(header: SegmentHeader, isRead: boolean) {
+    this.#header = header;
+    this.#heads = { ...header.from };
+    this.#isRead = isRead;
   }
 
   /** @returns the problem of a row */
-  add(line: Line, sessionId: string): string | undefined {
-    const { heads } = this;
+  add(line: Line): string | undefined {
+    const heads = this.#heads;
     switch (line.kind) {
       case "event": {
         const { text, hash, record, whole } = line;
-        if (whole && digestText(text, heads.head_hash) !== hash) return "the hash does not match the event";
+        if (whole && digestText(text + heads.head_hash) !== hash) return "the hash does not match the event";
         const sequence = ++heads.events;
-        const common = (parse(text) as { common?: { sequence?: number; session_id?: string } } | undefined)
-          ?.common;
-        if (common?.session_id !== sessionId) return "the event is one of another session";
-        if (common.sequence !== sequence) return `the event is not number ${sequence}`;
-        const isBound = this.boundAfter !== null && sequence > this.boundAfter;
-        heads.head_hash = isBound && record !== null ? digestText(record, hash) : hash;
+        const problem = this.#problemOf(text, sequence);
+        if (problem) return problem;
+        const { bound_after } = this.#header;
+        const isBound = bound_after !== null && sequence > bound_after;
+        heads.head_hash = isBound && record !== null ? digestText(record + hash) : hash;
         return;
       }
       case "outcome": {
         const { text, hash, whole } = line;
-        if (whole && digestText(text, heads.outcome_hash) !== hash) {
+        if (whole && digestText(text + heads.outcome_hash) !== hash) {
           return "the hash does not match the outcome";
         }
-        if (parse(text) === undefined) return "the outcome is not JSON";
+        if (this.#isRead && parse(text) === undefined) return "the outcome is not JSON";
         heads.outcomes++;
         heads.outcome_hash = hash;
         return;
@@ -136,7 +159,29 @@ class Chains {
       }
     }
   }
+
+  /** @throws {SbxError} `fleet.segment.invalid`: rows are missing at the end */
+  end<T>(value: T): T {
+    if (sameHeads(this.#heads, this.#header.to)) return value;
+    throw invalid("its rows do not end where its header says");
+  }
+
+  /** Session and sequence of an event, in its JSON or where canonical JSON has them. */
+  #problemOf(text: string, sequence: number): string | undefined {
+    const { session_id } = this.#header;
+    if (!this.#isRead && text.startsWith(START)) {
+      const at = text.indexOf(`"sequence":${sequence},"session_id":"${session_id}"`, START.length);
+      if (at >= 0) return undefined;
+    }
+    const common = (parse(text) as { common?: { sequence?: number; session_id?: string } } | undefined)
+      ?.common;
+    if (common?.session_id !== session_id) return "the event is one of another session";
+    return common.sequence === sequence ? undefined : `the event is not number ${sequence}`;
+  }
 }
+
+/** Start of an event in canonical JSON. */
+const START = '{"common":{';
 
 function unpack(packed: Uint8Array, bytes: number): Buffer {
   try {

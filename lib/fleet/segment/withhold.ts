@@ -17,19 +17,22 @@ const CONTENTS: Record<string, readonly string[]> = {
   model: ["request.body", "response.tool_calls"],
   mcp: ["request.arguments", "response.content"],
 };
-/** A text without any of these words has no contents, and is not parsed: parsing costs more than all else. */
-const MARKS = ['"body":', '"tool_calls":', '"arguments":', '"content":'];
-/** Body of a request without one, as canonical JSON has it. */
-const NO_BODY = '"body":{"state":"missing","truncated":false}';
+/**
+ * Fields that hold contents, in canonical JSON. Rows without any are sent as they are stored: to look at each one costs more
+ * than all else of shipping.
+ */
+const CONTENT = /"(?:tool_calls|arguments|content)":|"body":(?!\{"state":"missing","truncated":false\})/;
 
-function mayHaveContents(text: string): boolean {
-  const rest = text.includes(NO_BODY) ? text.replaceAll(NO_BODY, "") : text;
-  return MARKS.some((mark) => rest.includes(mark));
+/** Searches lines for one with contents. @param text also bytes as Latin-1 @returns its place; -1: there is none */
+export function findContents(text: string, from = 0): number {
+  const pattern = new RegExp(CONTENT, "g");
+  pattern.lastIndex = from;
+  return pattern.exec(text)?.index ?? -1;
 }
 
 /** @returns the text of an event without its bodies; the same text, if it has none or they may leave */
 export function withholdFromEvent(text: string, grants: readonly BodyGrant[]): string {
-  if (!mayHaveContents(text)) return text;
+  if (!CONTENT.test(text)) return text;
   const event = JSON.parse(text) as Json;
   const family = familyOf(event);
   const part = event[family];
@@ -43,7 +46,7 @@ export function withholdFromOutcome(
   event: { family: string; host?: string } | undefined,
   grants: readonly BodyGrant[],
 ): string {
-  if (!mayHaveContents(text)) return text;
+  if (!CONTENT.test(text)) return text;
   if (event && isGranted(event.family, event.host, grants)) return text;
   const outcome = JSON.parse(text) as Json;
   if (!isObject(outcome.response)) return text;

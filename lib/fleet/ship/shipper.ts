@@ -63,7 +63,7 @@ export class Shipper {
       const receipt = await target.send(segment);
       if (receipt.kept) {
         await this.#move(sessionId, { ...cursor, heads: rows.to });
-        sum.events += rows.events.length;
+        sum.events += rows.to.events - rows.from.events;
         sum.rows += count;
         sum.segments++;
         sum.bytes += segment.length;
@@ -129,8 +129,8 @@ export class Shipper {
 /** Moves to where the collector stands, in one call. */
 const MOVES_MAX = 3;
 
-function countOf({ events, outcomes, journal }: LedgerRows): number {
-  return events.length + outcomes.length + journal.length;
+function countOf({ from, to }: LedgerRows): number {
+  return to.events - from.events + to.outcomes - from.outcomes + to.journal - from.journal;
 }
 
 /** Whether a ledger had these heads. */

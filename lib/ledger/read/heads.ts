@@ -30,7 +30,10 @@ async function lengthsOf(client: Client): Promise<ChainLengths> {
   };
 }
 
-async function headsAt(client: Client, { events, outcomes, journal }: ChainLengths): Promise<ChainHeads> {
+export async function headsAt(
+  client: Client,
+  { events, outcomes, journal }: ChainLengths,
+): Promise<ChainHeads> {
   const bound = await isBound(client);
   const hashAt = async (table: string, key: string, column: string, at: number) => {
     if (at === 0) return GENESIS;

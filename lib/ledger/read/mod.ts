@@ -39,7 +39,7 @@ export {
 } from "./evidence.ts";
 export { type DeniedEvent, type LatestSecurity, readLatest } from "./latest.ts";
 export { type ChainLengths, readHeads, readHeadsAt } from "./heads.ts";
-export { type ChainRow, type EventRow, type JournalRow, type LedgerRows, readRowsAfter } from "./rows.ts";
+export { type LedgerRows, readRowsAfter } from "./rows.ts";
 export { sealAbandoned } from "./seal_abandoned.ts";
 export { renameDamagedIndex, type SessionEntry, SessionIndex } from "./sessions.ts";
 export { readOwner, type SealCheck, type SealSigner, type Verification, verifyLedger } from "./verify.ts";

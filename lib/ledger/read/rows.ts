@@ -1,81 +1,88 @@
-/** Rows of a ledger behind a position, as they leave a machine: texts with the hashes that its chains have (docs/contracts.md §12). */
-import type { Client } from "@libsql/client/sqlite3";
-import { BOUND_VERSION, type JournalKind } from "../schema.ts";
+/**
+ * Rows of a ledger behind a position, as they leave a machine: lines of the texts and hashes of its chains
+ * (docs/contracts.md §12). SQLite joins them, because a row that becomes an object costs more than all else of its way.
+ */
+import type { Client, InValue } from "@libsql/client/sqlite3";
+import { BOUND_VERSION } from "../schema.ts";
 import type { ChainHeads } from "../seal.ts";
+import { type ChainLengths, headsAt } from "./heads.ts";
 import { withLedger } from "./open.ts";
-import { selectText, type TextRow } from "./text.ts";
+import { selectText } from "./text.ts";
 
-/** Most rows of each chain at once, and characters of their JSON after which fewer are read. */
-const ROWS_MAX = 2000;
-const CHARS_MAX = 2 * 1024 * 1024;
-/** Rows read at a time: an event can have a megabyte. */
-const READ_ROWS = 250;
+/** Most rows of each chain at once, and `bytes` of their texts after which there are fewer (docs/contracts.md §14). */
+const ROWS_MAX = 4096;
+export const ROWS_BYTES_MAX = 8 * 1024 * 1024;
 
-/** A row of a chain. */
-export interface ChainRow {
-  text: string;
-  hash: string;
-}
-
-/** An event, with its decision record where it has one. */
-export interface EventRow extends ChainRow {
-  record: string | null;
-}
-
-/** A finding, an answer, a statement or a body. */
-export interface JournalRow {
-  kind: JournalKind;
-  id: string;
-  hash: string;
-  /** `null` for bodies, and where a later row took its place */
-  text: string | null;
-}
-
-/** Rows of the three chains, which begin behind `from` and end at `to`. */
+/** Rows of the three chains as lines, which begin behind `from` and end at `to`. */
 export interface LedgerRows {
   from: ChainHeads;
   to: ChainHeads;
   /** sequence of the last event whose decision is not in the chain; `null`: none is */
   bound_after: number | null;
-  events: EventRow[];
-  outcomes: ChainRow[];
-  journal: JournalRow[];
+  /** `e hash event record` */
+  events: Uint8Array;
+  /** `o hash outcome` */
+  outcomes: Uint8Array;
+  /** `j hash kind id text`; no text: a body, or a row whose place a later one took */
+  journal: Uint8Array;
 }
+
+/** A chain in SQL. */
+interface Chain {
+  name: keyof ChainLengths;
+  table: string;
+  key: string;
+  /** size of a row's texts in `bytes` */
+  size: string;
+  /** a row as a line; NULL joins as nothing */
+  line: string;
+}
+
+const EVENTS: Chain = {
+  name: "events",
+  table: "entries",
+  key: "sequence",
+  size: "octet_length(event) + coalesce(octet_length(record), 0)",
+  line: "concat('e\t', hash, '\t', event, '\t', record, '\n')",
+};
+const OUTCOMES: Chain = {
+  name: "outcomes",
+  table: "outcomes",
+  key: "number",
+  size: "octet_length(outcome)",
+  line: "concat('o\t', hash, '\t', outcome, '\n')",
+};
+// A row that was ignored or replaced has another hash than the one that the journal names.
+const TEXT =
+  `CASE kind WHEN 'finding' THEN (SELECT finding FROM findings WHERE finding_id = id AND hash = journal.hash)
+  WHEN 'approval' THEN (SELECT record FROM approvals WHERE ask_id = id AND hash = journal.hash)
+  WHEN 'statement' THEN (SELECT record FROM statements WHERE statement_id = id AND hash = journal.hash) END`;
+const JOURNAL: Chain = {
+  name: "journal",
+  table: "journal",
+  key: "number",
+  size: `coalesce(octet_length(${TEXT}), 0)`,
+  line: `concat('j\t', hash, '\t', kind, '\t', id, '\t', ${TEXT}, '\n')`,
+};
 
 /** Reads the rows behind a position. @param from heads that the ledger had there */
 export function readRowsAfter(path: string, from: ChainHeads): Promise<LedgerRows> {
   return withLedger(path, async (client) => {
     const bound_after = await boundAfterOf(client);
-    const events = await readEventRows(client, from.events);
-    const outcomes = await readPage(
-      client,
-      ["number", "outcome", "hash"],
-      "outcomes",
-      "number",
-      from.outcomes,
-    );
-    const journal = bound_after === null ? [] : await readJournal(client, from.journal);
-    const last = events.at(-1);
-    const isBound = bound_after !== null && Number(last?.sequence) > bound_after;
+    const ends: ChainLengths = {
+      events: await endOf(client, EVENTS, from.events),
+      outcomes: await endOf(client, OUTCOMES, from.outcomes),
+      journal: bound_after === null ? from.journal : await endOf(client, JOURNAL, from.journal),
+    };
+    const to = await headsAt(client, ends);
+    const lines = (chain: Chain) => readLines(client, chain, from[chain.name], ends[chain.name]);
     return {
       from,
-      to: {
-        events: Number(last?.sequence ?? from.events),
-        head_hash: last ? (isBound && last.record_hash) || last.hash! : from.head_hash,
-        outcomes: Number(outcomes.at(-1)?.number ?? from.outcomes),
-        outcome_hash: outcomes.at(-1)?.hash ?? from.outcome_hash,
-        journal: Number(journal.at(-1)?.number ?? from.journal),
-        journal_hash: journal.at(-1)?.link ?? from.journal_hash,
-      },
+      to,
       bound_after,
-      events: events.map(({ event, hash, record }) => ({ text: event!, hash: hash!, record })),
-      outcomes: outcomes.map(({ outcome, hash }) => ({ text: outcome!, hash: hash! })),
-      journal: journal.map(({ kind, id, hash, text }) => ({
-        kind: kind as JournalKind,
-        id: id!,
-        hash: hash!,
-        text,
-      })),
+      events: await lines(EVENTS),
+      outcomes: await lines(OUTCOMES),
+      journal: await lines(JOURNAL),
     };
   });
 }
@@ -87,46 +94,48 @@ async function boundAfterOf(client: Client): Promise<number | null> {
   return Number(bound?.after_sequence ?? 0);
 }
 
-function readEventRows(client: Client, after: number): Promise<TextRow[]> {
-  const columns = ["sequence", "event", "hash", "record", "record_hash"];
-  return readPage(client, columns, "entries", "sequence", after);
+/** Last row of a chain that is read now: at least one, and no more than fit. */
+async function endOf(client: Client, { table, key, size }: Chain, after: number): Promise<number> {
+  const page =
+    `(SELECT ${key} AS place, ${size} AS size FROM ${table} WHERE ${key} > ? ORDER BY ${key} LIMIT ?)`;
+  const all = await numbers(client, `SELECT max(place) AS last, sum(size) AS size FROM ${page}`, [
+    after,
+    ROWS_MAX,
+  ]);
+  if (all.last === undefined) return after;
+  if (all.size! <= ROWS_BYTES_MAX) return all.last;
+  // Counted row by row only where there are too many: the sum of all rows before each one, without its own.
+  const { last } = await numbers(
+    client,
+    `SELECT max(place) AS last FROM (SELECT place, sum(size) OVER (ORDER BY place) - size AS before FROM ${page})
+      WHERE before < ?`,
+    [after, ROWS_MAX, ROWS_BYTES_MAX],
+  );
+  return last!;
 }
 
-async function readJournal(client: Client, after: number): Promise<TextRow[]> {
-  // A row that was ignored or replaced has another hash than the one that the journal names.
-  const texts = `SELECT finding FROM findings WHERE finding_id = id AND hash = journal.hash`;
-  const text = `CASE kind WHEN 'finding' THEN (${texts})
-    WHEN 'approval' THEN (SELECT record FROM approvals WHERE ask_id = id AND hash = journal.hash)
-    WHEN 'statement' THEN (SELECT record FROM statements WHERE statement_id = id AND hash = journal.hash) END`;
-  const from = `(SELECT number, kind, id, hash, link, ${text} AS text FROM journal) AS bound`;
-  return await readPage(client, ["number", "kind", "id", "hash", "link", "text"], from, "number", after);
-}
-
-async function readPage(
+async function numbers(
   client: Client,
-  columns: readonly string[],
-  from: string,
-  key: string,
+  sql: string,
+  args: InValue[],
+): Promise<{ last?: number; size?: number }> {
+  const { rows: [row] } = await client.execute({ sql, args });
+  if (row.last === null) return {};
+  return { last: Number(row.last), size: Number(row.size) };
+}
+
+async function readLines(
+  client: Client,
+  { table, key, line }: Chain,
   after: number,
-): Promise<TextRow[]> {
-  const rows: TextRow[] = [];
-  for (let chars = 0; rows.length < ROWS_MAX && chars < CHARS_MAX;) {
-    const name = from === "entries" || from === "outcomes" ? `${from}.${key}` : `bound.${key}`;
-    const page = await selectText(
-      client,
-      columns,
-      `FROM ${from} WHERE ${name} > ? ORDER BY ${name} LIMIT ?`,
-      [
-        after,
-        READ_ROWS,
-      ],
-    );
-    for (const row of page) {
-      chars += (row.event ?? row.outcome ?? row.text ?? "").length + (row.record?.length ?? 0);
-      rows.push(row);
-    }
-    if (page.length < READ_ROWS) break;
-    after = Number(page.at(-1)![key]);
-  }
-  return rows;
+  end: number,
+): Promise<Uint8Array> {
+  if (end === after) return new Uint8Array();
+  const { rows: [row] } = await client.execute({
+    // As bytes: the database's library ends the process if a damaged text is not UTF-8.
+    sql: `SELECT CAST(group_concat(line, '') AS BLOB) AS lines
+      FROM (SELECT ${line} AS line FROM ${table} WHERE ${key} > ? AND ${key} <= ? ORDER BY ${key})`,
+    args: [after, end],
+  });
+  return new Uint8Array(row.lines as ArrayBuffer);
 }
