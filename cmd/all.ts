@@ -10,3 +10,4 @@ import "./sbx/commands/all.ts";
 import "./sbx/main.ts";
 import "./service/main.ts";
 import "./tray/main.ts";
+import "../lib/dbus/mod.ts";

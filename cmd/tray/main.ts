@@ -6,8 +6,9 @@ import { log, outliveRejections, redactLog, say } from "../../lib/base/log/mod.t
 import { plain } from "../../lib/base/print/mod.ts";
 import { selfCommand } from "../../lib/base/spawn/mod.ts";
 import { gatewayClient, start } from "../../lib/client/mod.ts";
+import { busAddress } from "../../lib/dbus/mod.ts";
 import { Redactor } from "../../lib/redact/mod.ts";
-import { busAddress, follow, Tray } from "../../lib/tray/mod.ts";
+import { follow, Tray } from "../../lib/tray/mod.ts";
 
 /** `ms` to wait for the lock of another tray; one that is exiting releases it at once. */
 const LOCK_DEADLINE_MS = 500;
@@ -52,7 +53,7 @@ async function stay(): Promise<number> {
   }
   outliveRejections();
   const tray = await Tray.open({
-    address: await busAddress(Deno.env),
+    address: await busAddress(),
     open: openDesktop,
     start: async () => void await start(place),
     async send(method, path, json) {

@@ -6,6 +6,7 @@ import { type Detached, spawnDetached } from "../base/spawn/mod.ts";
 import type { Client } from "./client.ts";
 import {
   type Daemon,
+  daemonPid,
   findUnreachableGateway,
   gatewayClient,
   probeGateway,
@@ -62,7 +63,7 @@ export async function start(place: Home, { port, onStart }: StartOptions = {}): 
       place,
       "service",
       [],
-      async () => await serviceAnswers(place) || undefined,
+      async () => await serviceAnswers(place) && await hasPid(place, "service") || undefined,
     ));
   }
   let client = await gatewayClient(place);
@@ -78,7 +79,12 @@ export async function start(place: Home, { port, onStart }: StartOptions = {}): 
     begin("gateway");
     const args = port === undefined ? [] : ["--port", String(port)];
     try {
-      ({ answer: client } = await launch(place, "gateway", args, () => gatewayClient(place)));
+      ({ answer: client } = await launch(
+        place,
+        "gateway",
+        args,
+        async () => await hasPid(place, "gateway") ? await gatewayClient(place) : undefined,
+      ));
     } catch (error) {
       // Nobody can reach a service without a gateway, and nobody asked for it alone.
       service?.stop();
@@ -87,6 +93,11 @@ export async function start(place: Home, { port, onStart }: StartOptions = {}): 
     }
   }
   return { client, started };
+}
+
+/** A daemon answers before it writes its pid, without which nothing could stop it. */
+async function hasPid(place: Home, daemon: Daemon): Promise<boolean> {
+  return await daemonPid(place, daemon) !== undefined;
 }
 
 async function makeFolder(path: string): Promise<void> {

@@ -7,21 +7,33 @@ import type { Notice } from "./notice.ts";
 const SUBJECT_SHOWN = 200;
 /** Fewest `ms` between two notifications: a guest decides how often it asks. */
 const INTERVAL_MS = 5_000;
+/** Notifications whose end is waited for; the oldest is forgotten for one more, and stays until its desktop removes it. */
+const SHOWN_MAX = 100;
+/** Buttons of a notification; the keys are the decisions. */
+const ACTIONS = { allow: "Allow once", deny: "Deny" };
+
+/** Shows notifications; undefined where there is no desktop. */
+export interface Board {
+  show(
+    notification: { title: string; body: string; actions: Record<string, string> },
+    onAction: (key: string) => void,
+  ): Promise<(() => Promise<void>) | undefined>;
+}
 
 export interface AskNotifierOptions {
   /** the setting `app.notifications` */
   isOn(): boolean;
   /** name of a VM by its session */
   nameOf(session: string): string;
-  /** environment of the service */
-  env?: Record<string, string>;
-  /** program that shows a notification */
-  program?: string;
+  /** answers an ask once */
+  answer(ask: string, decision: "allow" | "deny"): Promise<unknown>;
+  board(): Promise<Board>;
 }
 
-/** Shows each new ask, and counts those that come in between. */
+/** Shows each new ask, counts those that come in between, and takes away what was answered. */
 export class AskNotifier {
   readonly #options: AskNotifierOptions;
+  readonly #shown = new Map<string, Promise<(() => Promise<void>) | undefined>>();
   #last = -Infinity;
   #skipped = 0;
 
@@ -31,30 +43,38 @@ export class AskNotifier {
 
   /** Takes any notice of the service. */
   take({ type, payload }: Notice): void {
-    if (type !== "ask" || payload.status !== "pending" || !this.#hasDisplay() || !this.#options.isOn()) {
-      return;
-    }
+    if (type !== "ask") return;
+    const ask = payload as Ask;
+    if (ask.status !== "pending") return void this.#remove(ask.ask_id);
+    if (!this.#options.isOn()) return;
     if (performance.now() - this.#last < INTERVAL_MS) return void this.#skipped++;
     this.#last = performance.now();
     const more = this.#skipped > 0 ? `\n${this.#skipped} more wait: sbx asks` : "";
     this.#skipped = 0;
-    this.#show(payload as Ask, more).catch(() => {});
-  }
-
-  #hasDisplay(): boolean {
-    const env = this.#options.env ?? Deno.env.toObject();
-    return Boolean(env.DISPLAY || env.WAYLAND_DISPLAY);
+    const [oldest] = this.#shown.keys();
+    if (this.#shown.size >= SHOWN_MAX) this.#shown.delete(oldest);
+    // Without a desktop, or with one that is ending, nobody is there to be told.
+    this.#shown.set(ask.ask_id, this.#show(ask, more).catch(() => undefined));
   }
 
   /** Text of the guest is markup to some desktops. */
-  async #show({ ask_id, session_id, subject, reason }: Ask, more: string): Promise<void> {
-    const { nameOf, program = "notify-send" } = this.#options;
+  async #show({ ask_id, session_id, subject, reason }: Ask, more: string) {
+    const { nameOf, answer, board } = this.#options;
     const shown = plain(subject).slice(0, SUBJECT_SHOWN);
     const body = escapeMarkup(
       `${shown}\n${plain(reason)}\nsbx allow ${ask_id}, or sbx deny ${ask_id}${more}`,
     );
-    const args = ["--app-name=sbx", "--urgency=critical", "--", `sbx: ${nameOf(session_id)} asks`, body];
-    await new Deno.Command(program, { args, stdin: "null", stdout: "null", stderr: "null" }).output();
+    const title = `sbx: ${nameOf(session_id)} asks`;
+    return await (await board()).show({ title, body, actions: ACTIONS }, (key) => {
+      // One that was answered elsewhere in this moment needs no answer.
+      if (key === "allow" || key === "deny") answer(ask_id, key).catch(() => {});
+    });
+  }
+
+  async #remove(ask: string): Promise<void> {
+    const shown = this.#shown.get(ask);
+    this.#shown.delete(ask);
+    await (await shown)?.().catch(() => {});
   }
 }
 

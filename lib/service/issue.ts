@@ -13,6 +13,7 @@ import type { FindingExport } from "./export.ts";
 import type { ProfilesInForce } from "./in_force.ts";
 import { passthroughIssues } from "./passthrough.ts";
 import { healthProbes, type HealthSources, type Probe, runProbes } from "./health.ts";
+import type { LoginStart } from "./login_start.ts";
 import type { ContractRefresh } from "./refresh.ts";
 import type { ReleaseStanding } from "./standing.ts";
 import type { Supervisor } from "./supervisor.ts";
@@ -26,6 +27,7 @@ export interface IssueSources extends HealthSources {
   detections: Detections;
   findings: FindingExport;
   standing: ReleaseStanding;
+  loginStart: LoginStart;
 }
 
 /** Lists all issues: reasons why VMs cannot start, configuration that is not in force, and VMs that failed or stand still. */
@@ -55,6 +57,7 @@ export async function listIssues(sources: IssueSources): Promise<string[]> {
       ...refresh.problems(),
       ...detections.problems(),
       ...findings.problems(),
+      ...sources.loginStart.problems(),
       ...results,
       ...vmIssues(supervisor),
     ]),

@@ -1,3 +1,4 @@
+import { userName } from "../base/user/mod.ts";
 import { type Home, namesThisProcess, removeIfThere } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { useHostNetwork } from "../proxy/mod.ts";
@@ -16,6 +17,8 @@ import { FindingExport } from "./export.ts";
 import { FleetShipping } from "./fleet.ts";
 import { IdleVms } from "./idle.ts";
 import { Images } from "./images.ts";
+import { LoginStart } from "./login_start.ts";
+import { openBoard } from "./notice_board.ts";
 import { ProfilesInForce } from "./in_force.ts";
 import { startMaintenance } from "./maintenance.ts";
 import { ProfileMcp } from "./mcp.ts";
@@ -66,6 +69,7 @@ export class Service implements Configuration {
   readonly standing: ReleaseStanding;
   readonly updates: Updates;
   readonly metrics: ServiceMetrics;
+  readonly loginStart: LoginStart;
   readonly #watches: Disposable[] = [];
 
   constructor({ home, settings, corp }: Configuration) {
@@ -113,6 +117,7 @@ export class Service implements Configuration {
     this.inForce = new ProfilesInForce(this);
     this.activeDetections = new ActiveDetections(this);
     this.metrics = new ServiceMetrics(this);
+    this.loginStart = new LoginStart(home, settings);
   }
 
   /** Finds the VMs of earlier runs, and puts the changes of corp since then in force in them. */
@@ -131,6 +136,9 @@ export class Service implements Configuration {
       isOn: () => this.settings.resolved.byId.get("app.notifications")?.effective_value === true,
       nameOf: (session) =>
         this.registry.all().find(({ record }) => record.id === session)?.record.name ?? session,
+      answer: (ask, decision) =>
+        this.asks.resolve(ask, { decision, scope: "once" }, { user: userName(), client: "notification" }),
+      board: openBoard,
     });
     this.#watches.push({ [Symbol.dispose]: this.notices.listen((notice) => notifier.take(notice)) });
     this.#watches.push(
@@ -145,6 +153,7 @@ export class Service implements Configuration {
         if (ids.some((id) => id.startsWith("network."))) useHostNetwork(networkOf(this.settings));
         if (ids.some((id) => id.startsWith("ledger."))) this.refresh.refreshLedgers();
         if (ids.some((id) => id.startsWith("telemetry."))) this.findings.reconfigure();
+        if (ids.includes("app.start_service_at_login")) this.loginStart.apply();
       }),
     );
   }
@@ -158,6 +167,7 @@ export class Service implements Configuration {
     this.templates.clean().then(() => this.images.pruneOld()).catch((error) => log.warn(error));
     startMaintenance(this);
     this.updates.begin();
+    this.loginStart.apply();
     this.fleet.begin();
     this.snapshots.begin();
     this.idle.watch();

@@ -1,26 +1,11 @@
 /** The session bus and its tray. */
-import dbus from "dbus-native";
-import { join } from "node:path";
+import type dbus from "dbus-native";
 import { SbxError } from "../base/error/mod.ts";
+import { connectBus } from "../dbus/mod.ts";
 
 const WATCHER = "org.kde.StatusNotifierWatcher", WATCHER_PATH = "/StatusNotifierWatcher";
 /** Name of this process's one icon on the bus, of the form that the specification gives. */
 const ITEM_NAME = `org.kde.StatusNotifierItem-${Deno.pid}-1`;
-/** Longest wait for an answer of the bus or the tray, in `ms`. */
-const CALL_TIMEOUT_MS = 5_000;
-
-/** Address of the session bus; systemd's place where no variable names it. */
-export async function busAddress(
-  env: { get(name: string): string | undefined },
-): Promise<string | undefined> {
-  const named = env.get("DBUS_SESSION_BUS_ADDRESS");
-  if (named) return named;
-  const folder = env.get("XDG_RUNTIME_DIR");
-  const path = folder && join(folder, "bus");
-  return path && await Deno.stat(path).then(({ isSocket }) => isSocket, () => false)
-    ? `unix:path=${path}`
-    : undefined;
-}
 
 /**
  * Connects to the session bus.
@@ -35,12 +20,7 @@ export async function openBus(address: string | undefined): Promise<dbus.Message
     });
   }
   try {
-    const bus = dbus.createClient({ busAddress: address, timeout: CALL_TIMEOUT_MS });
-    const failed = new Promise<never>((_, reject) => bus.connection.on("error", reject));
-    failed.catch(() => {});
-    const greeted = bus.listNames();
-    await Promise.race([greeted, failed]);
-    return bus;
+    return await connectBus(address);
   } catch (cause) {
     throw new SbxError("tray.no_bus", "the D-Bus session bus does not answer, so there is no tray to be in", {
       cause,

@@ -61,14 +61,14 @@ Deno.test("a service started in a folder with a relative home keeps neither", as
     }
     assertEquals((await sbx("list")).code, 0);
     // A hidden setting is read by its id, and neither listed nor changed.
-    const hidden = "app.start_service_at_login";
+    const hidden = "telemetry.latency_buckets";
     const get = await sbx("settings", "get", hidden);
-    assertEquals([get.code, new TextDecoder().decode(get.stdout)], [0, "false\n"]);
+    assertEquals([get.code, new TextDecoder().decode(get.stdout)], [0, "[0.005,0.05,0.5,5]\n"]);
     assertEquals((await sbx("settings", "explain", hidden)).code, 0);
     const list = new TextDecoder().decode((await sbx("settings", "list")).stdout);
     assertEquals([list.includes("ledger.on_full"), list.includes(hidden)], [true, false]);
-    const set = await sbx("settings", "set", hidden, "true");
-    assertMatch(new TextDecoder().decode(set.stderr), /the setting app\.start_service_at_login is hidden/);
+    const set = await sbx("settings", "set", hidden, "1");
+    assertMatch(new TextDecoder().decode(set.stderr), /the setting telemetry\.latency_buckets is hidden/);
     assertEquals((await sbx("settings", "get", "ledger.on_ful")).code, 1);
     assertEquals(new TextDecoder().decode((await sbx("stop")).stdout), "stopped: gateway, service\n");
   } finally {

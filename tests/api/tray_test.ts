@@ -2,9 +2,10 @@
 import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { home } from "../../lib/base/home/mod.ts";
 import { limitChild, runChild } from "../helper/child.ts";
+import { PrivateBus } from "../helper/private_bus.ts";
 import { fromRoot } from "../helper/repo.ts";
 import { eventually } from "../helper/sbx.ts";
-import { PrivateBus, TrayHost } from "../helper/tray_host.ts";
+import { TrayHost } from "../helper/tray_host.ts";
 
 const options = { sanitizeResources: false, sanitizeOps: false };
 const VM = "00000000-0000-4000-8000-000000000001";

@@ -1,8 +1,6 @@
-/** A D-Bus of a test's own with a tray in it: the watcher that icons register at, and the host that reads and clicks them. */
+/** A tray of a test's own: the watcher that icons register at, and the host that reads and clicks them. */
 import dbus from "dbus-native";
-import { join } from "node:path";
-import { limitChild } from "./child.ts";
-import { eventually } from "./sbx.ts";
+import type { PrivateBus } from "./private_bus.ts";
 
 const WATCHER = "org.kde.StatusNotifierWatcher";
 
@@ -16,42 +14,6 @@ export interface HostEntry {
 }
 type Layout = [id: number, properties: Record<string, unknown>, children: Layout[]];
 
-/** A private session bus. */
-export class PrivateBus implements AsyncDisposable {
-  readonly #child: Deno.ChildProcess;
-  #hasEnded = false;
-
-  private constructor(readonly address: string, readonly dir: string, child: Deno.ChildProcess) {
-    this.#child = child;
-  }
-
-  static async start(): Promise<PrivateBus> {
-    const dir = await Deno.makeTempDir({ prefix: "sbx-bus-" });
-    const path = join(dir, "bus");
-    const child = limitChild(new Deno.Command("dbus-daemon", {
-      args: ["--session", "--nofork", "--nopidfile", `--address=unix:path=${path}`],
-      stdin: "null",
-      stdout: "null",
-      stderr: "null",
-    }).spawn());
-    await eventually("the bus is there", () => Deno.stat(path).then(() => true, () => false));
-    return new PrivateBus(`unix:path=${path}`, dir, child);
-  }
-
-  /** Ends the bus, as the end of a desktop session does. */
-  async end(): Promise<void> {
-    if (this.#hasEnded) return;
-    this.#hasEnded = true;
-    this.#child.kill();
-    await this.#child.status;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.end();
-    await Deno.remove(this.dir, { recursive: true });
-  }
-}
-
 /** The tray of a desktop. */
 export class TrayHost implements AsyncDisposable {
   /** names of the icons that came, in their order */
@@ -64,8 +26,8 @@ export class TrayHost implements AsyncDisposable {
     this.#bus = bus;
   }
 
-  static async open({ address }: PrivateBus, { hasHost = true } = {}): Promise<TrayHost> {
-    const bus = dbus.createClient({ busAddress: address });
+  static async open(session: PrivateBus, { hasHost = true } = {}): Promise<TrayHost> {
+    const bus = session.client();
     const host = new TrayHost(bus);
     const watcher = dbus.defineInterface({
       name: WATCHER,

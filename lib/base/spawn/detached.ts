@@ -51,7 +51,7 @@ export function spawnDetached(
   const child = new Deno.Command("/bin/sh", {
     args: ["-c", INTO_LOG, "sh", resolve(log), cmd, ...command],
     cwd: "/",
-    env: { ...absolutePaths(), ...machineTrust() },
+    env: { ...homeVariables(), ...machineTrust() },
     detached: true,
     stdin: takesInput ? "piped" : "null",
     stdout: "null",
@@ -74,7 +74,8 @@ export function spawnDetached(
   };
 }
 
-function absolutePaths(): Record<string, string> {
+/** Variables that name the files of this home, with absolute paths. */
+export function homeVariables(): Record<string, string> {
   const set = PATH_VARIABLES.flatMap((name) => {
     const value = Deno.env.get(name);
     return value ? [[name, resolve(value)]] : [];

@@ -1,4 +1,4 @@
 /** Starts this program again in another role, and finds the programs installed beside it. */
 export { selfCommand, siblingProgram } from "./self.ts";
 export { replaceArgument } from "./argument.ts";
-export { type Detached, machineTrust, spawnDetached } from "./detached.ts";
+export { type Detached, homeVariables, machineTrust, spawnDetached } from "./detached.ts";

@@ -20,10 +20,10 @@ meta = { builtin = true }
 
 [settings.app.start_service_at_login]
 name = "Start at login"
-description = "Start the service at login, so that the first VM starts sooner"
+description = "Start the service at login, so that the first VM starts sooner and asks reach the tray"
 type = "bool"
 default = false
-meta = { builtin = true, hidden = true }
+meta = { builtin = true }
 
 [settings.app.check_update]
 name = "Check for updates"
