@@ -36,7 +36,7 @@ const httpUrl = z.string().refine(
   "must be an http or https URL without a user or password; a credential_ref beside it names a credential",
 );
 const releaseUrl = z.string().refine(
-  (value) => /^(https?|file|nats|tls):$/.test(URL.parse(value)?.protocol ?? ""),
+  (value) => /^(https?|file|nats|tls|clickhouse):$/.test(URL.parse(value)?.protocol ?? ""),
   "must be an http, https or file URL",
 );
 const credentialRef = z.string().regex(
@@ -92,7 +92,7 @@ export const CorpFile = z.strictObject({
         return url !== null && /^(https?|file|nats|tls):$/.test(url.protocol) && !url.username &&
           !url.password;
       },
-      "must be an http, https, file, nats or tls URL without a user or password; credential_ref names a credential",
+      "must be an http, https, file, nats, tls or clickhouse URL without a user or password; credential_ref names a credential",
     ).optional(),
     credential_ref: credentialRef.optional(),
     user: user.optional(),

@@ -1,15 +1,26 @@
 /**
- * The same packs through the TypeScript matcher, chdb over ledgers, chdb over Parquet and DuckDB over Parquet: the same matches, for
- * the corpus of Sigma rules and for random packs over random events.
+ * The same packs through the TypeScript matcher, chdb over ledgers, chdb over Parquet, DuckDB over Parquet and tables of ClickHouse
+ * over HTTP: the same matches, for the corpus of Sigma rules and for random packs over random events.
  */
 import { assert, assertEquals } from "@std/assert";
 import { compilePack } from "../../lib/detection/compile/mod.ts";
 import type { DetectionIr } from "../../lib/detection/mod.ts";
 import { Matcher } from "../../lib/detection/mod.ts";
 import { checkPack, readPack } from "../../lib/detection/pack/mod.ts";
-import { eventsOf, hunt, openOver, sessionsSince, writeTables } from "../../lib/fleet/table/mod.ts";
+import { ClickHouseClient, parseClickHouse } from "../../lib/fleet/clickhouse/mod.ts";
+import {
+  ClickHouseLoader,
+  eventsOf,
+  hunt,
+  openOver,
+  type Over,
+  sessionsSince,
+  TABLES,
+  writeTables,
+} from "../../lib/fleet/table/mod.ts";
 import { Ledger } from "../../lib/ledger/mod.ts";
 import { type EventPage, type LedgerEvent, readEvents } from "../../lib/ledger/read/mod.ts";
+import { ClickHouseProcess } from "../helper/clickhouse_server.ts";
 import { SESSION_A, SESSION_B, TestFleet } from "../helper/fleet.ts";
 import { randomEvent, randomPack } from "../helper/fleet_events.ts";
 import { Random } from "../helper/random.ts";
@@ -88,6 +99,35 @@ async function matchInTypeScript(paths: string[], irs: DetectionIr[]): Promise<s
   return found.sort();
 }
 
+/** Loads a store into a server, which has the tables then. */
+async function loaded(store: string, server: ClickHouseProcess): Promise<Over> {
+  const loader = new ClickHouseLoader(
+    store,
+    new ClickHouseClient(parseClickHouse(server.url), server.authorize),
+  );
+  await loader.prepare();
+  assert((await loader.round()).segments > 0);
+  assertEquals((await loader.round()).segments, 0);
+  return await openOver(server.url, server.authorize);
+}
+
+/** All rows of all tables. */
+async function tablesOf({ engine, table }: Over) {
+  const rows: Record<string, unknown[]> = {};
+  for (const name of ["events", "outcomes", "journal"] as const) {
+    const columns = TABLES[name].map((column) => column.name).join(", ");
+    const number = name === "events" ? "sequence" : "number";
+    const found = await engine.rows(
+      `SELECT ${columns} FROM ${table!(name)} AS t ORDER BY machine_id, session_id, ${number}`,
+    );
+    // Key columns of ClickHouse are never NULL.
+    rows[name] = found.map((row) =>
+      Object.fromEntries(Object.entries(row).map(([name, value]) => [name, value ?? ""]))
+    );
+  }
+  return rows;
+}
+
 Deno.test("every way to hunt finds the same", async () => {
   await using fleet = await TestFleet.start();
   const random = new Random(SEED);
@@ -102,13 +142,23 @@ Deno.test("every way to hunt finds the same", async () => {
     await writeTables(fleet.store);
   }
   assertEquals((await writeTables(fleet.store)).segments, 0, "each segment is in one part");
+  await using server = await ClickHouseProcess.start(["hunter", "pa'ss"]);
+  await using over = await loaded(fleet.store, server);
+  assertEquals(await tablesOf(over), await tablesOf(await openOver(`duckdb://${fleet.store}`)));
   const packs = [corpus, ...Array.from({ length: 10 }, () => randomPack(60, random))];
   let matches = 0;
   for (const [at, pack] of packs.entries()) {
     const expected = await matchInTypeScript(paths, [pack]);
     matches += expected.length;
-    for (const over of [`duckdb://${fleet.store}`, `chdb://${fleet.store}`, `chdb://${fleet.dir}/ledgers`]) {
-      await using opened = await openOver(over);
+    for (
+      const over of [
+        `duckdb://${fleet.store}`,
+        `chdb://${fleet.store}`,
+        `chdb://${fleet.dir}/ledgers`,
+        server.url,
+      ]
+    ) {
+      await using opened = await openOver(over, over === server.url ? server.authorize : undefined);
       const rows = await hunt(opened, [pack]);
       const found = rows.map(({ event_id, rule_id }) => `${event_id} ${rule_id}`).sort();
       assertEquals(found, expected, `pack ${at} over ${over}, SEED=${SEED}`);
@@ -116,8 +166,8 @@ Deno.test("every way to hunt finds the same", async () => {
   }
   assert(matches > 1000, `only ${matches} matches`);
   // Rules are tried on the same events as in the ledgers.
-  for (const kind of ["duckdb", "chdb"]) {
-    await using over = await openOver(`${kind}://${fleet.store}`);
+  for (const records of [`duckdb://${fleet.store}`, `chdb://${fleet.store}`, server.url]) {
+    await using over = await openOver(records, records === server.url ? server.authorize : undefined);
     const tables = { engine: over.engine, table: over.table! };
     const sessions = await sessionsSince(tables, 0);
     assertEquals(sessions.map(({ session_id }) => session_id).sort(), [SESSION_A, SESSION_B]);

@@ -3,71 +3,18 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { FleetMachine } from "../../lib/fleet/machine/mod.ts";
 import { openNats, parseNats } from "../../lib/fleet/nats/mod.ts";
-import { pullFrom } from "../../lib/fleet/pull/mod.ts";
-import { checkFleet, enrol, makeToken, readEnd, Receiver } from "../../lib/fleet/receive/mod.ts";
+import { enrol, makeToken, readEnd } from "../../lib/fleet/receive/mod.ts";
 import { NatsTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
 import { sessionFolder } from "../../lib/fleet/store/mod.ts";
 import { useHostNetwork } from "../../lib/proxy/mod.ts";
-import { readHeads } from "../../lib/ledger/read/mod.ts";
-import type { SigningKey } from "../../lib/release/mod.ts";
 import { formatPublicKey } from "../../lib/signing/mod.ts";
-import { newKey, record, SESSION_A, SESSION_B, webEvent } from "../helper/fleet.ts";
+import { newKey, record, SESSION_A, SESSION_B } from "../helper/fleet.ts";
 import { NatsServer } from "../helper/nats.ts";
+import { arrived, enrolled, entries, pause, problemsOf, pulling } from "../helper/pulling.ts";
 import { Random } from "../helper/random.ts";
 import { ReceiverProcess } from "../helper/receiver_process.ts";
 
 const SEED = Number(Deno.env.get("SEED") ?? 1);
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-
-/** @param random texts that do not compress */
-function entries(session: string, count: number, random = false) {
-  return Array.from({ length: count }, (_, at) => ({
-    event: webEvent(
-      session,
-      `host${at % 5}.example.com`,
-      random ? `/${crypto.randomUUID()}${crypto.randomUUID()}` : "/",
-    ),
-    decision: { decision: "allow", rule: { id: "rule-1" } },
-  }));
-}
-
-async function enrolled(store: string, name: string): Promise<SigningKey> {
-  const key = await newKey();
-  const { token } = await makeToken(store);
-  await enrol(store, { token, public_key: formatPublicKey(key.publicKey), name });
-  return key;
-}
-
-/** A receiver of a stream in this process, until it is disposed of. */
-function pulling(store: string, url: string, authorize?: (url: URL) => Promise<string>) {
-  const stop = new AbortController();
-  const done = pullFrom(url, {
-    dir: store,
-    receiver: new Receiver(store),
-    signal: stop.signal,
-    ...(authorize && { authorize }),
-  });
-  done.catch(() => {});
-  return {
-    done,
-    async [Symbol.asyncDispose]() {
-      stop.abort();
-      await done.catch(() => {});
-    },
-  };
-}
-
-/** Waits until a store has all of a ledger. */
-async function arrived(store: string, key: SigningKey, session: string, path: string): Promise<void> {
-  const heads = await readHeads(path);
-  while (true) {
-    const end = await readEnd(sessionFolder(store, key.publicKey.id, session));
-    if (end.events === heads.events && end.outcomes === heads.outcomes && end.journal === heads.journal) {
-      return assertEquals(end, heads);
-    }
-    await pause(50);
-  }
-}
 
 async function messagesIn(url: string): Promise<number> {
   const address = parseNats(url);
@@ -75,11 +22,6 @@ async function messagesIn(url: string): Promise<number> {
   const { state } = await manager.streams.info(address.stream);
   await connection.close();
   return state.messages;
-}
-
-async function problemsOf(store: string): Promise<string[]> {
-  const { machines } = await checkFleet(store);
-  return machines.flatMap(({ problems }) => problems.filter((line) => !line.startsWith("silent")));
 }
 
 Deno.test("JetStream and two receivers are killed under load: every row once", async () => {

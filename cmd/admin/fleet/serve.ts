@@ -14,15 +14,25 @@ const LOOPBACK = "127.0.0.1";
 export const fleetServe: Command = {
   name: "fleet serve",
   usage:
-    "DIR [--from URL] [--credential REF [--user NAME]] [--host ADDRESS] [--port N] [--cert FILE --key FILE]",
+    "DIR [--from URL] [--credential REF [--user NAME]] [--clickhouse URL [--clickhouse-credential REF]] [--host ADDRESS] [--port N] [--cert FILE --key FILE]",
   summary: "receive, verify and keep segments of enrolled machines",
   notes: [
     "Several may serve one folder, and read from one stream. Without --cert it serves on loopback only, behind a proxy that has TLS.",
   ],
   options: [
-    { name: "from", value: "URL", about: "also read what machines put into nats://HOST or tls://HOST" },
+    {
+      name: "from",
+      value: "URL",
+      about: "also read what machines put into tls://HOST (NATS) or clickhouse://HOST",
+    },
     { name: "credential", value: "REF", about: "stored token or password for --from" },
     { name: "user", value: "NAME", about: "user of that password; absent: a token" },
+    {
+      name: "clickhouse",
+      value: "URL",
+      about: "also load rows into clickhouse://[USER@]HOST[:PORT][/DATABASE]",
+    },
+    { name: "clickhouse-credential", value: "REF", about: "stored password of that user" },
     { name: "host", value: "ADDRESS", about: `address to listen on; default ${LOOPBACK}` },
     { name: "port", value: "N", about: "port; default any" },
     { name: "cert", value: "FILE", about: "certificate chain in PEM" },
@@ -61,23 +71,42 @@ export const fleetServe: Command = {
       });
     }
     const from = args.text("from");
-    const pulling = from === undefined
-      ? undefined
-      : pullFrom(from, { dir, receiver, signal: stop.signal, ...authorizeOf(args) });
+    const pulling = from === undefined ? undefined : pullFrom(from, {
+      dir,
+      receiver,
+      signal: stop.signal,
+      authorize: authorizeOf(args.text("credential"), args.text("user")),
+    });
+    const loading = load(args, dir, stop.signal);
     // Told below: the server listens until then.
-    pulling?.catch(() => server.shutdown());
+    for (const work of [pulling, loading]) work?.catch(() => server.shutdown());
     const { port } = server.addr;
     await print(`${tls ? "https" : "http"}://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`);
-    await Promise.all([server.finished, pulling]);
+    await Promise.all([server.finished, pulling, loading]);
     return 0;
   },
 };
 
-/** The credential that the options name, as collectors get it. */
-function authorizeOf(args: Arguments) {
-  const [credential_ref, user] = [args.text("credential"), args.text("user")];
-  if (credential_ref === undefined) return {};
-  return { authorize: sinkAuthorization(home(), { credential_ref, ...(user !== undefined && { user }) }) };
+/** Loads rows into the ClickHouse server of the options, if there is one. */
+async function load(args: Arguments, dir: string, signal: AbortSignal): Promise<void> {
+  const url = args.text("clickhouse");
+  if (url === undefined) return;
+  const [{ ClickHouseClient, parseClickHouse }, { ClickHouseLoader, keepLoading }] = await Promise.all([
+    import("../../../lib/fleet/clickhouse/mod.ts"),
+    import("../../../lib/fleet/table/mod.ts"),
+  ]);
+  const address = parseClickHouse(url);
+  const client = new ClickHouseClient(
+    address,
+    authorizeOf(args.text("clickhouse-credential"), address.user),
+  );
+  await keepLoading(new ClickHouseLoader(dir, client), signal);
+}
+
+/** A stored credential, as collectors get it. */
+function authorizeOf(credential_ref: string | undefined, user: string | undefined) {
+  if (credential_ref === undefined) return undefined;
+  return sinkAuthorization(home(), { credential_ref, ...(user !== undefined && { user }) });
 }
 
 async function read(path: string): Promise<string> {

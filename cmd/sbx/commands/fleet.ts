@@ -7,14 +7,20 @@ import { count } from "../../../lib/base/text/mod.ts";
 import { deviceName } from "../../../lib/base/user/mod.ts";
 import { SIMULATE } from "../fleet_simulate.ts";
 import { pairs, table } from "../output.ts";
+import { CREDENTIAL, recordsAuthorization } from "../records.ts";
 import { readSecret } from "../secret.ts";
 
 const ASK: Command = {
   name: "fleet ask",
-  usage: "[QUESTION [VALUE] --over RECORDS] [--days N] [--json]",
+  usage: "[QUESTION [VALUE] --over RECORDS [--credential REF]] [--days N] [--json]",
   summary: "answer a prepared question about a fleet; without one, list the questions",
   options: [
-    { name: "over", value: "RECORDS", about: "duckdb:// or chdb:// and the store of a fleet" },
+    {
+      name: "over",
+      value: "RECORDS",
+      about: "duckdb:// or chdb:// and the store of a fleet, or clickhouse://HOST",
+    },
+    ...CREDENTIAL,
     { name: "days", value: "N", about: "look back this long; default all" },
     JSON_OPTION,
   ],
@@ -153,8 +159,8 @@ async function ask(args: Arguments): Promise<number> {
     import("../../../lib/fleet/table/mod.ts"),
     import("../../../lib/fleet/receive/mod.ts"),
   ]);
-  await using opened = await openOver(over);
-  const { engine, store, table: tableOf } = opened;
+  await using opened = await openOver(over, recordsAuthorization(args));
+  const { engine, store, table: tableOf, hasMachines } = opened;
   if (!tableOf) {
     throw new SbxError(
       "fleet.over.invalid",
@@ -166,7 +172,11 @@ async function ask(args: Arguments): Promise<number> {
   }
   const days = args.number("days", { min: 1, max: DAYS_MAX });
   const rows = await answer(
-    { engine, table: tableOf, machines: store ? await listMachines(store) : [] },
+    {
+      engine,
+      table: tableOf,
+      ...(!hasMachines && { machines: store ? await listMachines(store) : [] }),
+    },
     question,
     {
       ...(value !== undefined && { value }),

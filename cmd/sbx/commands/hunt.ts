@@ -5,6 +5,7 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import type { DetectionIr } from "../../../lib/detection/mod.ts";
 import { table } from "../output.ts";
+import { CREDENTIAL, recordsAuthorization } from "../records.ts";
 
 /** Most matches that are printed or returned. */
 const ROWS_MAX = 100_000;
@@ -24,14 +25,17 @@ interface Match {
 
 export const command: Command = {
   name: "hunt",
-  usage: "PACK_FILE… [--over sessions|duckdb://PATH|chdb://PATH] [--limit N] [--fail] [--json]",
+  usage:
+    "PACK_FILE… [--over sessions|duckdb://PATH|chdb://PATH|clickhouse://HOST] [--credential REF] [--limit N] [--fail] [--json]",
   summary: "evaluate packs over the records of many sessions or of a whole fleet",
   notes: [
     "sessions are the ledgers of this machine; duckdb:// and chdb:// take the store of a fleet, chdb:// also a folder of ledgers.",
+    "clickhouse://[USER@]HOST[:PORT][/DATABASE] is a server that fleet serve --clickhouse fills; TLS unless it is on this machine.",
     "The exit code is 0 with or without matches; with --fail it is 1 if there are any.",
   ],
   options: [
     { name: "over", value: "RECORDS", about: "where to hunt; default sessions" },
+    ...CREDENTIAL,
     { name: "limit", value: "N", about: `most matches in the answer; default ${ROWS}` },
     { name: "fail", about: "exit with 1 if anything matches, for CI" },
     JSON_OPTION,
@@ -45,7 +49,7 @@ async function run(args: Arguments): Promise<number> {
   const limit = args.number("limit", { min: 1, max: ROWS_MAX }) ?? ROWS;
   const irs = await readPacks(args.words);
   const over = args.text("over") ?? "sessions";
-  const matches = over === "sessions" ? await huntSessions(irs) : await huntFleet(over, irs);
+  const matches = over === "sessions" ? await huntSessions(irs) : await huntFleet(args, over, irs);
   const shown = matches.slice(0, limit).map((match) => ({ ...match, retro: true }));
   if (args.has("json")) await printJson({ over, match_count: matches.length, matches: shown });
   else if (matches.length === 0) await print("no matches");
@@ -72,9 +76,9 @@ async function readPacks(paths: readonly string[]): Promise<DetectionIr[]> {
   return await Promise.all(paths.map(async (path) => (await loadPack(path)).ir));
 }
 
-async function huntFleet(over: string, irs: DetectionIr[]): Promise<Match[]> {
+async function huntFleet(args: Arguments, over: string, irs: DetectionIr[]): Promise<Match[]> {
   const { hunt, openOver } = await import("../../../lib/fleet/table/mod.ts");
-  await using opened = await openOver(over);
+  await using opened = await openOver(over, recordsAuthorization(args));
   return await hunt(opened, irs);
 }
 

@@ -1,4 +1,4 @@
-/** Timers that do not keep the process alive. */
+/** Timers: most do not keep the process alive. */
 
 /** `setTimeout` that does not keep the process alive. */
 export function backgroundTimeout(callback: () => void, ms: number): number {
@@ -22,4 +22,17 @@ export function backgroundDelay(ms: number): Promise<void> {
 /** Rejects with `error()` after `ms`; the process may end earlier. */
 export function rejectAfter(ms: number, error: () => Error): Promise<never> {
   return new Promise((_, reject) => backgroundTimeout(() => reject(error()), ms));
+}
+
+/** Resolves after `ms`, or as soon as the signal is aborted. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, signal.aborted ? 0 : ms);
+    signal.addEventListener("abort", end);
+  });
 }

@@ -1,6 +1,13 @@
 import { fileURLToPath } from "node:url";
 import { SbxError } from "../../base/error/mod.ts";
-import { type Authorize, FolderTarget, HttpTarget, NatsTarget, type SegmentTarget } from "../ship/mod.ts";
+import {
+  type Authorize,
+  ClickHouseTarget,
+  FolderTarget,
+  HttpTarget,
+  NatsTarget,
+  type SegmentTarget,
+} from "../ship/mod.ts";
 
 /** Opens the collector that a URL names. @throws {SbxError} `fleet.url.invalid` */
 export function openTarget(url: string, authorize?: Authorize): SegmentTarget {
@@ -14,9 +21,12 @@ export function openTarget(url: string, authorize?: Authorize): SegmentTarget {
     case "nats:":
     case "tls:":
       return new NatsTarget(url, authorize);
+    case "clickhouse:":
+      return new ClickHouseTarget(url, authorize);
     default:
       throw new SbxError("fleet.url.invalid", `"${url}" is not the address of a collector`, {
-        hint: "use https://HOST, http://127.0.0.1:PORT, tls://HOST of a NATS server or file:///DIR",
+        hint:
+          "use https://HOST, http://127.0.0.1:PORT, tls://HOST of a NATS server, clickhouse://HOST or file:///DIR",
       });
   }
 }

@@ -2,6 +2,7 @@ import type { ConsumerMessages, JsMsg } from "@nats-io/jetstream";
 import { joinBytes } from "../../base/bytes/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
+import { pause } from "../../base/time/mod.ts";
 import { type NatsAddress, natsError, type NatsLink, openNats, PARTS_HEADER, subjects } from "../nats/mod.ts";
 import { SEGMENT_BYTES_MAX } from "../segment/mod.ts";
 import { type Pulled, takeReport, takeSegment, type Verdict } from "./take.ts";
@@ -24,7 +25,7 @@ const NS_PER_MS = 1_000_000;
 /** What a receiver reads a stream with. */
 export interface NatsPull extends Pulled {
   address: NatsAddress;
-  authorize?: (url: URL) => Promise<string>;
+  authorize?: ((url: URL) => Promise<string>) | undefined;
   signal: AbortSignal;
   /** called after each batch with the messages of it that were kept */
   onKept?(messages: number): void;
@@ -48,7 +49,7 @@ export async function pullNats(pull: NatsPull): Promise<void> {
       } catch (error) {
         if (signal.aborted) break;
         log.warn(`${natsError(address, error).message}; trying again`);
-        await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+        await pause(AGAIN_MS, signal);
       }
     }
   } finally {

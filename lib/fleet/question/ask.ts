@@ -10,7 +10,8 @@ export interface Asked {
   engine: Engine;
   /** table by name */
   table(name: string): string;
-  machines: readonly Machine[];
+  /** absent: they are a table */
+  machines?: readonly Machine[];
 }
 
 /** Most rows of an answer. */
@@ -62,7 +63,7 @@ export function writeQuestion(
   const parameters: Parameters = {};
   const text = parameter("value", "String");
   const write: Writing = {
-    from: (name) => name === "machines" ? machineRows(machines) : table(name),
+    from: (name) => name === "machines" && machines ? machineRows(machines) : table(name),
     value: text,
     json: (column, path) => jsonText(dialect, column, path),
     contains: (column) =>

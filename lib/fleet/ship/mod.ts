@@ -1,5 +1,6 @@
 /** Shipping ledgers from a machine to a collector (docs/fleet.md). */
 export { type Cursor, readCursor, removeCursor, START, writeCursor } from "./cursor.ts";
+export { ClickHouseTarget } from "./clickhouse.ts";
 export { FolderTarget } from "./folder.ts";
 export { type Authorize, HttpTarget } from "./http.ts";
 export { NatsTarget } from "./nats.ts";

@@ -40,7 +40,7 @@ const number = (name: string): Column => ({ name, type: "number" });
 const bool = (name: string): Column => ({ name, type: "bool" });
 
 /** Tables of a store, with all of their columns. */
-export const TABLES: Record<"events" | "outcomes" | "journal", readonly Column[]> = {
+export const TABLES: Record<"events" | "outcomes" | "journal" | "machines", readonly Column[]> = {
   events: [
     ...KEYS.map(text),
     number("sequence"),
@@ -66,6 +66,7 @@ export const TABLES: Record<"events" | "outcomes" | "journal", readonly Column[]
     text("outcome"),
   ],
   journal: [...KEYS.map(text), number("number"), text("kind"), text("id"), text("hash"), text("record")],
+  machines: ["machine_id", "name", "team", "enrolled_at"].map(text),
 };
 export type TableName = keyof typeof TABLES;
 
@@ -86,6 +87,7 @@ const ORDER: Record<TableName, string> = {
   events: "machine_id, session_id, sequence",
   outcomes: "machine_id, session_id, number",
   journal: "machine_id, session_id, number",
+  machines: "machine_id",
 };
 
 /** Columns of a table with the types of a database; in files any may be missing. */
@@ -96,18 +98,32 @@ export function columnsOf(table: TableName, dialect: Dialect): { name: string; t
   });
 }
 
-/** DDL of the tables. A row that is inserted again replaces itself in ClickHouse, and is an error in DuckDB. */
+/** DDL of the tables and views, as it is printed. */
 export function schemaSql(dialect: Dialect): string {
-  return (Object.keys(TABLES) as TableName[]).map((name) => {
-    const columns = TABLES[name].map((column) => {
-      const key = dialect === "clickhouse" ? KEY_TYPES[column.name] : undefined;
-      return `  ${column.name} ${key ?? TYPES[dialect][column.type]}`;
+  return schemaStatements(dialect).map((statement) => `${statement};\n`).join("\n");
+}
+
+/**
+ * DDL of the tables, which may be run again: columns that an earlier sbx did not have are added. A row that is inserted again
+ * replaces itself in ClickHouse, and is an error in DuckDB.
+ */
+export function schemaStatements(dialect: Dialect): string[] {
+  return (Object.keys(TABLES) as TableName[]).flatMap((table) => {
+    const columns = TABLES[table].map(({ name, type }) => {
+      const key = dialect === "clickhouse" ? KEY_TYPES[name] : undefined;
+      return { name, type: key ?? TYPES[dialect][type] };
     });
     const end = dialect === "clickhouse"
-      ? `\n) ENGINE = ReplacingMergeTree ORDER BY (${ORDER[name]});\n`
-      : `,\n  PRIMARY KEY (${ORDER[name]})\n);\n`;
-    return `CREATE TABLE IF NOT EXISTS ${name} (\n${columns.join(",\n")}${end}`;
-  }).join("\n");
+      ? `) ENGINE = ReplacingMergeTree ORDER BY (${ORDER[table]})`
+      : `, PRIMARY KEY (${ORDER[table]}))`;
+    const lines = columns.map(({ name, type }) => `  ${name} ${type}`).join(",\n");
+    const statements = [`CREATE TABLE IF NOT EXISTS ${table} (\n${lines}\n${end}`];
+    if (dialect === "duckdb") return statements;
+    const added = columns.filter(({ name }) => !ORDER[table].split(", ").includes(name)).map((
+      { name, type },
+    ) => `ADD COLUMN IF NOT EXISTS ${name} ${type}`);
+    return [...statements, `ALTER TABLE ${table}\n  ${added.join(",\n  ")}`];
+  });
 }
 
 /** Structure of events for `json_transform` of DuckDB, which parses each text once. */

@@ -3,9 +3,10 @@ import { join, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { type HuntSource, huntSql } from "../../detection/sql/mod.ts";
 import type { DetectionIr, IrRule } from "../../detection/mod.ts";
-import { ChDb, DuckDb, type Engine } from "../engine/mod.ts";
+import { ClickHouseClient, parseClickHouse } from "../clickhouse/mod.ts";
+import { ChDb, ClickHouseServer, DuckDb, type Engine } from "../engine/mod.ts";
 import { storePaths } from "../store/mod.ts";
-import { ledgerSource, parquetTable, tableSource } from "./source.ts";
+import { ledgerSource, parquetTable, serverTable, tableSource } from "./source.ts";
 
 /** A match of a rule with an event of some session. */
 export interface HuntRow {
@@ -29,19 +30,27 @@ export interface Over extends AsyncDisposable {
   store?: string;
   /** tables for questions; absent: there are only ledgers */
   table?(name: string): string;
+  /** machines are a table too, and not files of the store */
+  hasMachines?: boolean;
 }
 
 /**
  * Opens what `--over` names: `duckdb://DIR` or `chdb://DIR` for a store with Parquet, `chdb://DIR` for a folder of ledgers,
- * `duckdb://FILE` for a database with the tables of `sbx-admin fleet schema duckdb`.
+ * `duckdb://FILE` for a database with the tables of `sbx-admin fleet schema duckdb`, `clickhouse://HOST` for a server with those
+ * of `sbx-admin fleet serve --clickhouse`.
  *
+ * @param authorize makes the `authorization` header for a server
  * @throws {SbxError} `fleet.over.invalid`, `fleet.engine.missing`
  */
-export async function openOver(over: string): Promise<Over> {
+export async function openOver(over: string, authorize?: (url: URL) => Promise<string>): Promise<Over> {
+  if (over.startsWith("clickhouse:")) {
+    return await openServer(new ClickHouseClient(parseClickHouse(over), authorize));
+  }
   const [, kind, place] = /^(duckdb|chdb):\/\/(.+)$/.exec(over) ?? [];
   if (!kind) {
     throw new SbxError("fleet.over.invalid", `"${over}" names no records`, {
-      hint: "use duckdb://DIR, chdb://DIR or duckdb://FILE, or sessions for the ledgers of this machine",
+      hint:
+        "use duckdb://DIR, chdb://DIR, duckdb://FILE or clickhouse://HOST, or sessions for the ledgers of this machine",
     });
   }
   const path = resolve(place);
@@ -65,6 +74,23 @@ export async function openOver(over: string): Promise<Over> {
   throw new SbxError("fleet.over.invalid", `${path} has no tables`, {
     hint: "sbx-admin fleet tables DIR writes those of a store; chdb:// also reads a folder of ledgers",
   });
+}
+
+/** Opens the tables of a server. Those of an earlier sbx lack columns. */
+async function openServer(client: ClickHouseClient): Promise<Over> {
+  const found = await client.rows(
+    "SELECT table, name FROM system.columns WHERE database = currentDatabase()",
+  );
+  const table = serverTable((name) =>
+    new Set(found.filter((row) => row.table === name).map((row) => String(row.name)))
+  );
+  if (!found.some((row) => row.table === "events")) {
+    throw new SbxError("fleet.over.invalid", `${client.address.name} has no tables of a fleet`, {
+      hint: "sbx-admin fleet serve DIR --clickhouse URL makes and fills them",
+    });
+  }
+  const engine = new ClickHouseServer(client);
+  return { ...opened(engine, tableSource("clickhouse", table)), table, hasMachines: true };
 }
 
 function opened(engine: Engine, source: HuntSource): Over {

@@ -32,6 +32,22 @@ export function parquetTable(dir: string, dialect: Dialect): (name: string) => s
   };
 }
 
+/** Tables of a ClickHouse server with the columns of this sbx. @param found names of the columns that a table has */
+export function serverTable(found: (table: string) => Set<string>): (name: string) => string {
+  const tables = new Map<string, string>();
+  return (name) => {
+    let text = tables.get(name);
+    if (!text) {
+      const has = found(name);
+      const missing = columnsOf(name as TableName, "clickhouse").filter((column) => !has.has(column.name));
+      const none = missing.map(({ name, type }) => `, CAST(NULL AS ${type}) AS ${name}`).join("");
+      // FINAL: of rows that were inserted twice one counts.
+      tables.set(name, text = `(SELECT *${none} FROM ${name} FINAL)`);
+    }
+    return text;
+  };
+}
+
 /** Tables of a database, by `sbx-admin fleet schema`. */
 export function tableSource(dialect: Dialect, table: (name: string) => string = (name) => name): HuntSource {
   return {

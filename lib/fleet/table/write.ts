@@ -6,8 +6,10 @@ import { lockWithin } from "../../base/home/mod.ts";
 import { DuckDb } from "../engine/mod.ts";
 import { findMachine, keyOf } from "../receive/mod.ts";
 import { type Line, openSegment, verifyRows } from "../segment/mod.ts";
-import { positionOf, storePaths } from "../store/mod.ts";
+import { storePaths } from "../store/mod.ts";
 import { EVENT_FIELDS, OUTCOME_FIELDS, structureOf } from "./columns.ts";
+import { allSegments } from "./segments.ts";
+import { clean } from "./text.ts";
 
 /** Unpacked text of one part, in characters: what is in memory and in one file. */
 const PART_CHARS = 256 * 1024 * 1024;
@@ -187,21 +189,6 @@ const COPY = {
     }) ${TO(output)}`,
 };
 
-/** Takes out what would be another row or column, and halves of characters, which no database takes. */
-function clean(text: string): string {
-  // deno-lint-ignore no-control-regex
-  const plain = /[\x00-\x1f]/.test(text) ? text.replaceAll(/[\x00-\x1f]/g, " ") : text;
-  if (!/\\u[dD][89a-fA-F]/.test(plain)) return plain;
-  try {
-    return JSON.stringify(
-      JSON.parse(plain),
-      (_, value) => typeof value === "string" ? value.toWellFormed() : value,
-    );
-  } catch {
-    return plain;
-  }
-}
-
 function quote(path: string): string {
   return path.replaceAll("'", "''");
 }
@@ -215,27 +202,4 @@ async function doneSegments(parts: string): Promise<Set<string>> {
     }
   }
   return done;
-}
-
-async function* allSegments(dir: string) {
-  const { segments } = storePaths(dir);
-  for (const machineId of await folders(segments)) {
-    for (const sessionId of await folders(join(segments, machineId))) {
-      const names = (await Array.fromAsync(Deno.readDir(join(segments, machineId, sessionId)))).map((
-        { name },
-      ) => name);
-      for (const name of names.filter(positionOf).sort()) yield { machineId, sessionId, name };
-    }
-  }
-}
-
-async function folders(dir: string): Promise<string[]> {
-  try {
-    return (await Array.fromAsync(Deno.readDir(dir))).filter(({ isDirectory }) => isDirectory).map((
-      { name },
-    ) => name).sort();
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  }
 }

@@ -1,0 +1,110 @@
+import { SbxError } from "../../base/error/mod.ts";
+import type { SqlParameter } from "../../detection/sql/mod.ts";
+import { hostFetch } from "../../proxy/mod.ts";
+import type { ClickHouseAddress } from "./address.ts";
+import { formatParameter } from "./parameter.ts";
+
+/** Longest wait for an answer, in `ms`: a hunt over a year takes minutes. */
+const ANSWER_MS = 15 * 60_000;
+/** Longest answer that is read, in characters. */
+const ANSWER_MAX = 256 * 1024 * 1024;
+/** Settings of each SELECT, so that rows are those of the other engines. */
+const SETTINGS = "SETTINGS output_format_json_quote_64bit_integers = 0, join_use_nulls = 1";
+
+/** A column that the table lacks is an error, and not left out. */
+const STRICT = "input_format_skip_unknown_fields = 0";
+
+export type ClickHouseRow = Record<string, string | number | boolean | null>;
+
+/** A ClickHouse server. Values go as parameters beside the statement, never in its text. */
+export class ClickHouseClient {
+  readonly address: ClickHouseAddress;
+  readonly #authorize?: (url: URL) => Promise<string>;
+
+  constructor(address: ClickHouseAddress, authorize?: (url: URL) => Promise<string>) {
+    this.address = address;
+    this.#authorize = authorize;
+  }
+
+  /** Runs a SELECT. @throws {SbxError} `fleet.query.failed`, `fleet.unavailable` */
+  async rows(sql: string, parameters: Record<string, SqlParameter> = {}): Promise<ClickHouseRow[]> {
+    const form = new FormData();
+    form.set("query", `${sql.trimEnd()}\n${SETTINGS}\nFORMAT JSONEachRow`);
+    for (const [name, parameter] of Object.entries(parameters)) {
+      form.set(`param_${name}`, formatParameter(parameter));
+    }
+    // Without it an error may come in the middle of the rows.
+    const text = await this.#post({ wait_end_of_query: "1" }, form);
+    return text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
+  }
+
+  /** Runs a statement that answers nothing. @throws as `rows` */
+  async run(sql: string): Promise<void> {
+    await this.#post({}, sql);
+  }
+
+  /** Inserts rows, all or none of them. @param settings of the statement @throws as `rows` */
+  async insert(table: string, rows: readonly unknown[], settings: readonly string[] = []): Promise<void> {
+    const lines = rows.map((row) => JSON.stringify(row)).join("\n");
+    await this.#post({
+      query: `INSERT INTO ${table} SETTINGS ${[STRICT, ...settings].join(", ")} FORMAT JSONEachRow`,
+    }, `${lines}\n`);
+  }
+
+  async #post(search: Record<string, string>, body: string | FormData): Promise<string> {
+    const { url, database, user, name } = this.address;
+    const at = new URL(url);
+    at.search = new URLSearchParams({ database, ...search }).toString();
+    const authorization = await this.#authorize?.(url) ?? (user && `Basic ${basic(user)}`);
+    let response: Response;
+    let text: string;
+    try {
+      response = await hostFetch(at, {
+        method: "POST",
+        headers: { ...(authorization && { authorization }) },
+        body,
+        redirect: "manual",
+        signal: AbortSignal.timeout(ANSWER_MS),
+      });
+      text = await readText(response);
+    } catch (cause) {
+      if (cause instanceof SbxError) throw cause;
+      throw new SbxError("fleet.unavailable", `${name} does not answer`, {
+        cause,
+        hint: "is the server running? the port is that of its HTTP interface",
+      });
+    }
+    if (response.ok) return text;
+    const said = text.split("\n")[0].slice(0, 500);
+    // A server that starts, is full or is read-only, or a proxy before it.
+    const isAway = response.status >= 502 || response.status < 400;
+    throw new SbxError(
+      isAway ? "fleet.unavailable" : "fleet.query.failed",
+      `${name} answers with status ${response.status}: ${said}`,
+      response.status === 401 || response.status === 403 || response.status === 516
+        ? { hint: "check the user and its password" }
+        : {},
+    );
+  }
+}
+
+function basic(user: string): string {
+  return new TextEncoder().encode(`${user}:`).toBase64();
+}
+
+async function readText(response: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  const parts: string[] = [];
+  let length = 0;
+  for await (const chunk of response.body ?? []) {
+    const part = decoder.decode(chunk, { stream: true });
+    length += part.length;
+    if (length > ANSWER_MAX) {
+      throw new SbxError("fleet.query.failed", `the answer has more than ${ANSWER_MAX} characters`, {
+        hint: "ask for a shorter time, or hunt with fewer rules",
+      });
+    }
+    parts.push(part);
+  }
+  return parts.join("");
+}

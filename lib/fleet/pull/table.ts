@@ -1,0 +1,135 @@
+/** Reading segments and reports from tables of a database: what the store lacks, the store says. */
+import { asSbxError } from "../../base/error/mod.ts";
+import { log } from "../../base/log/mod.ts";
+import { pause } from "../../base/time/mod.ts";
+import type { ChainHeads } from "../../ledger/mod.ts";
+import { readEnd } from "../receive/mod.ts";
+import { Heads, HEX64, sameHeads, SESSION_ID } from "../segment/mod.ts";
+import { sessionFolder } from "../store/mod.ts";
+import { type Pulled, takeReport, takeSegment } from "./take.ts";
+
+/** `ms` between two looks, and the longest wait while the database is away. */
+const ROUND_MS = 1000;
+const WAIT_MAX_MS = 60_000;
+/** Segments read at once. */
+const BATCH = 16;
+/** Rounds after which a missing segment is told as a gap. */
+const PATIENCE = 10;
+
+/** A session in the tables. */
+export interface TableSession {
+  machine_id: string;
+  session_id: string;
+  /** heads that its last segment ends with, as JSON */
+  heads: string;
+}
+
+/** Tables that machines put segments and reports into. */
+export interface SegmentTables {
+  /** the database, for messages */
+  readonly name: string;
+  /** Makes the tables where there are none. */
+  prepare(): Promise<void>;
+  sessions(): Promise<TableSession[]>;
+  /** Segments that begin at a position or behind it, in order. */
+  segments(session: TableSession, from: ChainHeads, limit: number): Promise<Uint8Array[]>;
+  /** Reports that came since the last call, perhaps some of before again. */
+  reports(): Promise<string[]>;
+  close?(): void;
+}
+
+/** What a receiver reads tables with. */
+export interface TablePull extends Pulled {
+  tables: SegmentTables;
+  signal: AbortSignal;
+  /** called after each round with the segments that were kept */
+  onKept?(segments: number): void;
+}
+
+/** Reads until it is aborted. Several receivers of one store may read the same tables. */
+export async function pullTables({ tables, signal, onKept, ...pulled }: TablePull): Promise<void> {
+  const reader = new TableReader(pulled, tables);
+  let isPrepared = false;
+  let wait = ROUND_MS;
+  let problem = "";
+  while (!signal.aborted) {
+    try {
+      if (!isPrepared) await tables.prepare();
+      isPrepared = true;
+      const kept = await reader.round(signal);
+      if (kept > 0) onKept?.(kept);
+      wait = ROUND_MS;
+      problem = "";
+    } catch (cause) {
+      const { message } = asSbxError(cause, `reading ${tables.name}`);
+      if (message !== problem) log.warn(`${message}; trying again`);
+      problem = message;
+      wait = Math.min(wait * 2, WAIT_MAX_MS);
+    }
+    await pause(wait, signal);
+  }
+  tables.close?.();
+}
+
+class TableReader {
+  /** heads of sessions that are read to their end, or whose rest is refused */
+  readonly #settled = new Map<string, string>();
+  readonly #tries = new Map<string, number>();
+
+  constructor(readonly pulled: Pulled, readonly tables: SegmentTables) {}
+
+  /** @returns segments that were kept */
+  async round(signal: AbortSignal): Promise<number> {
+    let kept = 0;
+    for (const session of await this.tables.sessions()) {
+      if (signal.aborted) break;
+      const { machine_id, session_id, heads } = session;
+      const key = `${machine_id}/${session_id}`;
+      // Ids become names of files.
+      if (!HEX64.test(machine_id) || !SESSION_ID.test(session_id) || this.#settled.get(key) === heads) {
+        continue;
+      }
+      const count = await this.#session(key, session);
+      if (count === undefined) this.#settled.set(key, heads);
+      else kept += count;
+    }
+    for (const report of await this.tables.reports()) {
+      await takeReport(this.pulled, new TextEncoder().encode(report));
+    }
+    return kept;
+  }
+
+  /** @returns segments that were kept; `undefined`: there is nothing more to be had of what is there now */
+  async #session(key: string, session: TableSession): Promise<number | undefined> {
+    const folder = sessionFolder(this.pulled.dir, session.machine_id, session.session_id);
+    const last = readHeads(session.heads);
+    let kept = 0;
+    while (true) {
+      const end = await readEnd(folder);
+      if (last && sameHeads(end, last)) return kept || undefined;
+      const segments = await this.tables.segments(session, end, BATCH);
+      if (segments.length === 0) return kept || undefined;
+      for (const bytes of segments) {
+        const tries = this.#tries.get(key) ?? 0;
+        const verdict = await takeSegment(this.pulled, bytes, tries < PATIENCE);
+        // One that another account put there: the rest follows.
+        if (verdict === "never") continue;
+        if (verdict === "later") {
+          this.#tries.set(key, tries + 1);
+          return kept;
+        }
+        kept++;
+      }
+      this.#tries.delete(key);
+      if (sameHeads(await readEnd(folder), end)) return kept || undefined;
+    }
+  }
+}
+
+function readHeads(text: string): ChainHeads | undefined {
+  try {
+    return Heads.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}

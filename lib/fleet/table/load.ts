@@ -1,0 +1,207 @@
+/** Verified segments → tables of ClickHouse. What is there already, the tables say: a loader keeps no state of its own. */
+import { join } from "node:path";
+import { log } from "../../base/log/mod.ts";
+import { lockWithin } from "../../base/home/mod.ts";
+import type { ClickHouseClient } from "../clickhouse/mod.ts";
+import { findMachine, keyOf, listMachines } from "../receive/mod.ts";
+import { openSegment, verifyRows } from "../segment/mod.ts";
+import { positionOf, storePaths } from "../store/mod.ts";
+import { schemaStatements } from "./columns.ts";
+import { eventRow, journalRow, outcomeRow, type TableRow } from "./row.ts";
+import { allSegments } from "./segments.ts";
+
+/** Characters of texts after which rows are inserted. */
+const BATCH_CHARS = 32 * 1024 * 1024;
+
+/** Behind all names of segments. */
+const LAST_NAME = "~";
+
+const CHAINS = ["events", "outcomes", "journal"] as const;
+type Chain = typeof CHAINS[number];
+/** Rows of each chain that a table has. */
+type Loaded = Record<Chain, number>;
+
+/** Rows that were inserted. */
+export interface LoadedRows {
+  segments: number;
+  events: number;
+}
+
+/**
+ * Loads the rows of a store into ClickHouse, each session in order. A row that comes twice, after an answer that was lost,
+ * replaces itself: the tables are read with FINAL.
+ */
+export class ClickHouseLoader {
+  readonly #dir: string;
+  readonly #client: ClickHouseClient;
+  /** rows by machine and session; absent until the tables were asked */
+  #loaded?: Map<string, Loaded>;
+  /** name of the last segment of each session that is loaded, or cannot be */
+  readonly #last = new Map<string, string>();
+  #machines = "";
+
+  constructor(dir: string, client: ClickHouseClient) {
+    this.#dir = dir;
+    this.#client = client;
+  }
+
+  /** Makes the tables, and the columns that an earlier sbx did not have. @throws {SbxError} those of the client */
+  async prepare(): Promise<void> {
+    for (const statement of schemaStatements("clickhouse")) await this.#client.run(statement);
+  }
+
+  /**
+   * Inserts what the tables lack; nothing while another receiver of this store does.
+   *
+   * @throws {SbxError} those of the client: the rest comes with the next call
+   */
+  async round(): Promise<LoadedRows> {
+    const sum: LoadedRows = { segments: 0, events: 0 };
+    await Deno.mkdir(this.#dir, { recursive: true, mode: 0o700 });
+    using lock = await Deno.open(join(this.#dir, ".clickhouse.lock"), {
+      create: true,
+      write: true,
+      mode: 0o600,
+    });
+    if (!await lockWithin(lock, 0)) {
+      // That one inserts: what the tables have is asked again.
+      this.#loaded = undefined;
+      return sum;
+    }
+    try {
+      this.#loaded ??= await this.#ask();
+      await this.#loadMachines();
+      await this.#loadSegments(sum);
+      return sum;
+    } catch (error) {
+      this.#loaded = undefined;
+      throw error;
+    }
+  }
+
+  async #loadSegments(sum: LoadedRows): Promise<void> {
+    const loaded = this.#loaded!;
+    let batch = new Batch();
+    const finish = async () => {
+      for (const chain of CHAINS) {
+        if (batch.rows[chain].length > 0) await this.#client.insert(chain, batch.rows[chain]);
+      }
+      for (const [key, ends] of batch.ends) loaded.set(key, ends);
+      for (const [key, name] of batch.last) this.#last.set(key, name);
+      sum.segments += batch.segments;
+      sum.events += batch.rows.events.length;
+      batch = new Batch();
+    };
+    for await (const { machineId, sessionId, name, next } of withNext(allSegments(this.#dir))) {
+      const key = `${machineId}/${sessionId}`;
+      // Names say where segments begin, and are sorted.
+      if (name <= (batch.last.get(key) ?? this.#last.get(key) ?? "")) continue;
+      const has = batch.ends.get(key) ?? loaded.get(key) ?? { events: 0, outcomes: 0, journal: 0 };
+      // Where the next one begins this one ends.
+      if (next && CHAINS.every((chain) => next[chain] <= has[chain])) continue;
+      const opened = await this.#open(machineId, sessionId, name);
+      if (!opened) {
+        this.#last.set(key, LAST_NAME);
+        continue;
+      }
+      const { from, to, lines } = opened;
+      batch.add({ machine_id: machineId, session_id: sessionId }, from, has, lines);
+      batch.ends.set(key, { events: to.events, outcomes: to.outcomes, journal: to.journal });
+      batch.last.set(key, name);
+      if (batch.chars >= BATCH_CHARS) await finish();
+    }
+    await finish();
+  }
+
+  /** Opens a segment; `undefined`: it was changed, which is told by `fleet verify` and stops its session alone. */
+  async #open(machineId: string, sessionId: string, name: string) {
+    const machine = await findMachine(this.#dir, machineId);
+    if (!machine) return undefined;
+    const own = keyOf(machine);
+    const path = join(storePaths(this.#dir).segments, machineId, sessionId, name);
+    try {
+      const opened = await openSegment(await Deno.readFile(path), (id) => id === own.id ? own : undefined);
+      return { ...opened.header, lines: verifyRows(opened) };
+    } catch (error) {
+      log.error(`session ${sessionId} of ${machineId} is not loaded: ${name}: ${(error as Error).message}`);
+      return undefined;
+    }
+  }
+
+  async #loadMachines(): Promise<void> {
+    const machines = await listMachines(this.#dir);
+    const text = JSON.stringify(machines);
+    if (text === this.#machines || machines.length === 0) return;
+    await this.#client.insert(
+      "machines",
+      machines.map(({ machine_id, name, team = "", enrolled_at }) => ({
+        machine_id,
+        name,
+        team,
+        enrolled_at,
+      })),
+    );
+    this.#machines = text;
+  }
+
+  /** Rows of each session that the tables have: sessions are inserted in order, so that the last one tells. */
+  async #ask(): Promise<Map<string, Loaded>> {
+    const loaded = new Map<string, Loaded>();
+    for (const chain of CHAINS) {
+      const number = chain === "events" ? "sequence" : "number";
+      const rows = await this.#client.rows(
+        `SELECT machine_id, session_id, max(${number}) AS last FROM ${chain} GROUP BY machine_id, session_id`,
+      );
+      for (const { machine_id, session_id, last } of rows) {
+        const key = `${machine_id}/${session_id}`;
+        const ends = loaded.get(key) ?? { events: 0, outcomes: 0, journal: 0 };
+        ends[chain] = Number(last);
+        loaded.set(key, ends);
+      }
+    }
+    return loaded;
+  }
+}
+
+/** Rows on their way into the tables. */
+class Batch {
+  readonly rows: Record<Chain, TableRow[]> = { events: [], outcomes: [], journal: [] };
+  readonly ends = new Map<string, Loaded>();
+  readonly last = new Map<string, string>();
+  segments = 0;
+  chars = 0;
+
+  /** @param has rows that the tables have */
+  add(
+    place: { machine_id: string; session_id: string },
+    from: Loaded,
+    has: Loaded,
+    lines: ReturnType<typeof verifyRows>,
+  ): void {
+    this.segments++;
+    const at = { events: from.events, outcomes: from.outcomes, journal: from.journal };
+    for (const line of lines) {
+      const chain = line.kind === "journal" ? "journal" : `${line.kind}s` as Chain;
+      const number = ++at[chain];
+      if (number <= has[chain]) continue;
+      const key = { ...place, number };
+      if (line.kind === "event") this.rows.events.push(eventRow(key, line));
+      else if (line.kind === "outcome") this.rows.outcomes.push(outcomeRow(key, line));
+      else this.rows.journal.push(journalRow(key, line));
+      this.chars += line.text?.length ?? 0;
+    }
+  }
+}
+
+/** Segments with the position at which the next one of their session begins. */
+async function* withNext(segments: ReturnType<typeof allSegments>) {
+  let before: { machineId: string; sessionId: string; name: string } | undefined;
+  for await (const segment of segments) {
+    if (before) {
+      const isSame = before.machineId === segment.machineId && before.sessionId === segment.sessionId;
+      yield { ...before, next: isSame ? positionOf(segment.name) : undefined };
+    }
+    before = segment;
+  }
+  if (before) yield { ...before, next: undefined };
+}
