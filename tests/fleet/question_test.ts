@@ -1,9 +1,16 @@
 /** Every prepared question, on both engines, over the same store: the same answers, and the right ones. */
 import { assert, assertEquals } from "@std/assert";
 import { ClickHouseClient, parseClickHouse } from "../../lib/fleet/clickhouse/mod.ts";
-import { ask, QUESTIONS } from "../../lib/fleet/question/mod.ts";
+import { DuckDb, type Row } from "../../lib/fleet/engine/mod.ts";
+import { ask, grafanaDashboard, QUESTIONS, viewName, viewStatements } from "../../lib/fleet/question/mod.ts";
 import { listMachines } from "../../lib/fleet/receive/mod.ts";
-import { ClickHouseLoader, openOver, writeTables } from "../../lib/fleet/table/mod.ts";
+import {
+  ClickHouseLoader,
+  openOver,
+  parquetTable,
+  schemaStatements,
+  writeTables,
+} from "../../lib/fleet/table/mod.ts";
 import { ClickHouseProcess } from "../helper/clickhouse_server.ts";
 import { eventCommon } from "../helper/event.ts";
 import { record, SESSION_A, SESSION_B, TestFleet, webEvent } from "../helper/fleet.ts";
@@ -41,6 +48,108 @@ function modelEvent(session_id: string): Event {
       },
     },
   } as unknown as Event;
+}
+
+interface Places {
+  store: string;
+  machines: Awaited<ReturnType<typeof listMachines>>;
+  server: ClickHouseProcess;
+}
+
+/** Asks the views of ClickHouse and DuckDB, and the panels of the dashboard, as other programs do. */
+async function sameFromViews(
+  answers: ReadonlyMap<string, unknown[]>,
+  values: Record<string, string>,
+  { store, machines, server }: Places,
+): Promise<void> {
+  const client = new ClickHouseClient(parseClickHouse(server.url));
+  const path = `${store}/../fleet.duckdb`;
+  {
+    await using duck = await DuckDb.open(path);
+    for (const statement of schemaStatements("duckdb")) await duck.rows(statement);
+    const parquet = parquetTable(store, "duckdb");
+    for (const name of ["events", "outcomes", "journal"]) {
+      await duck.rows(`INSERT INTO ${name} BY NAME SELECT * FROM ${parquet(name)}`);
+    }
+    for (const { machine_id, name, team = "", enrolled_at } of machines) {
+      await duck.rows(
+        `INSERT INTO machines VALUES ('${machine_id}', '${name}', '${team}', '${enrolled_at}')`,
+      );
+    }
+    for (const statement of viewStatements("duckdb")) await duck.rows(statement);
+  }
+  const text = (value: string) => ({ type: "string" as const, values: [value] });
+  await using file = await openOver(`duckdb://${path}`);
+  const panels = grafanaDashboard().panels as { title: string; targets?: { rawSql: string }[] }[];
+  for (const question of QUESTIONS) {
+    const { name } = question;
+    const value = question.value && values[question.value];
+    const terms = { ...(value && { value }), since: 1 };
+    assertEquals(
+      await ask({ engine: file.engine, table: file.table! }, question, terms),
+      answers.get(name),
+      `${name} in a file`,
+    );
+    const asked = (rows: Row[]) => rows.map(withTimes);
+    const macro = viewStatements("duckdb").find((each) => each.includes(` ${viewName(question)}(`))!;
+    const [, parameters] = /\((.*?)\) AS TABLE/.exec(macro)!;
+    const given = parameters.replace("value", "value := $value").replace("since", "since := 1");
+    assertEquals(
+      asked(
+        await file.engine.rows(
+          `SELECT * FROM ${viewName(question)}(${given})`,
+          value ? { value: text(value) } : {},
+        ),
+      ),
+      answers.get(name),
+      `${name}, macro`,
+    );
+    // A view is called with the parameters that it has.
+    const view = viewStatements("clickhouse").find((each) => each.includes(` ${viewName(question)} `))!;
+    const call = [
+      ...(view.includes("{value:") ? ["value = {value:String}"] : []),
+      ...(view.includes("{since:") ? ["since = 1"] : []),
+    ];
+    const from = `SELECT * FROM ${viewName(question)}${call.length > 0 ? `(${call.join(", ")})` : ""}`;
+    assertEquals(
+      asked(await client.rows(from, value ? { value: text(value) } : {})),
+      answers.get(name),
+      `${name}, view`,
+    );
+    const panel = panels.find(({ title }) => title.split(":")[0] === name)!;
+    assertEquals(
+      asked(await client.rows(inGrafana(panel.targets![0].rawSql, value))),
+      answers.get(name),
+      `${name}, panel`,
+    );
+    // What would end a literal is only a value.
+    if (value) {
+      for (const hostile of ["' OR 1 = 1 --", "\\' OR 1 = 1 --", "${__from}", "%27 OR 1"]) {
+        const found = await client.rows(inGrafana(panel.targets![0].rawSql, hostile));
+        assertEquals(found, [], `${name} with ${hostile}`);
+      }
+    }
+  }
+}
+
+/** A statement as Grafana sends it: variables replaced by texts, which `percentencode` makes of letters, digits and -_.~% alone. */
+function inGrafana(sql: string, value = ""): string {
+  const encoded = encodeURIComponent(value).replace(
+    /[!'()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return sql.replaceAll("${__from}", "1").replace(/\$\{\w+:percentencode\}/g, () => encoded)
+    .replace(/ SETTINGS join_use_nulls = 1$/, "");
+}
+
+function withTimes(row: Row): Row {
+  return Object.fromEntries(
+    Object.entries(row).map(([name, value]) =>
+      name.endsWith("_ms")
+        ? [name.slice(0, -3), typeof value === "number" ? new Date(value).toISOString() : ""]
+        : [name, value]
+    ),
+  );
 }
 
 Deno.test("questions have the same answers on DuckDB and ClickHouse", async () => {
@@ -113,6 +222,7 @@ Deno.test("questions have the same answers on DuckDB and ClickHouse", async () =
       answers.set(question.name, rows);
     }
   }
+  await sameFromViews(answers, values, { store: fleet.store, machines, server });
   // deno-lint-ignore no-explicit-any
   const rows = (name: string) => answers.get(name) as any[];
   assertEquals(rows("reached-host").map(({ machine, team, session }) => [machine, team, session]), [[

@@ -1,4 +1,5 @@
 import type { CommandGroup } from "../../../lib/base/args/mod.ts";
+import { fleetGrafana } from "./grafana.ts";
 import { fleetHunt } from "./hunt.ts";
 import { fleetImport } from "./import.ts";
 import { fleetMachines } from "./machines.ts";
@@ -20,6 +21,7 @@ export const FLEET: CommandGroup = {
     fleetImport,
     fleetTables,
     fleetSchema,
+    fleetGrafana,
     fleetHunt,
   ],
 };

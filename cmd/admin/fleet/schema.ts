@@ -6,7 +6,7 @@ import { PROGRAM } from "../program.ts";
 export const fleetSchema: Command = {
   name: "fleet schema",
   usage: "clickhouse|duckdb",
-  summary: "print the tables of a fleet as SQL, from the definition of events",
+  summary: "print the tables of a fleet, and the prepared questions as views, as SQL",
   options: [],
   words: { min: 1, max: 1 },
   examples: ["sbx-admin fleet schema clickhouse"],
@@ -15,8 +15,12 @@ export const fleetSchema: Command = {
     if (dialect !== "clickhouse" && dialect !== "duckdb") {
       throw usageError({ program: PROGRAM, command: fleetSchema }, `unknown database "${dialect}"`);
     }
-    const { schemaSql } = await import("../../../lib/fleet/table/mod.ts");
-    await print(schemaSql(dialect).trimEnd());
+    const [{ schemaStatements }, { viewStatements }] = await Promise.all([
+      import("../../../lib/fleet/table/mod.ts"),
+      import("../../../lib/fleet/question/mod.ts"),
+    ]);
+    const statements = [...schemaStatements(dialect), ...viewStatements(dialect)];
+    await print(statements.map((statement) => `${statement};`).join("\n\n"));
     return 0;
   },
 };

@@ -61,19 +61,30 @@ export function writeQuestion(
 ): { sql: string; parameters: Parameters } {
   const parameter = (name: string, type: string) => dialect === "duckdb" ? `$${name}` : `{${name}:${type}}`;
   const parameters: Parameters = {};
-  const text = parameter("value", "String");
-  const write: Writing = {
+  const write = writingOf(dialect, {
     from: (name) => name === "machines" && machines ? machineRows(machines) : table(name),
-    value: text,
-    json: (column, path) => jsonText(dialect, column, path),
-    contains: (column) =>
-      dialect === "duckdb" ? `contains(${column}, ${text})` : `position(${column}, ${text}) > 0`,
-    since: `e.timestamp_unix_ms >= ${parameter("since", "Int64")}`,
-  };
+    value: parameter("value", "String"),
+    since: parameter("since", "Int64"),
+  });
   const sql = `SELECT * FROM (\n${question.sql(write)}\n) AS answer LIMIT ${ANSWER_ROWS}`;
   if (sql.includes(parameter("since", "Int64"))) parameters.since = { type: "number", values: [since] };
   if (value !== undefined) parameters.value = { type: "string", values: [value] };
   return { sql, parameters };
+}
+
+/** What a statement is written with. @param since Unix `ms` in SQL */
+export function writingOf(
+  dialect: Dialect,
+  { from, value, since }: Pick<Writing, "from" | "value"> & { since: string },
+): Writing {
+  return {
+    from,
+    value,
+    json: (column, path) => jsonText(dialect, column, path),
+    contains: (column) =>
+      dialect === "duckdb" ? `contains(${column}, ${value})` : `position(${column}, ${value}) > 0`,
+    since: `e.timestamp_unix_ms >= ${since}`,
+  };
 }
 
 /** Machines as a table. Their names were checked when they enrolled: letters, digits and . _ @ - */

@@ -98,11 +98,6 @@ export function columnsOf(table: TableName, dialect: Dialect): { name: string; t
   });
 }
 
-/** DDL of the tables and views, as it is printed. */
-export function schemaSql(dialect: Dialect): string {
-  return schemaStatements(dialect).map((statement) => `${statement};\n`).join("\n");
-}
-
 /**
  * DDL of the tables, which may be run again: columns that an earlier sbx did not have are added. A row that is inserted again
  * replaces itself in ClickHouse, and is an error in DuckDB.

@@ -62,7 +62,10 @@ export async function openOver(over: string, authorize?: (url: URL) => Promise<s
     if (kind === "chdb") {
       throw new SbxError("fleet.over.invalid", `${path} is a file; chdb:// takes a folder`);
     }
-    return { ...opened(await DuckDb.open(path), tableSource("duckdb")), table: (name) => name };
+    const engine = await DuckDb.open(path);
+    const found = await engine.rows("SELECT 1 FROM duckdb_tables() WHERE table_name = 'machines'");
+    const hasMachines = found.length > 0;
+    return { ...opened(engine, tableSource("duckdb")), table: (name) => name, hasMachines };
   }
   if (await hasParts(path)) {
     const engine = kind === "duckdb" ? await DuckDb.open() : new ChDb();

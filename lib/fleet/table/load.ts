@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { log } from "../../base/log/mod.ts";
 import { lockWithin } from "../../base/home/mod.ts";
 import type { ClickHouseClient } from "../clickhouse/mod.ts";
+import { viewStatements } from "../question/mod.ts";
 import { findMachine, keyOf, listMachines } from "../receive/mod.ts";
 import { openSegment, verifyRows } from "../segment/mod.ts";
 import { positionOf, storePaths } from "../store/mod.ts";
@@ -45,9 +46,10 @@ export class ClickHouseLoader {
     this.#client = client;
   }
 
-  /** Makes the tables, and the columns that an earlier sbx did not have. @throws {SbxError} those of the client */
+  /** Makes the tables and views, and the columns that an earlier sbx did not have. @throws {SbxError} those of the client */
   async prepare(): Promise<void> {
-    for (const statement of schemaStatements("clickhouse")) await this.#client.run(statement);
+    const statements = [...schemaStatements("clickhouse"), ...viewStatements("clickhouse")];
+    for (const statement of statements) await this.#client.run(statement);
   }
 
   /**

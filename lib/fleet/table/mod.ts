@@ -1,5 +1,5 @@
 /** The rows of a store as tables: Parquet, DDL, and where hunts look. */
-export { schemaSql, TABLES } from "./columns.ts";
+export { schemaStatements, TABLES } from "./columns.ts";
 export { ledgerSource, parquetTable, tableSource } from "./source.ts";
 export { eventsOf, sessionsSince } from "./events.ts";
 export { hunt, type HuntRow, openOver, type Over } from "./hunt.ts";
