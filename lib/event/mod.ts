@@ -16,5 +16,6 @@ export {
   type PathClass,
   pathClass,
 } from "./path.ts";
+export { type ProcessNode, type ProcessTree, ProcessTreeBuilder } from "./process_tree.ts";
 export { readTraceparent, traceIdOf } from "./trace.ts";
 export { processOf } from "./process.ts";

@@ -1,7 +1,7 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { type ProcessNode, type ProcessTree, ProcessTreeBuilder } from "../../../lib/event/mod.ts";
 import { table } from "../output.ts";
-import { type ProcessNode, type ProcessTree, ProcessTreeBuilder } from "../process_tree.ts";
 import { FILE_NOTE, RecordedEvents } from "../recorded_events.ts";
 
 /** Most levels that are indented, and most characters of a command. */

@@ -1,6 +1,5 @@
 /** The processes of a session as a tree, out of its recorded events. */
-import type { Event } from "../../lib/event/mod.ts";
-import { type EventFamily, type EventProcess, familyOf } from "../../lib/event/mod.ts";
+import { type Event, type EventFamily, type EventProcess, familyOf } from "./event.ts";
 
 /** Longest time in `ms` by which a guest tells of a program after its first request. */
 const LATE_MS = 5000;
