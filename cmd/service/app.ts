@@ -54,7 +54,7 @@ export function makeApp(service: Service): Hono {
   routeSecurity(app, supervisor, new SecurityReport(service));
   routeSettings(app, settings, corp);
   routeProfiles(app, home, () => rules.countDefaults());
-  routePolicy(app, service);
+  routePolicy(app, service, findLedger);
   routeMcp(app, service.mcp);
   routeVms(app, service);
   routeTemplates(app, service);

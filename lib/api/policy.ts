@@ -18,6 +18,7 @@ export const LintView = z.object({
   layer: z.string(),
   file: z.string().optional(),
   line: z.int().optional(),
+  at: z.int().optional().describe("of a draft that does not compile: offset in its match expression"),
   other_rule_id: z.string().optional(),
   message: z.string(),
   witness: z.record(z.string(), z.unknown()).optional().describe("example event"),
@@ -58,7 +59,16 @@ const EventBody = z.record(z.string(), z.unknown()).superRefine((event, context)
   for (const issue of parsed.error?.issues ?? []) context.addIssue({ ...issue } as z.core.$ZodRawIssue);
 }).describe("sbx.policy-context.v1: part of an event, with common.event_type at least");
 
-export const EvaluateRequest = z.strictObject({ event: EventBody }).openapi("Evaluate");
+/** An unsaved rule of a profile, new or in place of one with its id. */
+const DraftBody = z.strictObject({
+  rule_id: z.string().regex(RULE_ID),
+  rule: z.strictObject(RuleSchema.shape),
+}).openapi("RuleDraft");
+
+export const EvaluateRequest = z.strictObject({
+  event: EventBody,
+  draft: DraftBody.optional().describe("decides with this rule too, which is not saved"),
+}).openapi("Evaluate");
 export type EvaluateRequest = z.infer<typeof EvaluateRequest>;
 
 export const EvaluateResult = z.object({
@@ -68,6 +78,43 @@ export const EvaluateResult = z.object({
   failures: z.array(z.object({ rule_id: z.string(), event_id: z.string(), message: z.string() })),
 }).openapi("EvaluateResult");
 export type EvaluateResult = z.infer<typeof EvaluateResult>;
+
+/** Most events that differ, of one answer. */
+export const DIFFERENCES_MAX = 1000;
+
+export const TryRequest = DraftBody.extend({
+  session: z.string().optional().describe("id or name; absent: the linter alone"),
+  limit: z.int().min(1).max(DIFFERENCES_MAX).default(100).describe("most events that are listed"),
+}).openapi("RuleTry");
+export type TryRequest = z.input<typeof TryRequest>;
+
+const Verdict = z.object({
+  decision: z.string(),
+  rule_id: z.string(),
+  rewrites: z.int().describe("number of changes that rewrite rules make"),
+});
+
+export const TryResult = z.object({
+  lints: z.array(LintView).describe("about the draft, and about rules for which it is the reason"),
+  effect: z.object({
+    decided: z.int().describe("events of the session that rules decide on"),
+    different: z.int().describe("of these, events that the draft decides in another way"),
+    changes: z.array(z.object({ from: z.string(), to: z.string(), count: z.int() })),
+    differences: z.array(z.object({
+      event_id: z.string(),
+      event_type: z.string(),
+      timestamp_unix_ms: z.int(),
+      subject: z.string().describe("subject of the event on one line"),
+      before: Verdict,
+      after: Verdict,
+    })).describe("oldest first"),
+    truncated: z.boolean().describe("more differ than are listed"),
+  }).optional().describe("absent without a session, or for a draft that cannot be saved"),
+}).openapi("RuleTried");
+export type TryResult = z.infer<typeof TryResult>;
+
+export const AskRule = DraftBody.extend({ profile_id: z.string() }).openapi("AskRule");
+export type AskRule = z.infer<typeof AskRule>;
 
 export const AskView = z.object(Ask.shape).openapi("Ask");
 export type AskView = z.infer<typeof AskView>;
@@ -150,6 +197,13 @@ export const policyRoutes = {
     request: { params: profile, ...body(EvaluateRequest) },
     responses: answers("decision and findings for one event", EvaluateResult),
   }),
+  tryRule: createRoute({
+    method: "post",
+    path: `${rules}/try`,
+    tags,
+    request: { params: profile, ...body(TryRequest) },
+    responses: answers("remarks on an unsaved rule, and what it would change in a session", TryResult),
+  }),
   asks: createRoute({
     method: "get",
     path: "/asks",
@@ -162,6 +216,13 @@ export const policyRoutes = {
     tags,
     request: { params: ask, ...body(AskResolve) },
     responses: answers("the resolved ask", AskView),
+  }),
+  askRule: createRoute({
+    method: "get",
+    path: "/asks/{id}/rule",
+    tags,
+    request: { params: ask },
+    responses: answers("the rule by which events like this one pass without a question; not saved", AskRule),
   }),
   why: createRoute({
     method: "get",

@@ -23,14 +23,18 @@ export class AskInbox {
     return lists.flat().sort((a, b) => a.created_at.localeCompare(b.created_at));
   }
 
+  /** A pending ask. @throws {SbxError} `ask.not_found` */
+  async get(askId: string): Promise<Ask> {
+    const pending = (await this.list()).find(({ ask_id }) => ask_id === askId);
+    if (pending) return pending;
+    throw new SbxError("ask.not_found", `no ask ${askId} is pending: it was answered, or it expired`, {
+      hint: "sbx asks lists the pending ones",
+    });
+  }
+
   /** Answers an ask. @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked` */
   async resolve(askId: string, answer: AskAnswer, by: AnsweredBy): Promise<Ask> {
-    const pending = (await this.list()).find(({ ask_id }) => ask_id === askId);
-    if (!pending) {
-      throw new SbxError("ask.not_found", `no ask ${askId} is pending: it was answered, or it expired`, {
-        hint: "sbx asks lists the pending ones",
-      });
-    }
+    const pending = await this.get(askId);
     const vm = this.#registry.get(pending.session_id);
     return (await vm.process.call({ t: "Resolve", ask_id: askId, ...answer, by })).ask;
   }

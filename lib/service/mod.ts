@@ -18,6 +18,7 @@ export {
   sessionEvents,
   sessionHistory,
 } from "./ledger.ts";
+export { ruleOfAsk, tryDraft } from "./rule_draft.ts";
 export { type ChannelUpdate, updateFromChannel, updatePins, updateProgram } from "./channel_update.ts";
 export { useNetworkOf } from "./host_network.ts";
 export { takeLock } from "./lock.ts";

@@ -1,7 +1,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import { type Home, writeAtomic } from "../base/home/mod.ts";
 import type { CorpStore } from "../corp/mod.ts";
-import type { Lint, RuleTable } from "../policy/author/mod.ts";
+import type { Lint, RuleDraft, RuleTable } from "../policy/author/mod.ts";
 import type { Policy, Rule } from "../policy/mod.ts";
 import { loadProfile, parseProfile, type Profile } from "../profile/mod.ts";
 import { withFileLock } from "../settings/mod.ts";
@@ -21,6 +21,16 @@ export class Rules {
   /** Policy of a VM that would boot now. */
   async policyOf(profileId: string): Promise<Policy> {
     return await this.#compile(await loadProfile(this.home, profileId));
+  }
+
+  /** Policy of a VM that would boot with an unsaved rule. @throws {SbxError} `policy.invalid` */
+  async policyWith(profileId: string, draft: RuleDraft): Promise<Policy> {
+    const [{ compileLayers }, { withDraft }] = await Promise.all([
+      import("../policy/mod.ts"),
+      import("../policy/author/mod.ts"),
+    ]);
+    const { corp, profile } = await this.#layers(await loadProfile(this.home, profileId));
+    return compileLayers({ corp, profile: { rules: withDraft(profile.rules, draft) } });
   }
 
   /** Number of built-in rules, which every profile has. */

@@ -94,7 +94,7 @@ Deno.test("policy in a running VM", async (t) => {
         const shown = await sbx.ok("allow", ask_id, "--save-as-rule");
         assertStringIncludes(shown, "process.activity.argv == [");
         assertStringIncludes(shown, "the linter has no remarks");
-        assertMatch(shown, /in this session of \d+ events: 1 event from ask to allow/);
+        assertMatch(shown, /in this session of \d+ decisions: 1 event from ask to allow/);
         assertEquals([(await asking).code, (await run("/saved")).code], [0, 0]);
         assertStringIncludes(await Deno.readTextFile(profile), "argv == [");
         const other = run("/other");

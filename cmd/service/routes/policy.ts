@@ -1,8 +1,8 @@
 import type { Hono } from "hono";
-import { policyRoutes, type RuleList } from "../../../lib/api/mod.ts";
+import { type AskRule, policyRoutes, type RuleList, type TryResult } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Rule } from "../../../lib/policy/mod.ts";
-import type { Service } from "../../../lib/service/mod.ts";
+import { type LedgerFinder, ruleOfAsk, type Service, tryDraft } from "../../../lib/service/mod.ts";
 import { userName } from "../../../lib/base/user/mod.ts";
 import { clientOf } from "../client.ts";
 import { handle } from "../handle.ts";
@@ -14,7 +14,11 @@ type RuleView = Omit<Rule, "match_line">;
 type PolicyParts = Pick<Service, "rules" | "refresh" | "inForce" | "asks" | "registry">;
 
 /** Routes of rules, of their evaluation on one event, and of pending asks (docs/contracts.md §2, §5). */
-export function routePolicy(app: Hono, { rules, refresh, inForce, asks, registry }: PolicyParts): void {
+export function routePolicy(
+  app: Hono,
+  { rules, refresh, inForce, asks, registry }: PolicyParts,
+  findLedger: LedgerFinder,
+): void {
   handle(app, policyRoutes.listRules, async ({ params }): Promise<RuleList> => {
     const policy = await rules.policyOf(params.id);
     const vms = await inForce.list(params.id);
@@ -45,9 +49,14 @@ export function routePolicy(app: Hono, { rules, refresh, inForce, asks, registry
   handle(app, policyRoutes.evaluate, async ({ params, body }) => {
     const { completeEvent } = await import("../../../lib/policy/author/mod.ts");
     const complete = completeEvent(body.event);
-    const policy = await rules.policyOf(params.id);
+    const policy = await (body.draft ? rules.policyWith(params.id, body.draft) : rules.policyOf(params.id));
     const { decision, findings, event, failures } = policy.evaluate(complete, { explain: true });
     return { decision, findings, failures, ...(event !== complete && { event }) };
+  });
+  handle(app, policyRoutes.tryRule, async ({ params, body, context }): Promise<TryResult> => {
+    const { session, limit, ...draft } = body;
+    const ledger = session === undefined ? undefined : await findLedger(session);
+    return await tryDraft(rules, params.id, draft, { ledger, limit, signal: context.req.raw.signal });
   });
   handle(app, policyRoutes.asks, async () => ({ asks: await asks.list() }));
   handle(
@@ -56,6 +65,12 @@ export function routePolicy(app: Hono, { rules, refresh, inForce, asks, registry
     ({ params, body, context }) =>
       // The socket and the token of this service are those of its user.
       asks.resolve(params.id, body, { user: userName(), client: clientOf(context) }),
+  );
+
+  handle(
+    app,
+    policyRoutes.askRule,
+    ({ params }): Promise<AskRule> => ruleOfAsk(params.id, { asks, rules, findLedger }),
   );
 
   async function findRule(profileId: string, ruleId: string, layer?: string): Promise<RuleView> {

@@ -13,6 +13,7 @@ import { findMisspelled } from "./spelling.ts";
 import { eventOf, holds, witnessOf } from "./witness.ts";
 
 export type LintCode =
+  | "invalid"
   | "unreachable"
   | "hidden-block"
   | "redundant"
@@ -34,6 +35,8 @@ export interface Lint {
   layer: string;
   file?: string;
   line?: number;
+  /** offset in the match expression, of a draft that does not compile */
+  at?: number;
   /** the other rule, for findings about two */
   other_rule_id?: string;
   message: string;

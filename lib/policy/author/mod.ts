@@ -2,6 +2,7 @@
  * Reading, editing, linting and testing of rules, for their authors. Loads zod and the engine: import it on demand
  * where start time matters.
  */
+export { draftProblem, type RuleDraft, withDraft } from "./draft.ts";
 export { withoutRule, withRule } from "./edit.ts";
 export {
   completeEvent,

@@ -1,0 +1,75 @@
+import { type Decision, isGuard, type Policy, subjectLine } from "../policy/mod.ts";
+import type { LabEvent } from "./event.ts";
+
+/** Decision on an event, with the rule that made it. */
+export interface RuleVerdict {
+  decision: string;
+  rule_id: string;
+  /** number of changes that rewrite rules make */
+  rewrites: number;
+}
+
+/** An event that changed rules decide in another way. */
+export interface RuleDifference {
+  event_id: string;
+  event_type: string;
+  timestamp_unix_ms: number;
+  /** on one line */
+  subject: string;
+  before: RuleVerdict;
+  after: RuleVerdict;
+}
+
+/** What changed rules would do with the events of a session. */
+export interface RuleEffect {
+  /** number of events that rules decide on */
+  decided: number;
+  /** number of events that differ */
+  different: number;
+  /** numbers of events by their decisions before and after, where these differ */
+  changes: { from: string; to: string; count: number }[];
+  /** the first that differ, oldest first */
+  differences: RuleDifference[];
+  /** more differ than are listed */
+  truncated: boolean;
+}
+
+/** Compares two sets of rules, event by event. Events that code refused before any rule, or that rules cannot stop, do not count. */
+export async function effectOf(
+  before: Policy,
+  after: Policy,
+  events: AsyncIterable<LabEvent> | Iterable<LabEvent>,
+  { limit, signal }: { limit: number; signal?: AbortSignal },
+): Promise<RuleEffect> {
+  const changes = new Map<string, { from: string; to: string; count: number }>();
+  const effect: RuleEffect = { decided: 0, different: 0, changes: [], differences: [], truncated: false };
+  for await (const event of events) {
+    signal?.throwIfAborted();
+    const { rule_id, common: { enforceability, event_id, event_type, timestamp_unix_ms } } = event;
+    if (enforceability !== "inline_blockable" || rule_id !== undefined && isGuard(rule_id)) continue;
+    effect.decided++;
+    const [was, is] = [before, after].map((policy) => policy.evaluate(event).decision);
+    if (was.decision !== is.decision) {
+      const key = `${was.decision} ${is.decision}`;
+      const { count } = changes.get(key) ?? { count: 0 };
+      changes.set(key, { from: was.decision, to: is.decision, count: count + 1 });
+    } else if (was.rule.id === is.rule.id && sameRewrites(was, is)) continue;
+    effect.different++;
+    if (effect.differences.length === limit) effect.truncated = true;
+    else {
+      const subject = subjectLine(event);
+      const place = { event_id, event_type, timestamp_unix_ms, subject };
+      effect.differences.push({ ...place, before: verdictOf(was), after: verdictOf(is) });
+    }
+  }
+  effect.changes = [...changes.values()].sort((a, b) => b.count - a.count);
+  return effect;
+}
+
+function verdictOf({ decision, rule, rewrites }: Decision): RuleVerdict {
+  return { decision, rule_id: rule.id, rewrites: rewrites.length };
+}
+
+function sameRewrites(a: Decision, b: Decision): boolean {
+  return JSON.stringify(a.rewrites) === JSON.stringify(b.rewrites);
+}
