@@ -1,7 +1,9 @@
 /** Asks that a guest waits for, answered in the inbox. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { type DesktopWorld, MARKUP } from "./desktop_world.ts";
 
+/** A secret in a request, which the page may show as a ref only. */
+const SECRET = `sk-ant-api03-${"q".repeat(93)}AA`;
 const CURL = ["curl", "-s", "-m", "50", "-o", "/dev/null", "-w", "%{http_code}"];
 
 export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {
@@ -12,12 +14,17 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
   await t.step("an ask is denied by the keyboard while curl waits in the guest", async () => {
     await desktop.open("inbox");
     await page.getByText("Nothing waits for you").waitFor();
-    const waiting = curl("/first", "-H", `x-hostile: ${MARKUP}`, "-d", MARKUP);
+    const waiting = curl("/first", "-H", `x-hostile: ${MARKUP}`, "-d", `${MARKUP} ${SECRET}`);
     await page.getByRole("heading", { name: /asked\.example/ }).waitFor();
     assertEquals(await page.title(), "(1) sbx");
     await page.keyboard.press("Enter");
+    await page.getByLabel("Body of the request").getByText(MARKUP).waitFor();
+    await page.getByRole("region", { name: "The program" }).getByText(/curl/).first().waitFor();
+    await page.getByRole("region", { name: "What came before" }).getByRole("row").nth(1).waitFor();
+    await page.getByText("All fields of the event").click();
     await page.getByText("http.request.path", { exact: true }).waitFor();
     assertEquals(await desktop.violations(), []);
+    assertEquals((await page.content()).includes(SECRET), false);
     await page.keyboard.press("d");
     await page.getByText("Nothing waits for you").waitFor();
     assertEquals((await waiting).stdout, "403");
@@ -29,5 +36,24 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
     assertEquals((await waiting).stdout, "200");
     assertEquals((await curl("/second")).stdout, "200");
     assertEquals(await page.title(), "sbx");
+  });
+
+  await t.step("an ask is saved as a rule, with what that would have changed", async () => {
+    const waiting = curl("/third");
+    await page.getByRole("button", { name: "Save as rule" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("row", { name: /asked\.example\/third ask by ask-site allow by/ }).first()
+      .waitFor();
+    await dialog.getByText("The linter has no remark.").waitFor();
+    assertStringIncludes(await dialog.getByLabel(/^Match/).innerText(), "/third");
+    // Keys of the page do nothing while its author writes.
+    await dialog.getByLabel(/^Match/).press("d");
+    await dialog.locator(".cm-lintRange-error").waitFor();
+    await dialog.getByLabel(/^Match/).press("Backspace");
+    await dialog.getByText("The linter has no remark.").waitFor();
+    assertEquals(await desktop.violations(), []);
+    await dialog.getByRole("button", { name: "Save rule" }).click();
+    assertEquals((await waiting).stdout, "200");
+    assertEquals((await curl("/third")).stdout, "200");
   });
 }

@@ -2,6 +2,7 @@
 import type {
   AskAnswer,
   AskList,
+  AskRule,
   AskView,
   CreateRequest,
   CredentialAdd,
@@ -31,6 +32,8 @@ import type {
   SnapshotList,
   SnapshotRestored,
   SystemStatus,
+  TryRequest,
+  TryResult,
   VmAction,
   VmInfo,
   VmSummary,
@@ -40,6 +43,9 @@ import { call } from "./client.ts";
 
 export type Settings = typeof SettingsResponse["_output"];
 export type Evidence = EvidenceResult;
+/** A rule that is not saved. */
+export type RuleDraft = { rule_id: string; rule: RuleTable };
+export type RuleEffect = NonNullable<TryResult["effect"]>;
 export type RuleView = RuleList["rules"][number];
 /** A rule as it is written; the service checks it. */
 export type RuleTable =
@@ -51,6 +57,7 @@ export type RuleTable =
 /** An event of a record, with what was decided. */
 export type RecordedEvent = EventsResult["events"][number];
 export type {
+  AskRule,
   AskView,
   CredentialAdd,
   CredentialView,
@@ -86,6 +93,7 @@ export const api = {
   asks: () => call<AskList>("GET", "/asks"),
   resolveAsk: (id: string, answer: AskAnswer) =>
     call<AskView>("POST", `/asks/${encodeURIComponent(id)}/resolve`, answer),
+  ruleOfAsk: (id: string) => call<AskRule>("GET", `/asks/${encodeURIComponent(id)}/rule`),
   events: (session: string, conditions: Record<string, string | undefined>) =>
     call<EventsResult>("GET", `/sessions/${encodeURIComponent(session)}/events${query(conditions)}`),
   why: (session: string, event: string) =>
@@ -106,8 +114,10 @@ export const api = {
   deleteRule: (id: string, rule: string) =>
     call<unknown>("DELETE", profile(id, `enforcement/rules/${encodeURIComponent(rule)}`)),
   reloadRules: (id: string) => call<unknown>("POST", vm(id, "policy/reload")),
-  evaluate: (id: string, event: unknown) =>
-    call<EvaluateResult>("POST", profile(id, "enforcement/evaluate"), { event }),
+  tryRule: (id: string, request: RuleDraft & Pick<TryRequest, "session">) =>
+    call<TryResult>("POST", profile(id, "enforcement/rules/try"), request),
+  evaluate: (id: string, event: unknown, draft?: RuleDraft) =>
+    call<EvaluateResult>("POST", profile(id, "enforcement/evaluate"), { event, draft }),
   detections: () => call<DetectionList>("GET", "/detection"),
   detectionStats: () => call<DetectionStats>("GET", "/detection/stats"),
   addDetection: (overlay: Record<string, unknown>) => call<OverlaySaved>("POST", "/detection", overlay),

@@ -1,6 +1,8 @@
 /** Every text of the desktop in English; pages have no words of their own. */
 import { credentials } from "./credentials.ts";
 import { detections } from "./detections.ts";
+import { http } from "./http.ts";
+import { inbox } from "./inbox.ts";
 import { rules } from "./rules.ts";
 
 export const text = {
@@ -83,27 +85,8 @@ export const text = {
     persistent: "Keep it when it stops",
     submit: "Create",
   },
-  inbox: {
-    empty: "Nothing waits for you.",
-    list: "Asks that wait",
-    keys: "Keys: j and k choose, a allows once, d denies, enter opens the request.",
-    vm: "VM",
-    rule: "Rule",
-    reason: "Reason",
-    covers: "An answer for minutes or the session covers",
-    onlyThis: "Only this event can be answered.",
-    expires: (seconds: number) => `Denied in ${seconds} s without an answer`,
-    once: "Allow once",
-    session: "Allow for the session",
-    minutes: "Allow for 10 minutes",
-    deny: "Deny",
-    request: "The request",
-    allowed: "Allowed.",
-    denied: "Denied.",
-    waiting: (count: number) => `${count} waiting`,
-    notification: (name: string) => `${name} waits for your answer`,
-    notify: "Notify me",
-  },
+  inbox,
+  http,
   settings: {
     search: "Search settings",
     save: (count: number) => `Save ${count === 1 ? "one change" : `${count} changes`}`,

@@ -24,6 +24,7 @@ export const rules = {
     title: (id: string) => `Rule ${id}`,
     fresh: "New rule",
     id: "Id",
+    more: "Name, reason, priority, finding, rewrites",
     name: "Name (optional)",
     action: "Action",
     match: "Match (CEL over the event)",
@@ -47,6 +48,23 @@ export const rules = {
     removed: (id: string) => `${id} is deleted.`,
     notJson: "The rewrites are not JSON.",
   },
+  effect: {
+    title: "What it would change",
+    last: "Try on the last session",
+    again: "Try again",
+    none: "This profile has no session yet.",
+    invalid: "The rule cannot be tried as it is; see the remarks.",
+    same: (decided: number) => `It changes none of ${decided} decisions.`,
+    differ: (different: number, decided: number, isCut: boolean) =>
+      `It changes ${different} of ${decided} decisions${isCut ? "; the first of them:" : ":"}`,
+    table: "Decisions that it changes",
+    time: "Time",
+    event: "Event",
+    before: "Without it",
+    after: "With it",
+    by: ({ decision, rule_id, rewrites }: { decision: string; rule_id: string; rewrites: number }) =>
+      `${decision} by ${rule_id}${rewrites > 0 ? `, ${rewrites} rewrites` : ""}`,
+  },
   compare: {
     title: "Compare with the last session",
     about: "Decides the events of the last session again with these rules, and shows what would differ.",
@@ -64,6 +82,7 @@ export const rules = {
   },
   simulator: {
     title: "Try one event",
+    draft: "Try one event with this rule",
     sample: "Begin with",
     event: "The event, as JSON",
     decide: "Decide",

@@ -5,6 +5,7 @@ import { text } from "../../text/en.ts";
 import { answer, ANSWERS } from "./answer.ts";
 import { Countdown } from "./countdown.tsx";
 import { AskRequest } from "./request.tsx";
+import { SaveAsRule } from "./save.tsx";
 
 interface Props {
   ask: AskView;
@@ -68,6 +69,7 @@ export function AskCard({ ask, isChosen, isOpen, onToggle }: Props) {
         >
           {words.deny}
         </button>
+        {ask.covers && <SaveAsRule ask={ask} />}
         <button type="button" aria-expanded={isOpen} onClick={onToggle}>{words.request}</button>
       </div>
       {isOpen && <AskRequest ask={ask} />}

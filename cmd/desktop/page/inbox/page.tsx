@@ -15,7 +15,7 @@ export function InboxPage() {
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const ask = list[at];
-      if (!ask || isTyping(event)) return;
+      if (!ask || isTyping(event) || document.querySelector("dialog[open]")) return;
       if (event.key === "j") chosen.value = list[Math.min(at + 1, list.length - 1)].ask_id;
       else if (event.key === "k") chosen.value = list[Math.max(at - 1, 0)].ask_id;
       else if (event.key === "a") answer(ask, ANSWERS.once);

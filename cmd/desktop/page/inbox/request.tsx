@@ -1,31 +1,81 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { ApiError } from "../../api/client.ts";
 import { api, type AskView } from "../../api/routes.ts";
 import { EventFields } from "../../part/fields.tsx";
+import { HttpExchange } from "../../part/http.tsx";
+import { subjectOf } from "../../part/subject.ts";
+import { Table } from "../../part/table.tsx";
+import { timeOf } from "../../part/time.ts";
 import { act } from "../../store/act.ts";
 import { text } from "../../text/en.ts";
+import { type Context, contextOf } from "./context.ts";
+import { whenRecorded } from "./recorded.ts";
 
-/** `ms` between two tries: an ask is told at once, and its event is in the record a moment later. */
-const RETRY_MS = 200;
-const TRIES_MAX = 10;
-
-/** The event that waits, field by field; secrets in it are refs. */
+/** The event that waits, with what led to it; secrets in it are refs. */
 export function AskRequest({ ask }: { ask: AskView }) {
-  const event = useSignal<Record<string, unknown> | undefined>(undefined);
+  const event = useSignal<Record<string, any> | undefined>(undefined);
+  const context = useSignal<Context | undefined>(undefined);
+  const words = text.inbox;
   useEffect(() => {
-    act(async () => event.value = await readEvent(ask));
+    act(async () => {
+      event.value = (await whenRecorded(() => api.why(ask.session_id, ask.event_id))).event;
+      context.value = await contextOf(ask.session_id, event.value);
+    });
   }, [ask.ask_id]);
-  return event.value ? <EventFields value={event.value} /> : <p>{text.common.loading}</p>;
+  if (!event.value) return <p>{text.common.loading}</p>;
+  return (
+    <>
+      {event.value.http && <HttpExchange http={event.value.http} />}
+      <details open={!event.value.http}>
+        <summary>{words.fields}</summary>
+        <EventFields value={event.value} />
+      </details>
+      {context.value && <Programs programs={context.value.programs} />}
+      {context.value && <Before events={context.value.before} />}
+    </>
+  );
 }
 
-async function readEvent(ask: AskView): Promise<Record<string, unknown>> {
-  for (let tries = 1;; tries++) {
-    try {
-      return (await api.why(ask.session_id, ask.event_id)).event;
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 404 || tries === TRIES_MAX) throw error;
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-    }
-  }
+function Programs({ programs }: { programs: Context["programs"] }) {
+  const words = text.inbox;
+  return (
+    <section aria-label={words.programs}>
+      <h3>{words.programs}</h3>
+      {programs.length === 0 ? <p class="hint">{words.noProgram}</p> : (
+        <ol class="chain">
+          {programs.map(({ event_id, pid, command, executable }) => (
+            <li key={event_id ?? pid}>
+              <code>{command || executable}</code> <span class="hint">{words.pid(pid)}</span>
+            </li>
+          ))}
+        </ol>
+      )}
+    </section>
+  );
+}
+
+function Before({ events }: { events: Context["before"] }) {
+  const words = text.inbox;
+  return (
+    <section aria-label={words.before}>
+      <h3>{words.before}</h3>
+      {events.length === 0 ? <p class="hint">{words.nothingBefore}</p> : (
+        <Table
+          label={words.before}
+          head={[text.timeline.time, text.timeline.event, text.timeline.decision]}
+        >
+          {events.map(({ common, decision, ...event }) => {
+            const { event_id, event_type, timestamp_unix_ms } = common as Record<string, any>;
+            return (
+              <tr key={event_id}>
+                <td>{timeOf(timestamp_unix_ms)}</td>
+                <th scope="row">{event_type} {subjectOf(event)}</th>
+                <td>{String(decision ?? text.common.none)}</td>
+              </tr>
+            );
+          })}
+        </Table>
+      )}
+    </section>
+  );
 }

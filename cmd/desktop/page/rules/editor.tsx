@@ -1,25 +1,42 @@
 import { useSignal } from "@preact/signals";
-import { api, type RuleTable, type RuleView } from "../../api/routes.ts";
+import { useEffect, useRef } from "preact/hooks";
+import { api } from "../../api/routes.ts";
+import { CodeField } from "../../part/code/field.tsx";
 import { Dialog } from "../../part/dialog.tsx";
 import { act, textOf } from "../../store/act.ts";
 import { text } from "../../text/en.ts";
-import { RuleFields } from "./fields.tsx";
+import { draftOf, type Subject } from "./draft.ts";
+import { DraftEffect } from "./effect.tsx";
+import { OptionalFields, RuleFields } from "./fields.tsx";
+import { RemarkList, useRemarks } from "./remarks.tsx";
+import { Simulator } from "./simulator.tsx";
 
 interface Props {
   profile: string;
-  isBuiltin: boolean;
-  /** absent for a new one */
-  rule: RuleView | undefined;
+  title: string;
+  /** the rule to begin with */
+  subject: Subject;
+  /** why it cannot be saved */
+  lock?: keyof typeof text.rules.editor.locked;
+  /** whether there is a rule of the profile that can be deleted */
+  isSaved?: boolean;
+  /** session that the rule is tried on at once */
+  session?: string;
   onSaved: () => void;
   onClose: () => void;
 }
 
-/** One rule in a form; a rule that somebody else owns is shown and cannot be saved. */
-export function RuleEditor({ profile, isBuiltin, rule, onSaved, onClose }: Props) {
+/** One rule in a form, with what the linter says and what it would change; a rule that somebody else owns cannot be saved. */
+export function RuleEditor({ profile, title, subject, lock, isSaved, session, onSaved, onClose }: Props) {
+  const form = useRef<HTMLFormElement>(null);
+  const match = useRef(subject.rule?.match ?? "");
   const error = useSignal<string | undefined>(undefined);
   const removing = useSignal(false);
+  const remarks = useRemarks(profile);
   const words = text.rules.editor;
-  const locked = lockOf(isBuiltin, rule);
+  const read = () => draftOf(form.current!, match.current, subject);
+  const changed = () => void (!lock && match.current.trim() !== "" && remarks.check(read));
+  useEffect(changed, []);
   const done = () => {
     onSaved();
     onClose();
@@ -27,11 +44,10 @@ export function RuleEditor({ profile, isBuiltin, rule, onSaved, onClose }: Props
   const save = async (event: SubmitEvent) => {
     event.preventDefault();
     error.value = undefined;
-    const form = new FormData(event.target as HTMLFormElement);
-    const id = rule?.id ?? String(form.get("id")).trim();
     try {
-      await api.putRule(profile, id, tableOf(form, rule));
-      await act(async () => {}, words.saved(id));
+      const { rule_id, rule } = read();
+      await api.putRule(profile, rule_id, rule);
+      await act(async () => {}, words.saved(rule_id));
       done();
     } catch (failure) {
       error.value = failure instanceof SyntaxError ? words.notJson : textOf(failure);
@@ -42,51 +58,53 @@ export function RuleEditor({ profile, isBuiltin, rule, onSaved, onClose }: Props
     if (await act(() => api.deleteRule(profile, id), words.removed(id))) done();
   };
   return (
-    <Dialog title={rule ? words.title(rule.id) : words.fresh} onClose={onClose}>
-      <form onSubmit={save} class="rule">
-        {locked && <p class="lock">{words.locked[locked]}</p>}
-        <fieldset disabled={locked !== undefined}>
-          <RuleFields rule={rule} />
+    <Dialog title={title} onClose={onClose}>
+      <form ref={form} onSubmit={save} onInput={changed} class="rule">
+        {lock && <p class="lock">{words.locked[lock]}</p>}
+        <fieldset disabled={lock !== undefined}>
+          <RuleFields {...subject} />
         </fieldset>
+        <CodeField
+          label={words.match}
+          value={match.current}
+          isReadOnly={lock !== undefined}
+          marks={remarks.list.value ?? []}
+          onChange={(value) => {
+            match.current = value;
+            changed();
+          }}
+        />
+        {!lock && <RemarkList remarks={remarks.list.value} />}
+        <details open={lock !== undefined}>
+          <summary>{words.more}</summary>
+          <fieldset disabled={lock !== undefined}>
+            <OptionalFields {...subject} />
+          </fieldset>
+        </details>
         {error.value && <p class="error" role="alert">{error.value}</p>}
-        {removing.value && rule && (
+        {removing.value && subject.rule_id && (
           <p role="alert">
             {words.removeLoss}{" "}
-            <button type="button" class="danger" onClick={() => remove(rule.id)}>
-              {words.removeTitle(rule.id)}
+            <button type="button" class="danger" onClick={() => remove(subject.rule_id!)}>
+              {words.removeTitle(subject.rule_id)}
             </button>
           </p>
         )}
         <div class="buttons">
           <button type="button" onClick={onClose}>{words.close}</button>
-          {rule && !locked && (
+          {isSaved && !lock && (
             <button type="button" class="danger" onClick={() => removing.value = true}>{words.remove}</button>
           )}
-          {!locked && <button type="submit" class="main">{words.save}</button>}
+          {!lock && <button type="submit" class="main">{words.save}</button>}
         </div>
       </form>
+      {!lock && <DraftEffect profile={profile} read={read} session={session} />}
+      {!lock && (
+        <details>
+          <summary>{text.rules.simulator.draft}</summary>
+          <Simulator profile={profile} read={read} />
+        </details>
+      )}
     </Dialog>
   );
-}
-
-function lockOf(isBuiltin: boolean, rule: RuleView | undefined) {
-  if (rule && rule.layer !== "profile") return rule.layer;
-  return isBuiltin ? "builtin" : undefined;
-}
-
-/** @throws {SyntaxError} when the rewrites are not JSON */
-function tableOf(form: FormData, rule: RuleView | undefined): RuleTable {
-  const word = (name: string) => String(form.get(name) ?? "").trim() || undefined;
-  const number = (name: string) => word(name) === undefined ? undefined : Number(word(name));
-  return {
-    name: word("name"),
-    action: form.get("action") as RuleTable["action"],
-    match: String(form.get("match")),
-    enabled: rule?.enabled ?? true,
-    priority: number("priority"),
-    detection_level: word("detection_level") as RuleTable["detection_level"],
-    reason: word("reason"),
-    ask_timeout: number("ask_timeout"),
-    rewrite: word("rewrite") === undefined ? undefined : JSON.parse(word("rewrite")!),
-  };
 }

@@ -1,17 +1,18 @@
-import type { RuleTable, RuleView } from "../../api/routes.ts";
+import type { RuleTable } from "../../api/routes.ts";
 import { text } from "../../text/en.ts";
+import type { Subject } from "./draft.ts";
 
 const ACTIONS = ["block", "ask", "rewrite", "allow"] as const satisfies readonly RuleTable["action"][];
 const LEVELS = ["informational", "low", "medium", "high", "critical"] as const satisfies readonly NonNullable<
   RuleTable["detection_level"]
 >[];
 
-/** The keys of a rule's table, as fields of a form. */
-export function RuleFields({ rule }: { rule: RuleView | undefined }) {
+/** Id and action of a rule, as fields of a form. */
+export function RuleFields({ rule_id, rule }: Subject) {
   const words = text.rules.editor;
   return (
     <>
-      {!rule && (
+      {rule_id === undefined && (
         <label>
           {words.id}
           <input name="id" required autocomplete="off" />
@@ -25,20 +26,18 @@ export function RuleFields({ rule }: { rule: RuleView | undefined }) {
           ))}
         </select>
       </label>
-      <label>
-        {words.match}
-        <textarea
-          name="match"
-          required
-          rows={4}
-          spellcheck={false}
-          class="code"
-          defaultValue={rule?.match ?? ""}
-        />
-      </label>
+    </>
+  );
+}
+
+/** The keys that a rule may have. */
+export function OptionalFields({ rule }: Subject) {
+  const words = text.rules.editor;
+  return (
+    <>
       <label>
         {words.name}
-        <input name="name" autocomplete="off" defaultValue={rule && rule.name !== rule.id ? rule.name : ""} />
+        <input name="name" autocomplete="off" defaultValue={rule?.name ?? ""} />
       </label>
       <label>
         {words.reason}

@@ -7,6 +7,7 @@ import { text } from "../../text/en.ts";
 import { Comparison } from "./compare/view.tsx";
 import { RuleEditor } from "./editor.tsx";
 import { Outdated } from "./outdated.tsx";
+import { RemarkList } from "./remarks.tsx";
 import { RuleTable } from "./table.tsx";
 import { Simulator } from "./simulator.tsx";
 
@@ -35,21 +36,17 @@ export function RulesPage() {
         </>
       )}
       {value.value && <Outdated vms={value.value.vms} onReloaded={reload} />}
-      <section aria-label={words.lints} aria-live="polite">
-        {value.value?.lints.length === 0 && <p class="hint">{words.noLints}</p>}
-        {value.value && value.value.lints.length > 0 && (
-          <ul class="issues">
-            {value.value.lints.map(({ code, rule_id, severity, message }) => (
-              <li key={code + rule_id + message} class={severity}>{`${rule_id}: ${message}`}</li>
-            ))}
-          </ul>
-        )}
-      </section>
+      <RemarkList
+        remarks={value.value?.lints.map(({ rule_id, severity, message }) => ({
+          severity,
+          message: `${rule_id}: ${message}`,
+        }))}
+      />
       {open.value && (
         <RuleEditor
           profile={profile.value}
-          isBuiltin={isBuiltin}
-          rule={open.value === "new" ? undefined : open.value}
+          {...(open.value === "new" ? { title: words.editor.fresh, subject: {} } : shownOf(open.value))}
+          lock={open.value === "new" ? undefined : lockOf(isBuiltin, open.value)}
           onSaved={reload}
           onClose={() => open.value = undefined}
         />
@@ -63,4 +60,16 @@ export function RulesPage() {
       <Simulator profile={profile.value} />
     </>
   );
+}
+
+/** Who else owns a rule. */
+function lockOf(isBuiltin: boolean, { layer }: RuleView) {
+  if (layer !== "profile") return layer;
+  return isBuiltin ? "builtin" : undefined;
+}
+
+/** A rule in force, for the editor; a name that is its id was not written. */
+function shownOf({ id, name, ...rule }: RuleView) {
+  const subject = { rule_id: id, rule: { ...rule, name: name === id ? undefined : name } };
+  return { title: text.rules.editor.title(id), subject, isSaved: true };
 }

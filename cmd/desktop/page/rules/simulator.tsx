@@ -1,19 +1,19 @@
 import { useSignal } from "@preact/signals";
-import { api } from "../../api/routes.ts";
+import { api, type RuleDraft } from "../../api/routes.ts";
 import { textOf } from "../../store/act.ts";
 import { text } from "../../text/en.ts";
 import { SAMPLES } from "./samples.ts";
 
 const TYPES = Object.keys(SAMPLES);
 
-/** Asks the rules about one event, which happens nowhere. */
-export function Simulator({ profile }: { profile: string }) {
+/** Asks the rules about one event, which happens nowhere. @param read a rule that is not saved, to decide too */
+export function Simulator({ profile, read }: { profile: string; read?: () => RuleDraft }) {
   const event = useSignal(sampleOf(TYPES[0]));
   const answer = useSignal<string[]>([]);
   const words = text.rules.simulator;
   const run = async () => {
     try {
-      const { decision, findings, failures } = await api.evaluate(profile, JSON.parse(event.value));
+      const { decision, findings, failures } = await api.evaluate(profile, JSON.parse(event.value), read?.());
       answer.value = [
         words.decided(decision.decision, decision.rule.id, decision.remedy),
         ...decision.near_misses.map(({ rule_id, failed }) => words.nearMiss(rule_id, failed)),
@@ -25,8 +25,8 @@ export function Simulator({ profile }: { profile: string }) {
     }
   };
   return (
-    <section aria-label={words.title}>
-      <h2>{words.title}</h2>
+    <section aria-label={read ? words.draft : words.title}>
+      {!read && <h2>{words.title}</h2>}
       <p>
         <label>
           {words.sample}{" "}

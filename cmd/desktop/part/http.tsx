@@ -1,0 +1,77 @@
+import { text } from "../text/en.ts";
+
+/** A body as events have it; secrets in its text are refs. */
+export interface RecordedBody {
+  state: "missing" | "text" | "binary" | "redacted";
+  text?: string;
+  size?: number;
+  truncated?: boolean;
+}
+
+/** `characters` of a body that are drawn; the record has all of them. */
+const BODY_MAX = 20_000;
+
+/** One message of HTTP: its first line, its headers, its body. */
+export function HttpMessage(
+  { label, line, headers = {}, body }: {
+    label: string;
+    line: string;
+    headers?: Record<string, string[]>;
+    body?: RecordedBody;
+  },
+) {
+  return (
+    <section aria-label={label} class="message">
+      <h3>{label}</h3>
+      <p>
+        <code>{line}</code>
+      </p>
+      <dl class="fields" tabIndex={0} aria-label={text.http.headersOf(label)}>
+        {Object.entries(headers).map(([name, values]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{values.join(", ")}</dd>
+          </div>
+        ))}
+      </dl>
+      <BodyText label={label} body={body} />
+    </section>
+  );
+}
+
+/** A body as text, or why there is none. */
+export function BodyText({ label, body }: { label: string; body?: RecordedBody }) {
+  const words = text.http;
+  if (!body || body.state === "missing") return <p class="hint">{words.noBody}</p>;
+  if (body.text === undefined) return <p class="hint">{words.state[body.state](body.size ?? 0)}</p>;
+  return (
+    <>
+      <pre class="body" tabIndex={0} aria-label={words.bodyOf(label)}>{body.text.slice(0, BODY_MAX)}</pre>
+      {(body.truncated || body.text.length > BODY_MAX) && <p class="hint">{words.cut}</p>}
+    </>
+  );
+}
+
+/** The request of an event and, where it has come, the response. */
+export function HttpExchange({ http }: { http: Record<string, any> }) {
+  const { request, response } = http;
+  const words = text.http;
+  return (
+    <>
+      <HttpMessage
+        label={words.request}
+        line={[request.method, request.url].join(" ")}
+        headers={request.headers}
+        body={request.body}
+      />
+      {response && (
+        <HttpMessage
+          label={words.response}
+          line={String(response.status)}
+          headers={response.headers}
+          body={response.body}
+        />
+      )}
+    </>
+  );
+}
