@@ -63,7 +63,7 @@ Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sen
     const answer = { decision: "allow", scope: "minutes", minutes: 5 } as const;
     // Over the API, so that the record names the user and the program that answers.
     const app = new Hono();
-    routePolicy(app, { asks: inbox } as Service);
+    routePolicy(app, { asks: inbox } as Service, () => Promise.resolve(""));
     const response = await app.request("/asks/ask-1/resolve", {
       method: "POST",
       headers: { "content-type": "application/json", "user-agent": "sbx/0.1.0" },
