@@ -1,11 +1,9 @@
-import { type Command, JSON_OPTION, usageError } from "../../../lib/base/args/mod.ts";
+import { type Command, daysOption, JSON_OPTION, sinceOf, usageError } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { PROGRAM } from "../program.ts";
 
-const DAY_MS = 86_400_000;
 const DAYS = 30;
-const DAYS_MAX = 36_500;
 /** Most findings printed; `--json` and the store have all. */
 const PRINTED = 100;
 
@@ -16,7 +14,7 @@ export const fleetHunt: Command = {
   summary: "run packs over a fleet's past, and keep and report what no earlier hunt found",
   notes: ["The exit code is 1 if there are new findings. Run it from a timer, after fleet tables."],
   options: [
-    { name: "days", value: "N", about: `look back this long; default ${DAYS}` },
+    daysOption(DAYS),
     { name: "engine", value: "NAME", about: "duckdb or chdb; default duckdb" },
     JSON_OPTION,
   ],
@@ -33,7 +31,7 @@ export const fleetHunt: Command = {
       import("../../../lib/fleet/table/mod.ts"),
     ]);
     const irs = await Promise.all(paths.map(async (path) => (await loadPack(path)).ir));
-    const since = Date.now() - (args.number("days", { min: 1, max: DAYS_MAX }) ?? DAYS) * DAY_MS;
+    const since = sinceOf(args, DAYS);
     const report = await retroHunt(dir, irs, { engine, since });
     if (args.has("json")) await printJson(report);
     else {

@@ -10,6 +10,7 @@ export {
   lastWordOf,
   type Option,
 } from "./command.ts";
+export { daysOption, sinceOf } from "./days.ts";
 export { dispatch, hasJsonOption, type Program, unknownCommand } from "./dispatch.ts";
 export { formatFlags, formatHelp, formatOverview } from "./help.ts";
 export { findSubcommand, parseArguments } from "./parse.ts";
