@@ -2,6 +2,7 @@ import { dirname } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import type {
   BinaryEntry,
+  BundleEntry,
   ChannelManifest,
   ManifestRecord,
   PackageEntry,
@@ -29,6 +30,7 @@ export interface Entries {
   packages?: PackageEntry[];
   binaries?: BinaryEntry[];
   profiles?: ProfileEntry[];
+  bundles?: BundleEntry[];
 }
 
 /**
@@ -71,13 +73,14 @@ export async function addEntries(
   const before: ChannelManifest = existing
     ? (await workspace.readManifest(existing)).manifest
     : { version, channel, packages: [], binaries: [], profiles: [] };
-  const { packages = [], binaries = [], profiles = [] } = entries;
+  const { packages = [], binaries = [], profiles = [], bundles = before.bundles } = entries;
   await Deno.mkdir(dirname(workspace.path(record.url)), { recursive: true, mode: FOLDER_MODE });
   await workspace.writeManifest(record, {
     ...before,
     packages: merge(before.packages, packages, ({ name }) => name),
     binaries: merge(before.binaries, binaries, (each) => `${each.package} ${each.name}`),
     profiles: merge(before.profiles, profiles, ({ id }) => id),
+    ...(bundles && { bundles }),
   });
   if (!existing) (workspace.index.channels[channel] ??= { label, manifests: [] }).manifests.push(record);
   await workspace.writeIndex();

@@ -1,9 +1,10 @@
 /** The publisher's side of the release graph: a workspace, its keys, and the tree that a web server serves (docs/releases.md). */
+export { describeBundle } from "./bundle.ts";
 export { addEntries, type Entries, openRelease, type Target } from "./add.ts";
 export { checkWorkspace } from "./check.ts";
 export { initWorkspace, type NewWorkspace } from "./init.ts";
 export { type PublisherKeys, readPublisherKeys } from "./key.ts";
-export { markRelease } from "./mark.ts";
+export { markRelease, stageRelease } from "./mark.ts";
 export { describePackage, type PackageFiles } from "./package.ts";
 export { describeProfile, type ProfileFiles } from "./profile.ts";
 export { type Published, publishTree } from "./publish.ts";

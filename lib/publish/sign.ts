@@ -16,8 +16,8 @@ import type { PublisherKeys } from "./key.ts";
 import { FILE_MODE, TRUST, UNSIGNED, type Workspace } from "./workspace.ts";
 
 /** Tests whether a manifest may still change: nothing of it is signed. */
-export function isDraft({ packages, binaries, profiles }: ChannelManifest): boolean {
-  return [...packages, ...binaries, ...profiles].some(({ hmac }) => hmac === UNSIGNED);
+export function isDraft({ packages, binaries, profiles, bundles = [] }: ChannelManifest): boolean {
+  return [...packages, ...binaries, ...profiles, ...bundles].some(({ hmac }) => hmac === UNSIGNED);
 }
 
 /**
@@ -64,7 +64,7 @@ export async function signWorkspace(
 async function signManifest(
   workspace: Workspace,
   record: ManifestRecord,
-  { packages, binaries, profiles, ...head }: ChannelManifest,
+  { packages, binaries, profiles, bundles, ...head }: ChannelManifest,
   key: PublisherKeys["hmac"][number],
 ): Promise<Uint8Array> {
   const sign = <R extends SignedRecord>(entries: R[]) => entries.map((entry) => signRecord<R>(key, entry));
@@ -73,5 +73,6 @@ async function signManifest(
     packages: sign(packages),
     binaries: sign(binaries),
     profiles: sign(profiles),
+    ...(bundles && { bundles: sign(bundles) }),
   });
 }

@@ -16,6 +16,13 @@ export const PACKAGES_MAX = 256;
 export const BINARIES_MAX = 1024;
 /** Profiles of a manifest. */
 export const PROFILES_MAX = 1024;
+/** Bundles of a manifest: a machine has one in force. */
+export const BUNDLES_MAX = 1;
+/** Largest bundle, in `bytes`, and most files in it. */
+export const BUNDLE_BYTES_MAX = 8 * 1024 * 1024;
+export const BUNDLE_FILES_MAX = 256;
+/** Labels of a machine, and of a stage. */
+export const LABELS_MAX = 32;
 /** Characters of a URL. */
 export const URL_MAX = 2048;
 /** Age at which a channel index counts as frozen, in `days`: its publisher signs it again at least this often. */

@@ -9,6 +9,7 @@ export { type Expectation, type Verified, verifyEnvelope, verifyParsed } from ".
 export { checkChannel, type CheckedChannel, type CheckOptions } from "./graph/check.ts";
 export {
   type Fetch,
+  fetchRecords,
   INDEX_ENVELOPE_NAME,
   INDEX_NAME,
   INDEX_PAYLOAD_TYPE,
@@ -44,7 +45,14 @@ export {
   type ReleaseKeys,
 } from "./key/keys.ts";
 export { formatTrust, parseTrust, TrustDocument } from "./key/trust.ts";
-export { ENVELOPE_BYTES_MAX, INDEX_AGE_DAYS_MAX, INDEX_BYTES_MAX, MANIFEST_BYTES_MAX } from "./limit.ts";
+export {
+  BUNDLE_BYTES_MAX,
+  BUNDLE_FILES_MAX,
+  ENVELOPE_BYTES_MAX,
+  INDEX_AGE_DAYS_MAX,
+  INDEX_BYTES_MAX,
+  MANIFEST_BYTES_MAX,
+} from "./limit.ts";
 export {
   type ProfileIdentity,
   requireNotRevoked,
@@ -58,15 +66,18 @@ export { ReleaseMemory } from "./memory/store.ts";
 export { parseChannelManifest, parseIndex } from "./read.ts";
 export type {
   BinaryEntry,
+  BundleEntry,
   Channel,
   ChannelIndex,
   ChannelManifest,
   ManifestRecord,
   PackageEntry,
   ProfileEntry,
+  Stage,
   Status,
 } from "./schema.ts";
 export { isForSbx, rankOf, selectable, selectRecord } from "./select.ts";
+export { describeStage, isStagedFor, placeOf, type StagedMachine } from "./stage.ts";
 export type { Artifact, TreeCheck, TreeRelease, TreeResult, VerifiedTree } from "./tree/tree.ts";
 export { type TreeReport, type VerifyOptions, verifyTree } from "./tree/verify.ts";
 export { isReleaseUrl, parseIndexUrl, resolveReleaseUrl } from "./url.ts";

@@ -1,7 +1,16 @@
 /** Shapes of the release graph (docs/contracts.md §10). Strict: an unknown key is refused. */
 import { z } from "zod";
 import { compareSemVer, isSemVer } from "../base/semver/mod.ts";
-import { BINARIES_MAX, CHANNELS_MAX, PACKAGES_MAX, PROFILES_MAX, RECORDS_MAX } from "./limit.ts";
+import {
+  BINARIES_MAX,
+  BUNDLE_BYTES_MAX,
+  BUNDLES_MAX,
+  CHANNELS_MAX,
+  LABELS_MAX,
+  PACKAGES_MAX,
+  PROFILES_MAX,
+  RECORDS_MAX,
+} from "./limit.ts";
 import { isReleaseUrl } from "./url.ts";
 
 export { isReleaseUrl };
@@ -49,6 +58,21 @@ const profileId = z.string().regex(/^[a-z0-9_-]{1,64}$/, "a profile id is 1 to 6
 
 const label = z.string().min(1).max(128).regex(/^[^\p{Cc}\p{Cs}]+$/u, "must be one line of text");
 
+/** Label of a machine, as corp.toml gives it and a stage names it. */
+export const MachineLabel = z.string().regex(
+  /^[a-z0-9][a-z0-9._-]{0,63}$/,
+  "a label is 1 to 64 of a-z 0-9 . _ -",
+);
+
+/** The machines that a release is for; a record without a stage is for all. */
+export const Stage = z.strictObject({
+  /** of the machines that have one of the labels */
+  percent: z.int().min(0).max(100),
+  /** absent: whatever their labels */
+  labels: z.array(MachineLabel).min(1).max(LABELS_MAX).optional(),
+});
+export type Stage = z.infer<typeof Stage>;
+
 /** Manifest of one version of a channel, as the index lists it. */
 export const ManifestRecord = z.strictObject({
   version: ReleaseVersion,
@@ -57,6 +81,7 @@ export const ManifestRecord = z.strictObject({
   digest: z.strictObject({ sha256: hex, blake3: hex, hmac: hex }),
   min_sbx_version: ReleaseVersion.optional(),
   max_sbx_version: ReleaseVersion.optional(),
+  stage: Stage.optional(),
 });
 export type ManifestRecord = z.infer<typeof ManifestRecord>;
 
@@ -115,6 +140,15 @@ export const ProfileEntry = z.strictObject({
 });
 export type ProfileEntry = z.infer<typeof ProfileEntry>;
 
+/** Policy of a company in one file: corp.toml, and the rules and packs that it names (docs/contracts.md §10, "Fleet bundles"). */
+export const BundleEntry = z.strictObject({
+  name,
+  url,
+  ...digests,
+  bytes: z.int().min(1).max(BUNDLE_BYTES_MAX),
+});
+export type BundleEntry = z.infer<typeof BundleEntry>;
+
 /** The channel manifest: what one version of a channel consists of. An empty release is refused. */
 export const ChannelManifest = z.strictObject({
   version: ReleaseVersion,
@@ -126,9 +160,11 @@ export const ChannelManifest = z.strictObject({
     ({ name }) => `binary ${name}`,
   ),
   profiles: unique(z.array(ProfileEntry).max(PROFILES_MAX), byText("id"), ({ id }) => `profile ${id}`),
-}).superRefine(({ packages, binaries, profiles }, context) => {
-  if (packages.length + profiles.length === 0) {
-    context.addIssue({ code: "custom", message: "empty: it has neither packages nor profiles" });
+  /** absent in releases without one, which every sbx reads */
+  bundles: z.array(BundleEntry).min(1).max(BUNDLES_MAX).optional(),
+}).superRefine(({ packages, binaries, profiles, bundles = [] }, context) => {
+  if (packages.length + profiles.length + bundles.length === 0) {
+    context.addIssue({ code: "custom", message: "empty: it has neither packages nor profiles nor a bundle" });
   }
   for (const [at, { package: owner }] of binaries.entries()) {
     if (packages.some(({ name }) => name === owner)) continue;

@@ -1,3 +1,5 @@
+import { stringify } from "smol-toml";
+
 /** Value that an edit can write. */
 export type TomlValue = string | number | boolean | TomlValue[] | { [key: string]: TomlValue };
 
@@ -36,4 +38,9 @@ function multilineString(text: string): string {
   );
   // A quote at the very end would merge with the closing quotes.
   return `"""\n${lines.join("\n").replace(/"$/, '\\"')}"""`;
+}
+
+/** Writes a whole document, with a header for each table. Comments of a document that was read are lost. */
+export function stringifyToml(value: Record<string, unknown>): string {
+  return stringify(value).replaceAll("\x7f", "\\u007f");
 }

@@ -8,6 +8,7 @@ import { releaseDeprecate, releaseRevoke, releaseSupport } from "./mark.ts";
 import { releasePublish } from "./publish.ts";
 import { releaseServe } from "./serve.ts";
 import { releaseSign } from "./sign.ts";
+import { releaseStage } from "./stage.ts";
 import { releaseVerify } from "./verify.ts";
 
 export const RELEASE: CommandGroup = {
@@ -19,6 +20,7 @@ export const RELEASE: CommandGroup = {
     releaseSupport,
     releaseDeprecate,
     releaseRevoke,
+    releaseStage,
     releaseSign,
     releaseAttest,
     releaseCheck,

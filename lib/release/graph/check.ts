@@ -1,3 +1,4 @@
+import { SbxError } from "../../base/error/mod.ts";
 import type { ReleaseKeys } from "../key/keys.ts";
 import { MANIFEST_BYTES_MAX } from "../limit.ts";
 import { findBreaches, requireNoBreach } from "../memory/breach.ts";
@@ -6,6 +7,7 @@ import type { Followed, RememberedManifest } from "../memory/schema.ts";
 import type { ReleaseMemory } from "../memory/store.ts";
 import type { ChannelIndex, ChannelManifest, ManifestRecord } from "../schema.ts";
 import { selectRecord } from "../select.ts";
+import { isStagedFor, type StagedMachine } from "../stage.ts";
 import { resolveReleaseUrl } from "../url.ts";
 import { type Fetch, fetchRecords, type VerifiedRecords } from "./index.ts";
 import { verifyManifest } from "./manifest.ts";
@@ -22,6 +24,8 @@ export interface CheckOptions {
   now?: Date;
   /** version of sbx to select for; default this one's */
   sbx?: string;
+  /** for which a release is selected; absent: one without a key */
+  machine?: StagedMachine;
   /** a person accepts an older state: `--allow-downgrade` */
   downgrade?: { by: string };
 }
@@ -56,7 +60,13 @@ export async function checkChannel(options: CheckOptions): Promise<CheckedChanne
     manifests.set(each.version, await describe(each, await fetchManifest(each, options), before, options));
   }
   if (manifests.size > 0) await learn(index, records, manifests, options);
-  const record = selectRecord(channel, records, sbx);
+  const staged = records.filter((each) => isStagedFor(each, channel, options.machine));
+  if (staged.length === 0 && records.length > 0) {
+    throw new SbxError("release.not_found", `no release of channel "${channel}" is staged for this machine`, {
+      hint: "what is installed stays; sbx fleet status shows the place of this machine in stages",
+    });
+  }
+  const record = selectRecord(channel, staged, sbx);
   const manifest = await fetchManifest(record, options);
   const selected = await describe(record, manifest, before, options);
   await learn(index, records, new Map([[record.version, selected]]), options);

@@ -32,6 +32,7 @@ export function verifyManifest(
     for (const each of manifest.packages) requireHmac(hmac, each, `package ${each.name} of ${name}`);
     for (const each of manifest.binaries) requireHmac(hmac, each, `binary ${each.name} of ${name}`);
     for (const each of manifest.profiles) requireHmac(hmac, each, `profile ${each.id} of ${name}`);
+    for (const each of manifest.bundles ?? []) requireHmac(hmac, each, `bundle ${each.name} of ${name}`);
   }
   return manifest;
 }

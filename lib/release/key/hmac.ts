@@ -3,7 +3,7 @@ import { timingSafeEqual } from "@std/crypto";
 import { SbxError } from "../../base/error/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import { KEYS_MAX } from "../limit.ts";
-import type { BinaryEntry, ManifestRecord, PackageEntry, ProfileEntry } from "../schema.ts";
+import type { BinaryEntry, BundleEntry, ManifestRecord, PackageEntry, ProfileEntry } from "../schema.ts";
 
 /** Key of HMAC-SHA-256. */
 export interface HmacKey {
@@ -15,7 +15,7 @@ export interface HmacKey {
  * Records of the release graph. Their strict shapes have no two in common, so the HMAC of one kind is none of another
  * kind. A record does not name its channel: the manifest that it pins by digest does.
  */
-export type SignedRecord = ManifestRecord | PackageEntry | BinaryEntry | ProfileEntry;
+export type SignedRecord = ManifestRecord | PackageEntry | BinaryEntry | ProfileEntry | BundleEntry;
 
 /** A record that has no HMAC yet. */
 export type UnsignedRecord<R extends SignedRecord> = R extends { digest: unknown }

@@ -9,8 +9,11 @@ import { readProfileDocument } from "../graph/profile.ts";
 import type { ChannelManifest } from "../schema.ts";
 import { type Artifact, treePath } from "./tree.ts";
 
-/** Lists the files of a release: packages, SBOMs, profiles, and the images that profiles pin. */
-export async function artifactsOf(dir: string, { packages, profiles }: ChannelManifest): Promise<Artifact[]> {
+/** Lists the files of a release: packages, SBOMs, bundles, profiles, and the images that profiles pin. */
+export async function artifactsOf(
+  dir: string,
+  { packages, profiles, bundles = [] }: ChannelManifest,
+): Promise<Artifact[]> {
   const at = (url: string) => ({ name: basename(url), url, path: treePath(dir, url) });
   const sboms = new Set(packages.map(({ sbom }) => sbom));
   const artifacts: Artifact[] = [
@@ -23,6 +26,14 @@ export async function artifactsOf(dir: string, { packages, profiles }: ChannelMa
       bytes,
     })),
     ...[...sboms].map((url): Artifact => ({ ...at(url), kind: "sbom" })),
+    ...bundles.map(({ name, url, sha256, blake3, bytes }): Artifact => ({
+      ...at(url),
+      kind: "bundle",
+      name,
+      sha256,
+      blake3,
+      bytes,
+    })),
   ];
   for (const entry of profiles) {
     const { url, sha256, blake3 } = entry;

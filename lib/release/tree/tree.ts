@@ -26,7 +26,7 @@ export interface TreeRelease {
 
 /** A file of a release. */
 export interface Artifact {
-  kind: "package" | "sbom" | "profile" | "image";
+  kind: "package" | "sbom" | "profile" | "bundle" | "image";
   /** name without a folder, such as `sbx_1.2.0_amd64.deb` or `rootfs.erofs` */
   name: string;
   /** address in its record */
@@ -35,7 +35,7 @@ export interface Artifact {
   path?: string;
   /** of images */
   arch?: string;
-  /** of packages and profiles: its record; of images: the pin of its profile */
+  /** of packages, profiles and bundles: its record; of images: the pin of its profile */
   sha256?: string;
   blake3?: string;
   bytes?: number;
