@@ -2,6 +2,7 @@
 import { asSbxError } from "../../lib/base/error/mod.ts";
 import { type Home, home as findHome, onRemoval } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections, redactLog, say } from "../../lib/base/log/mod.ts";
+import { bundleLayer } from "../../lib/fleet/layer/mod.ts";
 import { corpPlaces, CorpStore } from "../../lib/corp/mod.ts";
 import { Redactor } from "../../lib/redact/mod.ts";
 import { checkCorp, checkSetting, Service, ServiceSocket, takeLock } from "../../lib/service/mod.ts";
@@ -17,7 +18,7 @@ export async function main(): Promise<number> {
   try {
     await Deno.mkdir(home.runDir, { recursive: true, mode: 0o700 });
     using _lock = await takeLock(home);
-    const corp = new CorpStore(home, corpPlaces(), checkCorp);
+    const corp = new CorpStore(home, corpPlaces(), checkCorp, bundleLayer(home));
     const definitions = await loadDefinitions();
     const settings = await SettingsStore.open({ home, corp, definitions, check: checkSetting });
     const service = new Service({ home, settings, corp });

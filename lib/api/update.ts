@@ -1,9 +1,10 @@
 /** Routes of updates (docs/contracts.md §2, "Updates"). */
-import { createRoute } from "@hono/zod-openapi";
+import { createRoute, z } from "@hono/zod-openapi";
 import { UpdateStatus as Status } from "../update/schema.ts";
 import { answers } from "./common.ts";
 
-export const UpdateStatus = Status.openapi("UpdateStatus");
+// Another object: the shape may have been made before the library for OpenAPI was loaded, which adds to what is made later.
+export const UpdateStatus = z.object(Status.shape).openapi("UpdateStatus");
 export type { UpdateStatus as UpdateStatusBody } from "../update/mod.ts";
 
 const tags = ["update"];

@@ -3,4 +3,4 @@ export { type CorpInfo, corpInfo, corpSummary } from "./info.ts";
 export { type CorpCheck, type CorpConfig, type CorpValidation, loadCorp, validateCorp } from "./load.ts";
 export { type CorpPlaces, corpPlaces, findCorpPlace } from "./place.ts";
 export { CorpFile } from "./schema.ts";
-export { type CorpState, CorpStore } from "./store.ts";
+export { type CorpLayer, type CorpState, CorpStore } from "./store.ts";

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { BudgetTerms } from "../budget/schema.ts";
 import { rulesSchema } from "../policy/author/schema.ts";
 import { isSemVer } from "../base/semver/mod.ts";
+import { MachineLabel } from "../release/schema.ts";
 import { CorpMcpServers, PROFILE_ID, Provider } from "../profile/mod.ts";
 
 /** Longest limit of the life of a VM, in minutes: three weeks, which timers can hold. */
@@ -103,6 +104,12 @@ export const CorpFile = z.strictObject({
         .max(256)
         .optional(),
     })).max(64).default([]),
+    /** channel index with bundles of policy, and the channel of it (docs/contracts.md §10, "Fleet bundles") */
+    bundles_url: releaseUrl.optional(),
+    bundles_channel: z.string().regex(/^[a-z0-9-]{1,64}$/, "must be a channel id: 1 to 64 of a-z 0-9 -")
+      .default("fleet"),
+    /** of this machine, for stages of releases */
+    labels: z.array(MachineLabel).max(32).default([]),
   }).prefault({}),
   release: z.strictObject({
     manifest_url: releaseUrl.optional(),

@@ -20,6 +20,14 @@ export type CorpState =
   | { status: "last_good"; config: CorpConfig; error: SbxError; rejected?: CorpConfig }
   | { status: "closed"; error: SbxError; rejected?: CorpConfig };
 
+/** What is joined with corp.toml before it takes effect: the bundle of a fleet. */
+export interface CorpLayer {
+  /** file that changes with the layer */
+  path: string;
+  /** @throws {SbxError} the layer is damaged: corp.toml counts as broken then */
+  apply(config: CorpConfig): Promise<CorpConfig>;
+}
+
 /**
  * Corp configuration in force. An unreadable corp.toml never unlocks anything: the last good version, held in memory
  * and as a copy in the home, stays in force.
@@ -32,19 +40,25 @@ export class CorpStore {
   /** file with the path that the copy is of */
   readonly #originPath: string;
   readonly #check: CorpCheck;
+  readonly #layer?: CorpLayer;
   #path: string;
   #state: CorpState = { status: "absent" };
   #lastGood?: CorpConfig;
   #loading: Promise<unknown> = Promise.resolve();
 
-  /** @param check content check required before a file takes effect; by default all pass */
+  /**
+   * @param check content check required before a file takes effect; by default all pass
+   * @param layer joined with the file; by default nothing is
+   */
   constructor(
     { dir }: Pick<Home, "dir">,
     places = corpPlaces(),
     check: CorpCheck = () => Promise.resolve([]),
+    layer?: CorpLayer,
   ) {
     const { managed, named } = this.#places = places;
-    this.paths = named === undefined ? [managed] : [managed, named];
+    this.paths = [managed, ...(named === undefined ? [] : [named]), ...(layer ? [layer.path] : [])];
+    if (layer) this.#layer = layer;
     this.#path = named ?? managed;
     this.#check = check;
     this.#copyPath = join(dir, "corp.last-good.toml");
@@ -74,6 +88,7 @@ export class CorpStore {
     let candidate: CorpConfig | undefined;
     try {
       candidate = await loadCorp(this.path);
+      if (this.#layer) candidate = await this.#layer.apply(candidate);
       const problems = await this.#check(candidate, this.path);
       if (problems.length > 0) throw new SbxError("corp.invalid", problems.join("\n"));
       await this.#saveCopy(candidate);

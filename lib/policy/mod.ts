@@ -20,6 +20,7 @@ export {
   type DetectionLevel,
   type Layer,
   LAYERS,
+  PRIORITY_DEFAULT,
   type RewriteOp,
   type Rule,
 } from "./engine/rule.ts";

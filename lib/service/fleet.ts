@@ -5,7 +5,7 @@ import { count } from "../base/text/mod.ts";
 import { backgroundTimeout } from "../base/time/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";
-import type { CorpFile, CorpStore } from "../corp/mod.ts";
+import type { CorpConfig, CorpStore } from "../corp/mod.ts";
 import type { FleetMachine } from "../fleet/machine/mod.ts";
 import type { SegmentTarget } from "../fleet/ship/mod.ts";
 import type { Registry } from "./registry.ts";
@@ -32,6 +32,8 @@ export class FleetShipping {
   #closed = false;
   #round: Promise<void> = Promise.resolve();
   #wait = ROUND_MS;
+  /** what was described last: a round asks each second */
+  #told?: { config: CorpConfig | undefined; inForce: Record<string, string> };
 
   constructor(sources: FleetSources) {
     this.#sources = sources;
@@ -98,8 +100,7 @@ export class FleetShipping {
   /** The machine for the terms in force; `undefined` without a collector. */
   async #open(): Promise<FleetMachine | undefined> {
     const { home, corp, registry } = this.#sources;
-    const file = "config" in corp.state ? corp.state.config.file : undefined;
-    const terms = file?.fleet;
+    const terms = "config" in corp.state ? corp.state.config.file.fleet : undefined;
     const text = JSON.stringify(terms ?? {});
     if (terms?.url === undefined) {
       await this.#leave();
@@ -124,7 +125,7 @@ export class FleetShipping {
       grants: bodies,
       version: VERSION,
       isRunning: (id) => registry.alive().some(({ record }) => record.id === id),
-      inForce: () => Promise.resolve({ corp: hashOf(file) }),
+      inForce: () => Promise.resolve(this.#inForce()),
     });
     this.#terms = text;
     return this.#machine;
@@ -136,8 +137,20 @@ export class FleetShipping {
     this.#machine = this.#target = undefined;
     await target?.close?.();
   }
+
+  /** Configuration and bundle that machines report. */
+  #inForce(): Record<string, string> {
+    const { state } = this.#sources.corp;
+    const config = "config" in state ? state.config : undefined;
+    if (this.#told?.config !== config || !this.#told) this.#told = { config, inForce: describe(config) };
+    return { ...this.#told.inForce, state: state.status };
+  }
 }
 
-function hashOf(file: CorpFile | undefined): string {
-  return blake3(JSON.stringify(file ?? null));
+function describe(config: CorpConfig | undefined): Record<string, string> {
+  const { bundle } = config ?? {};
+  return {
+    corp: blake3(JSON.stringify(config?.file ?? null)),
+    ...(bundle && { bundle: `${bundle.channel} ${bundle.version}`, bundle_blake3: bundle.blake3 }),
+  };
 }

@@ -7,6 +7,7 @@ import type { CorpStore } from "../corp/mod.ts";
 import { listProfiles } from "../profile/mod.ts";
 import { corpLayer, profileProblems, requireGood } from "./contract.ts";
 import { withDeadline } from "./deadline.ts";
+import type { FleetBundles } from "./bundles.ts";
 import type { FleetShipping } from "./fleet.ts";
 import type { Registry } from "./registry.ts";
 import type { Sessions } from "./sessions.ts";
@@ -23,6 +24,7 @@ export interface HealthSources {
   sessions: Sessions;
   templates: Templates;
   fleet: Pick<FleetShipping, "problems">;
+  bundles: Pick<FleetBundles, "problems">;
 }
 
 /** A probe: what it looks at, and its issues, one line each. */
@@ -42,7 +44,7 @@ export async function runProbes(probes: readonly Probe[], ms = PROBE_MS): Promis
 
 /** The probes of one home. */
 export function healthProbes(sources: HealthSources, program = programFile()): Probe[] {
-  const { home, corp, registry, sessions, templates, fleet } = sources;
+  const { home, corp, registry, sessions, templates, fleet, bundles } = sources;
   return [
     ["the program of this service", () => checkProgram(program)],
     ["the key of this machine", () => checkKey(home)],
@@ -51,6 +53,7 @@ export function healthProbes(sources: HealthSources, program = programFile()): P
     ["templates", async () => (await templates.status()).problems],
     ["the collecting server", () => checkCollected(sessions, registry)],
     ["the fleet's collector", () => Promise.resolve(fleet.problems())],
+    ["the fleet's bundle", () => Promise.resolve(bundles.problems())],
     ...registry.alive().filter(({ state }) => state.state !== "Booting").map((vm): Probe => [
       `VM "${vm.record.name}"`,
       async () => {

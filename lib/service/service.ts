@@ -14,6 +14,7 @@ import { networkOf } from "./contract.ts";
 import { watchCorp } from "./corp_watch.ts";
 import { Detections } from "./detections.ts";
 import { FindingExport } from "./export.ts";
+import { FleetBundles } from "./bundles.ts";
 import { FleetShipping } from "./fleet.ts";
 import { IdleVms } from "./idle.ts";
 import { Images } from "./images.ts";
@@ -66,6 +67,7 @@ export class Service implements Configuration {
   readonly activeDetections: ActiveDetections;
   readonly findings: FindingExport;
   readonly fleet: FleetShipping;
+  readonly bundles: FleetBundles;
   readonly standing: ReleaseStanding;
   readonly updates: Updates;
   readonly metrics: ServiceMetrics;
@@ -83,6 +85,7 @@ export class Service implements Configuration {
     this.detections = new Detections(home);
     this.findings = new FindingExport(home, settings, corp, this.sessions);
     this.fleet = new FleetShipping(this);
+    this.bundles = new FleetBundles(this);
     this.standing = new ReleaseStanding(home);
     this.updates = new Updates({ home, settings, corp });
     this.supervisor = new Supervisor({
@@ -169,6 +172,7 @@ export class Service implements Configuration {
     this.updates.begin();
     this.loginStart.apply();
     this.fleet.begin();
+    this.bundles.begin();
     this.snapshots.begin();
     this.idle.watch();
   }
@@ -191,6 +195,7 @@ export class Service implements Configuration {
   async close(): Promise<void> {
     for (const watch of this.#watches) watch[Symbol.dispose]();
     this.updates.close();
+    this.bundles.close();
     await Promise.all([this.findings.close(), this.fleet.close(), this.supervisor.close()]);
     const { servicePidFile } = this.home;
     if (namesThisProcess(servicePidFile)) removeIfThere(servicePidFile);

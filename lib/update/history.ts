@@ -11,7 +11,7 @@ const READ_MAX = 64 * 1024;
 /** One change. */
 export const Change = z.strictObject({
   at: z.iso.datetime(),
-  what: z.enum(["assets", "profile", "program"]),
+  what: z.enum(["assets", "profile", "program", "bundle"]),
   profile: z.string().optional().describe("id of the profile whose assets or document changed"),
   from: z.string().optional(),
   to: z.string(),

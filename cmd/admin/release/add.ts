@@ -1,7 +1,9 @@
 import { type Arguments, type Command, JSON_OPTION, usageError } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import {
   addEntries,
+  describeBundle,
   describePackage,
   describeProfile,
   type Entries,
@@ -39,6 +41,11 @@ export const releaseAdd: Command = {
     { name: "profile", value: "FILE", about: "a profile.toml; its folder's name is its id" },
     { name: "assets", value: "MANIFEST", about: "asset manifest of the profile's image" },
     { name: "revision", value: "VERSION", about: "revision of the profile; default the one in it" },
+    {
+      name: "bundle",
+      value: "FOLDER",
+      about: "corp.toml for a fleet, with the rules and packs that it names",
+    },
     JSON_OPTION,
   ],
   words: { min: 2, max: 2 },
@@ -54,9 +61,10 @@ export const releaseAdd: Command = {
     const entries: Entries = {
       ...await packageEntries(args, workspace, folder),
       ...await profileEntries(args, workspace, folder),
+      ...await bundleEntries(args, workspace, folder),
     };
     if (Object.keys(entries).length === 0) {
-      throw usage("nothing to add: give --package, --profile or --assets");
+      throw usage("nothing to add: give --package, --profile, --assets or --bundle");
     }
     const record = await addEntries(workspace, target, entries);
     if (args.has("json")) await printJson({ channel: target.channel, ...record, added: entries });
@@ -65,6 +73,7 @@ export const releaseAdd: Command = {
         ...(entries.packages ?? []).map(({ name }) => `package ${name}`),
         ...(entries.binaries ?? []).map(({ name }) => `binary ${name}`),
         ...(entries.profiles ?? []).map(({ id, revision }) => `profile ${id} ${revision}`),
+        ...(entries.bundles ?? []).map(({ bytes }) => `bundle of ${bytes} bytes`),
       ];
       await print(`${target.channel} ${version}: ${names.join(", ")}`);
       await print(`sign it when it is complete: ${PROGRAM} release sign ${dir}`);
@@ -113,6 +122,23 @@ async function profileEntries(args: Arguments, workspace: Workspace, folder: str
     (progress) => describeProfile(workspace, folder, { file, assets, revision }, progress),
   );
   return { profiles: [entry] };
+}
+
+/** A bundle is tried here as a machine without a corp.toml of its own would load it. */
+async function bundleEntries(args: Arguments, workspace: Workspace, folder: string): Promise<Entries> {
+  const source = args.text("bundle");
+  if (source === undefined) return {};
+  const [{ packBundle, parseBundle, parseCorp }, { loadCorp }, { checkCorp }] = await Promise.all([
+    import("../../../lib/fleet/bundle/mod.ts"),
+    import("../../../lib/corp/mod.ts"),
+    import("../../../lib/service/mod.ts"),
+  ]);
+  const content = await packBundle(source);
+  parseCorp(parseBundle(content, source), source);
+  const config = await loadCorp(`${source}/corp.toml`);
+  const problems = await checkCorp(config, config.path);
+  if (problems.length > 0) throw new SbxError("bundle.invalid", problems.join("\n"));
+  return { bundles: [await describeBundle(workspace, folder, content)] };
 }
 
 function usage(problem: string) {

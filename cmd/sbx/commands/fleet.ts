@@ -1,10 +1,18 @@
 import { fileURLToPath } from "node:url";
-import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import {
+  type Arguments,
+  type Command,
+  type CommandGroup,
+  daysOption,
+  JSON_OPTION,
+  sinceOf,
+} from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { deviceName } from "../../../lib/base/user/mod.ts";
+import { bundlePairs, FLEET_UPDATE } from "../fleet_bundle.ts";
 import { SIMULATE } from "../fleet_simulate.ts";
 import { pairs, table } from "../output.ts";
 import { CREDENTIAL, recordsAuthorization } from "../records.ts";
@@ -21,7 +29,7 @@ const ASK: Command = {
       about: "duckdb:// or chdb:// and the store of a fleet, or clickhouse://HOST",
     },
     ...CREDENTIAL,
-    { name: "days", value: "N", about: "look back this long; default all" },
+    daysOption(),
     JSON_OPTION,
   ],
   words: { min: 0, max: 2 },
@@ -36,8 +44,10 @@ export const command: CommandGroup = {
     {
       name: "fleet status",
       usage: "[--json]",
-      summary: "show what the collector has of this machine's records",
-      notes: ["The exit code is 1 while records are missing at the collector."],
+      summary: "show what the collector has of this machine's records, and which bundle is in force",
+      notes: [
+        "The exit code is 1 while records are missing at the collector, or the last check of the bundle failed.",
+      ],
       options: [JSON_OPTION],
       examples: ["sbx fleet status"],
       run: status,
@@ -55,16 +65,22 @@ export const command: CommandGroup = {
       examples: ["sbx fleet enrol < token.txt"],
       run: enrol,
     },
+    FLEET_UPDATE,
     ASK,
     SIMULATE,
   ],
 };
 
 async function status(args: Arguments): Promise<number> {
-  const { readStatus } = await import("../../../lib/fleet/machine/mod.ts");
+  const [{ readStatus }, { readBundleStatus }] = await Promise.all([
+    import("../../../lib/fleet/machine/mod.ts"),
+    import("../../../lib/fleet/bundle/mod.ts"),
+  ]);
   const now = await readStatus(home());
-  if (args.has("json")) await printJson(now ?? { schema: "sbx.fleet-status.v1", target: null });
-  else if (!now) {
+  const bundle = await readBundleStatus(home());
+  if (args.has("json")) {
+    await printJson({ ...now ?? { schema: "sbx.fleet-status.v1", target: null }, ...(bundle && { bundle }) });
+  } else if (!now) {
     await print("nothing is sent from here: corp.toml names no collector, or the service has not run since");
   } else {
     const { all, behind, forked, refused, lost } = now.sessions;
@@ -85,8 +101,9 @@ async function status(args: Arguments): Promise<number> {
       ["error", now.error ?? undefined],
     ]));
   }
-  const isWell = !now || now.error === null && now.sessions.behind + now.sessions.forked.length === 0;
-  return isWell ? 0 : 1;
+  if (bundle && !args.has("json")) await print(pairs(bundlePairs(bundle)));
+  const isSent = !now || now.error === null && now.sessions.behind + now.sessions.forked.length === 0;
+  return isSent && bundle?.state !== "failed" ? 0 : 1;
 }
 
 async function enrol(args: Arguments): Promise<number> {
@@ -133,8 +150,6 @@ async function enrol(args: Arguments): Promise<number> {
   return 0;
 }
 
-const DAYS_MAX = 36_500;
-
 async function ask(args: Arguments): Promise<number> {
   const { ANSWER_ROWS, ask: answer, findQuestion, QUESTIONS } = await import(
     "../../../lib/fleet/question/mod.ts"
@@ -170,7 +185,7 @@ async function ask(args: Arguments): Promise<number> {
       },
     );
   }
-  const days = args.number("days", { min: 1, max: DAYS_MAX });
+  const since = sinceOf(args);
   const rows = await answer(
     {
       engine,
@@ -180,7 +195,7 @@ async function ask(args: Arguments): Promise<number> {
     question,
     {
       ...(value !== undefined && { value }),
-      ...(days !== undefined && { since: Date.now() - days * 86_400_000 }),
+      ...(since !== undefined && { since }),
     },
   );
   if (args.has("json")) await printJson({ question: name, rows });

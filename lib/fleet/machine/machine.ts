@@ -37,6 +37,8 @@ export class FleetMachine {
   readonly #refused = new Map<string, number>();
   readonly #forked = new Set<string>();
   #aliveAt = -Infinity;
+  /** what the last report said is in force, as JSON */
+  #told = "";
   #status: FleetStatus;
 
   private constructor(options: FleetMachineOptions, before: FleetStatus | undefined) {
@@ -140,8 +142,11 @@ export class FleetMachine {
   /** Reports: that the machine lives, with its sessions, and what was lost. */
   async #tell(sessions: readonly string[]): Promise<void> {
     await this.#tellLosses(sessions);
-    if (performance.now() - this.#aliveAt < ALIVE_MS) return;
     const { version, isRunning, inForce } = this.#options;
+    const in_force = await inForce?.();
+    const told = JSON.stringify(in_force ?? {});
+    // A change of policy is told at once: whoever rolls it out waits for it.
+    if (performance.now() - this.#aliveAt < ALIVE_MS && told === this.#told) return;
     const rows = [];
     for (const session_id of sessions.slice(0, REPORT_SESSIONS_MAX)) {
       // A ledger that was sent completely is not opened again: a home may have thousands.
@@ -150,7 +155,6 @@ export class FleetMachine {
         : await readHeads(this.#ledger(session_id)).catch(() => undefined);
       if (heads) rows.push({ session_id, heads, running: isRunning(session_id) });
     }
-    const in_force = await inForce?.();
     await this.#shipper.report({
       kind: "alive",
       sbx: version,
@@ -158,6 +162,7 @@ export class FleetMachine {
       ...(in_force && { in_force }),
     });
     this.#aliveAt = performance.now();
+    this.#told = told;
   }
 
   /** Ledgers that are gone with rows that were not sent, by this program or by somebody. */

@@ -6,7 +6,8 @@ import { blake3 } from "../../base/hash/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
 import { parsePublicKeys } from "../../signing/mod.ts";
 import { HEX64 } from "../segment/mod.ts";
-import { keepFile, storePaths } from "../store/mod.ts";
+import { readReport } from "../ship/mod.ts";
+import { keepFile, reportPath, storePaths } from "../store/mod.ts";
 
 /** Hours that a token is good for, unless said otherwise; most of them. */
 export const TOKEN_HOURS = 24;
@@ -118,6 +119,17 @@ export async function listMachines(dir: string): Promise<Machine[]> {
   return machines.sort((a, b) =>
     a.name < b.name ? -1 : a.name > b.name ? 1 : a.machine_id < b.machine_id ? -1 : 1
   );
+}
+
+/** What a machine said of itself last: version of sbx, and what it has in force. */
+export async function lastAlive(
+  dir: string,
+  { machine_id }: Pick<Machine, "machine_id">,
+): Promise<{ told_at?: string; sbx?: string; in_force?: Record<string, string> }> {
+  const report = await readReport(reportPath(dir, machine_id, { kind: "alive" }));
+  if (report?.body.kind !== "alive") return {};
+  const { sbx, in_force } = report.body;
+  return { told_at: report.made_at, sbx, ...(in_force && { in_force }) };
 }
 
 /** Key of a machine. */

@@ -3,6 +3,7 @@ export {
   enrol,
   findMachine,
   keyOf,
+  lastAlive,
   listMachines,
   Machine,
   makeToken,

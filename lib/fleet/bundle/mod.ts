@@ -1,0 +1,7 @@
+/** Bundles of a company's policy out to its machines, through the release graph (docs/fleet.md, docs/contracts.md §10). */
+export { applyBundle, parseCorp } from "./apply.ts";
+export { type BundleFiles, CORP_NAME, packBundle, parseBundle } from "./document.ts";
+export { type BundleStatus, readActive, readBundleStatus, writeFiles } from "./files.ts";
+export { joinCorp } from "./merge.ts";
+export { type BundleUpdate, updateBundle } from "./update.ts";
+export { type BundlePlace, type VerifiedBundle, verifyBundle } from "./verify.ts";

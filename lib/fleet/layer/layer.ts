@@ -1,0 +1,20 @@
+/** The bundle in force as a layer of corp.toml. What verifies it is loaded only where corp.toml names a channel of bundles. */
+import type { Home } from "../../base/home/mod.ts";
+import type { CorpLayer } from "../../corp/mod.ts";
+import { bundlePaths } from "./paths.ts";
+
+/** Joins corp.toml with the bundle of its channel that is installed in a home. */
+export function bundleLayer(home: Pick<Home, "dir">): CorpLayer {
+  return {
+    path: bundlePaths(home).active,
+    async apply(own) {
+      const { bundles_url, bundles_channel } = own.file.fleet;
+      if (bundles_url === undefined) return own;
+      const { applyBundle, readActive } = await import("../bundle/mod.ts");
+      const active = await readActive(home);
+      // A bundle of another channel is not what this corp.toml asks for.
+      if (!active || active.url !== bundles_url || active.channel !== bundles_channel) return own;
+      return (await applyBundle(home, own, active)).config;
+    },
+  };
+}
