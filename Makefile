@@ -47,7 +47,7 @@ test-arm64: setup deps image
 	@SBX_REQUIRE_VM=1 scripts/test.sh arm64
 
 # What takes long: a repository with a pack of 300 MB through a VM and back, and in Debian trixie VMs that are suspended and forked, and
-# attacks on a folder that is shared live.
+# attacks on a folder that is shared live; a learned profile that is minimised.
 test-large: setup deps image
 	@SBX_REQUIRE_VM=1 scripts/test.sh large
 

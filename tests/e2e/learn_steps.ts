@@ -72,25 +72,6 @@ export async function learnSteps(t: Deno.TestContext, sbx: Sbx): Promise<void> {
     }
   });
 
-  await t.step("a profile is minimised to what the commands of a session cannot do without", async () => {
-    await sbx.ok("create", "short", "--profile", "net");
-    const line =
-      "curl -sSf https://site.example/needed && { curl -sS https://git.example/ >/dev/null; true; }";
-    await sbx.ok("exec", "short", "-c", line);
-    const made = await sbx.ok("learn", "short", "--minimise", "--runs", "40", "--save", "least", "--json");
-    const { rules, minimised, path } = JSON.parse(made);
-    assertEquals([minimised.commands, minimised.complete], [1, true], JSON.stringify(minimised));
-    const requests = rules.map(({ name }: { name: string }) => name).filter((name: string) =>
-      name.startsWith("GET ")
-    );
-    assertEquals(requests, ["GET https://site.example/needed"]);
-    assert(minimised.left_out.length > 0);
-    assertStringIncludes(await Deno.readTextFile(path), 'action = "ask"');
-    assertEquals((await sbx.ok("profile", "list")).includes("learn-"), false, "trials leave no profile");
-    assertEquals((await sbx.ok("list")).includes("learn-"), false);
-    await sbx.ok("delete", "short");
-  });
-
   await t.step("the programs of a session are a tree, with the requests of each", async () => {
     const { processes } = JSON.parse(await sbx.ok("tree", "again", "--json"));
     // deno-lint-ignore no-explicit-any -- rows of JSON
