@@ -1,0 +1,128 @@
+/** The examples of docs/examples: their schemas, what the profile's VM needs, and what a drain does. */
+import { assert, assertEquals } from "@std/assert";
+// @ts-types="../../helper/hcl.d.ts"
+import { parse as parseHcl } from "@cdktf/hcl2json";
+import { loadAll } from "js-yaml";
+import { StatefulSet } from "kubernetes-models/apps/v1/StatefulSet";
+import { NetworkPolicy } from "kubernetes-models/networking.k8s.io/v1/NetworkPolicy";
+import { PodDisruptionBudget } from "kubernetes-models/policy/v1/PodDisruptionBudget";
+import { parse as parseToml } from "@std/toml";
+import { BUILTIN_PROFILES } from "../../../lib/profile/mod.ts";
+import { fromRoot } from "../../helper/repo.ts";
+
+// deno-lint-ignore no-explicit-any
+type Any = any;
+
+/** Memory of sbx, QEMU and what they hold beside the VM's, in `MiB`. */
+const OVERHEAD_MB = 1024;
+const read = (path: string) => Deno.readTextFile(fromRoot(`docs/examples/${path}`));
+const KINDS: Record<string, new (data: Any) => { validate(): void }> = {
+  StatefulSet: StatefulSet as Any,
+  NetworkPolicy: NetworkPolicy as Any,
+  PodDisruptionBudget: PodDisruptionBudget as Any,
+};
+
+/** Keys of the objects that the examples write; the schema takes unknown ones, which a cluster refuses or ignores. */
+const KEYS: Record<string, string[]> = {
+  PodSpec:
+    "automountServiceAccountToken enableServiceLinks hostUsers nodeSelector terminationGracePeriodSeconds containers volumes"
+      .split(" "),
+  Container: "name image env lifecycle readinessProbe livenessProbe resources securityContext volumeMounts"
+    .split(" "),
+  Security: "allowPrivilegeEscalation privileged readOnlyRootFilesystem seccompProfile capabilities".split(
+    " ",
+  ),
+};
+
+function onlyKeys(value: object, of: keyof typeof KEYS): void {
+  assertEquals(Object.keys(value).filter((key) => !KEYS[of].includes(key)), [], of);
+}
+
+/** What the VM of a profile has, by the profile or by the settings' defaults. */
+async function vmOf(profile: string) {
+  const { vm = {} } = parseToml(BUILTIN_PROFILES.get(profile)!) as Any;
+  const defaults = Object.fromEntries(
+    (await Deno.readTextFile(fromRoot("docs/reference/settings.md"))).split("\n").flatMap((line) => {
+      const match = /^\| `vm\.resources\.(\w+)` .*\| `(\d+)` \| `\d+` \|$/.exec(line);
+      return match ? [[match[1], Number(match[2])]] : [];
+    }),
+  );
+  return { ...defaults, ...vm } as { cpu_count: number; ram_gb: number; scratch_disk_size_gb: number };
+}
+
+Deno.test("the Kubernetes example fits its schema and the profile's VM, and a drain suspends", async () => {
+  const documents = loadAll(await read("kubernetes/workload.yaml")) as Any[];
+  assertEquals(documents.map(({ kind }) => kind), ["StatefulSet", "PodDisruptionBudget", "NetworkPolicy"]);
+  for (const document of documents) new KINDS[document.kind](document).validate();
+  const broken = structuredClone(documents[0]);
+  broken.spec.template.spec.containers[0].resources = "3Gi";
+  let isRefused = false;
+  try {
+    new KINDS.StatefulSet(broken).validate();
+  } catch {
+    isRefused = true;
+  }
+  assert(isRefused, "the schema is looked at");
+  const [{ spec: { template, volumeClaimTemplates } }] = documents;
+  const pod = template.spec;
+  onlyKeys(pod, "PodSpec");
+  const [container] = pod.containers;
+  onlyKeys(container, "Container");
+  onlyKeys(container.securityContext, "Security");
+  const env = Object.fromEntries(container.env.map(({ name, value }: Any) => [name, value]));
+  const vm = await vmOf(env.SBX_WORKLOAD_PROFILE);
+  const { requests, limits } = container.resources;
+  for (const { memory } of [requests, limits]) {
+    assertEquals(memory, `${vm.ram_gb + OVERHEAD_MB / 1024}Gi`, "memory of a VM cannot be taken back");
+  }
+  assertEquals(Number(limits.cpu), vm.cpu_count + 1);
+  assertEquals([requests, limits].map((each) => each["devices.kubevirt.io/kvm"]), ["1", "1"]);
+  const [{ spec: claim }] = volumeClaimTemplates;
+  assert(parseInt(claim.resources.requests.storage) >= vm.scratch_disk_size_gb + vm.ram_gb + 4);
+  assertEquals(container.lifecycle.preStop.exec.command, ["sbx", "suspend", "workload"]);
+  assert(pod.terminationGracePeriodSeconds >= 120);
+  // No more than it needs: neither the node's root nor a token of the cluster.
+  assertEquals(pod.hostUsers, false);
+  assertEquals(pod.automountServiceAccountToken, false);
+  assertEquals(container.securityContext.privileged, false);
+  const mounted = container.volumeMounts.map(({ name }: Any) => name);
+  const named = [...pod.volumes, ...volumeClaimTemplates.map(({ metadata }: Any) => metadata)].map((
+    { name },
+  ) => name);
+  assertEquals(mounted.sort(), named.sort());
+  assert(mounted.includes("home") && env.SBX_HOME === "/var/lib/sbx-home");
+  for (const { spec } of documents.slice(1)) {
+    assertEquals((spec.selector ?? spec.podSelector).matchLabels, template.metadata.labels);
+  }
+});
+
+Deno.test("the Nomad example parses, fits the profile's VM, and leaves time to suspend", async () => {
+  const hcl = await parseHcl("workload.nomad.hcl", await read("nomad/workload.nomad.hcl")) as Any;
+  assertEquals(Object.keys(hcl), ["job"]);
+  const [job] = hcl.job["sbx-workload"];
+  assertEquals(Object.keys(job).sort(), ["constraint", "group", "type"]);
+  const [group] = job.group.workload;
+  assertEquals(Object.keys(group).sort(), ["count", "migrate", "task", "volume"]);
+  const [task] = group.task.sbx;
+  assertEquals(
+    Object.keys(task).sort(),
+    ["config", "driver", "env", "kill_signal", "kill_timeout", "resources", "volume_mount"],
+  );
+  const vm = await vmOf(task.env[0].SBX_WORKLOAD_PROFILE);
+  assertEquals(task.resources, [{ cores: vm.cpu_count, memory: vm.ram_gb * 1024 + OVERHEAD_MB }]);
+  assertEquals(task.kill_signal, "SIGTERM");
+  assert(parseInt(task.kill_timeout) >= 120);
+  assertEquals(task.config[0].devices, [{ host_path: "/dev/kvm", container_path: "/dev/kvm" }]);
+  assertEquals(task.config[0].privileged, undefined);
+  assertEquals(group.volume[task.volume_mount[0].volume].length, 1);
+  assertEquals(task.volume_mount[0].destination, task.env[0].SBX_HOME);
+});
+
+Deno.test("the entry point is a shell script that suspends on SIGTERM", async () => {
+  const script = await read("workload.sh");
+  const { success } = await new Deno.Command("sh", { args: ["-n", fromRoot("docs/examples/workload.sh")] })
+    .output();
+  assert(success);
+  assert(script.includes("trap leave TERM INT") && script.includes("sbx suspend workload"));
+  assert((await read("Containerfile")).includes("docs/examples/workload.sh"));
+});
