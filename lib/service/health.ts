@@ -12,13 +12,13 @@ import type { FleetShipping } from "./fleet.ts";
 import type { Registry } from "./registry.ts";
 import type { Sessions } from "./sessions.ts";
 import type { Templates } from "./templates.ts";
+import { type VmHealthSources, vmProbes } from "./vm_health.ts";
 
 /** Longest that one probe may take, in `ms` (docs/contracts.md §2, "Status"). */
 export const PROBE_MS = 2000;
 
 /** Parts of the service that the probes look at. */
-export interface HealthSources {
-  home: Home;
+export interface HealthSources extends VmHealthSources {
   corp: CorpStore;
   registry: Registry;
   sessions: Sessions;
@@ -54,19 +54,7 @@ export function healthProbes(sources: HealthSources, program = programFile()): P
     ["the collecting server", () => checkCollected(sessions, registry)],
     ["the fleet's collector", () => Promise.resolve(fleet.problems())],
     ["the fleet's bundle", () => Promise.resolve(bundles.problems())],
-    ...registry.alive().filter(({ state }) => state.state !== "Booting").map((vm): Probe => [
-      `VM "${vm.record.name}"`,
-      async () => {
-        const answer = withDeadline(vm.process.call({ t: "Info" }), PROBE_MS / 2);
-        return await answer.then(
-          () => [],
-          () => [
-            `VM "${vm.record.name}": its process (pid ${vm.state.pid}) does not answer, so nothing reaches the VM ` +
-            `(sbx stop ${vm.record.name}, or end that process)`,
-          ],
-        );
-      },
-    ]),
+    ...vmProbes(sources),
   ];
 }
 

@@ -97,7 +97,8 @@ async function profileIssues({ home, standing }: IssueSources): Promise<string[]
       ({ kernel, initrd, rootfs }) =>
         standing.require(each.profile, [kernel, initrd, rootfs].map(({ hash }) => hash)),
     ).then(
-      () => [],
+      // Deprecated ones boot, and say so.
+      (notes) => notes,
       (error) => error instanceof SbxError && error.code === NOT_BUILT ? [] : describe(error),
     );
   }));

@@ -30,6 +30,7 @@ export {
   readFindings,
 } from "./findings.ts";
 export { type EventConditions } from "./filter.ts";
+export { readLastGap } from "./gap.ts";
 export {
   type Evidence,
   EVIDENCE_ROWS_MAX,

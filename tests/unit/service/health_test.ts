@@ -28,12 +28,13 @@ Deno.test("a program that is gone, and a VM whose process does not answer, are i
   const dir = await Deno.makeTempDir();
   const vm = (call: () => Promise<unknown>): Vm => ({
     record: recordOf(crypto.randomUUID(), "v"),
-    paths: {} as Vm["paths"],
+    paths: { ledger: `${dir}/none.db` } as Vm["paths"],
     process: { call } as unknown as Vm["process"],
     state: { state: "Running", boot_stages: [], pid: 7 },
   });
   try {
-    const registry = { alive: () => [vm(() => new Promise(() => {})), vm(() => Promise.resolve({}))] };
+    const vms = [vm(() => new Promise(() => {})), vm(() => Promise.resolve({}))];
+    const registry = { alive: () => vms, all: () => vms };
     const probes = healthProbes(
       {
         home: homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined }),
@@ -41,6 +42,7 @@ Deno.test("a program that is gone, and a VM whose process does not answer, are i
         registry,
         sessions: { uncollected: () => Promise.resolve(0) },
         fleet: { problems: () => [] },
+        standing: { notesOf: () => Promise.resolve([]) },
         templates: { status: () => Promise.resolve({ problems: ["a template failed"] }) },
       } as unknown as Parameters<typeof healthProbes>[0],
       `${dir}/gone.ts`,
