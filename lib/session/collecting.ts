@@ -14,7 +14,7 @@ import {
 /** Longest wait in `ms` for a collecting server at the end of a session; the service sends the rest later. */
 const END_DEADLINE_MS = 3000;
 /** `ms` between two heads of the record that are sent away (docs/contracts.md §12, "Heads"). */
-const HEAD_MS = 60_000;
+export const HEAD_MS = 60_000;
 
 /** The record that is collected. */
 export interface CollectedRecord {
@@ -29,11 +29,13 @@ export class Collecting {
   readonly #target: CollectTarget;
   readonly #running: { stop(): Promise<void> };
   readonly #heads: number;
+  /** the head that is being sent; a slow server gets none twice */
+  #sending?: Promise<void>;
   /** the heads that were sent last, as JSON */
   #sent = "";
   #problem = "";
 
-  private constructor(record: CollectedRecord, target: CollectTarget, authToken?: string) {
+  private constructor(record: CollectedRecord, target: CollectTarget, headMs: number, authToken?: string) {
     this.#record = record;
     this.#target = target;
     const { path, sessionId } = record;
@@ -41,12 +43,17 @@ export class Collecting {
       { path, sessionId, url: target.url, authToken },
       (error) => this.#failed(error),
     );
-    this.#heads = backgroundInterval(() => this.#sendHead().catch((error) => this.#failed(error)), HEAD_MS);
+    this.#heads = backgroundInterval(() => this.#sendNext(), headMs);
   }
 
-  static async start(record: CollectedRecord, target: CollectTarget): Promise<Collecting> {
+  /** @param headMs between two heads */
+  static async start(
+    record: CollectedRecord,
+    target: CollectTarget,
+    headMs = HEAD_MS,
+  ): Promise<Collecting> {
     await Deno.writeTextFile(uncollectedMark(record.path), JSON.stringify(target) + "\n", { mode: 0o600 });
-    return new Collecting(record, target, await readToken(target.auth_token_file));
+    return new Collecting(record, target, headMs, await readToken(target.auth_token_file));
   }
 
   /** Sends the rest of a ledger that is closed, and its last head. */
@@ -54,8 +61,17 @@ export class Collecting {
     clearInterval(this.#heads);
     const { path, sessionId } = this.#record;
     const late = backgroundDelay(END_DEADLINE_MS);
-    const rest = this.#running.stop().then(() => collectRest(path, sessionId)).then(() => this.#sendHead());
+    const rest = this.#running.stop().then(() => collectRest(path, sessionId))
+      .then(() => this.#sending)
+      .then(() => this.#sendHead());
     await Promise.race([rest.catch(() => {}), late]);
+  }
+
+  /** Sends the heads of now, unless the last ones are still under way. */
+  #sendNext(): void {
+    this.#sending ??= this.#sendHead()
+      .catch((error) => this.#failed(error))
+      .finally(() => this.#sending = undefined);
   }
 
   /** Sends the signed heads of now, unless they are those of before. */
