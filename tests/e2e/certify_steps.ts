@@ -1,7 +1,36 @@
 /** The certificate of a real session, verified as another machine would. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
+import { runInCleanRoot } from "../helper/clean_root.ts";
 import type { Sbx } from "../helper/sbx.ts";
+
+/** Bytes of the certificate that are changed, one at a time. */
+const FLIPS = 8;
+
+/** Verifies the files as somebody without a home, network or rights, and then the certificate with one other byte. */
+async function verifyInCleanRoot(dir: string, ledger: string): Promise<void> {
+  const given = await Deno.makeTempDir({ dir });
+  for (const name of ["cert.json", "machine.pem"]) {
+    await Deno.copyFile(join(dir, name), join(given, name));
+  }
+  await Deno.copyFile(ledger, join(given, "session.db"));
+  const bytes = await Deno.readFile(join(dir, "cert.json"));
+  for (let at = 0; at < FLIPS; at++) {
+    const changed = bytes.slice();
+    changed[Math.floor(bytes.length * (at + Math.random()) / FLIPS)] ^= 1 << Math.floor(8 * Math.random());
+    await Deno.writeFile(join(given, `changed-${at}.json`), changed);
+  }
+  const verify = (file: string) =>
+    `sbx certify --verify ${file} session.db --key machine.pem >/dev/null 2>&1; echo $?`;
+  const { stdout, stderr } = await runInCleanRoot(given, [
+    "bash",
+    "-c",
+    `id -u; ls /root /home 2>&1 | wc -l; ${verify("cert.json")}; for file in changed-*.json; do ${
+      verify("$file")
+    }; done; ls -A /nowhere 2>&1 | wc -l`,
+  ]);
+  assertEquals(stdout.split("\n"), ["65534", "2", "0", ...Array(FLIPS).fill("1"), "1", ""], stderr);
+}
 
 /** @param id of a session whose VM is gone, and whose process was killed once */
 export async function certifySession(sbx: Sbx, id: string): Promise<void> {
@@ -34,6 +63,7 @@ export async function certifySession(sbx: Sbx, id: string): Promise<void> {
       await sbx.ok("verify", id, "--head", cert, "--key", key),
       /The seal is signed by [0-9a-f]{64}/,
     );
+    await verifyInCleanRoot(elsewhere, ledger);
     const stranger = await sbx.run("sbx", ["certify", "--verify", cert], other);
     assertEquals(stranger.code, 1);
     assertStringIncludes(stranger.stderr, "not trusted");
