@@ -11,7 +11,7 @@ root=$(mktemp -d)
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$root"
 deno=$(readlink -f "$repo/.deno")
-mkdir -p "$root"/{usr,proc,dev,given} "$root$repo" "$root$deno"
+mkdir -p "$root"/{usr,proc,dev,given,tmp} "$root$repo" "$root$deno"
 mount --bind -o ro /usr "$root/usr"
 for link in bin sbin lib lib64; do [ ! -L "/$link" ] || cp -P "/$link" "$root"; done
 mount --bind -o ro "$repo" "$root$repo"
@@ -20,6 +20,7 @@ mount -t proc proc "$root/proc"
 for device in null urandom; do touch "$root/dev/$device"; mount --bind "/dev/$device" "$root/dev/$device"; done
 cp -r "$given/." "$root/given"
 chmod -R a+rX "$root/given"
+chmod 1777 "$root/tmp"
 exec chroot "$root" env -i PATH=/usr/bin:/bin:"$repo/bin" HOME=/nowhere \\
   setpriv --reuid=65534 --regid=65534 --clear-groups bash -c 'cd /given; "$@"' clean "$@"
 `;

@@ -4,6 +4,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { connect, ledgerError } from "../failure.ts";
 import { BUSY_MS, isOutdated, STATEMENTS } from "../schema.ts";
 import { CREATE_TEMP_VIEWS } from "../views.ts";
+import { copyLedger } from "../copy.ts";
 
 /** Opens or creates a database file. @throws {SbxError} `ledger.unavailable` */
 export function openDatabase(path: string): Client {
@@ -12,17 +13,39 @@ export function openDatabase(path: string): Client {
 
 /**
  * Opens a ledger for reading. One of an older version gets the current views for this connection only, so that its file
- * stays as it is.
+ * stays as it is. One that the database cannot lock, in a folder that this user may not write to, is read from a copy.
  *
  * @throws {SbxError} `ledger.not_found`, `ledger.version.conflict`, `ledger.unavailable`
  * @throws the database's error if it is damaged
  */
 export async function openLedger(path: string): Promise<Client> {
   requireFile(path);
+  try {
+    return await openAt(path, path);
+  } catch (error) {
+    if (!/^SQLITE_(READONLY|CANTOPEN)/.test((error as { code?: string }).code ?? "")) throw error;
+  }
+  const copy = copyLedger(path);
+  try {
+    const client = await openAt(copy.path, path);
+    const close = client.close.bind(client);
+    client.close = () => {
+      close();
+      copy.remove();
+    };
+    return client;
+  } catch (error) {
+    copy.remove();
+    throw error;
+  }
+}
+
+/** @param name path for errors */
+async function openAt(path: string, name: string): Promise<Client> {
   const client = openDatabase(path);
   try {
     const { rows: [row] } = await client.execute("PRAGMA user_version");
-    if (isOutdated(Number(row.user_version), path)) {
+    if (isOutdated(Number(row.user_version), name)) {
       await client.executeMultiple(`CREATE TEMP TABLE ${STATEMENTS};\n${CREATE_TEMP_VIEWS}`);
     }
     return client;

@@ -37,6 +37,9 @@ export interface SealCheck {
 /** First problem of a check; `undefined` if there is none. */
 export type Problem = Verification["first_bad"];
 
+/** Errors of the database that are not about what is in the file. */
+const UNREADABLE = /^SQLITE_(READONLY|CANTOPEN|BUSY|LOCKED|PERM|FULL|NOMEM)/;
+
 /** Folder of a session's ledger is named by the session. */
 const SESSION_FOLDER = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
@@ -75,6 +78,8 @@ export async function verifyLedger(
       await checkStructure(client);
   } catch (error) {
     if (error instanceof SbxError) throw error;
+    // Whoever cannot read a record says nothing of it.
+    if (UNREADABLE.test((error as { code?: string }).code ?? "")) throw ledgerError(error, path, "read");
     problem = { sequence: events.length + 1, reason: ledgerError(error, path, "read").message };
   } finally {
     client?.close();

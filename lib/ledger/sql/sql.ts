@@ -4,6 +4,7 @@
  */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { SbxError } from "../../base/error/mod.ts";
+import { copyLedger, type LedgerCopy } from "../copy.ts";
 import { isOutdated } from "../schema.ts";
 import { CREATE_TEMP_VIEWS } from "../views.ts";
 
@@ -37,19 +38,38 @@ export function askLedger(path: string, sql: string): SqlAnswer {
   const bare = sql.replaceAll(QUOTED, " ");
   if (/;\s*[^\s;]/.test(bare)) throw refused("there is more than one statement", "run one at a time");
   if (!READS.test(bare)) throw refused("only SELECT, WITH, VALUES and EXPLAIN are possible");
-  const database = open(path);
+  const { database, copy } = openReadable(path);
   try {
     return answerOf(prepare(database, sql));
   } finally {
     database.close();
+    copy?.remove();
   }
 }
 
-function open(path: string): DatabaseSync {
+/** Opens a ledger, or a copy of it where the database cannot lock it. */
+function openReadable(path: string): { database: DatabaseSync; copy?: LedgerCopy } {
+  try {
+    return { database: open(path) };
+  } catch (error) {
+    const { message = "" } = (error as { cause?: Error }).cause ?? {};
+    if (!/readonly database|unable to open/.test(message)) throw error;
+  }
+  const copy = copyLedger(path);
+  try {
+    return { database: open(copy.path, path), copy };
+  } catch (error) {
+    copy.remove();
+    throw error;
+  }
+}
+
+/** @param name path for errors */
+function open(path: string, name = path): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
     database = new DatabaseSync(path, { readOnly: true, allowExtension: false });
-    isOutdated(Number(database.prepare("PRAGMA user_version").get()?.user_version), path);
+    isOutdated(Number(database.prepare("PRAGMA user_version").get()?.user_version), name);
     database.exec(CREATE_TEMP_VIEWS);
     database.setAuthorizer((action) => ALLOWED.has(action) ? GRANTED : DENIED);
     return database;
@@ -58,7 +78,7 @@ function open(path: string): DatabaseSync {
     if (cause instanceof SbxError) throw cause;
     throw new SbxError(
       "ledger.unavailable",
-      `the ledger ${path} cannot be read: ${(cause as Error).message}`,
+      `the ledger ${name} cannot be read: ${(cause as Error).message}`,
       {
         cause,
         hint: "sbx verify says whether it is damaged",
