@@ -70,7 +70,11 @@ export async function sessionParts(home: Home, id: string): Promise<Part[]> {
   const logs = await Array.fromAsync(Deno.readDir(paths.logs), ({ name }) => name).catch(() => []);
   for (const name of logs.sort().slice(0, 20)) {
     const safe = name.replaceAll(/[^\w.-]/g, "_").slice(0, 60);
-    await take(`logs/${safe}`, async () => (await logTail(name, join(paths.logs, name), LOG_MAX)).text);
+    await take(`logs/${safe}`, async () => {
+      const { text, problem } = await logTail(name, join(paths.logs, name), LOG_MAX);
+      if (problem !== undefined) throw new Error(problem);
+      return text;
+    });
   }
   await take("events.json", async () => ({ events: await eventsOf(paths.ledger) }));
   await take(

@@ -18,6 +18,9 @@ export function readPrivate(path: string, max: number): PrivateText | undefined 
     file = Deno.openSync(path);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
+    if (error instanceof Deno.errors.PermissionDenied) {
+      throw insecureError(path, "may not be read by this user", `ls -l ${path} shows whose it is`);
+    }
     throw error;
   }
   using _ = file;

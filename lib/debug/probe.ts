@@ -82,12 +82,20 @@ export async function hashOf(path: string): Promise<string> {
   return await within(blake3File(path).then(({ hash }) => hash), "");
 }
 
-/** The end of a log as whole lines, not redacted. */
-export async function logTail(name: string, path: string, max = LOG_TAIL): Promise<Log & { text: string }> {
+/** The end of a log, not redacted. */
+export interface LogTail extends Log {
+  text: string;
+  /** why a log that is there cannot be read */
+  problem?: string;
+}
+
+/** The end of a log as whole lines. */
+export async function logTail(name: string, path: string, max = LOG_TAIL): Promise<LogTail> {
   const none = { name, path, exists: false, size_bytes: 0, truncated: false, tail: [], text: "" };
-  const look = async () => {
+  const unreadable = (why: string): LogTail => ({ ...none, problem: `${path} cannot be read: ${why}` });
+  const look = async (): Promise<LogTail> => {
     // A named pipe would wait for its writer.
-    if (!(await Deno.stat(path)).isFile) return none;
+    if (!(await Deno.stat(path)).isFile) return unreadable("it is not a file");
     using file = await Deno.open(path);
     const { size } = await file.stat();
     const start = Math.max(0, size - max);
@@ -103,5 +111,9 @@ export async function logTail(name: string, path: string, max = LOG_TAIL): Promi
     const text = start > 0 ? whole.slice(whole.indexOf("\n") + 1) : whole;
     return { ...none, exists: true, size_bytes: size, truncated: start > 0, text };
   };
-  return await within(look(), none);
+  const found = look().catch((error) => {
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return none;
+    return unreadable(error instanceof Deno.errors.PermissionDenied ? "permission denied" : "it fails");
+  });
+  return await within(found, unreadable("no answer in time"));
 }

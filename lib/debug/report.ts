@@ -92,14 +92,19 @@ export async function debugReport(
     install: { bin_dir: dirname(launcher ?? exe), current_exe: exe, service_unit_path: unit },
     host_binaries: { ...Object.fromEntries(binaries), sbx: await binaryOf(exe) },
     processes,
-    status: { issues: problem ? [...issues, problem] : issues, defunct_sessions: defunct },
+    status: {
+      issues: [...issues, problem, ...logs.map(({ problem }) => problem)].filter((each) =>
+        each !== undefined
+      ),
+      defunct_sessions: defunct,
+    },
     setup,
     assets,
   };
   return {
     ...redactor.value(report),
     // Whole texts: a secret may reach over several lines.
-    logs: logs.map(({ text, ...log }) => ({
+    logs: logs.map(({ text, problem: _, ...log }) => ({
       ...log,
       path: redactor.text(log.path),
       tail: redactor.text(text).split(/\r?\n/).filter((line) => line !== ""),

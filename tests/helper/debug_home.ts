@@ -67,7 +67,7 @@ export const BREAKAGES: [what: string, spoil: (home: Home) => Promise<unknown>, 
   [
     "the manifest is damaged",
     ({ assetsDir }) => writeFile(join(assetsDir, "manifest.json"), "{"),
-    /manifest/,
+    /^assets: .*manifest\.json.*JSON/,
   ],
   ["the manifest is gone", ({ assetsDir }) => Deno.remove(join(assetsDir, "manifest.json")), /no VM assets/],
   [
@@ -78,7 +78,7 @@ export const BREAKAGES: [what: string, spoil: (home: Home) => Promise<unknown>, 
   [
     "a profile is damaged",
     ({ profilesDir }) => writeFile(join(profilesDir, "mine/profile.toml"), "x = 1"),
-    /mine/,
+    /^profiles: .*mine.profile\.toml/,
   ],
   ["the credential store is damaged", (home) => writeFile(storePath(home), "{}"), /credential store/],
   ["the credential store's key is gone", async (home) => {
@@ -91,7 +91,7 @@ export const BREAKAGES: [what: string, spoil: (home: Home) => Promise<unknown>, 
   ["the CA's key is open to others", async (home) => {
     await openCa(home);
     await Deno.chmod(caFiles(home).key, 0o644);
-  }, /CA/],
+  }, /^CA: .*ca\.key/],
   ["the run folder is open to others", ({ runDir }) => Deno.chmod(runDir, 0o777), /open to others/],
   ["a VM failed", async (home) => {
     const id = crypto.randomUUID();
@@ -113,6 +113,9 @@ export const BREAKAGES: [what: string, spoil: (home: Home) => Promise<unknown>, 
   [
     "the set-up's state is damaged",
     (home) => writeFile(setupPath(home), "{"),
-    /setup-state\.json.*parse_error": "[^"]/s,
+    /setup-state\.json: ./,
   ],
+  ["a log is no file", async ({ logsDir }) => {
+    await Deno.mkdir(join(logsDir, "gateway.log"));
+  }, /gateway\.log cannot be read: it is not a file/],
 ];

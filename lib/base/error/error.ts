@@ -46,10 +46,21 @@ export function asSbxError(error: unknown, action: string): SbxError {
       hint: "free some space (sbx list shows the VMs, sbx delete removes one) and try again",
     });
   }
+  if (isDenied(error)) {
+    return new SbxError("file.denied", `${action}: permission denied`, {
+      cause: error,
+      hint: "sbx doctor names what belongs to another user or may not be read",
+    });
+  }
   return new SbxError("internal", `${action} failed`, {
     cause: error,
     hint: "see sbx logs and the service log for details",
   });
+}
+
+function isDenied(error: unknown): boolean {
+  return error instanceof Deno.errors.PermissionDenied ||
+    (error instanceof Error && (error as { code?: string }).code === "EACCES");
 }
 
 function isDiskFull(error: unknown): boolean {

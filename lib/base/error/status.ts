@@ -68,6 +68,7 @@ const BY_CODE: Record<string, number> = {
   "detection.revoked": 409,
   "detection.too_large": 413,
   "disk.full": 500,
+  "file.denied": 500,
   "snapshot.limit": 409,
   "snapshot.too_large": 413,
   "snapshot.busy": 503,
