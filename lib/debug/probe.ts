@@ -28,16 +28,17 @@ export async function within<T>(probe: Promise<T>, substitute: T, ms = PROBE_MS)
 
 /** A file of the run folder. @param isSecret its content is never read */
 export async function runtimeFile(path: string, { isSecret = false } = {}): Promise<RuntimeFile> {
-  const none = { path, exists: false, size_bytes: 0, contents: null, error: null };
+  const none: RuntimeFile = { path, exists: false, size_bytes: 0, contents: null, error: null };
   const look = async (): Promise<RuntimeFile> => {
+    let found = none;
     try {
       const { isFile, size } = await Deno.stat(path);
+      found = { ...none, exists: true, size_bytes: size };
       const isShown = isFile && !isSecret && size <= CONTENT_MAX;
-      const contents = isShown ? (await Deno.readTextFile(path)).trim() : null;
-      return { ...none, exists: true, size_bytes: size, contents };
+      return isShown ? { ...found, contents: (await Deno.readTextFile(path)).trim() } : found;
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return none;
-      return { ...none, error: error instanceof Error ? error.name : "unknown" };
+      return { ...found, error: error instanceof Error ? error.name : "unknown" };
     }
   };
   return await within(look(), { ...none, error: "TimedOut" });

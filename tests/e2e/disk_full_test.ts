@@ -70,6 +70,27 @@ test("a disk that fills up: the VM stands still, everybody says why, and all goe
       assertStringIncludes(stdout, 'VM "full" is Paused: the ledger');
     });
 
+    await t.step("a report and a bundle say so too, and leave nothing on the disk", async () => {
+      const elsewhere = await Deno.makeTempDir();
+      try {
+        const [report, bundle] = ["report.json", "bundle.tar.zst"].map((name) => join(elsewhere, name));
+        await sbx.ok("debug", "--out", report);
+        const { status, disk } = JSON.parse(await Deno.readTextFile(report));
+        assertStringIncludes(status.issues.join("\n"), 'VM "full" is Paused: the ledger');
+        assertEquals(disk.home.available_bytes, 0);
+        await sbx.ok("support-bundle", "--session", id, "--out", bundle);
+        for (const [command, name] of [["debug", "r.json"], ["support-bundle", "b.tar.zst"]]) {
+          const { code, stderr } = await sbx.cli(command, "--out", join(sbx.home, name));
+          assertEquals(code, 1);
+          assertStringIncludes(stderr, "on a disk with room");
+        }
+        const left = await Array.fromAsync(Deno.readDir(sbx.home), ({ name }) => name);
+        assertEquals(left.filter((name) => /^[rb]\.|tmp/.test(name)), []);
+      } finally {
+        await Deno.remove(elsewhere, { recursive: true });
+      }
+    });
+
     await t.step("the service answers, and one that is started then does too", async () => {
       await sbx.ok("list");
       Deno.kill(sbx.pid("service"), "SIGKILL");

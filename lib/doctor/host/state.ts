@@ -158,8 +158,13 @@ async function checkAssets(home: Home): Promise<Outcome> {
   }
 }
 
+/** Most profiles whose errors one line has. */
+const BROKEN_MAX = 3;
+
 async function checkProfiles(home: Home): Promise<Outcome> {
   const broken: Outcome[] = [];
+  /** images that cannot be looked at, which may be of every profile */
+  const noImage: Outcome[] = [];
   const ready: string[] = [];
   for (const listed of await listProfiles(home)) {
     if ("error" in listed) {
@@ -172,11 +177,15 @@ async function checkProfiles(home: Home): Promise<Outcome> {
         if (error instanceof SbxError && (error.code === NOT_BUILT || error.code === "assets.missing")) {
           return;
         }
-        broken.push(failure(error, INSTALL));
+        noImage.push(failure(error, INSTALL));
       },
     );
   }
-  if (broken.length > 0) return broken[0];
+  const [first, ...others] = [...broken, ...noImage];
+  if (first) {
+    const details = new Set([first, ...others].map(({ detail }) => detail));
+    return { ...first, detail: [...details].slice(0, BROKEN_MAX).join("; ") };
+  }
   return ready.length > 0
     ? ok(`ready to boot: ${ready.join(", ")}`)
     : failed("no profile has an image to boot", INSTALL);
