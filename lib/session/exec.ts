@@ -25,6 +25,12 @@ export interface ProgramStreams extends ExecStreams {
   decided?(event_id: string, allowed: boolean): void;
 }
 
+/** Size of a terminal, in characters. */
+export interface TerminalSize {
+  cols: number;
+  rows: number;
+}
+
 /** A program with a terminal of its own. */
 export interface TerminalRequest extends TerminalProgram {
   /** receives the event of its start, and the line for its user when policy blocks it */
@@ -88,7 +94,7 @@ export async function execProgram(
  */
 export async function openTerminal(
   { gate, activity, link }: Pick<ExecContext, "gate" | "activity"> & { link: GuestLink },
-  size: { cols: number; rows: number },
+  size: TerminalSize,
   own?: TerminalRequest,
   trace_id?: string,
 ): Promise<Terminal> {

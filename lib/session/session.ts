@@ -7,7 +7,7 @@ import type { BootCall, ExecCall, MachineInfo } from "../ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
 import { Absence, type PresentGuest } from "./absence.ts";
 import type { Enforcement } from "./enforcement.ts";
-import type { ExecOutcome, ProgramStreams, TerminalRequest } from "./exec.ts";
+import type { ExecOutcome, ProgramStreams, TerminalRequest, TerminalSize } from "./exec.ts";
 import { type SessionPaths, sessionPaths, vmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import type { VmCopy } from "./fork.ts";
@@ -145,15 +145,8 @@ export class Session {
     return await execProgram({ gate, activity, link, health: this.#health }, call, streams, signal);
   }
 
-  /**
-   * @param own program in a terminal of its own; absent: the login shell, in the VM's one shared terminal
-   * @param trace_id of the request that starts the program or the shell
-   */
-  async terminal(
-    size: { cols: number; rows: number },
-    own?: TerminalRequest,
-    trace_id?: string,
-  ): Promise<Terminal> {
+  /** @param own program in a terminal of its own; absent: the login shell, in the VM's one shared terminal */
+  async terminal(size: TerminalSize, own?: TerminalRequest, trace_id?: string): Promise<Terminal> {
     const { shell } = await this.#guest("shell");
     if (!own && shell) return shell;
     const { gate, activity } = await this.enforcement;

@@ -1,7 +1,6 @@
 /** Delivery of findings to real receivers, with outages, restarts and rejections. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { deviceName } from "../../../lib/base/user/mod.ts";
 import type { DetectionFinding } from "../../../lib/detection/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
 import { FindingSinks, type SinksOptions } from "../../../lib/sink/mod.ts";
@@ -136,27 +135,6 @@ Deno.test("OTLP: batches of up to 100 logs, posted to /v1/logs", async () => {
     assertEquals(attribute("sbx.finding.tags"), { arrayValue: { values: [{ stringValue: "exfil" }] } });
     assertEquals(attribute("sbx.subject.port"), { intValue: "443" });
     assertEquals(receiver.paths[0], "/v1/logs");
-  });
-  await receiver.stop();
-});
-
-Deno.test("OTLP: the resource is the maker of the session", async () => {
-  const receiver = new Receiver().start();
-  const maker = (user: string) => ({ user, device: `${user}-desk`, client: "sbx/1" });
-  receiver.respond = () => new Response(null, { status: 503 });
-  await withSinks({ otlp: { endpoint: receiver.url } }, async (sinks) => {
-    for (const user of ["ann", "bob", "ann"]) sinks.send(finding(0), EVENT, maker(user));
-    sinks.send(finding(1), EVENT);
-    receiver.respond = () => new Response(null, { status: 204 });
-    const logs = () => receiver.bodies.flatMap(({ resourceLogs }) => resourceLogs);
-    await waitUntil(() => logs().flatMap(({ scopeLogs: [{ logRecords }] }) => logRecords).length === 4);
-    const resources = logs().map(({ resource: { attributes } }) =>
-      Object.fromEntries(attributes.map(({ key, value }: any) => [key, value.stringValue]))
-    );
-    assertEquals(
-      new Set(resources.map((each) => [each["user.name"], each["host.name"], each["sbx.client"]].join())),
-      new Set(["ann,ann-desk,sbx/1", "bob,bob-desk,sbx/1", `,${deviceName()},`]),
-    );
   });
   await receiver.stop();
 });
