@@ -25,7 +25,7 @@ import { completeDraft } from "./complete.ts";
 import { Detector } from "./detector.ts";
 import { credentialFindings, failureFinding } from "./finding.ts";
 import { budgetFinding, limited } from "./limited.ts";
-import type { SessionNotice } from "./notice.ts";
+import { recordedOf, type SessionNotice } from "./notice.ts";
 import type { GateOptions, RuleTerms } from "./options.ts";
 import { outlineOf } from "./outline.ts";
 import { recordRefusal } from "./unrecorded.ts";
@@ -191,14 +191,14 @@ export class SessionGate implements Gate {
     return completeDraft(draft, this.#options.session, this.#profileRevision);
   }
 
-  /** Evaluates the rules and records the event. An event that cannot be recorded as it is: a block, over its outline. */
+  /** Evaluates the rules and records the event. One that cannot be recorded as it is: a block, over its outline. */
   #evaluate(complete: Event, limit: Limit | undefined): Decided & { decider?: Rule } {
-    const evaluation = limited(this.#rules.policy.evaluate(complete), limit);
-    const { event } = evaluation;
+    const began = performance.now();
+    const evaluation = limited(this.#rules.policy.evaluate(complete), limit), { event } = evaluation;
     try {
       const redacted = this.#redactor.event(event);
       const decision = this.#redactor.decision(evaluation.decision, event, redacted);
-      const findings = this.#append(event, decision, evaluation, redacted);
+      const findings = this.#append(event, decision, { ...evaluation, began }, redacted);
       return { event, decision, decider: evaluation.decider, findings };
     } catch (error) {
       if (error instanceof SbxError) {
@@ -218,14 +218,14 @@ export class SessionGate implements Gate {
   #append(
     whole: Event,
     decision?: Decision,
-    evaluation?: Evaluation,
+    evaluation?: Evaluation & { began?: number },
     event = this.#redactor.event(whole),
   ): ReadonlySet<string> {
     const findings = evaluation ? this.#findingsOf(evaluation) : [];
     this.#recorder.append({ event, ...(decision && { decision }), findings });
     whole.common.sequence = event.common.sequence;
     this.activity.recorded(event);
-    this.#tell({ type: "security-event", payload: { event, ...(decision && { decision }) } });
+    this.#tell({ type: "security-event", payload: recordedOf(event, decision, evaluation?.began) });
     for (const payload of findings) this.#tell({ type: "finding", payload });
     if (event.credential) this.report(credentialFindings(event));
     this.#detect(event, () => this.#detector.matchRequest(event));

@@ -27,6 +27,7 @@ const ROUTE_PATHS = [...new Set(ROUTES.map(({ path }) => path))];
 
 const BOOT_BOUNDS = [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 const REQUEST_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const DECISION_BOUNDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25];
 const ASK_BOUNDS = [1, 5, 15, 30, 60, 300, 3600];
 
 /** Parts of the service that are measured. */
@@ -73,6 +74,11 @@ export class ServiceMetrics {
     help: "Events by family and first decision; observed: nothing could stop it.",
     labels: { family: EVENT_FAMILIES, decision: DECISIONS },
   });
+  readonly #decisionTime = new Histogram({
+    name: "sbx_decision_duration_seconds",
+    help: "Time until an event had its first decision and both were on record.",
+    labels: { family: EVENT_FAMILIES },
+  }, DECISION_BOUNDS);
   readonly #denials = Value.counter({
     name: "sbx_denials_total",
     help: "Events that were blocked by a rule, a guard or an answer.",
@@ -153,6 +159,7 @@ export class ServiceMetrics {
       this.#boots,
       this.#bootFailures,
       this.#events,
+      this.#decisionTime,
       this.#denials,
       this.#asks,
       this.#askTime,
@@ -171,9 +178,11 @@ export class ServiceMetrics {
   #take(notice: Notice): void {
     const { type, payload } = notice as SessionNotice | Extract<Notice, { type: "vm-state-changed" }>;
     if (type === "security-event") {
-      const { event: { common }, decision } = payload;
+      const { event: { common }, decision, decided_ms } = payload;
       this.#heard.set(common.session_id, common.sequence);
-      this.#events.add({ family: familyOf(common.event_type), decision: decision?.decision ?? "observed" });
+      const family = familyOf(common.event_type);
+      this.#events.add({ family, decision: decision?.decision ?? "observed" });
+      if (decided_ms !== undefined) this.#decisionTime.observe(decided_ms / 1000, { family });
       if (decision?.decision === "block") this.#denials.add();
     } else if (type === "finding") this.#findings.add({ severity: payload.severity });
     else if (type === "ask") this.#ask(payload);

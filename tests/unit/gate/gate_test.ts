@@ -1,5 +1,5 @@
 /** The gate of a session, over the real rules, the real queue of asks and a real ledger. */
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { compileRead } from "../../../lib/detection/compile/mod.ts";
 import type { DetectionIr, IrRule } from "../../../lib/detection/mod.ts";
@@ -99,7 +99,7 @@ Deno.test("what is observed ends only if it is given an outcome", () =>
     assertEquals(await select(path, "SELECT event_id FROM outcomes"), [{ event_id: common.event_id }]);
   }));
 
-Deno.test("listeners are told an event with its decision, and an observed one without", () => {
+Deno.test("listeners are told an event with its decision and how long that took, and an observed one without", async () => {
   const gate = new TestGate();
   gate.refuse(http(), { id: "guard-smuggling", reason: "two lengths", remedy: "send one" });
   gate.observe(exec("ls"));
@@ -107,6 +107,10 @@ Deno.test("listeners are told an event with its decision, and an observed one wi
     gate.notices.flatMap(({ type, payload }) => type === "security-event" ? [Object.keys(payload)] : []),
     [["event", "decision"], ["event"]],
   );
+  await gate.decide(http());
+  const { payload } = gate.notices.findLast(({ type }) => type === "security-event")!;
+  const { decided_ms = -1 } = payload as { decided_ms?: number };
+  assert(decided_ms >= 0, JSON.stringify(payload));
 });
 
 Deno.test("an ask that is allowed: how the event ended and who let it go are one outcome", () =>

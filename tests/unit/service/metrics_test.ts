@@ -66,7 +66,7 @@ Deno.test("events, denials, asks, findings and boots are counted", () =>
     tell("vm-state-changed", { id, status: "Running" });
     const event = requestEvent("http.request", { host: 'evil"} 1\n' });
     event.common.session_id = id;
-    tell("security-event", { event, decision: { decision: "allow" } });
+    tell("security-event", { event, decision: { decision: "allow" }, decided_ms: 0.3 });
     tell("security-event", { event, decision: { decision: "block" } });
     tell("security-event", { event });
     tell("security-event", { event, decision: { decision: 'new"thing' } });
@@ -87,6 +87,9 @@ Deno.test("events, denials, asks, findings and boots are counted", () =>
         'sbx_boot_duration_seconds_count{way="template"}': 1,
         "sbx_boot_failures_total": 0,
         'sbx_events_total{family="http",decision="allow"}': 1,
+        'sbx_decision_duration_seconds_bucket{family="http",le="0.00025"}': 0,
+        'sbx_decision_duration_seconds_bucket{family="http",le="0.0005"}': 1,
+        'sbx_decision_duration_seconds_count{family="http"}': 1,
         'sbx_events_total{family="http",decision="block"}': 1,
         'sbx_events_total{family="http",decision="observed"}': 1,
         'sbx_events_total{family="http",decision="other"}': 1,
