@@ -1,7 +1,7 @@
 /** Work into a folder without a repository: three ways, by what files hold. */
 import { createHash } from "node:crypto";
 import { basename, dirname, join } from "node:path";
-import { openBeneath, OpenError, type PathHandle } from "../../ffi/libc/beneath.ts";
+import { openBeneath, OpenError, type PathHandle } from "../../ffi/host/beneath.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
 import { fromLatin1, shown, splitNul } from "./git.ts";

@@ -1,6 +1,6 @@
 import { statfs } from "node:fs/promises";
 import { CallError } from "../../ffi/libc/descriptor.ts";
-import type { Folder } from "../../ffi/libc/tree.ts";
+import type { Folder } from "../../ffi/host/tree.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { formatBytes } from "../base/progress/mod.ts";
 import { type Entry, entryOf, leftOut } from "./entry.ts";

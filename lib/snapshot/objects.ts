@@ -1,6 +1,5 @@
-import type { Descriptor } from "../../ffi/libc/descriptor.ts";
 import type { FileStat } from "../../ffi/libc/stat.ts";
-import { Folder } from "../../ffi/libc/tree.ts";
+import { type Descriptor, type Folder, openFolder } from "../../ffi/host/tree.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { CHUNK, digest, type Form, hashOf } from "./content.ts";
 import type { Pace } from "./pace.ts";
@@ -18,7 +17,7 @@ export class Objects implements Disposable {
 
   /** @param path folder, which exists */
   constructor(path: string) {
-    this.#folder = Folder.open(path);
+    this.#folder = openFolder(path);
   }
 
   /** Whether the content of a file can be stored without room of its own: blocks are shared. */

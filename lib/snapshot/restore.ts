@@ -1,6 +1,6 @@
 /** Putting files back: each is written beside its place and renamed, below the workspace and without following a link. */
-import { CallError, type Descriptor } from "../../ffi/libc/descriptor.ts";
-import type { Folder } from "../../ffi/libc/tree.ts";
+import { CallError } from "../../ffi/libc/descriptor.ts";
+import type { Descriptor, Folder } from "../../ffi/host/tree.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Change } from "./diff.ts";
 import type { Entry } from "./entry.ts";

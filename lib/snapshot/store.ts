@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { CallError } from "../../ffi/libc/descriptor.ts";
-import { Folder } from "../../ffi/libc/tree.ts";
+import { type Folder, openFolder } from "../../ffi/host/tree.ts";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import { lockWithin } from "../base/home/mod.ts";
 import { type Capture, capture } from "./capture.ts";
@@ -203,7 +203,7 @@ export class SnapshotStore {
       });
     }
     using objects = new Objects(objectsDir);
-    using workspace = Folder.open(this.#workspace);
+    using workspace = openFolder(this.#workspace);
     const pace = new Pace();
     try {
       return await action({

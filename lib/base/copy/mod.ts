@@ -1,18 +1,38 @@
+import { cloneTree } from "../../../ffi/posix/mod.ts";
 import { SbxError } from "../error/mod.ts";
 
-/** Copies a file or a folder without filling holes, sharing blocks if the file system can. @throws {SbxError} `disk.full` */
-export async function copySparse(from: string, to: string): Promise<void> {
-  await cp(["--sparse=always", "--reflink=auto"], from, to);
+/** Options of `cp`: GNU's know holes and shared blocks; macOS's clones, or copies what cannot be cloned. */
+const OPTIONS = {
+  linux: {
+    copy: ["--archive", "--sparse=always", "--reflink=auto", "--no-target-directory"],
+    link: ["--archive", "--link", "--no-target-directory"],
+  },
+  darwin: { copy: ["-pPR"], link: ["-pPRl"] },
+} as const;
+
+/**
+ * Copies a file or a folder without filling holes, sharing blocks if the file system can.
+ *
+ * @param to nothing is there
+ * @throws {SbxError} `disk.full`
+ */
+export async function copySparse(from: string, to: string, os: string = Deno.build.os): Promise<void> {
+  if (os === "darwin" && await cloneTree(from, to)) return;
+  await cp(optionsOf(os).copy, from, to);
 }
 
 /** Copies a folder whose files never change: the copies are the same files. @throws {SbxError} `disk.full` */
-export async function copyLinks(from: string, to: string): Promise<void> {
-  await cp(["--link"], from, to);
+export async function copyLinks(from: string, to: string, os: string = Deno.build.os): Promise<void> {
+  await cp(optionsOf(os).link, from, to);
 }
 
-async function cp(options: string[], from: string, to: string): Promise<void> {
+function optionsOf(os: string): typeof OPTIONS["linux" | "darwin"] {
+  return os === "darwin" ? OPTIONS.darwin : OPTIONS.linux;
+}
+
+async function cp(options: readonly string[], from: string, to: string): Promise<void> {
   const { success, stderr } = await new Deno.Command("cp", {
-    args: ["--archive", ...options, "--no-target-directory", from, to],
+    args: [...options, from, to],
     stdin: "null",
     stdout: "null",
     stderr: "piped",

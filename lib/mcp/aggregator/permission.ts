@@ -1,5 +1,5 @@
 /** Permissions of sbx-mcp-aggregator while it serves: its pipes and the connection to its parent, nothing else. */
-import { confineProcess } from "../../../ffi/libc/confine.ts";
+import { confineProcess } from "../../../ffi/host/confine.ts";
 
 /**
  * Permissions revoked before the first byte of input is read. HTTP goes over the connection to the parent, so it needs

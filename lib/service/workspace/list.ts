@@ -1,6 +1,6 @@
 /** Listings of a workspace, in pages: what is kept of a folder does not grow with its size. */
-import { readNames } from "../../../ffi/libc/directory.ts";
-import type { PathHandle } from "../../../ffi/libc/beneath.ts";
+import { readNames } from "../../../ffi/host/directory.ts";
+import type { PathHandle } from "../../../ffi/host/beneath.ts";
 import type { FileEntry, FileList } from "../../api/mod.ts";
 import { decodeUtf8, escapeBytes } from "../../base/text/mod.ts";
 

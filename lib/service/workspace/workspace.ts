@@ -1,5 +1,5 @@
 import { basename, dirname, join } from "node:path";
-import { openBeneath, OpenError, type PathHandle } from "../../../ffi/libc/beneath.ts";
+import { openBeneath, OpenError, type PathHandle } from "../../../ffi/host/beneath.ts";
 import type { FileList } from "../../api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { writeAll } from "../../base/wire/mod.ts";

@@ -2,14 +2,14 @@
  * Host code that only Linux can run is named here, with what macOS has instead: what is not named is meant to run on both.
  * Guests are Linux: cmd/guest and lib/guest are not looked at.
  */
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { codeBelow, fromRoot } from "../../helper/repo.ts";
 
 const PROC = /["'`(]\/proc\b|\/proc\/[$\[a-z]/;
 
 const LINUX_ONLY: Record<string, string> = {
-  "ffi/libc/beneath.ts": "O_NOFOLLOW_ANY, one component after the other",
-  "ffi/libc/descriptor.ts": "F_GETPATH",
+  "ffi/libc/beneath.ts": "ffi/posix/beneath.ts: one component after the other",
+  "ffi/libc/descriptor.ts": "ffi/posix/descriptor.ts",
   "ffi/libc/memory.ts": "the framework has the guest's memory",
   "lib/base/process/mod.ts": "ps, which is there already",
   "lib/base/spawn/argument.ts": "no machine is started ahead",
@@ -25,6 +25,47 @@ const LINUX_ONLY: Record<string, string> = {
   "lib/vm/clock.ts": "the framework's guests are not emulated",
   "lib/vm/identity.ts": "the framework's version and the chip",
 };
+
+/** Modules of Linux's calls that host code imports, and what macOS has instead. */
+const LINUX_CALLS: Record<string, string> = {
+  "beneath.ts": "ffi/posix/beneath.ts",
+  "confine.ts": "ffi/posix/sandbox.ts",
+  "descriptor.ts": "ffi/posix/descriptor.ts; its errors and strings call nothing",
+  "directory.ts": "ffi/posix/names.ts",
+  "memory.ts": "the framework has the guest's memory",
+  "notify.ts": "the framework shares folders itself: no --live",
+  "output.ts": "no machine is started ahead",
+  "stat.ts": "a type",
+  "tree.ts": "ffi/posix/folder.ts",
+};
+
+/** Programs of Linux alone that host code starts, and what macOS has instead. */
+const LINUX_PROGRAMS: Record<string, string> = {
+  "lib/live/serve.ts": "setpriv: no --live",
+  "lib/service/scratch.ts": "mkfs.ext4: the guest formats its disk",
+  "lib/update/program/place.ts": "dpkg-query: a program that no package owns is updated by hand",
+  "lib/vm/accelerator.ts": "setpriv: there is no KVM to try",
+  "lib/vm/child.ts": "setpriv: no helper programs, and the framework's machine ends with the process",
+};
+const PROGRAM = /Command\("(?:setpriv|mkfs|dpkg|systemctl|unshare|mount)/;
+
+Deno.test("host code calls Linux only where these lists say what macOS has instead", async () => {
+  const paths = (await Promise.all(["lib", "cmd", "ffi/host", "ffi/posix"].map(codeBelow))).flat();
+  const [modules, programs] = [new Set<string>(), new Set<string>()];
+  for (const path of paths.filter((path) => !/^(cmd|lib)\/guest\//.test(path))) {
+    const text = await Deno.readTextFile(fromRoot(path));
+    for (const [, name] of text.matchAll(/from "[\w./]+\/libc\/([\w.]+)"/g)) modules.add(name);
+    if (PROGRAM.test(text)) programs.add(path);
+  }
+  assertEquals([...modules].sort(), Object.keys(LINUX_CALLS));
+  assertEquals([...programs].sort(), Object.keys(LINUX_PROGRAMS));
+});
+
+Deno.test("what the lists name in place of Linux is there", async () => {
+  const places = [...Object.values(LINUX_ONLY), ...Object.values(LINUX_CALLS)];
+  const named = places.flatMap((text) => text.match(/(?:ffi|lib)\/[\w/]+\.ts/g) ?? []);
+  for (const path of named) assert((await Deno.stat(fromRoot(path))).isFile, path);
+});
 
 Deno.test("host code uses /proc only where this list says what macOS has instead", async () => {
   const paths = (await Promise.all(["lib", "cmd", "ffi"].map(codeBelow))).flat();
