@@ -1,5 +1,5 @@
 import { GUEST_NETWORK } from "../guest/wire/mod.ts";
-import { PORT_ADDRESS, TEMPLATE_READY } from "../vm/mod.ts";
+import { PORT_ADDRESS, SCRATCH_OPTIONS, TEMPLATE_READY } from "../vm/mod.ts";
 import { HELD_FILES_MAX, KEEPER_PATH } from "./keeper.ts";
 import { MODULES_PATH } from "./network.ts";
 
@@ -7,6 +7,15 @@ import { MODULES_PATH } from "./network.ts";
 const VSOCK_PORT = `0000:00:${PORT_ADDRESS.vsock.slice(2)}.0`;
 
 const { interface: dummy, ipv4, ipv6 } = GUEST_NETWORK;
+
+/**
+ * The kernel's rule for programs of x86_64 (Documentation/admin-guide/binfmt-misc.rst): Rosetta, which a Mac shares, runs them. It is
+ * opened once (F), gets the program opened (O) and with the program's own credentials (C).
+ */
+const ROSETTA =
+  String.raw`:rosetta:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x3e\x00:` +
+  String
+    .raw`\xff\xff\xff\xff\xff\xfe\xfe\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:/run/rosetta/rosetta:OCF`;
 
 /**
  * `/init` of the initrd: PID 1 of the guest, run by busybox. It mounts the root file system, starts
@@ -18,7 +27,7 @@ const { interface: dummy, ipv4, ipv6 } = GUEST_NETWORK;
  * agent writes to `/run/sbx/booted`. Kernel parameters arrive as environment: `sbx_floor` powers off at once
  * (the floor benchmarks compare with), `sbx_scratch` says that there is a disk for the guest's writes, `sbx_template`
  * that the machine will be written down and started many times, `sbx_hvc` that the console needs the driver of group 3,
- * `sbx_poweroff` that a restart does not end the machine, and `sbx_v8_flags` adapts the agent to the accelerator.
+ * `sbx_poweroff` that a restart does not end the machine, `sbx_rosetta` that Rosetta is shared, `sbx_fixed` that the vsock cannot be ejected, `sbx_blank` that the disk may not be formatted yet, and `sbx_v8_flags` adapts the agent to the accelerator.
  * Commands without a path are busybox applets, which its shell runs without an exec; that needs /proc. Modules are
  * `/modules/<group><order>-<name>.ko`; the root file system needs group 1.
  */
@@ -40,11 +49,12 @@ for m in /modules/1*.ko; do insmod $m || die "cannot load module $m"; done
 mount -t devtmpfs dev /dev
 if [ -n "$sbx_hvc" ]; then
   # Until its driver is there, nothing can be said: this shell began without a console.
-  for m in /modules/3*.ko; do insmod $m; done
+  for m in /modules/3*.ko; do [ ! -e $m ] || insmod $m; done
   tries=0
   until (: <>/dev/console) 2>/dev/null || [ $tries -gt 200 ]; do tries=$((tries + 1)); usleep 5000; done
   [ $tries -gt 200 ] || exec <>/dev/console >&0 2>&0
 fi
+[ -z "$sbx_rosetta" ] || for m in /modules/4*.ko; do [ ! -e $m ] || insmod $m; done
 (for m in /modules/2*.ko; do insmod $m || die "cannot load module $m"; done) &
 modules=$!
 stage modules
@@ -58,6 +68,14 @@ mount -t erofs -o ro /dev/vda /lower || die "cannot mount the root file system"
 # Read Deno's pages ahead, in parallel; faulting them in one by one takes longer. A template keeps only those that it needs.
 [ -n "$sbx_template" ] || cat /lower/usr/bin/deno >/dev/null &
 if [ -n "$sbx_scratch" ]; then
+  # Two zeros where ext4 has its magic number: nobody has formatted it.
+  if [ -n "$sbx_blank" ] && [ "$(dd if=/dev/vdb bs=1 skip=1080 count=2 2>/dev/null | od -An -tx1 | tr -d ' ')" = 0000 ]; then
+    mount --bind /dev /lower/dev
+    chroot /lower /sbin/mkfs.ext4 ${
+  SCRATCH_OPTIONS.join(" ")
+} /dev/vdb >/dev/null || die "cannot format the scratch disk"
+    umount /lower/dev
+  fi
   mount -t ext4 -o noatime /dev/vdb /upper || die "cannot mount the scratch disk"
 else
   mount -t tmpfs -o mode=0755 scratch /upper
@@ -75,6 +93,7 @@ cd /new
 mount --move . /
 printf '%s' "$stages" >./run/sbx/stages
 [ -z "$sbx_template" ] || mkfifo ./run/sbx/plugged
+[ -z "$sbx_fixed" ] || echo >./run/sbx/fixed
 guest="env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
   DENO_NO_UPDATE_CHECK=1 $b chroot ."
 deno="/usr/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock \\
@@ -147,6 +166,11 @@ if [ -n "$sbx_template" ]; then
   fi
 fi
 echo >./run/sbx/rooted
+if [ -n "$sbx_rosetta" ]; then
+  mkdir -p ./run/rosetta
+  mount -t virtiofs rosetta ./run/rosetta && mount -t binfmt_misc binfmt ./proc/sys/fs/binfmt_misc &&
+    printf '%s' '${ROSETTA}' >./proc/sys/fs/binfmt_misc/register || echo "sbx-init: Rosetta is not there" >/dev/console
+fi
 mount -t virtiofs workspace ./workspace || echo "sbx-init: cannot mount the workspace" >/dev/console
 echo >./run/sbx/mounted
 

@@ -3,13 +3,14 @@ import { INIT } from "./init.ts";
 import type { KernelModule, ModuleTree } from "./module.ts";
 
 /**
- * Modules the root file system needs, modules that may load while it is mounted, and the driver of the console that a Mac's
- * machines have (groups of `init.ts`).
+ * Modules the root file system needs, modules that may load while it is mounted, the driver of the console that a Mac's
+ * machines have, and what runs programs of another architecture (groups of `init.ts`).
  */
 const MODULE_GROUPS = [
   ["virtio_pci", "virtio_blk", "erofs", "overlay"],
   ["vmw_vsock_virtio_transport", "virtiofs"],
   ["virtio_console"],
+  ["binfmt_misc"],
 ];
 
 /** Mount points of `init.ts`. */

@@ -12,8 +12,8 @@ import { MODULES_PATH, NETWORK_MODULES, RESOLV_CONF, RULES } from "./network.ts"
 import { SSHD, SSHD_PATH } from "./ssh.ts";
 import { hasTool } from "./tool.ts";
 
-/** Packages of every image: root certificates for its clients, and nftables for its network. */
-const BASE_PACKAGES = ["ca-certificates", "nftables"];
+/** Packages of every image: root certificates for its clients, nftables for its network, and what formats a Mac's disks. */
+const BASE_PACKAGES = ["ca-certificates", "nftables", "e2fsprogs"];
 
 /** Fixed UUID, so that the same tree gives the same image. */
 const IMAGE_UUID = "5b8a2f10-0000-4000-8000-7362780a0001";

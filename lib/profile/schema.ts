@@ -76,11 +76,13 @@ const byArch = <S extends z.ZodType>(schema: S) =>
 /** Providers of the credential broker (docs/contracts.md §9). */
 export const Provider = z.enum(["anthropic", "openai", "google", "github", "mcp"]);
 
-/** Resources of a VM; the settings `vm.resources.*` fill the missing ones. */
+/** Resources and abilities of a VM; the settings `vm.resources.*` and `vm.abilities.*` fill the missing ones. */
 const VmResources = z.strictObject({
   cpu_count: z.int().min(1).max(VM_CPU_MAX).optional(),
   ram_gb: z.int().min(1).max(VM_RAM_GB_MAX).optional(),
   scratch_disk_size_gb: z.int().min(1).max(VM_SCRATCH_DISK_GB_MAX).optional(),
+  rosetta: z.boolean().optional(),
+  nested_virtualization: z.boolean().optional(),
 });
 
 const Pack = z.strictObject({

@@ -8,6 +8,8 @@ import { checkBootConfig } from "../guest/wire/mod.ts";
 import { bootAssets, loadProfile, type Profile, requireCompatible } from "../profile/mod.ts";
 import { type Contract, grantOf, type VmRecord } from "../session/mod.ts";
 import type { BootConfig, SettingsStore } from "../settings/mod.ts";
+import type { Hypervisor } from "../vm/mod.ts";
+import { abilitiesOf } from "./ability.ts";
 import { type ContractSources, makeContract } from "./contract.ts";
 import { requireCorpProfile, requireCorpVersion } from "./corp_limit.ts";
 import { guestRefs, guestTrust } from "./guest_secrets.ts";
@@ -36,12 +38,13 @@ type Resource = typeof CPUS | typeof RAM_GB | typeof SCRATCH_GB;
 export interface BootSources extends ContractSources {
   home: Home;
   standing: ReleaseStanding;
+  hypervisor: Pick<Hypervisor, "features" | "lackOf">;
 }
 
 /** The part of a record that each boot replaces. */
 type BootRecord = Pick<
   VmRecord,
-  "profile_id" | "profile_revision" | "cpus" | "ram_mb" | "env" | "files" | "assets"
+  "profile_id" | "profile_revision" | "cpus" | "ram_mb" | "abilities" | "env" | "files" | "assets"
 >;
 
 export interface Boot {
@@ -61,7 +64,7 @@ export interface Boot {
  *
  * @param options.refs whether the guest gets the refs of all credentials that its profile may use
  * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.incompatible`, `corp.version`, `corp.profile`, `assets.missing`, `release.revoked`,
- * `settings.boot.invalid`, `boot.invalid`, those of {@linkcode makeContract} and {@linkcode requireNetwork}
+ * `settings.boot.invalid`, `boot.invalid`, `vm.not_supported`, those of {@linkcode makeContract} and {@linkcode requireNetwork}
  */
 export async function makeBoot(
   sources: BootSources,
@@ -79,6 +82,7 @@ export async function makeBoot(
   await requireStanding(sources, profile, assets);
   // With the locks that corp has just set.
   await settings.reload();
+  const abilities = abilitiesOf(settings, profile, sources.hypervisor);
   const valueOf = (resource: Resource, requestValue?: number) =>
     resourceOf(resource, settings, profile, requestValue);
   const contract = await makeContract(sources, profile);
@@ -97,6 +101,7 @@ export async function makeBoot(
       profile_revision: profile.revision,
       cpus: valueOf(CPUS, request.cpus),
       ram_mb: valueOf(RAM_GB, request.ram_mb && request.ram_mb / 1024) * 1024,
+      abilities: abilities.length > 0 ? abilities : undefined,
       ...guest,
       assets: {
         version: assets.version,

@@ -1,25 +1,22 @@
 import { SbxError } from "../base/error/mod.ts";
+import { libraryPath, SCRATCH_OPTIONS } from "../vm/mod.ts";
+
+const GIB = 1024 ** 3;
 
 /**
- * Makes the sparse ext4 image of a guest's disk. Its tables are initialized lazily, so that it takes milliseconds and
- * hardly any space.
+ * Makes the sparse image of a guest's disk, with ext4 where this host has QEMU. A Mac has no mkfs.ext4: its guests format
+ * what is blank.
  *
  * @throws {SbxError} `disk.full`
  */
-export async function makeScratch(path: string, gigabytes: number): Promise<void> {
+export async function makeScratch(
+  path: string,
+  gigabytes: number,
+  isBlank = libraryPath() !== undefined,
+): Promise<void> {
+  if (isBlank) return await makeBlank(path, gigabytes);
   const { success, stderr } = await new Deno.Command("mkfs.ext4", {
-    args: [
-      "-q",
-      "-F",
-      "-m",
-      "0",
-      "-O",
-      "^has_journal",
-      "-E",
-      "lazy_itable_init=1,nodiscard",
-      path,
-      `${gigabytes}G`,
-    ],
+    args: [...SCRATCH_OPTIONS, path, `${gigabytes}G`],
     env: { PATH: `${Deno.env.get("PATH")}:/sbin:/usr/sbin` },
     stdin: "null",
     stdout: "null",
@@ -27,10 +24,22 @@ export async function makeScratch(path: string, gigabytes: number): Promise<void
   }).output();
   if (success) return;
   const text = new TextDecoder().decode(stderr);
-  const full = /No space left/i.test(text);
-  throw new SbxError(full ? "disk.full" : "scratch.failed", `the scratch disk ${path} could not be made`, {
-    cause: text,
-    hint: full
+  throw scratchError(path, /No space left/i.test(text), text);
+}
+
+async function makeBlank(path: string, gigabytes: number): Promise<void> {
+  try {
+    using file = await Deno.open(path, { create: true, write: true, truncate: true, mode: 0o600 });
+    await file.truncate(gigabytes * GIB);
+  } catch (cause) {
+    throw scratchError(path, /No space left/i.test(String(cause)), cause);
+  }
+}
+
+function scratchError(path: string, isFull: boolean, cause: unknown): SbxError {
+  return new SbxError(isFull ? "disk.full" : "scratch.failed", `the scratch disk ${path} could not be made`, {
+    cause,
+    hint: isFull
       ? "free some space (sbx list shows the VMs, sbx delete removes one) and try again"
       : "is e2fsprogs installed?",
   });

@@ -57,6 +57,11 @@ export function isLeftBehind({ record, state }: Pick<Vm, "record" | "state">): b
   return !record.persistent && !isAlive(state) && state.state !== "Suspended";
 }
 
+/** Its copy would go on from where it is. */
+function hasMemory({ state: { state } }: Pick<Vm, "state">): boolean {
+  return state === "Running" || state === "Suspended";
+}
+
 export function actionsOf(vm: Vm, features: Features): VmAction[] {
   return ACTIONS[vm.state.state].filter((action) => {
     // Without its record nothing else is possible.
@@ -64,7 +69,7 @@ export function actionsOf(vm: Vm, features: Features): VmAction[] {
     if (vm.record.live && LIVE_LACKS.includes(action)) return false;
     if (action === "pause") return features.pause;
     if (action === "suspend") return features.save_state;
-    if (action === "fork" && vm.state.state === "Running" && !features.live_fork) return false;
+    if (action === "fork" && hasMemory(vm) && !features.live_fork) return false;
     // A VM of an MCP server comes and goes with the VM that it belongs to.
     if (vm.record.parent && OWN_LIFE.includes(action)) return false;
     if (action === "save") return !vm.record.persistent;
@@ -84,12 +89,15 @@ export function requireAction(vm: Vm, action: VmAction, hypervisor: Abilities): 
   }
   const lack = action === "suspend" && hypervisor.lackOf("save_state");
   if (lack) throw new SbxError("vm.not_supported", `this host cannot suspend VMs: it ${lack}`);
-  const forkLack = action === "fork" && state === "Running" && !vm.record.parent &&
-    hypervisor.lackOf("live_fork");
+  const forkLack = action === "fork" && hasMemory(vm) && !vm.record.parent && hypervisor.lackOf("live_fork");
   if (forkLack) {
-    throw new SbxError("vm.not_supported", `this host cannot fork a VM that runs: it ${forkLack}`, {
-      hint: `sbx stop ${vm.record.name} first: a stopped VM can be forked on every host`,
-    });
+    throw new SbxError(
+      "vm.not_supported",
+      `this host cannot fork a VM ${state === "Suspended" ? "with its memory" : "that runs"}: it ${forkLack}`,
+      {
+        hint: `sbx stop ${vm.record.name} first: a stopped VM can be forked on every host`,
+      },
+    );
   }
   if (state === "Paused" && last_error) {
     throw new SbxError("vm.paused", `"${vm.record.name}" is paused: ${last_error}`, {

@@ -5,13 +5,13 @@ import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 
 /** Facts of a VM's record that its machine depends on. */
-export type MachineFacts = Pick<VmRecord, "cpus" | "ram_mb" | "scratch_gb" | "live"> & {
+export type MachineFacts = Pick<VmRecord, "cpus" | "ram_mb" | "scratch_gb" | "live" | "abilities"> & {
   assets: Pick<VmRecord["assets"], "arch" | "kernel" | "initrd" | "rootfs">;
 };
 
 /** The machine of a VM. */
 export function specOf(
-  { cpus, ram_mb, assets, scratch_gb, live }: MachineFacts,
+  { cpus, ram_mb, assets, scratch_gb, live, abilities }: MachineFacts,
   paths: SessionPaths,
   accelerator: Accelerator,
   onDiskFull: () => void,
@@ -29,6 +29,7 @@ export function specOf(
     scratch: scratch_gb > 0 ? scratch : undefined,
     workspace,
     ...live && { live: shareOf(live, paths) },
+    ...abilities && { abilities },
     accelerator,
     logs,
     onConsole: (bytes) => console.write(bytes),

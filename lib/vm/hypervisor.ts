@@ -11,6 +11,10 @@ export interface Features extends Record<string, boolean> {
   save_state: boolean;
   /** can share a folder of the host with the guest */
   shared_folder: boolean;
+  /** runs programs of x86_64 in guests of arm64 */
+  rosetta: boolean;
+  /** gives guests the processor's virtualization, when they ask for it */
+  nested: boolean;
   /** runs without virtualization support of the processor */
   emulation: boolean;
 }
@@ -36,6 +40,8 @@ export interface MachineSpec {
   /** a folder of the host in the workspace */
   live?: LiveMount;
   accelerator: Accelerator;
+  /** of a hypervisor that has these features */
+  abilities?: readonly ("rosetta" | "nested")[];
   /** folder for the logs of the machine's programs */
   logs: string;
   /** receives output of the guest's serial console */

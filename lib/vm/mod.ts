@@ -14,5 +14,6 @@ export {
   vsockPath,
 } from "./hypervisor.ts";
 export { hostHypervisor, libraryPath } from "./host.ts";
+export { SCRATCH_OPTIONS } from "./scratch.ts";
 export { Qemu } from "./qemu.ts";
 export { findProgram, findTools, lackOfSaveState, requireUserNamespace, TOOL_NAMES } from "./tools.ts";

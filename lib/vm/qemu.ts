@@ -12,6 +12,11 @@ import { QemuMachine } from "./machine.ts";
 import { findTools, lackOfSaveState } from "./tools.ts";
 
 const MIB = 1024 * 1024;
+/** Features that nothing on Linux would bring. */
+const MAC_ALONE = {
+  rosetta: "is part of macOS on Apple silicon",
+  nested: "is given to single VMs on Macs alone; with KVM it is a setting of the host's kernel",
+};
 /** Longest time for QEMU to take over memory and devices, in `ms`; a slow disk reads the 220 MB of a template in ten seconds. */
 const RESTORE_DEADLINE_MS = 20_000;
 
@@ -31,6 +36,8 @@ export class Qemu implements Hypervisor {
       save_state: can("save_state"),
       live_fork: can("live_fork"),
       shared_folder: true,
+      rosetta: false,
+      nested: false,
       emulation: true,
     };
   }
@@ -38,7 +45,7 @@ export class Qemu implements Hypervisor {
   lackOf(feature: string): string | undefined {
     if (!this.#lack) {
       const save_state = lackOfSaveState();
-      this.#lack = { save_state, live_fork: save_state };
+      this.#lack = { save_state, live_fork: save_state, ...MAC_ALONE };
     }
     return this.#lack[feature];
   }

@@ -19,15 +19,15 @@ import { VzMachine } from "./vz_machine.ts";
 const SOCKETS = { events: "events.sock", console: "console.sock" } as const;
 
 /**
- * Kernel parameters of a Mac's guests, for init (lib/image/init.ts): their console is a virtio device, and the framework starts
- * a guest again that restarts.
+ * Kernel parameters of a Mac's guests, for init (lib/image/init.ts): their console is a virtio device, the framework starts a
+ * guest again that restarts, the host has no mkfs.ext4, and the vsock stays where it is.
  */
-const GUEST_PARAMETERS = ["sbx_hvc=1", "sbx_poweroff=1"];
+const GUEST_PARAMETERS = ["sbx_hvc=1", "sbx_poweroff=1", "sbx_blank=1", "sbx_fixed=1"];
 
-/** Features that need devices which are plugged into a running machine and ejected from it: neither is possible here. */
-const NEED_HOT_PLUG = ["templates", "live_fork", "save_state"];
-const NO_HOT_PLUG =
-  "needs a vsock that is plugged in and ejected while the machine runs, which this hypervisor does not have";
+/** Why a feature of QEMU's machines is none of these. */
+const NO_COPIES =
+  "needs machines that go on from one saved state beside each other: they would have one identity, and macOS runs one of them at a time";
+const LACKS: Record<string, string> = { templates: NO_COPIES, live_fork: NO_COPIES };
 
 /** Hypervisor behind a library's C interface. */
 export class Vz implements Hypervisor {
@@ -45,14 +45,13 @@ export class Vz implements Hypervisor {
   }
 
   get features(): Features {
-    const { pause, shared_folder, emulation, ...others } = this.#able.features;
-    const missing = Object.fromEntries(NEED_HOT_PLUG.map((feature) => [feature, false]));
-    return { ...others, ...missing, pause, save_state: false, shared_folder, emulation };
+    const { pause, save_state, shared_folder, rosetta, nested, emulation, ...others } = this.#able.features;
+    const missing = Object.fromEntries(Object.keys(LACKS).map((feature) => [feature, false]));
+    return { ...others, ...missing, pause, save_state, shared_folder, rosetta, nested, emulation };
   }
 
   lackOf(feature: string): string | undefined {
-    if (NEED_HOT_PLUG.includes(feature)) return NO_HOT_PLUG;
-    return this.#able.lacks[feature];
+    return LACKS[feature] ?? this.#able.lacks[feature];
   }
 
   requireHost(arch = currentArch()): void {
@@ -75,12 +74,21 @@ export class Vz implements Hypervisor {
     beforeRun?: () => Promise<void>,
   ): Promise<Machine> {
     const machine = await this.#create(spec);
-    await machine.begin(async (handle) => {
-      await handle.restore(image.dir);
-      await beforeRun?.();
-      await handle.resume();
-    }, "vm.image_failed");
-    return machine;
+    await machine.begin(
+      async (handle) => {
+        await handle.restore(image.dir);
+        await beforeRun?.();
+      },
+      "vm.image_failed",
+      "the machine could not be started from memory",
+    );
+    try {
+      await machine.comeBack();
+      return machine;
+    } catch (error) {
+      await machine.kill();
+      throw error;
+    }
   }
 
   // deno-lint-ignore require-await -- errors must reject, not throw
@@ -111,6 +119,7 @@ export class Vz implements Hypervisor {
 
   async #specOf(spec: MachineSpec): Promise<Omit<LibrarySpec, keyof typeof SOCKETS>> {
     const { arch, dir, cpus, ramMb, kernel, initrd, rootfs, scratch, workspace, logs, live } = spec;
+    const abilities = Object.fromEntries((spec.abilities ?? []).map((ability) => [ability, true]));
     this.requireHost(arch);
     if (live) {
       throw new SbxError("vm.not_supported", "this hypervisor cannot guard a folder of the host", {
@@ -129,6 +138,7 @@ export class Vz implements Hypervisor {
         ? {}
         : { share: { path: workspace, tag: "workspace" }, ports: await listenedPorts(dir) },
       logs,
+      ...abilities,
     };
   }
 
@@ -136,7 +146,8 @@ export class Vz implements Hypervisor {
     const { console, features } = this.#able;
     const isEmulated = features.emulation && spec.accelerator === "tcg";
     const boot = bootParameters(spec.arch, isEmulated, console);
-    return [...boot, ...GUEST_PARAMETERS, ...guestParameters(spec)].join(" ");
+    const rosetta = spec.abilities?.includes("rosetta") ? ["sbx_rosetta=1"] : [];
+    return [...boot, ...GUEST_PARAMETERS, ...rosetta, ...guestParameters(spec)].join(" ");
   }
 
   get #able(): LibraryAbilities {

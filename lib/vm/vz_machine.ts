@@ -1,9 +1,14 @@
-import type { LibraryEvent, VmHandle } from "../../ffi/SbxVM/binding.ts";
+import { LibraryError, type LibraryEvent, type VmHandle } from "../../ffi/SbxVM/binding.ts";
 import { SbxError } from "../base/error/mod.ts";
+import { rejectAfter } from "../base/time/mod.ts";
+import { COME_BACK, VSOCK_LEFT } from "./schema.ts";
 import { writeAll } from "../base/wire/mod.ts";
 import type { Machine, MachineExit, MachineImage, MachineSpec, TakenCopy } from "./hypervisor.ts";
 import { TextLineStream } from "./lines.ts";
 import { libraryError } from "./vz_error.ts";
+
+/** Longest wait for a guest to let go of its vsock, in `ms`. */
+const LEAVE_MS = 10_000;
 
 /** A handle of the library, and listeners for the two sockets that it connects to. */
 interface VzParts {
@@ -21,20 +26,33 @@ export class VzMachine implements Machine {
   readonly #listeners: Deno.UnixListener[];
   readonly #events: Promise<Deno.UnixConn>;
   readonly #console: Promise<Deno.UnixConn>;
-  #isSaved = false;
+  /** called when the guest has let go of its vsock */
+  #onLeft: (() => void) | undefined;
+  /** the guest was asked to let go of its vsock, and has not been told to come back */
+  #isAway = false;
+  #isPaused = false;
 
   constructor({ handle, events, console, spec }: VzParts) {
     this.#handle = handle;
     this.#spec = spec;
     this.#listeners = [events, console];
     this.#console = console.accept();
-    this.#console.then((conn) => relay(conn, spec.onConsole)).catch(() => {});
+    this.#console.then((conn) => this.#relay(conn)).catch(() => {});
     this.#events = events.accept();
     this.exited = this.#follow();
   }
 
-  /** Starts it by some calls; where one fails it is over. @throws {SbxError} */
-  async begin(calls: (handle: VmHandle) => Promise<void>, fallback: string): Promise<void> {
+  /**
+   * Starts it by some calls; where one fails it is over.
+   *
+   * @param code of the failure, also where the machine ended during a call
+   * @throws {SbxError}
+   */
+  async begin(
+    calls: (handle: VmHandle) => Promise<void>,
+    code: string,
+    what = "the machine could not be started",
+  ): Promise<void> {
     try {
       await calls(this.#handle);
       await Promise.all([this.#events, this.#console]);
@@ -43,7 +61,8 @@ export class VzMachine implements Machine {
       // Those that nobody connected to would be waited for.
       this.#closeListeners();
       await this.kill();
-      throw libraryError(error, fallback, "the machine could not be started");
+      const hasEnded = error instanceof LibraryError && error.code === "machine.ended";
+      throw libraryError(hasEnded ? new LibraryError("hypervisor.failed", error.message) : error, code, what);
     }
   }
 
@@ -54,18 +73,25 @@ export class VzMachine implements Machine {
     );
   }
 
-  pause(): Promise<void> {
-    return this.#call((handle) => handle.pause(), "the machine could not be paused");
+  async pause(): Promise<void> {
+    await this.#call((handle) => handle.pause(), "the machine could not be paused");
+    this.#isPaused = true;
   }
 
-  resume(): Promise<void> {
-    return this.#call((handle) => handle.resume(), "the machine could not go on");
+  async resume(): Promise<void> {
+    await this.#call((handle) => handle.resume(), "the machine could not go on");
+    this.#isPaused = false;
+  }
+
+  /** A machine that was restored goes on: its guest, which had let go of its vsock, connects again. */
+  async comeBack(): Promise<void> {
+    this.#isAway = this.#isPaused = true;
+    await this.rejoin();
   }
 
   async snapshot(image: MachineImage, eject?: () => Promise<void>): Promise<void> {
-    await eject?.();
+    if (eject) await this.#leave(eject);
     await this.pause();
-    this.#isSaved = true;
     await this.#call((handle) => handle.save(image.dir), "the machine could not be written down");
   }
 
@@ -80,11 +106,11 @@ export class VzMachine implements Machine {
     return this.#spec.ramMb * 1024 * 1024;
   }
 
-  /** The device of its vsock has stayed: the guest finds it again. */
+  /** The device of its vsock has stayed: the guest is told that it may use it again. */
   async rejoin(): Promise<void> {
-    if (!this.#isSaved) return;
-    this.#isSaved = false;
-    await this.resume();
+    if (this.#isPaused) await this.resume();
+    if (this.#isAway) await this.tell(COME_BACK);
+    this.#isAway = false;
   }
 
   async tell(line: string): Promise<void> {
@@ -95,6 +121,30 @@ export class VzMachine implements Machine {
     // Freed by its end already, or by this.
     await this.#handle.free().catch(() => {});
     await this.exited;
+  }
+
+  /** Waits until the guest says that nothing uses its vsock: the framework saves no connections. */
+  async #leave(eject: () => Promise<void>): Promise<void> {
+    const { promise: left, resolve } = Promise.withResolvers<void>();
+    this.#onLeft = resolve;
+    this.#isAway = true;
+    await eject();
+    const late = () => new SbxError("guest.failed", "the guest did not let go of its vsock");
+    await Promise.race([left, rejectAfter(LEAVE_MS, late)]);
+  }
+
+  async #relay(conn: Deno.Conn): Promise<void> {
+    const decoder = new TextDecoder();
+    const buffer = new Uint8Array(16 * 1024);
+    // The end of what came before may be the beginning of the line.
+    let end = "";
+    for (let count; (count = await conn.read(buffer)) !== null;) {
+      const bytes = buffer.slice(0, count);
+      this.#spec.onConsole(bytes);
+      const text = end + decoder.decode(bytes, { stream: true });
+      if (text.includes(VSOCK_LEFT)) this.#onLeft?.();
+      end = text.slice(-VSOCK_LEFT.length);
+    }
   }
 
   #closeListeners(): void {
@@ -122,9 +172,4 @@ export class VzMachine implements Machine {
     await this.#console.then((conn) => conn.close()).catch(() => {});
     return { code: last?.code ?? 1, signal: last?.signal ?? null };
   }
-}
-
-async function relay(conn: Deno.Conn, onConsole: (bytes: Uint8Array) => void): Promise<void> {
-  const buffer = new Uint8Array(16 * 1024);
-  for (let count; (count = await conn.read(buffer)) !== null;) onConsole(buffer.slice(0, count));
 }

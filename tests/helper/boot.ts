@@ -10,6 +10,7 @@ import { Detections } from "../../lib/service/detections.ts";
 import { ReleaseStanding } from "../../lib/service/standing.ts";
 import type { VmRequest } from "../../lib/service/request.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
+import { Qemu } from "../../lib/vm/mod.ts";
 
 /** A home whose profile `p` boots. */
 export interface BootHome {
@@ -57,7 +58,14 @@ export function withBoot(run: (home: BootHome) => Promise<void>) {
       };
       await profile();
       const standing = new ReleaseStanding(home);
-      const sources = { home, settings, corp, detections: new Detections(home), standing };
+      const sources = {
+        home,
+        settings,
+        corp,
+        detections: new Detections(home),
+        standing,
+        hypervisor: new Qemu(),
+      };
       await run({
         home,
         settings,

@@ -43,12 +43,26 @@ Deno.test("a folder without a machine, and a damaged one, start nothing", async 
   await Deno.remove(folder, { recursive: true });
 });
 
-Deno.test("QEMU's vsock cannot be saved: that is refused, and the machine goes on", async () => {
-  await using world = await World.make({ ports: [5000] });
+Deno.test("a machine with a vsock and a folder goes on after it was saved, and in another one", async () => {
+  const [folder, shared] = [await Deno.makeTempDir(), await Deno.makeTempDir()];
+  const devices = { ports: [5000], share: { path: shared, tag: "workspace" } };
+  {
+    await using world = await World.make(devices);
+    const vm = world.create();
+    await vm.start();
+    await until(() => world.consoleText.includes("Run /init"), "the guest's init");
+    await vm.pause();
+    await vm.save(folder);
+    await refused(vm.connect(9, `${world.dir}/v_5000`), "state.invalid");
+    await vm.resume();
+    await until(() => world.states.at(-1)?.state === "running", "the event");
+    assertEquals((await world.ended).at(-1), { state: "stopped", code: 0 });
+  }
+  await using world = await World.make(devices);
   const vm = world.create();
-  await vm.start();
-  await vm.pause();
-  await refused(vm.save(world.dir), "feature.missing");
+  await vm.restore(folder);
   await vm.resume();
-  await until(() => world.states.at(-1)?.state === "running", "the event");
+  assertEquals((await world.ended).at(-1), { state: "stopped", code: 0 });
+  assertStringIncludes(world.consoleText, LAST_WORDS);
+  await Promise.all([folder, shared].map((path) => Deno.remove(path, { recursive: true })));
 });

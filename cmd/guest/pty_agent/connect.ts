@@ -1,11 +1,15 @@
 import { connectHost, PORTS } from "../../../lib/guest/wire/mod.ts";
+import { COME_BACK, VSOCK_LEFT } from "../../../lib/vm/schema.ts";
 import { ROOTED } from "./boot.ts";
+import { onLine, sayLine } from "./console.ts";
 
 /** Makes the kernel look for devices that were plugged in. */
 const RESCAN = "/sys/bus/pci/rescan";
 /** Driver of the vsock, with a link to its device, and the slots that devices are plugged into. */
 const DRIVER = "/sys/bus/virtio/drivers/vmw_vsock_virtio_transport";
 const SLOTS = "/sys/bus/pci/slots";
+/** There where the vsock cannot be ejected; init makes it. */
+const FIXED = "/run/sbx/fixed";
 /** Tells init that the agent waits for its host; init opens the pipe, which only a template has, once the host is there. */
 const WAITING = "/run/sbx/waiting";
 const PLUGGED = "/run/sbx/plugged";
@@ -34,27 +38,63 @@ export async function connectControl(
   }
 }
 
-/** Opens the control connection again, once the host has plugged in another vsock for the one that was ejected. */
+/** The vsock's device while no driver has it, and the host's word that it may be used again. */
+let free: { device: string; comeBack: Promise<void> } | undefined;
+
+/** Opens the control connection again, once the host has plugged in another vsock, or has told that this one may be used. */
 export async function reconnectControl(): Promise<Deno.Conn> {
+  await free?.comeBack;
   while (true) {
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    if (free) bindVsock(free.device);
     Deno.writeTextFileSync(RESCAN, "1");
     const conn = await tryConnect();
-    if (conn) return conn;
+    if (!conn) continue;
+    free = undefined;
+    return conn;
   }
 }
 
-/** Ejects the vsock, without which the machine can be written down; all its connections are reset. */
+/**
+ * Lets go of the vsock, without which the machine can be written down; all its connections are reset. It is ejected, or left
+ * without a driver where it is fixed, as on a Mac.
+ */
 export function ejectVsock(): void {
-  const device = Array.from(Deno.readDirSync(DRIVER)).find(({ name }) => name.startsWith("virtio"));
+  const device = Array.from(Deno.readDirSync(DRIVER)).find(({ name }) => name.startsWith("virtio"))?.name;
   if (!device) throw new Error("there is no vsock to eject");
+  if (isFixed()) return freeVsock(device);
   // …/0000:01:00.0/virtio1: the slot has the address without the function.
-  const pci = Deno.realPathSync(`${DRIVER}/${device.name}`).split("/").at(-2)!;
+  const pci = Deno.realPathSync(`${DRIVER}/${device}`).split("/").at(-2)!;
   for (const { name } of Deno.readDirSync(SLOTS)) {
     const address = Deno.readTextFileSync(`${SLOTS}/${name}/address`).trim();
     if (pci.startsWith(`${address}.`)) return Deno.writeTextFileSync(`${SLOTS}/${name}/power`, "0");
   }
   throw new Error(`the vsock ${pci} is in no slot`);
+}
+
+function isFixed(): boolean {
+  try {
+    Deno.lstatSync(FIXED);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function freeVsock(device: string): void {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  onLine(COME_BACK, resolve);
+  free = { device, comeBack: promise };
+  Deno.writeTextFileSync(`${DRIVER}/unbind`, device);
+  sayLine(VSOCK_LEFT);
+}
+
+function bindVsock(device: string): void {
+  try {
+    Deno.writeTextFileSync(`${DRIVER}/bind`, device);
+  } catch {
+    // bound already
+  }
 }
 
 function tryConnect(): Promise<Deno.Conn | undefined> {

@@ -4,8 +4,8 @@
  */
 import { mount } from "../../../ffi/libc/mount.ts";
 import { GO_ON } from "../../../lib/guest/wire/mod.ts";
+import { onLine } from "./console.ts";
 
-const CONSOLE = "/dev/console";
 /** Where the kernel's groups of processes are seen; each can be frozen. */
 const GROUPS = "/run/sbx/groups";
 const PROGRAMS = `${GROUPS}/programs`;
@@ -22,7 +22,8 @@ export class Hold {
   /** Stops them. A guest whose root prevents it is copied all the same: it harms nobody else. */
   async take(): Promise<void> {
     try {
-      if (!this.#listens) this.#listen();
+      if (!this.#listens) onLine(GO_ON, () => this.release());
+      this.#listens = true;
       prepare();
       gather();
       const groups = Array.from(Deno.readDirSync(GROUPS)).filter(({ isDirectory }) => isDirectory)
@@ -42,16 +43,6 @@ export class Hold {
       } catch {
         // removed by a program of the guest
       }
-    }
-  }
-
-  async #listen(): Promise<void> {
-    this.#listens = true;
-    using input = await Deno.open(CONSOLE);
-    const bytes = new Uint8Array(256);
-    const decoder = new TextDecoder();
-    for (let read = await input.read(bytes); read !== null; read = await input.read(bytes)) {
-      if (decoder.decode(bytes.subarray(0, read)).includes(GO_ON)) this.release();
     }
   }
 }

@@ -10,6 +10,7 @@ export {
 export { makeSockets, pinsPath, type SessionPaths, sessionPaths, type VmPaths, vmPaths } from "./paths.ts";
 export {
   ForkedFrom,
+  MachineAbility,
   type MadeBy,
   madeBy,
   readRecord,

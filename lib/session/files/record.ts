@@ -27,6 +27,10 @@ export function madeBy(client = "sbx-service"): MadeBy {
   return { user: userName(), device: deviceName(), client };
 }
 
+/** What a machine is asked for beside processors, memory and disk: programs of x86_64 in a guest of arm64, and machines in it. */
+export const MachineAbility = z.enum(["rosetta", "nested"]);
+export type MachineAbility = z.infer<typeof MachineAbility>;
+
 /** A VM on disk: enough for its process to boot it and for a restarted service to find it again. */
 export const VmRecord = z.strictObject({
   id: z.uuid(),
@@ -43,6 +47,7 @@ export const VmRecord = z.strictObject({
   files: z.array(z.strictObject({ path: z.string(), content: z.string(), mode: z.int() })),
   parent: VmParent.optional().describe("absent: a VM of its own"),
   forked_from: ForkedFrom.optional().describe("absent: it is no copy"),
+  abilities: z.array(MachineAbility).optional().describe("absent: none"),
   live: LiveRecord.optional().describe("absent: no folder of the host"),
   assets: z.strictObject({
     version: z.string(),

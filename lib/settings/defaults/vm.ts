@@ -42,6 +42,25 @@ type = "number"
 default = 30
 meta = { builtin = true, min = 1, max = 3650, step = 1 }
 
+[settings.vm.abilities]
+name = "Abilities"
+description = "What VMs are given where their host can, unless a profile says; elsewhere they do not start"
+collapsed = true
+
+[settings.vm.abilities.rosetta]
+name = "Rosetta"
+description = "Programs of x86_64 in VMs of arm64, on Macs with Apple silicon"
+type = "bool"
+default = false
+meta = { builtin = true }
+
+[settings.vm.abilities.nested_virtualization]
+name = "Nested virtualization"
+description = "Virtual machines in VMs, on Macs with an M3 or newer and macOS 15"
+type = "bool"
+default = false
+meta = { builtin = true }
+
 [settings.vm.templates]
 name = "Templates"
 description = "Guests that were booted once and written down: later VMs start from that memory"

@@ -96,6 +96,7 @@ Deno.test("an initrd has busybox, /init, the nodes its shell opens, and modules 
     virtiofs: "fuse",
     fuse: "",
     virtio_console: "",
+    binfmt_misc: "",
   });
   const entries = readCpio(await buildInitrd(text("busybox"), tree));
   const byName = new Map(entries.map((entry) => [entry.name, entry]));
@@ -118,6 +119,7 @@ Deno.test("an initrd has busybox, /init, the nodes its shell opens, and modules 
     "modules/202-fuse.ko",
     "modules/203-virtiofs.ko",
     "modules/300-virtio_console.ko",
+    "modules/400-binfmt_misc.ko",
   ]);
 });
 

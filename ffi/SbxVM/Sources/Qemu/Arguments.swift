@@ -9,6 +9,7 @@ struct Arguments {
 
   func files(_ share: Spec.Share) -> [String] {
     ["--socket-path=\(folder)/fs.sock", "--shared-dir", share.path, "--cache", "auto", "--sandbox", "namespace"]
+      + ["--migration-mode", "find-paths", "--migration-on-error", "guest-error"]
   }
 
   /// - Parameter state: file with the state that the machine starts with
@@ -18,20 +19,24 @@ struct Arguments {
     all += ["-object", "memory-backend-memfd,id=mem0,size=\(spec.memoryMb)M,share=on"]
     // As a Mac's machines: the console is a virtio device, and a guest that restarts does not end its machine.
     all += ["-nodefaults", "-no-user-config", "-display", "none", "-chardev", "stdio,id=console,signal=off"]
-    all += ["-device", "virtio-serial-pci,max_ports=1", "-device", "virtconsole,chardev=console"]
+    all += ["-device", "virtio-serial-pci,max_ports=1,bus=pcie.0,addr=0x12", "-device", "virtconsole,chardev=console"]
     all += ["-kernel", spec.kernel, "-initrd", spec.initrd, "-append", spec.commandLine]
     all += ["-qmp", "unix:\(folder)/qmp.sock,server=on,wait=off"]
     for (index, disk) in spec.disks.enumerated() {
       let file = disk.path.split(separator: ",", omittingEmptySubsequences: false).joined(separator: ",,")
       all += ["-drive", "id=d\(index),file=\(file),format=raw,if=none,readonly=\(disk.readOnly ? "on" : "off")"]
-      all += ["-device", "virtio-blk-pci,drive=d\(index)"]
+      all += ["-device", "virtio-blk-pci,drive=d\(index),bus=pcie.0,addr=\(index + 3)"]
     }
     if spec.ports != nil {
-      all += ["-chardev", "socket,id=vsock,path=\(folder)/vsock.sock", "-device", "vhost-user-vsock-pci,chardev=vsock"]
+      all += ["-device", "pcie-root-port,id=vsock-port,bus=pcie.0,addr=0x10,chassis=1,slot=1"]
+      if state == nil {
+        all += ["-chardev", "socket,id=vsock,path=\(folder)/vsock.sock"]
+        all += ["-device", "vhost-user-vsock-pci,id=vsock-device,chardev=vsock,bus=vsock-port"]
+      }
     }
     if let share = spec.share {
       all += ["-chardev", "socket,id=files,path=\(folder)/fs.sock"]
-      all += ["-device", "vhost-user-fs-pci,chardev=files,tag=\(share.tag)"]
+      all += ["-device", "vhost-user-fs-pci,chardev=files,tag=\(share.tag),event_idx=off,bus=pcie.0,addr=0x11"]
     }
     if let state { all += ["-incoming", "file:\(state)"] }
     return all

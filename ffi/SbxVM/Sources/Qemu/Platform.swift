@@ -6,11 +6,10 @@ enum Platform: Hypervisor {
     Abilities(
       hypervisor: "qemu-swift", console: "hvc0",
       features: [
-        "pause": true, "save_state": false, "shared_folder": true, "vsock": true, "rosetta": false, "nested": false,
+        "pause": true, "save_state": true, "shared_folder": true, "vsock": true, "rosetta": false, "nested": false,
         "emulation": true,
       ],
       lacks: [
-        "save_state": "QEMU cannot save a machine with the vsock that this library gives it",
         "rosetta": "Rosetta is part of macOS on Apple silicon", "nested": "emulated machines have none",
       ])
   }

@@ -4,7 +4,23 @@ import Foundation
 final class Programs: Sendable {
   private struct Running {
     var children: [Child] = []
+    var qemu: Child?
     var isOver = false
+  }
+
+  /// A program beside QEMU, whose end is the machine's while it is needed.
+  final class Service: Sendable {
+    fileprivate let isNeeded = Locked(true)
+    fileprivate let child = Locked<Child?>(nil)
+
+    func expectEnd() {
+      isNeeded.with { $0 = false }
+    }
+
+    func end() {
+      expectEnd()
+      child.with { $0 }?.send(SIGKILL)
+    }
   }
 
   private let running = Locked(Running())
@@ -15,22 +31,28 @@ final class Programs: Sendable {
     self.ended = ended
   }
 
-  /// A program other than QEMU. - Returns: whether it listens on its socket
-  func serve(_ program: String, _ arguments: [String], socket: String, log: String) -> Bool {
-    guard start(program, arguments, input: nil, log: log, ended: { _ in self.kill() }) else { return false }
-    return listens(socket)
+  /// A program other than QEMU. - Returns: nothing if it does not listen on its socket
+  func serve(_ program: String, _ arguments: [String], socket: String, log: String) -> Service? {
+    let service = Service()
+    let child = start(program, arguments, input: nil, log: log) { _ in
+      if service.isNeeded.with({ $0 }) { self.kill() }
+    }
+    guard let child else { return nil }
+    service.child.with { $0 = child }
+    return listens(socket) ? service : nil
   }
 
   func qemu(_ arguments: [String], console: Int32, socket: String, log: String) -> Bool {
     let program = "/usr/bin/qemu-system-x86_64"
-    let isStarted = start(program, arguments, input: console, log: log) { end in
+    let child = start(program, arguments, input: console, log: log) { end in
       self.kill()
       self.ended(end)
     }
-    guard isStarted else {
+    guard let child else {
       ended(End(code: 1))
       return false
     }
+    running.with { $0.qemu = child }
     return listens(socket)
   }
 
@@ -42,21 +64,22 @@ final class Programs: Sendable {
     children.forEach { $0.send(SIGKILL) }
   }
 
+  /// Signals QEMU. - Returns: false if it has ended
   func send(_ signal: Int32) -> Bool {
-    running.with { $0.children.last }?.send(signal) ?? false
+    running.with { $0.qemu }?.send(signal) ?? false
   }
 
   private func start(
     _ program: String, _ arguments: [String], input: Int32?, log: String, ended: @escaping @Sendable (End) -> Void
-  ) -> Bool {
-    guard !running.with({ $0.isOver }) else { return false }
+  ) -> Child? {
+    guard !running.with({ $0.isOver }) else { return nil }
     let child = Child(program, arguments, input: input, log: log, ended: ended)
     let isOver = running.with { running in
       running.children.append(child)
       return running.isOver
     }
     if isOver { child.send(SIGKILL) }
-    return true
+    return child
   }
 
   /// Waits until somebody accepts connections there. Each helper serves its first connection only, so none is tried.

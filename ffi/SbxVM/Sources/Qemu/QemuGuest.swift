@@ -9,6 +9,7 @@ final class QemuGuest: Guest {
   private let reports: Reports
   private let programs: Programs
   private let arguments: Arguments
+  private let vsock: VsockDevice
   private var listeners: [any DispatchSourceRead] = []
   private var hasStarted = false
   /// As the framework's, it does not end between two states.
@@ -21,6 +22,7 @@ final class QemuGuest: Guest {
     self.reports = reports
     arguments = Arguments(spec: spec, folder: "\(spec.dir)/q")
     programs = Programs(ended: reports.ended)
+    vsock = VsockDevice(arguments, programs)
   }
 
   deinit {
@@ -30,7 +32,7 @@ final class QemuGuest: Guest {
 
   func start(_ done: @escaping Done) {
     let done = between(done)
-    boot(with: arguments.qemu(), done) { _ throws(Failure) in }
+    boot(with: arguments.qemu(), vsock: true, done) { _ throws(Failure) in }
   }
 
   func restore(from folder: String, _ done: @escaping Done) {
@@ -39,7 +41,7 @@ final class QemuGuest: Guest {
     guard FileManager.default.isReadableFile(atPath: state) else {
       return done(Failure(.image, "\(state) is missing"))
     }
-    boot(with: arguments.qemu(state: state) + ["-S"], done) { qmp throws(Failure) in
+    boot(with: arguments.qemu(state: state) + ["-S"], vsock: false, done) { qmp throws(Failure) in
       do {
         _ = try qmp.wait("query-status", for: ["prelaunch", "paused"])
       } catch {
@@ -72,17 +74,20 @@ final class QemuGuest: Guest {
   func resume(_ done: @escaping Done) {
     let done = between(done)
     _ = programs.send(SIGCONT)
-    command(done) { qmp throws(Failure) in try qmp.execute("cont") }
+    command(done) { [vsock] qmp throws(Failure) in
+      try vsock.plug(qmp)
+      try qmp.execute("cont")
+    }
   }
 
   func save(to folder: String, _ done: @escaping Done) {
     let done = between(done)
-    guard spec.ports == nil, spec.share == nil else {
-      return done(Failure(.feature, "QEMU cannot save a machine with a vsock or a shared folder"))
-    }
     _ = programs.send(SIGCONT)
-    command(done) { qmp throws(Failure) in
+    command(done) { [vsock] qmp throws(Failure) in
+      // The machine goes on until its kernel has let go of it.
+      try vsock.unplug(qmp)
       try qmp.execute("stop")
+      try qmp.execute("migrate-set-parameters", ["max-bandwidth": 1_000_000_000_000])
       try qmp.execute("migrate", ["uri": "file:\(folder)/state"])
       let status = try qmp.wait("query-migrate", for: ["completed", "failed", "cancelled"])
       guard status == "completed" else { throw Failure(.hypervisor, "QEMU could not save the machine: \(status)") }
@@ -117,9 +122,9 @@ final class QemuGuest: Guest {
   }
 
   private func boot(
-    with command: [String], _ done: @escaping Done, then: @escaping @Sendable (Qmp) throws(Failure) -> Void
+    with command: [String], vsock isPlugged: Bool, _ done: @escaping Done, then: @escaping @Sendable (Qmp) throws(Failure) -> Void
   ) {
-    let (spec, arguments, programs, console, reports) = (spec, arguments, programs, console, reports)
+    let (spec, arguments, programs, vsock, console, reports) = (spec, arguments, programs, vsock, console, reports)
     do throws(Failure) {
       try prepareFolder()
       for port in spec.ports ?? [] { try listen(port: port) }
@@ -129,13 +134,12 @@ final class QemuGuest: Guest {
     hasStarted = true
     let log = { @Sendable (name: String) in "\(spec.logs)/\(name).log" }
     DispatchQueue.global().async {
-      let vsock = spec.ports == nil || programs.serve(
-        "/usr/bin/vhost-device-vsock", arguments.vsock, socket: "\(arguments.folder)/vsock.sock", log: log("vhost-device-vsock"))
-      let files = vsock && (spec.share.map {
-        programs.serve(
-          "/usr/libexec/virtiofsd", arguments.files($0), socket: "\(arguments.folder)/fs.sock", log: log("virtiofsd"))
-      } ?? true)
-      guard files else {
+      let isServed = (spec.ports == nil || vsock.serve(isPlugged: isPlugged))
+        && (spec.share.map {
+          programs.serve(
+            "/usr/libexec/virtiofsd", arguments.files($0), socket: "\(arguments.folder)/fs.sock", log: log("virtiofsd")) != nil
+        } ?? true)
+      guard isServed else {
         programs.kill()
         done(Failure(.hypervisor, "a program beside QEMU did not start: see \(spec.logs)"))
         return reports.ended(End(code: 1))

@@ -16,7 +16,7 @@ final class Qmp {
   }
 
   @discardableResult
-  func execute(_ command: String, _ arguments: [String: String] = [:]) throws(Failure) -> [String: Any] {
+  func execute(_ command: String, _ arguments: [String: Any] = [:]) throws(Failure) -> [String: Any] {
     let object: [String: Any] = ["execute": command, "arguments": arguments]
     let line = (try? JSONSerialization.data(withJSONObject: object)) ?? Data()
     guard line.withUnsafeBytes({ UnixSocket.send(socket, $0) }) == line.count else { throw gone }
@@ -27,6 +27,20 @@ final class Qmp {
       }
       if let value = answer["return"] { return value as? [String: Any] ?? [:] }
     }
+  }
+
+  /// Removes a device's backend, which is refused until the guest's kernel has let go of the device.
+  func remove(backend: String) throws(Failure) {
+    for _ in 0..<2000 {
+      do {
+        try execute("chardev-remove", ["id": backend])
+        return
+      } catch {
+        guard error.code == .hypervisor else { throw error }
+      }
+      usleep(5000)
+    }
+    throw Failure(.hypervisor, "the guest does not let go of its \(backend)")
   }
 
   /// Repeats a query until its status is one of these. - Returns: the status

@@ -1,0 +1,45 @@
+/** What a VM's machine is asked for beside processors, memory and disk; hosts differ in what they can give. */
+import { SbxError } from "../base/error/mod.ts";
+import type { Profile } from "../profile/mod.ts";
+import type { MachineAbility } from "../session/mod.ts";
+import type { SettingsStore } from "../settings/mod.ts";
+import type { Hypervisor } from "../vm/mod.ts";
+
+/** The setting, the key of a profile's `[vm]`, and the words of an ability. */
+const ABILITIES: Record<
+  MachineAbility,
+  { setting: string; key: "rosetta" | "nested_virtualization"; what: string }
+> = {
+  rosetta: { setting: "vm.abilities.rosetta", key: "rosetta", what: "Rosetta" },
+  nested: {
+    setting: "vm.abilities.nested_virtualization",
+    key: "nested_virtualization",
+    what: "nested virtualization",
+  },
+};
+
+/**
+ * The abilities that a profile, or else the settings, ask for; what corp locks holds before both.
+ *
+ * @throws {SbxError} `vm.not_supported`: this host cannot give one of them
+ */
+export function abilitiesOf(
+  settings: SettingsStore,
+  profile: Profile,
+  hypervisor: Pick<Hypervisor, "features" | "lackOf">,
+): MachineAbility[] {
+  const asked = Object.entries(ABILITIES) as [MachineAbility, typeof ABILITIES[MachineAbility]][];
+  return asked.flatMap(([ability, { setting, key, what }]) => {
+    const isLocked = settings.resolved.byId.get(setting)?.corp_locked;
+    const chosen = isLocked ? undefined : profile.vm[key];
+    if (!(chosen ?? settings.inForce(setting) === true)) return [];
+    if (hypervisor.features[ability]) return [ability];
+    const asker = chosen === undefined
+      ? `sbx settings set ${setting} false`
+      : `set ${key} = false in [vm] of the profile "${profile.id}"`;
+    const lack = hypervisor.lackOf(ability) ?? "the hypervisor has none";
+    throw new SbxError("vm.not_supported", `this host cannot give a VM ${what}: ${lack}`, {
+      hint: `${asker}, or run the VM on a host that can`,
+    });
+  });
+}
