@@ -1,6 +1,6 @@
 #!/bin/bash
 # test_swift.sh: `make test-swift`. Builds ffi/SbxVM in Debian trixie, checks the types of its half for macOS, drives the library by
-# Deno, once more under the address sanitizer, and runs a VM's life through it: QEMU behind the interface that a Mac's VMs have.
+# Deno, once more under the address sanitizer, and runs VMs through it as users do: QEMU behind the interface that a Mac's VMs have.
 # TEST=path runs that file alone, with the library.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,7 +23,11 @@ sanitizer=$(echo /usr/libexec/swift/lib/clang/*/lib/linux/libclang_rt.asan-x86_6
 # What Deno itself leaves is no leak of the library.
 SBX_VM_LIBRARY=$build/libsbxvm-asan.so ASAN_OPTIONS=detect_leaks=0:handle_segv=0 LD_PRELOAD=$sanitizer \
   .deno/deno test -A --quiet --no-check tests/swift
-TEST=tests/e2e/vm_test.ts scripts/test.sh
+echo "── swift, the checks of verify-mac.sh"
+for check in abilities floor life saved; do .deno/deno run -A --quiet --no-check scripts/verify_mac.ts $check; done
+# Life cycle, suspension, network, rules, ports, programs in the background; snapshots are steps of the first.
+export SBX_REQUIRE_SUSPEND=1
+for name in vm suspend net policy ports jobs; do TEST=tests/e2e/${name}_test.ts scripts/test.sh; done
 '
 code=0
 scripts/swift.sh bash -euc "$test" test "${TEST:-}" || code=$?

@@ -17,14 +17,9 @@ const PROGRAMS = [...TOOL_NAMES, "newuidmap", "newgidmap", "setpriv"];
 /** Logs of a home, by name. */
 export const LOG_NAMES = ["service", "gateway", "tray", "mcp", "doctor"] as const;
 const DAEMONS = ["service", "gateway"] as const;
-/** Name of launchd's agent, which the installer brings (ffi/SbxVM/dev.sbx.service.plist). */
-const AGENT_LABEL = "dev.sbx.service";
-/** Places of systemd's units or launchd's agents; the first that exists is shown. */
+/** Places of systemd's units or launchd's agent (lib/autostart); the first that exists is shown. */
 function unitsOf(os: string): string[] {
-  if (os === "darwin") {
-    const agents = `Library/LaunchAgents/${AGENT_LABEL}.plist`;
-    return [`${Deno.env.get("HOME") ?? ""}/${agents}`, `/${agents}`];
-  }
+  if (os === "darwin") return [`${Deno.env.get("HOME") ?? ""}/Library/LaunchAgents/sbx.service.plist`];
   return [
     "/etc/systemd/system/sbx-service@.service",
     "/usr/lib/systemd/user/sbx-service.service",

@@ -36,9 +36,6 @@ const IDENTIFIER = "dev.sbx.pkg";
 /** V8 compiles at run time, native libraries are unpacked, and machines are started. */
 const ENTITLEMENTS = fileURLToPath(new URL("../../ffi/SbxVM/sbx.entitlements", import.meta.url));
 
-/** Agent of launchd, disabled until its user enables it (docs/macos.md). */
-const AGENT = fileURLToPath(new URL("../../ffi/SbxVM/dev.sbx.service.plist", import.meta.url));
-
 /** Checks the credentials, before anything is built. @throws {Error} names the one that is missing */
 export async function macPreflight(
   runner: Runner,
@@ -68,9 +65,6 @@ export async function macSign(runner: Runner, parts: MacParts, credentials: MacC
   await runner.run({ argv: ["install", "-m", "0755", program, join(bin, "sbx")] });
   for (const role of ROLES) await runner.run({ argv: ["ln", "-sfn", "sbx", join(bin, role)] });
   await runner.run({ argv: ["install", "-m", "0755", library, join(bin, "libsbxvm.dylib")] });
-  const agents = join(work, "root/Library/LaunchAgents");
-  await runner.run({ argv: ["install", "-d", "-m", "0755", agents] });
-  await runner.run({ argv: ["install", "-m", "0644", AGENT, join(agents, "dev.sbx.service.plist")] });
   const sign = [
     "codesign",
     "--force",

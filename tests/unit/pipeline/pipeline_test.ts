@@ -136,19 +136,6 @@ Deno.test("the installer for macOS is laid out, signed, notarized within 30 minu
   const signed = said.filter((line) => line.includes("codesign --force"));
   assertEquals(signed.map((line) => line.includes("sbx.entitlements")), [false, true]);
   assertStringIncludes(signed[0], "/usr/local/bin/libsbxvm.dylib");
-  assertMatch(
-    said.join("\n"),
-    /install -m 0644 \S+ \/w\/root\/Library\/LaunchAgents\/dev\.sbx\.service\.plist/,
-  );
-});
-
-Deno.test("launchd's agent for macOS waits to be enabled, and machines outlive it", async () => {
-  const agent = await Deno.readTextFile(fromRoot("ffi/SbxVM/dev.sbx.service.plist"));
-  for (const key of ["Disabled", "AbandonProcessGroup"]) {
-    assertStringIncludes(agent, `<key>${key}</key><true/>`);
-  }
-  assertStringIncludes(agent, "<string>/usr/local/bin/sbx-service</string>");
-  assertStringIncludes(agent, `<key>Umask</key><integer>${0o077}</integer>`);
 });
 
 Deno.test("the program for macOS may run virtual machines", async () => {
