@@ -20,7 +20,14 @@ function mac(
     codesign: ENTITLED,
     ...says,
   };
-  const features = { pause: true, shared_folder: true, save_state: false, emulation: false };
+  const features = {
+    pause: true,
+    shared_folder: true,
+    save_state: false,
+    rosetta: false,
+    nested: false,
+    emulation: false,
+  };
   return {
     os: "darwin",
     arch: "aarch64",
