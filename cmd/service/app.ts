@@ -24,6 +24,7 @@ import { routeSockets } from "./routes/sockets.ts";
 import { routeSystem } from "./routes/system.ts";
 import { routeTemplates } from "./routes/templates.ts";
 import { routeUpdates } from "./routes/updates.ts";
+import { routeWork } from "./routes/work.ts";
 import { routeVms } from "./routes/vms.ts";
 
 /** The complete HTTP API of one home. */
@@ -55,6 +56,7 @@ export function makeApp(service: Service): Hono {
   routeSettings(app, settings, corp);
   routeProfiles(app, home, () => rules.countDefaults());
   routePolicy(app, service, findLedger);
+  routeWork(app, service);
   routeMcp(app, service.mcp);
   routeVms(app, service);
   routeTemplates(app, service);

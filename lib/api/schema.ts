@@ -20,3 +20,4 @@ export * from "./template.ts";
 export * from "./update.ts";
 export * from "./vm.ts";
 export * from "./vm_record.ts";
+export * from "./work.ts";

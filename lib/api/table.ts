@@ -17,6 +17,7 @@ import { systemRoutes } from "./system.ts";
 import { templateRoutes } from "./template.ts";
 import { updateRoutes } from "./update.ts";
 import { vmRoutes } from "./vm.ts";
+import { workRoutes } from "./work.ts";
 
 /** Definitions of all routes, one group per resource. */
 export const ROUTE_GROUPS = {
@@ -30,6 +31,7 @@ export const ROUTE_GROUPS = {
   image: imageRoutes,
   file: fileRoutes,
   snapshot: snapshotRoutes,
+  work: workRoutes,
   security: securityRoutes,
   session: sessionRoutes,
   policy: policyRoutes,

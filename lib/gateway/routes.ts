@@ -51,6 +51,8 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "GET", path: "/vms/{id}/snapshots/{snapshot}/diff" },
   { method: "POST", path: "/vms/{id}/snapshots/{snapshot}/restore" },
   { method: "DELETE", path: "/vms/{id}/snapshots/{snapshot}" },
+  { method: "GET", path: "/vms/{id}/work" },
+  { method: "POST", path: "/vms/{id}/work/take" },
   { method: "GET", path: "/security/status" },
   { method: "GET", path: "/vms/{id}/security/status" },
   { method: "GET", path: "/vms/{id}/security/latest" },

@@ -45,3 +45,4 @@ export { checkCorp, checkSetting } from "./value_check/mod.ts";
 export { actionsOf, type Vm } from "./vm.ts";
 export { awaitFile } from "./vm_files.ts";
 export { templateFor } from "./template_for.ts";
+export { readWork, takeWork } from "./work.ts";

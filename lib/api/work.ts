@@ -1,0 +1,89 @@
+/** Routes of the work of a VM on what was brought in (docs/repositories.md; docs/contracts.md §2, "Work"). */
+import { createRoute, z } from "@hono/zod-openapi";
+import { answers, body, VmParam } from "./common.ts";
+
+/** Most pieces or files of one request. */
+const TAKEN_MAX = 10_000;
+
+const tree = z.string().regex(/^[0-9a-f]{40,64}$/).describe(
+  "git's id of the VM's files as they were shown; others than these are not taken",
+);
+
+const WorkFile = z.object({
+  path: z.string().describe("below the unit; bytes that are not UTF-8 are replaced"),
+  status: z.enum(["added", "modified", "deleted", "retyped"]),
+  added: z.int().optional().describe("lines; absent for a binary file"),
+  removed: z.int().optional(),
+  mode: z.string().optional().describe("of git, as it is now"),
+  notable: z.boolean().describe("programs of the host act on such a file by themselves"),
+  hunks: z.array(z.object({ lines: z.array(z.string()).describe("of the diff, its @@ line first") }))
+    .describe(
+      "pieces that can be taken one by one; none of a file that is taken whole",
+    ),
+  text: z.string().optional().describe("diff of a file that is taken whole, cut where it is long"),
+  is_cut: z.boolean().describe("the diff is too long to be shown whole; the file can be taken whole"),
+}).openapi("WorkFile");
+
+export const WorkView = z.object({
+  dir: z.string().describe("folder of this host that was brought in"),
+  place: z.string().describe("folder in the VM"),
+  branch: z.string().describe("branch that taken work goes to, in a repository"),
+  units: z.array(z.object({
+    path: z.string().describe("below the folder; empty for that itself, others are submodules"),
+    is_repository: z.boolean(),
+    tree,
+    commits: z.array(z.object({ id: z.string(), subject: z.string(), author: z.string() })),
+    files: z.array(WorkFile).describe("the first 5,000, by path"),
+    files_count: z.int(),
+  })),
+}).openapi("Work");
+export type WorkView = z.infer<typeof WorkView>;
+
+export const WorkTake = z.strictObject({
+  units: z.array(z.strictObject({
+    path: z.string().max(4096),
+    tree,
+    files: z.array(z.strictObject({
+      file: z.int().min(0).describe("place in the unit's files"),
+      hunks: z.array(z.int().min(0)).min(1).max(TAKEN_MAX).optional().describe(
+        "places of its pieces; absent: the whole file",
+      ),
+    })).min(1).max(TAKEN_MAX),
+  })).min(1).max(1000),
+  branch: z.string().min(1).max(200).optional().describe("default sbx/NAME; repositories only"),
+}).openapi("WorkTake");
+export type WorkTake = z.infer<typeof WorkTake>;
+
+export const WorkTaken = z.object({
+  branches: z.array(z.object({
+    path: z.string(),
+    branch: z.string(),
+    commit: z.string(),
+    commits: z.int().describe("new ones on it"),
+  })),
+  folder: z.object({
+    written: z.array(z.string()),
+    removed: z.array(z.string()),
+    conflicts: z.array(z.string()).describe("changed here too, and left as they are"),
+  }).optional().describe("of a folder without a repository"),
+}).openapi("WorkTaken");
+export type WorkTaken = z.infer<typeof WorkTaken>;
+
+const tags = ["work"];
+
+export const workRoutes = {
+  read: createRoute({
+    method: "get",
+    path: "/vms/{id}/work",
+    tags,
+    request: { params: VmParam },
+    responses: answers("what a running VM changed of what was brought in, piece by piece", WorkView),
+  }),
+  take: createRoute({
+    method: "post",
+    path: "/vms/{id}/work/take",
+    tags,
+    request: { params: VmParam, ...body(WorkTake) },
+    responses: answers("the chosen files and pieces are on a branch, or in the folder", WorkTaken),
+  }),
+};
