@@ -31,6 +31,15 @@ export async function mcpSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWor
       await page.getByRole("button", { name: "Tools of tricky" }).click();
       await page.getByRole("row", { name: /^read/ }).getByText(MARKUP).waitFor();
       assertEquals(await desktop.violations(), []);
+      const called = "/profiles/mine/mcp/servers/tricky/tools/read/call";
+      await sbx.api("POST", called, { arguments: { path: MARKUP } });
+      await desktop.open("vm", "desk", "calls");
+      await page.getByRole("button", { name: "MCP tools" }).click();
+      await page.getByRole("option", { name: /read/ }).first().click();
+      await page.getByLabel("Arguments").getByText("onerror").waitFor();
+      assertEquals(await desktop.violations(), []);
+      await desktop.open("mcp");
+      await page.getByLabel("Profile").selectOption("mine");
       description = FORGED;
       await page.getByRole("button", { name: "Connect tricky anew" }).click();
       const change = page.getByRole("region", { name: "tricky: read changed, and is held back" });

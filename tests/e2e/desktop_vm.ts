@@ -1,11 +1,14 @@
 /** One VM in the desktop: its terminal, its timeline, and what changed in its workspace. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { viewSteps } from "./desktop_views.ts";
+import { workSteps } from "./desktop_work.ts";
 import { type DesktopWorld, MARKUP } from "./desktop_world.ts";
 
 /** A name of a file may hold everything but a slash. */
 const FILE = MARKUP.replaceAll("/", "∕");
 
-export async function vmSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {
+export async function vmSteps(t: Deno.TestContext, world: DesktopWorld): Promise<void> {
+  const { sbx, desktop } = world;
   const { page } = desktop;
 
   await t.step("the terminal is typed into, and keeps its output to itself", async () => {
@@ -55,4 +58,7 @@ export async function vmSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorl
     await page.getByText("The workspace as it was is a snapshot too").waitFor();
     assertEquals(await sbx.ok("exec", "desk", "--", "sh", "-c", "cat kept lost"), "new\ntwo\n");
   });
+
+  await workSteps(t, world);
+  await viewSteps(t, world);
 }

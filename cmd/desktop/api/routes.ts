@@ -4,6 +4,7 @@ import type {
   AskList,
   AskRule,
   AskView,
+  CostReport,
   CreateRequest,
   CredentialAdd,
   CredentialAudit,
@@ -14,7 +15,10 @@ import type {
   EvaluateResult,
   EventsResult,
   EvidenceResult,
+  FileEntry,
+  FileList,
   FindingList,
+  LogsResult,
   McpChange,
   McpChanges,
   McpRefreshed,
@@ -22,6 +26,9 @@ import type {
   McpToolList,
   OverlaySaved,
   PackValidation,
+  Port,
+  PortList,
+  PortRequest,
   ProfileList,
   RuleList,
   RuleSaved,
@@ -38,8 +45,11 @@ import type {
   VmInfo,
   VmSummary,
   WhyResult,
+  WorkTake,
+  WorkTaken,
+  WorkView,
 } from "../../../lib/api/schema.ts";
-import { call } from "./client.ts";
+import { call, send } from "./client.ts";
 
 export type Settings = typeof SettingsResponse["_output"];
 export type Evidence = EvidenceResult;
@@ -61,6 +71,7 @@ export type {
   AskView,
   CredentialAdd,
   CredentialView,
+  FileEntry,
   McpChange,
   RuleList,
   SnapshotInfo,
@@ -69,6 +80,9 @@ export type {
   VmInfo,
   VmSummary,
   WhyResult,
+  WorkTake,
+  WorkTaken,
+  WorkView,
 };
 
 const vm = (id: string, rest: string) => `/vms/${encodeURIComponent(id)}/${rest}`;
@@ -106,6 +120,17 @@ export const api = {
   diff: (id: string, snapshot: string) => call<SnapshotDiff>("GET", vm(id, `snapshots/${snapshot}/diff`)),
   restore: (id: string, snapshot: string, paths?: string[]) =>
     call<SnapshotRestored>("POST", vm(id, `snapshots/${snapshot}/restore`), { paths }),
+  undo: (id: string) => call<SnapshotRestored>("POST", vm(id, "snapshots/undo"), {}),
+  work: (id: string) => call<WorkView>("GET", vm(id, "work")),
+  takeWork: (id: string, request: WorkTake) => call<WorkTaken>("POST", vm(id, "work/take"), request),
+  costs: (session: string) => call<CostReport>("GET", `/sessions/${encodeURIComponent(session)}/costs`),
+  ports: (id: string) => call<PortList>("GET", vm(id, "ports")),
+  openPort: (id: string, request: PortRequest) => call<Port>("POST", vm(id, "ports"), request),
+  closePort: (id: string, port: number) => call<Port>("DELETE", vm(id, `ports/${port}`)),
+  logs: (id: string) => call<LogsResult>("GET", vm(id, "logs")),
+  files: (id: string, path: string) =>
+    call<FileList>("GET", vm(id, `files/list${query({ path, depth: "1" })}`)),
+  file: (id: string, path: string) => send("GET", vm(id, `files/content${query({ path })}`)),
   findings: (session: string) =>
     call<FindingList>("GET", `/sessions/${encodeURIComponent(session)}/findings?limit=1000`),
   rules: (id: string) => call<RuleList>("GET", profile(id, "enforcement/rules/list")),

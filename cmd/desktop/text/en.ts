@@ -4,6 +4,7 @@ import { detections } from "./detections.ts";
 import { http } from "./http.ts";
 import { inbox } from "./inbox.ts";
 import { rules } from "./rules.ts";
+import { calls, files, logs, ports, programs, work } from "./vm.ts";
 
 export const text = {
   app: { name: "sbx", skip: "Skip to the page", navigation: "Pages" },
@@ -114,11 +115,22 @@ export const text = {
     timeline: "Timeline",
     changes: "Changes",
     findings: "Findings",
-    about: "About",
+    programs: "Programs",
+    requests: "Requests",
+    calls: "Calls",
+    files: "Files",
+    ports: "Ports",
+    logs: "Logs",
     tabs: (name: string) => `Views of ${name}`,
     gone: (name: string) => `There is no VM ${name}.`,
     notRunning: "The VM does not run.",
   },
+  work,
+  programs,
+  calls,
+  ports,
+  files,
+  logs,
   rules,
   detections,
   findings: {
@@ -181,6 +193,8 @@ export const text = {
     findings: "Findings",
     count: (count: number) => `${count} events`,
     select: "Choose an event to see why it was decided so.",
+    whole: "The whole of it",
+    choose: "Choose one to see the whole of it.",
   },
   changes: {
     snapshots: "Snapshots",
@@ -196,8 +210,7 @@ export const text = {
     change: "Change",
     size: "Size",
     label: (id: string, when: string) => `${when} (${id})`,
-    take: "Take them to this machine:",
-    command: (name: string) => `sbx diff ${name} && sbx pull ${name}`,
+    undoLast: "Undo the last change",
   },
   status: {
     fine: "Nothing is wrong.",

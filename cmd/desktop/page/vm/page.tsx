@@ -7,10 +7,27 @@ import { connection, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { ChangesView } from "./changes/view.tsx";
 import { FindingsView } from "./findings/view.tsx";
+import { ProgramsView } from "./programs/view.tsx";
+import { RequestsView } from "./requests/view.tsx";
+import { CallsView } from "./calls/view.tsx";
+import { PortsView } from "./ports/view.tsx";
+import { FilesView } from "./files/view.tsx";
+import { LogsView } from "./logs/view.tsx";
 import { TimelineView } from "./timeline/view.tsx";
 
 /** Views of a VM; the terminal's is loaded when it is wanted. */
-const VIEWS = ["timeline", "terminal", "changes", "findings"] as const;
+const VIEWS = [
+  "timeline",
+  "terminal",
+  "programs",
+  "requests",
+  "calls",
+  "changes",
+  "files",
+  "ports",
+  "findings",
+  "logs",
+] as const;
 type View = typeof VIEWS[number];
 
 /** One VM, by its name or id in the address. */
@@ -39,11 +56,23 @@ export function VmPage() {
   );
 }
 
+/** Views that are there at once, with a VM that runs and without. */
+const SHOWN: Partial<Record<View, ComponentType<{ vm: VmSummary }>>> = {
+  timeline: TimelineView,
+  programs: ProgramsView,
+  requests: RequestsView,
+  calls: CallsView,
+  changes: ChangesView,
+  files: FilesView,
+  findings: FindingsView,
+  logs: LogsView,
+};
+
 function ShownView({ view, vm }: { view: View; vm: VmSummary }) {
-  if (view === "findings") return <FindingsView vm={vm} />;
-  if (view === "changes") return <ChangesView vm={vm} />;
-  if (view === "timeline") return <TimelineView vm={vm} />;
-  return vm.status === "Running" ? <LazyTerminal vm={vm} /> : <p class="empty">{text.vm.notRunning}</p>;
+  const Shown = SHOWN[view];
+  if (Shown) return <Shown vm={vm} />;
+  if (vm.status !== "Running") return <p class="empty">{text.vm.notRunning}</p>;
+  return view === "ports" ? <PortsView vm={vm} /> : <LazyTerminal vm={vm} />;
 }
 
 function LazyTerminal({ vm }: { vm: VmSummary }) {

@@ -1,10 +1,10 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, type SnapshotInfo, type VmSummary } from "../../../api/routes.ts";
-import { CommandLine } from "../../../part/command.tsx";
 import { dateOf } from "../../../part/time.ts";
 import { act } from "../../../store/act.ts";
 import { text } from "../../../text/en.ts";
+import { WorkSection } from "../work/view.tsx";
 import { ChangeList } from "./list.tsx";
 
 /** What changed in the workspace since a snapshot, to be kept or put back. */
@@ -23,8 +23,15 @@ export function ChangesView({ vm }: { vm: VmSummary }) {
     chosen.value = undefined;
     await read();
   };
+  const undo = async () => {
+    await act(() => api.undo(vm.id), words.undone);
+    chosen.value = undefined;
+    await read();
+  };
   return (
     <>
+      {vm.status === "Running" && <WorkSection vm={vm} />}
+      <h2>{words.snapshots}</h2>
       <div class="filters">
         {snapshots.value && snapshots.value.length > 0 && (
           <label>
@@ -37,11 +44,10 @@ export function ChangesView({ vm }: { vm: VmSummary }) {
           </label>
         )}
         <button type="button" onClick={make}>{words.make}</button>
+        <button type="button" onClick={undo}>{words.undoLast}</button>
       </div>
       {snapshots.value?.length === 0 && <p class="empty">{words.none}</p>}
       {chosen.value && <ChangeList key={chosen.value} vm={vm.id} snapshot={chosen.value} onRestored={read} />}
-      <p>{words.take}</p>
-      <CommandLine command={words.command(vm.name)} />
     </>
   );
 }

@@ -1,0 +1,31 @@
+import { BodyText } from "../../../part/http.tsx";
+import { text } from "../../../text/en.ts";
+
+/** One call of a model. */
+export function ModelCall({ model: { request, response } }: { model: Record<string, any> }) {
+  const words = text.calls;
+  return (
+    <>
+      <h3>{`${request.provider} ${request.model}`}</h3>
+      <dl>
+        <dt>{words.operation}</dt>
+        <dd>{request.operation}</dd>
+        {response && <dt>{words.input}</dt>}
+        {response && <dd>{response.input_tokens ?? text.common.none}</dd>}
+        {response && <dt>{words.cached}</dt>}
+        {response && <dd>{response.cached_input_tokens ?? text.common.none}</dd>}
+        {response && <dt>{words.output}</dt>}
+        {response && <dd>{response.output_tokens ?? text.common.none}</dd>}
+        {response && <dt>{words.cost}</dt>}
+        {response && <dd>{words.dollars(response.estimated_cost_micros, 0)}</dd>}
+        {response && <dt>{words.status}</dt>}
+        {response && <dd>{[response.status, response.stop_reason].filter(Boolean).join(" ")}</dd>}
+        {response?.tool_calls?.length > 0 && <dt>{words.tools}</dt>}
+        {response?.tool_calls?.length > 0 && (
+          <dd>{response.tool_calls.map(({ name }: { name: string }) => name).join(", ")}</dd>
+        )}
+      </dl>
+      <BodyText label={text.http.request} body={request.body} />
+    </>
+  );
+}

@@ -1,0 +1,56 @@
+/** Views of one VM: its programs, requests, calls, files, ports and logs; strings of the guest are text in all of them. */
+import { assertEquals } from "@std/assert";
+import { type DesktopWorld, MARKUP } from "./desktop_world.ts";
+
+export async function viewSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {
+  const { page } = desktop;
+
+  await t.step("programs are a tree, with markup in their arguments", async () => {
+    await desktop.open("vm", "desk", "programs");
+    await page.getByRole("rowheader", { name: /^sh -c .*onerror/ }).first().waitFor();
+    assertEquals(await desktop.violations(), []);
+  });
+
+  await t.step("a request is shown with headers and bodies in both directions", async () => {
+    await desktop.open("vm", "desk", "requests");
+    await page.getByRole("option", { name: /asked\.example\/free/ }).first().click();
+    const response = page.getByRole("region", { name: "Response" });
+    await response.getByLabel("Body of the response").getByText(MARKUP).waitFor();
+    await response.getByText("x-hostile").waitFor();
+    assertEquals(await desktop.violations(), []);
+  });
+
+  await t.step("calls of models and tools are listed beside what they cost", async () => {
+    await desktop.open("vm", "desk", "calls");
+    await page.getByText("No call of a model yet.").waitFor();
+    await page.getByRole("button", { name: "MCP tools" }).click();
+    await page.getByText("0 events").waitFor();
+  });
+
+  await t.step("a file is read from the workspace", async () => {
+    await sbx.ok("exec", "desk", "--", "sh", "-c", `mkdir -p sub; echo '${MARKUP}' >sub/page.html`);
+    await desktop.open("vm", "desk", "files");
+    await page.getByRole("button", { name: "sub/" }).click();
+    await page.getByRole("button", { name: "page.html" }).click();
+    await page.getByLabel("Content of sub/page.html").getByText(MARKUP).waitFor();
+    assertEquals(await desktop.violations(), []);
+  });
+
+  await t.step("a port is opened, leads into the VM, and is closed", async () => {
+    await desktop.open("vm", "desk", "ports");
+    await page.getByText("No port leads into this VM.").waitFor();
+    await page.getByLabel("Port in the VM").fill("8099");
+    await page.getByRole("button", { name: "Open", exact: true }).click();
+    await page.getByRole("rowheader", { name: "8099" }).waitFor();
+    const { ports } = (await sbx.api("GET", "/vms/desk/ports")).body;
+    assertEquals(ports.map(({ guest_port }: { guest_port: number }) => guest_port), [8099]);
+    await page.getByRole("button", { name: "Close 8099" }).click();
+    await page.getByText("No port leads into this VM.").waitFor();
+  });
+
+  await t.step("logs are shown", async () => {
+    await desktop.open("vm", "desk", "logs");
+    await page.getByLabel(/^Log/).selectOption({ index: 0 });
+    await page.locator("pre.log").waitFor();
+  });
+}

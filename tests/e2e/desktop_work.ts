@@ -1,0 +1,69 @@
+/** Work of a VM on a repository, taken in part from the desktop. */
+import { assertEquals } from "@std/assert";
+import { join } from "node:path";
+import { type DesktopWorld, MARKUP } from "./desktop_world.ts";
+
+/** A name of a file may hold everything but a slash. */
+const FILE = MARKUP.replaceAll("/", "∕");
+const LINES = Array.from({ length: 40 }, (_, at) => `line ${at + 1}\n`);
+
+export async function workSteps(t: Deno.TestContext, { sbx, desktop, folder }: DesktopWorld): Promise<void> {
+  const { page } = desktop;
+  const repo = join(folder, "repo");
+
+  await t.step("of a VM's work some pieces are taken, and markup in it is text", async () => {
+    await Deno.mkdir(repo);
+    await Deno.writeTextFile(join(repo, "a.txt"), LINES.join(""));
+    await git("init", "-q", "-b", "main");
+    await git("add", ".");
+    await git("commit", "-q", "-m", "first");
+    await sbx.ok("push", repo, "desk");
+    const place = "/root/repo";
+    await sbx.ok(
+      "exec",
+      "desk",
+      "--",
+      "sed",
+      "-i",
+      `2s/.*/${MARKUP.replaceAll("/", "\\/")}/; 38s/.*/last/`,
+      `${place}/a.txt`,
+    );
+    await sbx.ok("exec", "desk", "--", "sh", "-c", `echo '${MARKUP}' >'${place}/${FILE}'`);
+    await desktop.open("sessions");
+    await desktop.open("vm", "desk", "changes");
+    const work = page.getByRole("region", { name: "Work" });
+    await work.getByRole("button", { name: "Diff of a.txt" }).click();
+    await work.getByText(`+${MARKUP}`).waitFor();
+    await work.getByLabel("Piece 1 of 2 of a.txt").first().check();
+    await work.getByLabel(/^Take all of <img/).check();
+    assertEquals(await desktop.violations(), []);
+    await work.getByRole("button", { name: "Take 2 pieces" }).click();
+    await work.getByText(/^It is one commit on the branch sbx\/desk/).waitFor();
+    const taken = (await git("show", "sbx/desk:a.txt")).split("\n");
+    assertEquals([taken[1], taken[37]], [MARKUP, "line 38"]);
+    assertEquals(await git("show", `sbx/desk:${FILE}`), `${MARKUP}\n`);
+    assertEquals(await git("log", "--format=%s", "main"), "first\n");
+  });
+
+  await t.step("work that changed since it was shown is not taken", async () => {
+    const { body: { units: [{ tree }] } } = await sbx.api("GET", "/vms/desk/work");
+    await sbx.ok("exec", "desk", "--", "sh", "-c", "echo more >>/root/repo/a.txt");
+    const take = (request: object) =>
+      sbx.api("POST", "/vms/desk/work/take", { units: [{ path: "", files: [{ file: 0 }], ...request }] });
+    const { status, body } = await take({ tree });
+    assertEquals([status, body.code], [409, "repo.changed"]);
+    const now = (await sbx.api("GET", "/vms/desk/work")).body.units[0].tree;
+    for (const files of [[{ file: 99 }], [{ file: 1, hunks: [99] }], [{ file: 0 }, { file: 0 }]]) {
+      const refused = await take({ tree: now, files });
+      assertEquals([refused.status, refused.body.code], [400, "repo.no_change"]);
+    }
+  });
+
+  async function git(...args: string[]): Promise<string> {
+    const identity = ["-c", "user.name=test", "-c", "user.email=test@localhost"];
+    const command = new Deno.Command("git", { args: ["-C", repo, ...identity, ...args] });
+    const { success, stdout, stderr } = await command.output();
+    if (!success) throw new Error(new TextDecoder().decode(stderr));
+    return new TextDecoder().decode(stdout);
+  }
+}

@@ -1,0 +1,42 @@
+/** Pieces of work that a person chooses, and the request that takes them. */
+import { assertEquals } from "@std/assert";
+import {
+  type Chosen,
+  countOf,
+  keyOf,
+  takeOf,
+  withFile,
+  withPiece,
+} from "../../../cmd/desktop/page/vm/work/chosen.ts";
+
+const file = (hunks: number) => ({ hunks: Array(hunks).fill({ lines: [] }) });
+const WORK = {
+  units: [
+    { path: "", tree: "a".repeat(40), files: [file(3), file(0)] },
+    { path: "sub", tree: "b".repeat(40), files: [file(1)] },
+  ],
+} as unknown as Parameters<typeof takeOf>[1];
+
+Deno.test("desktop: a piece is chosen and left out; all pieces are the file", () => {
+  const key = keyOf(0, 0);
+  let chosen: Chosen = withPiece(new Map(), key, 2, 3);
+  chosen = withPiece(chosen, key, 0, 3);
+  assertEquals(takeOf(chosen, WORK).units, [
+    { path: "", tree: "a".repeat(40), files: [{ file: 0, hunks: [0, 2] }] },
+  ]);
+  assertEquals(countOf(chosen, WORK), 2);
+  assertEquals(withPiece(chosen, key, 1, 3).get(key), "all");
+  assertEquals(withPiece(withPiece(chosen, key, 0, 3), key, 2, 3).size, 0);
+  assertEquals([...withPiece(withFile(new Map(), key, true), key, 1, 3).get(key)!], [0, 2]);
+});
+
+Deno.test("desktop: files of several units are taken, each with the state that was shown", () => {
+  const chosen = withFile(withFile(new Map(), keyOf(1, 0), true), keyOf(0, 1), true);
+  assertEquals(takeOf(chosen, WORK), {
+    units: [
+      { path: "", tree: "a".repeat(40), files: [{ file: 1 }] },
+      { path: "sub", tree: "b".repeat(40), files: [{ file: 0 }] },
+    ],
+  });
+  assertEquals(countOf(chosen, WORK), 2);
+});
