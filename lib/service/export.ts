@@ -109,6 +109,8 @@ export class FindingExport {
 
   async #send(sessionId: string): Promise<void> {
     const { ledger } = sessionPaths(this.#home, sessionId);
+    // A VM that never booted leaves a folder without a record.
+    if (!await Deno.lstat(ledger).then(() => true, () => false)) return;
     const mark = `${ledger}.exported`;
     const { readFindingRows } = await import("../ledger/read/mod.ts");
     let after = Number(await Deno.readTextFile(mark).catch(() => "0"));

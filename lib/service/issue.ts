@@ -5,8 +5,9 @@ import type { Home } from "../base/home/mod.ts";
 import { caFiles, openCa } from "../ca/mod.ts";
 import { type CorpStore, corpSummary } from "../corp/mod.ts";
 import { CredentialStore, storePath } from "../credential/mod.ts";
-import { bootAssets, listProfiles } from "../profile/mod.ts";
+import { listProfiles } from "../profile/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
+import { requireAssets } from "./asset_health.ts";
 import { requireCorpVersion } from "./corp_limit.ts";
 import type { Detections } from "./detections.ts";
 import type { FindingExport } from "./export.ts";
@@ -93,7 +94,7 @@ async function profileIssues({ home, standing }: IssueSources): Promise<string[]
   const profiles = await listProfiles(home);
   const issues = await Promise.all(profiles.map(async (each) => {
     if ("error" in each) return describe(each.error);
-    return await bootAssets(home, each.profile, currentArch()).then(
+    return await requireAssets(home, each.profile).then(
       ({ kernel, initrd, rootfs }) =>
         standing.require(each.profile, [kernel, initrd, rootfs].map(({ hash }) => hash)),
     ).then(

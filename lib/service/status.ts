@@ -3,8 +3,9 @@ import type { ServiceStatus, SystemStatus } from "../api/mod.ts";
 import { asSbxError } from "../base/error/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
 import { corpSummary } from "../corp/mod.ts";
-import { bootAssets, type ListedProfile, listProfiles } from "../profile/mod.ts";
+import { type ListedProfile, listProfiles } from "../profile/mod.ts";
 import type { AcceleratorChooser } from "./accelerator.ts";
+import { requireAssets } from "./asset_health.ts";
 import type { IdleVms } from "./idle.ts";
 import type { Templates } from "./templates.ts";
 import type { Updates } from "./updates.ts";
@@ -88,7 +89,7 @@ export class StatusReport {
   /** Reasons why VMs of a profile cannot boot. */
   async #missingAssets(profile: ListedProfile): Promise<string[]> {
     if ("error" in profile) return [profile.error.message];
-    return await bootAssets(this.#sources.home, profile.profile, currentArch()).then(
+    return await requireAssets(this.#sources.home, profile.profile).then(
       () => [],
       (error) => [messageOf(error)],
     );

@@ -134,6 +134,14 @@ Deno.test("a finding goes out with the maker of its session, or without one that
     assertEquals(makers.toSorted(), [made_by.client, "unknown"]);
   }));
 
+Deno.test("a session without a record, whose VM never booted, keeps nothing back", () =>
+  withExport(async ({ home, findings }) => {
+    await Deno.mkdir(join(home.dir, "ledgers", crypto.randomUUID()));
+    await findings.begin();
+    await findings.close();
+    assertEquals(findings.problems(), []);
+  }));
+
 Deno.test("a sink in trouble is a problem until it answers, also after a restart and without a new finding", () =>
   withExport(async ({ home, configure, url, record, findings, got, answer }) => {
     answer.status = 500;
