@@ -35,11 +35,10 @@ export async function makeBundle(
   const client = await serviceAnswers(place) ? Client.unix(place.serviceSocket) : undefined;
   try {
     const session = request.session && await findSession(client, request.session);
-    const [report, doctor, lints] = await Promise.all([
-      fetchReport(place, request),
-      diagnoseHost(place),
-      client && fetchLints(client).catch(() => undefined),
-    ]);
+    // One after the other: a service that is busy with one of them would look unwell to the next.
+    const report = await fetchReport(place, request);
+    const doctor = await diagnoseHost(place);
+    const lints = client && await fetchLints(client).catch(() => undefined);
     const bundle = await collectBundle(place, {
       report,
       doctor,

@@ -24,6 +24,23 @@ export function rejectAfter(ms: number, error: () => Error): Promise<never> {
   return new Promise((_, reject) => backgroundTimeout(() => reject(error()), ms));
 }
 
+/** Lateness in `ms` from which a timer tells that this process stood still. */
+const STALL_MS = 200;
+/** Times that a deadline is begun anew. */
+const STALLS_MAX = 2;
+
+/**
+ * Resolves after `ms` in which this process did run. A timer that fires late, since the process was busy or got no
+ * processor, comes before answers that are there already, and says nothing of who gave them.
+ */
+export async function fairDelay(ms: number): Promise<void> {
+  for (let stalls = 0;; stalls++) {
+    const due = performance.now() + ms;
+    await backgroundDelay(ms);
+    if (stalls === STALLS_MAX || performance.now() - due < STALL_MS) return;
+  }
+}
+
 /** Resolves after `ms`, or as soon as the signal is aborted. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
