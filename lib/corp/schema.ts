@@ -37,7 +37,7 @@ const httpUrl = z.string().refine(
   "must be an http or https URL without a user or password; a credential_ref beside it names a credential",
 );
 const releaseUrl = z.string().refine(
-  (value) => /^(https?|file|nats|tls|clickhouse):$/.test(URL.parse(value)?.protocol ?? ""),
+  (value) => /^(https?|file|nats|tls|clickhouse|libsql):$/.test(URL.parse(value)?.protocol ?? ""),
   "must be an http, https or file URL",
 );
 const credentialRef = z.string().regex(
@@ -93,7 +93,7 @@ export const CorpFile = z.strictObject({
         return url !== null && /^(https?|file|nats|tls):$/.test(url.protocol) && !url.username &&
           !url.password;
       },
-      "must be an http, https, file, nats, tls or clickhouse URL without a user or password; credential_ref names a credential",
+      "must be an http, https, file, nats, tls, clickhouse or libsql URL without a user or password; credential_ref names a credential",
     ).optional(),
     credential_ref: credentialRef.optional(),
     user: user.optional(),

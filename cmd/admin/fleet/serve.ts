@@ -23,7 +23,7 @@ export const fleetServe: Command = {
     {
       name: "from",
       value: "URL",
-      about: "also read what machines put into tls://HOST (NATS) or clickhouse://HOST",
+      about: "also read what machines put into tls://HOST (NATS), clickhouse://HOST or libsql://HOST",
     },
     { name: "credential", value: "REF", about: "stored token or password for --from" },
     { name: "user", value: "NAME", about: "user of that password; absent: a token" },

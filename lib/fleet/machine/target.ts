@@ -5,6 +5,7 @@ import {
   ClickHouseTarget,
   FolderTarget,
   HttpTarget,
+  LibsqlTarget,
   NatsTarget,
   type SegmentTarget,
 } from "../ship/mod.ts";
@@ -23,10 +24,12 @@ export function openTarget(url: string, authorize?: Authorize): SegmentTarget {
       return new NatsTarget(url, authorize);
     case "clickhouse:":
       return new ClickHouseTarget(url, authorize);
+    case "libsql:":
+      return new LibsqlTarget(url, authorize);
     default:
       throw new SbxError("fleet.url.invalid", `"${url}" is not the address of a collector`, {
         hint:
-          "use https://HOST, http://127.0.0.1:PORT, tls://HOST of a NATS server, clickhouse://HOST or file:///DIR",
+          "use https://HOST, http://127.0.0.1:PORT, tls://HOST of a NATS server, clickhouse://HOST, libsql://HOST or file:///DIR",
       });
   }
 }

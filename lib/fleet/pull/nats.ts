@@ -14,6 +14,8 @@ const BATCH = 64;
 const BATCH_MS = 2000;
 /** `ms` until a message comes again that could not be kept, and that nobody said anything of. */
 const AGAIN_MS = 2000;
+/** Messages that may wait, such as those of machines that are not enrolled, before others wait for them. */
+const WAITING_MAX = 100_000;
 const ACK_MS = 20_000;
 /** Deliveries after which a missing segment is told as a gap: until then another receiver may have it. */
 const PATIENCE = 10;
@@ -96,7 +98,7 @@ async function ensureStream({ manager }: NatsLink, address: NatsAddress): Promis
       filter_subject: subjects.received(address),
       ack_policy: AckPolicy.Explicit,
       ack_wait: ACK_MS * NS_PER_MS,
-      max_ack_pending: BATCH * 64,
+      max_ack_pending: WAITING_MAX,
     });
   } catch (error) {
     throw natsError(address, error);

@@ -1,7 +1,9 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { ClickHouseClient, parseClickHouse } from "../clickhouse/mod.ts";
+import { FleetDatabase } from "../libsql/mod.ts";
 import { parseNats } from "../nats/mod.ts";
 import { ClickHouseTables } from "./clickhouse.ts";
+import { LibsqlTables } from "./libsql.ts";
 import { pullNats } from "./nats.ts";
 import { pullTables } from "./table.ts";
 import type { Pulled } from "./take.ts";
@@ -20,7 +22,11 @@ export async function pullFrom(url: string, options: PullOptions): Promise<void>
     const client = new ClickHouseClient(parseClickHouse(url), options.authorize);
     return await pullTables({ ...options, tables: new ClickHouseTables(client) });
   }
+  if (url.startsWith("libsql:")) {
+    const tables = new LibsqlTables(new FleetDatabase(url, options.authorize));
+    return await pullTables({ ...options, tables });
+  }
   throw new SbxError("fleet.url.invalid", `a receiver cannot read from "${url}"`, {
-    hint: "use tls://HOST of a NATS server or clickhouse://HOST",
+    hint: "use tls://HOST of a NATS server, clickhouse://HOST or libsql://HOST",
   });
 }

@@ -41,7 +41,9 @@ export async function takeSegment(
     });
     return "never";
   } catch (cause) {
-    return verdictOf(cause, "a segment");
+    const verdict = verdictOf(cause, "a segment");
+    // A receiver of a later sbx will take it: it waits in the stream until then.
+    return verdict === "never" && isNewer(bytes) ? "later" : verdict;
   }
 }
 
@@ -59,4 +61,16 @@ function verdictOf(cause: unknown, what: string): Verdict {
   const error = asSbxError(cause, `receiving ${what}`);
   log.warn(`${what} is not kept: ${error.message}`);
   return error.code === "fleet.segment.invalid" || error.code === "fleet.report.invalid" ? "never" : "later";
+}
+
+/** Whether a segment says that it is one of another version. */
+function isNewer(bytes: Uint8Array): boolean {
+  try {
+    const line = new TextDecoder().decode(bytes.subarray(0, bytes.indexOf(10)));
+    const payload = new TextDecoder().decode(Uint8Array.fromBase64(JSON.parse(line).payload));
+    const { schema } = JSON.parse(payload);
+    return /^sbx\.ledger-segment\.v\d+$/.test(schema) && schema !== "sbx.ledger-segment.v1";
+  } catch {
+    return false;
+  }
 }

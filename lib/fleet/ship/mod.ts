@@ -3,6 +3,7 @@ export { type Cursor, readCursor, removeCursor, START, writeCursor } from "./cur
 export { ClickHouseTarget } from "./clickhouse.ts";
 export { FolderTarget } from "./folder.ts";
 export { type Authorize, HttpTarget } from "./http.ts";
+export { LibsqlTarget } from "./libsql.ts";
 export { NatsTarget } from "./nats.ts";
 export { makeReport, openReport, readReport, Report, REPORT_SESSIONS_MAX, ReportBody } from "./report.ts";
 export { type Shipped, Shipper, type ShipperOptions } from "./shipper.ts";
