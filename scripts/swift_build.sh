@@ -14,6 +14,8 @@ key=$(cat Package.swift ../../scripts/swift_build.sh $(find Sources Checks -type
 if [ "$(cat "$out/key" 2>/dev/null)" = "$key" ]; then exit; fi
 rm -f "$out/key"
 
+# What make dylib builds by, as Swift's package manager reads it.
+swift package --scratch-path "$out/package" describe >/dev/null
 echo "swift: types of the half for macOS"
 swiftc -swift-version 6 -warnings-as-errors -parse-as-library -emit-module -module-name Virtualization \
   -emit-module-path "$out/Virtualization.swiftmodule" Checks/Virtualization/*.swift

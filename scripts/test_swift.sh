@@ -27,7 +27,7 @@ echo "── swift, the checks of verify-mac.sh"
 for check in abilities floor life saved; do .deno/deno run -A --quiet --no-check scripts/verify_mac.ts $check; done
 # Life cycle, suspension, network, rules, ports, programs in the background; snapshots are steps of the first.
 export SBX_REQUIRE_SUSPEND=1
-for name in vm suspend net policy ports jobs; do TEST=tests/e2e/${name}_test.ts scripts/test.sh; done
+for name in vm suspend net_guest policy ports jobs; do TEST=tests/e2e/${name}_test.ts scripts/test.sh; done
 '
 code=0
 scripts/swift.sh bash -euc "$test" test "${TEST:-}" || code=$?

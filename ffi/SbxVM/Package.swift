@@ -3,9 +3,9 @@ import PackageDescription
 
 // Virtualization.framework is Apple's; elsewhere the same interface boots QEMU, for tests.
 #if os(macOS)
-let hypervisor = "Virtualization"
+let (hypervisor, other) = ("Virtualization", "Qemu")
 #else
-let hypervisor = "Qemu"
+let (hypervisor, other) = ("Qemu", "Virtualization")
 #endif
 
 let package = Package(
@@ -15,7 +15,7 @@ let package = Package(
   targets: [
     .systemLibrary(name: "CSbxVM"),
     .target(
-      name: "SbxVM", dependencies: ["CSbxVM"], path: "Sources", exclude: ["CSbxVM"],
+      name: "SbxVM", dependencies: ["CSbxVM"], path: "Sources", exclude: ["CSbxVM", other],
       sources: ["SbxVM", hypervisor],
       // Swift's runtime cannot be unloaded; macOS unloads no library of Swift.
       linkerSettings: [.unsafeFlags(["-Xlinker", "-z", "-Xlinker", "nodelete"], .when(platforms: [.linux]))]),

@@ -3,7 +3,10 @@
 import type { Arch } from "../base/arch/mod.ts";
 import type { LiveMount } from "./live.ts";
 
-/** Abilities of a hypervisor; callers check this record, never the platform. */
+/**
+ * Abilities of a hypervisor; callers check this record, never the platform. Those that only some have are absent from others:
+ * `rosetta` runs programs of x86_64 in guests of arm64, `nested` gives guests the processor's virtualization.
+ */
 export interface Features extends Record<string, boolean> {
   /** can freeze and resume the virtual processors */
   pause: boolean;
@@ -11,10 +14,6 @@ export interface Features extends Record<string, boolean> {
   save_state: boolean;
   /** can share a folder of the host with the guest */
   shared_folder: boolean;
-  /** runs programs of x86_64 in guests of arm64 */
-  rosetta: boolean;
-  /** gives guests the processor's virtualization, when they ask for it */
-  nested: boolean;
   /** runs without virtualization support of the processor */
   emulation: boolean;
 }

@@ -36,8 +36,6 @@ export class Qemu implements Hypervisor {
       save_state: can("save_state"),
       live_fork: can("live_fork"),
       shared_folder: true,
-      rosetta: false,
-      nested: false,
       emulation: true,
     };
   }

@@ -45,9 +45,9 @@ export class Vz implements Hypervisor {
   }
 
   get features(): Features {
-    const { pause, save_state, shared_folder, rosetta, nested, emulation, ...others } = this.#able.features;
+    const { pause, save_state, shared_folder, emulation, ...others } = this.#able.features;
     const missing = Object.fromEntries(Object.keys(LACKS).map((feature) => [feature, false]));
-    return { ...others, ...missing, pause, save_state, shared_folder, rosetta, nested, emulation };
+    return { ...others, ...missing, pause, save_state, shared_folder, emulation };
   }
 
   lackOf(feature: string): string | undefined {

@@ -27,8 +27,10 @@ enum Platform: Hypervisor {
 
   /// Why no VM can be saved: it has these devices.
   private static var saving: String? {
+    // The framework raises an exception for a handle without a descriptor, as FileHandle.nullDevice is.
+    guard let console = FileHandle(forUpdatingAtPath: "/dev/null") else { return "/dev/null cannot be opened" }
     let configuration = VZVirtualMachineConfiguration()
-    configuration.addDevices(console: .nullDevice, vsock: true)
+    configuration.addDevices(console: console, vsock: true)
     configuration.directorySharingDevices = [VZVirtioFileSystemDeviceConfiguration(tag: "workspace")]
     return configuration.lackOfSaving
   }
