@@ -23,9 +23,9 @@ export function entries(session: string, count: number, random = false) {
 }
 
 /** A machine that a store knows. */
-export async function enrolled(store: string, name: string): Promise<SigningKey> {
+export async function enrolled(store: string, name: string, team?: string): Promise<SigningKey> {
   const key = await newKey();
-  const { token } = await makeToken(store);
+  const { token } = await makeToken(store, { ...(team && { team }) });
   await enrol(store, { token, public_key: formatPublicKey(key.publicKey), name });
   return key;
 }

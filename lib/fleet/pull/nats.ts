@@ -14,11 +14,12 @@ const BATCH = 64;
 const BATCH_MS = 2000;
 /** `ms` until a message comes again that could not be kept, and that nobody said anything of. */
 const AGAIN_MS = 2000;
+const AGAIN_MAX_MS = 16_000;
 /** Messages that may wait, such as those of machines that are not enrolled, before others wait for them. */
 const WAITING_MAX = 100_000;
 const ACK_MS = 20_000;
 /** Deliveries after which a missing segment is told as a gap: until then another receiver may have it. */
-const PATIENCE = 10;
+const PATIENCE = 5;
 /** Days that a stream of our making keeps messages, and `ms` in which it recognizes repeated ones. */
 const AGE_DAYS = 30;
 const DUPLICATES_MS = 120_000;
@@ -123,7 +124,7 @@ async function pullBatch(link: NatsLink, pull: NatsPull): Promise<void> {
           if (verdict === "done") {
             kept++;
             message.ack();
-          } else if (verdict === "later") message.nak(AGAIN_MS);
+          } else if (verdict === "later") message.nak(againMs(message.info.deliveryCount));
           else message.term();
         }),
       );
@@ -134,6 +135,11 @@ async function pullBatch(link: NatsLink, pull: NatsPull): Promise<void> {
   }
   await link.connection.flush();
   if (kept > 0) pull.onKept?.(kept);
+}
+
+/** `ms` until a message comes again, the longer the more often it came. */
+function againMs(deliveries: number): number {
+  return Math.min(AGAIN_MS * 2 ** (deliveries - 1), AGAIN_MAX_MS);
 }
 
 async function takeMessage(link: NatsLink, pull: NatsPull, message: JsMsg): Promise<Verdict> {
