@@ -1,45 +1,127 @@
-import { type Command, daysOption, JSON_OPTION, sinceOf, usageError } from "../../../lib/base/args/mod.ts";
-import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { join } from "node:path";
+import {
+  type Arguments,
+  type Command,
+  daysOption,
+  JSON_OPTION,
+  sinceOf,
+  usageError,
+} from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
+import type { DetectionIr } from "../../../lib/detection/mod.ts";
+import type { RetroReport } from "../../../lib/fleet/table/mod.ts";
 import { PROGRAM } from "../program.ts";
 
 const DAYS = 30;
+const HOUR_MS = 3_600_000;
+const COUNT_MAX = 1e12;
 /** Most findings printed; `--json` and the store have all. */
 const PRINTED = 100;
+/** Exit code of a hunt that its bounds ended before it found anything. */
+const PARTIAL = 3;
+const PACK_FILE = /\.(ya?ml|toml|json)$/;
 
 /** `sbx-admin fleet hunt`: packs over the past of a store, for a timer or CI. */
 export const fleetHunt: Command = {
   name: "fleet hunt",
-  usage: "DIR PACK_FILE… [--days N] [--engine duckdb|chdb] [--json]",
+  usage: "DIR [PACK_FILE…] [OPTIONS]",
   summary: "run packs over a fleet's past, and keep and report what no earlier hunt found",
-  notes: ["The exit code is 1 if there are new findings. Run it from a timer, after fleet tables."],
+  notes: [
+    "The exit code is 1 if there are new findings, and 3 if there are none so far and a bound ended the hunt: the next one goes on.",
+    "New and changed packs come first. Run it from a timer, after fleet tables; fleet serve --packs does so by itself.",
+  ],
   options: [
     daysOption(DAYS),
+    { name: "packs", value: "FOLDER", about: "run every pack of this folder too" },
+    { name: "max-seconds", value: "N", about: "begin no further day of events after this time" },
+    { name: "max-events", value: "N", about: "look at no more events, each counted for every pack" },
+    {
+      name: "due",
+      value: "HOURS",
+      about: "leave out packs that are unchanged and were hunted within this time",
+    },
     { name: "engine", value: "NAME", about: "duckdb or chdb; default duckdb" },
     JSON_OPTION,
   ],
-  words: { min: 2, max: 1000 },
-  examples: ["sbx-admin fleet hunt /srv/fleet packs/*.yaml --days 90"],
+  words: { min: 1, max: 1000 },
+  examples: [
+    "sbx-admin fleet hunt /srv/fleet packs/*.yaml --days 90",
+    "sbx-admin fleet hunt /srv/fleet --packs packs --due 24 --max-seconds 600",
+  ],
   async run(args) {
     const [dir, ...paths] = args.words;
     const engine = args.text("engine") ?? "duckdb";
     if (engine !== "duckdb" && engine !== "chdb") {
       throw usageError({ program: PROGRAM, command: fleetHunt }, `unknown engine "${engine}"`);
     }
-    const [{ loadPack }, { retroHunt }] = await Promise.all([
-      import("../../../lib/detection/live/mod.ts"),
-      import("../../../lib/fleet/table/mod.ts"),
-    ]);
-    const irs = await Promise.all(paths.map(async (path) => (await loadPack(path)).ir));
-    const since = sinceOf(args, DAYS);
-    const report = await retroHunt(dir, irs, { engine, since });
-    if (args.has("json")) await printJson(report);
-    else {
-      for (const { event_at, severity, rule_id, session_id, event_id } of report.fresh.slice(0, PRINTED)) {
-        await print(`${event_at}  ${severity.padEnd(8)}  ${rule_id}  ${session_id}  ${event_id}`);
-      }
-      await print(`${count(report.fresh.length, "new finding")}, ${report.known} known`);
+    const folder = args.text("packs");
+    if (folder !== undefined) paths.push(...await packsIn(folder));
+    else if (paths.length === 0) {
+      throw usageError(
+        { program: PROGRAM, command: fleetHunt },
+        "missing word: give a pack or --packs FOLDER",
+      );
     }
-    return report.fresh.length === 0 ? 0 : 1;
+    const [maxSeconds, maxEvents, due] = ["max-seconds", "max-events", "due"].map((name) =>
+      args.number(name, { min: 1, max: COUNT_MAX })
+    );
+    const { irs, problems } = await load(paths);
+    const { retroHunt } = await import("../../../lib/fleet/table/mod.ts");
+    const report = await retroHunt(dir, irs, {
+      engine,
+      since: sinceOf(args, DAYS),
+      ...(maxSeconds !== undefined && { maxSeconds }),
+      ...(maxEvents !== undefined && { maxEvents }),
+      ...(due !== undefined && { due: due * HOUR_MS }),
+    });
+    await show(report, args);
+    // After the others were run: one broken pack must not keep them from it.
+    if (problems.length > 0) throw problems[0];
+    if (report.fresh.length > 0) return 1;
+    return report.complete ? 0 : PARTIAL;
   },
 };
+
+async function show(report: RetroReport, args: Arguments): Promise<void> {
+  if (args.has("json")) return await printJson(report);
+  const { fresh, known, packs, events, seconds } = report;
+  for (const { event_at, severity, rule_id, session_id, event_id } of fresh.slice(0, PRINTED)) {
+    await print(`${event_at}  ${severity.padEnd(8)}  ${rule_id}  ${session_id}  ${event_id}`);
+  }
+  for (const { pack_id, state, reached } of packs) {
+    if (state === "partial") {
+      note(`${pack_id}: a bound ended the hunt${reached ? ` at ${reached}` : ""}; the next one goes on`);
+    }
+    if (state === "noisy") note(`${pack_id}: it matches too many events; make its rules narrower`);
+  }
+  const due = packs.filter(({ state }) => state !== "not_due").length;
+  await print(
+    `${count(fresh.length, "new finding")}, ${known} known; ${count(due, "pack")}, ` +
+      `${count(events, "event")} in ${seconds.toFixed(1)} s`,
+  );
+}
+
+async function load(paths: readonly string[]): Promise<{ irs: DetectionIr[]; problems: unknown[] }> {
+  const { loadPack } = await import("../../../lib/detection/live/mod.ts");
+  const loaded = await Promise.allSettled(paths.map((path) => loadPack(path)));
+  const irs = loaded.flatMap((each) => each.status === "fulfilled" ? [each.value.ir] : []);
+  const problems = loaded.flatMap((each) => each.status === "rejected" ? [each.reason] : []);
+  if (irs.length === 0 && problems.length > 0) throw problems[0];
+  return { irs, problems };
+}
+
+async function packsIn(folder: string): Promise<string[]> {
+  try {
+    const names = (await Array.fromAsync(Deno.readDir(folder))).filter(({ isFile, name }) =>
+      isFile && PACK_FILE.test(name)
+    );
+    return names.map(({ name }) => join(folder, name)).sort();
+  } catch (cause) {
+    throw new SbxError("fleet.file.invalid", `the folder ${folder} cannot be read`, {
+      cause,
+      hint: "check the path",
+    });
+  }
+}

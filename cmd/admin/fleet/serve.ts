@@ -1,4 +1,4 @@
-import { type Arguments, type Command, usageError } from "../../../lib/base/args/mod.ts";
+import { type Arguments, type Command, daysOption, sinceOf, usageError } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
@@ -6,15 +6,18 @@ import { sinkAuthorization } from "../../../lib/credential/mod.ts";
 import { pullFrom } from "../../../lib/fleet/pull/mod.ts";
 import { Receiver, serveFleet } from "../../../lib/fleet/receive/mod.ts";
 import { PROGRAM } from "../program.ts";
+import { keepTables } from "./serve_tables.ts";
 
 const PORT_MAX = 65_535;
 const LOOPBACK = "127.0.0.1";
+/** Most seconds between two tables: a day. */
+const SECONDS_MAX = 86_400;
 
 /** `sbx-admin fleet serve`: the receiver, until it is interrupted. */
 export const fleetServe: Command = {
   name: "fleet serve",
   usage:
-    "DIR [--from URL] [--credential REF [--user NAME]] [--clickhouse URL [--clickhouse-credential REF]] [--host ADDRESS] [--port N] [--cert FILE --key FILE]",
+    "DIR [--tables SECONDS [--packs FOLDER [--days N]]] [--from URL] [--credential REF [--user NAME]] [--clickhouse URL [--clickhouse-credential REF]] [--host ADDRESS] [--port N] [--cert FILE --key FILE]",
   summary: "receive, verify and keep segments of enrolled machines",
   notes: [
     "Several may serve one folder, and read from one stream. Without --cert it serves on loopback only, behind a proxy that has TLS.",
@@ -33,6 +36,13 @@ export const fleetServe: Command = {
       about: "also load rows into clickhouse://[USER@]HOST[:PORT][/DATABASE]",
     },
     { name: "clickhouse-credential", value: "REF", about: "stored password of that user" },
+    {
+      name: "tables",
+      value: "SECONDS",
+      about: "also write what arrived as Parquet, this often; needs DuckDB",
+    },
+    { name: "packs", value: "FOLDER", about: "also run new and changed packs of this folder over the past" },
+    daysOption(30),
     { name: "host", value: "ADDRESS", about: `address to listen on; default ${LOOPBACK}` },
     { name: "port", value: "N", about: "port; default any" },
     { name: "cert", value: "FILE", about: "certificate chain in PEM" },
@@ -51,6 +61,13 @@ export const fleetServe: Command = {
         { program: PROGRAM, command: fleetServe },
         `--host ${hostname} needs --cert and --key`,
       );
+    }
+    const [seconds, packs] = [args.number("tables", { min: 1, max: SECONDS_MAX }), args.text("packs")];
+    // Refused here, and not by each hunt.
+    sinceOf(args);
+    const days = args.text("days");
+    if (packs !== undefined && seconds === undefined) {
+      throw usageError({ program: PROGRAM, command: fleetServe }, "--packs needs --tables SECONDS");
     }
     const tls = cert === undefined ? undefined : { cert: await read(cert), key: await read(key!) };
     await Deno.mkdir(args.words[0], { recursive: true, mode: 0o700 });
@@ -78,11 +95,18 @@ export const fleetServe: Command = {
       authorize: authorizeOf(args.text("credential"), args.text("user")),
     });
     const loading = load(args, dir, stop.signal);
+    const tables = seconds === undefined ? undefined : keepTables({
+      dir,
+      seconds,
+      ...(packs !== undefined && { packs }),
+      ...(days !== undefined && { days }),
+      signal: stop.signal,
+    });
     // Told below: the server listens until then.
-    for (const work of [pulling, loading]) work?.catch(() => server.shutdown());
+    for (const work of [pulling, loading, tables]) work?.catch(() => server.shutdown());
     const { port } = server.addr;
     await print(`${tls ? "https" : "http"}://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`);
-    await Promise.all([server.finished, pulling, loading]);
+    await Promise.all([server.finished, pulling, loading, tables]);
     return 0;
   },
 };

@@ -2,6 +2,7 @@
 export {
   columnOf,
   type Dialect,
+  type HuntPeriod,
   type HuntSource,
   type HuntSql,
   huntSql,

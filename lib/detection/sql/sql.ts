@@ -46,15 +46,24 @@ export function isOfResponse(path: string): boolean {
   return path.split(".")[1] === "response" && path.split(".")[0] !== "common";
 }
 
-/** Compiles packs into one statement, whose rows are the matches. @param since Unix `ms` of the first event; absent: all */
+/** What part of the past a statement looks at. */
+export interface HuntPeriod {
+  /** Unix `ms` of the first event, and of the first one that is not looked at */
+  since?: number;
+  until?: number;
+  /** most matches */
+  limit?: number;
+}
+
+/** Compiles packs into one statement, whose rows are the matches. */
 export function huntSql(
   irs: readonly DetectionIr[],
   dialect: Dialect,
   source: HuntSource,
-  since?: number,
+  period: HuntPeriod = {},
 ): HuntSql {
   const rules = irs.flatMap((ir) => ir.rules.map((rule) => ({ rule, pack_id: ir.pack_id })));
-  const writer = new Writer(dialect, since);
+  const writer = new Writer(dialect, period);
   const numbered = rules.map(({ rule }, number) => ({ rule, number })).filter(({ rule }) => canMatch(rule));
   const parts = [
     writer.select(numbered.filter(({ rule }) => !hasResponse(rule)), source, false),
@@ -64,7 +73,9 @@ export function huntSql(
     ? `SELECT ${ROW.map((name) => `NULL AS ${name}`).join(", ")}, 0 AS rule WHERE 1 = 0`
     : `SELECT * FROM (\n${
       parts.join("\nUNION ALL\n")
-    }\n) AS matches ORDER BY machine_id, session_id, sequence, rule`;
+    }\n) AS matches ORDER BY machine_id, session_id, sequence, rule${
+      period.limit === undefined ? "" : ` LIMIT ${Math.trunc(period.limit)}`
+    }`;
   return { sql: sql + "\n", parameters: writer.parameters, rules };
 }
 
@@ -91,7 +102,7 @@ class Writer {
   readonly parameters: Record<string, SqlParameter> = {};
   readonly #names = new Map<string, string>();
 
-  constructor(readonly dialect: Dialect, readonly since?: number) {}
+  constructor(readonly dialect: Dialect, readonly period: HuntPeriod) {}
 
   /** Matches of rules over one table, or over events joined with their ends. */
   select(rules: readonly { rule: IrRule; number: number }[], source: HuntSource, joined: boolean): string {
@@ -106,10 +117,13 @@ class Writer {
       : `${source.events(fields)} AS e`;
     const tests = rules.map(({ rule, number }) => ({ number, test: this.#test(rule) }));
     const row = ROW.map((name) => `e.${name} AS ${name}`).join(", ");
-    const later = this.since === undefined
-      ? ""
-      : `e.timestamp_unix_ms >= ${this.#parameter({ type: "number", values: [this.since] })} AND `;
-    const any = `${later}(${tests.map(({ test }) => `(${test})`).join("\n    OR ")})`;
+    const { since, until } = this.period;
+    const bounds = [[">=", since] as const, ["<", until] as const].map(([sign, at]) =>
+      at === undefined
+        ? ""
+        : `e.timestamp_unix_ms ${sign} ${this.#parameter({ type: "number", values: [at] })} AND `
+    );
+    const any = `${bounds.join("")}(${tests.map(({ test }) => `(${test})`).join("\n    OR ")})`;
     if (this.dialect === "duckdb") {
       const cases = tests.map(({ number, test }) => `CASE WHEN ${test} THEN ${number} END`).join(",\n    ");
       return `SELECT * FROM (SELECT ${row}, unnest([${cases}]) AS rule\n  FROM ${from}\n  WHERE ${any})\n  WHERE rule IS NOT NULL`;

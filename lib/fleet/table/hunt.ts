@@ -1,7 +1,7 @@
 /** Hunts over many sessions: packs in SQL, on the engine that a URL names. */
 import { join, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
-import { type HuntSource, huntSql } from "../../detection/sql/mod.ts";
+import { type HuntPeriod, type HuntSource, huntSql } from "../../detection/sql/mod.ts";
 import type { DetectionIr, IrRule } from "../../detection/mod.ts";
 import { ClickHouseClient, parseClickHouse } from "../clickhouse/mod.ts";
 import { ChDb, ClickHouseServer, DuckDb, type Engine } from "../engine/mod.ts";
@@ -100,13 +100,13 @@ function opened(engine: Engine, source: HuntSource): Over {
   return { engine, source, [Symbol.asyncDispose]: () => engine[Symbol.asyncDispose]() };
 }
 
-/** Runs packs. @param since Unix `ms` of the first event; absent: all @returns the matches by machine, session and event */
+/** Runs packs. @returns the matches by machine, session and event */
 export async function hunt(
   { engine, source }: Pick<Over, "engine" | "source">,
   irs: readonly DetectionIr[],
-  since?: number,
+  period: HuntPeriod = {},
 ): Promise<HuntRow[]> {
-  const { sql, parameters, rules } = huntSql(irs, engine.dialect, source, since);
+  const { sql, parameters, rules } = huntSql(irs, engine.dialect, source, period);
   const rows = await engine.rows(sql, parameters);
   return rows.map(({ rule: number, ...row }) => {
     const { rule, pack_id } = rules[Number(number)];

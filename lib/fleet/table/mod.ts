@@ -6,4 +6,4 @@ export { hunt, type HuntRow, openOver, type Over } from "./hunt.ts";
 export { ClickHouseLoader, type LoadedRows } from "./load.ts";
 export { keepLoading } from "./load_loop.ts";
 export { writeTables, type Written } from "./write.ts";
-export { type RetroFinding, retroHunt, type RetroReport } from "./retro.ts";
+export { type RetroFinding, retroHunt, type RetroPack, type RetroReport } from "./retro.ts";

@@ -35,6 +35,7 @@ export async function writeTables(dir: string, onSegment?: (events: number) => v
       hint: "try again later",
     });
   }
+  await removeLeftovers(parts);
   const written: Written = { parts: 0, segments: 0, events: 0 };
   await using duck = await DuckDb.open();
   const done = await doneSegments(parts);
@@ -120,9 +121,14 @@ class Part {
         const longest = await writeLines(input, this.#lines[table]);
         await duck.rows(COPY[table](quote(input), quote(join(folder, `${table}.parquet`)), longest));
         await Deno.remove(input);
+        await sync(join(folder, `${table}.parquet`));
       }
       await Deno.writeTextFile(join(folder, "segments.json"), JSON.stringify(this.segments));
+      await sync(join(folder, "segments.json"));
+      // After a power cut a part is there with all of its files, or not at all.
+      await sync(folder);
       await Deno.rename(folder, join(parts, name));
+      await sync(parts);
     } catch (error) {
       await Deno.remove(folder, { recursive: true }).catch(() => {});
       throw error;
@@ -191,6 +197,18 @@ const COPY = {
 
 function quote(path: string): string {
   return path.replaceAll("'", "''");
+}
+
+/** Removes what a killed writer left behind; whoever has the lock is the only writer. */
+async function removeLeftovers(parts: string): Promise<void> {
+  for await (const { name, isDirectory } of Deno.readDir(parts)) {
+    if (isDirectory && name.startsWith(".")) await Deno.remove(join(parts, name), { recursive: true });
+  }
+}
+
+async function sync(path: string): Promise<void> {
+  using file = await Deno.open(path);
+  await file.sync();
 }
 
 async function doneSegments(parts: string): Promise<Set<string>> {
