@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { DebugReport } from "../api/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";
 import { type Home, writeAtomic } from "../base/home/mod.ts";
+import { plain } from "../base/print/mod.ts";
 import { versionInfo } from "../base/version/mod.ts";
 import { LOG_NAMES, logTail, machineRedactor } from "../debug/mod.ts";
 import type { HostReport } from "../doctor/host/mod.ts";
@@ -11,6 +12,8 @@ import { compress, tarOf } from "./tar.ts";
 
 /** Most bytes of the end of each log of the home. */
 const LOG_MAX = 256 * 1024;
+/** Last lines of a failed VM's console in the README. */
+const CONSOLE_LINES = 40;
 /** Longest settings.toml or profile.toml in a bundle, in `bytes`. */
 const FILE_MAX = 256 * 1024;
 
@@ -34,15 +37,16 @@ export interface Bundle {
 /** Collects and redacts a bundle (docs/contracts.md §11, "Bundles"). Nothing is written. */
 export async function collectBundle(home: Home, sources: BundleSources): Promise<Bundle> {
   const { redactor } = await machineRedactor(home, { hosts: sources.hosts });
+  const evidence = sources.session === undefined ? [] : await sessionParts(home, sources.session);
   const parts: Part[] = [
-    { path: "README.txt", content: readmeOf(sources) },
+    { path: "README.txt", content: readmeOf(sources, lastWords(evidence)) },
     { path: "report.json", content: sources.report },
     { path: "doctor.json", content: sources.doctor },
     { path: "versions.json", content: versionsOf(sources.report) },
     ...await configurationParts(home),
     { path: "lint.json", content: await lintOf(home, sources.lints) },
     ...await logParts(home),
-    ...(sources.session === undefined ? [] : await sessionParts(home, sources.session)),
+    ...evidence,
   ];
   const files = parts.map(({ path, content }) => {
     const text = typeof content === "string"
@@ -71,13 +75,35 @@ function fileOf(path: string, text: string): Bundle["files"][number] {
   return { path, bytes, size: bytes.length, blake3: blake3(bytes) };
 }
 
-/** What somebody who was not there reads first: which host, what failed, why, and what mends it. */
-function readmeOf({ report, doctor, session }: BundleSources): string {
+/** The end of the console of a VM that failed: a kernel that gave up says why. */
+function lastWords(evidence: readonly Part[]): string[] {
+  const contentOf = (path: string) => evidence.find((part) => part.path === `session/${path}`)?.content;
+  const state = contentOf("state.json");
+  const console = contentOf("logs/console.log");
+  if (typeof state !== "object" || (state as { state?: unknown }).state !== "Defunct") return [];
+  if (typeof console !== "string") return [];
+  const lines = console.split(/\r?\n/).map((line) => plain(line.trim()));
+  return lines.filter((line) => line !== "").slice(-CONSOLE_LINES);
+}
+
+/**
+ * What somebody who was not there reads first: which host, what failed, why, and what mends it.
+ *
+ * @param words last lines of a failed VM's console
+ */
+function readmeOf({ report, doctor, session }: BundleSources, words: readonly string[]): string {
   const { host, version, status } = report;
-  const failed = doctor.checks.filter(({ state }) => state === "failed");
+  const isTold = (detail: string) => status.issues.some((issue) => detail.includes(issue));
+  // The check of the service repeats its first issue.
+  const failed = doctor.checks.filter(({ id, state, detail }) =>
+    state === "failed" && !(id === "service" && isTold(detail))
+  );
   // Without a service, the report's issues are those checks.
   const issues = status.issues.filter((issue) =>
-    !failed.some(({ title, detail }) => issue.startsWith(`${title}: ${detail}`))
+    !failed.some(({ title, detail }) => issue.startsWith(`${title}: ${detail}`)) &&
+    !status.defunct_sessions.some(({ name, last_error }) =>
+      issue.startsWith(`VM "${name}" is `) && issue.endsWith(last_error)
+    )
   );
   return [
     `Support bundle of sbx ${version.sbx_version} (${version.build_hash}), made ${report.generated_at}.`,
@@ -91,6 +117,12 @@ function readmeOf({ report, doctor, session }: BundleSources): string {
     ...status.defunct_sessions.map(({ name, last_error }) => `- VM "${name}": ${last_error}`),
     ...issues.map((issue) => `- ${issue}`),
     ...(failed.length + issues.length + status.defunct_sessions.length === 0 ? ["- nothing was found"] : []),
+    ...(words.length > 0
+      ? ["", "The last lines of its console:", ...words.map((line) => `    ${line}`)]
+      : []),
+    ...(status.defunct_sessions.length > 0 && session === undefined
+      ? ["", "Logs and events of a VM are not in this bundle: sbx support-bundle --session NAME adds them."]
+      : []),
     "",
     "Secrets, names of users and e-mail addresses are replaced. manifest.json has the hash of each file.",
     "",

@@ -1,6 +1,7 @@
 import { isObject } from "../base/object/mod.ts";
 import { findAssigned } from "./assignment.ts";
 import { looksRandom } from "./entropy.ts";
+import { readingsOf } from "./escape.ts";
 import { strengthOf } from "./name.ts";
 import { findAll, findHosts, findPlaces } from "./place.ts";
 import { findPrivateKeys } from "./private_key.ts";
@@ -48,7 +49,8 @@ export class Redactor {
   text = (text: string): string => {
     let before = text;
     for (let pass = 0; pass < PASSES_MAX; pass++) {
-      const after = replaceSpans(before, this.#find(before));
+      const spans = readingsOf(before).flatMap(({ text, place }) => this.#find(text).map(place));
+      const after = replaceSpans(before, spans);
       if (after === before) return after;
       before = after;
     }

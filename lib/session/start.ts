@@ -7,6 +7,7 @@ import { bootDeadline, rejoinDeadline, templateDeadline } from "./boot_deadline.
 import type { Enforcement } from "./enforcement.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
+import { panicOf } from "./panic.ts";
 import type { SpareGuest } from "./spare.ts";
 import type { Stage } from "./stages.ts";
 import { discard, readAsks, readShell, suspendedImage } from "./suspend.ts";
@@ -148,8 +149,9 @@ export async function meetGuest(
   link: GuestLink,
   epoch: () => number,
 ): Promise<Stage[]> {
-  const exited = machine.exited.then(({ code, signal }) => {
-    const how = signal ?? `exit code ${code}`;
+  const exited = machine.exited.then(async ({ code, signal }) => {
+    const panic = await panicOf(`${spec.logs}/console.log`);
+    const how = panic !== undefined ? `its kernel: ${panic}` : signal ?? `exit code ${code}`;
     throw new SbxError("vm.boot_failed", `the machine ended before the guest was ready (${how})`, {
       hint: `${spec.logs}/console.log and qemu.log say more`,
     });

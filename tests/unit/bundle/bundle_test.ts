@@ -74,6 +74,26 @@ Deno.test("a bundle tells which host, what failed and why, and its manifest has 
     assertEquals(JSON.parse(texts.get("session/state.json")!).last_error, "QEMU ended with signal 9");
   }));
 
+Deno.test("the README of a VM that failed ends with its console, and says each thing once", () =>
+  withHealthyHome(async (home) => {
+    await failSession(home);
+    const secret = `sk-ant-api03-${"Zq7w".repeat(20)}`;
+    const panic = "Kernel panic - not syncing: no root";
+    await writeFile(
+      join(sessionPaths(home, ID).logs, "console.log"),
+      `${"early\r\n".repeat(100)}\x1b[2J${secret}\r\n[ 4.1] ${panic}\r\n\r\n`,
+    );
+    const readme = (await unpacked(home, await bundleOf(home, ID))).get("README.txt")!;
+    const [, words] = readme.split("The last lines of its console:\n");
+    assertEquals(words.split("\n\n")[0].split("\n").slice(-2), ["    �[2J[redacted]", `    [ 4.1] ${panic}`]);
+    assertEquals(words.split("early").length - 1, 38);
+    assertEquals(readme.split("QEMU ended with signal 9").length - 1, 1);
+    const { files } = await bundleOf(home);
+    const { bytes } = files.find(({ path }) => path === "README.txt")!;
+    const without = new TextDecoder().decode(bytes);
+    assert(!without.includes(panic) && without.includes("sbx support-bundle --session NAME"), without);
+  }));
+
 Deno.test("no secret that a user planted anywhere is in a bundle", () =>
   withHealthyHome(async (home) => {
     await failSession(home);
