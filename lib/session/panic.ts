@@ -14,7 +14,6 @@ export async function panicOf(consolePath: string): Promise<string | undefined> 
     await file.seek(Math.max(0, size - TAIL), Deno.SeekMode.Start);
     const text = await new Response(file.readable).text();
     const words = [...text.matchAll(PANIC)].at(-1)?.[1];
-    // deno-lint-ignore no-control-regex
     return words?.replaceAll(/[^\x20-\x7e]/g, "?").slice(0, WORDS_MAX);
   } catch {
     return undefined;
