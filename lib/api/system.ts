@@ -52,6 +52,9 @@ export const SystemStatus = ServiceStatus.extend({
   }),
   update: UpdateStatus.describe("as of GET /update/status"),
   corp: z.string().describe("state of corp.toml, one sentence"),
+  setup: z.object({ completed_steps: z.array(z.string()).describe("assets, vm, providers") }).describe(
+    "what of the set-up of this home is done (docs/contracts.md §11)",
+  ),
 }).openapi("SystemStatus");
 export type SystemStatus = z.infer<typeof SystemStatus>;
 

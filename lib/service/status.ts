@@ -4,6 +4,7 @@ import { asSbxError } from "../base/error/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
 import { corpSummary } from "../corp/mod.ts";
 import { type ListedProfile, listProfiles } from "../profile/mod.ts";
+import { readSetup } from "../setup/mod.ts";
 import type { AcceleratorChooser } from "./accelerator.ts";
 import { requireAssets } from "./asset_health.ts";
 import type { IdleVms } from "./idle.ts";
@@ -69,6 +70,7 @@ export class StatusReport {
       idle_suspend: this.#sources.idle.status(),
       update: await this.#sources.updates.status(),
       corp: corpSummary(this.#sources.corp),
+      setup: { completed_steps: (await readSetup(this.#sources.home)).completed_steps },
     };
   }
 

@@ -1,6 +1,7 @@
 /** Every text of the desktop in English; pages have no words of their own. */
 import { credentials } from "./credentials.ts";
 import { detections } from "./detections.ts";
+import { firstSteps } from "./first_steps.ts";
 import { http } from "./http.ts";
 import { inbox } from "./inbox.ts";
 import { rules } from "./rules.ts";
@@ -164,6 +165,7 @@ export const text = {
     approved: (tool: string) => `${tool} is approved.`,
   },
   credentials,
+  firstSteps,
   terminal: {
     of: (name: string) => `Terminal of ${name}`,
     find: "Find in the terminal",
@@ -224,12 +226,5 @@ export const text = {
     ready: "ready",
     corp: "Organization",
     without: (feature: string) => `Without ${feature}`,
-    firstSteps: "First steps",
-    steps: [
-      { what: "Get the image of the guest", command: "sbx update" },
-      { what: "Check this machine", command: "sbx doctor" },
-      { what: "Give sbx a key to broker", command: "sbx credentials add anthropic" },
-      { what: "Start an agent", command: "sbx agent claude" },
-    ],
   },
 };

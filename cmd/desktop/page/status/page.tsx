@@ -1,10 +1,10 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, type SystemStatus } from "../../api/routes.ts";
-import { CommandLine } from "../../part/command.tsx";
 import { act } from "../../store/act.ts";
 import { connection } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
+import { FirstSteps } from "../first_steps/list.tsx";
 
 /** The facts of `sbx status`, and the first steps of a new home. */
 export function StatusPage() {
@@ -13,20 +13,11 @@ export function StatusPage() {
   useEffect(() => {
     if (isOnline) act(async () => status.value = await api.status());
   }, [isOnline]);
-  const words = text.status;
   return (
     <>
       <h1>{text.page.status}</h1>
       {status.value === undefined ? <p>{text.common.loading}</p> : <Report status={status.value} />}
-      <h2>{words.firstSteps}</h2>
-      <ol>
-        {words.steps.map(({ what, command }) => (
-          <li key={command}>
-            {what}
-            <CommandLine command={command} />
-          </li>
-        ))}
-      </ol>
+      <FirstSteps />
     </>
   );
 }

@@ -1,0 +1,42 @@
+/** The way from a new home to an agent that works: what of it is done, as far as the service knows. */
+import type { SystemStatus } from "../../../../lib/api/schema.ts";
+
+export const STEPS = ["machine", "image", "credential", "agent"] as const;
+export type StepName = typeof STEPS[number];
+
+/** `next`: the first that is not done. */
+export interface Step {
+  name: StepName;
+  state: "done" | "next" | "later";
+  /** why it is not done, or what is known of it */
+  note?: string;
+}
+
+/** Parts of the status that tell. */
+export type StepFacts = Pick<SystemStatus, "hypervisor" | "assets" | "setup" | "vms">;
+
+export function stepsOf({ hypervisor, assets, setup, vms }: StepFacts): Step[] {
+  const { completed_steps } = setup;
+  const isReady = assets.some(({ ready }) => ready);
+  const lack = assets.find(({ ready }) => !ready)?.missing[0];
+  const done: Record<StepName, boolean> = {
+    machine: hypervisor.accelerator !== "unknown",
+    image: isReady,
+    credential: completed_steps.includes("providers"),
+    agent: completed_steps.includes("vm") || vms.total > 0,
+  };
+  const notes: Partial<Record<StepName, string>> = {
+    machine: `${hypervisor.name}, ${hypervisor.accelerator}: ${hypervisor.reason}`,
+    ...!isReady && { image: lack },
+  };
+  const next = STEPS.find((name) => !done[name]);
+  return STEPS.map((name) => ({
+    name,
+    state: done[name] ? "done" : name === next ? "next" : "later",
+    note: notes[name],
+  }));
+}
+
+export function doneOf(steps: Step[]): number {
+  return steps.filter(({ state }) => state === "done").length;
+}

@@ -1,0 +1,34 @@
+/** The first steps that the desktop shows, from what the service says. */
+import { assertEquals } from "@std/assert";
+import { doneOf, type StepFacts, stepsOf } from "../../../cmd/desktop/page/first_steps/steps.ts";
+
+const facts = (changed: Partial<StepFacts> = {}): StepFacts => ({
+  hypervisor: { name: "qemu", accelerator: "kvm", reason: "/dev/kvm", features: {}, missing: {} },
+  assets: [{ profile_id: "code", arch: "x86_64", ready: false, missing: ["no image of code"] }],
+  setup: { completed_steps: [] },
+  vms: { running: 0, total: 0 },
+  ...changed,
+});
+const states = (changed?: Partial<StepFacts>) => stepsOf(facts(changed)).map(({ state }) => state);
+const READY = [
+  { profile_id: "locked", arch: "x86_64", ready: false, missing: ["none"] },
+  { profile_id: "code", arch: "x86_64", ready: true, missing: [] },
+];
+
+Deno.test("desktop: the first step that is not done is next, with the reason", () => {
+  assertEquals(stepsOf(facts()), [
+    { name: "machine", state: "done", note: "qemu, kvm: /dev/kvm" },
+    { name: "image", state: "next", note: "no image of code" },
+    { name: "credential", state: "later", note: undefined },
+    { name: "agent", state: "later", note: undefined },
+  ]);
+  const broken = { ...facts().hypervisor, accelerator: "unknown", reason: "qemu is missing" };
+  assertEquals(states({ hypervisor: broken }), ["next", "later", "later", "later"]);
+});
+
+Deno.test("desktop: steps are done in any order, and one image is enough", () => {
+  assertEquals(states({ assets: READY }), ["done", "done", "next", "later"]);
+  assertEquals(states({ vms: { running: 0, total: 1 } }), ["done", "next", "later", "done"]);
+  const all = facts({ assets: READY, setup: { completed_steps: ["assets", "vm", "providers"] } });
+  assertEquals(doneOf(stepsOf(all)), 4);
+});
