@@ -1,5 +1,10 @@
 /** Asks that a guest waits for, answered in the inbox. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { limitChild } from "../helper/child.ts";
+import { PrivateBus } from "../helper/private_bus.ts";
+import { fromRoot } from "../helper/repo.ts";
+import { eventually } from "../helper/sbx.ts";
+import { TrayHost } from "../helper/tray_host.ts";
 import { type DesktopWorld, MARKUP } from "./desktop_world.ts";
 
 /** A secret in a request, which the page may show as a ref only. */
@@ -28,6 +33,25 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
     await page.keyboard.press("d");
     await page.getByText("Nothing waits for you").waitFor();
     assertEquals((await waiting).stdout, "403");
+  });
+
+  await t.step("an ask is allowed in the tray", async () => {
+    await using bus = await PrivateBus.start();
+    await using host = await TrayHost.open(bus);
+    const env = { ...sbx.env, DBUS_SESSION_BUS_ADDRESS: bus.address };
+    const tray = limitChild(new Deno.Command(fromRoot("bin/sbx-tray"), { env, stdin: "null" }).spawn());
+    const waiting = curl("/tray");
+    let label: string | undefined;
+    await eventually("the tray shows it", async () => {
+      if (host.items.length === 0) return false;
+      label = (await host.labels()).find((each) => each.startsWith("desk asks: ") && each.includes("/tray"));
+      return label !== undefined;
+    });
+    await host.click(label!, "Allow once");
+    assertEquals((await waiting).stdout, "200");
+    await page.getByText("Nothing waits for you").waitFor();
+    await host.click("Quit (VMs go on)");
+    assertEquals((await tray.status).code, 0);
   });
 
   await t.step("an ask is allowed for the session, and what it covers asks no more", async () => {

@@ -1,6 +1,7 @@
 /** Every page in both themes: what axe-core finds, and the pictures of docs/desktop.md. */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
+import type { DesktopBrowser } from "../helper/browser.ts";
 import { fromRoot } from "../helper/repo.ts";
 import type { DesktopWorld } from "./desktop_world.ts";
 
@@ -28,6 +29,17 @@ const PAGES = [
 const SETTLE_MS = 300;
 /** Where DESKTOP_PICTURES is set, pictures are made anew. */
 const PICTURES = Deno.env.get("DESKTOP_PICTURES") ? fromRoot("docs/desktop") : undefined;
+
+/** Makes the pictures of the page as it is, in both themes, where they are wanted. */
+export async function takePicture({ page }: DesktopBrowser, name: string): Promise<void> {
+  if (!PICTURES) return;
+  const before = await page.evaluate("document.documentElement.dataset.theme");
+  for (const theme of ["light", "dark"]) {
+    await page.evaluate(`document.documentElement.dataset.theme = "${theme}"`);
+    await page.screenshot({ path: join(PICTURES, `${name}-${theme}.png`) });
+  }
+  await page.evaluate(`document.documentElement.dataset.theme = ${JSON.stringify(before)}`);
+}
 
 export async function lookSteps(t: Deno.TestContext, { desktop }: DesktopWorld): Promise<void> {
   const { page } = desktop;

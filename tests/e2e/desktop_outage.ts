@@ -1,6 +1,10 @@
-/** A service and a gateway that end and come back, and two windows. */
+/** A service and a gateway that end and come back, a network that breaks, and two windows. */
 import { assertEquals } from "@std/assert";
+import { BadNetwork } from "../helper/bad_network.ts";
 import type { DesktopWorld } from "./desktop_world.ts";
+
+/** `ms` that each packet of a slow network takes. */
+const SLOW_MS = 150;
 
 export async function outageSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {
   const { page, context } = desktop;
@@ -24,6 +28,31 @@ export async function outageSteps(t: Deno.TestContext, { sbx, desktop }: Desktop
     await away.waitFor({ state: "detached" });
     assertEquals([sbx.base === base, sbx.token === token], [true, false]);
   });
+
+  await t.step(
+    "on a slow network that breaks, the page says so, comes back, and knows what it missed",
+    async () => {
+      await using network = new BadNetwork(Number(new URL(sbx.base).port));
+      const other = await desktop.browser.newContext({ reducedMotion: "reduce" });
+      const far = await other.newPage();
+      network.delay = SLOW_MS;
+      const url = (await sbx.ok("desktop", "--print-url")).trim();
+      await far.goto(url.replace(/:\d+\//, `:${network.port}/`));
+      const row = far.getByRole("row", { name: /desk/ });
+      await row.getByText("Running").waitFor();
+      network.cut();
+      await far.getByText("sbx is away").waitFor();
+      await far.getByRole("button", { name: "Pause desk" }).click();
+      await far.locator(".notice").getByText("sbx does not answer").waitFor();
+      await sbx.ok("pause", "desk");
+      network.mend();
+      await row.getByText("Paused").waitFor();
+      await far.getByText("sbx is away").waitFor({ state: "detached" });
+      await far.getByRole("button", { name: "Resume desk" }).click();
+      await row.getByText("Running").waitFor();
+      await other.close();
+    },
+  );
 
   await t.step("two windows show the same; one that has not signed in shows nothing", async () => {
     const second = await context.newPage();

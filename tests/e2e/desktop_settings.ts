@@ -1,6 +1,7 @@
 /** Settings, drawn from what the service says alone. */
 import { assertEquals } from "@std/assert";
 import { eventually } from "../helper/sbx.ts";
+import { takePicture } from "./desktop_look.ts";
 import type { DesktopWorld } from "./desktop_world.ts";
 
 export async function settingsSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {
@@ -44,9 +45,26 @@ export async function settingsSteps(t: Deno.TestContext, { sbx, desktop }: Deskt
     },
   );
 
+  await t.step(
+    "a setting is explained: its layers with file and line, and which one is in force",
+    async () => {
+      const row = page.locator('[data-id="vm.resources.cpu_count"]');
+      await row.getByRole("button", { name: /^Explain/ }).click();
+      const table = row.getByRole("table");
+      await table.getByRole("row", { name: /^You in force 3 .*settings\.toml:\d+$/ }).waitFor();
+      await table.getByRole("row", { name: /^Default 2/ }).waitFor();
+      assertEquals(await desktop.violations(), []);
+      const locked = page.locator('[data-id="vm.resources.scratch_disk_size_gb"]');
+      await locked.getByRole("button", { name: /^Explain/ }).click();
+      await locked.getByText(/^Locked by your organization: .*corp\.toml/).waitFor();
+      await takePicture(desktop, "explain");
+    },
+  );
+
   await t.step("a change of another client is shown", async () => {
     await sbx.ok("settings", "set", "vm.resources.cpu_count", "1");
     const value = () => control("vm.resources.cpu_count").inputValue();
     await eventually("the page shows it", async () => await value() === "1");
+    await page.getByRole("row", { name: /^You in force 1 / }).waitFor();
   });
 }

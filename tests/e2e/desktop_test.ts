@@ -2,6 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { credentialSteps } from "./desktop_credentials.ts";
 import { detectionSteps } from "./desktop_detections.ts";
+import { firstSteps } from "./desktop_first_steps.ts";
 import { inboxSteps } from "./desktop_inbox.ts";
 import { lookSteps } from "./desktop_look.ts";
 import { mcpSteps } from "./desktop_mcp.ts";
@@ -16,6 +17,7 @@ Deno.test("the desktop", async (t) => {
   await using world = await DesktopWorld.make();
   const { page, problems, origins } = world.desktop;
   await signInSteps(t, world);
+  await firstSteps(t, world);
 
   await t.step("a VM is created", async () => {
     await page.getByRole("button", { name: "New VM" }).click();

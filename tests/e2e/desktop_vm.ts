@@ -10,10 +10,10 @@ const FILE = MARKUP.replaceAll("/", "∕");
 export async function vmSteps(t: Deno.TestContext, world: DesktopWorld): Promise<void> {
   const { sbx, desktop } = world;
   const { page } = desktop;
+  const rows = page.locator(".xterm-rows");
 
   await t.step("the terminal is typed into, and keeps its output to itself", async () => {
     await desktop.open("vm", "desk", "terminal");
-    const rows = page.locator(".xterm-rows");
     await rows.getByText("root@desk").first().waitFor();
     await page.keyboard.type(
       `printf '\\033]0;owned\\007\\033[38;2;9;99;199mtyped %s\\n' $((6*7)) '${MARKUP}'\n`,
@@ -27,6 +27,48 @@ export async function vmSteps(t: Deno.TestContext, world: DesktopWorld): Promise
     await desktop.open("vm", "desk", "terminal");
     await rows.getByText("typed 42").waitFor();
   });
+
+  await t.step(
+    "a further terminal runs a shell of its own, and shows what it printed when it is opened again",
+    async () => {
+      await page.getByRole("button", { name: "New terminal" }).click();
+      const tab = page.getByRole("button", { name: /^Terminal [0-9a-f]{8}$/ });
+      await tab.waitFor();
+      await rows.getByText("typed 42").waitFor({ state: "detached" });
+      await rows.getByText("root@desk").first().waitFor();
+      await page.keyboard.type("echo second $((6*8))\n");
+      await rows.getByText("second 48").waitFor();
+      await page.getByRole("button", { name: "Main" }).click();
+      await rows.getByText("typed 42").waitFor();
+      await desktop.open("sessions");
+      await desktop.open("vm", "desk", "terminal");
+      await tab.click();
+      await rows.getByText("second 48").waitFor();
+      await page.keyboard.type("exit\n");
+      await tab.waitFor({ state: "detached" });
+    },
+  );
+
+  await t.step(
+    "with a graphics processor a terminal is drawn by it, and without again when it goes",
+    async () => {
+      const second = await desktop.context.newPage();
+      // Chromium's own, in software, taken for one of hardware.
+      await second.addInitScript(
+        "WebGL2RenderingContext.prototype.getParameter = new Proxy(" +
+          "WebGL2RenderingContext.prototype.getParameter, { apply: (get, gl, [name]) => " +
+          "name === 0x9246 ? 'a processor' : Reflect.apply(get, gl, [name]) })",
+      );
+      await second.goto(`${sbx.base}/desktop/#/vm/desk/terminal`);
+      await second.locator(".xterm-accessibility-tree").getByText("typed 42").waitFor();
+      await second.locator(".xterm-screen canvas").first().waitFor();
+      assertEquals(await second.locator(".xterm-rows").count(), 0);
+      await second.evaluate(`[...document.querySelectorAll(".xterm-screen canvas")].forEach((canvas) =>
+      canvas.getContext("webgl2")?.getExtension("WEBGL_lose_context").loseContext())`);
+      await second.locator(".xterm-rows").getByText("typed 42").waitFor();
+      await second.close();
+    },
+  );
 
   await t.step("the timeline grows as events happen, and tells why each was decided", async () => {
     await desktop.open("vm", "desk", "timeline");

@@ -19,6 +19,8 @@ import type {
   FileList,
   FindingList,
   LogsResult,
+  Job,
+  JobList,
   McpChange,
   McpChanges,
   McpRefreshed,
@@ -33,6 +35,7 @@ import type {
   RuleList,
   RuleSaved,
   SessionList,
+  SettingExplanation,
   SettingsResponse,
   SnapshotDiff,
   SnapshotInfo,
@@ -51,6 +54,7 @@ import type {
 } from "../../../lib/api/schema.ts";
 import { call, send } from "./client.ts";
 
+export type Explanation = SettingExplanation;
 export type Settings = typeof SettingsResponse["_output"];
 export type Evidence = EvidenceResult;
 /** A rule that is not saved. */
@@ -113,7 +117,10 @@ export const api = {
   why: (session: string, event: string) =>
     call<WhyResult>("GET", `/sessions/${encodeURIComponent(session)}/events/${event}/why`),
   settings: () => call<Settings>("GET", "/settings/info"),
+  explainSetting: (id: string) => call<Explanation>("GET", `/settings/explain/${encodeURIComponent(id)}`),
   editSettings: (changes: Record<string, unknown>) => call<Settings>("PATCH", "/settings/edit", changes),
+  jobs: (id: string) => call<JobList>("GET", vm(id, "jobs")),
+  startJob: (id: string, job: { command: string[]; tty?: boolean }) => call<Job>("POST", vm(id, "jobs"), job),
   snapshots: (id: string) => call<SnapshotList>("GET", vm(id, "snapshots/list")),
   createSnapshot: (id: string, label?: string) =>
     call<SnapshotInfo>("POST", vm(id, "snapshots/create"), { label }),

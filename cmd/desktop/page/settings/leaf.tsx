@@ -1,4 +1,5 @@
 import { text } from "../../text/en.ts";
+import { Explain } from "./explain.tsx";
 import { sendNow, staged } from "./staged.ts";
 import type { Leaf } from "./tree.ts";
 import { Widget } from "./widget.tsx";
@@ -24,6 +25,7 @@ export function LeafRow({ leaf }: { leaf: Leaf }) {
       </div>
       <div class={isStaged ? "staged" : undefined}>
         <Widget leaf={leaf} />
+        <Explain leaf={leaf} />
       </div>
     </div>
   );

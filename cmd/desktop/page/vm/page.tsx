@@ -78,7 +78,7 @@ function ShownView({ view, vm }: { view: View; vm: VmSummary }) {
 function LazyTerminal({ vm }: { vm: VmSummary }) {
   const loaded = useSignal<ComponentType<{ vm: VmSummary }> | undefined>(undefined);
   useEffect(() => {
-    import("./terminal/view.tsx").then(({ TerminalView }) => loaded.value = TerminalView);
+    import("./terminal/tabs.tsx").then(({ TerminalTabs }) => loaded.value = TerminalTabs);
   }, []);
   const View = loaded.value;
   return View ? <View vm={vm} /> : <p>{text.common.loading}</p>;

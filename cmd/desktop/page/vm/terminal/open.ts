@@ -4,6 +4,7 @@ import { SearchAddon } from "@xterm/addon-search";
 import { WebLinksAddon } from "@xterm/addon-web-links";
 import { Terminal } from "@xterm/xterm";
 import { openSocket } from "../../../api/client.ts";
+import { drawFast } from "./renderer.ts";
 import { allowSpanStyles, withStyleSheets } from "./styles.ts";
 
 allowSpanStyles();
@@ -20,12 +21,13 @@ export interface OpenTerminal {
 /**
  * Opens a terminal in `host`. Its output stays in it: the title, the clipboard and the page are out of its reach.
  *
+ * @param job the terminal of a job; absent: the VM's own
  * @param onEnd called when the socket ends, with its close code
  */
 export function openTerminal(
   host: HTMLElement,
   vm: string,
-  { fontSize, onEnd }: { fontSize: number; onEnd: (code: number) => void },
+  { job, fontSize, onEnd }: { job?: string; fontSize: number; onEnd: (code: number) => void },
 ): OpenTerminal {
   const terminal = new Terminal({
     fontSize,
@@ -38,8 +40,12 @@ export function openTerminal(
   terminal.loadAddon(fit);
   terminal.loadAddon(search);
   terminal.loadAddon(new WebLinksAddon(openLink));
-  withStyleSheets(() => terminal.open(host));
-  const socket = openSocket(`/terminal/${encodeURIComponent(vm)}`);
+  withStyleSheets(() => {
+    terminal.open(host);
+    drawFast(terminal);
+  });
+  const query = job === undefined ? "" : `?job=${encodeURIComponent(job)}`;
+  const socket = openSocket(`/terminal/${encodeURIComponent(vm)}${query}`);
   socket.binaryType = "arraybuffer";
   const resize = () => {
     fit.fit();

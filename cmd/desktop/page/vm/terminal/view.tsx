@@ -5,8 +5,8 @@ import { fontSize } from "../../../app/look.ts";
 import { text } from "../../../text/en.ts";
 import { type OpenTerminal, openTerminal } from "./open.ts";
 
-/** The VM's terminal, which lives on in the VM while nobody looks at it. */
-export function TerminalView({ vm }: { vm: VmSummary }) {
+/** One terminal of a VM, which lives on in the VM while nobody looks at it. */
+export function TerminalView({ vm, job, onEnd }: { vm: VmSummary; job?: string; onEnd: () => void }) {
   const host = useRef<HTMLDivElement>(null);
   const terminal = useRef<OpenTerminal>(null);
   const round = useSignal(0);
@@ -15,13 +15,17 @@ export function TerminalView({ vm }: { vm: VmSummary }) {
   useEffect(() => {
     isOver.value = false;
     const opened = openTerminal(host.current!, vm.id, {
+      job,
       fontSize: fontSize.value,
-      onEnd: () => isOver.value = true,
+      onEnd: () => {
+        isOver.value = true;
+        onEnd();
+      },
     });
     terminal.current = opened;
     opened.focus();
     return () => opened.close();
-  }, [vm.id, round.value, fontSize.value]);
+  }, [vm.id, job, round.value, fontSize.value]);
   return (
     <>
       <div class="buttons">
@@ -32,7 +36,9 @@ export function TerminalView({ vm }: { vm: VmSummary }) {
           onKeyDown={({ key, currentTarget }) =>
             key === "Enter" && terminal.current?.find(currentTarget.value)}
         />
-        {isOver.value && <button type="button" onClick={() => round.value++}>{words.again}</button>}
+        {isOver.value && job === undefined && (
+          <button type="button" onClick={() => round.value++}>{words.again}</button>
+        )}
       </div>
       <p role="status">{isOver.value && words.over}</p>
       <div class="terminal" ref={host} role="group" aria-label={words.of(vm.name)} />
