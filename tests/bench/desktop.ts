@@ -91,9 +91,13 @@ async function measureIdle() {
 /** Time between frames, and tasks of the page's thread, while the list scrolls from end to end. */
 async function measureScroll() {
   const began = performance.now();
-  await page.evaluate(`location.hash = "#/vm/vm-0/timeline"`);
+  await page.evaluate(`globalThis.loadTasks = [];
+    new PerformanceObserver((list) => loadTasks.push(...list.getEntries().map(({ duration }) => duration)))
+      .observe({ type: "longtask" });
+    location.hash = "#/vm/vm-0/timeline"`);
   await page.getByText(`${EVENTS} events`).waitFor({ timeout: 120_000 });
   const timeline_read_ms = Math.round(performance.now() - began);
+  const load = await page.evaluate("loadTasks") as number[];
   const run = `new Promise((done) => {
     const box = document.querySelector(".events"), tasks = [], frames = [];
     new PerformanceObserver((list) => tasks.push(...list.getEntries())).observe({ type: "longtask" });
@@ -108,9 +112,19 @@ async function measureScroll() {
     };
     requestAnimationFrame(step);
   })`;
+  // Processor time of the thread, which other programs of the machine do not lengthen.
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("Performance.enable", { timeDomain: "threadTicks" });
+  const cpuSeconds = async () =>
+    (await cdp.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration")!.value;
+  const before = await cpuSeconds();
   const { frames, tasks } = await page.evaluate(run) as { frames: number[]; tasks: number };
+  const cpu = await cpuSeconds() - before;
   return {
     timeline_read_ms,
+    frame_cpu_ms: round(cpu / SCROLLS * 1000),
+    read_tasks_over_50_ms: load.length,
+    read_task_max_ms: Math.max(0, ...load),
     frame_median_ms: round(frames[Math.floor(frames.length / 2)]),
     frame_max_ms: round(frames.at(-1)!),
     tasks_over_50_ms: tasks,

@@ -10,6 +10,9 @@ const PAGE_SIZE = "1000";
 /** Events that are kept; more are in the record, behind narrower conditions. */
 export const ROWS_MAX = 100_000;
 
+/** Fewest `ms` between two times that a record is shown while it is read. */
+const SHOW_MS = 250;
+
 /** The timeline of one session under some conditions. */
 export class Timeline {
   /** oldest first */
@@ -40,12 +43,18 @@ export class Timeline {
 
   async #read(session: string, { family, decision, grep }: Conditions): Promise<void> {
     let cursor: string | undefined;
+    let read: Row[] = [], shownAt = -Infinity;
     do {
       const page = await api.events(session, { family, decision, grep, cursor, limit: PAGE_SIZE });
       if (this.#isOver) return;
-      this.rows.value = [...this.rows.value, ...page.events.map((event) => rowOf(event))];
+      for (const event of page.events) read.push(rowOf(event));
       cursor = page.next_cursor;
-    } while (cursor !== undefined && this.rows.value.length < ROWS_MAX);
+      if (performance.now() - shownAt < SHOW_MS) continue;
+      shownAt = performance.now();
+      this.rows.value = read;
+      read = read.slice();
+    } while (cursor !== undefined && read.length < ROWS_MAX);
+    this.rows.value = read;
     const early = this.#early ?? [];
     this.#early = undefined;
     early.forEach((row) => this.#add(row));

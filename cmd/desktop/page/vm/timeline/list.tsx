@@ -55,7 +55,8 @@ export function EventList({ rows, chosen }: { rows: Signal<Row[]>; chosen: Signa
       <div class="space" role="presentation" style={{ height: `${all.length * ROW_HEIGHT}px` }}>
         {all.slice(first.value, first.value + count).map((row, index) => (
           <EventRow
-            key={row.id}
+            // An element that leaves one end of the box is used again at the other.
+            key={(first.value + index) % count}
             row={row}
             place={first.value + index}
             count={all.length}
