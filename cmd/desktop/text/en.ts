@@ -112,7 +112,7 @@ export const text = {
     explain: "Explain",
     explainOf: (name: string) => `Explain ${name}`,
     form: (id: string, form: string) => `${id}: ${form}`,
-    layers: "Layers, the first to the last word",
+    layers: "Layers, the strongest first",
     layer: "Layer",
     layerName: { default: "Default", user: "You", corp: "Organization" },
     value: "Value",

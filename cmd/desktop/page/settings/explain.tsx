@@ -12,7 +12,7 @@ export function Explain({ leaf }: { leaf: Leaf }) {
   const words = text.settings;
   const id = `${leaf.id}-why`;
   return (
-    <>
+    <div class="explain">
       <button
         type="button"
         class="small"
@@ -24,7 +24,7 @@ export function Explain({ leaf }: { leaf: Leaf }) {
         {words.explain}
       </button>
       <div id={id} class="explanation">{isOpen.value && <Layers id={leaf.id} />}</div>
-    </>
+    </div>
   );
 }
 

@@ -25,8 +25,8 @@ export function LeafRow({ leaf }: { leaf: Leaf }) {
       </div>
       <div class={isStaged ? "staged" : undefined}>
         <Widget leaf={leaf} />
-        <Explain leaf={leaf} />
       </div>
+      <Explain leaf={leaf} />
     </div>
   );
 }

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { api } from "../../api/routes.ts";
 import { act } from "../../store/act.ts";
-import { settings } from "../../store/store.ts";
+import { notice, settings } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import type { Leaf, Value } from "./tree.ts";
 
@@ -19,13 +19,15 @@ export function stage(leaf: Leaf, value: Value): void {
   staged.value = isUnchanged ? others : { ...others, [leaf.id]: value };
 }
 
+/** Takes back what waits, and what was said against it. */
 export function discard(): void {
   staged.value = {};
+  notice.value = undefined;
 }
 
 /** Sends the batch; a batch that is refused stays, with all its reasons. */
 export async function save(): Promise<void> {
-  if (await send(staged.value)) discard();
+  if (await send(staged.value)) staged.value = {};
 }
 
 /** Sends one change at once; `null` takes the user's value away. */
