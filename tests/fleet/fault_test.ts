@@ -115,7 +115,7 @@ Deno.test({
     const dir = await Deno.makeTempDir();
     const store = `${dir}/store`;
     await Deno.mkdir(store);
-    await run("mount", ["-t", "tmpfs", "-o", "size=256k", "tmpfs", store]);
+    await run("mount", ["-t", "tmpfs", "-o", "size=96k", "tmpfs", store]);
     try {
       const receiver = await new ReceiverProcess(store).ready();
       const key = await newKey();

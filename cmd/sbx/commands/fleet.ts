@@ -11,6 +11,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
+import { shownAddress } from "../../../lib/base/url/mod.ts";
 import { deviceName } from "../../../lib/base/user/mod.ts";
 import { bundlePairs, FLEET_UPDATE } from "../fleet_bundle.ts";
 import { SIMULATE } from "../fleet_simulate.ts";
@@ -124,7 +125,7 @@ async function enrol(args: Arguments): Promise<number> {
   const name = args.text("name") ?? deviceName();
   const parsed = URL.parse(url);
   if (!parsed || !/^(https?|file):$/.test(parsed.protocol)) {
-    throw new SbxError("fleet.url.invalid", `no machine is enrolled at "${url}"`, {
+    throw new SbxError("fleet.url.invalid", `no machine is enrolled at "${shownAddress(url)}"`, {
       hint: "name the receiver: sbx fleet enrol --at https://HOST < token.txt",
     });
   }

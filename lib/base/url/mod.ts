@@ -125,3 +125,5 @@ function segmentsOf(path: string, isBare = true): string[] {
   const segments = path.replaceAll("\\", "/").split("/").slice(1);
   return isBare ? segments.map((segment) => segment.replace(/;.*$/s, "")) : segments;
 }
+
+export { shownAddress } from "./shown.ts";

@@ -1,4 +1,5 @@
 import { SbxError } from "../../base/error/mod.ts";
+import { shownAddress } from "../../base/url/mod.ts";
 
 /** Ports of the HTTP interface: with TLS, and on loopback without. */
 const PORT_TLS = 8443;
@@ -20,9 +21,13 @@ export function parseClickHouse(text: string): ClickHouseAddress {
   const parsed = rest === undefined ? null : URL.parse(`https://${rest}`);
   const database = parsed?.pathname.slice(1) || "default";
   if (!parsed || parsed.password || parsed.search || parsed.hash || !/^[A-Za-z_]\w{0,63}$/.test(database)) {
-    throw new SbxError("fleet.url.invalid", `"${text}" is not the address of a ClickHouse server`, {
-      hint: "use clickhouse://HOST, with a port and /DATABASE if you like; --credential names a password",
-    });
+    throw new SbxError(
+      "fleet.url.invalid",
+      `"${shownAddress(text)}" is not the address of a ClickHouse server`,
+      {
+        hint: "use clickhouse://HOST, with a port and /DATABASE if you like; --credential names a password",
+      },
+    );
   }
   const { hostname, username } = parsed;
   const isHere = /^(127\.[0-9.]+|localhost|\[::1\])$/.test(hostname);

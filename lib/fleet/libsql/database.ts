@@ -1,4 +1,5 @@
 import { SbxError } from "../../base/error/mod.ts";
+import { shownAddress } from "../../base/url/mod.ts";
 import { RemoteDatabase } from "../../ledger/remote/mod.ts";
 
 /** Makes the `authorization` header for an address. */
@@ -10,7 +11,7 @@ export function parseLibsql(text: string): URL {
   const rest = /^libsql:\/\/(.+)$/.exec(text)?.[1];
   const url = rest === undefined ? null : URL.parse(`https://${rest}`);
   if (!url || url.username || url.password || url.search || url.hash || url.pathname !== "/") {
-    throw new SbxError("fleet.url.invalid", `"${text}" is not the address of a libSQL server`, {
+    throw new SbxError("fleet.url.invalid", `"${shownAddress(text)}" is not the address of a libSQL server`, {
       hint: "use libsql://HOST; a stored credential is its token",
     });
   }

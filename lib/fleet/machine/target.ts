@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { SbxError } from "../../base/error/mod.ts";
+import { shownAddress } from "../../base/url/mod.ts";
 import {
   type Authorize,
   ClickHouseTarget,
@@ -27,7 +28,7 @@ export function openTarget(url: string, authorize?: Authorize): SegmentTarget {
     case "libsql:":
       return new LibsqlTarget(url, authorize);
     default:
-      throw new SbxError("fleet.url.invalid", `"${url}" is not the address of a collector`, {
+      throw new SbxError("fleet.url.invalid", `"${shownAddress(url)}" is not the address of a collector`, {
         hint:
           "use https://HOST, http://127.0.0.1:PORT, tls://HOST of a NATS server, clickhouse://HOST, libsql://HOST or file:///DIR",
       });

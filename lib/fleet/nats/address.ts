@@ -1,4 +1,5 @@
 import { SbxError } from "../../base/error/mod.ts";
+import { shownAddress } from "../../base/url/mod.ts";
 
 const PORT = 4222;
 /** Prefix of subjects, where the address names none. */
@@ -26,14 +27,14 @@ export function parseNats(text: string): NatsAddress {
     !url || url.username || url.password || url.search || url.hash ||
     !/^[a-zA-Z0-9_-]{1,64}(\.[a-zA-Z0-9_-]{1,64}){0,7}$/.test(prefix)
   ) {
-    throw new SbxError("fleet.url.invalid", `"${text}" is not the address of a NATS server`, {
+    throw new SbxError("fleet.url.invalid", `"${shownAddress(text)}" is not the address of a NATS server`, {
       hint:
         "use tls://HOST or nats://127.0.0.1:4222, with a prefix of subjects such as /sbx.fleet if you like",
     });
   }
   // The library compares certificates with names only, and with that of this machine for an address.
   if (scheme === "tls" && /^(\[|[0-9.]+$)/.test(url.hostname) && !url.hostname.startsWith("127.")) {
-    throw new SbxError("fleet.url.invalid", `"${text}" has an address where TLS needs a name`, {
+    throw new SbxError("fleet.url.invalid", `"${shownAddress(text)}" has an address where TLS needs a name`, {
       hint: "use the name that the server's certificate has",
     });
   }

@@ -38,26 +38,33 @@ export interface NatsPull extends Pulled {
  * Reads segments and reports from JetStream until it is aborted. Several receivers share one durable cursor: a message is
  * acknowledged once it is kept, and comes again otherwise.
  *
- * @throws {SbxError} `fleet.stream.invalid`; `fleet.unavailable`: the first connection failed
+ * @throws {SbxError} `fleet.stream.invalid`
  */
 export async function pullNats(pull: NatsPull): Promise<void> {
   const { address, authorize, signal } = pull;
-  let link = await openNats(address, authorize);
-  try {
-    await ensureStream(link, address);
-    while (!signal.aborted) {
-      try {
-        if (link.connection.isClosed()) link = await openNats(address, authorize);
-        await pullBatch(link, pull);
-      } catch (error) {
-        if (signal.aborted) break;
-        log.warn(`${natsError(address, error).message}; trying again`);
-        await pause(AGAIN_MS, signal);
+  let link: NatsLink | undefined;
+  let problem = "";
+  while (!signal.aborted) {
+    try {
+      if (!link || link.connection.isClosed()) {
+        link = await openNats(address, authorize);
+        await ensureStream(link, address);
       }
+      await pullBatch(link, pull);
+      problem = "";
+    } catch (cause) {
+      if (signal.aborted) break;
+      const error = cause instanceof SbxError ? cause : natsError(address, cause);
+      if (error.code !== "fleet.unavailable") {
+        await link?.connection.close();
+        throw error;
+      }
+      if (error.message !== problem) log.warn(`${error.message}; trying again`);
+      problem = error.message;
+      await pause(AGAIN_MS, signal);
     }
-  } finally {
-    await link.connection.close();
   }
+  await link?.connection.close();
 }
 
 /** Makes the stream and its cursor where there are none. */

@@ -1,4 +1,5 @@
 import { SbxError } from "../../base/error/mod.ts";
+import { shownAddress } from "../../base/url/mod.ts";
 import { ClickHouseClient, parseClickHouse } from "../clickhouse/mod.ts";
 import { FleetDatabase } from "../libsql/mod.ts";
 import { parseNats } from "../nats/mod.ts";
@@ -26,7 +27,7 @@ export async function pullFrom(url: string, options: PullOptions): Promise<void>
     const tables = new LibsqlTables(new FleetDatabase(url, options.authorize));
     return await pullTables({ ...options, tables });
   }
-  throw new SbxError("fleet.url.invalid", `a receiver cannot read from "${url}"`, {
+  throw new SbxError("fleet.url.invalid", `a receiver cannot read from "${shownAddress(url)}"`, {
     hint: "use tls://HOST of a NATS server, clickhouse://HOST or libsql://HOST",
   });
 }

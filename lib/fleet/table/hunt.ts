@@ -2,6 +2,7 @@
 import { join, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { type HuntPeriod, type HuntSource, huntSql } from "../../detection/sql/mod.ts";
+import { shownAddress } from "../../base/url/mod.ts";
 import type { DetectionIr, IrRule } from "../../detection/mod.ts";
 import { ClickHouseClient, parseClickHouse } from "../clickhouse/mod.ts";
 import { ChDb, ClickHouseServer, DuckDb, type Engine } from "../engine/mod.ts";
@@ -48,7 +49,7 @@ export async function openOver(over: string, authorize?: (url: URL) => Promise<s
   }
   const [, kind, place] = /^(duckdb|chdb):\/\/(.+)$/.exec(over) ?? [];
   if (!kind) {
-    throw new SbxError("fleet.over.invalid", `"${over}" names no records`, {
+    throw new SbxError("fleet.over.invalid", `"${shownAddress(over)}" names no records`, {
       hint:
         "use duckdb://DIR, chdb://DIR, duckdb://FILE or clickhouse://HOST, or sessions for the ledgers of this machine",
     });

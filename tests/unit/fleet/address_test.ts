@@ -1,5 +1,8 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { parseClickHouse } from "../../../lib/fleet/clickhouse/mod.ts";
+import { parseLibsql } from "../../../lib/fleet/libsql/mod.ts";
+import { openTarget } from "../../../lib/fleet/machine/mod.ts";
 import { parseNats } from "../../../lib/fleet/nats/mod.ts";
 
 Deno.test("addresses of NATS servers", () => {
@@ -25,4 +28,33 @@ Deno.test("addresses of NATS servers", () => {
       "tls://[2001:db8::1]",
     ]
   ) assertThrows(() => parseNats(text), SbxError, undefined, text);
+});
+
+Deno.test("addresses of ClickHouse and libSQL servers: TLS but on this machine", () => {
+  const { url, database, user } = parseClickHouse("clickhouse://hunter@ch.example.com/fleet");
+  assertEquals([url.href, database, user], ["https://ch.example.com:8443/", "fleet", "hunter"]);
+  assertEquals(parseClickHouse("clickhouse://127.0.0.1").url.href, "http://127.0.0.1:8123/");
+  assertEquals(
+    parseClickHouse("clickhouse://localhost.example.com:9").url.href,
+    "https://localhost.example.com:9/",
+  );
+  assertEquals(parseLibsql("libsql://db.example.com").href, "https://db.example.com/");
+  assertEquals(parseLibsql("libsql://127.0.0.1:8080").href, "http://127.0.0.1:8080/");
+  for (const text of ["clickhouse://", "clickhouse://h/a-b", "clickhouse://h?user=x", "clickhouse://h/a.b"]) {
+    assertThrows(() => parseClickHouse(text), SbxError, undefined, text);
+  }
+});
+
+Deno.test("a password in an address is refused, and is in no error", () => {
+  for (
+    const open of [
+      () => parseNats("tls://user:s3cret@host"),
+      () => parseClickHouse("clickhouse://user:s3cret@host"),
+      () => parseLibsql("libsql://user:s3cret@host"),
+      () => openTarget("postgres://user:s3cret@host"),
+    ]
+  ) {
+    const error = assertThrows(open, SbxError);
+    assert(!`${error.message} ${error.hint}`.includes("s3cret"), error.message);
+  }
 });
