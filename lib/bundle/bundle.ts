@@ -7,6 +7,7 @@ import { versionInfo } from "../base/version/mod.ts";
 import { LOG_NAMES, logTail, machineRedactor } from "../debug/mod.ts";
 import type { HostReport } from "../doctor/host/mod.ts";
 import { listProfiles } from "../profile/mod.ts";
+import type { Redactor } from "../redact/mod.ts";
 import { type Part, sessionParts } from "./session.ts";
 import { compress, tarOf } from "./tar.ts";
 
@@ -48,11 +49,11 @@ export async function collectBundle(home: Home, sources: BundleSources): Promise
     ...await logParts(home),
     ...evidence,
   ];
-  const files = parts.map(({ path, content }) => {
+  const files = renamed(parts, redactor).map(({ path, content }) => {
     const text = typeof content === "string"
       ? redactor.text(content)
       : JSON.stringify(redactor.value(content), null, 2) + "\n";
-    return fileOf(redactor.text(path), text);
+    return fileOf(path, text);
   });
   const list = files.map(({ path, size, blake3 }) => ({ path, size, blake3 }));
   const manifest = {
@@ -62,6 +63,17 @@ export async function collectBundle(home: Home, sources: BundleSources): Promise
     files: list,
   };
   return { files: [fileOf("manifest.json", JSON.stringify(manifest, null, 2) + "\n"), ...files] };
+}
+
+/** Parts with paths that hold no secret; of those that are the same then, later ones get a number. */
+function renamed(parts: readonly Part[], redactor: Redactor): Part[] {
+  const seen = new Map<string, number>();
+  return parts.map(({ path, content }) => {
+    const safe = redactor.text(path);
+    const count = (seen.get(safe) ?? 0) + 1;
+    seen.set(safe, count);
+    return { path: count === 1 ? safe : `${safe}-${count}`, content };
+  });
 }
 
 /** Writes a bundle whole, or not at all. */

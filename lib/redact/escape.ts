@@ -1,12 +1,13 @@
 /**
- * Sequences by which programs color their output, as bytes, as others write them down, or as sbx shows them. One that stands
- * before a secret ends in a letter, so that no word begins there; one inside of a secret parts it.
+ * What nobody sees in a text: sequences by which programs color their output, as bytes, as others write them down, or as sbx
+ * shows them; marks without width; and the zeros of UTF-16. A sequence before a secret ends in a letter, so that no word
+ * begins there; anything inside of a secret parts it.
  */
 import type { Span } from "./span.ts";
 
 const SEQUENCE =
   // deno-lint-ignore no-control-regex
-  /(?:\x1b|\ufffd|\\u001[bB]|\\x1[bB]|\\0?33|\\e|\^\[)(?:\[[0-9;:<=>?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\))|\x9b[0-9;:<=>?]{0,32}[ -/]{0,4}[@-~]/g;
+  /(?:\x1b|\ufffd|\\u001[bB]|\\x1[bB]|\\0?33|\\e|\^\[)(?:\[[0-9;:<=>?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\))|\x9b[0-9;:<=>?]{0,32}[ -/]{0,4}[@-~]|(?:[\x00\xad\u200b-\u200f\u2060\ufeff]|\\u0000|\\x00)+/g;
 
 /** Another reading of a text, and the places of its spans in that text. */
 interface Reading {

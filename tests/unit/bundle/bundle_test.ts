@@ -125,7 +125,9 @@ Deno.test("no secret that a user planted anywhere is in a bundle", () =>
       join(paths.logs, "console.log"),
       `-----BEGIN PRIVATE KEY-----\nQUJDREVGR0hJSktMTU5PUFFSU1RVVldY\n-----END PRIVATE KEY-----\n/home/carol/x\n`,
     );
-    await writeFile(join(paths.logs, `${token}.log`), "x\n");
+    for (const name of [token, `${token.slice(0, -1)}Z`]) {
+      await writeFile(join(paths.logs, `${name}.log`), `log ${name}\n`);
+    }
     await Deno.mkdir(dirname(paths.ledger), { recursive: true });
     await using ledger = await Ledger.open(paths.ledger, { sessionId: ID });
     ledger.append({
@@ -156,6 +158,7 @@ Deno.test("no secret that a user planted anywhere is in a bundle", () =>
     ];
     for (const part of planted) assert(!all.includes(part), `${part} is in the bundle`);
     assert(all.includes('"event_type": "http.request"'), all.slice(-3000));
+    assertEquals([...texts.keys()].filter((path) => path.includes("[redacted]")).length, 2);
   }));
 
 Deno.test("a bundle has the last events of a long record, in their order", () =>

@@ -37,6 +37,19 @@ Deno.test("a secret that a color parts is replaced whole", () => {
   }
 });
 
+Deno.test("a secret in UTF-16, or with marks that nobody sees, is replaced", () => {
+  for (const secret of SECRETS) {
+    for (const mark of ["\0", "\u200b", "\xad", "\u2060", "\\u0000"]) {
+      const found = redact(`a ${[...secret].join(mark)} b`);
+      assertEquals(found, "a [redacted] b", JSON.stringify(mark));
+    }
+    const bytes = new Uint8Array(
+      new Uint16Array([...`x\n${secret}\n`].map((char) => char.charCodeAt(0))).buffer,
+    );
+    assert(!redact(new TextDecoder().decode(bytes)).replaceAll("\0", "").includes(secret.slice(0, 20)));
+  }
+});
+
 Deno.test("colors of what is no secret stay, and time is in proportion to the text", () => {
   const plain = "\x1b[32mok\x1b[0m 3 tests \x1b[1m/usr/lib\x1b[0m \ufffd[2Jdone";
   assertEquals(redact(plain), plain);
