@@ -47,9 +47,9 @@ test-arm64: setup deps image
 	@SBX_REQUIRE_VM=1 scripts/test.sh arm64
 
 # What takes long: a repository with a pack of 300 MB through a VM and back, and in Debian trixie VMs that are suspended and forked, and
-# attacks on a folder that is shared live; a learned profile that is minimised.
-test-large: setup deps image
-	@SBX_REQUIRE_VM=1 scripts/test.sh large
+# attacks on a folder that is shared live; a learned profile that is minimised; three services with VMs and one receiver of a fleet.
+test-large: setup deps image engines
+	@SBX_REQUIRE_VM=1 SBX_FLEET_ENGINES=$(CURDIR)/.deno/engines scripts/test.sh large
 
 # The fleet: hunts on every engine compared, faults, many machines. Needs no VM. SEED=N chooses other events.
 test-fleet: setup engines
