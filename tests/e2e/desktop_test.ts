@@ -23,8 +23,19 @@ Deno.test("the desktop", async (t) => {
     await page.getByRole("button", { name: "New VM" }).click();
     await page.getByLabel("Name (optional)").fill("desk");
     await page.getByLabel("Profile").selectOption("mine");
+    await page.getByLabel("Workspace").selectOption("live");
+    await page.getByLabel("Path of the folder").fill("/nowhere/at/all");
+    await page.getByRole("button", { name: "Create", exact: true }).click();
+    await page.getByRole("dialog").getByRole("alert").getByText("/nowhere/at/all").waitFor();
+    await page.getByLabel("Workspace").selectOption("repository");
+    await page.getByLabel("Address of the repository").fill("http://git.example/repo.git");
+    assertEquals(await world.desktop.violations(), []);
     await page.getByRole("button", { name: "Create", exact: true }).click();
     await page.getByRole("row", { name: /desk/ }).getByText("Running").waitFor();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    const inClone = ["exec", "desk", "--", "git", "-C", "repo"];
+    assertEquals(await world.sbx.ok(...inClone, "log", "--format=%s"), "first\n");
+    await world.sbx.ok("exec", "desk", "--", "rm", "-r", "repo");
   });
 
   await settingsSteps(t, world);

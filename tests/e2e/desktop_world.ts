@@ -1,6 +1,7 @@
 /** The home of the desktop test: a site, rules that ask, a corp.toml with a lock, and strings that want to be markup. */
 import { join } from "node:path";
 import { DesktopBrowser } from "../helper/browser.ts";
+import { GitServer } from "../helper/git.ts";
 import { Sbx } from "../helper/sbx.ts";
 
 /** Runs where it is drawn as HTML. */
@@ -27,6 +28,7 @@ export class DesktopWorld {
     readonly sbx: Sbx,
     readonly desktop: DesktopBrowser,
     readonly site: Deno.HttpServer<Deno.NetAddr>,
+    readonly repository: GitServer,
     readonly folder: string,
   ) {}
 
@@ -35,6 +37,7 @@ export class DesktopWorld {
       { hostname: "127.0.0.1", port: 0, onListen() {} },
       () => new Response(MARKUP, { headers: { "content-type": "text/html", "x-hostile": MARKUP } }),
     );
+    const repository = await GitServer.open();
     const folder = await Deno.makeTempDir();
     await Deno.writeTextFile(join(folder, "corp.toml"), CORP);
     const sbx = await Sbx.make({ spare: false, env: { SBX_CORP_CONFIG: join(folder, "corp.toml") } });
@@ -45,15 +48,16 @@ export class DesktopWorld {
       "settings",
       "set",
       "network.upstream_overrides",
-      `asked.example=127.0.0.1:${site.addr.port}`,
+      `asked.example=127.0.0.1:${site.addr.port},git.example=127.0.0.1:${repository.port}`,
     );
-    return new DesktopWorld(sbx, await DesktopBrowser.launch(), site, folder);
+    return new DesktopWorld(sbx, await DesktopBrowser.launch(), site, repository, folder);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.desktop.browser.close();
     await this.sbx.dispose();
     await this.site.shutdown();
+    await this.repository[Symbol.asyncDispose]();
     await Deno.remove(this.folder, { recursive: true });
   }
 }

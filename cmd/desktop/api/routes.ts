@@ -15,6 +15,8 @@ import type {
   EvaluateResult,
   EventsResult,
   EvidenceResult,
+  ExecRequest,
+  ExecResult,
   FileEntry,
   FileList,
   FindingList,
@@ -105,6 +107,7 @@ export const api = {
   createVm: (request: CreateRequest) => call<VmSummary>("POST", "/vms/create", request),
   actOnVm: (id: string, action: Exclude<VmAction, "exec" | "shell" | "delete">) =>
     call<VmSummary>("POST", vm(id, action)),
+  exec: (id: string, request: ExecRequest) => call<ExecResult>("POST", vm(id, "exec"), request),
   deleteVm: (id: string) => call<unknown>("DELETE", vm(id, "delete")),
   sessions: () => call<SessionList>("GET", "/sessions/list"),
   profiles: () => call<ProfileList>("GET", "/profiles/list"),

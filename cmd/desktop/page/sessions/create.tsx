@@ -5,6 +5,10 @@ import { Dialog, FormEnd } from "../../part/dialog.tsx";
 import { act, textOf } from "../../store/act.ts";
 import { putVm } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
+import { SourceFields } from "./source.tsx";
+
+/** The workspace in a guest. */
+const WORKSPACE = "/workspace";
 
 /** A new VM. What is left open is decided by the service. */
 export function CreateDialog({ onClose }: { onClose: () => void }) {
@@ -17,8 +21,11 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
     event.preventDefault();
     busy.value = true;
     try {
-      const vm = await api.createVm(requestOf(new FormData(event.target as HTMLFormElement)));
+      const form = new FormData(event.target as HTMLFormElement);
+      const vm = await api.createVm(requestOf(form));
       putVm(vm);
+      const url = form.get("url");
+      if (url !== null) await clone(vm.id, String(url).trim());
       await act(async () => {}, text.sessions.created(vm.name));
       onClose();
     } catch (failure) {
@@ -47,6 +54,7 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
           {words.ram}
           <input name="ram_mb" type="number" min="256" max="16384" />
         </label>
+        <SourceFields />
         <label class="check">
           <input name="persistent" type="checkbox" checked />
           {words.persistent}
@@ -66,5 +74,13 @@ function requestOf(form: FormData) {
     cpus: number("cpus"),
     ram_mb: number("ram_mb"),
     persistent: form.has("persistent"),
+    ...word("dir") !== undefined && { live: { dir: word("dir")! } },
   };
+}
+
+/** Clones into the workspace of a new VM, by its own git and under its rules. */
+async function clone(vm: string, url: string): Promise<void> {
+  const command = ["git", "clone", "--quiet", "--", url];
+  const { exit_code, stderr } = await api.exec(vm, { command, cwd: WORKSPACE });
+  if (exit_code !== 0) throw new Error(text.create.source.failed(stderr.trim().split("\n").at(-1) ?? ""));
 }
