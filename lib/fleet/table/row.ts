@@ -22,7 +22,7 @@ export function eventRow({ machine_id, session_id, number }: RowKey, line: Extra
     machine_id,
     session_id,
     sequence: number,
-    ...valuesOf(EVENT_FIELDS, event),
+    ...valuesOf(EVENT, event),
     ...text("family", text("family", at(event, "common.event_type")).family?.split(".")[0]),
     ...text("decision", at(record, "decision")),
     ...text("rule_id", at(record, "rule.id")),
@@ -47,7 +47,7 @@ export function outcomeRow(
     ...text("decision", at(outcome, "decision.decision")),
     ...text("rule_id", at(outcome, "decision.rule.id")),
     has_response: at(outcome, "response") !== undefined,
-    ...valuesOf(OUTCOME_FIELDS, outcome),
+    ...valuesOf(OUTCOME, outcome),
     whole: line.whole,
     hash: line.hash,
     outcome: clean(line.text).toWellFormed(),
@@ -70,14 +70,30 @@ export function journalRow(
   };
 }
 
+/** Columns by the first key of their path, so that of an event the fields of its family alone are looked at. */
+type Fields = ReadonlyMap<string, readonly { name: string; type: Column["type"]; rest: string[] }[]>;
+const EVENT = fieldsOf(EVENT_FIELDS);
+const OUTCOME = fieldsOf(OUTCOME_FIELDS);
+
+function fieldsOf(columns: readonly Column[]): Fields {
+  const fields = columns.map(({ name, type, path }) => {
+    const [first, ...rest] = path!.split(".");
+    return { name, type, first, rest };
+  });
+  return Map.groupBy(fields, ({ first }) => first);
+}
+
 /** Values of columns. One of another type, which only a broken machine sends, would spoil the rows beside it: it is left out. */
-function valuesOf(fields: readonly Column[], root: unknown): TableRow {
+function valuesOf(fields: Fields, root: unknown): TableRow {
   const row: TableRow = {};
-  for (const { name, type, path } of fields) {
-    const value = at(root, path!);
-    if (type === "string" && typeof value === "string") row[name] = value.toWellFormed();
-    else if (type === "number" && Number.isSafeInteger(value)) row[name] = value as number;
-    else if (type === "bool" && typeof value === "boolean") row[name] = value;
+  if (typeof root !== "object" || root === null) return row;
+  for (const [first, part] of Object.entries(root)) {
+    for (const { name, type, rest } of fields.get(first) ?? []) {
+      const value = below(part, rest);
+      if (type === "string" && typeof value === "string") row[name] = value.toWellFormed();
+      else if (type === "number" && Number.isSafeInteger(value)) row[name] = value as number;
+      else if (type === "bool" && typeof value === "boolean") row[name] = value;
+    }
   }
   return row;
 }
@@ -87,8 +103,12 @@ function text(name: string, value: unknown): Record<string, string> {
 }
 
 function at(root: unknown, path: string): unknown {
+  return below(root, path.split("."));
+}
+
+function below(root: unknown, keys: readonly string[]): unknown {
   let value = root;
-  for (const key of path.split(".")) {
+  for (const key of keys) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
     value = (value as Record<string, unknown>)[key];
   }
