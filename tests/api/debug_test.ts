@@ -68,7 +68,9 @@ Deno.test({
         assertEquals(doctor.code, 1, doctor.stderr);
         const { checks } = JSON.parse(doctor.stdout);
         assert(checks.every(({ state, remedy }: any) => state !== "failed" || remedy !== undefined));
-        assertEquals((await sbx("status")).code, 1);
+        const status = await sbx("status");
+        assertEquals(status.code, 1);
+        assertMatch(status.stdout, /issue +home: \S+ belongs to another user/);
       });
 
       await t.step("sbx support-bundle, which has a reason in place of each file", async () => {

@@ -1,6 +1,6 @@
 import type { SystemStatus } from "../../../lib/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { home } from "../../../lib/base/home/mod.ts";
+import { type Home, home } from "../../../lib/base/home/mod.ts";
 import {
   Client,
   daemonPid,
@@ -47,6 +47,7 @@ async function show(json: boolean): Promise<boolean> {
   const pid = await daemonPid(place, "gateway");
   const unreachable = gateway ? undefined : await findUnreachableGateway(place);
   const ok = system?.ok === true && gateway !== undefined;
+  const issues = system ? [] : await issuesWithoutService(place);
   const report = {
     ok,
     gateway: gateway
@@ -54,12 +55,20 @@ async function show(json: boolean): Promise<boolean> {
       : unreachable
       ? { running: true, pid: unreachable.pid, missing: unreachable.missing }
       : { running: false },
-    service: system ? { running: true, ...system } : { running: false },
+    service: system ? { running: true, ...system } : { running: false, issues },
     home: place.dir,
   };
   if (json) await printJson(report);
-  else await print(formatStatus(report.gateway, system, place.dir));
+  else await print(formatStatus(report.gateway, system ?? { issues }, place.dir));
   return ok;
+}
+
+/** What the files of the home tell, where no service does. */
+async function issuesWithoutService(place: Home): Promise<string[]> {
+  const { stateFromDisk } = await import("../../../lib/debug/mod.ts");
+  const { issues, defunct } = await stateFromDisk(place);
+  // The first one says that no service answers.
+  return [...issues.slice(1), ...defunct.map(({ name, last_error }) => `VM "${name}": ${last_error}`)];
 }
 
 async function fetchSystemStatus(socket: string): Promise<SystemStatus> {
@@ -73,17 +82,20 @@ async function fetchSystemStatus(socket: string): Promise<SystemStatus> {
 
 function formatStatus(
   gateway: { running: boolean; url?: string; pid?: number; missing?: string },
-  system: SystemStatus | undefined,
+  system: SystemStatus | Pick<SystemStatus, "issues">,
   dir: string,
 ): string {
   const lines: [string, string | undefined][] = [
     ["home", dir],
     ["gateway", gatewayState(gateway)],
-    ["service", system ? `${system.version} (pid ${system.pid})` : "not running; start it with sbx start"],
+    [
+      "service",
+      "pid" in system ? `${system.version} (pid ${system.pid})` : "not running; start it with sbx start",
+    ],
   ];
   if (gateway.running) lines.push(["gateway permissions", formatPermissions(GATEWAY_PERMISSIONS)]);
-  if (system) {
-    const { vms, host, hypervisor, assets, templates, idle_suspend, issues } = system;
+  if ("pid" in system) {
+    const { vms, host, hypervisor, assets, templates, idle_suspend } = system;
     lines.push(
       ["service permissions", formatPermissions(system.permissions)],
       ["host", `${host.os} ${host.arch}, ${host.cpus} CPUs`],
@@ -100,10 +112,15 @@ function formatStatus(
       ["idle VMs", formatIdle(idle_suspend)],
       ...updateLines(system.update).filter(([name]) => name !== "sbx"),
       ["corp", system.corp],
-      ...issues.map((issue): [string, string] => ["issue", issue]),
+      // A service of an older sbx has none.
+      ["set-up", system.setup && formatSetup(system.setup)],
     );
   }
-  return pairs(lines);
+  return pairs([...lines, ...system.issues.map((issue): [string, string] => ["issue", issue])]);
+}
+
+function formatSetup({ completed_steps }: SystemStatus["setup"]): string {
+  return completed_steps.length > 0 ? `done: ${completed_steps.join(", ")}` : "no step is recorded";
 }
 
 function formatTemplates(
