@@ -81,13 +81,18 @@ export async function changesOf(work: UnitWork): Promise<UnitChanges> {
 /** Most commits of a summary; the branch has all. */
 const COMMITS_SHOWN = 100;
 
-/** The changes as a unified diff, of some paths only where they are given. */
+/**
+ * The changes as a unified diff, of some paths only where they are given.
+ *
+ * @throws {SbxError} `repo.too_large`: more than `limit` `bytes`
+ */
 export async function patchOf(
   { store: { git }, unit, tip }: UnitWork,
   paths: string[] = [],
+  limit = DIFF_MAX,
 ): Promise<string> {
   const args = ["diff-tree", "-r", "-p", "--full-index", ...DIFF, unit.work, tip, "--", ...paths];
-  return latin1(await git.run(args, { limit: DIFF_MAX }));
+  return latin1(await git.run(args, { limit }));
 }
 
 function changeOf(head: string, path: string, counts: Map<string, [string, string]>): FileChange {

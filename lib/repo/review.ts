@@ -19,11 +19,15 @@ export interface Hunk {
 /** Modes of files with lines. */
 const FILE = /^100/;
 
-/** Pieces of a changed file; none of one that is taken whole: added, deleted, binary, a link, a submodule. */
-export async function hunksOf(work: UnitWork, change: FileChange): Promise<Hunk[]> {
+/**
+ * Pieces of a changed file; none of one that is taken whole: added, deleted, binary, a link, a submodule.
+ *
+ * @throws {SbxError} `repo.too_large`: its diff has more than `limit` `bytes`
+ */
+export async function hunksOf(work: UnitWork, change: FileChange, limit?: number): Promise<Hunk[]> {
   const isText = change.added !== undefined && FILE.test(change.old_mode ?? "") &&
     FILE.test(change.new_mode ?? "");
-  return isText ? parseHunks(await patchOf(work, [pathOf(change)])) : [];
+  return isText ? parseHunks(await patchOf(work, [pathOf(change)], limit)) : [];
 }
 
 const pathOf = ({ path }: FileChange) => new TextDecoder().decode(fromLatin1(path));

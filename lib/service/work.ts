@@ -31,6 +31,9 @@ const FILES_SHOWN = 500;
 const CHARS_SHOWN = 4 * 1024 * 1024;
 const WHOLE_CHARS = 20_000;
 
+/** Most `bytes` of one file's diff that are read to be shown. */
+const DIFF_BYTES = 1024 * 1024;
+
 type UnitView = WorkView["units"][number];
 type FileView = UnitView["files"][number];
 
@@ -136,14 +139,31 @@ async function fileOf(
     is_cut: true,
   };
   if (room.files-- <= 0 || room.chars <= 0) return view;
-  const hunks = await hunksOf(unit, change);
+  const diff = await diffOf(unit, change);
+  if (!diff) return view;
+  const { hunks, text } = diff;
   const pieces = hunks.map(({ lines }) => ({ lines: lines.map(lineText) }));
-  const text = hunks.length > 0 ? "" : plain(textOf(await patchOf(unit, [textOf(path)])), true);
   const chars = pieces.reduce((sum, { lines }) => lines.reduce((all, line) => all + line.length, sum), 0);
   if (chars > room.chars) return view;
   room.chars -= chars + Math.min(text.length, WHOLE_CHARS);
   const whole = hunks.length > 0 ? {} : { text: text.slice(0, WHOLE_CHARS) };
   return { ...view, hunks: pieces, ...whole, is_cut: text.length > WHOLE_CHARS };
+}
+
+/** Pieces of a file, or the diff of one that is taken whole; `undefined` for a diff that is too long to be read. */
+async function diffOf(
+  unit: UnitWork,
+  change: FileChange,
+): Promise<{ hunks: Hunk[]; text: string } | undefined> {
+  try {
+    const hunks = await hunksOf(unit, change, DIFF_BYTES);
+    if (hunks.length > 0) return { hunks, text: "" };
+    return { hunks, text: plain(textOf(await patchOf(unit, [textOf(change.path)], DIFF_BYTES)), true) };
+  } catch (error) {
+    // One file of a guest must not hide the others.
+    if (error instanceof SbxError && error.code === "repo.too_large") return undefined;
+    throw error;
+  }
 }
 
 const lineText = (line: string) => plain(textOf(line), true);
