@@ -127,6 +127,35 @@ Deno.test("every route, with and without the token", async (t) => {
       assertEquals(body.components.securitySchemes.token.scheme, "bearer");
     });
 
+    await t.step(
+      "an unsaved rule is tried, by itself and on one event; what is wrong with it is said",
+      async () => {
+        const rules = "/profiles/code/enforcement/rules";
+        const tried = (rule: object, more = {}) =>
+          sbx.api("POST", `${rules}/try`, { rule_id: "mine", rule: { action: "block", ...rule }, ...more });
+        const match = 'dns.request.qname == "a" && http.request.hots == "b"';
+        const { status, body } = await tried({ match });
+        assertEquals(status, 200);
+        assertEquals(body.effect, undefined);
+        assertEquals(body.lints.map(({ code, at }: any) => [code, at]), [["invalid", match.indexOf("http")]]);
+        const good = { match: 'http.request.host == "b.example"' };
+        assertEquals((await tried(good)).body, { lints: [] });
+        const never = { match: 'http.request.host == "a" && dns.request.qname == "b"' };
+        assertEquals((await tried(never)).body.lints[0].code, "never-true");
+        assertEquals((await tried({ ...good, extra: 1 })).body.code, "request.unknown_field");
+        assertEquals((await tried(good, { session: "nobody" })).body.code, "vm.not_found");
+        const event = { common: { event_type: "http.request" }, http: { request: { host: "b.example" } } };
+        const draft = { rule_id: "mine", rule: { action: "block", ...good } };
+        const { body: { decision } } = await sbx.api("POST", "/profiles/code/enforcement/evaluate", {
+          event,
+          draft,
+        });
+        assertEquals([decision.decision, decision.rule.id], ["block", "mine"]);
+        assertEquals((await sbx.api("GET", `${rules}/mine`)).body.code, "policy.rule.not_found");
+        assertEquals((await sbx.api("GET", "/asks/nobody/rule")).body.code, "ask.not_found");
+      },
+    );
+
     await t.step("only its user can open what it keeps", async () => {
       for (const path of ["run/service.sock", "run/gateway.token", "run/service.pid"]) {
         assertEquals(((await Deno.stat(`${sbx.home}/${path}`)).mode ?? 0) & 0o077, 0, path);

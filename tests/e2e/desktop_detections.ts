@@ -32,6 +32,9 @@ export async function detectionSteps(t: Deno.TestContext, { sbx, desktop }: Desk
     await page.getByRole("button", { name: "Hunt in the session" }).click();
     await page.getByRole("row", { name: /http\.request\.host = "asked\.example"/ }).first().waitFor();
     assertEquals(await desktop.violations(), []);
+    await page.getByRole("button", { name: "Test on every event of it" }).click();
+    await page.getByText(/^[1-9]\d* events tested, [1-9]\d* matches$/).waitFor();
+    await page.getByRole("row", { name: /http\.request\.host = "asked\.example"/ }).first().waitFor();
     await page.getByRole("button", { name: "Put in force as an overlay" }).click();
     const remove = page.getByRole("button", { name: /^Remove .*asked-site/ });
     await remove.waitFor();

@@ -48,14 +48,26 @@ export async function lookSteps(t: Deno.TestContext, { desktop }: DesktopWorld):
     for (const words of PAGES) {
       await desktop.open(...words);
       await page.waitForTimeout(SETTLE_MS);
-      // A theme changes colours alone.
-      for (const [theme, ...rules] of [["light"], ["dark", "color-contrast"]]) {
-        await page.evaluate(`document.documentElement.dataset.theme = "${theme}"`);
-        if (words[2] !== "terminal") {
-          assertEquals(await desktop.violations(...rules), [], `${words.join("/")}, ${theme}`);
-        }
-        if (PICTURES) await page.screenshot({ path: join(PICTURES, `${words.at(-1)}-${theme}.png`) });
-      }
+      await look(words.at(-1)!);
     }
   });
+
+  await t.step("nor in the editor of a rule with a mistake", async () => {
+    await desktop.open("rules");
+    await page.getByLabel("Profile").selectOption("mine");
+    await page.getByRole("button", { name: "New rule" }).click();
+    await page.getByLabel(/^Match/).pressSequentially('http.request.hots == "asked.example"');
+    await page.locator(".cm-lintRange-error").waitFor();
+    await look("rule-editor");
+    await page.getByRole("button", { name: "Close" }).click();
+  });
+
+  async function look(name: string): Promise<void> {
+    // A theme changes colours alone.
+    for (const [theme, ...rules] of [["light"], ["dark", "color-contrast"]]) {
+      await page.evaluate(`document.documentElement.dataset.theme = "${theme}"`);
+      if (name !== "terminal") assertEquals(await desktop.violations(...rules), [], `${name}, ${theme}`);
+      if (PICTURES) await page.screenshot({ path: join(PICTURES, `${name}-${theme}.png`) });
+    }
+  }
 }

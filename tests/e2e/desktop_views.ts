@@ -21,10 +21,30 @@ export async function viewSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWo
   });
 
   await t.step("calls of models and tools are listed beside what they cost", async () => {
+    const json = JSON.stringify({
+      model: "claude-sonnet-4-5",
+      max_tokens: 10,
+      messages: [{ role: "user", content: MARKUP }],
+    });
+    const address = "http://api.anthropic.com/v1/messages";
+    await sbx.ok(
+      "exec",
+      "desk",
+      "--",
+      "curl",
+      "-s",
+      "-H",
+      "content-type: application/json",
+      "-d",
+      json,
+      address,
+    );
     await desktop.open("vm", "desk", "calls");
-    await page.getByText("No call of a model yet.").waitFor();
-    await page.getByRole("button", { name: "MCP tools" }).click();
-    await page.getByText("0 events").waitFor();
+    await page.getByRole("row", { name: /^anthropic claude-sonnet-4-5 1 1000 0 200 \$0\.0060$/ }).waitFor();
+    await page.getByRole("option", { name: /model\.call/ }).click();
+    await page.getByLabel("Body of the request").getByText("onerror").waitFor();
+    await page.getByRole("definition").getByText("$0.0060").waitFor();
+    assertEquals(await desktop.violations(), []);
   });
 
   await t.step("a file is read from the workspace", async () => {

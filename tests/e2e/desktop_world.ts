@@ -7,6 +7,17 @@ import { Sbx } from "../helper/sbx.ts";
 /** Runs where it is drawn as HTML. */
 export const MARKUP = `<img src=x onerror="globalThis.ran=1"><script>globalThis.ran=1</script>`;
 
+/** Answer of a model. */
+const MESSAGE = {
+  id: "msg_1",
+  type: "message",
+  role: "assistant",
+  model: "claude-sonnet-4-5",
+  content: [{ type: "text", text: MARKUP }],
+  stop_reason: "end_turn",
+  usage: { input_tokens: 1000, output_tokens: 200 },
+};
+
 const CORP = `
 [settings."vm.resources.scratch_disk_size_gb"]
 value = 2
@@ -35,7 +46,10 @@ export class DesktopWorld {
   static async make(): Promise<DesktopWorld> {
     const site = Deno.serve(
       { hostname: "127.0.0.1", port: 0, onListen() {} },
-      () => new Response(MARKUP, { headers: { "content-type": "text/html", "x-hostile": MARKUP } }),
+      (request) =>
+        new URL(request.url).pathname === "/v1/messages"
+          ? Response.json(MESSAGE)
+          : new Response(MARKUP, { headers: { "content-type": "text/html", "x-hostile": MARKUP } }),
     );
     const repository = await GitServer.open();
     const folder = await Deno.makeTempDir();
@@ -48,7 +62,11 @@ export class DesktopWorld {
       "settings",
       "set",
       "network.upstream_overrides",
-      `asked.example=127.0.0.1:${site.addr.port},git.example=127.0.0.1:${repository.port}`,
+      [
+        `asked.example=127.0.0.1:${site.addr.port}`,
+        `api.anthropic.com=127.0.0.1:${site.addr.port}`,
+        `git.example=127.0.0.1:${repository.port}`,
+      ].join(),
     );
     return new DesktopWorld(sbx, await DesktopBrowser.launch(), site, repository, folder);
   }

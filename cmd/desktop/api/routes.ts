@@ -30,6 +30,7 @@ import type {
   McpToolList,
   OverlaySaved,
   PackValidation,
+  PolicyContexts,
   Port,
   PortList,
   PortRequest,
@@ -158,6 +159,12 @@ export const api = {
   addDetection: (overlay: Record<string, unknown>) => call<OverlaySaved>("POST", "/detection", overlay),
   removeDetection: (id: string) => call<unknown>("DELETE", `/detection/${encodeURIComponent(id)}`),
   validatePack: (pack: Record<string, unknown>) => call<PackValidation>("POST", "/detection/validate", pack),
+  contexts: (session: string, conditions: Record<string, string | undefined>) =>
+    call<PolicyContexts>(
+      "GET",
+      `/sessions/${encodeURIComponent(session)}/policy-contexts${query(conditions)}`,
+    ),
+  backtest: (request: Record<string, unknown>) => call<Evidence>("POST", "/detection/backtest", request),
   hunt: (session: string, detections: Record<string, unknown>) =>
     call<Evidence>("POST", `/sessions/${encodeURIComponent(session)}/detection/hunt`, detections),
   mcpServers: (id: string) => call<McpServerList>("GET", profile(id, "mcp/servers/list")),

@@ -1,8 +1,10 @@
 import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import { api, type Evidence } from "../../api/routes.ts";
 import { useLoaded } from "../../part/load.ts";
 import { act, textOf } from "../../store/act.ts";
 import { text } from "../../text/en.ts";
+import { backtest } from "./backtest.ts";
 import { draftOf, EXAMPLE } from "./draft.ts";
 import { EvidenceTable } from "./evidence.tsx";
 
@@ -13,6 +15,9 @@ export function TryDetection({ onAdded }: { onAdded: () => void }) {
   const source = useSignal(EXAMPLE);
   const said = useSignal<string[]>([]);
   const evidence = useSignal<Evidence | undefined>(undefined);
+  /** the backtest that runs */
+  const running = useSignal<AbortController | undefined>(undefined);
+  useEffect(() => () => running.value?.abort(), []);
   const words = text.detections.draft;
   const chosen = session.value ?? sessions[0]?.id;
 
@@ -30,6 +35,25 @@ export function TryDetection({ onAdded }: { onAdded: () => void }) {
     if (chosen === undefined) return [words.none];
     evidence.value = await api.hunt(chosen, "pack" in draft ? draft : { rules: [draft.rule] });
     return [words.found(evidence.value.total_matches)];
+  });
+  const test = run(async () => {
+    const draft = draftOf(source.value);
+    if (chosen === undefined) return [words.none];
+    const control = running.value = new AbortController();
+    let last = words.tested(0, 0);
+    try {
+      await backtest(chosen, draft, (state) => {
+        evidence.value = state.evidence;
+        last = words.tested(state.tested, state.matches);
+        said.value = [words.testing(last)];
+      }, control.signal);
+    } catch (error) {
+      if (!control.signal.aborted) throw error;
+      return [words.stopped(last)];
+    } finally {
+      running.value = undefined;
+    }
+    return [last];
   });
   const validate = run(async () => {
     const draft = draftOf(source.value);
@@ -63,6 +87,9 @@ export function TryDetection({ onAdded }: { onAdded: () => void }) {
           </select>
         </label>
         <button type="button" onClick={hunt}>{words.hunt}</button>
+        {running.value
+          ? <button type="button" onClick={() => running.value?.abort()}>{words.stop}</button>
+          : <button type="button" onClick={test}>{words.backtest}</button>}
         <button type="button" onClick={validate}>{words.validate}</button>
         <button type="button" onClick={add}>{words.add}</button>
       </div>

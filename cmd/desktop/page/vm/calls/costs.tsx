@@ -32,7 +32,9 @@ export function Costs({ vm }: { vm: VmSummary }) {
         <p key={`${layer} ${limit}`}>{words.budget(layer, limit, used, max)}</p>
       ))}
       <p class="hint">{costs.prices}</p>
-      <button type="button" onClick={reload}>{words.again}</button>
+      <p>
+        <button type="button" onClick={reload}>{words.again}</button>
+      </p>
     </section>
   );
 }

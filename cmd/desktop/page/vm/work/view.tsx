@@ -3,34 +3,38 @@ import { useEffect } from "preact/hooks";
 import { ApiError } from "../../../api/client.ts";
 import { api, type VmSummary, type WorkTaken, type WorkView } from "../../../api/routes.ts";
 import { CommandLine } from "../../../part/command.tsx";
-import { act } from "../../../store/act.ts";
+import { act, textOf } from "../../../store/act.ts";
 import { text } from "../../../text/en.ts";
 import { type Chosen, countOf, keyOf, takeOf, withFile, withPiece } from "./chosen.ts";
 import { WorkFile } from "./file.tsx";
 
 /** What a VM changed of what was brought in, file by file and piece by piece, to be taken to this machine or left. */
 export function WorkSection({ vm }: { vm: VmSummary }) {
-  const work = useSignal<WorkView | "none" | undefined>(undefined);
+  const work = useSignal<WorkView | undefined>(undefined);
   const chosen = useSignal<Chosen>(new Map());
   const taken = useSignal<WorkTaken | undefined>(undefined);
   const words = text.work;
-  const read = () =>
-    act(async () => {
-      chosen.value = new Map();
-      work.value = await api.work(vm.id).catch((error) => {
-        if (error instanceof ApiError && error.code === "repo.none") return "none" as const;
-        throw error;
-      });
-    });
+  const problem = useSignal<string | undefined>(undefined);
+  const read = async () => {
+    chosen.value = new Map();
+    work.value = problem.value = undefined;
+    try {
+      work.value = await api.work(vm.id);
+    } catch (error) {
+      problem.value = error instanceof ApiError && error.code === "repo.none"
+        ? words.none(vm.name)
+        : textOf(error);
+    }
+  };
   useEffect(() => void read(), [vm.id]);
-  if (work.value === undefined) return <p>{text.common.loading}</p>;
-  if (work.value === "none") {
+  if (problem.value) {
     return (
-      <p class="hint">
-        {words.none(vm.name)} <button type="button" onClick={read}>{words.again}</button>
+      <p class="hint" role="status">
+        {problem.value} <button type="button" onClick={read}>{words.again}</button>
       </p>
     );
   }
+  if (work.value === undefined) return <p>{text.common.loading}</p>;
   const { dir, units } = work.value;
   const shown = work.value;
   const take = async () => {
