@@ -14,6 +14,8 @@ import { sinkAuthorization } from "../credential/mod.ts";
 /** `ms` between two rounds, and the longest wait while the collector is away. */
 const ROUND_MS = 1000;
 const WAIT_MAX_MS = 60_000;
+/** Longest text of what a machine reports in force. */
+const TOLD_MAX = 128;
 
 export interface FleetSources {
   home: Home;
@@ -151,6 +153,9 @@ function describe(config: CorpConfig | undefined): Record<string, string> {
   const { bundle } = config ?? {};
   return {
     corp: blake3(JSON.stringify(config?.file ?? null)),
-    ...(bundle && { bundle: `${bundle.channel} ${bundle.version}`, bundle_blake3: bundle.blake3 }),
+    ...(bundle && {
+      bundle: `${bundle.channel} ${bundle.version}`.slice(0, TOLD_MAX),
+      bundle_blake3: bundle.blake3,
+    }),
   };
 }
