@@ -1,4 +1,5 @@
 /** The bundle in force as a layer of corp.toml. What verifies it is loaded only where corp.toml names a channel of bundles. */
+import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import type { CorpLayer } from "../../corp/mod.ts";
 import { bundlePaths } from "./paths.ts";
@@ -14,7 +15,16 @@ export function bundleLayer(home: Pick<Home, "dir">): CorpLayer {
       const active = await readActive(home);
       // A bundle of another channel is not what this corp.toml asks for.
       if (!active || active.url !== bundles_url || active.channel !== bundles_channel) return own;
-      return (await applyBundle(home, own, active)).config;
+      try {
+        return (await applyBundle(home, own, active)).config;
+      } catch (cause) {
+        const { message } = asSbxError(cause, "reading the bundle");
+        throw new SbxError(
+          "bundle.damaged",
+          `the bundle ${active.channel} ${active.version} is not in force: ${message}`,
+          { cause, hint: "sbx fleet update fetches it again" },
+        );
+      }
     },
   };
 }

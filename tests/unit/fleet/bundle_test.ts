@@ -238,7 +238,8 @@ Deno.test("a changed bundle locks, with the last good one in force, and the next
       path,
       text.replace("evil", "good").replace("1.0.0", "1.0.1").replace(/[A-Z]/, "x"),
     );
-    assertEquals((await store.load()).status, "last_good", name);
+    const state = await store.load();
+    assert(state.status === "last_good" && state.error.message.includes("the bundle fleet 1.0.0"), name);
     assertEquals((await update()).in_force, "1.0.0");
     assertEquals((await store.load()).status, "ok", name);
   }
