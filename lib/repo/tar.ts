@@ -7,9 +7,14 @@ import { fromLatin1 } from "./git.ts";
  * The named files and the folders above them.
  *
  * @param files as `latin1`
+ * @param os whose tar it is: macOS's knows fewer options, and would add what Finder knows of a file
  * @throws {SbxError} `repo.unreadable`: tar cannot read one
  */
-export async function* archive(dir: string, files: string[]): AsyncGenerator<Uint8Array> {
+export async function* archive(
+  dir: string,
+  files: string[],
+  os: string = Deno.build.os,
+): AsyncGenerator<Uint8Array> {
   const folders = new Set(files.flatMap((path) => {
     const parts = path.split("/").slice(0, -1);
     return parts.map((_, at) => parts.slice(0, at + 1).join("/"));
@@ -22,10 +27,10 @@ export async function* archive(dir: string, files: string[]): AsyncGenerator<Uin
       "--format=posix",
       "--no-recursion",
       "--null",
-      "--verbatim-files-from",
-    ]
-      .concat(["--files-from=-", "--file=-", "--sort=none"]),
-    env: { PATH: Deno.env.get("PATH") ?? "/usr/bin:/bin", LC_ALL: "C" },
+      ...os === "darwin" ? [] : ["--verbatim-files-from", "--sort=none"],
+      ...["--files-from=-", "--file=-"],
+    ],
+    env: { PATH: Deno.env.get("PATH") ?? "/usr/bin:/bin", LC_ALL: "C", COPYFILE_DISABLE: "1" },
     clearEnv: true,
     stdin: "piped",
     stdout: "piped",

@@ -120,8 +120,13 @@ export class SpareProcess {
     }
   }
 
-  /** Starts one in a moment, after a boot. @param last machine that was started; absent: one that nobody asked for */
+  /**
+   * Starts one in a moment, after a boot, where a process can take another name and log later: on Linux.
+   *
+   * @param last machine that was started; absent: one that nobody asked for
+   */
   renew(last: SpareFor | undefined): void {
+    if (Deno.build.os !== "linux") return;
     // A VM without a disk may have one that is there already; the other way round it may not.
     if (last) this.#last = { ...last, scratch_gb: last.scratch_gb || this.#last?.scratch_gb || 0 };
     clearTimeout(this.#timer);

@@ -12,7 +12,7 @@ const LINUX_ONLY: Record<string, string> = {
   "ffi/libc/descriptor.ts": "ffi/posix/descriptor.ts",
   "ffi/libc/memory.ts": "the framework has the guest's memory",
   "lib/base/process/mod.ts": "ps, which is there already",
-  "lib/base/spawn/argument.ts": "no machine is started ahead",
+  "lib/base/spawn/argument.ts": "no process is started ahead (lib/service/spare.ts)",
   "lib/debug/report.ts": "ps, which is there already",
   "lib/doctor/host/programs.ts": "lib/doctor/host/mac.ts: the library and its entitlement",
   "lib/image/arch.ts": "images are built on Linux",
@@ -34,7 +34,7 @@ const LINUX_CALLS: Record<string, string> = {
   "directory.ts": "ffi/posix/names.ts",
   "memory.ts": "the framework has the guest's memory",
   "notify.ts": "the framework shares folders itself: no --live",
-  "output.ts": "no machine is started ahead",
+  "output.ts": "no process is started ahead (lib/service/spare.ts)",
   "stat.ts": "a type",
   "tree.ts": "ffi/posix/folder.ts",
 };
