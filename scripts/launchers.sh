@@ -6,7 +6,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$root/bin"
 for name in sbx sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp sbx-tray; do
   in_shell=:
-  [ $name != sbx ] || in_shell='[[ ${1:-} != @(exec|run) ]] || { . "$root/cmd/sbx/exec.sh"; exec_in_shell "$@"; }'
+  # macOS's bash is 3.2: it reads neither that file nor @(exec|run).
+  [ $name != sbx ] || in_shell='case ${BASH_VERSINFO[0]}:${1:-} in [5-9]:exec | [5-9]:run) . "$root/cmd/sbx/exec.sh"; exec_in_shell "$@" ;; esac'
   cat >"$root/bin/$name.new" <<LAUNCHER
 #!/bin/bash
 self=\${BASH_SOURCE[0]}
