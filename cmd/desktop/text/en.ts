@@ -203,7 +203,7 @@ export const text = {
     find: "Find in the terminal",
     over: "The terminal ended.",
     again: "Open it again",
-    links: "Control and a click open a link.",
+    links: "Control and ] leave the terminal; control and a click open a link.",
   },
   timeline: {
     list: "Events",

@@ -22,18 +22,29 @@ export interface OpenTerminal {
  * Opens a terminal in `host`. Its output stays in it: the title, the clipboard and the page are out of its reach.
  *
  * @param job the terminal of a job; absent: the VM's own
+ * @param onLeave called at control and ], which leaves a terminal in sbx shell too: tab is the program's
  * @param onEnd called when the socket ends, with its close code
  */
 export function openTerminal(
   host: HTMLElement,
   vm: string,
-  { job, fontSize, onEnd }: { job?: string; fontSize: number; onEnd: (code: number) => void },
+  { job, fontSize, onEnd, onLeave }: {
+    job?: string;
+    fontSize: number;
+    onEnd: (code: number) => void;
+    onLeave: () => void;
+  },
 ): OpenTerminal {
   const terminal = new Terminal({
     fontSize,
     scrollback: SCROLLBACK,
     screenReaderMode: true,
     linkHandler: null,
+  });
+  terminal.attachCustomKeyEventHandler(({ type, ctrlKey, key }) => {
+    if (!ctrlKey || key !== "]") return true;
+    if (type === "keydown") onLeave();
+    return false;
   });
   const fit = new FitAddon();
   const search = new SearchAddon();

@@ -9,6 +9,7 @@ import { type OpenTerminal, openTerminal } from "./open.ts";
 export function TerminalView({ vm, job, onEnd }: { vm: VmSummary; job?: string; onEnd: () => void }) {
   const host = useRef<HTMLDivElement>(null);
   const terminal = useRef<OpenTerminal>(null);
+  const find = useRef<HTMLInputElement>(null);
   const round = useSignal(0);
   const isOver = useSignal(false);
   const words = text.terminal;
@@ -21,6 +22,7 @@ export function TerminalView({ vm, job, onEnd }: { vm: VmSummary; job?: string; 
         isOver.value = true;
         onEnd();
       },
+      onLeave: () => find.current?.focus(),
     });
     terminal.current = opened;
     opened.focus();
@@ -30,6 +32,7 @@ export function TerminalView({ vm, job, onEnd }: { vm: VmSummary; job?: string; 
     <>
       <div class="buttons">
         <input
+          ref={find}
           type="search"
           aria-label={words.find}
           placeholder={words.find}
