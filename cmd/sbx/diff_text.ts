@@ -1,7 +1,7 @@
 /** Changes of a VM for people and for programs. */
 import { plain } from "../../lib/base/print/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
-import { type FileChange, shown, textOf, type UnitChanges } from "../../lib/repo/mod.ts";
+import { type FileChange, pathText, shown, textOf, type UnitChanges } from "../../lib/repo/mod.ts";
 
 /** Widest bar of `+` and `-` in a summary, in characters. */
 const BAR_MAX = 40;
@@ -55,7 +55,7 @@ export function patchText(patch: string): string {
 export function jsonOf(unit: UnitChanges, patch?: string) {
   return {
     ...unit,
-    files: unit.files.map((file) => ({ ...file, path: textOf(file.path) })),
+    files: unit.files.map((file) => ({ ...file, path: pathText(file.path) })),
     ...patch !== undefined && { patch: textOf(patch) },
   };
 }

@@ -8,7 +8,7 @@ import {
   type FileChange,
   type Hunk,
   hunksOf,
-  patchOf,
+  patchOfFile,
   shown,
   textOf,
   type UnitWork,
@@ -93,7 +93,9 @@ async function answerTo(question: string, ask: Ask): Promise<Answer> {
 const textOfHunk = ({ lines }: Hunk) => textOf(lines.join("\n"));
 
 async function textOfWhole(unit: UnitWork, change: FileChange): Promise<string> {
-  const lines = textOf(await patchOf(unit, [textOf(change.path)])).trimEnd().split("\n");
+  const patch = await patchOfFile(unit, change);
+  if (patch === "") return "its name is not UTF-8: sbx diff shows what it holds";
+  const lines = textOf(patch).trimEnd().split("\n");
   const rest = lines.length - WHOLE_LINES;
   return [...lines.slice(0, WHOLE_LINES), ...rest > 0 ? [`… ${rest} more lines (sbx diff shows all)`] : []]
     .join("\n");

@@ -1,5 +1,5 @@
 /** What a guest changed, against what was brought in. */
-import { fromLatin1, latin1, shown, splitNul } from "./git.ts";
+import { exactText, latin1, shown, splitNul } from "./git.ts";
 import { CHANGES_MAX, DIFF_MAX } from "./limit.ts";
 import { tooLarge } from "./bundle.ts";
 import type { UnitWork } from "./work.ts";
@@ -82,15 +82,25 @@ export async function changesOf(work: UnitWork): Promise<UnitChanges> {
 const COMMITS_SHOWN = 100;
 
 /**
- * The changes as a unified diff, of some paths only where they are given.
+ * The changes as a unified diff, as `latin1`.
  *
  * @throws {SbxError} `repo.too_large`: more than `limit` `bytes`
  */
-export async function patchOf(
-  { store: { git }, unit, tip }: UnitWork,
-  paths: string[] = [],
-  limit = DIFF_MAX,
-): Promise<string> {
+export function patchOf(work: UnitWork, limit = DIFF_MAX): Promise<string> {
+  return diffTree(work, [], limit);
+}
+
+/**
+ * The diff of one changed file, as `latin1`; empty where its name is not UTF-8, so that git cannot be asked for it alone.
+ *
+ * @throws {SbxError} `repo.too_large`: more than `limit` `bytes`
+ */
+export async function patchOfFile(work: UnitWork, { path }: FileChange, limit = DIFF_MAX): Promise<string> {
+  const exact = exactText(path);
+  return exact === undefined ? "" : await diffTree(work, [exact], limit);
+}
+
+async function diffTree({ store: { git }, unit, tip }: UnitWork, paths: string[], limit: number) {
   const args = ["diff-tree", "-r", "-p", "--full-index", ...DIFF, unit.work, tip, "--", ...paths];
   return latin1(await git.run(args, { limit }));
 }
@@ -121,6 +131,3 @@ async function lineOf({ store: { git } }: UnitWork, id: string): Promise<CommitL
   const [subject, author] = text.split("\n").map((line) => shown(latin1(new TextEncoder().encode(line))));
   return { id, subject, author };
 }
-
-/** A path for JSON: text, where it is UTF-8. */
-export const textOf = (path: string) => new TextDecoder().decode(fromLatin1(path));

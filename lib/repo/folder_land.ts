@@ -3,8 +3,10 @@ import { createHash } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import { openBeneath, OpenError, type PathHandle } from "../../ffi/host/beneath.ts";
 import { SbxError } from "../base/error/mod.ts";
+import { decodeUtf8 } from "../base/text/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
-import { fromLatin1, shown, splitNul } from "./git.ts";
+import { refused } from "./bundle.ts";
+import { exactText, shown, splitNul } from "./git.ts";
 import type { Entry } from "./land.ts";
 import type { UnitWork } from "./work.ts";
 
@@ -26,7 +28,7 @@ const FILE_MODE = 0o644;
  * Applies entries to the folder of the person. A file that is neither as it was brought in nor as the guest has it stays.
  * New content is written beside the folder's files first: when the disk fills, nothing has changed.
  *
- * @throws {SbxError} `disk.full`, `repo.unsupported`: a repository in the folder
+ * @throws {SbxError} `disk.full`, `repo.unsupported`: a repository in the folder, `repo.refused`: a name that is not UTF-8
  */
 export async function landFolder(work: UnitWork, entries: Entry[]): Promise<FolderLanded> {
   const before = await listing(work, work.unit.work);
@@ -111,17 +113,25 @@ function isOutside(root: string, path: string): boolean {
   }
 }
 
-const text = (path: string) => new TextDecoder().decode(fromLatin1(path));
 const nameOf = (path: string) => text(basename(path));
+
+/** A path as the host's calls take it: never another one than that which was checked. */
+function text(path: string): string {
+  const exact = exactText(path);
+  if (exact === undefined) throw refused(`"${shown(path)}" cannot be written: its name is not UTF-8`);
+  return exact;
+}
 
 /** Writes the content of every entry into the staging folder, under its number. */
 async function stage({ store }: UnitWork, staging: string, entries: Entry[]): Promise<void> {
-  for (const [at, { object }] of entries.entries()) {
+  for (const [at, { path, object }] of entries.entries()) {
     if (!object) continue;
     const to = join(staging, String(at));
     const content = store.git.stream(["cat-file", "blob", object.id]);
     if (object.mode === "120000") {
-      await Deno.symlink(new TextDecoder().decode(await collected(content)), to);
+      const target = decodeUtf8(await collected(content));
+      if (target === undefined) throw refused(`the target of "${shown(path)}" is not UTF-8`);
+      await Deno.symlink(target, to);
       continue;
     }
     using file = await Deno.open(to, { write: true, createNew: true, mode: 0o600 });

@@ -2,6 +2,7 @@
 import { joinBytes } from "../base/bytes/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { plain } from "../base/print/mod.ts";
+import { decodeUtf8, escapeBytes } from "../base/text/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
 import { GIT_ALLOCATION, GIT_MEMORY, GIT_SECONDS } from "./limit.ts";
 
@@ -83,7 +84,7 @@ export class Git {
     const args = ["--literal-pathspecs", "-C", dir];
     const plainGit = new Git(args, { ...environment(NOTHING_RUNS), ...own }, undefined, false);
     const names = await plainGit.run(["config", "-z", "--name-only", "--get-regexp", "^filter\\."])
-      .then(textOf, () => "");
+      .then(decoded, () => "");
     const filters = names.split("\0").filter((name) => name !== "").map((name): [string, string] => [
       name,
       name.toLowerCase().endsWith(".required") ? "false" : "",
@@ -136,7 +137,7 @@ export class Git {
 
   /** Runs a git command. @returns its standard output as UTF-8, without the last line feed */
   async text(args: string[], options?: GitInput): Promise<string> {
-    return textOf(await this.run(args, options)).replace(/\n$/, "");
+    return decoded(await this.run(args, options)).replace(/\n$/, "");
   }
 
   /** Whether a git command succeeds. */
@@ -261,7 +262,9 @@ function endQuietly(child: Deno.ChildProcess): void {
   }
 }
 
-const textOf = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+// A mark of byte order at the beginning is a part of the text: a name without it is another name.
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+const decoded = (bytes: Uint8Array) => decoder.decode(bytes);
 
 /** Bytes as a text of one character each, which keeps names that are not UTF-8. */
 export function latin1(bytes: Uint8Array): string {
@@ -284,10 +287,20 @@ export function splitNul(bytes: Uint8Array): string[] {
   return latin1(bytes).split("\0").slice(0, -1);
 }
 
-/** A path for people: UTF-8 where it is that. */
-export function shown(path: string): string {
-  return plain(new TextDecoder().decode(fromLatin1(path)));
+/** Text of a file, with the bytes that are not UTF-8 replaced. */
+export const textOf = (text: string) => decoded(fromLatin1(text));
+
+/** A path as the host's calls and git's arguments take it; undefined where it is not UTF-8, which they cannot name. */
+export const exactText = (path: string) => decodeUtf8(fromLatin1(path));
+
+/** A path for programs: bytes that are not UTF-8 as `\xff`. */
+export function pathText(path: string): string {
+  const bytes = fromLatin1(path);
+  return decodeUtf8(bytes) ?? escapeBytes(bytes);
 }
+
+/** A path for people. */
+export const shown = (path: string) => plain(pathText(path));
 
 /** Writes all of a stream into a file. */
 export async function writeStream(path: string, from: AsyncIterable<Uint8Array>): Promise<void> {

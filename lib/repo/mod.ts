@@ -1,9 +1,16 @@
 /** A repository or folder of a person into a VM, and the work on it back, checked (docs/repositories.md). */
 export { BRING_STAGES, bringIn, type BringOptions, type BroughtIn, defaultPlace } from "./bring.ts";
 export { bringLive, LIVE_STAGES } from "./live.ts";
-export { changesOf, type CommitLine, type FileChange, patchOf, textOf, type UnitChanges } from "./changes.ts";
+export {
+  changesOf,
+  type CommitLine,
+  type FileChange,
+  patchOf,
+  patchOfFile,
+  type UnitChanges,
+} from "./changes.ts";
 export type { FolderLanded } from "./folder_land.ts";
-export { shown } from "./git.ts";
+export { pathText, shown, textOf } from "./git.ts";
 export type { Guest, GuestOutput } from "./guest.ts";
 export type { Entry, Landed } from "./land.ts";
 export {

@@ -1,5 +1,5 @@
 /** Changes piece by piece, and entries made of the accepted ones. */
-import { type FileChange, patchOf } from "./changes.ts";
+import { type FileChange, patchOfFile } from "./changes.ts";
 import { fromLatin1, latin1 } from "./git.ts";
 import { OBJECT_MAX } from "./limit.ts";
 import type { Entry } from "./land.ts";
@@ -20,17 +20,15 @@ export interface Hunk {
 const FILE = /^100/;
 
 /**
- * Pieces of a changed file; none of one that is taken whole: added, deleted, binary, a link, a submodule.
+ * Pieces of a changed file; none of one that is taken whole: added, deleted, binary, a link, a submodule, a name that is not UTF-8.
  *
  * @throws {SbxError} `repo.too_large`: its diff has more than `limit` `bytes`
  */
 export async function hunksOf(work: UnitWork, change: FileChange, limit?: number): Promise<Hunk[]> {
   const isText = change.added !== undefined && FILE.test(change.old_mode ?? "") &&
     FILE.test(change.new_mode ?? "");
-  return isText ? parseHunks(await patchOf(work, [pathOf(change)], limit)) : [];
+  return isText ? parseHunks(await patchOfFile(work, change, limit)) : [];
 }
-
-const pathOf = ({ path }: FileChange) => new TextDecoder().decode(fromLatin1(path));
 
 /** Hunks of the diff of one file. */
 export function parseHunks(patch: string): Hunk[] {

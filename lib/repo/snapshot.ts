@@ -1,7 +1,7 @@
 /** The state of a folder as a commit, made without a write into the person's repository. */
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import { fromLatin1, type Git, latin1, splitNul } from "./git.ts";
+import { exactText, fromLatin1, type Git, latin1, splitNul } from "./git.ts";
 import { looksSecret } from "./name/mod.ts";
 import { below, type Source } from "./source.ts";
 import { initStore, type Store } from "./store.ts";
@@ -153,7 +153,9 @@ class Taker {
   }
 
   async #read(path: string, bytes: number): Promise<string> {
-    const full = join(this.source.dir, new TextDecoder().decode(fromLatin1(path)));
+    const name = exactText(path);
+    if (name === undefined) return "";
+    const full = join(this.source.dir, name);
     if (!(await Deno.lstat(full).catch(() => undefined))?.isFile) return "";
     using file = await Deno.open(full);
     const buffer = new Uint8Array(bytes);

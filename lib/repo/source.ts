@@ -1,7 +1,7 @@
 /** What a person brings in: a git repository with its submodules, or a plain folder. */
 import { resolve } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import { fromLatin1, Git, shown, splitNul } from "./git.ts";
+import { exactText, Git, shown, splitNul } from "./git.ts";
 
 /** A repository, or a folder without one. */
 export interface Source {
@@ -58,9 +58,9 @@ async function collect(dir: string, path: string, level: number): Promise<Source
 /** Paths of the submodules that are checked out. */
 async function submodules(git: Git, dir: string): Promise<string[]> {
   const entries = splitNul(await git.run(["ls-files", "-z", "--stage"]));
-  const links = entries.filter((entry) => entry.startsWith("160000 ")).map((entry) =>
-    new TextDecoder().decode(fromLatin1(entry.slice(entry.indexOf("\t") + 1)))
-  );
+  const links = entries.filter((entry) => entry.startsWith("160000 "))
+    .map((entry) => exactText(entry.slice(entry.indexOf("\t") + 1)))
+    .filter((name) => name !== undefined);
   const there = await Promise.all(
     links.map((name) => Deno.lstat(`${dir}/${name}/.git`).then(() => true, () => false)),
   );

@@ -12,7 +12,7 @@ import {
   type GuestOutput,
   type Hunk,
   hunksOf,
-  patchOf,
+  patchOfFile,
   pullAccepted,
   requireRepository,
   shown,
@@ -158,7 +158,7 @@ async function diffOf(
   try {
     const hunks = await hunksOf(unit, change, DIFF_BYTES);
     if (hunks.length > 0) return { hunks, text: "" };
-    return { hunks, text: plain(textOf(await patchOf(unit, [textOf(change.path)], DIFF_BYTES)), true) };
+    return { hunks, text: plain(textOf(await patchOfFile(unit, change, DIFF_BYTES)), true) };
   } catch (error) {
     // One file of a guest must not hide the others.
     if (error instanceof SbxError && error.code === "repo.too_large") return undefined;

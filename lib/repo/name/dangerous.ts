@@ -1,5 +1,5 @@
 /** Names of files and targets of links that are dangerous on the host, on whatever file system they land. */
-import { fromLatin1 } from "../git.ts";
+import { textOf } from "../git.ts";
 import { NAME_MAX } from "../limit.ts";
 
 /** Characters that HFS+ leaves out of names when it compares them. */
@@ -25,7 +25,7 @@ export function nameProblem(name: string): string | undefined {
 
 /** Whether a name, as `latin1`, is `.git` on some file system. */
 export function isDotGit(part: string): boolean {
-  const text = new TextDecoder().decode(fromLatin1(part)).replace(HFS_IGNORED, "");
+  const text = textOf(part).replace(HFS_IGNORED, "");
   // NTFS drops dots and spaces at the end.
   const bare = text.normalize("NFKC").toLowerCase().replace(/[. ]+$/, "");
   return bare === ".git" || NTFS_SHORT.test(bare);

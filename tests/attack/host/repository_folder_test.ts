@@ -83,3 +83,38 @@ Deno.test("a link out, .git, a set-user-id bit, a device and a foreign owner do 
   assertEquals((await pull(world)).conflicts, ["sub"]);
   assertEquals(await sh(world.person, "ls -A"), "a\ns\n");
 });
+
+Deno.test("a name or target that begins with a mark of byte order is that name, or is refused", async () => {
+  await using world = await ofFolder("echo 1 >a");
+  await sh(world.dir, "echo precious >out");
+  const inside = (path: string) => `${world.inside}/${path}`;
+  for (const target of ["\ufeff/etc/passwd", "\ufeff..", "\ufeff../out"]) {
+    await Deno.symlink(target, inside("l"));
+    await pull(world);
+    assertEquals(await Deno.readLink(`${world.person}/l`), target, "it leads where it was checked to lead");
+    await Deno.remove(inside("l"));
+    await pull(world);
+  }
+  await Deno.mkdir(inside("\ufeff.github"));
+  await Deno.mkdir(inside("\ufeff.."));
+  for (const path of ["\ufeff.envrc", "\ufeffa", "\ufeff.github/x", "\ufeff../out"]) {
+    await Deno.writeTextFile(inside(path), "2\n");
+  }
+  await Deno.symlink("x", inside("\ufeff.gitattributes"));
+  assertEquals((await pull(world)).conflicts, []);
+  assertEquals(await listing(world.person), await listing(world.inside));
+  assertEquals(
+    await sh(world.dir, "cat out person/a; ls -A person | grep -c '^[.]' || :"),
+    "precious\n1\n0\n",
+  );
+});
+
+Deno.test("a name and a target that are not UTF-8 do not land under another name", async () => {
+  await using world = await ofFolder("echo 1 >a");
+  await sh(world.inside, "echo 2 >$(printf 'b\\377'); echo 2 >$(printf 'b\\357\\277\\275')");
+  const { message } = await assertRejects(() => pull(world), SbxError);
+  assertEquals(message.includes('"b\\xff" cannot be written: its name is not UTF-8'), true, message);
+  await sh(world.inside, "rm b*; ln -s $(printf 'c\\377') l");
+  assertEquals((await assertRejects(() => pull(world), SbxError)).code, "repo.refused");
+  assertEquals(await sh(world.person, "ls -A"), "a\n");
+});

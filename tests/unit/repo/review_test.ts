@@ -1,7 +1,7 @@
 /** Pieces of a change that a person accepted one by one. */
 import { assertEquals } from "@std/assert";
 import { reviewWork } from "../../../cmd/sbx/review_walk.ts";
-import { pullAccepted } from "../../../lib/repo/mod.ts";
+import { changesOf, hunksOf, patchOfFile, pullAccepted, shown } from "../../../lib/repo/mod.ts";
 import { applyHunks, parseHunks } from "../../../lib/repo/review.ts";
 import { git, run, sh, World } from "../../helper/repository.ts";
 import { Random } from "../../helper/random.ts";
@@ -55,4 +55,32 @@ Deno.test("what is accepted becomes one commit, and the rest stays out", async (
     ),
     ["-5", "+five", "-95", "+ninety"],
   );
+});
+
+Deno.test("each piece that is shown is of the file that is taken, whatever the names", async () => {
+  const bom = "\\357\\273\\277";
+  await using world = await World.ofRepository(
+    `seq 9 >m.txt; seq 9 >$(printf '${bom}m.txt'); seq 9 >$(printf 'm\\377'); seq 9 >$(printf 'm\\357\\277\\275')`,
+  );
+  await sh(
+    world.inside,
+    `sed -i s/5/harmless/ m.txt; sed -i s/5/bom/ $(printf '${bom}m.txt'); sed -i s/5/byte/ $(printf 'm\\377')
+    sed -i s/5/harmless/ $(printf 'm\\357\\277\\275'); echo evil >$(printf '${bom}n.txt'); echo harmless >n.txt`,
+  );
+  await using work = await world.collect();
+  const [unit] = work.units;
+  const { files } = await changesOf(unit);
+  const seen = await Promise.all(files.map(async (change) => {
+    const text = (await hunksOf(unit, change)).flatMap(({ lines }) => lines).join("\n") ||
+      await patchOfFile(unit, change);
+    return [shown(change.path), /^\+(\w+)$/m.exec(text)?.[1]];
+  }));
+  assertEquals(seen, [
+    ["m.txt", "harmless"],
+    ["m\ufffd", "harmless"],
+    ["m\\xff", undefined],
+    ["n.txt", "harmless"],
+    ["\ufffdm.txt", "bom"],
+    ["\ufffdn.txt", "evil"],
+  ]);
 });

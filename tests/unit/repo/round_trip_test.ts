@@ -43,7 +43,7 @@ Deno.test("commits and uncommitted work come back as a branch, and nothing else 
       ["c.txt", "added", 1, 0],
     ]);
     assertEquals(changes.commits.map(({ subject }) => subject), ["fix a"]);
-    assertStringIncludes(await patchOf(work.units[0], ["a.txt"]), "-one\n+fixed\n");
+    assertStringIncludes(await patchOf(work.units[0]), "-one\n+fixed\n");
     const { branches: [{ branch, commits }] } = await pullWork(work);
     assertEquals([branch, commits], ["sbx/demo", 2]);
   }
