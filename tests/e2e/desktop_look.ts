@@ -5,7 +5,7 @@ import type { DesktopBrowser } from "../helper/browser.ts";
 import { fromRoot } from "../helper/repo.ts";
 import type { DesktopWorld } from "./desktop_world.ts";
 
-const PAGES = [
+export const PAGES = [
   ["sessions"],
   ["inbox"],
   ["vm", "desk", "timeline"],

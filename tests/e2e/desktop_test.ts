@@ -4,6 +4,7 @@ import { credentialSteps } from "./desktop_credentials.ts";
 import { detectionSteps } from "./desktop_detections.ts";
 import { firstSteps } from "./desktop_first_steps.ts";
 import { inboxSteps } from "./desktop_inbox.ts";
+import { keyboardSteps } from "./desktop_keyboard.ts";
 import { lookSteps } from "./desktop_look.ts";
 import { mcpSteps } from "./desktop_mcp.ts";
 import { outageSteps } from "./desktop_outage.ts";
@@ -48,6 +49,7 @@ Deno.test("the desktop", async (t) => {
   await outageSteps(t, world);
 
   await lookSteps(t, world);
+  await keyboardSteps(t, world);
 
   await t.step(
     "a VM is deleted, after the page says what is lost, and is gone in another window",
