@@ -37,8 +37,18 @@ const httpUrl = z.string().refine(
   "must be an http or https URL without a user or password; a credential_ref beside it names a credential",
 );
 const releaseUrl = z.string().refine(
-  (value) => /^(https?|file|nats|tls|clickhouse|libsql):$/.test(URL.parse(value)?.protocol ?? ""),
+  (value) => /^(https?|file):$/.test(URL.parse(value)?.protocol ?? ""),
   "must be an http, https or file URL",
+);
+/** Collectors of docs/fleet.md; lib/fleet/machine opens each of them. */
+const collectorUrl = z.string().refine(
+  (value) => {
+    const url = URL.parse(value);
+    return url !== null && /^(https?|file|nats|tls|clickhouse|libsql):$/.test(url.protocol) &&
+      !url.username &&
+      !url.password;
+  },
+  "must be an http, https, file, nats, tls, clickhouse or libsql URL without a user or password; credential_ref names a credential",
 );
 const credentialRef = z.string().regex(
   /^credential:blake3:[0-9a-f]{64}$/,
@@ -87,14 +97,7 @@ export const CorpFile = z.strictObject({
   }).prefault({}),
   /** collector of signed segments (docs/fleet.md) */
   fleet: z.strictObject({
-    url: z.string().refine(
-      (value) => {
-        const url = URL.parse(value);
-        return url !== null && /^(https?|file|nats|tls):$/.test(url.protocol) && !url.username &&
-          !url.password;
-      },
-      "must be an http, https, file, nats, tls, clickhouse or libsql URL without a user or password; credential_ref names a credential",
-    ).optional(),
+    url: collectorUrl.optional(),
     credential_ref: credentialRef.optional(),
     user: user.optional(),
     /** bodies that leave the machine; without an entry none do */

@@ -3,6 +3,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { corpInfo, CorpStore } from "../../../lib/corp/mod.ts";
+import { openTarget } from "../../../lib/fleet/machine/mod.ts";
 import { corpLayer } from "../../../lib/service/contract.ts";
 import { watchCorp } from "../../../lib/service/corp_watch.ts";
 import { checkCorp } from "../../../lib/service/mod.ts";
@@ -145,6 +146,49 @@ Deno.test("corp: every problem is reported at once, and a valid file passes", ()
       warnings: [],
     });
     assertEquals((await store.load()).status, "ok");
+  }));
+
+/** Addresses of docs/fleet.md, each with its scheme. */
+const COLLECTORS = [
+  "https://fleet.example.com:8443",
+  "http://127.0.0.1:8443",
+  "file:///mnt/evidence",
+  "tls://nats.example.com",
+  "nats://127.0.0.1:4222/sbx.fleet",
+  "clickhouse://ch.example.com/fleet",
+  "libsql://db.example.com",
+];
+const SOURCES = [
+  "[fleet]\nbundles_url = URL\n",
+  "[release]\nmanifest_url = URL\n",
+  "[release]\nchannels_url = URL\n",
+];
+
+Deno.test("corp: each collector of docs/fleet.md is taken and opened, and no other", () =>
+  inHome(async ({ file, write, store }) => {
+    for (const url of COLLECTORS) {
+      await write({ "corp.toml": `[fleet]\nurl = "${url}"\n` });
+      assertEquals((await validateCorpFile(file, checkCorp)).problems, [], url);
+      assertEquals((await store.load()).status, "ok", url);
+      assert(openTarget(url).name, url);
+    }
+    for (const url of ["postgres://db.example", "ftp://x", "nonsense", "tls://u:pw@x", "libsql://u@x"]) {
+      await write({ "corp.toml": `[fleet]\nurl = "${url}"\n` });
+      const [problem] = (await validateCorpFile(file, checkCorp)).problems;
+      assertStringIncludes(problem, "must be an http, https, file, nats, tls, clickhouse or libsql URL", url);
+    }
+  }));
+
+Deno.test("corp: bundles and releases come over http, https and file, not from a collector", () =>
+  inHome(async ({ file, write }) => {
+    for (const source of SOURCES) {
+      for (const url of COLLECTORS) {
+        await write({ "corp.toml": source.replace("URL", `"${url}"`) });
+        const { problems } = await validateCorpFile(file, checkCorp);
+        if (/^(https?|file):/.test(url)) assertEquals(problems, [], url);
+        else assertStringIncludes(problems[0] ?? "", "must be an http, https or file URL", `${source}${url}`);
+      }
+    }
   }));
 
 Deno.test("corp: a corrected rule file puts its unchanged corp.toml in force again", () =>
