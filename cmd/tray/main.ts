@@ -20,7 +20,7 @@ allow and deny. Ends when the session ends, or by its entry Quit; VMs go on.
 
 /** Stays in the tray until SIGTERM, SIGINT, Quit or the end of the session. @returns the exit code */
 export async function main(args: string[]): Promise<number> {
-  if (args.includes("--help")) {
+  if (args.includes("--help") || args.includes("-h")) {
     console.log(USAGE.trimEnd());
     return 0;
   }

@@ -1,6 +1,6 @@
 /** Notifications of a desktop: `org.freedesktop.Notifications`. */
 import dbus from "dbus-native";
-import { busAddress, connectBus } from "./connect.ts";
+import { busAddress, closeBus, connectBus } from "./connect.ts";
 
 const NAME = "org.freedesktop.Notifications", PATH = "/org/freedesktop/Notifications";
 /** Urgency of what stays until a person has seen it. */
@@ -66,8 +66,9 @@ export class DbusBoard {
   }
 
   async #connect(address: string): Promise<dbus.MessageBus> {
+    let bus: dbus.MessageBus | undefined;
     try {
-      const bus = await connectBus(address);
+      bus = await connectBus(address);
       const forget = () => {
         this.#bus = undefined;
         this.#onAction.clear();
@@ -78,7 +79,7 @@ export class DbusBoard {
       bus.connection.on("message", ({ type, interface: face, member, body, sender }: dbus.Message) => {
         // Anybody on the bus can send a signal to anybody: the owner of the name alone knows what was pressed.
         if (type !== dbus.messageType.signal || face !== NAME || sender !== this.#owner) return;
-        const [id, key] = body as [number, string];
+        const [id, key] = (body ?? []) as [number, string];
         const onAction = this.#onAction.get(id);
         if (member === "NotificationClosed" || member === "ActionInvoked") this.#onAction.delete(id);
         if (member === "ActionInvoked") onAction?.(key);
@@ -86,6 +87,7 @@ export class DbusBoard {
       return bus;
     } catch (error) {
       this.#bus = undefined;
+      if (bus) await closeBus(bus);
       throw error;
     }
   }

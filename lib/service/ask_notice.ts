@@ -5,6 +5,8 @@ import type { Notice } from "./notice.ts";
 
 /** Most characters of an ask's subject that are shown. */
 const SUBJECT_SHOWN = 200;
+/** Most characters of a failure that are told. */
+const PROBLEM_SHOWN = 200;
 /** Fewest `ms` between two notifications: a guest decides how often it asks. */
 const INTERVAL_MS = 5_000;
 /** Notifications whose end is waited for; the oldest is forgotten for one more, and stays until its desktop removes it. */
@@ -28,6 +30,8 @@ export interface AskNotifierOptions {
   /** answers an ask once */
   answer(ask: string, decision: "allow" | "deny"): Promise<unknown>;
   board(): Promise<Board>;
+  /** tells why notifications cannot be shown; once, until it is another reason */
+  tell(problem: string): void;
 }
 
 /** Shows each new ask, counts those that come in between, and takes away what was answered. */
@@ -36,6 +40,7 @@ export class AskNotifier {
   readonly #shown = new Map<string, Promise<(() => Promise<void>) | undefined>>();
   #last = -Infinity;
   #skipped = 0;
+  #problem = "";
 
   constructor(options: AskNotifierOptions) {
     this.#options = options;
@@ -53,8 +58,14 @@ export class AskNotifier {
     this.#skipped = 0;
     const [oldest] = this.#shown.keys();
     if (this.#shown.size >= SHOWN_MAX) this.#shown.delete(oldest);
-    // Without a desktop, or with one that is ending, nobody is there to be told.
-    this.#shown.set(ask.ask_id, this.#show(ask, more).catch(() => undefined));
+    this.#shown.set(ask.ask_id, this.#show(ask, more).catch((error) => this.#fail(error)));
+  }
+
+  /** A desktop that is ending or fails keeps nobody from the other ways to answer. */
+  #fail(error: unknown): undefined {
+    const problem = plain(error instanceof Error ? error.message : String(error)).slice(0, PROBLEM_SHOWN);
+    if (problem !== this.#problem) this.#options.tell(problem);
+    this.#problem = problem;
   }
 
   /** Text of the guest is markup to some desktops. */

@@ -142,6 +142,7 @@ export class Service implements Configuration {
       answer: (ask, decision) =>
         this.asks.resolve(ask, { decision, scope: "once" }, { user: userName(), client: "notification" }),
       board: openBoard,
+      tell: (problem) => log.warn(`desktop notifications cannot be shown: ${problem}`),
     });
     this.#watches.push({ [Symbol.dispose]: this.notices.listen((notice) => notifier.take(notice)) });
     this.#watches.push(

@@ -6,6 +6,7 @@ import { connectBus } from "../dbus/mod.ts";
 const WATCHER = "org.kde.StatusNotifierWatcher", WATCHER_PATH = "/StatusNotifierWatcher";
 /** Name of this process's one icon on the bus, of the form that the specification gives. */
 const ITEM_NAME = `org.kde.StatusNotifierItem-${Deno.pid}-1`;
+const HINT = "start it in a desktop session, where DBUS_SESSION_BUS_ADDRESS is set";
 
 /**
  * Connects to the session bus.
@@ -13,32 +14,39 @@ const ITEM_NAME = `org.kde.StatusNotifierItem-${Deno.pid}-1`;
  * @throws {SbxError} `tray.no_bus`
  */
 export async function openBus(address: string | undefined): Promise<dbus.MessageBus> {
-  const hint = "start it in a desktop session, where DBUS_SESSION_BUS_ADDRESS is set";
   if (address === undefined) {
     throw new SbxError("tray.no_bus", "there is no D-Bus session bus, so there is no tray to be in", {
-      hint,
+      hint: HINT,
     });
   }
   try {
     return await connectBus(address);
   } catch (cause) {
-    throw new SbxError("tray.no_bus", "the D-Bus session bus does not answer, so there is no tray to be in", {
-      cause,
-      hint,
-    });
+    throw silentBus(cause);
   }
+}
+
+function silentBus(cause: unknown): SbxError {
+  return new SbxError("tray.no_bus", "the D-Bus session bus does not answer, so there is no tray to be in", {
+    cause,
+    hint: HINT,
+  });
 }
 
 /**
  * Puts the icon into the tray, and again whenever another tray takes over, as after a restart of the panel.
  *
- * @throws {SbxError} `tray.no_host`
+ * @throws {SbxError} `tray.no_bus`, `tray.no_host`
  */
 export async function register(bus: dbus.MessageBus): Promise<void> {
-  await bus.requestName(ITEM_NAME, 0);
-  await bus.addMatch(
-    `type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged',arg0='${WATCHER}'`,
-  );
+  try {
+    await bus.requestName(ITEM_NAME, 0);
+    await bus.addMatch(
+      `type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged',arg0='${WATCHER}'`,
+    );
+  } catch (cause) {
+    throw silentBus(cause);
+  }
   bus.connection.on("message", ({ member, body }: dbus.Message) => {
     if (member === "NameOwnerChanged" && body?.[0] === WATCHER && body[2] !== "") {
       // The tray that came may be gone again.

@@ -1,6 +1,7 @@
 /** The tray: icon, menu, and what its entries do. */
 import type dbus from "dbus-native";
 import { asSbxError } from "../base/error/mod.ts";
+import { closeBus } from "../dbus/mod.ts";
 import { openBus, register } from "./bus.ts";
 import { DbusMenu, MENU_PATH } from "./dbus_menu.ts";
 import { ITEM_PATH, TrayItem } from "./item.ts";
@@ -73,7 +74,7 @@ export class Tray {
   }
 
   async close(): Promise<void> {
-    await this.#bus.close();
+    await closeBus(this.#bus);
   }
 
   async #run(action: TrayAction): Promise<void> {

@@ -1,9 +1,10 @@
 /** Desktop notifications of asks, on a D-Bus of the test's own with a program that shows them. */
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
 import dbus from "dbus-native";
 import { DbusBoard } from "../../lib/dbus/mod.ts";
 import { AskNotifier } from "../../lib/service/ask_notice.ts";
 import { macArguments } from "../../lib/service/notice_board.ts";
+import { OddBus, ODDITIES } from "../helper/odd_bus.ts";
 import { PrivateBus } from "../helper/private_bus.ts";
 import { eventually } from "../helper/sbx.ts";
 
@@ -66,14 +67,16 @@ async function desktopOn(session: PrivateBus): Promise<Desktop> {
 
 function notifier(address: string | undefined, isOn = true) {
   const answers: string[] = [];
+  const problems: string[] = [];
   const board = new DbusBoard(() => Promise.resolve(address));
   const asks = new AskNotifier({
     isOn: () => isOn,
     nameOf: () => "dev",
     answer: (id, decision) => Promise.resolve(void answers.push(`${decision} ${id}`)),
     board: () => Promise.resolve(board),
+    tell: (problem) => void problems.push(problem),
   });
-  return { asks, answers };
+  return { asks, answers, problems };
 }
 
 Deno.test(
@@ -132,6 +135,18 @@ Deno.test(
     assertEquals(desktop.shown, []);
   },
 );
+
+Deno.test("notification: a bus that misbehaves is told once, and harms nothing", options, async () => {
+  await Promise.all(ODDITIES.map(async (oddity) => {
+    await using bus = await OddBus.start(oddity);
+    const { asks, problems } = notifier(bus.address);
+    asks.take(ask("nobody sees it"));
+    await eventually(`${oddity} is told`, () => problems.length === 1);
+    assertNotEquals(problems[0], "", oddity);
+    asks.take(ask("nobody sees it", "expired"));
+    await eventually(`${oddity}: its connection is closed`, () => bus.open === 0);
+  }));
+});
 
 Deno.test("notification: on a Mac, texts are no part of the script", () => {
   const args = macArguments({ title: "sbx: dev asks", body: '" & do shell script "id' });

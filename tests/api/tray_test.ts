@@ -1,6 +1,8 @@
 /** sbx-tray on a D-Bus of the test's own, through a real gateway, with a small upstream in place of the service. */
 import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { closeBus, connectBus } from "../../lib/dbus/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
+import { OddBus, ODDITIES } from "../helper/odd_bus.ts";
 import { limitChild, runChild } from "../helper/child.ts";
 import { PrivateBus } from "../helper/private_bus.ts";
 import { fromRoot } from "../helper/repo.ts";
@@ -114,6 +116,26 @@ Deno.test("tray: without a bus, a tray or a host it says so and ends", options, 
   assertEquals(code, 1);
   assertMatch(stderr, withoutTray);
   assertEquals((await place.sbx("sbx-tray", ["--nonsense"])).code, 2);
+  for (const help of ["-h", "--help"]) assertEquals((await place.sbx("sbx-tray", [help])).code, 0);
+});
+
+Deno.test("tray: a bus that misbehaves ends it with one error and no trace", options, async () => {
+  await Promise.all(ODDITIES.map(async (oddity) => {
+    await using bus = await OddBus.start(oddity);
+    await using place = await TrayPlace.make(bus.address);
+    if (oddity === "late") {
+      const greeted = await connectBus(bus.address);
+      assertEquals(greeted.name, ":1.7");
+      await closeBus(greeted);
+    }
+    const { code, stderr } = await place.sbx("sbx-tray");
+    assertMatch(
+      stderr,
+      /^sbx-tray: the D-Bus session bus does not answer.* \(tray\.no_bus\)\n[^\n]+\n$/,
+      oddity,
+    );
+    assertEquals(code, 1, oddity);
+  }));
 });
 
 Deno.test("tray: shows VMs and asks, and does what is chosen", options, async (t) => {
