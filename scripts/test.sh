@@ -18,13 +18,31 @@ parallel=" unit fuzz attack/host "
 again=" api compiled e2e "
 [ -z "${TEST:-}${FILTER:-}" ] || again=
 
+# changers PATH…: test files that change the environment or the folder of their process, which files in parallel share.
+changers() {
+  local change='Deno\.(env\.(set|delete)|chdir)\(' helpers
+  helpers=$(grep -lE "$change" tests/helper/*.ts | sed 's#.*/#helper/#' | paste -sd'|')
+  grep -rlE --include='*_test.ts' "$change|${helpers:-$change}" "$@"
+}
+
 # run NAME PATH…: one suite. Its own closing line is counted; a suite that ends without one has failed.
 run() {
   local name=$1; shift
   echo "── $name"
-  local flags=(--no-check -A --quiet)
-  [[ "$parallel" == *" $name "* ]] && flags+=(--parallel)
+  local flags=(--no-check -A --quiet) alone=
   [ -n "${FILTER:-}" ] && flags+=(--filter "$FILTER")
+  if [[ "$parallel" == *" $name "* ]]; then
+    alone=$(changers "$@")
+    # Paths of tests hold no spaces.
+    # shellcheck disable=SC2086
+    [ -z "$alone" ] || run_files $alone
+    flags+=(--parallel --permit-no-files ${alone:+--ignore="$(paste -sd, <<<"$alone")"})
+  fi
+  run_files "$@"
+}
+
+# run_files PATH…: with $flags of the suite $name.
+run_files() {
   NO_COLOR=1 "$deno" test "${flags[@]}" "$@" 2>&1 | tee "$log"
   count "${PIPESTATUS[0]}"
   local good=$good bad=$bad
