@@ -6,7 +6,7 @@ import { shown } from "./git.ts";
 import type { UnitWork, Work } from "./work.ts";
 
 export interface PullOptions {
-  /** default `sbx/NAME`; repositories only */
+  /** default `sbx/NAME`, and for a part of the work `sbx/NAME-2`, … where that holds something else; repositories only */
   branch?: string;
   /** only these paths, as one commit on what was brought in */
   paths?: string[];
@@ -33,7 +33,7 @@ export async function pullWork(work: Work, { branch, paths = [] }: PullOptions =
   if (paths.length > 0) return await pullAccepted(work, await acceptPaths(work, paths), { branch });
   return await land(
     work,
-    branch,
+    () => Promise.resolve(branch ?? branchOf(work)),
     async (unit) => unit.unit.is_repository ? unit.tip : await entriesOf(unit, []),
   );
 }
@@ -44,7 +44,9 @@ export async function pullAccepted(
   accepted: Accepted,
   { branch }: PullOptions = {},
 ): Promise<Pulled> {
-  return await land(work, branch, async (unit) => {
+  const name = async (unit: UnitWork, commit: string) =>
+    branch ?? await freeBranch(unit, branchOf(work), commit);
+  return await land(work, name, async (unit) => {
     const entries = accepted.get(unit.unit.path) ?? [];
     if (entries.length === 0) return undefined;
     return unit.unit.is_repository ? await commitOf(unit, entries, `Work of ${work.vm}`) : entries;
@@ -76,16 +78,38 @@ function notInside(path: string): SbxError {
   });
 }
 
+const branchOf = ({ vm }: Work) => `sbx/${vm}`;
+
+/** Most names of branches that are tried. */
+const NAMES_MAX = 1000;
+
+/** The first of `sbx/NAME`, `sbx/NAME-2`, … that holds nothing which moving it to `commit` would drop. */
+async function freeBranch({ person, store }: UnitWork, branch: string, commit: string): Promise<string> {
+  for (let number = 1; number <= NAMES_MAX; number++) {
+    const name = number === 1 ? branch : `${branch}-${number}`;
+    const old = await person.text(["rev-parse", "--verify", "--quiet", `refs/heads/${name}^{commit}`])
+      .catch(() => undefined);
+    if (old === undefined || await store.git.succeeds(["merge-base", "--is-ancestor", old, commit])) {
+      return name;
+    }
+  }
+  return branch;
+}
+
 async function land(
   work: Work,
-  branch = `sbx/${work.vm}`,
+  branch: (unit: UnitWork, commit: string) => Promise<string>,
   what: (unit: UnitWork) => Promise<string | Entry[] | undefined>,
 ): Promise<Pulled> {
   const pulled: Pulled = { branches: [], is_unchanged: work.units.every(({ isUnchanged }) => isUnchanged) };
+  using _lock = await work.room.lock();
+  await refresh(work);
   for (const unit of work.units.toReversed()) {
     const found = unit.isUnchanged ? undefined : await what(unit);
     if (typeof found === "string") {
-      pulled.branches.unshift(await landBranch(unit, found, branch, `sbx: work of ${work.vm}`));
+      pulled.branches.unshift(
+        await landBranch(unit, found, await branch(unit, found), `sbx: work of ${work.vm}`),
+      );
       await work.room.write(work.record);
     } else if (found) {
       pulled.folder = await landFolder(unit, found);
@@ -94,6 +118,20 @@ async function land(
     }
   }
   return pulled;
+}
+
+/** Reads what was taken since the work was collected. @throws {SbxError} `repo.changed`: later work is compared with that */
+async function refresh({ vm, room, record }: Work): Promise<void> {
+  const units = (await room.read())?.units ?? [];
+  for (const unit of record.units) {
+    const now = units.find(({ path }) => path === unit.path);
+    if (now?.work !== unit.work) {
+      throw new SbxError("repo.changed", `work of "${vm}" was taken or a folder was brought in meanwhile`, {
+        hint: "look at the changes again, and choose anew",
+      });
+    }
+    unit.pulled = now.pulled;
+  }
 }
 
 /** What a folder has taken is what later work is compared with. */

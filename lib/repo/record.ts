@@ -3,7 +3,10 @@ import { join } from "node:path";
 import { z } from "zod";
 import { copySparse } from "../base/copy/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
-import { writeAtomic } from "../base/home/mod.ts";
+import { lockWithin, writeAtomic } from "../base/home/mod.ts";
+
+/** Longest wait for another program that takes work, in `ms`. */
+const LOCK_MS = 60_000;
 
 const Unit = z.strictObject({
   path: z.string().describe("below the folder; empty for that itself, others are submodules"),
@@ -51,6 +54,14 @@ export class Room {
   async write(record: RepositoryRecord): Promise<void> {
     await Deno.mkdir(this.dir, { recursive: true, mode: 0o700 });
     await writeAtomic(this.#path, JSON.stringify(record, null, 2));
+  }
+
+  /** Waits until nobody else takes work of the VM. @returns to be closed @throws {SbxError} `repo.busy` */
+  async lock(): Promise<Deno.FsFile> {
+    const file = await Deno.open(join(this.dir, ".lock"), { create: true, write: true, mode: 0o600 });
+    if (await lockWithin(file, LOCK_MS)) return file;
+    file.close();
+    throw new SbxError("repo.busy", "another program takes work of this VM", { hint: "try again later" });
   }
 
   /** Copies what was brought in to the room of another VM. @throws {SbxError} `repo.damaged`, `disk.full` */

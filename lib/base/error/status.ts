@@ -30,6 +30,7 @@ const BY_CODE: Record<string, number> = {
   "live.refused": 409,
   "repo.below": 409,
   "repo.none": 404,
+  "repo.busy": 409,
   "repo.changed": 409,
   "repo.no_change": 400,
   "repo.refused": 409,

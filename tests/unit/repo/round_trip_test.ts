@@ -95,6 +95,33 @@ Deno.test("single paths come back as one commit on what was brought in", async (
   }
 });
 
+Deno.test("parts taken one after the other, or at once, are all there", async () => {
+  await using world = await World.ofRepository("echo 1 >a; echo 1 >b; echo 1 >c; echo 1 >d");
+  await sh(world.inside, "for f in a b c d; do echo 2 >$f; done");
+  const take = async (path: string) => {
+    await using work = await world.collect();
+    return (await pullWork(work, { paths: [path] })).branches[0].branch;
+  };
+  assertEquals([await take("a"), await take("b"), await take("a")], ["sbx/demo", "sbx/demo-2", "sbx/demo"]);
+  assertEquals((await Promise.all([take("c"), take("d")])).toSorted(), ["sbx/demo-3", "sbx/demo-4"]);
+  const parts = ["sbx/demo", "sbx/demo-2", "sbx/demo-3", "sbx/demo-4"];
+  const changed = parts.map((branch) => git(world.person, "diff", "--name-only", "main", branch));
+  assertEquals((await Promise.all(changed)).toSorted(), ["a", "b", "c", "d"]);
+});
+
+Deno.test("a folder that took something meanwhile is looked at again first", async () => {
+  await using world = await World.make();
+  await sh(world.person, "echo 1 >a; echo 1 >b");
+  await world.bring();
+  await sh(world.inside, "echo 2 >a; echo 2 >b");
+  await using early = await world.collect();
+  await using late = await world.collect();
+  await pullWork(early, { paths: ["a"] });
+  assertEquals((await assertRejects(() => pullWork(late), SbxError)).code, "repo.changed");
+  await using again = await world.collect();
+  assertEquals((await pullWork(again)).folder!.written, ["b"]);
+});
+
 Deno.test("pushed again, the guest follows; work of its own is left as it is", async () => {
   await using world = await World.ofRepository();
   await sh(world.person, "echo two >a.txt; git commit -qam second; echo draft >draft.txt");
