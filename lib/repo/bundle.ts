@@ -1,6 +1,7 @@
 /** Bundles: git's format of refs and a pack in one stream. */
 import { SbxError } from "../base/error/mod.ts";
-import { fromLatin1, type Git, latin1 } from "./git.ts";
+import type { Git } from "./git.ts";
+import { fromLatin1, latin1 } from "./text.ts";
 import { BUNDLE_MAX, HEAD_MAX, OBJECTS_MAX } from "./limit.ts";
 
 /** The ref that a guest's bundle must have, alone. */

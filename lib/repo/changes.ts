@@ -1,5 +1,5 @@
 /** What a guest changed, against what was brought in. */
-import { exactText, latin1, shown, splitNul } from "./git.ts";
+import { exactText, latin1, shown, splitNul } from "./text.ts";
 import { CHANGES_MAX, DIFF_MAX } from "./limit.ts";
 import { tooLarge } from "./bundle.ts";
 import type { UnitWork } from "./work.ts";

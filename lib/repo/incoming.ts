@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { readBundle, refused, tooLarge } from "./bundle.ts";
-import { splitNul } from "./git.ts";
+import { splitNul } from "./text.ts";
 import { checkModules } from "./modules_check.ts";
 import { BUNDLE_MAX, COMMITS_MAX, INFLATED_MAX, OBJECT_MAX, TREE_MAX } from "./limit.ts";
 import { ObjectReader } from "./object.ts";

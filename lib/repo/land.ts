@@ -1,7 +1,7 @@
 /** Work into the person's own repository: objects and a branch, nothing else. */
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import { fromLatin1, latin1, splitNul } from "./git.ts";
+import { fromLatin1, latin1, splitNul } from "./text.ts";
 import { commitTree } from "./snapshot.ts";
 import type { UnitWork } from "./work.ts";
 

@@ -10,7 +10,7 @@ export {
   type UnitChanges,
 } from "./changes.ts";
 export type { FolderLanded } from "./folder_land.ts";
-export { pathText, shown, textOf } from "./git.ts";
+export { pathText, shown, textOf } from "./text.ts";
 export type { Guest, GuestOutput } from "./guest.ts";
 export type { Entry, Landed } from "./land.ts";
 export {

@@ -1,6 +1,6 @@
 /** Submodules that a guest names: git would run or fetch what their URLs say when a person initializes them. */
 import { refused } from "./bundle.ts";
-import { shown, splitNul } from "./git.ts";
+import { shown, splitNul } from "./text.ts";
 import { nameProblem } from "./name/mod.ts";
 import type { ObjectReader } from "./object.ts";
 import type { Store } from "./store.ts";

@@ -2,7 +2,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import { type FolderLanded, landFolder } from "./folder_land.ts";
 import { commitOf, entriesOf, type Entry, landBranch, type Landed } from "./land.ts";
-import { shown } from "./git.ts";
+import { shown } from "./text.ts";
 import type { UnitWork, Work } from "./work.ts";
 
 export interface PullOptions {

@@ -1,6 +1,6 @@
 /** Changes piece by piece, and entries made of the accepted ones. */
 import { type FileChange, patchOfFile } from "./changes.ts";
-import { fromLatin1, latin1 } from "./git.ts";
+import { fromLatin1, latin1 } from "./text.ts";
 import { OBJECT_MAX } from "./limit.ts";
 import type { Entry } from "./land.ts";
 import { ObjectReader } from "./object.ts";

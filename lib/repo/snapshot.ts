@@ -1,7 +1,8 @@
 /** The state of a folder as a commit, made without a write into the person's repository. */
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import { exactText, fromLatin1, type Git, latin1, splitNul } from "./git.ts";
+import type { Git } from "./git.ts";
+import { exactText, fromLatin1, latin1, splitNul } from "./text.ts";
 import { looksSecret } from "./name/mod.ts";
 import { below, type Source } from "./source.ts";
 import { initStore, type Store } from "./store.ts";

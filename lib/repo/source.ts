@@ -1,7 +1,8 @@
 /** What a person brings in: a git repository with its submodules, or a plain folder. */
 import { resolve } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import { exactText, Git, shown, splitNul } from "./git.ts";
+import { Git } from "./git.ts";
+import { exactText, shown, splitNul } from "./text.ts";
 
 /** A repository, or a folder without one. */
 export interface Source {

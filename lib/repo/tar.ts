@@ -1,7 +1,7 @@
 /** Files of a folder as one stream, by the host's tar: links, modes and times stay what they are. */
 import { SbxError } from "../base/error/mod.ts";
 import { plain } from "../base/print/mod.ts";
-import { fromLatin1 } from "./git.ts";
+import { fromLatin1 } from "./text.ts";
 
 /**
  * The named files and the folders above them.

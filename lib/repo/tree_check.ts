@@ -1,6 +1,6 @@
 /** What the trees of new commits would put on the host's disk. */
 import { refused, tooLarge } from "./bundle.ts";
-import { shown } from "./git.ts";
+import { shown } from "./text.ts";
 import { DEPTH_MAX, FILES_MAX, NEW_ENTRIES_MAX, PATH_MAX, TARGET_MAX, TREE_MAX } from "./limit.ts";
 import { nameProblem, targetProblem } from "./name/mod.ts";
 import { type ObjectReader, parseTree, type TreeEntry } from "./object.ts";

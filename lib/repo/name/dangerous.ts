@@ -1,5 +1,5 @@
 /** Names of files and targets of links that are dangerous on the host, on whatever file system they land. */
-import { textOf } from "../git.ts";
+import { textOf } from "../text.ts";
 import { NAME_MAX } from "../limit.ts";
 
 /** Characters that HFS+ leaves out of names when it compares them. */

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { latin1 } from "../../../lib/repo/git.ts";
+import { latin1 } from "../../../lib/repo/text.ts";
 import { nameProblem, targetProblem } from "../../../lib/repo/name/mod.ts";
 
 const bytes = (text: string) => latin1(new TextEncoder().encode(text));
