@@ -52,6 +52,10 @@ async function stay(): Promise<number> {
     });
   }
   outliveRejections();
+  const stop = new AbortController();
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    Deno.addSignalListener(signal, () => stop.abort());
+  }
   const tray = await Tray.open({
     address: await busAddress(),
     open: openDesktop,
@@ -63,10 +67,6 @@ async function stay(): Promise<number> {
     },
     report: (message) => say(`sbx-tray: ${plain(message)}`),
   });
-  const stop = new AbortController();
-  for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    Deno.addSignalListener(signal, () => stop.abort());
-  }
   tray.ended.then(() => stop.abort());
   await writeAtomic(place.trayPidFile, `${Deno.pid}\n`);
   await follow({

@@ -17,6 +17,7 @@ export async function follow({ find, onState, signal }: FollowOptions): Promise<
   onState(OFFLINE);
   while (!signal.aborted) {
     const client = await find().catch(() => undefined);
+    if (signal.aborted) return;
     if (client !== undefined) {
       await followOnce(client, onState, signal).catch(() => {});
       if (!signal.aborted) onState(OFFLINE);
@@ -36,8 +37,13 @@ async function followOnce(
   signal: AbortSignal,
 ): Promise<void> {
   const socket = client.socket("/events");
-  const closed = new Promise<void>((resolve) => socket.onclose = () => resolve());
-  const stop = () => socket.close();
+  const { promise: closed, resolve: close } = Promise.withResolvers<void>();
+  socket.onclose = () => close();
+  // A gateway that hangs does not close its end.
+  const stop = () => {
+    socket.close();
+    close();
+  };
   signal.addEventListener("abort", stop);
   try {
     const early: TrayMessage[] = [];
