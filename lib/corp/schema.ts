@@ -3,6 +3,7 @@ import { z } from "zod";
 import { BudgetTerms } from "../budget/schema.ts";
 import { rulesSchema } from "../policy/author/schema.ts";
 import { isSemVer } from "../base/semver/mod.ts";
+import { isLoopbackHost } from "../base/url/mod.ts";
 import { MachineLabel } from "../release/schema.ts";
 import { CorpMcpServers, PROFILE_ID, Provider } from "../profile/mod.ts";
 
@@ -50,6 +51,11 @@ const collectorUrl = z.string().refine(
   },
   "must be an http, https, file, nats, tls, clickhouse or libsql URL without a user or password; credential_ref names a credential",
 );
+/** True for NATS without TLS on another machine. */
+const isClear = (text?: string) => {
+  const url = text === undefined ? null : URL.parse(text);
+  return url?.protocol === "nats:" && !isLoopbackHost(url.hostname);
+};
 const credentialRef = z.string().regex(
   /^credential:blake3:[0-9a-f]{64}$/,
   'must be "credential:blake3:" and 64 hex characters, never the secret',
@@ -113,6 +119,9 @@ export const CorpFile = z.strictObject({
       .default("fleet"),
     /** of this machine, for stages of releases */
     labels: z.array(MachineLabel).max(32).default([]),
+  }).refine(({ url, credential_ref }) => credential_ref === undefined || !isClear(url), {
+    path: ["url"],
+    message: "would get its credential without TLS; use tls://",
   }).prefault({}),
   release: z.strictObject({
     manifest_url: releaseUrl.optional(),

@@ -1,6 +1,6 @@
 /** A receiver that reads from a stream or tables, and what it has. */
 import { assertEquals } from "@std/assert";
-import { pullFrom } from "../../lib/fleet/pull/mod.ts";
+import { openSource } from "../../lib/fleet/pull/mod.ts";
 import { checkFleet, enrol, makeToken, readEnd, Receiver } from "../../lib/fleet/receive/mod.ts";
 import { sessionFolder } from "../../lib/fleet/store/mod.ts";
 import { readHeads } from "../../lib/ledger/read/mod.ts";
@@ -34,7 +34,7 @@ export async function enrolled(store: string, name: string, team?: string): Prom
 export function pulling(store: string, url: string, authorize?: (url: URL) => Promise<string>) {
   const stop = new AbortController();
   const receiver = new Receiver(store);
-  const done = pullFrom(url, { dir: store, receiver, signal: stop.signal, authorize });
+  const done = openSource(url, authorize)({ dir: store, receiver, signal: stop.signal });
   done.catch(() => {});
   return {
     done,

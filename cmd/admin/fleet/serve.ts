@@ -3,7 +3,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
 import { sinkAuthorization } from "../../../lib/credential/mod.ts";
-import { pullFrom } from "../../../lib/fleet/pull/mod.ts";
+import { openSource } from "../../../lib/fleet/pull/mod.ts";
 import { Receiver, serveFleet } from "../../../lib/fleet/receive/mod.ts";
 import { PROGRAM } from "../program.ts";
 import { keepTables } from "./serve_tables.ts";
@@ -70,6 +70,12 @@ export const fleetServe: Command = {
       throw usageError({ program: PROGRAM, command: fleetServe }, "--packs needs --tables SECONDS");
     }
     const tls = cert === undefined ? undefined : { cert: await read(cert), key: await read(key!) };
+    // Refused before anything is made or listens.
+    const from = args.text("from");
+    const pull = from === undefined
+      ? undefined
+      : openSource(from, authorizeOf(args.text("credential"), args.text("user")));
+    const load = await openLoader(args);
     await Deno.mkdir(args.words[0], { recursive: true, mode: 0o700 });
     const [dir] = args.words;
     const receiver = new Receiver(dir);
@@ -87,14 +93,8 @@ export const fleetServe: Command = {
         server.shutdown();
       });
     }
-    const from = args.text("from");
-    const pulling = from === undefined ? undefined : pullFrom(from, {
-      dir,
-      receiver,
-      signal: stop.signal,
-      authorize: authorizeOf(args.text("credential"), args.text("user")),
-    });
-    const loading = load(args, dir, stop.signal);
+    const pulling = pull?.({ dir, receiver, signal: stop.signal });
+    const loading = load?.(dir, stop.signal);
     const tables = seconds === undefined ? undefined : keepTables({
       dir,
       seconds,
@@ -111,10 +111,12 @@ export const fleetServe: Command = {
   },
 };
 
-/** Loads rows into the ClickHouse server of the options, if there is one. */
-async function load(args: Arguments, dir: string, signal: AbortSignal): Promise<void> {
+/** What loads rows into the ClickHouse server of the options, if there is one. @throws {SbxError} `fleet.url.invalid` */
+async function openLoader(
+  args: Arguments,
+): Promise<((dir: string, signal: AbortSignal) => Promise<void>) | undefined> {
   const url = args.text("clickhouse");
-  if (url === undefined) return;
+  if (url === undefined) return undefined;
   const [{ ClickHouseClient, parseClickHouse }, { ClickHouseLoader, keepLoading }] = await Promise.all([
     import("../../../lib/fleet/clickhouse/mod.ts"),
     import("../../../lib/fleet/table/mod.ts"),
@@ -124,7 +126,7 @@ async function load(args: Arguments, dir: string, signal: AbortSignal): Promise<
     address,
     authorizeOf(args.text("clickhouse-credential"), address.user),
   );
-  await keepLoading(new ClickHouseLoader(dir, client), signal);
+  return (dir, signal) => keepLoading(new ClickHouseLoader(dir, client), signal);
 }
 
 /** A stored credential, as collectors get it. */

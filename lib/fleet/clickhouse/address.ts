@@ -1,5 +1,5 @@
 import { SbxError } from "../../base/error/mod.ts";
-import { shownAddress } from "../../base/url/mod.ts";
+import { isLoopbackHost, shownAddress } from "../../base/url/mod.ts";
 
 /** Ports of the HTTP interface: with TLS, and on loopback without. */
 const PORT_TLS = 8443;
@@ -30,7 +30,7 @@ export function parseClickHouse(text: string): ClickHouseAddress {
     );
   }
   const { hostname, username } = parsed;
-  const isHere = /^(127\.[0-9.]+|localhost|\[::1\])$/.test(hostname);
+  const isHere = isLoopbackHost(hostname);
   const port = Number(parsed.port || (isHere ? PORT_PLAIN : PORT_TLS));
   return {
     url: new URL(`${isHere ? "http" : "https"}://${hostname}:${port}/`),

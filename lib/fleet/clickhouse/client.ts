@@ -1,4 +1,5 @@
 import { SbxError } from "../../base/error/mod.ts";
+import { plain } from "../../base/print/mod.ts";
 import type { SqlParameter } from "../../detection/sql/mod.ts";
 import { hostFetch } from "../../proxy/mod.ts";
 import type { ClickHouseAddress } from "./address.ts";
@@ -8,6 +9,8 @@ import { formatParameter } from "./parameter.ts";
 const ANSWER_MS = 15 * 60_000;
 /** Longest answer that is read, in characters. */
 const ANSWER_MAX = 256 * 1024 * 1024;
+/** Most characters of an error or a strange answer that are shown. */
+const SAID_MAX = 500;
 /** Settings of each SELECT, so that rows are those of the other engines. */
 const SETTINGS = "SETTINGS output_format_json_quote_64bit_integers = 0, join_use_nulls = 1";
 
@@ -35,7 +38,15 @@ export class ClickHouseClient {
     }
     // Without it an error may come in the middle of the rows.
     const text = await this.#post({ wait_end_of_query: "1" }, form);
-    return text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
+    try {
+      return text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
+    } catch (cause) {
+      const said = plain(text.trimStart().split("\n")[0]).slice(0, SAID_MAX);
+      throw new SbxError("fleet.unavailable", `${this.address.name} answers with what is no JSON: ${said}`, {
+        cause,
+        hint: "is it a ClickHouse server? the port is that of its HTTP interface",
+      });
+    }
   }
 
   /** Runs a statement that answers nothing. @throws as `rows` */
@@ -75,7 +86,7 @@ export class ClickHouseClient {
       });
     }
     if (response.ok) return text;
-    const said = text.split("\n")[0].slice(0, 500);
+    const said = plain(text.split("\n")[0]).slice(0, SAID_MAX);
     // A server that starts, is full or is read-only, or a proxy before it.
     const isAway = response.status >= 502 || response.status < 400;
     throw new SbxError(

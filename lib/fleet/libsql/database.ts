@@ -1,5 +1,6 @@
 import { SbxError } from "../../base/error/mod.ts";
-import { shownAddress } from "../../base/url/mod.ts";
+import { plain } from "../../base/print/mod.ts";
+import { isLoopbackHost, shownAddress } from "../../base/url/mod.ts";
 import { RemoteDatabase } from "../../ledger/remote/mod.ts";
 
 /** Makes the `authorization` header for an address. */
@@ -15,8 +16,7 @@ export function parseLibsql(text: string): URL {
       hint: "use libsql://HOST; a stored credential is its token",
     });
   }
-  const isHere = /^(127\.[0-9.]+|localhost|\[::1\])$/.test(url.hostname);
-  return isHere ? new URL(`http://${rest}`) : url;
+  return isLoopbackHost(url.hostname) ? new URL(`http://${rest}`) : url;
 }
 
 /** A libSQL server with the tables of a fleet. */
@@ -40,7 +40,7 @@ export class FleetDatabase {
       database = await RemoteDatabase.open(this.#url.href, authorization?.replace(/^Bearer /, ""));
       return await database.run(sql, args);
     } catch (cause) {
-      const said = String((cause as Error).message ?? cause).split("\n")[0].slice(0, 300);
+      const said = plain(String((cause as Error).message ?? cause).split("\n")[0]).slice(0, 300);
       throw new SbxError("fleet.unavailable", `the collector ${this.name} does not take it: ${said}`, {
         cause,
         hint: "the rows are kept in the ledgers of this machine, and sent later",

@@ -1,5 +1,5 @@
 import { SbxError } from "../../base/error/mod.ts";
-import { shownAddress } from "../../base/url/mod.ts";
+import { isLoopbackHost, shownAddress } from "../../base/url/mod.ts";
 
 const PORT = 4222;
 /** Prefix of subjects, where the address names none. */
@@ -47,6 +47,14 @@ export function parseNats(text: string): NatsAddress {
     stream: prefix.toUpperCase().replaceAll(".", "_"),
     name: `${scheme}://${url.hostname}:${port}/${prefix}`,
   };
+}
+
+/** Refuses to send a credential without TLS, but to this machine. @throws {SbxError} `fleet.url.invalid` */
+export function refuseClear({ hostname, isTls, name }: NatsAddress): void {
+  if (isTls || isLoopbackHost(hostname)) return;
+  throw new SbxError("fleet.url.invalid", `${name} would get its credential without TLS`, {
+    hint: `use tls://${hostname}`,
+  });
 }
 
 /** Subjects: `in` is what a receiver reads, `part` the pieces of segments that are larger than a message. */

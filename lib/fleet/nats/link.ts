@@ -1,8 +1,10 @@
 import type { JetStreamClient, JetStreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { SbxError } from "../../base/error/mod.ts";
+import { plain } from "../../base/print/mod.ts";
 import { hostNetwork } from "../../proxy/mod.ts";
-import type { NatsAddress } from "./address.ts";
+import { type NatsAddress, refuseClear } from "./address.ts";
+import { checkGreeting } from "./greeting.ts";
 
 /** Makes the `authorization` header for an address. */
 type Authorize = (url: URL) => Promise<string>;
@@ -23,21 +25,25 @@ export interface NatsLink {
 /**
  * Connects; short interruptions are mended by the client. The library is loaded here, only where it is used.
  *
- * @throws {SbxError} `fleet.unavailable`
+ * @throws {SbxError} `fleet.unavailable`; `fleet.url.invalid`: a credential would go in clear
  */
 export async function openNats(address: NatsAddress, authorize?: Authorize): Promise<NatsLink> {
+  if (authorize) refuseClear(address);
   const [{ connect }, { jetstream, jetstreamManager }] = await Promise.all([
     import("@nats-io/transport-node"),
     import("@nats-io/jetstream"),
   ]);
   const credential = authorize && await loginOf(address, authorize);
   try {
+    await checkGreeting(address, ANSWER_MS);
     const connection = await connect({
       servers: `${address.hostname}:${address.port}`,
       name: "sbx",
       timeout: ANSWER_MS,
       maxReconnectAttempts: RECONNECTS_MAX,
       reconnectTimeWait: 1000,
+      // Without TLS a credential goes to this machine only, and to no other server that this one names.
+      ignoreClusterUpdates: !address.isTls,
       tls: address.isTls ? { ca: await authorities() } : null,
       ...credential,
     });
@@ -63,7 +69,7 @@ export function natsError({ name }: NatsAddress, cause: unknown): SbxError {
 
 function textOf(cause: unknown): string {
   const text = cause instanceof Error ? cause.message : String(cause);
-  return text.split("\n")[0].slice(0, 300);
+  return plain(text.split("\n")[0]).slice(0, 300);
 }
 
 /** Certificate authorities: those of the settings beside the usual ones. */

@@ -1,2 +1,2 @@
 /** Receiving from where machines put their segments: a stream or a database between them and the receiver (docs/fleet.md). */
-export { pullFrom, type PullOptions } from "./pull.ts";
+export { openSource, type PullOptions } from "./pull.ts";

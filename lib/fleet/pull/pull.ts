@@ -2,7 +2,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { shownAddress } from "../../base/url/mod.ts";
 import { ClickHouseClient, parseClickHouse } from "../clickhouse/mod.ts";
 import { FleetDatabase } from "../libsql/mod.ts";
-import { parseNats } from "../nats/mod.ts";
+import { parseNats, refuseClear } from "../nats/mod.ts";
 import { ClickHouseTables } from "./clickhouse.ts";
 import { LibsqlTables } from "./libsql.ts";
 import { pullNats } from "./nats.ts";
@@ -11,21 +11,27 @@ import type { Pulled } from "./take.ts";
 
 /** How a receiver reads from where machines put their segments. */
 export interface PullOptions extends Pulled {
-  authorize?: ((url: URL) => Promise<string>) | undefined;
   signal: AbortSignal;
   onKept?(messages: number): void;
 }
 
-/** Reads what a URL names until it is aborted. @throws {SbxError} `fleet.url.invalid`, `fleet.unavailable` */
-export async function pullFrom(url: string, options: PullOptions): Promise<void> {
-  if (/^(nats|tls):/.test(url)) return await pullNats({ ...options, address: parseNats(url) });
+/** Reads until it is aborted. @throws {SbxError} `fleet.unavailable` and others that no later try mends */
+export type Pull = (options: PullOptions) => Promise<void>;
+
+/** Prepares to read what a URL names; nothing is connected yet. @throws {SbxError} `fleet.url.invalid` */
+export function openSource(url: string, authorize?: (url: URL) => Promise<string>): Pull {
+  if (/^(nats|tls):/.test(url)) {
+    const address = parseNats(url);
+    if (authorize) refuseClear(address);
+    return (options) => pullNats({ ...options, address, authorize });
+  }
   if (url.startsWith("clickhouse:")) {
-    const client = new ClickHouseClient(parseClickHouse(url), options.authorize);
-    return await pullTables({ ...options, tables: new ClickHouseTables(client) });
+    const tables = new ClickHouseTables(new ClickHouseClient(parseClickHouse(url), authorize));
+    return (options) => pullTables({ ...options, tables });
   }
   if (url.startsWith("libsql:")) {
-    const tables = new LibsqlTables(new FleetDatabase(url, options.authorize));
-    return await pullTables({ ...options, tables });
+    const tables = new LibsqlTables(new FleetDatabase(url, authorize));
+    return (options) => pullTables({ ...options, tables });
   }
   throw new SbxError("fleet.url.invalid", `a receiver cannot read from "${shownAddress(url)}"`, {
     hint: "use tls://HOST of a NATS server, clickhouse://HOST or libsql://HOST",

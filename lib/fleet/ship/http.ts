@@ -1,4 +1,5 @@
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { plain } from "../../base/print/mod.ts";
 import { hostFetch } from "../../proxy/mod.ts";
 import { Heads } from "../segment/mod.ts";
 import type { Receipt, SegmentTarget } from "./target.ts";
@@ -70,12 +71,12 @@ export class HttpTarget implements SegmentTarget {
 
   #failure(status: number, body: unknown): SbxError {
     const { error, hint } = body as { error?: string; hint?: string };
-    const said = typeof error === "string" ? `: ${error.slice(0, 300)}` : "";
+    const said = typeof error === "string" ? `: ${plain(error).slice(0, 300)}` : "";
     const message = `the collector ${this.name} answers with status ${status}${said}`;
     // Anything else passes: a full disk there, a proxy between, a wrong password.
     const isRefused = [400, 403, 413, 415, 422].includes(status);
     return new SbxError(isRefused ? "fleet.refused" : "fleet.unavailable", message, {
-      hint: typeof hint === "string" ? hint.slice(0, 300) : KEPT,
+      hint: typeof hint === "string" ? plain(hint).slice(0, 300) : KEPT,
     });
   }
 }

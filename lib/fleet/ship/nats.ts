@@ -7,6 +7,7 @@ import {
   openNats,
   parseNats,
   PARTS_HEADER,
+  refuseClear,
   subjects,
   TO_HEADER,
 } from "../nats/mod.ts";
@@ -41,6 +42,7 @@ export class NatsTarget implements SegmentTarget {
 
   constructor(url: string, authorize?: Authorize) {
     this.#address = parseNats(url);
+    if (authorize) refuseClear(this.#address);
     this.name = this.#address.name;
     this.#authorize = authorize;
   }

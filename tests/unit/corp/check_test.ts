@@ -179,6 +179,21 @@ Deno.test("corp: each collector of docs/fleet.md is taken and opened, and no oth
     }
   }));
 
+Deno.test("corp: a credential goes to NATS by TLS, or to this machine", () =>
+  inHome(async ({ file, write }) => {
+    const credential = `credential_ref = "credential:blake3:${"0".repeat(64)}"\n`;
+    const problems = async (url: string) => {
+      await write({ "corp.toml": `[fleet]\nurl = "${url}"\n${credential}` });
+      return (await validateCorpFile(file, checkCorp)).problems;
+    };
+    for (const url of ["tls://nats.example.com", "nats://127.0.0.1:4222", "nats://localhost"]) {
+      assertEquals(await problems(url), [], url);
+    }
+    for (const url of ["nats://nats.example.com", "nats://192.0.2.1:4222"]) {
+      assertStringIncludes((await problems(url))[0] ?? "", "without TLS; use tls://", url);
+    }
+  }));
+
 Deno.test("corp: bundles and releases come over http, https and file, not from a collector", () =>
   inHome(async ({ file, write }) => {
     for (const source of SOURCES) {

@@ -1,9 +1,11 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseClickHouse } from "../../../lib/fleet/clickhouse/mod.ts";
 import { parseLibsql } from "../../../lib/fleet/libsql/mod.ts";
 import { openTarget } from "../../../lib/fleet/machine/mod.ts";
-import { parseNats } from "../../../lib/fleet/nats/mod.ts";
+import { NatsTarget } from "../../../lib/fleet/ship/mod.ts";
+import { openSource } from "../../../lib/fleet/pull/mod.ts";
+import { openNats, parseNats } from "../../../lib/fleet/nats/mod.ts";
 
 Deno.test("addresses of NATS servers", () => {
   assertEquals(parseNats("tls://nats.example.com"), {
@@ -52,9 +54,38 @@ Deno.test("a password in an address is refused, and is in no error", () => {
       () => parseClickHouse("clickhouse://user:s3cret@host"),
       () => parseLibsql("libsql://user:s3cret@host"),
       () => openTarget("postgres://user:s3cret@host"),
+      () => parseNats("tls://user:pa/s3cret@host"),
+      () => parseClickHouse("clickhouse://user:pa#s3cret@host"),
+      () => parseClickHouse("clickhouse://host?password=s3cret"),
+      () => parseClickHouse("clickhouse://user:a@s3cret@host"),
+      () => parseLibsql("libsql://host?authToken=s3cret"),
+      () => parseLibsql("libsql://host?authToken=a@s3cret"),
+      () => parseLibsql("libsql://host#s3cret"),
+      () => openTarget("user:s3cret@host"),
+      () => openSource("https://user:s3cret@host"),
+      () => openSource("user:s3cret@host"),
     ]
   ) {
     const error = assertThrows(open, SbxError);
     assert(!`${error.message} ${error.hint}`.includes("s3cret"), error.message);
   }
+});
+
+Deno.test("a credential goes to NATS by TLS, or to this machine", async () => {
+  const authorize = () => Promise.resolve("Bearer s3cret");
+  const clear = parseNats("nats://nats.example.com");
+  for (
+    const open of [
+      () => Promise.resolve().then(() => new NatsTarget("nats://nats.example.com", authorize)),
+      () => Promise.resolve().then(() => openSource("nats://192.0.2.1", authorize)),
+      () => openNats(clear, authorize),
+    ]
+  ) {
+    const { code, hint } = await assertRejects(open, SbxError);
+    assertEquals([code, hint?.startsWith("use tls://")], ["fleet.url.invalid", true]);
+  }
+  for (const url of ["nats://127.0.0.1:1", "nats://localhost", "nats://[::1]", "tls://nats.example.com"]) {
+    assert(new NatsTarget(url, authorize).name);
+  }
+  assert(new NatsTarget("nats://nats.example.com").name);
 });
