@@ -18,9 +18,10 @@ parallel=" unit fuzz attack/host "
 again=" api compiled e2e "
 [ -z "${TEST:-}${FILTER:-}" ] || again=
 
-# changers PATH…: test files that change the environment or the folder of their process, which files in parallel share.
-changers() {
-  local change='Deno\.(env\.(set|delete)|chdir)\(' helpers
+# sharers PATH…: test files that change the environment or the folder of their process, or count its descriptors: files in
+# parallel are threads of one process.
+sharers() {
+  local change='Deno\.(env\.(set|delete)|chdir)\(|/proc/self/fd' helpers
   helpers=$(grep -lE "$change" tests/helper/*.ts | sed 's#.*/#helper/#' | paste -sd'|')
   grep -rlE --include='*_test.ts' "$change|${helpers:-$change}" "$@"
 }
@@ -32,7 +33,7 @@ run() {
   local flags=(--no-check -A --quiet) alone=
   [ -n "${FILTER:-}" ] && flags+=(--filter "$FILTER")
   if [[ "$parallel" == *" $name "* ]]; then
-    alone=$(changers "$@")
+    alone=$(sharers "$@")
     # Paths of tests hold no spaces.
     # shellcheck disable=SC2086
     [ -z "$alone" ] || run_files $alone

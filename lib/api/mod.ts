@@ -1,3 +1,4 @@
 /** HTTP API of sbx-service: one definition for validation, `GET /openapi.json` and the gateway's allow-list. */
 export * from "./schema.ts";
-export { ROUTE_GROUPS, routeTable } from "./table.ts";
+export { ROUTE_GROUPS } from "./groups.ts";
+export { routeTable } from "./table.ts";

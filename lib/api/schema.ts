@@ -21,3 +21,4 @@ export * from "./update.ts";
 export * from "./vm.ts";
 export * from "./vm_record.ts";
 export * from "./work.ts";
+export type * from "./typed.ts";

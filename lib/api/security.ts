@@ -61,7 +61,7 @@ export const VmSecurityLatest = z.object({
 }).openapi("VmSecurityLatest");
 export type VmSecurityLatest = z.infer<typeof VmSecurityLatest>;
 
-const vmRoute = (path: string, description: string, schema: z.ZodType) =>
+const vmRoute = <P extends string, S extends z.ZodType>(path: P, description: string, schema: S) =>
   createRoute({
     method: "get",
     path,

@@ -61,7 +61,7 @@ export type SystemStatus = z.infer<typeof SystemStatus>;
 /** Content type of the text format of Prometheus. */
 export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-const get = (path: string, description: string, schema: z.ZodType) =>
+const get = <P extends string, S extends z.ZodType>(path: P, description: string, schema: S) =>
   createRoute({ method: "get", path, tags: ["system"], responses: answers(description, schema) });
 
 export const systemRoutes = {

@@ -1,46 +1,5 @@
 import type { RouteKey } from "../gateway/mod.ts";
-import { credentialRoutes } from "./credential.ts";
-import { debugRoutes } from "./debug.ts";
-import { detectionRoutes } from "./detection.ts";
-import { fileRoutes } from "./file.ts";
-import { imageRoutes } from "./image.ts";
-import { jobRoutes } from "./job.ts";
-import { mcpRoutes } from "./mcp.ts";
-import { policyRoutes } from "./policy.ts";
-import { portRoutes } from "./port.ts";
-import { profileRoutes } from "./profile.ts";
-import { securityRoutes } from "./security.ts";
-import { sessionRoutes } from "./session.ts";
-import { settingsRoutes } from "./settings.ts";
-import { snapshotRoutes } from "./snapshot.ts";
-import { systemRoutes } from "./system.ts";
-import { templateRoutes } from "./template.ts";
-import { updateRoutes } from "./update.ts";
-import { vmRoutes } from "./vm.ts";
-import { workRoutes } from "./work.ts";
-
-/** Definitions of all routes, one group per resource. */
-export const ROUTE_GROUPS = {
-  system: systemRoutes,
-  update: updateRoutes,
-  debug: debugRoutes,
-  vm: vmRoutes,
-  job: jobRoutes,
-  port: portRoutes,
-  template: templateRoutes,
-  image: imageRoutes,
-  file: fileRoutes,
-  snapshot: snapshotRoutes,
-  work: workRoutes,
-  security: securityRoutes,
-  session: sessionRoutes,
-  policy: policyRoutes,
-  settings: settingsRoutes,
-  profile: profileRoutes,
-  mcp: mcpRoutes,
-  credential: credentialRoutes,
-  detection: detectionRoutes,
-};
+import { ROUTE_GROUPS } from "./groups.ts";
 
 /** All routes of the service; the gateway forwards no others (docs/contracts.md §2). */
 export function routeTable(): RouteKey[] {

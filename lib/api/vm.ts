@@ -200,12 +200,17 @@ export type PurgeResult = z.infer<typeof PurgeResult>;
 export const StatusResult = z.object({ id: z.uuid(), status: VmStatus, last_error: z.string().optional() });
 
 const tags = ["vm"];
-const vm = (
-  method: "get" | "post" | "delete",
-  action: string,
+const vm = <
+  M extends "get" | "post" | "delete",
+  A extends string,
+  S extends z.ZodType,
+  R extends object = Record<never, never>,
+>(
+  method: M,
+  action: A,
   description: string,
-  schema: z.ZodType,
-  request = {},
+  schema: S,
+  request = {} as R,
 ) =>
   createRoute({
     method,

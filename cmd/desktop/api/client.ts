@@ -1,4 +1,6 @@
-/** HTTP client of the gateway, with the session of this page. */
+/** HTTP client of the gateway, with the session of this page. What the service has no route for does not compile. */
+import type { Answer, Body, Method, Params, PathOf, Query, RouteAt } from "../../../lib/api/schema.ts";
+import { filled } from "./address.ts";
 import { sessionKey } from "./session.ts";
 
 /** Error of the API: what happened, and what to do next. */
@@ -28,9 +30,24 @@ export async function send(method: string, path: string, json?: unknown, body?: 
   );
 }
 
-/** The JSON of an answer. */
-export async function call<T>(method: string, path: string, json?: unknown): Promise<T> {
-  return await (await send(method, path, json)).json();
+/** Asks for the JSON of a route without a body. */
+export async function ask<M extends Method, P extends PathOf<M>>(
+  method: M,
+  path: P,
+  params: Params<P>,
+  query?: Query<RouteAt<M, P>>,
+): Promise<Answer<RouteAt<M, P>>> {
+  return await (await send(method, filled(path, params, query))).json();
+}
+
+/** Sends JSON to a route, and returns that of its answer. */
+export async function tell<M extends Method, P extends PathOf<M>>(
+  method: M,
+  path: P,
+  params: Params<P>,
+  body: Body<RouteAt<M, P>>,
+): Promise<Answer<RouteAt<M, P>>> {
+  return await (await send(method, filled(path, params), body)).json();
 }
 
 /** Opens a WebSocket of the API; its key is a subprotocol, since pages cannot set headers of sockets. */

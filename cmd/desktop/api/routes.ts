@@ -1,49 +1,21 @@
 /** The routes that pages call, with the types of the service's own definitions. */
 import type {
   AskAnswer,
-  AskList,
   AskRule,
   AskView,
-  CostReport,
   CreateRequest,
   CredentialAdd,
-  CredentialAudit,
-  CredentialList,
   CredentialView,
-  DetectionList,
-  DetectionStats,
-  EvaluateResult,
   EventsResult,
   EvidenceResult,
   ExecRequest,
-  ExecResult,
   FileEntry,
-  FileList,
-  FindingList,
-  Job,
-  JobList,
-  LogsResult,
   McpChange,
-  McpChanges,
-  McpRefreshed,
-  McpServerList,
-  McpToolList,
-  OverlaySaved,
-  PackValidation,
-  PolicyContexts,
-  Port,
-  PortList,
   PortRequest,
-  ProfileList,
   RuleList,
-  RuleSaved,
-  SessionList,
   SettingExplanation,
   SettingsResponse,
-  SnapshotDiff,
   SnapshotInfo,
-  SnapshotList,
-  SnapshotRestored,
   SystemStatus,
   TryRequest,
   TryResult,
@@ -55,7 +27,9 @@ import type {
   WorkTaken,
   WorkView,
 } from "../../../lib/api/schema.ts";
-import { call, send } from "./client.ts";
+import type { Body, Method, PathOf, Query, RouteAt } from "../../../lib/api/schema.ts";
+import { addressOf } from "./address.ts";
+import { ask, send, tell } from "./client.ts";
 
 export type Explanation = SettingExplanation;
 export type Settings = typeof SettingsResponse["_output"];
@@ -92,98 +66,96 @@ export type {
   WorkView,
 };
 
-const vm = (id: string, rest: string) => `/vms/${encodeURIComponent(id)}/${rest}`;
-const profile = (id: string, rest: string) => `/profiles/${encodeURIComponent(id)}/${rest}`;
 /** A tool's name as one segment (docs/contracts.md §8, "MCP routes"). */
-const tool = (name: string) =>
-  encodeURIComponent(name.replaceAll("~", "~0").replaceAll("/", "~1").replaceAll("%", "~2"));
-const query = (values: Record<string, string | undefined>) => {
-  const pairs = Object.entries(values).filter((pair): pair is [string, string] => !!pair[1]);
-  return pairs.length === 0 ? "" : `?${new URLSearchParams(pairs)}`;
-};
+const toolName = (name: string) => name.replaceAll("~", "~0").replaceAll("/", "~1").replaceAll("%", "~2");
+
+type Conditions<P extends PathOf<"GET">> = Query<RouteAt<"GET", P>>;
+type Told<M extends Method, P extends PathOf<M>> = Body<RouteAt<M, P>>;
+
+type VmVerb = Exclude<VmAction, "exec" | "shell" | "delete">;
+
+/** What a person wrote; the service checks it. */
+type Written = Record<string, unknown>;
+type Evaluated = Told<"POST", "/profiles/{id}/enforcement/evaluate">;
 
 export const api = {
-  vms: () => call<{ vms: VmSummary[] }>("GET", "/vms/list"),
-  vm: (id: string) => call<VmInfo>("GET", vm(id, "info")),
-  createVm: (request: CreateRequest) => call<VmSummary>("POST", "/vms/create", request),
-  actOnVm: (id: string, action: Exclude<VmAction, "exec" | "shell" | "delete">) =>
-    call<VmSummary>("POST", vm(id, action)),
-  exec: (id: string, request: ExecRequest) => call<ExecResult>("POST", vm(id, "exec"), request),
-  deleteVm: (id: string) => call<unknown>("DELETE", vm(id, "delete")),
-  sessions: () => call<SessionList>("GET", "/sessions/list"),
-  profiles: () => call<ProfileList>("GET", "/profiles/list"),
-  asks: () => call<AskList>("GET", "/asks"),
-  resolveAsk: (id: string, answer: AskAnswer) =>
-    call<AskView>("POST", `/asks/${encodeURIComponent(id)}/resolve`, answer),
-  ruleOfAsk: (id: string) => call<AskRule>("GET", `/asks/${encodeURIComponent(id)}/rule`),
-  events: (session: string, conditions: Record<string, string | undefined>) =>
-    call<EventsResult>("GET", `/sessions/${encodeURIComponent(session)}/events${query(conditions)}`),
-  why: (session: string, event: string) =>
-    call<WhyResult>("GET", `/sessions/${encodeURIComponent(session)}/events/${event}/why`),
-  settings: () => call<Settings>("GET", "/settings/info"),
-  explainSetting: (id: string) => call<Explanation>("GET", `/settings/explain/${encodeURIComponent(id)}`),
-  editSettings: (changes: Record<string, unknown>) => call<Settings>("PATCH", "/settings/edit", changes),
-  jobs: (id: string) => call<JobList>("GET", vm(id, "jobs")),
-  startJob: (id: string, job: { command: string[]; tty?: boolean }) => call<Job>("POST", vm(id, "jobs"), job),
-  snapshots: (id: string) => call<SnapshotList>("GET", vm(id, "snapshots/list")),
+  vms: () => ask("GET", "/vms/list", {}),
+  vm: (id: string) => ask("GET", "/vms/{id}/info", { id }),
+  createVm: (request: CreateRequest) => tell("POST", "/vms/create", {}, request),
+  actOnVm: (id: string, action: VmVerb) => ask("POST", `/vms/{id}/${action}`, { id }),
+  exec: (id: string, request: ExecRequest) => tell("POST", "/vms/{id}/exec", { id }, request),
+  deleteVm: (id: string) => ask("DELETE", "/vms/{id}/delete", { id }),
+  sessions: () => ask("GET", "/sessions/list", {}),
+  profiles: () => ask("GET", "/profiles/list", {}),
+  asks: () => ask("GET", "/asks", {}),
+  resolveAsk: (id: string, answer: AskAnswer) => tell("POST", "/asks/{id}/resolve", { id }, answer),
+  ruleOfAsk: (id: string) => ask("GET", "/asks/{id}/rule", { id }),
+  events: (id: string, conditions: Conditions<"/sessions/{id}/events">) =>
+    ask("GET", "/sessions/{id}/events", { id }, conditions),
+  why: (id: string, event_id: string) => ask("GET", "/sessions/{id}/events/{event_id}/why", { id, event_id }),
+  settings: () => ask("GET", "/settings/info", {}),
+  explainSetting: (id: string) => ask("GET", "/settings/explain/{id}", { id }),
+  editSettings: (changes: Told<"PATCH", "/settings/edit">) => tell("PATCH", "/settings/edit", {}, changes),
+  jobs: (id: string) => ask("GET", "/vms/{id}/jobs", { id }),
+  startJob: (id: string, job: Told<"POST", "/vms/{id}/jobs">) => tell("POST", "/vms/{id}/jobs", { id }, job),
+  snapshots: (id: string) => ask("GET", "/vms/{id}/snapshots/list", { id }),
   createSnapshot: (id: string, label?: string) =>
-    call<SnapshotInfo>("POST", vm(id, "snapshots/create"), { label }),
-  diff: (id: string, snapshot: string) => call<SnapshotDiff>("GET", vm(id, `snapshots/${snapshot}/diff`)),
+    tell("POST", "/vms/{id}/snapshots/create", { id }, { label }),
+  diff: (id: string, snapshot: string) => ask("GET", "/vms/{id}/snapshots/{snapshot}/diff", { id, snapshot }),
   restore: (id: string, snapshot: string, paths?: string[]) =>
-    call<SnapshotRestored>("POST", vm(id, `snapshots/${snapshot}/restore`), { paths }),
-  undo: (id: string) => call<SnapshotRestored>("POST", vm(id, "snapshots/undo"), {}),
-  work: (id: string) => call<WorkView>("GET", vm(id, "work")),
-  takeWork: (id: string, request: WorkTake) => call<WorkTaken>("POST", vm(id, "work/take"), request),
-  costs: (session: string) => call<CostReport>("GET", `/sessions/${encodeURIComponent(session)}/costs`),
-  ports: (id: string) => call<PortList>("GET", vm(id, "ports")),
-  openPort: (id: string, request: PortRequest) => call<Port>("POST", vm(id, "ports"), request),
-  closePort: (id: string, port: number) => call<Port>("DELETE", vm(id, `ports/${port}`)),
-  logs: (id: string) => call<LogsResult>("GET", vm(id, "logs")),
-  files: (id: string, path: string) =>
-    call<FileList>("GET", vm(id, `files/list${query({ path, depth: "1" })}`)),
-  file: (id: string, path: string) => send("GET", vm(id, `files/content${query({ path })}`)),
-  findings: (session: string) =>
-    call<FindingList>("GET", `/sessions/${encodeURIComponent(session)}/findings?limit=1000`),
-  rules: (id: string) => call<RuleList>("GET", profile(id, "enforcement/rules/list")),
-  putRule: (id: string, rule: string, table: RuleTable) =>
-    call<RuleSaved>("PUT", profile(id, `enforcement/rules/${encodeURIComponent(rule)}`), table),
-  deleteRule: (id: string, rule: string) =>
-    call<unknown>("DELETE", profile(id, `enforcement/rules/${encodeURIComponent(rule)}`)),
-  reloadRules: (id: string) => call<unknown>("POST", vm(id, "policy/reload")),
-  tryRule: (id: string, request: RuleDraft & Pick<TryRequest, "session">) =>
-    call<TryResult>("POST", profile(id, "enforcement/rules/try"), request),
-  evaluate: (id: string, event: unknown, draft?: RuleDraft) =>
-    call<EvaluateResult>("POST", profile(id, "enforcement/evaluate"), { event, draft }),
-  detections: () => call<DetectionList>("GET", "/detection"),
-  detectionStats: () => call<DetectionStats>("GET", "/detection/stats"),
-  addDetection: (overlay: Record<string, unknown>) => call<OverlaySaved>("POST", "/detection", overlay),
-  removeDetection: (id: string) => call<unknown>("DELETE", `/detection/${encodeURIComponent(id)}`),
-  validatePack: (pack: Record<string, unknown>) => call<PackValidation>("POST", "/detection/validate", pack),
-  contexts: (session: string, conditions: Record<string, string | undefined>) =>
-    call<PolicyContexts>(
-      "GET",
-      `/sessions/${encodeURIComponent(session)}/policy-contexts${query(conditions)}`,
-    ),
-  backtest: (request: Record<string, unknown>) => call<Evidence>("POST", "/detection/backtest", request),
-  hunt: (session: string, detections: Record<string, unknown>) =>
-    call<Evidence>("POST", `/sessions/${encodeURIComponent(session)}/detection/hunt`, detections),
-  mcpServers: (id: string) => call<McpServerList>("GET", profile(id, "mcp/servers/list")),
-  mcpTools: (id: string, server: string) =>
-    call<McpToolList>("GET", profile(id, `mcp/servers/${encodeURIComponent(server)}/tools/list`)),
-  mcpChanges: (id: string) => call<McpChanges>("GET", profile(id, "mcp/changes")),
-  refreshMcp: (id: string, server: string) =>
-    call<McpRefreshed>("POST", profile(id, `mcp/servers/${encodeURIComponent(server)}/refresh`)),
-  approveMcp: (id: string, server: string, name: string) =>
-    call<McpChange>(
+    tell("POST", "/vms/{id}/snapshots/{snapshot}/restore", { id, snapshot }, { paths }),
+  undo: (id: string) => tell("POST", "/vms/{id}/snapshots/undo", { id }, {}),
+  work: (id: string) => ask("GET", "/vms/{id}/work", { id }),
+  takeWork: (id: string, request: WorkTake) => tell("POST", "/vms/{id}/work/take", { id }, request),
+  costs: (id: string) => ask("GET", "/sessions/{id}/costs", { id }),
+  ports: (id: string) => ask("GET", "/vms/{id}/ports", { id }),
+  openPort: (id: string, request: PortRequest) => tell("POST", "/vms/{id}/ports", { id }, request),
+  closePort: (id: string, port: number) =>
+    ask("DELETE", "/vms/{id}/ports/{port}", { id, port: String(port) }),
+  logs: (id: string) => ask("GET", "/vms/{id}/logs", { id }),
+  files: (id: string, path: string) => ask("GET", "/vms/{id}/files/list", { id }, { path, depth: "1" }),
+  file: (id: string, path: string) =>
+    send("GET", addressOf("GET", "/vms/{id}/files/content", { id }, { path })),
+  findings: (id: string) => ask("GET", "/sessions/{id}/findings", { id }, { limit: "1000" }),
+  rules: (id: string) => ask("GET", "/profiles/{id}/enforcement/rules/list", { id }),
+  putRule: (id: string, rule_id: string, table: RuleTable) =>
+    tell("PUT", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }, table),
+  deleteRule: (id: string, rule_id: string) =>
+    ask("DELETE", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }),
+  reloadRules: (id: string) => ask("POST", "/vms/{id}/policy/reload", { id }),
+  tryRule: (id: string, request: TryRequest) =>
+    tell("POST", "/profiles/{id}/enforcement/rules/try", { id }, request),
+  evaluate: (id: string, event: Evaluated["event"], draft?: RuleDraft) =>
+    tell("POST", "/profiles/{id}/enforcement/evaluate", { id }, { event, draft }),
+  detections: () => ask("GET", "/detection", {}),
+  detectionStats: () => ask("GET", "/detection/stats", {}),
+  addDetection: (overlay: Written) => tell("POST", "/detection", {}, overlay as Told<"POST", "/detection">),
+  removeDetection: (id: string) => ask("DELETE", "/detection/{id}", { id }),
+  validatePack: (pack: Written) => tell("POST", "/detection/validate", {}, pack),
+  contexts: (id: string, conditions: Conditions<"/sessions/{id}/policy-contexts">) =>
+    ask("GET", "/sessions/{id}/policy-contexts", { id }, conditions),
+  backtest: (request: Written) =>
+    tell("POST", "/detection/backtest", {}, request as Told<"POST", "/detection/backtest">),
+  hunt: (id: string, detections: Written) =>
+    tell(
       "POST",
-      profile(id, `mcp/servers/${encodeURIComponent(server)}/tools/${tool(name)}/approve`),
+      "/sessions/{id}/detection/hunt",
+      { id },
+      detections as Told<"POST", "/sessions/{id}/detection/hunt">,
     ),
-  credentials: () => call<CredentialList>("GET", "/credentials/list"),
-  addCredential: (credential: CredentialAdd) => call<CredentialView>("POST", "/credentials/add", credential),
-  revokeCredential: (ref: string) =>
-    call<CredentialView>("DELETE", `/credentials/${encodeURIComponent(ref)}`),
-  credentialAudit: (conditions: Record<string, string | undefined>) =>
-    call<CredentialAudit>("GET", `/credentials/audit${query(conditions)}`),
-  status: () => call<SystemStatus>("GET", "/system/status"),
-  checkUpdate: () => call<unknown>("POST", "/update/check"),
+  mcpServers: (id: string) => ask("GET", "/profiles/{id}/mcp/servers/list", { id }),
+  mcpTools: (id: string, sid: string) =>
+    ask("GET", "/profiles/{id}/mcp/servers/{sid}/tools/list", { id, sid }),
+  mcpChanges: (id: string) => ask("GET", "/profiles/{id}/mcp/changes", { id }),
+  refreshMcp: (id: string, sid: string) =>
+    ask("POST", "/profiles/{id}/mcp/servers/{sid}/refresh", { id, sid }),
+  approveMcp: (id: string, sid: string, name: string) =>
+    ask("POST", "/profiles/{id}/mcp/servers/{sid}/tools/{tid}/approve", { id, sid, tid: toolName(name) }),
+  credentials: () => ask("GET", "/credentials/list", {}),
+  addCredential: (credential: CredentialAdd) => tell("POST", "/credentials/add", {}, credential),
+  revokeCredential: (ref: string) => ask("DELETE", "/credentials/{ref}", { ref }),
+  credentialAudit: (conditions: Conditions<"/credentials/audit">) =>
+    ask("GET", "/credentials/audit", {}, conditions),
+  status: () => ask("GET", "/system/status", {}),
+  checkUpdate: () => ask("POST", "/update/check", {}),
 };
