@@ -63,7 +63,7 @@ Deno.test("a release from a new workspace to a verified tree; a changed file is 
 });
 
 const WRONG: [string[], number, RegExp][] = [
-  [["add", "DIR", "1.0.0"], 2, /nothing to add: give --package, --profile or --assets/],
+  [["add", "DIR", "1.0.0"], 2, /nothing to add: give --package, --profile, --assets or --bundle/],
   [["add", "DIR", "1.0.0", "--package", "x.deb"], 2, /--package needs --sbom/],
   [["add", "DIR", "../../x", "--profile", "x"], 1, /invalid version "\.\.\/\.\.\/x"\s+must be a SemVer/],
   [
