@@ -31,6 +31,8 @@ export async function requireRunnable(arch: Arch): Promise<void> {
   const status = await Deno.readTextFile(`/proc/sys/fs/binfmt_misc/${handler}`).catch(() => "");
   if (status.startsWith("enabled")) return;
   throw new SbxError("image.arch.unsupported", `this ${currentArch()} machine cannot run ${arch} programs`, {
-    hint: `apt-get install qemu-user-static binfmt-support, or build on a ${arch} machine`,
+    hint:
+      `apt-get install qemu-user-static binfmt-support; without systemd also: mount -t binfmt_misc binfmt_misc ` +
+      `/proc/sys/fs/binfmt_misc && update-binfmts --enable ${handler}; or build on a ${arch} machine`,
   });
 }
