@@ -69,6 +69,9 @@ export function openBeneathBySteps(calls: Calls, root: string, path: string, dir
   }
 }
 
+// A mark of byte order at the beginning is a part of the name.
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
 /** @returns a descriptor, or where a link leads */
 function openOrReadLink(calls: Calls, folder: number, name: string, flags: number): number | string {
   try {
@@ -79,7 +82,7 @@ function openOrReadLink(calls: Calls, folder: number, name: string, flags: numbe
     const count = Number(calls.c.readlinkat(folder, cString(name), buffer, BigInt(buffer.length)));
     if (count < 0) throw error;
     // An entry named by bytes that are no text is not found by that text.
-    return new TextDecoder().decode(buffer.subarray(0, count));
+    return decoder.decode(buffer.subarray(0, count));
   }
 }
 

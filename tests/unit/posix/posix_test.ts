@@ -19,6 +19,7 @@ const TREE = String.raw`
   mkdir -p real/in deep/er shut; echo one >real/a; printf 'caf' >"real/$(printf 'caf\351')"; ln -s real link
   ln -s ../real/a deep/up; ln -s a real/near; ln -s /etc/passwd absolute; ln -s ../outside out; ln -s loop loop
   ln -s .. real/parent; mkfifo pipe; ln -s real/../real/in twice; ln -s missing dangling
+  ln -s "$(printf '\357\273\277/real/a')" marked; ln -s "$(printf '\357\273\277real')" near
   truncate -s 1M holes; printf x | dd of=holes bs=1 seek=524288 conv=notrunc status=none
 `;
 
@@ -72,6 +73,8 @@ Deno.test("a path below a folder leads to the same file, or to the same error, a
         "real/a/b",
         "dangling",
         "loop",
+        "marked",
+        "near/a",
       ],
       ...[
         "..",
