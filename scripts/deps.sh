@@ -46,6 +46,7 @@ foreign() {
   esac
   echo "qemu-user-static|runs programs of another architecture, while an image is built"
   echo "binfmt-support|tells the kernel of them"
+  echo "arch-test|tells mmdebstrap that they run"
 }
 
 list=$(wanted; [ "${1:-}" != --arch ] || foreign "${2:-}")

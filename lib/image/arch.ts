@@ -32,7 +32,7 @@ export async function requireRunnable(arch: Arch): Promise<void> {
   if (status.startsWith("enabled")) return;
   throw new SbxError("image.arch.unsupported", `this ${currentArch()} machine cannot run ${arch} programs`, {
     hint:
-      `apt-get install qemu-user-static binfmt-support; without systemd also: mount -t binfmt_misc binfmt_misc ` +
+      `apt-get install qemu-user-static binfmt-support arch-test; without systemd also: mount -t binfmt_misc binfmt_misc ` +
       `/proc/sys/fs/binfmt_misc && update-binfmts --enable ${handler}; or build on a ${arch} machine`,
   });
 }
