@@ -16,6 +16,8 @@ import {
 /** Longest wait for a daemon's first answer, in `ms`. */
 const START_TIMEOUT_MS = 20_000;
 const POLL_MS = 20;
+/** Longest wait for the pid file of a daemon that answers, in `ms`. */
+const PID_TIMEOUT_MS = 2000;
 /** Longest path of a Unix socket, in `bytes`; kernels accept 103 to 107. */
 const SOCKET_PATH_MAX = 100;
 /** End of a log searched for the reason of a failed start, in `bytes`. */
@@ -63,7 +65,7 @@ export async function start(place: Home, { port, onStart }: StartOptions = {}): 
       place,
       "service",
       [],
-      async () => await serviceAnswers(place) && await hasPid(place, "service") || undefined,
+      async () => await serviceAnswers(place) || undefined,
     ));
   }
   let client = await gatewayClient(place);
@@ -83,7 +85,7 @@ export async function start(place: Home, { port, onStart }: StartOptions = {}): 
         place,
         "gateway",
         args,
-        async () => await hasPid(place, "gateway") ? await gatewayClient(place) : undefined,
+        () => gatewayClient(place),
       ));
     } catch (error) {
       // Nobody can reach a service without a gateway, and nobody asked for it alone.
@@ -95,9 +97,12 @@ export async function start(place: Home, { port, onStart }: StartOptions = {}): 
   return { client, started };
 }
 
-/** A daemon answers before it writes its pid, without which nothing could stop it. */
-async function hasPid(place: Home, daemon: Daemon): Promise<boolean> {
-  return await daemonPid(place, daemon) !== undefined;
+/** A daemon answers before it writes its pid, without which nothing can stop it. On a full disk it writes none. */
+async function awaitPid(place: Home, daemon: Daemon): Promise<void> {
+  const deadline = performance.now() + PID_TIMEOUT_MS;
+  while (await daemonPid(place, daemon) === undefined && performance.now() < deadline) {
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
 }
 
 async function makeFolder(path: string): Promise<void> {
@@ -143,7 +148,10 @@ async function launch<T>(
   while (performance.now() < deadline) {
     const exited = ended;
     const answer = await ready();
-    if (answer !== undefined) return { answer, child };
+    if (answer !== undefined) {
+      await awaitPid(place, daemon);
+      return { answer, child };
+    }
     if (exited) break;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
