@@ -1,4 +1,5 @@
 /** A whole sbx of its own for a test: its own home, service and gateway, the real CLI, and real VMs. */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { limitChild, runChild } from "./child.ts";
 import { Followed } from "./followed.ts";
@@ -165,8 +166,9 @@ export class Sbx {
   /** Ids of the sessions whose machines were started ahead. */
   spareMachines(): string[] {
     const sessions = join(this.home, "sessions");
+    // One that is not used is removed at any moment.
     return Array.from(Deno.readDirSync(sessions), ({ name }) => name)
-      .filter((name) => [...Deno.readDirSync(join(sessions, name))].some(({ name }) => name === "spare"));
+      .filter((name) => existsSync(join(sessions, name, "spare")));
   }
 
   /** Stops what runs and removes the home. */
