@@ -48,14 +48,7 @@ export interface ChannelUpdate {
  */
 export async function updateFromChannel(options: ChannelUpdateOptions): Promise<ChannelUpdate> {
   const { home, ids, allowDowngrade } = options;
-  const { state } = await useNetworkOf(home);
-  const source = requireSource(state);
-  const checked = await fetchChannel(
-    home,
-    state,
-    source,
-    allowDowngrade ? { by: "sbx update profiles" } : undefined,
-  );
+  const { source, checked } = await channelOf(home, allowDowngrade, "sbx update profiles");
   const entries = checked.manifest.profiles.filter(({ id }) => ids.length === 0 || ids.includes(id));
   const missing = ids.find((id) => !entries.some((entry) => entry.id === id));
   if (missing !== undefined) {
@@ -96,15 +89,15 @@ export async function updateProgram(
   const options = { ...given, path };
   await requireUnowned(path);
   if (rollback) return { ...await restoreProgram(options), accepted: [] };
+  const { source, checked } = await channelOf(home, allowDowngrade, "sbx update program");
+  return { ...await installProgram(checked, source.index, options), accepted: checked.accepted };
+}
+
+/** Checks the channel that this home follows. @param by who accepts an older release, if that is allowed */
+async function channelOf(home: Home, allowDowngrade: boolean, by: string) {
   const { state } = await useNetworkOf(home);
   const source = requireSource(state);
-  const checked = await fetchChannel(
-    home,
-    state,
-    source,
-    allowDowngrade ? { by: "sbx update program" } : undefined,
-  );
-  return { ...await installProgram(checked, source.index, options), accepted: checked.accepted };
+  return { source, checked: await fetchChannel(home, state, source, allowDowngrade ? { by } : undefined) };
 }
 
 /**

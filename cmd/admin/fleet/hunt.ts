@@ -29,7 +29,7 @@ export const fleetHunt: Command = {
   usage: "DIR [PACK_FILE…] [OPTIONS]",
   summary: "run packs over a fleet's past, and keep and report what no earlier hunt found",
   notes: [
-    "The exit code is 1 if there are new findings, and 3 if there are none so far and a bound ended the hunt: the next one goes on.",
+    "Exits with 1 for new findings, and with 3 if a bound ended the hunt before it found any; the next hunt goes on from there.",
     "New and changed packs come first. Run it from a timer, after fleet tables; fleet serve --packs does so by itself.",
   ],
   options: [

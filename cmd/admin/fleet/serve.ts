@@ -111,7 +111,7 @@ export const fleetServe: Command = {
   },
 };
 
-/** What loads rows into the ClickHouse server of the options, if there is one. @throws {SbxError} `fleet.url.invalid` */
+/** Opens the loader of the ClickHouse server that the options name; undefined without one. @throws {SbxError} `fleet.url.invalid` */
 async function openLoader(
   args: Arguments,
 ): Promise<((dir: string, signal: AbortSignal) => Promise<void>) | undefined> {

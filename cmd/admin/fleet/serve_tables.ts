@@ -60,7 +60,7 @@ async function run(args: string[], signal: AbortSignal, good = [0]): Promise<voi
   );
 }
 
-/** Whether a report is an error, which has an exit code of its own that a report may have too. */
+/** Tells an error from a report: both may end with the same exit code. */
 function isError(stdout: Uint8Array): boolean {
   try {
     return typeof JSON.parse(new TextDecoder().decode(stdout)).error !== "undefined";

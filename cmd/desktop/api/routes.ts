@@ -74,7 +74,7 @@ type Told<M extends Method, P extends PathOf<M>> = Body<RouteAt<M, P>>;
 
 type VmVerb = Exclude<VmAction, "exec" | "shell" | "delete">;
 
-/** What a person wrote; the service checks it. */
+/** A document that a person wrote; the service checks it. */
 type Written = Record<string, unknown>;
 type Evaluated = Told<"POST", "/profiles/{id}/enforcement/evaluate">;
 

@@ -8,7 +8,7 @@ const PAGE_SIZE = "1000";
 /** Rows that are kept. */
 const ROWS_MAX = 200;
 
-/** How far a backtest is. */
+/** Progress of a backtest. */
 export interface Backtest {
   /** events that were tested */
   tested: number;

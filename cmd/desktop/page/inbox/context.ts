@@ -1,4 +1,4 @@
-/** What led to an event: the programs above it, and what happened before it. */
+/** Finds the history of an event: the programs above it, and the events before it. */
 import { type ProcessNode, ProcessTreeBuilder } from "../../../../lib/event/mod.ts";
 import { api, type RecordedEvent } from "../../api/routes.ts";
 

@@ -13,7 +13,7 @@ interface Props {
   session?: string;
 }
 
-/** What a draft would have changed in a session, event by event. */
+/** Shows, event by event, how a draft would have changed a session. */
 export function DraftEffect({ profile, read, session }: Props) {
   const said = useSignal("");
   const effect = useSignal<RuleEffect | undefined>(undefined);

@@ -8,7 +8,7 @@ import { text } from "../../text/en.ts";
 /** `ms` after the last key before the linter is asked. */
 const WAIT_MS = 300;
 
-/** What the linter says of a draft. */
+/** Shows the linter's remarks on a draft. */
 export interface Remarks {
   list: ReadonlySignal<Mark[] | undefined>;
   /** Asks the linter about a draft, once its author pauses. */
