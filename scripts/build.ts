@@ -10,7 +10,7 @@
  * sources and of their packages, which is always in the same folder and has the time of the commit.
  */
 import { parseArgs } from "@std/cli";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readStamp, stampSource } from "./build_stamp.ts";
 import { copyPackages, copyTree, setTimes } from "./build_stage.ts";
@@ -40,14 +40,34 @@ const COMPILE = [
   "-A",
   "--unstable-vsock",
 ];
+const COMPILER = Deno.env.get("DENO_COMPILE") || Deno.execPath();
+const RUNTIME = Deno.env.get("DENORT_BIN");
+// Deno takes an empty name for a file.
+if (!RUNTIME) Deno.env.delete("DENORT_BIN");
 const INCLUDED = [".guest", ".desktop", "cmd/all.ts", "lib/ledger/worker.ts", "lib/live/worker.ts"];
 
-const { out = "dist", version, target } = parseArgs(Deno.args, { string: ["out", "version", "target"] });
-using _lock = await openStage();
 const sources = join(STAGE, "src");
 const denoDir = join(STAGE, "deno");
-for (const dir of [sources, denoDir]) await Deno.remove(dir, { recursive: true }).catch(() => {});
+
+/** A failure whose message is for the person who builds. */
+class BuildError extends Error {}
+
 try {
+  using _lock = await openStage();
+  await clear();
+  try {
+    await build();
+  } finally {
+    await clear();
+  }
+} catch (error) {
+  if (!(error instanceof BuildError)) throw error;
+  console.error(`build: ${error.message}`);
+  Deno.exitCode = 1;
+}
+
+async function build(): Promise<void> {
+  const { out = "dist", version, target } = parseArgs(Deno.args, { string: ["out", "version", "target"] });
   const stamp = await readStamp(ROOT, version);
   for (const name of SOURCES) await copyTree(join(ROOT, name), join(sources, name));
   await Deno.writeTextFile(join(sources, "lib/base/version/stamp.ts"), stampSource(stamp));
@@ -58,9 +78,23 @@ try {
   await copyPackages(packages, join(ROOT, ".deno/cache/npm"), join(denoDir, "npm"));
   await setTimes(STAGE, stamp.sourceDateEpoch);
   await Deno.mkdir(out, { recursive: true });
-  const program = await Deno.realPath(out).then((path) => join(path, "sbx"));
+  // The program that is there stays until the new one has started.
+  const fresh = await Deno.makeTempDir({ dir: await Deno.realPath(out), prefix: ".build-" });
+  try {
+    await compile(join(fresh, "sbx"), target);
+    await Deno.rename(join(fresh, "sbx"), join(out, "sbx"));
+  } finally {
+    await Deno.remove(fresh, { recursive: true });
+  }
+  for (const role of ROLES) {
+    await Deno.remove(join(out, role)).catch(() => {});
+    await Deno.symlink("sbx", join(out, role));
+  }
+}
+
+async function compile(program: string, target?: string): Promise<void> {
   await deno(
-    Deno.env.get("DENO_COMPILE") || Deno.execPath(),
+    COMPILER,
     [
       ...COMPILE,
       ...target ? ["--target", target] : [],
@@ -71,15 +105,38 @@ try {
     ],
     sources,
     { DENO_DIR: denoDir },
-    "where it cannot download its runtime, DENORT_BIN names one",
+    `where ${COMPILER} cannot download its runtime, DENORT_BIN names a denort of its version`,
   );
   await Deno.chmod(program, 0o755);
-  for (const role of ROLES) {
-    await Deno.remove(join(out, role)).catch(() => {});
-    await Deno.symlink("sbx", join(out, role));
-  }
-} finally {
+  if (!target || target === Deno.build.target) await start(program);
+}
+
+async function clear(): Promise<void> {
   for (const dir of [sources, denoDir]) await Deno.remove(dir, { recursive: true }).catch(() => {});
+}
+
+/** Starts the compiled program: deno compile puts any runtime in front, even one that cannot read the program. */
+async function start(program: string): Promise<void> {
+  const { success, stdout, stderr } = await new Deno.Command(program, {
+    args: ["version", "--json"],
+    env: { NO_COLOR: "1" },
+    stdin: "null",
+  }).output();
+  if (success && decode(stdout).startsWith("{")) return;
+  throw new BuildError(
+    `the compiled program does not start${reason(decode(stderr))}\n` +
+      `  DENORT_BIN (${RUNTIME || "not set"}) must be the denort of the version of ${COMPILER}`,
+  );
+}
+
+/** An error of Deno without its stack. */
+function reason(text: string): string {
+  const [message] = text.trim().split(/\n\s*Stack backtrace/);
+  return message && `: ${message}`;
+}
+
+function decode(bytes: Uint8Array): string {
+  return new TextDecoder().decode(bytes);
 }
 
 /** Makes the stage this user's own, and waits for another build in it. */
@@ -87,7 +144,7 @@ async function openStage(): Promise<Deno.FsFile> {
   await Deno.mkdir(STAGE, { mode: 0o700 }).catch(() => {});
   const { isDirectory, uid, mode } = await Deno.lstat(STAGE);
   if (!isDirectory || uid !== Deno.uid() || (mode! & 0o077) !== 0) {
-    fail(`${STAGE} belongs to somebody else: remove it`);
+    throw new BuildError(`${STAGE} belongs to another user: remove it, or ask that user`);
   }
   const lock = await Deno.open(join(STAGE, "lock"), { write: true, create: true });
   await lock.lock(true);
@@ -145,10 +202,13 @@ async function deno(
   env: Record<string, string> = {},
   hint = "",
 ): Promise<void> {
-  const { success, stderr } = await new Deno.Command(program, { args, cwd, env, stdout: "null" }).output();
-  if (!success) fail(`deno ${args[0]} failed${hint && `; ${hint}`}\n${new TextDecoder().decode(stderr)}`);
-}
-
-function fail(message: string): never {
-  throw new Error(`build: ${message}`);
+  const { success, stderr } = await new Deno.Command(program, {
+    args,
+    cwd,
+    env: { NO_COLOR: "1", ...env },
+    stdout: "null",
+  }).output();
+  if (!success) {
+    throw new BuildError(`deno ${args[0]} failed${reason(decode(stderr))}${hint && `\n  ${hint}`}`);
+  }
 }

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
-import { testRuntime } from "../helper/runtime.ts";
+import { testRuntime } from "../../scripts/test_runtime.ts";
 import { eventually, type Ran, Sbx } from "../helper/sbx.ts";
 
 const ROLES = [
@@ -25,16 +25,8 @@ Deno.test("the compiled program does what the sources do", async (t) => {
   try {
     await t.step("make install builds it and puts it and its roles into a prefix", async () => {
       const runtime = await testRuntime();
-      const args = [
-        "--silent",
-        "-C",
-        fromRoot(""),
-        "install",
-        `OUT=${built}`,
-        `PREFIX=${prefix}`,
-        `DENO_COMPILE=${runtime.DENO_COMPILE}`,
-      ];
-      const made = await command("make", args, { DENORT_BIN: runtime.DENORT_BIN });
+      const args = ["--silent", "-C", fromRoot(""), "install", `OUT=${built}`, `PREFIX=${prefix}`];
+      const made = await command("make", args, runtime);
       assertEquals(made.code, 0, made.stdout + made.stderr);
       for (const folder of [built, programs]) {
         assertEquals((await names(folder)).sort(), ["sbx", ...ROLES]);

@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 import { blake3 } from "../../lib/base/hash/mod.ts";
 import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
-import { testRuntime } from "../helper/runtime.ts";
+import { testRuntime } from "../../scripts/test_runtime.ts";
 
 /** The version of the source, and one that an upgrade installs. */
 export const OLD = "0.1.0", NEW = "0.1.1";
