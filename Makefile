@@ -23,33 +23,33 @@ unit: setup
 # Tests that boot VMs; TEST and FILTER as above.
 e2e: setup deps image
 	@TESTS=1 scripts/deps.sh
-	@SBX_REQUIRE_VM=1 scripts/test.sh attack/vm e2e
+	@scripts/test.sh attack/vm e2e
 
 # VMs on each Debian suite, with its own QEMU: COUNT cold boots and COUNT starts from a template, as root and as another user.
 # Prints the table of docs/hosts.md; SUITES chooses some.
 test-hosts: setup deps image
-	@$(DENO) run -A --quiet tests/hosts/main.ts $(or $(COUNT),20) $(or $(SUITES),bookworm trixie sid)
+	@scripts/contained.sh $(DENO) run -A --quiet tests/hosts/main.ts $(or $(COUNT),20) $(or $(SUITES),bookworm trixie sid)
 
 # Each published agent in a VM, against a scripted provider on loopback; builds the agents' images once. FILTER=claude runs one.
 test-agents: setup deps image
 	@for agent in claude codex opencode gemini; do bin/sbx image list | grep -q "^$$agent  *$$agent " || bin/sbx image build $$agent || exit; done
-	@SBX_REQUIRE_VM=1 scripts/test.sh agents
+	@scripts/test.sh agents
 
 # kill -9 at random moments: COUNT of them while templates are made and VMs start from them, the first with SEED, and as many
 # while VMs are suspended and resume (in Debian trixie where this machine cannot suspend), and of updates.
 # TEST=tests/faults/suspend_test.ts runs one file alone.
 test-faults: setup deps image
-	@SBX_REQUIRE_VM=1 scripts/test.sh faults
+	@scripts/test.sh faults
 
 # A VM of arm64 on this machine: its image (built once, five minutes where it is emulated), and a guest from boot to record.
 test-arm64: setup deps image
 	@scripts/deps.sh --arch arm64 && scripts/image.sh arm64
-	@SBX_REQUIRE_VM=1 scripts/test.sh arm64
+	@scripts/test.sh arm64
 
 # What takes long: a repository with a pack of 300 MB through a VM and back, and in Debian trixie VMs that are suspended and forked, and
 # attacks on a folder that is shared live; a learned profile that is minimised; three services with VMs and one receiver of a fleet.
 test-large: setup deps image engines
-	@SBX_REQUIRE_VM=1 SBX_FLEET_ENGINES=$(CURDIR)/.deno/engines scripts/test.sh large
+	@SBX_FLEET_ENGINES=$(CURDIR)/.deno/engines scripts/test.sh large
 
 # The fleet: hunts on every engine compared, faults, many machines. Needs no VM. SEED=N chooses other events.
 test-fleet: setup engines
@@ -64,7 +64,7 @@ engines:
 # Packages made here, installed, upgraded and purged in a clean bookworm and trixie from an apt repository made here, with VMs in
 # between; a company's package; two builds compared. As root; SUITES chooses some.
 test-packages: setup deps image
-	@$(DENO) run -A --quiet tests/packages/main.ts $(or $(SUITES),bookworm trixie)
+	@scripts/contained.sh $(DENO) run -A --quiet tests/packages/main.ts $(or $(SUITES),bookworm trixie)
 
 # The Swift library of ffi/SbxVM: compiled in Debian trixie, as root; driven by Deno, also with the address sanitizer; the types of
 # its half for macOS; a VM's life through it. Skipped with a line where the compiler cannot be had, unless SBX_REQUIRE_SWIFT=1.

@@ -42,5 +42,5 @@ exec unshare --mount --propagation private bash -euc '
   # umount2(/.old, MNT_DETACH) of x86_64: there is no umount yet.
   perl -e "\$old = q(/.old); syscall(166, \$old, 2) == 0 or die \$!"
   cd /src/main
-  exec env -i HOME=/root TERM=dumb LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
+  exec env -i ${SBX_TEST_RUN:+SBX_TEST_RUN="$SBX_TEST_RUN"} HOME=/root TERM=dumb LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
 ' root "$root" "$main" "$@"

@@ -8,6 +8,13 @@
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
+[ -n "${SBX_TEST_RUN:-}" ] || exec scripts/contained.sh scripts/test.sh "$@"
+
+# Tests read no variable of the person who runs them, except what names the place and the time limits of things to test with.
+export SBX_TEST_ASSETS_DIR=${SBX_TEST_ASSETS_DIR:-${SBX_ASSETS_DIR:-${SBX_HOME:-$HOME/.sbx}/assets}}
+for name in $(compgen -e SBX_); do
+  case $name in SBX_TEST_* | SBX_REQUIRE_* | SBX_FLEET_ENGINES | SBX_NATS_SERVER | SBX_VM_LIBRARY | SBX_TIME_FACTOR) ;; *) unset "$name" ;; esac
+done
 deno="$root/.deno/deno"
 log=$(mktemp); trap 'rm -f "$log"' EXIT
 passed=0; failed=0; unreliable=

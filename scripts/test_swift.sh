@@ -8,7 +8,7 @@ test='
 build=/src/main/.cache/swift
 scripts/swift_build.sh $build
 scripts/deps.sh
-export SBX_TEST_IMAGE=/src/main/.cache/image/$(uname -m) DENO_DIR=/src/main/.deno/cache SBX_REQUIRE_VM=1
+export SBX_TEST_IMAGE=/src/main/.cache/image/$(uname -m) DENO_DIR=/src/main/.deno/cache
 export SBX_HOME=$(mktemp -d)
 trap "rm -rf $SBX_HOME" EXIT
 export SBX_TEST_ASSETS_DIR=$SBX_HOME/assets SBX_VM_LIBRARY=$build/libsbxvm.so
@@ -30,5 +30,5 @@ export SBX_REQUIRE_SUSPEND=1
 for name in vm suspend net_guest policy ports jobs; do TEST=tests/e2e/${name}_test.ts scripts/test.sh; done
 '
 code=0
-scripts/swift.sh bash -euc "$test" test "${TEST:-}" || code=$?
+scripts/contained.sh scripts/swift.sh bash -euc "$test" test "${TEST:-}" || code=$?
 [ "$code" = 75 ] || exit "$code"
