@@ -34,6 +34,23 @@ Deno.test("the compiled program does what the sources do", async (t) => {
       }
     });
 
+    await t.step(
+      "a runtime that cannot start the program fails the build, which keeps the program",
+      async () => {
+        const before = await Deno.stat(join(built, "sbx"));
+        const args = ["--silent", "-C", fromRoot(""), "build", `OUT=${built}`];
+        const { code, stderr } = await command("make", args, { DENORT_BIN: "/bin/true" });
+        assertEquals(code, 2, stderr);
+        assertStringIncludes(
+          stderr,
+          "build: the compiled program does not start\n  DENORT_BIN (/bin/true) must be",
+        );
+        assert(!stderr.includes("    at "), stderr);
+        assertEquals((await Deno.stat(join(built, "sbx"))).ino, before.ino);
+        assertEquals((await names(built)).sort(), ["sbx", ...ROLES]);
+      },
+    );
+
     await t.step("each role answers by its name and as a subcommand", async () => {
       const home = { SBX_HOME: join(dir, "home"), TMPDIR };
       const sbx = (name: string, ...args: string[]) => command(join(programs, name), args, home);

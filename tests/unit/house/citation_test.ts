@@ -17,6 +17,16 @@ Deno.test("every section of docs/contracts.md that is cited is there", async () 
   assertEquals(broken, []);
 });
 
+Deno.test("nothing names a file beside the repository: a clone has no neighbours", async () => {
+  const broken: string[] = [];
+  for await (const { path, text } of texts()) {
+    for (const [cited] of text.matchAll(/(\.\.\/)+shared\/|\bshared\/tools\b/g)) {
+      if (path !== "tests/unit/house/citation_test.ts") broken.push(`${path}: ${cited}`);
+    }
+  }
+  assertEquals(broken, []);
+});
+
 Deno.test("nothing cites a specification, a contract or an issue outside the repository", async () => {
   const broken: string[] = [];
   for await (const { path, text } of texts()) {
