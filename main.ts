@@ -17,7 +17,13 @@ const role = roleByName ?? ROLES.find((name) => name === Deno.args[0]);
 const args = role && !roleByName ? Deno.args.slice(1) : Deno.args;
 const file = `./cmd/${role && ROLES_BY_NAME.includes(role) ? role : "sbx"}/main.ts`;
 const { main } = await import(file);
-Deno.exit(await main(args));
+Deno.exit(await main(args).catch(quietly));
+
+/** Ends without a word where the reader of the output has closed it (`… | head -1`): 128 + SIGPIPE. */
+function quietly(error: unknown): number {
+  if (error instanceof Deno.errors.BrokenPipe) return 141;
+  throw error;
+}
 
 /** The name this program was started by; `Deno.execPath()` is the file behind it. */
 async function readArgv0(): Promise<string> {

@@ -9,6 +9,7 @@ import {
 } from "../../lib/base/args/mod.ts";
 import { asSbxError, errorBody } from "../../lib/base/error/mod.ts";
 import { isLogged } from "../../lib/base/log/mod.ts";
+import { VERSION } from "../../lib/base/version/mod.ts";
 import { caRotate, caShow } from "./ca.ts";
 import { detectionBacktest } from "./detection_backtest.ts";
 import { detectionCompile, detectionValidate } from "./detection_pack.ts";
@@ -55,6 +56,10 @@ export const COMMANDS: CommandGroup[] = [
 /** Exit codes: 0 success, 1 failure or a negative report, 2 invalid call, 130 interrupted. */
 export async function main(argv: string[]): Promise<number> {
   const [word] = argv;
+  if (argv.length === 1 && ["--version", "-V"].includes(word)) {
+    await print(`${PROGRAM} ${VERSION}`);
+    return 0;
+  }
   if (word === undefined || ["help", "--help", "-h"].includes(word)) {
     await printOverview();
     return word === undefined ? 2 : 0;

@@ -2,42 +2,29 @@
  * sbx-mcp-aggregator: client of every external MCP server, in a process without other permissions (docs/contracts.md
  * §8).
  */
-import { asSbxError } from "../../lib/base/error/mod.ts";
-import { log, say } from "../../lib/base/log/mod.ts";
+import { log } from "../../lib/base/log/mod.ts";
+import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
 import { selfCommand } from "../../lib/base/spawn/mod.ts";
 import { boundedLog, confine, runAlone, serveAggregator } from "../../lib/mcp/aggregator/mod.ts";
 import { OutboundClient } from "../../lib/mcp/outbound/mod.ts";
 
-const USAGE = `sbx-mcp-aggregator
+const NAME = "sbx-mcp-aggregator";
+const USAGE = `${NAME}
 
 Connects to MCP servers and serves their tools, resources and prompts as one. Reads JSON from standard input, one value
 per line: first an array of server definitions, then requests; writes one answer per line. sbx-process starts it; started
 by hand it works the same way, without credentials.`;
 
 /** Serves until `shutdown` or the end of standard input. @returns the exit code */
-export async function main(args: string[]): Promise<number> {
-  if (args.includes("--help")) {
-    console.log(USAGE);
-    return 0;
-  }
-  try {
-    if (args.length === 2 && args[0] === "--outbound") return await serve(args[1]);
-    if (args.length === 0) {
-      const { cmd, args } = selfCommand("aggregator");
-      return await runAlone([cmd, ...args]);
-    }
-    say(
-      `sbx-mcp-aggregator: unknown arguments: ${
-        args.join(" ")
-      } (cli.usage)\nrun it without arguments; sbx-mcp-aggregator --help describes its input`,
-    );
-    return 2;
-  } catch (error) {
-    const failure = asSbxError(error, "starting the MCP aggregator");
-    say(`sbx-mcp-aggregator: ${failure.message} (${failure.code})`);
-    if (failure.code === "internal") log.error(failure.cause);
-    return 1;
-  }
+export function main(args: string[]): Promise<number> {
+  return runRole({ name: NAME, usage: USAGE, doing: "starting the MCP aggregator", run }, args);
+}
+
+async function run(args: string[]): Promise<number> {
+  if (args.length === 2 && args[0] === "--outbound") return await serve(args[1]);
+  if (args.length > 0) throw unknownArguments(NAME, args);
+  const { cmd, args: rest } = selfCommand("aggregator");
+  return await runAlone([cmd, ...rest]);
 }
 
 async function serve(socket: string): Promise<number> {

@@ -1,8 +1,9 @@
 /** sbx-gateway: HTTP and WebSocket on the loopback address, in front of sbx-service (docs/contracts.md §2). */
 import { join } from "node:path";
-import { asSbxError, SbxError } from "../../lib/base/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { home, onRemoval } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections, redactLog, say } from "../../lib/base/log/mod.ts";
+import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
 import {
   desktopFolder,
@@ -24,28 +25,22 @@ import { Redactor } from "../../lib/redact/mod.ts";
 
 /** Default TCP port (docs/contracts.md §14). */
 const DEFAULT_PORT = 19222;
-const USAGE = `sbx-gateway [--port N]
+const NAME = "sbx-gateway";
+const USAGE = `${NAME} [--port N]
 
 Serves the HTTP API of sbx on 127.0.0.1 until SIGTERM. The default port is ${DEFAULT_PORT},
 or a free one where another program has it; --port 0 selects a free one.
 `;
 
 /** Serves until SIGTERM or SIGINT. @returns the exit code */
-export async function main(args: string[]): Promise<number> {
-  if (args.includes("--help")) {
-    console.log(USAGE.trimEnd());
-    return 0;
-  }
+export function main(args: string[]): Promise<number> {
   redactLog(new Redactor().text);
-  try {
-    return await serve(portOf(args));
-  } catch (error) {
-    const failure = asSbxError(error, "starting the gateway");
-    say(`sbx-gateway: ${failure.message} (${failure.code})`);
-    if (failure.hint) say(failure.hint);
-    if (failure.code === "internal") log.error(failure.cause);
-    return failure.code === "cli.usage" ? 2 : 1;
-  }
+  return runRole({
+    name: NAME,
+    usage: USAGE,
+    doing: "starting the gateway",
+    run: (args) => serve(portOf(args)),
+  }, args);
 }
 
 /** @param port none: the default port, or a free one where another user's gateway or program has that */
@@ -103,13 +98,13 @@ function portOf(args: string[]): number | undefined {
     ? args[1]
     : undefined;
   if (text === undefined || args.length > 2) {
-    throw new SbxError("cli.usage", `unknown arguments: ${args.join(" ")}`, {
-      hint: "sbx-gateway [--port N]",
-    });
+    throw unknownArguments(NAME, args);
   }
   const port = Number(text);
   if (!/^\d{1,5}$/.test(text) || port > 65535) {
-    throw new SbxError("cli.usage", `invalid port "${text}"`, { hint: "a port is a number from 0 to 65535" });
+    throw new SbxError("usage.invalid", `invalid port "${text}"`, {
+      hint: "a port is a number from 0 to 65535",
+    });
   }
   return port;
 }

@@ -1,14 +1,14 @@
 /** sbx-mcp: MCP server on the host through which an agent controls VMs (docs/mcp-host.md). */
-import { asSbxError, SbxError } from "../../lib/base/error/mod.ts";
-import { log, say } from "../../lib/base/log/mod.ts";
-import { VERSION } from "../../lib/base/version/mod.ts";
+import { asSbxError } from "../../lib/base/error/mod.ts";
+import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
 import { parsePort } from "../../lib/client/mod.ts";
 import { configFor } from "./config.ts";
 import { Host } from "./host.ts";
 
 /** Default TCP port of --http, next to the gateway's. */
 const HTTP_PORT = 19223;
-const USAGE = `sbx-mcp [--all] [--http [--port N]]
+const NAME = "sbx-mcp";
+const USAGE = `${NAME} [--all] [--http [--port N]]
 sbx-mcp --print-config claude|codex|vscode
 
 MCP server for agents on this machine: they create VMs, run programs in them, read and write files, and see the decisions
@@ -18,38 +18,30 @@ Agents can touch the VMs that they made through it, and with --all every VM.
 `;
 
 type Invocation =
-  | { kind: "help" }
-  | { kind: "version" }
   | { kind: "stdio"; all: boolean }
   | { kind: "http"; all: boolean; port: number }
   | { kind: "config"; agent: string };
 
 /** Serves until its client disconnects, or until SIGTERM. @returns the exit code */
-export async function main(args: string[]): Promise<number> {
+export function main(args: string[]): Promise<number> {
+  return runRole({ name: NAME, usage: USAGE, doing: "serving MCP", run }, args);
+}
+
+async function run(args: string[]): Promise<number> {
   try {
     const invocation = parseArguments(args);
-    if (invocation.kind === "help") console.log(USAGE.trimEnd());
-    else if (invocation.kind === "version") console.log(`sbx-mcp ${VERSION}`);
-    else if (invocation.kind === "config") console.log(await configFor(invocation.agent));
+    if (invocation.kind === "config") console.log(await configFor(invocation.agent));
     else if (invocation.kind === "stdio") {
       await (await import("./stdio.ts")).serveStdio(new Host(invocation));
     } else await (await import("./http.ts")).serveHttp(new Host(invocation), invocation.port);
     return 0;
   } catch (error) {
     const { withoutSecretWords } = await import("../../lib/credential/mod.ts");
-    const failure = withoutSecretWords(asSbxError(error, "serving MCP"), args);
-    say(`sbx-mcp: ${failure.message} (${failure.code})`);
-    if (failure.hint) say(failure.hint);
-    if (failure.code === "internal") log.error(failure.cause);
-    return failure.code === "usage.invalid" ? 2 : 1;
+    throw withoutSecretWords(asSbxError(error, "serving MCP"), args);
   }
 }
 
 function parseArguments(args: string[]): Invocation {
-  if (args.length === 1) {
-    if (args[0] === "--help" || args[0] === "-h") return { kind: "help" };
-    if (args[0] === "--version") return { kind: "version" };
-  }
   if (args[0] === "--print-config" && args.length <= 2) return { kind: "config", agent: args[1] ?? "" };
   const all = args.includes("--all");
   const [first, second, port, ...rest] = args.filter((arg) => arg !== "--all");
@@ -58,7 +50,5 @@ function parseArguments(args: string[]): Invocation {
   if (first === "--http" && second === "--port" && port !== undefined && rest.length === 0) {
     return { kind: "http", all, port: parsePort("--port", port) };
   }
-  throw new SbxError("usage.invalid", `unknown arguments: ${args.join(" ")}`, {
-    hint: "sbx-mcp --help lists the arguments",
-  });
+  throw unknownArguments(NAME, args);
 }

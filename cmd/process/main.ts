@@ -2,6 +2,7 @@
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { home, onRemoval, removeIfThere } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections, redactLog } from "../../lib/base/log/mod.ts";
+import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
 import { call, CallServer, NO_SESSION } from "../../lib/ipc/mod.ts";
 import { Jobs } from "../../lib/job/mod.ts";
 import { Ports } from "../../lib/port/mod.ts";
@@ -16,11 +17,28 @@ import { type AwaitedSession, awaitSession } from "./spare.ts";
 /** Longest wait in `ms` for the first `Boot`: a service that died meanwhile must leave no process behind. */
 const ORDER_DEADLINE_MS = 60_000;
 
+const NAME = "sbx-process";
+const USAGE = `${NAME} SESSION
+
+Runs one VM until its end: its policy, network, credentials and record. sbx-service starts it, with the id of a
+session that it has written; it is of no use by hand.
+`;
+/** Form of a session's id. */
+const SESSION_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
 /** @param args the id of the session, or `NO_SESSION` for one that comes later */
-export async function main([argument]: string[]): Promise<number> {
-  if (!argument) {
-    throw new SbxError("process.invalid", "sbx-process is started by sbx-service, with the id of a session");
+export function main(args: string[]): Promise<number> {
+  return runRole({ name: NAME, usage: USAGE, doing: "running a VM", run }, args);
+}
+
+async function run(args: string[]): Promise<number> {
+  if (args.length === 0) {
+    throw new SbxError("usage.invalid", "sbx-process is started by sbx-service, with the id of a session", {
+      hint: "sbx start starts sbx-service",
+    });
   }
+  const [argument, ...rest] = args;
+  if (rest.length > 0 || !SESSION_ID.test(argument)) throw unknownArguments(NAME, args);
   // Records and sockets are private to their user. virtiofsd sets its own umask, so a guest's files get the modes it asks for.
   Deno.umask(0o077);
   outliveRejections();

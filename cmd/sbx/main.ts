@@ -18,8 +18,6 @@ import { PROGRAM } from "./usage.ts";
 const USAGE = 2;
 /** No shorter argument looks like a secret. */
 const WORD_MIN = 20;
-/** Exit code after the reader of the output closed it: 128 + SIGPIPE. */
-const BROKEN_PIPE = 141;
 
 /** Options that stand for a command. */
 const ALIASES = new Map([
@@ -39,7 +37,6 @@ export async function main(argv: string[]): Promise<number> {
   return await dispatch({ name: PROGRAM, find: findCommand, fail }, argv);
 
   async function fail(error: unknown, command?: Command): Promise<number> {
-    if (error instanceof Deno.errors.BrokenPipe) return BROKEN_PIPE;
     const failure = await withoutSecrets(asSbxError(error, `sbx ${argv[0] ?? ""}`.trim()), argv);
     printError(failure, hasJsonOption(argv));
     if (failure.cause !== undefined && isLogged("debug")) note(Deno.inspect(failure.cause));

@@ -1,7 +1,7 @@
 /** sbx-service: the daemon that owns the VMs of one home and serves the HTTP API on a UDS. */
-import { asSbxError } from "../../lib/base/error/mod.ts";
 import { type Home, home as findHome, onRemoval } from "../../lib/base/home/mod.ts";
-import { log, outliveRejections, redactLog, say } from "../../lib/base/log/mod.ts";
+import { outliveRejections, redactLog } from "../../lib/base/log/mod.ts";
+import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
 import { bundleLayer } from "../../lib/fleet/layer/mod.ts";
 import { corpPlaces, CorpStore } from "../../lib/corp/mod.ts";
 import { Redactor } from "../../lib/redact/mod.ts";
@@ -9,30 +9,36 @@ import { checkCorp, checkSetting, Service, ServiceSocket, takeLock } from "../..
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
 import { makeApp } from "./app.ts";
 
-export async function main(): Promise<number> {
+const NAME = "sbx-service";
+const USAGE = `${NAME}
+
+The daemon of one home (SBX_HOME, or ~/.sbx): it owns the VMs and serves the HTTP API on a Unix socket
+until SIGTERM. VMs outlive it. sbx start and every command that needs it start it in the background.
+`;
+
+/** Serves until SIGTERM, SIGINT or the removal of the home. @returns the exit code */
+export function main(args: string[]): Promise<number> {
+  return runRole({ name: NAME, usage: USAGE, doing: "starting sbx-service", run }, args);
+}
+
+async function run(args: string[]): Promise<number> {
+  if (args.length > 0) throw unknownArguments(NAME, args);
   // Sockets, records and their index are only for their user, whoever may enter the folders.
   Deno.umask(0o077);
   const home = findHome();
   outliveRejections();
   redactLog(new Redactor().text);
-  try {
-    await Deno.mkdir(home.runDir, { recursive: true, mode: 0o700 });
-    using _lock = await takeLock(home);
-    const corp = new CorpStore(home, corpPlaces(), checkCorp, bundleLayer(home));
-    const definitions = await loadDefinitions();
-    const settings = await SettingsStore.open({ home, corp, definitions, check: checkSetting });
-    const service = new Service({ home, settings, corp });
-    await service.load();
-    service.watch();
-    await serve(makeApp(service).fetch, home, () => service.begin());
-    await service.close();
-    return 0;
-  } catch (cause) {
-    const error = asSbxError(cause, "starting sbx-service");
-    say(`sbx-service: ${error.message}${error.hint ? `\n  ${error.hint}` : ""}`);
-    if (error.code === "internal") log.error(error.cause);
-    return 1;
-  }
+  await Deno.mkdir(home.runDir, { recursive: true, mode: 0o700 });
+  using _lock = await takeLock(home);
+  const corp = new CorpStore(home, corpPlaces(), checkCorp, bundleLayer(home));
+  const definitions = await loadDefinitions();
+  const settings = await SettingsStore.open({ home, corp, definitions, check: checkSetting });
+  const service = new Service({ home, settings, corp });
+  await service.load();
+  service.watch();
+  await serve(makeApp(service).fetch, home, () => service.begin());
+  await service.close();
+  return 0;
 }
 
 /** Serves until SIGTERM, SIGINT or the removal of the home; the umask leaves the socket to this user. */

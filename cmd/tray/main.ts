@@ -1,9 +1,10 @@
 /** sbx-tray: state, running VMs and asks of one home in the tray of a Linux desktop (docs/desktop.md, "Tray"). */
 import { join } from "node:path";
-import { asSbxError, SbxError } from "../../lib/base/error/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { home, lockWithin, namesThisProcess, removeIfThere, writeAtomic } from "../../lib/base/home/mod.ts";
-import { log, outliveRejections, redactLog, say } from "../../lib/base/log/mod.ts";
+import { outliveRejections, redactLog, say } from "../../lib/base/log/mod.ts";
 import { plain } from "../../lib/base/print/mod.ts";
+import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
 import { selfCommand } from "../../lib/base/spawn/mod.ts";
 import { gatewayClient, start } from "../../lib/client/mod.ts";
 import { busAddress } from "../../lib/dbus/mod.ts";
@@ -12,34 +13,25 @@ import { follow, Tray } from "../../lib/tray/mod.ts";
 
 /** `ms` to wait for the lock of another tray; one that is exiting releases it at once. */
 const LOCK_DEADLINE_MS = 500;
-const USAGE = `sbx-tray
+const NAME = "sbx-tray";
+const USAGE = `${NAME}
 
 Shows sbx in the tray of this desktop: running VMs, and what waits for a person, with
 allow and deny. Ends when the session ends, or by its entry Quit; VMs go on.
 `;
 
 /** Stays in the tray until SIGTERM, SIGINT, Quit or the end of the session. @returns the exit code */
-export async function main(args: string[]): Promise<number> {
-  if (args.includes("--help") || args.includes("-h")) {
-    console.log(USAGE.trimEnd());
-    return 0;
-  }
+export function main(args: string[]): Promise<number> {
   redactLog(new Redactor().text);
-  try {
-    if (args.length > 0) {
-      throw new SbxError("cli.usage", `unknown arguments: ${args.join(" ")}`, { hint: "sbx-tray" });
-    }
-    if (Deno.build.os !== "linux") {
-      throw new SbxError("tray.no_host", "sbx-tray runs on Linux desktops only", { hint: "use sbx desktop" });
-    }
-    return await stay();
-  } catch (error) {
-    const failure = asSbxError(error, "starting the tray");
-    say(`sbx-tray: ${failure.message} (${failure.code})`);
-    if (failure.hint) say(failure.hint);
-    if (failure.code === "internal") log.error(failure.cause);
-    return failure.code === "cli.usage" ? 2 : 1;
+  return runRole({ name: NAME, usage: USAGE, doing: "starting the tray", run }, args);
+}
+
+async function run(args: string[]): Promise<number> {
+  if (args.length > 0) throw unknownArguments(NAME, args);
+  if (Deno.build.os !== "linux") {
+    throw new SbxError("tray.no_host", "sbx-tray runs on Linux desktops only", { hint: "use sbx desktop" });
   }
+  return await stay();
 }
 
 async function stay(): Promise<number> {

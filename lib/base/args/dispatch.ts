@@ -1,4 +1,5 @@
 import { SbxError } from "../error/mod.ts";
+import { print } from "../print/mod.ts";
 import { type Command, type CommandGroup, isGroup } from "./command.ts";
 import { formatHelp } from "./help.ts";
 import { findSubcommand, parseArguments } from "./parse.ts";
@@ -34,9 +35,11 @@ export async function dispatch({ name, find, fail }: Program, argv: string[]): P
       const args = await parseArguments({ program: name, command }, call.rest);
       if (!args.has("help")) return await command.run(args);
     }
-    console.log(formatHelp(name, command ?? entry));
+    await print(formatHelp(name, command ?? entry));
     return 0;
   } catch (error) {
+    // For main.ts, which ends quietly: there is no reader left to report to.
+    if (error instanceof Deno.errors.BrokenPipe) throw error;
     return await fail(error, command);
   }
 }
