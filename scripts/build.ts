@@ -10,7 +10,7 @@
  * sources and of their packages, which is always in the same folder and has the time of the commit.
  */
 import { parseArgs } from "@std/cli";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readStamp, stampSource } from "./build_stamp.ts";
 import { copyPackages, copyTree, setTimes } from "./build_stage.ts";
