@@ -1,5 +1,5 @@
 /** sbx-admin: builds guest images, and creates and checks the parts of releases. */
-import { formatJson, note, print } from "../../lib/base/print/mod.ts";
+import { brief, formatJson, note, print } from "../../lib/base/print/mod.ts";
 import {
   type CommandGroup,
   dispatch,
@@ -71,7 +71,7 @@ export async function main(argv: string[]): Promise<number> {
     const { withoutSecretWords } = await import("../../lib/credential/mod.ts");
     const error = withoutSecretWords(asSbxError(cause, `${PROGRAM} ${argv.slice(0, 2).join(" ")}`), argv);
     if (hasJsonOption(argv)) await print(formatJson(errorBody(error)));
-    else note(`${PROGRAM}: ${error.message}${error.hint ? `\n  ${error.hint}` : ""}`);
+    else note(brief(`${PROGRAM}: ${error.message}${error.hint ? `\n  ${error.hint}` : ""}`));
     // A bug of sbx: print the cause for its developers.
     if (error.code === "internal" || error.cause !== undefined && isLogged("debug")) {
       note(Deno.inspect(error.cause));

@@ -1,4 +1,4 @@
-import { formatJson, note, print } from "../../lib/base/print/mod.ts";
+import { brief, formatJson, note, print } from "../../lib/base/print/mod.ts";
 import { type Command, JSON_OPTION, type Option } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
@@ -30,7 +30,7 @@ export const policyCheck: Command = {
     if (args.has("json")) await print(formatJson(report));
     else if (report.ok) {
       await print(`${path} is valid: ${count(report.rule_count, "rule")}`);
-    } else note(report.problems.join("\n"));
+    } else note(brief(report.problems.join("\n")));
     return report.ok ? 0 : 1;
   },
 };

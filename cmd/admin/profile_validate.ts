@@ -1,4 +1,4 @@
-import { formatJson, note, print } from "../../lib/base/print/mod.ts";
+import { brief, formatJson, note, print } from "../../lib/base/print/mod.ts";
 import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { requireCompatible, validateProfile } from "../../lib/profile/mod.ts";
@@ -18,7 +18,7 @@ export const profileValidate: Command = {
     const report = await check(path);
     if (args.has("json")) await print(formatJson(report));
     else if (report.ok) await print(`${path} is valid: profile ${report.id} ${report.revision}`);
-    else note(report.problems.join("\n"));
+    else note(brief(report.problems.join("\n")));
     return report.ok ? 0 : 1;
   },
 };

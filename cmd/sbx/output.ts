@@ -1,12 +1,12 @@
 /** Output of the CLI: tables and errors. */
 import { errorBody, type SbxError } from "../../lib/base/error/mod.ts";
-import { formatJson, note, plain } from "../../lib/base/print/mod.ts";
+import { brief, formatJson, note, plain } from "../../lib/base/print/mod.ts";
 
 /** Writes an error as text or JSON to stderr, so that stdout has results only. */
 export function printError(error: SbxError, json: boolean): void {
   if (json) return note(formatJson(errorBody(error)));
-  note(`sbx: ${error.message}`);
-  if (error.hint) note(error.hint);
+  note(brief(`sbx: ${error.message}`));
+  if (error.hint) note(brief(error.hint));
 }
 
 /** Formats rows below headings; a column is as wide as its widest cell. */

@@ -1,3 +1,4 @@
+import { outputOf } from "../base/spawn/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 
 /** Debian's packages of the tools that packages and repositories are made with. */
@@ -26,7 +27,7 @@ export async function runTool(
     env: { LC_ALL: "C.UTF-8", TZ: "UTC", ...env },
     stdin: "null",
   });
-  const { success, code, stdout, stderr } = await command.output().catch((cause) => {
+  const { success, code, stdout, stderr } = await outputOf(command).catch((cause) => {
     if (!(cause instanceof Deno.errors.NotFound)) throw cause;
     throw new SbxError("package.tool_missing", `${doing} needs ${tool}, which this machine does not have`, {
       hint: `apt-get install ${PACKAGES[tool] ?? tool}`,

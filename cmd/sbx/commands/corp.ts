@@ -1,7 +1,7 @@
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import type { CorpInfo, CorpValidation } from "../../../lib/corp/mod.ts";
 import { connect } from "../connect.ts";
-import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { brief, note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { pairs } from "../output.ts";
 
 export const command: CommandGroup = {
@@ -56,7 +56,7 @@ async function validate(file: string, args: Arguments): Promise<number> {
   const result: CorpValidation & { warnings: string[] } = await validateCorpFile(file, checkCorp);
   if (args.has("json")) await printJson(result);
   else {
-    for (const problem of result.problems) note(problem);
+    for (const problem of result.problems) note(brief(problem));
     for (const warning of result.warnings) note(`warning: ${warning}`);
     if (result.ok) await print(`${file} is valid`);
   }

@@ -157,6 +157,12 @@ async function ask(args: Arguments): Promise<number> {
   );
   const [name, value] = args.words;
   if (name === undefined) {
+    const idle = ["over", "credential", "days"].find((option) => args.has(option));
+    if (idle) {
+      throw new SbxError("usage.invalid", `--${idle} needs a question`, {
+        hint: "sbx fleet ask lists the questions",
+      });
+    }
     if (args.has("json")) {
       await printJson(QUESTIONS.map(({ name, value, about }) => ({ name, value, about })));
     } else {await print(

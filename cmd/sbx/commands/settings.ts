@@ -37,6 +37,7 @@ export const command: CommandGroup = {
       notes: ["Put -- before a value that begins with a dash."],
       options: [JSON_OPTION],
       words: { min: 2, max: 2 },
+      emptyWords: true,
       examples: [
         "sbx settings set ledger.on_full block",
         "sbx settings set vm.environment.dev.ports 3000,8080",

@@ -25,6 +25,8 @@ export interface Command {
   options: Option[];
   /** number of positional words; default none */
   words?: { min: number; max: number };
+  /** accepts empty words; elsewhere one comes from an unset variable of a script, and would mean the folder of the call */
+  emptyWords?: boolean;
   /** accepts `-- CMD…`; in other commands `--` ends the options */
   program?: boolean;
   /** complete command lines, for help */

@@ -42,6 +42,8 @@ function checkWords(invocation: Invocation, { words, program: guest }: Arguments
   const { min, max } = command.words ?? { min: 0, max: 0 };
   const name = `${program} ${command.name}`;
   if (words.length < min) throw usageError(invocation, `missing argument: ${name} ${command.usage}`);
+  const empty = command.emptyWords ? -1 : words.indexOf("");
+  if (empty >= 0) throw usageError(invocation, `argument ${empty + 1} is empty: ${name} ${command.usage}`);
   if (words.length <= max) return;
   const message = `unexpected argument "${words[max]}"`;
   if (command.program && guest === undefined) {

@@ -52,6 +52,13 @@ export function asSbxError(error: unknown, action: string): SbxError {
       hint: "sbx doctor names what belongs to another user or may not be read",
     });
   }
+  const path = pathProblem(error);
+  if (path) {
+    return new SbxError("file.invalid_path", `${action}: ${path}`, {
+      cause: error,
+      hint: "check the paths of the call",
+    });
+  }
   return new SbxError("internal", `${action} failed`, {
     cause: error,
     hint: "see sbx logs and the service log for details",
@@ -61,6 +68,13 @@ export function asSbxError(error: unknown, action: string): SbxError {
 function isDenied(error: unknown): boolean {
   return error instanceof Deno.errors.PermissionDenied ||
     (error instanceof Error && (error as { code?: string }).code === "EACCES");
+}
+
+/** Reason for which a path cannot be of a file here. */
+function pathProblem(error: unknown): string | undefined {
+  if (error instanceof Deno.errors.NotADirectory) return "part of a path is not a folder";
+  // Deno has no class for ENAMETOOLONG.
+  if (error instanceof Error && error.message.includes("os error 36")) return "a path is too long";
 }
 
 function isDiskFull(error: unknown): boolean {

@@ -80,6 +80,7 @@ const BY_CODE: Record<string, number> = {
   "detection.too_large": 413,
   "disk.full": 500,
   "file.denied": 500,
+  "file.invalid_path": 400,
   "snapshot.limit": 409,
   "snapshot.too_large": 413,
   "snapshot.busy": 503,

@@ -1,3 +1,4 @@
+import { outputOf } from "../../base/spawn/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 
 /** Suffix that Linux adds to the path of a running program whose file was replaced. */
@@ -24,7 +25,7 @@ export async function requireUnowned(path: string): Promise<void> {
     stderr: "null",
   });
   // Without dpkg, there is no package of it.
-  const { success, stdout } = await command.output().catch(() => ({
+  const { success, stdout } = await outputOf(command).catch(() => ({
     success: false,
     stdout: new Uint8Array(),
   }));

@@ -1,3 +1,4 @@
+import { outputOf } from "../../base/spawn/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
@@ -17,7 +18,7 @@ export async function askVersion(path: string): Promise<string> {
     stdin: "null",
     signal: AbortSignal.timeout(TRIAL_MS),
   });
-  const { success, code, stdout, stderr } = await command.output().catch((cause) => {
+  const { success, code, stdout, stderr } = await outputOf(command).catch((cause) => {
     throw failed((cause as Error).message, cause);
   });
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);

@@ -55,7 +55,7 @@ function assignValues(invocation: Invocation, options: readonly Option[], argv: 
     const isSwitch = option.value === undefined;
     if (isSwitch && equals >= 0) throw usageError(invocation, `${flag} takes no value`);
     const value = isSwitch ? "true" : equals < 0 ? argv[++at] : word.slice(equals + 1);
-    if (value === undefined) throw usageError(invocation, `${flag} needs a value: ${flag} ${option.value}`);
+    if (!value) throw usageError(invocation, `${flag} needs a value: ${flag} ${option.value}`);
     assigned.push(`--${option.name}=${value}`);
   }
   return assigned;
