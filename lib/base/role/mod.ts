@@ -29,7 +29,7 @@ export async function runRole({ name, usage, doing, run }: Role, args: string[])
   } catch (cause) {
     const error = asSbxError(cause, doing);
     say(`${name}: ${error.message} (${error.code})`);
-    if (error.hint) say(`  ${error.hint}`);
+    if (error.hint) say(error.hint);
     if (error.code === "internal") log.error(error.cause);
     return error.code === "usage.invalid" ? 2 : 1;
   }
