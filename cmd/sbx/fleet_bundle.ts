@@ -22,14 +22,11 @@ export const FLEET_UPDATE: Command = {
 };
 
 async function update(args: Arguments): Promise<number> {
-  const [{ CorpStore }, { checkBundle, useNetworkOf }, { userName }] = await Promise.all([
-    import("../../lib/corp/mod.ts"),
+  const [{ checkBundle, useNetworkOf }, { userName }] = await Promise.all([
     import("../../lib/service/mod.ts"),
     import("../../lib/base/user/mod.ts"),
   ]);
-  await useNetworkOf(home());
-  const corp = new CorpStore(home());
-  await corp.load();
+  const corp = await useNetworkOf(home());
   const downgrade = args.has("allow-downgrade") ? { by: userName() } : undefined;
   const status = await checkBundle({ home: home(), corp }, downgrade);
   await (args.has("json") ? printJson(status) : print(pairs(bundlePairs(status))));

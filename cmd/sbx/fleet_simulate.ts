@@ -3,7 +3,6 @@ import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Arguments, type Command, daysOption, JSON_OPTION, sinceOf } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { home } from "../../lib/base/home/mod.ts";
 import { note, print, printJson } from "../../lib/base/print/mod.ts";
 import type { DetectionIr } from "../../lib/detection/mod.ts";
 import type { Rule } from "../../lib/policy/mod.ts";
@@ -98,15 +97,19 @@ async function ofBundle(place: string, args: Arguments): Promise<Candidates> {
   if (["rules", "corp", "pack"].some((name) => args.has(name))) {
     throw usageError(SIMULATE, "a bundle has its own rules and packs: leave out --rules, --corp and --pack");
   }
-  const [{ CorpStore, loadCorp }, bundles, releases, { fetchDocument }, { corpLayer }] = await Promise.all([
-    import("../../lib/corp/mod.ts"),
-    import("../../lib/fleet/bundle/mod.ts"),
-    import("../../lib/release/mod.ts"),
-    import("../../lib/update/mod.ts"),
-    import("../../lib/service/mod.ts"),
-  ]);
-  const state = await new CorpStore(home()).load();
-  const own = "config" in state ? state.config : undefined;
+  const [{ corpPlaces, findCorpPlace, loadCorp }, bundles, releases, { fetchDocument }, { corpLayer }] =
+    await Promise.all([
+      import("../../lib/corp/mod.ts"),
+      import("../../lib/fleet/bundle/mod.ts"),
+      import("../../lib/release/mod.ts"),
+      import("../../lib/update/mod.ts"),
+      import("../../lib/service/mod.ts"),
+    ]);
+  const { path: ownPath, isRequired } = await findCorpPlace(corpPlaces());
+  const own = await loadCorp(ownPath).catch((error) => {
+    if (error instanceof SbxError && error.code === "corp.not_found" && !isRequired) return undefined;
+    throw error;
+  });
   const trust = args.text("trust");
   const keys = await releases.readReleaseKeys(
     trust === undefined
@@ -123,7 +126,7 @@ async function ofBundle(place: string, args: Arguments): Promise<Candidates> {
     ...(version !== undefined && { version }),
   });
   note(`bundle ${record.version} of ${record.status} standing, verified`);
-  const theirs = bundles.parseCorp(files, entry.name);
+  const theirs = await bundles.parseCorp(files, entry.name);
   const joined = own ? bundles.joinCorp(own, theirs).text : files[bundles.CORP_NAME];
   const dir = await Deno.makeTempDir({ prefix: "sbx-bundle-" });
   try {

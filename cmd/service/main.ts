@@ -2,10 +2,8 @@
 import { type Home, home as findHome, onRemoval } from "../../lib/base/home/mod.ts";
 import { outliveRejections, redactLog } from "../../lib/base/log/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
-import { bundleLayer } from "../../lib/fleet/layer/mod.ts";
-import { corpPlaces, CorpStore } from "../../lib/corp/mod.ts";
 import { Redactor } from "../../lib/redact/mod.ts";
-import { checkCorp, checkSetting, Service, ServiceSocket, takeLock } from "../../lib/service/mod.ts";
+import { checkSetting, openCorp, Service, ServiceSocket, takeLock } from "../../lib/service/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
 import { makeApp } from "./app.ts";
 
@@ -30,7 +28,7 @@ async function run(args: string[]): Promise<number> {
   redactLog(new Redactor().text);
   await Deno.mkdir(home.runDir, { recursive: true, mode: 0o700 });
   using _lock = await takeLock(home);
-  const corp = new CorpStore(home, corpPlaces(), checkCorp, bundleLayer(home));
+  const corp = openCorp(home);
   const definitions = await loadDefinitions();
   const settings = await SettingsStore.open({ home, corp, definitions, check: checkSetting });
   const service = new Service({ home, settings, corp });

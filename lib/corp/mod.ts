@@ -1,6 +1,13 @@
 /** Corp configuration: an administrator's overrides of settings, servers and rules (docs/contracts.md §3). */
 export { type CorpInfo, corpInfo, corpSummary } from "./info.ts";
-export { type CorpCheck, type CorpConfig, type CorpValidation, loadCorp, validateCorp } from "./load.ts";
+export {
+  type CorpCheck,
+  type CorpConfig,
+  type CorpValidation,
+  loadCorp,
+  readCorpFile,
+  validateCorp,
+} from "./load.ts";
 export { type CorpPlaces, corpPlaces, findCorpPlace } from "./place.ts";
 export { CorpFile } from "./schema.ts";
 export { type CorpLayer, type CorpState, CorpStore } from "./store.ts";

@@ -10,6 +10,9 @@ import { CorpMcpServers, PROFILE_ID, Provider } from "../profile/mod.ts";
 /** Longest limit of the life of a VM, in minutes: three weeks, which timers can hold. */
 const VM_MINUTES_MAX = 30_240;
 
+/** How often updates are looked for: `off`, or a count of minutes, hours or days (docs/updates.md). */
+export const REFRESH_POLICY = /^(?:off|([1-9]\d{0,5})([mhd]))$/;
+
 /** Value of any setting; checked later against the setting's own type. */
 const SettingValue = z.union([
   z.string(),
@@ -64,7 +67,11 @@ const user = z.string().regex(/^[^:\p{Cc}]{1,256}$/u, "must be a user name witho
 
 /** Complete corp.toml. */
 export const CorpFile = z.strictObject({
-  refresh_policy: z.string().min(1).max(64).optional(),
+  refresh_policy: z.string().regex(
+    REFRESH_POLICY,
+    'must be "off", or an interval such as "30m", "24h" or "7d"',
+  )
+    .optional(),
   settings: z.record(z.string(), SettingEntry).prefault({}),
   mcp: CorpMcpServers.prefault({}),
   corp_rule_files: z.strictObject({

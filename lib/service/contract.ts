@@ -125,10 +125,15 @@ export async function corpLayer(
     export_routes: exportRoutes(packs),
     mcp: file.mcp,
     ...(file.budget && { budget: file.budget }),
-    ...(file.settings[LOGIN_SETTING]?.value === false && { logins: false }),
+    ...(isSwitchedOff(file.settings[LOGIN_SETTING]) && { logins: false }),
     ...(file.corp.limits?.providers && { providers: file.corp.limits.providers }),
     ...(file.corp.limits?.vm_minutes && { vm_minutes: file.corp.limits.vm_minutes }),
   };
+}
+
+/** A setting that permits something is off by its value, or because it is switched off itself. */
+function isSwitchedOff(entry: { value?: unknown; enabled?: boolean } | undefined): boolean {
+  return entry?.value === false || entry?.enabled === false;
 }
 
 /** Rules in a document that was read. */

@@ -157,7 +157,7 @@ export class McpLogins {
     }
     const { auth, url } = definition;
     const place: LoginPlace = { profile, server, url };
-    return { place, auth, isAllowed: layer.logins !== false && settings.inForce(LOGIN_SETTING) !== false };
+    return { place, auth, isAllowed: layer.logins !== false && settings.inForce(LOGIN_SETTING) === true };
   }
 }
 

@@ -21,7 +21,7 @@ export {
 } from "./ledger.ts";
 export { ruleOfAsk, tryDraft } from "./rule_draft.ts";
 export { type ChannelUpdate, updateFromChannel, updatePins, updateProgram } from "./channel_update.ts";
-export { useNetworkOf } from "./host_network.ts";
+export { openCorp, useNetworkOf } from "./host_network.ts";
 export { takeLock } from "./lock.ts";
 export { ServiceSocket } from "./socket.ts";
 export { readLogs } from "./logs.ts";

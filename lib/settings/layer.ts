@@ -1,5 +1,4 @@
 import { nearest } from "../base/text/mod.ts";
-import type { CorpState } from "../corp/mod.ts";
 import { isTable, type TomlDocument } from "../toml/mod.ts";
 import { type Definitions, nearestSetting } from "./definition.ts";
 import type { ConfigIssue, SettingValue } from "./node/mod.ts";
@@ -15,6 +14,26 @@ export interface Entry {
   modified?: string;
   /** true if corp sets a value, even an invalid one */
   locked?: boolean;
+}
+
+/** Settings of corp.toml as {@linkcode SettingsStore} gets them. */
+export type CorpSettings =
+  | { status: "absent" }
+  | { status: "ok"; config: CorpSettingsFile }
+  | { status: "last_good"; config: CorpSettingsFile; error: Error }
+  | { status: "closed"; error: Error };
+
+/** Content of a corp.toml, as far as it concerns settings. */
+export interface CorpSettingsFile {
+  file: { settings: Record<string, Pick<Entry, "hidden" | "enabled"> & { value?: unknown }> };
+  document: TomlDocument;
+}
+
+/** Source of {@linkcode CorpSettings}; lib/corp implements it. */
+export interface CorpSource {
+  /** files to watch */
+  readonly paths: readonly string[];
+  load(): Promise<CorpSettings>;
 }
 
 /** Overrides by the user or by corp, checked once when their file is read. */
@@ -64,7 +83,8 @@ export function userLayer(document: TomlDocument, definitions: Definitions): Lay
     if (!isTable(table)) report("error", `must be a table: [settings.${JSON.stringify(id)}]`);
     else entries.set(id, userEntry(table, report));
   }
-  return { entries: checkEntries(entries, document, definitions, issues), document, issues: issues.list };
+  checkEntries(entries, document, definitions, issues, "user");
+  return { entries, document, issues: issues.list };
 }
 
 function userEntry(
@@ -87,8 +107,11 @@ function userEntry(
   return entry;
 }
 
-/** Reads corp's overrides, whatever the state of its file. */
-export function corpLayer(state: CorpState, definitions: Definitions): Layer {
+/**
+ * Reads corp's overrides, whatever the state of its file. lib/corp refuses files with invalid entries; if one gets here
+ * regardless, every setting is locked.
+ */
+export function corpLayer(state: CorpSettings, definitions: Definitions): Layer {
   if (state.status === "absent") return EMPTY_LAYER;
   const issues = new Issues();
   if (state.status === "closed") {
@@ -100,12 +123,25 @@ export function corpLayer(state: CorpState, definitions: Definitions): Layer {
     const message = `${state.error.message}\nThe last good version stays in force.`;
     issues.add({ id: "corp.toml", severity: "error", message });
   }
-  const { file, document } = state.config;
+  const { document } = state.config;
+  const { entries, issues: found } = checkCorpSettings(state.config, definitions);
+  for (const issue of found) issues.add(issue);
+  const isInvalid = found.some(({ severity }) => severity === "error");
+  return { entries, ...(isInvalid && { locksAll: true }), document, issues: issues.list };
+}
+
+/** Checks the settings of a corp.toml. An issue of severity `error` makes the file a broken one. */
+export function checkCorpSettings(
+  { file, document }: CorpSettingsFile,
+  definitions: Definitions,
+): Pick<Layer, "entries" | "issues"> {
+  const issues = new Issues();
   const entries = new Map<string, Entry>();
   for (const [id, { value, hidden, enabled }] of Object.entries(file.settings)) {
     entries.set(id, { value: value as SettingValue, hidden, enabled, locked: value !== undefined });
   }
-  return { entries: checkEntries(entries, document, definitions, issues), document, issues: issues.list };
+  checkEntries(entries, document, definitions, issues, "corp");
+  return { entries, issues: issues.list };
 }
 
 /** Checks each value against its setting and removes invalid ones, so that resolution need not check again. */
@@ -114,7 +150,8 @@ function checkEntries(
   document: TomlDocument,
   definitions: Definitions,
   issues: Issues,
-): Map<string, Entry> {
+  layer: "user" | "corp",
+): void {
   for (const [id, entry] of entries) {
     const leaf = definitions.byId.get(id);
     const place = (...key: string[]) => document.placeOf(["settings", id, ...key]);
@@ -122,19 +159,25 @@ function checkEntries(
       entries.delete(id);
       if (issues.isFull) continue;
       const near = nearestSetting(id, definitions);
-      const problem = retiredMessage(id) ?? `unknown setting${near ? `; did you mean "${near}"?` : ""}`;
-      const message = `${place()}: ${problem}`;
-      issues.add({ id, severity: "warning", message });
+      const retired = retiredMessage(id);
+      const problem = retired ?? `unknown setting${near ? `; did you mean "${near}"?` : ""}`;
+      // A person's misspelt preference is lost alone; a misspelt lock of corp would leave its setting open.
+      const severity = layer === "corp" && retired === undefined ? "error" : "warning";
+      issues.add({ id, severity, message: `${place()}: ${layer === "corp" ? `${id}: ` : ""}${problem}` });
     } else if (entry.value !== undefined) {
       const { value, problems } = checkValue(leaf, entry.value);
       entry.value = value;
       for (const problem of problems) {
-        const outcome = problem.severity === "error" ? "; the value is ignored" : "";
-        issues.add({ id, ...problem, message: `${place("value")}: ${problem.message}${outcome}` });
+        const isIgnored = layer === "user" && problem.severity === "error";
+        const message = `${layer === "corp" ? `${id}: ` : ""}${problem.message}`;
+        issues.add({
+          id,
+          ...problem,
+          message: `${place("value")}: ${message}${isIgnored ? "; the value is ignored" : ""}`,
+        });
       }
     }
   }
-  return entries;
 }
 
 /** Issues of one file, up to the maximum. */

@@ -5,11 +5,19 @@ export { type Definitions, type LeafDefinition, loadDefinitions, parseDefinition
 export type { SettingChanges, ValueCheck } from "./edit.ts";
 export { type ChainLink, explain, type LayerExplanation, type SettingExplanation } from "./explain.ts";
 export { settingsFile } from "./file.ts";
-export { corpLayer, EMPTY_LAYER, type Entry, type Layer, userLayer } from "./layer.ts";
+export {
+  checkCorpSettings,
+  corpLayer,
+  type CorpSettings,
+  type CorpSource,
+  EMPTY_LAYER,
+  type Entry,
+  type Layer,
+  userLayer,
+} from "./layer.ts";
 export { withFileLock } from "./lock.ts";
 export * from "./node/mod.ts";
 export { resolve, type Resolved } from "./resolve.ts";
 export { type SettingsInfoBytes, SettingsStore, type SettingsStoreOptions } from "./store.ts";
 export { checkValue } from "./value.ts";
-export { type CorpFileValidation, validateCorpFile } from "./validate.ts";
 export { type Watch, watchFiles } from "./watch.ts";

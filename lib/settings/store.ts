@@ -3,7 +3,6 @@ import { gzipSync } from "node:zlib";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";
 import { type Home, writeAtomic } from "../base/home/mod.ts";
-import type { CorpStore } from "../corp/mod.ts";
 import { readToml, type TomlDocument } from "../toml/mod.ts";
 import { type BootConfig, bootConfig } from "./boot.ts";
 import type { Definitions } from "./definition.ts";
@@ -15,7 +14,7 @@ import {
   type ValueCheck,
 } from "./edit.ts";
 import { explain, type SettingExplanation } from "./explain.ts";
-import { corpLayer, EMPTY_LAYER, type Layer, userLayer } from "./layer.ts";
+import { corpLayer, type CorpSource, EMPTY_LAYER, type Layer, userLayer } from "./layer.ts";
 import { withFileLock } from "./lock.ts";
 import { type SettingsResponse, type SettingValue, withoutSecrets } from "./node/mod.ts";
 import { resolve, type Resolved } from "./resolve.ts";
@@ -25,7 +24,7 @@ import { type Watch, watchFiles } from "./watch.ts";
 export interface SettingsStoreOptions {
   home: Pick<Home, "dir">;
   definitions: Definitions;
-  corp: CorpStore;
+  corp: CorpSource;
   /** writer of settings.toml, default {@linkcode writeAtomic} */
   write?: (path: string, text: string) => Promise<void>;
   /** check of values beyond their definitions, on edits and in settings.toml; by default all pass */

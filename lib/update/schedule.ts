@@ -1,5 +1,7 @@
 /** When updates are looked for: `refresh_policy` of corp, manifest and profiles (docs/updates.md). */
 
+import { REFRESH_POLICY } from "../corp/schema.ts";
+
 /** Shortest and longest interval, and the one of hosts whose files name none, in `s`. */
 const HOUR = 3600;
 const INTERVAL_MIN = HOUR;
@@ -10,7 +12,7 @@ const UNITS: Record<string, number> = { m: 60, h: HOUR, d: 24 * HOUR };
 /** Reads a policy such as `30m`, `24h` or `7d`, within the bounds; `off` is never. @returns undefined for other text */
 export function parsePolicy(text: string): number | "off" | undefined {
   if (text === "off") return "off";
-  const [, count, unit] = text.match(/^([1-9]\d{0,5})([mhd])$/) ?? [];
+  const [, count, unit] = text.match(REFRESH_POLICY) ?? [];
   if (count === undefined) return undefined;
   return Math.min(Math.max(Number(count) * UNITS[unit], INTERVAL_MIN), INTERVAL_MAX);
 }

@@ -49,7 +49,7 @@ const user = userLayer(parseToml(userText, "settings.toml"), definitions);
 const corp = corpLayer(
   {
     status: "ok",
-    config: { file: CorpFile.parse(corpDocument.value), document: corpDocument, path: "corp.toml" },
+    config: { file: CorpFile.parse(corpDocument.value), document: corpDocument },
   },
   definitions,
 );

@@ -134,7 +134,7 @@ async function bundleEntries(args: Arguments, workspace: Workspace, folder: stri
     import("../../../lib/service/mod.ts"),
   ]);
   const content = await packBundle(source);
-  parseCorp(parseBundle(content, source), source);
+  await parseCorp(parseBundle(content, source), source);
   const config = await loadCorp(`${source}/corp.toml`);
   const problems = await checkCorp(config, config.path);
   if (problems.length > 0) throw new SbxError("bundle.invalid", problems.join("\n"));

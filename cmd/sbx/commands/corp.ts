@@ -1,5 +1,5 @@
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import type { CorpInfo, CorpValidation } from "../../../lib/corp/mod.ts";
+import type { CorpInfo } from "../../../lib/corp/mod.ts";
 import { connect } from "../connect.ts";
 import { brief, note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { pairs } from "../output.ts";
@@ -51,9 +51,9 @@ async function info(args: Arguments): Promise<number> {
 
 /** Validates locally, without the service: the file may not be deployed yet. */
 async function validate(file: string, args: Arguments): Promise<number> {
-  const { validateCorpFile } = await import("../../../lib/settings/mod.ts");
+  const { validateCorp } = await import("../../../lib/corp/mod.ts");
   const { checkCorp } = await import("../../../lib/service/value_check/mod.ts");
-  const result: CorpValidation & { warnings: string[] } = await validateCorpFile(file, checkCorp);
+  const result = await validateCorp(file, checkCorp);
   if (args.has("json")) await printJson(result);
   else {
     for (const problem of result.problems) note(brief(problem));

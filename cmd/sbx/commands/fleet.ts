@@ -108,12 +108,12 @@ async function status(args: Arguments): Promise<number> {
 }
 
 async function enrol(args: Arguments): Promise<number> {
-  const [{ CorpStore }, { HttpTarget }, { ensureSigningKey, formatPublicKey }] = await Promise.all([
-    import("../../../lib/corp/mod.ts"),
+  const [{ useNetworkOf }, { HttpTarget }, { ensureSigningKey, formatPublicKey }] = await Promise.all([
+    import("../../../lib/service/mod.ts"),
     import("../../../lib/fleet/ship/mod.ts"),
     import("../../../lib/signing/mod.ts"),
   ]);
-  const state = await new CorpStore(home()).load();
+  const { state } = await useNetworkOf(home());
   const { url: configured, credential_ref, user } = "config" in state ? state.config.file.fleet : {};
   const url = args.text("at") ?? configured;
   if (url === undefined) {

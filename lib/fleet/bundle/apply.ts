@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
-import { type CorpConfig, CorpFile, loadCorp } from "../../corp/mod.ts";
+import { type CorpConfig, loadCorp, readCorpFile } from "../../corp/mod.ts";
 import {
   fetchRecords,
   findKeyFiles,
@@ -10,7 +10,7 @@ import {
   readReleaseKeys,
   verifyManifest,
 } from "../../release/mod.ts";
-import { checkToml, parseToml } from "../../toml/mod.ts";
+import { parseToml } from "../../toml/mod.ts";
 import { type BundleFiles, CORP_NAME } from "./document.ts";
 import { type Active, CONTENT, damaged, FILES, MANIFEST, writeFiles } from "./files.ts";
 import { joinCorp } from "./merge.ts";
@@ -48,7 +48,7 @@ export async function applyBundle(
   const manifest = verifyManifest(await read(MANIFEST), record, channel, keys.hmac);
   const entry = entryOf(manifest);
   const files = openBundle(await read(CONTENT), entry);
-  const { text, held } = joinCorp(own, parseCorp(files, entry.name));
+  const { text, held } = joinCorp(own, await parseCorp(files, entry.name));
   const place = join(folder, FILES);
   await writeFiles(place, { ...files, [CORP_NAME]: text });
   const config = await loadCorp(join(place, CORP_NAME));
@@ -56,11 +56,11 @@ export async function applyBundle(
 }
 
 /** Reads the corp.toml of a bundle. @throws {SbxError} `bundle.invalid` */
-export function parseCorp(files: BundleFiles, name: string): CorpConfig {
+export async function parseCorp(files: BundleFiles, name: string): Promise<CorpConfig> {
   const path = `${name}:${CORP_NAME}`;
   try {
     const document = parseToml(files[CORP_NAME], path);
-    return { file: checkToml(document, CorpFile, "bundle.invalid"), document, path };
+    return { file: await readCorpFile(document, "bundle.invalid"), document, path };
   } catch (cause) {
     throw new SbxError("bundle.invalid", (cause as Error).message, { cause });
   }

@@ -2,12 +2,12 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { corpInfo, CorpStore } from "../../../lib/corp/mod.ts";
+import { corpInfo, CorpStore, validateCorp } from "../../../lib/corp/mod.ts";
 import { openTarget } from "../../../lib/fleet/machine/mod.ts";
 import { corpLayer } from "../../../lib/service/contract.ts";
 import { watchCorp } from "../../../lib/service/corp_watch.ts";
 import { checkCorp } from "../../../lib/service/mod.ts";
-import { loadDefinitions, SettingsStore, validateCorpFile } from "../../../lib/settings/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
 
 const GOOD = '[corp.rules.a]\naction = "block"\nmatch = \'http.request.host == "x.example"\'\n';
 const set = (id: string, value: unknown) => `[settings."${id}"]\nvalue = ${JSON.stringify(value)}\n`;
@@ -88,6 +88,64 @@ const MISTAKES: [string, Record<string, string>, string][] = [
     { "corp.toml": set("network.model_price_file", "/nowhere/prices.json") },
     "DIR/corp.toml:2: network.model_price_file: there is no price table at /nowhere/prices.json",
   ],
+  [
+    "a text in place of false",
+    { "corp.toml": set("network.mcp_logins", "false") },
+    "DIR/corp.toml:2: network.mcp_logins: must be true or false",
+  ],
+  [
+    "a number out of range",
+    { "corp.toml": set("vm.resources.cpu_count", 4096) },
+    "DIR/corp.toml:2: vm.resources.cpu_count: must be between",
+  ],
+  [
+    "a fraction of a whole number",
+    { "corp.toml": set("vm.resources.cpu_count", 1.5) },
+    "DIR/corp.toml:2: vm.resources.cpu_count: must be an integer",
+  ],
+  [
+    "a text in place of a list",
+    { "corp.toml": set("network.dns_resolvers", "192.0.2.1") },
+    "DIR/corp.toml:2: network.dns_resolvers: must be a list of text values",
+  ],
+  [
+    "a value that is no choice",
+    { "corp.toml": set("ledger.on_full", "explode") },
+    "DIR/corp.toml:2: ledger.on_full: must be one of",
+  ],
+  [
+    "a setting that does not exist",
+    { "corp.toml": set("network.mcp_login", false) },
+    'DIR/corp.toml:1: network.mcp_login: unknown setting; did you mean "network.mcp_logins"?',
+  ],
+  [
+    "a setting that does not exist, hidden",
+    { "corp.toml": '[settings."network.mcp_login"]\nhidden = true\n' },
+    "DIR/corp.toml:1: network.mcp_login: unknown setting",
+  ],
+  [
+    "a group in place of a setting",
+    { "corp.toml": '[settings."telemetry"]\nenabled = false\n' },
+    "DIR/corp.toml:1: telemetry: unknown setting",
+  ],
+  [
+    "a refresh policy that is no interval",
+    { "corp.toml": 'refresh_policy = "of"\n' },
+    'DIR/corp.toml:1: refresh_policy: must be "off", or',
+  ],
+  [
+    "a fleet's bodies of no family",
+    { "corp.toml": '[[fleet.bodies]]\nfamily = "all"\n' },
+    "DIR/corp.toml:2:",
+  ],
+  ["a budget in text", { "corp.toml": '[budget]\nusd = "5"\n' }, "DIR/corp.toml:2: budget.usd:"],
+  ["a limit of no minutes", { "corp.toml": "[corp.limits]\nvm_minutes = 0\n" }, "DIR/corp.toml:2:"],
+  [
+    "a provider that does not exist",
+    { "corp.toml": '[corp.limits]\nproviders = ["antropic"]\n' },
+    "DIR/corp.toml:2:",
+  ],
+  ["an MCP server that is half off", { "corp.toml": '[mcp.github]\nenabled = "false"\n' }, "DIR/corp.toml:"],
 ];
 
 for (const [what, files, problem] of MISTAKES) {
@@ -95,7 +153,7 @@ for (const [what, files, problem] of MISTAKES) {
     inHome(async ({ dir, file, write, store }) => {
       await write(files);
       const expected = problem.replaceAll("DIR", dir);
-      const validation = await validateCorpFile(file, checkCorp);
+      const validation = await validateCorp(file, checkCorp);
       assertEquals(validation.ok, false);
       assertStringIncludes(validation.problems.join("\n"), expected);
 
@@ -123,8 +181,49 @@ for (const [what, files, problem] of MISTAKES) {
       assertEquals((await corpLayer(store)).rules.map(({ id }) => id), ["a"]);
       assertEquals(settings.resolved.byId.get("app.auto_update")?.corp_locked, true);
       assertStringIncludes(corpInfo(store).error!, expected);
+
+      // A service that starts now has the same in force.
+      const restarted = new CorpStore({ dir }, { managed: file }, checkCorp);
+      assertEquals((await restarted.load()).status, "last_good");
+      assertEquals((await corpLayer(restarted)).rules.map(({ id }) => id), ["a"]);
     }));
 }
+
+Deno.test("corp: a last good copy with an invalid value is not good", () =>
+  inHome(async ({ dir, file, write, store }) => {
+    await write({
+      "corp.toml": "[",
+      "corp.last-good.toml": set("network.mcp_logins", "false"),
+      "corp.last-good.path": file,
+    });
+    const settings = await SettingsStore.open({
+      home: { dir },
+      corp: store,
+      definitions: await loadDefinitions({ get: () => undefined }),
+    });
+    assertEquals(store.state.status, "closed");
+    assert(settings.resolved.leaves.every((leaf) => leaf.corp_locked));
+  }));
+
+Deno.test("corp: logins that corp switches off are off, whether by value or by enabled", () =>
+  inHome(async ({ write, store }) => {
+    const logins = async (entry: string) => {
+      await write({ "corp.toml": `[settings."network.mcp_logins"]\n${entry}\n` });
+      assertEquals((await store.load()).status, "ok");
+      return (await corpLayer(store)).logins;
+    };
+    assertEquals(
+      [await logins("value = false"), await logins("enabled = false"), await logins("value = true")],
+      [false, false, undefined],
+    );
+  }));
+
+Deno.test("corp: a retired setting locks nothing and leaves its file valid", () =>
+  inHome(async ({ file, write }) => {
+    await write({ "corp.toml": set("telemetry.api_key", "x") });
+    const { ok, warnings } = await validateCorp(file, checkCorp);
+    assertEquals([ok, warnings.length], [true, 1]);
+  }));
 
 Deno.test("corp: every problem is reported at once, and a valid file passes", () =>
   inHome(async ({ file, write, store }) => {
@@ -132,14 +231,14 @@ Deno.test("corp: every problem is reported at once, and a valid file passes", ()
       "corp.toml": GOOD.replace("host", "hst") + set("network.dns_resolvers", ["x"]) +
         set("network.upstream_overrides", ["y"]) + set("app.auto_update", 3),
     });
-    assertEquals((await validateCorpFile(file, checkCorp)).problems.length, 4);
+    assertEquals((await validateCorp(file, checkCorp)).problems.length, 4);
     await write({
       "corp.toml": '[corp_rule_files]\nenforcement = "rules.toml"\n' +
         set("network.dns_resolvers", ["192.0.2.1"]) +
         set("network.upstream_overrides", ["a.example=127.0.0.1:8443"]) + set("network.extra_ca_file", ""),
       "rules.toml": GOOD,
     });
-    assertEquals(await validateCorpFile(file, checkCorp), {
+    assertEquals(await validateCorp(file, checkCorp), {
       ok: true,
       path: file,
       problems: [],
@@ -168,13 +267,13 @@ Deno.test("corp: each collector of docs/fleet.md is taken and opened, and no oth
   inHome(async ({ file, write, store }) => {
     for (const url of COLLECTORS) {
       await write({ "corp.toml": `[fleet]\nurl = "${url}"\n` });
-      assertEquals((await validateCorpFile(file, checkCorp)).problems, [], url);
+      assertEquals((await validateCorp(file, checkCorp)).problems, [], url);
       assertEquals((await store.load()).status, "ok", url);
       assert(openTarget(url).name, url);
     }
     for (const url of ["postgres://db.example", "ftp://x", "nonsense", "tls://u:pw@x", "libsql://u@x"]) {
       await write({ "corp.toml": `[fleet]\nurl = "${url}"\n` });
-      const [problem] = (await validateCorpFile(file, checkCorp)).problems;
+      const [problem] = (await validateCorp(file, checkCorp)).problems;
       assertStringIncludes(problem, "must be an http, https, file, nats, tls, clickhouse or libsql URL", url);
     }
   }));
@@ -184,7 +283,7 @@ Deno.test("corp: a credential goes to NATS by TLS, or to this machine", () =>
     const credential = `credential_ref = "credential:blake3:${"0".repeat(64)}"\n`;
     const problems = async (url: string) => {
       await write({ "corp.toml": `[fleet]\nurl = "${url}"\n${credential}` });
-      return (await validateCorpFile(file, checkCorp)).problems;
+      return (await validateCorp(file, checkCorp)).problems;
     };
     for (const url of ["tls://nats.example.com", "nats://127.0.0.1:4222", "nats://localhost"]) {
       assertEquals(await problems(url), [], url);
@@ -199,7 +298,7 @@ Deno.test("corp: bundles and releases come over http, https and file, not from a
     for (const source of SOURCES) {
       for (const url of COLLECTORS) {
         await write({ "corp.toml": source.replace("URL", `"${url}"`) });
-        const { problems } = await validateCorpFile(file, checkCorp);
+        const { problems } = await validateCorp(file, checkCorp);
         if (/^(https?|file):/.test(url)) assertEquals(problems, [], url);
         else assertStringIncludes(problems[0] ?? "", "must be an http, https or file URL", `${source}${url}`);
       }

@@ -109,7 +109,7 @@ Deno.test("a bundle takes effect beside corp.toml, with the files that it names"
   await rollout.release("1.0.0", {
     "corp.toml": `${
       RULE("evil.example.com")
-    }[corp_rule_files]\nenforcement = "rules/more.toml"\n[settings."vm.cpus"]\nvalue = 2\n`,
+    }[corp_rule_files]\nenforcement = "rules/more.toml"\n[settings."vm.resources.cpu_count"]\nvalue = 2\n`,
     "rules/more.toml": RULE("bad.example.com").replace("no-evil", "no-bad"),
   });
   const { store, update, home } = await rollout.machine("one");
@@ -118,7 +118,7 @@ Deno.test("a bundle takes effect beside corp.toml, with the files that it names"
   assertEquals([status.state, status.in_force, status.offered], ["installed", "1.0.0", "1.0.0"]);
   const config = await good(store);
   assertEquals(Object.keys(config.file.corp.rules), ["no-evil"]);
-  assertEquals(config.file.settings["vm.cpus"]?.value, 2);
+  assertEquals(config.file.settings["vm.resources.cpu_count"]?.value, 2);
   assertEquals(config.bundle?.version, "1.0.0");
   assertEquals((await update()).state, "same");
   assertEquals((await readBundleStatus(home))?.state, "same");
@@ -133,17 +133,17 @@ Deno.test("a bundle takes effect beside corp.toml, with the files that it names"
 Deno.test("what corp.toml of the machine says holds, and a bundle that would loosen it is refused", async () => {
   await using rollout = await Rollout.make();
   const own =
-    `[settings."vm.cpus"]\nvalue = 1\n[corp.rules.lock]\naction = "block"\nmatch = "true"\npriority = -50\n`;
+    `[settings."vm.resources.cpu_count"]\nvalue = 1\n[corp.rules.lock]\naction = "block"\nmatch = "true"\npriority = -50\n`;
   const { store, update, home } = await rollout.machine("one", own);
   await rollout.release("1.0.0", {
-    "corp.toml": `[settings."vm.cpus"]\nvalue = 8\n${
+    "corp.toml": `[settings."vm.resources.cpu_count"]\nvalue = 8\n${
       RULE("ok.example.com", 'action = "allow"\npriority = -20')
     }[corp.rules.lock]\naction = "block"\nmatch = "false"\npriority = -90\n`,
   });
   const { held } = await update();
-  assertEquals(held, ["settings.vm.cpus", "corp.rules.lock"]);
+  assertEquals(held, ["settings.vm.resources.cpu_count", "corp.rules.lock"]);
   const config = await good(store);
-  assertEquals(config.file.settings["vm.cpus"]?.value, 1);
+  assertEquals(config.file.settings["vm.resources.cpu_count"]?.value, 1);
   assertEquals(config.file.corp.rules.lock.match, "true");
   const loosening = {
     "1.1.0": RULE("evil.example.com", 'action = "allow"\npriority = -60'),
@@ -151,6 +151,8 @@ Deno.test("what corp.toml of the machine says holds, and a bundle that would loo
     "1.3.0": '[release]\ntrust_file = "mine.json"\n',
     "1.4.0": '[corp.rules.bad]\naction = "block"\nmatch = "no such thing("\n',
     "1.5.0": "[nonsense]\nkey = 1\n",
+    "1.6.0": '[settings."network.mcp_logins"]\nvalue = "false"\n',
+    "1.7.0": '[settings."network.mcp_login"]\nvalue = false\n',
   };
   for (const [version, text] of Object.entries(loosening)) {
     await rollout.release(version, { "corp.toml": text });

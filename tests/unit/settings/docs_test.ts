@@ -23,7 +23,7 @@ const PROBLEMS: Record<string, (document: TomlDocument) => unknown[]> = {
   "settings.toml": (document) => userLayer(document, definitions).issues,
   "corp.toml": (document) => {
     const file = checkToml(document, CorpFile, "corp.invalid");
-    return corpLayer({ status: "ok", config: { file, document, path: "corp.toml" } }, definitions).issues;
+    return corpLayer({ status: "ok", config: { file, document } }, definitions).issues;
   },
   "profile.toml": (document) => {
     parseProfile(document, { id: "data", source: "user" });

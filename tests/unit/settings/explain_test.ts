@@ -21,7 +21,7 @@ function explanation(id: string, userText: string, corpText?: string) {
   const user = userLayer(parseToml(userText, "settings.toml"), DEFINITIONS);
   const document = parseToml(corpText ?? "", "corp.toml");
   const corp = corpText === undefined ? EMPTY_LAYER : corpLayer(
-    { status: "ok", config: { file: CorpFile.parse(document.value), document, path: "corp.toml" } },
+    { status: "ok", config: { file: CorpFile.parse(document.value), document } },
     DEFINITIONS,
   );
   return explain(id, { definitions: DEFINITIONS, resolved: resolve(DEFINITIONS, user, corp), user, corp });

@@ -24,7 +24,7 @@ function resolveTexts(definitions: Definitions, user = "", corp = ""): Resolved 
     corp
       ? corpLayer({
         status: "ok",
-        config: { file: CorpFile.parse(document.value), document, path: "corp.toml" },
+        config: { file: CorpFile.parse(document.value), document },
       }, definitions)
       : EMPTY_LAYER,
   );
@@ -223,7 +223,7 @@ Deno.test("invalid entries of settings.toml are issues with position and reason,
   ]);
 });
 
-Deno.test("an invalid corp value still locks the setting", () => {
+Deno.test("an invalid corp value, which lib/corp refuses, locks every setting", () => {
   const result = resolveTexts(
     BUILTIN,
     '[settings."appearance.theme"]\nvalue = "light"',
@@ -231,7 +231,8 @@ Deno.test("an invalid corp value still locks the setting", () => {
   );
   const { effective_value, source, corp_locked } = leaf(result, "appearance.theme");
   assertEquals([effective_value, source, corp_locked], ["system", "default", true]);
-  assertEquals(result.issues[0].message.startsWith("corp.toml:2: must be one of system"), true);
+  assertEquals(result.leaves.every((each) => each.corp_locked), true);
+  assertEquals(result.issues[0].message.startsWith("corp.toml:2: appearance.theme: must be one of"), true);
 });
 
 Deno.test("a corp file without a good version locks everything", () => {
