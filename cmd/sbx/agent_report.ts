@@ -7,6 +7,7 @@ import { type Client, segment } from "../../lib/client/mod.ts";
 import type { BudgetUse } from "../../lib/budget/schema.ts";
 import { changesOf } from "../../lib/repo/mod.ts";
 import { budgetLine } from "./budget_line.ts";
+import { formatTotal, PRICE_HINT } from "./price_line.ts";
 import { eventPages } from "./event_pages.ts";
 import { subjectWithError } from "./event_row.ts";
 import { collectWork, VmGuest } from "./repository.ts";
@@ -38,6 +39,8 @@ export interface AgentCost {
   /** of the calls whose price is known */
   usd: number;
   unpriced_calls: number;
+  /** at the price of another model */
+  estimated_calls: number;
 }
 
 /** Collects the report of a running VM. */
@@ -68,6 +71,7 @@ export function formatReport({ live, changes, refused, cost, budgets }: AgentRep
     ),
     ...more > 0 ? [`  and ${more} more: sbx events ${name} --decision block`] : [],
     formatCost(cost),
+    ...cost.unpriced_calls + cost.estimated_calls > 0 ? [PRICE_HINT] : [],
     ...budgets.map(budgetLine),
     ...changes && changes.files > 0
       ? [`sbx review ${name} shows the changes, sbx pull ${name} takes ${live ? "their commits" : "them"}`]
@@ -80,14 +84,7 @@ function formatCost(cost: AgentCost): string {
   if (cost.calls === 0) return "no model calls";
   const cached = cost.cached_input_tokens > 0 ? ` (${cost.cached_input_tokens} of them cached)` : "";
   const tokens = `${cost.input_tokens}${cached} + ${cost.output_tokens} tokens`;
-  return `${count(cost.calls, "model call")}: ${tokens}, ${priceOf(cost)}`;
-}
-
-/** Never a price of $0 for calls whose price is not known. */
-function priceOf({ usd, unpriced_calls }: AgentCost): string {
-  if (unpriced_calls > 0 && usd === 0) return "price not known";
-  const rest = unpriced_calls > 0 ? `, and ${count(unpriced_calls, "call")} whose price is not known` : "";
-  return `about $${usd.toFixed(4)}${rest}`;
+  return `${count(cost.calls, "model call")}: ${tokens}, cost ${formatTotal(cost)}`;
 }
 
 async function changesIn(client: Client, name: string): Promise<AgentReport["changes"]> {
@@ -118,7 +115,7 @@ async function refusedIn(client: Client, session: string): Promise<AgentReport["
 
 /** Sums up the costs of every model. */
 export function sumOf(models: CostReport["models"]): AgentCost {
-  const sum = (key: Exclude<keyof CostReport["models"][number], "provider" | "model">) =>
+  const sum = (key: Exclude<keyof CostReport["models"][number], "provider" | "model" | "price_basis">) =>
     models.reduce((total, model) => total + model[key], 0);
   return {
     calls: sum("calls"),
@@ -127,5 +124,6 @@ export function sumOf(models: CostReport["models"]): AgentCost {
     output_tokens: sum("output_tokens"),
     usd: sum("cost_micros") / MICROS,
     unpriced_calls: sum("unpriced_calls"),
+    estimated_calls: sum("estimated_calls"),
   };
 }

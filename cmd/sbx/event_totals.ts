@@ -1,4 +1,5 @@
 /** Sums over the events that a command lists, on one line. */
+import { formatTotal } from "./price_line.ts";
 import { objectOf } from "../../lib/base/object/mod.ts";
 import { formatBytes } from "../../lib/base/progress/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
@@ -19,6 +20,8 @@ export interface EventTotals {
     output_tokens: number;
     cost_micros: number;
     unpriced_calls: number;
+    /** at the price of another model */
+    estimated_calls: number;
     /** calls that models asked for, by the name of the tool */
     tool_calls: Record<string, number>;
   };
@@ -26,7 +29,14 @@ export interface EventTotals {
 
 export function totalsOf(events: readonly ListedEvent[]): EventTotals {
   const tool_calls: Record<string, number> = Object.create(null);
-  const models = { calls: 0, input_tokens: 0, output_tokens: 0, cost_micros: 0, unpriced_calls: 0 };
+  const models = {
+    calls: 0,
+    input_tokens: 0,
+    output_tokens: 0,
+    cost_micros: 0,
+    unpriced_calls: 0,
+    estimated_calls: 0,
+  };
   const http = { requests: 0, response_bytes: 0 };
   for (const event of events) {
     if (event.http) {
@@ -41,6 +51,7 @@ export function totalsOf(events: readonly ListedEvent[]): EventTotals {
     models.output_tokens += numberOf(response.output_tokens);
     models.cost_micros += numberOf(response.estimated_cost_micros);
     if (response.estimated_cost_micros === undefined) models.unpriced_calls++;
+    if (response.price_basis !== undefined) models.estimated_calls++;
     for (const call of Array.isArray(response.tool_calls) ? response.tool_calls : []) {
       const name = String(objectOf(call).name);
       tool_calls[name] = (tool_calls[name] ?? 0) + 1;
@@ -64,8 +75,7 @@ export function formatTotals({ events, blocked, asked, http, models }: EventTota
     models.calls && [
       count(models.calls, "model call"),
       `${models.input_tokens} tokens in and ${models.output_tokens} out`,
-      `$${(models.cost_micros / 1e6).toFixed(4)}`,
-      models.unpriced_calls && `${models.unpriced_calls} without a known price`,
+      `cost ${formatTotal({ ...models, usd: models.cost_micros / 1e6 })}`,
     ],
     toolLine(models.tool_calls),
   ].filter((part) => part && part.length > 0)

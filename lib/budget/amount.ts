@@ -30,11 +30,15 @@ const OUTPUT_UNREPORTED = 4096;
 /** Bytes of a token, where nobody counts them; English text has four, and fewer are counted more. */
 const TOKEN_BYTES = 3;
 
+/** Operations that providers do not bill: they count tokens, or keep files. */
+const UNBILLED = new Set(["messages.count_tokens", "responses.input_tokens", "countTokens", "files"]);
+
 const LIMIT_KEYS = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
 
 /** The most that a call can use, before it is sent. A model without a known price costs nothing here. */
 export function mostOf(event: Event, cost: Cost): Pick<Amounts, "usd" | "tokens"> {
   const { provider, model, body } = event.model!.request;
+  if (!isBilled(event)) return { tokens: 0, usd: 0 };
   const usage = { input: body.size ?? 0, output: outputLimitOf(body.truncated ? undefined : body.text) };
   return { tokens: usage.input + usage.output, usd: (cost(provider, model, usage) ?? 0) / 1e6 };
 }
@@ -46,7 +50,7 @@ export function usedBy(event: Event, response: unknown, cost: Cost): Pick<Amount
     NonNullable<NonNullable<Event["model"]>["response"]>
   >;
   const isAnswered = status !== undefined && status >= 200 && status < 300;
-  if (!isAnswered) return { tokens: 0, usd: 0 };
+  if (!isAnswered || !isBilled(event)) return { tokens: 0, usd: 0 };
   const isCounted = output_tokens !== undefined;
   const usage = {
     input: input_tokens ?? Math.ceil((body.size ?? 0) / TOKEN_BYTES),
@@ -54,6 +58,11 @@ export function usedBy(event: Event, response: unknown, cost: Cost): Pick<Amount
   };
   const micros = isCounted ? estimated_cost_micros : undefined;
   return { tokens: usage.input + usage.output, usd: (micros ?? cost(provider, model, usage) ?? 0) / 1e6 };
+}
+
+/** False for calls that cost nothing, whatever their model. */
+export function isBilled({ model }: Event): boolean {
+  return model !== undefined && !UNBILLED.has(model.request.operation);
 }
 
 /** Limit of the answer that a request names, for all answers that it asks for. */

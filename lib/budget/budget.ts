@@ -3,7 +3,17 @@
  * calls at the same time overspend by at most one of them.
  */
 import type { Event } from "../event/mod.ts";
-import { type Amounts, type Cost, type Kind, KINDS, KINDS_OF, mostOf, noAmounts, usedBy } from "./amount.ts";
+import {
+  type Amounts,
+  type Cost,
+  isBilled,
+  type Kind,
+  KINDS,
+  KINDS_OF,
+  mostOf,
+  noAmounts,
+  usedBy,
+} from "./amount.ts";
 import type { DaySpending } from "./day.ts";
 import type { BudgetTerms, BudgetUse } from "./schema.ts";
 
@@ -122,7 +132,8 @@ export class Budget {
       const limit = (reason: string): Limit => ({ id: `budget-${keyOf(bound)}`, layer, reason, on });
       if (kind === "usd" && !this.#hasPrice(event)) {
         return limit(
-          `the price of ${event.model!.request.model} is not known, so the budget cannot count it`,
+          `the price of ${event.model!.request.model} is not known, so the budget cannot count it; ` +
+            "network.model_price_file adds prices",
         );
       }
       const used = this.#usedOf(bound);
@@ -188,8 +199,9 @@ export class Budget {
     return kind === "minutes" ? this.#minutes() : this.#spent[kind];
   }
 
-  #hasPrice({ model }: Event): boolean {
-    return !model ||
+  #hasPrice(event: Event): boolean {
+    const { model } = event;
+    return !model || !isBilled(event) ||
       this.#options.cost(model.request.provider, model.request.model, { input: 1, output: 1 }) !== undefined;
   }
 

@@ -109,6 +109,7 @@ const FAMILIES: Record<EventFamily, { view: string; columns: Columns }> = {
       cached_input_tokens: "model.response.cached_input_tokens",
       output_tokens: "model.response.output_tokens",
       estimated_cost_micros: "model.response.estimated_cost_micros",
+      price_basis: "model.response.price_basis",
       tool_calls: "model.response.tool_calls",
     },
   },

@@ -168,7 +168,7 @@ export class CallReader implements ModelCall {
       ...(input !== undefined && { input_tokens: input }),
       ...(usage.cacheRead && { cached_input_tokens: usage.cacheRead }),
       ...(usage.output !== undefined && { output_tokens: usage.output }),
-      ...(cost !== undefined && { estimated_cost_micros: cost }),
+      ...(cost && { estimated_cost_micros: cost.micros, ...(cost.basis && { price_basis: cost.basis }) }),
       tool_calls: JSON.parse(this.#scrub(JSON.stringify(tools))),
     };
   }

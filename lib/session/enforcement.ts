@@ -190,7 +190,7 @@ export class Enforcement {
         ...(corp.budget && { corp: corp.budget }),
         ...(profile.budget && { profile: profile.budget }),
       },
-      cost: (provider, model, usage) => prices.cost(provider, model, usage),
+      cost: (provider, model, usage) => prices.cost(provider, model, usage)?.micros,
       day: this.#day ??= new DaySpending(join(home.budgetsDir, record.profile_id), record.id),
     });
   }

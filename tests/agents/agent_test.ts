@@ -67,6 +67,9 @@ for (const { id, provider, secret } of AGENTS) {
       const report = JSON.parse(ran.stdout.slice(ran.stdout.lastIndexOf('{\n  "vm"')));
       assertEquals(report.changes, { files: 1, added: 1, removed: 1, commits: 1 }, log);
       assert(report.cost.calls >= 2, log);
+      // Every model that the agent starts with is in the table, so that a budget in dollars counts it.
+      assertEquals([report.cost.unpriced_calls, report.cost.estimated_calls], [0, 0], log);
+      assert(report.cost.usd > 0, log);
 
       const sent = world.received.filter(({ headers }) =>
         Object.values(headers).some((text) => text.includes(secret))

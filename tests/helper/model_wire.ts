@@ -193,7 +193,14 @@ export const WIRE: WireSample[] = [
     response: sse([{ type: "message_start", message: { usage: { input_tokens: 3, output_tokens: 1 } } }], {
       named: true,
     }),
-    answer: { status: 200, input_tokens: 3, output_tokens: 1, tool_calls: [] },
+    answer: {
+      status: 200,
+      input_tokens: 3,
+      output_tokens: 1,
+      estimated_cost_micros: 24,
+      price_basis: "family",
+      tool_calls: [],
+    },
   },
   {
     what: "ollama chat, lines",

@@ -45,10 +45,12 @@ export const calls = {
   cached: "of these cached",
   output: "Output tokens",
   cost: "Estimated cost",
-  dollars: (micros: number | undefined, unpriced: number) =>
-    `${micros === undefined ? "—" : `$${(micros / 1e6).toFixed(4)}`}${
-      unpriced > 0 ? `, and ${unpriced} calls without a known price` : ""
-    }`,
+  dollars: (micros: number | undefined, unpriced: number, basis?: "family" | "dearest") => {
+    if (micros === undefined || micros === 0 && unpriced > 0) return "not known";
+    const marks = { family: ", its family's price", dearest: ", the dearest of its provider" };
+    const rest = unpriced > 0 ? `, and ${unpriced} calls without a known price` : "";
+    return `$${(micros / 1e6).toFixed(4)}${basis ? marks[basis] : ""}${rest}`;
+  },
   budget: (layer: string, limit: string, used: number, max: number) =>
     `Budget of the ${layer}, ${limit}: ${used} of ${max}`,
   again: "Count again",

@@ -1,10 +1,10 @@
 import type { CostReport, VmSummary } from "../../../lib/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
-import { count } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { budgetLine } from "../budget_line.ts";
+import { formatTotal, PRICE_HINT } from "../price_line.ts";
 import { table } from "../output.ts";
 
 export const command: Command = {
@@ -13,7 +13,7 @@ export const command: Command = {
   summary:
     "show what the model calls of a session, or of every VM, used and cost; also after the VM was deleted",
   notes: [
-    "Costs are estimates from a table of list prices; calls to other models are named without a price.",
+    "Costs are estimates from a table of list prices. A model outside of it counts at its family's price, else as the dearest of its provider, and is marked; network.model_price_file adds prices.",
   ],
   options: [JSON_OPTION],
   words: { min: 0, max: 1 },
@@ -50,25 +50,42 @@ function formatBudgets(reports: (CostReport & { vm: string })[]): string[] {
 function formatModels(reports: (CostReport & { vm: string })[]): string {
   const lines = reports.flatMap(({ vm, models }) => models.map((each) => ({ vm, ...each })));
   if (lines.length === 0) return "no model calls";
-  const rows = lines.map(({ vm, provider, model, calls, unpriced_calls, ...used }) => [
-    vm,
-    provider,
-    model,
-    ...[calls, used.input_tokens, used.cached_input_tokens, used.output_tokens].map(String),
-    priceOf(used.cost_micros, calls, unpriced_calls),
+  const rows = lines.map((line) => [
+    line.vm,
+    line.provider,
+    line.model,
+    ...[line.calls, line.input_tokens, line.cached_input_tokens, line.output_tokens].map(String),
+    priceOf(line),
   ]);
-  const total = lines.reduce((sum, { cost_micros }) => sum + cost_micros, 0);
-  const unpriced = lines.reduce((sum, { unpriced_calls }) => sum + unpriced_calls, 0);
-  const rest = unpriced > 0 ? `, and ${count(unpriced, "call")} whose price is not known` : "";
+  const sum = (key: "cost_micros" | "unpriced_calls" | "estimated_calls") =>
+    lines.reduce((total, line) => total + line[key], 0);
+  const [unpriced, estimated] = [sum("unpriced_calls"), sum("estimated_calls")];
+  const total = formatTotal({
+    usd: sum("cost_micros") / 1e6,
+    unpriced_calls: unpriced,
+    estimated_calls: estimated,
+  });
   const head = ["VM", "PROVIDER", "MODEL", "CALLS", "INPUT", "OF IT CACHED", "OUTPUT", "COST"];
-  return `${table(head, rows)}\ntotal ${dollars(total)}${rest}; ${reports[0].prices}`;
+  return [
+    table(head, rows),
+    `total ${total}; ${reports[0].prices}`,
+    ...unpriced + estimated > 0 ? [PRICE_HINT] : [],
+  ].join("\n");
 }
 
-function priceOf(micros: number, calls: number, unpriced: number): string {
-  if (unpriced === 0) return dollars(micros);
-  return unpriced >= calls ? "price not known" : `${dollars(micros)}, ${unpriced} without a known price`;
-}
+type Line = CostReport["models"][number];
 
-function dollars(micros: number): string {
-  return `$${(micros / 1e6).toFixed(4)}`;
+function priceOf({ provider, cost_micros, unpriced_calls, price_basis }: Line): string {
+  const cost = `$${(cost_micros / 1e6).toFixed(4)}`;
+  if (unpriced_calls > 0) {
+    return cost_micros === 0 ? "price not known" : `${cost}, ${unpriced_calls} without a known price`;
+  }
+  switch (price_basis) {
+    case "family":
+      return `about ${cost}, its family's price`;
+    case "dearest":
+      return `at most ${cost}, the dearest of ${provider}`;
+    default:
+      return cost;
+  }
 }

@@ -16,6 +16,10 @@ export interface ModelCosts {
   cost_micros: number;
   /** calls with tokens whose price is not known */
   unpriced_calls: number;
+  /** calls at the price of another model */
+  estimated_calls: number;
+  /** whose price these are at; the dearest of the provider where one of them is */
+  price_basis?: "family" | "dearest";
 }
 
 const NUMBERS = [
@@ -25,6 +29,7 @@ const NUMBERS = [
   "output_tokens",
   "cost_micros",
   "unpriced_calls",
+  "estimated_calls",
 ] as const;
 
 /** Sums up the model calls of a session, the most expensive model first. */
@@ -35,11 +40,13 @@ export function readCosts(path: string): Promise<ModelCosts[]> {
         coalesce(sum(cached_input_tokens), 0) AS cached_input_tokens,
         coalesce(sum(output_tokens), 0) AS output_tokens,
         coalesce(sum(estimated_cost_micros), 0) AS cost_micros,
-        sum(estimated_cost_micros IS NULL AND coalesce(input_tokens, output_tokens) IS NOT NULL) AS unpriced_calls
+        sum(estimated_cost_micros IS NULL AND coalesce(input_tokens, output_tokens) IS NOT NULL) AS unpriced_calls,
+        sum(price_basis IS NOT NULL) AS estimated_calls,
+        min(price_basis) AS price_basis
       FROM (${selectFamily("model")}) WHERE status IS NOT NULL GROUP BY provider, model`;
     const rows = await selectText(
       client,
-      ["provider", "model", ...NUMBERS],
+      ["provider", "model", "price_basis", ...NUMBERS],
       `FROM (${sums}) ORDER BY cost_micros DESC, calls DESC, provider, model`,
     );
     return rows.map((row) =>
@@ -47,6 +54,7 @@ export function readCosts(path: string): Promise<ModelCosts[]> {
         provider: row.provider ?? "",
         model: row.model ?? "",
         ...Object.fromEntries(NUMBERS.map((name) => [name, Number(row[name])])),
+        ...(row.price_basis && { price_basis: row.price_basis }),
       }) as ModelCosts
     );
   });

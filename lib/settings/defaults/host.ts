@@ -74,7 +74,7 @@ meta = { builtin = true }
 
 [settings.network.model_price_file]
 name = "Model prices"
-description = "Path of a JSON file on the host with model prices, instead of the built-in table"
+description = "Path of a JSON file on the host with model prices, added to the built-in table; its prices win"
 type = "text"
 default = ""
 meta = { builtin = true }

@@ -123,7 +123,22 @@ Deno.test("at the limit a person is asked, and the request is held; a model with
   assertEquals((await deciding).allowed, true);
   const unknown = gateWith({ usd: 5, on_limit: "block" });
   const { decision } = await unknown.decide(call("{}", "unknown"));
-  assertEquals(decision.rule.reason, "the price of unknown is not known, so the budget cannot count it");
+  assertEquals(
+    decision.rule.reason,
+    "the price of unknown is not known, so the budget cannot count it; network.model_price_file adds prices",
+  );
+});
+
+Deno.test("calls that providers do not bill use nothing, and need no price", async () => {
+  const gate = gateWith({ tokens: 100, usd: 1, on_limit: "block" });
+  const counting = call("x".repeat(1000), "unknown");
+  counting.model!.request.operation = "messages.count_tokens";
+  for (let at = 0; at < 3; at++) {
+    const passage = await gate.decide(counting);
+    assertEquals(passage.allowed, true);
+    passage.finish({ response: { status: 200, input_tokens: 250, tool_calls: [] } });
+  }
+  assertEquals(gate.budgetUses().map(({ used }) => used), [0, 0]);
 });
 
 Deno.test("a notice is made once at 80 %, and a call that rules block gives its reservation back", async () => {

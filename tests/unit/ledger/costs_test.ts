@@ -41,28 +41,35 @@ Deno.test("costs are summed by model, with cached tokens and calls without a pri
       end("m-1", { ...tokens, estimated_cost_micros: 8 });
       end("m-2", tokens);
       end("m-2", { status: 500 });
+      end("m-4", { ...tokens, estimated_cost_micros: 30, price_basis: "family" });
+      end("m-4", { ...tokens, estimated_cost_micros: 10, price_basis: "dearest" });
       end("m-3", undefined, "block");
     }
     const models = await readCosts(path);
     assertEquals(
       models.map((
-        { model, calls, cost_micros, unpriced_calls },
-      ) => [model, calls, cost_micros, unpriced_calls]),
+        { model, calls, cost_micros, unpriced_calls, estimated_calls, price_basis },
+      ) => [model, calls, cost_micros, unpriced_calls, estimated_calls, price_basis]),
       [
-        ["m-1", 2, 50, 0],
-        ["m-2", 2, 0, 1],
+        ["m-1", 2, 50, 0, 0, undefined],
+        ["m-4", 2, 40, 0, 2, "dearest"],
+        ["m-2", 2, 0, 1, 0, undefined],
       ],
     );
     const { input_tokens, cached_input_tokens, output_tokens } = models[0];
     assertEquals([input_tokens, cached_input_tokens, output_tokens], [20, 8, 6]);
     const text = formatCosts([{ vm: "dev", prices: PRICES_NOTE, models, budgets: [USE] }]);
     assertMatch(text, /dev +anthropic +m-1 +2 +20 +8 +6 +\$0\.0001/);
-    assertMatch(text, /m-2 .*\$0\.0000, 1 without a known price/);
+    assertMatch(text, /m-2 .* price not known/);
+    assertMatch(text, /m-4 .* at most \$0\.0000, the dearest of anthropic/);
+    assertMatch(text, /^sbx settings set network\.model_price_file FILE adds prices/m);
     assertMatch(
       text,
-      /total \$0\.0001, and 1 call whose price is not known; .* of \d{4}-\d\d-\d\d: check them/,
+      /total about \$0\.0001, 2 calls at the price of another model, 1 call whose price is not known; .* of \d{4}-\d\d-\d\d: check them/,
     );
     assertMatch(text, /^dev: budget of the profile: 0\.5 of 5 usd today used$/m);
+    const unknown = formatCosts([{ vm: "dev", prices: PRICES_NOTE, models: [models[2]], budgets: [] }]);
+    assertMatch(unknown, /^total not known: no call has a known price;/m);
     const none = { vm: "dev", prices: PRICES_NOTE, models: [], budgets: [] };
     assertEquals(formatCosts([none]), "no model calls");
   }));

@@ -10,6 +10,7 @@ const PRICED = {
   output_tokens: 50,
   cost_micros: 12_345,
   unpriced_calls: 0,
+  estimated_calls: 0,
 };
 const UNPRICED = {
   ...PRICED,
@@ -26,12 +27,15 @@ const costLine = (...models: (typeof PRICED)[]) =>
 Deno.test("an agent's report sums up its models, and tells tokens of a cache", () => {
   assertEquals(
     costLine(PRICED, PRICED),
-    "4 model calls: 2000 (800 of them cached) + 100 tokens, about $0.0247",
+    "4 model calls: 2000 (800 of them cached) + 100 tokens, cost $0.0247",
   );
   assertEquals(costLine(), "no model calls");
 });
 
 Deno.test("a call without a known price is no call for nothing", () => {
-  assertEquals(costLine(UNPRICED), "1 model call: 1000 + 50 tokens, price not known");
-  assertStringIncludes(costLine(PRICED, UNPRICED), "about $0.0123, and 1 call whose price is not known");
+  assertEquals(
+    costLine(UNPRICED),
+    "1 model call: 1000 + 50 tokens, cost not known: no call has a known price",
+  );
+  assertStringIncludes(costLine(PRICED, UNPRICED), "cost $0.0123, 1 call whose price is not known");
 });

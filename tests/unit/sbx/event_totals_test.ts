@@ -46,11 +46,12 @@ Deno.test("model calls with tokens, cost and the tools that they called; a refus
     output_tokens: 21,
     cost_micros: 1500,
     unpriced_calls: 1,
+    estimated_calls: 0,
     tool_calls: { Bash: 2, Edit: 1, constructor: 1, a: 1, b: 1, c: 1, d: 1 },
   });
   assertEquals(
     formatTotals(totals),
-    "3 events, 1 blocked; 2 model calls, 101 tokens in and 21 out, $0.0015, 1 without a known price; " +
+    "3 events, 1 blocked; 2 model calls, 101 tokens in and 21 out, cost $0.0015, 1 call whose price is not known; " +
       "tool calls of models: Bash 2, Edit 1, constructor 1, a 1, b 1, 2 of other tools",
   );
 });

@@ -23,7 +23,7 @@ export function Costs({ vm }: { vm: VmSummary }) {
               <td>{each.input_tokens}</td>
               <td>{each.cached_input_tokens}</td>
               <td>{each.output_tokens}</td>
-              <td>{words.dollars(each.cost_micros, each.unpriced_calls)}</td>
+              <td>{words.dollars(each.cost_micros, each.unpriced_calls, each.price_basis)}</td>
             </tr>
           ))}
         </Table>

@@ -17,7 +17,7 @@ export function ModelCall({ model: { request, response } }: { model: Record<stri
         {response && <dt>{words.output}</dt>}
         {response && <dd>{response.output_tokens ?? text.common.none}</dd>}
         {response && <dt>{words.cost}</dt>}
-        {response && <dd>{words.dollars(response.estimated_cost_micros, 0)}</dd>}
+        {response && <dd>{words.dollars(response.estimated_cost_micros, 0, response.price_basis)}</dd>}
         {response && <dt>{words.status}</dt>}
         {response && <dd>{[response.status, response.stop_reason].filter(Boolean).join(" ")}</dd>}
         {response?.tool_calls?.length > 0 && <dt>{words.tools}</dt>}
