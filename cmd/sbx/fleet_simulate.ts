@@ -3,6 +3,7 @@ import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Arguments, type Command, daysOption, JSON_OPTION, sinceOf } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
+import { home } from "../../lib/base/home/mod.ts";
 import { note, print, printJson } from "../../lib/base/print/mod.ts";
 import type { DetectionIr } from "../../lib/detection/mod.ts";
 import type { Rule } from "../../lib/policy/mod.ts";
@@ -97,7 +98,7 @@ async function ofBundle(place: string, args: Arguments): Promise<Candidates> {
   if (["rules", "corp", "pack"].some((name) => args.has(name))) {
     throw usageError(SIMULATE, "a bundle has its own rules and packs: leave out --rules, --corp and --pack");
   }
-  const [{ corpPlaces, findCorpPlace, loadCorp }, bundles, releases, { fetchDocument }, { corpLayer }] =
+  const [{ corpPlaces, findCorpPlace, loadCorp }, bundles, releases, { fetchDocument }, service] =
     await Promise.all([
       import("../../lib/corp/mod.ts"),
       import("../../lib/fleet/bundle/mod.ts"),
@@ -105,6 +106,7 @@ async function ofBundle(place: string, args: Arguments): Promise<Candidates> {
       import("../../lib/update/mod.ts"),
       import("../../lib/service/mod.ts"),
     ]);
+  await service.useNetworkOf(home());
   const { path: ownPath, isRequired } = await findCorpPlace(corpPlaces());
   const own = await loadCorp(ownPath).catch((error) => {
     if (error instanceof SbxError && error.code === "corp.not_found" && !isRequired) return undefined;
@@ -132,7 +134,10 @@ async function ofBundle(place: string, args: Arguments): Promise<Candidates> {
   try {
     await bundles.writeFiles(dir, { ...files, [bundles.CORP_NAME]: joined });
     const path = join(dir, bundles.CORP_NAME);
-    const { rules, packs } = await corpLayer({ state: { status: "ok", config: await loadCorp(path) }, path });
+    const { rules, packs } = await service.corpLayer({
+      state: { status: "ok", config: await loadCorp(path) },
+      path,
+    });
     return { rules, packs };
   } finally {
     await Deno.remove(dir, { recursive: true });

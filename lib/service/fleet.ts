@@ -9,6 +9,7 @@ import type { CorpConfig, CorpStore } from "../corp/mod.ts";
 import type { FleetMachine } from "../fleet/machine/mod.ts";
 import type { SegmentTarget } from "../fleet/ship/mod.ts";
 import type { Registry } from "./registry.ts";
+import type { Sessions } from "./sessions.ts";
 import { sinkAuthorization } from "../credential/mod.ts";
 
 /** `ms` between two rounds, and the longest wait while the collector is away. */
@@ -21,6 +22,7 @@ export interface FleetSources {
   home: Home;
   corp: CorpStore;
   registry: Pick<Registry, "alive">;
+  sessions: Pick<Sessions, "ids">;
 }
 
 /** Ships while a collector is named. Its code is loaded only then. */
@@ -101,7 +103,7 @@ export class FleetShipping {
 
   /** The machine for the terms in force; `undefined` without a collector. */
   async #open(): Promise<FleetMachine | undefined> {
-    const { home, corp, registry } = this.#sources;
+    const { home, corp, registry, sessions } = this.#sources;
     const terms = "config" in corp.state ? corp.state.config.file.fleet : undefined;
     const text = JSON.stringify(terms ?? {});
     if (terms?.url === undefined) {
@@ -127,6 +129,7 @@ export class FleetShipping {
       grants: bodies,
       version: VERSION,
       isRunning: (id) => registry.alive().some(({ record }) => record.id === id),
+      index: () => sessions.ids(),
       inForce: () => Promise.resolve(this.#inForce()),
     });
     this.#terms = text;

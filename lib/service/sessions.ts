@@ -45,6 +45,12 @@ export class Sessions {
     return await this.#use((index) => index.list());
   }
 
+  /** Ids of all sessions of the index, in no order. */
+  async ids(): Promise<string[]> {
+    await this.#tail;
+    return await this.#use((index) => index.ids());
+  }
+
   /** Finds the newest session of a VM with this name, which may be gone. */
   async findByName(name: string): Promise<string | undefined> {
     await this.#tail;
@@ -76,10 +82,11 @@ export class Sessions {
         const { ledger } = sessionPaths(this.#home, id);
         if (await exists(`${ledger}.uncollected`)) continue;
         if (await exists(ledger) && await release?.(id) === false) continue;
+        // First the entry: one without a ledger is a ledger that somebody removed.
+        await index.remove(id);
         await Deno.remove(dirname(ledger), { recursive: true }).catch((error) => {
           if (!(error instanceof Deno.errors.NotFound)) throw error;
         });
-        await index.remove(id);
       }
       return removable;
     }) as Promise<string[]>;

@@ -1,6 +1,11 @@
-/** `sbx-admin fleet serve` refuses an address before it makes or serves anything, and shows no secret of it. */
+/**
+ * `sbx-admin fleet serve` refuses an address before it makes or serves anything, and shows no secret of it; machines reach
+ * a receiver by the certificate authority of corp.
+ */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";
+import { openCa } from "../../lib/ca/mod.ts";
+import { listMachines, makeToken, serveFleet } from "../../lib/fleet/receive/mod.ts";
 import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
 
@@ -35,5 +40,42 @@ Deno.test("fleet serve: a bad address is refused before it listens, without its 
     }));
   } finally {
     await Deno.remove(home, { recursive: true });
+  }
+});
+
+Deno.test("fleet enrol: a receiver whose certificate is of corp's own authority", async () => {
+  const dir = await Deno.makeTempDir();
+  const ca = await openCa({ dir });
+  const store = join(dir, "store");
+  const server = serveFleet({
+    dir: store,
+    hostname: "127.0.0.1",
+    port: 0,
+    tls: await ca.leaf("localhost"),
+  });
+  try {
+    const url = `https://localhost:${server.addr.port}`;
+    const corp = join(dir, "corp.toml");
+    const enrol = async (text: string) => {
+      await Deno.writeTextFile(corp, text);
+      const { token } = await makeToken(store);
+      await Deno.writeTextFile(join(dir, "token.txt"), `${token}\n`);
+      const { code, stderr } = await runChild("sh", {
+        args: ["-c", '"$0" fleet enrol --name laptop < "$1"', fromRoot("bin/sbx"), join(dir, "token.txt")],
+        env: { SBX_HOME: join(dir, "home"), SBX_CORP_CONFIG: corp, NO_COLOR: "1" },
+      });
+      return { code, text: new TextDecoder().decode(stderr) };
+    };
+    const terms = `[fleet]\nurl = "${url}"\n`;
+    const unknown = await enrol(terms);
+    assertEquals(unknown.code, 1, unknown.text);
+    const known = await enrol(
+      `${terms}[settings."network.extra_ca_file"]\nvalue = "${join(dir, "ca/ca.crt")}"\n`,
+    );
+    assertEquals(known.code, 0, known.text);
+    assertEquals((await listMachines(store)).map(({ name }) => name), ["laptop"]);
+  } finally {
+    await server.shutdown();
+    await Deno.remove(dir, { recursive: true });
   }
 });

@@ -181,6 +181,7 @@ async function ask(args: Arguments): Promise<number> {
     import("../../../lib/fleet/table/mod.ts"),
     import("../../../lib/fleet/receive/mod.ts"),
   ]);
+  await (await import("../../../lib/service/mod.ts")).useNetworkOf(home());
   await using opened = await openOver(over, recordsAuthorization(args));
   const { engine, store, table: tableOf, hasMachines } = opened;
   if (!tableOf) {

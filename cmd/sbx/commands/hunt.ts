@@ -78,6 +78,7 @@ async function readPacks(paths: readonly string[]): Promise<DetectionIr[]> {
 
 async function huntFleet(args: Arguments, over: string, irs: DetectionIr[]): Promise<Match[]> {
   const { hunt, openOver } = await import("../../../lib/fleet/table/mod.ts");
+  await (await import("../../../lib/service/mod.ts")).useNetworkOf(home());
   await using opened = await openOver(over, recordsAuthorization(args));
   return await hunt(opened, irs);
 }

@@ -7,8 +7,8 @@ import { type BodyGrant, SESSION_ID } from "../segment/mod.ts";
 import { removeCursor, REPORT_SESSIONS_MAX, type SegmentTarget, Shipper } from "../ship/mod.ts";
 import { fleetPaths, type FleetStatus, readStatus, writeStatus } from "./status.ts";
 
-/** `ms` between two reports that the machine lives. */
-const ALIVE_MS = 60_000;
+/** `ms` between two reports that the machine lives, and until one names a session that began. */
+const ALIVE_MS = 60_000, NEWS_MS = 5_000;
 /** `ms` until rows that were refused are sent again. */
 const REFUSED_MS = 10 * 60_000;
 /** Bytes of ledgers that are kept for a collector that is away, past their time (docs/contracts.md §14). */
@@ -23,6 +23,8 @@ export interface FleetMachineOptions {
   version: string;
   /** whether a session's ledger is still written to */
   isRunning(sessionId: string): boolean;
+  /** ids of the home's index of sessions, each of which has a folder below `ledgers` until its retention ends */
+  index?(): Promise<readonly string[]>;
   /** what is in force on this machine, by name */
   inForce?(): Promise<Record<string, string>>;
 }
@@ -37,8 +39,11 @@ export class FleetMachine {
   readonly #refused = new Map<string, number>();
   readonly #forked = new Set<string>();
   #aliveAt = -Infinity;
-  /** what the last report said is in force, as JSON */
+  #index: readonly string[] = [];
+  #indexedAt = -Infinity;
+  /** what the last report said is in force, as JSON, and its sessions */
   #told = "";
+  #toldSessions: ReadonlySet<string> = new Set();
   #status: FleetStatus;
 
   private constructor(options: FleetMachineOptions, before: FleetStatus | undefined) {
@@ -70,6 +75,7 @@ export class FleetMachine {
   /** Sends everything that the collector lacks. @returns the error of a collector that is away */
   async round(): Promise<SbxError | undefined> {
     const sessions = await this.#sessions();
+    await this.#enter(sessions);
     let error: SbxError | undefined;
     let behind = 0;
     for (const id of sessions) {
@@ -139,14 +145,21 @@ export class FleetMachine {
     this.#done.set(id, stamp);
   }
 
+  /** Gives each new ledger a cursor, so that one that goes before its first row is sent is missed. */
+  async #enter(sessions: readonly string[]): Promise<void> {
+    for (const id of sessions) if (!this.#done.has(id)) await this.#shipper.enter(id);
+  }
+
   /** Reports: that the machine lives, with its sessions, and what was lost. */
   async #tell(sessions: readonly string[]): Promise<void> {
     await this.#tellLosses(sessions);
     const { version, isRunning, inForce } = this.#options;
     const in_force = await inForce?.();
     const told = JSON.stringify(in_force ?? {});
+    const age = performance.now() - this.#aliveAt;
+    const hasNews = age >= NEWS_MS && sessions.some((id) => !this.#toldSessions.has(id));
     // A change of policy is told at once: whoever rolls it out waits for it.
-    if (performance.now() - this.#aliveAt < ALIVE_MS && told === this.#told) return;
+    if (age < ALIVE_MS && !hasNews && told === this.#told) return;
     const rows = [];
     for (const session_id of sessions.slice(0, REPORT_SESSIONS_MAX)) {
       // A ledger that was sent completely is not opened again: a home may have thousands.
@@ -163,17 +176,26 @@ export class FleetMachine {
     });
     this.#aliveAt = performance.now();
     this.#told = told;
+    this.#toldSessions = new Set(sessions);
   }
 
   /** Ledgers that are gone with rows that were not sent, by this program or by somebody. */
   async #tellLosses(sessions: readonly string[]): Promise<void> {
     const { cursors, losses } = fleetPaths(this.#options.home);
     const here = new Set(sessions);
-    for (const name of await namesIn(cursors)) {
-      const id = name.slice(0, -".json".length);
+    const known = new Set((await namesIn(cursors)).map((name) => name.slice(0, -".json".length)));
+    const indexed = new Set(await this.#indexed());
+    for (const id of [...known, ...indexed]) {
       if (here.has(id) || !SESSION_ID.test(id)) continue;
       const { ended } = await this.#shipper.cursor(id);
-      if (!ended && !await exists(join(losses, `${id}.json`))) await this.#noteLoss(id, 0);
+      const wasNoted = ended || await exists(join(losses, `${id}.json`));
+      if (!wasNoted && !known.has(id) && !await this.#isMissed(id)) continue;
+      if (!wasNoted) await this.#noteLoss(id, 0);
+      // The index names it until its retention ends: its cursor keeps it from being told again.
+      if (indexed.has(id)) {
+        if (!ended) await this.#shipper.close(id);
+        continue;
+      }
       await removeCursor(cursors, id);
       this.#shipper.forget(id);
     }
@@ -183,6 +205,19 @@ export class FleetMachine {
       await this.#shipper.report({ kind: "lost", session_id: name.slice(0, -".json".length), heads, events });
       await Deno.remove(path);
     }
+  }
+
+  /** Ids of the index, at the pace of reports: it is a database. */
+  async #indexed(): Promise<readonly string[]> {
+    if (performance.now() - this.#indexedAt < ALIVE_MS) return this.#index;
+    this.#index = await this.#options.index?.() ?? [];
+    this.#indexedAt = performance.now();
+    return this.#index;
+  }
+
+  /** Whether a session of the index without a ledger had one: a VM that never began has its folder only. */
+  async #isMissed(id: string): Promise<boolean> {
+    return !this.#options.isRunning(id) && !await exists(join(this.#options.home.dir, "ledgers", id));
   }
 
   /** @param events that were not sent; 0: unknown */
@@ -222,10 +257,13 @@ export class FleetMachine {
     return bytes;
   }
 
-  /** Sessions with a ledger, oldest first. */
+  /** Sessions with a ledger, oldest first; a folder may have none, of a VM that never began, or no more. */
   async #sessions(): Promise<string[]> {
-    return (await namesIn(join(this.#options.home.dir, "ledgers"))).filter((name) => SESSION_ID.test(name))
-      .sort();
+    const ids = (await namesIn(join(this.#options.home.dir, "ledgers"))).filter((name) =>
+      SESSION_ID.test(name)
+    );
+    const found = await Promise.all(ids.map((id) => exists(this.#ledger(id))));
+    return ids.filter((_, at) => found[at]).sort();
   }
 
   #ledger(id: string): string {

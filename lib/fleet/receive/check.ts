@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import type { ChainHeads } from "../../ledger/mod.ts";
 import { openSegment, sameHeads, verifyRows } from "../segment/mod.ts";
-import { readReport, type Report, START } from "../ship/mod.ts";
+import { readReport, type Report, REPORT_SESSIONS_MAX, START } from "../ship/mod.ts";
 import { positionOf, reportPath, sessionFolder, storePaths } from "../store/mod.ts";
 import { keyOf, listMachines, type Machine } from "./machines.ts";
 import { readProblems } from "./problem.ts";
@@ -70,7 +70,9 @@ async function checkMachine(
   onSession?: () => void,
 ): Promise<MachineCheck> {
   const { machine_id, name, team } = machine;
+  const reports = await reportsOf(dir, machine_id);
   const problems = (await readProblems(dir, machine_id))
+    .filter(({ kind, session_id = "" }) => kind !== "vanished" || !isToldEnd(reports.get(session_id)))
     .map(({ at, kind, session_id, detail }) =>
       `${kind.replace("_", " ")}, ${session_id ?? "-"}, ${at}: ${detail}`
     );
@@ -83,7 +85,6 @@ async function checkMachine(
   const told = new Map(
     alive?.body.kind === "alive" ? alive.body.sessions.map((session) => [session.session_id, session]) : [],
   );
-  const reports = await reportsOf(dir, machine_id);
   const ids = new Set([
     ...await namesIn(join(storePaths(dir).segments, machine_id)),
     ...told.keys(),
@@ -91,7 +92,7 @@ async function checkMachine(
   ]);
   const sessions: SessionCheck[] = [];
   for (const session_id of [...ids].sort()) {
-    const { end, problem } = await followSegments(dir, machine, session_id);
+    const { end, problem, lastAt } = await followSegments(dir, machine, session_id);
     const { ended, lost, fork } = reports.get(session_id) ?? {};
     if (problem) problems.push(`session ${session_id}: ${problem}`);
     if (lost) {
@@ -104,8 +105,16 @@ async function checkMachine(
         `session ${session_id}: its process was killed: up to 50 ms of rows behind event ${ended.heads.events} were never written`,
       );
     }
+    // Both times are of the machine's clock; a report that does not name every session says nothing.
+    const isGone = alive !== undefined && told.size < REPORT_SESSIONS_MAX && lastAt !== undefined &&
+      lastAt < alive.made_at && !told.has(session_id) && !isToldEnd(reports.get(session_id));
+    if (isGone) {
+      problems.push(
+        `session ${session_id}: the machine does not name it any more, and its end behind event ${end.events} was never told`,
+      );
+    }
     const final = ended?.heads ?? told.get(session_id)?.heads;
-    const state = problem || fork || lost
+    const state = problem || fork || lost || isGone
       ? "bad"
       : final && isBehind(end, final)
       ? "behind"
@@ -115,7 +124,7 @@ async function checkMachine(
     if (state === "behind") {
       problems.push(`session ${session_id}: ${end.events} of ${final!.events} events have arrived`);
     }
-    if (state === "bad" && ended && !problem && !fork && !lost) {
+    if (state === "bad" && !isGone && ended && !problem && !fork && !lost) {
       problems.push(`session ${session_id}: its rows are not those that the machine signed at its end`);
     }
     sessions.push({ session_id, events: end.events, state });
@@ -131,15 +140,20 @@ async function checkMachine(
   };
 }
 
-/** Reads all segments of a session from the first on, and verifies signatures, rows and their order. */
+/**
+ * Reads all segments of a session from the first on, and verifies signatures, rows and their order.
+ *
+ * @returns `lastAt`: when the machine made the last one, ISO 8601
+ */
 export async function followSegments(
   dir: string,
   machine: Machine,
   sessionId: string,
-): Promise<{ end: ChainHeads; problem?: string }> {
+): Promise<{ end: ChainHeads; problem?: string; lastAt?: string }> {
   const folder = sessionFolder(dir, machine.machine_id, sessionId);
   const key = keyOf(machine);
   let end: ChainHeads = START;
+  let lastAt: string | undefined;
   for (const name of (await namesIn(folder)).filter(positionOf).sort()) {
     try {
       const opened = await openSegment(
@@ -154,11 +168,17 @@ export async function followSegments(
       }
       verifyRows(opened);
       end = opened.header.to;
+      lastAt = opened.header.made_at;
     } catch (error) {
       return { end, problem: `${name}: ${(error as Error).message}` };
     }
   }
-  return { end };
+  return { end, ...(lastAt !== undefined && { lastAt }) };
+}
+
+/** Whether the machine told how a session ended. */
+function isToldEnd(reports: SessionReports | undefined): boolean {
+  return reports?.ended !== undefined || reports?.lost !== undefined || reports?.fork !== undefined;
 }
 
 interface SessionReports {

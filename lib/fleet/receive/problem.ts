@@ -5,7 +5,7 @@ import { keepFile, storePaths } from "../store/mod.ts";
 
 export interface Problem {
   at: string;
-  kind: "fork" | "gap" | "refused" | "went_back";
+  kind: "fork" | "gap" | "refused" | "went_back" | "vanished";
   machine_id: string;
   session_id?: string;
   detail: string;

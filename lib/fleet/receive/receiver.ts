@@ -8,7 +8,7 @@ import { writeAtomic } from "../../base/home/mod.ts";
 import type { ChainHeads } from "../../ledger/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
 import { headerOf, openSegment, sameHeads, type SegmentHeader, verifyChains } from "../segment/mod.ts";
-import { openReport, readReport, type Report, START } from "../ship/mod.ts";
+import { openReport, readReport, type Report, REPORT_SESSIONS_MAX, START } from "../ship/mod.ts";
 import { keepFile, positionOf, reportPath, segmentName, sessionFolder } from "../store/mod.ts";
 import { findMachine, keyOf } from "./machines.ts";
 import { keepProblem } from "./problem.ts";
@@ -97,8 +97,19 @@ export class Receiver {
     // An old report that somebody sends again says nothing. One of a clock that was ahead must not silence the machine.
     if (made_at <= before.made_at && Date.parse(before.made_at) <= Date.now()) return false;
     const now = new Map(body.sessions.map(({ session_id, heads }) => [session_id, heads]));
+    // A list that is full does not name every session.
+    const isWhole = Math.max(now.size, before.body.sessions.length) < REPORT_SESSIONS_MAX;
     for (const { session_id, heads } of before.body.sessions) {
       const later = now.get(session_id);
+      if (!later && isWhole) {
+        // Its end, or its loss, may come by another way: the check looks for them.
+        await keepProblem(this.#dir, {
+          kind: "vanished",
+          machine_id,
+          session_id,
+          detail: `the machine had ${heads.events} events of it, and does not name it any more`,
+        });
+      }
       if (!later || later.events >= heads.events && later.outcomes >= heads.outcomes) continue;
       await keepProblem(this.#dir, {
         kind: "went_back",

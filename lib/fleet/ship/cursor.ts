@@ -37,6 +37,10 @@ export async function readCursor(dir: string, sessionId: string, target: string)
   return { target, heads: START, ended: false, forked: false };
 }
 
+export function hasCursor(dir: string, sessionId: string): Promise<boolean> {
+  return Deno.lstat(pathOf(dir, sessionId)).then(() => true, () => false);
+}
+
 export async function writeCursor(dir: string, sessionId: string, cursor: Cursor): Promise<void> {
   await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
   await writeAtomic(pathOf(dir, sessionId), JSON.stringify(cursor) + "\n");

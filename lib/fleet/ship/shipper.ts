@@ -4,7 +4,7 @@ import type { ChainHeads } from "../../ledger/mod.ts";
 import { type LedgerRows, readHeadsAt, readRowsAfter } from "../../ledger/read/mod.ts";
 import type { SigningKey } from "../../release/mod.ts";
 import { type BodyGrant, makeSegment, sameHeads } from "../segment/mod.ts";
-import { type Cursor, readCursor, writeCursor } from "./cursor.ts";
+import { type Cursor, hasCursor, readCursor, writeCursor } from "./cursor.ts";
 import { makeReport, type ReportBody } from "./report.ts";
 import type { SegmentTarget } from "./target.ts";
 
@@ -88,6 +88,18 @@ export class Shipper {
     await this.report({ kind: "ended", session_id: sessionId, heads, unflushed });
     await this.#move(sessionId, { ...cursor, ended: true });
     this.#origins.delete(sessionId);
+  }
+
+  /** Begins the cursor of a session, before its first row is sent. */
+  async enter(sessionId: string): Promise<void> {
+    if (this.#cursors.has(sessionId)) return;
+    const cursor = await this.cursor(sessionId);
+    if (!await hasCursor(this.#options.dir, sessionId)) await this.#move(sessionId, cursor);
+  }
+
+  /** Closes the cursor of a session whose loss was noted: nothing more is told of it. */
+  async close(sessionId: string): Promise<void> {
+    await this.#move(sessionId, { ...await this.cursor(sessionId), ended: true });
   }
 
   /** How far a session was shipped. */

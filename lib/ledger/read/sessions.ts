@@ -119,6 +119,12 @@ export class SessionIndex {
     return rows.map(toEntry);
   }
 
+  /** Ids of all sessions, in no order. */
+  async ids(): Promise<string[]> {
+    const { rows } = await this.#run("SELECT id FROM sessions", []);
+    return rows.map(({ id }) => id as string);
+  }
+
   /** Id of the newest session of a VM with this name. */
   async findByName(name: string): Promise<string | undefined> {
     const { rows } = await this.#run(

@@ -14,6 +14,8 @@ const entries = (session: string, count = 10) =>
 
 class World implements AsyncDisposable {
   readonly running = new Set<string>();
+  /** index of the home */
+  readonly index: string[] = [];
 
   private constructor(readonly fleet: TestFleet, readonly key: SigningKey) {}
 
@@ -42,6 +44,7 @@ class World implements AsyncDisposable {
       target,
       version: "1.2.3",
       isRunning: (id) => this.running.has(id),
+      index: () => Promise.resolve(this.index),
     });
   }
 
@@ -105,6 +108,74 @@ Deno.test("a ledger that is removed before it was sent is a loss that the collec
   const { ok, problems } = await world.check();
   assert(!ok);
   assertMatch(problems.join("\n"), /rows behind event 10 are lost/);
+});
+
+Deno.test("a ledger that is removed before its first row was sent is a loss, by cursor or by the home's index", async () => {
+  for (const way of ["seen", "indexed", "emptied"]) {
+    await using world = await World.start();
+    await world.record(SESSION_A);
+    world.index.push(SESSION_A);
+    let away = way !== "indexed";
+    const real = openTarget(world.fleet.url);
+    const unavailable = () => Promise.reject(new SbxError("fleet.unavailable", "away"));
+    const machine = await world.machine({
+      name: real.name,
+      send: (segment) => away ? unavailable() : real.send(segment),
+      report: (envelope) => away ? unavailable() : real.report(envelope),
+    });
+    if (way !== "indexed") await machine.round();
+    const folder = `${world.home.dir}/ledgers/${SESSION_A}`;
+    await Deno.remove(way === "emptied" ? `${folder}/session.db` : folder, { recursive: true });
+    away = false;
+    for (let round = 0; round < 3; round++) assertEquals(await machine.round(), undefined);
+    assertEquals(machine.status.sessions.lost, 1, way);
+    const { ok, problems, sessions } = await world.check();
+    assertEquals([ok, sessions[0]?.state], [false, "bad"], way);
+    assertMatch(problems.join("\n"), /rows behind event 0 are lost/, way);
+    // A service that starts again does not tell it again.
+    const again = await world.machine(real);
+    await again.round();
+    assertEquals(again.status.sessions.lost, 1, way);
+  }
+});
+
+Deno.test("a VM that never began, and a session whose retention ended, are no losses", async () => {
+  await using world = await World.start();
+  await world.record(SESSION_A);
+  await Deno.mkdir(`${world.home.dir}/ledgers/${SESSION_B}`, { recursive: true });
+  world.index.push(SESSION_A, SESSION_B);
+  const machine = await world.machine();
+  await machine.round();
+  assertEquals(await machine.release(SESSION_A), true);
+  world.index.shift();
+  await Deno.remove(`${world.home.dir}/ledgers/${SESSION_A}`, { recursive: true });
+  await (await world.machine()).round();
+  const { ok, problems } = await world.check();
+  assertEquals([ok, problems], [true, []]);
+});
+
+Deno.test("a session that a machine named and names no more is told, without its ledger, cursor and index", async () => {
+  for (const wasSent of [true, false]) {
+    await using world = await World.start();
+    await world.record(SESSION_A);
+    world.running.add(SESSION_A);
+    const real = openTarget(world.fleet.url);
+    const machine = await world.machine({
+      name: real.name,
+      // Its rows are refused, so that only the list of sessions names it.
+      send: (segment) =>
+        wasSent ? real.send(segment) : Promise.reject(new SbxError("fleet.refused", "status 400")),
+      report: (envelope) => real.report(envelope),
+    });
+    await machine.round();
+    for (const path of [`ledgers/${SESSION_A}`, `fleet/cursors/${SESSION_A}.json`]) {
+      await Deno.remove(`${world.home.dir}/${path}`, { recursive: true });
+    }
+    await (await world.machine()).round();
+    const { ok, problems } = await world.check();
+    assertEquals(ok, false);
+    assertMatch(problems.join("\n"), new RegExp(`vanished, ${SESSION_A}.*does not name it any more`));
+  }
 });
 
 Deno.test("verify tells a missing segment, a changed one, a cut-off end and a killed process", async () => {
