@@ -5,6 +5,20 @@ import type { DetectionFamily } from "./ir/ir.ts";
 /** Fields with lower-case values only: a rule value with an upper-case letter would never match. */
 export const LOWER_CASE: readonly string[] = ["http.request.host", "dns.request.qname", "file.activity.ext"];
 
+/** Fields that are never empty: a rule value without a character would never match. */
+export const NEVER_EMPTY: readonly string[] = [
+  "common.event_id",
+  "common.session_id",
+  "common.vm_id",
+  "common.profile_id",
+  "http.request.scheme",
+  "http.request.host",
+  "http.request.url",
+  "dns.request.qtype",
+  "dns.request.transport",
+  "file.activity.path",
+];
+
 /** Checks that rules of a family can test a field. @returns the reason they cannot, or `undefined` */
 export function checkField(family: DetectionFamily, path: string): string | undefined {
   const field = catalogue.get(path);

@@ -132,8 +132,13 @@ function slugify(text: string): string {
 
 /** Reads the rules of an IR source; the IR must belong to this pack and version. */
 function readIrSource(pack: Pack, source: Source, text: SourceText, problems: Problem[]): IrRule[] {
-  const document = parseDocument(text.text, text.file ?? "source", source.format);
   const place = (line: number | undefined) => text.placeOf(line ?? 1);
+  const document = parseDocument(
+    text.text,
+    text.file ?? "source",
+    source.format,
+    (line) => place(line).line,
+  );
   if ("code" in document) {
     problems.push({ ...document, path: text.path, ...place(document.line) });
     return [];

@@ -37,16 +37,23 @@ export function documentOf(value: unknown, name?: string): PackDocument {
  * Parses the text of a pack.
  *
  * @param file file name for messages
+ * @param lineOf line of the file for a line of the text, where the text is part of a file
  * @returns the document, or the syntax error
  */
-export function parseDocument(text: string, file: string, format = formatOf(file)): PackDocument | Problem {
+export function parseDocument(
+  text: string,
+  file: string,
+  format = formatOf(file),
+  lineOf?: (line: number) => number | undefined,
+): PackDocument | Problem {
   if (format === "toml") return tomlDocument(text, file);
   let root: TreeNode;
   try {
     root = format === "json" ? parseJson(text) : parseYaml(text);
   } catch (error) {
     if (!(error instanceof TreeError)) throw error;
-    const { code, line, message } = error;
+    const { code, line } = error;
+    const message = error.messageIn(lineOf);
     return { code, severity: "error", path: [], file, line, message };
   }
   return treeDocument(root, file);

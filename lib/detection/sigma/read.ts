@@ -27,7 +27,7 @@ function parseOrReject(notes: Notes, parse: () => TreeNode[]): TreeNode[] {
     return parse();
   } catch (error) {
     if (!(error instanceof TreeError)) throw error;
-    notes.reject(error.code, error.line, error.message);
+    notes.reject(error.code, error.line, error.messageIn((line) => notes.placeOf(line).line));
     return [];
   }
 }

@@ -1,7 +1,7 @@
 /** Exact values of Sigma fields. Inexact values and values that YAML parsers read differently are errors. */
 import { nearest } from "../../base/text/mod.ts";
 import type { CatalogueField } from "../../event/mod.ts";
-import { LOWER_CASE } from "../field.ts";
+import { LOWER_CASE, NEVER_EMPTY } from "../field.ts";
 import { type MatchValue, VALUE_MAX, VALUES_MAX } from "../ir/ir.ts";
 import type { ScalarNode, TreeNode } from "../tree/mod.ts";
 import { type Notes, quote } from "./notes.ts";
@@ -154,6 +154,14 @@ export function canHold(
       `${field}: ${path} is never ${quote(value as string)}; ${
         near ? `did you mean "${near}"?` : `use one of ${definition.values.join(", ")}`
       }`,
+    );
+    return false;
+  }
+  if (value === "" && NEVER_EMPTY.includes(path)) {
+    notes.reject(
+      "value-impossible",
+      line,
+      `${field}: ${path} is never empty; write the value that it must have`,
     );
     return false;
   }

@@ -44,10 +44,24 @@ export class TreeError extends Error {
 
   /**
    * @param code stable identifier of the construct, such as `duplicate-key`
-   * @param line 1-based
+   * @param line 1-based, in the text that was parsed
+   * @param first line of the first of two equal keys
    */
-  constructor(readonly code: TreeErrorCode, readonly line: number, message: string) {
+  constructor(readonly code: TreeErrorCode, readonly line: number, message: string, readonly first?: number) {
     super(message);
+  }
+
+  /**
+   * The message with every line as the file counts it: the text may be part of one.
+   *
+   * @param lineOf line of the file, for a line of the text
+   */
+  messageIn(lineOf: (line: number) => number | undefined = (line) => line): string {
+    const first = this.first === undefined ? undefined : lineOf(this.first);
+    // In a folded text all lines are that of its key, which says nothing.
+    return first === undefined || first === lineOf(this.line)
+      ? this.message
+      : `${this.message}, first on line ${first}`;
   }
 }
 
@@ -106,11 +120,7 @@ export function requireUniqueKeys(entries: readonly Entry[]): void {
   for (const { key, line } of entries) {
     const first = lines.get(key);
     if (first !== undefined) {
-      throw new TreeError(
-        "duplicate-key",
-        line,
-        `duplicate key "${key}", first on line ${first}`,
-      );
+      throw new TreeError("duplicate-key", line, `duplicate key "${key}"`, first);
     }
     lines.set(key, line);
   }

@@ -103,7 +103,7 @@ const BAD: [string, string, string][] = [
   [
     "a duplicate key in the rule",
     withLine("      status: stable", "      status: stable\n      status: test"),
-    'sources[0].content p.yaml:19: duplicate key "status", first on line 3',
+    'sources[0].content p.yaml:19: duplicate key "status", first on line 18',
   ],
   ["a tab", withLine("  http:\n", "\thttp:\n"), "p.yaml:8: this line is indented with a tab"],
   ["a tag", withLine("owner: user", "owner: !!str user"), "p.yaml:5: the tag !!str is not supported"],
