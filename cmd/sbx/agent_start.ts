@@ -5,6 +5,7 @@ import type { CredentialList, VmInfo, VmSummary } from "../../lib/api/mod.ts";
 import type { Arguments } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
+import { nearest } from "../../lib/base/text/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
 import type { Client } from "../../lib/client/mod.ts";
 import { type Agent, bootAssets, listProfiles, loadProfile, type Profile } from "../../lib/profile/mod.ts";
@@ -24,6 +25,9 @@ export interface AgentVm {
   place: string;
 }
 
+/** Words behind `sbx agent` that name no agent. */
+const SUBCOMMANDS = ["run", "list", "attach"];
+
 /** Most characters of a VM's name, less those of a number behind it. */
 const NAME_MAX = 40;
 
@@ -40,9 +44,13 @@ export async function agentProfile(id: string): Promise<AgentProfile> {
     throw error;
   });
   if (profile && isAgent(profile)) return profile;
-  const ids = (await agentProfiles()).map(({ id }) => id).join(", ");
+  const ids = (await agentProfiles()).map(({ id }) => id);
+  // "sbx agent WORD" takes any word that is no subcommand for an agent.
+  const near = nearest(id, [...ids, ...SUBCOMMANDS]);
   throw new SbxError("agent.not_found", `there is no agent "${id}"`, {
-    hint: `agents are ${ids}; docs/agents.md says how to add one`,
+    hint: near
+      ? `did you mean sbx agent ${near}?`
+      : `agents are ${ids.join(", ")}; docs/agents.md says how to add one`,
   });
 }
 

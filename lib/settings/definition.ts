@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { nearest } from "../base/text/mod.ts";
+import { nearestId } from "../base/text/mod.ts";
 import { describe, isTable, parseToml, problemError, readToml, type TomlDocument } from "../toml/mod.ts";
 import { type Chains, linkChains } from "./chain.ts";
 import { DEFAULTS_TOML } from "./defaults/mod.ts";
@@ -97,7 +97,7 @@ export function definitionPath(leaf: Pick<LeafDefinition, "id">): string[] {
 
 /** The visible setting whose id is nearest to an unknown one, for "did you mean". */
 export function nearestSetting(id: string, { leaves }: Pick<Definitions, "leaves">): string | undefined {
-  return nearest(id, leaves.filter(({ metadata }) => !metadata.hidden).map((leaf) => leaf.id));
+  return nearestId(id, leaves.filter(({ metadata }) => !metadata.hidden).map((leaf) => leaf.id));
 }
 
 /** Properties inherited from the groups around a node. */

@@ -39,7 +39,7 @@ export const VM_TOOLS: Tool[] = [
       name: newName,
       profile_id: profile_id.describe("profile with the VM's policy and image; default: code"),
       cpus: cpus.describe("1 to 8; default: from the settings"),
-      ram_mb: ram_mb.describe("256 to 16384 MB; default: from the settings"),
+      ram_mb: ram_mb.describe("256 to 16384 MiB; default: from the settings"),
       arch,
       persistent: z.boolean().default(true).describe("false: the VM is deleted when it stops"),
       env: env.describe("environment variables of all programs in the VM; never put secrets here"),

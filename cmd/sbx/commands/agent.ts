@@ -84,13 +84,14 @@ export const command: CommandGroup = {
 
 async function run(args: Arguments): Promise<number> {
   const [id, dir = "."] = args.words;
+  // Before anything else that is wrong: a hint with a name that does not exist helps nobody.
+  const profile = await agentProfile(id);
   const task = args.text("prompt");
   const isDetached = args.has("detach");
   if (task === undefined && !isDetached && !Deno.stdin.isTerminal()) {
     throw usageError(RUN, "without a terminal an agent needs a task", `sbx agent ${id} -p "…"`);
   }
   if (args.has("live") && args.has("to")) throw usageError(RUN, "--to is for a copy, not for --live");
-  const profile = await agentProfile(id);
   const client = await connect();
   // Before the image, which takes minutes to build.
   await requireKey(client, profile);

@@ -42,7 +42,7 @@ export const command: Command = {
   words: { min: 1, max: 1 },
   examples: [
     "sbx create demo",
-    "sbx create big --cpus 4 --ram 4096",
+    "sbx create big --cpus 4 --ram 4",
     "sbx create copy --from demo",
     "sbx create demo --from-dir .",
     "sbx create demo --live .",

@@ -8,6 +8,7 @@ import { countRunningJobs } from "../job.ts";
 import { pairs, stageTable } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";
 import { formatLive } from "../repository.ts";
+import { formatRam } from "../size.ts";
 
 export const command: Command = {
   name: "info",
@@ -67,7 +68,7 @@ function formatInfo(info: VmInfo, jobs: number): string {
     ["persistent", info.persistent ? "yes" : "no"],
     ["created", info.created_at],
     ["session", info.session_id],
-    ["size", `${count(info.cpus, "CPU")} of ${info.arch}, ${info.ram_mb} MB`],
+    ["size", `${count(info.cpus, "CPU")} of ${info.arch}, ${formatRam(info.ram_mb)}`],
     ["hypervisor", [info.hypervisor, info.accelerator].filter(Boolean).join(", ")],
     ["started", formatStart(info)],
     ["forked from", formatOrigin(info)],

@@ -15,6 +15,7 @@ import { formatBytes } from "../../../lib/base/progress/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { pairs } from "../output.ts";
 import { updateLines } from "../updates.ts";
+import { formatRam } from "../size.ts";
 
 export const command: Command = {
   name: "status",
@@ -130,7 +131,7 @@ function formatTemplates(
   const parts = [
     `${count} (${formatBytes(bytes)})`,
     ...making > 0 ? [`making ${making}`] : [],
-    ...spare_ram_mb ? [`one machine of ${spare_ram_mb} MB is started for the next VM`] : [],
+    ...spare_ram_mb ? [`one machine of ${formatRam(spare_ram_mb)} is started for the next VM`] : [],
     ...problems,
   ];
   return parts.join("; ");

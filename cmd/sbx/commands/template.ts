@@ -5,7 +5,7 @@ import { formatBytes } from "../../../lib/base/progress/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { table } from "../output.ts";
-import { ARCH_OPTION, archOf } from "../size.ts";
+import { ARCH_OPTION, archOf, formatRam } from "../size.ts";
 import { Spinner } from "../spinner.ts";
 import { UTC_NOTE } from "../usage.ts";
 
@@ -79,5 +79,5 @@ async function remove(args: Arguments): Promise<number> {
 }
 
 function rowOf({ id, arch, cpus, ram_mb, accelerator, bytes, created_at }: TemplateInfo): string[] {
-  return [id, arch, String(cpus), `${ram_mb} MB`, accelerator, formatBytes(bytes), created_at];
+  return [id, arch, String(cpus), formatRam(ram_mb), accelerator, formatBytes(bytes), created_at];
 }

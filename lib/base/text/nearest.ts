@@ -9,6 +9,19 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   return best;
 }
 
+/**
+ * The nearest of dotted ids: by the whole id, else by its last word (`ram_gb` and `vm.ram_gb` for `vm.resources.ram_gb`),
+ * if only one id has that word.
+ */
+export function nearestId(id: string, ids: readonly string[]): string | undefined {
+  const near = nearest(id, ids);
+  if (near !== undefined) return near;
+  const lastOf = (text: string) => text.slice(text.lastIndexOf(".") + 1);
+  const last = nearest(lastOf(id), ids.map(lastOf));
+  const alike = ids.filter((each) => lastOf(each) === last);
+  return alike.length === 1 ? alike[0] : undefined;
+}
+
 /** Edit distance, with a swap of neighbours as one edit; stops at `limit`. */
 function editDistance(a: string, b: string, limit: number): number {
   if (Math.abs(a.length - b.length) >= limit) return limit;

@@ -6,7 +6,7 @@ import { command as list } from "../../../cmd/sbx/commands/list.ts";
 import { allCommands, COMMANDS } from "../../../cmd/sbx/commands/mod.ts";
 import { command as run } from "../../../cmd/sbx/commands/run.ts";
 import { parseEnv, programRequest, TIMEOUT_MAX_SECS } from "../../../cmd/sbx/program.ts";
-import { sizeOf } from "../../../cmd/sbx/size.ts";
+import { formatRam, sizeOf } from "../../../cmd/sbx/size.ts";
 import { CreateRequest, EXEC_TIMEOUT_MAX_SECS, RunRequest } from "../../../lib/api/mod.ts";
 import { findSubcommand, formatHelp, isGroup } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
@@ -94,8 +94,27 @@ Deno.test("arguments: the resulting requests are valid for the API", async () =>
   });
   const limits: [string, string, string, keyof typeof CreateRequest.shape][] = [
     ["--cpus", "8", "9", "cpus"],
-    ["--ram", "256", "255", "ram_mb"],
   ];
+  const rams: [string, number][] = [
+    ["4", 4096],
+    ["0.5", 512],
+    ["16", 16384],
+    ["4g", 4096],
+    ["4GiB", 4096],
+    ["1.5G", 1536],
+    ["512m", 512],
+    ["256", 256],
+    ["16384", 16384],
+    ["2048 MB", 2048],
+  ];
+  for (const [text, ram_mb] of rams) {
+    assertEquals(sizeOf(await parse(run, ["--ram", text])).ram_mb, ram_mb, text);
+    assert(CreateRequest.safeParse({ ram_mb }).success);
+  }
+  for (const bad of ["17", "255", "0.1", "16385", "17g", "4k", "", "x", "-4", "1e3", "4.0001", "0"]) {
+    await assertRejects(async () => sizeOf(await parse(run, ["--ram", bad])), SbxError, "--ram");
+  }
+  assertEquals([formatRam(2048), formatRam(1536)], ["2 GiB", "1536 MiB"]);
   for (const [flag, good, bad, field] of limits) {
     sizeOf(await parse(run, [flag, good]));
     assert(CreateRequest.safeParse({ [field]: Number(good) }).success);

@@ -1,5 +1,6 @@
 /** Parts of sbx: its output, terminal, setting files, copies and the version. */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { command as agent } from "../../../cmd/sbx/commands/agent.ts";
 import { command as verify } from "../../../cmd/sbx/commands/verify.ts";
 import { Remote } from "../../../cmd/sbx/cp_remote.ts";
 import { upload } from "../../../cmd/sbx/cp_upload.ts";
@@ -17,6 +18,14 @@ import { parse } from "../../helper/sbx_command.ts";
 
 Deno.test("version: the constant equals the version in deno.json", () => {
   assertEquals(VERSION, config.version);
+});
+
+Deno.test("agent: a name that does not exist is named first, with the nearest agent or subcommand", async () => {
+  for (const [word, near] of [["claud", "claude"], ["lst", "list"], ["gemin", "gemini"]]) {
+    const args = await parse(agent.subcommands[0], [word, "."]);
+    const error = await assertRejects(async () => await agent.subcommands[0].run(args), SbxError);
+    assertEquals([error.code, error.hint], ["agent.not_found", `did you mean sbx agent ${near}?`]);
+  }
 });
 
 Deno.test("output: control characters of a guest are replaced, and columns fit", () => {

@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { CorpFile } from "../../../lib/corp/mod.ts";
+import { nearestSetting } from "../../../lib/settings/definition.ts";
 import {
   corpLayer,
   EMPTY_LAYER,
@@ -86,4 +87,21 @@ Deno.test("secrets are masked in every layer", () => {
 Deno.test("an unknown id names the nearest one", () => {
   const error = assertThrows(() => explanation("ledger.on_ful", ""), SbxError);
   assertEquals([error.code, error.hint], ["settings.not_found", 'did you mean "ledger.on_full"?']);
+});
+
+Deno.test("an unknown setting is compared by its whole id, else by its last word", () => {
+  const near = (id: string) => nearestSetting(id, DEFINITIONS);
+  assertEquals(
+    ["ledger.on_ful", "ram_gb", "vm.ram_gb", "vm.cpu_cont", "theme", "network.mcp_login"].map(near),
+    [
+      "ledger.on_full",
+      "vm.resources.ram_gb",
+      "vm.resources.ram_gb",
+      "vm.resources.cpu_count",
+      "appearance.theme",
+      "network.mcp_logins",
+    ],
+  );
+  // Several settings have the word: none is nearer.
+  assertEquals([near("enabled"), near("zzzzzz")], [undefined, undefined]);
 });
