@@ -83,19 +83,38 @@ export class ActiveDetections {
     return { kind: "detection", id, removed: true, propagation: await this.#propagate() };
   }
 
-  /** Matches of every rule, and the VMs that have the overlays of now. */
+  /** Puts the user's packs, as they are now, in force in every VM. */
+  async reload(): Promise<Propagation> {
+    return await this.#propagate();
+  }
+
+  /** Matches of every rule in force, also of one without any, and the VMs that have the overlays of now. */
   async stats(): Promise<DetectionStats> {
     const survey = await this.#survey();
     const { contracts, counters, failed } = survey;
-    const scopes = await this.#scopes(survey);
+    const views = await this.#views(survey);
+    const scopes = scopesOf(survey, views);
+    const counted = mergeCounters(counters);
+    const matched = new Set(counted.map(({ pack_id, rule_id }) => keyOf(pack_id, rule_id)));
+    const unmatched = views.filter(({ pack_id, id, enabled }) => enabled && !matched.has(keyOf(pack_id, id)));
     const current = JSON.stringify((await this.#sources.detections.irs()).runtime);
     const isCurrent = ({ detection }: Contract) => JSON.stringify(detection.runtime) === current;
     return {
       kind: "detection",
-      rules: mergeCounters(counters).flatMap(({ rule_id: id, pack_id, ...rest }) => {
-        const scope = scopes.get(keyOf(pack_id, id));
-        return scope === undefined ? [] : [{ id, pack_id, scope, ...rest }];
-      }),
+      rules: [
+        ...counted.flatMap(({ rule_id: id, pack_id, ...rest }) => {
+          const scope = scopes.get(keyOf(pack_id, id));
+          return scope === undefined ? [] : [{ id, pack_id, scope, ...rest }];
+        }),
+        ...unmatched.map(({ id, pack_id, scope }) => ({
+          id,
+          pack_id,
+          scope,
+          match_count: 0,
+          last_matched_event: null,
+          last_matched_unix_ms: null,
+        })),
+      ],
       sync: {
         target_count: contracts.length + failed.length,
         synced_count: contracts.filter(isCurrent).length,
@@ -103,17 +122,6 @@ export class ActiveDetections {
         last_sync_unix_ms: this.#lastSync,
       },
     };
-  }
-
-  /** Scopes of the rules in force, also of overlays that are removed and still in force in a VM. */
-  async #scopes(survey: Survey): Promise<Map<string, DetectionView["scope"]>> {
-    const running = survey.contracts.flatMap(({ detection }) => detection.runtime)
-      .flatMap(({ pack_id, rules }) => rules.map(({ id }) => keyOf(pack_id, id)));
-    const views = await this.#views(survey);
-    return new Map<string, DetectionView["scope"]>([
-      ...running.map((key) => [key, "runtime"] as const),
-      ...views.map(({ id, pack_id, scope }) => [keyOf(pack_id, id), scope] as const),
-    ]);
   }
 
   async #survey(): Promise<Survey> {
@@ -177,6 +185,19 @@ export class ActiveDetections {
       failed_session_ids: failed,
     };
   }
+}
+
+/** Scopes of the rules in force, also of overlays that are removed and still in force in a VM. */
+function scopesOf(
+  { contracts }: Survey,
+  views: readonly DetectionView[],
+): Map<string, DetectionView["scope"]> {
+  const running = contracts.flatMap(({ detection }) => detection.runtime)
+    .flatMap(({ pack_id, rules }) => rules.map(({ id }) => keyOf(pack_id, id)));
+  return new Map<string, DetectionView["scope"]>([
+    ...running.map((key) => [key, "runtime"] as const),
+    ...views.map(({ id, pack_id, scope }) => [keyOf(pack_id, id), scope] as const),
+  ]);
 }
 
 function keyOf(pack_id: string, rule_id: string): string {

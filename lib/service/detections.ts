@@ -24,6 +24,11 @@ export class Detections {
     this.#dir = join(dir, "detection");
   }
 
+  /** Folder of the user's packs. */
+  get packs(): string {
+    return join(this.#dir, "packs");
+  }
+
   /** Overlays, read at the first call. */
   overlays(): Promise<OverlayStore> {
     this.#overlays ??= OverlayStore.open(join(this.#dir, "overlays"), (message) => {
@@ -77,7 +82,7 @@ export class Detections {
 
   /** A pack that is broken or revoked is reported and skipped. */
   async #userPacks(): Promise<LoadedPack[]> {
-    const dir = join(this.#dir, "packs");
+    const dir = this.packs;
     const names = await Array.fromAsync(Deno.readDir(dir), ({ name }) => name).catch((): string[] => []);
     const packs: LoadedPack[] = [];
     const problems: string[] = [];

@@ -3,7 +3,7 @@ import { type Home, namesThisProcess, removeIfThere } from "../base/home/mod.ts"
 import { log } from "../base/log/mod.ts";
 import { useHostNetwork } from "../proxy/mod.ts";
 import { type CorpStore, corpSummary } from "../corp/mod.ts";
-import type { SettingsStore } from "../settings/mod.ts";
+import { type SettingsStore, watchFolder } from "../settings/mod.ts";
 import { hostHypervisor, type Hypervisor } from "../vm/mod.ts";
 import { AcceleratorChooser } from "./accelerator.ts";
 import { ensureMachineKey } from "./machine_key.ts";
@@ -151,6 +151,9 @@ export class Service implements Configuration {
         await this.refresh.refreshCorp();
         await this.refresh.checkDetections();
         this.findings.reconfigure();
+      }),
+      watchFolder(this.detections.packs, () => {
+        this.activeDetections.reload().catch((error) => log.warn("reading the packs:", error));
       }),
       this.settings.watch((ids) => {
         this.notices.tell({ type: "settings-changed", payload: { ids } });

@@ -20,4 +20,4 @@ export * from "./node/mod.ts";
 export { resolve, type Resolved } from "./resolve.ts";
 export { type SettingsInfoBytes, SettingsStore, type SettingsStoreOptions } from "./store.ts";
 export { checkValue } from "./value.ts";
-export { type Watch, watchFiles } from "./watch.ts";
+export { type Watch, watchFiles, watchFolder } from "./watch.ts";

@@ -8,6 +8,13 @@ export interface Watch extends Disposable {
   close(): void;
 }
 
+/** Calls `onChange` shortly after a file of a folder changes, appears or disappears; the folder may be missing. */
+export function watchFolder(folder: string, onChange: () => void): Watch {
+  const watch = new FileWatch([], onChange, [folder]);
+  watch.start();
+  return watch;
+}
+
 /**
  * Calls `onChange` shortly after one of the files changes, appears or disappears. Watches folders, since a rename
  * replaces the file itself; for a missing folder, watches the nearest existing parent until it appears.
@@ -23,10 +30,15 @@ class FileWatch implements Watch {
   #timer?: ReturnType<typeof setTimeout>;
   #isClosed = false;
 
-  constructor(readonly paths: string[], readonly onChange: () => void) {}
+  /** @param folders whose files are all watched */
+  constructor(
+    readonly paths: string[],
+    readonly onChange: () => void,
+    readonly folders: readonly string[] = [],
+  ) {}
 
   start() {
-    const folders = new Set(this.paths.map((path) => nearestExisting(dirname(path))));
+    const folders = new Set(this.#folders().map(nearestExisting));
     const links = this.paths.flatMap(linkTarget);
     for (const target of links) folders.add(dirname(target));
     const names = new Set([...this.paths, ...links].map((path) => basename(path)));
@@ -35,15 +47,21 @@ class FileWatch implements Watch {
   }
 
   async #run(watcher: Deno.FsWatcher, names: Set<string>) {
-    const missing = this.paths.map(dirname).filter((folder) => nearestExisting(folder) !== folder);
+    const missing = this.#folders().filter((folder) => nearestExisting(folder) !== folder);
     for await (const { paths, kind } of watcher) {
       if (kind === "access") continue;
-      const isWatched = paths.some((path) => names.has(basename(path)));
+      const isWatched = paths.some((path) =>
+        names.has(basename(path)) || this.folders.includes(dirname(path)) || this.folders.includes(path)
+      );
       const hasAppeared = missing.some((folder) => paths.some((path) => folder.startsWith(path)));
       if (!isWatched && !hasAppeared) continue;
       clearTimeout(this.#timer);
       this.#timer = setTimeout(() => this.#fire(), DEBOUNCE_MS);
     }
+  }
+
+  #folders(): string[] {
+    return [...this.paths.map(dirname), ...this.folders];
   }
 
   #fire() {

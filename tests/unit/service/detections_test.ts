@@ -48,6 +48,16 @@ Deno.test("a profile's detections are listed, with the matches of sessions that 
     const service = new Service({ home, settings, corp });
     const find = async () =>
       (await service.activeDetections.list()).rules.filter(({ pack_id }) => pack_id === "mine.pack");
+    const stats = async () => {
+      const { rules } = await service.activeDetections.stats();
+      return rules.map(({ pack_id, match_count, last_matched_event, scope }) => [
+        pack_id,
+        match_count,
+        last_matched_event,
+        scope,
+      ]);
+    };
+    assertEquals(await stats(), [["mine.pack", 0, null, "profile"]]);
     const [rule] = await find();
     assertEquals([rule.scope, rule.match_count, rule.last_matched_event], ["profile", 0, null]);
 
@@ -71,10 +81,46 @@ Deno.test("a profile's detections are listed, with the matches of sessions that 
       events[1].common.event_id,
       events[1].common.timestamp_unix_ms,
     ]);
-    const { rules } = await service.activeDetections.stats();
-    assertEquals(rules.map(({ pack_id, match_count, scope }) => [pack_id, match_count, scope]), [
-      ["mine.pack", 2, "profile"],
+    assertEquals(await stats(), [["mine.pack", 2, events[1].common.event_id, "profile"]]);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("a pack that is put into the folder by hand is noticed, and one that is broken is a problem", async () => {
+  const dir = await Deno.makeTempDir();
+  try {
+    const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+    const corp = new CorpStore(home, { managed: join(dir, "corp.toml") });
+    const settings = await SettingsStore.open({
+      home,
+      corp,
+      definitions: await loadDefinitions({ get: () => undefined }),
+    });
+    const service = new Service({ home, settings, corp });
+    let noticed = Promise.withResolvers<void>();
+    const { activeDetections } = service;
+    const reload = activeDetections.reload.bind(activeDetections);
+    activeDetections.reload = async () => {
+      const propagation = await reload();
+      noticed.resolve();
+      return propagation;
+    };
+    service.watch();
+    // The folder appears with its file.
+    await Deno.mkdir(join(dir, "ahead/packs"), { recursive: true });
+    await Deno.writeTextFile(join(dir, "ahead/packs/broken.yaml"), "title: 3\n");
+    await Deno.rename(join(dir, "ahead"), join(dir, "detection"));
+    await noticed.promise;
+    assertEquals(service.detections.problems().length, 1);
+    noticed = Promise.withResolvers<void>();
+    await Deno.writeTextFile(join(dir, "detection/packs/broken.yaml"), PACK);
+    await noticed.promise;
+    assertEquals(service.detections.problems(), []);
+    assertEquals((await activeDetections.stats()).rules.map(({ id, scope }) => [id, scope]), [
+      ["paste-site", "user"],
     ]);
+    await service.close();
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
