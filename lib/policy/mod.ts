@@ -17,7 +17,6 @@ export {
   type Action,
   ACTIONS,
   compareRules,
-  type DetectionLevel,
   type Layer,
   LAYERS,
   PRIORITY_DEFAULT,

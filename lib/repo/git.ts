@@ -2,7 +2,6 @@
 import { joinBytes } from "../base/bytes/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { plain } from "../base/print/mod.ts";
-import { writeAll } from "../base/wire/mod.ts";
 import { GIT_ALLOCATION, GIT_MEMORY, GIT_SECONDS } from "./limit.ts";
 import { decoded } from "./text.ts";
 
@@ -260,10 +259,4 @@ function endQuietly(child: Deno.ChildProcess): void {
   } catch {
     // ended already
   }
-}
-
-/** Writes all of a stream into a file. */
-export async function writeStream(path: string, from: AsyncIterable<Uint8Array>): Promise<void> {
-  using file = await Deno.open(path, { write: true, createNew: true, mode: 0o600 });
-  for await (const chunk of from) await writeAll(file, chunk);
 }

@@ -7,7 +7,6 @@ import { checkField } from "../field.ts";
 import { type DetectionIr, IR_SCHEMA, type IrRule } from "../ir/ir.ts";
 import { IrSchema } from "../ir/schema.ts";
 import {
-  documentOf,
   type Pack,
   type PackDocument,
   type PackReadResult,
@@ -173,13 +172,6 @@ function checkIr(
     }),
   );
   return { ...(parsed.success && { ir: parsed.data }), faults };
-}
-
-/** Validates IR data. @throws {SbxError} `detection.invalid`: with every problem */
-export function parseIr(value: unknown): DetectionIr {
-  const { ir, faults } = checkIr(documentOf(value));
-  if (ir) return ir;
-  throw detectionError(faults.map(({ path, message }) => ({ code: "ir", severity: "error", path, message })));
 }
 
 function* checkRuleIds(rules: readonly IrRule[], { sources, document }: Pack): Generator<Problem> {

@@ -12,7 +12,6 @@ export const LAYERS = ["corp", "profile", "default"] as const;
 export type Layer = typeof LAYERS[number];
 
 export const DETECTION_LEVELS = ["informational", "low", "medium", "high", "critical"] as const;
-export type DetectionLevel = typeof DETECTION_LEVELS[number];
 
 export const PRIORITY_MIN = -1000;
 export const PRIORITY_MAX = 1000;

@@ -17,7 +17,6 @@ export const END_HEADERS = 0x4;
 export const PADDED = 0x8;
 export const WITH_PRIORITY = 0x20;
 
-export const HEADER_TABLE_SIZE = 1;
 export const ENABLE_PUSH = 2;
 export const MAX_CONCURRENT_STREAMS = 3;
 export const INITIAL_WINDOW_SIZE = 4;
