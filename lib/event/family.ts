@@ -47,6 +47,9 @@ export const Http = z.strictObject({
     bytes: count,
     headers: Headers,
     body: Body,
+    no_close_notify: z.boolean().optional().describe(
+      "true: the end of the body is the end of a TLS connection without close_notify, so that bytes may be missing",
+    ),
   }).optional(),
 });
 

@@ -51,6 +51,7 @@ export const FIELDS: Record<string, CatalogueField> = {
   "http.response.body.size": {"type":"number","cel":"int","description":"bytes on the wire"},
   "http.response.body.truncated": {"type":"bool","cel":"bool"},
   "http.response.body.redaction_reason": {"type":"string","cel":"string"},
+  "http.response.no_close_notify": {"type":"bool","cel":"bool","description":"true: the end of the body is the end of a TLS connection without close_notify, so that bytes may be missing"},
   "dns.request.qname": {"type":"string","cel":"string","description":"lower case, without the last dot"},
   "dns.request.qtype": {"type":"string","cel":"string"},
   "dns.request.transport": {"type":"string","cel":"string","description":"udp, tcp"},

@@ -25,6 +25,8 @@ export class BufferedConnection {
   closed = false;
   /** closed by its deadline */
   timedOut = false;
+  /** the peer ended TLS by FIN alone, without close_notify: bytes at its end may be missing */
+  noCloseNotify = false;
   /** called once when the deadline passes, instead of closing */
   onTimeout?: () => void;
   readonly #stream: ByteStream;
@@ -189,7 +191,9 @@ export class BufferedConnection {
     try {
       read = await this.#stream.read(room);
     } catch (error) {
-      throw this.#lostError(error);
+      if (!(error instanceof Deno.errors.UnexpectedEof)) throw this.#lostError(error);
+      this.noCloseNotify = true;
+      read = null;
     } finally {
       this.#reading = false;
     }

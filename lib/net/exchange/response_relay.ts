@@ -149,7 +149,10 @@ export class ResponseRelay {
     } finally {
       if (filter) this.#options.record(filter.substitutions);
       const httpBody = await recorder.record(this.#kindOf(headers), error === undefined);
-      const response = this.#describe(status, headers, recorder.size, httpBody);
+      const response = {
+        ...this.#describe(status, headers, recorder.size, httpBody),
+        ...(body.noCloseNotify && { no_close_notify: true }),
+      };
       this.#finish({ response, ...(error !== undefined && { error }) });
     }
   }

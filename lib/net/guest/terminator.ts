@@ -10,7 +10,8 @@ import type { ByteStream } from "../connection.ts";
 import { copy } from "../copy.ts";
 import { LISTENER_NAMES_MAX } from "../limit.ts";
 
-const ALPN = ["http/1.1"];
+/** A client of HTTP/1.0 offers that alone, as `curl --http1.0` does. */
+const ALPN = ["http/1.1", "http/1.0"];
 /** Most listeners for clients without a server name: each has the certificate of one address. */
 const ADDRESSES_MAX = 16;
 /** Delay in `ms` after a failed accept. */

@@ -69,9 +69,10 @@ export class Tunnel {
     const isRedirected = host !== named || port !== flow.port;
     const moved: RelayedBytes = { sent: 0, received: 0 };
     let error: string | undefined;
+    let upstream: BufferedConnection | undefined;
     try {
       const dial = await locate(host, port, isRedirected ? undefined : flow.address, by.actor);
-      const upstream = await pool.connect({
+      upstream = await pool.connect({
         scheme: scheme === "https" ? "https" : "tcp",
         host,
         port,
@@ -83,7 +84,13 @@ export class Tunnel {
     } finally {
       const body = { ...NO_HTTP_BODY, size: moved.received, truncated: moved.received > 0 };
       passage.finish({
-        response: { status: 200, bytes: moved.received, headers: {}, body },
+        response: {
+          status: 200,
+          bytes: moved.received,
+          headers: {},
+          body,
+          ...(upstream?.noCloseNotify && { no_close_notify: true }),
+        },
         ...(error !== undefined && { error }),
       });
     }

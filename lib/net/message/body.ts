@@ -19,6 +19,8 @@ export interface BodySource {
   readonly done: boolean;
   /** the next piece has been received */
   readonly ready: boolean;
+  /** its end is the end of a TLS connection that ended without close_notify */
+  readonly noCloseNotify?: boolean;
   /** Takes the whole body if it has been received; valid until the next read of its connection. */
   takeWhole?(): Uint8Array | undefined;
 }
@@ -76,6 +78,10 @@ export class WireBody implements BodySource {
 
   get ready(): boolean {
     return this.#connection.count > 0;
+  }
+
+  get noCloseNotify(): boolean {
+    return this.#framing === "close" && this.#connection.noCloseNotify;
   }
 
   async read(): Promise<Uint8Array | null> {

@@ -26,6 +26,7 @@ const NO_COLUMN: Reasons = {
   "common.process.command": "repeats executable",
   "common.process.cwd": "no guest tells it",
   "http.request.raw_path": "rare, and path is what counts",
+  "http.response.no_close_notify": "rare",
 };
 
 /** Fields that no rule rewrites. */
@@ -50,7 +51,7 @@ const REWRITABLE = [
   ...["method", "scheme", "host", "port", "path", "query", "bytes", "headers"].map((name) =>
     `http.request.${name}`
   ),
-  ...["status", "bytes", "headers"].map((name) => `http.response.${name}`),
+  ...["status", "bytes", "headers", "no_close_notify"].map((name) => `http.response.${name}`),
   ...["http.request", "http.response", "model.request"].flatMap((part) =>
     ["state", "text", "content_type", "size", "truncated", "redaction_reason"].map((name) =>
       `${part}.body.${name}`
@@ -98,6 +99,7 @@ const NOT_EXPORTED: Reasons = {
   "http.request.raw_path": "another spelling of path",
   ...reasons("names of refs may hold personal data", (path) => path.startsWith("http.request.git.")),
   "http.request.url": "holds the query",
+  "http.response.no_close_notify": "no use in a finding",
   "mcp.request.arguments": "arguments stay on this machine",
   "mcp.response.content": "contents stay on this machine",
   "model.request.stream": "no use in a finding",
