@@ -71,6 +71,8 @@ export interface NetTimeouts {
   connect: number;
   /** head of a response after its request was sent: models think for minutes */
   response: number;
+  /** `100 Continue` of an upstream, before a body that was announced goes out without it: as long as clients wait */
+  proceed: number;
   /** next request on an idle connection to an upstream */
   idle: number;
   /** next bytes of a relayed connection (WebSocket, TCP, uninspected TLS) */
@@ -87,6 +89,7 @@ export const TIMEOUTS: Readonly<NetTimeouts> = {
   buffer: 5_000,
   connect: 15_000,
   response: 600_000,
+  proceed: 1_000,
   idle: 60_000,
   relay: 3_600_000,
   close: 5_000,

@@ -51,6 +51,15 @@ export interface RequestDescription {
   git?: HttpGit;
 }
 
+/** The head of a request as it was captured, and the readers that it needs. */
+export interface Captured {
+  head: CapturedHead;
+  /** of secrets in it; empty once they are recorded */
+  substitutions: readonly CredentialSubstitution[];
+  call: ModelCall | undefined;
+  git: GitExchange | undefined;
+}
+
 /** The request of an exchange: the draft of its event, and its head and body to send. */
 export interface DraftedRequest {
   draft: Draft;

@@ -4,9 +4,11 @@
  */
 import { asSbxError } from "../../base/error/mod.ts";
 import type { CredentialSubstitution, Event } from "../../event/mod.ts";
-import type { Decision, Passage } from "../../policy/mod.ts";
+import type { Decision, Draft, Passage } from "../../policy/mod.ts";
 import { ClientLost } from "../fault.ts";
 import { BUFFERED_BODY_MAX } from "../limit.ts";
+import { AnnouncedBody, type BodySource, NO_BODY } from "../message/body.ts";
+import { NO_BYTES } from "../message/byte_buffer.ts";
 import { encodingOf } from "../message/encoding.ts";
 import { acceptIdentity, acceptWhole, dropHeader } from "../message/header.ts";
 import {
@@ -23,6 +25,7 @@ import { formatAuthority } from "./authority.ts";
 import { BodyBuffer, type BufferedBody, emptyBody, replacementBody } from "./body_buffer.ts";
 import type { ExchangeContext } from "./context.ts";
 import {
+  type Captured,
   describeBody,
   describeRequest,
   type DraftedRequest,
@@ -75,12 +78,22 @@ export class HttpExchange {
   }
 
   async #runSteps(): Promise<void> {
-    const request = await this.#describe();
+    const captured = this.#capture();
+    if (this.#incoming.expects) {
+      if (await this.#announce(captured)) return;
+      await this.#outlet.proceed?.();
+    }
+    const request = await this.#describe(captured);
     const unreadable = requestRefusal(this.#context, request.draft, request.git);
     if (unreadable) return await this.#refuse(unreadable, request);
     const passage = await this.#context.gate.decide(request.draft, this.#outlet.signal);
     if (!passage.allowed) return await this.#refuse(passage.decision, request);
     this.#passage = passage;
+    await this.#continue(passage, request);
+  }
+
+  /** Carries out the decision on a request. */
+  async #continue(passage: Passage, request: DraftedRequest): Promise<void> {
     let { head, call } = request;
     let bytes: Uint8Array | undefined;
     if (passage.decision.rewrites.length > 0) {
@@ -112,10 +125,10 @@ export class HttpExchange {
     await this.#send(passage, head, bytes ? replacementBody(bytes) : request.body);
   }
 
-  /** Step 1: puts refs in place of secrets, buffers the body, and drafts the event. */
-  async #describe(): Promise<DraftedRequest> {
-    const { broker, gate, models } = this.#context;
-    const { by, host, method, target, headers } = this.#incoming;
+  /** Puts refs in place of secrets in the head, and finds its readers. */
+  #capture(): Captured {
+    const { broker, models } = this.#context;
+    const { host, method, target, headers } = this.#incoming;
     const captured = broker.capture(host, [[":path", target], ...headers]);
     const head: CapturedHead = {
       method,
@@ -123,7 +136,96 @@ export class HttpExchange {
       headers: captured.headers.slice(1),
     };
     const call = models?.match(modelRequestOf(this.#incoming, head));
-    const git = GitExchange.match(head);
+    return { head, substitutions: captured.substitutions, call, git: GitExchange.match(head) };
+  }
+
+  /**
+   * Asks policy, and then the upstream, for a body that the client holds back until `100 Continue`: a refusal of either
+   * reaches the client before it sends the body. The announcement is an event of its own, without a body; the request
+   * with its body is another, and decided on again.
+   *
+   * @returns false for a request whose decision needs the body
+   */
+  async #announce(captured: Captured): Promise<boolean> {
+    const { gate, broker } = this.#context;
+    const { head, call, git } = captured;
+    const { body, upgrade } = this.#incoming;
+    const needsBody = call !== undefined || git !== undefined || upgrade !== undefined ||
+      encodingOf(head.headers) !== undefined || gate.reads(REQUEST_BODY);
+    if (needsBody) return false;
+    const draftOf = (rest: BodySource) => {
+      const nothing: BufferedBody = { first: NO_BYTES, complete: false, rest };
+      const scrub = (text: string) => broker.scrub(text);
+      const described = describeRequest(this.#incoming, head, nothing, NO_HTTP_BODY, undefined, scrub);
+      return labelled(httpDraft(this.#by, described), { expect: "100-continue" });
+    };
+    // Rules on `http.request.bytes` see the length that was announced.
+    const whole = draftOf(body);
+    const { allowed, decision } = gate.preview(whole);
+    if (decision.decision === "ask" || decision.rewrites.length > 0) return false;
+    const draft = allowed ? draftOf(NO_BODY) : whole;
+    this.#by = requesterOf(draft.common);
+    this.#recordCapture(captured);
+    this.#watchClient();
+    const passage = await gate.decide(draft, this.#outlet.signal);
+    if (!passage.allowed) {
+      await this.#outlet.sendBlock(passage.decision);
+      return true;
+    }
+    if (passage.decision.rewrites.length > 0) {
+      // Rules that changed since the preview.
+      passage.finish({ error: "decided on again, with its body" });
+      return false;
+    }
+    this.#passage = passage;
+    const outgoing: OutgoingBody = {
+      body: new AnnouncedBody(body.length, async () => {
+        const taken = await this.#takeAnnounced(passage, captured);
+        if (body.length !== undefined && taken.body.length !== body.length) {
+          throw new SentAnew(() => this.#send(this.#passage!, head, taken));
+        }
+        Object.assign(outgoing, { ...taken, body: outgoing.body });
+        return taken.body;
+      }),
+    };
+    try {
+      await this.#send(passage, head, outgoing);
+    } catch (error) {
+      if (!(error instanceof SentAnew)) throw error;
+      await error.send();
+    }
+    return true;
+  }
+
+  /** Asks the client for its body, and decides on the request with it. @throws {SentAnew} the decision is not to send it as announced */
+  async #takeAnnounced(announcement: Passage, captured: Captured): Promise<OutgoingBody> {
+    announcement.markFirstByte();
+    announcement.finish({ response: { status: 100, bytes: 0, headers: {}, body: NO_HTTP_BODY } });
+    await this.#outlet.proceed?.();
+    const request = await this.#describe(captured);
+    request.draft = labelled(request.draft, { event_id: announcement.event.common.event_id });
+    const { gate } = this.#context;
+    const refusal = requestRefusal(this.#context, request.draft);
+    if (refusal) throw new SentAnew(() => this.#refuse(refusal, request));
+    const passage = await gate.decide(request.draft, this.#outlet.signal);
+    if (!passage.allowed) throw new SentAnew(() => this.#refuse(passage.decision, request));
+    this.#passage = passage;
+    if (passage.decision.rewrites.length > 0) throw new SentAnew(() => this.#continue(passage, request));
+    const taken = this.#prepare(passage.event, request.head, request.body);
+    const revocation = this.#watchRevocation({}, taken.filter);
+    return { ...taken, ...(revocation && { revocation }) };
+  }
+
+  #recordCapture(captured: Captured): void {
+    this.#recordSubstitutions(captured.substitutions);
+    captured.substitutions = [];
+  }
+
+  /** Step 1: buffers the body, and drafts the event. */
+  async #describe(captured: Captured): Promise<DraftedRequest> {
+    const { broker, gate } = this.#context;
+    const { by } = this.#incoming;
+    const { head, call, git } = captured;
     const needed = Math.max(call?.bodyMax ?? 0, git?.bodyMax ?? 0);
     const body = this.#incoming.body.done ? this.#takeEmptyBody() : await this.#bufferBody(
       encodingOf(head.headers) === undefined ? needed : BUFFERED_BODY_MAX,
@@ -135,7 +237,7 @@ export class HttpExchange {
       : NO_HTTP_BODY;
     const draft = httpDraft(by, describeRequest(this.#incoming, head, body, httpBody, git?.field, scrub));
     this.#by = requesterOf(draft.common);
-    this.#recordSubstitutions(captured.substitutions);
+    this.#recordCapture(captured);
     return { draft, head, body, call, git };
   }
 
@@ -168,15 +270,10 @@ export class HttpExchange {
     await this.#outlet.sendBlock(decision);
   }
 
-  /** Step 4: puts secrets in place of refs and sends the request; ends when its response is relayed. */
-  async #send(passage: Passage, head: CapturedHead, buffered: BufferedBody): Promise<void> {
-    const { broker, pool, locate } = this.#context;
-    const { by, trailers, address } = this.#incoming;
-    const { event } = passage;
-    const upgrade = rewriteUpgrade(this.#incoming.upgrade, event.http!.request);
+  /** Passes a body through the broker. */
+  #prepare(event: Event, head: CapturedHead, buffered: BufferedBody): OutgoingBody {
+    const { broker } = this.#context;
     const { scheme, host, port } = event.http!.request;
-    const injected = broker.inject({ scheme, host, port }, [[":path", head.target], ...head.headers]);
-    this.#recordSubstitutions(injected.substitutions);
     const filter = this.#requestFilter(event, head, buffered);
     const body = prepareBody(buffered, filter, (trailers) => {
       const { headers, substitutions } = broker.trailers({ scheme, host, port }, trailers);
@@ -184,11 +281,24 @@ export class HttpExchange {
       return headers;
     });
     if (buffered.complete && filter) this.#recordSubstitutions(filter.substitutions);
+    return { body, ...(filter && { filter }), ...(!buffered.complete && { streams: true }) };
+  }
+
+  /** Step 4: puts secrets in place of refs and sends the request; ends when its response is relayed. */
+  async #send(passage: Passage, head: CapturedHead, content: BufferedBody | OutgoingBody): Promise<void> {
+    const { broker, pool, locate } = this.#context;
+    const { by, trailers, address } = this.#incoming;
+    const { event } = passage;
+    const upgrade = rewriteUpgrade(this.#incoming.upgrade, event.http!.request);
+    const { scheme, host, port } = event.http!.request;
+    const injected = broker.inject({ scheme, host, port }, [[":path", head.target], ...head.headers]);
+    this.#recordSubstitutions(injected.substitutions);
+    const outgoing = "body" in content ? content : this.#prepare(event, head, content);
     const headers = injected.headers.slice(1);
     const isRedirected = host !== this.#incoming.host || port !== this.#incoming.port;
     const dial = await locate(host, port, isRedirected ? undefined : address, by.actor);
     const destination: PinnedDestination = { scheme, host, port, dial };
-    const revocation = this.#watchRevocation(injected, filter);
+    const revocation = this.#watchRevocation(injected, outgoing.filter);
     const place = bodyPlaceOf(event, head, "response");
     try {
       const reply = await pool.send(destination, {
@@ -196,18 +306,20 @@ export class HttpExchange {
         authority: formatAuthority(scheme, host, port),
         target: injected.headers[0][1],
         headers: broker.guards(place) ? acceptWhole(headers) : headers,
-        body,
+        body: outgoing.body,
         trailers,
         ...(upgrade !== undefined && { upgrade }),
       }, this.#flight);
       this.#bodyBuffer?.release();
-      await this.#relayResponse(passage, reply, place);
+      // A body that was announced has a passage of its own.
+      await this.#relayResponse(this.#passage ?? passage, reply, place);
     } catch (error) {
-      if (revocation?.happened) throw revokedError(error);
+      if (revocation?.happened || outgoing.revocation?.happened) throw revokedError(error);
       throw error instanceof ClientLost ? error : upstreamError(error, destination);
     } finally {
       revocation?.end();
-      if (!buffered.complete && filter) this.#recordSubstitutions(filter.substitutions);
+      outgoing.revocation?.end();
+      if (outgoing.streams && outgoing.filter) this.#recordSubstitutions(outgoing.filter.substitutions);
     }
   }
 
@@ -245,7 +357,10 @@ export class HttpExchange {
   }
 
   /** Aborts the exchange when one of its credentials is revoked; `undefined` for the many that use none. */
-  #watchRevocation(injected: Injected, filter: BodyFilter | undefined): Revocation | undefined {
+  #watchRevocation(
+    injected: Pick<Injected, "released">,
+    filter: BodyFilter | undefined,
+  ): Revocation | undefined {
     const signals = [injected.released, filter?.released];
     if (signals.every((signal) => signal === undefined)) return undefined;
     return new Revocation(signals, () => this.#flight.abort());
@@ -290,6 +405,27 @@ export class HttpExchange {
     if (cause instanceof ClientLost) throw cause;
     await this.#outlet.sendError(asSbxError(cause, "sending the request"));
   }
+}
+
+/** Body on its way to the upstream. */
+interface OutgoingBody {
+  body: BodySource;
+  filter?: BodyFilter;
+  /** the substitutions of `filter` are complete at the end only */
+  streams?: boolean;
+  /** of credentials in a body that was announced */
+  revocation?: Revocation;
+}
+
+/** An announced request that goes out as another one: its body, or the decision on it, does not fit the head that was sent. */
+class SentAnew extends Error {
+  constructor(readonly send: () => Promise<void>) {
+    super("the request is sent again");
+  }
+}
+
+function labelled(draft: Draft, labels: Record<string, string>): Draft {
+  return { ...draft, common: { ...draft.common, labels: { ...draft.common.labels, ...labels } } };
 }
 
 /** Makes the decision on a substitution or a model call the decision of its request's event. */

@@ -14,6 +14,8 @@ export interface BlockReply {
 export interface Outlet {
   /** ends the wait for a person's answer when the client is gone */
   readonly signal: AbortSignal;
+  /** Sends `100 Continue` to a client that waits for it; until then its body is not read. */
+  proceed?(): Promise<void>;
   /** Sends a whole response. @param declared `content-length` of a response to HEAD, or without a body */
   sendWhole(status: number, headers: readonly Header[], body: Uint8Array, declared?: string): Promise<void>;
   /** form of refusals for a client that reads no JSON; `undefined` for the usual form */

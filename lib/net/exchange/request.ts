@@ -22,6 +22,8 @@ export interface IncomingRequest extends Destination {
   address?: string;
   /** requested protocol of an upgrade */
   upgrade?: string;
+  /** the client announced its body and waits for `100 Continue` before it sends it */
+  expects?: boolean;
   /** the client reads trailers */
   trailers: boolean;
 }

@@ -88,6 +88,7 @@ export class GuestHttp {
       idleMs: timeouts.body,
       signal: this.#gone.signal,
       onGone: () => this.#gone.abort(),
+      ...(request.expects && { expects: true }),
     });
     const mismatch = findMismatch(flow, authority, names);
     if (mismatch !== undefined || fault !== undefined) {
@@ -99,14 +100,14 @@ export class GuestHttp {
       return false;
     }
     try {
-      if (expectsContinue(head) && !request.body.done) await this.#connection.write(CONTINUE);
       await new HttpExchange(context, request, outlet).run();
     } catch (error) {
       if (!(error instanceof ClientLost && error.cause instanceof MessageFault)) throw error;
       if (!outlet.begun) await this.#refuseMalformed(error.cause, head);
       return false;
     }
-    return outlet.alive && (request.body.done || await this.#drain(request.body));
+    if (!outlet.alive && !outlet.isAwaited) return false;
+    return (request.body.done || await this.#drain(request.body, outlet)) && outlet.alive;
   }
 
   /** Reads the bytes of the next head; `undefined` when the guest sends no more requests. */
@@ -163,6 +164,8 @@ export class GuestHttp {
       headBytes,
       trailers: head.headers.some(([name, value]) => name === "te" && /(^|[ ,])trailers/i.test(value)),
       ...(upgrade !== undefined && { upgrade }),
+      // Bytes that are here already need no `100 Continue` (RFC 9110 §10.1.1).
+      ...(expectsContinue(head) && !body.done && !body.ready && { expects: true }),
     };
     return { request, authority, ...(canonical.fault !== undefined && { fault: canonical.fault }) };
   }
@@ -198,7 +201,7 @@ export class GuestHttp {
     const decision = gate.refuse(draft, refusal);
     outlet.alive = false;
     await outlet.sendBlock(decision);
-    await this.#drain(request.body);
+    await this.#drain(request.body, outlet);
   }
 
   /** Refuses a request that cannot be read safely: an event, status 400, and the connection is closed. */
@@ -237,7 +240,9 @@ export class GuestHttp {
   }
 
   /** Reads and drops the rest of a body, so that the client reads the response. @returns true at its end */
-  async #drain(body: BodySource): Promise<boolean> {
+  async #drain(body: BodySource, outlet: GuestOutlet): Promise<boolean> {
+    // A client that was not asked for its body closes the connection then, or has begun to send it unasked.
+    if (outlet.isAwaited) await this.#connection.closeWrite();
     let drained = 0;
     while (!body.done && drained < DRAIN_MAX) {
       let piece: Uint8Array | null;
@@ -267,8 +272,6 @@ function pathRefusal(fault: string): Refusal {
     remedy: "send the path in the form of RFC 3986, without it",
   };
 }
-
-const CONTINUE = new TextEncoder().encode("HTTP/1.1 100 Continue\r\n\r\n");
 
 function expectsContinue({ headers, old }: RequestHead): boolean {
   return !old && headers.some(([name, value]) => name === "expect" && value.toLowerCase() === "100-continue");

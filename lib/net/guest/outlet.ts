@@ -18,7 +18,11 @@ export interface OutletOptions {
   signal: AbortSignal;
   /** called when the client goes away */
   onGone(): void;
+  /** the client waits for `100 Continue`; a response without it ends the connection, whose next bytes could be the body */
+  expects?: boolean;
 }
+
+const CONTINUE = new TextEncoder().encode("HTTP/1.1 100 Continue\r\n\r\n");
 
 /** Writes one response on a guest's HTTP/1.1 connection. */
 export class GuestOutlet implements Outlet {
@@ -30,13 +34,29 @@ export class GuestOutlet implements Outlet {
   blockReply?: Outlet["blockReply"];
   readonly #connection: BufferedConnection;
   readonly #options: OutletOptions;
+  /** the client still waits for `100 Continue` */
+  #isAwaited: boolean;
   #writer?: BodyWriter;
 
   constructor(connection: BufferedConnection, options: OutletOptions) {
     this.#connection = connection;
     this.#options = options;
     this.alive = options.alive;
+    this.#isAwaited = options.expects === true;
     this.signal = options.signal;
+  }
+
+  /** The body of the request was announced and not asked for. */
+  get isAwaited(): boolean {
+    return this.#isAwaited;
+  }
+
+  async proceed(): Promise<void> {
+    if (!this.#isAwaited) return;
+    this.#isAwaited = false;
+    this.#connection.deadline.set(this.#options.idleMs);
+    await this.#write(() => this.#connection.write(CONTINUE));
+    this.#connection.deadline.off();
   }
 
   async sendWhole(
@@ -134,6 +154,7 @@ export class GuestOutlet implements Outlet {
 
   #head(status: number, headers: readonly Header[], framing: string): string {
     const { old } = this.#options;
+    if (this.#isAwaited) this.alive = false;
     const connection = this.alive ? old ? "connection: keep-alive\r\n" : "" : "connection: close\r\n";
     return formatHead(`HTTP/1.1 ${status} ${REASONS[status] ?? ""}`, headers, framing + connection);
   }

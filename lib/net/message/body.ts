@@ -226,6 +226,39 @@ export class RestOfBody implements BodySource {
   }
 }
 
+/** Body that a client announced and still holds back: the upstream gets its head first. */
+export class AnnouncedBody implements BodySource {
+  readonly length?: number;
+  readonly #begin: () => Promise<BodySource>;
+  #body?: BodySource;
+  /** it was asked for */
+  begun = false;
+
+  /** @param begin asks the client for the body, once; the body must have the length that was announced */
+  constructor(length: number | undefined, begin: () => Promise<BodySource>) {
+    if (length !== undefined) this.length = length;
+    this.#begin = begin;
+  }
+
+  get trailers(): readonly Header[] {
+    return this.#body?.trailers ?? [];
+  }
+
+  get done(): boolean {
+    return this.#body?.done ?? false;
+  }
+
+  get ready(): boolean {
+    return this.#body?.ready ?? false;
+  }
+
+  async read(): Promise<Uint8Array | null> {
+    this.begun = true;
+    this.#body ??= await this.#begin();
+    return await this.#body.read();
+  }
+}
+
 /** Reads a whole body. @returns a view, valid until the next read of its connection */
 export async function readWhole(body: BodySource, length: number): Promise<Uint8Array> {
   const first = await body.read();

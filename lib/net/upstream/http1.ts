@@ -2,13 +2,19 @@
 import type { BufferedConnection } from "../connection.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
 import { HEAD_MAX, INTERIM_MAX, type NetTimeouts } from "../limit.ts";
-import { type BodySource, WholeBody, WireBody } from "../message/body.ts";
+import { AnnouncedBody, type BodySource, WholeBody, WireBody } from "../message/body.ts";
 import { keepsAlive, responseFraming } from "../message/framing.ts";
 import { headEnd, parseResponseHead, type ResponseHead } from "../message/head.ts";
 import { dropHopByHop, headerValue, mayTrail } from "../message/header.ts";
 import { BodyWriter, formatHead } from "../message/write.ts";
 import { checkAccept } from "../websocket/mod.ts";
-import type { OutgoingRequest, UpstreamExchange, UpstreamResponse } from "./upstream.ts";
+import {
+  Continuation,
+  EXPECT_CONTINUE,
+  type OutgoingRequest,
+  type UpstreamExchange,
+  type UpstreamResponse,
+} from "./upstream.ts";
 
 /** An exchange that has the connection to itself. */
 export class Http1Exchange implements UpstreamExchange {
@@ -18,6 +24,7 @@ export class Http1Exchange implements UpstreamExchange {
   readonly #connection: BufferedConnection;
   readonly #timeouts: NetTimeouts;
   readonly #free: (reusable: boolean) => void;
+  readonly #continuation?: Continuation;
   #sent = false;
   #alive = false;
   #freed = false;
@@ -38,12 +45,13 @@ export class Http1Exchange implements UpstreamExchange {
       this.#sendWhole(request, body.bytes);
       this.response = this.#read(request);
     } else {
+      if (body instanceof AnnouncedBody) this.#continuation = new Continuation();
       const sending = this.#send(request, body);
       const response = this.#read(request);
       // An error of sending is the better reason; but an upstream may respond before it has the whole request.
       this.response = Promise.race([response, sending.then(() => response)]);
       sending.catch(() => {});
-      response.catch(() => {});
+      response.catch(() => {}).finally(() => this.#continuation?.settle(false));
     }
     this.response.catch(() => {});
   }
@@ -86,6 +94,7 @@ export class Http1Exchange implements UpstreamExchange {
   }
 
   #requestHead({ method, target, authority, headers, body, upgrade, trailers }: OutgoingRequest): string {
+    const fields = this.#continuation ? [...headers, EXPECT_CONTINUE] : headers;
     const length = body.trailers.some(mayTrail) ? undefined : body.length;
     let more = "";
     if (length === undefined) more += "transfer-encoding: chunked\r\n";
@@ -93,7 +102,7 @@ export class Http1Exchange implements UpstreamExchange {
     if (upgrade !== undefined) more += `connection: upgrade\r\nupgrade: ${upgrade}\r\n`;
     else if (trailers) more += "connection: te\r\nte: trailers\r\n";
     const first = `${method} ${target} HTTP/1.1\r\nhost: ${authority}`;
-    return formatHead(first, headers, more);
+    return formatHead(first, fields, more);
   }
 
   async #send(request: OutgoingRequest, body: BodySource): Promise<void> {
@@ -105,6 +114,10 @@ export class Http1Exchange implements UpstreamExchange {
       this.#timeouts.body,
     );
     try {
+      if (this.#continuation) {
+        await writer.flush();
+        if (!await this.#continuation.wait(this.#connection.deadline.watch, this.#timeouts.proceed)) return;
+      }
       await writer.writeAll(body);
       await writer.end(body.trailers.filter(mayTrail));
     } catch (error) {
@@ -127,6 +140,7 @@ export class Http1Exchange implements UpstreamExchange {
         }
         head = this.#takeHead();
       }
+      if (head.status === 100) this.#continuation?.settle(true);
       if (head.status === 101) return this.#upgrade(head, request);
       if (head.status < 200) continue;
       const framing = responseFraming(head, request.method);

@@ -2,7 +2,7 @@ import type { BufferedConnection } from "../connection.ts";
 import type { DeadlineWatch } from "../deadline.ts";
 import { ConnectionLost } from "../fault.ts";
 import { IDLE_MAX, IDLE_PER_UPSTREAM_MAX, type NetTimeouts } from "../limit.ts";
-import { WholeBody } from "../message/body.ts";
+import { AnnouncedBody, WholeBody } from "../message/body.ts";
 import { connect } from "./connect.ts";
 import { type Dialled, SharedDials } from "./dial.ts";
 import { Http1Exchange, isIdempotent } from "./http1.ts";
@@ -75,8 +75,8 @@ export class Pool {
   }
 
   /**
-   * Sends a request. It is sent again when an idle connection turns out to be closed and the request is idempotent, and
-   * when the upstream reports that it has not processed it.
+   * Sends a request. It is sent again when an idle connection turns out to be closed and the request is idempotent or
+   * its body has not been asked for, and when the upstream reports that it has not processed it.
    *
    * @throws {SbxError} `upstream.failed` or `upstream.timeout` from connecting
    * @throws {ConnectionLost | MessageFault} from the exchange
@@ -99,10 +99,11 @@ export class Pool {
       } catch (error) {
         exchange.abort();
         const wasClosed = error instanceof ConnectionLost && !error.timedOut && !exchange.hasResponded;
+        const isHeldBack = body instanceof AnnouncedBody && !body.begun;
         const mayRetry = exchange.refused
           ? attempt < ATTEMPTS_MAX
-          : reused !== undefined && wasClosed && isIdempotent(request.method);
-        if (!whole || !mayRetry || flight.aborted) throw error;
+          : reused !== undefined && wasClosed && (isHeldBack || isIdempotent(request.method));
+        if (!(whole || isHeldBack) || !mayRetry || flight.aborted) throw error;
       }
     }
   }

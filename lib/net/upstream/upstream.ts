@@ -1,5 +1,6 @@
 /** Interface between an exchange and its upstream, for HTTP/1.1 and HTTP/2. */
 import type { BufferedConnection } from "../connection.ts";
+import type { DeadlineWatch } from "../deadline.ts";
 import type { BodySource } from "../message/body.ts";
 import type { Header } from "../message/header.ts";
 import type { Destination } from "../port/mod.ts";
@@ -38,6 +39,30 @@ export interface OutgoingRequest {
   upgrade?: string;
   /** the client reads trailers */
   trailers: boolean;
+}
+
+/** Announcement of a body, whose bytes wait until the upstream asks for them. */
+export const EXPECT_CONTINUE: Header = ["expect", "100-continue"];
+
+/** The wait of a request for `100 Continue`. */
+export class Continuation {
+  readonly #settled = Promise.withResolvers<boolean>();
+
+  /** @param isAsked the body may go out; false when the response, or an error, came first */
+  settle(isAsked: boolean): void {
+    this.#settled.resolve(isAsked);
+  }
+
+  /** Waits, at most `ms`: many servers never answer an announcement. @returns true when the body may go out */
+  async wait(watch: DeadlineWatch, ms: number): Promise<boolean> {
+    const deadline = watch.add(() => this.settle(true));
+    deadline.set(ms);
+    try {
+      return await this.#settled.promise;
+    } finally {
+      watch.remove(deadline);
+    }
+  }
 }
 
 /** A response whose body is still to be read. */

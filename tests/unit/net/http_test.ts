@@ -153,21 +153,6 @@ Deno.test("a slow response is relayed as it comes, its head first", async () => 
   upstream.close();
 });
 
-Deno.test("100-continue: the proxy asks for the body, and the upstream does not see the Expect header", async () => {
-  const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-  await using net = await TestNet.open({ target: () => upstream.target });
-  const client = await net.client();
-  const head = `PUT /x HTTP/1.1\r\nHost: ${HOST}\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n`;
-  assertEquals((await client.ask(head)).status, 100);
-  assertEquals((await client.ask("hello")).status, 200);
-  assertEquals(
-    upstream.requests,
-    [`PUT /x HTTP/1.1\r\nhost: ${HOST}\r\ncontent-length: 5\r\n\r\nhello`],
-  );
-  client.close();
-  upstream.close();
-});
-
 Deno.test("responses without a body, interim responses, and HTTP/1.0", async (t) => {
   const cases: [
     name: string,

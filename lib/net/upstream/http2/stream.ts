@@ -1,9 +1,16 @@
 import type { Deadline } from "../../deadline.ts";
 import { ConnectionLost, MessageFault } from "../../fault.ts";
+import { AnnouncedBody } from "../../message/body.ts";
 import { INTERIM_MAX, STREAM_WINDOW } from "../../limit.ts";
 import { checkFields } from "../../message/head.ts";
 import { dropHopByHop, type Header, headerValue, mayTrail } from "../../message/header.ts";
-import type { OutgoingRequest, UpstreamExchange, UpstreamResponse } from "../upstream.ts";
+import {
+  Continuation,
+  EXPECT_CONTINUE,
+  type OutgoingRequest,
+  type UpstreamExchange,
+  type UpstreamResponse,
+} from "../upstream.ts";
 import { Http2Body } from "./body.ts";
 import * as h2 from "./frame.ts";
 import { encodeHeaders } from "./hpack.ts";
@@ -20,6 +27,7 @@ export class Http2Exchange implements UpstreamExchange {
   readonly #request: OutgoingRequest;
   readonly #deadline: Deadline;
   readonly #settled = Promise.withResolvers<UpstreamResponse>();
+  readonly #continuation?: Continuation;
   #body?: Http2Body;
   /** `bytes` read since the last window update */
   #read = 0;
@@ -35,7 +43,8 @@ export class Http2Exchange implements UpstreamExchange {
     this.#request = request;
     this.window = new SendWindow(session.initialWindow);
     this.response = this.#settled.promise;
-    this.response.catch(() => {});
+    if (request.body instanceof AnnouncedBody) this.#continuation = new Continuation();
+    this.response.catch(() => {}).finally(() => this.#continuation?.settle(false));
     this.#deadline = session.deadline(() => this.#abort(new ConnectionLost("was idle for too long", true)));
   }
 
@@ -67,6 +76,7 @@ export class Http2Exchange implements UpstreamExchange {
         if (last || ++this.#interim > INTERIM_MAX) {
           throw new MessageFault("too many interim responses");
         }
+        if (status === 100) this.#continuation?.settle(true);
         return;
       }
       this.#respond(status, headers.filter(([name]) => name[0] !== ":"), last);
@@ -196,7 +206,12 @@ export class Http2Exchange implements UpstreamExchange {
     ];
     if (trailers) fields.push(["te", "trailers"]);
     if (body.length !== undefined && body.length > 0) fields.push(["content-length", `${body.length}`]);
+    if (this.#continuation) fields.push(EXPECT_CONTINUE);
     await this.#sendHeaders(fields, body.done);
+    if (this.#continuation) {
+      const { watch } = this.#deadline;
+      if (!await this.#continuation.wait(watch, this.#session.timeouts.proceed)) return;
+    }
     if (!body.done) {
       for (let piece = await body.read(); piece !== null; piece = await body.read()) {
         await this.#sendData(piece);
