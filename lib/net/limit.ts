@@ -57,11 +57,13 @@ export const SOCKET_CALLS_MAX = 64;
 
 /** Timeouts in `ms`. */
 export interface NetTimeouts {
-  /** a guest's head, ClientHello or handshake, from its first byte: no slow loris */
+  /** a guest's head or ClientHello, from its first byte: no slow loris */
   head: number;
+  /** a guest's TLS handshake after its ClientHello: one thread may be in hundreds of them, one after another */
+  handshake: number;
   /** first byte of a client, before it is taken for one whose server speaks first */
   silence: number;
-  /** next request on a guest's connection */
+  /** first or next request on a guest's connection */
   keepAlive: number;
   /** next bytes of a body, in either direction */
   body: number;
@@ -83,6 +85,7 @@ export interface NetTimeouts {
 
 export const TIMEOUTS: Readonly<NetTimeouts> = {
   head: 30_000,
+  handshake: 120_000,
   silence: 2_000,
   keepAlive: 120_000,
   body: 120_000,

@@ -153,6 +153,7 @@ export class NetProxy {
       const protocol = await recognize(connection, flow.port, this.#timeouts);
       if (protocol === "tls") await this.#serveTls(connection, conn, flow, by);
       else if (protocol === "http") await this.#serveHttp(connection, flow, by);
+      else if (protocol === "late") await this.#http(connection, flow, by).refuseSlowHead();
       else if (protocol === "other") await this.#serveRaw(connection, conn, flow, by);
     } finally {
       connection.close();
@@ -160,9 +161,12 @@ export class NetProxy {
   }
 
   #serveHttp(connection: BufferedConnection, flow: Flow, by: Requester): Promise<void> {
+    return this.#http(connection, flow, by).serve();
+  }
+
+  #http(connection: BufferedConnection, flow: Flow, by: Requester): GuestHttp {
     const { names } = this.#options;
-    return new GuestHttp(connection, { context: this.#context, names, timeouts: this.#timeouts, flow, by })
-      .serve();
+    return new GuestHttp(connection, { context: this.#context, names, timeouts: this.#timeouts, flow, by });
   }
 
   /** Relays another protocol to the host that its rule names: a server name alone proves nothing. */
@@ -215,14 +219,28 @@ export class NetProxy {
     );
     const connection = new BufferedConnection(inside, this.#watch);
     try {
-      connection.deadline.set(this.#timeouts.head);
+      const { handshake } = this.#timeouts;
+      let isOverdue = false;
+      connection.deadline.set(handshake);
+      // Closing the decrypted stream alone does not end a handshake.
+      connection.onTimeout = () => {
+        isOverdue = true;
+        close();
+      };
+      let alpn: string | null;
       try {
-        await inside.handshake();
+        ({ alpnProtocol: alpn } = await inside.handshake());
       } catch {
-        return this.#recordDistrust(flow, by);
+        const reason = isOverdue
+          ? `the client did not complete the TLS handshake within ${handshake / 1000} s`
+          : DISTRUST;
+        return this.#recordHandshake(flow, by, reason);
       }
-      const protocol = await recognize(connection, flow.port, this.#timeouts);
+      connection.onTimeout = undefined;
+      // A client that has agreed on HTTP is silent because it is slow, whatever the port.
+      const protocol = await recognize(connection, alpn === null ? flow.port : HTTP_PORT, this.#timeouts);
       if (protocol === "http" || protocol === "tls") await this.#serveHttp(connection, flow, by);
+      else if (protocol === "late") await this.#http(connection, flow, by).refuseSlowHead();
       else if (protocol === "other") await this.#serveRaw(connection, conn, flow, by);
     } finally {
       connection.close();
@@ -235,14 +253,11 @@ export class NetProxy {
     }
   }
 
-  /** Records a client that distrusts this machine's CA: it pins its host's certificate, or has roots of its own. */
-  #recordDistrust(flow: Flow, by: Requester): void {
+  /** Records a TLS handshake that was not completed. */
+  #recordHandshake(flow: Flow, by: Requester, error: string): void {
     const draft = connectDraft(by, "https", this.#hostOf(flow), flow.port);
     const common = { ...draft.common, enforceability: "observe_only" as const };
-    this.#gate.observe({ ...draft, common }, {
-      error:
-        "the client aborted the TLS handshake; if it pins the host's certificate, a rule can pass it uninspected",
-    });
+    this.#gate.observe({ ...draft, common }, { error });
   }
 
   async #readHello(connection: BufferedConnection): Promise<ClientHello | undefined> {
@@ -275,6 +290,12 @@ export class NetProxy {
     return this.#gate.refuse(connectDraft(by, "tcp", this.#hostOf(flow), flow.port), { id, reason });
   }
 }
+
+/** A client that distrusts this machine's CA: it pins its host's certificate, or has roots of its own. */
+const DISTRUST =
+  "the client aborted the TLS handshake; if it pins the host's certificate, a rule can pass it uninspected";
+/** A port whose clients speak first. */
+const HTTP_PORT = 443;
 
 /** Tells a guest why policy ends its connection: nothing else reaches a program that speaks no HTTP. */
 async function tellRefusal(conn: ByteStream, decision: Decision | undefined): Promise<void> {

@@ -124,7 +124,7 @@ export class GuestHttp {
     if (end < 0) {
       // One deadline for the whole head, however slowly its bytes arrive.
       connection.deadline.set(this.#options.timeouts.head);
-      connection.onTimeout = () => this.#refuseSlowHead();
+      connection.onTimeout = () => void this.refuseSlowHead();
       while (end < 0) {
         if (connection.count > HEAD_MAX) throw headTooLong();
         if (!await connection.fill()) throw new ConnectionLost("closed the connection within a head");
@@ -204,8 +204,12 @@ export class GuestHttp {
     await this.#drain(request.body, outlet);
   }
 
-  /** Refuses a request that cannot be read safely: an event, status 400, and the connection is closed. */
-  async #refuseMalformed({ reason }: MessageFault, head: RequestHead | undefined): Promise<void> {
+  /** Refuses a request that cannot be read safely: an event, the status, and the connection is closed. */
+  async #refuseMalformed(
+    { reason }: MessageFault,
+    head: RequestHead | undefined,
+    status = 400,
+  ): Promise<void> {
     this.#connection.onTimeout = undefined;
     const decision = this.#refuse(head, {
       id: "guard-malformed-http",
@@ -220,14 +224,15 @@ export class GuestHttp {
       signal: this.#gone.signal,
       onGone: () => {},
     });
-    await outlet.sendJson(400, guestRefusal(decision));
+    await outlet.sendJson(status, guestRefusal(decision));
     await this.#connection.closeWrite();
   }
 
-  #refuseSlowHead(): void {
+  /** Refuses a head that is incomplete after its time, and closes the connection. */
+  async refuseSlowHead(): Promise<void> {
     const reason = `the head was incomplete after ${this.#options.timeouts.head} ms`;
-    const close = () => this.#connection.close();
-    this.#refuseMalformed(new MessageFault(reason), undefined).then(close, close);
+    await this.#refuseMalformed(new MessageFault(reason), undefined, 408).catch(() => {});
+    this.#connection.close();
   }
 
   #refuse(head: RequestHead | undefined, refusal: Refusal): Decision {

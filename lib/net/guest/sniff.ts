@@ -43,27 +43,42 @@ export function sniff(bytes: Uint8Array): ClientProtocol {
 /** Ports whose protocols begin with the client: a silent client there is slow, not waiting for its server. */
 const CLIENT_FIRST = new Set([80, 443]);
 
-/** Recognizes a client's protocol; `undefined` when it is gone. A client that waits for its server is not HTTP. */
+/**
+ * Recognizes a client's protocol; `undefined` when it is gone, and `late` when the first line of its request is incomplete
+ * after the time for a head. A client that waits for its server is not HTTP.
+ */
 export async function recognize(
   connection: BufferedConnection,
   port: number,
   { silence, head, keepAlive }: NetTimeouts,
-): Promise<Exclude<ClientProtocol, "more"> | undefined> {
-  const silent = Promise.withResolvers<"silent">();
-  if (connection.count === 0 && !CLIENT_FIRST.has(port)) {
+): Promise<Exclude<ClientProtocol, "more"> | "late" | undefined> {
+  const overdue = Promise.withResolvers<"silent" | "late">();
+  /** one deadline for the whole head, however slowly its bytes arrive */
+  const begin = () => {
+    connection.deadline.set(head);
+    connection.onTimeout = () => overdue.resolve("late");
+  };
+  let hasBegun = connection.count > 0;
+  if (hasBegun) begin();
+  else if (CLIENT_FIRST.has(port)) connection.deadline.set(keepAlive);
+  else {
     connection.deadline.set(silence);
-    connection.onTimeout = () => silent.resolve("silent");
-  } else connection.deadline.set(connection.count === 0 ? keepAlive : head);
+    connection.onTimeout = () => overdue.resolve("silent");
+  }
   while (true) {
     const protocol = sniff(connection.unread);
     if (protocol !== "more") {
       connection.onTimeout = undefined;
       return protocol;
     }
-    const more = await Promise.race([connection.prefetch().catch(() => false), silent.promise]);
+    const more = await Promise.race([connection.prefetch().catch(() => false), overdue.promise]);
     if (more === "silent") return "other";
+    // Half a TLS record cannot be answered.
+    if (more === "late") return PRINTABLE.test(decodeLatin1(connection.unread)) ? "late" : undefined;
     if (!more || !await connection.fill().catch(() => false)) return undefined;
-    connection.onTimeout = undefined;
-    connection.deadline.set(head);
+    if (!hasBegun) begin();
+    hasBegun = true;
   }
 }
+
+const PRINTABLE = /^\s*[!-~]/;

@@ -126,7 +126,7 @@ Deno.test("a slow head is refused, with an event", async () => {
     }
   })().catch(() => {});
   const { status, body } = await client.answer();
-  assertEquals([status, JSON.parse(body).rule.id], [400, "guard-malformed-http"]);
+  assertEquals([status, JSON.parse(body).rule.id], [408, "guard-malformed-http"]);
   client.close();
   await drip;
   await net.idle();
