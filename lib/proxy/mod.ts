@@ -10,4 +10,4 @@ export {
 } from "./current.ts";
 export { ClosedNetwork, HostNetwork, type Target } from "./host_network.ts";
 export { NoProxy } from "./no_proxy.ts";
-export { type ProxySettings, readProxies } from "./settings.ts";
+export { noProxyProblem, type ProxySettings, readProxies } from "./settings.ts";

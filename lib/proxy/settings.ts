@@ -1,6 +1,7 @@
 /** The proxy of this host: from the settings, else from the environment (docs/contracts.md §3, "Proxy"). */
 import { isAbsolute } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
+import { log } from "../base/log/mod.ts";
 import { NoProxy } from "./no_proxy.ts";
 
 /** Longest file with a user and a password, in `bytes`. */
@@ -45,7 +46,7 @@ type Env = { get(name: string): string | undefined };
 export async function readProxies(settings: ProxySettings, env: Env = Deno.env): Promise<Proxies> {
   const { url = "", no_proxy = [], auth_file, by_name = false } = settings;
   if (url === "") return { ...fromEnvironment(env), byName: by_name };
-  const noProxy = new NoProxy(no_proxy);
+  const noProxy = readNoProxy(no_proxy, "network.no_proxy");
   if (url === "none") return { noProxy, byName: by_name };
   const proxy = parseProxy(url, "network.upstream_proxy");
   if (proxy.user) {
@@ -67,8 +68,21 @@ function fromEnvironment(env: Env): Omit<Proxies, "byName"> {
     return text ? parseProxy(text.includes("://") ? text : `http://${text}`, name) : undefined;
   };
   const [https, http] = [proxyOf("HTTPS_PROXY"), proxyOf("HTTP_PROXY")];
-  const noProxy = new NoProxy((valueOf("NO_PROXY") ?? "").split(/[\s,]+/));
+  const words = (valueOf("NO_PROXY") ?? "").split(/[\s,]+/);
+  const noProxy = https || http ? readNoProxy(words, "NO_PROXY") : new NoProxy(words);
   return { ...(https && { https }), ...(http && { http }), noProxy };
+}
+
+/** Warns of entries that can match nothing: their hosts go through the proxy, the safe way. */
+function readNoProxy(words: readonly string[], source: string): NoProxy {
+  const noProxy = new NoProxy(words);
+  for (const problem of noProxy.problems) log.warn(`${source}: ${problem}`);
+  return noProxy;
+}
+
+/** Describes the first entry of `network.no_proxy` that can match no host. */
+export function noProxyProblem(entries: readonly string[]): string | undefined {
+  return new NoProxy(entries).problems[0];
 }
 
 function parseProxy(text: string, source: string): Proxy {

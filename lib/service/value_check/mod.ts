@@ -1,6 +1,7 @@
 /** Checks of values that settings and corp only store: the network of VMs, rules, detections. */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { CorpCheck } from "../../corp/mod.ts";
+import { noProxyProblem } from "../../proxy/mod.ts";
 import type { Contract } from "../../session/mod.ts";
 import type { SettingValue, ValueCheck } from "../../settings/mod.ts";
 import { corpLayer, requireGood } from "../contract.ts";
@@ -41,6 +42,7 @@ export async function requireNetwork(network: NetworkValues): Promise<void> {
 
 /** Describes the problem with a value of the right type. */
 export const checkSetting: ValueCheck = async (id, value) => {
+  if (id === "network.no_proxy") return isTexts(value) ? noProxyProblem(value) : undefined;
   const values = NETWORK[id]?.(value);
   if (values === undefined) return undefined;
   try {

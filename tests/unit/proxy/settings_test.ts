@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { NoProxy, readProxies } from "../../../lib/proxy/mod.ts";
@@ -38,7 +38,12 @@ Deno.test("hosts without a proxy: names with those below, addresses, networks, p
     "2001:db8::/32",
     "port.example:8080",
     "203.0.113.9",
+    "dotted.example.",
+    "198.51.100.0/24:8080",
+    "[2001:db8:1::]/48:81",
+    "[2001:db9::7]:82",
   ]);
+  assertEquals(list.problems, []);
   const cases: [host: string, port: number, isDirect: boolean][] = [
     ["example.com", 443, true],
     ["EXAMPLE.com.", 443, true],
@@ -52,6 +57,13 @@ Deno.test("hosts without a proxy: names with those below, addresses, networks, p
     ["port.example", 8080, true],
     ["port.example", 443, false],
     ["203.0.113.9", 1, true],
+    ["dotted.example", 1, true],
+    ["a.dotted.example", 1, true],
+    ["198.51.100.7", 8080, true],
+    ["198.51.100.7", 8081, false],
+    ["2001:db8:1::1", 81, true],
+    ["2001:db9::7", 82, true],
+    ["2001:db9::7", 83, false],
     ["1203.0.113.9", 1, false],
     ["localhost", 1, true],
     ["127.8.8.8", 1, true],
@@ -104,5 +116,30 @@ Deno.test("the password comes from a file that nobody else can change or read", 
     await assertRejects(() => readProxies({ url: "http://p:1", auth_file: "auth" }), SbxError, "absolute");
   } finally {
     await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("entries that can match no host are named, with what to write instead", () => {
+  const cases: [entry: string, problem: RegExp][] = [
+    ["10.0.0.0/33", /write a network as 192/],
+    ["https://a.com", /without a scheme/],
+    ["a.com;b.com", /commas/],
+    ["a.com b.com", /commas/],
+    ["*corp.com", /write a name/],
+    ["a.*.com", /write a name/],
+    ["10.*", /write a network/],
+    ["10.", /write a name, an address/],
+    ["10.1", /write a name, an address/],
+    ["a.com:0", /port/],
+    ["a.com:99999", /port/],
+    ["a.com:http", /write a name/],
+    ["a.com/x", /write a network/],
+    ["-", /write a name/],
+  ];
+  for (const [entry, problem] of cases) {
+    const { problems } = new NoProxy(["good.example", entry]);
+    assertEquals(problems.length, 1, entry);
+    assertStringIncludes(problems[0], `"${entry}" matches no host`);
+    assertMatch(problems[0], problem);
   }
 });
