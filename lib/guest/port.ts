@@ -22,6 +22,8 @@ export interface PortLimits {
   frameLimit?: number;
   /** longest first frame, in `bytes` */
   firstFrameLimit?: number;
+  /** longest frame of the host, in `bytes`; default: `frameLimit` */
+  sendLimit?: number;
   /** time for the first frame, in `ms` */
   firstFrameMs?: number;
 }
@@ -68,13 +70,14 @@ export class GuestPorts {
       maxConnections = CONNECTIONS_MAX,
       frameLimit,
       firstFrameLimit = FIRST_FRAME_LIMIT,
+      sendLimit = frameLimit,
       firstFrameMs = FIRST_FRAME_MS,
     }: PortLimits,
   ): Promise<void> {
     /** open connections of this port, in the order of their arrival */
     const open = new Set<FrameChannel>();
     for await (const conn of acceptAll(listener)) {
-      const channel = new FrameChannel(conn, frameLimit, firstFrameLimit);
+      const channel = new FrameChannel(conn, frameLimit, firstFrameLimit, sendLimit);
       if (open.size >= maxConnections) {
         const silent = open.values().find(({ reader }) => !reader.begun);
         if (!silent) {

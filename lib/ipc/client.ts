@@ -1,5 +1,5 @@
 import { SbxError } from "../base/error/mod.ts";
-import { FrameChannel } from "../base/wire/mod.ts";
+import { FRAME_LIMIT, FrameChannel } from "../base/wire/mod.ts";
 import { greet } from "./hello.ts";
 import {
   type Call,
@@ -7,6 +7,7 @@ import {
   type Input,
   REPLIES,
   Reply,
+  REPLY_FRAME_LIMIT,
   type ReplyTo,
   type SingleKind,
 } from "./schema.ts";
@@ -34,7 +35,7 @@ export class CallStream<T extends CallKind> {
     } catch (cause) {
       throw gone("does not answer", cause);
     }
-    const channel = new FrameChannel(conn);
+    const channel = new FrameChannel(conn, REPLY_FRAME_LIMIT, REPLY_FRAME_LIMIT, FRAME_LIMIT);
     try {
       await greet(channel);
       await channel.send(call);

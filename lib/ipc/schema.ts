@@ -12,6 +12,8 @@ import { AnsweredBy, Ask, AskAnswer } from "../policy/ask/schema.ts";
 
 /** Version of this wire; both sides send theirs first. */
 export const IPC_VERSION = 1;
+/** Most `bytes` of a frame of the process: a result of an MCP tool is the longest. */
+export const REPLY_FRAME_LIMIT = 4 * 1024 * 1024 + 64 * 1024;
 
 const Env = z.record(z.string(), z.string());
 /** Trace that the caller's request claims. */

@@ -1,9 +1,9 @@
 import { acceptAll } from "../base/accept/mod.ts";
 import { asSbxError } from "../base/error/mod.ts";
 import { backgroundDelay } from "../base/time/mod.ts";
-import { FrameChannel } from "../base/wire/mod.ts";
+import { FRAME_LIMIT, FrameChannel } from "../base/wire/mod.ts";
 import { greet } from "./hello.ts";
-import { Call, Input, type Reply } from "./schema.ts";
+import { Call, Input, type Reply, REPLY_FRAME_LIMIT } from "./schema.ts";
 
 /** Longest wait for pending replies at the close, in `ms`. */
 const CLOSE_DEADLINE_MS = 1000;
@@ -35,7 +35,7 @@ export class CallServer {
 
   async #accept(handle: Handler): Promise<void> {
     for await (const conn of acceptAll(this.#listener)) {
-      const call = serveCall(new FrameChannel(conn), handle);
+      const call = serveCall(new FrameChannel(conn, FRAME_LIMIT, FRAME_LIMIT, REPLY_FRAME_LIMIT), handle);
       this.#pending.add(call);
       call.finally(() => this.#pending.delete(call));
     }

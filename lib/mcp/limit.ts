@@ -3,6 +3,12 @@
 /** Longest line of the aggregator protocol in `bytes`, without its newline (docs/contracts.md §14). */
 export const LINE_BYTES_MAX = 1024 * 1024;
 
+/** `bytes` of an answer in parts, and of the parts that the parent holds for all answers (docs/contracts.md §14). */
+export const RESULT_BYTES_MAX = 4 * 1024 * 1024;
+export const PARTS_TOTAL_MAX = 64 * 1024 * 1024;
+/** Characters of one part: as JSON text within JSON each takes at most 3 `bytes`, apart from halves of pairs at its ends. */
+export const PART_CHARS = 320 * 1024;
+
 /** Servers in one array of definitions; further ones are ignored and logged. */
 export const SERVERS_MAX = 512;
 /** Concurrent requests of the parent process. */

@@ -29,6 +29,7 @@ export const PARAMS = {
     argument: z.strictObject({ name: z.string(), value: z.string() }),
     context: z.record(z.string(), z.unknown()).optional(),
   }),
+  await_server: z.strictObject({ name: z.string() }),
   subscribe: z.strictObject({ uri: z.string() }),
   unsubscribe: z.strictObject({ uri: z.string() }),
 };
@@ -40,13 +41,28 @@ export interface RequestLine {
   id: number;
   method: string;
   params: unknown;
+  /** the parent takes an answer that is longer than a line in parts */
+  parts: boolean;
 }
+
+/** A part of an answer's line. The texts of all parts of an id, in their order, are the line. */
+export const AnswerPart = z.strictObject({
+  id: z.int().min(0),
+  /** place among the parts, from 0 on */
+  part: z.int().min(0),
+  text: z.string(),
+  /** true: the last one */
+  last: z.boolean(),
+});
+export type AnswerPart = z.output<typeof AnswerPart>;
 
 /** Reads a request line. @returns `undefined` when it is malformed; without an id it cannot be answered */
 export function readRequest(line: string): RequestLine | undefined {
   try {
-    const { id, method, params } = valueOf(line) as RequestLine;
-    if (Number.isSafeInteger(id) && id >= 0 && typeof method === "string") return { id, method, params };
+    const { id, method, params, parts } = valueOf(line) as RequestLine;
+    if (Number.isSafeInteger(id) && id >= 0 && typeof method === "string") {
+      return { id, method, params, parts: parts === true };
+    }
   } catch {
     // malformed
   }

@@ -3,6 +3,7 @@ import {
   ACTIVITY_FRAME_LIMIT,
   DNS_FRAME_LIMIT,
   MCP_FRAME_LIMIT,
+  MCP_RESULT_FRAME_LIMIT,
   TCP_FRAME_LIMIT,
   TCP_STREAMS_MAX,
 } from "../guest/wire/mod.ts";
@@ -12,6 +13,7 @@ import type { Enforcement } from "./enforcement.ts";
 export function serveGuest(link: GuestLink, enforcement: Promise<Enforcement>): void {
   link.accept(PORTS.mcp, async (channel) => (await (await enforcement).mcp()).serve(channel), {
     frameLimit: MCP_FRAME_LIMIT,
+    sendLimit: MCP_RESULT_FRAME_LIMIT,
   });
   link.accept(
     PORTS.tcp,

@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
+import { result, scriptedServer } from "../helper/mcp_server.ts";
 import { fromRoot } from "../helper/repo.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 
@@ -23,10 +24,14 @@ server.stdin.close()
 server.wait()
 `;
 
-const RULES = (url: string) => `
+const RULES = (url: string, camera: string) => `
 [mcp.everything]
 name = "everything"
 url = "${url}"
+
+[mcp.camera]
+name = "camera"
+url = "${camera}"
 
 [profiles.rules.mask]
 action = "rewrite"
@@ -58,12 +63,17 @@ Deno.test("MCP from inside a VM to a published server", async (t) => {
     stdout: "null",
     stderr: "null",
   }).spawn();
+  const shot = "iVBO".repeat(500_000);
+  const camera = scriptedServer({
+    call: ({ id }) => result(id, { content: [{ type: "image", mimeType: "image/png", data: shot }] }),
+  });
+  const rules = RULES(`http://127.0.0.1:${port}/mcp`, camera.url);
   const sbx = await Sbx.make({ env: { SBX_CORP_CONFIG: corp } });
   try {
     await sbx.ok("profile", "copy", "code", "agent");
     const profile = join(sbx.home, "profiles/agent/profile.toml");
     const plain = await Deno.readTextFile(profile);
-    await Deno.writeTextFile(profile, plain + RULES(`http://127.0.0.1:${port}/mcp`));
+    await Deno.writeTextFile(profile, plain + rules);
     await sbx.ok("create", "dev", "--profile", "agent");
     const { workspace, session_id } = JSON.parse(await sbx.ok("info", "dev", "--json"));
     await Deno.writeTextFile(join(workspace, "client.py"), CLIENT);
@@ -107,6 +117,13 @@ Deno.test("MCP from inside a VM to a published server", async (t) => {
       },
     );
 
+    await t.step("a screenshot of 2 MB reaches the client in the guest, and the host", async () => {
+      const seen = await call("camera__do");
+      assert(seen.result.content[0].data === shot, JSON.stringify(seen).slice(0, 300));
+      const { result: told } = JSON.parse(await sbx.ok("mcp", "call", "-p", "agent", "camera__do", "--json"));
+      assert(told.content[0].data === shot);
+    });
+
     await t.step("calls of the host take the same way, and the ledger has all of it", async () => {
       assertStringIncludes(
         await sbx.ok("mcp", "call", "-p", "agent", "everything__echo", '{"message": "token-9"}'),
@@ -135,7 +152,7 @@ Deno.test("MCP from inside a VM to a published server", async (t) => {
     await t.step("hot reload: an edited profile reaches the running VM", async () => {
       await Deno.writeTextFile(
         profile,
-        plain + RULES(`http://127.0.0.1:${port}/mcp`) +
+        plain + rules +
           `\n[mcp.twin]\nname = "twin"\nurl = "http://127.0.0.1:${port}/mcp"\n`,
       );
       const { body } = await sbx.api("POST", "/profiles/agent/mcp/servers/twin/refresh");
@@ -158,6 +175,7 @@ Deno.test("MCP from inside a VM to a published server", async (t) => {
     });
   } finally {
     await sbx.dispose();
+    await camera.close();
     everything.kill("SIGKILL");
     await everything.status;
     await Deno.remove(folder, { recursive: true });

@@ -8,7 +8,8 @@ import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
 import { bridge, MESSAGE_LIMIT } from "../../cmd/guest/mcp_server/bridge.ts";
 import { readLines } from "../../cmd/guest/mcp_server/line.ts";
 import { FrameChannel } from "../../lib/base/wire/mod.ts";
-import { MCP_FRAME_LIMIT } from "../../lib/guest/wire/mod.ts";
+import { mcpChannel } from "../../lib/guest/mcp/mod.ts";
+import { MCP_FRAME_LIMIT, MCP_RESULT_FRAME_LIMIT } from "../../lib/guest/wire/mod.ts";
 import { type EndpointParts, McpEndpoint } from "../../lib/mcp/endpoint/mod.ts";
 
 /** Bytes that one side writes and the other reads. */
@@ -56,7 +57,7 @@ export class GuestTransport implements Transport {
   }
 
   start(): Promise<void> {
-    const channel = new FrameChannel(this.#conn, MESSAGE_LIMIT);
+    const channel = mcpChannel(this.#conn);
     this.ended = bridge({ input: this.#input, output: this.#output, channel, processName: "agent" })
       .catch((error) => this.onerror?.(error))
       .finally(() => {
@@ -68,7 +69,7 @@ export class GuestTransport implements Transport {
   }
 
   async #read(): Promise<void> {
-    for await (const line of readLines(this.#output, 4 * MESSAGE_LIMIT)) {
+    for await (const line of readLines(this.#output, 5 * MESSAGE_LIMIT)) {
       this.onmessage?.(JSON.parse(new TextDecoder().decode(line)));
     }
     this.onclose?.();
@@ -106,7 +107,9 @@ export class GuestSide {
 
   async #accept(): Promise<void> {
     for await (const conn of this.#listener) {
-      this.served.push(this.endpoint.serve(new FrameChannel(conn, MCP_FRAME_LIMIT)));
+      this.served.push(
+        this.endpoint.serve(new FrameChannel(conn, MCP_FRAME_LIMIT, MCP_FRAME_LIMIT, MCP_RESULT_FRAME_LIMIT)),
+      );
     }
   }
 
@@ -117,7 +120,7 @@ export class GuestSide {
 
   /** Frames, with the Hello sent unless the test wants to begin otherwise. */
   async frames(hello: unknown = { t: "Hello", process_name: "agent" }): Promise<FrameChannel> {
-    const channel = new FrameChannel(await this.connect());
+    const channel = mcpChannel(await this.connect());
     if (hello !== null) await channel.send(hello);
     return channel;
   }

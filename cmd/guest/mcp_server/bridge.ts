@@ -5,7 +5,7 @@ import { FrameError, writeAll } from "../../../lib/base/wire/mod.ts";
 import { Host, type HostOptions } from "./host.ts";
 import { readLines } from "./line.ts";
 
-/** Longest message in either direction, in `bytes`: the frame limit of this port. */
+/** Longest message of a client, in `bytes`: the frame limit of this port. The host's may be longer. */
 export const MESSAGE_LIMIT = 1024 * 1024;
 
 const PARSE_ERROR = -32700;

@@ -5,9 +5,10 @@
  *
  * Only relays messages: the servers run outside the VM, and the host decides which calls are allowed.
  */
-import { FrameChannel } from "../../../lib/base/wire/mod.ts";
+import type { FrameChannel } from "../../../lib/base/wire/mod.ts";
+import { mcpChannel } from "../../../lib/guest/mcp/mod.ts";
 import { connectHost, PORTS } from "../../../lib/guest/wire/mod.ts";
-import { bridge, MESSAGE_LIMIT } from "./bridge.ts";
+import { bridge } from "./bridge.ts";
 
 const ABOUT = `sbx-mcp-server
 
@@ -40,7 +41,7 @@ try {
   await bridge({
     input: Deno.stdin,
     output: Deno.stdout,
-    channel: new FrameChannel(conn, MESSAGE_LIMIT),
+    channel: mcpChannel(conn),
     reconnect,
     processName: parentName(),
   });
@@ -59,7 +60,7 @@ async function reconnect(): Promise<FrameChannel> {
   for (let attempt = 1;; attempt++) {
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     try {
-      return new FrameChannel(await connectHost(PORTS.mcp), MESSAGE_LIMIT);
+      return mcpChannel(await connectHost(PORTS.mcp));
     } catch (error) {
       if (attempt === RETRIES_MAX) throw error;
     }

@@ -14,19 +14,19 @@ export interface Channel {
 export class FrameChannel implements Channel {
   readonly reader: FrameReader;
   #conn: Deno.Conn;
-  #limit: number;
+  #sendLimit: number;
   #tail: Promise<void> = Promise.resolve();
 
-  /** Limits as those of {@linkcode FrameReader}; `limit` is also that of sent frames. */
-  constructor(conn: Deno.Conn, limit = FRAME_LIMIT, firstLimit = limit) {
+  /** Limits as those of {@linkcode FrameReader}. @param sendLimit most `bytes` of a sent frame */
+  constructor(conn: Deno.Conn, limit = FRAME_LIMIT, firstLimit = limit, sendLimit = limit) {
     this.#conn = conn;
-    this.#limit = limit;
+    this.#sendLimit = sendLimit;
     this.reader = new FrameReader(conn, limit, firstLimit);
   }
 
   /** Sends a message; resolves when the kernel has accepted the frame, so awaiting it applies back-pressure. */
   send(message: unknown): Promise<void> {
-    const frame = encodeFrame(message, this.#limit);
+    const frame = encodeFrame(message, this.#sendLimit);
     const sending = this.#tail.then(() => writeAll(this.#conn, frame));
     this.#tail = sending.catch(() => {});
     return sending;

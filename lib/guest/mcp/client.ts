@@ -1,5 +1,10 @@
 import { FrameChannel } from "../../base/wire/mod.ts";
-import { connectHost, MCP_FRAME_LIMIT, PORTS } from "../wire/mod.ts";
+import { connectHost, MCP_FRAME_LIMIT, MCP_RESULT_FRAME_LIMIT, PORTS } from "../wire/mod.ts";
+
+/** The guest's end of a connection to the MCP port. */
+export function mcpChannel(conn: Deno.Conn): FrameChannel {
+  return new FrameChannel(conn, MCP_RESULT_FRAME_LIMIT, MCP_RESULT_FRAME_LIMIT, MCP_FRAME_LIMIT);
+}
 
 /** One MCP connection of a guest program to the host (docs/contracts.md §7, port 5002). */
 export class McpClient implements Disposable {
@@ -15,7 +20,7 @@ export class McpClient implements Disposable {
     const conn = await connectHost(PORTS.mcp).catch(() => {
       throw new Error("the host does not answer; ask your user");
     });
-    const client = new McpClient(new FrameChannel(conn, MCP_FRAME_LIMIT));
+    const client = new McpClient(mcpChannel(conn));
     await client.#channel.send({ t: "Hello", process_name: name });
     await client.#request("initialize", {
       protocolVersion: "2025-06-18",

@@ -1,2 +1,2 @@
 /** MCP of the guest's own programs. Loads no zod: they bundle it. */
-export { McpClient } from "./client.ts";
+export { mcpChannel, McpClient } from "./client.ts";

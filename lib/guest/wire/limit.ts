@@ -9,8 +9,9 @@ export const TCP_FRAME_LIMIT = 4096;
 export const DNS_FRAME_LIMIT = 96 * 1024;
 /** Most `bytes` of a frame on the activity port: a program's arguments. */
 export const ACTIVITY_FRAME_LIMIT = 64 * 1024;
-/** Most `bytes` of a frame on the MCP port. */
+/** Most `bytes` of a guest's frame on the MCP port, and of the host's: results of tools are long, screenshots above all. */
 export const MCP_FRAME_LIMIT = 1024 * 1024;
+export const MCP_RESULT_FRAME_LIMIT = 4 * 1024 * 1024 + 64 * 1024;
 
 export const MAX_BOOT_VARIABLES = 128;
 export const MAX_BOOT_FILES = 64;

@@ -2,7 +2,7 @@
 import { REQUESTS_MAX } from "../limit.ts";
 import { LineWriter, readLines, valueOf } from "../ndjson.ts";
 import { readRequest, type RequestLine } from "../protocol.ts";
-import { errorLine } from "./answer.ts";
+import { errorLine, partLines } from "./answer.ts";
 import { Service, type ServiceOptions } from "./service.ts";
 
 export interface Pipes {
@@ -66,7 +66,10 @@ class PendingAnswers {
   add(id: number, answer: Promise<string>): void {
     const request = { id };
     this.#requests.add(request);
-    answer.then((line) => this.#requests.delete(request) && this.#writer.write(line));
+    answer.then((line) => {
+      if (!this.#requests.delete(request)) return;
+      for (const part of partLines(id, line)) this.#writer.write(part);
+    });
   }
 
   /** Answers every request with an error, except those that are answered in this turn of the event loop. */

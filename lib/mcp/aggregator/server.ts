@@ -32,7 +32,7 @@ export interface ServerContext {
 export class Server {
   readonly definition: AggregatorDefinition;
   readonly catalogue: ServerCatalogue;
-  /** settles after the first attempt to connect, also when it failed */
+  /** settles after the first attempt to connect, also when it failed; for a program that starts slowly, before its end */
   readonly ready: Promise<void>;
   readonly #context: ServerContext;
   readonly #stale = new Set<ListKind>();
@@ -61,6 +61,12 @@ export class Server {
     return this.#connection !== undefined;
   }
 
+  /** Waits for the attempt to connect that is under way, however long a program takes to start. */
+  async settled(signal?: AbortSignal): Promise<void> {
+    if (!this.#connection) await this.#connecting;
+    signal?.throwIfAborted();
+  }
+
   status(): ServerStatus {
     const { name, url, enabled, source } = this.definition;
     const problem = this.#problem ?? this.#listProblems.values().next().value;
@@ -83,7 +89,7 @@ export class Server {
    * @throws Error with the reason as its message
    */
   async request(method: string, params: Record<string, unknown>, options: RequestOptions) {
-    await this.ready;
+    await this.settled(options.signal);
     const connection = this.#connection;
     if (!connection) throw new Error(`not connected${this.#problem ? `: ${this.#problem}` : ""}`);
     try {
@@ -127,7 +133,7 @@ export class Server {
     await connection?.close();
   }
 
-  /** The first attempt. A program may have to be fetched: nobody waits for that longer than for a server over HTTP. */
+  /** The first attempt. A program may have to be fetched: lists wait no longer for that than for a server over HTTP. */
   async #begin(): Promise<void> {
     const connected = this.#connect();
     if (!this.definition.stdio) return await connected;

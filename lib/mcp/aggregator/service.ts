@@ -68,11 +68,11 @@ export class Service {
   }
 
   /**
-   * Answers a request with a line.
+   * Answers a request with a line, which is longer than one of the protocol only where the parent takes parts.
    *
    * @throws Error with the error of the answer as its message
    */
-  async answer({ id, method, params }: RequestLine): Promise<string> {
+  async answer({ id, method, params, parts }: RequestLine): Promise<string> {
     if (!isMethod(method)) throw new Error(`unknown method "${foreignText(method, 64)}"`);
     const parsed = PARAMS[method].safeParse(params);
     if (!parsed.success) {
@@ -93,16 +93,18 @@ export class Service {
       case "list_prompts":
         return await this.#list(id, "prompts", args?.cursor);
       case "call_tool":
-        return resultLine(id, await this.#callTool(id, args));
+        return resultLine(id, await this.#callTool(id, args), parts);
       case "read_resource":
-        return resultLine(id, await this.#readResource(id, args.uri));
+        return resultLine(id, await this.#readResource(id, args.uri), parts);
       case "get_prompt":
-        return resultLine(id, await this.#getPrompt(id, args));
+        return resultLine(id, await this.#getPrompt(id, args), parts);
       case "complete":
-        return resultLine(id, await this.#complete(id, args));
+        return resultLine(id, await this.#complete(id, args), parts);
       case "subscribe":
       case "unsubscribe":
         return resultLine(id, await this.#changeSubscription(id, method, args.uri));
+      case "await_server":
+        return resultLine(id, await this.#awaitServer(id, args.name));
       case "refresh":
         await this.#refresh(args.servers);
         return JSON.stringify({ id, ok: true });
@@ -182,23 +184,33 @@ export class Service {
     { name, arguments: args }: { name: string; arguments?: Record<string, unknown> },
   ) {
     const { server, name: tool } = this.#route(splitName(name), name);
-    await server.ready;
-    // A tool that is not in the catalogue was never checked.
-    if (server.connected && !server.catalogue.has("tools", tool)) {
-      throw new Error(`server "${server.definition.name}" has no tool "${foreignText(tool)}"`);
-    }
-    const result = await this.#request(
-      id,
-      server,
-      "tools/call",
-      { name: tool, arguments: args ?? {} },
-      this.#timeouts.call,
-    );
+    const result = await this.#run(id, server, async (signal) => {
+      await server.settled(signal);
+      // A tool that is not in the catalogue was never checked.
+      if (server.connected && !server.catalogue.has("tools", tool)) {
+        throw new Error(`it has no tool "${foreignText(tool)}"`);
+      }
+      return await server.request("tools/call", { name: tool, arguments: args ?? {} }, {
+        timeout: this.#timeouts.call,
+        signal,
+        onprogress: (progress) => this.#outbound.progress(id, progress),
+      });
+    });
     if (result.content === undefined) result.content = [];
     if (!Array.isArray(result.content)) {
       throw new Error(`server "${server.definition.name}": the response is not a tool result`);
     }
     return result;
+  }
+
+  /** Waits until a server has connected, or its attempt has failed. */
+  async #awaitServer(id: number, name: string) {
+    const server = this.#servers.get(name);
+    if (!server) throw new Error(`unknown server "${foreignText(name)}"`);
+    return await this.#run(id, server, async (signal) => {
+      await server.settled(signal);
+      return { connected: server.connected };
+    });
   }
 
   async #readResource(id: number, uri: string) {
@@ -258,12 +270,7 @@ export class Service {
     params: Record<string, unknown>,
     timeout: number,
   ) {
-    return await this.#run(id, server, (signal) =>
-      server.request(method, params, {
-        timeout,
-        signal,
-        ...(method === "tools/call" && { onprogress: (progress) => this.#outbound.progress(id, progress) }),
-      }));
+    return await this.#run(id, server, (signal) => server.request(method, params, { timeout, signal }));
   }
 
   /** Runs a request of a server that the parent can cancel. @throws Error that names the server */

@@ -15,6 +15,7 @@ import type {
   ToolEntry,
 } from "../entry.ts";
 import { CALL_TIMEOUT_MS, REQUEST_TIMEOUT_MS } from "../limit.ts";
+import { splitName } from "../name.ts";
 import { isServed } from "../sources.ts";
 import { foreignText } from "../text.ts";
 import { Lists } from "./lists.ts";
@@ -113,8 +114,8 @@ export class Aggregator {
    */
   async callTool(name: string, args: Record<string, unknown>, options: CallOptions = {}): Promise<unknown> {
     this.#requireServed(name);
-    const { byName } = await abortable(this.#lists.tools(), options.signal);
-    const tool = byName.get(name);
+    const tool = (await abortable(this.#lists.tools(), options.signal)).byName.get(name) ??
+      await this.#awaitTool(name, options);
     if (!tool) throw unknownTool(name, await this.listServers(options));
     if (tool.pin_changed) {
       throw new SbxError(
@@ -124,6 +125,21 @@ export class Aggregator {
       );
     }
     return (await this.#request("call_tool", { name, arguments: args }, options, this.#timeouts.call)).result;
+  }
+
+  /** Waits for a server that has listed nothing yet: lists do not wait for a program that starts slowly. */
+  async #awaitTool(name: string, options: CallOptions): Promise<ToolEntry | undefined> {
+    const server = splitName(name)?.server;
+    const isDefined = this.#definitions.some((definition) =>
+      definition.name === server && isServed(definition)
+    );
+    if (server === undefined || !isDefined) return undefined;
+    const { list } = await this.#lists.tools();
+    if (list.some(({ server_name }) => server_name === server)) return undefined;
+    const { result } = await this.#request("await_server", { name: server }, options, this.#timeouts.call);
+    if (!(result as { connected?: unknown }).connected) return undefined;
+    this.#lists.invalidate(["tools"]);
+    return (await abortable(this.#lists.tools(), options.signal)).byName.get(name);
   }
 
   /** @returns MCP's `ReadResourceResult` */

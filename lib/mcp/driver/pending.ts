@@ -76,6 +76,14 @@ export class PendingRequests {
     });
   }
 
+  has(id: unknown): boolean {
+    return this.#requests.has(id as number);
+  }
+
+  fail(id: number, error: Error): void {
+    this.#requests.get(id)?.reject(error);
+  }
+
   settle(id: unknown, answer: Record<string, unknown>): void {
     this.#requests.get(id as number)?.settle(answer);
   }

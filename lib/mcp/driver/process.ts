@@ -1,5 +1,6 @@
 /** One aggregator process: its pipes and the requests that wait for an answer. */
 import { SbxError } from "../../base/error/mod.ts";
+import { isObject } from "../../base/object/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
 import type { EntryKind, RequestAnswerer, ServerNotice } from "../entry.ts";
 import { LINE_BYTES_MAX } from "../limit.ts";
@@ -10,6 +11,7 @@ import {
   type ServerLogins,
   type StdioStarter,
 } from "../outbound/mod.ts";
+import { AnswerParts } from "./parts.ts";
 import { type CallOptions, PendingRequests } from "./pending.ts";
 import { spawnAggregator } from "./spawn.ts";
 
@@ -36,6 +38,7 @@ export class AggregatorProcess {
   readonly ended: Promise<void>;
   readonly pid: number;
   readonly #pending = new PendingRequests();
+  readonly #parts = new AnswerParts();
   readonly #outbound: OutboundServer;
   readonly #writer: LineWriter;
   readonly #stdin: WritableStreamDefaultWriter<Uint8Array>;
@@ -86,9 +89,12 @@ export class AggregatorProcess {
     if (this.#closed) throw channelClosed();
     options.signal?.throwIfAborted();
     const id = this.#pending.nextId();
-    const line = checkLine(JSON.stringify({ id, method, params }), `the request ${method}`);
+    const line = checkLine(JSON.stringify({ id, method, params, parts: true }), `the request ${method}`);
     const label = typeof params?.name === "string" ? `MCP ${method} ${params.name}` : `MCP ${method}`;
-    const answer = this.#pending.wait(id, label, timeoutMs, options, () => this.#outbound.abort(id));
+    const answer = this.#pending.wait(id, label, timeoutMs, options, () => {
+      this.#parts.drop(id);
+      this.#outbound.abort(id);
+    });
     this.#writer.write(line);
     return await answer;
   }
@@ -138,11 +144,27 @@ export class AggregatorProcess {
     this.#pending.settle(answer.id, answer);
   }
 
+  /** Receives an answer, or a part of one. A part without a waiting caller is ignored. */
+  #receive(answer: Record<string, unknown>): void {
+    if (answer.part === undefined) return void this.#settle(answer);
+    const id = answer.id as number;
+    if (!this.#pending.has(id)) return;
+    try {
+      const line = this.#parts.add(id, answer);
+      if (line === undefined) return;
+      const whole = valueOf(line);
+      if (isObject(whole) && whole.id === id) return void this.#settle(whole);
+      throw new SbxError("mcp.failed", "the MCP aggregator sent an answer in parts that cannot be read");
+    } catch (error) {
+      this.#pending.fail(id, error as Error);
+    }
+  }
+
   async #read(source: PipeSource): Promise<void> {
     try {
       for await (const line of readLines(source)) {
         const answer = "text" in line ? valueOf(line.text) : undefined;
-        if (typeof answer === "object" && answer !== null) this.#settle(answer as Record<string, unknown>);
+        if (isObject(answer)) this.#receive(answer);
         else this.#log("skipped a malformed line from the MCP aggregator");
       }
     } catch {

@@ -6,7 +6,7 @@ import type { EntryKind, Progress } from "../entry.ts";
 import type { Catalogue } from "./catalogue.ts";
 import { type Caller, callerOf, draftOf } from "./event.ts";
 import { GuestRequests } from "./guest_request.ts";
-import type { EndpointLimits } from "./limit.ts";
+import { type EndpointLimits, LARGE_CHARS, LARGE_RESULTS_MAX } from "./limit.ts";
 import { type Method, type MethodContext, METHODS, type PreparedRequest } from "./method.ts";
 import { namesOf } from "./name.ts";
 import { Outbox } from "./outbox.ts";
@@ -26,6 +26,8 @@ export interface GuestState {
   /** Reserves one of the guest's concurrent requests. @returns false at the limit */
   enter(): boolean;
   leave(): void;
+  /** long results on their way to the guest */
+  largeResults: number;
 }
 
 /** Log messages about policy, by their level. */
@@ -196,18 +198,23 @@ export class GuestConnection {
 
   async #send(id: RpcId, { result, finish }: PerformedRequest, { aborted }: AbortSignal): Promise<void> {
     if (aborted) return finish("cancelled by the guest");
+    const large = isLarge(result) ? 1 : 0;
     let sent: Promise<void>;
+    this.#shared.largeResults += large;
     try {
+      if (this.#shared.largeResults * large > LARGE_RESULTS_MAX) throw new TooManyLarge();
       sent = this.#out.post({ jsonrpc: "2.0", id, result });
       finish();
     } catch (error) {
-      const message = error instanceof FrameError
-        ? "the result exceeds the frame limit of 1 MiB; request less data"
+      const message = error instanceof TooManyLarge
+        ? error.message
+        : error instanceof FrameError
+        ? "the result exceeds the frame limit of 4 MiB; request less data"
         : "the server's result cannot be serialized as JSON";
       finish(message);
       sent = this.#out.post(errorAnswer(new RpcError(RPC.failed, message), id));
     }
-    await sent;
+    await sent.finally(() => this.#shared.largeResults -= large);
   }
 
   async #result(method: string, params: Params, abort: AbortController): Promise<PerformedRequest> {
@@ -295,4 +302,23 @@ export class GuestConnection {
   #logPolicy(level: number, data: string): void {
     if (this.#logLevel <= level) this.log({ level: LOG_LEVELS[level], logger: "policy", data });
   }
+}
+
+class TooManyLarge extends Error {
+  override message =
+    `${LARGE_RESULTS_MAX} long results are on their way to the VM, the limit; repeat the request`;
+}
+
+/** Tests whether the texts of a result have more than `LARGE_CHARS` characters. */
+function isLarge(result: unknown): boolean {
+  let chars = 0;
+  const waiting = [result];
+  while (waiting.length > 0 && chars <= LARGE_CHARS) {
+    const value = waiting.pop();
+    if (typeof value === "string") chars += value.length;
+    else if (typeof value === "object" && value !== null) {
+      for (const member of Object.values(value)) waiting.push(member);
+    }
+  }
+  return chars > LARGE_CHARS;
 }

@@ -38,6 +38,7 @@ export class McpEndpoint {
       subscriptions: new Subscriptions(),
       enter: () => this.#inFlight < all.inFlight && ++this.#inFlight > 0,
       leave: () => void this.#inFlight--,
+      largeResults: 0,
     };
     const requests = new ServerRequests(gate, this.#connections, all.callTimeoutMs);
     const notices = new ServerNotices(gate, this.#connections, this.#shared.subscriptions);

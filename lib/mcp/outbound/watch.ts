@@ -24,7 +24,11 @@ export class AnswerWatch implements BodyWatch {
     // The MCP transport requires an event with an id before a response can be resumed.
     if (this.#bytes === 0) this.#isResumable = bytes[0] === 0x69 || includes(bytes, ID_LINE);
     this.#bytes += bytes.length;
-    if (this.#bytes > ANSWER_BYTES_MAX) throw new TypeError(`the response exceeds ${ANSWER_BYTES_MAX} bytes`);
+    if (this.#bytes > ANSWER_BYTES_MAX) {
+      throw new TypeError(
+        `the response exceeds ${ANSWER_BYTES_MAX} bytes: ask the server for less, or let it return a link to a resource`,
+      );
+    }
   }
 
   end(failure?: Error): void {

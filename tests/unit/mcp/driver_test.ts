@@ -1,7 +1,9 @@
 /** The driver and the real process: crashes, refreshes, cancellation, progress, and a missing program. */
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { z } from "zod";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { AnswerParts } from "../../../lib/mcp/driver/parts.ts";
+import { PARTS_TOTAL_MAX, RESULT_BYTES_MAX } from "../../../lib/mcp/limit.ts";
 import type { Progress } from "../../../lib/mcp/mod.ts";
 import { withAggregator } from "../../helper/mcp_driver.ts";
 import { definition, result, scriptedServer, sdkServer, tool } from "../../helper/mcp_server.ts";
@@ -252,4 +254,70 @@ Deno.test("mcp driver: a program that exits at once or writes nonsense causes er
       assertEquals(error.code, "mcp.channel_closed");
     }, { command: ["/bin/sh", "-c", script] });
   }
+});
+
+Deno.test("mcp driver: a result over a line comes whole, in parts", async () => {
+  const MB = 1024 * 1024;
+  const shown = { type: "image", mimeType: "image/png", data: "iVBOR/+A".repeat(3 * MB / 8) };
+  // Quotes and backslashes double within a part; a pair may be cut between two parts.
+  const odd = { type: "text", text: '"\\'.repeat(100_000) + "\u{1f600}\u00e9".repeat(100_000) };
+  const server = scriptedServer({ call: ({ id }) => result(id, { content: [shown, odd] }) });
+  await withAggregator([definition("s", server.url)], async (aggregator) => {
+    const calls = await Promise.all([1, 2, 3].map(() => aggregator.callTool("s__do", {}))) as any[];
+    for (const { content } of calls) {
+      assert(content[0].data === shown.data);
+      assert(content[1].text === odd.text);
+    }
+  });
+  await server.close();
+});
+
+Deno.test("mcp driver: a result over 4 MiB fails with its size, and the next call works", async () => {
+  let size = 4 * 1024 * 1024;
+  const server = scriptedServer({
+    call: ({ id }) => result(id, { content: [{ type: "text", text: "x".repeat(size) }] }),
+  });
+  await withAggregator([definition("s", server.url)], async (aggregator) => {
+    const error = await assertRejects(() => aggregator.callTool("s__do", {}), SbxError);
+    assertMatch(error.message, /the response exceeds 4194304 bytes: ask the server for less/);
+    size = 10;
+    assertEquals(await aggregator.callTool("s__do", {}), text("x".repeat(10)));
+  });
+  await server.close();
+});
+
+Deno.test("mcp driver: parts that do not fit together, or are too many, are not held", () => {
+  const parts = new AnswerParts();
+  const part = (id: number, at: number, value: string, last = false) => ({ id, part: at, text: value, last });
+  assertEquals(parts.add(1, part(1, 0, "a")), undefined);
+  assertEquals(parts.add(2, part(2, 0, "c", true)), "c");
+  assertEquals(parts.add(1, part(1, 1, "b", true)), "ab");
+  const wrong = [part(1, 1, "b"), { id: 1, part: 0, text: 7, last: false }, { ...part(1, 0, "a"), more: 1 }];
+  for (const value of wrong) assertThrows(() => parts.add(1, value), SbxError, "do not fit together");
+  const half = "x".repeat(RESULT_BYTES_MAX / 2);
+  parts.add(1, part(1, 0, half));
+  parts.add(1, part(1, 1, half));
+  assertThrows(() => parts.add(1, part(1, 2, "x")), SbxError, "more than");
+  const answers = PARTS_TOTAL_MAX / half.length;
+  for (let id = 1; id <= answers; id++) parts.add(id, part(id, 0, half));
+  assertThrows(() => parts.add(answers + 1, part(answers + 1, 0, "x")), SbxError, "on their way");
+  parts.drop(1);
+  assertEquals(parts.add(answers + 1, part(answers + 1, 0, "x", true)), "x");
+});
+
+Deno.test("mcp driver: a call waits for a program that has listed nothing yet", async () => {
+  const tool = `{"server_name":"s","original_name":"do","namespaced_name":"s__do","input_schema":{}}`;
+  const answers = [
+    `"tools":[]`,
+    `"result":{"connected":true}`,
+    `"tools":[${tool}]`,
+    `"result":{"content":[]}`,
+  ];
+  // Answers the requests in their order; their ids count from 1.
+  const script = `read definitions; ${
+    answers.map((answer, at) => `read request; echo '{"id":${at + 1},${answer}}'`).join("; ")
+  }; read request`;
+  await withAggregator([definition("s", "", { stdio: true })], async (aggregator) => {
+    assertEquals(await aggregator.callTool("s__do", {}), { content: [] });
+  }, { command: ["/bin/sh", "-c", script] });
 });

@@ -166,7 +166,7 @@ Deno.test("mcp protocol: a result that cannot be serialized is a JSON-RPC error"
   assertEquals([failure.jsonrpc, failure.id, failure.error.code], ["2.0", 3, -32603]);
   assertEquals(
     JSON.parse(resultLine(4, { a: "x".repeat(2_000_000) })).error,
-    "the result is too large for one line of the protocol",
+    "the result has 2000026 bytes, and at most 1048576 can be passed on: ask the server for less, or let it return a link to a resource",
   );
   assertEquals(isDeeper('[[["]]][[[["]]]', 3), false);
   assertEquals(isDeeper('[[["\\"[[["]]]', 3), false);

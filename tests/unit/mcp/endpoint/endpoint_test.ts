@@ -192,6 +192,15 @@ Deno.test("the ledger stores results with texts cut and bytes replaced by their 
   assert(cut.content[0].text.length < 17_000 && cut.content[0].text.endsWith("… (500000 characters)"));
 });
 
+Deno.test("a long result reaches the client whole", async () => {
+  const { guest } = await setUp("");
+  await using _ = guest;
+  const client = await guest.client();
+  const bytes = 3 * 1024 * 1024;
+  const { content } = await client.callTool({ name: "test__big", arguments: { bytes } }) as any;
+  assertEquals(content[0].text.length, bytes);
+});
+
 Deno.test("a failed request is an error with its code, also in the ledger", async () => {
   const { guest, gate } = await setUp("");
   await using _ = guest;
@@ -210,9 +219,9 @@ Deno.test("a failed request is an error with its code, also in the ledger", asyn
     ],
     [() => client.listTools({ cursor: "nonsense" }), -32602, "params.cursor was not issued by this list"],
     [
-      () => client.callTool({ name: "test__big", arguments: { bytes: 1024 * 1024 } }),
+      () => client.callTool({ name: "test__big", arguments: { bytes: 5 * 1024 * 1024 } }),
       -32603,
-      "the result exceeds the frame limit of 1 MiB",
+      "the result exceeds the frame limit of 4 MiB",
     ],
     // Text of an unexpected error is not passed to the guest.
     [() => client.readResource({ uri: "sbx://test/nowhere:///" }), -32603, "the request failed on the host"],
