@@ -13,6 +13,8 @@ const DECISIONS = ["allow", "ask", "block"];
 /** Selects events of a session; the API's words. */
 export type EventFilter = {
   family?: string;
+  /** requests, and names without an address */
+  network?: "true";
   denied?: "true";
   decision?: string;
   /** unix `ms` */

@@ -19,6 +19,8 @@ export const EventsQuery = z.object({
   cursor: z.string().optional(),
   limit: z.coerce.number().int().min(1).max(1000).optional(),
   family: z.enum(EVENT_FAMILIES).optional(),
+  network: z.enum(["true", "false"]).transform((value) => value === "true").optional()
+    .describe("only HTTP requests, and DNS questions that led to no address"),
   denied: z.enum(["true", "false"]).transform((value) => value === "true").optional()
     .describe("only refused events"),
   decision: z.enum(["allow", "ask", "block"]).optional().describe("only events with this final decision"),

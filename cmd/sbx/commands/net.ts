@@ -16,7 +16,7 @@ const WIDTHS = [12, 8, 6, 6, 10, 12, 0];
 export const command: Command = {
   name: "net",
   usage: "NAME [--host HOST] [--path PATH] [--since TIME] [--follow] [--denied] [--json]",
-  summary: "list the HTTP requests of a session: destination, decision and response",
+  summary: "list the HTTP requests of a session, and the names that led to no address",
   notes: [UTC_NOTE],
   options: [
     {
@@ -25,7 +25,7 @@ export const command: Command = {
       about: "continue with new requests until the VM is deleted; with --json one request per line",
     },
     ...FILTER_OPTIONS,
-    { name: "denied", about: "only requests blocked by policy or a guard" },
+    { name: "denied", about: "only what policy or a guard blocked" },
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
@@ -36,12 +36,13 @@ export const command: Command = {
     const [denied, follow] = [args.has("denied"), args.has("follow")];
     const [name] = args.words;
     const client = await connect();
-    const filter = { ...await readFilter(command, args, client, name), family: "http" };
+    const filter = { ...await readFilter(command, args, client, name), network: "true" as const };
     const pages = eventPages(client, name, filter, { follow });
     if (!follow) {
-      const requests = (await Array.fromAsync(pages)).flat();
-      if (json) await printJson({ requests, totals: totalsOf(requests) });
-      else if (requests.length) await print(formatRequests(requests));
+      const events = (await Array.fromAsync(pages)).flat();
+      const [requests, unresolved] = [events.filter(({ http }) => http), events.filter(({ dns }) => dns)];
+      if (json) await printJson({ requests, unresolved, totals: totalsOf(requests) });
+      else if (events.length) await print(formatRequests(events));
       else await print(denied ? "no blocked requests" : "no requests");
       return 0;
     }
@@ -55,24 +56,27 @@ export const command: Command = {
   },
 };
 
-function formatRequests(requests: ListedEvent[]): string {
-  return `${table(HEADINGS, requests.map(row))}\n${plain(formatTotals(totalsOf(requests)))}`;
+function formatRequests(events: ListedEvent[]): string {
+  return `${table(HEADINGS, events.map(row))}\n${plain(formatTotals(totalsOf(events)))}`;
 }
 
-function row(event: ListedEvent): string[] {
-  const { request, response } = objectOf(event.http);
-  const { method, url } = objectOf(request);
-  const { status, bytes } = objectOf(response);
+export function row(event: ListedEvent): string[] {
+  const { request, response } = objectOf(event.http ?? event.dns);
+  const { method, url, qname, qtype } = objectOf(request);
+  const { status, rcode, bytes } = objectOf(response);
   const { duration_ms, error } = objectOf(event.outcome);
   const program = objectOf(objectOf(event.common).process).executable;
   return [
     new Date(timeOf(event)).toISOString().slice(11, 23),
     decisionOf(event),
-    String(status ?? (error ? event.decision === "block" ? "blocked" : "failed" : "")),
+    String(status ?? rcode ?? (error ? event.decision === "block" ? "blocked" : "failed" : "")),
     duration_ms === undefined ? "" : Number(duration_ms).toFixed(0),
     String(bytes ?? ""),
     String(program ?? ""),
-    [method, url, error && `(${error})`].filter(Boolean).join(" "),
+    [
+      ...event.dns ? ["DNS", qtype, qname, rcode === "NOERROR" && "(no address)"] : [method, url],
+      error && `(${error})`,
+    ].filter(Boolean).join(" "),
   ];
 }
 

@@ -6,6 +6,8 @@ import { DECISION, EVENTS_WITH_OUTCOMES, FAMILY } from "../views.ts";
 /** Selects events; those of a list pass every condition. */
 export interface EventConditions {
   family?: EventFamily;
+  /** HTTP requests, and DNS questions that led to no address */
+  network?: boolean;
   /** blocked events only */
   denied?: boolean;
   /** the decision that was final */
@@ -37,6 +39,12 @@ const DENIED = `${DECISION} = 'block' AND entries.sequence IN (
   SELECT sequence FROM entries WHERE decision = 'block' AND sequence > ?1 UNION ALL
   SELECT sequence FROM outcomes JOIN entries USING (event_id) WHERE outcomes.decision = 'block')`;
 
+/** DNS questions that led to no address: refused, failed, or answered without one. */
+const ANSWER = "coalesce(outcome->'$.response', event->'$.dns.response')";
+const UNRESOLVED =
+  `(${DECISION} = 'block' OR outcome->>'$.error' IS NOT NULL OR ${ANSWER}->>'$.rcode' <> 'NOERROR'
+  OR event->>'$.dns.request.qtype' = 'A' AND json_array_length(${ANSWER}->'$.answers') = 0)`;
+
 const TIME = "event->>'$.common.timestamp_unix_ms'";
 const HOST = firstOf("http.request.host", "dns.request.qname", "credential.substitution.host");
 const PATH = firstOf("http.request.path", "file.activity.path");
@@ -48,9 +56,10 @@ export function selectionOf(conditions: EventConditions): Selection {
   /** @returns the placeholder of a value */
   const bind = (value: InValue) => `?${args.push(value) + 1}`;
   const where = ["entries.sequence > ?1"];
-  const { family, denied, decision, since, until, host, process, path, grep } = conditions;
+  const { family, network, denied, decision, since, until, host, process, path, grep } = conditions;
   if (denied) where.push(DENIED);
   if (family) where.push(`${FAMILY} = ${bind(family)}`);
+  if (network) where.push(`(${FAMILY} = 'http' OR ${FAMILY} = 'dns' AND ${UNRESOLVED})`);
   if (decision) where.push(`${DECISION} = ${bind(decision)}`);
   if (since !== undefined) where.push(`${TIME} >= ${bind(since)}`);
   if (until !== undefined) where.push(`${TIME} < ${bind(until)}`);

@@ -1,6 +1,7 @@
 /** Conditions on lists of events: what each selects, alone and together. */
 import { assertEquals } from "@std/assert";
 import type { Event } from "../../../lib/event/mod.ts";
+import { withResponse } from "../../../lib/gate/response.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { type EventFilter, readEvents } from "../../../lib/ledger/read/mod.ts";
 import { execEvent, requestEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
@@ -49,6 +50,39 @@ Deno.test("conditions select events by host, path, process, time, decision and t
     assertEquals(await found({ grep: "%" }), []);
     assertEquals(await found({ grep: "files__read" }), [5]);
     assertEquals(await found({ host: "*", decision: "allow", until: START + 1 }), [1]);
+  }));
+
+Deno.test("network selects requests, and DNS questions that led to no address", () =>
+  withLedgerPath(async (path) => {
+    const dns = (qname: string, response?: object, decision = "allow", outcome?: object) => ({
+      event: withResponse(requestEvent("dns.query", { qname, qtype: "A" }), response),
+      decision,
+      outcome,
+    });
+    const NX = { rcode: "NXDOMAIN", answers: [] };
+    const entries = [
+      { event: requestEvent("http.request", { host: "api.example.com", path: "/" }), decision: "allow" },
+      dns("fine.example", undefined, "allow", { response: { rcode: "NOERROR", answers: ["192.0.2.1"] } }),
+      dns("cached.example", { rcode: "NOERROR", answers: ["192.0.2.1"] }),
+      dns("nothere.example", undefined, "allow", { response: NX }),
+      dns("cached.nothere.example", NX),
+      dns("empty.example", undefined, "allow", { response: { rcode: "NOERROR", answers: [] } }),
+      dns("silent.example", undefined, "allow", { error: "no resolver answered" }),
+      dns("refused.example", undefined, "block"),
+      { event: execEvent("ls"), decision: "allow" },
+    ];
+    {
+      await using ledger = await Ledger.open(path, { sessionId: SESSION });
+      for (const { event, decision, outcome } of entries as any[]) {
+        ledger.append({ event, decision: { decision } });
+        if (outcome) ledger.end({ event_id: event.common.event_id, ...outcome });
+      }
+    }
+    const found = async (filter: EventFilter) =>
+      (await readEvents(path, filter)).events.map(({ common }) => common.sequence);
+    assertEquals(await found({ network: true }), [1, 4, 5, 6, 7, 8]);
+    assertEquals(await found({ network: true, denied: true }), [8]);
+    assertEquals(await found({ network: true, host: "nothere.example" }), [4]);
   }));
 
 Deno.test("a rare event is found however many events lie before and after it", () =>
