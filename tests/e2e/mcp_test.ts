@@ -120,7 +120,7 @@ Deno.test("MCP from inside a VM to a published server", async (t) => {
     await t.step("a screenshot of 2 MB reaches the client in the guest, and the host", async () => {
       const seen = await call("camera__do");
       assert(seen.result.content[0].data === shot, JSON.stringify(seen).slice(0, 300));
-      const { result: told } = JSON.parse(await sbx.ok("mcp", "call", "-p", "agent", "camera__do", "--json"));
+      const told = JSON.parse(await sbx.ok("mcp", "call", "-p", "agent", "camera__do", "--json"));
       assert(told.content[0].data === shot);
     });
 

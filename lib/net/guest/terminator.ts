@@ -53,13 +53,23 @@ export class Terminator {
     address: string,
   ): Promise<TerminatedTls> {
     const loopback = name === undefined ? await this.#openForAddress(address) : await this.#openForName(name);
-    if (this.#closed) throw new SbxError("net.closed", "the VM's network is closed");
-    const { relay, inside } = await loopback.connect();
+    const endTurn = name === undefined ? undefined : await loopback.turn(name);
+    if (this.#closed) {
+      endTurn?.();
+      throw new SbxError("net.closed", "the VM's network is closed");
+    }
+    const { relay, inside } = await loopback.connect().catch((error) => {
+      endTurn?.();
+      throw error;
+    });
     const close = () => {
       for (const stream of [relay, inside, guest]) closeQuietly(stream);
     };
     const inward = writeAll(relay, first).then(() => copy(guest, relay));
-    const drained = copy(relay, guest).catch(() => {}).finally(() => closeQuietly(guest));
+    const drained = copy(relay, guest).catch(() => {}).finally(() => {
+      closeQuietly(guest);
+      endTurn?.();
+    });
     inward.catch(() => {
       closeQuietly(relay);
       closeQuietly(inside);
@@ -89,11 +99,14 @@ export class Terminator {
 
   #open(): Loopback {
     const loopback: Loopback = Loopback.open({
-      [Symbol.for("unstableSniResolver")]: (serverName: string) => {
+      [Symbol.for("unstableSniResolver")]: async (serverName: string) => {
         const name = canonicalHost(serverName) ?? "";
         // Only our relay gets this far, with a ClientHello that was parsed before.
         if (!loopback.names.has(name)) throw new SbxError("net.closed", "unknown server name");
-        return this.#ca.leaf(name);
+        const leaf = await this.#ca.leaf(name);
+        // In a later task: Deno has taken the certificate then.
+        setTimeout(() => loopback.hold(name), 0);
+        return leaf;
       },
     });
     return loopback;
@@ -127,6 +140,10 @@ function endOf(addr: Deno.Addr): string {
 class Loopback {
   /** server names that it serves */
   readonly names = new Set<string>();
+  /** names whose certificates Deno holds */
+  readonly #held = new Set<string>();
+  /** connections that are the first to ask for the certificate of a name */
+  readonly #first = new Map<string, PromiseWithResolvers<void>>();
   readonly #listener: Deno.TlsListener;
   readonly #port: number;
   readonly #waiters = new Map<string, (conn: Deno.TlsConn) => void>();
@@ -147,6 +164,30 @@ class Loopback {
   static open(certificate: object): Loopback {
     const options = { hostname: "127.0.0.1", port: 0, alpnProtocols: ALPN, ...certificate };
     return new Loopback(Deno.listenTls(options as Deno.ListenTlsOptions & Deno.TlsCertifiedKeyPem));
+  }
+
+  /**
+   * Waits while another connection is the first to ask for the certificate of a name: Deno fails the handshakes of some
+   * that ask for the same one at once.
+   *
+   * @returns ends the turn of the first connection, when it ends without having asked
+   */
+  async turn(name: string): Promise<(() => void) | undefined> {
+    for (let first = this.#first.get(name); first; first = this.#first.get(name)) await first.promise;
+    if (this.#held.has(name)) return undefined;
+    const turn = Promise.withResolvers<void>();
+    this.#first.set(name, turn);
+    return () => {
+      if (this.#first.get(name) === turn) this.#first.delete(name);
+      turn.resolve();
+    };
+  }
+
+  /** Notes that Deno holds the certificate of a name. */
+  hold(name: string): void {
+    this.#held.add(name);
+    this.#first.get(name)?.resolve();
+    this.#first.delete(name);
   }
 
   /** Connects both ends: TLS written to `relay` is read decrypted from `inside`. */

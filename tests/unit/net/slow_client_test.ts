@@ -1,8 +1,10 @@
 /** Clients that are slow with their TLS handshake and their first request: one thread in many handshakes at once. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { closeQuietly } from "../../../lib/base/wire/mod.ts";
+import { type Ca, openCa } from "../../../lib/ca/mod.ts";
 import { copy } from "../../../lib/net/copy.ts";
-import { TestNet } from "../../helper/net.ts";
+import { Terminator } from "../../../lib/net/guest/terminator.ts";
+import { ADDRESS, TestNet } from "../../helper/net.ts";
 import { fixedUpstream, RawClient } from "../../helper/net_client.ts";
 
 const HOST = "api.example.com";
@@ -69,4 +71,34 @@ Deno.test("a handshake that is never completed is on record as that", async () =
   const [{ outcome }] = net.gate.entries;
   assertStringIncludes(outcome!.error!, "did not complete the TLS handshake within 0.1 s");
   assert(!outcome!.error!.includes("pins"));
+});
+
+Deno.test("no handshake fails of many that come while the certificate of their name is made", async () => {
+  const dir = await Deno.makeTempDir();
+  const ca = await openCa({ dir });
+  const slow = {
+    leaf: (name: string) => new Promise((done) => setTimeout(() => done(ca.leaf(name)), 5)),
+  } as Ca;
+  const terminator = new Terminator(slow);
+  for (let round = 0; round < 10; round++) {
+    const name = `new-${round}.example.com`;
+    await Promise.all(Array.from({ length: 200 }, async (_, place) => {
+      // Some come before the first asks for the certificate, some after.
+      await new Promise((resolve) => setTimeout(resolve, place / 4));
+      const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+      const [near, far] = await Promise.all([
+        Deno.connect({ hostname: "127.0.0.1", port: listener.addr.port }),
+        listener.accept(),
+      ]);
+      listener.close();
+      const guest = await Deno.startTls(near, { hostname: name, caCerts: [ca.certificate] });
+      const { inside, drained, close } = await terminator.accept(far, new Uint8Array(), name, ADDRESS);
+      await Promise.all([guest.handshake(), inside.handshake()]);
+      guest.close();
+      close();
+      await drained;
+    }));
+  }
+  terminator.close();
+  await Deno.remove(dir, { recursive: true });
 });
