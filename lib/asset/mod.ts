@@ -11,11 +11,14 @@ export { linkOtherArches } from "./link.ts";
 export { MANIFEST_LIMIT, parseManifest, readManifest } from "./manifest.ts";
 export {
   DEFAULT_IMAGE,
+  INITRD,
   installedName,
+  KERNEL,
   LOGICAL_NAMES,
   MANIFEST,
   MANIFEST_ORIGIN,
   manifestNames,
+  OBOM,
   publishedNames,
   ROOTFS,
 } from "./name.ts";

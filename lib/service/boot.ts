@@ -1,6 +1,6 @@
 /** The configuration of one boot: made from the profile, the settings, corp's locks and the VM's request, for each boot again. */
 import { currentArch } from "../base/arch/mod.ts";
-import type { Assets } from "../asset/mod.ts";
+import { type Assets, INITRD, KERNEL, OBOM, ROOTFS } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
@@ -159,10 +159,14 @@ export function maxRunning(settings: SettingsStore): number {
   return numberOf(settings, MAX_RUNNING_SETTING) ?? MAX_RUNNING;
 }
 
+/** Hashes by logical name: the file names that a profile pins may be equal. */
 function hashesOf({ kernel, initrd, rootfs, obom }: Assets): Record<string, string> {
-  return Object.fromEntries(
-    [kernel, initrd, rootfs, ...(obom ? [obom] : [])].map(({ name, hash }) => [name, hash]),
-  );
+  return {
+    [KERNEL]: kernel.hash,
+    [INITRD]: initrd.hash,
+    [ROOTFS]: rootfs.hash,
+    ...(obom && { [OBOM]: obom.hash }),
+  };
 }
 
 function resourceOf(

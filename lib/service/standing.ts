@@ -14,8 +14,8 @@ import {
 import { type Contract, readContract, type VmRecord } from "../session/mod.ts";
 import type { Vm } from "./vm.ts";
 
-/** Boot files of a machine, by their paths. */
-type BootFiles = Pick<VmRecord["assets"], "kernel" | "initrd" | "rootfs">;
+/** Boot files of a machine, by their paths and hashes. */
+type BootFiles = Pick<VmRecord["assets"], "kernel" | "initrd" | "rootfs" | "hashes">;
 
 /** Answers from the release graphs that a home remembers (docs/contracts.md §10, "Record statuses"). */
 export class ReleaseStanding {
@@ -66,12 +66,17 @@ export class ReleaseStanding {
     ].filter((sentence) => sentence !== undefined);
   }
 
-  async #ofFiles({ kernel, initrd, rootfs }: BootFiles): Promise<Standing | undefined> {
-    const prefixes = [kernel, initrd, rootfs].flatMap((path) =>
-      /-([0-9a-f]{16})\./.exec(basename(path))?.[1] ?? []
-    );
-    return standingOfAssets(await this.#memory.read(), prefixes);
+  async #ofFiles(files: BootFiles): Promise<Standing | undefined> {
+    const hashes = files.hashes ? Object.values(files.hashes) : prefixesOf(files);
+    return standingOfAssets(await this.#memory.read(), hashes);
   }
+}
+
+/** First characters of the hashes, from the installed names: records of an older sbx have no others. */
+function prefixesOf({ kernel, initrd, rootfs }: BootFiles): string[] {
+  return [kernel, initrd, rootfs].flatMap((path) =>
+    /-([0-9a-f]{16})(?=\.|$)/.exec(basename(path))?.[1] ?? []
+  );
 }
 
 /** Detection packs of a contract that their authors deprecated, one sentence each. */

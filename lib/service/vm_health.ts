@@ -56,8 +56,8 @@ async function checkImage(home: Home, { record, state }: Vm): Promise<string[]> 
   const now = await loadProfile(home, profile_id).then((profile) => bootAssets(home, profile, own.arch))
     .catch(() => undefined);
   const isSame = now === undefined ||
-    [now.kernel, now.initrd, now.rootfs].every(({ path, name }, at) =>
-      path === [own.kernel, own.initrd, own.rootfs][at] || own.hashes?.[name] === now[PARTS[at]].hash
+    PARTS.every((part) =>
+      now[part].path === own[part] || Object.values(own.hashes ?? {}).includes(now[part].hash)
     );
   if (isSame) return [];
   const does = state.state === "Suspended" ? "was suspended with" : "runs";

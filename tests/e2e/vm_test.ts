@@ -3,6 +3,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { certifySession } from "./certify_steps.ts";
 import { debugSteps } from "./debug_steps.ts";
+import { learn } from "../helper/release.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { snapshotSteps } from "./snapshot_steps.ts";
 import { useTerminal } from "./terminal.ts";
@@ -212,6 +213,16 @@ Deno.test("a VM from create to delete", async (t) => {
       const resumed = await sbx.cli("resume", "nobody", "dev");
       assertEquals([resumed.code, resumed.stdout], [1, "resumed dev\n"]);
       assertEquals((await exec({ command: "echo on" })).stdout, "on\n");
+    });
+
+    await t.step("a kernel that is revoked while a VM runs it: info and status say so", async () => {
+      const { hashes } = JSON.parse(sbx.read(`sessions/${id}/vm.json`)).assets;
+      const revoked = { id: "other", revision: "1.0.0", kernel: hashes.vmlinuz };
+      await learn({ dir: sbx.home }, "revoked", revoked);
+      const note = "its image is revoked with release 1.0.0";
+      assertStringIncludes(await sbx.ok("info", "dev"), note);
+      assertStringIncludes((await sbx.cli("status")).stdout, `VM "dev": ${note}`);
+      await Deno.remove(join(sbx.home, "release"), { recursive: true });
     });
 
     await t.step("the service dies: the VM runs on, and a new service finds it", async () => {

@@ -65,7 +65,7 @@ function checkUrls(...urls: string[]): void {
   for (const url of urls) assert(isReleaseUrl(url) && !/\.\.|\\/.test(url), url);
 }
 
-const PROFILE = bytesOf(profileDocument("code", "1.0.0", HEX));
+const PROFILE = bytesOf(profileDocument({ id: "code", revision: "1.0.0", rootfs: HEX }));
 const TARGETS: Target[] = [
   {
     name: "channel index",

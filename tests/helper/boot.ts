@@ -5,7 +5,7 @@ import { installedName } from "../../lib/asset/mod.ts";
 import { blake3 } from "../../lib/base/hash/mod.ts";
 import { type Home, home as homeOf } from "../../lib/base/home/mod.ts";
 import { CorpStore } from "../../lib/corp/mod.ts";
-import { makeBoot } from "../../lib/service/boot.ts";
+import { type BootSources, makeBoot } from "../../lib/service/boot.ts";
 import { Detections } from "../../lib/service/detections.ts";
 import { ReleaseStanding } from "../../lib/service/standing.ts";
 import type { VmRequest } from "../../lib/service/request.ts";
@@ -16,6 +16,7 @@ import { Qemu } from "../../lib/vm/mod.ts";
 export interface BootHome {
   home: Home;
   settings: SettingsStore;
+  sources: BootSources;
   /** writes corp.toml */
   corp(text: string): Promise<void>;
   /** writes settings.toml */
@@ -69,6 +70,7 @@ export function withBoot(run: (home: BootHome) => Promise<void>) {
       await run({
         home,
         settings,
+        sources,
         profile,
         corp: (text) => Deno.writeTextFile(join(dir, "corp.toml"), text),
         user: (text) => Deno.writeTextFile(join(dir, "settings.toml"), text),

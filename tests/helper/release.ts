@@ -38,19 +38,40 @@ export async function signingKey(): Promise<SigningKey> {
   return await parseSigningKey(await generateSigningKey(), "key");
 }
 
-/** A profile document that pins one rootfs. */
-export function profileDocument(id: string, revision: string, rootfs: string): string {
+/** A profile that a release contains, and the hashes that it pins; fixed ones where a test names none. */
+export interface ReleasedProfile {
+  id: string;
+  revision: string;
+  kernel?: string;
+  initrd?: string;
+  rootfs?: string;
+  /** of a part that this sbx does not know yet */
+  layer?: string;
+}
+
+/** A profile document that pins boot files. */
+export function profileDocument(
+  {
+    id,
+    revision,
+    kernel = "0".repeat(64),
+    initrd = "1".repeat(64),
+    rootfs = "2".repeat(64),
+    layer,
+  }: ReleasedProfile,
+): string {
   const pin = (name: string, hash: string) =>
     `[assets.arch.x86_64.${name}]\nname = "${name}"\nurl = "file:///${name}"\nhash = "blake3:${hash}"\nsize = 1\n`;
   return `id = "${id}"\nname = "${id}"\ndescription = ""\nrevision = "${revision}"\n\n` +
-    pin("kernel", "0".repeat(64)) + pin("initrd", "1".repeat(64)) + pin("rootfs", rootfs);
+    pin("kernel", kernel) + pin("initrd", initrd) + pin("rootfs", rootfs) +
+    (layer ? pin("layer", layer) : "");
 }
 
 /** Options of {@linkcode Publisher.release}. */
 export interface ReleaseOptions {
   status?: Status;
   channel?: string;
-  profiles?: { id: string; revision: string; rootfs: string }[];
+  profiles?: ReleasedProfile[];
   min_sbx_version?: string;
   max_sbx_version?: string;
 }
@@ -72,9 +93,10 @@ export class Publisher {
     const { status = "current", channel = "stable", profiles, ...bounds } = options;
     const entries =
       (profiles ?? [{ id: "code", revision: version, rootfs: digestBytes(bytesOf(version)).blake3 }])
-        .map(({ id, revision, rootfs }): ProfileEntry => {
+        .map((profile): ProfileEntry => {
+          const { id, revision } = profile;
           const url = `profiles/${id}-${revision}.toml`;
-          const document = bytesOf(profileDocument(id, revision, rootfs));
+          const document = bytesOf(profileDocument(profile));
           this.put(url, document);
           const { sha256, blake3 } = digestBytes(document);
           return signRecord<ProfileEntry>(this.hmac, { id, revision, url, sha256, blake3 });
@@ -193,7 +215,7 @@ export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
 export async function learn(
   home: { dir: string },
   status: Status,
-  profile: { id: string; revision: string; rootfs: string },
+  profile: ReleasedProfile,
 ): Promise<void> {
   const publisher = await Publisher.start();
   await publisher.release("1.0.0", { status, profiles: [profile] });

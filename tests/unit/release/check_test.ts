@@ -107,11 +107,15 @@ Deno.test("a profile document must be of the id and revision of its entry, and s
       hmac: "0".repeat(64),
     });
   };
-  const { assets } = read(profileDocument("code", "1.0.0", rootfs));
+  const { assets } = read(profileDocument({ id: "code", revision: "1.0.0", rootfs }));
   assertEquals(assets, ["0".repeat(64), "1".repeat(64), rootfs]);
   assertEquals(read('id = "code"\nrevision = "1.0.0"\n').assets, []);
   for (
-    const text of [profileDocument("core", "1.0.0", rootfs), profileDocument("code", "1.0.1", rootfs), ""]
+    const text of [
+      profileDocument({ id: "core", revision: "1.0.0", rootfs }),
+      profileDocument({ id: "code", revision: "1.0.1", rootfs }),
+      "",
+    ]
   ) {
     assertThrows(() => read(text), SbxError, "is that of another profile or revision");
   }

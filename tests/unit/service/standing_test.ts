@@ -4,9 +4,13 @@ import { dirname, join } from "node:path";
 import { SbxError, statusOf } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
+import { installedName } from "../../../lib/asset/mod.ts";
+import type { Boot, BootSources } from "../../../lib/service/boot.ts";
+import { Registry } from "../../../lib/service/registry.ts";
 import { ReleaseStanding } from "../../../lib/service/standing.ts";
-import type { Boot } from "../../../lib/service/boot.ts";
+import { Supervisor, type SupervisorOptions } from "../../../lib/service/supervisor.ts";
 import type { Vm } from "../../../lib/service/vm.ts";
+import { VmProcess } from "../../../lib/service/vm_process.ts";
 import { sessionPaths, writeContract } from "../../../lib/session/mod.ts";
 import { withBoot } from "../../helper/boot.ts";
 import { fromRoot } from "../../helper/repo.ts";
@@ -25,6 +29,26 @@ function vmOf(home: Home, record: Boot["record"]): Pick<Vm, "record" | "paths"> 
 }
 
 const OTHER = "e".repeat(64);
+
+/** As {@linkcode vmOf}, suspended. */
+async function suspended(home: Home, record: Boot["record"]): Promise<Vm> {
+  const vm = vmOf(home, record);
+  await Deno.mkdir(vm.paths.suspended, { recursive: true });
+  return {
+    ...vm,
+    process: new VmProcess(vm.paths.socket),
+    state: { state: "Suspended", boot_stages: [], pid: 0 },
+  };
+}
+
+/** The lives of VMs on a host that can do everything; nothing of them is started here. */
+function supervisorOf(home: Home, sources: BootSources): Supervisor {
+  const features = { pause: true, save_state: true, live_fork: true };
+  const hypervisor = { features, lackOf: () => undefined, requireHost: () => {} };
+  return new Supervisor(
+    { ...sources, hypervisor, registry: new Registry(home) } as unknown as SupervisorOptions,
+  );
+}
 
 Deno.test(
   "a profile of a revoked release starts no VM, by its id and revision",
@@ -51,24 +75,74 @@ Deno.test(
   }),
 );
 
+/** Parts of an image, by the names in a profile document, with their logical names. */
+const PARTS = {
+  kernel: "vmlinuz",
+  initrd: "initrd.img",
+  rootfs: "rootfs.erofs",
+  layer: "layer.erofs",
+} as const;
+
+for (const [part, name] of Object.entries(PARTS)) {
+  Deno.test(
+    `a suspended VM with a revoked ${part} neither resumes nor forks, and a running one says so`,
+    withBoot(async ({ boot, home, sources }) => {
+      const { record } = await boot();
+      // The image that is installed now is another one.
+      const hashes = { ...record.assets.hashes, [name]: OTHER };
+      const vm = await suspended(home, { ...record, assets: { ...record.assets, hashes } });
+      const supervisor = supervisorOf(home, sources);
+      const notes = () => new ReleaseStanding(home).notesOf(vm);
+      assertEquals(await notes(), []);
+      await learn(home, "revoked", { id: "other", revision: "1.0.0", [part]: OTHER });
+      for (const act of [() => supervisor.start(vm), () => supervisor.fork(vm, {})]) {
+        const { code, hint } = await assertRejects(
+          act,
+          SbxError,
+          'the image that "dev" was suspended with is revoked',
+        );
+        assertEquals(code, "release.revoked");
+        assertEquals(hint?.startsWith("sbx stop dev gives its memory up"), true);
+      }
+      assertEquals(await notes(), [
+        'its image is revoked with release 1.0.0 of channel "stable": sbx update installs another one',
+      ]);
+    }),
+  );
+}
+
 Deno.test(
-  "the memory of a machine with a revoked image is not resumed, and a running VM says so",
+  "the hashes of a record are by logical name, also where a profile pins two files of one name",
   withBoot(async ({ boot, home }) => {
-    const { record } = await boot();
-    const standing = new ReleaseStanding(home);
-    await standing.requireMachine("dev", record.assets);
-    const vm = vmOf(home, record);
-    assertEquals(await standing.notesOf(vm), []);
-    await learn(home, "revoked", { id: "other", revision: "1.0.0", rootfs: ROOTFS });
-    const { hint } = await assertRejects(
-      () => standing.requireMachine("dev", record.assets),
-      SbxError,
-      'the image that "dev" was suspended with is revoked',
+    const path = join(home.profilesDir, "p", "profile.toml");
+    const text = (await Deno.readTextFile(path)).replaceAll(
+      /name = "(vmlinuz|initrd.img)"/g,
+      'name = "boot.bin"',
     );
-    assertEquals(hint?.startsWith("sbx stop dev gives its memory up"), true);
-    assertEquals(await standing.notesOf(vm), [
-      'its image is revoked with release 1.0.0 of channel "stable": sbx update installs another one',
-    ]);
+    await Deno.writeTextFile(path, text);
+    for (const part of ["kernel", "initrd"]) {
+      await Deno.writeTextFile(join(home.assetsDir, installedName("boot.bin", blake3(part))), part);
+    }
+    const { record } = await boot();
+    const parts = ["kernel", "initrd", "rootfs"] as const;
+    assertEquals(record.assets.hashes, Object.fromEntries(parts.map((part) => [PARTS[part], blake3(part)])));
+  }),
+);
+
+Deno.test(
+  "a record of an older sbx, without hashes, has them in the names of its files",
+  withBoot(async ({ boot, home }) => {
+    const { record: { assets: { hashes: _, ...files } } } = await boot();
+    for (const part of ["kernel", "initrd", "rootfs"] as const) {
+      const path = `/old/${installedName(PARTS[part], OTHER)}`;
+      await learn(home, "revoked", { id: "other", revision: "1.0.0", [part]: OTHER });
+      await assertRejects(
+        () => new ReleaseStanding(home).requireMachine("dev", { ...files, [part]: path }),
+        SbxError,
+        "is revoked",
+      );
+      await Deno.remove(join(home.dir, "release"), { recursive: true });
+    }
   }),
 );
 
