@@ -1,3 +1,4 @@
+import type { Arch } from "../base/arch/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";
 import type { Home } from "../base/home/mod.ts";
@@ -12,6 +13,7 @@ import { MANIFEST_LIMIT, parseManifest } from "./manifest.ts";
 import { DEFAULT_IMAGE, installedName } from "./name.ts";
 import { readInstalled, replacePair } from "./pair.ts";
 import { packagedOrigin } from "./packaged.ts";
+import { resolveAssets, verifyAssets } from "./resolve.ts";
 import type { Manifest } from "./schema.ts";
 import { parseManifestHash, parseManifestUrl, requireTrustworthy } from "./url.ts";
 import { compareAssetVersions } from "./version.ts";
@@ -26,7 +28,7 @@ export interface InstallOptions extends FetchOptions {
   mirrors?: readonly string[];
   home: Home;
   /** architecture whose files are installed */
-  arch: string;
+  arch: Arch;
   /** installs a release older than the installed one */
   allowDowngrade?: boolean;
   /** file in which a package names its manifest: an update from that address has the package as its origin */
@@ -48,7 +50,7 @@ export interface AssetChange {
   to: string;
   /** origin of the manifest, without a password */
   source: string;
-  /** older than the installed release, which was allowed */
+  /** older than the installed release, which boots; a person allowed it */
   isDowngrade: boolean;
 }
 
@@ -89,7 +91,8 @@ export async function installAssets(options: InstallOptions): Promise<InstallRes
   requireNotRevoked(standing, `the asset release ${current}`);
   return await changeAssets(home, "installing VM assets", async () => {
     const previous = await installedVersion(home, profile);
-    const isDowngrade = previous !== undefined && compareAssetVersions(current, previous) < 0;
+    const isDowngrade = previous !== undefined && compareAssetVersions(current, previous) < 0 &&
+      await boots(home, arch, profile);
     if (isDowngrade && !options.allowDowngrade) throw downgradeError(profile, previous, current);
     const fetched = await fetchMissing(home.assetsDir, bases, files, progress, options);
     const source = displayUrl(url);
@@ -142,6 +145,11 @@ async function installedVersion({ assetsDir }: Home, profile: string): Promise<s
     ({ manifest }) => manifest.assets.current,
     () => undefined,
   );
+}
+
+/** Whether the installed release could boot a VM: one that could not is no reason to refuse an older one. */
+async function boots(home: Home, arch: Arch, profile: string): Promise<boolean> {
+  return await resolveAssets(home, arch, profile).then(verifyAssets).then(() => true, () => false);
 }
 
 /** An old release has the faults that newer ones mended: whoever offers it again may want them back. */

@@ -8,18 +8,21 @@ export const MANIFEST_LIMIT = 1024 * 1024;
 /** Problems named in one error; the rest are counted. */
 const PROBLEMS_SHOWN = 3;
 
+const GENERATE_HINT = "write a valid one with sbx-admin manifest generate; nothing was changed";
+
 /**
  * Parses a manifest of untrusted bytes.
  *
  * @param source origin of the bytes, for the error
  * @throws {SbxError} `manifest.invalid`
  */
-export function parseManifest(bytes: Uint8Array | string, source: string): Manifest {
+export function parseManifest(
+  bytes: Uint8Array | string,
+  source: string,
+  hint = GENERATE_HINT,
+): Manifest {
   const invalidError = (reason: string, cause?: unknown) =>
-    new SbxError("manifest.invalid", `the asset manifest ${source} is not valid: ${reason}`, {
-      cause,
-      hint: "write a valid one with sbx-admin manifest generate; nothing was changed",
-    });
+    new SbxError("manifest.invalid", `the asset manifest ${source} is not valid: ${reason}`, { cause, hint });
   if (bytes.length > MANIFEST_LIMIT) throw invalidError(`it is over ${MANIFEST_LIMIT} bytes`);
   let value: unknown;
   try {
@@ -34,9 +37,12 @@ export function parseManifest(bytes: Uint8Array | string, source: string): Manif
 }
 
 /** Reads and parses a manifest. @throws {SbxError} `manifest.not_found`, `manifest.invalid` */
-export async function readManifest(path: string): Promise<{ manifest: Manifest; bytes: Uint8Array }> {
+export async function readManifest(
+  path: string,
+  hint?: string,
+): Promise<{ manifest: Manifest; bytes: Uint8Array }> {
   const bytes = await readLimited(path, MANIFEST_LIMIT + 1);
-  return { manifest: parseManifest(bytes, path), bytes };
+  return { manifest: parseManifest(bytes, path, hint), bytes };
 }
 
 async function readLimited(path: string, limit: number): Promise<Uint8Array> {

@@ -87,7 +87,8 @@ export async function readInstalled(dir: string, profile = DEFAULT_IMAGE): Promi
     };
   }
   const origin = await Deno.readTextFile(join(dir, names.origin)).then(parseOrigin, () => undefined);
-  return { ...await readManifest(path), ...(origin && { origin }) };
+  const hint = "install one that boots: sbx update --assets --manifest <URL>; an older one needs no flag";
+  return { ...await readManifest(path, hint), ...(origin && { origin }) };
 }
 
 /** Profiles that have a manifest in a folder. */

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { BOOT_NAMES } from "./name.ts";
 
 /** Format of the asset manifest (docs/contracts.md §10). */
 export const MANIFEST_FORMAT = 2;
@@ -58,12 +59,19 @@ export const ImageRecord = z.strictObject({
 });
 export type ImageRecord = z.infer<typeof ImageRecord>;
 
+/** Files of one architecture: those that a VM boots from, and more. */
+const ArchFiles = z.record(FileName, ManifestFile).superRefine((files, context) => {
+  const missing = BOOT_NAMES.filter((name) => !Object.hasOwn(files, name));
+  if (missing.length === 0) return;
+  context.addIssue(`no VM boots without ${BOOT_NAMES.join(", ")}; missing here: ${missing.join(", ")}`);
+});
+
 const AssetRelease = z.strictObject({
   date: day,
   deprecated: z.boolean(),
   min_binary: VersionString,
   image: ImageRecord.optional().describe("absent: an image for every profile"),
-  arches: nonEmpty(arch, nonEmpty(FileName, ManifestFile, "the files of an architecture"), "arches"),
+  arches: nonEmpty(arch, ArchFiles, "arches"),
 });
 
 const BinaryRelease = z.strictObject({ date: day, deprecated: z.boolean(), min_assets: AssetVersion });

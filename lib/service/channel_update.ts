@@ -44,7 +44,7 @@ export interface ChannelUpdate {
 /**
  * Installs the new and newer profiles of the release of the channel that this home follows.
  *
- * @throws {SbxError} `update.source.not_found`, `profile.not_found`, `release.…`, `assets.…`
+ * @throws {SbxError} the first failure, after the other profiles are installed: `update.source.not_found`, `profile.not_found`, `release.…`, `assets.…`
  */
 export async function updateFromChannel(options: ChannelUpdateOptions): Promise<ChannelUpdate> {
   const { home, ids, allowDowngrade } = options;
@@ -58,11 +58,15 @@ export async function updateFromChannel(options: ChannelUpdateOptions): Promise<
   }
   const offered = await compareProfiles(home, checked);
   const profiles = offered.filter(({ id }) => entries.some((entry) => entry.id === id));
+  const failures: unknown[] = [];
   for (const each of profiles.filter(({ state }) => state !== "same" && state !== "yours")) {
-    await installProfile(entries.find(({ id }) => id === each.id)!, each, { ...options, source });
+    await installProfile(entries.find(({ id }) => id === each.id)!, each, { ...options, source })
+      .catch((error) => failures.push(error));
   }
   const check = await describeCheck(home, source, checked);
   await saveCheck(home, check);
+  // One profile that cannot be installed here keeps no other one from this home.
+  if (failures.length > 0) throw failures[0];
   const { accepted, record } = checked;
   return { release: record.version, profiles, accepted, ...(check.sbx && { sbx: check.sbx }) };
 }

@@ -1,5 +1,5 @@
 /** Profiles of a release: their documents, and the files that they pin. */
-import { currentArch } from "../base/arch/mod.ts";
+import { type Arch, currentArch } from "../base/arch/mod.ts";
 import { dirname, join } from "node:path";
 import { changeAssets, installedName } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
@@ -63,7 +63,11 @@ export interface ProfileInstallOptions {
   onWait?: () => void;
 }
 
-/** Installs one profile of a channel: its files first, then its document. @throws {SbxError} */
+/**
+ * Installs one profile of a channel: its files first, then its document.
+ *
+ * @throws {SbxError} `assets.downgrade`, `assets.arch.not_found`, `profile.incompatible`, `profile.invalid`, `release.…`, `assets.…`
+ */
 export async function installProfile(
   entry: ProfileEntry,
   offered: OfferedProfile,
@@ -97,6 +101,7 @@ export async function installProfile(
       },
     );
   }
+  requireBootable(profile, currentArch());
   await changeAssets(home, `installing profile "${id}"`, async () => {
     await fetchPins(home, profile, progress, source.index);
     await recordChange(home, {
@@ -110,6 +115,16 @@ export async function installProfile(
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await writeAtomic(path, bytes);
   }, onWait);
+}
+
+/** Refuses a profile whose VMs could not boot here: it would take the place of one whose VMs can. */
+function requireBootable({ id, revision, assets }: Profile, arch: Arch): void {
+  if (!assets || assets.arch[arch]) return;
+  throw new SbxError("assets.arch.not_found", `profile "${id}" ${revision} has no image for ${arch}`, {
+    hint: `its release has one for ${
+      Object.keys(assets.arch).join(", ") || "no architecture"
+    }; nothing was changed`,
+  });
 }
 
 /**

@@ -49,6 +49,22 @@ Deno.test("manifest generate and check print the report, and exit with 1 when a 
   await Deno.remove(dir, { recursive: true });
 });
 
+Deno.test("manifest check refuses a manifest from which no VM boots, and names the part", async () => {
+  const dir = await assetsDir();
+  const path = join(dir, "manifest.json");
+  assertEquals((await admin("manifest", "generate", dir)).code, 0);
+  const manifest = JSON.parse(await Deno.readTextFile(path));
+  delete manifest.assets.releases[manifest.assets.current].arches.arm64.vmlinuz;
+  await Deno.writeTextFile(path, JSON.stringify(manifest));
+  const { code, stdout, stderr } = await admin("manifest", "check", path);
+  assertEquals([code, stdout], [1, ""]);
+  assert(
+    stderr.includes("arm64: no VM boots without vmlinuz") && stderr.includes("missing here: vmlinuz"),
+    stderr,
+  );
+  await Deno.remove(dir, { recursive: true });
+});
+
 Deno.test("an invalid manifest is an error with code and message, as text and as JSON", async () => {
   const dir = await Deno.makeTempDir();
   const path = join(dir, "manifest.json");

@@ -1,5 +1,5 @@
 /** Parsers of the release graph: damaged documents give a checked value, or an error of sbx that is short. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import {
   type ChannelManifest,
@@ -19,7 +19,10 @@ import {
   signRecord,
   verifyEnvelope,
 } from "../../lib/release/mod.ts";
+import { parseProfile } from "../../lib/profile/mod.ts";
+import { parseToml } from "../../lib/toml/mod.ts";
 import { damage } from "../helper/damage.ts";
+import { lackingEach } from "../helper/missing.ts";
 import { Random } from "../helper/random.ts";
 import { bytesOf, hmacKey, profileDocument, Publisher } from "../helper/release.ts";
 
@@ -135,6 +138,43 @@ const TARGETS: Target[] = [
     },
   },
 ];
+
+/** Parts that documents of the graph need not have: lists may be shorter, and versions open at one end. */
+const OPTIONAL = [
+  /\.(min|max)_sbx_version$/,
+  /^channels\.[a-z]+$/,
+  /\.manifests\.\d+$/,
+  /^(packages|binaries|profiles)\.\d+$/,
+];
+
+for (const { name, good, read } of TARGETS.slice(0, 2)) {
+  Deno.test(`a ${name} with a part missing is refused, unless it can do without`, () => {
+    for (const { path, value } of lackingEach(JSON.parse(new TextDecoder().decode(good)))) {
+      const isOptional = OPTIONAL.some((pattern) => pattern.test(path)) && path !== "packages.0";
+      try {
+        read(bytesOf(JSON.stringify(value)));
+        assert(isOptional, `a ${name} without ${path} was accepted`);
+      } catch (error) {
+        if (!(error instanceof SbxError)) throw error;
+        assertEquals([error.code, isOptional], ["release.invalid", false], path);
+      }
+    }
+  });
+}
+
+Deno.test("a profile of a release that pins an image pins its kernel, initrd and rootfs", () => {
+  const parse = (text: string) =>
+    parseProfile(parseToml(text, "p"), { id: "code", source: "user", path: "p" });
+  const text = new TextDecoder().decode(PROFILE);
+  parse(text);
+  const tables = text.split(/(?=^\[)/m);
+  assertEquals(tables.length, 4);
+  for (const part of ["kernel", "initrd", "rootfs"]) {
+    const rest = tables.filter((table) => !table.startsWith(`[assets.arch.x86_64.${part}]`));
+    const { code, message } = assertThrows(() => parse(rest.join("")), SbxError);
+    assert(code === "profile.invalid" && message.includes(part), message);
+  }
+});
 
 for (const [at, { name, good, codes, read }] of TARGETS.entries()) {
   Deno.test(`a damaged ${name} is read as something valid, or refused`, () => {

@@ -1,5 +1,6 @@
 /** A publisher's workspace on disk with a small image, a package and an SBOM. */
 import { join } from "node:path";
+import type { Arch } from "../../lib/base/arch/mod.ts";
 import { generateManifest } from "../../lib/asset/mod.ts";
 import {
   addEntries,
@@ -48,14 +49,14 @@ export class ReleaseWorkspace implements AsyncDisposable {
   }
 
   /** Writes an image of three boot files and an OBOM. @returns path of its manifest */
-  async image(content: string): Promise<string> {
+  async image(content: string, arch: Arch = "x86_64"): Promise<string> {
     const dir = join(this.root, `image-${content}`);
-    await Deno.mkdir(join(dir, "x86_64"), { recursive: true });
+    await Deno.mkdir(join(dir, arch), { recursive: true });
     for (const name of ["vmlinuz", "initrd.img", "rootfs.erofs"]) {
-      await Deno.writeTextFile(join(dir, "x86_64", name), `${name} ${content}`);
+      await Deno.writeTextFile(join(dir, arch, name), `${name} ${content}`);
     }
     const obom = { metadata: { tools: { components: [{ name: "sbx-admin", version: "0.1.0" }] } }, content };
-    await Deno.writeTextFile(join(dir, "x86_64", "obom.cdx.json"), JSON.stringify(obom));
+    await Deno.writeTextFile(join(dir, arch, "obom.cdx.json"), JSON.stringify(obom));
     return await generateManifest(dir, { binaryVersion: "0.1.0" });
   }
 

@@ -10,6 +10,14 @@ async function code(work: Promise<unknown>): Promise<string> {
   return (await assertRejects(() => work, SbxError)).code;
 }
 
+/** Publishes a manifest that lacks a file. */
+async function dropPart({ dir }: Publisher, part: string): Promise<void> {
+  const path = join(dir, "manifest.json");
+  const manifest = JSON.parse(await Deno.readTextFile(path));
+  delete manifest.assets.releases[manifest.assets.current].arches.x86_64[part];
+  await Deno.writeTextFile(path, JSON.stringify(manifest));
+}
+
 const rootfsName = `rootfs-${blake3(BIG).slice(0, 16)}.erofs`;
 
 for (const scheme of ["http", "file"]) {
@@ -97,6 +105,60 @@ Deno.test("a file that does not match the manifest is refused, and the old pair 
   assertEquals(await Deno.readTextFile(join(publisher.home.assetsDir, "manifest.json")), before);
   assertEquals(await publisher.installed(), names);
   await verifyAssets(await resolveAssets(publisher.home, "x86_64"));
+});
+
+for (const part of ["vmlinuz", "initrd.img", "rootfs.erofs"]) {
+  Deno.test(`a manifest without ${part} is refused before the installed image is touched`, async () => {
+    await using publisher = await Publisher.start();
+    await publisher.install();
+    const names = await publisher.installed();
+    await publisher.publish("2026.0101.2");
+    await dropPart(publisher, part);
+    const error = await assertRejects(() => publisher.install(), SbxError);
+    assertEquals([error.code, error.message.endsWith(`missing here: ${part}`)], ["manifest.invalid", true]);
+    assertEquals(await publisher.installed(), names);
+    await verifyAssets(await resolveAssets(publisher.home, "x86_64"));
+  });
+}
+
+Deno.test("the way back from a release that boots nothing needs no flag, and is no downgrade", async () => {
+  await using publisher = await Publisher.start();
+  const { home: { assetsDir } } = publisher;
+  const back = async () => {
+    const changes: boolean[] = [];
+    await publisher.publish("2026.0101.1");
+    const { version } = await publisher.install(undefined, {
+      record: ({ isDowngrade }) => Promise.resolve(void changes.push(isDowngrade)),
+    });
+    assertEquals([version, changes], ["2026.0101.1", [false]]);
+    await verifyAssets(await resolveAssets(publisher.home, "x86_64"));
+  };
+  const forth = async () => {
+    await publisher.publish("2026.0101.2");
+    await publisher.install();
+  };
+  const kernel = () => join(assetsDir, `vmlinuz-${blake3("kernel of 2026.0101.2").slice(0, 16)}`);
+  const breaks: [string, () => Promise<void>][] = [
+    ["an older sbx installed one without a kernel", async () => {
+      await dropPart(publisher, "vmlinuz");
+      await Deno.copyFile(join(publisher.dir, "manifest.json"), join(assetsDir, "manifest.json"));
+    }],
+    ["a file is gone", () => Deno.remove(kernel())],
+    ["a file is damaged", () => Deno.writeTextFile(kernel(), "kernel of 2026.0101.3")],
+    ["sbx itself went back, and is too old for it", async () => {
+      const path = join(assetsDir, "manifest.json");
+      const text = await Deno.readTextFile(path);
+      await Deno.writeTextFile(path, text.replace(/"min_binary": "[^"]*"/, '"min_binary": "99.0.0"'));
+    }],
+  ];
+  for (const [what, harm] of breaks) {
+    await forth();
+    await publisher.publish("2026.0101.1");
+    assertEquals(await code(publisher.install()), "assets.downgrade", `before: ${what}`);
+    await publisher.publish("2026.0101.2");
+    await harm();
+    await back();
+  }
 });
 
 Deno.test("when the origin cannot be written, the old manifest is restored", async () => {

@@ -126,7 +126,18 @@ const DAMAGE: [string, (manifest: any) => void, RegExp][] = [
   ["an unknown key of a file", (m) => release(m).arches.x86_64.vmlinuz.sha256 = "", /sha256/],
   ["no releases", (m) => m.assets.releases = {}, /must not be empty/],
   ["no arches", (m) => release(m).arches = {}, /must not be empty/],
-  ["no files", (m) => release(m).arches.x86_64 = {}, /must not be empty/],
+  ["no files", (m) => release(m).arches.x86_64 = {}, /missing here: vmlinuz, initrd\.img, rootfs\.erofs/],
+  ["no kernel", (m) => delete release(m).arches.x86_64.vmlinuz, /x86_64: .*missing here: vmlinuz$/],
+  ["no initrd", (m) => delete release(m).arches.x86_64["initrd.img"], /missing here: initrd\.img$/],
+  ["no rootfs", (m) => delete release(m).arches.x86_64["rootfs.erofs"], /missing here: rootfs\.erofs$/],
+  ["no rootfs for one of two architectures", (m) => {
+    const { vmlinuz, "initrd.img": initrd } = release(m).arches.x86_64;
+    release(m).arches.arm64 = { vmlinuz, "initrd.img": initrd };
+  }, /arm64: .*missing here: rootfs\.erofs$/],
+  ["no kernel in a release that is not current", (m) => {
+    const { vmlinuz: _, ...files } = release(m).arches.x86_64;
+    m.assets.releases["2026.0303.1"] = { ...release(m), arches: { x86_64: files } };
+  }, /2026\.0303\.1.*missing here: vmlinuz$/],
   ["an unknown architecture", (m) => release(m).arches.sparc = release(m).arches.x86_64, /arm64 or x86_64/],
   ["a current version that is not a release", (m) => m.assets.current = "2026.0304.2", /one of the releases/],
   ["a hash of 63", (m) => release(m).arches.x86_64.vmlinuz.hash = "a".repeat(63), /64 hexadecimal/],
@@ -156,6 +167,10 @@ function rename(manifest: any, name: string): void {
 
 Deno.test("a valid manifest is parsed unchanged", () => {
   assertEquals(parseManifest(JSON.stringify(valid()), "x") as any, valid());
+  // The OBOM describes an image, and boots nothing.
+  const bare = valid();
+  delete release(bare).arches.x86_64["obom.cdx.json"];
+  assertEquals(parseManifest(JSON.stringify(bare), "x") as any, bare);
 });
 
 for (const [what, damage, message] of DAMAGE) {

@@ -159,6 +159,26 @@ Deno.test("a changed workspace is found: manifest, package, image, profile", asy
   assertEquals((await checkWorkspace(publisher.dir, keys)).ok, true);
 });
 
+Deno.test("an image without kernel, initrd or rootfs is not released, and none of it is copied", async () => {
+  await using publisher = await ReleaseWorkspace.make();
+  const workspace = await Workspace.open(publisher.dir);
+  const folder = await openRelease(workspace, { channel: "stable", version: "1.0.0" });
+  const path = await publisher.image("whole");
+  const text = await Deno.readTextFile(path);
+  for (const part of ["vmlinuz", "initrd.img", "rootfs.erofs"]) {
+    const manifest = JSON.parse(text);
+    delete manifest.assets.releases[manifest.assets.current].arches.x86_64[part];
+    await Deno.writeTextFile(path, JSON.stringify(manifest));
+    const { code } = await assertRejects(
+      () => describeProfile(workspace, folder, { assets: path }),
+      SbxError,
+      `missing here: ${part}`,
+    );
+    assertEquals(code, "manifest.invalid");
+  }
+  assertEquals(await Array.fromAsync(Deno.readDir(join(publisher.dir, folder))), []);
+});
+
 Deno.test("a revision of a profile is one document", async () => {
   await using publisher = await ReleaseWorkspace.make();
   await publisher.release("1.0.0");

@@ -1,9 +1,11 @@
 /** A channel that a publisher makes, served on loopback, followed by a home (docs/updates.md). */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { ARCHES, currentArch } from "../../../lib/base/arch/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { bootAssets, loadProfile } from "../../../lib/profile/mod.ts";
 import { formatUpdates } from "../../../cmd/sbx/updates.ts";
+import { addEntries, describeProfile, openRelease, Workspace } from "../../../lib/publish/mod.ts";
 import { Follower } from "../../helper/follower.ts";
 
 Deno.test("a release is checked, installed with its image, and followed by a newer one", async () => {
@@ -78,6 +80,36 @@ Deno.test("a server that goes back in time is refused, and the failure is the la
   assert(last_check?.problem?.includes(error.message.slice(0, 20)));
   assert(formatUpdates(await follower.updates.status()).includes("FAILED"));
   await assertRejects(() => follower.install(), SbxError);
+});
+
+Deno.test("a profile without an image for this machine leaves the installed one, and keeps no other one away", async () => {
+  await using follower = await Follower.make();
+  await follower.install();
+  const { workspace } = follower;
+  const [other] = ARCHES.filter((arch) => arch !== currentArch());
+  const assets = await workspace.image("other", other);
+  const file = join(workspace.root, "plain", "profile.toml");
+  await Deno.mkdir(dirname(file));
+  await Deno.writeTextFile(file, 'id = "plain"\nname = "P"\ndescription = ""\nrevision = "1.1.0"\n');
+  await Workspace.change(workspace.dir, async (change) => {
+    const target = { channel: "stable", version: "1.1.0" };
+    const folder = await openRelease(change, target);
+    const profiles = [
+      await describeProfile(change, folder, { assets, revision: "1.1.0" }),
+      await describeProfile(change, folder, { file }),
+    ];
+    await addEntries(change, target, { profiles });
+  });
+  await workspace.sign();
+  await workspace.publish();
+  const { code, message } = await assertRejects(() => follower.install(), SbxError);
+  assertEquals([code, message], [
+    "assets.arch.not_found",
+    `profile "code" 1.1.0 has no image for ${currentArch()}`,
+  ]);
+  assertEquals((await loadProfile(follower.home, "code")).revision, "1.0.0");
+  await bootAssets(follower.home, await loadProfile(follower.home, "code"), currentArch());
+  assertEquals((await loadProfile(follower.home, "plain")).revision, "1.1.0");
 });
 
 Deno.test("an image that does not match its pin installs nothing, and the next update does", async () => {
