@@ -36,6 +36,6 @@ export {
   verifyFile,
 } from "./resolve.ts";
 export { changeAssets } from "./lock.ts";
-export { parseManifestUrl } from "./url.ts";
+export { parseManifestUrl, requireTrustworthy } from "./url.ts";
 export { compareAssetVersions } from "./version.ts";
 export { type ImagePackages, ImageRecord, Manifest, ManifestFile, ManifestOrigin } from "./schema.ts";

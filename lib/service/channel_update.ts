@@ -2,6 +2,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import type { ProgressSink } from "../base/progress/mod.ts";
+import type { CheckedChannel } from "../release/mod.ts";
 import {
   compareProfiles,
   describeCheck,
@@ -16,6 +17,7 @@ import {
   requireUnowned,
   restoreProgram,
   saveCheck,
+  type UpdateSource,
 } from "../update/mod.ts";
 import { changeAssets } from "../asset/mod.ts";
 import { loadProfile } from "../profile/mod.ts";
@@ -47,8 +49,31 @@ export interface ChannelUpdate {
  * @throws {SbxError} the first failure, after the other profiles are installed: `update.source.not_found`, `profile.not_found`, `release.…`, `assets.…`
  */
 export async function updateFromChannel(options: ChannelUpdateOptions): Promise<ChannelUpdate> {
-  const { home, ids, allowDowngrade } = options;
+  const { home, allowDowngrade } = options;
   const { source, checked } = await channelOf(home, allowDowngrade, "sbx update profiles");
+  const { profiles, failures, sbx } = await installOffered(checked, source, options);
+  for (const error of failures.values()) throw error;
+  const { accepted, record } = checked;
+  return { release: record.version, profiles, accepted, ...(sbx && { sbx }) };
+}
+
+/** What {@linkcode installOffered} found and did. */
+export interface InstalledProfiles extends Pick<ChannelUpdate, "profiles" | "sbx"> {
+  /** by id: one profile that cannot be installed keeps no other one back */
+  failures: Map<string, unknown>;
+}
+
+/**
+ * Installs the new and newer profiles of a checked channel, and keeps the result of that check.
+ *
+ * @throws {SbxError} `profile.not_found`
+ */
+export async function installOffered(
+  checked: CheckedChannel,
+  source: UpdateSource,
+  options: ChannelUpdateOptions,
+): Promise<InstalledProfiles> {
+  const { home, ids } = options;
   const entries = checked.manifest.profiles.filter(({ id }) => ids.length === 0 || ids.includes(id));
   const missing = ids.find((id) => !entries.some((entry) => entry.id === id));
   if (missing !== undefined) {
@@ -58,17 +83,14 @@ export async function updateFromChannel(options: ChannelUpdateOptions): Promise<
   }
   const offered = await compareProfiles(home, checked);
   const profiles = offered.filter(({ id }) => entries.some((entry) => entry.id === id));
-  const failures: unknown[] = [];
+  const failures = new Map<string, unknown>();
   for (const each of profiles.filter(({ state }) => state !== "same" && state !== "yours")) {
     await installProfile(entries.find(({ id }) => id === each.id)!, each, { ...options, source })
-      .catch((error) => failures.push(error));
+      .catch((error) => failures.set(each.id, error));
   }
   const check = await describeCheck(home, source, checked);
   await saveCheck(home, check);
-  // One profile that cannot be installed here keeps no other one from this home.
-  if (failures.length > 0) throw failures[0];
-  const { accepted, record } = checked;
-  return { release: record.version, profiles, accepted, ...(check.sbx && { sbx: check.sbx }) };
+  return { profiles, failures, ...(check.sbx && { sbx: check.sbx }) };
 }
 
 /** Options of {@linkcode updateProgram}. */

@@ -22,6 +22,7 @@ export {
 export { ruleOfAsk, tryDraft } from "./rule_draft.ts";
 export { type ChannelUpdate, updateFromChannel, updatePins, updateProgram } from "./channel_update.ts";
 export { openCorp, useNetworkOf } from "./host_network.ts";
+export { updateAll, type UpdateReport, type UpdateResult } from "./update_all.ts";
 export { takeLock } from "./lock.ts";
 export { ServiceSocket } from "./socket.ts";
 export { readLogs } from "./logs.ts";

@@ -3,7 +3,7 @@ export { Change, readHistory, recordChange } from "./history.ts";
 export { compareProfiles, fetchPins, installProfile, type OfferedProfile } from "./profile.ts";
 export { intervalOf, jittered, parsePolicy } from "./schedule.ts";
 export { fetchChannel, fetchDocument, requireSource, type UpdateSource, updateSource } from "./source.ts";
-export { describeCheck, saveCheck, UpdateCheck, UpdateStatus, updateStatus } from "./status.ts";
+export { describeCheck, newerProgram, saveCheck, UpdateCheck, UpdateStatus, updateStatus } from "./status.ts";
 export {
   installProgram,
   type ProgramChange,

@@ -127,17 +127,23 @@ export async function describeCheck(
   source: UpdateSource,
   checked: CheckedChannel,
 ): Promise<UpdateCheck> {
-  const { record, manifest } = checked;
-  const sbx = manifest.binaries.find(({ name }) => name === "sbx")?.version;
+  const { record } = checked;
+  const sbx = newerProgram(checked);
   return {
     at: new Date().toISOString(),
     url: displayUrl(source.index),
     channel: source.channel,
     release: record.version,
     status: record.status,
-    ...(sbx && isNewer(sbx) && { sbx }),
+    ...(sbx && { sbx }),
     profiles: await compareProfiles(home, checked),
   };
+}
+
+/** Version of sbx in a release. @returns undefined when that is not newer than this one */
+export function newerProgram({ manifest }: Pick<CheckedChannel, "manifest">): string | undefined {
+  const version = manifest.binaries.find(({ name }) => name === "sbx")?.version;
+  return version !== undefined && isNewer(version) ? version : undefined;
 }
 
 function isNewer(version: string): boolean {

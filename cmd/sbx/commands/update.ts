@@ -1,9 +1,11 @@
 import { currentArch } from "../../../lib/base/arch/mod.ts";
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import type { ProgressSink } from "../../../lib/base/progress/mod.ts";
 import type { UpdateStatusBody as UpdateStatus } from "../../../lib/api/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
+import type { UpdateResult } from "../../../lib/service/mod.ts";
 import { connect } from "../connect.ts";
 import { ARCH_OPTION, archOf } from "../size.ts";
 import { formatUpdates } from "../updates.ts";
@@ -14,15 +16,17 @@ const DOWNGRADE = { name: "allow-downgrade", about: "install an older version th
 const install: Command = {
   name: "update install",
   usage:
-    "--assets --manifest URL [--manifest-hash BLAKE3] [--mirror URL]… [--arch ARCH] [--allow-downgrade] [--json]",
-  summary: "download and verify the files that VMs boot from, by their manifest",
+    "[--assets [--manifest URL [--manifest-hash BLAKE3] [--mirror URL]…] [--arch ARCH]] [--allow-downgrade] [--json]",
+  summary: "install what is new: sbx, profiles and images; or an image by the address of its manifest",
   notes: [
+    "Without options: the program and the profiles of the release channel, the fleet's rules, and images from where they " +
+    "came. What fails keeps nothing else back; the exit code is 1 then.",
     "An interrupted download continues where it stopped. VMs that run keep the files that they booted from.",
     "The word install may be left out.",
   ],
   options: [
-    { name: "assets", about: "update the assets" },
-    { name: "manifest", value: "URL", about: "manifest of the update: file://, https:// or http://" },
+    { name: "assets", about: "update images alone: all of this home, or the one of --manifest" },
+    { name: "manifest", value: "URL", about: "manifest of an image: file://, https:// or http://" },
     {
       name: "manifest-hash",
       value: "BLAKE3",
@@ -33,22 +37,24 @@ const install: Command = {
     DOWNGRADE,
     JSON_OPTION,
   ],
-  examples: ["sbx update --assets --manifest file:///srv/sbx/manifest.json"],
+  examples: ["sbx update", "sbx update --assets --manifest file:///srv/sbx/manifest.json"],
   async run(args) {
-    if (!args.has("assets") || !args.has("manifest")) {
-      throw usageError(
-        install,
-        "missing options: sbx update needs --assets and --manifest URL",
-        "sbx update profiles installs profiles of the channel",
-      );
-    }
-    return await updateAssets(args);
+    requireTogether(args, "manifest", "assets");
+    requireTogether(args, "arch", "assets");
+    for (const name of ["manifest-hash", "mirror"]) requireTogether(args, name, "manifest");
+    return await (args.has("manifest") ? updateAssets(args) : updateEverything(args));
   },
 };
 
+/** @throws {SbxError} `usage.invalid`: the first option was given without the second */
+function requireTogether(args: Arguments, option: string, other: string): void {
+  if (!args.has(option) || args.has(other)) return;
+  throw usageError(install, `--${option} needs --${other}`, "sbx update --help shows the options");
+}
+
 export const command: CommandGroup = {
   name: "update",
-  summary: "check for updates, and install assets, profiles and the program",
+  summary: "install what is new, or check for it: sbx, profiles and images",
   fallback: "install",
   subcommands: [
     install,
@@ -138,6 +144,63 @@ async function updateAssets(args: Arguments): Promise<number> {
     );
   }
   return 0;
+}
+
+async function updateEverything(args: Arguments): Promise<number> {
+  const { updateAll } = await import("../../../lib/service/mod.ts");
+  const { Progress } = await import("../../../lib/base/progress/mod.ts");
+  const stages = ["program", "assets", "profiles"].map((name) => ({ name, weight: 1 }));
+  const report = await (async () => {
+    using progress = new Progress(stages);
+    return await updateAll({
+      home: home(),
+      arch: archOf(args) ?? currentArch(),
+      imagesOnly: args.has("assets"),
+      allowDowngrade: args.has("allow-downgrade"),
+      progress: countingOnly(progress),
+      onWait,
+    });
+  })();
+  if (args.has("json")) await printJson(report);
+  else {
+    for (const result of report.updates) await print(formatResult(result));
+    for (const sentence of report.accepted) await print(`accepted as a downgrade: ${sentence}`);
+    if (report.channel === undefined && !args.has("assets")) {
+      note(
+        "no release channel is configured for profiles and sbx itself: SBX_RELEASE_CHANNELS_URL names one",
+      );
+    }
+  }
+  return report.updates.some(({ state }) => state === "failed") ? 1 : 0;
+}
+
+/** Without stages that have nothing to count: several images begin one each. */
+function countingOnly(progress: ProgressSink): ProgressSink {
+  return {
+    stage: (name, total = 0) => total > 0 && progress.stage(name, total),
+    advance: (units) => progress.advance(units),
+  };
+}
+
+const NOUNS: Record<UpdateResult["what"], string> = {
+  channel: "channel",
+  program: "sbx",
+  rules: "rules of the fleet's channel",
+  image: "image",
+  profile: "profile",
+};
+const STATES: Record<UpdateResult["state"], string> = {
+  installed: "installed",
+  newest: "is the newest",
+  kept: "kept",
+  available: "is available",
+  failed: "FAILED",
+};
+
+function formatResult({ what, name, version, from, state, reason, hint }: UpdateResult): string {
+  const subject = [NOUNS[what], name, version].filter(Boolean).join(" ");
+  const before = from ? `; it was ${from}` : "";
+  return `${subject}: ${STATES[state]}${before}${reason ? `: ${reason}` : ""}${hint ? `\n  ${hint}` : ""}`;
 }
 
 async function updateProfiles(args: Arguments): Promise<number> {
