@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isSemVer } from "../base/semver/mod.ts";
 import { BOOT_NAMES } from "./name.ts";
 
 /** Format of the asset manifest (docs/contracts.md §10). */
@@ -69,7 +70,7 @@ const ArchFiles = z.record(FileName, ManifestFile).superRefine((files, context) 
 const AssetRelease = z.strictObject({
   date: day,
   deprecated: z.boolean(),
-  min_binary: VersionString,
+  min_binary: VersionString.refine(isSemVer, "min_binary must be a SemVer version such as 1.2.0"),
   image: ImageRecord.optional().describe("absent: an image for every profile"),
   arches: nonEmpty(arch, ArchFiles, "arches"),
 });

@@ -1,6 +1,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import { checkToml, type TomlDocument } from "../toml/mod.ts";
-import { isCompatible } from "../base/semver/mod.ts";
+import { isCompatible, isSemVer } from "../base/semver/mod.ts";
+import { VERSION } from "../base/version/mod.ts";
 import { ProfileFile } from "./schema.ts";
 
 /** Contract of a VM: its resources and its permissions (docs/contracts.md §4). */
@@ -48,15 +49,26 @@ export function parseProfile(document: TomlDocument, { id, source, path }: Profi
 }
 
 /**
- * Refuses a profile that needs a newer sbx.
+ * Refuses a profile that needs a newer sbx, or whose `min_sbx_version` is no version.
  *
- * @throws {SbxError} `profile.incompatible`: `min_sbx_version` is not satisfied
+ * @throws {SbxError} `profile.incompatible`
  */
 export function requireCompatible(profile: Profile): void {
   if (profile.compatible) return;
+  const { id, revision, document: { path: file } } = profile;
+  const minimum = profile.min_sbx_version!;
+  if (!isSemVer(minimum)) {
+    throw new SbxError(
+      "profile.incompatible",
+      `profile "${id}" ${revision} is for no version of sbx: its min_sbx_version is ${
+        JSON.stringify(minimum)
+      }`,
+      { hint: `write a version such as ${VERSION} into ${file}, or remove min_sbx_version` },
+    );
+  }
   throw new SbxError(
     "profile.incompatible",
-    `profile "${profile.id}" needs sbx ${profile.min_sbx_version} or newer`,
+    `profile "${id}" ${revision} needs sbx ${minimum} or newer; this is sbx ${VERSION}`,
     { hint: "update sbx: sbx update" },
   );
 }

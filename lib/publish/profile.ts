@@ -14,6 +14,7 @@ import {
   type Profile,
 } from "../profile/mod.ts";
 import { digestBytes, type ProfileEntry } from "../release/mod.ts";
+import { ReleaseVersion } from "../release/schema.ts";
 import { parseToml, readToml, setKey, type TomlDocument } from "../toml/mod.ts";
 import { copyInto, readInput } from "./file.ts";
 import { FILE_MODE, FOLDER_MODE, UNSIGNED, type Workspace } from "./workspace.ts";
@@ -48,7 +49,7 @@ export async function describeProfile(
   if (revision !== undefined) document = setKey(document, [], "revision", revision);
   // Before anything is copied.
   requireSelfContained(document);
-  parseProfile(document, { id, source: "user", path: document.path });
+  requireVersion(parseProfile(document, { id, source: "user", path: document.path }));
   if (assets !== undefined && release) {
     const copied = await copyImage(workspace, `${folder}/${id}`, assets, release.arches, progress);
     document = await generateProfile(document, copied);
@@ -78,6 +79,17 @@ async function readDocument(file: string | undefined, id: string): Promise<TomlD
   throw new SbxError("release.profile.invalid", `the image is of profile "${id}", which is not built in`, {
     hint: "name its profile.toml too",
   });
+}
+
+/** Refuses a profile that no sbx would ever install. */
+function requireVersion({ min_sbx_version: minimum, document }: Profile): void {
+  const problem = ReleaseVersion.optional().safeParse(minimum).error?.issues[0].message;
+  if (problem === undefined) return;
+  throw new SbxError(
+    "release.profile.invalid",
+    `${document.path}: min_sbx_version ${problem}, and is ${JSON.stringify(minimum)}`,
+    { hint: "correct it, or remove it" },
+  );
 }
 
 /** A released profile is one document: paths of other files would lead nowhere on another host. */

@@ -76,9 +76,6 @@ interface ImageSources {
   kept: UpdateResult[];
 }
 
-/** Codes of what a newer program may install. */
-const NEEDS_PROGRAM = ["profile.incompatible", "assets.incompatible"];
-
 /** Ways to configure a source, for a home without any. */
 const SOURCES_HINT =
   "name a release channel: SBX_RELEASE_CHANNELS_URL=https://HOST/channels.json, or [release] " +
@@ -121,7 +118,8 @@ export async function updateAll(options: UpdateAllOptions): Promise<UpdateReport
   updates.push(...await updateImages(images, options));
   if (channel && checked) updates.push(...await updateProfiles(checked, channel, options));
   if (updates.some(({ what, state }) => what === "program" && state === "installed")) {
-    for (const each of updates.filter(({ code }) => code !== undefined && NEEDS_PROGRAM.includes(code))) {
+    // What failed for want of that very program.
+    for (const each of updates.filter(({ hint }) => hint?.startsWith("update sbx"))) {
       each.hint = "run sbx update again: the new program installs it";
     }
   }

@@ -8,7 +8,7 @@ import { type Home, writeAtomic } from "../base/home/mod.ts";
 import type { ProgressSink } from "../base/progress/mod.ts";
 import { compareSemVer } from "../base/semver/mod.ts";
 import { displayUrl, download, requireRoom } from "../download/mod.ts";
-import { type Asset, parseProfile, type Profile, profilePath } from "../profile/mod.ts";
+import { type Asset, parseProfile, type Profile, profilePath, requireCompatible } from "../profile/mod.ts";
 import { parseToml } from "../toml/mod.ts";
 import {
   type CheckedChannel,
@@ -92,15 +92,7 @@ export async function installProfile(
     source: "user",
     path,
   });
-  if (!profile.compatible) {
-    throw new SbxError(
-      "profile.incompatible",
-      `profile "${id}" ${revision} needs sbx ${profile.min_sbx_version} or newer`,
-      {
-        hint: "update sbx first",
-      },
-    );
-  }
+  requireCompatible(profile);
   requireBootable(profile, currentArch());
   await changeAssets(home, `installing profile "${id}"`, async () => {
     await fetchPins(home, profile, progress, source.index);

@@ -1,6 +1,7 @@
 import type { ProfileList } from "../../../lib/api/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
+import { isSemVer } from "../../../lib/base/semver/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
@@ -50,11 +51,18 @@ async function list(args: Arguments): Promise<number> {
     name,
     revision,
     source,
-    compatible ? "" : `needs sbx ${min_sbx_version}`,
+    compatible ? "" : formatMinimum(min_sbx_version!),
   ]);
   await print(table(["PROFILE", "NAME", "REVISION", "FROM", ""], rows));
   for (const { id, error } of answer.broken) note(`invalid profile ${id}: ${error}`);
   return 0;
+}
+
+/** Why a profile is not compatible. */
+function formatMinimum(version: string): string {
+  return isSemVer(version)
+    ? `needs sbx ${version}`
+    : `its min_sbx_version is no version: ${JSON.stringify(version)}`;
 }
 
 async function info(id: string, args: Arguments): Promise<number> {
@@ -75,7 +83,7 @@ async function info(id: string, args: Arguments): Promise<number> {
     ["description", profile.description],
     ["revision", profile.revision],
     ["from", profile.source],
-    ["compatible", profile.compatible ? "yes" : `no, needs sbx ${profile.min_sbx_version}`],
+    ["compatible", profile.compatible ? "yes" : `no, ${formatMinimum(profile.min_sbx_version!)}`],
     ["rules", `${profile.rule_count} of the profile, ${profile.default_rule_count} defaults`],
     ["MCP servers", String(profile.mcp_server_count)],
     ["packs", String(profile.pack_count)],

@@ -151,6 +151,7 @@ const DAMAGE: [string, (manifest: any) => void, RegExp][] = [
   ["a binary version with ..", (m) => m.binaries.current = "1..0", /must not contain/],
   ["a binary version with /", (m) => m.binaries.current = "1/0", /must not contain/],
   ["an asset version in another format", (m) => release(m, "1.2.3"), /YYYY\.MMDD\.N/],
+  ["a min_binary that is no version", (m) => release(m).min_binary = "soon", /min_binary must be a SemVer/],
   ["an invalid date", (m) => release(m).date = "2026-02-30", /date/],
 ];
 

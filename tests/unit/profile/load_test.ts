@@ -145,6 +145,19 @@ Deno.test("an incompatible profile loads, is marked, and is refused for use", ()
     assertEquals([code, statusOf(code)], ["profile.incompatible", 409]);
   }));
 
+Deno.test("a min_sbx_version that is no version is a fault of the profile, and not of sbx", () =>
+  withProfiles({ p: MINIMAL + 'min_sbx_version = "not-a-version"\n' }, async (home) => {
+    const profile = await loadProfile(home, "p");
+    assertEquals(profile.compatible, false);
+    const { code, message, hint } = assertThrows(() => requireCompatible(profile), SbxError);
+    assertEquals(code, "profile.incompatible");
+    assertEquals(
+      message,
+      `profile "p" 1.0.0 is for no version of sbx: its min_sbx_version is "not-a-version"`,
+    );
+    assertEquals(hint, `write a version such as ${VERSION} into ${profile.path}, or remove min_sbx_version`);
+  }));
+
 Deno.test("a broken profile is listed with its error and hides no other", () =>
   withProfiles({ good: MINIMAL.replace('"p"', '"good"'), bad: "x", "Bad Name": MINIMAL }, async (home) => {
     await Deno.mkdir(join(home.profilesDir, "folder", "profile.toml"), { recursive: true });

@@ -260,6 +260,8 @@ Deno.test("a profile that needs other files, or files of this machine, is not re
         "pins file:///kernel, a file of this",
       ],
       ["unknown = 1", "unknown"],
+      ['min_sbx_version = "not-a-version"', "min_sbx_version must be a SemVer version"],
+      ['min_sbx_version = "1.0.0+build"', "min_sbx_version must be a SemVer version without build metadata"],
     ]
   ) {
     await Deno.writeTextFile(
