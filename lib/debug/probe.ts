@@ -53,7 +53,25 @@ export async function diskOf(path: string): Promise<Disk> {
   return await within(look(), none);
 }
 
-export async function binaryOf(path: string | undefined): Promise<HostBinary> {
+/** Files of programs by name. A file of several names, such as that of all roles, is hashed once. */
+export async function binariesOf(
+  files: readonly (readonly [name: string, path: string | undefined])[],
+): Promise<Record<string, HostBinary>> {
+  const hashes = new Map<string, Promise<string>>();
+  const hashOnce = async (path: string) => {
+    const real = await Deno.realPath(path);
+    const hash = hashes.get(real) ?? hashOf(real);
+    hashes.set(real, hash);
+    return await hash;
+  };
+  const found = files.map(async ([name, path]) => [name, await binaryOf(path, hashOnce)] as const);
+  return Object.fromEntries(await Promise.all(found));
+}
+
+async function binaryOf(
+  path: string | undefined,
+  hashOnce: (path: string) => Promise<string>,
+): Promise<HostBinary> {
   const none = {
     path: path ?? "",
     exists: false,
@@ -72,7 +90,7 @@ export async function binaryOf(path: string | undefined): Promise<HostBinary> {
       size_bytes: size,
       mode_octal: bits.toString(8).padStart(4, "0"),
       executable: (bits & 0o111) !== 0,
-      hash: await hashOf(path),
+      hash: await hashOnce(path),
     };
   };
   return await within(look(), none, 2 * PROBE_MS);

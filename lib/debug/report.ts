@@ -1,7 +1,7 @@
 import { basename, dirname, join } from "node:path";
 import type { DebugReport } from "../api/mod.ts";
 import type { Home } from "../base/home/mod.ts";
-import { siblingProgram } from "../base/spawn/mod.ts";
+import { ROLE_PROGRAMS, siblingProgram } from "../base/spawn/mod.ts";
 import { versionInfo } from "../base/version/mod.ts";
 import { daemonPid, pidFileOf } from "../client/mod.ts";
 import { readSetup } from "../setup/mod.ts";
@@ -9,7 +9,7 @@ import { commandLineOf } from "../base/process/mod.ts";
 import { findProgram, libraryPath, TOOL_NAMES } from "../vm/mod.ts";
 import { assetsOf } from "./assets.ts";
 import { machineRedactor } from "./known.ts";
-import { binaryOf, diskOf, hashOf, logTail, runtimeFile, within } from "./probe.ts";
+import { binariesOf, diskOf, hashOf, logTail, runtimeFile, within } from "./probe.ts";
 import type { LiveState } from "./state.ts";
 
 /** Programs of Linux whose versions decide whether a VM runs. */
@@ -25,6 +25,15 @@ function unitsOf(os: string): string[] {
     "/usr/lib/systemd/user/sbx-service.service",
     "/usr/lib/systemd/user/sbx.service",
   ];
+}
+
+/** The programs of all roles; from sources also the runtime that runs them. */
+async function roleFiles(exe: string): Promise<(readonly [name: string, path: string | undefined])[]> {
+  const found = await Promise.all(ROLE_PROGRAMS.map(async (name) => {
+    const path = await within(siblingProgram(name), undefined);
+    return [name, path ?? (name === "sbx" ? exe : undefined)] as const;
+  }));
+  return Deno.build.standalone ? found : [...found, ["deno", exe] as const];
 }
 
 /** What runs VMs: a Mac's library, or Linux's programs. */
@@ -56,7 +65,7 @@ export async function debugReport(
       runtimeFile(home.gatewayTokenFile, { isSecret: true }),
     ]),
     Promise.all([home.dir, home.runDir, home.assetsDir].map(diskOf)),
-    Promise.all(hypervisorFiles(os).map(async ([name, path]) => [name, await binaryOf(path)] as const)),
+    binariesOf([...hypervisorFiles(os), ...await roleFiles(exe)]),
     processesOf(home, os),
     readSetup(home),
     assetsOf(home),
@@ -85,7 +94,7 @@ export async function debugReport(
     },
     disk: { home: disks[0], run: disks[1], assets: disks[2] },
     install: { bin_dir: dirname(launcher ?? exe), current_exe: exe, service_unit_path: unit },
-    host_binaries: { ...Object.fromEntries(binaries), sbx: await binaryOf(exe) },
+    host_binaries: binaries,
     processes,
     status: {
       issues: [...issues, problem, ...logs.map(({ problem }) => problem)].filter((each) =>

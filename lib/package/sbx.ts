@@ -1,19 +1,12 @@
 import { gzipSync } from "node:zlib";
+import { ROLE_PROGRAMS } from "../base/spawn/mod.ts";
 import { type Deb, type DebArch, debianVersion } from "./deb.ts";
 import { POSTINST, POSTRM, PRERM, UPDATE_ASSETS } from "./script.ts";
 import type { PackageFile } from "./tree.ts";
 import { ASSETS_TIMER, ASSETS_UNIT, INSTANCE_UNIT, USER_UNIT } from "./unit.ts";
 
 /** Programs beside `sbx`, each the same file under a name of its own. */
-export const ROLES = [
-  "sbx-admin",
-  "sbx-gateway",
-  "sbx-mcp",
-  "sbx-mcp-aggregator",
-  "sbx-process",
-  "sbx-service",
-  "sbx-tray",
-];
+export const ROLES = ROLE_PROGRAMS.filter((name) => name !== "sbx");
 
 /** What the package of sbx is made of. */
 export interface SbxParts {

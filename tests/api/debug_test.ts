@@ -47,7 +47,8 @@ Deno.test({
       await Deno.chown(out, 65534, 65534);
 
       await t.step("sbx debug", async () => {
-        const { code, stdout, stderr } = await sbx("debug", "--json");
+        // JSON, as the output is no terminal.
+        const { code, stdout, stderr } = await sbx("debug");
         assertEquals(code, 0, stderr);
         const { status, setup, runtime, logs } = JSON.parse(stdout);
         const issues = status.issues.join("\n");

@@ -12,7 +12,7 @@ export const command: Command = {
   summary: "print a report of this installation that can be sent to anyone",
   notes: [
     "Secrets, names of users and e-mail addresses are replaced. docs/debug.md says what each part tells.",
-    "Works without a service, and then says so.",
+    "It is JSON where the output is no terminal, and text on one. Works without a service, and then says so.",
   ],
   options: [
     JSON_OPTION,
@@ -32,7 +32,9 @@ export const command: Command = {
         });
       });
       note(`wrote ${path}`);
-    } else await (args.has("json") ? printJson(report) : print(formatReport(report)));
+    } else {await (args.has("json") || !Deno.stdout.isTerminal()
+        ? printJson(report)
+        : print(formatReport(report)));}
     return 0;
   },
 };

@@ -7,6 +7,18 @@ export interface SelfCommand {
   args: string[];
 }
 
+/** Names under which this build is installed, each a role; `sbx` is the CLI. */
+export const ROLE_PROGRAMS = [
+  "sbx",
+  "sbx-admin",
+  "sbx-gateway",
+  "sbx-mcp",
+  "sbx-mcp-aggregator",
+  "sbx-process",
+  "sbx-service",
+  "sbx-tray",
+];
+
 /** Root of the source tree; without meaning in a compiled program. */
 const SOURCE_ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..");
 /** Suffix that Linux adds to the path of a running program whose file was replaced, as by an update. */

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { DebugReport } from "../../../lib/api/debug.ts";
 import { formatReport } from "../../../cmd/sbx/debug_text.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
+import { ROLE_PROGRAMS } from "../../../lib/base/spawn/mod.ts";
 import { CredentialStore, storePath } from "../../../lib/credential/mod.ts";
 import { debugReport, stateFromDisk } from "../../../lib/debug/mod.ts";
 import { BREAKAGES, withHealthyHome, writeFile } from "../../helper/debug_home.ts";
@@ -38,7 +39,12 @@ Deno.test("a healthy home with a service: no issue, every part filled", () =>
     const { present, install_completed, vm_verified, providers_done } = report.setup;
     assertEquals([present, install_completed, vm_verified, providers_done], [true, true, true, false]);
     assertEquals(report.logs[0].tail, ["2026-11-24T10:00:00.000Z info ready"]);
-    assertEquals(report.host_binaries.sbx.hash.length, 64);
+    for (const name of ROLE_PROGRAMS) {
+      const { path, exists, size_bytes, mode_octal, executable, hash } = report.host_binaries[name];
+      assertEquals([path, exists, executable], [fromRoot(`bin/${name}`), true, true], name);
+      assertEquals([size_bytes > 0, mode_octal.length, hash.length], [true, 4, 64], name);
+    }
+    assertEquals(report.host_binaries.deno.path, Deno.execPath());
     assert(report.disk.home.total_bytes > report.disk.home.available_bytes);
     assert(formatReport(report).includes("matches the manifest"));
   }));

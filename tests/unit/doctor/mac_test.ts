@@ -1,6 +1,7 @@
 /** `sbx doctor` and `sbx debug` of a Mac: they look for the library and its entitlement, not for QEMU and KVM. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
+import { ROLE_PROGRAMS } from "../../../lib/base/spawn/mod.ts";
 import { debugReport } from "../../../lib/debug/mod.ts";
 import { type HostCheck, hostReport, type HostSystem } from "../../../lib/doctor/host/mod.ts";
 import { hostHypervisor } from "../../../lib/vm/mod.ts";
@@ -130,7 +131,7 @@ Deno.test("the debug report of a Mac has the library and launchd's agent in plac
     "darwin",
   );
   assertEquals([host.os, host.family], ["darwin", "unix"]);
-  assertEquals(Object.keys(host_binaries).sort(), ["libsbxvm.dylib", "sbx"]);
+  assertEquals(Object.keys(host_binaries).sort(), ["deno", "libsbxvm.dylib", ...ROLE_PROGRAMS]);
   assertStringIncludes(host_binaries["libsbxvm.dylib"].path, "libsbxvm.dylib");
   assertEquals(install.service_unit_path, "");
   await Deno.remove(dir, { recursive: true });
