@@ -45,6 +45,7 @@ export const ProfileInfo = z.object({
     generator_version: z.string(),
     rootfs_hash: z.string(),
     route: z.string(),
+    problem: z.string().optional().describe("why its file cannot be read, and what to do"),
   }).optional(),
 }).openapi("ProfileInfo");
 export type ProfileInfo = z.infer<typeof ProfileInfo>;

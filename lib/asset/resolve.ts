@@ -27,6 +27,7 @@ export interface Assets {
   kernel: AssetFile;
   initrd: AssetFile;
   rootfs: AssetFile;
+  /** as the manifest pins it: VMs boot without it, so that its file may be gone */
   obom?: AssetFile;
   /** what they were built of; absent in manifests for every profile */
   image?: ImageRecord;
@@ -72,7 +73,7 @@ export async function installedImage(home: Home, profile: string): Promise<Image
 /**
  * Resolves the files of an installed manifest's current release. {@linkcode verifyAssets} hashes them.
  *
- * @throws {SbxError} `assets.missing` (412): the manifest or one of its files is missing; `manifest.invalid`;
+ * @throws {SbxError} `assets.missing` (412): the manifest or one of its boot files is missing; `manifest.invalid`;
  * `assets.incompatible` (409)
  */
 export async function resolveAssets(home: Home, arch: Arch, profile = DEFAULT_IMAGE): Promise<Assets> {
@@ -95,12 +96,17 @@ export async function resolveAssets(home: Home, arch: Arch, profile = DEFAULT_IM
       },
     );
   }
-  const installed = new Map<string, AssetFile>();
-  for (const [name, { hash, size }] of Object.entries(files)) {
-    const file = { name, path: join(dir, installedName(name, hash)), hash, size };
-    if ((await Deno.stat(file.path).catch(() => null))?.isFile) installed.set(name, file);
+  const listed = new Map(
+    Object.entries(files).map(([name, { hash, size }]): [string, AssetFile] => [
+      name,
+      { name, path: join(dir, installedName(name, hash)), hash, size },
+    ]),
+  );
+  const missing: string[] = [];
+  for (const name of BOOT_NAMES) {
+    const info = await Deno.stat(listed.get(name)!.path).catch(() => null);
+    if (!info?.isFile) missing.push(name);
   }
-  const missing = BOOT_NAMES.filter((name) => !installed.has(name));
   if (missing.length > 0) {
     throw missingError(
       `${missing.join(", ")} of the asset release ${version} ${
@@ -108,13 +114,13 @@ export async function resolveAssets(home: Home, arch: Arch, profile = DEFAULT_IM
       } not installed`,
     );
   }
-  const obom = installed.get(OBOM);
+  const obom = listed.get(OBOM);
   return {
     version,
     arch,
-    kernel: installed.get(KERNEL)!,
-    initrd: installed.get(INITRD)!,
-    rootfs: installed.get(ROOTFS)!,
+    kernel: listed.get(KERNEL)!,
+    initrd: listed.get(INITRD)!,
+    rootfs: listed.get(ROOTFS)!,
     ...(obom && { obom }),
     ...(image && { image }),
   };

@@ -1,4 +1,5 @@
 import { type Arch, currentArch } from "../base/arch/mod.ts";
+import type { SbxError } from "../base/error/mod.ts";
 import type { Profile } from "./profile.ts";
 import type { Obom } from "./schema.ts";
 
@@ -24,6 +25,8 @@ export interface ProfileInfo {
     scope: "base_image";
     format: "cyclonedx-obom.v1";
     route: string;
+    /** why its file cannot be read, and what to do */
+    problem?: string;
   };
 }
 
@@ -34,12 +37,15 @@ export interface ProfileInfoOptions {
   arch?: Arch;
   /** descriptor of the OBOM; default is the profile's own for `arch` */
   obom?: Obom;
+  /** what is wrong with the file of the OBOM */
+  obomProblem?: SbxError;
 }
 
 /** Builds the answer of `GET /profiles/{id}/info`. */
 export function profileInfo(
   profile: Profile,
-  { defaultRuleCount, arch = currentArch(), obom = profile.obom?.arch[arch] }: ProfileInfoOptions,
+  { defaultRuleCount, arch = currentArch(), obom = profile.obom?.arch[arch], obomProblem }:
+    ProfileInfoOptions,
 ): ProfileInfo {
   const { id, name, description, icon_svg, revision, min_sbx_version, compatible, source } = profile;
   return {
@@ -65,6 +71,7 @@ export function profileInfo(
         format: "cyclonedx-obom.v1",
         ...obom,
         route: `/profiles/${id}/obom`,
+        ...(obomProblem && { problem: `${obomProblem.message} (${obomProblem.hint})` }),
       },
     }),
   };

@@ -69,6 +69,33 @@ async function readVerified(file: AssetFile): Promise<Uint8Array<ArrayBuffer>> {
   });
 }
 
+/**
+ * Looks whether the file of a profile's OBOM is there, with its size; {@linkcode readObom} hashes it.
+ *
+ * @returns `assets.missing`, with the way to get it again; undefined when it is there, or nothing pins one
+ */
+export async function missingObom(
+  home: Home,
+  profile: Profile,
+  arch: Arch = currentArch(),
+): Promise<SbxError | undefined> {
+  // A profile without an image is an issue of its own.
+  const file = await findFile(home, profile, arch).catch(() => undefined);
+  const info = file && await Deno.stat(file.path).catch(() => null);
+  if (!file || info?.isFile && info.size === file.size) return undefined;
+  const pin = profile.obom?.arch[arch];
+  const again = !pin
+    ? "sbx update --assets"
+    : URL.canParse(pin.url)
+    ? `sbx update pins ${profile.id}`
+    : `sbx update profiles ${profile.id}`;
+  const what = info?.isFile ? `has ${info.size} bytes, not ${file.size}` : "is gone";
+  // The message names the file alone: several profiles may have the same image.
+  return new SbxError("assets.missing", `the pinned OBOM ${file.path} ${what}`, {
+    hint: `install it again: ${again}`,
+  });
+}
+
 /** The OBOM's file, described or not: one that cannot be read is damaged, and not absent. */
 async function findFile(home: Home, profile: Profile, arch: Arch): Promise<AssetFile | undefined> {
   const pin = profile.obom?.arch[arch];

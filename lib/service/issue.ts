@@ -5,7 +5,7 @@ import type { Home } from "../base/home/mod.ts";
 import { caFiles, openCa } from "../ca/mod.ts";
 import { type CorpStore, corpSummary } from "../corp/mod.ts";
 import { CredentialStore, storePath } from "../credential/mod.ts";
-import { listProfiles } from "../profile/mod.ts";
+import { listProfiles, missingObom } from "../profile/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import { requireAssets } from "./asset_health.ts";
 import { requireCorpVersion } from "./corp_limit.ts";
@@ -48,6 +48,7 @@ export async function listIssues(sources: IssueSources): Promise<string[]> {
       [what, check],
     ): Probe => [what, () => Promise.resolve().then(check).then(() => [], describe)]),
     ["assets of profiles", () => profileIssues(sources)],
+    ["OBOMs of profiles", () => obomIssues(home)],
     ...healthProbes(sources),
   ]);
   // An issue of every profile is listed once.
@@ -104,6 +105,13 @@ async function profileIssues({ home, standing }: IssueSources): Promise<string[]
     );
   }));
   return issues.flat();
+}
+
+/** OBOMs that are pinned and not there: their images boot, without the evidence of what is in them. */
+async function obomIssues(home: Home): Promise<string[]> {
+  const profiles = (await listProfiles(home)).flatMap((each) => "profile" in each ? each.profile : []);
+  const missing = await Promise.all(profiles.map((profile) => missingObom(home, profile)));
+  return missing.flatMap((error) => error ? describe(error) : []);
 }
 
 /** VMs that failed, stand still, or lack something. */

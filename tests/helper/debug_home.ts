@@ -65,6 +65,11 @@ export const BREAKAGES: [what: string, spoil: (home: Home) => Promise<unknown>, 
     /vmlinuz .*not installed/,
   ],
   [
+    "the OBOM is gone",
+    async (home) => Deno.remove(await bootFile(home, "obom")),
+    /^profiles: the pinned OBOM \S+ is gone \(install it again: sbx update --assets\)$/,
+  ],
+  [
     "the manifest is damaged",
     ({ assetsDir }) => writeFile(join(assetsDir, "manifest.json"), "{"),
     /^assets: .*manifest\.json.*JSON/,

@@ -1,4 +1,4 @@
-import type { ProfileList } from "../../../lib/api/mod.ts";
+import type { ProfileInfo, ProfileList } from "../../../lib/api/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { isSemVer } from "../../../lib/base/semver/mod.ts";
@@ -67,7 +67,7 @@ function formatMinimum(version: string): string {
 
 async function info(id: string, args: Arguments): Promise<number> {
   const answer = await (await connect()).json<
-    { profile: ProfileList["profiles"][0]; obom?: Record<string, unknown> }
+    ProfileInfo
   >(
     "GET",
     `/profiles/${segment(id, "profile")}/info`,
@@ -88,6 +88,7 @@ async function info(id: string, args: Arguments): Promise<number> {
     ["MCP servers", String(profile.mcp_server_count)],
     ["packs", String(profile.pack_count)],
     ["OBOM", obom && `${obom.name}, ${obom.hash}, by ${obom.generator} ${obom.generator_version}`],
+    ["problem", obom?.problem],
   ]));
   return 0;
 }

@@ -4,6 +4,7 @@ import type { Home } from "../../../lib/base/home/mod.ts";
 import {
   listProfiles,
   loadProfile,
+  missingObom,
   obomDescriptor,
   profileInfo,
   readObom,
@@ -31,8 +32,12 @@ export function routeProfiles(app: Hono, home: Home, countDefaultRules: () => Pr
   });
   handle(app, profileRoutes.info, async ({ params }): Promise<ProfileInfo> => {
     const profile = await loadProfile(home, params.id);
-    const [defaultRuleCount, obom] = await Promise.all([countDefaultRules(), obomDescriptor(home, profile)]);
-    return profileInfo(profile, { defaultRuleCount, obom });
+    const [defaultRuleCount, obom, obomProblem] = await Promise.all([
+      countDefaultRules(),
+      obomDescriptor(home, profile),
+      missingObom(home, profile),
+    ]);
+    return profileInfo(profile, { defaultRuleCount, obom, obomProblem });
   });
   handle(app, profileRoutes.obom, async ({ params }) => {
     const bytes = await readObom(home, await loadProfile(home, params.id));

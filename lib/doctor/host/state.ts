@@ -8,7 +8,7 @@ import { count } from "../../base/text/mod.ts";
 import { caFiles, openCa } from "../../ca/mod.ts";
 import { corpPlaces, findCorpPlace, loadCorp } from "../../corp/mod.ts";
 import { CredentialStore, findKeyring, storePath } from "../../credential/mod.ts";
-import { bootAssets, listProfiles } from "../../profile/mod.ts";
+import { bootAssets, listProfiles, missingObom } from "../../profile/mod.ts";
 import { readToml } from "../../toml/mod.ts";
 import { failed, failure, type HostProbe, note, ok, type Outcome } from "./check.ts";
 
@@ -163,14 +163,16 @@ const BROKEN_MAX = 3;
 
 async function checkProfiles(home: Home): Promise<Outcome> {
   const broken: Outcome[] = [];
-  /** images that cannot be looked at, which may be of every profile */
+  /** images that cannot be looked at, or lack their OBOM, which may be of every profile */
   const noImage: Outcome[] = [];
   const ready: string[] = [];
   for (const listed of await listProfiles(home)) {
     if ("error" in listed) {
-      broken.push(failure(listed.error, `sbx profile show ${listed.id}`));
+      broken.push(failure(listed.error, `sbx profile info ${listed.id}`));
       continue;
     }
+    const gone = await missingObom(home, listed.profile);
+    if (gone) noImage.push(failure(gone, INSTALL));
     await bootAssets(home, listed.profile, currentArch()).then(
       () => ready.push(listed.id),
       (error) => {

@@ -1,6 +1,7 @@
 /** Issues that `sbx status` reports. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { dirname, join } from "node:path";
+import { currentArch } from "../../../lib/base/arch/mod.ts";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import { caFiles, openCa } from "../../../lib/ca/mod.ts";
 import { CorpStore } from "../../../lib/corp/mod.ts";
@@ -78,6 +79,14 @@ const CASES: [string, (home: Home) => Promise<unknown>, RegExp][] = [
     (home) => write(join(home.profilesDir, "mine", "profile.toml"), "id = ["),
     /mine.*profile\.toml/,
   ],
+  ["an OBOM that a profile pins and that is gone", (home) =>
+    write(
+      join(home.profilesDir, "mine", "profile.toml"),
+      PROFILE.slice(0, PROFILE.indexOf("[")) +
+        `[obom.arch.${currentArch()}]\nname = "o.json"\nurl = "https://example.org/o.json"\n` +
+        `hash = "blake3:${"a".repeat(64)}"\nsize = 9\ngenerator = "g"\ngenerator_version = "1"\n` +
+        `rootfs_hash = "blake3:${"b".repeat(64)}"\n`,
+    ), /^the pinned OBOM \S+ is gone \(install it again: sbx update pins mine\)$/],
   ["a CA key that others may read", async (home) => {
     await openCa(home);
     await Deno.chmod(caFiles(home).key, 0o644);
