@@ -1,6 +1,7 @@
-import { basename } from "node:path";
+import { basename, join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { type BinaryEntry, digestFile, type PackageEntry } from "../release/mod.ts";
+import { extractProgram, linkTarget } from "../update/program/mod.ts";
 import { copyInto, readInput } from "./file.ts";
 import { readComponents } from "./sbom.ts";
 import { UNSIGNED, type Workspace } from "./workspace.ts";
@@ -37,7 +38,9 @@ export async function describePackage(
   const componentOf = readComponents(await readInput(sbom), sbom);
   const described: BinaryEntry[] = [];
   for (const binary of binaries) {
-    const { sha256, blake3 } = await digestInput(binary.file);
+    const digests = await digestInput(binary.file);
+    if (kind === "deb") await requireIn(file, binary, digests);
+    const { sha256, blake3 } = digests;
     described.push({
       name: basename(binary.path),
       version,
@@ -62,6 +65,44 @@ export async function describePackage(
     sbom: await copyInto(workspace, folder, sbom),
   };
   return { packages: [entry], binaries: described };
+}
+
+/** Most links from the path of a binary to its file. */
+const LINKS_MAX = 4;
+
+/**
+ * Refuses a binary that is not the one in its package: hosts would refuse it after they have fetched the package. A `.pkg`
+ * is not opened: only macOS can.
+ *
+ * @throws {SbxError} `release.package.invalid`
+ */
+async function requireIn(
+  deb: string,
+  { path, file }: PackageFiles["binaries"][number],
+  given: Awaited<ReturnType<typeof digestInput>>,
+): Promise<void> {
+  const work = await Deno.makeTempDir({ prefix: "sbx-release-" });
+  try {
+    let place = path;
+    for (let links = 0, next; links < LINKS_MAX && (next = await linkTarget(deb, place)); links++) {
+      place = next;
+    }
+    const packed = await extractProgram(deb, place, join(work, "binary")).catch((cause) => {
+      throw new SbxError("release.package.invalid", `${path} cannot be taken out of ${deb}`, {
+        cause,
+        hint: `dpkg-deb --contents ${deb} lists its files; the path of --binary begins with /`,
+      });
+    });
+    if (packed.sha256 === given.sha256 && packed.blake3 === given.blake3) return;
+    throw new SbxError(
+      "release.package.invalid",
+      `${path} in ${deb} is not ${file}: SHA-256 ${packed.sha256}, ${packed.bytes} bytes, against ${given.sha256}, ` +
+        `${given.bytes} bytes`,
+      { hint: "give the file that the package was built from" },
+    );
+  } finally {
+    await Deno.remove(work, { recursive: true });
+  }
 }
 
 async function digestInput(path: string) {

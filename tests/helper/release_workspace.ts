@@ -60,17 +60,16 @@ export class ReleaseWorkspace implements AsyncDisposable {
     return await generateManifest(dir, { binaryVersion: "0.1.0" });
   }
 
-  /** text of the program in a release's package; without it, packages are no packages of Debian */
-  program?: (version: string) => string;
+  /** text of the program in a release's package */
+  program = (version: string) => `binary ${version}`;
 
   /** Writes a package with its SBOM. */
   async package(version: string): Promise<{ file: string; sbom: string; binary: string }> {
     const [file, sbom, binary] = [`sbx_${version}_amd64.deb`, "sbx-sbom.spdx.json", "sbx"].map((name) =>
       join(this.root, name)
     );
-    await Deno.writeTextFile(binary, this.program?.(version) ?? `binary ${version}`);
-    if (this.program) await this.#deb(version, binary);
-    else await Deno.writeTextFile(file, `deb ${version}`);
+    await Deno.writeTextFile(binary, this.program(version));
+    await this.#deb(version, binary);
     const packages = [{ SPDXID: "SPDXRef-sbx", name: "sbx" }];
     await Deno.writeTextFile(sbom, JSON.stringify({ spdxVersion: "SPDX-2.3", packages }));
     return { file, sbom, binary };

@@ -1,3 +1,4 @@
+import { dirname, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { Digest } from "../../base/hash/mod.ts";
 
@@ -45,4 +46,24 @@ export async function extractProgram(
   await file.sync();
   const { blake3, sha256 } = digest.digest();
   return { blake3, sha256: sha256!, bytes: digest.size };
+}
+
+/** Lists one member of a package. */
+const LIST = 'dpkg-deb --fsys-tarfile "$1" | tar -tvf - ".$2"';
+
+/**
+ * Finds where a path of a Debian package leads, if it is a symbolic link.
+ *
+ * @param path absolute path that the package installs
+ * @returns an absolute path; undefined for anything else
+ */
+export async function linkTarget(deb: string, path: string): Promise<string | undefined> {
+  const { stdout } = await new Deno.Command("bash", {
+    args: ["-o", "pipefail", "-c", LIST, "bash", deb, path],
+    env: { LC_ALL: "C" },
+    stdin: "null",
+    stderr: "null",
+  }).output();
+  const target = /^l.* -> (.+)$/m.exec(new TextDecoder().decode(stdout))?.[1];
+  return target === undefined ? undefined : resolve(dirname(path), target);
 }

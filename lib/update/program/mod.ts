@@ -1,3 +1,4 @@
+export { extractProgram, linkTarget } from "./deb.ts";
 /** Updates of the program itself, where no package manager owns it (docs/updates.md, "The program"). */
 export { installProgram, type ProgramChange, restoreProgram } from "./install.ts";
 export { programPath, requireUnowned } from "./place.ts";

@@ -2,9 +2,11 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { writeDeb } from "../../../lib/package/mod.ts";
 import {
   addEntries,
   checkWorkspace,
+  describePackage,
   describeProfile,
   initWorkspace,
   markRelease,
@@ -53,8 +55,9 @@ Deno.test("a release is added, signed, checked, published, verified, and read by
     fetch: publisher.fetch,
     now: publisher.now,
   });
+  const { size } = await Deno.stat(join(publisher.root, "sbx_1.0.0_amd64.deb"));
   assertEquals(manifest.packages.map(({ name, kind, bytes }) => [name, kind, bytes]), [
-    ["sbx_1.0.0_amd64.deb", "deb", 9],
+    ["sbx_1.0.0_amd64.deb", "deb", size],
   ]);
   assertEquals(manifest.binaries.map(({ name, path, sbom_component }) => [name, path, sbom_component]), [
     ["sbx", "/usr/bin/sbx", "SPDXRef-sbx"],
@@ -157,6 +160,55 @@ Deno.test("a changed workspace is found: manifest, package, image, profile", asy
     await Deno.writeFile(path, bytes);
   }
   assertEquals((await checkWorkspace(publisher.dir, keys)).ok, true);
+});
+
+Deno.test("a binary that is not the one in its package is not released", async () => {
+  await using publisher = await ReleaseWorkspace.make();
+  const workspace = await Workspace.open(publisher.dir);
+  const folder = await openRelease(workspace, { channel: "stable", version: "1.0.0" });
+  const binary = join(publisher.root, "sbx");
+  await Deno.writeTextFile(binary, "of the package");
+  const deb = await writeDeb({
+    control: {
+      Package: "sbx",
+      Version: "1.0.0",
+      Architecture: "amd64",
+      Maintainer: "t <t@example.com>",
+      Description: "sbx",
+    },
+    files: [
+      { path: "usr/bin/sbx", content: { copyOf: binary }, mode: 0o755 },
+      { path: "usr/bin/sbx-service", content: { linkTo: "sbx" } },
+      { path: "usr/bin/loop", content: { linkTo: "loop" } },
+    ],
+    sourceDateEpoch: 1_764_000_000,
+  }, publisher.root);
+  const sbom = join(publisher.root, "sbom.json");
+  const packages = ["sbx", "sbx-service"].map((name) => ({ SPDXID: `SPDXRef-${name}`, name }));
+  await Deno.writeTextFile(sbom, JSON.stringify({ spdxVersion: "SPDX-2.3", packages }));
+  const describe = (path: string) =>
+    describePackage(workspace, folder, {
+      file: deb,
+      sbom,
+      version: "1.0.0",
+      binaries: [{ path, file: binary }],
+    });
+  const refused = async (path: string) => {
+    const { code, message } = await assertRejects(() => describe(path), SbxError);
+    assertEquals(code, "release.package.invalid");
+    assertEquals(await Array.fromAsync(Deno.readDir(join(publisher.dir, folder))), []);
+    return message;
+  };
+  for (const path of ["/usr/bin/none", "usr/bin/sbx", "/usr/bin", "/usr/bin/loop"]) {
+    assert((await refused(path)).includes(path));
+  }
+  await Deno.writeTextFile(binary, "of another build");
+  assert((await refused("/usr/bin/sbx")).startsWith(`/usr/bin/sbx in ${deb} is not ${binary}: SHA-256 `));
+  await Deno.writeTextFile(binary, "of the package");
+  // A role is a link to the program.
+  const { binaries: [role] } = await describe("/usr/bin/sbx-service");
+  const { binaries: [program] } = await describe("/usr/bin/sbx");
+  assertEquals([role.name, role.blake3], ["sbx-service", program.blake3]);
 });
 
 Deno.test("an image without kernel, initrd or rootfs is not released, and none of it is copied", async () => {
