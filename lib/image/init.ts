@@ -1,5 +1,5 @@
 import { GUEST_NETWORK } from "../guest/wire/mod.ts";
-import { PORT_ADDRESS, SCRATCH_OPTIONS, TEMPLATE_READY } from "../vm/mod.ts";
+import { FLOOR_READY, PORT_ADDRESS, SCRATCH_OPTIONS, TEMPLATE_READY } from "../vm/mod.ts";
 import { HELD_FILES_MAX, KEEPER_PATH } from "./keeper.ts";
 import { MODULES_PATH } from "./network.ts";
 
@@ -24,8 +24,8 @@ const ROSETTA =
  * Its cost is part of every boot, and under emulation a fork takes 10 ms. Mounts the agent does not need to
  * start (workspace, pseudo-terminals, loopback) run beside it, and the agent waits for `/run/sbx/mounted`
  * before it sends `BootReady`. Network modules and sbx-net-proxy take as long again: they wait until the
- * agent writes to `/run/sbx/booted`. Kernel parameters arrive as environment: `sbx_floor` powers off at once
- * (the floor benchmarks compare with), `sbx_scratch` says that there is a disk for the guest's writes, `sbx_template`
+ * agent writes to `/run/sbx/booted`. Kernel parameters arrive as environment: `sbx_floor` says that init runs, and powers off
+ * (the trial of KVM, and the floor that benchmarks compare with), `sbx_scratch` says that there is a disk for the guest's writes, `sbx_template`
  * that the machine will be written down and started many times, `sbx_hvc` that the console needs the driver of group 3,
  * `sbx_poweroff` that a restart does not end the machine, `sbx_rosetta` that Rosetta is shared, `sbx_fixed` that the vsock cannot be ejected, `sbx_blank` that the disk may not be formatted yet, and `sbx_v8_flags` adapts the agent to the accelerator.
  * Commands without a path are busybox applets, which its shell runs without an exec; that needs /proc. Modules are
@@ -34,7 +34,7 @@ const ROSETTA =
 export const INIT = `#!/bin/busybox sh
 b=/bin/busybox
 off() { [ -n "$sbx_poweroff" ] && $b poweroff -f; $b reboot -f; }
-[ -n "$sbx_floor" ] && off
+[ -n "$sbx_floor" ] && { printf '\n%s\n' '${FLOOR_READY}'; off; }
 
 stage() { read -r up _ </proc/uptime; stages="$stages$1 $up
 "; }

@@ -75,10 +75,10 @@ export class StatusReport {
   }
 
   async #accelerator(): Promise<{ accelerator: string; reason: string }> {
-    return await this.#sources.accelerators.choose().catch((error) => ({
-      accelerator: "unknown",
-      reason: messageOf(error),
-    }));
+    return await this.#sources.accelerators.choose().then(
+      ({ accelerator, reason }) => ({ accelerator, reason }),
+      (error) => ({ accelerator: "unknown", reason: messageOf(error) }),
+    );
   }
 
   async #assets(): Promise<SystemStatus["assets"]> {

@@ -1,6 +1,7 @@
 import type { SbxError } from "../base/error/mod.ts";
 import type { GuestLink } from "../guest/mod.ts";
 import type { Machine, MachineExit } from "../vm/mod.ts";
+import { panicOf } from "./panic.ts";
 
 /** Longest time in `ms` between the end of the agent's connection and of a machine that powers off. */
 const POWER_OFF_MS = 2000;
@@ -11,11 +12,16 @@ interface End {
   last_error?: string;
 }
 
-/** Waits until a machine has ended, or its guest is lost: then it is killed. */
+/**
+ * Waits until a machine has ended, or its guest is lost: then it is killed.
+ *
+ * @param console path of its console's log
+ */
 export async function endOf(
   machine: Machine,
   currentLink: () => GuestLink,
   isStopping: () => boolean,
+  console: string,
 ): Promise<End> {
   const lost = await lostBefore(machine, currentLink);
   if (lost) {
@@ -28,11 +34,12 @@ export async function endOf(
     if (!poweredOff && !isStopping()) return { state: "Defunct", last_error: lost.message };
   }
   const { code, signal } = await machine.exited;
-  if (isStopping() || (code === 0 && !signal)) return { state: "Stopped" };
-  return {
-    state: "Defunct",
-    last_error: `the machine ended unexpectedly (${signal ?? `exit code ${code}`})`,
-  };
+  if (isStopping()) return { state: "Stopped" };
+  // A kernel that panics restarts its machine, which ends like one that powers off.
+  const panic = await panicOf(console);
+  if (panic === undefined && code === 0 && !signal) return { state: "Stopped" };
+  const how = panic === undefined ? signal ?? `exit code ${code}` : `its kernel: ${panic}`;
+  return { state: "Defunct", last_error: `the machine ended unexpectedly (${how})` };
 }
 
 /** The loss of the guest, if it comes before the machine's end. A link that was replaced is not the guest's loss. */

@@ -129,7 +129,7 @@ export class Session {
     stages.all.push(...guestStages);
     stages.note("ready");
     await this.#report.keep({ state: "Running", boot_stages: stages.all });
-    endOf(this.#machine!, () => this.#link, () => this.#stopping)
+    endOf(this.#machine!, () => this.#link, () => this.#stopping, `${this.#spec.logs}/console.log`)
       .then(({ state, last_error }) => this.#finish(state, last_error));
     this.#health.takeReserve();
     await this.#health.pauseIfNeeded();

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { limit } from "../base/time/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
 
 /** Longest log of a machine's helper program, in `bytes`; the rest is dropped. */
@@ -45,15 +46,20 @@ async function drainToLog(from: ReadableStream<Uint8Array>, path: string): Promi
   }
 }
 
-/** Waits until a helper program listens on its socket; false when it ends first or takes too long. */
+/** Longest wait for a helper program's socket, in `ms`. */
+const LISTEN_MS = limit(5000);
+
+/** Waits until a helper program listens on its socket; false when it ends first, takes too long, or `signal` is aborted. */
 export async function waitForSocket(
   path: string,
   child: Deno.ChildProcess,
-  deadlineMs = 5000,
+  deadlineMs = LISTEN_MS,
+  signal?: AbortSignal,
 ): Promise<boolean> {
   let ended = false;
   child.status.then(() => ended = true);
-  for (const deadline = performance.now() + deadlineMs; performance.now() < deadline && !ended;) {
+  const deadline = performance.now() + deadlineMs;
+  while (performance.now() < deadline && !ended && !signal?.aborted) {
     if (await isListening(path)) return true;
     await new Promise((resolve) => setTimeout(resolve, 2));
   }

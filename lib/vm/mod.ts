@@ -1,6 +1,12 @@
 /** Virtual machines: one interface and its hypervisors. */
-export { type AcceleratorChoice, chooseAccelerator } from "./accelerator.ts";
+export {
+  type AcceleratorChoice,
+  chooseAccelerator,
+  knownAccelerator,
+  probeAccelerator,
+} from "./accelerator.ts";
 export { bareArguments, PORT_ADDRESS, TEMPLATE_READY } from "./command.ts";
+export { FLOOR_REACHED, FLOOR_READY, panicIn } from "./console.ts";
 export {
   type Accelerator,
   type Features,

@@ -3,7 +3,7 @@ import { currentArch } from "../../lib/base/arch/mod.ts";
 import type { VmInfo } from "../../lib/api/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { bootAssets, loadProfile } from "../../lib/profile/mod.ts";
-import { type Accelerator, bareArguments, findTools } from "../../lib/vm/mod.ts";
+import { type Accelerator, bareArguments, findTools, FLOOR_REACHED } from "../../lib/vm/mod.ts";
 import type { Sbx } from "./sbx.ts";
 
 /** @returns a boot with kernel, initrd, processors, memory and accelerator of a VM */
@@ -14,9 +14,11 @@ export async function bareBoot({ env }: Sbx, vm: VmInfo): Promise<() => Promise<
   const args = bareArguments({ ...machine, arch: currentArch(), kernel: kernel.path, initrd: initrd.path }, [
     "sbx_floor=1",
   ]);
-  const bare = new Deno.Command(findTools().qemu, { args, stdin: "null", stdout: "null", stderr: "piped" });
+  const bare = new Deno.Command(findTools().qemu, { args, stdin: "null", stdout: "piped", stderr: "piped" });
   return async () => {
-    const { success, stderr } = await bare.output();
-    if (!success) throw new Error(`bare QEMU failed: ${new TextDecoder().decode(stderr)}`);
+    const { success, stdout, stderr } = await bare.output();
+    const [console, errors] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
+    // After a panic QEMU ends with 0 as well.
+    if (!success || !FLOOR_REACHED.test(console)) throw new Error(`bare QEMU failed: ${errors}${console}`);
   };
 }

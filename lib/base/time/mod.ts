@@ -1,5 +1,35 @@
 /** Timers: most do not keep the process alive. */
 
+/** Variable that multiplies limits of time, and its range (docs/contracts.md §1). */
+export const TIME_FACTOR_VARIABLE = "SBX_TIME_FACTOR";
+const FACTOR_MIN = 1, FACTOR_MAX = 1000;
+
+// Read when the program starts: roles give up the permission to read their environment.
+const factor = timeFactor();
+
+/**
+ * A limit of time on this machine: `ms` times SBX_TIME_FACTOR. For waits that end with an error, not for intervals or
+ * for the life of anything.
+ */
+export function limit(ms: number): number {
+  return ms * factor;
+}
+
+/** The factor that is set. @returns 1 where there is none, it is no factor, or the environment is closed or absent */
+function timeFactor(): number {
+  try {
+    const set = Deno.env.get(TIME_FACTOR_VARIABLE);
+    return isTimeFactor(set) ? Number(set) : 1;
+  } catch {
+    return 1;
+  }
+}
+
+/** Whether a value of SBX_TIME_FACTOR counts. */
+export function isTimeFactor(value: string | undefined): boolean {
+  return Boolean(value) && Number(value) >= FACTOR_MIN && Number(value) <= FACTOR_MAX;
+}
+
 /** `setTimeout` that does not keep the process alive. */
 export function backgroundTimeout(callback: () => void, ms: number): number {
   const timer = setTimeout(callback, ms) as unknown as number;

@@ -1,14 +1,17 @@
 /** Programs of the host: virtualization, QEMU, the vsock device, virtiofsd, user namespaces. */
-import { join } from "node:path";
+import type { Home } from "../../base/home/mod.ts";
+import { limit } from "../../base/time/mod.ts";
 import { findProgram, lackOfSaveState, requireUserNamespace, TOOL_NAMES } from "../../vm/mod.ts";
 import { failed, failure, type HostProbe, note, ok, type Outcome } from "./check.ts";
 import type { HostSystem } from "./system.ts";
 
 const [QEMU, VSOCK, VIRTIOFSD] = TOOL_NAMES;
+/** Longest trial of KVM, in `ms`: the trial has limits of its own, with a reason. */
+const KVM_MS = limit(35_000);
 const KVM_GROUP = 'sudo usermod -aG kvm "$USER", then log in again';
 
 export const PROGRAM_PROBES: HostProbe[] = [
-  { id: "virtualization", title: "virtualization", run: checkVirtualization },
+  { id: "virtualization", title: "virtualization", run: checkVirtualization, within: KVM_MS },
   {
     id: "qemu",
     title: "QEMU",
@@ -24,13 +27,11 @@ export const PROGRAM_PROBES: HostProbe[] = [
   { id: "uidmap", title: "subordinate ids", run: checkUidmap },
 ];
 
-/** Looks at /dev/kvm, and at what the first boot found out about it. */
-async function checkVirtualization({ runDir }: { runDir: string }): Promise<Outcome> {
-  const device = await Deno.open("/dev/kvm", { read: true, write: true }).catch((error) => error as Error);
+/** Tries KVM with the installed kernel, whatever the service found when it did. */
+async function checkVirtualization(home: Home, { kvm, tryKvm }: HostSystem): Promise<Outcome> {
+  const device = await Deno.open(kvm, { read: true, write: true }).catch((error) => error as Error);
   if (device instanceof Error) {
-    if (!(device instanceof Deno.errors.NotFound)) {
-      return failed("this user may not open /dev/kvm: VMs are emulated, which is slow", KVM_GROUP);
-    }
+    if (!(device instanceof Deno.errors.NotFound)) return await closedDevice(kvm);
     const flags = await Deno.readTextFile("/proc/cpuinfo").catch(() => "");
     const vendor = /\b(vmx|svm)\b/.exec(flags)?.[1];
     return vendor === undefined
@@ -41,12 +42,21 @@ async function checkVirtualization({ runDir }: { runDir: string }): Promise<Outc
       );
   }
   device.close();
-  const stored = await Deno.readTextFile(join(runDir, "accelerator.json")).then(JSON.parse).catch(() =>
-    undefined
-  );
-  if (stored?.accelerator === "kvm") return ok("KVM booted a kernel");
-  if (stored?.accelerator === "tcg") return note(`${stored.reason}`);
-  return ok("/dev/kvm opens; the first VM tries it");
+  const choice = await tryKvm(home);
+  if (!choice) return note(`${kvm} opens; whether it boots a kernel is tried once an image is installed`);
+  const { accelerator, reason } = choice;
+  return accelerator === "kvm" ? ok(`tried now: ${reason}`) : note(`tried now: ${reason}, which is slow`);
+}
+
+/** A device that this user may not open. The group helps where the device is its own. */
+async function closedDevice(kvm: string): Promise<Outcome> {
+  const detail = `this user may not open ${kvm}: VMs are emulated, which is slow`;
+  const [{ gid, mode }, groups] = await Promise.all([
+    Deno.stat(kvm),
+    Deno.readTextFile("/etc/group").catch(() => ""),
+  ]);
+  const isOfGroup = new RegExp(`^kvm:[^:]*:${gid}:`, "m").test(groups) && ((mode ?? 0) & 0o060) === 0o060;
+  return isOfGroup ? failed(detail, KVM_GROUP) : note(`${detail}; it is open to root alone`);
 }
 
 async function checkProgram({ output }: HostSystem, name: string, remedy: string): Promise<Outcome> {

@@ -1,5 +1,8 @@
 /** What checks ask a machine: its own answers, or those that a test gives in its place. */
-import { hostHypervisor, type Hypervisor } from "../../vm/mod.ts";
+import { resolveAssets } from "../../asset/mod.ts";
+import { currentArch } from "../../base/arch/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+import { type AcceleratorChoice, hostHypervisor, type Hypervisor, probeAccelerator } from "../../vm/mod.ts";
 import { PROBE_MS } from "./limit.ts";
 
 /** The machine that is checked. */
@@ -13,6 +16,10 @@ export interface HostSystem {
   /** Output of a program; undefined where it is missing, fails or takes too long. */
   output(program: string, args: readonly string[]): Promise<string | undefined>;
   hypervisor(): Pick<Hypervisor, "features" | "lackOf" | "requireHost">;
+  /** KVM's device */
+  kvm: string;
+  /** Boots the installed kernel under KVM; undefined where no image is installed. */
+  tryKvm(home: Home): Promise<AcceleratorChoice | undefined>;
 }
 
 /** This machine. */
@@ -22,6 +29,8 @@ export const THIS_SYSTEM: HostSystem = {
   exe: Deno.execPath(),
   output,
   hypervisor: () => hostHypervisor(),
+  kvm: "/dev/kvm",
+  tryKvm,
 };
 
 async function output(program: string, args: readonly string[]): Promise<string | undefined> {
@@ -36,4 +45,14 @@ async function output(program: string, args: readonly string[]): Promise<string 
   } catch {
     return undefined;
   }
+}
+
+async function tryKvm(home: Home): Promise<AcceleratorChoice | undefined> {
+  const arch = currentArch();
+  const assets = await resolveAssets(home, arch).catch(() => undefined);
+  if (!assets) return undefined;
+  return await probeAccelerator(
+    { arch, kernel: assets.kernel.path, initrd: assets.initrd.path },
+    home.runDir,
+  );
 }

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import { caFiles, openCa } from "../../../lib/ca/mod.ts";
 import { CredentialStore, storePath } from "../../../lib/credential/mod.ts";
-import { hostReport } from "../../../lib/doctor/host/mod.ts";
+import { hostReport, THIS_SYSTEM } from "../../../lib/doctor/host/mod.ts";
 
 async function withHome(test: (home: Home) => Promise<void>): Promise<void> {
   const dir = await Deno.makeTempDir();
@@ -106,4 +106,28 @@ Deno.test("looking changes nothing in the home", () =>
   withHome(async (home) => {
     await hostReport(home);
     assertEquals(await Array.fromAsync(Deno.readDir(home.dir), ({ name }) => name), []);
+  }));
+
+Deno.test("KVM is tried each time, and the line says how it went", () =>
+  withHome(async (home) => {
+    const kvm = join(home.dir, "kvm");
+    await Deno.writeTextFile(kvm, "");
+    let tried = 0;
+    const line = async (choice?: Awaited<ReturnType<typeof THIS_SYSTEM.tryKvm>>) => {
+      const system = { ...THIS_SYSTEM, kvm, tryKvm: () => (tried++, Promise.resolve(choice)) };
+      const { checks } = await hostReport(home, {}, system);
+      const check = checks.find(({ id }) => id === "virtualization")!;
+      return [check.state, check.detail];
+    };
+    assertEquals(await line({ accelerator: "kvm", reason: "KVM booted a kernel" }), [
+      "ok",
+      "tried now: KVM booted a kernel",
+    ]);
+    assertEquals(await line({ accelerator: "tcg", reason: "QEMU cannot use KVM: busy; VMs are emulated" }), [
+      "skipped",
+      "tried now: QEMU cannot use KVM: busy; VMs are emulated, which is slow",
+    ]);
+    assertEquals(tried, 2);
+    const [state, detail] = await line();
+    assertEquals([state, detail.includes("tried once an image is installed")], ["skipped", true]);
   }));

@@ -37,6 +37,8 @@ function mac(
       asked.push(program);
       return Promise.resolve(answers[program] || undefined);
     },
+    kvm: "/nowhere",
+    tryKvm: () => Promise.resolve(undefined),
     hypervisor: () => ({
       features,
       lackOf: () => "the framework does not save such machines",

@@ -21,6 +21,7 @@ const LINUX_ONLY: Record<string, string> = {
   "lib/image/tree.ts": "images are built on Linux",
   "lib/live/calls.ts": "the framework shares folders itself: no masks there yet",
   "lib/package/script.ts": "runs where a Debian package is installed",
+  "lib/vm/accelerator.ts": "there is no KVM to try",
   "lib/vm/child.ts": "no helper programs: the framework runs in the process",
   "lib/vm/clock.ts": "the framework's guests are not emulated",
   "lib/vm/identity.ts": "the framework's version and the chip",
@@ -44,8 +45,8 @@ const LINUX_PROGRAMS: Record<string, string> = {
   "lib/live/serve.ts": "setpriv: no --live",
   "lib/service/scratch.ts": "mkfs.ext4: the guest formats its disk",
   "lib/update/program/place.ts": "dpkg-query: a program that no package owns is updated by hand",
-  "lib/vm/accelerator.ts": "setpriv: there is no KVM to try",
   "lib/vm/child.ts": "setpriv: no helper programs, and the framework's machine ends with the process",
+  "lib/vm/kvm_probe.ts": "setpriv: there is no KVM to try",
 };
 const PROGRAM = /Command\("(?:setpriv|mkfs|dpkg|systemctl|unshare|mount)/;
 
