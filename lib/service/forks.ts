@@ -6,7 +6,7 @@ import { madeBy, sessionPaths, type VmRecord } from "../session/mod.ts";
 import { type Boot, makeBoot, maxRunning } from "./boot.ts";
 import { makeForkFiles } from "./fork_files.ts";
 import { readRequest } from "./request.ts";
-import { keptMachine } from "./suspension.ts";
+import { acceleratorOf, keptMachine } from "./suspension.ts";
 import { requireAction, type Vm } from "./vm.ts";
 import type { VmMakerOptions } from "./vm_maker.ts";
 import { VmProcess } from "./vm_process.ts";
@@ -51,6 +51,7 @@ export class Forks {
       const boot = await makeBoot(this.#options, source.record.profile_id, request);
       const kept = await this.#kept(source);
       if (kept.assets) await this.#options.standing.requireMachine(source.record.name, kept.assets);
+      if (kept.assets) await acceleratorOf(source, this.#options, boot.assets);
       requireAction(source, "fork", this.#hypervisor);
       const vms = this.#reserve(source, { ...boot.record, ...kept, made_by: madeBy(client) }, names);
       const content = { request, contract: boot.contract };

@@ -4,12 +4,13 @@ import { log } from "../base/log/mod.ts";
 import { isSuspended, writeState } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import { recordStep } from "../setup/mod.ts";
-import type { AcceleratorChoice } from "../vm/mod.ts";
+import type { AcceleratorChoice, Hypervisor } from "../vm/mod.ts";
 import type { AcceleratorChooser } from "./accelerator.ts";
 import type { ProcessNotice } from "./notice.ts";
 import { settle } from "./settle.ts";
 import { SpareProcess } from "./spare.ts";
 import { spawnProcess } from "./spawn.ts";
+import { acceleratorOf } from "./suspension.ts";
 import type { Templates } from "./templates.ts";
 import { isAlive, type Vm } from "./vm.ts";
 
@@ -18,6 +19,7 @@ export interface LauncherOptions {
   home: Home;
   settings: SettingsStore;
   accelerators: AcceleratorChooser;
+  hypervisor: Hypervisor;
   templates: Templates;
   /** a VM's process reported a state, or is gone */
   onState(vm: Vm, state: Vm["state"]): void;
@@ -51,14 +53,14 @@ export class Launcher {
    * @throws {SbxError} `vm.boot_failed`, `assets.mismatch`, `assets.missing`; the VM is Defunct then
    */
   async launch(vm: Vm, assets: Assets, by: "resume" | "fork" = "resume"): Promise<void> {
-    const { home, accelerators } = this.#options;
+    const { home } = this.#options;
     vm.state = { state: "Booting", boot_stages: [], pid: 0 };
     // The last report of the process before this one may still be on its way.
     vm.watch = undefined;
     const process = await spawnProcess(home, vm, this.#spare);
     try {
       const [choice] = await Promise.all([
-        accelerators.choose(assets),
+        acceleratorOf(vm, this.#options, assets),
         process.listening,
         verifyAssets(assets),
       ]);

@@ -13,9 +13,11 @@ export async function settle(paths: Vm["paths"], last: Vm["state"]): Promise<Vm[
   await Deno.remove(paths.sockets, { recursive: true }).catch(() => {});
   await discardUnfinished(paths);
   await sealRecord(paths, last.pid);
-  if (last.state === "Stopped" || last.state === "Suspended" || last.state === "Defunct") return last;
-  if (await isSuspended(paths)) {
-    // It ended between the last byte of its memory and its report.
+  const hasMemory = await isSuspended(paths);
+  const isOver = last.state === "Stopped" || last.state === "Defunct";
+  if (isOver || last.state === "Suspended" && hasMemory) return last;
+  if (hasMemory) {
+    // It ended between the last byte of its memory and its report, or before its guest had answered again.
     const state = { ...last, state: "Suspended" as const };
     await writeState(paths, state).catch(() => {});
     return state;
@@ -23,7 +25,9 @@ export async function settle(paths: Vm["paths"], last: Vm["state"]): Promise<Vm[
   const state = {
     ...last,
     state: "Defunct" as const,
-    last_error: `its process (pid ${last.pid}) exited without reporting a reason`,
+    last_error: last.state === "Suspended"
+      ? "it ended while it resumed, and its disk has changed since its memory was written"
+      : `its process (pid ${last.pid}) exited without reporting a reason`,
   };
   await writeState(paths, state).catch(() => {});
   return state;

@@ -14,7 +14,7 @@ import type { Registry } from "./registry.ts";
 import { readRequest } from "./request.ts";
 import type { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
-import { type Asker, comesBack, forgetMemory, keptMachine } from "./suspension.ts";
+import { acceleratorOf, type Asker, comesBack, forgetMemory, keptMachine } from "./suspension.ts";
 import { removeLeftSpares } from "./spare_files.ts";
 import { infoOf, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
 import { type MakeOptions, VmMaker } from "./vm_maker.ts";
@@ -123,6 +123,8 @@ export class Supervisor {
       const boot = await makeBoot(this.#options, vm.record.profile_id, request);
       const kept = await keptMachine(vm);
       if (kept.assets) await this.#options.standing.requireMachine(vm.record.name, kept.assets);
+      // Before anything of it changes.
+      if (kept.assets) await acceleratorOf(vm, this.#options, boot.assets);
       const live = await renewLive(this.#options, vm);
       vm.record = { ...vm.record, ...boot.record, ...live, ...kept };
       vm.problem = undefined;

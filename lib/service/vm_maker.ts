@@ -7,7 +7,7 @@ import type { Hypervisor } from "../vm/mod.ts";
 import { type BootSources, DEFAULT_PROFILE, makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
 import { withoutSecrets } from "./captured.ts";
 import { companionContract } from "./companions.ts";
-import type { Launcher } from "./launch.ts";
+import type { Launcher, LauncherOptions } from "./launch.ts";
 import { liveFolder } from "./live_folder.ts";
 import type { Registry } from "./registry.ts";
 import { readRequest, type VmRequest } from "./request.ts";
@@ -19,7 +19,7 @@ import { makeVmFiles } from "./vm_files.ts";
 import { VmProcess } from "./vm_process.ts";
 
 /** Parts of the service that a new VM involves. */
-export interface VmMakerOptions extends BootSources {
+export interface VmMakerOptions extends BootSources, Pick<LauncherOptions, "accelerators"> {
   hypervisor: Hypervisor;
   registry: Registry;
   sessions: Sessions;

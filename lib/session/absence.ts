@@ -6,7 +6,7 @@ import type { SessionPaths, VmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import { takeCopy, type VmCopy } from "./fork.ts";
 import { rejoinGuest } from "./start.ts";
-import { writeDown } from "./suspend.ts";
+import { type MemoryOrigin, writeDown } from "./suspend.ts";
 
 /** A guest that is there, and its machine. */
 export interface PresentGuest {
@@ -15,6 +15,8 @@ export interface PresentGuest {
   spec: MachineSpec;
   machine: Machine;
   link: GuestLink;
+  /** the machine that its memory is of */
+  origin(): Promise<MemoryOrigin>;
 }
 
 export interface AbsenceOptions {
@@ -61,7 +63,9 @@ export class Absence {
   async suspend(guest: PresentGuest, end: () => Promise<void>): Promise<void> {
     const { gate: { asks } } = await this.#options.enforcement;
     const { machine, link, paths } = guest;
-    const { written, settled } = await this.#leave(guest, () => writeDown(machine, link, paths, asks), end);
+    const origin = await guest.origin();
+    const write = () => writeDown(machine, link, paths, asks, origin);
+    const { written, settled } = await this.#leave(guest, write, end);
     await written;
     await settled;
   }

@@ -7,7 +7,7 @@ import type { LastEvent } from "../ledger/mod.ts";
 import type { Machine } from "../vm/mod.ts";
 import type { VmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
-import { suspendedImage, writeShell } from "./suspend.ts";
+import { type MemoryOrigin, suspendedImage, writeBeside } from "./suspend.ts";
 
 /** The running VM. */
 export interface ForkSource {
@@ -15,6 +15,8 @@ export interface ForkSource {
   link: GuestLink;
   record: Pick<VmRecord, "scratch_gb">;
   paths: Pick<VmPaths, "scratch" | "workspace">;
+  /** the machine that its memory is of */
+  origin(): Promise<MemoryOrigin>;
   /** the last event of its session */
   lastEvent(): Promise<LastEvent | undefined>;
 }
@@ -44,6 +46,7 @@ export async function takeCopy(source: ForkSource, to: VmPaths): Promise<VmCopy>
     await Deno.mkdir(image.dir, { mode: 0o700 });
     // The machine writes its disk out when it is stopped: what is on it already takes no time then.
     if (hasScratch) await syncFile(paths.scratch);
+    const origin = await source.origin();
     const { shellState } = link;
     let event: LastEvent | undefined;
     const { stillMs, write } = await machine.copy(image, () => link.detach(), async () => {
@@ -55,7 +58,7 @@ export async function takeCopy(source: ForkSource, to: VmPaths): Promise<VmCopy>
         copySparse(paths.workspace, to.workspace),
       ]);
     });
-    await writeShell(to, shellState);
+    await writeBeside(to, origin, shellState);
     const writeOrFail = () =>
       write().catch((cause) => {
         throw forkError(cause);

@@ -4,7 +4,13 @@ export * from "./files/mod.ts";
 export { PAUSED_HINT } from "./health.ts";
 export { loadAhead } from "./ahead.ts";
 export { Session } from "./session.ts";
-export { discard as discardSuspended, discardUnfinished, isSuspended } from "./suspend.ts";
+export {
+  discard as discardSuspended,
+  discardUnfinished,
+  isSuspended,
+  type MemoryOrigin,
+  readOrigin,
+} from "./suspend.ts";
 export { SpareMachine } from "./spare.ts";
 export type { BootStatement, ContractStatement, SessionStatement } from "./statement.ts";
 export { hasEnded } from "./report.ts";

@@ -21,7 +21,7 @@ import { DiskReserve } from "./reserve.ts";
 import type { SpareMachine } from "./spare.ts";
 import { Stages } from "./stages.ts";
 import { startMachine } from "./start.ts";
-import { isSuspended, requireRoom } from "./suspend.ts";
+import { discard, isSuspended, originOf, requireRoom } from "./suspend.ts";
 
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = 15_000;
@@ -100,14 +100,19 @@ export class Session {
       await this.#boot(accelerator, start);
     } catch (cause) {
       const error = asSbxError(cause, "booting the VM");
-      // Memory that could not be taken up again is still there for another try.
-      await this.#finish(await isSuspended(this.#paths) ? "Suspended" : "Defunct", error.message);
+      await this.#machine?.kill();
+      // Memory that could not be taken up again is still there for another try, unless its guest has written to its disk.
+      const isKept = await isSuspended(this.#paths);
+      if (!isKept) await discard(this.#paths);
+      await this.#finish(isKept ? "Suspended" : "Defunct", error.message);
       throw error;
     }
   }
 
   async #boot(accelerator: Accelerator, start: BootCall["start"]): Promise<void> {
     checkBootConfig(this.record.env, this.record.files);
+    // Memory of another state of its disk, left by a process that was killed.
+    if (start.from !== "suspended") await discard(this.#paths);
     const stages = new Stages();
     const onDiskFull = () => void this.#health.diskFull().catch((error) => log.warn(error));
     const spare = await this.#spare?.takeFor(this.record, { accelerator, start }, onDiskFull);
@@ -221,6 +226,7 @@ export class Session {
       spec: this.#spec!,
       machine: this.#machine!,
       link: this.#link,
+      origin: () => originOf(this.#hypervisor, this.#spec!),
     };
   }
 

@@ -51,13 +51,13 @@ function startFrom(session: StartingSession, start: BootCall["start"]): Promise<
   }
 }
 
-/** Goes on with the memory of a suspended VM or of a copied one, which is gone before its guest can change the disk. */
+/** Goes on with the memory of a suspended VM or of a copied one, which is kept until its guest has answered. */
 async function fromSuspended(session: StartingSession, { by, why }: FromMemory): Promise<Stage[]> {
   const { hypervisor, spec, stage, paths } = session;
   const [shell, asks] = await Promise.all([readShell(paths), readAsks(paths)]);
   const link = await session.openLink();
   if (shell) link.adoptShell(shell);
-  const machine = await hypervisor.restore(spec, suspendedImage(paths), () => discard(paths));
+  const machine = await hypervisor.restore(spec, suspendedImage(paths));
   await handOver(session, machine);
   stage("machine started");
   session.onStarted({ by, why });
@@ -67,6 +67,7 @@ async function fromSuspended(session: StartingSession, { by, why }: FromMemory):
     meetGuest(session, machine, link, () => stage("guest connected")),
     asking,
   ]);
+  await discard(paths);
   return stages;
 }
 

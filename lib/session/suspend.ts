@@ -1,5 +1,5 @@
-/** A VM whose memory is on disk: written when it is suspended, gone when it runs again. */
-import { statfs } from "node:fs/promises";
+/** A VM whose memory is on disk: written when it is suspended, gone when its guest has answered again. */
+import { stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { SbxError } from "../base/error/mod.ts";
@@ -7,7 +7,7 @@ import { formatBytes } from "../base/progress/mod.ts";
 import type { GuestLink, ShellState } from "../guest/mod.ts";
 import type { AskQueue } from "../policy/mod.ts";
 import { KeptAsk } from "../policy/ask/schema.ts";
-import type { Machine, MachineImage } from "../vm/mod.ts";
+import type { Hypervisor, Machine, MachineImage, MachineSpec } from "../vm/mod.ts";
 import type { SessionPaths } from "./files/paths.ts";
 
 /** What the link knew, beside the machine. */
@@ -15,7 +15,16 @@ const LinkState = z.strictObject({
   shell: z.strictObject({ id: z.string(), replay: z.base64() }).optional(),
 });
 
+/** The machine that memory is of: it fits no other. */
+const MemoryOrigin = z.strictObject({
+  accelerator: z.enum(["kvm", "tcg", "vz"]),
+  host: z.strictObject({ hypervisor: z.string(), processor: z.string(), machine: z.string() }),
+});
+export type MemoryOrigin = z.infer<typeof MemoryOrigin>;
+
 type Place = Pick<SessionPaths, "suspended">;
+/** Memory is of use as long as the VM's disk is as it was. */
+type PlaceAndDisk = Pick<SessionPaths, "suspended" | "scratch">;
 
 /** Folder with the machine's image. */
 export function suspendedImage({ suspended }: Place): MachineImage {
@@ -45,8 +54,9 @@ export async function requireRoom(machine: Machine, { suspended }: Place): Promi
 export async function writeDown(
   machine: Machine,
   link: GuestLink,
-  { suspended }: Place,
+  { suspended, scratch }: PlaceAndDisk,
   asks: AskQueue,
+  origin: MemoryOrigin,
 ): Promise<void> {
   const work = unfinished(suspended);
   let kept: KeptAsk[] = [];
@@ -56,7 +66,7 @@ export async function writeDown(
     await Deno.mkdir(image.dir, { recursive: true, mode: 0o700 });
     const { shellState } = link;
     await machine.snapshot(image, () => link.detach());
-    await writeShell({ suspended: work }, shellState);
+    await writeBeside({ suspended: work, scratch }, origin, shellState);
     kept = asks.take();
     await Deno.writeTextFile(asksPath({ suspended: work }), JSON.stringify(kept), { mode: 0o600 });
     await Deno.rename(work, suspended);
@@ -68,12 +78,39 @@ export async function writeDown(
   }
 }
 
-/** Keeps what {@linkcode readShell} returns. */
-export async function writeShell(place: Place, shell: ShellState | undefined): Promise<void> {
-  const state: z.infer<typeof LinkState> = {
+/** The machine that memory written now is of. */
+export async function originOf(
+  hypervisor: Pick<Hypervisor, "identity">,
+  spec: Pick<MachineSpec, "arch" | "cpus" | "ramMb" | "accelerator">,
+): Promise<MemoryOrigin> {
+  return { accelerator: spec.accelerator, host: await hypervisor.identity(spec) };
+}
+
+/** Writes what belongs to the memory of a machine that has stopped: its origin, its disk's state, its shell. */
+export async function writeBeside(
+  place: PlaceAndDisk,
+  origin: MemoryOrigin,
+  shell: ShellState | undefined,
+): Promise<void> {
+  const link: z.infer<typeof LinkState> = {
     shell: shell && { id: shell.id, replay: shell.replay.toBase64() },
   };
-  await Deno.writeTextFile(linkPath(place), JSON.stringify(state), { mode: 0o600 });
+  const options = { mode: 0o600 };
+  await Promise.all([
+    Deno.writeTextFile(linkPath(place), JSON.stringify(link), options),
+    Deno.writeTextFile(originPath(place), JSON.stringify(origin), options),
+    Deno.writeTextFile(diskPath(place), await diskState(place), options),
+  ]);
+}
+
+/** The machine that a VM's memory is of. @returns undefined for memory of an earlier sbx */
+export async function readOrigin(place: Place): Promise<MemoryOrigin | undefined> {
+  try {
+    return MemoryOrigin.parse(JSON.parse(await Deno.readTextFile(originPath(place))));
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
 }
 
 /** The shell that runs in a suspended VM. */
@@ -98,7 +135,7 @@ export async function discardUnfinished({ suspended }: Place): Promise<void> {
 }
 
 /**
- * Removes the memory of a VM: it is of no use once its disk has changed. It is gone at once, so that a process that is
+ * Removes the memory of a VM. It is gone at once, so that a process that is
  * killed meanwhile leaves none of which a part is missing.
  */
 export async function discard({ suspended }: Place): Promise<void> {
@@ -119,8 +156,25 @@ async function remove(path: string): Promise<void> {
   });
 }
 
-export async function isSuspended({ suspended }: Place): Promise<boolean> {
-  return await Deno.lstat(suspended).then(() => true, () => false);
+/**
+ * Whether a VM has memory that it can go on with. A guest that has changed its disk since must not: the disk of its
+ * memory is another one.
+ */
+export async function isSuspended(place: PlaceAndDisk): Promise<boolean> {
+  if (!await Deno.lstat(place.suspended).then(() => true, () => false)) return false;
+  const written = await Deno.readTextFile(diskPath(place)).catch(() => undefined);
+  return written === undefined || written === await diskState(place);
+}
+
+/** Changes with every write to a VM's disk; the same for a copy. */
+async function diskState({ scratch }: PlaceAndDisk): Promise<string> {
+  try {
+    const { size, mtimeNs } = await stat(scratch, { bigint: true });
+    return `${size} ${mtimeNs}`;
+  } catch (error) {
+    if ((error as { code?: string }).code === "ENOENT") return "none";
+    throw error;
+  }
 }
 
 function unfinished(suspended: string): string {
@@ -133,6 +187,15 @@ function discarded(suspended: string): string {
 
 function asksPath({ suspended }: Place): string {
   return join(suspended, "asks.json");
+}
+
+function originPath({ suspended }: Place): string {
+  return join(suspended, "machine.json");
+}
+
+/** File with the state of the disk that memory belongs to. */
+function diskPath({ suspended }: Place): string {
+  return join(suspended, "disk");
 }
 
 function linkPath({ suspended }: Place): string {

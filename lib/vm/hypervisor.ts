@@ -124,10 +124,9 @@ export interface Hypervisor {
    * Starts a machine from an image. The image's machine had the same processors, memory, root disk and accelerator; its
    * guest finds disk, folder and vsock when it looks for new devices.
    *
-   * @param beforeRun called when nothing of the image is needed any more, and before the guest changes its disk
    * @throws {SbxError} `vm.image_failed`: the image does not fit, or is damaged
    */
-  restore(spec: MachineSpec, image: MachineImage, beforeRun?: () => Promise<void>): Promise<Machine>;
+  restore(spec: MachineSpec, image: MachineImage): Promise<Machine>;
 }
 
 /** Path of the Unix socket for guest connections to one vsock port of the host. */

@@ -56,16 +56,11 @@ export class QemuMachine implements Machine {
     await this.#memory.read(ramPath(image));
   }
 
-  /**
-   * Gives a machine with its memory its state and the devices of its VM, and lets it run.
-   *
-   * @param beforeRun called when nothing of the image is needed any more
-   */
-  async load(image: MachineImage, beforeRun?: () => Promise<void>): Promise<void> {
+  /** Gives a machine with its memory its state and the devices of its VM, and lets it run. */
+  async load(image: MachineImage): Promise<void> {
     const [qmp, state] = await Promise.all([this.#connect(), Deno.readFile(statePath(image))]);
     await loadState(qmp, this.#path("state"), state);
     if (this.#helpers) await this.#plug(qmp);
-    await beforeRun?.();
     await qmp.execute("cont");
   }
 

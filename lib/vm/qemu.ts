@@ -66,11 +66,7 @@ export class Qemu implements Hypervisor {
     }
   }
 
-  async restore(
-    spec: MachineSpec,
-    image: MachineImage,
-    beforeRun?: () => Promise<void>,
-  ): Promise<Machine> {
+  async restore(spec: MachineSpec, image: MachineImage): Promise<Machine> {
     const helpers = spawnHelpers(spec);
     let machine: QemuMachine | undefined;
     try {
@@ -78,7 +74,7 @@ export class Qemu implements Hypervisor {
       if (plugged.length > 0) await helpers?.listening();
       machine = spawnMachine(spec, helpers, { from: "memory", plugged });
       const late = rejectAfter(RESTORE_DEADLINE_MS, () => new Error("QEMU did not answer in time"));
-      await Promise.race([load(machine, helpers, image, beforeRun), late]);
+      await Promise.race([load(machine, helpers, image), late]);
       return machine;
     } catch (cause) {
       await (machine ?? helpers)?.kill();
@@ -94,10 +90,9 @@ async function load(
   machine: QemuMachine,
   helpers: Helpers | undefined,
   image: MachineImage,
-  beforeRun?: () => Promise<void>,
 ): Promise<void> {
   await Promise.all([machine.fill(image), helpers?.listening()]);
-  await machine.load(image, beforeRun);
+  await machine.load(image);
 }
 
 function spawnHelpers(spec: MachineSpec): Helpers | undefined {

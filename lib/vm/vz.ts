@@ -68,17 +68,10 @@ export class Vz implements Hypervisor {
     return machine;
   }
 
-  async restore(
-    spec: MachineSpec,
-    image: MachineImage,
-    beforeRun?: () => Promise<void>,
-  ): Promise<Machine> {
+  async restore(spec: MachineSpec, image: MachineImage): Promise<Machine> {
     const machine = await this.#create(spec);
     await machine.begin(
-      async (handle) => {
-        await handle.restore(image.dir);
-        await beforeRun?.();
-      },
+      (handle) => handle.restore(image.dir),
       "vm.image_failed",
       "the machine could not be started from memory",
     );

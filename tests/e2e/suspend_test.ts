@@ -151,6 +151,35 @@ Deno.test("a VM is suspended and comes back", async (t) => {
     });
 
     await t.step(
+      "memory of a machine under KVM is refused where machines are emulated, and kept",
+      async () => {
+        const folder = join(sbx.home, "sessions", id, "suspended");
+        assertEquals(await exists(folder), false, "a guest that has answered needs none");
+        await sbx.ok("suspend", "dev");
+        const origin = await Deno.readTextFile(join(folder, "machine.json"));
+        const { accelerator } = JSON.parse(await sbx.ok("info", "dev", "--json"));
+        assertEquals(JSON.parse(origin).accelerator, accelerator);
+        const other = accelerator === "kvm"
+          ? origin.replace(/model name[^\\]*/, "model name : other")
+          : origin.replace('"tcg"', '"kvm"');
+        await Deno.writeTextFile(join(folder, "machine.json"), other);
+        for (const args of [["resume", "dev"], ["fork", "dev"]]) {
+          const { code, stderr } = await sbx.cli(...args);
+          assertEquals(code, 1);
+          assertMatch(
+            stderr,
+            /the memory of "dev" is of a machine (under kvm, and this host's|on another processor)/,
+          );
+          assertStringIncludes(stderr, "sbx stop dev gives its memory up");
+        }
+        assertEquals(await statusOf("dev"), "Suspended");
+        await Deno.writeTextFile(join(folder, "machine.json"), origin);
+        await sbx.ok("resume", "dev");
+        assertEquals(await exec("cat", "/root/kept"), "begun\n");
+      },
+    );
+
+    await t.step(
       "memory that is damaged is refused and kept; sbx stop gives it up, and the disk stays",
       async () => {
         await sbx.ok("suspend", "dev");

@@ -42,6 +42,7 @@ const BY_CODE: Record<string, number> = {
   "repo.guest_failed": 502,
   "vm.wrong_state": 409,
   "vm.suspended": 409,
+  "vm.host_differs": 409,
   "vm.name_taken": 409,
   "vm.limit": 409,
   "template.off": 409,

@@ -1,9 +1,13 @@
 /** The start of a machine whose session ends meanwhile, and of one whose template fails. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
+import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import { GuestLink } from "../../../lib/guest/mod.ts";
+import { GUEST_VERSION, PORTS } from "../../../lib/guest/wire/mod.ts";
+import type { BootCall } from "../../../lib/ipc/mod.ts";
 import { type StartingSession, startMachine } from "../../../lib/session/start.ts";
-import type { Hypervisor, Machine } from "../../../lib/vm/mod.ts";
+import { isSuspended, writeBeside } from "../../../lib/session/suspend.ts";
+import { type Hypervisor, type Machine, vsockPath } from "../../../lib/vm/mod.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 /** A machine without a guest, which runs until it is killed. */
@@ -26,9 +30,16 @@ class IdleMachine implements Machine {
   }
 }
 
+const NO_ASKS = { gate: { asks: { restore: () => {} } } } as unknown as Awaited<
+  StartingSession["enforcement"]
+>;
+const RESUME = { from: "suspended", by: "resume" } as const;
+const ORIGIN = { accelerator: "tcg", host: { hypervisor: "", processor: "", machine: "" } } as const;
+
 /** A session whose machines are made by the test. */
 class Starting {
   readonly dir = Deno.makeTempDirSync();
+  readonly paths = { suspended: join(this.dir, "suspended"), scratch: join(this.dir, "scratch.img") };
   readonly restored = Promise.withResolvers<Machine>();
   readonly booted = Promise.withResolvers<Machine>();
   readonly bootAsked = Promise.withResolvers<void>();
@@ -39,8 +50,9 @@ class Starting {
   isOver = false;
   #link?: GuestLink;
 
-  run(): Promise<unknown> {
-    const session = {
+  /** @param start how; absent: from a template */
+  run(start: BootCall["start"] = { from: "template", dir: join(this.dir, "none") }): Promise<unknown> {
+    const session: StartingSession = {
       hypervisor: {
         restore: () => (this.asked.restore++, this.restored.promise),
         start: () => {
@@ -51,8 +63,8 @@ class Starting {
       } as Partial<Hypervisor> as Hypervisor,
       record: recordOf("id", "name"),
       spec: { logs: this.dir } as StartingSession["spec"],
-      paths: { suspended: join(this.dir, "suspended") },
-      enforcement: new Promise<never>(() => {}),
+      paths: this.paths,
+      enforcement: start.from === "suspended" ? Promise.resolve(NO_ASKS) : new Promise<never>(() => {}),
       openLink: async () => {
         await this.#link?.close();
         this.#link = new GuestLink(this.dir);
@@ -64,7 +76,17 @@ class Starting {
       stage: () => 0,
       isOver: () => this.isOver,
     };
-    return startMachine(session, { from: "template", dir: join(this.dir, "none") });
+    return startMachine(session, start);
+  }
+
+  /** As its guest: connects, and answers what it is told. */
+  async answer(): Promise<void> {
+    const control = new FrameChannel(
+      await Deno.connect({ transport: "unix", path: vsockPath(this.dir, PORTS.control) }),
+    );
+    await control.send({ t: "Ready", version: GUEST_VERSION });
+    while ((await control.next() as { t: string }).t !== "BootConfigDone");
+    await control.send({ t: "BootReady", stages: [] });
   }
 
   [Symbol.dispose](): void {
@@ -113,4 +135,25 @@ Deno.test("a template whose guest never reports: its machine is killed before th
   } finally {
     Deno.env.delete("SBX_BOOT_DEADLINE_SECS");
   }
+});
+
+Deno.test("memory is kept until its guest has answered, and is there after a guest that never did", async () => {
+  using starting = new Starting();
+  const { paths, restored } = starting;
+  await Deno.mkdir(paths.suspended);
+  await writeBeside(paths, ORIGIN, undefined);
+  Deno.env.set("SBX_BOOT_DEADLINE_SECS", "0.3");
+  try {
+    restored.resolve(new IdleMachine());
+    await assertRejects(() => starting.run(RESUME), Error, "not ready after");
+    assertEquals(await isSuspended(paths), true);
+  } finally {
+    Deno.env.delete("SBX_BOOT_DEADLINE_SECS");
+  }
+  const running = starting.run(RESUME);
+  while (starting.handedOver.length < 2) await new Promise((resolve) => setTimeout(resolve, 1));
+  assertEquals(await isSuspended(paths), true);
+  await starting.answer();
+  await running;
+  assertEquals(await isSuspended(paths), false);
 });

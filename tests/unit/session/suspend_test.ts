@@ -1,11 +1,19 @@
 /** The memory of a suspended VM on the disk. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
-import { discard, discardUnfinished, isSuspended } from "../../../lib/session/suspend.ts";
+import { copyLinks, copySparse } from "../../../lib/base/copy/mod.ts";
+import {
+  discard,
+  discardUnfinished,
+  isSuspended,
+  readOrigin,
+  readShell,
+  writeBeside,
+} from "../../../lib/session/suspend.ts";
 
 Deno.test("memory is there or not: a removal that is cut off leaves none that cannot be taken up", async () => {
   const dir = await Deno.makeTempDir();
-  const place = { suspended: join(dir, "suspended") };
+  const place = { suspended: join(dir, "suspended"), scratch: join(dir, "scratch.img") };
   const write = async () => {
     await Deno.mkdir(join(place.suspended, "image"), { recursive: true });
     await Deno.writeTextFile(join(place.suspended, "image/ram"), "memory");
@@ -33,6 +41,38 @@ Deno.test("memory is there or not: a removal that is cut off leaves none that ca
   } finally {
     Deno.remove = remove;
     await remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("memory is of use while its VM's disk is as it was, also for a copy", async () => {
+  const dir = await Deno.makeTempDir();
+  const place = (name: string) => ({
+    suspended: join(dir, `${name}.suspended`),
+    scratch: join(dir, `${name}.img`),
+  });
+  const [vm, copy, bare] = ["vm", "copy", "bare"].map(place);
+  const origin = {
+    accelerator: "tcg" as const,
+    host: { hypervisor: "qemu", processor: "model name : x", machine: "q35" },
+  };
+  try {
+    for (const each of [vm, bare]) await Deno.mkdir(each.suspended);
+    await Deno.writeTextFile(vm.scratch, "disk");
+    await writeBeside(vm, origin, undefined);
+    await writeBeside(bare, origin, undefined);
+    await copySparse(vm.scratch, copy.scratch);
+    await copyLinks(vm.suspended, copy.suspended);
+    const kept = () => Promise.all([vm, copy, bare].map(isSuspended));
+    assertEquals(await kept(), [true, true, true]);
+    assertEquals([await readOrigin(copy), await readShell(copy)], [origin, undefined]);
+    await Deno.writeTextFile(copy.scratch, "risk");
+    await Deno.writeTextFile(bare.scratch, "");
+    assertEquals(await kept(), [true, false, false]);
+    // Memory of an earlier sbx has no word on its disk or machine.
+    for (const name of ["disk", "machine.json"]) await Deno.remove(join(copy.suspended, name));
+    assertEquals([await isSuspended(copy), await readOrigin(copy)], [true, undefined]);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
   }
 });
 

@@ -3,6 +3,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { type Arch, ARCHES, currentArch, parseArch } from "../../../lib/base/arch/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { bareArguments, chooseAccelerator } from "../../../lib/vm/mod.ts";
+import { imageIdentity } from "../../../lib/vm/identity.ts";
 import { assertThrows } from "@std/assert";
 
 const OTHER: Arch = currentArch() === "arm64" ? "x86_64" : "arm64";
@@ -35,6 +36,14 @@ Deno.test("parameters for emulation of x86_64 stay out of arm64 guests, and thos
 Deno.test("a guest of another architecture is emulated, whatever this machine has", async () => {
   const { accelerator, reason } = await chooseAccelerator({ ...BOOT, arch: OTHER }, "/nowhere");
   assertEquals([accelerator, reason], ["tcg", `${OTHER} is emulated on ${currentArch()}`]);
+});
+
+Deno.test("memory of a machine under KVM is of one kernel of the host as well", async () => {
+  const identity = (accelerator: "kvm" | "tcg") =>
+    imageIdentity({ arch: currentArch(), cpus: 1, ramMb: 256, accelerator }, Deno.execPath());
+  const [kvm, tcg] = await Promise.all([identity("kvm"), identity("tcg")]);
+  assertEquals(kvm.hypervisor, `${tcg.hypervisor}, KVM of Linux ${Deno.osRelease()}`);
+  assertEquals(kvm.processor, tcg.processor);
 });
 
 Deno.test("the name of an architecture is one of two", () => {
