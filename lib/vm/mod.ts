@@ -22,4 +22,12 @@ export {
 export { hostHypervisor, libraryPath } from "./host.ts";
 export { SCRATCH_OPTIONS } from "./scratch.ts";
 export { Qemu } from "./qemu.ts";
-export { findProgram, findTools, lackOfSaveState, requireUserNamespace, TOOL_NAMES } from "./tools.ts";
+export {
+  findProgram,
+  findTools,
+  lackOfSaveState,
+  QEMU_PACKAGE,
+  requireUserNamespace,
+  TOOL_NAMES,
+  versionCommand,
+} from "./tools.ts";

@@ -2,6 +2,7 @@ import { type Arch, currentArch } from "../base/arch/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { isPackaged } from "../base/home/mod.ts";
 import { BOARDS } from "./board.ts";
+import { AS_ROOT_OF_A_NAMESPACE } from "./live.ts";
 import { checkUserNamespace } from "./user_namespace.ts";
 
 /** Programs of the QEMU hypervisor on the host. */
@@ -20,8 +21,13 @@ const SAVING = { qemu: [8, 2], virtiofsd: [1, 11] } as const;
 
 /** The last one has what sbx's own package brings. */
 const SEARCH = ["/usr/bin", "/usr/local/bin", "/usr/libexec", "/usr/lib/qemu", "/usr/sbin", "/usr/lib/sbx"];
-/** Debian's packages of QEMU for the other architecture. */
+/** Folder of QEMU's own virtiofsd. */
+const LEGACY = "/usr/lib/qemu/";
+/** Debian's packages of QEMU. */
 const EMULATORS: Record<Arch, string> = { x86_64: "qemu-system-x86", arm64: "qemu-system-arm" };
+
+/** Debian's package of this machine's QEMU. */
+export const QEMU_PACKAGE = EMULATORS[currentArch()];
 
 /** Names of the programs without which no VM runs: QEMU, the vsock device, the shared folder. */
 export const TOOL_NAMES: readonly string[] = toolNames(currentArch());
@@ -53,7 +59,7 @@ export function findTools(arch = currentArch()): Tools {
     });
   }
   requireUserNamespace();
-  const virtiofsdIsLegacy = virtiofsd!.startsWith("/usr/lib/qemu/");
+  const virtiofsdIsLegacy = virtiofsd!.startsWith(LEGACY);
   return {
     qemu: qemu!,
     vsock: vsock!,
@@ -82,6 +88,15 @@ export function lackOfSaveState(): string | undefined {
     : `virtiofsd ${versionOf(tools.virtiofsd)}`;
   return `needs QEMU ${SAVING.qemu.join(".")} and virtiofsd ${SAVING.virtiofsd.join(".")} or later; ` +
     `this host has QEMU ${qemu} and ${virtiofsd} (Debian trixie has both)`;
+}
+
+/**
+ * Command that prints a program's version, as its user. QEMU's own virtiofsd does nothing without root: for other users it
+ * runs in a user namespace, as it does for a VM.
+ */
+export function versionCommand(program: string, uid = Deno.uid()): [program: string, args: string[]] {
+  if (uid === 0 || !program.startsWith(LEGACY)) return [program, ["--version"]];
+  return ["unshare", [...AS_ROOT_OF_A_NAMESPACE, "--", program, "--version"]];
 }
 
 /** Versions of programs, by path: asking takes a process. */

@@ -1,13 +1,22 @@
 /** Programs of the host: virtualization, QEMU, the vsock device, virtiofsd, user namespaces. */
-import type { Home } from "../../base/home/mod.ts";
+import { type Home, isPackaged } from "../../base/home/mod.ts";
 import { limit } from "../../base/time/mod.ts";
-import { findProgram, lackOfSaveState, requireUserNamespace, TOOL_NAMES } from "../../vm/mod.ts";
+import {
+  findProgram,
+  lackOfSaveState,
+  QEMU_PACKAGE,
+  requireUserNamespace,
+  TOOL_NAMES,
+  versionCommand,
+} from "../../vm/mod.ts";
 import { failed, failure, type HostProbe, note, ok, type Outcome } from "./check.ts";
 import type { HostSystem } from "./system.ts";
 
 const [QEMU, VSOCK, VIRTIOFSD] = TOOL_NAMES;
 /** Longest trial of KVM, in `ms`: the trial has limits of its own, with a reason. */
 const KVM_MS = limit(35_000);
+/** Installs what sbx needs of a host. */
+const DEPS = isPackaged() ? install("sbx") : "make deps";
 const KVM_GROUP = 'sudo usermod -aG kvm "$USER", then log in again';
 
 export const PROGRAM_PROBES: HostProbe[] = [
@@ -15,13 +24,13 @@ export const PROGRAM_PROBES: HostProbe[] = [
   {
     id: "qemu",
     title: "QEMU",
-    run: (_, system) => checkProgram(system, QEMU, "sudo apt-get install qemu-system-x86"),
+    run: (_, system) => checkProgram(system, QEMU, () => install(QEMU_PACKAGE)),
   },
-  { id: "vsock", title: "vsock device", run: (_, system) => checkProgram(system, VSOCK, "make deps") },
+  { id: "vsock", title: "vsock device", run: (_, system) => checkProgram(system, VSOCK, () => DEPS) },
   {
     id: "virtiofsd",
     title: "virtiofsd",
-    run: (_, system) => checkProgram(system, VIRTIOFSD, "sudo apt-get install virtiofsd"),
+    run: (_, system) => checkProgram(system, VIRTIOFSD, () => virtiofsdRemedy(system)),
   },
   { id: "features", title: "suspend and fork", run: checkFeatures },
   { id: "uidmap", title: "subordinate ids", run: checkUidmap },
@@ -56,15 +65,29 @@ async function closedDevice(kvm: string): Promise<Outcome> {
     Deno.readTextFile("/etc/group").catch(() => ""),
   ]);
   const isOfGroup = new RegExp(`^kvm:[^:]*:${gid}:`, "m").test(groups) && ((mode ?? 0) & 0o060) === 0o060;
-  return isOfGroup ? failed(detail, KVM_GROUP) : note(`${detail}; it is open to root alone`);
+  return isOfGroup ? failed(detail, KVM_GROUP) : note(`${detail}; the device lets no group kvm in`);
 }
 
-async function checkProgram({ output }: HostSystem, name: string, remedy: string): Promise<Outcome> {
-  const path = findProgram(name);
-  if (path === undefined) return failed(`${name} not found`, remedy);
-  const answer = await output(path, ["--version"]);
-  if (answer === undefined) return failed(`${path} does not run`, remedy);
+async function checkProgram(
+  { find, output }: HostSystem,
+  name: string,
+  remedy: () => string | Promise<string>,
+): Promise<Outcome> {
+  const path = find(name);
+  if (path === undefined) return failed(`${name} not found`, await remedy());
+  const answer = await output(...versionCommand(path));
+  if (answer === undefined) return failed(`${path} does not run`, await remedy());
   return ok(`${answer.match(/\d+(\.\d+)+/)?.[0] ?? "unknown version"} (${path})`);
+}
+
+/** Debian has virtiofsd as a package of its own from trixie on; before, QEMU's package brings it. */
+async function virtiofsdRemedy({ output }: HostSystem): Promise<string> {
+  const isOwnPackage = await output("apt-cache", ["show", "virtiofsd"]) !== undefined;
+  return install(isOwnPackage ? "virtiofsd" : "qemu-system-common");
+}
+
+function install(name: string): string {
+  return `sudo apt-get install --reinstall ${name}`;
 }
 
 function checkFeatures(): Outcome {
@@ -80,6 +103,6 @@ function checkUidmap(): Outcome {
     requireUserNamespace();
     return ok(Deno.uid() === 0 ? "not needed by root" : "this user has them");
   } catch (error) {
-    return failure(error, "make deps");
+    return failure(error, DEPS);
   }
 }

@@ -2,7 +2,13 @@
 import { resolveAssets } from "../../asset/mod.ts";
 import { currentArch } from "../../base/arch/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
-import { type AcceleratorChoice, hostHypervisor, type Hypervisor, probeAccelerator } from "../../vm/mod.ts";
+import {
+  type AcceleratorChoice,
+  findProgram,
+  hostHypervisor,
+  type Hypervisor,
+  probeAccelerator,
+} from "../../vm/mod.ts";
 import { PROBE_MS } from "./limit.ts";
 
 /** The machine that is checked. */
@@ -13,6 +19,8 @@ export interface HostSystem {
   arch: string;
   /** the program that runs, which on a Mac must have the entitlement for virtual machines */
   exe: string;
+  /** Path of a program that machines need; undefined where it is not installed. */
+  find(name: string): string | undefined;
   /** Output of a program; undefined where it is missing, fails or takes too long. */
   output(program: string, args: readonly string[]): Promise<string | undefined>;
   hypervisor(): Pick<Hypervisor, "features" | "lackOf" | "requireHost">;
@@ -27,6 +35,7 @@ export const THIS_SYSTEM: HostSystem = {
   os: Deno.build.os,
   arch: Deno.build.arch,
   exe: Deno.execPath(),
+  find: findProgram,
   output,
   hypervisor: () => hostHypervisor(),
   kvm: "/dev/kvm",

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import { caFiles, openCa } from "../../../lib/ca/mod.ts";
 import { CredentialStore, storePath } from "../../../lib/credential/mod.ts";
+import { versionCommand } from "../../../lib/vm/mod.ts";
 import { hostReport, THIS_SYSTEM } from "../../../lib/doctor/host/mod.ts";
 
 async function withHome(test: (home: Home) => Promise<void>): Promise<void> {
@@ -130,4 +131,46 @@ Deno.test("KVM is tried each time, and the line says how it went", () =>
     assertEquals(tried, 2);
     const [state, detail] = await line();
     assertEquals([state, detail.includes("tried once an image is installed")], ["skipped", true]);
+  }));
+
+/** Checks of a host whose programs are at these paths and print this; where `printed` has nothing, they fail. */
+async function programsOf(
+  home: Home,
+  found: Record<string, string>,
+  printed: Record<string, string>,
+): Promise<Record<string, { state: string; detail: string; remedy?: string }>> {
+  const system = {
+    ...THIS_SYSTEM,
+    os: "linux",
+    find: (name: string) => found[name],
+    output: (program: string, args: readonly string[]) =>
+      Promise.resolve(printed[[program, ...args].join(" ")]),
+  };
+  const { checks } = await hostReport(home, {}, system);
+  return Object.fromEntries(checks.map(({ id, ...check }) => [id, check]));
+}
+
+const LEGACY = "/usr/lib/qemu/virtiofsd";
+
+Deno.test("QEMU's own virtiofsd is tried as this user runs it: in a user namespace, unless that is root", () =>
+  withHome(async (home) => {
+    const [program, args] = versionCommand(LEGACY);
+    const command = [program, ...args].join(" ");
+    assertEquals(versionCommand(LEGACY, 0), [LEGACY, ["--version"]]);
+    assertEquals(versionCommand("/usr/libexec/virtiofsd", 1000)[0], "/usr/libexec/virtiofsd");
+    const [other, given] = versionCommand(LEGACY, 1000);
+    assertEquals([other, given.slice(-3)], ["unshare", ["--", LEGACY, "--version"]]);
+    const { virtiofsd } = await programsOf(home, { virtiofsd: LEGACY }, {
+      [command]: "virtiofsd version 7.2.22",
+    });
+    assertEquals([virtiofsd.state, virtiofsd.detail], ["ok", `7.2.22 (${LEGACY})`]);
+  }));
+
+Deno.test("the remedy for virtiofsd is a package that this Debian has", () =>
+  withHome(async (home) => {
+    const bookworm = await programsOf(home, {}, {});
+    assertEquals(bookworm.virtiofsd.remedy, "sudo apt-get install --reinstall qemu-system-common");
+    const trixie = await programsOf(home, {}, { "apt-cache show virtiofsd": "Package: virtiofsd" });
+    assertEquals(trixie.virtiofsd.remedy, "sudo apt-get install --reinstall virtiofsd");
+    assertEquals(trixie.virtiofsd.detail, "virtiofsd not found");
   }));

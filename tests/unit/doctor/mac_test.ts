@@ -38,6 +38,7 @@ function mac(
       return Promise.resolve(answers[program] || undefined);
     },
     kvm: "/nowhere",
+    find: () => undefined,
     tryKvm: () => Promise.resolve(undefined),
     hypervisor: () => ({
       features,
